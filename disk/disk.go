@@ -1,7 +1,9 @@
 // Package disk answers: where do bytes rest, and what when that fails?
 //
-// Everything that Orbweaver writes goes through an FS, so that a test can put
-// a memory twin that crashes or a disk that is full in its place.
+// Everything that Orbweaver writes goes through an FS: OS in production, in
+// tests Mem, which can lose its power, and Faulty, which can run full. One
+// suite of tests holds all of them to the same behaviour. An FS is shared and
+// safe for concurrent use; an open File belongs to the one who opened it.
 package disk
 
 import (

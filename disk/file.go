@@ -1,0 +1,63 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// ErrTooLarge is a file that is longer than its reader allows.
+var ErrTooLarge = errors.New("file too large")
+
+// WriteFile puts data under name: after a failure or a crash at any instant
+// name holds either its old bytes or all of the new ones. It writes name.tmp,
+// which it may leave behind only in a crash.
+func WriteFile(fs FS, name string, data []byte) error {
+	tmp := name + ".tmp"
+	err := writeSynced(fs, tmp, data)
+	if err == nil {
+		err = fs.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = fs.Remove(tmp) // best effort; the first error is the one to report
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func writeSynced(fs FS, name string, data []byte) error {
+	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// ReadFile reads a file of at most max bytes; a longer one is ErrTooLarge.
+func ReadFile(fs FS, name string, max int64) ([]byte, error) {
+	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("read %s: %w (over %d bytes)", name, ErrTooLarge, max)
+	}
+	return b, nil
+}

@@ -1,0 +1,457 @@
+package disk
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Mem is a file system in memory that knows which of its bytes a power
+// failure would take: what was written since a file's last Sync, and what was
+// created, renamed or removed since a directory's last SyncDir. A file's Sync
+// does not make its directory entry durable.
+//
+// Relative and absolute names are the same tree. The clock of its files is a
+// counter, so that a run can be repeated.
+type Mem struct {
+	mu    sync.Mutex // guards everything below and every node
+	root  *node
+	log   []entryOps // changes of directories that no SyncDir has covered, in order
+	locks map[string]bool
+	ticks int64 // the clock
+}
+
+// A node is a file or a directory.
+type node struct {
+	mode fs.FileMode
+	mod  int64
+
+	data    []byte   // what a reader sees
+	synced  []byte   // what is on the platter
+	pending []change // leads from synced to data
+
+	kids, onDisk map[string]*node // nil in a file
+}
+
+// A change is a write of data at off or, with nil data, a truncation to off.
+type change struct {
+	off  int64
+	data []byte
+}
+
+// entryOps is one change of the tree: entries that change together or not at all.
+type entryOps []entryOp
+
+// An entryOp sets dir's entry name to n, or removes it where n is nil.
+type entryOp struct {
+	dir  *node
+	name string
+	n    *node
+}
+
+// NewMem returns an empty file system.
+func NewMem() *Mem {
+	m := &Mem{locks: map[string]bool{}}
+	m.root = m.newNode(fs.ModeDir | 0o755)
+	return m
+}
+
+// Crash returns what a power failure at this moment would leave behind; m
+// itself stays as it is. Of what was not synced, some is lost, some is there
+// and some is there in part (a torn write, a hole of zeros, a later write
+// without the earlier one), as seed decides.
+func (m *Mem) Crash(seed uint64) *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+
+	// Each directory keeps its synced entries and a prefix of its later
+	// changes, as a journaling file system does.
+	entries := map[*node]map[string]*node{}
+	of := func(d *node) map[string]*node {
+		if entries[d] == nil {
+			entries[d] = map[string]*node{}
+			for name, n := range d.onDisk {
+				entries[d][name] = n
+			}
+		}
+		return entries[d]
+	}
+	left := map[*node]int{}
+	for _, ops := range m.log {
+		left[ops[0].dir]++
+	}
+	drawn := map[*node]bool{}
+	for _, ops := range m.log {
+		d := ops[0].dir
+		if !drawn[d] {
+			drawn[d] = true
+			switch rng.IntN(4) {
+			case 0:
+				left[d] = 0
+			case 1: // all of them
+			default:
+				left[d] = rng.IntN(left[d] + 1)
+			}
+		}
+		if left[d]--; left[d] < 0 {
+			continue
+		}
+		for _, op := range ops {
+			if op.n == nil {
+				delete(of(op.dir), op.name)
+			} else {
+				of(op.dir)[op.name] = op.n
+			}
+		}
+	}
+	return m.copyTree(of, func(n *node) []byte { return n.crash(rng) })
+}
+
+// Clone returns what a kill of the process at this moment would leave behind:
+// everything that was written.
+func (m *Mem) Clone() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.copyTree(
+		func(d *node) map[string]*node { return d.kids },
+		func(n *node) []byte { return slices.Clone(n.data) })
+}
+
+func (m *Mem) copyTree(entries func(*node) map[string]*node, data func(*node) []byte) *Mem {
+	c := NewMem()
+	c.ticks = m.ticks
+	seen := map[*node]*node{} // a rename that is half durable leaves one file under two names
+	var walk func(from, to *node)
+	walk = func(from, to *node) {
+		kids := entries(from)
+		for _, name := range sortedNames(kids) {
+			n := kids[name]
+			if seen[n] == nil {
+				k := c.newNode(n.mode)
+				k.mod, seen[n] = n.mod, k
+				if n.kids == nil {
+					k.data = data(n)
+					k.synced = slices.Clone(k.data)
+				} else {
+					walk(n, k)
+				}
+			}
+			to.kids[name], to.onDisk[name] = seen[n], seen[n]
+		}
+	}
+	walk(m.root, c.root)
+	return c
+}
+
+// crash returns the bytes of n after a power failure.
+func (n *node) crash(rng *rand.Rand) []byte {
+	out := slices.Clone(n.synced)
+	if len(n.pending) == 0 {
+		return out
+	}
+	rule := rng.IntN(10)
+	cut := rng.IntN(len(n.pending))
+	for i, c := range n.pending {
+		switch {
+		case rule < 2: // nothing reached the disk
+			return out
+		case rule < 4: // everything did
+		case rule < 9: // a prefix did, its last write torn
+			if i > cut {
+				return out
+			}
+			if i == cut && c.data != nil {
+				whole := len(c.data)
+				c.data = c.data[:rng.IntN(whole+1)]
+				if rule == 8 { // the new size did, the data did not
+					c.data = append(slices.Clone(c.data), make([]byte, whole-len(c.data))...)
+				}
+			}
+		default: // any of them did
+			if rng.IntN(2) == 0 {
+				continue
+			}
+		}
+		out = c.apply(out)
+	}
+	return out
+}
+
+func (c change) apply(b []byte) []byte {
+	if c.data == nil {
+		if c.off <= int64(len(b)) {
+			return b[:c.off]
+		}
+		return append(b, make([]byte, c.off-int64(len(b)))...)
+	}
+	if hole := c.off - int64(len(b)); hole > 0 {
+		b = append(b, make([]byte, hole)...)
+	}
+	k := copy(b[c.off:], c.data)
+	return append(b, c.data[k:]...)
+}
+
+func (n *node) change(m *Mem, c change) {
+	m.ticks++
+	n.mod = m.ticks
+	n.data = c.apply(n.data)
+	n.pending = append(n.pending, c)
+}
+
+func (m *Mem) newNode(mode fs.FileMode) *node {
+	n := &node{mode: mode, mod: m.ticks}
+	if mode.IsDir() {
+		n.kids, n.onDisk = map[string]*node{}, map[string]*node{}
+	}
+	return n
+}
+
+func (m *Mem) set(ops ...entryOp) {
+	m.ticks++
+	for _, op := range ops {
+		op.dir.mod = m.ticks
+		if op.n == nil {
+			delete(op.dir.kids, op.name)
+		} else {
+			op.dir.kids[op.name] = op.n
+		}
+	}
+	m.log = append(m.log, ops)
+}
+
+func split(name string) []string {
+	name = strings.Trim(filepath.ToSlash(filepath.Clean(name)), "/")
+	if name == "" || name == "." {
+		return nil
+	}
+	return strings.Split(name, "/")
+}
+
+// find returns the node called name and its directory; n is nil where the
+// directory exists and the name in it does not.
+func (m *Mem) find(name string) (dir *node, base string, n *node, err error) {
+	parts := split(name)
+	n = m.root
+	for i, p := range parts {
+		if n.kids == nil {
+			return nil, "", nil, syscall.ENOTDIR
+		}
+		dir, base, n = n, p, n.kids[p]
+		if n == nil && i < len(parts)-1 {
+			return nil, "", nil, syscall.ENOENT
+		}
+	}
+	return dir, base, n, nil
+}
+
+func (m *Mem) existing(name string) (dir *node, base string, n *node, err error) {
+	dir, base, n, err = m.find(name)
+	if err == nil && n == nil {
+		err = syscall.ENOENT
+	}
+	return dir, base, n, err
+}
+
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// OpenFile implements FS.
+func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, n, err := m.find(name)
+	switch {
+	case err != nil:
+	case n == nil && flag&os.O_CREATE == 0:
+		err = syscall.ENOENT
+	case n == nil:
+		n = m.newNode(perm.Perm())
+		m.set(entryOp{dir, base, n})
+	case flag&os.O_CREATE != 0 && flag&os.O_EXCL != 0:
+		err = syscall.EEXIST
+	case n.kids != nil:
+		err = syscall.EISDIR
+	case flag&os.O_TRUNC != 0 && len(n.data) > 0:
+		n.change(m, change{})
+	}
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &memFile{m: m, n: n, name: name, flag: flag}, nil
+}
+
+// Rename implements FS.
+func (m *Mem) Rename(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fdir, fbase, n, err := m.existing(from)
+	if err == nil {
+		var tdir, old *node
+		var tbase string
+		tdir, tbase, old, err = m.find(to)
+		switch {
+		case err != nil:
+		case fdir == nil || tdir == nil:
+			err = syscall.EBUSY
+		case old == n:
+			return nil
+		case n.kids != nil && strings.HasPrefix(strings.Join(split(to), "/")+"/", strings.Join(split(from), "/")+"/"):
+			err = syscall.EINVAL // into itself
+		case old != nil && old.kids != nil && n.kids == nil:
+			err = syscall.EEXIST
+		case old != nil && old.kids == nil && n.kids != nil:
+			err = syscall.ENOTDIR
+		case old != nil && len(old.kids) > 0:
+			err = syscall.ENOTEMPTY
+		default:
+			m.set(entryOp{tdir, tbase, n}, entryOp{fdir, fbase, nil})
+		}
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// Remove implements FS.
+func (m *Mem) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, n, err := m.existing(name)
+	switch {
+	case err != nil:
+	case dir == nil:
+		err = syscall.EBUSY
+	case len(n.kids) > 0:
+		err = syscall.ENOTEMPTY
+	default:
+		m.set(entryOp{dir, base, nil})
+	}
+	return pathError("remove", name, err)
+}
+
+// RemoveAll implements FS.
+func (m *Mem) RemoveAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, n, err := m.find(name)
+	if err == syscall.ENOENT || err == nil && n == nil {
+		return nil
+	}
+	if err != nil {
+		return pathError("removeall", name, err)
+	}
+	m.removeKids(n)
+	if dir != nil {
+		m.set(entryOp{dir, base, nil})
+	}
+	return nil
+}
+
+func (m *Mem) removeKids(n *node) {
+	for _, name := range sortedNames(n.kids) {
+		m.removeKids(n.kids[name])
+		m.set(entryOp{n, name, nil})
+	}
+}
+
+// MkdirAll implements FS.
+func (m *Mem) MkdirAll(dir string, perm fs.FileMode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.root
+	for _, p := range split(dir) {
+		if n.kids == nil {
+			return pathError("mkdir", dir, syscall.ENOTDIR)
+		}
+		k := n.kids[p]
+		if k == nil {
+			k = m.newNode(fs.ModeDir | perm.Perm())
+			m.set(entryOp{n, p, k})
+		}
+		n = k
+	}
+	if n.kids == nil {
+		return pathError("mkdir", dir, syscall.ENOTDIR)
+	}
+	return nil
+}
+
+// ReadDir implements FS; the entries are in the order of their names.
+func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, _, n, err := m.existing(dir)
+	if err == nil && n.kids == nil {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	var out []fs.DirEntry
+	for _, name := range sortedNames(n.kids) {
+		out = append(out, fs.FileInfoToDirEntry(n.kids[name].info(name)))
+	}
+	return out, nil
+}
+
+// Stat implements FS.
+func (m *Mem) Stat(name string) (fs.FileInfo, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, _, n, err := m.existing(name)
+	if err != nil {
+		return nil, pathError("stat", name, err)
+	}
+	return n.info(filepath.Base(name)), nil
+}
+
+// SyncDir implements FS.
+func (m *Mem) SyncDir(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, _, n, err := m.existing(dir)
+	if err == nil && n.kids == nil {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return pathError("sync", dir, err)
+	}
+	rest := m.log[:0]
+	for _, ops := range m.log {
+		if !slices.ContainsFunc(ops, func(op entryOp) bool { return op.dir == n }) {
+			rest = append(rest, ops)
+			continue
+		}
+		for _, op := range ops {
+			if op.n == nil {
+				delete(op.dir.onDisk, op.name)
+			} else {
+				op.dir.onDisk[op.name] = op.n
+			}
+		}
+	}
+	clear(m.log[len(rest):])
+	m.log = rest
+	return nil
+}
+
+func sortedNames(kids map[string]*node) []string {
+	names := make([]string, 0, len(kids))
+	for name := range kids {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
