@@ -1,13 +1,9 @@
-// Package weburl answers: what is this URL, and are two of them the same?
 package weburl
 
 import (
 	"errors"
-	"hash/fnv"
-	"net/url"
-	"strings"
-
-	"golang.org/x/net/publicsuffix"
+	"fmt"
+	"unsafe"
 )
 
 // Errors of Parse and Resolve; test with errors.Is.
@@ -17,47 +13,106 @@ var (
 	ErrTooLong = errors.New("URL too long")
 )
 
+// Errors that say more than ErrInvalid; made once, because a page may hold
+// thousands of them.
+var (
+	errRelative = fmt.Errorf("%w: relative reference without a base", ErrInvalid)
+	errNoHost   = fmt.Errorf("%w: no host", ErrInvalid)
+	errHostChar = fmt.Errorf("%w: forbidden character in host", ErrInvalid)
+	errHostLong = fmt.Errorf("%w: host name over 253 octets", ErrInvalid)
+	errDomain   = fmt.Errorf("%w: not an internationalized domain name", ErrInvalid)
+	errIPv4     = fmt.Errorf("%w: not an IPv4 address though its last label is a number", ErrInvalid)
+	errIPv6     = fmt.Errorf("%w: not an IPv6 address in brackets", ErrInvalid)
+	errPort     = fmt.Errorf("%w: port is not a number from 0 to 65535", ErrInvalid)
+)
+
+const (
+	// MaxParse is the longest input and the longest canonical URL in octets.
+	MaxParse = 1<<16 - 1
+	// MaxLength is the longest URL in octets that is worth crawling. Servers
+	// and browsers differ; it is Heritrix's bound (UURI.MAX_URL_LENGTH).
+	MaxLength = 2083
+	// maxHost is the longest domain name in octets (RFC 1035, 2.3.4).
+	maxHost = 253
+)
+
 // URL is an absolute http or https URL in canonical form. It is comparable;
-// the zero URL stands for none.
-type URL struct{ s string }
+// the zero URL stands for none, and all its parts are empty.
+type URL struct {
+	s string
+	// Offsets into s: the host ends at hostEnd, the authority at pathStart,
+	// the path at pathEnd. The scheme tells where the host begins.
+	hostEnd, pathStart, pathEnd uint16
+}
 
 // Parse reads an absolute URL and returns its canonical form.
 func Parse(raw string) (URL, error) { return URL{}.Resolve(raw) }
 
-// Resolve reads ref as a reference found on a page at u (a zero u: ref must be absolute).
-func (u URL) Resolve(ref string) (URL, error) {
-	var p *url.URL
-	var err error
-	ref = strings.TrimSpace(ref)
-	if u.s == "" {
-		p, err = url.Parse(ref)
-	} else {
-		b, _ := url.Parse(u.s)
-		p, err = b.Parse(ref)
-	}
+// MustParse is Parse for constants and tests: it panics on error.
+func MustParse(raw string) URL {
+	u, err := Parse(raw)
 	if err != nil {
-		return URL{}, ErrInvalid
+		panic(fmt.Sprintf("weburl: parse %q: %v", raw, err))
 	}
-	if p.Scheme != "http" && p.Scheme != "https" {
-		return URL{}, ErrScheme
-	}
-	if p.Hostname() == "" {
-		return URL{}, ErrInvalid
-	}
-	p.Fragment, p.RawFragment, p.User = "", "", nil
-	p.Host = strings.ToLower(p.Host)
-	if p.Scheme == "http" {
-		p.Host = strings.TrimSuffix(p.Host, ":80")
-	} else {
-		p.Host = strings.TrimSuffix(p.Host, ":443")
-	}
-	if p.Path == "" {
-		p.Path = "/"
-	}
-	return URL{p.String()}, nil
+	return u
 }
 
-func (u URL) std() *url.URL { p, _ := url.Parse(u.s); return p }
+// Resolve reads ref as a reference found on a page at u (a zero u: ref must be
+// absolute). It costs one allocation, none where the result is u.
+func (u URL) Resolve(ref string) (URL, error) {
+	var space [512]byte
+	a := assembler{out: space[:0], canonical: true}
+	var base layout
+	b := &base
+	if u.s == "" {
+		b = nil
+	} else {
+		base = u.layout()
+	}
+	if err := a.resolve(ref, b); err != nil {
+		return URL{}, err
+	}
+	if len(a.out) > MaxParse {
+		return URL{}, ErrTooLong
+	}
+	if string(a.out) == u.s {
+		return u, nil
+	}
+	return URL{
+		s:         string(a.out),
+		hostEnd:   uint16(a.hostEnd),
+		pathStart: uint16(a.pathStart),
+		pathEnd:   uint16(a.pathEnd),
+	}, nil
+}
+
+// ResolveBytes is Resolve for a reference that lies in a buffer. The result
+// does not share ref's memory.
+func (u URL) ResolveBytes(ref []byte) (URL, error) {
+	// Resolve copies what it keeps and its errors do not hold the input, so
+	// the string need not outlive this call.
+	return u.Resolve(unsafe.String(unsafe.SliceData(ref), len(ref)))
+}
+
+func (u URL) layout() layout {
+	h := u.hostStart()
+	return layout{
+		s: u.s, userEnd: h, passEnd: h, hostStart: h,
+		hostEnd: int(u.hostEnd), pathStart: int(u.pathStart),
+		pathEnd: int(u.pathEnd), queryEnd: len(u.s),
+	}
+}
+
+// hostStart is 0 for the zero URL.
+func (u URL) hostStart() int {
+	switch {
+	case u.s == "":
+		return 0
+	case u.s[4] == 's':
+		return len("https://")
+	}
+	return len("http://")
+}
 
 // String is the canonical form.
 func (u URL) String() string { return u.s }
@@ -66,67 +121,55 @@ func (u URL) String() string { return u.s }
 func (u URL) IsZero() bool { return u.s == "" }
 
 // Scheme is "http" or "https".
-func (u URL) Scheme() string { return u.std().Scheme }
+func (u URL) Scheme() string { return u.s[:max(0, u.hostStart()-len("://"))] }
 
 // Host is the host name in lower-case ASCII without the port; an IPv6 address keeps its brackets.
-func (u URL) Host() string {
-	h := u.std().Host
-	if i := strings.LastIndexByte(h, ':'); i > strings.LastIndexByte(h, ']') {
-		h = h[:i]
-	}
-	return h
-}
+func (u URL) Host() string { return u.s[u.hostStart():u.hostEnd] }
 
 // Port is the effective port, 80 or 443 where the URL names none.
 func (u URL) Port() string {
-	if p := u.std().Port(); p != "" {
-		return p
-	}
-	if u.Scheme() == "https" {
+	switch {
+	case u.hostEnd < u.pathStart:
+		return u.s[u.hostEnd+1 : u.pathStart]
+	case u.s == "":
+		return ""
+	case u.s[4] == 's':
 		return "443"
 	}
 	return "80"
 }
 
 // Authority is the host, with ":port" where it is not the scheme's default: the Host header.
-func (u URL) Authority() string { return u.std().Host }
+func (u URL) Authority() string { return u.s[u.hostStart():u.pathStart] }
 
 // Origin is scheme://authority: what a robots.txt speaks for (RFC 9309, 2.3).
-func (u URL) Origin() string { return u.Scheme() + "://" + u.Authority() }
+func (u URL) Origin() string { return u.s[:u.pathStart] }
 
 // RequestURI is path and query as they stand in a request line.
-func (u URL) RequestURI() string { return u.std().RequestURI() }
+func (u URL) RequestURI() string { return u.s[u.pathStart:] }
 
 // Path begins with a slash and has no query.
-func (u URL) Path() string { return u.std().EscapedPath() }
+func (u URL) Path() string { return u.s[u.pathStart:u.pathEnd] }
 
 // Query is what follows the first question mark; ok is false where there is none.
 func (u URL) Query() (q string, ok bool) {
-	p := u.std()
-	return p.RawQuery, p.RawQuery != "" || p.ForceQuery
-}
-
-// Site is the registered domain (public suffix and one label), or the host where there is none.
-func (u URL) Site() string { return Site(u.Host()) }
-
-// Site is the registered domain of host, or host itself (an address, a bare suffix).
-func Site(host string) string {
-	if s, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
-		return s
+	if int(u.pathEnd) >= len(u.s) {
+		return "", false
 	}
-	return host
+	return u.s[u.pathEnd+1:], true
 }
 
-// SURT is the sort-friendly form, as CDXJ wants it.
-func (u URL) SURT() string { return u.s }
+// MarshalText is the canonical form, for configuration files and JSON.
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.s), nil }
 
-// Key is a URL's fingerprint: host part and path part, so that the keys of a host are one range.
-type Key struct{ Host, Path uint64 }
-
-// Key returns u's fingerprint.
-func (u URL) Key() Key { return Key{HostKey(u.Host()), sum(u.s)} }
-
-// HostKey is the host part of the keys of host's URLs.
-func HostKey(host string) uint64 { return sum(host) }
-
-func sum(s string) uint64 { h := fnv.New64a(); h.Write([]byte(s)); return h.Sum64() }
+// UnmarshalText is Parse; an empty text is the zero URL.
+func (u *URL) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*u = URL{}
+		return nil
+	}
+	if *u, err = (URL{}).ResolveBytes(text); err != nil {
+		return fmt.Errorf("parse %q: %w", text[:min(len(text), 200)], err)
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package weburl
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+)
+
+// toASCII has the options of the URL standard's "domain to ASCII", beStrict false.
+var toASCII = idna.New(
+	idna.MapForLookup(),
+	idna.Transitional(false),
+	idna.StrictDomainName(false),
+	idna.CheckHyphens(false),
+	idna.CheckJoiners(true),
+	idna.BidiRule(),
+	idna.VerifyDNSLength(false),
+)
+
+// maxIDN bounds what goes to the Punycode encoder, whose time is quadratic in
+// a label's length. No name of that length can be looked up.
+const maxIDN = 2048
+
+// host writes the host that in stands for: the URL standard's host parser.
+func (a *assembler) host(in string) error {
+	if in == "" {
+		return errNoHost
+	}
+	if in[0] == '[' {
+		if in[len(in)-1] != ']' {
+			return errIPv6
+		}
+		addr, ok := parseIPv6(in[1 : len(in)-1])
+		if !ok {
+			return errIPv6
+		}
+		a.out = appendIPv6(a.out, addr)
+		return nil
+	}
+	start := len(a.out)
+	for i := 0; i < len(in); i++ {
+		c := in[i]
+		if is(c, badDomain) {
+			if !mayBeIDN(in[i:]) {
+				return errHostChar
+			}
+			a.out = a.out[:start]
+			if err := a.domain(in); err != nil {
+				return err
+			}
+			break
+		}
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		a.out = append(a.out, c)
+	}
+	name := a.out[start:]
+	if endsInNumber(name) {
+		v, ok := parseIPv4(string(name))
+		if !ok {
+			return errIPv4
+		}
+		a.out = appendIPv4(a.out[:start], v)
+		return nil
+	}
+	if !a.canonical {
+		return nil
+	}
+	if n := len(name); n > 1 && name[n-1] == '.' && name[n-2] != '.' {
+		a.out = a.out[:len(a.out)-1]
+	}
+	if len(a.out)-start > maxHost {
+		return errHostLong
+	}
+	return nil
+}
+
+// mayBeIDN says whether decoding and mapping may turn s into something else: a
+// forbidden < becomes a valid character with a combining stroke behind it.
+func mayBeIDN(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' || s[i] >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// domain writes a name with escapes or characters outside of ASCII.
+func (a *assembler) domain(in string) error {
+	name := percentDecode(in)
+	ascii := true
+	for i := 0; i < len(name) && ascii; i++ {
+		ascii = name[i] < 0x80
+	}
+	if !ascii {
+		if len(name) > maxIDN {
+			return errHostLong
+		}
+		if !utf8.ValidString(name) {
+			return errDomain
+		}
+		var err error
+		if name, err = toASCII.ToASCII(name); err != nil {
+			return errDomain
+		}
+		if name == "" {
+			return errNoHost
+		}
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if is(c, badDomain) {
+			return errHostChar
+		}
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		a.out = append(a.out, c)
+	}
+	return nil
+}
+
+// lastLabel is what follows the last dot, a dot at the very end not counted.
+func lastLabel(name []byte) []byte {
+	if n := len(name); n > 0 && name[n-1] == '.' {
+		name = name[:n-1]
+	}
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '.' {
+			return name[i+1:]
+		}
+	}
+	return name
+}
+
+// endsInNumber is the URL standard's "ends in a number checker".
+func endsInNumber(name []byte) bool {
+	last := lastLabel(name)
+	if len(last) == 0 || last[0] < '0' || last[0] > '9' {
+		return false
+	}
+	digits := true
+	for _, c := range last {
+		digits = digits && '0' <= c && c <= '9'
+	}
+	if digits {
+		return true
+	}
+	_, ok := parseIPv4Number(string(last))
+	return ok
+}
+
+// parseIPv4Number reads a number in base 8, 10 or 16. Numbers of 2^32 and more
+// come out as 2^32.
+func parseIPv4Number(s string) (n uint64, ok bool) {
+	base := uint64(10)
+	switch {
+	case s == "":
+		return 0, false
+	case len(s) >= 2 && s[0] == '0' && s[1]|0x20 == 'x':
+		s, base = s[2:], 16
+	case len(s) >= 2 && s[0] == '0':
+		s, base = s[1:], 8
+	}
+	for i := 0; i < len(s); i++ {
+		if !is(s[i], isHex) || uint64(unhex(s[i])) >= base {
+			return 0, false
+		}
+		n = min(n*base+uint64(unhex(s[i])), 1<<32)
+	}
+	return n, true
+}
+
+func parseIPv4(s string) (addr uint32, ok bool) {
+	s = strings.TrimSuffix(s, ".")
+	if strings.Count(s, ".") > 3 {
+		return 0, false
+	}
+	for free := 32; ; {
+		part, rest, more := strings.Cut(s, ".")
+		n, ok := parseIPv4Number(part)
+		if !ok {
+			return 0, false
+		}
+		if !more { // the last number fills what is left
+			return addr | uint32(n), n < 1<<free
+		}
+		if n > 255 {
+			return 0, false
+		}
+		free -= 8
+		addr |= uint32(n) << free
+		s = rest
+	}
+}
+
+func appendIPv4(dst []byte, addr uint32) []byte {
+	for shift := 24; shift >= 0; shift -= 8 {
+		dst = strconv.AppendUint(dst, uint64(addr>>shift&255), 10)
+		if shift > 0 {
+			dst = append(dst, '.')
+		}
+	}
+	return dst
+}
+
+// parseIPv6 reads an address without its brackets. Unlike net/netip it takes
+// no zone, as the URL standard says.
+func parseIPv6(s string) (addr [8]uint16, ok bool) {
+	piece, compress := 0, -1
+	if strings.HasPrefix(s, ":") {
+		if !strings.HasPrefix(s, "::") {
+			return addr, false
+		}
+		s = s[2:]
+		compress = 0
+	}
+	for s != "" {
+		if piece == 8 {
+			return addr, false
+		}
+		if s[0] == ':' {
+			if compress >= 0 {
+				return addr, false
+			}
+			s = s[1:]
+			compress = piece
+			continue
+		}
+		v, n := uint16(0), 0
+		for n < 4 && n < len(s) && is(s[n], isHex) {
+			v = v<<4 | uint16(unhex(s[n]))
+			n++
+		}
+		if n < len(s) && s[n] == '.' {
+			quad, ok := parseQuad(s)
+			if !ok || n == 0 || piece > 6 {
+				return addr, false
+			}
+			addr[piece], addr[piece+1] = uint16(quad>>16), uint16(quad)
+			piece += 2
+			break
+		}
+		if n == 0 {
+			return addr, false
+		}
+		s = s[n:]
+		if s != "" {
+			if s[0] != ':' || len(s) == 1 {
+				return addr, false
+			}
+			s = s[1:]
+		}
+		addr[piece] = v
+		piece++
+	}
+	if compress < 0 {
+		return addr, piece == 8
+	}
+	if piece == 8 && compress == 8 {
+		return addr, false
+	}
+	tail := piece - compress
+	copy(addr[8-tail:], addr[compress:piece])
+	clear(addr[compress : 8-tail])
+	return addr, true
+}
+
+// parseQuad reads the dotted quad at the end of an IPv6 address: four decimal
+// numbers without leading zeros.
+func parseQuad(s string) (addr uint32, ok bool) {
+	for i := range 4 {
+		part, rest, more := strings.Cut(s, ".")
+		if more != (i < 3) || part == "" || len(part) > 3 || len(part) > 1 && part[0] == '0' {
+			return 0, false
+		}
+		n := uint32(0)
+		for j := 0; j < len(part); j++ {
+			if part[j] < '0' || part[j] > '9' {
+				return 0, false
+			}
+			n = n*10 + uint32(part[j]-'0')
+		}
+		if n > 255 {
+			return 0, false
+		}
+		addr, s = addr<<8|n, rest
+	}
+	return addr, true
+}
+
+// appendIPv6 writes addr in brackets, the first longest run of two or more
+// zero pieces as "::".
+func appendIPv6(dst []byte, addr [8]uint16) []byte {
+	from, n := -1, 1
+	for i := 0; i < 8; i++ {
+		j := i
+		for j < 8 && addr[j] == 0 {
+			j++
+		}
+		if j-i > n {
+			from, n = i, j-i
+		}
+		i = max(i, j-1)
+	}
+	dst = append(dst, '[')
+	for i := 0; i < 8; i++ {
+		if i == from {
+			dst = append(dst, "::"...)
+			i += n - 1
+			continue
+		}
+		if i > 0 && i != from+n || from < 0 && i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = strconv.AppendUint(dst, uint64(addr[i]), 16)
+	}
+	return append(dst, ']')
+}
