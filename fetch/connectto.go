@@ -1,0 +1,66 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// ErrConnectTo is a ConnectTo rule that cannot be read.
+var ErrConnectTo = errors.New("bad connect-to rule")
+
+// rule is one HOST:PORT:ADDR:PORT; empty parts match all and change nothing.
+type rule struct {
+	host, port     string
+	toAddr, toPort string // toAddr without brackets
+}
+
+func parseConnectTo(s string) (r rule, err error) {
+	bad := func(why string) (rule, error) {
+		return rule{}, fmt.Errorf("%w %q: %s (want HOST:PORT:ADDR:PORT)", ErrConnectTo, s, why)
+	}
+	var part [4]string
+	rest := s
+	for i := range part {
+		n := strings.IndexByte(rest, ':')
+		if strings.HasPrefix(rest, "[") {
+			end := strings.IndexByte(rest, ']')
+			if end < 0 {
+				return bad("no ] after [")
+			}
+			if n = end + 1; n < len(rest) && rest[n] != ':' {
+				return bad("no : after ]")
+			}
+			if _, err := netip.ParseAddr(rest[1:end]); err != nil {
+				return bad("no IPv6 address in brackets")
+			}
+		}
+		last := i == len(part)-1
+		switch {
+		case n >= 0 && n < len(rest) && last:
+			return bad("more than four parts; an IPv6 address goes in brackets")
+		case (n < 0 || n == len(rest)) && !last:
+			return bad("fewer than four parts")
+		}
+		if last {
+			part[i] = rest
+			break
+		}
+		part[i], rest = rest[:n], rest[n+1:]
+	}
+	for _, i := range [...]int{1, 3} {
+		if part[i] == "" {
+			continue
+		}
+		if n, err := strconv.ParseUint(part[i], 10, 16); err != nil || n == 0 {
+			return bad("port " + strconv.Quote(part[i]) + " is not a number from 1 to 65535")
+		}
+	}
+	return rule{strings.ToLower(part[0]), part[1], strings.Trim(part[2], "[]"), part[3]}, nil
+}
+
+func (r *rule) matches(t *target) bool {
+	return (r.host == "" || r.host == t.host) && (r.port == "" || r.port == t.port)
+}

@@ -1,0 +1,430 @@
+package fetch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrCoding is a body that is not coded as its header says.
+var ErrCoding = errors.New("bad content coding")
+
+// Limits of content codings.
+const (
+	maxCodings  = 5       // one on top of the other
+	maxMembers  = 10_000  // of a gzip body
+	maxWindow   = 8 << 20 // of zstd (RFC 9659, 3)
+	layerMargin = 64 << 10
+)
+
+// Decode is the body without its content codings (gzip, deflate, br, zstd),
+// at most limit bytes of it: truncated tells that there was more, or that the
+// response itself was cut within it. A body in an unknown coding, and one that
+// claims gzip or zstd and is plainly neither, is returned as it came. With an
+// error that is ErrCoding the body is what could be decoded; other errors are
+// the spill disk's. The body lives until the next Decode or Release.
+func (r *Response) Decode(limit int64) (body []byte, truncated bool, err error) {
+	r.decoded.release()
+	r.decoded = nil
+	limit = min(max(limit, 0), 1<<40)
+	codings, err := r.codings()
+	if err == nil && len(codings) > 0 {
+		body, truncated, err = r.decode(codings, limit)
+		if !errors.Is(err, errPlain) {
+			return body, truncated, err
+		}
+	}
+	body, truncated, ioErr := r.plain(limit)
+	if ioErr != nil {
+		return nil, false, ioErr
+	}
+	return body, truncated, err
+}
+
+// errPlain is a body without the magic number of its coding.
+var errPlain = fmt.Errorf("%w: not coded at all", ErrCoding)
+
+// codings are those to undo, the last applied first; none if one of them is
+// unknown. A transfer coding other than chunked counts as one.
+func (r *Response) codings() (cs []string, err error) {
+	add := func(t string) bool {
+		switch t = strings.ToLower(t); t {
+		case "identity", "chunked":
+		case "x-gzip":
+			cs = append(cs, "gzip")
+		default:
+			cs = append(cs, t)
+		}
+		return true
+	}
+	r.Header.tokens("Content-Encoding", add)
+	r.Header.tokens("Transfer-Encoding", add)
+	if len(cs) > maxCodings {
+		return nil, fmt.Errorf("%w: %d codings", ErrCoding, len(cs))
+	}
+	for i, j := 0, len(cs)-1; i < j; i, j = i+1, j-1 {
+		cs[i], cs[j] = cs[j], cs[i]
+	}
+	for _, c := range cs {
+		if c != "gzip" && c != "deflate" && c != "br" && c != "zstd" {
+			return nil, nil
+		}
+	}
+	return cs, nil
+}
+
+// plain is the payload as it came; without a copy where that is possible.
+func (r *Response) plain(limit int64) (body []byte, truncated bool, err error) {
+	if b, ok := r.Wire.Bytes(); ok && !r.chunked {
+		b = b[min(r.HeadLen, len(b)):]
+		if int64(len(b)) > limit {
+			return b[:limit:limit], true, nil
+		}
+		return b, r.Truncated != "", nil
+	}
+	body, more, err := r.readAll(r.Payload(), limit)
+	return body, more || r.Truncated != "", err
+}
+
+func (r *Response) decode(codings []string, limit int64) (body []byte, truncated bool, err error) {
+	src := &source{payload: r.Payload().(*payload)}
+	var in reader = src
+	var layers []*limited
+	for i, c := range codings {
+		var l layer
+		switch c {
+		case "gzip":
+			l = gzips.Get().(*gzipLayer)
+		case "deflate":
+			l = deflates.Get().(*deflateLayer)
+		case "br":
+			l = brotlis.Get().(*brotliLayer)
+		case "zstd":
+			l = zstds.Get().(*zstdLayer)
+		}
+		defer l.free()
+		l.reset(in)
+		if i < len(codings)-1 {
+			lim := &limited{r: l, left: limit + layerMargin}
+			layers = append(layers, lim)
+			br := bufio.NewReader(lim)
+			in = br
+			continue
+		}
+		body, truncated, err = r.readAll(l, limit)
+	}
+	if src.err != nil { // ours, not the web's
+		return nil, false, src.err
+	}
+	for _, l := range layers {
+		truncated = truncated || l.hit
+	}
+	switch {
+	case err == nil:
+	case r.Truncated != "" || truncated:
+		// A cut body ends in the middle of its coding: nothing new.
+		truncated, err = true, nil
+	case len(body) == 0 && errors.Is(err, errPlain):
+	default:
+		err = fmt.Errorf("%w: %s: %w", ErrCoding, strings.Join(codings, " of "), err)
+	}
+	return body, truncated, err
+}
+
+// readAll reads at most limit bytes into a pooled buffer that r owns.
+func (r *Response) readAll(from io.Reader, limit int64) (body []byte, more bool, err error) {
+	buf := newBuffer(int(min(limit+1, 4*r.Wire.Size()+512, 1<<20)))
+	n := 0
+	for idle := 0; ; {
+		if int64(n) > limit {
+			n, more = int(limit), true
+			break
+		}
+		if n == len(buf.b) {
+			b := newBuffer(2 * n)
+			copy(b.b, buf.b)
+			buf.release()
+			buf = b
+		}
+		k, e := from.Read(buf.b[n:])
+		n += k
+		if e != nil {
+			if e != io.EOF {
+				err = e
+			}
+			if int64(n) > limit {
+				n, more, err = int(limit), true, nil
+			}
+			break
+		}
+		if idle++; k > 0 {
+			idle = 0
+		}
+		if idle > 100 {
+			err = io.ErrNoProgress
+			break
+		}
+	}
+	r.decoded = buf
+	return buf.b[:n:n], more, err
+}
+
+type reader interface {
+	io.Reader
+	io.ByteReader
+}
+
+// source tells the spill disk's errors from those of a coding.
+type source struct {
+	*payload
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.payload.Read(b)
+	s.see(err)
+	return n, err
+}
+
+func (s *source) ReadByte() (byte, error) {
+	b, err := s.payload.ReadByte()
+	s.see(err)
+	return b, err
+}
+
+func (s *source) see(err error) {
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+}
+
+// limited bounds what a coding under another may grow to.
+type limited struct {
+	r    io.Reader
+	left int64
+	hit  bool
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		l.hit = true
+		return 0, io.EOF
+	}
+	n, err := l.r.Read(b[:min(int64(len(b)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// layer undoes one coding. reset costs nothing; errors come from Read.
+type layer interface {
+	io.Reader
+	reset(reader)
+	free() // back to its pool
+}
+
+var (
+	gzips    = sync.Pool{New: func() any { return new(gzipLayer) }}
+	deflates = sync.Pool{New: func() any { return new(deflateLayer) }}
+	brotlis  = sync.Pool{New: func() any { return new(brotliLayer) }}
+	zstds    = sync.Pool{New: func() any { return new(zstdLayer) }}
+)
+
+// peeked is a reader whose first bytes have been looked at.
+type peeked struct {
+	head  []byte
+	store [4]byte
+	r     reader
+}
+
+func (p *peeked) reset(r reader) { p.head, p.r = nil, r }
+
+// peek returns up to n first bytes, n at most 4.
+func (p *peeked) peek(n int) []byte {
+	p.head = p.store[:0]
+	for len(p.head) < n {
+		b, err := p.r.ReadByte()
+		if err != nil {
+			break
+		}
+		p.head = append(p.head, b)
+	}
+	return p.head
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.head) > 0 {
+		n := copy(b, p.head)
+		p.head = p.head[n:]
+		return n, nil
+	}
+	return p.r.Read(b)
+}
+
+func (p *peeked) ReadByte() (byte, error) {
+	if len(p.head) > 0 {
+		b := p.head[0]
+		p.head = p.head[1:]
+		return b, nil
+	}
+	return p.r.ReadByte()
+}
+
+// gzipLayer reads members until something else comes, which it ignores.
+type gzipLayer struct {
+	in      peeked
+	z       gzip.Reader
+	members int
+	open    bool
+}
+
+func (g *gzipLayer) reset(r reader) { g.in.reset(r); g.members, g.open = 0, false }
+func (g *gzipLayer) free()          { g.in.reset(nil); gzips.Put(g) }
+
+func (g *gzipLayer) Read(b []byte) (int, error) {
+	for {
+		if !g.open {
+			if g.members == 0 {
+				switch h := g.in.peek(2); {
+				case len(h) == 0:
+					return 0, io.EOF // an empty body has no coding
+				case len(h) < 2:
+					return 0, io.ErrUnexpectedEOF
+				case h[0] != 0x1f || h[1] != 0x8b:
+					return 0, errPlain
+				}
+			}
+			if err := g.z.Reset(&g.in); err != nil {
+				if g.members > 0 {
+					return 0, io.EOF // padding, or a tail of garbage
+				}
+				return 0, noEOF(err)
+			}
+			if g.members++; g.members > maxMembers {
+				return 0, errors.New("too many gzip members")
+			}
+			g.z.Multistream(false)
+			g.open = true
+		}
+		n, err := g.z.Read(b)
+		if err == io.EOF {
+			g.open, err = false, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// deflateLayer reads zlib (RFC 9110, 8.4.1.2) or, as many servers mean it,
+// bare deflate.
+type deflateLayer struct {
+	in    peeked
+	zlib  io.ReadCloser
+	flate io.ReadCloser
+	cur   io.Reader
+}
+
+func (d *deflateLayer) reset(r reader) { d.in.reset(r); d.cur = nil }
+func (d *deflateLayer) free()          { d.in.reset(nil); d.cur = nil; deflates.Put(d) }
+
+func (d *deflateLayer) Read(b []byte) (n int, err error) {
+	if d.cur == nil {
+		h := d.in.peek(2)
+		switch {
+		case len(h) == 0:
+			return 0, io.EOF
+		case len(h) == 2 && h[0]&15 == 8 && (int(h[0])<<8|int(h[1]))%31 == 0:
+			if d.zlib == nil {
+				d.zlib, err = zlib.NewReader(&d.in)
+			} else {
+				err = d.zlib.(zlib.Resetter).Reset(&d.in, nil)
+			}
+			if err != nil {
+				d.zlib = nil
+				return 0, noEOF(err)
+			}
+			d.cur = d.zlib
+		default:
+			if d.flate == nil {
+				d.flate = flate.NewReader(&d.in)
+			} else if err := d.flate.(flate.Resetter).Reset(&d.in, nil); err != nil {
+				return 0, err
+			}
+			d.cur = d.flate
+		}
+	}
+	return d.cur.Read(b)
+}
+
+type brotliLayer struct {
+	in peeked
+	z  brotli.Reader
+	on bool
+}
+
+func (l *brotliLayer) reset(r reader) { l.in.reset(r); l.on = false }
+func (l *brotliLayer) free()          { l.in.reset(nil); brotlis.Put(l) }
+
+func (l *brotliLayer) Read(b []byte) (int, error) {
+	if !l.on {
+		if len(l.in.peek(1)) == 0 {
+			return 0, io.EOF
+		}
+		if err := l.z.Reset(&l.in); err != nil {
+			return 0, err
+		}
+		l.on = true
+	}
+	return l.z.Read(b)
+}
+
+type zstdLayer struct {
+	in peeked
+	z  *zstd.Decoder
+	on bool
+}
+
+func (l *zstdLayer) reset(r reader) { l.in.reset(r); l.on = false }
+
+func (l *zstdLayer) free() {
+	l.in.reset(nil)
+	if l.z != nil && l.z.Reset(nil) != nil {
+		l.z = nil
+	}
+	zstds.Put(l)
+}
+
+func (l *zstdLayer) Read(b []byte) (n int, err error) {
+	if !l.on {
+		h := l.in.peek(4)
+		switch {
+		case len(h) == 0:
+			return 0, io.EOF
+		case len(h) < 4:
+			return 0, io.ErrUnexpectedEOF
+		case string(h) != "\x28\xb5\x2f\xfd" && !(h[0]&0xf0 == 0x50 && string(h[1:]) == "\x2a\x4d\x18"):
+			return 0, errPlain
+		}
+		if l.z == nil {
+			// One at a time: no goroutines, and memory bound to the window.
+			l.z, err = zstd.NewReader(&l.in, zstd.WithDecoderConcurrency(1),
+				zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		} else {
+			err = l.z.Reset(&l.in)
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.on = true
+	}
+	return l.z.Read(b)
+}

@@ -1,0 +1,405 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"code.dny.dev/ssrf"
+	"golang.org/x/net/proxy"
+)
+
+// target is where a request wants to go.
+type target struct {
+	host, port, origin string // of the URL
+	tls                bool
+	addr               netip.Addr // of the caller; may be invalid
+	toAddr, toPort     string     // of a ConnectTo rule
+}
+
+// dialPort is the port to dial.
+func (t *target) dialPort() string {
+	if t.toPort != "" {
+		return t.toPort
+	}
+	return t.port
+}
+
+// name is the host to dial, without brackets.
+func (t *target) name() string {
+	if t.toAddr != "" {
+		return t.toAddr
+	}
+	return strings.Trim(t.host, "[]")
+}
+
+type proxyMode uint8
+
+const (
+	noProxy proxyMode = iota
+	httpProxy
+	socksLocal  // we resolve
+	socksRemote // the proxy resolves
+)
+
+// dialer makes connections.
+type dialer struct {
+	cfg   *Config
+	rules []rule
+	guard *ssrf.Guardian // nil: every address is allowed
+	// guarded checks the address after all, in the socket's last moment;
+	// free is for addresses that the operator named.
+	guarded, free func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls           *tls.Config
+	mode          proxyMode
+	proxy         string // host:port
+	auth          string // Proxy-Authorization
+	socks         proxy.ContextDialer
+}
+
+// tlsSessions bounds the sessions kept for resumption; each holds the
+// server's certificates, some 8 KiB.
+const tlsSessions = 512
+
+func (d *dialer) init(c *Config) error {
+	d.cfg = c
+	for _, s := range c.ConnectTo {
+		r, err := parseConnectTo(s)
+		if err != nil {
+			return err
+		}
+		d.rules = append(d.rules, r)
+	}
+	free := &net.Dialer{KeepAlive: -1}
+	d.free, d.guarded = free.DialContext, free.DialContext
+	if !c.AllowPrivate {
+		d.guard = ssrf.New(ssrf.WithAnyPort())
+		d.guarded = (&net.Dialer{KeepAlive: -1, Control: d.guard.Safe}).DialContext
+	}
+	if c.Dial != nil {
+		d.free, d.guarded = c.Dial, c.Dial
+	}
+	roots := c.CA
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return fmt.Errorf("fetch: read authorities: %w", err)
+		}
+		if roots == nil {
+			if roots, err = x509.SystemCertPool(); err != nil {
+				roots = x509.NewCertPool()
+			}
+		} else {
+			roots = roots.Clone()
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("fetch: no certificate in %s", c.CAFile)
+		}
+	}
+	d.tls = &tls.Config{
+		RootCAs: roots, InsecureSkipVerify: c.Insecure, MinVersion: c.MinTLS,
+		NextProtos:         []string{"http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
+		Time:               c.Now,
+	}
+	return d.initProxy(c)
+}
+
+func (d *dialer) initProxy(c *Config) error {
+	if c.Proxy == nil {
+		return nil
+	}
+	port := c.Proxy.Port()
+	switch c.Proxy.Scheme {
+	case "http":
+		d.mode, d.auth = httpProxy, basicAuth(c.Proxy.User)
+		if port == "" {
+			port = "80"
+		}
+	case "socks5", "socks5h":
+		d.mode = socksLocal
+		if c.Proxy.Scheme == "socks5h" {
+			d.mode = socksRemote
+		}
+		if port == "" {
+			port = "1080"
+		}
+	default:
+		return fmt.Errorf("fetch: proxy %s: want http, socks5 or socks5h", c.Proxy.Redacted())
+	}
+	if c.Proxy.Hostname() == "" {
+		return fmt.Errorf("fetch: proxy %s: no host", c.Proxy.Redacted())
+	}
+	d.proxy = net.JoinHostPort(c.Proxy.Hostname(), port)
+	if d.mode == httpProxy {
+		return nil
+	}
+	var auth *proxy.Auth
+	if u := c.Proxy.User; u != nil {
+		pass, _ := u.Password()
+		auth = &proxy.Auth{User: u.Username(), Password: pass}
+	}
+	s, err := proxy.SOCKS5("tcp", d.proxy, auth, toProxy{d})
+	if err != nil {
+		return fmt.Errorf("fetch: proxy %s: %w", c.Proxy.Redacted(), err)
+	}
+	d.socks = s.(proxy.ContextDialer)
+	return nil
+}
+
+// toProxy dials the proxy for the SOCKS client.
+type toProxy struct{ d *dialer }
+
+func (t toProxy) Dial(network, addr string) (net.Conn, error) {
+	return t.DialContext(context.Background(), network, addr)
+}
+
+func (t toProxy) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	return t.d.free(ctx, network, addr)
+}
+
+// aim applies the first ConnectTo rule that matches.
+func (d *dialer) aim(t *target) {
+	for i := range d.rules {
+		if d.rules[i].matches(t) {
+			t.toAddr, t.toPort = d.rules[i].toAddr, d.rules[i].toPort
+			return
+		}
+	}
+}
+
+// connect makes a connection for t within left.
+func (d *dialer) connect(ctx context.Context, t *target, left time.Duration) (*conn, *Failure) {
+	if left <= 0 {
+		return nil, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
+	}
+	began := d.cfg.Now()
+	dctx, cancel := context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
+	c, fail := d.reach(dctx, t)
+	cancel()
+	if fail != nil {
+		return nil, fail
+	}
+	if t.tls {
+		left -= d.cfg.Now().Sub(began)
+		tctx, cancel := context.WithTimeout(ctx, max(min(left, d.cfg.TLSTimeout), time.Millisecond))
+		fail = d.secure(tctx, c, t)
+		cancel()
+		if fail != nil {
+			c.Close()
+			return nil, fail
+		}
+	}
+	c.silent = prober(c.raw, t.tls)
+	return c, nil
+}
+
+// reach connects to the server, or to the proxy.
+func (d *dialer) reach(ctx context.Context, t *target) (*conn, *Failure) {
+	switch d.mode {
+	case httpProxy, socksRemote:
+		// The proxy resolves names; an address it is given is ours to judge.
+		if ip, err := netip.ParseAddr(t.name()); err == nil && t.toAddr == "" {
+			if err := d.check(ip); err != nil {
+				return nil, &Failure{Refused, err}
+			}
+		}
+		at := net.JoinHostPort(t.name(), t.dialPort())
+		if d.mode == socksRemote {
+			raw, err := d.socks.DialContext(ctx, "tcp", at)
+			if err != nil {
+				return nil, proxyFailure(err)
+			}
+			return &conn{raw: raw, rw: raw, named: true}, nil
+		}
+		raw, err := d.free(ctx, "tcp", d.proxy)
+		if err != nil {
+			return nil, proxyFailure(err)
+		}
+		c := &conn{raw: raw, rw: raw, named: true, fwd: !t.tls}
+		if t.tls {
+			if err := d.tunnel(ctx, c, at); err != nil {
+				c.Close()
+				return nil, proxyFailure(err)
+			}
+		}
+		return c, nil
+	}
+	addrs, named, fail := d.addresses(ctx, t)
+	if fail != nil {
+		return nil, fail
+	}
+	return d.dialAny(ctx, addrs, named, t.dialPort())
+}
+
+func proxyFailure(err error) *Failure {
+	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		return &Failure{ConnectTimeout, fmt.Errorf("proxy: %w", err)}
+	}
+	return &Failure{Proxy, err}
+}
+
+// addresses are those to dial; named means that the operator said so.
+func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, named bool, fail *Failure) {
+	if t.toAddr == "" && t.addr.IsValid() {
+		return []netip.Addr{t.addr}, false, nil
+	}
+	name := t.name()
+	named = t.toAddr != ""
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{ip}, named, nil
+	}
+	lookup := d.cfg.Lookup
+	if lookup == nil {
+		lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	addrs, err := lookup(ctx, name)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("no address of " + name)
+	}
+	if err != nil {
+		return nil, named, &Failure{DNS, err}
+	}
+	return addrs, named, nil
+}
+
+// check says why ip must not be dialled.
+func (d *dialer) check(ip netip.Addr) error {
+	if d.guard == nil {
+		return nil
+	}
+	return d.guard.SafeAddr(ip)
+}
+
+// maxDials bounds the addresses tried for one request.
+const maxDials = 4
+
+// dialAny tries the addresses one after the other, each for its share of the
+// time that is left.
+func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, port string) (*conn, *Failure) {
+	var fail *Failure
+	addrs = addrs[:min(len(addrs), maxDials)]
+	for i, ip := range addrs {
+		if !named {
+			if err := d.check(ip); err != nil {
+				if fail == nil {
+					fail = &Failure{Refused, err}
+				}
+				continue
+			}
+		}
+		// An allowed mapped address is an IPv4 address.
+		ip = ip.Unmap()
+		at := net.JoinHostPort(ip.String(), port)
+		actx, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok && i < len(addrs)-1 {
+			actx, cancel = context.WithTimeout(ctx, end.Sub(d.cfg.Now())/time.Duration(len(addrs)-i))
+		}
+		raw, err := d.dial(actx, ip, at, named)
+		cancel()
+		if err == nil {
+			c := &conn{raw: raw, rw: raw, named: named}
+			c.addr, _ = netip.ParseAddrPort(at)
+			return c, nil
+		}
+		switch {
+		case errors.Is(err, ssrf.ErrProhibitedIP):
+			fail = &Failure{Refused, err}
+		case d.mode == socksLocal:
+			fail = proxyFailure(err)
+		case isTimeout(err) || errors.Is(err, context.DeadlineExceeded):
+			fail = &Failure{ConnectTimeout, err}
+		default:
+			fail = &Failure{Connect, err}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fail
+}
+
+func (d *dialer) dial(ctx context.Context, ip netip.Addr, at string, named bool) (net.Conn, error) {
+	if d.mode == socksLocal {
+		return d.socks.DialContext(ctx, "tcp", at)
+	}
+	network := "tcp4"
+	if ip.Is6() {
+		network = "tcp6"
+	}
+	if named {
+		return d.free(ctx, network, at)
+	}
+	return d.guarded(ctx, network, at)
+}
+
+// maxProxyHead bounds a proxy's answer to CONNECT.
+const maxProxyHead = 64 << 10
+
+// tunnel asks the proxy on c for a way to at (RFC 9110, 9.3.6).
+func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
+	stop := context.AfterFunc(ctx, c.abort)
+	defer stop()
+	if end, ok := ctx.Deadline(); ok {
+		c.raw.SetDeadline(end)
+	}
+	ask := "CONNECT " + at + " HTTP/1.1\r\nHost: " + at + "\r\nUser-Agent: " + d.cfg.UserAgent + "\r\n"
+	if d.auth != "" {
+		ask += "Proxy-Authorization: " + d.auth + "\r\n"
+	}
+	if _, err := c.raw.Write([]byte(ask + "\r\n")); err != nil {
+		return fmt.Errorf("proxy CONNECT: %w", err)
+	}
+	var b []byte
+	var piece [1024]byte
+	for {
+		n, err := c.raw.Read(piece[:])
+		b = append(b, piece[:n]...)
+		if end := headEnd(b, len(b)-n); end >= 0 {
+			line := firstLine(b)
+			_, _, _, status, ok := parseStatus(line)
+			switch {
+			case !ok || status/100 != 2:
+				return fmt.Errorf("proxy CONNECT: answer %.80q", bytes.TrimSpace([]byte(line)))
+			case end < len(b):
+				return errors.New("proxy CONNECT: bytes after the answer")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("proxy CONNECT: %w", noEOF(err))
+		}
+		if len(b) > maxProxyHead {
+			return errors.New("proxy CONNECT: answer too long")
+		}
+	}
+}
+
+// secure shakes hands. The server is verified by, and told, the URL's name,
+// wherever the connection leads.
+func (d *dialer) secure(ctx context.Context, c *conn, t *target) *Failure {
+	cfg := d.tls.Clone()
+	cfg.ServerName = strings.Trim(t.host, "[]")
+	tc := tls.Client(c.raw, cfg)
+	if end, ok := ctx.Deadline(); ok {
+		c.raw.SetDeadline(end)
+	}
+	if err := tc.HandshakeContext(ctx); err != nil {
+		if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+			return &Failure{ConnectTimeout, fmt.Errorf("tls handshake: %w", err)}
+		}
+		return &Failure{TLS, err}
+	}
+	c.rw = tc
+	return nil
+}

@@ -1,0 +1,413 @@
+// Package fetch answers: what does the server say to this request, byte for byte?
+//
+//	Request -> idle connection of the host | lookup -> guard -> dial -> TLS
+//	        -> write -> head -> body by its framing -> Response{Wire, Header, ...}
+//
+// What always holds: every Fetch ends in exactly one of a complete response,
+// a truncated one, or a Failure, within Config.TotalTimeout; the bytes of both
+// directions are kept as they went; no address of a private network is dialled
+// unless the operator said so; sizes, counts and times are bounded whatever
+// the server does. Redirects are not followed and nothing is asked again,
+// except over a new connection when a kept one turns out dead before its
+// first byte.
+//
+// A Fetcher is safe for concurrent use. Who calls it sees to it that a host
+// has one request at a time; then a host has at most one connection.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Request asks for one URL by GET.
+type Request struct {
+	URL weburl.URL
+	// Addr is dialled, unless a ConnectTo names another address; invalid
+	// means that Config.Lookup is asked.
+	Addr netip.Addr
+	// Header is sent after, or in place of, Config's fields of the same name.
+	Header [][2]string
+	// MaxBody overrides Config.MaxBody; 0 does not.
+	MaxBody int64
+}
+
+// Fetcher fetches. New makes one.
+type Fetcher struct {
+	cfg    Config
+	dialer dialer
+	idle   idle
+	spill  spill
+}
+
+// New checks c and makes a Fetcher of it. It reads c.CAFile and nothing else.
+func New(c Config) (*Fetcher, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	f := &Fetcher{cfg: c}
+	f.spill.fs, f.spill.dir, f.spill.bytes = c.FS, c.SpillDir, int(c.SpillBytes)
+	f.idle.init(c.IdleKeep, c.MaxIdle, c.Now)
+	if err := f.dialer.init(&f.cfg); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close closes the idle connections. Fetches in flight go on; their
+// connections are not kept.
+func (f *Fetcher) Close() error {
+	f.idle.close()
+	return nil
+}
+
+// CloseIdle closes the idle connection of host (as weburl.URL.Host has it):
+// for a caller that knows that the host's turn is over.
+func (f *Fetcher) CloseIdle(host string) {
+	if c := f.idle.take(host); c != nil {
+		c.Close()
+	}
+}
+
+// Fetch sends one request and reads its response to the end. The error is
+// ctx's, or one of our own (a bad Request.Header, the spill disk); it comes
+// with no Response. Else the Response must be released.
+func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t := target{
+		host: req.URL.Host(), origin: req.URL.Origin(), port: req.URL.Port(),
+		tls: req.URL.Scheme() == "https", addr: req.Addr,
+	}
+	f.dialer.aim(&t)
+	r := &Response{URL: req.URL, Began: f.cfg.Now(), Wire: &Wire{spill: &f.spill}}
+	send, err := f.request(&req, &t, r)
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", req.URL, err)
+	}
+	x := exchange{f: f, r: r, maxBody: f.cfg.MaxBody, total: r.Began.Add(f.cfg.TotalTimeout)}
+	if req.MaxBody > 0 {
+		x.maxBody = req.MaxBody
+	}
+	err = f.try(ctx, &x, &t, send)
+	r.Duration = f.cfg.Now().Sub(r.Began)
+	if err == nil && ctx.Err() != nil && (r.Failure != nil || r.Truncated != "") {
+		err = ctx.Err() // what ended it was our own cancelling
+	}
+	if err != nil {
+		r.Release()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("fetch %s: %w", req.URL, err)
+	}
+	return r, nil
+}
+
+// try sends over the host's idle connection, else over a new one.
+func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) error {
+	if c := f.idle.take(t.host); c != nil {
+		if !c.serves(t) || !c.alive() {
+			c.Close()
+		} else {
+			dead, err := f.over(ctx, x, c, send)
+			if err != nil || !dead || ctx.Err() != nil {
+				x.r.Reused = true
+				return err
+			}
+			x.reset()
+		}
+	}
+	c, fail := f.dialer.connect(ctx, t, x.total.Sub(f.cfg.Now()))
+	if fail != nil {
+		x.r.Failure = fail
+		return nil
+	}
+	c.host, c.origin = t.host, t.origin
+	_, err := f.over(ctx, x, c, send)
+	return err
+}
+
+// over runs the exchange on c and keeps c if it can serve another. dead means
+// that c ended before it gave a byte.
+func (f *Fetcher) over(ctx context.Context, x *exchange, c *conn, send []byte) (dead bool, err error) {
+	x.r.Addr = c.addr
+	stop := context.AfterFunc(ctx, c.abort)
+	err = x.run(c, send)
+	if stop() && err == nil && x.keep {
+		f.idle.put(c)
+	} else {
+		c.Close()
+	}
+	return x.dead, err
+}
+
+// exchange is one request and its response on one connection.
+type exchange struct {
+	f       *Fetcher
+	r       *Response
+	maxBody int64
+	total   time.Time // end of all
+	armed   time.Time // the connection's deadline
+	waiting bool      // no byte has come
+	keep    bool      // the connection can serve another request
+	dead    bool      // the connection ended before its first byte
+}
+
+// reset makes x ready for another connection.
+func (x *exchange) reset() {
+	x.r.Wire.n, x.r.Failure, x.r.Addr = 0, nil, netip.AddrPort{}
+	x.keep, x.dead = false, false
+}
+
+func (x *exchange) fail(k Kind, err error) error {
+	x.r.Failure = &Failure{k, err}
+	return nil
+}
+
+// errNotHTTP and others are what Failures say.
+var (
+	errNotHTTP   = errors.New("not an HTTP/1 response")
+	errClosed    = errors.New("connection closed before a complete header")
+	errHeaderBig = errors.New("header too large")
+	errInterims  = errors.New("endless interim responses")
+	errProxyAuth = errors.New("proxy wants other credentials (407)")
+)
+
+// run writes the request and reads the response.
+func (x *exchange) run(c *conn, send []byte) error {
+	x.waiting = true
+	x.arm(c, x.f.cfg.Now(), x.f.cfg.FirstByteTimeout)
+	_, werr := c.rw.Write(send)
+	// A server may answer before it has read a long request and then reset
+	// the connection: what it said is waiting to be read.
+	ok, err := x.head(c, werr)
+	if !ok || err != nil {
+		return err
+	}
+	return x.body(c)
+}
+
+// arm sets the deadline to d from now, or to the end of all.
+func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
+	at := now.Add(d)
+	if at.After(x.total) {
+		at = x.total
+	}
+	if x.waiting {
+		c.rw.SetDeadline(at)
+		x.armed = at
+		return
+	}
+	// Not for every read: a deadline up to an eighth early is good enough.
+	if diff := at.Sub(x.armed); diff < -d/8 || diff > d/8 {
+		c.rw.SetReadDeadline(at)
+		x.armed = at
+	}
+}
+
+// read reads once into the wire; n is 0 only with an error in fault. err is
+// the spill disk's.
+func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
+	w := x.r.Wire
+	room, err := w.room(head)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !x.waiting {
+		x.arm(c, x.f.cfg.Now(), x.f.cfg.IdleTimeout)
+	}
+	for range 100 { // a reader may return nothing, but not for ever
+		n, fault := c.rw.Read(room)
+		if n > 0 {
+			w.n += n
+			x.waiting = false
+			return room[:n], nil, nil // a fault will be told again
+		}
+		if fault != nil {
+			return nil, fault, nil
+		}
+	}
+	return nil, io.ErrNoProgress, nil
+}
+
+// timeout says which time ran out.
+func (x *exchange) timeout() Kind {
+	switch {
+	case !x.f.cfg.Now().Before(x.total):
+		return TotalTimeout
+	case x.waiting:
+		return FirstByteTimeout
+	}
+	return IdleTimeout
+}
+
+// maxInterim bounds the 1xx responses before the final one.
+const maxInterim = 16
+
+// head reads up to the end of the final response's header. ok is false where
+// it has failed.
+func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
+	r, w := x.r, x.r.Wire
+	scanned, dropped, interims := 0, 0, 0
+	for {
+		b, _ := w.Bytes()
+		// Empty lines before a status line (RFC 9112, 2.2 asks servers to
+		// forgive them).
+		if blank := len(b) - len(trimEOL(b)); blank > 0 && scanned == 0 {
+			w.drop(blank)
+			dropped += blank
+			b, _ = w.Bytes()
+		}
+		if k := min(len(b), len("HTTP/")); string(b[:k]) != "HTTP/"[:k] {
+			return false, x.fail(BadResponse, fmt.Errorf("%w: it begins %.40q", errNotHTTP, b))
+		}
+		end := headEnd(b, scanned)
+		scanned = len(b)
+		if end > x.f.cfg.MaxHeader || end < 0 && len(b)+dropped > x.f.cfg.MaxHeader {
+			return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: over %d bytes", errHeaderBig, x.f.cfg.MaxHeader))
+		}
+		if end >= 0 {
+			line, fields, _ := strings.Cut(string(b[:end]), "\n")
+			proto, major, minor, status, known := parseStatus(line)
+			if !known {
+				return false, x.fail(BadResponse, fmt.Errorf("%w: status line %.80q", errNotHTTP, line))
+			}
+			if status < 200 && status != 101 {
+				if interims++; interims > maxInterim {
+					return false, x.fail(BadResponse, errInterims)
+				}
+				w.drop(end)
+				dropped += end
+				scanned = 0
+				continue
+			}
+			h, few := parseFields(fields)
+			if !few {
+				return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: over %d fields", errHeaderBig, maxFields))
+			}
+			if status == 407 && c.fwd {
+				return false, x.fail(Proxy, errProxyAuth)
+			}
+			r.Status, r.Proto, r.Header, r.HeadLen = status, proto, h, end
+			x.keep = status != 101 && keepAlive(major, minor, h)
+			return true, nil
+		}
+		_, fault, err := x.read(c, true)
+		if err != nil {
+			return false, err
+		}
+		if fault != nil {
+			return false, x.headFault(fault, werr, dropped > 0)
+		}
+	}
+}
+
+// headFault says what it means that no more bytes of a header come.
+func (x *exchange) headFault(fault, werr error, some bool) error {
+	if isTimeout(fault) || werr != nil && isTimeout(werr) {
+		return x.fail(x.timeout(), fault)
+	}
+	x.dead = x.r.Wire.n == 0 && !some
+	switch {
+	case werr != nil:
+		fault = werr // the cause; the read's error is its echo
+	case fault == io.EOF:
+		fault = errClosed
+	}
+	return x.fail(Broken, fault)
+}
+
+// body reads the body as its framing says and marks how it ended.
+func (x *exchange) body(c *conn) error {
+	r, w := x.r, x.r.Wire
+	fr := frameOf(r)
+	r.chunked = fr.kind == byChunks
+	if fr.kind == byLength {
+		w.reserve(int64(r.HeadLen) + min(fr.length, x.maxBody) + 1)
+	}
+	head := int64(r.HeadLen)
+	all, _ := w.Bytes()
+	fresh := all[r.HeadLen:]
+	var ch chunks
+	var coded int64 // bytes of the chunked body understood so far
+	for {
+		var end int64 = -1 // the message's end, once known
+		switch fr.kind {
+		case byNothing:
+			end = head
+		case byLength:
+			if w.Size()-head >= fr.length {
+				end = head + fr.length
+			}
+		case byChunks:
+			for len(fresh) > 0 {
+				_, n := ch.next(fresh)
+				if n == 0 {
+					break
+				}
+				coded += int64(n)
+				fresh = fresh[n:]
+			}
+			if ch.state == chunkDone {
+				end = head + coded
+			}
+		}
+		size := w.Size() - head
+		if end >= 0 {
+			size = end - head
+		}
+		switch {
+		case size > x.maxBody:
+			w.cut(head + x.maxBody)
+			x.keep, r.Truncated = false, TruncatedLength
+			return nil
+		case end >= 0:
+			if w.Size() > end {
+				w.cut(end)
+				x.keep = false
+				r.note("excess-bytes")
+			}
+			return nil
+		case ch.state == chunkBad:
+			x.keep, r.Truncated = false, TruncatedDisconnect
+			r.note("broken-chunk")
+			return nil
+		}
+		var fault, err error
+		if fresh, fault, err = x.read(c, false); err != nil {
+			return err
+		}
+		if fault != nil {
+			x.bodyFault(fault, fr.kind, ch.ended())
+			return nil
+		}
+	}
+}
+
+// bodyFault marks what it means that no more bytes of a body come.
+func (x *exchange) bodyFault(fault error, kind framing, ended bool) {
+	r := x.r
+	x.keep = false
+	switch {
+	case ended: // all payload is there
+		r.note("no-trailer-end")
+	case isTimeout(fault):
+		r.Truncated = TruncatedTime
+		r.note(x.timeout().String())
+	case fault != io.EOF:
+		r.Truncated = TruncatedDisconnect
+		r.note("reset")
+	case kind != byClose:
+		r.Truncated = TruncatedDisconnect
+		r.note("early-close")
+	}
+}

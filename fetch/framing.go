@@ -1,0 +1,108 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"strings"
+)
+
+// framing is how a body's end is found (RFC 9112, 6.3).
+type framing uint8
+
+const (
+	byClose framing = iota
+	byNothing
+	byLength
+	byChunks
+)
+
+type frame struct {
+	kind   framing
+	length int64
+}
+
+// frameOf decides the framing of r's body. A Content-Length that is no number
+// or stands twice with different numbers is noted, and the body read to the
+// connection's end: nobody knows which of them lies.
+func frameOf(r *Response) frame {
+	if r.Status == 204 || r.Status == 304 || r.Status == 101 {
+		return frame{kind: byNothing}
+	}
+	// HTTP/1.0 has no transfer coding (RFC 9112, 6.1).
+	if r.Proto != "HTTP/1.0" && r.Proto != "HTTP/0.9" {
+		last := ""
+		r.Header.tokens("Transfer-Encoding", func(t string) bool {
+			if !strings.EqualFold(t, "identity") {
+				last = t
+			}
+			return true
+		})
+		if strings.EqualFold(last, "chunked") {
+			return frame{kind: byChunks}
+		}
+		if last != "" {
+			return frame{kind: byClose}
+		}
+	}
+	f := frame{kind: byClose}
+	bad := false
+	for i := range r.Header {
+		if !strings.EqualFold(r.Header[i].Name, "Content-Length") {
+			continue
+		}
+		for t := range strings.SplitSeq(r.Header[i].Value, ",") {
+			n, ok := parseLength(trim(t))
+			if !ok || f.kind == byLength && n != f.length {
+				bad = true
+				continue
+			}
+			f = frame{byLength, n}
+		}
+	}
+	if bad {
+		r.note("bad-content-length")
+		return frame{kind: byClose}
+	}
+	return f
+}
+
+func parseLength(s string) (n int64, ok bool) {
+	if s == "" || len(s) > 64 {
+		return 0, false
+	}
+	for i := range len(s) {
+		d := s[i] - '0'
+		if d > 9 || n > (1<<62)/10 {
+			return 0, false
+		}
+		n = n*10 + int64(d)
+	}
+	return n, true
+}
+
+// keepAlive says whether the server will take another request on the
+// connection, given that the body's end is found without closing it.
+func keepAlive(major, minor int, h Header) bool {
+	switch {
+	case major != 1 || h.hasToken("Connection", "close"):
+		return false
+	case minor == 0:
+		return h.hasToken("Connection", "keep-alive")
+	}
+	// Both framings at once is how responses are smuggled (RFC 9112, 6.1).
+	return h.Get("Transfer-Encoding") == "" || h.Get("Content-Length") == ""
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func trimEOL(b []byte) []byte { return bytes.TrimLeft(b, "\r\n") }
+
+func firstLine(b []byte) string {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	return string(line)
+}

@@ -1,0 +1,190 @@
+package fetch
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Field is one line of a header. A line without a colon is a Field with an
+// empty Name.
+type Field struct{ Name, Value string }
+
+// Header is a response's fields in the order they came.
+type Header []Field
+
+// Get is the first value of name (in any case), or "".
+func (h Header) Get(name string) string {
+	for i := range h {
+		if len(h[i].Name) == len(name) && strings.EqualFold(h[i].Name, name) {
+			return h[i].Value
+		}
+	}
+	return ""
+}
+
+// Values are all values of name (in any case), in order.
+func (h Header) Values(name string) []string {
+	var vs []string
+	for i := range h {
+		if len(h[i].Name) == len(name) && strings.EqualFold(h[i].Name, name) {
+			vs = append(vs, h[i].Value)
+		}
+	}
+	return vs
+}
+
+// tokens calls f for each comma-separated element of all values of name; f
+// returns false to stop.
+func (h Header) tokens(name string, f func(string) bool) {
+	for i := range h {
+		if len(h[i].Name) != len(name) || !strings.EqualFold(h[i].Name, name) {
+			continue
+		}
+		for t := range strings.SplitSeq(h[i].Value, ",") {
+			if t = trim(t); t != "" && !f(t) {
+				return
+			}
+		}
+	}
+}
+
+func (h Header) hasToken(name, token string) (found bool) {
+	h.tokens(name, func(t string) bool {
+		found = strings.EqualFold(t, token)
+		return !found
+	})
+	return found
+}
+
+// maxFields bounds the lines of one header.
+const maxFields = 5000
+
+// parseFields reads the lines after the status line, up to the empty line. It
+// forgives what the web does: bare LF, spaces before the colon, lines without
+// one, folded lines (RFC 9112, 5.2: joined by a space). ok is false past
+// maxFields.
+func parseFields(s string) (h Header, ok bool) {
+	n := strings.Count(s, "\n")
+	h = make(Header, 0, min(n, maxFields))
+	for s != "" {
+		line, rest, _ := strings.Cut(s, "\n")
+		s = rest
+		line = strings.TrimSuffix(line, "\r")
+		if line == "" {
+			break
+		}
+		if (line[0] == ' ' || line[0] == '\t') && len(h) > 0 {
+			var fold []string
+			for {
+				if t := trim(line); t != "" {
+					fold = append(fold, t)
+				}
+				if s == "" || (s[0] != ' ' && s[0] != '\t') {
+					break
+				}
+				line, s, _ = strings.Cut(s, "\n")
+				line = strings.TrimSuffix(line, "\r")
+			}
+			if last := &h[len(h)-1]; len(fold) > 0 {
+				last.Value = strings.TrimLeft(last.Value+" "+strings.Join(fold, " "), " ")
+			}
+			continue
+		}
+		if len(h) == maxFields {
+			return h, false
+		}
+		if name, value, colon := strings.Cut(line, ":"); colon {
+			h = append(h, Field{trim(name), trim(value)})
+		} else {
+			h = append(h, Field{"", trim(line)})
+		}
+	}
+	return h, true
+}
+
+// trim removes what HTTP calls optional white space (RFC 9110, 5.6.3).
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// parseStatus reads a status line without its line end: HTTP/d[.d] SP 3DIGIT
+// [SP reason]. More than one space and no reason are forgiven.
+func parseStatus(line string) (proto string, major, minor, status int, ok bool) {
+	line = strings.TrimRight(line, "\r")
+	rest, is := strings.CutPrefix(line, "HTTP/")
+	if !is || rest == "" || rest[0] < '0' || rest[0] > '9' {
+		return "", 0, 0, 0, false
+	}
+	major, n := int(rest[0]-'0'), 1
+	if len(rest) > 2 && rest[1] == '.' && rest[2] >= '0' && rest[2] <= '9' {
+		minor, n = int(rest[2]-'0'), 3
+	}
+	proto = line[:len("HTTP/")+n]
+	rest = rest[n:]
+	code := strings.TrimLeft(rest, " \t")
+	if len(code) == len(rest) || len(code) < 3 {
+		return "", 0, 0, 0, false
+	}
+	for i := range 3 {
+		if code[i] < '0' || code[i] > '9' {
+			return "", 0, 0, 0, false
+		}
+		status = status*10 + int(code[i]-'0')
+	}
+	if len(code) > 3 && code[3] != ' ' && code[3] != '\t' || status < 100 {
+		return "", 0, 0, 0, false
+	}
+	return proto, major, minor, status, true
+}
+
+// headEnd finds the end of a header: the index after its empty line, or -1.
+// from is where an earlier call on a shorter b left off.
+func headEnd(b []byte, from int) int {
+	for i := max(from-2, 0); i < len(b); i++ {
+		if b[i] != '\n' {
+			continue
+		}
+		if i+1 < len(b) && b[i+1] == '\n' {
+			return i + 2
+		}
+		if i+2 < len(b) && b[i+1] == '\r' && b[i+2] == '\n' {
+			return i + 3
+		}
+	}
+	return -1
+}
+
+// maxRetryAfter bounds what a server can ask for.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter reads the Retry-After field: seconds or an HTTP date (RFC 9110,
+// 10.2.3). The answer lies between 0 and 24 hours; ok is false where there is
+// none or it cannot be read.
+func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
+	v := h.Get("Retry-After")
+	if v == "" {
+		return 0, false
+	}
+	if strings.Trim(v, "0123456789") == "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n > int64(maxRetryAfter/time.Second) {
+			return maxRetryAfter, true
+		}
+		return time.Duration(n) * time.Second, true
+	}
+	for _, layout := range [...]string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC1123, time.RFC850, time.ANSIC} {
+		if t, err := time.Parse(layout, v); err == nil {
+			return min(max(t.Sub(now), 0), maxRetryAfter), true
+		}
+	}
+	return 0, false
+}
+
+// Redirect is where r sends its reader: the Location as it came, of a 300,
+// 301, 302, 303, 307 or 308 (RFC 9110, 15.4).
+func Redirect(r *Response) (location string, ok bool) {
+	switch r.Status {
+	case 300, 301, 302, 303, 307, 308:
+		location = r.Header.Get("Location")
+	}
+	return location, location != ""
+}
