@@ -1,0 +1,156 @@
+package archive
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// maxIndexURL is the longest URL that gets an index line: pywb holds lines in
+// memory, and so do we when we sort.
+const maxIndexURL = 256 << 10
+
+// A Line is one line of a CDXJ index: one capture.
+type Line struct {
+	SURT     string
+	Time     string // 14 digits
+	URL      string
+	MIME     string // "warc/revisit" for a revisit; "" is left out, as is every empty field
+	Detected string // WARC-Identified-Payload-Type
+	Status   string
+	Digest   string // base32, without "sha1:"
+	Length   int64  // of the gzip member or plain record
+	Offset   int64
+	File     string
+}
+
+// AppendTo appends the line with its line feed, spelled as pywb spells it.
+func (l Line) AppendTo(dst []byte) []byte {
+	dst = l.appendFront(dst)
+	return appendPlace(dst, l.Length, l.Offset, l.File)
+}
+
+// appendFront appends what is known of a record before its place is.
+func (l Line) appendFront(dst []byte) []byte {
+	dst = append(dst, l.SURT...)
+	dst = append(dst, ' ')
+	dst = append(dst, l.Time...)
+	dst = append(dst, ` {"url": `...)
+	dst = appendJSON(dst, l.URL)
+	for _, f := range [...]Field{{"mime", l.MIME}, {"mime-detected", l.Detected}, {"status", l.Status}, {"digest", l.Digest}} {
+		if f.Value == "" || f.Value == "-" {
+			continue
+		}
+		dst = append(dst, `, "`...)
+		dst = append(dst, f.Name...)
+		dst = append(dst, `": `...)
+		dst = appendJSON(dst, f.Value)
+	}
+	return dst
+}
+
+func appendPlace(dst []byte, length, offset int64, file string) []byte {
+	dst = append(dst, `, "length": "`...)
+	dst = strconv.AppendInt(dst, length, 10)
+	dst = append(dst, `", "offset": "`...)
+	dst = strconv.AppendInt(dst, offset, 10)
+	dst = append(dst, `", "filename": `...)
+	dst = appendJSON(dst, file)
+	return append(dst, "}\n"...)
+}
+
+// appendJSON quotes s in ASCII. Bytes that are no UTF-8 are taken for Latin-1,
+// as warcio takes them.
+func appendJSON(dst []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	u16 := func(r rune) {
+		dst = append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+	}
+	valid := utf8.ValidString(s)
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf || !valid {
+			i++
+			switch {
+			case c == '"' || c == '\\':
+				dst = append(dst, '\\', c)
+			case c == '\n':
+				dst = append(dst, '\\', 'n')
+			case c == '\r':
+				dst = append(dst, '\\', 'r')
+			case c == '\t':
+				dst = append(dst, '\\', 't')
+			case c == '\b':
+				dst = append(dst, '\\', 'b')
+			case c == '\f':
+				dst = append(dst, '\\', 'f')
+			case c < ' ' || c >= utf8.RuneSelf:
+				u16(rune(c))
+			default:
+				dst = append(dst, c)
+			}
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+		if r >= 0x10000 {
+			r -= 0x10000
+			u16(0xd800 + r>>10)
+			u16(0xdc00 + r&0x3ff)
+		} else {
+			u16(r)
+		}
+	}
+	return append(dst, '"')
+}
+
+// surt is the sort key of any URL. What weburl does not read (dns:, urn:,
+// file:, a damaged URL) is its own key, lower case, without blanks.
+func surt(url string) string {
+	if u, err := weburl.Parse(url); err == nil {
+		return u.SURT()
+	}
+	return string(appendURI(nil, strings.ToLower(url)))
+}
+
+// line prepares the index line of the response record in hand.
+func (g *group) line(x *Exchange, kind string, h httpHead, digest bool) {
+	g.cdx = g.cdx[:0]
+	if len(x.URL) > maxIndexURL {
+		return
+	}
+	l := Line{SURT: surt(x.URL), URL: string(appendURI(nil, x.URL))}
+	l.Time = x.Began.UTC().Format(time14)
+	switch kind {
+	case "revisit":
+		l.MIME = mimeRevisit
+	case "resource":
+		l.MIME = typeBytes
+	default:
+		l.MIME, l.Status = h.MIME(), h.Status
+		if h.Bare {
+			l.MIME, l.Status = mimeOf(typeResponse), "200" // as pywb has it
+		}
+		if l.Status == "-" {
+			return // which means "not to be indexed"
+		}
+	}
+	if digest {
+		l.Digest = string(appendDigest(nil, g.digest[:]))[len("sha1:"):]
+	}
+	g.cdx = l.appendFront(g.cdx)
+}
+
+const (
+	time14      = "20060102150405"
+	time17      = "20060102150405.000" // the point is taken out
+	mimeRevisit = "warc/revisit"
+)
+
+func stamp17(t time.Time) string {
+	return strings.Replace(t.UTC().Format(time17), ".", "", 1)
+}

@@ -1,0 +1,272 @@
+package archive
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"io"
+	mrand "math/rand/v2"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// A Field is one line of a header or of an application/warc-fields block.
+type Field struct{ Name, Value string }
+
+// A Body is the bytes of a response as they came: header and body.
+type Body interface {
+	io.ReaderAt
+	// Size is the number of bytes.
+	Size() int64
+	// Bytes returns all of them if they are in memory.
+	Bytes() ([]byte, bool)
+}
+
+// Bytes is a Body in memory.
+type Bytes []byte
+
+// Size implements Body.
+func (b Bytes) Size() int64 { return int64(len(b)) }
+
+// Bytes implements Body.
+func (b Bytes) Bytes() ([]byte, bool) { return b, true }
+
+// ReadAt implements Body.
+func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off >= int64(len(b)) {
+		return 0, io.EOF
+	}
+	n := copy(p, b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// An Exchange is one request and what came back.
+type Exchange struct {
+	URL     string     // canonical
+	Addr    netip.Addr // of the server; invalid: not known
+	Began   time.Time  // the records' WARC-Date, kept to the millisecond
+	Request []byte     // as sent; empty: no request record
+	// Response is what came, nil if nothing did: then there is no response
+	// record.
+	Response Body
+	// HTTP says that Response begins with a whole HTTP header of HeadLen
+	// bytes, empty line included. Other bytes become a resource record of
+	// type application/octet-stream: what a "response" record of an http URL
+	// holds must be HTTP, and readers would take garbage for a header.
+	HTTP    bool
+	HeadLen int
+	// Truncated is why the body is not whole: length, time, disconnect or
+	// unspecified (ISO 28500, 5.13); empty if it is.
+	Truncated string
+	// NotModified is the earlier response that a 304 confirms: it makes the
+	// record a revisit of profile server-not-modified. Nil otherwise.
+	NotModified *Original
+	// Metadata is the block of the metadata record; empty: none.
+	Metadata []Field
+}
+
+// Written is where an Exchange went.
+type Written struct {
+	File   string // name of the WARC file when it is finished, without directory
+	Offset int64  // of the response, revisit or resource record
+	Length int64  // of its gzip member
+	End    int64  // of the exchange's last record
+	// PayloadDigest is the SHA-1 of the bytes after the HTTP header, as they
+	// came; of all bytes where there is no header.
+	PayloadDigest [20]byte
+	// Revisit says that the payload was in the archive already.
+	Revisit bool
+}
+
+// Digest is the payload's digest as WARC and crawl.log write it.
+func (w Written) Digest() string { return string(appendDigest(nil, w.PayloadDigest[:])) }
+
+// Profiles of revisit records (ISO 28500, 6.7).
+const (
+	ProfileIdentical   = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	ProfileNotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+)
+
+const (
+	typeResponse = "application/http;msgtype=response"
+	typeRequest  = "application/http;msgtype=request"
+	typeFields   = "application/warc-fields"
+	typeBytes    = "application/octet-stream"
+)
+
+// A group is the records of one exchange on their way to the file. Groups are
+// pooled.
+type group struct {
+	m       member
+	out     slab   // finished members
+	head    []byte // WARC header of the record in hand
+	http    []byte // HTTP header of a response that is not in memory
+	chunk   []byte // for reading such a response
+	fields  []byte // warc-fields block
+	cdx     []byte // index line as far as it is known before the append
+	block   hash.Hash
+	payload hash.Hash
+	sum     [20]byte
+	rand    *mrand.ChaCha8
+
+	id     [16]byte // of the response record
+	first  int      // bytes of the first member in out
+	digest [20]byte
+	fresh  bool // a payload to remember once it is written
+
+	// A response too large to be compressed in memory is compressed into the
+	// file: late has its parts.
+	late     bool
+	lateHead []byte
+	store    bool // its body is kept as it is
+}
+
+func newGroup(level int) *group {
+	var seed [32]byte
+	rand.Read(seed[:])
+	return &group{
+		m: member{level: level}, block: sha1.New(), payload: sha1.New(),
+		rand: mrand.NewChaCha8(seed),
+	}
+}
+
+// newID makes a random UUID (RFC 9562, version 4).
+func (g *group) newID() (id [16]byte) {
+	binary.LittleEndian.PutUint64(id[:], g.rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], g.rand.Uint64())
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+func appendID(b []byte, id [16]byte) []byte {
+	b = append(b, "<urn:uuid:"...)
+	b = hex.AppendEncode(b, id[:4])
+	for _, p := range [...][2]int{{4, 6}, {6, 8}, {8, 10}, {10, 16}} {
+		b = append(b, '-')
+		b = hex.AppendEncode(b, id[p[0]:p[1]])
+	}
+	return append(b, '>')
+}
+
+func appendDigest(b []byte, sum []byte) []byte {
+	return base32.StdEncoding.AppendEncode(append(b, "sha1:"...), sum)
+}
+
+func appendDate(b []byte, t time.Time) []byte {
+	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
+}
+
+// start begins the WARC header in g.head. The URL may be empty.
+func (g *group) start(kind string, id [16]byte, date time.Time, url string) {
+	b := append(g.head[:0], "WARC/1.1\r\nWARC-Type: "...)
+	b = append(b, kind...)
+	b = append(b, "\r\nWARC-Record-ID: "...)
+	b = appendID(b, id)
+	b = append(b, "\r\nWARC-Date: "...)
+	b = appendDate(b, date)
+	b = append(b, "\r\n"...)
+	if url != "" {
+		b = append(b, "WARC-Target-URI: "...)
+		b = appendURI(b, url)
+		b = append(b, "\r\n"...)
+	}
+	g.head = b
+}
+
+func (g *group) field(name, value string) {
+	g.head = append(g.head, name...)
+	g.head = append(g.head, ": "...)
+	g.head = append(g.head, value...)
+	g.head = append(g.head, "\r\n"...)
+}
+
+func (g *group) idField(name string, id [16]byte) {
+	g.head = append(g.head, name...)
+	g.head = append(g.head, ": "...)
+	g.head = appendID(g.head, id)
+	g.head = append(g.head, "\r\n"...)
+}
+
+func (g *group) digestField(name string, sum []byte) {
+	g.head = append(g.head, name...)
+	g.head = append(g.head, ": "...)
+	g.head = appendDigest(g.head, sum)
+	g.head = append(g.head, "\r\n"...)
+}
+
+// finish ends the WARC header.
+func (g *group) finish(contentType string, length int64) {
+	g.field("Content-Type", contentType)
+	g.head = append(g.head, "Content-Length: "...)
+	g.head = strconv.AppendInt(g.head, length, 10)
+	g.head = append(g.head, "\r\n\r\n"...)
+}
+
+func (g *group) addr(a netip.Addr) {
+	if !a.IsValid() {
+		return
+	}
+	g.head = append(g.head, "WARC-IP-Address: "...)
+	g.head = a.Unmap().WithZone("").AppendTo(g.head)
+	g.head = append(g.head, "\r\n"...)
+}
+
+// appendURI keeps a URL on its line: what is no visible ASCII is percent-encoded.
+func appendURI(b []byte, url string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(url) {
+		if c := url[i]; c <= ' ' || c >= 0x7f {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// appendFields writes a warc-fields block. Whatever would break a line, or a
+// name, becomes a blank or an underscore.
+func appendFields(b []byte, fields []Field) []byte {
+	for _, f := range fields {
+		if f.Name == "" {
+			continue
+		}
+		for i := range len(f.Name) {
+			if c := f.Name[i]; c <= ' ' || c == ':' || c >= 0x7f {
+				b = append(b, '_')
+			} else {
+				b = append(b, c)
+			}
+		}
+		b = append(b, ": "...)
+		for i := range len(f.Value) {
+			if c := f.Value[i]; c < ' ' || c == 0x7f {
+				b = append(b, ' ')
+			} else {
+				b = append(b, c)
+			}
+		}
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+// small writes a whole record whose header is begun in g.head.
+func (g *group) small(contentType string, block []byte) error {
+	g.block.Reset()
+	g.block.Write(block)
+	g.digestField("WARC-Block-Digest", g.block.Sum(g.sum[:0]))
+	g.finish(contentType, int64(len(block)))
+	g.m.begin(&g.out)
+	g.m.pack(g.head)
+	g.m.pack(block)
+	return g.m.end()
+}

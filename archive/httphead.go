@@ -1,0 +1,160 @@
+package archive
+
+import (
+	"bytes"
+	"strings"
+)
+
+// headEnd finds where the HTTP header at the front of b ends, that is where
+// the payload begins, as warcio finds it: after the first line that is empty.
+// ok is false where no such line comes, and where a line of nothing but
+// control characters, blanks or bytes over 0x7e may count as empty for one
+// reader and not for the other.
+func headEnd(b []byte) (end int, ok bool) {
+	for end < len(b) {
+		n := bytes.IndexByte(b[end:], '\n') + 1
+		if n == 0 {
+			return 0, false
+		}
+		line := b[end : end+n]
+		if len(line) == 1 || len(line) == 2 && line[0] == '\r' {
+			return end + n, end > 0
+		}
+		if !visible(line) {
+			return 0, false
+		}
+		end += n
+	}
+	return 0, false
+}
+
+func visible(line []byte) bool {
+	for _, c := range line {
+		if c > ' ' && c < 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// statusOf reads the status as CDXJ wants it from a status line: the word
+// after the protocol. It is "" where there is none.
+func statusOf(line string) string {
+	_, rest, _ := strings.Cut(strings.TrimRight(line, " \t\r\n\v\f"), " ")
+	rest = strings.Trim(rest, " \t\r\n\v\f")
+	code, _, _ := strings.Cut(rest, " ")
+	if code == "204" && strings.Contains(rest, "Error") {
+		return ""
+	}
+	return code
+}
+
+// An httpHead is what the index and the choice of compression need of an HTTP
+// header.
+type httpHead struct {
+	Status   string // "" where there is none
+	Type     string // Content-Type as it stands
+	Encoding string // Content-Encoding, lower case
+	Chunked  bool
+	Bare     bool // neither a status nor a field: nothing a reader could use
+}
+
+// MIME is the media type without parameters, as CDXJ wants it; "unk" where the
+// header names none.
+func (h httpHead) MIME() string { return mimeOf(h.Type) }
+
+func mimeOf(contentType string) string {
+	if contentType == "" {
+		return "unk"
+	}
+	if i := strings.IndexAny(contentType, "; "); i >= 0 {
+		return contentType[:i]
+	}
+	return contentType
+}
+
+// parseHead reads the HTTP header at the front of b. It never fails: what
+// cannot be read is skipped. The first field of a name counts.
+func parseHead(b []byte) (h httpHead) {
+	line, rest := cutLine(b)
+	h.Status = statusOf(string(line))
+	h.Bare = h.Status == ""
+	var seenType, seenEncoding bool
+	for {
+		line, rest = cutLine(rest)
+		line = bytes.TrimRight(line, " \t\r\n\v\f")
+		if len(line) == 0 {
+			return h
+		}
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok {
+			continue
+		}
+		h.Bare = false
+		name = bytes.TrimRight(name, " \t")
+		switch {
+		case !seenType && fold(name, "content-type"):
+			h.Type, seenType = string(bytes.TrimLeft(value, " \t\v\f")), true
+		case !seenEncoding && fold(name, "content-encoding"):
+			h.Encoding, seenEncoding = lower(value), true
+		case fold(name, "transfer-encoding"):
+			h.Chunked = h.Chunked || strings.Contains(lower(value), "chunked")
+		}
+	}
+}
+
+func lower(b []byte) string { return strings.ToLower(string(bytes.TrimSpace(b))) }
+
+func cutLine(b []byte) (line, rest []byte) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i+1], b[i+1:]
+	}
+	return b, nil
+}
+
+// fold compares a header name to one in lower case.
+func fold(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i := range name {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// packedTypes are media types whose bytes another compression does not shrink.
+var packedTypes = map[string]bool{
+	"application/zip": true, "application/gzip": true, "application/x-gzip": true,
+	"application/x-7z-compressed": true, "application/x-rar-compressed": true, "application/vnd.rar": true,
+	"application/x-bzip2": true, "application/x-bzip": true, "application/x-xz": true, "application/zstd": true,
+	"application/x-compress": true, "application/x-compressed": true, "application/java-archive": true,
+	"application/epub+zip": true, "application/font-woff": true, "application/font-woff2": true,
+	"application/x-font-woff": true, "font/woff": true, "font/woff2": true,
+	"application/x-debian-package": true, "application/vnd.debian.binary-package": true,
+	"application/ogg": true, "application/x-shockwave-flash": true, "application/vnd.android.package-archive": true,
+}
+
+// incompressible says whether a body under this header is kept as it is.
+func (h httpHead) incompressible() bool {
+	if h.Encoding != "" && h.Encoding != "identity" {
+		return true
+	}
+	t := strings.ToLower(h.MIME())
+	major, minor, _ := strings.Cut(t, "/")
+	switch major {
+	case "image":
+		return minor != "svg+xml" && minor != "bmp" && minor != "x-icon" && minor != "vnd.microsoft.icon" && minor != "x-ms-bmp"
+	case "video":
+		return true
+	case "audio":
+		return minor != "wav" && minor != "x-wav" && minor != "basic" && minor != "midi"
+	}
+	return packedTypes[t] || strings.HasPrefix(t, "application/vnd.openxmlformats")
+}

@@ -1,0 +1,379 @@
+package archive
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// Config tunes a Writer. Only Dir is needed.
+type Config struct {
+	// Dir is the crawl directory; the WARC files go to its archive folder.
+	Dir string
+	// Prefix and Agent begin and end the names of WARC files. Empty means
+	// "orbweaver" and "agent". What is no letter, digit, dot, hyphen or
+	// underscore becomes an underscore.
+	Prefix, Agent string
+	// MaxBytes is the size that a WARC file stays below, if no single exchange
+	// is larger. Zero means 1 GB.
+	MaxBytes int64
+	// Level is the compression level, 1 to 9. Zero means 1, the fastest;
+	// -1 means none. Bodies that came compressed are never compressed again.
+	Level int
+	// Info describes the crawl in the warcinfo record that begins each file:
+	// software, operator, robots, http-header-user-agent, hostname, isPartOf.
+	// The format and conformsTo fields are added.
+	Info []Field
+	// RevisitBytes bounds the memory that knows the payloads archived so far,
+	// some 130 bytes each. Zero means 32 MiB; less than zero: no payload is
+	// recognized again.
+	RevisitBytes int64
+	// Now dates files. Nil means time.Now.
+	Now func() time.Time
+	// FS is where the files are. Nil means the machine's.
+	FS disk.FS
+}
+
+func (c Config) withDefaults() Config {
+	c.Prefix, c.Agent = fileSafe(c.Prefix, "orbweaver"), fileSafe(c.Agent, "agent")
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 1e9
+	}
+	switch {
+	case c.Level == 0:
+		c.Level = 1
+	case c.Level < 0:
+		c.Level = -1
+	case c.Level > 9:
+		c.Level = 9
+	}
+	if c.RevisitBytes == 0 {
+		c.RevisitBytes = 32 << 20
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.FS == nil {
+		c.FS = disk.OS
+	}
+	return c
+}
+
+func fileSafe(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// ErrClosed is a Writer that was closed.
+var ErrClosed = errors.New("archive closed")
+
+const (
+	openSuffix = ".open"
+	warcSuffix = ".warc.gz"
+	bufferSize = 256 << 10
+)
+
+// A Writer appends to a crawl's archive. All methods are safe for concurrent
+// use. After an error of the disk it takes nothing more: Open again, and what
+// was half written is gone.
+type Writer struct {
+	cfg   Config
+	table *revisits
+	pool  sync.Pool // of *group
+
+	mu     sync.Mutex // guards all below; it orders the appends, so it is held while they are written
+	err    error      // of the first failed write, or ErrClosed
+	file   disk.File  // nil between files
+	name   string     // of file when it is finished
+	out    *bufio.Writer
+	size   int64 // bytes appended to file, buffered ones too
+	groups int   // exchanges in file
+	serial int   // of the next file
+	lines  runs
+
+	syncMu sync.Mutex // guards twin, also while it is synced; taken after mu or alone
+	twin   disk.File  // second handle of file: fsync needs not stop the appends
+}
+
+// archiveDir and runsDir are the folders below the crawl directory.
+func archiveDir(dir string) string { return filepath.Join(dir, "archive") }
+func runsDir(dir string) string    { return filepath.Join(dir, "state", "index") }
+func indexPath(dir string) string  { return filepath.Join(dir, "indexes", "index.cdxj") }
+
+// Open prepares the archive of a crawl directory for writing: it repairs what
+// a crash left and says so. The first WARC file is begun by the first Write.
+func Open(cfg Config) (*Writer, Recovered, error) {
+	cfg = cfg.withDefaults()
+	for _, d := range []string{archiveDir(cfg.Dir), runsDir(cfg.Dir)} {
+		if err := cfg.FS.MkdirAll(d, 0o755); err != nil {
+			return nil, Recovered{}, fmt.Errorf("archive %s: %w", cfg.Dir, err)
+		}
+	}
+	rec, serial, err := recoverDir(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, rec, fmt.Errorf("archive %s: %w", cfg.Dir, err)
+	}
+	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial}
+	w.out = bufio.NewWriterSize(nil, bufferSize)
+	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir)}
+	w.pool.New = func() any { return newGroup(cfg.Level) }
+	return w, rec, nil
+}
+
+// Remember makes payloads of this digest revisits of url's record of that date:
+// how a crawl that is resumed gets its memory back.
+func (w *Writer) Remember(digest [20]byte, url string, date time.Time) {
+	w.table.add(&digest, Original{URL: url, Date: date})
+}
+
+// Write archives one exchange. It returns when the records are in the buffer:
+// Flush hands them to the operating system, Sync to the disk. x is not kept.
+func (w *Writer) Write(x *Exchange) (Written, error) {
+	g := w.pool.Get().(*group)
+	defer func() {
+		g.trim()
+		w.pool.Put(g)
+	}()
+	revisit, err := g.encode(x, w.table)
+	if err != nil {
+		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
+	}
+	done, err := w.append(x, g)
+	if err != nil {
+		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
+	}
+	done.PayloadDigest, done.Revisit = g.digest, revisit
+	return done, nil
+}
+
+// append puts the group's records behind each other into the file.
+func (w *Writer) append(x *Exchange, g *group) (done Written, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return done, w.err
+	}
+	estimate := int64(len(g.out.b))
+	if g.late {
+		estimate += int64(len(g.lateHead)) + x.Response.Size()
+	}
+	if w.file != nil && w.groups > 0 && w.size+estimate > w.cfg.MaxBytes {
+		if err := w.rotate(); err != nil {
+			w.err = err
+			return done, err
+		}
+	}
+	if w.file == nil {
+		if err := w.begin(); err != nil {
+			w.err = err
+			return done, err
+		}
+	}
+	done = Written{File: w.name, Offset: w.size, Length: int64(g.first)}
+	if g.late {
+		if w.err = g.writeLate(x, appender{w}); w.err != nil {
+			return done, w.err
+		}
+		done.Length = w.size - done.Offset
+	}
+	if _, w.err = (appender{w}).Write(g.out.b); w.err != nil {
+		return done, w.err
+	}
+	done.End = w.size
+	w.groups++
+	if len(g.cdx) > 0 {
+		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
+		if w.err = w.lines.add(w.name, g.cdx); w.err != nil {
+			return done, w.err
+		}
+	}
+	if g.fresh {
+		w.table.add(&g.digest, Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id})
+	}
+	return done, nil
+}
+
+// An appender counts what goes into the file; mu is held.
+type appender struct{ w *Writer }
+
+func (a appender) Write(p []byte) (int, error) {
+	n, err := a.w.out.Write(p)
+	a.w.size += int64(n)
+	return n, err
+}
+
+// begin creates the next file with its warcinfo record; mu is held.
+func (w *Writer) begin() error {
+	now := w.cfg.Now()
+	name := fmt.Sprintf("%s-%s-%05d-%s%s", w.cfg.Prefix, stamp17(now), w.serial, w.cfg.Agent, warcSuffix)
+	path := filepath.Join(archiveDir(w.cfg.Dir), name+openSuffix)
+	f, err := w.cfg.FS.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	twin, err := w.cfg.FS.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		err = w.cfg.FS.SyncDir(archiveDir(w.cfg.Dir))
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	w.syncMu.Lock()
+	w.twin = twin
+	w.syncMu.Unlock()
+	w.file, w.name, w.size, w.groups = f, name, 0, 0
+	w.out.Reset(f)
+	w.serial++
+
+	g := w.pool.Get().(*group)
+	defer w.pool.Put(g)
+	g.out.b = g.out.b[:0]
+	g.fields = appendFields(g.fields[:0], append([]Field{
+		{"format", "WARC File Format 1.1"},
+		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+	}, w.cfg.Info...))
+	g.start("warcinfo", g.newID(), now, "")
+	g.field("WARC-Filename", name)
+	if err := g.small(typeFields, g.fields); err != nil {
+		return err
+	}
+	_, err = appender{w}.Write(g.out.b)
+	return err
+}
+
+// rotate finishes the file and gives it its name; mu is held.
+func (w *Writer) rotate() error {
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	// The index is whole before the name is: Open rebuilds it for files that
+	// are still open, and trusts it for others.
+	if err := w.lines.finish(w.name); err != nil {
+		return err
+	}
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	if err := w.closeFiles(); err != nil {
+		return err
+	}
+	dir := archiveDir(w.cfg.Dir)
+	path := filepath.Join(dir, w.name)
+	if err := w.cfg.FS.Rename(path+openSuffix, path); err != nil {
+		return err
+	}
+	return w.cfg.FS.SyncDir(dir)
+}
+
+// closeFiles closes both handles; mu is held.
+func (w *Writer) closeFiles() error {
+	if w.file == nil {
+		return nil
+	}
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	err := errors.Join(w.file.Close(), w.twin.Close())
+	w.file, w.twin = nil, nil
+	return err
+}
+
+// Flush hands everything written so far to the operating system: it survives
+// a kill of the process.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.flush()
+	return err
+}
+
+// flush says which handle to sync; mu is held.
+func (w *Writer) flush() (disk.File, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.file == nil {
+		return nil, nil
+	}
+	if err := w.out.Flush(); err != nil {
+		w.err = err
+		return nil, fmt.Errorf("archive %s: %w", w.name, err)
+	}
+	return w.twin, nil
+}
+
+// Sync is Flush, and the bytes survive a power failure. Writes go on
+// meanwhile.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	twin, err := w.flush()
+	name := w.name
+	w.mu.Unlock()
+	if err != nil || twin == nil {
+		return err
+	}
+	if err := w.syncTwin(twin); err != nil {
+		// What an fsync failed to write may be lost without a second report.
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err == nil {
+			w.err = err
+		}
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+func (w *Writer) syncTwin(twin disk.File) error {
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	if w.twin != twin {
+		return nil // rotated meanwhile, and synced by that
+	}
+	return twin.Sync()
+}
+
+// Position is the file being written, by its final name, and how many bytes of
+// it Flush has handed over. The name is empty between files.
+func (w *Writer) Position() (file string, validBytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file == nil {
+		return "", 0
+	}
+	return w.name, w.size - int64(w.out.Buffered())
+}
+
+// Close finishes the file being written. After a failed write it leaves the
+// file as it is, for Open to repair, and returns that write's error.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(w.err, ErrClosed) {
+		return nil
+	}
+	err := w.err
+	if err == nil && w.file != nil {
+		err = w.rotate()
+	}
+	w.closeFiles() // a failed write came first and says more
+	w.err = ErrClosed
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", w.name, err)
+	}
+	return nil
+}
