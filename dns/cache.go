@@ -1,0 +1,110 @@
+package dns
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// An entry is what is known about a name: addresses, or the error that there
+// are none.
+type entry struct {
+	addrs   []netip.Addr
+	err     error
+	expires time.Time
+}
+
+const cacheShards = 16
+
+// cache holds what the servers said, by name, in shards of a clock each: a hit
+// marks an entry, and the hand passes over marked entries once.
+type cache struct {
+	seed   maphash.Seed
+	shards [cacheShards]cacheShard
+}
+
+type cacheShard struct {
+	// mu guards all below.
+	mu    sync.Mutex
+	index map[string]int32 // where in slots
+	slots []slot
+	hand  int
+	size  int // len(slots) at most
+}
+
+type slot struct {
+	name string
+	used bool
+	entry
+}
+
+// init bounds the cache to size entries, rounded up to a number that the
+// shards share evenly.
+func (c *cache) init(size int) {
+	c.seed = maphash.MakeSeed()
+	for i := range c.shards {
+		c.shards[i].index = make(map[string]int32)
+		c.shards[i].size = (size + cacheShards - 1) / cacheShards
+	}
+}
+
+func (c *cache) shard(name string) *cacheShard {
+	return &c.shards[maphash.String(c.seed, name)%cacheShards]
+}
+
+// find returns what is known about name at now.
+func (c *cache) find(name string, now time.Time) (Answer, error, bool) {
+	s := c.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.index[name]
+	if !ok {
+		return Answer{}, nil, false
+	}
+	e := &s.slots[i]
+	if !now.Before(e.expires) {
+		return Answer{}, nil, false
+	}
+	e.used = true
+	if e.err != nil {
+		return Answer{}, e.err, true
+	}
+	return Answer{Addrs: e.addrs, Expires: e.expires}, nil, true
+}
+
+// add remembers e, in place of what was known about name.
+func (c *cache) add(name string, e entry) {
+	s := c.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := s.index[name]; ok {
+		s.slots[i].entry = e
+		return
+	}
+	if len(s.slots) < s.size {
+		s.index[name] = int32(len(s.slots))
+		s.slots = append(s.slots, slot{name: name, entry: e})
+		return
+	}
+	for s.slots[s.hand].used {
+		s.slots[s.hand].used = false
+		s.hand = (s.hand + 1) % len(s.slots)
+	}
+	delete(s.index, s.slots[s.hand].name)
+	s.slots[s.hand] = slot{name: name, entry: e}
+	s.index[name] = int32(s.hand)
+	s.hand = (s.hand + 1) % len(s.slots)
+}
+
+// len is the number of entries, expired ones included.
+func (c *cache) len() int {
+	n := 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += len(s.index)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,303 @@
+package dns
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// udpSize is what we say we take by UDP: it fits in every path's packets
+	// (RFC 6891, 6.2.5, and the DNS flag day of 2020).
+	udpSize = 1232
+	// maxJunk is how many datagrams that answer something else are read
+	// before the server counts as broken.
+	maxJunk = 64
+	// strikes is how often a server may fail at a question before it is asked
+	// no more; a recursive server that ran out of time may have the answer now.
+	strikes = 2
+)
+
+// errReply is a reply that answers the question but cannot be read.
+var errReply = errors.New("malformed reply")
+
+// A server is one of the configured servers and its health.
+type server struct {
+	addr string
+	// mu guards the two below.
+	mu    sync.Mutex
+	fails int       // replies missed in a row
+	until time.Time // asked last until then
+}
+
+// missed notes that a query had no reply. After three in a row the server
+// stands last for 5 s, doubling up to a minute.
+func (s *server) missed(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails++
+	if s.fails >= 3 {
+		s.until = now.Add(min(5*time.Second<<min(s.fails-3, 4), time.Minute))
+	}
+}
+
+// replied notes that a query had one, of whatever kind.
+func (s *server) replied() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails, s.until = 0, time.Time{}
+}
+
+// order returns the servers as they are to be asked at now: those that have
+// been answering first, else as configured.
+func (r *Resolver) order(now time.Time) []*server {
+	good := make([]*server, 0, len(r.servers))
+	var bad []*server
+	for _, s := range r.servers {
+		s.mu.Lock()
+		waits := now.Before(s.until)
+		s.mu.Unlock()
+		if waits {
+			bad = append(bad, s)
+		} else {
+			good = append(good, s)
+		}
+	}
+	return append(good, bad...)
+}
+
+// exchange asks the servers in turn until one says NOERROR or NXDOMAIN. name
+// is in presentation form, with or without its final dot.
+func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
+	servers := r.order(r.cfg.Now())
+	struck := make([]int, len(servers))
+	var timedOut bool
+	var last error
+	for tries, i, out := 0, 0, 0; tries < max(r.cfg.Attempts, len(servers)) && out < len(servers); i++ {
+		at := i % len(servers)
+		if struck[at] >= strikes {
+			continue
+		}
+		s := servers[at]
+		tries++
+		m, err := r.ask(ctx, s.addr, name, qtype)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			if isTimeout(err) {
+				timedOut = true
+			} else {
+				last = err
+			}
+			s.missed(r.cfg.Now())
+			continue
+		}
+		s.replied()
+		switch {
+		case m.Rcode == dns.RcodeNameError:
+			return m, nil
+		case m.Rcode == dns.RcodeSuccess && !lame(m):
+			return m, nil
+		case m.Rcode == dns.RcodeServerFailure:
+			struck[at]++
+		default: // REFUSED and the like will not change by asking again
+			struck[at] = strikes
+		}
+		if struck[at] >= strikes {
+			out++
+		}
+		last = fmt.Errorf("%s from %s", rcode(m), s.addr)
+	}
+	switch {
+	case last != nil:
+		return nil, fmt.Errorf("%w: %w", ErrServer, last)
+	case timedOut:
+		return nil, ErrTimeout
+	}
+	return nil, ErrServer
+}
+
+func rcode(m *dns.Msg) string {
+	if m.Rcode == dns.RcodeSuccess {
+		return "referral"
+	}
+	if s, ok := dns.RcodeToString[m.Rcode]; ok {
+		return s
+	}
+	return fmt.Sprintf("rcode %d", m.Rcode)
+}
+
+// lame says whether m sends us elsewhere: the server does not recurse.
+func lame(m *dns.Msg) bool {
+	if len(m.Answer) > 0 || m.Authoritative {
+		return false
+	}
+	ns := false
+	for _, rr := range m.Ns {
+		switch rr.Header().Rrtype {
+		case dns.TypeSOA:
+			return false
+		case dns.TypeNS:
+			ns = true
+		}
+	}
+	return ns
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
+}
+
+// ask sends one question to one server: by UDP with EDNS, without EDNS if the
+// server does not know it, by TCP if the reply was too long.
+func (r *Resolver) ask(ctx context.Context, addr, name string, qtype uint16) (*dns.Msg, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	q := new(dns.Msg)
+	q.SetQuestion(dns.Fqdn(name), qtype)
+	q.SetEdns0(udpSize, false)
+	m, err := r.transact(ctx, "udp", addr, q)
+	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented || m.Rcode == dns.RcodeBadVers) {
+		q.Extra = nil
+		m, err = r.transact(ctx, "udp", addr, q)
+	}
+	if err == nil && m.Truncated {
+		m, err = r.transact(ctx, "tcp", addr, q)
+	}
+	return m, err
+}
+
+// buffers hold datagrams: more than we ask for, since some servers send more.
+var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
+
+// transact sends q from a socket of its own, under a new id, and returns the
+// first reply to it within Config.Timeout.
+func (r *Resolver) transact(ctx context.Context, network, addr string, q *dns.Msg) (*dns.Msg, error) {
+	q.Id = dns.Id()
+	wire, err := q.Pack()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errReply, err) // a name out of a CNAME
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	conn, err := r.cfg.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if d, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(d); err != nil {
+			return nil, err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if network == "tcp" {
+		return viaTCP(conn, wire)
+	}
+	return viaUDP(conn, wire)
+}
+
+func viaUDP(conn net.Conn, wire []byte) (*dns.Msg, error) {
+	if _, err := conn.Write(wire); err != nil {
+		return nil, err
+	}
+	buf := buffers.Get().(*[4096]byte)
+	defer buffers.Put(buf)
+	for range maxJunk {
+		n, err := conn.Read(buf[:])
+		if err != nil {
+			return nil, err
+		}
+		if answers(buf[:n], wire) {
+			return unpack(buf[:n])
+		}
+	}
+	return nil, fmt.Errorf("%w: none of %d datagrams answers the question", errReply, maxJunk)
+}
+
+func viaTCP(conn net.Conn, wire []byte) (*dns.Msg, error) {
+	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
+	if _, err := conn.Write(append(framed, wire...)); err != nil {
+		return nil, err
+	}
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil, err
+	}
+	reply := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, reply); err != nil {
+		return nil, err
+	}
+	if !answers(reply, wire) {
+		return nil, fmt.Errorf("%w: another question's", errReply)
+	}
+	m, err := unpack(reply)
+	if err == nil && m.Truncated {
+		return nil, fmt.Errorf("%w: truncated over TCP", errReply)
+	}
+	return m, err
+}
+
+const headerLen = 12
+
+// answers says whether reply is one to query: the same id, the same question,
+// and marked as a reply (RFC 5452, 3). A server that could not read the query
+// may leave the question out.
+func answers(reply, query []byte) bool {
+	if len(reply) < headerLen || !bytes.Equal(reply[:2], query[:2]) {
+		return false
+	}
+	const response, opcode = 0x80, 0x78
+	if reply[2]&response == 0 || reply[2]&opcode != 0 {
+		return false
+	}
+	switch binary.BigEndian.Uint16(reply[4:]) {
+	case 0:
+		code := int(reply[3] & 0x0F)
+		return code == dns.RcodeFormatError || code == dns.RcodeNotImplemented
+	case 1:
+		n := questionLen(query)
+		if len(reply) < n {
+			return false
+		}
+		return bytes.EqualFold(reply[headerLen:n-4], query[headerLen:n-4]) && bytes.Equal(reply[n-4:n], query[n-4:n])
+	}
+	return false
+}
+
+// questionLen is the length of header and question of a query that we packed.
+func questionLen(query []byte) int {
+	at := headerLen
+	for query[at] != 0 {
+		at += 1 + int(query[at])
+	}
+	return at + 1 + 4
+}
+
+// unpack reads a reply that answers. One that is cut short and says so need
+// not be readable: TCP will bring the whole.
+func unpack(wire []byte) (*dns.Msg, error) {
+	m := new(dns.Msg)
+	if err := m.Unpack(wire); err != nil {
+		if wire[2]&0x02 != 0 {
+			return &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}, nil
+		}
+		return nil, fmt.Errorf("%w: %w", errReply, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,202 @@
+package dns
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// literal reads a host that is an address: 192.0.2.1, 2001:db8::1 or
+// [2001:db8::1]. A zone is no part of a URL's host.
+func literal(host string) (netip.Addr, bool) {
+	n := len(host)
+	switch { // most hosts are names, and an error of ParseAddr costs memory
+	case n == 0:
+		return netip.Addr{}, false
+	case host[0] == '[' && host[n-1] == ']':
+		host = host[1 : n-1]
+	case host[n-1] < '0' || host[n-1] > '9':
+		if strings.IndexByte(host, ':') < 0 {
+			return netip.Addr{}, false
+		}
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, false
+	}
+	return a.Unmap(), true
+}
+
+// special are the top-level domains that are never asked for: onion would tell
+// others what is nobody's business (RFC 7686, 2).
+var special = map[string]bool{"onion": true}
+
+// canonical returns host in lower case without a final dot, or ErrName if no
+// query could ask for it (RFC 1035, 2.3.4) or no host is called so. The
+// underscore is no letter of a host name, but there are hosts that have it.
+func canonical(host string) (string, error) {
+	name := strings.TrimSuffix(host, ".")
+	if name == "" || len(name) > 253 {
+		return "", fmt.Errorf("look up %.80q: %w", host, ErrName)
+	}
+	label, lower := 0, true
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c == '.' && label > 0:
+			label = -1
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_':
+		case c >= 'A' && c <= 'Z':
+			lower = false
+		default:
+			return "", fmt.Errorf("look up %.80q: %w", host, ErrName)
+		}
+		if label++; label > 63 {
+			return "", fmt.Errorf("look up %.80q: %w", host, ErrName)
+		}
+	}
+	if label == 0 { // two final dots
+		return "", fmt.Errorf("look up %.80q: %w", host, ErrName)
+	}
+	if !lower {
+		name = strings.ToLower(name)
+	}
+	return name, nil
+}
+
+// serverAddr completes a server's address with the port 53.
+func serverAddr(s string) (string, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return net.JoinHostPort(a.String(), "53"), nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = s, "53"
+	}
+	if host == "" || port == "" || strings.ContainsAny(host, " /") {
+		return "", fmt.Errorf("name server %q: %w", s, errors.New("not host:port"))
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+const (
+	maxResolvConf = 64 << 10
+	maxHostsFile  = 16 << 20
+)
+
+func readResolvConf(name string) ([]string, error) {
+	optional := name == ""
+	if optional {
+		name = "/etc/resolv.conf"
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		if optional && errors.Is(err, fs.ErrNotExist) {
+			return []string{"127.0.0.1:53", "[::1]:53"}, nil
+		}
+		return nil, fmt.Errorf("read resolver configuration: %w", err)
+	}
+	defer f.Close()
+	conf, err := dns.ClientConfigFromReader(io.LimitReader(f, maxResolvConf))
+	if err != nil {
+		return nil, fmt.Errorf("read resolver configuration %s: %w", name, err)
+	}
+	if len(conf.Servers) == 0 {
+		return []string{"127.0.0.1:53", "[::1]:53"}, nil
+	}
+	return conf.Servers, nil
+}
+
+// readHosts reads a hosts file: an address and its names in a line, # begins a
+// comment, the lines of a name add up. Unreadable lines are skipped.
+func readHosts(name string) (map[string][]netip.Addr, error) {
+	optional := name == ""
+	if name == "-" {
+		return nil, nil
+	}
+	if optional {
+		name = "/etc/hosts"
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		if optional && errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read hosts file: %w", err)
+	}
+	defer f.Close()
+	hosts, err := parseHosts(io.LimitReader(f, maxHostsFile))
+	if err != nil {
+		return nil, fmt.Errorf("read hosts file %s: %w", name, err)
+	}
+	return hosts, nil
+}
+
+func parseHosts(r io.Reader) (map[string][]netip.Addr, error) {
+	hosts := make(map[string][]netip.Addr)
+	br := bufio.NewReaderSize(r, 16<<10)
+	for {
+		line, err := br.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		if !long {
+			text, _, _ := strings.Cut(string(line), "#")
+			fields := strings.Fields(text)
+			if len(fields) > 1 {
+				addHosts(hosts, fields)
+			}
+		}
+		for long { // no host of ours stands in such a line
+			_, err = br.ReadSlice('\n')
+			long = errors.Is(err, bufio.ErrBufferFull)
+		}
+		if errors.Is(err, io.EOF) {
+			return hosts, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func addHosts(hosts map[string][]netip.Addr, fields []string) {
+	addr, err := netip.ParseAddr(fields[0])
+	if err != nil || addr.Zone() != "" {
+		return
+	}
+	addr = addr.Unmap()
+	for _, f := range fields[1:] {
+		name, err := canonical(f)
+		if err != nil {
+			continue
+		}
+		hosts[name] = insert(hosts[name], addr)
+	}
+}
+
+// insert adds addr to a list that has IPv4 first, once, up to maxAddrs.
+func insert(list []netip.Addr, addr netip.Addr) []netip.Addr {
+	at := len(list)
+	for i, a := range list {
+		if a == addr {
+			return list
+		}
+		if addr.Is4() && !a.Is4() && at == len(list) {
+			at = i
+		}
+	}
+	if len(list) >= maxAddrs {
+		return list
+	}
+	list = append(list, netip.Addr{})
+	copy(list[at+1:], list[at:])
+	list[at] = addr
+	return list
+}

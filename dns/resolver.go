@@ -1,0 +1,262 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Errors of Lookup; test with errors.Is.
+var (
+	// ErrNotFound means that the name does not exist or has no address.
+	ErrNotFound = errors.New("host not found")
+	// ErrName is an ErrNotFound that needed no query: no host has such a name.
+	ErrName = fmt.Errorf("invalid host name: %w", ErrNotFound)
+	// ErrTimeout means that no server answered in time.
+	ErrTimeout = errors.New("name servers did not answer")
+	// ErrServer means that the servers answered, but with a failure of theirs
+	// or with nonsense.
+	ErrServer = errors.New("name server failure")
+	// ErrClosed means that the Resolver has been closed.
+	ErrClosed = errors.New("resolver closed")
+)
+
+// Config tunes a Resolver. The zero Config is the machine's own resolution,
+// without IPv6.
+type Config struct {
+	// Servers are asked in this order, as host or host:port with a literal
+	// address. Empty means those of ResolvConf. At most 16 are used.
+	Servers []string
+	// ResolvConf is read if Servers is empty. Empty means /etc/resolv.conf;
+	// without that file, the servers are 127.0.0.1 and ::1. Search domains are
+	// not applied: a link's host is complete.
+	ResolvConf string
+	// HostsFile is read once; what it names is never asked for. Empty means
+	// /etc/hosts, "-" none.
+	HostsFile string
+	// Timeout is how long one query waits for its reply. Zero means 2 s.
+	Timeout time.Duration
+	// Attempts is how many queries one question is worth, over all servers;
+	// each server is asked at least once. Zero means 4.
+	Attempts int
+	// Concurrency bounds the queries on the wire. Zero means 256.
+	Concurrency int
+	// CacheEntries bounds the cache, in names. Zero means 100,000.
+	CacheEntries int
+	// MinTTL and MaxTTL bound how long an address is believed. Zero means
+	// 60 s and 24 h.
+	MinTTL, MaxTTL time.Duration
+	// NegativeTTL bounds how long it is believed that a host does not exist
+	// (RFC 2308, 5). Zero means 1 h.
+	NegativeTTL time.Duration
+	// IPv6 asks for AAAA as well as A.
+	IPv6 bool
+	// Now is the clock by which answers expire. Nil means time.Now.
+	Now func() time.Time
+	// Dial opens sockets to the servers. Nil means net.Dialer's.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+const (
+	maxServers = 16
+	// failureTTL is how long a failure is an answer, so that a dead zone costs
+	// one round of queries and not one for each of its links (RFC 9520, 3.2).
+	failureTTL = 5 * time.Second
+	// maxAddrs bounds the addresses of an Answer.
+	maxAddrs = 32
+)
+
+// An Answer is what is known about a host. It is shared: do not change Addrs.
+type Answer struct {
+	Addrs   []netip.Addr // IPv4 first, each family in the server's order; at most 32
+	Expires time.Time
+}
+
+// A Resolver looks hosts up. Safe for concurrent use.
+type Resolver struct {
+	cfg     Config
+	servers []*server
+	hosts   map[string][]netip.Addr
+	cache   cache
+	slots   chan struct{} // one for each query on the wire
+
+	base   context.Context // of the flights
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of the flights
+
+	// mu guards the flights, and closed with them.
+	mu      sync.Mutex
+	flights map[string]*flight
+	closed  bool
+}
+
+// A flight is a look-up under way and those who wait for it.
+type flight struct {
+	done    chan struct{} // closed when answer and err are there
+	cancel  context.CancelFunc
+	waiters int // guarded by Resolver.mu
+	answer  Answer
+	err     error
+}
+
+// New reads the configuration files and returns a Resolver with an empty
+// cache. It sends nothing.
+func New(cfg Config) (*Resolver, error) {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&cfg.Timeout, 2*time.Second)
+	def(&cfg.MinTTL, time.Minute)
+	def(&cfg.MaxTTL, 24*time.Hour)
+	def(&cfg.NegativeTTL, time.Hour)
+	cfg.MinTTL = min(cfg.MinTTL, cfg.MaxTTL)
+	if cfg.Attempts <= 0 {
+		cfg.Attempts = 4
+	}
+	if cfg.Concurrency <= 0 {
+		cfg.Concurrency = 256
+	}
+	if cfg.CacheEntries <= 0 {
+		cfg.CacheEntries = 100_000
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
+	}
+	r := &Resolver{
+		cfg:     cfg,
+		slots:   make(chan struct{}, cfg.Concurrency),
+		flights: make(map[string]*flight),
+	}
+	addrs := cfg.Servers
+	if len(addrs) == 0 {
+		var err error
+		if addrs, err = readResolvConf(cfg.ResolvConf); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range addrs[:min(len(addrs), maxServers)] {
+		addr, err := serverAddr(a)
+		if err != nil {
+			return nil, err
+		}
+		r.servers = append(r.servers, &server{addr: addr})
+	}
+	var err error
+	if r.hosts, err = readHosts(cfg.HostsFile); err != nil {
+		return nil, err
+	}
+	r.cache.init(cfg.CacheEntries)
+	r.base, r.cancel = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// Close ends the look-ups under way and waits for them. Later ones answer
+// ErrClosed.
+func (r *Resolver) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.wg.Wait()
+	return nil
+}
+
+// Lookup returns host's addresses: those that an address literal is (also in
+// brackets), the hosts file's, the cache's or the servers'. host is in ASCII.
+// The error is ErrNotFound, ErrTimeout or ErrServer, all of them values of the
+// web; or ErrClosed or that of ctx.
+func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
+	if a, ok := literal(host); ok {
+		return Answer{Addrs: []netip.Addr{a}, Expires: r.cfg.Now().Add(r.cfg.MaxTTL)}, nil
+	}
+	name, err := canonical(host)
+	if err != nil {
+		return Answer{}, err
+	}
+	now := r.cfg.Now()
+	if addrs := r.hosts[name]; len(addrs) > 0 {
+		return Answer{Addrs: addrs, Expires: now.Add(r.cfg.MaxTTL)}, nil
+	}
+	if special[name[strings.LastIndexByte(name, '.')+1:]] {
+		return Answer{}, fmt.Errorf("look up %s: %w", name, ErrName)
+	}
+	if a, err, ok := r.cache.find(name, now); ok {
+		return a, err
+	}
+	return r.join(ctx, name)
+}
+
+// join waits for the flight to name, which it starts if there is none.
+func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return Answer{}, fmt.Errorf("look up %s: %w", name, ErrClosed)
+	}
+	f := r.flights[name]
+	if f == nil {
+		// A flight may have landed between the look into the cache and here.
+		if a, err, ok := r.cache.find(name, r.cfg.Now()); ok {
+			r.mu.Unlock()
+			return a, err
+		}
+		fctx, cancel := context.WithCancel(r.base)
+		f = &flight{done: make(chan struct{}), cancel: cancel}
+		r.flights[name] = f
+		r.wg.Go(func() { r.fly(fctx, name, f) })
+	}
+	f.waiters++
+	r.mu.Unlock()
+
+	select {
+	case <-f.done:
+		return f.answer, f.err
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	f.waiters--
+	if f.waiters == 0 {
+		f.cancel()
+		if r.flights[name] == f {
+			delete(r.flights, name) // the next caller starts afresh
+		}
+	}
+	r.mu.Unlock()
+	return Answer{}, fmt.Errorf("look up %s: %w", name, ctx.Err())
+}
+
+func (r *Resolver) fly(ctx context.Context, name string, f *flight) {
+	defer f.cancel()
+	a, ttl, err := r.resolve(ctx, name)
+	now := r.cfg.Now()
+	if err != nil {
+		err = fmt.Errorf("look up %s: %w", name, err)
+		if ctx.Err() != nil && r.base.Err() != nil {
+			err = fmt.Errorf("look up %s: %w", name, ErrClosed)
+		}
+	}
+	f.answer, f.err = Answer{}, err
+	if err == nil {
+		f.answer = Answer{Addrs: a, Expires: now.Add(ttl)}
+	}
+	if ctx.Err() == nil {
+		// In the cache before the flight is gone, so that nobody asks again.
+		r.cache.add(name, entry{addrs: f.answer.Addrs, err: err, expires: now.Add(ttl)})
+	}
+	r.mu.Lock()
+	if r.flights[name] == f {
+		delete(r.flights, name)
+	}
+	r.mu.Unlock()
+	close(f.done)
+}
