@@ -1,0 +1,284 @@
+package parse
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+)
+
+// charset is a document's encoding as far as the scan needs it.
+type charset struct {
+	name string
+	enc  encoding.Encoding
+	// utf8 says that the body being scanned is in UTF-8 (or was put into it).
+	utf8 bool
+	// legacy says that queries are to be put back into enc (URL, 4.4: UTF-8
+	// stands in for UTF-16 and replacement).
+	legacy bool
+}
+
+// prescanned is how many bytes are searched for a declaration (HTML, 13.2.3.2).
+const prescanned = 1024
+
+var utf8Charset = charset{name: "utf-8", enc: unicode.UTF8, utf8: true}
+
+// charsetOf finds a body's encoding in the order of HTML, 13.2.3.2: byte order
+// mark, transport, declaration within the first 1024 bytes, and windows-1252.
+// For XML it is byte order mark, transport, XML declaration, UTF-8 (RFC 7303,
+// 3), for CSS byte order mark, transport, @charset, UTF-8 (CSS Syntax, 3.2).
+// Unknown labels are passed over. The rest is the body without the mark.
+func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
+	switch {
+	case bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")):
+		return utf8Charset, body[3:]
+	case bytes.HasPrefix(body, []byte("\xFE\xFF")):
+		cs, _ = lookup("utf-16be")
+		return cs, body[2:]
+	case bytes.HasPrefix(body, []byte("\xFF\xFE")):
+		cs, _ = lookup("utf-16le")
+		return cs, body[2:]
+	}
+	if cs, ok := lookup(label); ok {
+		return cs, body
+	}
+	head := body[:min(len(body), prescanned)]
+	switch {
+	case bytes.HasPrefix(head, []byte("<\x00?\x00x\x00")):
+		cs, _ = lookup("utf-16le")
+		return cs, body
+	case bytes.HasPrefix(head, []byte("\x00<\x00?\x00x")):
+		cs, _ = lookup("utf-16be")
+		return cs, body
+	}
+	fallback := "utf-8"
+	switch kind {
+	case HTML:
+		if cs, ok := prescan(head); ok {
+			return cs, body
+		}
+		fallback = "windows-1252"
+		if cs, ok := declared(xmlEncoding(head)); ok {
+			return cs, body
+		}
+	case XHTML, SVG, Feed, Sitemap:
+		if cs, ok := declared(xmlEncoding(head)); ok {
+			return cs, body
+		}
+	case CSS:
+		const intro = `@charset "`
+		if bytes.HasPrefix(head, []byte(intro)) {
+			if v, _, ok := bytes.Cut(head[len(intro):], []byte(`";`)); ok {
+				if cs, ok := declared(v); ok {
+					return cs, body
+				}
+			}
+		}
+	}
+	cs, _ = lookup(fallback)
+	return cs, body
+}
+
+// lookup finds an encoding by one of its labels.
+func lookup(label string) (charset, bool) {
+	if label == "" {
+		return charset{}, false
+	}
+	if fold(label, "utf-8") || fold(label, "utf8") {
+		return utf8Charset, true
+	}
+	e, err := htmlindex.Get(label)
+	if err != nil {
+		return charset{}, false
+	}
+	name, err := htmlindex.Name(e)
+	if err != nil {
+		return charset{}, false
+	}
+	cs := charset{name: name, enc: e}
+	switch name {
+	case "utf-8":
+		return utf8Charset, true
+	case "utf-16le", "utf-16be", "replacement":
+	case "iso-2022-jp":
+		// Its escapes would have to be carried over from one run of
+		// characters to the next; such queries are left in UTF-8.
+	default:
+		cs.legacy = true
+	}
+	return cs, true
+}
+
+// declared is lookup for a label found in the body itself: as it could be read
+// byte by byte it cannot be in UTF-16.
+func declared(label []byte) (charset, bool) {
+	if len(label) == 0 || len(label) > 64 {
+		return charset{}, false
+	}
+	cs, ok := lookup(string(bytes.TrimSpace(label)))
+	switch cs.name {
+	case "utf-16le", "utf-16be":
+		cs = utf8Charset
+	case "x-user-defined":
+		cs, ok = lookup("windows-1252")
+	}
+	return cs, ok
+}
+
+// prescan looks for a meta element that declares the encoding.
+func prescan(head []byte) (charset, bool) {
+	s := scanner{b: head}
+	for s.next() {
+		if s.end || string(s.name) != "meta" {
+			continue
+		}
+		label, ok := s.attr(aCharset)
+		if !ok {
+			equiv, _ := s.attr(aHTTPEquiv)
+			if !fold(equiv, "content-type") {
+				continue
+			}
+			content, _ := s.attr(aContent)
+			label = labelIn(content)
+		}
+		if cs, ok := declared(label); ok {
+			return cs, true
+		}
+	}
+	return charset{}, false
+}
+
+// labelIn extracts the label from the content of a meta element (HTML, 2.6.5).
+func labelIn(v []byte) []byte {
+	for {
+		i := 0
+		for i < len(v) && !foldPrefix(v[i:], "charset") {
+			i++
+		}
+		if i == len(v) {
+			return nil
+		}
+		v = bytes.TrimLeft(v[i+len("charset"):], "\t\n\f\r ")
+		if len(v) > 0 && v[0] == '=' {
+			break
+		}
+	}
+	v = bytes.TrimLeft(v[1:], "\t\n\f\r ")
+	if len(v) == 0 {
+		return nil
+	}
+	if q := v[0]; q == '"' || q == '\'' {
+		label, _, ok := bytes.Cut(v[1:], []byte{q})
+		if !ok {
+			return nil
+		}
+		return label
+	}
+	if i := bytes.IndexAny(v, "\t\n\f\r ;"); i >= 0 {
+		v = v[:i]
+	}
+	return v
+}
+
+// xmlEncoding is the encoding that an XML declaration at the very start names.
+func xmlEncoding(head []byte) []byte {
+	if !bytes.HasPrefix(head, []byte("<?xml")) {
+		return nil
+	}
+	decl, _, ok := bytes.Cut(head, []byte(">"))
+	if !ok {
+		return nil
+	}
+	_, v, ok := bytes.Cut(decl, []byte("encoding"))
+	if !ok {
+		return nil
+	}
+	v = bytes.TrimLeft(v, "\t\n\r ")
+	if len(v) == 0 || v[0] != '=' {
+		return nil
+	}
+	v = bytes.TrimLeft(v[1:], "\t\n\r ")
+	if len(v) == 0 || v[0] != '"' && v[0] != '\'' {
+		return nil
+	}
+	label, _, ok := bytes.Cut(v[1:], v[:1])
+	if !ok {
+		return nil
+	}
+	return label
+}
+
+// scannable puts a body into a form that can be scanned byte by byte. In most
+// encodings the bytes that delimit tags and attributes stand for nothing else,
+// so that only values need decoding; the others are transcoded as a whole.
+func (cs charset) scannable(body []byte) ([]byte, charset) {
+	switch cs.name {
+	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
+		cs.utf8 = true
+		return cs.decode(body), cs
+	}
+	return body, cs
+}
+
+// decode returns v in UTF-8. What the encoding does not know becomes U+FFFD.
+func (cs charset) decode(v []byte) []byte {
+	out, err := cs.enc.NewDecoder().Bytes(v)
+	if err != nil {
+		return nil // the replacement encoding refuses all input
+	}
+	return out
+}
+
+// appendQuery appends q, in UTF-8, with what is not ASCII percent-encoded in
+// the document's encoding (URL, 1.3, percent-encode after encoding). A
+// character that the encoding lacks becomes a decimal character reference.
+func (cs charset) appendQuery(dst, q []byte) []byte {
+	const hex = "0123456789ABCDEF"
+	enc := encoding.HTMLEscapeUnsupported(cs.enc.NewEncoder())
+	for i := 0; i < len(q); {
+		if q[i] < utf8.RuneSelf {
+			dst = append(dst, q[i])
+			i++
+			continue
+		}
+		j := i
+		for j < len(q) && q[j] >= utf8.RuneSelf {
+			j++
+		}
+		run, err := enc.Bytes(q[i:j])
+		if err != nil {
+			run = q[i:j]
+		}
+		for _, c := range run {
+			if letter(c) || '0' <= c && c <= '9' {
+				dst = append(dst, c)
+			} else {
+				dst = append(dst, '%', hex[c>>4], hex[c&15])
+			}
+		}
+		i = j
+	}
+	return dst
+}
+
+func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
+
+// narrow returns the beginning of an XML body so that ASCII in it can be read,
+// whatever its encoding.
+func narrow(b []byte) []byte {
+	b = trimBOM(b)
+	if !bytes.HasPrefix(b, []byte("\xFE\xFF")) && !bytes.HasPrefix(b, []byte("\xFF\xFE")) &&
+		bytes.IndexByte(b[:min(len(b), 4)], 0) < 0 {
+		return b
+	}
+	b = b[:min(len(b), 4<<10)]
+	out := make([]byte, 0, len(b))
+	for _, c := range b {
+		if c != 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+package parse
+
+import (
+	"bytes"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// maxBases bounds the xml:base attributes that hold at one place; deeper ones
+// are passed over.
+const maxBases = 16
+
+// feed scans RSS, RDF (RSS 0.9 and 1.0) and Atom. Elements are known by their
+// local names, for feeds often leave namespaces undeclared.
+func (p *Page) feed(body []byte) {
+	w := &p.work
+	body, w.cs = w.cs.scannable(body)
+	w.cs.legacy = false // XML's references are IRIs: UTF-8 (RFC 3987, 3.1)
+	s := scanner{b: body, xml: true}
+	var (
+		depth   int
+		open    [maxBases]int // bases that hold here, by their index plus one
+		opened  int
+		capture int // where the text of the element began
+		in      feedText
+	)
+	var depths [maxBases]int
+	for s.next() {
+		name := local(s.name)
+		if s.end {
+			if in != noText {
+				p.feedText(in, s.b[capture:s.at], top(open[:opened]))
+				in = noText
+			}
+			for opened > 0 && depths[opened-1] >= depth {
+				opened--
+			}
+			depth--
+			continue
+		}
+		in = noText
+		depth++
+		if v, ok := s.attr(aXMLBase); ok && opened < maxBases && len(w.bases) < maxLinksPerBase {
+			w.bases = append(w.bases, base{p.keep(v), top(open[:opened])})
+			open[opened], depths[opened] = len(w.bases), depth
+			opened++
+		}
+		in = p.feedElement(&s, name, top(open[:opened]))
+		if s.selfClosing {
+			in = noText
+			for opened > 0 && depths[opened-1] >= depth {
+				opened--
+			}
+			depth--
+		}
+		capture = s.i
+	}
+}
+
+// maxLinksPerBase bounds the xml:base attributes of a feed.
+const maxLinksPerBase = 10_000
+
+func top(open []int) int {
+	if len(open) == 0 {
+		return 0
+	}
+	return open[len(open)-1]
+}
+
+// feedText says what the text of an element is.
+type feedText uint8
+
+const (
+	noText feedText = iota
+	linkText
+	guidText
+	commentsText
+	titleText
+	imageText
+)
+
+// feedElement notes the references in a start tag's attributes and says what
+// its text is.
+func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
+	switch string(name) {
+	case "link":
+		href, ok := s.attr(aHref)
+		if !ok {
+			return linkText
+		}
+		hop, tag := byte('L'), "link@href"
+		if rel, ok := s.attr(aRel); ok {
+			rel = p.value(rel)
+			switch {
+			case fold(rel, "alternate"), fold(rel, "related"), fold(rel, "via"), fold(rel, "self"),
+				fold(rel, "next"), fold(rel, "prev"), fold(rel, "previous"), fold(rel, "first"),
+				fold(rel, "last"), fold(rel, "current"), fold(rel, "replies"), fold(rel, "next-archive"),
+				fold(rel, "prev-archive"), len(rel) == 0:
+			case fold(rel, "enclosure"), fold(rel, "icon"):
+				hop, tag = 'E', "enclosure@href"
+			default:
+				return noText // hub, edit, search and the like
+			}
+		}
+		p.feedAdd(href, hop, tag, base)
+	case "enclosure":
+		if v, ok := s.attr(aURL); ok {
+			p.feedAdd(v, 'E', "enclosure@url", base)
+		}
+	case "content":
+		if v, ok := s.attr(aSrc); ok {
+			p.feedAdd(v, 'L', "content@src", base)
+		} else if v, ok := s.attr(aURL); ok {
+			p.feedAdd(v, 'E', "media:content@url", base)
+		}
+	case "thumbnail":
+		if v, ok := s.attr(aURL); ok {
+			p.feedAdd(v, 'E', "media:thumbnail@url", base)
+		}
+	case "guid":
+		if v, ok := s.attr(aIsPermaLink); ok && fold(trim(v), "false") {
+			return noText
+		}
+		return guidText
+	case "comments":
+		return commentsText
+	case "title":
+		return titleText
+	case "url", "icon", "logo":
+		return imageText
+	}
+	return noText
+}
+
+func (p *Page) feedAdd(v []byte, hop byte, tag string, base int) {
+	if hop == 'E' && !p.work.opt.Requisites || len(trim(v)) == 0 {
+		return
+	}
+	p.note(v, ref{tag: tag, hop: hop, base: base}, true)
+}
+
+// feedText takes an element's text.
+func (p *Page) feedText(in feedText, raw []byte, base int) {
+	text := p.xmlString(raw)
+	if in == titleText {
+		if !p.work.titled {
+			cs := p.work.cs
+			p.work.cs = utf8Charset
+			p.setTitle(append([]byte(nil), text...))
+			p.work.cs = cs
+		}
+		return
+	}
+	text = trim(text)
+	if len(text) == 0 {
+		return
+	}
+	r := ref{tag: "link", hop: 'L', base: base}
+	switch in {
+	case guidText:
+		// A guid is a link only if it is a URL; the attribute that says so
+		// is true where it is missing, and often missing.
+		if !foldPrefix(text, "http://") && !foldPrefix(text, "https://") {
+			return
+		}
+		r.tag = "guid"
+	case commentsText:
+		r.tag = "comments"
+	case imageText:
+		if !p.work.opt.Requisites {
+			return
+		}
+		r.tag, r.hop = "image", 'E'
+	}
+	p.noteDecoded(text, r)
+}
+
+// xmlString is the text of raw: in UTF-8, character references replaced, CDATA
+// sections unwrapped, comments left out. Valid until the next call of value or
+// xmlString.
+func (p *Page) xmlString(raw []byte) []byte {
+	w := &p.work
+	w.scratch = w.scratch[:0]
+	for len(raw) > 0 {
+		i := bytes.IndexByte(raw, '<')
+		if i < 0 {
+			i = len(raw)
+		}
+		w.scratch, _ = p.text(w.scratch, raw[:i], true)
+		raw = raw[i:]
+		switch {
+		case bytes.HasPrefix(raw, []byte("<![CDATA[")):
+			var text []byte
+			text, raw, _ = bytes.Cut(raw[len("<![CDATA["):], []byte("]]>"))
+			w.scratch, _ = p.text(w.scratch, text, false)
+		case bytes.HasPrefix(raw, []byte("<!--")):
+			_, raw, _ = bytes.Cut(raw, []byte("-->"))
+		case len(raw) > 0:
+			_, raw, _ = bytes.Cut(raw, []byte(">"))
+		}
+	}
+	return w.scratch
+}
+
+// local is a name without its prefix.
+func local(name []byte) []byte {
+	return name[bytes.IndexByte(name, ':')+1:]
+}
+
+// resolveBases resolves the xml:base references, each against the one around
+// it (Atom, RFC 4287, 2; XML Base, 4).
+func (p *Page) resolveBases(text string) []weburl.URL {
+	urls := make([]weburl.URL, len(p.work.bases))
+	for i, b := range p.work.bases {
+		u := p.Base
+		if b.outer > 0 {
+			u = urls[b.outer-1]
+		}
+		if v, err := u.Resolve(text[b.ref.from:b.ref.to]); err == nil && b.ref.to > b.ref.from {
+			u = v
+		}
+		urls[i] = u
+	}
+	return urls
+}

@@ -1,0 +1,172 @@
+package parse
+
+// foreign follows where SVG and MathML content begins and ends (HTML,
+// 13.2.6.5), for there CDATA sections count, no text is raw, and other
+// elements link. Outside of such content it is empty and costs nothing.
+//
+// It keeps names only within foreign content, so it has to guess whether an
+// end tag there names an element open outside: the names of HTML elements are
+// taken to, all others are ignored.
+type foreign struct {
+	stack []node
+	// over counts elements open beyond maxForeign. They are followed by count
+	// alone.
+	over int
+}
+
+// maxForeign bounds the followed depth of foreign content.
+const maxForeign = 256
+
+type node struct {
+	name   uint64 // hash of the lower-case name
+	space  uint8
+	inside uint8
+}
+
+// Namespaces.
+const (
+	nsHTML = iota
+	nsSVG
+	nsMath
+)
+
+// What the content of a foreign element is read as.
+const (
+	inForeign = iota
+	inHTML    // an HTML integration point
+	inText    // a MathML text integration point
+	inAnnotation
+)
+
+func (f *foreign) reset() { f.stack, f.over = f.stack[:0], 0 }
+
+// cdata says whether CDATA sections count at this place.
+func (f *foreign) cdata() bool {
+	return len(f.stack) > 0 && f.stack[len(f.stack)-1].space != nsHTML
+}
+
+// start takes the start tag that s has read and returns the namespace of the
+// element it makes.
+func (f *foreign) start(s *scanner, t tag) uint8 {
+	if n := len(f.stack); n > 0 && f.over == 0 {
+		top := f.stack[n-1]
+		if top.space != nsHTML && !f.entersHTML(top, s, t) {
+			if !s.xml && (breakout[t] || t == tFont && s.has&(1<<aFontLook) != 0) {
+				for n > 0 && f.stack[n-1].space != nsHTML && f.stack[n-1].inside != inHTML && f.stack[n-1].inside != inText {
+					n--
+				}
+				f.stack = f.stack[:n]
+			} else {
+				if !s.selfClosing {
+					f.push(node{hash(s.name), top.space, inside(s, t, top.space)})
+				}
+				return top.space
+			}
+		}
+	}
+	switch {
+	case t == tSVG || t == tMath:
+		space := uint8(nsSVG)
+		if t == tMath {
+			space = nsMath
+		}
+		if !s.selfClosing {
+			f.push(node{hash(s.name), space, inForeign})
+		}
+		return space
+	case len(f.stack) > 0 && !void[t] && !(s.xml && s.selfClosing):
+		f.push(node{hash(s.name), nsHTML, inHTML})
+	}
+	return nsHTML
+}
+
+func (f *foreign) push(n node) {
+	if len(f.stack) >= maxForeign {
+		f.over++
+		return
+	}
+	f.stack = append(f.stack, n)
+}
+
+// entersHTML says whether a start tag within top makes an HTML element.
+func (f *foreign) entersHTML(top node, s *scanner, t tag) bool {
+	switch top.inside {
+	case inHTML:
+		return true
+	case inText:
+		return string(s.name) != "mglyph" && string(s.name) != "malignmark"
+	case inAnnotation:
+		return t == tSVG
+	}
+	return false
+}
+
+func inside(s *scanner, t tag, space uint8) uint8 {
+	switch {
+	case space == nsSVG:
+		if t == tForeignObject || t == tTitle || string(s.name) == "desc" {
+			return inHTML
+		}
+	case space == nsMath:
+		switch string(s.name) {
+		case "mi", "mo", "mn", "ms", "mtext":
+			return inText
+		case "annotation-xml":
+			if v, ok := s.attr(aEncoding); ok && (fold(v, "text/html") || fold(v, "application/xhtml+xml")) {
+				return inHTML
+			}
+			return inAnnotation
+		}
+	}
+	return inForeign
+}
+
+// finish takes the end tag that s has read.
+func (f *foreign) finish(s *scanner, t tag) {
+	n := len(f.stack)
+	if n == 0 {
+		return
+	}
+	if f.over > 0 {
+		f.over--
+		return
+	}
+	h := hash(s.name)
+	space := f.stack[n-1].space
+	if space != nsHTML && !s.xml && (t == tP || t == tBr) {
+		for n > 0 && f.stack[n-1].space != nsHTML && f.stack[n-1].inside != inHTML && f.stack[n-1].inside != inText {
+			n--
+		}
+		f.stack = f.stack[:n]
+		return
+	}
+	for i := n - 1; i >= 0; i-- {
+		nd := f.stack[i]
+		if space == nsHTML && nd.space != nsHTML {
+			return // an integration point bounds the scope of end tags in it
+		}
+		if nd.name == h {
+			f.stack = f.stack[:i]
+			return
+		}
+		if space != nsHTML && nd.space == nsHTML {
+			// From foreign content into the HTML around it.
+			space = nsHTML
+		}
+	}
+	if !s.xml && closes[t] {
+		f.stack = f.stack[:0]
+	}
+}
+
+// hash is FNV-1a over a name in lower case.
+func hash(n []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range n {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}
+
+// foreign says whether the current element is foreign.
+func (f *foreign) foreign() bool { return f.cdata() }

@@ -1,0 +1,160 @@
+package parse
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// open decides what the body is, and unpacks a sitemap that was served as a
+// gzip file. The body it returns has no byte order mark.
+func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
+	essence, label := mediaType(in.ContentType)
+	body = in.Body
+	if gzipped(in, essence) {
+		body = inflate(body, opt.MaxInflated)
+		essence, label = "", ""
+		kind = rootKind(body)
+		if kind == Other && !in.Sitemap {
+			// Only feeds and sitemaps are worth unpacking a file for.
+			body = nil
+		}
+	} else {
+		kind = kindOf(essence, body)
+	}
+	if in.Sitemap && kind != Sitemap {
+		switch root := rootKind(body); {
+		case root == Sitemap || root == Feed:
+			kind = root // also served as text/plain or text/html
+		case kind == Other && (essence == "" || strings.HasPrefix(essence, "text/")):
+			kind = Sitemap
+		}
+	}
+	cs, body = charsetOf(kind, body, label)
+	return body, kind, cs
+}
+
+// gzipped says whether the body is a gzip file that may be a sitemap: one that
+// was given as such, or whose name says so.
+func gzipped(in Input, essence string) bool {
+	if !bytes.HasPrefix(in.Body, []byte("\x1f\x8b\x08")) {
+		return false
+	}
+	if in.Sitemap {
+		return true
+	}
+	switch essence {
+	case "application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream",
+		"application/xml", "text/xml", "":
+		path := strings.ToLower(in.URL.Path())
+		return strings.HasSuffix(path, ".xml.gz")
+	}
+	return false
+}
+
+// inflate unpacks at most limit bytes. A damaged or longer file gives what can
+// be read of it.
+func inflate(b []byte, limit int64) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil
+	}
+	// An error is the file's: what came before it is used.
+	out, _ := io.ReadAll(io.LimitReader(z, limit))
+	return out
+}
+
+// header reads what the response's header says about robots and links.
+func (p *Page) header(in Input) {
+	p.work.cs = utf8Charset
+	if in.Header == nil {
+		return
+	}
+	p.Directives = ParseRobotsTag(in.Header("X-Robots-Tag"), p.work.opt.Agent)
+	for _, v := range in.Header("Refresh") {
+		if ref := refreshURL([]byte(v)); ref != nil {
+			p.noteDecoded(ref, refOf('R', "header:refresh"))
+		}
+	}
+	for _, v := range in.Header("Link") {
+		p.linkHeader([]byte(v))
+	}
+}
+
+// refOf is a reference of the header: relative to the response's URL, whatever
+// base the document has (RFC 8288, 3.2).
+func refOf(hop byte, tag string) ref { return ref{hop: hop, tag: tag, base: ofSelf} }
+
+// linkHeader reads a Link field (RFC 8288, 3): canonical and those a browser
+// loads.
+func (p *Page) linkHeader(v []byte) {
+	for {
+		i := bytes.IndexByte(v, '<')
+		if i < 0 {
+			return
+		}
+		j := bytes.IndexByte(v[i:], '>')
+		if j < 0 {
+			return
+		}
+		ref := v[i+1 : i+j]
+		v = v[i+j+1:]
+		var rel []byte
+		rel, v = linkRel(v)
+		p.headerLink(ref, rel)
+	}
+}
+
+// linkRel reads the parameters of one link and returns its first rel and what
+// comes after the comma.
+func linkRel(v []byte) (rel, rest []byte) {
+	for {
+		v = bytes.TrimLeft(v, "; \t")
+		if len(v) == 0 || v[0] == ',' {
+			return rel, v
+		}
+		n := bytes.IndexAny(v, "=;,")
+		if n < 0 {
+			return rel, nil
+		}
+		name := bytes.TrimSpace(v[:n])
+		if v[n] != '=' {
+			v = v[n:]
+			continue
+		}
+		v = bytes.TrimLeft(v[n+1:], " \t")
+		var value []byte
+		if len(v) > 0 && v[0] == '"' {
+			value, v, _ = bytes.Cut(v[1:], []byte(`"`))
+		} else {
+			n := bytes.IndexAny(v, ";, \t")
+			if n < 0 {
+				n = len(v)
+			}
+			value, v = v[:n], v[n:]
+		}
+		if rel == nil && fold(name, "rel") {
+			rel = value
+		}
+		if len(v) > 0 && v[0] != ';' && v[0] != ',' && v[0] != ' ' && v[0] != '\t' {
+			return rel, v
+		}
+	}
+}
+
+func (p *Page) headerLink(href, rel []byte) {
+	for w, rest := nextToken(rel); w != nil; w, rest = nextToken(rest) {
+		switch relOf(w) {
+		case relCanonical:
+			r := refOf('L', "header:link")
+			r.canonical = true
+			p.noteDecoded(href, r)
+		case relLoad:
+			if p.work.opt.Requisites {
+				p.noteDecoded(href, refOf('E', "header:link"))
+			}
+		}
+	}
+}

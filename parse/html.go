@@ -1,0 +1,346 @@
+package parse
+
+import (
+	"bytes"
+	"html"
+	"strings"
+	"unicode/utf8"
+)
+
+// html scans an HTML document, or with xml an XHTML or SVG one.
+//
+// It takes elements as the tags name them and builds no tree. So it finds a
+// link also where the tree builder of HTML, 13.2.6 drops the element: content
+// of a frameset document outside of noframes, a frame outside of a frameset,
+// what select does not allow, fragments of a table that are no cells. A reader
+// of the source would call all of those links, and no crawl is hurt by them.
+// Content of noscript is read, as by a browser without scripts; content of a
+// template is not, unless it is a declarative shadow root.
+func (p *Page) html(body []byte, xml bool) {
+	w := &p.work
+	body, w.cs = w.cs.scannable(body)
+	s := scanner{b: body, xml: xml}
+	f := &w.foreign
+	templates := 0 // open inert ones
+	for s.next() {
+		t := tagOf(s.name)
+		if xml && t == tOther {
+			if i := bytes.IndexByte(s.name, ':'); i > 0 {
+				t = tagOf(s.name[i+1:])
+			}
+		}
+		if s.end {
+			if t == tTemplate && templates > 0 && !f.foreign() {
+				templates--
+			}
+			f.finish(&s, t)
+			s.cdata = f.cdata()
+			continue
+		}
+		space := f.start(&s, t)
+		s.cdata = f.cdata()
+		if templates == 0 {
+			if t != tOther {
+				p.element(&s, t, space)
+			}
+			if w.opt.Requisites && s.has&(1<<aStyle) != 0 {
+				v, _ := s.attr(aStyle)
+				p.styleAttr(v)
+			}
+		}
+		if space != nsHTML || xml {
+			p.xmlText(&s, t, space, templates)
+			continue
+		}
+		switch t {
+		case tTemplate:
+			if !shadowRoot(&s) || templates > 0 {
+				templates++
+			}
+		case tScript:
+			s.script()
+		case tStyle:
+			text := s.rawText("style")
+			if w.opt.Requisites && templates == 0 {
+				p.css(text, "style")
+			}
+		case tTitle:
+			text := s.rawText("title")
+			if templates == 0 {
+				p.setTitle(text)
+			}
+		case tIframe, tNoembed, tNoframes, tTextarea, tXmp:
+			s.rawText(rawName(t))
+		case tPlaintext:
+			s.i = len(s.b)
+		}
+	}
+}
+
+func rawName(t tag) string {
+	switch t {
+	case tIframe:
+		return "iframe"
+	case tNoembed:
+		return "noembed"
+	case tNoframes:
+		return "noframes"
+	case tTextarea:
+		return "textarea"
+	}
+	return "xmp"
+}
+
+func shadowRoot(s *scanner) bool {
+	v, ok := s.attr(aShadowRootMode)
+	return ok && (fold(v, "open") || fold(v, "closed"))
+}
+
+// xmlText reads the text behind a tag where no text is raw: the title and
+// styles of XHTML and SVG.
+func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
+	if s.selfClosing || templates > 0 {
+		return
+	}
+	switch {
+	case t == tStyle && space != nsMath && p.work.opt.Requisites:
+		p.css(textAt(s), "style")
+	case t == tTitle && space == nsHTML:
+		p.setTitle(textAt(s))
+	}
+}
+
+// textAt is the text at the scanner's place up to the next tag, or the first
+// CDATA section there.
+func textAt(s *scanner) []byte {
+	rest := s.b[s.i:]
+	for {
+		i := bytes.IndexByte(rest, '<')
+		if i < 0 {
+			return rest
+		}
+		if !bytes.HasPrefix(rest[i:], []byte("<![CDATA[")) || len(bytes.TrimSpace(rest[:i])) > 0 {
+			return rest[:i]
+		}
+		text, _, _ := bytes.Cut(rest[i+len("<![CDATA["):], []byte("]]>"))
+		return text
+	}
+}
+
+// element notes the references of a start tag.
+func (p *Page) element(s *scanner, t tag, space uint8) {
+	if space != nsHTML {
+		if space == nsSVG {
+			p.svgElement(s, t)
+		}
+		return
+	}
+	req := p.work.opt.Requisites
+	switch t {
+	case tA, tArea:
+		if v, ok := s.attr(aHref); ok {
+			tag := "a@href"
+			if t == tArea {
+				tag = "area@href"
+			}
+			p.add(v, 'L', tag, p.hasNoFollow(s))
+		}
+	case tBase:
+		if v, ok := s.attr(aHref); ok && !p.work.haveURL {
+			p.work.haveURL = true
+			p.work.baseRef = p.keep(v)
+		}
+	case tLink:
+		p.link(s)
+	case tMeta:
+		p.meta(s)
+	case tFrame:
+		p.filled(s, aSrc, 'L', "frame@src")
+	case tIframe:
+		p.filled(s, aSrc, 'L', "iframe@src")
+	}
+	if !req {
+		return
+	}
+	switch t {
+	case tImg, tImage:
+		p.filled(s, aSrc, 'E', "img@src")
+		p.srcset(s, aSrcset, "img@srcset")
+	case tSource:
+		p.filled(s, aSrc, 'E', "source@src")
+		p.srcset(s, aSrcset, "source@srcset")
+	case tScript:
+		p.filled(s, aSrc, 'E', "script@src")
+	case tVideo:
+		p.filled(s, aSrc, 'E', "video@src")
+		p.filled(s, aPoster, 'E', "video@poster")
+	case tAudio:
+		p.filled(s, aSrc, 'E', "audio@src")
+	case tTrack:
+		p.filled(s, aSrc, 'E', "track@src")
+	case tEmbed:
+		p.filled(s, aSrc, 'E', "embed@src")
+	case tObject:
+		p.filled(s, aData, 'E', "object@data")
+	case tInput:
+		if v, ok := s.attr(aType); ok && fold(p.value(v), "image") {
+			p.filled(s, aSrc, 'E', "input@src")
+		}
+	case tBody:
+		p.filled(s, aBackground, 'E', "body@background")
+	case tTable:
+		p.filled(s, aBackground, 'E', "table@background")
+	case tTd, tTh:
+		p.filled(s, aBackground, 'E', "td@background")
+	}
+}
+
+// svgElement notes the references of an SVG element; href goes before
+// xlink:href (SVG 2, 16.1.5).
+func (p *Page) svgElement(s *scanner, t tag) {
+	a := aHref
+	if _, ok := s.attr(aHref); !ok {
+		a = aXlinkHref
+	}
+	switch t {
+	case tA:
+		if v, ok := s.attr(a); ok {
+			p.add(v, 'L', "svg:a@href", p.hasNoFollow(s))
+		}
+		return
+	case tImage, tFeImage, tUse, tScript:
+	default:
+		return
+	}
+	if !p.work.opt.Requisites {
+		return
+	}
+	switch t {
+	case tImage:
+		p.inside(s, a, "svg:image@href")
+	case tFeImage:
+		p.inside(s, a, "svg:feimage@href")
+	case tUse:
+		p.inside(s, a, "svg:use@href")
+	case tScript:
+		p.inside(s, a, "svg:script@href")
+	}
+}
+
+// inside is filled, but for a fragment alone, which is a part of the document
+// itself and loads nothing.
+func (p *Page) inside(s *scanner, a int, tag string) {
+	if v, ok := s.attr(a); ok && !bytes.HasPrefix(trim(v), []byte("#")) {
+		p.filled(s, a, 'E', tag)
+	}
+}
+
+// filled adds an attribute's reference unless it is empty: an empty src loads
+// nothing (HTML, 2.4.1: valid non-empty URL).
+func (p *Page) filled(s *scanner, a int, hop byte, tag string) {
+	if v, ok := s.attr(a); ok && len(trim(v)) > 0 {
+		p.add(v, hop, tag, false)
+	}
+}
+
+// value is an attribute's value in UTF-8; valid until the next call.
+func (p *Page) value(v []byte) []byte {
+	for _, c := range v {
+		if c == '&' || c == 0 || c >= 0x80 {
+			p.work.scratch, _ = p.text(p.work.scratch[:0], v, true)
+			return p.work.scratch
+		}
+	}
+	return v
+}
+
+func (p *Page) hasNoFollow(s *scanner) bool {
+	v, ok := s.attr(aRel)
+	return ok && hasToken(p.value(v), "nofollow")
+}
+
+// hasToken looks for a word in a list separated by white space, in any case.
+func hasToken(v []byte, word string) bool {
+	for w, rest := nextToken(v); w != nil; w, rest = nextToken(rest) {
+		if fold(w, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func nextToken(v []byte) (word, rest []byte) {
+	for len(v) > 0 && space(v[0]) {
+		v = v[1:]
+	}
+	n := 0
+	for n < len(v) && !space(v[n]) {
+		n++
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return v[:n], v[n:]
+}
+
+// meta reads robots directives and refreshes.
+func (p *Page) meta(s *scanner) {
+	content, ok := s.attr(aContent)
+	if !ok {
+		return
+	}
+	if v, ok := s.attr(aName); ok {
+		name := trim(p.value(v))
+		if fold(name, "robots") || p.work.opt.Agent != "" && fold(name, p.work.opt.Agent) {
+			p.Directives.add(string(p.value(content)))
+		}
+	}
+	if v, ok := s.attr(aHTTPEquiv); ok && fold(p.value(v), "refresh") {
+		if ref := refreshURL(p.value(content)); ref != nil {
+			// The text is already decoded, so it must not be again.
+			p.addDecoded(ref, 'R', "meta@refresh")
+		}
+	}
+}
+
+// addDecoded adds a reference that is already in UTF-8 without character
+// references. It may lie in the scratch buffer.
+func (p *Page) addDecoded(v []byte, hop byte, tag string) {
+	p.noteDecoded(v, ref{tag: tag, hop: hop})
+}
+
+func (p *Page) noteDecoded(v []byte, r ref) {
+	cs, scratch := p.work.cs, p.work.scratch
+	p.work.cs.utf8 = true
+	p.work.scratch = nil
+	p.note(v, r, false)
+	p.work.cs, p.work.scratch = cs, scratch
+}
+
+// setTitle keeps the first title.
+func (p *Page) setTitle(raw []byte) {
+	w := &p.work
+	if w.titled {
+		return
+	}
+	w.titled = true
+	// A byte is at most a six-byte reference away from the text it makes.
+	raw = raw[:min(len(raw), 8*maxTitle)]
+	if !w.cs.utf8 {
+		raw = w.cs.decode(raw)
+	}
+	text := html.UnescapeString(strings.ToValidUTF8(string(raw), "\uFFFD"))
+	for word := range strings.FieldsSeq(text) {
+		if len(w.title) > 0 {
+			w.title = append(w.title, ' ')
+		}
+		w.title = append(w.title, word...)
+		if len(w.title) > maxTitle {
+			w.title = w.title[:maxTitle]
+			for r, n := utf8.DecodeLastRune(w.title); r == utf8.RuneError && n == 1; r, n = utf8.DecodeLastRune(w.title) {
+				w.title = w.title[:len(w.title)-1]
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package parse
+
+import (
+	"bytes"
+	"strings"
+)
+
+// mediaType splits a Content-Type into its lower-case essence and the raw
+// charset, leniently: the web's field values often break RFC 9110, 8.3.
+func mediaType(field string) (essence, label string) {
+	essence, params, _ := strings.Cut(field, ";")
+	essence = strings.ToLower(strings.Trim(essence, " \t\r\n"))
+	for params != "" {
+		var p string
+		params = strings.TrimLeft(params, " \t\r\n;")
+		name, rest, ok := strings.Cut(params, "=")
+		if !ok {
+			break
+		}
+		if i := strings.IndexByte(name, ';'); i >= 0 {
+			params = params[i+1:]
+			continue
+		}
+		if strings.HasPrefix(rest, `"`) {
+			p, params, _ = strings.Cut(rest[1:], `"`)
+		} else {
+			p, params, _ = strings.Cut(rest, ";")
+		}
+		if strings.EqualFold(strings.TrimSpace(name), "charset") {
+			return essence, strings.Trim(p, " \t\r\n'\"")
+		}
+	}
+	return essence, ""
+}
+
+// kindOf decides what a body is read as. The server's type is trusted; only
+// where there is none (or one of the three that stand for none) the first
+// bytes decide (MIME Sniffing, 7). The root decides between the kinds of XML,
+// and text/html may turn out to be a feed (MIME Sniffing, 7.3).
+func kindOf(essence string, body []byte) Kind {
+	switch essence {
+	case "", "unknown/unknown", "application/unknown", "*/*":
+		essence = sniff(body)
+	}
+	switch essence {
+	case "text/html":
+		if rootKind(body) == Feed {
+			return Feed
+		}
+		return HTML
+	case "application/xhtml+xml":
+		return XHTML
+	case "text/css":
+		return CSS
+	case "application/rss+xml", "application/atom+xml", "application/rdf+xml":
+		return Feed
+	}
+	if essence == "text/xml" || essence == "application/xml" || strings.HasSuffix(essence, "+xml") {
+		return rootKind(body)
+	}
+	return Other
+}
+
+// sniffed are the patterns of MIME Sniffing, 7.1, that matter here; they match
+// in any case and must be followed by a space or a ">".
+var sniffed = [...]string{
+	"<!DOCTYPE HTML", "<HTML", "<HEAD", "<SCRIPT", "<IFRAME", "<H1", "<DIV",
+	"<FONT", "<TABLE", "<A", "<STYLE", "<TITLE", "<B", "<BODY", "<BR", "<P", "<!--",
+}
+
+func sniff(body []byte) string {
+	body = trimBOM(body)
+	body = bytes.TrimLeft(body, "\t\n\f\r ")
+	for _, s := range sniffed {
+		if len(body) > len(s) && foldPrefix(body, s) && (body[len(s)] == ' ' || body[len(s)] == '>') {
+			return "text/html"
+		}
+	}
+	if bytes.HasPrefix(body, []byte("<?xml")) {
+		return "text/xml"
+	}
+	return ""
+}
+
+// rootKind reads the name of the first element of an XML body. A body in
+// UTF-16 is read through a small copy.
+func rootKind(body []byte) Kind {
+	body = narrow(body)
+	s := scanner{b: body, xml: true}
+	if !s.next() || s.end {
+		return Other
+	}
+	name := s.name
+	if i := bytes.IndexByte(name, ':'); i >= 0 {
+		name = name[i+1:]
+	}
+	switch string(name) {
+	case "html":
+		return XHTML
+	case "rss", "feed", "rdf":
+		return Feed
+	case "urlset", "sitemapindex":
+		return Sitemap
+	case "svg":
+		return SVG
+	}
+	return Other
+}
+
+// foldPrefix says whether b begins with prefix, in any case of ASCII letters.
+func foldPrefix[T string | []byte](b T, prefix string) bool {
+	if len(b) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if lower(b[i]) != lower(prefix[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// fold says whether b is s in any case of ASCII letters.
+func fold[T string | []byte](b T, s string) bool { return len(b) == len(s) && foldPrefix(b, s) }
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
+}
+
+func space(c byte) bool {
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'
+}
+
+func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

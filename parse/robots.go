@@ -1,0 +1,92 @@
+package parse
+
+import "strings"
+
+// Directives are what a page asks of robots. The zero Directives asks nothing.
+type Directives struct {
+	NoIndex, NoFollow, NoArchive bool
+}
+
+// add reads a comma-separated list of directives, as in the content of a
+// robots meta element. Unknown ones are skipped.
+func (d *Directives) add(list string) {
+	for list != "" {
+		var word string
+		word, list, _ = strings.Cut(list, ",")
+		d.word(strings.TrimSpace(word))
+	}
+}
+
+func (d *Directives) word(w string) {
+	switch {
+	case strings.EqualFold(w, "noindex"):
+		d.NoIndex = true
+	case strings.EqualFold(w, "nofollow"):
+		d.NoFollow = true
+	case strings.EqualFold(w, "none"):
+		d.NoIndex, d.NoFollow = true, true
+	case strings.EqualFold(w, "noarchive"):
+		d.NoArchive = true
+	}
+}
+
+func (d *Directives) merge(o Directives) {
+	d.NoIndex = d.NoIndex || o.NoIndex
+	d.NoFollow = d.NoFollow || o.NoFollow
+	d.NoArchive = d.NoArchive || o.NoArchive
+}
+
+// ParseRobotsTag reads the values of X-Robots-Tag for the product token agent.
+// A value is a list of directives, where "name:" in front of one means that it
+// and the following ones, up to the next name or the end of the value, are for
+// that robot only. Directives for everybody and for agent add up: the stricter
+// one holds.
+func ParseRobotsTag(values []string, agent string) Directives {
+	var d Directives
+	for _, list := range values {
+		ours := true
+		for list != "" {
+			var word string
+			word, list, _ = strings.Cut(list, ",")
+			word = strings.TrimSpace(word)
+			// A robot may be named right before another: "a: b: noindex" is
+			// read as b's.
+			for {
+				name, rest, named := strings.Cut(word, ":")
+				if !named || valued(name) || !token(name) {
+					break
+				}
+				ours = strings.EqualFold(name, agent) || strings.EqualFold(name, "robots") || name == "*"
+				word = strings.TrimSpace(rest)
+			}
+			if ours {
+				d.word(word)
+			}
+		}
+	}
+	return d
+}
+
+// valued says whether name is a directive that has a value after a colon, and
+// so no robot.
+func valued(name string) bool {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
+		return true
+	}
+	return false
+}
+
+// token says whether s could be a product token: no white space in it, so that
+// the time of day in a date does not name a robot.
+func token(s string) bool {
+	if s == "" {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == '/' {
+			return false
+		}
+	}
+	return true
+}

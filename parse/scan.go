@@ -1,0 +1,498 @@
+package parse
+
+import "bytes"
+
+// scanner splits a body in an ASCII-compatible encoding into tags, by the
+// states of HTML, 13.2.5, without allocating. It knows nothing of trees: its
+// user says when the text after a tag is raw, and whether CDATA sections count.
+type scanner struct {
+	b []byte
+	i int // the next byte to read
+	// xml switches to XML's rules: CDATA everywhere, processing instructions
+	// up to "?>", an internal subset in the DOCTYPE.
+	xml bool
+	// cdata says that CDATA sections count here, as in foreign content.
+	cdata bool
+
+	// The last tag.
+	at          int    // offset of its "<"
+	name        []byte // lower case; valid until the next tag
+	end         bool   // </name>
+	selfClosing bool
+	has         uint32 // which of attrs are set
+	attrs       [nAttrs]span
+	lowered     [maxName]byte
+}
+
+// maxName is in bytes; no element that matters here has a longer name.
+const maxName = 24
+
+type span struct{ from, to int }
+
+// The attributes that are kept.
+const (
+	aHref = iota
+	aSrc
+	aSrcset
+	aRel
+	aContent
+	aName
+	aHTTPEquiv
+	aData
+	aPoster
+	aStyle
+	aType
+	aBackground
+	aXlinkHref
+	aShadowRootMode
+	aImageSrcset
+	aEncoding
+	aFontLook // color, face or size: what makes font an HTML element in foreign content
+	aXMLBase
+	aURL
+	aIsPermaLink
+	aCharset
+	nAttrs
+)
+
+// attrOf maps an attribute's name, in any case, to its index or -1.
+func attrOf(n []byte) int {
+	switch len(n) {
+	case 3:
+		switch lower(n[0]) {
+		case 's':
+			if fold(n, "src") {
+				return aSrc
+			}
+		case 'r':
+			if fold(n, "rel") {
+				return aRel
+			}
+		case 'u':
+			if fold(n, "url") {
+				return aURL
+			}
+		}
+	case 4:
+		switch lower(n[0]) {
+		case 'h':
+			if fold(n, "href") {
+				return aHref
+			}
+		case 'n':
+			if fold(n, "name") {
+				return aName
+			}
+		case 't':
+			if fold(n, "type") {
+				return aType
+			}
+		case 'd':
+			if fold(n, "data") {
+				return aData
+			}
+		case 'f':
+			if fold(n, "face") {
+				return aFontLook
+			}
+		case 's':
+			if fold(n, "size") {
+				return aFontLook
+			}
+		}
+	case 5:
+		switch {
+		case fold(n, "style"):
+			return aStyle
+		case fold(n, "color"):
+			return aFontLook
+		}
+	case 6:
+		switch {
+		case fold(n, "srcset"):
+			return aSrcset
+		case fold(n, "poster"):
+			return aPoster
+		}
+	case 7:
+		switch {
+		case fold(n, "content"):
+			return aContent
+		case fold(n, "charset"):
+			return aCharset
+		}
+	case 8:
+		switch {
+		case fold(n, "encoding"):
+			return aEncoding
+		case fold(n, "xml:base"):
+			return aXMLBase
+		}
+	case 10:
+		switch {
+		case fold(n, "http-equiv"):
+			return aHTTPEquiv
+		case fold(n, "background"):
+			return aBackground
+		case fold(n, "xlink:href"):
+			return aXlinkHref
+		}
+	case 11:
+		switch {
+		case fold(n, "imagesrcset"):
+			return aImageSrcset
+		case fold(n, "ispermalink"):
+			return aIsPermaLink
+		}
+	case 14:
+		if fold(n, "shadowrootmode") {
+			return aShadowRootMode
+		}
+	}
+	return -1
+}
+
+// attr is the raw value of an attribute of the last tag.
+func (s *scanner) attr(a int) (v []byte, ok bool) {
+	if s.has&(1<<a) == 0 {
+		return nil, false
+	}
+	sp := s.attrs[a]
+	return s.b[sp.from:sp.to], true
+}
+
+// next moves behind the next tag; false at the end of the body. A tag that the
+// end cuts off is none (HTML, 13.2.5, eof-in-tag).
+func (s *scanner) next() bool {
+	for {
+		j := bytes.IndexByte(s.b[s.i:], '<')
+		if j < 0 {
+			break
+		}
+		p := s.i + j + 1
+		if p >= len(s.b) {
+			break
+		}
+		s.at = p - 1
+		switch c := s.b[p]; {
+		case letter(c):
+			s.end = false
+			return s.tag(p)
+		case c == '/':
+			if p+1 >= len(s.b) {
+				s.i = len(s.b)
+				return false
+			}
+			if letter(s.b[p+1]) {
+				s.end = true
+				return s.tag(p + 1)
+			}
+			s.skipTo(p+1, '>')
+		case c == '!':
+			s.declaration(p + 1)
+		case c == '?':
+			if s.xml {
+				s.skipPast(p+1, "?>")
+			} else {
+				s.skipTo(p+1, '>')
+			}
+		default:
+			if s.xml && (c == '_' || c == ':' || c >= 0x80) {
+				s.end = false
+				return s.tag(p)
+			}
+			s.i = p
+		}
+	}
+	s.i = len(s.b)
+	return false
+}
+
+// skipTo moves behind the first c at or after p, or to the end.
+func (s *scanner) skipTo(p int, c byte) {
+	if j := bytes.IndexByte(s.b[p:], c); j >= 0 {
+		s.i = p + j + 1
+		return
+	}
+	s.i = len(s.b)
+}
+
+// skipPast moves behind the first stop at or after p, or to the end.
+func (s *scanner) skipPast(p int, stop string) {
+	if j := bytes.Index(s.b[p:], []byte(stop)); j >= 0 {
+		s.i = p + j + len(stop)
+		return
+	}
+	s.i = len(s.b)
+}
+
+// declaration skips what "<!" begins; p is behind it.
+func (s *scanner) declaration(p int) {
+	rest := s.b[p:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("--")):
+		s.comment(p + 2)
+	case (s.cdata || s.xml) && bytes.HasPrefix(rest, []byte("[CDATA[")):
+		s.skipPast(p+7, "]]>")
+	case s.xml && foldPrefix(rest, "doctype"):
+		s.doctype(p + 7)
+	default:
+		s.skipTo(p, '>')
+	}
+}
+
+// doctype skips an XML document type declaration with its internal subset.
+// Nothing is read from it, so that no entity can be declared.
+func (s *scanner) doctype(p int) {
+	j := bytes.IndexAny(s.b[p:], "[>")
+	if j < 0 {
+		s.i = len(s.b)
+		return
+	}
+	if s.b[p+j] == '>' {
+		s.i = p + j + 1
+		return
+	}
+	for q := p + j + 1; ; {
+		k := bytes.IndexByte(s.b[q:], ']')
+		if k < 0 {
+			s.i = len(s.b)
+			return
+		}
+		for q += k + 1; q < len(s.b) && space(s.b[q]); q++ {
+		}
+		if q < len(s.b) && s.b[q] == '>' {
+			s.i = q + 1
+			return
+		}
+	}
+}
+
+// comment skips a comment; p is behind "<!--". It ends at "-->" or "--!>"; the
+// dashes that open it count, so that "<!-->" and "<!--->" are whole comments.
+func (s *scanner) comment(p int) {
+	if bytes.HasPrefix(s.b[p:], []byte(">")) {
+		s.i = p + 1
+		return
+	}
+	if bytes.HasPrefix(s.b[p:], []byte("->")) {
+		s.i = p + 2
+		return
+	}
+	for from := p; ; {
+		j := bytes.IndexByte(s.b[p:], '>')
+		if j < 0 {
+			s.i = len(s.b)
+			return
+		}
+		p += j + 1
+		if c := s.b[from : p-1]; bytes.HasSuffix(c, []byte("--")) ||
+			!s.xml && bytes.HasSuffix(c, []byte("--!")) {
+			s.i = p
+			return
+		}
+	}
+}
+
+// Classes of bytes within a tag.
+const (
+	cSpace    = 1 << iota // tab, LF, FF, CR, space
+	cNameEnd              // ends a tag's name: space / >
+	cAttrEnd              // ends an attribute's name: space / > =
+	cValueEnd             // ends an unquoted value: space >
+	cPlain                // stands for itself in a reference
+)
+
+var class = func() (t [256]byte) {
+	for c := range t {
+		switch {
+		case space(byte(c)):
+			t[c] = cSpace | cNameEnd | cAttrEnd | cValueEnd
+		case c == '/':
+			t[c] = cNameEnd | cAttrEnd
+		case c == '>':
+			t[c] = cNameEnd | cAttrEnd | cValueEnd
+		case c == '=':
+			t[c] = cAttrEnd
+		}
+		if c > ' ' && c < 0x7f && c != '&' && c != '#' {
+			t[c] |= cPlain
+		}
+	}
+	return t
+}()
+
+// tag reads a tag whose name begins at p.
+func (s *scanner) tag(p int) bool {
+	b := s.b
+	from := p
+	for p < len(b) && class[b[p]]&cNameEnd == 0 {
+		p++
+	}
+	s.setName(b[from:p])
+	s.has = 0
+	s.selfClosing = false
+	for p < len(b) {
+		c := b[p]
+		if class[c]&cSpace != 0 {
+			p++
+			continue
+		}
+		if c == '>' {
+			s.i = p + 1
+			return true
+		}
+		if c == '/' {
+			p++
+			if p < len(b) && b[p] == '>' {
+				s.selfClosing = true
+			}
+			continue
+		}
+		// An equals sign that comes first belongs to the name.
+		name := p
+		p++
+		for p < len(b) && class[b[p]]&cAttrEnd == 0 {
+			p++
+		}
+		nameEnd := p
+		for p < len(b) && class[b[p]]&cSpace != 0 {
+			p++
+		}
+		if p >= len(b) {
+			break
+		}
+		value := span{p, p}
+		if b[p] == '=' {
+			for p++; p < len(b) && class[b[p]]&cSpace != 0; p++ {
+			}
+			if p >= len(b) {
+				break
+			}
+			switch q := b[p]; q {
+			case '"', '\'':
+				p++
+				j := bytes.IndexByte(b[p:], q)
+				if j < 0 {
+					s.i = len(b)
+					return false
+				}
+				value = span{p, p + j}
+				p += j + 1
+			case '>':
+				value = span{p, p}
+			default:
+				from := p
+				for p < len(b) && class[b[p]]&cValueEnd == 0 {
+					p++
+				}
+				value = span{from, p}
+			}
+		}
+		// The first of several attributes of a name counts.
+		if a := attrOf(b[name:nameEnd]); a >= 0 && s.has&(1<<a) == 0 {
+			s.has |= 1 << a
+			s.attrs[a] = value
+		}
+	}
+	s.i = len(b)
+	return false
+}
+
+// setName lower-cases n where needed. A name too long to matter is cut.
+func (s *scanner) setName(n []byte) {
+	if len(n) > maxName {
+		n = n[:maxName]
+	}
+	for _, c := range n {
+		if 'A' <= c && c <= 'Z' {
+			for i, c := range n {
+				s.lowered[i] = lower(c)
+			}
+			n = s.lowered[:len(n)]
+			break
+		}
+	}
+	s.name = n
+}
+
+// rawText moves to the end tag of name (13.2.5.9 to 13.2.5.14) and returns the
+// text before it; to the end of the body where there is none.
+func (s *scanner) rawText(name string) []byte {
+	from := s.i
+	for p := s.i; ; {
+		j := bytes.IndexByte(s.b[p:], '<')
+		if j < 0 {
+			s.i = len(s.b)
+			return s.b[from:]
+		}
+		p += j + 1
+		if s.endTagAt(p, name) {
+			s.i = p - 1
+			return s.b[from : p-1]
+		}
+	}
+}
+
+// endTagAt says whether "/name" and the end of a tag's name stand at p.
+func (s *scanner) endTagAt(p int, name string) bool {
+	return p < len(s.b) && s.b[p] == '/' && s.nameAt(p+1, name)
+}
+
+func (s *scanner) nameAt(p int, name string) bool {
+	q := p + len(name)
+	return q < len(s.b) && class[s.b[q]]&cNameEnd != 0 && fold(s.b[p:q], name)
+}
+
+// script moves to the end tag of a script, minding the escaped states
+// (13.2.5.15 to 13.2.5.31): within "<!--" a "<script" makes the next
+// "</script" part of the text.
+func (s *scanner) script() {
+	const (
+		plain = iota
+		escaped
+		doubled
+	)
+	state, dashes := plain, 0
+	for p := s.i; p < len(s.b); {
+		if state == plain {
+			j := bytes.IndexByte(s.b[p:], '<')
+			if j < 0 {
+				break
+			}
+			p += j
+		}
+		switch c := s.b[p]; c {
+		case '-':
+			dashes++
+			p++
+			continue
+		case '>':
+			if dashes >= 2 {
+				state = plain
+			}
+			p++
+		case '<':
+			p++
+			switch {
+			case state != doubled && s.endTagAt(p, "script"):
+				s.i = p - 1
+				return
+			case state == plain && bytes.HasPrefix(s.b[p:], []byte("!--")):
+				state, dashes = escaped, 2
+				p += 3
+				continue
+			case state == escaped && s.nameAt(p, "script"):
+				state = doubled
+				p += len("script") + 1
+			case state == doubled && s.endTagAt(p, "script"):
+				state = escaped
+				p += len("/script") + 1
+			}
+		default:
+			p++
+		}
+		dashes = 0
+	}
+	s.i = len(s.b)
+}

@@ -1,0 +1,90 @@
+package parse
+
+import "bytes"
+
+// sitemap scans a sitemap or sitemap index (sitemaps.org/protocol.html), or
+// the text form with a URL a line. A loc counts by the element that it stands
+// in: those of images and videos are requisites.
+func (p *Page) sitemap(body []byte) {
+	w := &p.work
+	body, w.cs = w.cs.scannable(body)
+	w.cs.legacy = false
+	if t := bytes.TrimLeft(body, "\t\n\f\r "); len(t) == 0 || t[0] != '<' {
+		p.textSitemap(body)
+		return
+	}
+	s := scanner{b: body, xml: true}
+	const (
+		other = iota
+		inURL
+		inIndex
+	)
+	parent, capture, reading := other, 0, ""
+	hop := byte('M')
+	for s.next() {
+		name := local(s.name)
+		if s.end {
+			if reading != "" && (hop == 'M' || w.opt.Requisites) {
+				if text := trim(p.xmlString(s.b[capture:s.at])); len(text) > 0 {
+					p.noteDecoded(text, ref{tag: reading, hop: hop})
+				}
+			}
+			reading = ""
+			switch string(name) {
+			case "url", "sitemap":
+				parent = other
+			}
+			continue
+		}
+		reading = ""
+		switch string(name) {
+		case "url":
+			parent = inURL
+		case "sitemap":
+			parent = inIndex
+		case "loc":
+			hop = 'M'
+			switch {
+			case parent == inIndex:
+				reading = "sitemap/loc"
+			case len(name) < len(s.name) && string(s.name) == "image:loc":
+				reading, hop = "image/loc", 'E'
+			case parent == inURL:
+				reading = "url/loc"
+			}
+		case "content_loc", "thumbnail_loc":
+			reading, hop = "video/loc", 'E'
+		case "player_loc":
+			reading, hop = "video/loc", 'E'
+		case "link":
+			if rel, ok := s.attr(aRel); ok && hasToken(p.value(rel), "alternate") {
+				if v, ok := s.attr(aHref); ok && len(trim(v)) > 0 {
+					p.add(v, 'M', "url/link@href", false)
+				}
+			}
+		}
+		if s.selfClosing {
+			reading = ""
+		}
+		capture = s.i
+	}
+}
+
+// textSitemap reads one URL a line. Lines that are no absolute URL are passed
+// over, so that a page that is no sitemap gives nothing.
+func (p *Page) textSitemap(body []byte) {
+	for len(body) > 0 {
+		n := bytes.IndexAny(body, "\r\n")
+		line := body
+		if n < 0 {
+			body = nil
+		} else {
+			line, body = body[:n], body[n+1:]
+		}
+		line = trim(line)
+		if !foldPrefix(line, "http://") && !foldPrefix(line, "https://") {
+			continue
+		}
+		p.note(line, ref{tag: "text/loc", hop: 'M'}, false)
+	}
+}
