@@ -43,17 +43,17 @@
 // order of query arguments, www., index.html, session ids. [URL.SURT] folds
 // several of those, as archives expect; it is an index key and no identity.
 //
-// Three rules keep the canonical form a fixed point (Parse(u.String()) == u):
-// an octet is not decoded where it would complete an escape with a stray %
-// before it; the last dot goes only if another does not precede it; and
-// lengths are checked on the result.
+// One rule keeps the canonical form a fixed point (Parse(u.String()) == u): an
+// octet is not decoded where it would complete an escape with a stray % before
+// it.
 //
 // A query is encoded as UTF-8, whatever the charset of its page. Octets that
 // are not UTF-8 are escaped as they stand, so that the server gets back the
 // bytes that it wrote; in a host they are an error.
 //
 // Bounds: [MaxParse] octets before and after parsing; a host name of at most
-// 253 (RFC 1035, 2.3.4). Parsing takes linear time.
+// 253 octets in labels of 1 to 63 (RFC 1035, 2.3.4), which the URL standard
+// does not ask for: no other name has an address. Parsing takes linear time.
 //
 // All types are values and safe for concurrent use.
 package weburl

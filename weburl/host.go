@@ -19,9 +19,50 @@ var toASCII = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
+// modern maps what later versions of UTS #46 map, for the Unicode 15 tables
+// that golang.org/x/net/idna uses with this Go (1.27 brings 17): characters
+// whose treatment changed in 15.1 and 16. Characters that did not exist in
+// Unicode 15 are still refused.
+func modern(r rune) rune {
+	switch {
+	case r < 0x04C0:
+		return r
+	case 0x10A0 <= r && r <= 0x10C5:
+		return r - 0x10A0 + 0x2D00 // Georgian capitals
+	case 0x2061 <= r && r <= 0x2063, 0x206A <= r && r <= 0x206F, 0x1D173 <= r && r <= 0x1D17A:
+		return -1 // invisible operators, formats, musical marks
+	}
+	switch r {
+	case 0x04C0:
+		return 0x04CF
+	case 0x1E9E:
+		return 'ß'
+	case 0x2132:
+		return 0x214E
+	case 0x2183:
+		return 0x2184
+	case 0x2F868:
+		return 0x36FC
+	case 0x2F874:
+		return 0x5F53
+	case 0x2F91F:
+		return 0x243AB
+	case 0x2F95F:
+		return 0x7AEE
+	case 0x2F9BF:
+		return 0x45D7
+	case 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x3164, 0xFFA0:
+		return -1
+	}
+	return r
+}
+
 // maxIDN bounds what goes to the Punycode encoder, whose time is quadratic in
 // a label's length. No name of that length can be looked up.
 const maxIDN = 2048
+
+// text is what names are read from without a copy.
+type text interface{ string | []byte }
 
 // host writes the host that in stands for: the URL standard's host parser.
 func (a *assembler) host(in string) error {
@@ -69,11 +110,32 @@ func (a *assembler) host(in string) error {
 	if !a.canonical {
 		return nil
 	}
-	if n := len(name); n > 1 && name[n-1] == '.' && name[n-2] != '.' {
+	if n := len(name); name[n-1] == '.' {
 		a.out = a.out[:len(a.out)-1]
 	}
-	if len(a.out)-start > maxHost {
+	return checkName(a.out[start:])
+}
+
+// checkName says why name, which has no last dot, cannot be a host's: the
+// bounds of RFC 1035, 2.3.4, which no server can get around.
+func checkName[T text](name T) error {
+	if len(name) > maxHost {
 		return errHostLong
+	}
+	label := 0
+	for i := 0; i < len(name); i++ {
+		label++
+		if name[i] == '.' {
+			if label == 1 {
+				return errLabel
+			}
+			label = 0
+		} else if label > maxLabel {
+			return errLabel
+		}
+	}
+	if label == 0 {
+		return errLabel
 	}
 	return nil
 }
@@ -104,7 +166,7 @@ func (a *assembler) domain(in string) error {
 			return errDomain
 		}
 		var err error
-		if name, err = toASCII.ToASCII(name); err != nil {
+		if name, err = toASCII.ToASCII(strings.Map(modern, name)); err != nil {
 			return errDomain
 		}
 		if name == "" {
@@ -125,7 +187,7 @@ func (a *assembler) domain(in string) error {
 }
 
 // lastLabel is what follows the last dot, a dot at the very end not counted.
-func lastLabel(name []byte) []byte {
+func lastLabel[T text](name T) T {
 	if n := len(name); n > 0 && name[n-1] == '.' {
 		name = name[:n-1]
 	}
@@ -138,14 +200,14 @@ func lastLabel(name []byte) []byte {
 }
 
 // endsInNumber is the URL standard's "ends in a number checker".
-func endsInNumber(name []byte) bool {
+func endsInNumber[T text](name T) bool {
 	last := lastLabel(name)
 	if len(last) == 0 || last[0] < '0' || last[0] > '9' {
 		return false
 	}
 	digits := true
-	for _, c := range last {
-		digits = digits && '0' <= c && c <= '9'
+	for i := 0; i < len(last); i++ {
+		digits = digits && '0' <= last[i] && last[i] <= '9'
 	}
 	if digits {
 		return true

@@ -109,13 +109,13 @@ func restore(s string) (u URL, err error) {
 	for i < len(s) && !is(s[i], badDomain) && (s[i] < 'A' || s[i] > 'Z') {
 		i++
 	}
-	if i < len(s) && s[i] == '[' || i > host && endsInNumber([]byte(s[host:i])) {
+	if i < len(s) && s[i] == '[' || i > host && endsInNumber(s[host:i]) {
 		if u, err = Parse(s); err != nil || u.s != s {
 			return URL{}, ErrLink
 		}
 		return u, nil
 	}
-	if i == host || i-host > maxHost || i-host > 1 && s[i-1] == '.' && s[i-2] != '.' {
+	if checkName(s[host:i]) != nil {
 		return URL{}, ErrLink
 	}
 	u.hostEnd = uint16(i)

@@ -62,7 +62,7 @@ func publicSuffix(host string) (suffix string, icann bool) {
 		return host, true
 	}
 	suffix, icann = publicsuffix.PublicSuffix(host)
-	if suffix == host && endsInNumber([]byte(host)) {
+	if suffix == host && endsInNumber(host) {
 		icann = true
 	}
 	return suffix, icann

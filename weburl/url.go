@@ -3,6 +3,7 @@ package weburl
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unsafe"
 )
 
@@ -20,6 +21,7 @@ var (
 	errNoHost   = fmt.Errorf("%w: no host", ErrInvalid)
 	errHostChar = fmt.Errorf("%w: forbidden character in host", ErrInvalid)
 	errHostLong = fmt.Errorf("%w: host name over 253 octets", ErrInvalid)
+	errLabel    = fmt.Errorf("%w: host name with an empty label or one over 63 octets", ErrInvalid)
 	errDomain   = fmt.Errorf("%w: not an internationalized domain name", ErrInvalid)
 	errIPv4     = fmt.Errorf("%w: not an IPv4 address though its last label is a number", ErrInvalid)
 	errIPv6     = fmt.Errorf("%w: not an IPv6 address in brackets", ErrInvalid)
@@ -34,6 +36,8 @@ const (
 	MaxLength = 2083
 	// maxHost is the longest domain name in octets (RFC 1035, 2.3.4).
 	maxHost = 253
+	// maxLabel is the longest part of one between its dots.
+	maxLabel = 63
 )
 
 // URL is an absolute http or https URL in canonical form. It is comparable;
@@ -60,31 +64,40 @@ func MustParse(raw string) URL {
 // Resolve reads ref as a reference found on a page at u (a zero u: ref must be
 // absolute). It costs one allocation, none where the result is u.
 func (u URL) Resolve(ref string) (URL, error) {
-	var space [512]byte
-	a := assembler{out: space[:0], canonical: true}
-	var base layout
-	b := &base
+	a := assemblers.Get().(*assembler)
+	a.out = a.out[:0]
+	var err error
 	if u.s == "" {
-		b = nil
+		err = a.resolve(ref, nil)
 	} else {
-		base = u.layout()
+		base := u.layout()
+		err = a.resolve(ref, &base)
 	}
-	if err := a.resolve(ref, b); err != nil {
-		return URL{}, err
+	r := u
+	switch {
+	case err != nil:
+		r = URL{}
+	case len(a.out) > MaxParse:
+		r, err = URL{}, ErrTooLong
+	case string(a.out) != u.s:
+		r = URL{
+			s:         string(a.out),
+			hostEnd:   uint16(a.hostEnd),
+			pathStart: uint16(a.pathStart),
+			pathEnd:   uint16(a.pathEnd),
+		}
 	}
-	if len(a.out) > MaxParse {
-		return URL{}, ErrTooLong
+	if cap(a.out) <= 4096 { // not the rare giant's
+		assemblers.Put(a)
 	}
-	if string(a.out) == u.s {
-		return u, nil
-	}
-	return URL{
-		s:         string(a.out),
-		hostEnd:   uint16(a.hostEnd),
-		pathStart: uint16(a.pathStart),
-		pathEnd:   uint16(a.pathEnd),
-	}, nil
+	return r, err
 }
+
+// assemblers are reused, because their buffers would be most of what a parse
+// allocates.
+var assemblers = sync.Pool{New: func() any {
+	return &assembler{canonical: true, out: make([]byte, 0, 512)}
+}}
 
 // ResolveBytes is Resolve for a reference that lies in a buffer. The result
 // does not share ref's memory.
