@@ -1,0 +1,68 @@
+package testweb
+
+import (
+	"net"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// A DNSFault names what is wrong with a host's name.
+type DNSFault string
+
+// The faults.
+const (
+	NoDomain   DNSFault = "nxdomain" // as if the name did not exist
+	ServerFail DNSFault = "servfail"
+	NoAnswer   DNSFault = "timeout" // no answer ever
+	NoData     DNSFault = "nodata"  // the name exists, without an address
+)
+
+// answer is the name server: addresses for the hosts of the Web, NXDOMAIN for all others.
+func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
+	w.dnsQueries.Add(1)
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.Authoritative = true
+	defer func() {
+		if m != nil {
+			rw.WriteMsg(m)
+		}
+	}()
+	if len(q.Question) != 1 {
+		m.Rcode = dns.RcodeFormatError
+		return
+	}
+	name := q.Question[0].Name
+	st := w.sites[strings.ToLower(strings.TrimSuffix(name, "."))]
+	ttl := uint32(60)
+	if d := w.cfg.TTL; d < 0 {
+		ttl = 0
+	} else if d > 0 {
+		ttl = uint32(max(1, d/time.Second))
+	}
+	fault := NoDomain
+	if st != nil {
+		fault = st.DNS
+	}
+	switch fault {
+	case NoAnswer:
+		m = nil
+		return
+	case ServerFail:
+		m.Rcode = dns.RcodeServerFailure
+		return
+	case NoDomain:
+		m.Rcode = dns.RcodeNameError
+	case "":
+		if t := q.Question[0].Qtype; t == dns.TypeA || t == dns.TypeANY {
+			m.Answer = append(m.Answer, &dns.A{
+				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.IP(st.addr.AsSlice())})
+			return
+		}
+	}
+	m.Ns = append(m.Ns, &dns.SOA{ // for negative caching (RFC 2308)
+		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:  "ns.testweb.", Mbox: "nobody.testweb.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: ttl})
+}

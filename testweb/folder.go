@@ -1,0 +1,505 @@
+package testweb
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// A Folder is files that a host serves. Symbolic links are followed wherever
+// they lead; the URL itself cannot leave the folder.
+type Folder struct {
+	Host string
+	// Prefix is the path below which the files appear, as "/docs/2.4". Empty is the root.
+	Prefix string
+	Dir    string
+	// Listing shows a directory without an index as a list of links. Without
+	// it such a directory is a 404.
+	Listing bool
+	// Scheme is Site.Scheme for a host that has no Site.
+	Scheme string
+	// Home is the path of the first page. Empty is Prefix with a slash.
+	Home string
+}
+
+// Seed is the URL of the folder's first page.
+func (f Folder) Seed() string {
+	scheme := f.Scheme
+	if scheme == "" {
+		scheme = "https"
+	}
+	home := f.Home
+	if home == "" {
+		home = strings.TrimSuffix(f.Prefix, "/") + "/"
+	}
+	return scheme + "://" + f.Host + home
+}
+
+// ParseFolder reads HOST=DIR or HOST/PREFIX=DIR.
+func ParseFolder(s string) (Folder, error) {
+	where, dir, ok := strings.Cut(s, "=")
+	host, prefix, _ := strings.Cut(where, "/")
+	if !ok || host == "" || dir == "" {
+		return Folder{}, fmt.Errorf("folder %q: not HOST=DIR or HOST/PREFIX=DIR", s)
+	}
+	f := Folder{Host: host, Dir: dir}
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		f.Prefix = "/" + prefix
+	}
+	return f, nil
+}
+
+const (
+	maxCached    = 16 << 20 // larger files are read from disk each time
+	defaultCache = 256 << 20
+)
+
+// A mount is a Folder in service.
+type mount struct {
+	Folder
+	prefix string // with a slash at the end
+	cache  *fileCache
+	gzip   bool
+}
+
+func newMount(f Folder, c *fileCache, gz bool) (mount, error) {
+	st, err := os.Stat(f.Dir)
+	if err != nil {
+		return mount{}, fmt.Errorf("folder %s: %w", f.Host, err)
+	}
+	if !st.IsDir() {
+		return mount{}, fmt.Errorf("folder %s: %s is not a directory", f.Host, f.Dir)
+	}
+	return mount{Folder: f, prefix: strings.TrimSuffix(path.Clean("/"+f.Prefix), "/") + "/", cache: c, gzip: gz}, nil
+}
+
+// A file is an answer from a folder.
+type file struct {
+	name     string // on disk
+	ctype    string
+	etag     string
+	modified time.Time
+	header   string // modified as HTTP has it
+	data     []byte // nil: too large for the cache
+	redirect string // the directory's own URL, with the slash
+	unpack   bool   // on disk it is gzipped
+	missing  bool
+
+	zip    sync.Once
+	zipped []byte // data in gzip, nil when that is no shorter
+}
+
+// clean makes a path of a URL a path in the folder; it fails where that is impossible.
+func clean(p string) (string, bool) {
+	if strings.ContainsAny(p, "\x00\\") {
+		return "", false
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if strings.HasPrefix(part, ".") && part != ".well-known" {
+			return "", false
+		}
+	}
+	return p, true
+}
+
+// text is the content of a small file, nil if there is none.
+func (m *mount) text(p string) []byte {
+	if f := m.find(p); f != nil {
+		return f.data
+	}
+	return nil
+}
+
+// find is the file for a path, from the cache or from disk; nil: the folder has none.
+func (m *mount) find(p string) *file {
+	rest, ok := strings.CutPrefix(p, m.prefix)
+	if !ok {
+		if p+"/" == m.prefix {
+			return &file{redirect: m.prefix}
+		}
+		return nil
+	}
+	key := m.Host + p
+	if f := m.cache.get(key); f != nil {
+		if f.missing {
+			return nil
+		}
+		return f
+	}
+	f, err := m.read(rest, p)
+	if err != nil {
+		f = &file{missing: true}
+	}
+	m.cache.put(key, f)
+	if f.missing {
+		return nil
+	}
+	return f
+}
+
+// read looks for rest in the folder: as it is, gzipped as Debian does it, or
+// with a language after it as Apache does it.
+func (m *mount) read(rest, p string) (*file, error) {
+	name, ok := clean(rest)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	full := filepath.Join(m.Dir, filepath.FromSlash(name))
+	st, err := os.Stat(full)
+	switch {
+	case err == nil && st.IsDir():
+		if rest != "" && !strings.HasSuffix(rest, "/") {
+			return &file{redirect: p + "/"}, nil
+		}
+		for _, index := range []string{"index.html", "index.htm"} {
+			if f, err := m.variant(filepath.Join(full, index)); err == nil {
+				return f, nil
+			}
+		}
+		if m.Listing {
+			return listing(full, p)
+		}
+		return nil, fs.ErrNotExist
+	case strings.HasSuffix(rest, "/"):
+		return nil, fs.ErrNotExist // "page.html/"
+	}
+	return m.variant(full)
+}
+
+func (m *mount) variant(full string) (*file, error) {
+	if f, err := open(full, full, false); err == nil {
+		return f, nil
+	}
+	if f, err := open(full+".gz", full, true); err == nil {
+		return f, nil
+	}
+	languages := []string{".en", ".en.utf8"}
+	if all, err := filepath.Glob(globQuote(full) + ".*"); err == nil {
+		languages = append(languages, suffixes(all, full)...)
+	}
+	for _, l := range languages {
+		if language.FindString(l) != l {
+			continue
+		}
+		if f, err := open(full+l, full, false); err == nil {
+			if _, cs, ok := strings.Cut(l[1:], "."); ok {
+				f.ctype = strings.Split(f.ctype, ";")[0] + "; charset=" + charsetName(cs)
+			}
+			return f, nil
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// language is a language with a character set, as in index.html.ja.utf8.
+var language = regexp.MustCompile(`\.[a-z]{2}(-[a-z]{2})?(\.[a-z0-9-]+)?$`)
+
+func charsetName(s string) string {
+	switch s {
+	case "utf8":
+		return "utf-8"
+	case "euc-kr", "koi8-r", "iso-2022-jp":
+		return s
+	}
+	return s
+}
+
+func globQuote(s string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(s)
+}
+
+func suffixes(all []string, prefix string) []string {
+	out := make([]string, 0, len(all))
+	for _, a := range all {
+		out = append(out, strings.TrimPrefix(a, prefix))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// open reads the file disk, which is served under the name as.
+func open(disk, as string, unpack bool) (*file, error) {
+	h, err := os.Open(disk)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	st, err := h.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, errors.New("not a file")
+	}
+	f := &file{name: disk, modified: st.ModTime(), header: st.ModTime().UTC().Format(http.TimeFormat), unpack: unpack,
+		etag: fmt.Sprintf(`"%x-%x"`, st.Size(), st.ModTime().UnixNano()&0xffffffffff)}
+	var in io.Reader = h
+	if unpack {
+		if in, err = gzip.NewReader(h); err != nil {
+			return nil, err
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxCached+1))
+	if err != nil {
+		return nil, err
+	}
+	if l := language.FindString(as); l != "" && types[path.Ext(strings.TrimSuffix(as, l))] != "" {
+		as = strings.TrimSuffix(as, l)
+	}
+	f.ctype = contentType(as, b)
+	if len(b) <= maxCached {
+		f.data = b
+	}
+	return f, nil
+}
+
+// ownCharset finds a document that says itself what its character set is.
+var ownCharset = regexp.MustCompile(`(?i)charset\s*=|<\?xml[^>]*encoding`)
+
+// contentType is by suffix; text gets a charset unless it names its own.
+func contentType(name string, data []byte) string {
+	ext := strings.ToLower(path.Ext(name))
+	t := types[ext]
+	if t == "" {
+		t, _, _ = strings.Cut(mime.TypeByExtension(ext), ";")
+	}
+	switch {
+	case t == "" && ext == "" && len(data) > 0 && data[0] == '<', strings.HasSuffix(name, "/"):
+		t = "text/html"
+	case t == "" && ext == "" && utf8.Valid(data[:min(len(data), 512)]):
+		t = "text/plain"
+	case t == "":
+		return "application/octet-stream"
+	}
+	if !strings.HasPrefix(t, "text/") || t == "text/html" && ownCharset.Match(data[:min(len(data), 1024)]) {
+		return t
+	}
+	if !utf8.Valid(data) && len(data) <= maxCached {
+		return t + "; charset=iso-8859-1"
+	}
+	return t + "; charset=utf-8"
+}
+
+// types are the ones that must not depend on the machine's table.
+var types = map[string]string{
+	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml", ".css": "text/css",
+	".js": "text/javascript", ".json": "application/json", ".xml": "application/xml", ".rss": "application/rss+xml",
+	".atom": "application/atom+xml", ".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif", ".jpg": "image/jpeg",
+	".jpeg": "image/jpeg", ".ico": "image/x-icon", ".webp": "image/webp", ".woff": "font/woff", ".woff2": "font/woff2",
+	".txt": "text/plain", ".md": "text/markdown", ".pdf": "application/pdf", ".gz": "application/gzip",
+	".py": "text/x-python", ".c": "text/x-c", ".h": "text/x-c", ".xpm": "image/x-xpixmap", ".inv": "application/octet-stream",
+}
+
+// listing is the page for a directory without an index.
+func listing(dir, p string) (*file, error) {
+	es, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!doctype html><title>%s</title><h1>%[1]s</h1><ul>\n", p)
+	for _, e := range es {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.IsDir() {
+			name += "/"
+		}
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>\n", pathEscape(name), name)
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &file{ctype: "text/html; charset=utf-8", data: b.Bytes(), modified: st.ModTime(),
+		header: st.ModTime().UTC().Format(http.TimeFormat), etag: fmt.Sprintf(`"d%x"`, b.Len())}, nil
+}
+
+var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ", "%20", "&", "&amp;", ":", "%3A").Replace
+
+// serve answers with a file, and says whether the folder has one.
+func (m *mount) serve(rw *recorder, req *http.Request) bool {
+	f := m.find(req.URL.Path)
+	if f == nil {
+		return false
+	}
+	h := rw.Header()
+	if f.redirect != "" {
+		u := pathEscapeURL(f.redirect)
+		if req.URL.RawQuery != "" {
+			u += "?" + req.URL.RawQuery
+		}
+		http.Redirect(rw, req, u, http.StatusMovedPermanently)
+		return true
+	}
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		rw.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	}
+	h["Content-Type"] = []string{f.ctype}
+	h["Last-Modified"] = []string{f.header}
+	etag, body := f.etag, f.data
+	if m.gzip && f.data != nil && compressible(f.ctype) {
+		h["Vary"] = []string{"Accept-Encoding"}
+		if acceptsGzip(req) {
+			if z := m.cache.zipped(f); z != nil {
+				etag, body = strings.TrimSuffix(etag, `"`)+`-gz"`, z
+				h["Content-Encoding"] = []string{"gzip"}
+			}
+		}
+	}
+	h["Etag"] = []string{etag}
+	if f.data == nil {
+		return m.serveLarge(rw, req, f)
+	}
+	if none := req.Header.Get("If-None-Match"); none != "" && strings.Contains(none, etag) ||
+		none == "" && notModified(req, f.modified) {
+		rw.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	rw.WriteHeader(http.StatusOK)
+	if req.Method != http.MethodHead {
+		rw.Write(body)
+	}
+	return true
+}
+
+func pathEscapeURL(p string) string {
+	return strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", " ", "%20").Replace(p)
+}
+
+func notModified(req *http.Request, modified time.Time) bool {
+	t, err := http.ParseTime(req.Header.Get("If-Modified-Since"))
+	return err == nil && !modified.Truncate(time.Second).After(t)
+}
+
+// serveLarge streams a file that is not kept in memory.
+func (m *mount) serveLarge(rw *recorder, req *http.Request, f *file) bool {
+	h, err := os.Open(f.name)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	if !f.unpack {
+		http.ServeContent(rw, req, "", f.modified, h)
+		return true
+	}
+	z, err := gzip.NewReader(h)
+	if err != nil {
+		return false
+	}
+	io.Copy(rw, z)
+	return true
+}
+
+func compressible(ctype string) bool {
+	return strings.HasPrefix(ctype, "text/") || strings.Contains(ctype, "xml") || strings.Contains(ctype, "json")
+}
+
+func acceptsGzip(req *http.Request) bool {
+	for part := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
+		coding, q, _ := strings.Cut(part, ";")
+		if c := strings.TrimSpace(coding); strings.EqualFold(c, "gzip") && !strings.HasPrefix(strings.ReplaceAll(q, " ", ""), "q=0") {
+			return true
+		}
+	}
+	return false
+}
+
+// fileCache keeps files in memory, up to a limit. What is thrown out is chosen
+// at random, by the order of a map: with a web larger than the cache, crawled
+// once, nothing better is to be had.
+type fileCache struct {
+	limit  int64
+	shards [16]cacheShard
+}
+
+type cacheShard struct {
+	mu   sync.RWMutex // guards m
+	m    map[string]*file
+	size atomic.Int64
+}
+
+func newFileCache(limit int64) *fileCache {
+	if limit == 0 {
+		limit = defaultCache
+	}
+	c := &fileCache{limit: limit / 16}
+	for i := range c.shards {
+		c.shards[i].m = map[string]*file{}
+	}
+	return c
+}
+
+var cacheSeed = maphash.MakeSeed()
+
+func (c *fileCache) shard(key string) *cacheShard {
+	return &c.shards[maphash.String(cacheSeed, key)%16]
+}
+
+func (c *fileCache) get(key string) *file {
+	s := c.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.m[key]
+}
+
+// weight is what a file costs: a gzipped twin is reckoned with from the start.
+func (f *file) weight(key string) int64 { return int64(len(key)+len(f.data)*5/4) + 400 }
+
+func (c *fileCache) put(key string, f *file) {
+	s := c.shard(key)
+	w := f.weight(key)
+	if w > c.limit {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[key] != nil {
+		return
+	}
+	for k, old := range s.m {
+		if s.size.Load()+w <= c.limit {
+			break
+		}
+		delete(s.m, k)
+		s.size.Add(-old.weight(k))
+	}
+	s.m[key] = f
+	s.size.Add(w)
+}
+
+// zipped is the file in gzip, made once.
+func (c *fileCache) zipped(f *file) []byte {
+	f.zip.Do(func() {
+		var b bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&b, 6)
+		z.Write(f.data)
+		z.Close()
+		if b.Len() < len(f.data) {
+			f.zipped = slices.Clip(b.Bytes())
+		}
+	})
+	return f.zipped
+}

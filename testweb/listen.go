@@ -1,0 +1,285 @@
+package testweb
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type counter struct{ atomic.Int64 }
+
+// listenLoopback listens on port for every address of 127.0.0.0/8 at once: a
+// socket for each address would not scale to many hosts. The socket is bound
+// to the loopback device where the system can do that, and connections whose
+// local address is not loopback are dropped unread in any case.
+func listenLoopback(port int) (net.Listener, error) {
+	lc := net.ListenConfig{Control: bindLoopback, KeepAlive: -1}
+	return lc.Listen(context.Background(), "tcp4", wildcard+":"+strconv.Itoa(port))
+}
+
+// A listener wraps what it accepts in conns that tell the tracker.
+type listener struct {
+	net.Listener
+	web  *Web
+	tls  *tls.Config // nil: plain HTTP
+	raws *sync.WaitGroup
+	live *connSet
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		tcp := c.(*net.TCPConn)
+		if a := tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !a.IsLoopback() {
+			tcp.Close()
+			continue
+		}
+		k := &conn{Conn: tcp, tcp: tcp, web: l.web, id: l.web.connIDs.Add(1), secure: l.tls != nil, raws: l.raws, live: l.live}
+		k.local = tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		if l.tls != nil {
+			k.Conn = tls.Server(tcp, l.tls)
+		}
+		l.live.add(k)
+		l.web.track.opened(k)
+		return k, nil
+	}
+}
+
+// connSet is the open connections, so that a shutdown can close those that
+// net/http has handed over.
+type connSet struct {
+	mu   sync.Mutex // guards what follows
+	m    map[*conn]struct{}
+	done bool
+}
+
+func (s *connSet) add(c *conn) {
+	s.mu.Lock()
+	s.m[c] = struct{}{}
+	done := s.done
+	s.mu.Unlock()
+	if done {
+		c.tcp.Close()
+	}
+}
+
+func (s *connSet) del(c *conn) { s.mu.Lock(); delete(s.m, c); s.mu.Unlock() }
+
+func (s *connSet) closeAll() {
+	s.mu.Lock()
+	s.done = true
+	all := make([]*conn, 0, len(s.m))
+	for c := range s.m {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.tcp.Close()
+	}
+}
+
+// A conn is one client connection and the request in progress on it.
+//
+// Its reads may come from two goroutines: net/http watches for the client's
+// going while a handler runs.
+type conn struct {
+	net.Conn // what is spoken on: the TCP connection, or TLS over it
+	tcp      *net.TCPConn
+	web      *Web
+	id       int64
+	secure   bool
+	local    netip.Addr
+	raws     *sync.WaitGroup
+	live     *connSet
+
+	mu        sync.Mutex // guards what follows; times are the tracker's nanoseconds, 0 for never
+	begun     int64      // first byte of the current request
+	next      int64      // first byte that came while a response was under way
+	lastRead  int64
+	lastWrite int64 // when the last write began
+	gone      int64 // when the client went
+	goneSeen  int64 // when that was noticed
+	handling  bool
+	body      bool // the current request has a body, so later bytes are no next request
+	req       *request
+	host      *hostState // the host whose connection this is
+	closed    bool
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	now := c.web.track.now()
+	c.mu.Lock()
+	if n > 0 {
+		c.lastRead = now
+		switch {
+		case !c.handling && c.begun == 0:
+			c.begun = now
+		case c.handling && !c.body && c.next == 0:
+			c.next = now
+		}
+	}
+	if err != nil && !isTimeout(err) {
+		c.noteGone(now)
+	}
+	c.mu.Unlock()
+	return n, err
+}
+
+// writeStep bounds one write, so that the beginning of the last write is close
+// to the end of a long response: what is written after it fits in the buffers
+// between the two ends.
+const writeStep = 128 << 10
+
+func (c *conn) Write(p []byte) (n int, err error) {
+	for {
+		step := p[n:min(len(p), n+writeStep)]
+		now := c.web.track.now()
+		c.mu.Lock()
+		c.lastWrite = now
+		c.mu.Unlock()
+		k, err := c.Conn.Write(step)
+		n += k
+		if err != nil {
+			c.mu.Lock()
+			c.noteGone(c.web.track.now())
+			c.mu.Unlock()
+			return n, err
+		}
+		if n >= len(p) {
+			return n, nil
+		}
+	}
+}
+
+// noteGone notes that the client is gone as of now, less the time since the
+// kernel heard of it: on a busy machine this goroutine may be late.
+func (c *conn) noteGone(now int64) {
+	if c.goneSeen == 0 {
+		c.goneSeen = now
+		c.gone = now - int64(min(sinceHeard(c.tcp), 250*time.Millisecond))
+	}
+}
+
+// complete notes that the site has written all of its response.
+func (c *conn) complete(r *request) {
+	c.mu.Lock()
+	r.complete = true
+	c.mu.Unlock()
+}
+
+func (c *conn) CloseWrite() error {
+	c.finish(true)
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		return t.CloseWrite()
+	}
+	return c.tcp.CloseWrite()
+}
+
+func (c *conn) Close() error {
+	c.finish(true)
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if first {
+		c.web.track.closed(c)
+		c.live.del(c)
+	}
+	return c.Conn.Close()
+}
+
+// reset closes with RST instead of FIN.
+func (c *conn) reset() {
+	c.tcp.SetLinger(0)
+	c.finish(true)
+	c.tcp.Close()
+	c.Close()
+}
+
+// start ties the request whose first bytes came to r.
+func (c *conn) start(r *request, body bool) {
+	c.mu.Lock()
+	r.begin = c.begun
+	if r.begin == 0 { // came in the same segment as the one before
+		r.begin = c.lastRead
+	}
+	c.handling, c.body, c.req = true, body, r
+	c.lastWrite = 0
+	c.mu.Unlock()
+}
+
+// finish ends the request in progress, if there is one: the response is
+// written, or the connection closes.
+func (c *conn) finish(closing bool) {
+	now := c.web.track.now()
+	c.mu.Lock()
+	r := c.req
+	if r == nil {
+		if closing {
+			c.begun = 0
+		}
+		c.mu.Unlock()
+		return
+	}
+	end := c.lastWrite
+	switch {
+	case c.goneSeen != 0 && (!r.complete || c.goneSeen < c.lastWrite):
+		end, r.aborted = max(c.gone, r.begin), true
+	case closing && !r.complete:
+		end = now // the client learns of it now
+	}
+	if end == 0 {
+		end = now
+	}
+	c.req, c.handling, c.begun, c.next = nil, false, c.next, 0
+	c.mu.Unlock()
+	c.web.track.end(r, end)
+}
+
+func (c *conn) request() *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.req
+}
+
+// isGone says whether the client has closed, even if nobody has read that yet.
+func (c *conn) isGone() bool {
+	c.mu.Lock()
+	gone := c.goneSeen != 0 || c.closed
+	c.mu.Unlock()
+	return gone || peerClosed(c.tcp)
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(interface{ Timeout() bool })
+	return ok && t.Timeout()
+}
+
+type connKey struct{}
+
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+func connState(c net.Conn, s http.ConnState) {
+	k, ok := c.(*conn)
+	if !ok {
+		return
+	}
+	switch s {
+	case http.StateIdle:
+		k.finish(false)
+	case http.StateClosed:
+		k.Close()
+	}
+}

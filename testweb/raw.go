@@ -1,0 +1,179 @@
+package testweb
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A RawFunc answers a request with bytes of its own choice, which need not be
+// HTTP. The connection stays open for another request if keep is true.
+type RawFunc func(c *RawConn, req *http.Request) (keep bool)
+
+// RawConn is what a RawFunc writes on.
+type RawConn struct {
+	conn *conn
+	in   *bufio.Reader
+	web  *Web
+	r    *request
+	err  error
+}
+
+// Write sends p as it is. Its error says that the client is gone.
+func (c *RawConn) Write(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	if c.r.status == 0 && len(p) >= 12 && bytes.HasPrefix(p, []byte("HTTP/")) {
+		if i := bytes.IndexByte(p, ' '); i > 0 && i+4 <= len(p) {
+			c.r.status, _ = strconv.Atoi(string(p[i+1 : i+4]))
+		}
+	}
+	n, err := c.conn.Write(p)
+	c.r.bytes += int64(n)
+	c.err = err
+	return n, err
+}
+
+// WriteString is Write for text.
+func (c *RawConn) WriteString(s string) error {
+	_, err := c.Write([]byte(s))
+	return err
+}
+
+// Wait lets d pass, and says whether the client is still there then.
+func (c *RawConn) Wait(d time.Duration) bool {
+	if c.err != nil {
+		return false
+	}
+	until := time.Now().Add(d)
+	for {
+		select {
+		case <-c.web.shut:
+			c.err = net.ErrClosed
+			return false
+		default:
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return true
+		}
+		// The web may go down, and bytes that a client sends out of turn may
+		// hide that it has left: so look up now and then.
+		left = min(left, 200*time.Millisecond)
+		if c.in.Buffered() > 0 {
+			time.Sleep(min(left, 20*time.Millisecond))
+			if peerClosed(c.conn.tcp) {
+				c.err = net.ErrClosed
+				return false
+			}
+			continue
+		}
+		c.conn.SetReadDeadline(time.Now().Add(left))
+		_, err := c.in.Peek(1)
+		c.conn.SetReadDeadline(time.Time{})
+		if err != nil && !isTimeout(err) {
+			c.err = err
+			return false
+		}
+	}
+}
+
+// Hang waits until the client has gone.
+func (c *RawConn) Hang() { c.Wait(24 * time.Hour) }
+
+// Reset closes the connection with RST.
+func (c *RawConn) Reset() {
+	c.conn.reset()
+	c.err = net.ErrClosed
+}
+
+// serveRaw takes the connection over from net/http.
+func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
+	k := req.Context().Value(connKey{}).(*conn)
+	k.raws.Add(1)
+	defer k.raws.Done()
+	rw.hijacked = true
+	_, buf, err := http.NewResponseController(rw.ResponseWriter).Hijack()
+	if err != nil {
+		rw.failed = true
+		return
+	}
+	defer k.Close()
+	k.SetDeadline(time.Time{})
+	c := &RawConn{conn: k, in: buf.Reader, web: w, r: rw.r}
+	for {
+		keep := f(c, req)
+		if c.err == nil {
+			k.complete(c.r)
+		}
+		if !keep || c.err != nil {
+			return
+		}
+		k.finish(false)
+		k.SetReadDeadline(time.Now().Add(time.Minute))
+		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.name) {
+			return
+		}
+		k.SetReadDeadline(time.Time{})
+		old := c.r
+		c.r = &request{host: w.track.hostOf(old.host.name, w.sites[old.host.name]), path: req.RequestURI, method: req.Method, conn: old.conn, secure: old.secure, remote: old.remote}
+		k.start(c.r, req.ContentLength != 0)
+		w.track.begin(k, c.r)
+	}
+}
+
+func hostOnly(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		return h
+	}
+	return host
+}
+
+// RawReplies is a site of raw replies: /NAME is answered with the bytes of the
+// file NAME.http in dir, as they are, whereupon the connection closes; the
+// path / lists them.
+func RawReplies(dir string) (RawFunc, []string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.http"))
+	if err != nil {
+		return nil, nil, err
+	}
+	replies := make(map[string][]byte, len(files))
+	names := make([]string, 0, len(files))
+	var index strings.Builder
+	index.WriteString("<!doctype html><title>Raw replies</title><ul>\n")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		name := strings.TrimSuffix(filepath.Base(f), ".http")
+		replies["/"+name] = b
+		names = append(names, name)
+		index.WriteString("<li><a href=\"/" + name + "\">" + name + "</a>\n")
+	}
+	page := okPage(index.String())
+	return func(c *RawConn, req *http.Request) bool {
+		switch b, ok := replies[req.URL.Path]; {
+		case ok:
+			c.Write(b)
+		case req.URL.Path == "/":
+			c.WriteString(page)
+		default:
+			c.WriteString("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		}
+		return false
+	}, names, nil
+}
+
+// okPage is a whole response with an HTML page.
+func okPage(body string) string {
+	return "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: " + strconv.Itoa(len(body)) +
+		"\r\nConnection: close\r\n\r\n" + body
+}

@@ -1,0 +1,130 @@
+package testweb
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A Rule is one way in which a site misbehaves, or just answers. It applies to
+// the requests that Path, First and Every choose. Wait alone delays the
+// ordinary answer; the other fields answer instead of it.
+type Rule struct {
+	// Path is a prefix of the path. Empty stands for every path but /robots.txt.
+	Path string
+	// First limits the rule to the first n requests that Path chooses.
+	First int64
+	// Every limits it to each k-th of them.
+	Every int64
+	// Wait is the time before the answer.
+	Wait time.Duration
+	// Hang never answers, Reset closes the connection with RST, Empty closes
+	// it without a byte.
+	Hang, Reset, Empty bool
+	// Status, Location, RetryAfter (whole seconds), Header and Body make an answer.
+	Status     int
+	Location   string
+	RetryAfter time.Duration
+	Header     map[string]string
+	Body       string
+}
+
+type ruleState struct {
+	Rule
+	n *atomic.Int64 // requests that Path chose
+}
+
+func newRuleStates(rs []Rule) []ruleState {
+	out := make([]ruleState, len(rs))
+	for i, r := range rs {
+		out[i] = ruleState{r, new(atomic.Int64)}
+	}
+	return out
+}
+
+// applyRules answers by the first rule that applies, and says whether one did.
+func applyRules(rs []ruleState, w *Web, rw *recorder, req *http.Request) bool {
+	for i := range rs {
+		r := &rs[i]
+		if r.Path == "" && req.URL.Path == "/robots.txt" || !strings.HasPrefix(req.URL.Path, r.Path) {
+			continue
+		}
+		n := r.n.Add(1)
+		if r.First > 0 && n > r.First || r.Every > 0 && n%r.Every != 0 {
+			continue
+		}
+		if r.Wait > 0 && !pause(w, req, r.Wait) {
+			panic(http.ErrAbortHandler)
+		}
+		switch {
+		case r.Hang:
+			pause(w, req, 24*time.Hour)
+			panic(http.ErrAbortHandler)
+		case r.Reset:
+			req.Context().Value(connKey{}).(*conn).reset()
+			panic(http.ErrAbortHandler)
+		case r.Empty:
+			panic(http.ErrAbortHandler)
+		case r.Status == 0 && r.Location == "" && r.Body == "":
+			continue
+		}
+		h := rw.Header()
+		for k, v := range r.Header {
+			h.Set(k, v)
+		}
+		if r.Location != "" {
+			h.Set("Location", r.Location)
+		}
+		if r.RetryAfter > 0 {
+			h.Set("Retry-After", strconv.Itoa(int(r.RetryAfter.Seconds())))
+		}
+		status := r.Status
+		if status == 0 && r.Location != "" {
+			status = http.StatusFound
+		}
+		if h.Get("Content-Type") == "" && r.Body != "" {
+			h.Set("Content-Type", "text/html; charset=utf-8")
+		}
+		if status != 0 {
+			rw.WriteHeader(status)
+		}
+		io.WriteString(rw, r.Body)
+		return true
+	}
+	return false
+}
+
+// pause waits for d, and says whether the client is still there then.
+func pause(w *Web, req *http.Request, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-req.Context().Done():
+	case <-w.shut:
+	}
+	return false
+}
+
+// Pages is a site of a few pages: path with query to HTML. A page that begins
+// with "->" is a redirect to what follows.
+func Pages(pages map[string]string) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		body, ok := pages[req.URL.RequestURI()]
+		if !ok {
+			notFound(rw, req)
+			return
+		}
+		if to, ok := strings.CutPrefix(body, "->"); ok {
+			http.Redirect(rw, req, strings.TrimSpace(to), http.StatusFound)
+			return
+		}
+		rw.Header().Set("Content-Type", contentType(req.URL.Path, []byte(body)))
+		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		io.WriteString(rw, body)
+	})
+}

@@ -1,0 +1,192 @@
+package testweb
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// serve answers one request and tells the tracker what it was.
+func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
+	c, ok := req.Context().Value(connKey{}).(*conn)
+	if !ok {
+		http.Error(rw, "no connection", http.StatusInternalServerError)
+		return
+	}
+	host := req.Host
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	st := w.sites[host]
+	if st == nil {
+		host = strings.ToLower(strings.TrimSuffix(host, "."))
+		st = w.sites[host]
+	}
+	if st == nil {
+		host = "(unknown)" // whatever a client calls, this is one entry
+	}
+	r := &request{host: w.track.hostOf(host, st), path: req.RequestURI, method: req.Method, conn: c.id, secure: c.secure,
+		remote: c.tcp.RemoteAddr().(*net.TCPAddr).AddrPort()}
+	if i := strings.Index(r.path, "://"); i > 0 && r.path[0] != '/' { // absolute form (RFC 9112, 3.2.2)
+		_, rest, _ := strings.Cut(r.path[i+3:], "/")
+		r.path = "/" + rest
+	}
+	c.start(r, req.ContentLength != 0)
+	w.track.begin(c, r)
+	rec := &recorder{ResponseWriter: rw, r: r, w: w}
+	if st == nil {
+		w.unknown(rec, req)
+	} else {
+		st.serve(w, c, rec, req)
+	}
+	if r.status == 0 && !rec.hijacked {
+		rec.WriteHeader(http.StatusOK)
+	}
+	if !rec.failed && !rec.hijacked && (rec.length < 0 || rec.length == r.bytes || req.Method == http.MethodHead) {
+		c.complete(r)
+	}
+}
+
+// serve lets the parts of the site answer, in the order that Site names.
+func (s *site) serve(w *Web, c *conn, rw *recorder, req *http.Request) {
+	if s.Scheme != "" && (s.Scheme == "https") != c.secure {
+		u := s.Scheme + "://" + s.Host + rw.r.path
+		http.Redirect(rw, req, u, http.StatusMovedPermanently)
+		return
+	}
+	if applyRules(s.rules, w, rw, req) {
+		return
+	}
+	if s.Robots != "" && req.URL.Path == "/robots.txt" {
+		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(rw, s.Robots)
+		return
+	}
+	for i := range s.folders {
+		if s.folders[i].serve(rw, req) {
+			return
+		}
+	}
+	switch {
+	case s.Raw != nil:
+		w.serveRaw(s.Raw, rw, req)
+	case s.Handler != nil:
+		s.Handler.ServeHTTP(rw, req)
+	default:
+		notFound(rw, req)
+	}
+}
+
+func notFound(rw http.ResponseWriter, req *http.Request) {
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	rw.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(rw, "<!doctype html><title>Not found</title><h1>Not found</h1><p>There is no %s here.\n", html.EscapeString(req.URL.Path))
+}
+
+// unknown tells a person with a browser what is served here.
+func (w *Web) unknown(rw http.ResponseWriter, req *http.Request) {
+	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	rw.WriteHeader(http.StatusMisdirectedRequest)
+	fmt.Fprintf(rw, "This is a test web. It has no host %q, but these:\n\n", req.Host)
+	for i, h := range w.Hosts() {
+		if i == 1000 {
+			fmt.Fprintln(rw, "...")
+			break
+		}
+		fmt.Fprintf(rw, "%s\t%s\n", w.sites[h].addr, h)
+	}
+}
+
+// A recorder notes what a response is while it is written.
+type recorder struct {
+	http.ResponseWriter
+	r        *request
+	w        *Web
+	length   int64 // Content-Length, -1 unknown
+	wrote    bool
+	failed   bool
+	hijacked bool
+}
+
+// Unwrap serves http.ResponseController.
+func (rw *recorder) Unwrap() http.ResponseWriter { return rw.ResponseWriter }
+
+func (rw *recorder) WriteHeader(code int) {
+	if code >= 200 && !rw.wrote {
+		rw.wrote = true
+		rw.r.status = code
+		rw.length = -1
+		h := rw.Header()
+		if v := h.Get("Content-Length"); v != "" {
+			fmt.Sscan(v, &rw.length)
+		}
+		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+			rw.r.retry = retryAfter(h.Get("Retry-After"), time.Now())
+		}
+	}
+	rw.ResponseWriter.WriteHeader(code)
+}
+
+func (rw *recorder) Write(p []byte) (int, error) {
+	if !rw.wrote {
+		rw.WriteHeader(http.StatusOK)
+	}
+	n, err := rw.ResponseWriter.Write(p)
+	rw.r.bytes += int64(n)
+	if err != nil && err != http.ErrBodyNotAllowed {
+		rw.failed = true
+	}
+	return n, err
+}
+
+// controlHandler serves the truth:
+//
+//	GET  /.testweb/report   Report as JSON
+//	GET  /.testweb/urls     the URLs asked for, with the number of answers
+//	GET  /.testweb/log      the newest requests as lines (Entry.AppendTSV)
+//	GET  /.testweb/ca.pem   the certificate of the authority
+//	POST /.testweb/reset    forget; delay, ip-delay and site-delay change the promise
+func (w *Web) controlHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.testweb/report", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(rw)
+		e.SetIndent("", "  ")
+		e.Encode(w.Report())
+	})
+	mux.HandleFunc("GET /.testweb/urls", func(rw http.ResponseWriter, _ *http.Request) {
+		for u, n := range w.Fetched() {
+			fmt.Fprintf(rw, "%d\t%s\n", n, u)
+		}
+	})
+	mux.HandleFunc("GET /.testweb/log", func(rw http.ResponseWriter, _ *http.Request) {
+		var b []byte
+		for _, e := range w.Log() {
+			b = e.AppendTSV(b[:0])
+			rw.Write(b)
+		}
+	})
+	mux.HandleFunc("GET /.testweb/ca.pem", func(rw http.ResponseWriter, _ *http.Request) { rw.Write(w.CAPEM()) })
+	mux.HandleFunc("POST /.testweb/reset", func(rw http.ResponseWriter, req *http.Request) {
+		p := w.track.promised()
+		q := req.URL.Query()
+		for name, d := range map[string]*time.Duration{"delay": &p.HostDelay, "ip-delay": &p.AddrDelay, "site-delay": &p.SiteDelay} {
+			if !q.Has(name) {
+				continue
+			}
+			v, err := time.ParseDuration(q.Get(name))
+			if err != nil {
+				http.Error(rw, err.Error(), http.StatusBadRequest)
+				return
+			}
+			*d = v
+		}
+		w.Reset(p)
+	})
+	return mux
+}
