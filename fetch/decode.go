@@ -142,6 +142,8 @@ func (r *Response) decode(codings []string, limit int64) (body []byte, truncated
 
 // readAll reads at most limit bytes into a pooled buffer that r owns.
 func (r *Response) readAll(from io.Reader, limit int64) (body []byte, more bool, err error) {
+	r.decoded.release()
+	r.decoded = nil
 	buf := newBuffer(int(min(limit+1, 4*r.Wire.Size()+512, 1<<20)))
 	n := 0
 	for idle := 0; ; {

@@ -199,7 +199,8 @@ func (x *exchange) run(c *conn, send []byte) error {
 // arm sets the deadline to d from now, or to the end of all.
 func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
 	at := now.Add(d)
-	if at.After(x.total) {
+	last := at.After(x.total)
+	if last {
 		at = x.total
 	}
 	if x.waiting {
@@ -207,8 +208,9 @@ func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
 		x.armed = at
 		return
 	}
-	// Not for every read: a deadline up to an eighth early is good enough.
-	if diff := at.Sub(x.armed); diff < -d/8 || diff > d/8 {
+	// Not for every read: a deadline up to an eighth early is good enough,
+	// but for the last.
+	if diff := at.Sub(x.armed); diff < -d/8 || diff > d/8 || last && diff != 0 {
 		c.rw.SetReadDeadline(at)
 		x.armed = at
 	}
@@ -273,6 +275,7 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 		end := headEnd(b, scanned)
 		scanned = len(b)
 		if end > x.f.cfg.MaxHeader || end < 0 && len(b)+dropped > x.f.cfg.MaxHeader {
+			w.cut(int64(x.f.cfg.MaxHeader))
 			return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: over %d bytes", errHeaderBig, x.f.cfg.MaxHeader))
 		}
 		if end >= 0 {

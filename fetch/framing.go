@@ -32,17 +32,16 @@ func frameOf(r *Response) frame {
 	}
 	// HTTP/1.0 has no transfer coding (RFC 9112, 6.1).
 	if r.Proto != "HTTP/1.0" && r.Proto != "HTTP/0.9" {
-		last := ""
+		last, coded := "", false
 		r.Header.tokens("Transfer-Encoding", func(t string) bool {
-			if !strings.EqualFold(t, "identity") {
-				last = t
-			}
+			last = t
+			coded = coded || !strings.EqualFold(t, "identity") // which stands for none
 			return true
 		})
 		if strings.EqualFold(last, "chunked") {
 			return frame{kind: byChunks}
 		}
-		if last != "" {
+		if coded {
 			return frame{kind: byClose}
 		}
 	}
