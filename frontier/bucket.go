@@ -1,0 +1,283 @@
+package frontier
+
+import "net/netip"
+
+// A bucketKey names an address or a site, the other is zero.
+type bucketKey struct {
+	addr netip.Addr
+	site string
+}
+
+func (k bucketKey) String() string {
+	if k.addr.IsValid() {
+		return "address " + k.addr.String()
+	}
+	return "site " + k.site
+}
+
+// A bucket is what hosts share: an address or a site. It is held by the host
+// in process and then quiet until freeAt.
+type bucket struct {
+	key    bucketKey
+	freeAt int64
+	holder *host
+	last   string         // the host that held it last
+	parked heap[*group]   // groups that it holds back
+	in     *heap[*bucket] // freeing, fading or nil
+	pos    int32
+	refs   int32 // groups
+}
+
+func (b *bucket) free(clock int64) bool { return b.holder == nil && b.freeAt <= clock }
+
+func newBucketTimes() heap[*bucket] {
+	return heap[*bucket]{
+		less: func(a, b *bucket) bool { return a.freeAt < b.freeAt },
+		pos:  func(b *bucket) *int32 { return &b.pos },
+	}
+}
+
+type groupKey struct{ addr, site *bucket }
+
+// A group is the ready hosts that share both address and site, and so are held
+// back by the same things. Without IPDelay and SiteDelay there is only one.
+// It is in Frontier.ready, in a bucket's parked, or, without hosts, nowhere.
+type group struct {
+	addr, site *bucket // nil: none
+	hosts      heap[*host]
+	level      uint8  // key: of the best host
+	number     uint64 // key: of the best host
+	in         *heap[*group]
+	parkedAt   *bucket
+	pos        int32
+	refs       int32 // hosts at home in it
+}
+
+func newGroup(addr, site *bucket) *group {
+	return &group{addr: addr, site: site, pos: -1, hosts: heap[*host]{
+		less: func(a, b *host) bool { return ahead(a.level, a.number, b.level, b.number) },
+		pos:  func(h *host) *int32 { return &h.pos },
+	}}
+}
+
+func newGroupHeap() heap[*group] {
+	return heap[*group]{less: groupLess, pos: func(g *group) *int32 { return &g.pos }}
+}
+
+func groupLess(a, b *group) bool { return ahead(a.level, a.number, b.level, b.number) }
+
+// ahead is the order of the ready queue: higher level, then lower request number.
+func ahead(level uint8, number uint64, level2 uint8, number2 uint64) bool {
+	return level > level2 || level == level2 && number < number2
+}
+
+// obstacle is the bucket that holds g back, the one for longer if both do.
+func (g *group) obstacle(clock int64) *bucket {
+	a, s := g.addr, g.site
+	if a != nil && a.free(clock) {
+		a = nil
+	}
+	if s != nil && s.free(clock) {
+		s = nil
+	}
+	switch {
+	case a == nil:
+		return s
+	case s == nil || a.holder != nil:
+		return a
+	case s.holder != nil || s.freeAt > a.freeAt:
+		return s
+	}
+	return a
+}
+
+// regroup puts g right after its hosts have changed.
+func (f *Frontier) regroup(g *group) {
+	if g.hosts.len() == 0 {
+		f.detach(g)
+		f.offer(g.addr, nil)
+		f.offer(g.site, nil)
+		return
+	}
+	best := g.hosts.top()
+	g.level, g.number = best.level, best.number
+	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
+		f.settle(g)
+	} else {
+		g.in.fix(g)
+	}
+	f.offer(g.addr, g)
+	f.offer(g.site, g)
+}
+
+// detach takes g out of the heap that it is in.
+func (f *Frontier) detach(g *group) {
+	if g.in == nil {
+		return
+	}
+	g.in.remove(g)
+	g.in = nil
+	if b := g.parkedAt; b != nil {
+		g.parkedAt = nil
+		f.stats.Parked -= g.hosts.len()
+		if b.parked.len() == 0 && b.in == &f.freeing {
+			f.time(b, &f.fading)
+		}
+	}
+}
+
+// settle puts g into the ready queue, or parks it at what holds it back, and
+// says whether it is ready. g has hosts.
+func (f *Frontier) settle(g *group) bool {
+	f.detach(g)
+	b := g.obstacle(f.clock)
+	if b == nil {
+		g.in = &f.ready
+		g.in.push(g)
+		return true
+	}
+	g.parkedAt, g.in = b, &b.parked
+	g.in.push(g)
+	f.stats.Parked += g.hosts.len()
+	if b.holder == nil {
+		f.time(b, &f.freeing)
+	}
+	return false
+}
+
+// time moves b to the heap to.
+func (f *Frontier) time(b *bucket, to *heap[*bucket]) {
+	if b.in == to {
+		return
+	}
+	if b.in != nil {
+		b.in.remove(b)
+	}
+	b.in = to
+	to.push(b)
+}
+
+// offer gives a free bucket to those that it holds back: the best of them
+// becomes ready unless taker, which is ready, comes before it.
+func (f *Frontier) offer(b *bucket, taker *group) {
+	if taker != nil && taker.in != &f.ready {
+		taker = nil
+	}
+	for b != nil && b.free(f.clock) && b.parked.len() > 0 {
+		g := b.parked.top()
+		if taker != nil && !groupLess(g, taker) {
+			return
+		}
+		if f.settle(g) {
+			return
+		}
+	}
+}
+
+// releaseBuckets ends h's hold on its address and site; the quiet time begins
+// unless nothing was sent.
+func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
+	if h.home == nil {
+		return
+	}
+	for i, b := range [...]*bucket{h.home.addr, h.home.site} {
+		if b == nil || b.holder != h {
+			continue
+		}
+		b.holder = nil
+		if !noRequest {
+			d := f.cfg.IPDelay
+			if i == 1 {
+				d = f.cfg.SiteDelay
+			}
+			b.freeAt = max(b.freeAt, f.clock+int64(d))
+		}
+	}
+	// Both are free of h before either is offered.
+	for _, b := range [...]*bucket{h.home.addr, h.home.site} {
+		switch {
+		case b == nil:
+		case b.free(f.clock):
+			f.offer(b, nil)
+		case b.holder == nil:
+			if b.in != nil { // its time has changed
+				b.in.remove(b)
+				b.in = nil
+			}
+			if b.parked.len() > 0 {
+				f.time(b, &f.freeing)
+			} else {
+				f.time(b, &f.fading)
+			}
+		}
+	}
+}
+
+// settleAt makes addr the address of h, which is not in a group.
+func (f *Frontier) settleAt(h *host, addr netip.Addr) {
+	h.addr = addr
+	var a, s *bucket
+	if f.cfg.IPDelay > 0 && addr.IsValid() {
+		a = f.bucket(bucketKey{addr: addr})
+	}
+	if f.cfg.SiteDelay > 0 {
+		s = f.bucket(bucketKey{site: siteOf(h.name)})
+	}
+	g := f.open_
+	if a != nil || s != nil {
+		k := groupKey{a, s}
+		if g = f.groups[k]; g == nil {
+			g = newGroup(a, s)
+			f.groups[k] = g
+			for _, b := range [...]*bucket{a, s} {
+				if b != nil {
+					b.refs++
+				}
+			}
+		}
+	}
+	if g == h.home {
+		return
+	}
+	g.refs++
+	f.leaveHome(h)
+	h.home = g
+}
+
+func (f *Frontier) leaveHome(h *host) {
+	g := h.home
+	if g == nil {
+		return
+	}
+	h.home = nil
+	if g.refs--; g.refs > 0 {
+		return
+	}
+	delete(f.groups, groupKey{g.addr, g.site})
+	for _, b := range [...]*bucket{g.addr, g.site} {
+		if b != nil {
+			b.refs--
+			f.forgetBucket(b)
+		}
+	}
+}
+
+func (f *Frontier) bucket(k bucketKey) *bucket {
+	b := f.buckets[k]
+	if b == nil {
+		b = &bucket{key: k, pos: -1, parked: newGroupHeap()}
+		f.buckets[k] = b
+	}
+	return b
+}
+
+// forgetBucket removes a bucket that nobody names and whose quiet time is over.
+func (f *Frontier) forgetBucket(b *bucket) {
+	if b.refs == 0 && b.free(f.clock) {
+		if b.in != nil {
+			b.in.remove(b)
+			b.in = nil
+		}
+		delete(f.buckets, b.key)
+	}
+}

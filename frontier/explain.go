@@ -1,0 +1,183 @@
+package frontier
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An Explanation says why a host is or is not being asked now.
+type Explanation struct {
+	Host string
+	// State is one of the package comment's: "unknown", "ready", "parked", …
+	State    string
+	Queued   int64  // links, without the one in process
+	Next     string // URL in process or first in the queue
+	Number   uint64 // its request number; 0 for a prerequisite
+	Level    uint8
+	Attempt  int
+	Address  string        // "" unknown
+	Due      time.Time     // when it may be asked; zero: now, or not foreseeable
+	Behind   int           // hosts that may be asked before it
+	Slow     int           // pauses not yet forgiven
+	Delay    time.Duration // its quiet time
+	Reasons  []string      // why not now, in plain words
+}
+
+// String is a line for each fact.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", e.Host, e.State)
+	switch {
+	case e.Queued == 1:
+		b.WriteString(", 1 link queued")
+	case e.Queued > 1:
+		fmt.Fprintf(&b, ", %d links queued", e.Queued)
+	}
+	b.WriteByte('\n')
+	if e.Next != "" {
+		fmt.Fprintf(&b, "  next: %s (request %d", e.Next, e.Number)
+		if e.Level > 0 {
+			fmt.Fprintf(&b, ", level %d", e.Level)
+		}
+		if e.Attempt > 0 {
+			fmt.Fprintf(&b, ", attempt %d", e.Attempt+1)
+		}
+		b.WriteString(")\n")
+	}
+	for _, r := range e.Reasons {
+		fmt.Fprintf(&b, "  %s\n", r)
+	}
+	return b.String()
+}
+
+// Explain says what holds a host back at now. It is for people: unlike all
+// else here it may look at as many hosts as come before this one.
+func (f *Frontier) Explain(host string, now time.Time) Explanation {
+	f.tick(now)
+	e := Explanation{Host: host, State: "unknown"}
+	why := func(format string, a ...any) { e.Reasons = append(e.Reasons, fmt.Sprintf(format, a...)) }
+	h := f.hosts[host]
+	if h == nil {
+		why("nothing queued: never found, or all done and no quiet time runs")
+		return e
+	}
+	e.State, e.Queued, e.Slow = h.state.String(), h.n, int(h.slow)
+	e.Delay = max(f.cfg.HostDelay, h.delay)
+	if h.addr.IsValid() {
+		e.Address = h.addr.String()
+	}
+	if h.cur != nil {
+		e.show(*h.cur)
+	} else if c, ok, err := f.peek(h); err != nil {
+		why("queue cannot be read: %v", err)
+	} else if ok {
+		e.show(c)
+	}
+	if h.retired {
+		why("blocked by the operator")
+	}
+	switch h.state {
+	case inProcess:
+		why("in process for %s; one request at a time", f.ago(h.began))
+	case resolving:
+		why("waiting for DNS for %s", f.ago(h.began))
+	case exhausted:
+		why("nothing queued")
+	}
+	if h.state != inProcess && h.state != resolving && h.at > f.clock {
+		if e.Due = f.time_(h.at); h.slowUntil >= h.at {
+			why("slowed down (%s) until %s, in %s", plural(int(h.slow), "pause", "pauses")+" not yet forgiven", clock(e.Due), f.until(h.at))
+		} else {
+			why("quiet time of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
+		}
+	}
+	if h.state != ready {
+		return e
+	}
+	if g := h.group; g.parkedAt != nil {
+		e.State = "parked"
+		for _, b := range [...]*bucket{g.addr, g.site} {
+			switch {
+			case b == nil || b.free(f.clock):
+			case b.holder != nil:
+				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(b.holder.began))
+			default:
+				why("%s, last used by %s, is quiet until %s, in %s", b.key, b.last, clock(f.time_(b.freeAt)), f.until(b.freeAt))
+				if t := f.time_(b.freeAt); t.After(e.Due) {
+					e.Due = t
+				}
+			}
+		}
+	}
+	e.Behind = f.behind(h)
+	if e.Behind > 0 {
+		why("behind %s with earlier request numbers", plural(e.Behind, "host", "hosts"))
+	} else if e.State == "ready" {
+		why("next in turn")
+	}
+	return e
+}
+
+func (e *Explanation) show(c entry) {
+	e.Number, e.Level, e.Attempt = c.number, c.level, int(c.attempt)
+	if l, err := decode(c); err == nil {
+		e.Next = l.URL.String()
+	}
+}
+
+// peek is h's first link; it stays queued.
+func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
+	if h.front.len() > 0 {
+		return h.front.items[h.front.head], true, nil
+	}
+	if h.q == nil {
+		return entry{}, false, nil
+	}
+	c := *h.q.head
+	if c.buf == nil {
+		if c.buf, err = f.read(h.q.head); err != nil {
+			return entry{}, false, err
+		}
+	}
+	enc, _, err := c.at(c.r)
+	return entry{number: c.first, level: h.q.level, enc: enc}, err == nil, err
+}
+
+// behind counts the hosts that go before h: of the ready ones, and of those
+// parked at the same bucket.
+func (f *Frontier) behind(h *host) (n int) {
+	hostAhead := func(o *host) bool { return ahead(o.level, o.number, h.level, h.number) }
+	groups := &f.ready
+	if b := h.group.parkedAt; b != nil {
+		groups = &b.parked
+	}
+	groups.before(func(g *group) bool {
+		if !ahead(g.level, g.number, h.level, h.number) {
+			return false
+		}
+		n += g.hosts.before(hostAhead)
+		return true
+	})
+	return n
+}
+
+func (f *Frontier) time_(at int64) time.Time { return f.epoch.Add(time.Duration(at)) }
+func (f *Frontier) ago(at int64) string      { return round(time.Duration(f.clock - at)).String() }
+func (f *Frontier) until(at int64) string    { return round(time.Duration(at - f.clock)).String() }
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+func round(d time.Duration) time.Duration {
+	if d >= time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,422 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// ErrNotInProcess is a Done for a host that Next has not given out.
+var ErrNotInProcess = errors.New("host is not in process")
+
+// Config tunes a Frontier. The zero Config is polite and safe.
+type Config struct {
+	// HostDelay is the quiet time between the end of one response and the
+	// next request to that host. Zero means 2s, a negative value none;
+	// Done.Delay may raise it.
+	HostDelay time.Duration
+	// IPDelay is the quiet time of an address, whatever hosts it serves; with
+	// it, one link at a time is in process for an address. Zero means none.
+	IPDelay time.Duration
+	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
+	SiteDelay time.Duration
+	// MemoryBytes bounds the queues held in RAM; the rest spills to disk.
+	// Zero means 256 MiB.
+	MemoryBytes int64
+	// SegmentBytes is the size of a spill file. Zero means 64 MiB.
+	SegmentBytes int64
+	// SlowBase is the first pause of a host that was told to slow down. It
+	// doubles each time, with a jitter of a tenth. Zero means 60s.
+	SlowBase time.Duration
+	// SlowMax bounds these pauses, a Retry-After and a NotBefore. Zero means 24h.
+	SlowMax time.Duration
+	// ForgiveAfter is the time without trouble after which the pause that
+	// threatens a host is halved. Zero means 30 min, a negative value at once.
+	ForgiveAfter time.Duration
+	// NoAddresses says that hosts are fetched without a look-up (through a
+	// proxy): tasks have no address, and IPDelay does not apply.
+	NoAddresses bool
+	// Seed makes the jitter repeatable.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+		*d = max(*d, 0)
+	}
+	def(&c.HostDelay, 2*time.Second)
+	def(&c.IPDelay, 0)
+	def(&c.SiteDelay, 0)
+	def(&c.SlowBase, time.Minute)
+	def(&c.SlowMax, 24*time.Hour)
+	def(&c.ForgiveAfter, 30*time.Minute)
+	if c.MemoryBytes <= 0 {
+		c.MemoryBytes = 256 << 20
+	}
+	if c.SegmentBytes <= 0 {
+		c.SegmentBytes = 64 << 20
+	}
+	if c.NoAddresses {
+		c.IPDelay = 0
+	}
+	return c
+}
+
+// freshAddress is how long an address serves for the request that it was
+// looked up for, however short its TTL: a host that waits for its turn at a
+// shared address would otherwise be looked up again and again.
+const freshAddress = 10 * time.Minute
+
+// A Frontier holds the links that are still to be fetched.
+type Frontier struct {
+	cfg  Config
+	fs   disk.FS
+	dir  string
+	rand *rand.Rand
+	err  error // sticky: a queue that could not be read
+
+	hosts   map[string]*host
+	buckets map[bucketKey]*bucket
+	groups  map[groupKey]*group
+	open_   *group // hosts that no address or site holds back
+
+	ready   heap[*group]  // by level and request number
+	waiting heap[*host]   // have links, by time
+	freeing heap[*bucket] // hold groups back, by time
+	resting heap[*host]   // without links, by time
+	fading  heap[*bucket] // hold nobody back, by time
+
+	epoch  time.Time
+	clock  int64  // nanoseconds since epoch; never goes back
+	number uint64 // the last request number given
+	enc    []byte
+
+	stats  Stats
+	queued int64
+
+	// queues in RAM and on disk
+	ram      int64 // bytes of queued links in RAM
+	fixed    int64 // bytes in RAM that cannot be spilled, hosts apart
+	spilled  int64 // bytes of blocks on disk not yet consumed
+	lists    [64]*queue
+	out      []byte
+	runs     []run
+	segments int // ever made
+	files    int // on disk now
+	current  *segment
+	open     []*segment
+}
+
+// Open makes an empty frontier whose queues overflow into dir. What dir holds
+// is deleted: the crawl's journal is the durable copy.
+func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
+	if err := fs.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("frontier %s: %w", dir, err)
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("frontier %s: %w", dir, err)
+	}
+	cfg = cfg.withDefaults()
+	f := &Frontier{
+		cfg: cfg, fs: fs, dir: dir,
+		rand:    rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
+		hosts:   make(map[string]*host),
+		buckets: make(map[bucketKey]*bucket),
+		groups:  make(map[groupKey]*group),
+		ready:   newGroupHeap(),
+		waiting: newHostTimes(),
+		resting: newHostTimes(),
+		freeing: newBucketTimes(),
+		fading:  newBucketTimes(),
+	}
+	f.open_ = newGroup(nil, nil)
+	f.open_.refs = 1
+	return f, nil
+}
+
+// Close deletes the spill files.
+func (f *Frontier) Close() error {
+	var first error
+	for _, s := range f.open {
+		if err := f.closeSegment(s); err != nil && first == nil {
+			first = err
+		}
+	}
+	f.open, f.current = nil, nil
+	if err := f.fs.RemoveAll(f.dir); err != nil && first == nil {
+		first = fmt.Errorf("frontier %s: %w", f.dir, err)
+	}
+	if f.err == nil {
+		f.err = errors.New("frontier is closed")
+	}
+	return first
+}
+
+// Err is the error that made Next stop, if any: a queue that did not come back
+// from disk. The frontier is of no use after it.
+func (f *Frontier) Err() error { return f.err }
+
+// Push queues new links in the order of their arrival and gives them request
+// numbers in it. After an error (a spill file could not be written) all of ls
+// are queued all the same, in RAM.
+func (f *Frontier) Push(ls []weburl.Link) error {
+	if f.err != nil {
+		return f.err
+	}
+	var last *host
+	for i := range ls {
+		l := &ls[i]
+		name := l.URL.Host()
+		if last == nil || last.name != name {
+			last = f.host(name)
+		}
+		f.number++
+		f.enc = l.AppendTo(f.enc[:0])
+		f.insert(last, l.Level, f.number)
+	}
+	return f.spill()
+}
+
+// insert queues the link in f.enc and moves h to where it now belongs.
+func (f *Frontier) insert(h *host, level uint8, number uint64) {
+	first := h.n == 0
+	f.enqueue(h, level, number, f.enc)
+	switch {
+	case h.state == inProcess || h.state == resolving:
+	case first:
+		f.leave(h)
+		f.place(h)
+	case level > h.level || h.state == blocked:
+		f.rekey(h)
+	}
+	if h.state == blocked {
+		f.stats.BlockedLinks++
+	}
+}
+
+// PushFront queues l before all other links of its host, behind those that
+// were put there before: a prerequisite of a link of another host. Among the
+// hosts it comes before every numbered link of its level.
+func (f *Frontier) PushFront(l weburl.Link) error {
+	if f.err != nil {
+		return f.err
+	}
+	h := f.host(l.URL.Host())
+	f.front(h, entry{level: l.Level, enc: l.AppendTo(nil)}, false)
+	return f.spill()
+}
+
+func (f *Frontier) front(h *host, e entry, first bool) {
+	empty := h.n == 0
+	f.putFront(h, e, first)
+	if h.state == blocked {
+		f.stats.BlockedLinks++
+	}
+	switch {
+	case h.state == inProcess || h.state == resolving:
+	case empty:
+		f.leave(h)
+		f.place(h)
+	default:
+		f.rekey(h)
+	}
+}
+
+// A Task is a link to be fetched now.
+type Task struct {
+	Link weburl.Link
+	Host string
+	// Addr is where the host is, so far as its look-up still holds. If it is
+	// invalid the host must be looked up first, see Resolved.
+	Addr netip.Addr
+	// Attempt is what Done gave with the link; 0 at first.
+	Attempt int
+	// Number is the request number.
+	Number uint64
+}
+
+// Next gives out the first link of the best host that is due at now; the
+// host is in process until Done (or Resolved). If none is due, ok is false and
+// wake is when to ask again; the zero time means that nothing waits for a time:
+// either all is done, or all depends on what is in process (see Stats), or
+// Err tells what broke.
+func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
+	f.tick(now)
+	if f.err != nil {
+		return Task{}, time.Time{}, false
+	}
+	for f.ready.len() > 0 {
+		g := f.ready.top()
+		if g.obstacle(f.clock) != nil {
+			f.settle(g)
+			f.offer(g.addr, nil)
+			f.offer(g.site, nil)
+			continue
+		}
+		h := g.hosts.top()
+		e, err := f.dequeue(h)
+		if err == nil {
+			t.Link, err = decode(e)
+		}
+		if err != nil {
+			f.err = err
+			return Task{}, time.Time{}, false
+		}
+		t.Host, t.Attempt, t.Number = h.name, int(e.attempt), e.number
+		f.begin(h, g, e)
+		if h.state == inProcess {
+			t.Addr = h.addr
+		}
+		return t, time.Time{}, true
+	}
+	return Task{}, f.wake(), false
+}
+
+func (f *Frontier) wake() time.Time {
+	var at int64 = -1
+	if f.waiting.len() > 0 {
+		at = f.waiting.top().due
+	}
+	if f.freeing.len() > 0 {
+		if t := f.freeing.top().freeAt; at < 0 || t < at {
+			at = t
+		}
+	}
+	if at < 0 {
+		return time.Time{}
+	}
+	return f.epoch.Add(time.Duration(at))
+}
+
+// Resolved tells the address of a host that Next gave without one, good until
+// expires. The link goes back to the front of its host, which costs no quiet
+// time. With an invalid addr the host is slowed down instead. For a host that
+// is not being resolved it does nothing.
+func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time) {
+	f.tick(now)
+	h := f.hosts[host]
+	if h == nil || h.state != resolving {
+		return
+	}
+	if addr.IsValid() {
+		f.settleAt(h, addr.Unmap())
+		h.addrUntil = f.since(expires)
+		h.addrFresh = f.clock + int64(freshAddress)
+	} else {
+		f.slowDown(h, 0)
+	}
+	f.end(h, h.cur)
+}
+
+// Done tells how a link that Next gave out has ended.
+type Done struct {
+	// NoRequest says that nothing was sent: no quiet time is due.
+	NoRequest bool
+	// Delay is the host's own wish (Crawl-delay); HostDelay is the least.
+	Delay time.Duration
+	// Again puts a link back to the front of the host, before all others: the
+	// same one to try it again, or one that must come first. It keeps the
+	// request number.
+	Again *weburl.Link
+	// Attempt is handed out again with it.
+	Attempt int
+	// NotBefore is the earliest time for the host's next request.
+	NotBefore time.Time
+	// SlowDown lets the host pause: 429, 503, connection trouble. The pause
+	// doubles with each and is forgiven slowly (Config.SlowBase).
+	SlowDown bool
+	// RetryAfter is the pause that the host asked for. It does not count as trouble.
+	RetryAfter time.Duration
+}
+
+// Done releases a host that Next gave out; now is the end of the response, at
+// which the quiet times begin. After any error but ErrNotInProcess the host is
+// released all the same; as with Push, what could not be spilled is in RAM.
+func (f *Frontier) Done(host string, d Done, now time.Time) error {
+	f.tick(now)
+	if f.err != nil {
+		return f.err
+	}
+	h := f.hosts[host]
+	if h == nil || h.state != inProcess && h.state != resolving {
+		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
+	}
+	if !d.NoRequest {
+		h.delay = max(d.Delay, 0)
+		h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
+	}
+	if !d.NotBefore.IsZero() {
+		h.at = max(h.at, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
+	}
+	if d.SlowDown || d.RetryAfter > 0 {
+		f.slowDownOrWait(h, d)
+	}
+	f.releaseBuckets(h, d.NoRequest)
+	var back *entry
+	if d.Again != nil {
+		back = &entry{level: d.Again.Level, number: h.cur.number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil)}
+	}
+	if h.cur != nil {
+		f.fixed -= h.cur.ram()
+	}
+	f.end(h, back)
+	return f.spill()
+}
+
+// tick brings the clock to now and moves whose time has come.
+func (f *Frontier) tick(now time.Time) {
+	if f.epoch.IsZero() {
+		f.epoch = now
+	}
+	f.clock = max(f.clock, f.since(now))
+	for f.waiting.len() > 0 && f.waiting.top().due <= f.clock {
+		h := f.waiting.top()
+		f.leave(h)
+		f.place(h)
+	}
+	for f.freeing.len() > 0 && f.freeing.top().freeAt <= f.clock {
+		b := f.freeing.pop()
+		b.in = nil
+		f.offer(b, nil)
+	}
+	for f.resting.len() > 0 && f.resting.top().due <= f.clock {
+		h := f.resting.top()
+		f.leave(h)
+		f.place(h)
+	}
+	for f.fading.len() > 0 && f.fading.top().freeAt <= f.clock {
+		b := f.fading.pop()
+		b.in = nil
+		f.forgetBucket(b)
+	}
+}
+
+// since is t on the frontier's clock. Both times' monotonic readings are used
+// where they have them, so that a step of the wall clock shortens no quiet time.
+func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }
+
+// host finds or makes the entry of the dictionary.
+func (f *Frontier) host(name string) *host {
+	if h := f.hosts[name]; h != nil {
+		return h
+	}
+	h := &host{name: strings.Clone(name), pos: -1, state: exhausted}
+	f.stats.Exhausted++
+	f.hosts[h.name] = h
+	if f.cfg.NoAddresses {
+		f.settleAt(h, netip.Addr{})
+	} else if a, err := netip.ParseAddr(strings.Trim(h.name, "[]")); err == nil {
+		f.settleAt(h, a.Unmap())
+		h.addrUntil = 1<<63 - 1
+	}
+	return h
+}

@@ -1,0 +1,285 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// ErrSpill is a block of queued links that did not come back from disk as it
+// was written. The error names the file and the offset.
+var ErrSpill = errors.New("damaged spill block")
+
+// A segment is an append-only file of blocks, deleted when all are consumed.
+//
+//	block: uint32 LE  CRC-32C of what follows
+//	       uint32 LE  length of the entries
+//	       bytes      entries
+type segment struct {
+	name string
+	file disk.File // nil: opened when needed
+	size int64     // bytes written
+	live int       // blocks not yet consumed
+}
+
+const (
+	blockHeader = 8
+	writeBytes  = 1 << 20 // one sequential write
+	openFiles   = 32      // segments kept open for reading
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A run is neighbouring blocks of a queue that become one block on disk.
+type run struct {
+	q           *queue
+	first, last *block
+	n           int32
+	off, size   int // in the write buffer
+}
+
+// spill writes tails, and then heads, until the queues fit into the budget
+// again. After an error the links that could not be written are still in RAM.
+func (f *Frontier) spill() error {
+	if f.ram <= f.budget() {
+		return nil
+	}
+	target := f.budget() * 7 / 8
+	for class := len(f.lists) - 1; class >= 0 && f.ram > target; {
+		q := f.lists[class]
+		if q == nil {
+			class--
+			continue
+		}
+		// Take queues off the lists until a write is full.
+		var pending []*queue
+		var freed int64
+		f.out, f.runs = f.out[:0], f.runs[:0]
+		for q != nil && len(f.out) < writeBytes && f.ram-freed > target {
+			f.delist(q)
+			pending = append(pending, q)
+			freed += f.gather(q)
+			if q = f.lists[class]; q == nil && class > 0 {
+				class--
+				q = f.lists[class]
+			}
+		}
+		err := f.writeRuns()
+		for _, q := range pending {
+			f.enlist(q)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// budget is what the queues' bytes may take: the memory without what cannot be
+// spilled, but never less than a quarter of it, lest every push be a write.
+func (f *Frontier) budget() int64 {
+	return max(f.cfg.MemoryBytes-int64(len(f.hosts))*hostOverhead-f.fixed, f.cfg.MemoryBytes/4)
+}
+
+// gather adds to the write buffer what q can spare: its tail, or without one
+// its head. It returns the bytes of RAM that this frees. Blocks that are on
+// disk already lose their copy at once.
+func (f *Frontier) gather(q *queue) (freed int64) {
+	b := q.head
+	if q.tailInRAM() {
+		b = b.next
+	}
+	var r *run
+	for ; b != nil; b = b.next {
+		if b.buf == nil {
+			r = nil
+			continue
+		}
+		freed += int64(cap(b.buf))
+		if b.seg != nil {
+			f.grow(q, -int64(cap(b.buf)))
+			freed -= int64(cap(b.buf))
+			b.buf, r = nil, nil
+			continue
+		}
+		entries := b.buf[b.r:]
+		if r == nil || r.size+len(entries) > spillBlockBytes {
+			f.runs = append(f.runs, run{q: q, first: b, off: len(f.out), size: blockHeader})
+			r = &f.runs[len(f.runs)-1]
+			f.out = append(f.out, make([]byte, blockHeader)...)
+		}
+		f.out = append(f.out, entries...)
+		r.last = b
+		r.n += b.n
+		r.size += len(entries)
+	}
+	return freed
+}
+
+// writeRuns writes the buffer to the current segment and then replaces the
+// blocks in RAM by references.
+func (f *Frontier) writeRuns() error {
+	if len(f.runs) == 0 {
+		return nil
+	}
+	for _, r := range f.runs {
+		b := f.out[r.off : r.off+r.size]
+		binary.LittleEndian.PutUint32(b[4:], uint32(r.size-blockHeader))
+		binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	}
+	s, err := f.writable()
+	if err != nil {
+		return err
+	}
+	if _, err := s.file.Write(f.out); err != nil {
+		// What the file now ends with is unknown: write no more to it.
+		f.current = nil
+		if s.live == 0 {
+			f.deleteSegment(s)
+		}
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	for _, r := range f.runs {
+		b := r.first
+		for c := b; ; c = c.next {
+			f.grow(r.q, -int64(cap(c.buf)))
+			if c != b {
+				f.fixed -= blockOverhead
+			}
+			c.buf = nil
+			if c == r.last {
+				break
+			}
+		}
+		if r.q.tail == r.last {
+			r.q.tail = b
+		}
+		b.next, b.n, b.r = r.last.next, r.n, 0
+		b.seg, b.off, b.size = s, s.size+int64(r.off), int32(r.size)
+		s.live++
+		f.spilled += int64(r.size)
+	}
+	s.size += int64(len(f.out))
+	if s.size >= f.cfg.SegmentBytes {
+		f.current = nil
+	}
+	return nil
+}
+
+func (f *Frontier) writable() (*segment, error) {
+	if f.current != nil {
+		return f.current, nil
+	}
+	f.segments++
+	s := &segment{name: filepath.Join(f.dir, fmt.Sprintf("spill-%08d", f.segments))}
+	if err := f.openSegment(s, os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+		return nil, err
+	}
+	f.current = s
+	f.files++
+	return s, nil
+}
+
+func (f *Frontier) openSegment(s *segment, flag int) error {
+	if len(f.open) >= openFiles {
+		for i, o := range f.open {
+			if o != f.current {
+				f.open = append(f.open[:i], f.open[i+1:]...)
+				if err := f.closeSegment(o); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	file, err := f.fs.OpenFile(s.name, flag, 0o600)
+	if err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	s.file = file
+	f.open = append(f.open, s)
+	return nil
+}
+
+func (f *Frontier) closeSegment(s *segment) error {
+	err := s.file.Close()
+	s.file = nil
+	if err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (f *Frontier) deleteSegment(s *segment) error {
+	for i, o := range f.open {
+		if o == s {
+			f.open = append(f.open[:i], f.open[i+1:]...)
+			if err := f.closeSegment(s); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	f.files--
+	if err := f.fs.Remove(s.name); err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// load brings b's bytes into RAM.
+func (f *Frontier) load(q *queue, b *block) error {
+	if b.buf != nil {
+		return nil
+	}
+	buf, err := f.read(b)
+	if err != nil {
+		return err
+	}
+	b.buf = buf
+	f.grow(q, int64(cap(buf)))
+	return nil
+}
+
+func (f *Frontier) read(b *block) ([]byte, error) {
+	s := b.seg
+	if s.file == nil {
+		if err := f.openSegment(s, os.O_RDONLY); err != nil {
+			return nil, err
+		}
+	}
+	buf := make([]byte, b.size)
+	if _, err := s.file.ReadAt(buf, b.off); err != nil {
+		return nil, fmt.Errorf("spill %s at %d: %w", s.name, b.off, err)
+	}
+	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
+		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
+		return nil, b.damaged(0)
+	}
+	return buf[blockHeader:], nil
+}
+
+// release tells b's segment that the block is consumed.
+func (f *Frontier) release(b *block) error {
+	s := b.seg
+	f.spilled -= int64(b.size)
+	if s.live--; s.live > 0 {
+		return nil
+	}
+	if s == f.current {
+		f.current = nil
+	}
+	return f.deleteSegment(s)
+}
+
+func (b *block) damaged(i int) error {
+	if b.seg == nil {
+		return fmt.Errorf("queue in memory: %w", ErrSpill)
+	}
+	return fmt.Errorf("spill %s at %d: %w", b.seg.name, b.off+blockHeader+int64(i), ErrSpill)
+}
