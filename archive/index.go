@@ -124,17 +124,23 @@ func hasPrefixFold(s, prefix string) bool {
 }
 
 // readHead reads the HTTP header in front of rec's content, and what came
-// with it of the payload. Where no header ends within maxHTTPHead, all of what
-// was read is the header.
+// with it of the payload.
 func readHead(rec *Record) (head, rest []byte, err error) {
+	head, rest, _, err = readHeadFrom(rec)
+	return head, rest, err
+}
+
+// readHeadFrom reads up to the first line without anything visible. Where
+// none comes within maxHTTPHead, all of what was read is the header.
+func readHeadFrom(r io.Reader) (head, rest []byte, found bool, err error) {
 	buf := make([]byte, 0, 4096)
 	line := 0 // where the line begins that has not ended yet
 	for {
-		n, err := rec.Read(buf[len(buf):cap(buf)])
+		n, err := r.Read(buf[len(buf):cap(buf)])
 		scanned := len(buf)
 		buf = buf[:len(buf)+n]
 		if err != nil && err != io.EOF {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		for {
 			i := bytes.IndexByte(buf[max(line, scanned):], '\n')
@@ -143,12 +149,12 @@ func readHead(rec *Record) (head, rest []byte, err error) {
 			}
 			end := max(line, scanned) + i + 1
 			if len(bytes.TrimSpace(buf[line:end])) == 0 {
-				return buf[:end], buf[end:], nil
+				return buf[:end], buf[end:], true, nil
 			}
 			line = end
 		}
 		if err == io.EOF || len(buf) >= maxHTTPHead {
-			return buf, nil, nil
+			return buf, nil, false, nil
 		}
 		if len(buf) == cap(buf) {
 			buf = append(buf, make([]byte, len(buf))...)[:len(buf)]
