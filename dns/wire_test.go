@@ -1,0 +1,437 @@
+package dns
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+	"pgregory.net/rapid"
+)
+
+// A script is a connection to a server that answers a query with given
+// datagrams, and then with silence until the deadline.
+type script struct {
+	net.Conn // what a test does not need is nil
+	network  string
+	reply    func(network string, query []byte) [][]byte
+	mu       sync.Mutex // guards rest
+	rest     [][]byte
+}
+
+func (s *script) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := b
+	if s.network == "tcp" {
+		q = b[2:]
+	}
+	s.rest = append(s.rest, s.reply(s.network, q)...)
+	return len(b), nil
+}
+
+func (s *script) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.rest) == 0 {
+		if s.network == "tcp" {
+			return 0, io.EOF
+		}
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := copy(b, s.rest[0])
+	if s.network == "tcp" && n < len(s.rest[0]) {
+		s.rest[0] = s.rest[0][n:]
+	} else {
+		s.rest = s.rest[1:]
+	}
+	return n, nil
+}
+
+func (s *script) Close() error                { return nil }
+func (s *script) SetDeadline(time.Time) error { return nil }
+
+func scripted(reply func(network string, query []byte) [][]byte) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, _ string) (net.Conn, error) {
+		return &script{network: network, reply: reply}, nil
+	}
+}
+
+// answer packs a reply to query with the given address.
+func answer(query []byte, addr string) []byte {
+	q := new(dns.Msg)
+	if err := q.Unpack(query); err != nil {
+		panic(err)
+	}
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.Answer = append(m.Answer, &dns.A{
+		Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300},
+		A:   net.ParseIP(addr),
+	})
+	b, err := m.Pack()
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Forged datagrams that come before the reply do not count.
+func TestForgeries(t *testing.T) {
+	forge := func(query []byte, change func(b []byte) []byte) []byte { return change(answer(query, "192.0.2.66")) }
+	r := open(t, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
+		return [][]byte{
+			nil, {1}, make([]byte, 12), make([]byte, 4096),
+			forge(q, func(b []byte) []byte { b[0]++; return b }),
+			forge(q, func(b []byte) []byte { b[1] ^= 0x80; return b }),
+			forge(q, func(b []byte) []byte { b[2] &^= 0x80; return b }), // no reply
+			forge(q, func(b []byte) []byte { b[2] |= 0x28; return b }),  // an update
+			forge(q, func(b []byte) []byte { b[5] = 0; return b }),      // no question
+			forge(q, func(b []byte) []byte { b[5] = 2; return b }),      // two
+			forge(q, func(b []byte) []byte { b[13]++; return b }),       // another name
+			forge(q, func(b []byte) []byte { b[12]--; return b }),
+			forge(q, func(b []byte) []byte { b[questionLen(q)-3] = 28; return b }), // AAAA
+			forge(q, func(b []byte) []byte { b[questionLen(q)-1] = 3; return b }),  // chaos
+			forge(q, func(b []byte) []byte { return b[:questionLen(q)-1] }),
+			answer(q, "192.0.2.1"),
+		}
+	})})
+	got, err := r.Lookup(t.Context(), "h.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := netip.MustParseAddr("192.0.2.1"); len(got.Addrs) != 1 || got.Addrs[0] != want {
+		t.Errorf("got %v, want %v", got.Addrs, want)
+	}
+}
+
+// A flood of forgeries ends the query, not the crawler's patience.
+func TestFlood(t *testing.T) {
+	queries := 0
+	r := open(t, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
+		queries++
+		flood := make([][]byte, 100_000)
+		for i := range flood {
+			flood[i] = []byte{byte(i), byte(i >> 8), 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+		}
+		flood[0] = append([]byte{^q[0]}, q[1:]...)
+		return flood
+	})})
+	if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, ErrServer) {
+		t.Errorf("got %v, want ErrServer", err)
+	}
+	if queries != 4 {
+		t.Errorf("got %d queries, want 4", queries)
+	}
+}
+
+// Silence costs Timeout for each of Attempts and is then an answer.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queries := 0
+		r := open(t, Config{
+			Servers: []string{"192.0.2.53"}, Timeout: 3 * time.Second, Attempts: 5,
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				queries++
+				ours, theirs := net.Pipe()
+				go func() { io.Copy(io.Discard, theirs); theirs.Close() }()
+				return ours, nil
+			},
+		})
+		began := time.Now()
+		for range 3 {
+			if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, ErrTimeout) {
+				t.Errorf("got %v, want ErrTimeout", err)
+			}
+		}
+		if took := time.Since(began); took != 15*time.Second || queries != 5 {
+			t.Errorf("got %v and %d queries, want 15s and 5", took, queries)
+		}
+		time.Sleep(failureTTL)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Lookup(ctx, "h.example"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want DeadlineExceeded", err)
+		}
+		r.Close()
+		synctest.Wait()
+	})
+}
+
+// A server that keeps a TCP connection open and says nothing, or too little,
+// costs no more than one that is silent.
+func TestSlowTCP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, Config{
+			Servers: []string{"192.0.2.53"}, Timeout: 3 * time.Second, Attempts: 1,
+			Dial: func(_ context.Context, network, _ string) (net.Conn, error) {
+				if network == "udp" {
+					return &script{network: network, reply: func(_ string, q []byte) [][]byte {
+						b := answer(q, "192.0.2.1")
+						b[2] |= 0x02
+						return [][]byte{b}
+					}}, nil
+				}
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					if _, err := io.ReadFull(theirs, make([]byte, 2)); err != nil {
+						return
+					}
+					go io.Copy(io.Discard, theirs)
+					for { // a byte a second of a reply of 65,535
+						if _, err := theirs.Write([]byte{0xFF}); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				}()
+				return ours, nil
+			},
+		})
+		began := time.Now()
+		if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, ErrTimeout) {
+			t.Errorf("got %v, want ErrTimeout", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("got %v, want 3s", took)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// No more than Concurrency queries are on the wire, and all get there.
+func TestConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, names = 7, 100
+		var now, most atomic.Int64
+		r := open(t, Config{
+			Servers: []string{"192.0.2.53"}, Concurrency: limit, IPv6: true, Timeout: time.Hour,
+			Dial: func(_ context.Context, network, _ string) (net.Conn, error) {
+				return &script{network: network, reply: func(_ string, q []byte) [][]byte {
+					most.Store(max(most.Load(), now.Add(1)))
+					time.Sleep(time.Second)
+					now.Add(-1)
+					return [][]byte{answer(q, "192.0.2.1")}
+				}}, nil
+			},
+		})
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range names {
+			wg.Go(func() {
+				if _, err := r.Lookup(t.Context(), fmt.Sprintf("h%d.example", i)); err != nil {
+					t.Errorf("h%d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		if most.Load() != limit {
+			t.Errorf("got %d at once, want %d", most.Load(), limit)
+		}
+		if want := time.Duration((2*names+limit-1)/limit) * time.Second; time.Since(began) != want {
+			t.Errorf("got %v, want %v", time.Since(began), want)
+		}
+	})
+}
+
+// Half an answer is an answer, but not for long.
+func TestHalfAnswer(t *testing.T) {
+	var clk clock
+	r := open(t, Config{Now: clk.now, IPv6: true, Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
+		if q[questionLen(q)-3] == byte(dns.TypeAAAA) {
+			return nil
+		}
+		return [][]byte{answer(q, "192.0.2.1")}
+	})})
+	got, err := r.Lookup(t.Context(), "h.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ttl := got.Expires.Sub(clk.now()); len(got.Addrs) != 1 || ttl != time.Minute {
+		t.Errorf("got %v for %v, want one address for 1m", got.Addrs, ttl)
+	}
+}
+
+// The cache never has more than its entries, and never says anything but what
+// was last said, for as long as it was to be believed.
+func TestCacheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 64).Draw(t, "size")
+		var c cache
+		c.init(size)
+		bound := (size + cacheShards - 1) / cacheShards * cacheShards
+		model := map[string]entry{}
+		now := time.Unix(1000, 0)
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			name := fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "name"))
+			switch rapid.IntRange(0, 3).Draw(t, "op") {
+			case 0:
+				now = now.Add(time.Second)
+			case 1:
+				e := entry{expires: now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "ttl")) * time.Second)}
+				if rapid.Bool().Draw(t, "negative") {
+					e.err = ErrNotFound
+				} else {
+					e.addrs = []netip.Addr{netip.AddrFrom4([4]byte{byte(len(model)), 1, 2, 3})}
+				}
+				c.add(name, e)
+				model[name] = e
+				if a, err, ok := c.find(name, now); ok != now.Before(e.expires) || ok && err != e.err || ok && err == nil && a.Addrs[0] != e.addrs[0] {
+					t.Fatalf("%s: got %v %v %v right after adding %v", name, a, err, ok, e)
+				}
+			default:
+				a, err, ok := c.find(name, now)
+				e, known := model[name]
+				if !ok {
+					continue // forgotten or expired
+				}
+				if !known || !now.Before(e.expires) || err != e.err || err == nil && (a.Addrs[0] != e.addrs[0] || a.Expires != e.expires) {
+					t.Fatalf("%s: got %v %v, want %v", name, a, err, e)
+				}
+			}
+			if got := c.len(); got > bound {
+				t.Fatalf("got %d entries, want at most %d", got, bound)
+			}
+		}
+	})
+}
+
+// FuzzReply lets a server say anything. mode says how much of a genuine reply's
+// beginning stands before it, so that the bytes get past the first checks.
+func FuzzReply(f *testing.F) {
+	q := new(dns.Msg)
+	q.SetQuestion("h.example.", dns.TypeA)
+	query, err := q.Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := answer(query, "192.0.2.1")
+	f.Add(byte(0), whole)
+	f.Add(byte(1), whole[2:])
+	f.Add(byte(2), whole[questionLen(query):])
+	f.Add(byte(2), []byte("\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x01\x00\x02\xc0\x0c"))
+	f.Add(byte(3), []byte("\xc0\x0c\x00\x06\x00\x01\x00\x00\x00\x01\x00\x16\xc0\x0c\xc0\x0c\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x80\x00\x00\x01"))
+	f.Add(byte(4), []byte("\x01h\x07example\x00\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04\x01\x02\x03\x04"))
+	f.Fuzz(func(t *testing.T, mode byte, b []byte) {
+		var clk clock
+		r := open(t, Config{Servers: []string{"192.0.2.53"}, IPv6: mode&0x80 != 0, Now: clk.now, Dial: scripted(func(network string, q []byte) [][]byte {
+			var reply []byte
+			n := questionLen(q)
+			switch mode & 7 {
+			case 0:
+			case 1:
+				reply = append(reply, q[:2]...)
+			default: // header and question, with counts and flags of the fuzzer's
+				reply = append(reply, q[:n]...)
+				reply[2] = 0x80
+				if mode&0x40 != 0 && network == "udp" {
+					reply[2] |= 0x02
+				}
+				if mode&0x20 != 0 {
+					reply[3] = 3
+				}
+				reply[7], reply[9], reply[11] = mode&3, mode>>2&3, 0
+				if len(b) > 0 && b[0] != 0xC0 {
+					reply[6] = b[0]
+				}
+			}
+			reply = append(reply, b...)
+			if network == "tcp" {
+				reply = append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)
+			}
+			return [][]byte{reply}
+		})})
+		got, err := r.Lookup(t.Context(), "h.example")
+		if err != nil {
+			if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrServer) {
+				t.Fatalf("got error %v", err)
+			}
+			return
+		}
+		if n := len(got.Addrs); n == 0 || n > maxAddrs {
+			t.Fatalf("got %d addresses", n)
+		}
+		for i, a := range got.Addrs {
+			if !a.IsValid() || a.Is4In6() || i > 0 && a.Is4() && !got.Addrs[i-1].Is4() {
+				t.Fatalf("got %v", got.Addrs)
+			}
+		}
+		if ttl := got.Expires.Sub(clk.now()); ttl < time.Minute || ttl > 24*time.Hour {
+			t.Fatalf("got TTL %v", ttl)
+		}
+	})
+}
+
+// FuzzHosts: no hosts file makes us fail.
+func FuzzHosts(f *testing.F) {
+	f.Add("127.0.0.1 localhost # x\n::1 a b\r\n")
+	f.Add("\x00 \n1.2.3.4")
+	f.Fuzz(func(t *testing.T, s string) {
+		hosts, err := parseHosts(&onlyReader{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, list := range hosts {
+			if c, err := canonical(name); err != nil || c != name || len(list) == 0 || len(list) > maxAddrs {
+				t.Fatalf("%q: %v", name, list)
+			}
+		}
+	})
+}
+
+type onlyReader struct{ s string }
+
+func (r *onlyReader) Read(b []byte) (int, error) {
+	if r.s == "" {
+		return 0, io.EOF
+	}
+	n := copy(b, r.s)
+	r.s = r.s[n:]
+	return n, nil
+}
+
+func BenchmarkLookupCached(b *testing.B) {
+	r := open(b, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
+		return [][]byte{answer(q, "192.0.2.1")}
+	})})
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Lookup(ctx, "www.example.com"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLookupLoopback asks a server on loopback for a new name each time,
+// from 64 callers.
+func BenchmarkLookupLoopback(b *testing.B) {
+	ns := serve(b, func(q dns.Question, m *dns.Msg, _ bool) bool {
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300}, A: net.IPv4(192, 0, 2, 1)})
+		return true
+	})
+	r := open(b, Config{Servers: []string{ns.addr}})
+	var n atomic.Int64
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := r.Lookup(context.Background(), fmt.Sprintf("h%d.example", n.Add(1))); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(n.Load())/b.Elapsed().Seconds(), "lookups/s")
+}
