@@ -23,7 +23,9 @@ func (u URL) SURT() string {
 	}
 	var space [512]byte
 	dst := appendHostSURT(space[:0], u.Host())
-	dst = append(dst, u.s[u.hostEnd:u.pathStart]...)
+	if port := u.s[u.hostEnd:u.pathStart]; port != ":0" { // which the key maker takes for none
+		dst = append(dst, port...)
+	}
 	dst = append(dst, ')')
 	var scratch [512]byte
 	dst = appendPathSURT(dst, scratch[:0], u.Path())

@@ -13,10 +13,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
+func sharedPath(name string) string {
+	return filepath.Join("..", "..", "shared", "data", "url", name)
+}
+
 // shared reads a file of the shared test data, or skips where there is none.
 func shared(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "url", name))
+	b, err := os.ReadFile(sharedPath(name))
 	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
