@@ -118,7 +118,7 @@ func surt(url string) string {
 }
 
 // line prepares the index line of the response record in hand.
-func (g *group) line(x *Exchange, kind string, h httpHead, digest bool) {
+func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	g.cdx = g.cdx[:0]
 	if len(x.URL) > maxIndexURL {
 		return
@@ -139,8 +139,8 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest bool) {
 			return // which means "not to be indexed"
 		}
 	}
-	if digest {
-		l.Digest = string(appendDigest(nil, g.digest[:]))[len("sha1:"):]
+	if digest != nil {
+		l.Digest = string(appendDigest(nil, digest))[len("sha1:"):]
 	}
 	g.cdx = l.appendFront(g.cdx)
 }

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
@@ -92,8 +93,16 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	if clear && profile != ProfileNotModified {
 		g.digestField("WARC-Payload-Digest", g.digest[:])
 	}
-	digest := clear && profile != ProfileNotModified || !isHTTP
-	g.line(x, kind, facts, digest)
+	indexed := g.digest[:]
+	switch {
+	case profile == ProfileNotModified:
+		indexed = nil
+	case isHTTP && !clear:
+		if indexed, err = doubtful(io.NewSectionReader(x.Response, 0, size)); err != nil {
+			return false, err
+		}
+	}
+	g.line(x, kind, facts, indexed)
 	if profile != "" {
 		g.refer(profile, from)
 		return profile == ProfileIdentical, g.small(contentType, head)
@@ -114,6 +123,21 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		g.m.pack(whole[len(head):])
 	}
 	return false, g.m.end()
+}
+
+// doubtful is the payload digest of an HTTP message whose header does not end
+// in one clear place: as an indexer sees it that only has the record.
+func doubtful(r io.Reader) ([]byte, error) {
+	_, rest, _, err := readHeadFrom(r)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha1.New()
+	sum.Write(rest)
+	if _, err := io.Copy(sum, r); err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
 }
 
 func (g *group) refer(profile string, from Original) {

@@ -3,6 +3,8 @@ package archive
 import (
 	"bytes"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // headEnd finds where the HTTP header at the front of b ends, that is where
@@ -35,6 +37,23 @@ func visible(line []byte) bool {
 		}
 	}
 	return false
+}
+
+// blank says whether warcio takes line, decoded as UTF-8 or else Latin-1, for
+// empty: Python's str.rstrip knows more blanks than HTTP does.
+func blank(line []byte) bool {
+	latin1 := !utf8.Valid(line)
+	for len(line) > 0 {
+		r, n := rune(line[0]), 1
+		if !latin1 {
+			r, n = utf8.DecodeRune(line)
+		}
+		if !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) {
+			return false
+		}
+		line = line[n:]
+	}
+	return true
 }
 
 // statusOf reads the status as CDXJ wants it from a status line: the word

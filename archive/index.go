@@ -148,7 +148,7 @@ func readHeadFrom(r io.Reader) (head, rest []byte, found bool, err error) {
 				break
 			}
 			end := max(line, scanned) + i + 1
-			if len(bytes.TrimSpace(buf[line:end])) == 0 {
+			if blank(buf[line:end]) {
 				return buf[:end], buf[end:], true, nil
 			}
 			line = end

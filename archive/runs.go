@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/disk"
@@ -215,39 +216,81 @@ func indexWARC(fsys disk.FS, dir, name string) error {
 	if err := r.discard(name); err != nil {
 		return err
 	}
-	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
+	return indexFile(fsys, filepath.Join(archiveDir(dir), name), name, &r)
+}
+
+// indexFile writes the runs of a WARC file under a name of their own.
+func indexFile(fsys disk.FS, path, run string, r *runs) error {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := Index(f, name, func(line []byte) error { return r.add(name, line) }); err != nil {
+	name := filepath.Base(path)
+	if err := Index(f, name, func(line []byte) error { return r.add(run, line) }); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.finish(name)
+	return r.finish(run)
 }
 
-// mergeAll merges sorted files into out, over as many rounds as it takes with
-// fanIn files open at once; tmp is where the rounds between lie.
-func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
-	var temps []string
-	defer func() {
-		for _, t := range temps {
-			fsys.Remove(t) // may be gone already
+// SortedIndex writes the merged CDXJ lines of any WARC files to out, in bounded
+// memory; tmp is an empty directory for what it sorts. The lines name the files
+// without their directory. A nil fsys means the machine's.
+func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	var inputs []string
+	for i, path := range warcs {
+		r := runs{fs: fsys, dir: tmp}
+		base := strconv.Itoa(i) // two files may have the same name
+		if err := indexFile(fsys, path, base, &r); err != nil {
+			return fmt.Errorf("index %s: %w", path, err)
 		}
-	}()
+	}
+	entries, err := fsys.ReadDir(tmp)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if base, _ := runOf(e.Name()); base != "" {
+			inputs = append(inputs, filepath.Join(tmp, e.Name()))
+		}
+	}
+	if inputs, err = mergeRounds(fsys, inputs, tmp); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	w := bufio.NewWriterSize(out, mergeBuf)
+	if err := merge(fsys, inputs, w); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	return w.Flush()
+}
+
+// mergeAll merges sorted files into out; tmp is where the rounds between lie.
+func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
+	inputs, err := mergeRounds(fsys, inputs, tmp)
+	if err == nil {
+		err = mergeTo(fsys, inputs, filepath.Dir(out), filepath.Base(out))
+	}
+	return errors.Join(err, sweep(fsys, tmp))
+}
+
+// mergeRounds merges sorted files, fanIn at a time, until fanIn or fewer are
+// left.
+func mergeRounds(fsys disk.FS, inputs []string, tmp string) ([]string, error) {
 	for round := 0; len(inputs) > fanIn; round++ {
 		var next []string
 		for i := 0; i < len(inputs); i += fanIn {
 			name := fmt.Sprintf("merge-%d-%d.part", round, i/fanIn)
-			temps = append(temps, filepath.Join(tmp, name))
 			if err := mergeTo(fsys, inputs[i:min(i+fanIn, len(inputs))], tmp, name); err != nil {
-				return err
+				return nil, err
 			}
 			next = append(next, filepath.Join(tmp, name))
 		}
 		inputs = next
 	}
-	return mergeTo(fsys, inputs, filepath.Dir(out), filepath.Base(out))
+	return inputs, nil
 }
 
 func mergeTo(fsys disk.FS, inputs []string, dir, name string) error {
