@@ -10,18 +10,18 @@ import (
 type Explanation struct {
 	Host string
 	// State is one of the package comment's: "unknown", "ready", "parked", …
-	State    string
-	Queued   int64  // links, without the one in process
-	Next     string // URL in process or first in the queue
-	Number   uint64 // its request number; 0 for a prerequisite
-	Level    uint8
-	Attempt  int
-	Address  string        // "" unknown
-	Due      time.Time     // when it may be asked; zero: now, or not foreseeable
-	Behind   int           // hosts that may be asked before it
-	Slow     int           // pauses not yet forgiven
-	Delay    time.Duration // its quiet time
-	Reasons  []string      // why not now, in plain words
+	State   string
+	Queued  int64  // links, without the one in process
+	Next    string // URL in process or first in the queue
+	Number  uint64 // its request number; 0 for a prerequisite
+	Level   uint8
+	Attempt int
+	Address string        // "" unknown
+	Due     time.Time     // when it may be asked; zero: now, or not foreseeable
+	Behind  int           // hosts that may be asked before it
+	Slow    int           // pauses not yet forgiven
+	Delay   time.Duration // its quiet time
+	Reasons []string      // why not now, in plain words
 }
 
 // String is a line for each fact.
@@ -85,7 +85,7 @@ func (f *Frontier) Explain(host string, now time.Time) Explanation {
 	case exhausted:
 		why("nothing queued")
 	}
-	if h.state != inProcess && h.state != resolving && h.at > f.clock {
+	if !h.busy() && h.at > f.clock {
 		if e.Due = f.time_(h.at); h.slowUntil >= h.at {
 			why("slowed down (%s) until %s, in %s", plural(int(h.slow), "pause", "pauses")+" not yet forgiven", clock(e.Due), f.until(h.at))
 		} else {

@@ -100,6 +100,8 @@ type Frontier struct {
 	number uint64 // the last request number given
 	enc    []byte
 
+	restored []HostState // until there is a time
+
 	stats  Stats
 	queued int64
 
@@ -110,6 +112,7 @@ type Frontier struct {
 	lists    [64]*queue
 	out      []byte
 	runs     []run
+	scratch  []byte
 	segments int // ever made
 	files    int // on disk now
 	current  *segment
@@ -191,7 +194,7 @@ func (f *Frontier) insert(h *host, level uint8, number uint64) {
 	first := h.n == 0
 	f.enqueue(h, level, number, f.enc)
 	switch {
-	case h.state == inProcess || h.state == resolving:
+	case h.busy():
 	case first:
 		f.leave(h)
 		f.place(h)
@@ -222,7 +225,7 @@ func (f *Frontier) front(h *host, e entry, first bool) {
 		f.stats.BlockedLinks++
 	}
 	switch {
-	case h.state == inProcess || h.state == resolving:
+	case h.busy():
 	case empty:
 		f.leave(h)
 		f.place(h)
@@ -347,7 +350,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		return f.err
 	}
 	h := f.hosts[host]
-	if h == nil || h.state != inProcess && h.state != resolving {
+	if h == nil || !h.busy() {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
@@ -376,6 +379,10 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 func (f *Frontier) tick(now time.Time) {
 	if f.epoch.IsZero() {
 		f.epoch = now
+		for _, s := range f.restored {
+			f.Restore(s)
+		}
+		f.restored = nil
 	}
 	f.clock = max(f.clock, f.since(now))
 	for f.waiting.len() > 0 && f.waiting.top().due <= f.clock {

@@ -55,6 +55,9 @@ type host struct {
 	delay     time.Duration
 }
 
+// busy says whether the caller has h.
+func (h *host) busy() bool { return h.state == inProcess || h.state == resolving }
+
 func newHostTimes() heap[*host] {
 	return heap[*host]{
 		less: func(a, b *host) bool { return a.due < b.due },

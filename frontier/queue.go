@@ -31,7 +31,7 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 // A queue holds the links of one level of one host, in FIFO order. It is a list
 // of blocks; each is in RAM, on disk, or on disk with a copy in RAM.
 //
-//	entry: varint  request number minus that of the entry before it in the queue
+//	entry: uvarint request number minus that of the entry before it in the queue
 //	       uvarint length of the link
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
@@ -60,7 +60,7 @@ type block struct {
 // add appends a link to q.
 func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	var head [2 * binary.MaxVarintLen64]byte
-	k := binary.PutVarint(head[:], int64(number-q.last))
+	k := binary.PutUvarint(head[:], number-q.last)
 	k += binary.PutUvarint(head[k:], uint64(len(enc)))
 	need := k + len(enc)
 
@@ -103,8 +103,8 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	b.n--
 	q.n--
 	if b.n > 0 {
-		d, _ := binary.Varint(b.buf[b.r:])
-		b.first += uint64(d)
+		d, _ := binary.Uvarint(b.buf[b.r:])
+		b.first += d
 		f.enlist(q)
 		return e, nil
 	}
@@ -122,7 +122,7 @@ func (f *Frontier) take(q *queue) (entry, error) {
 
 // at reads the entry at offset i of b's bytes; end is where the next begins.
 func (b *block) at(i int) (enc []byte, end int, err error) {
-	_, w := binary.Varint(b.buf[i:])
+	_, w := binary.Uvarint(b.buf[i:])
 	if w <= 0 {
 		return nil, 0, b.damaged(i)
 	}

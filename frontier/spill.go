@@ -246,24 +246,6 @@ func (f *Frontier) load(q *queue, b *block) error {
 	return nil
 }
 
-func (f *Frontier) read(b *block) ([]byte, error) {
-	s := b.seg
-	if s.file == nil {
-		if err := f.openSegment(s, os.O_RDONLY); err != nil {
-			return nil, err
-		}
-	}
-	buf := make([]byte, b.size)
-	if _, err := s.file.ReadAt(buf, b.off); err != nil {
-		return nil, fmt.Errorf("spill %s at %d: %w", s.name, b.off, err)
-	}
-	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
-		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
-		return nil, b.damaged(0)
-	}
-	return buf[blockHeader:], nil
-}
-
 // release tells b's segment that the block is consumed.
 func (f *Frontier) release(b *block) error {
 	s := b.seg

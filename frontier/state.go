@@ -3,8 +3,6 @@ package frontier
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -46,6 +44,12 @@ func (f *Frontier) Stats() Stats {
 	return s
 }
 
+// Len is the number of links that are queued or in process, those of blocked
+// hosts included.
+func (f *Frontier) Len() int64 {
+	return f.queued + int64(f.stats.InProcess+f.stats.Resolving)
+}
+
 // Pending is the number of links that are queued or in process, without those
 // of blocked hosts. At 0 the crawl is complete.
 func (f *Frontier) Pending() int64 {
@@ -60,7 +64,7 @@ func (f *Frontier) Block(host string) {
 		return
 	}
 	h.retired = true
-	if h.state == inProcess || h.state == resolving {
+	if h.busy() {
 		return
 	}
 	f.stats.BlockedLinks += h.n
@@ -84,28 +88,21 @@ func (f *Frontier) Unblock(host string) {
 // Drop forgets the queued links of a host, those in process apart, and returns
 // how many they were. Each is shown to fn before, if fn is not nil; after an
 // error of fn nothing is dropped.
-func (f *Frontier) Drop(host string, fn func(weburl.Link) error) (int64, error) {
+func (f *Frontier) Drop(name string, fn func(weburl.Link) error) (int64, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
-	h := f.hosts[host]
+	h := f.hosts[name]
 	if h == nil || h.n == 0 {
 		return 0, nil
 	}
 	if fn != nil {
-		err := f.each(h, false, func(q Queued) error {
-			l, err := q.Link()
-			if err != nil {
-				return err
-			}
-			return fn(l)
-		})
-		if err != nil {
+		if err := f.merge([]*host{h}, false, decoding(fn)); err != nil {
 			return 0, err
 		}
 	}
 	n := h.n
-	busy := h.state == inProcess || h.state == resolving
+	busy := h.busy()
 	if !busy {
 		f.leave(h)
 	}
@@ -138,151 +135,8 @@ func (f *Frontier) Drop(host string, fn func(weburl.Link) error) (int64, error) 
 	return n, first
 }
 
-// A Queued is a pending link as a snapshot keeps it.
-type Queued struct {
-	Number  uint64
-	Attempt int
-	// Front says that it stands before the host's queues: a retry, a
-	// prerequisite, or a link in process.
-	Front bool
-	// Enc is weburl.Link's encoding. It is valid during the call of Each's fn.
-	Enc []byte
-}
-
-// Link decodes q.Enc.
-func (q Queued) Link() (weburl.Link, error) {
-	l, _, err := weburl.DecodeLink(q.Enc)
-	return l, err
-}
-
-// ErrQueued is an encoding of Queued or HostState that cannot be read.
-var ErrQueued = errors.New("damaged frontier encoding")
-
-// AppendTo appends q's encoding to dst:
-//
-//	uvarint request number
-//	uvarint attempt << 1 | front
-//	uvarint length of the link
-//	bytes   the link
-func (q Queued) AppendTo(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, q.Number)
-	a := uint64(max(q.Attempt, 0)) << 1
-	if q.Front {
-		a |= 1
-	}
-	dst = binary.AppendUvarint(dst, a)
-	dst = binary.AppendUvarint(dst, uint64(len(q.Enc)))
-	return append(dst, q.Enc...)
-}
-
-// DecodeQueued reads one Queued from the front of src and says how many bytes
-// it took. Enc shares src's memory.
-func DecodeQueued(src []byte) (q Queued, n int, err error) {
-	var v [3]uint64
-	for i := range v {
-		x, w := binary.Uvarint(src[n:])
-		if w <= 0 {
-			return Queued{}, 0, ErrQueued
-		}
-		v[i], n = x, n+w
-	}
-	if v[1]>>1 > math.MaxInt32 || v[2] > uint64(len(src)-n) {
-		return Queued{}, 0, ErrQueued
-	}
-	q = Queued{Number: v[0], Attempt: int(v[1] >> 1), Front: v[1]&1 == 1, Enc: src[n : n+int(v[2])]}
-	return q, n + int(v[2]), nil
-}
-
-// Each shows all pending links, those in process included, host by host: first
-// the link in process, then what stands before the queues, then the queues from
-// the highest level to the lowest, each in its order. Requeue of the same in
-// the same order makes a frontier that gives them out as this one would. fn
-// must not call the frontier.
-func (f *Frontier) Each(fn func(Queued) error) error {
-	if f.err != nil {
-		return f.err
-	}
-	for _, h := range f.hosts {
-		if err := f.each(h, true, fn); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *Frontier) each(h *host, inProcess bool, fn func(Queued) error) error {
-	front := func(e *entry) error {
-		return fn(Queued{Number: e.number, Attempt: int(e.attempt), Front: true, Enc: e.enc})
-	}
-	if h.cur != nil && inProcess {
-		if err := front(h.cur); err != nil {
-			return err
-		}
-	}
-	if h.front != nil {
-		for i := h.front.head; i < len(h.front.items); i++ {
-			if err := front(&h.front.items[i]); err != nil {
-				return err
-			}
-		}
-	}
-	for q := h.q; q != nil; q = q.next {
-		for b := q.head; b != nil; b = b.next {
-			if err := f.eachOf(b, fn); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (f *Frontier) eachOf(b *block, fn func(Queued) error) error {
-	c := *b
-	if c.buf == nil {
-		buf, err := f.read(b)
-		if err != nil {
-			return err
-		}
-		c.buf = buf
-	}
-	number := c.first
-	for i, n := c.r, c.n; n > 0; n-- {
-		if n < c.n {
-			d, _ := binary.Varint(c.buf[i:])
-			number += uint64(d)
-		}
-		enc, end, err := c.at(i)
-		if err != nil {
-			return err
-		}
-		if err := fn(Queued{Number: number, Enc: enc}); err != nil {
-			return err
-		}
-		i = end
-	}
-	return nil
-}
-
-// Requeue puts back a link that Each has shown, with its number; later pushes
-// get higher ones. q.Enc is copied.
-func (f *Frontier) Requeue(q Queued) error {
-	if f.err != nil {
-		return f.err
-	}
-	l, err := q.Link()
-	if err != nil {
-		return fmt.Errorf("requeue: %w", err)
-	}
-	f.number = max(f.number, q.Number)
-	h := f.host(l.URL.Host())
-	if q.Front {
-		f.front(h, entry{level: l.Level, number: q.Number, attempt: int32(q.Attempt), enc: append([]byte(nil), q.Enc...)}, false)
-	} else {
-		f.enc = append(f.enc[:0], q.Enc...)
-		f.insert(h, l.Level, q.Number)
-	}
-	return f.spill()
-}
+// ErrHostState is an encoding of a HostState that cannot be read.
+var ErrHostState = errors.New("damaged host state")
 
 // A HostState is what outlives a stop of the crawl, for its journal.
 type HostState struct {
@@ -323,27 +177,29 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// DecodeHostState reads one HostState from the front of src and says how many
-// bytes it took.
-func DecodeHostState(src []byte) (s HostState, n int, err error) {
+// DecodeHostState reads what AppendTo wrote, and nothing behind it.
+func DecodeHostState(src []byte) (HostState, error) {
 	k, n := binary.Uvarint(src)
 	if n <= 0 || k > 1<<16 || uint64(len(src)-n) < k+2 {
-		return HostState{}, 0, ErrQueued
+		return HostState{}, ErrHostState
 	}
-	s.Host = string(src[n : n+int(k)])
+	s := HostState{Host: string(src[n : n+int(k)])}
 	n += int(k)
 	s.Blocked, s.Slow = src[n] == 1, src[n+1]
 	if src[n] > 1 || s.Slow > maxSlow {
-		return HostState{}, 0, ErrQueued
+		return HostState{}, ErrHostState
 	}
 	n += 2
 	var v [3]int64
 	for i := range v {
 		x, w := binary.Varint(src[n:])
 		if w <= 0 {
-			return HostState{}, 0, ErrQueued
+			return HostState{}, ErrHostState
 		}
 		v[i], n = x, n+w
+	}
+	if n != len(src) {
+		return HostState{}, ErrHostState
 	}
 	s.Delay = time.Duration(v[0])
 	if v[1] != 0 {
@@ -352,16 +208,16 @@ func DecodeHostState(src []byte) (s HostState, n int, err error) {
 	if v[2] != 0 {
 		s.SlowUntil = time.Unix(0, v[2])
 	}
-	return s, n, nil
+	return s, nil
 }
 
-// Host returns what is to be remembered of a host; ok is false for nothing.
-func (f *Frontier) Host(host string) (s HostState, ok bool) {
+// Host returns what is to be remembered of a host.
+func (f *Frontier) Host(host string) HostState {
 	h := f.hosts[host]
 	if h == nil {
-		return HostState{Host: host}, false
+		return HostState{Host: host}
 	}
-	return f.hostState(h), true
+	return f.hostState(h)
 }
 
 func (f *Frontier) hostState(h *host) HostState {
@@ -388,11 +244,15 @@ func (f *Frontier) EachHost(fn func(HostState) error) error {
 }
 
 // Restore brings back what Host or EachHost gave. A pause ends at the latest
-// SlowMax from now, whatever the clock was when it was written.
-func (f *Frontier) Restore(s HostState, now time.Time) {
-	f.tick(now)
+// SlowMax from now, whatever the clock was when it was written. Before the
+// frontier has been told a time, the state takes effect with the first one.
+func (f *Frontier) Restore(s HostState) {
+	if f.epoch.IsZero() {
+		f.restored = append(f.restored, s)
+		return
+	}
 	h := f.host(s.Host)
-	busy := h.state == inProcess || h.state == resolving
+	busy := h.busy()
 	if !busy {
 		f.leave(h)
 	}
@@ -421,7 +281,7 @@ func (f *Frontier) Restore(s HostState, now time.Time) {
 func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	f.tick(now)
 	h := f.host(host)
-	busy := h.state == inProcess || h.state == resolving
+	busy := h.busy()
 	if !busy {
 		f.leave(h)
 	}

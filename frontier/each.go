@@ -1,0 +1,222 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Each shows all pending links, those in process included, in the order of
+// their request numbers: pushed in this order to an empty frontier they come
+// out as they would here. fn must not call the frontier.
+func (f *Frontier) Each(fn func(weburl.Link) error) error { return f.EachEncoded(decoding(fn)) }
+
+// EachEncoded is Each for a caller who wants the links' encodings. enc is
+// valid during the call.
+func (f *Frontier) EachEncoded(fn func(enc []byte) error) error {
+	if f.err != nil {
+		return f.err
+	}
+	hs := make([]*host, 0, len(f.hosts))
+	for _, h := range f.hosts {
+		if h.n > 0 || h.cur != nil {
+			hs = append(hs, h)
+		}
+	}
+	return f.merge(hs, true, fn)
+}
+
+func decoding(fn func(weburl.Link) error) func([]byte) error {
+	return func(enc []byte) error {
+		l, _, err := weburl.DecodeLink(enc)
+		if err != nil {
+			return err
+		}
+		return fn(l)
+	}
+}
+
+// A cursor walks one queue, or what stands before the queues of a host,
+// without taking anything from it.
+type cursor struct {
+	number uint64
+	pos    int32
+	front  []entry
+	b      *block
+	r      int   // in b's entries
+	left   int32 // in b
+	window []byte
+	at     int // where window begins in b's entries
+}
+
+// The bytes of a disk block that a cursor keeps at once.
+const (
+	windowMin = 1 << 10
+	windowMax = spillBlockBytes
+)
+
+// merge shows the links of hs in the order of their numbers. There is a cursor
+// for each queue; those on disk hold only a small part of a block, so that the
+// memory stays in bounds with very many hosts.
+func (f *Frontier) merge(hs []*host, current bool, fn func([]byte) error) error {
+	cs := heap[*cursor]{
+		less: func(a, b *cursor) bool { return a.number < b.number },
+		pos:  func(c *cursor) *int32 { return &c.pos },
+	}
+	for _, h := range hs {
+		var front []entry
+		if h.cur != nil && current {
+			front = append(front, *h.cur)
+		}
+		if h.front != nil {
+			front = append(front, h.front.items[h.front.head:]...)
+		}
+		if len(front) > 0 {
+			cs.push(&cursor{number: front[0].number, front: front})
+		}
+		for q := h.q; q != nil; q = q.next {
+			b := q.head
+			cs.push(&cursor{number: b.first, b: b, r: b.r, left: b.n})
+		}
+	}
+	window := int(min(max(f.cfg.MemoryBytes/4/int64(cs.len()+1), windowMin), windowMax))
+	for cs.len() > 0 {
+		c := cs.top()
+		more, err := f.step(c, window, fn)
+		switch {
+		case err != nil:
+			return err
+		case more:
+			cs.fix(c)
+		default:
+			cs.remove(c)
+		}
+	}
+	return nil
+}
+
+// step shows c's link and moves c to the next one.
+func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool, err error) {
+	if c.front != nil {
+		if err := fn(c.front[0].enc); err != nil {
+			return false, err
+		}
+		if c.front = c.front[1:]; len(c.front) == 0 {
+			return false, nil
+		}
+		c.number = c.front[0].number
+		return true, nil
+	}
+	_, enc, size, err := f.entryAt(c, window)
+	if err != nil {
+		return false, err
+	}
+	if err := fn(enc); err != nil {
+		return false, err
+	}
+	c.r += size
+	if c.left--; c.left > 0 {
+		d, _, _, err := f.entryAt(c, window)
+		c.number += d
+		return true, err
+	}
+	if c.b = c.b.next; c.b == nil {
+		return false, nil
+	}
+	c.r, c.left, c.number, c.window = c.b.r, c.b.n, c.b.first, nil
+	return true, nil
+}
+
+// entryAt reads the entry at c without its block's bytes staying in RAM.
+func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, size int, err error) {
+	src, base := c.b.buf, 0
+	if src == nil {
+		if c.window == nil {
+			if err := f.verify(c.b); err != nil {
+				return 0, nil, 0, err
+			}
+			if err := f.fill(c, window); err != nil {
+				return 0, nil, 0, err
+			}
+		}
+		src, base = c.window, c.at
+	}
+	for {
+		i := c.r - base
+		d, w := binary.Uvarint(src[i:])
+		n, v := 0, 0
+		if w > 0 {
+			var k uint64
+			if k, v = binary.Uvarint(src[i+w:]); k > 1<<30 {
+				return 0, nil, 0, c.b.damaged(c.r)
+			}
+			n = int(k)
+		}
+		if w > 0 && v > 0 && n <= len(src)-i-w-v {
+			i += w + v
+			return d, src[i : i+n], w + v + n, nil
+		}
+		if c.b.buf != nil || c.at == c.r && len(c.window) == int(c.b.size)-blockHeader-c.r {
+			return 0, nil, 0, c.b.damaged(c.r)
+		}
+		want := window
+		if c.at == c.r { // a link longer than the window
+			want = int(c.b.size)
+		}
+		if err := f.fill(c, want); err != nil {
+			return 0, nil, 0, err
+		}
+		src, base = c.window, c.at
+	}
+}
+
+// fill reads up to n bytes from where c stands.
+func (f *Frontier) fill(c *cursor, n int) error {
+	n = min(n, int(c.b.size)-blockHeader-c.r)
+	if n <= 0 {
+		return c.b.damaged(c.r)
+	}
+	buf := make([]byte, n)
+	if err := f.readAt(c.b.seg, buf, c.b.off+blockHeader+int64(c.r)); err != nil {
+		return err
+	}
+	c.window, c.at = buf, c.r
+	return nil
+}
+
+// verify reads the whole block for its checksum.
+func (f *Frontier) verify(b *block) error {
+	if cap(f.scratch) < int(b.size) {
+		f.scratch = make([]byte, b.size)
+	}
+	_, err := f.readBlock(b, f.scratch[:b.size])
+	return err
+}
+
+func (f *Frontier) read(b *block) ([]byte, error) { return f.readBlock(b, make([]byte, b.size)) }
+
+func (f *Frontier) readBlock(b *block, buf []byte) ([]byte, error) {
+	if err := f.readAt(b.seg, buf, b.off); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
+		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
+		return nil, fmt.Errorf("spill %s at %d: %w", b.seg.name, b.off, ErrSpill)
+	}
+	return buf[blockHeader:], nil
+}
+
+func (f *Frontier) readAt(s *segment, buf []byte, off int64) error {
+	if s.file == nil {
+		if err := f.openSegment(s, os.O_RDONLY); err != nil {
+			return err
+		}
+	}
+	if _, err := s.file.ReadAt(buf, off); err != nil {
+		return fmt.Errorf("spill %s at %d: %w", s.name, off, err)
+	}
+	return nil
+}
