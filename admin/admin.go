@@ -1,0 +1,124 @@
+// Package admin answers: how do people and monitors talk to a running crawl?
+//
+//	GET /healthz          200 while the process lives; no token
+//	GET /status           JSON: the crawl as it stands
+//	GET /explain?host=H   text: why H is not being crawled now
+//	GET /metrics          Prometheus text
+//
+// It listens on loopback only, and all but /healthz want the token that stands
+// in the crawl directory (Authorization: Bearer), so that who may read the
+// directory may ask, and no page in a browser can. It only reads: nothing here
+// changes a crawl.
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config is what a Server shows.
+type Config struct {
+	// Addr is a loopback address and port, such as 127.0.0.1:7480.
+	Addr string
+	// Token is what callers must know. NewToken makes one.
+	Token string
+	// Status returns what /status encodes as JSON. Safe for concurrent use.
+	Status func() any
+	// Explain says why a host is not crawled now. Safe for concurrent use.
+	Explain func(ctx context.Context, host string) (string, error)
+	// Metrics gathers for /metrics.
+	Metrics prometheus.Gatherer
+}
+
+// ErrAddr is an address that Listen refuses.
+var ErrAddr = errors.New("not a loopback address and port")
+
+// NewToken returns a new secret of 130 random bits.
+func NewToken() string { return rand.Text() }
+
+// Server answers until it is closed.
+type Server struct {
+	ln   net.Listener
+	http *http.Server
+	done chan struct{}
+}
+
+// Listen begins to answer on cfg.Addr.
+func Listen(cfg Config) (*Server, error) {
+	ap, err := netip.ParseAddrPort(cfg.Addr)
+	if err != nil || !ap.Addr().IsLoopback() {
+		return nil, fmt.Errorf("api %q: %w, such as 127.0.0.1:7480", cfg.Addr, ErrAddr)
+	}
+	ln, err := net.Listen("tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	s := &Server{ln: ln, done: make(chan struct{}), http: &http.Server{
+		Handler: handler(cfg), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+	}}
+	go func() {
+		defer close(s.done)
+		s.http.Serve(ln)
+	}()
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() string { return s.ln.Addr().String() }
+
+// Close ends all answers and returns when none is left.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.done
+	return err
+}
+
+func handler(cfg Config) http.Handler {
+	private := http.NewServeMux()
+	private.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.Encode(cfg.Status())
+	})
+	private.HandleFunc("GET /explain", func(w http.ResponseWriter, r *http.Request) {
+		host := r.FormValue("host")
+		if host == "" {
+			http.Error(w, "no host: ask /explain?host=www.example.org", http.StatusBadRequest)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+		defer cancel()
+		text, err := cfg.Explain(ctx, host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, text)
+	})
+	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
+	want := []byte("Bearer " + cfg.Token)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a token is needed: it stands in state/api.json of the crawl directory", http.StatusUnauthorized)
+			return
+		}
+		private.ServeHTTP(w, r)
+	})
+	return mux
+}

@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestServer(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	n := prometheus.NewCounter(prometheus.CounterOpts{Name: "orbweaver_crawl_pages_total", Help: "Pages."})
+	n.Add(3)
+	reg.MustRegister(n)
+	s, err := Listen(Config{
+		Addr: "127.0.0.1:0", Token: "secret", Metrics: reg,
+		Status: func() any { return map[string]int{"pages": 3} },
+		Explain: func(_ context.Context, host string) (string, error) {
+			if host == "stopped.example" {
+				return "", errors.New("the crawl is not running")
+			}
+			return host + ": in its quiet time", nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tests := []struct {
+		path, token string
+		status      int
+		holds       string
+	}{
+		{"/healthz", "", 200, "ok"},
+		{"/status", "", 401, "state/api.json"},
+		{"/status", "wrong", 401, "token"},
+		{"/status", "secret", 200, `"pages": 3`},
+		{"/explain?host=a.example", "secret", 200, "a.example: in its quiet time"},
+		{"/explain", "secret", 400, "no host"},
+		{"/explain?host=stopped.example", "secret", 503, "not running"},
+		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},
+		{"/metrics", "", 401, "token"},
+		{"/nothing", "secret", 404, "not found"},
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, tt := range tests {
+		req, _ := http.NewRequest("GET", "http://"+s.Addr()+tt.path, nil)
+		if tt.token != "" {
+			req.Header.Set("Authorization", "Bearer "+tt.token)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != tt.status || !strings.Contains(string(b), tt.holds) {
+			t.Errorf("GET %s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status, tt.holds)
+		}
+	}
+}
+
+func TestListenRefusesOtherAddresses(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:7480", ":7480", "192.0.2.1:80", "localhost:80", "127.0.0.1"} {
+		if s, err := Listen(Config{Addr: addr}); !errors.Is(err, ErrAddr) {
+			t.Errorf("Listen(%q): got %v, want ErrAddr", addr, err)
+			if s != nil {
+				s.Close()
+			}
+		}
+	}
+}

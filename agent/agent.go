@@ -1,0 +1,326 @@
+// Package agent answers: how does one node of the crawl come to be, work and end?
+//
+// It opens the rooms in the order in which they need each other, wires them
+// into a crawl.Crawler, runs it, and closes them in the reverse order. It
+// knows the crawl directory:
+//
+//	crawl.yaml   effective configuration
+//	archive/     WARC files
+//	indexes/     index.cdxj
+//	logs/        crawl.log, events.jsonl
+//	reports/     summary.json, *.csv, skipped.jsonl
+//	state/       journal, frontier's spill files, index runs, lock
+//
+// An Agent belongs to one goroutine; Status and Explain may be called by any.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/dns"
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/journal"
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Agent is one node, open and ready to Run once.
+type Agent struct {
+	cfg     Config
+	fs      disk.FS
+	crawler *crawl.Crawler
+	rooms   crawl.Rooms
+	fetcher *fetch.Fetcher
+	closers []func() error // last first
+	// Recovered is what an earlier run left.
+	Recovered crawl.Recovered
+	began     time.Time
+}
+
+// Result is how a run ended.
+type Result struct {
+	Stop    crawl.Stop
+	Summary report.Summary
+}
+
+// Open opens the crawl in cfg.Dir, or begins it. The error is a *ConfigError,
+// one that disk.IsFull knows, disk.ErrLocked, or another of the disk.
+func Open(cfg Config) (_ *Agent, err error) {
+	if cfg.FS == nil {
+		cfg.FS = disk.OS
+	}
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 1 << 30
+	}
+	seeds, err := cfg.seeds()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.check(seeds); err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, fs: cfg.FS}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := a.claim(); err != nil {
+		return nil, err
+	}
+	if err := a.open(seeds); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Agent) dir(elem ...string) string {
+	return filepath.Join(append([]string{a.cfg.Dir}, elem...)...)
+}
+
+// claim makes the directory ours: laid out, locked, and with or without an
+// earlier crawl as the operator said.
+func (a *Agent) claim() error {
+	if err := a.fs.MkdirAll(a.dir("state"), 0o755); err != nil {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	lock, err := disk.Lock(a.fs, a.dir("state"))
+	if err != nil {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	a.onClose(lock.Close)
+	_, err = a.fs.Stat(a.dir("crawl.yaml"))
+	exists := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case exists && a.cfg.Overwrite:
+		// The marker goes last, so that a crash leaves what --overwrite takes again.
+		for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "crawl.yaml"} {
+			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
+				return fmt.Errorf("overwrite: %w", err)
+			}
+		}
+	case exists && !a.cfg.Resume:
+		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, or choose another --dir", a.cfg.Dir)
+	case !exists && a.cfg.Resume:
+		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
+	}
+	for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill"} {
+		if err := a.fs.MkdirAll(a.dir(d), 0o755); err != nil {
+			return err
+		}
+	}
+	if len(a.cfg.Effective) == 0 {
+		a.cfg.Effective = []byte("{}\n")
+	}
+	return disk.WriteFile(a.fs, a.dir("crawl.yaml"), a.cfg.Effective)
+}
+
+func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+// open opens the rooms, each before those that need it.
+func (a *Agent) open(seeds []weburl.URL) error {
+	cfg, now := &a.cfg, time.Now()
+	ua := cfg.userAgent()
+	r := &a.rooms
+	var err error
+	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
+		return &ConfigError{err.Error()}
+	}
+
+	fc := cfg.Fetch
+	fc.UserAgent = ua
+	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
+		fc.From = cfg.Contact
+	}
+	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
+	if fc.Proxy == nil {
+		res, err := dns.New(cfg.DNS)
+		if err != nil {
+			return &ConfigError{"dns: " + err.Error()}
+		}
+		a.onClose(res.Close)
+		r.DNS = res
+		if cfg.Contact == "" {
+			r.DNS = loopbackOnly{res}
+		}
+		fc.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			ans, err := r.DNS.Lookup(ctx, host)
+			return ans.Addrs, err
+		}
+	} else {
+		cfg.Frontier.NoAddresses = true
+	}
+	if a.fetcher, err = fetch.New(fc); err != nil {
+		return &ConfigError{err.Error()}
+	}
+	a.onClose(a.fetcher.Close)
+	r.Fetch = a.fetcher
+
+	if r.Log, err = report.OpenLog(a.fs, a.dir("logs", "crawl.log")); err != nil {
+		return err
+	}
+	a.onClose(r.Log.Close)
+	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl")); err != nil {
+		return err
+	}
+	a.onClose(r.Events.Close)
+	if r.Skipped, err = report.OpenSkipped(a.fs, a.dir("reports", "skipped.jsonl")); err != nil {
+		return err
+	}
+	a.onClose(r.Skipped.Close)
+
+	ac := cfg.Archive
+	ac.Dir, ac.FS = cfg.Dir, a.fs
+	ac.Info = append(a.info(ua), ac.Info...)
+	var whole archive.Recovered
+	if r.Archive, whole, err = archive.Open(ac); err != nil {
+		return err
+	}
+	a.onClose(r.Archive.Close)
+
+	cfg.Robots.Agent = ProductToken
+	r.Robots = robots.NewCache(cfg.Robots)
+	if cfg.Frontier.MemoryBytes == 0 {
+		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
+	}
+	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
+		return err
+	}
+	a.onClose(r.Frontier.Close)
+	r.Tally = report.NewTally()
+	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
+		return err
+	}
+	a.onClose(r.Seen.Close)
+
+	// Archive and logs first: what the journal says is finished must be there.
+	flush := func() error {
+		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush())
+	}
+	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) }
+	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"), journal.Config{Before: flush, BeforeSync: sync}); err != nil {
+		return err
+	}
+	a.onClose(r.Journal.Close)
+
+	cfg.Crawl.Agent = ProductToken
+	a.crawler = crawl.New(cfg.Crawl, *r)
+	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), whole, now); err != nil {
+		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
+	}
+	if err := a.crawler.Seed(seeds); err != nil {
+		return err
+	}
+	return nil
+}
+
+// info is what every warcinfo record says.
+func (a *Agent) info(ua string) []archive.Field {
+	host, _ := os.Hostname()
+	fields := []archive.Field{
+		{Name: "software", Value: "Orbweaver/" + Version + " (https://github.com/orbweaver/orbweaver)"},
+		{Name: "hostname", Value: host},
+		{Name: "robots", Value: "obey (RFC 9309)"},
+		{Name: "http-header-user-agent", Value: ua},
+		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
+	}
+	if a.cfg.Contact != "" {
+		fields = append(fields, archive.Field{Name: "operator", Value: a.cfg.Contact})
+	}
+	return fields
+}
+
+// Run crawls until the end, a limit or ctx, and writes index and reports. The
+// Result is good even with an error, as far as it got.
+func (a *Agent) Run(ctx context.Context) (Result, error) {
+	// The collector works harder as the budget comes near; the rooms keep
+	// their own bounds below it.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.cfg.MemoryBytes))
+	a.began = time.Now()
+	kind := "started"
+	if a.cfg.Resume {
+		kind = "resumed"
+	}
+	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.rooms.Frontier.Pending()))
+	a.rooms.Tally.Start(a.began)
+	stop, err := a.crawler.Run(ctx)
+	a.rooms.Tally.Elapsed(time.Since(a.began))
+	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(string(stop))}
+	if err != nil {
+		res.Summary.StopReason = "error: " + err.Error()
+		a.rooms.Events.Write("error", report.F("error", err.Error()))
+		return res, err
+	}
+	a.rooms.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.rooms.Tally.Pages()))
+	return res, a.conclude(res)
+}
+
+// conclude writes what people look at when a run has ended: the archive's
+// last file gets its name, then comes the index, then the reports.
+func (a *Agent) conclude(res Result) error {
+	if err := a.rooms.Archive.Close(); err != nil {
+		return err
+	}
+	if err := archive.BuildIndex(a.fs, a.cfg.Dir); err != nil {
+		return err
+	}
+	if err := a.rooms.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
+		return err
+	}
+	return errors.Join(a.rooms.Log.Sync(), a.rooms.Events.Sync(), a.rooms.Skipped.Sync())
+}
+
+// Status is how the crawl stands; nil before Run.
+func (a *Agent) Status() *crawl.Status { return a.crawler.Status() }
+
+// Explain says why a host is not being crawled now.
+func (a *Agent) Explain(ctx context.Context, host string) (string, error) {
+	return a.crawler.Explain(ctx, host)
+}
+
+// Close closes what Open opened, the lock last. Closing twice does no harm.
+func (a *Agent) Close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+// loopbackOnly is the resolver of a crawl without a contact: names lead to
+// this machine or nowhere.
+type loopbackOnly struct{ *dns.Resolver }
+
+var errNoContact = fmt.Errorf("%w: not this machine, and no contact given", dns.ErrNotFound)
+
+func (r loopbackOnly) Lookup(ctx context.Context, host string) (dns.Answer, error) {
+	ans, err := r.Resolver.Lookup(ctx, host)
+	if err != nil {
+		return ans, err
+	}
+	for _, addr := range ans.Addrs {
+		if !addr.Unmap().IsLoopback() {
+			return dns.Answer{}, errNoContact
+		}
+	}
+	return ans, nil
+}

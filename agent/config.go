@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/dns"
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Version of the program, for User-Agent and warcinfo.
+const Version = "0.1.0"
+
+// ProductToken is what robots.txt files know us by (RFC 9309, 2.2.1).
+const ProductToken = "orbweaver"
+
+// Config is one crawl on one agent: where it lives, who runs it, and the
+// configuration of every room. The zero Config needs only Dir and Seeds.
+type Config struct {
+	// Dir is the crawl directory.
+	Dir string
+	// Seeds are where the crawl begins. A seed without a scheme is https.
+	Seeds []string
+	// Resume goes on with the crawl in Dir; Overwrite deletes it first. With
+	// neither, Dir must not hold a crawl.
+	Resume, Overwrite bool
+	// Contact is a URL or mail address at which the operator can be reached;
+	// it goes into the User-Agent. Without it only loopback is crawled.
+	Contact string
+	// UserAgent replaces the User-Agent wholly. Empty means
+	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
+	UserAgent string
+	// MemoryBytes is the budget of the whole process. Zero means 1 GiB.
+	MemoryBytes int64
+	// Effective is written to crawl.yaml, if not empty: the flags in force.
+	Effective []byte
+	// FS is where everything is written. Nil means the machine's disk.
+	FS disk.FS
+
+	Crawl    crawl.Config
+	Scope    scope.Config
+	Frontier frontier.Config
+	Robots   robots.Config
+	DNS      dns.Config
+	Fetch    fetch.Config
+	Archive  archive.Config
+}
+
+// A ConfigError is a setting that cannot be; its text says which and what
+// would be right.
+type ConfigError struct{ Text string }
+
+func (e *ConfigError) Error() string { return e.Text }
+
+func configErrorf(format string, args ...any) error {
+	return &ConfigError{fmt.Sprintf(format, args...)}
+}
+
+// userAgent is the User-Agent in force.
+func (c *Config) userAgent() string {
+	switch {
+	case c.UserAgent != "":
+		return c.UserAgent
+	case c.Contact == "":
+		return "Mozilla/5.0 (compatible; " + ProductToken + "/" + Version + ")"
+	}
+	return "Mozilla/5.0 (compatible; " + ProductToken + "/" + Version + "; +" + c.Contact + ")"
+}
+
+// seeds parses Seeds.
+func (c *Config) seeds() ([]weburl.URL, error) {
+	var us []weburl.URL
+	have := map[weburl.URL]bool{}
+	for _, s := range c.Seeds {
+		u, err := ParseSeed(s)
+		if err != nil {
+			return nil, err
+		}
+		if !have[u] {
+			have[u] = true
+			us = append(us, u)
+		}
+	}
+	return us, nil
+}
+
+// ParseSeed reads a seed as people type it: a URL, or one without its scheme.
+func ParseSeed(s string) (weburl.URL, error) {
+	s = strings.TrimSpace(s)
+	full := s
+	if !strings.Contains(s, "://") {
+		full = "https://" + s
+	}
+	u, err := weburl.Parse(full)
+	if err != nil {
+		return u, configErrorf("seed %q: %v; a seed is a URL such as https://example.org/", s, err)
+	}
+	return u, nil
+}
+
+// check refuses what would be impolite or cannot work.
+func (c *Config) check(seeds []weburl.URL) error {
+	if c.Dir == "" {
+		return configErrorf("no crawl directory: give one with --dir")
+	}
+	if c.Resume && c.Overwrite {
+		return configErrorf("--resume and --overwrite exclude each other: go on with the crawl, or delete it")
+	}
+	if len(seeds) == 0 && !c.Resume {
+		return configErrorf("no seeds: name at least one URL, or a file of them with --seeds")
+	}
+	if c.Contact == "" && c.Fetch.Proxy != nil {
+		return configErrorf("no contact: a crawl through a proxy needs --contact with a URL or mail address at which its operators can reach you")
+	}
+	if c.Contact == "" {
+		for _, u := range seeds {
+			if !loopback(u.Host()) {
+				return configErrorf("no contact: crawling %s needs --contact with a URL or mail address at which its operators can reach you (only loopback is crawled without)", u.Host())
+			}
+		}
+	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
+		return configErrorf("contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
+	}
+	if strings.ContainsAny(c.UserAgent, "\r\n") {
+		return configErrorf("user agent %q holds a line break", c.UserAgent)
+	}
+	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay, "time-limit": c.Crawl.TimeLimit} {
+		if d < 0 {
+			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
+		}
+	}
+	return nil
+}
+
+// loopback says whether a host is this machine by its name alone.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.Unmap().IsLoopback()
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+	"github.com/goccy/go-yaml"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/scope"
+)
+
+const defaultDir = "./crawl"
+
+// byteSize is a number of bytes as people write it: 500MB, 2GiB, 1048576.
+type byteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is no number of bytes; 500MB, 2GiB and 1048576 are", text)
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (b byteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
+
+// CrawlCmd is "crawl". Its flags are also the keys of the YAML file.
+type CrawlCmd struct {
+	Seed []string `arg:"" optional:"" name:"seed" help:"Where to begin: URLs."`
+
+	Seeds     string `help:"File of seeds, one a line ('#' begins a comment); - is standard input." placeholder:"FILE" group:"Where"`
+	Dir       string `help:"Crawl directory." default:"./crawl" placeholder:"DIR" group:"Where"`
+	Config    string `help:"YAML file of flags." placeholder:"FILE" group:"Where"`
+	Resume    bool   `help:"Go on with the crawl in --dir, with the flags it was begun with; those given now win." group:"Where"`
+	Overwrite bool   `help:"Delete the crawl in --dir and begin anew." group:"Where"`
+
+	Scope         scope.Kind    `help:"How far from the seeds: page, prefix, host, domain or any." default:"host" group:"What"`
+	Include       []string      `help:"Crawl only URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
+	Exclude       []string      `help:"Never crawl URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
+	Depth         int           `help:"Follow at most N links from a seed; 0 is the seeds alone, -1 no limit." default:"-1" placeholder:"N" group:"What"`
+	PageLimit     int64         `help:"Stop after N pages (2xx responses), all runs together." placeholder:"N" group:"What"`
+	HostPageLimit int64         `help:"At most N pages of each host." placeholder:"N" group:"What"`
+	SizeLimit     byteSize      `help:"Stop after so many bytes received, all runs together." placeholder:"BYTES" group:"What"`
+	TimeLimit     time.Duration `help:"Stop this run after a time such as 90s, 2h30m." placeholder:"D" group:"What"`
+	Requisites    bool          `help:"Also fetch what pages need to be shown: images, styles, scripts." group:"What"`
+	Sitemaps      bool          `help:"Also follow the sitemaps that robots.txt names." group:"What"`
+
+	Delay     time.Duration `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
+	IPDelay   time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." default:"-1ns" placeholder:"D" group:"How politely"`
+	SiteDelay time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." default:"-1ns" placeholder:"D" group:"How politely"`
+	SlowDown  time.Duration `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
+	Retries   int           `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
+	RetryWait time.Duration `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
+	Rate      float64       `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
+	UserAgent string        `help:"User-Agent, wholly; the default names Orbweaver and the contact." placeholder:"S" group:"How politely"`
+	Contact   string        `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
+
+	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
+	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
+	DNS          []string      `name:"dns" help:"Name servers to ask, host or host:port (default: /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
+	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" sep:"none" group:"With what"`
+	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
+	Insecure     bool          `help:"Accept every certificate." group:"With what"`
+	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT." placeholder:"URL" group:"With what"`
+	AllowPrivate bool          `help:"Also connect to private, loopback and link-local addresses." group:"With what"`
+	MaxBody      byteSize      `help:"Cut bodies (marked as truncated) at so many bytes." default:"256MiB" placeholder:"BYTES" group:"With what"`
+	MaxTime      time.Duration `help:"Cut fetches (marked as truncated) after so long." default:"5m" placeholder:"D" group:"With what"`
+
+	WARCPrefix string   `name:"warc-prefix" help:"Beginning of the archive files' names." default:"orbweaver" placeholder:"S" group:"Into what"`
+	WARCSize   byteSize `name:"warc-size" help:"Begin a new archive file at so many bytes." default:"1GB" placeholder:"BYTES" group:"Into what"`
+	Name       string   `help:"Name of this agent, the end of the archive files' names." default:"agent" placeholder:"S" group:"Into what"`
+
+	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
+	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
+	Quiet bool   `help:"No progress, no summary." group:"Seen by whom"`
+}
+
+// Help teaches by examples.
+func (CrawlCmd) Help() string {
+	return `One site, politely (2 s between requests to a host, robots.txt obeyed):
+
+  orbweaver crawl --contact you@example.org https://example.org/
+
+A list of sites with what their pages need, at most 10,000 pages of each:
+
+  orbweaver crawl --contact you@example.org --seeds sites.txt --requisites --host-page-limit 10000
+
+Ctrl-C lets what is in flight end and saves; a second Ctrl-C exits at once. In
+both cases, and after a crash, this goes on:
+
+  orbweaver crawl --resume
+
+Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
+12 page limit, 13 forced, 14 size limit, 15 time limit, 17 fatal, 1 other.`
+}
+
+// Run crawls.
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if cfg.Effective, err = c.effective(k); err != nil {
+		return err
+	}
+	return runCrawl(cfg, display{out: out, json: c.JSON, quiet: c.Quiet, api: c.API, pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit})
+}
+
+// config turns flags into the rooms' configurations.
+func (c *CrawlCmd) config() (agent.Config, error) {
+	cfg := agent.Config{
+		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite,
+		Contact: c.Contact, UserAgent: c.UserAgent, MemoryBytes: int64(c.Memory),
+	}
+	bad := func(format string, args ...any) (agent.Config, error) {
+		return cfg, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+	}
+	if c.Seeds != "" {
+		more, err := readSeeds(c.Seeds)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Seeds = append(cfg.Seeds, more...)
+	}
+	switch {
+	case c.Workers < 1 || c.Workers > 10000:
+		return bad("--workers %d: from 1 to 10000", c.Workers)
+	case c.Delay < 0:
+		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
+	case c.Retries < 0:
+		return bad("--retries %d is negative; 0 never retries", c.Retries)
+	case c.Rate < 0:
+		return bad("--rate %g is negative; 0 is no limit", c.Rate)
+	case c.Depth < -1:
+		return bad("--depth %d: 0 is the seeds alone, -1 no limit", c.Depth)
+	case c.PageLimit < 0 || c.HostPageLimit < 0:
+		return bad("a page limit is negative; 0 is no limit")
+	case c.Memory < 64<<20:
+		return bad("--memory %d: at least 64MiB", int64(c.Memory))
+	}
+	cc := &cfg.Crawl
+	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
+	cc.SizeLimit, cc.TimeLimit, cc.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
+	cc.Requisites, cc.Sitemaps = c.Requisites, c.Sitemaps
+	cc.RetryWait = c.RetryWait
+	if cc.Retries = c.Retries; c.Retries == 0 {
+		cc.Retries = -1
+	}
+	cfg.Scope = scope.Config{Kind: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	if c.Depth >= 0 {
+		cfg.Scope.Depth = &c.Depth
+	}
+	fr := &cfg.Frontier
+	if fr.HostDelay = c.Delay; c.Delay == 0 {
+		fr.HostDelay = -1 // none
+	}
+	fr.IPDelay, fr.SiteDelay, fr.SlowBase = c.IPDelay, c.SiteDelay, c.SlowDown
+	if fr.IPDelay == -1 {
+		fr.IPDelay = c.Delay / 4
+	}
+	if fr.SiteDelay == -1 {
+		fr.SiteDelay = c.Delay / 4
+	}
+	cfg.Robots.RetryWait = c.RetryWait
+	cfg.DNS.Servers = c.DNS
+	f := &cfg.Fetch
+	f.ConnectTo, f.CAFile, f.Insecure, f.AllowPrivate = c.ConnectTo, c.CA, c.Insecure, c.AllowPrivate
+	f.MaxBody, f.TotalTimeout = int64(c.MaxBody), c.MaxTime
+	if c.Proxy != "" {
+		u, err := url.Parse(c.Proxy)
+		if err != nil || u.Host == "" {
+			return bad("--proxy %q: not a URL such as http://127.0.0.1:3128 or socks5://127.0.0.1:1080", c.Proxy)
+		}
+		f.Proxy = u
+	}
+	cfg.Archive.Prefix, cfg.Archive.Agent, cfg.Archive.MaxBytes = c.WARCPrefix, c.Name, int64(c.WARCSize)
+	return cfg, nil
+}
+
+// effective is crawl.yaml: every flag in force but those that belong to one
+// run.
+func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
+	var m yaml.MapSlice
+	for _, f := range k.Selected().Flags {
+		switch f.Name {
+		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit":
+			continue
+		}
+		v := f.Target.Interface()
+		if d, ok := v.(time.Duration); ok {
+			v = d.String()
+		}
+		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
+	}
+	b, err := yaml.Marshal(m)
+	return append([]byte("# The configuration in force; \"orbweaver crawl --resume\" reads it.\n"), b...), err
+}
+
+// readSeeds reads a file of seeds; - is standard input.
+func readSeeds(name string) ([]string, error) {
+	var r io.Reader = os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &agent.ConfigError{Text: "seeds: " + err.Error()}
+		}
+		defer f.Close()
+		r = f
+	}
+	var seeds []string
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	for n := 1; sc.Scan(); n++ {
+		s := strings.TrimSpace(sc.Text())
+		if s == "" || strings.HasPrefix(s, "#") {
+			continue
+		}
+		if _, err := agent.ParseSeed(s); err != nil {
+			return nil, &agent.ConfigError{Text: fmt.Sprintf("%s, line %d: %v", name, n, err)}
+		}
+		seeds = append(seeds, s)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, &agent.ConfigError{Text: fmt.Sprintf("seeds %s: %v", name, err)}
+	}
+	return seeds, nil
+}
+
+// runCrawl opens an agent, shows it at work and says how it ended.
+func runCrawl(cfg agent.Config, d display) error {
+	a, err := agent.Open(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	over := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-signals:
+			d.note("stopping: what is in flight ends, then all is saved; once more exits at once")
+			cancel()
+		case <-over:
+			return
+		}
+		select {
+		case <-signals:
+			d.close()
+			os.Exit(exitForced) // the journal makes it safe
+		case <-over:
+		}
+	}()
+	stopShow := d.show(a)
+	res, err := a.Run(ctx)
+	stopShow()
+	close(over)
+	<-watched
+	if cerr := a.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		if disk.IsFull(err) {
+			return err
+		}
+		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}
+	}
+	d.summary(cfg.Dir, res)
+	switch res.Stop {
+	case crawl.Signal:
+		return &exitError{code: exitSignal}
+	case crawl.PageLimit:
+		return &exitError{code: exitPageLimit}
+	case crawl.SizeLimit:
+		return &exitError{code: exitSizeLimit}
+	case crawl.TimeLimit:
+		return &exitError{code: exitTimeLimit}
+	}
+	return nil
+}

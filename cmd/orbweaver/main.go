@@ -1,0 +1,129 @@
+// Command orbweaver crawls the web: politely, into standard archives, losing
+// nothing when it is killed. Each verb is in the file of its name.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// Exit codes, as documented in docs/operating.md.
+const (
+	exitOther     = 1
+	exitDiskFull  = 3
+	exitConfig    = 4
+	exitSignal    = 11
+	exitForced    = 13
+	exitSizeLimit = 14
+	exitTimeLimit = 15
+	exitPageLimit = 12
+	exitFatal     = 17
+)
+
+// An exitError ends the program with a code; an empty text says nothing more.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+type cli struct {
+	Crawl   CrawlCmd   `cmd:"" help:"Crawl: from seeds to a standard archive. Ctrl-C saves; --resume goes on."`
+	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it: the first thing to run."`
+	Check   CheckCmd   `cmd:"" help:"Explain what the crawler makes of a URL, a scope, a robots.txt or a page."`
+	Ctl     CtlCmd     `cmd:"" help:"Ask a running crawl for its status, or why it leaves a host alone."`
+	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
+	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
+	Version VersionCmd `cmd:"" help:"Print the version."`
+}
+
+// VersionCmd is "version".
+type VersionCmd struct{}
+
+// Run prints the version of the program and of Go.
+func (VersionCmd) Run(out io.Writer) error {
+	goVersion := ""
+	if bi, ok := debug.ReadBuildInfo(); ok {
+		goVersion = " " + bi.GoVersion
+	}
+	_, err := fmt.Fprintf(out, "orbweaver %s%s\n", agent.Version, goVersion)
+	return err
+}
+
+const description = `Orbweaver downloads the web politely and keeps what it got in standard archives.
+
+Begin with "orbweaver demo", which needs no network. Then:
+
+  orbweaver crawl --contact you@example.org https://example.org/
+
+Every flag may also be set in the environment (--page-limit is
+ORBWEAVER_PAGE_LIMIT) or in a YAML file given by --config (page-limit: 100);
+a flag wins over the environment, and that over the file.`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the program; it returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	var c cli
+	code, exited := 0, false
+	options := []kong.Option{
+		kong.Name("orbweaver"),
+		kong.Description(description),
+		kong.UsageOnError(),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(n int) { code, exited = n, true }),
+		kong.DefaultEnvars("ORBWEAVER"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.Vars{"version": agent.Version},
+	}
+	parser, err := kong.New(&c, append(options, kong.Resolvers(&fileSettings{args: args}))...)
+	if err != nil {
+		fmt.Fprintln(stderr, "orbweaver:", err)
+		return exitFatal
+	}
+	ctx, err := parser.Parse(args)
+	if exited {
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
+		fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver VERB --help" say what there is.`)
+		return exitConfig
+	}
+	err = ctx.Run()
+	return exitCode(err, stderr)
+}
+
+// exitCode says what went wrong and turns it into the documented code.
+func exitCode(err error, stderr io.Writer) int {
+	var exit *exitError
+	var bad *agent.ConfigError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		if exit.text != "" {
+			fmt.Fprintln(stderr, "orbweaver:", exit.text)
+		}
+		return exit.code
+	case errors.As(err, &bad), errors.Is(err, disk.ErrLocked):
+		fmt.Fprintln(stderr, "orbweaver:", err)
+		return exitConfig
+	case disk.IsFull(err):
+		fmt.Fprintln(stderr, "orbweaver: the disk is full:", err)
+		fmt.Fprintln(stderr, "Nothing accepted is lost. Make room, then go on with --resume.")
+		return exitDiskFull
+	}
+	fmt.Fprintln(stderr, "orbweaver:", err)
+	return exitOther
+}

@@ -1,0 +1,473 @@
+package crawl
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/dns"
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/journal"
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Config tunes a Crawler. The zero Config crawls everything in scope, politely.
+type Config struct {
+	// Agent is the product token that robots.txt and robots meta know us by.
+	Agent string
+	// Workers bounds the visits under way. Zero means 64.
+	Workers int
+	// PageLimit and HostPageLimit bound the pages (2xx responses) of the whole
+	// crawl and of each host, over all its runs. Zero means no limit.
+	PageLimit, HostPageLimit int64
+	// SizeLimit bounds the bytes received, over all runs. It is passed by at
+	// most what is in flight. Zero means no limit.
+	SizeLimit int64
+	// TimeLimit bounds this run. Zero means no limit.
+	TimeLimit time.Duration
+	// Rate bounds the visits a second, all hosts together. Zero means no limit.
+	Rate float64
+	// Retries is how often a visit that failed for a passing reason is made
+	// again. Zero means 4; negative means never.
+	Retries int
+	// RetryWait is the wait before the second retry-worthy visit to a URL; it
+	// doubles with each. Zero means 30 s.
+	RetryWait time.Duration
+	// MaxRedirects bounds a chain of redirects. Zero means 20.
+	MaxRedirects int
+	// MaxDecoded bounds the bytes of a body that are read for links, after
+	// decompression. Zero means 16 MiB.
+	MaxDecoded int64
+	// Requisites adds images, styles and scripts; Sitemaps adds what the
+	// Sitemap lines of robots.txt name.
+	Requisites, Sitemaps bool
+	// DrainTimeout is how long a stop waits for visits under way before it
+	// abandons them to the next run. Zero means 30 s.
+	DrainTimeout time.Duration
+	// CommitEvery is the longest that a finish stays in memory only: what a
+	// kill can repeat. Zero means 100 ms. SyncEvery is the same for a power
+	// failure. Zero means 1 s.
+	CommitEvery, SyncEvery time.Duration
+	// SnapshotBytes is the least growth of the journal between two snapshots.
+	// Zero means 64 MiB.
+	SnapshotBytes int64
+	// Seed starts the jitter of waits.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Workers <= 0 {
+		c.Workers = 64
+	}
+	switch {
+	case c.Retries == 0:
+		c.Retries = 4
+	case c.Retries < 0:
+		c.Retries = 0
+	}
+	if c.MaxRedirects == 0 {
+		c.MaxRedirects = 20
+	}
+	if c.MaxDecoded == 0 {
+		c.MaxDecoded = 16 << 20
+	}
+	if c.SnapshotBytes == 0 {
+		c.SnapshotBytes = 64 << 20
+	}
+	set(&c.RetryWait, 30*time.Second)
+	set(&c.DrainTimeout, 30*time.Second)
+	set(&c.CommitEvery, 100*time.Millisecond)
+	set(&c.SyncEvery, time.Second)
+	return c
+}
+
+// A Fetcher turns a request into a response. The error is our own or ctx's;
+// the web's failures are in Response.Failure. Safe for concurrent use.
+type Fetcher interface {
+	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// A Resolver finds a host's addresses. Safe for concurrent use.
+type Resolver interface {
+	Lookup(ctx context.Context, host string) (dns.Answer, error)
+}
+
+// A Partition says whose a URL is. A single agent is the partition that
+// always answers "mine".
+type Partition interface {
+	// Mine says whether this agent crawls u.
+	Mine(u weburl.URL) bool
+}
+
+// An Exchange takes the links of other agents.
+type Exchange interface {
+	Send(ls []weburl.Link) error
+}
+
+// Rooms is what a Crawler leads URLs through. It owns none of them: who opened
+// them closes them when Run has returned.
+type Rooms struct {
+	Partition Partition // nil: all URLs are ours
+	Exchange  Exchange  // nil with a nil Partition
+	Scope     *scope.Scope
+	Traps     *scope.QueryGuard
+	Seen      *seen.Store
+	Journal   *journal.Journal
+	Frontier  *frontier.Frontier
+	Robots    *robots.Cache
+	DNS       Resolver // nil: a proxy resolves
+	Fetch     Fetcher
+	Archive   *archive.Writer
+	Log       *report.Log
+	Events    *report.Events
+	Skipped   *report.Skipped
+	Tally     *report.Tally
+}
+
+// Stop says why a run ended.
+type Stop string
+
+// The reasons. Of these only Finished leaves no work behind.
+const (
+	Finished     Stop = "finished"
+	Signal       Stop = "signal"
+	PageLimit    Stop = "page-limit"
+	SizeLimit    Stop = "size-limit"
+	TimeLimit    Stop = "time-limit"
+	notStopping  Stop = ""
+	resolversMax      = 128
+)
+
+// Crawler leads URLs from seed to archive. Use New, then Recover, Seed and Run.
+type Crawler struct {
+	cfg Config
+	Rooms
+	rng *rand.Rand
+
+	// Owned by the dispatcher.
+	free      []*visit           // visits not in use
+	busy      int                // visits at a worker
+	resolving int                // look-ups under way
+	later     waiting            // URLs that wait for a retry beside the queues
+	attempts  map[weburl.Key]int // visits made to URLs that came back from later
+	trouble   map[string]int     // host -> failures in a row
+	pages     map[string]int64   // host -> pages, kept with HostPageLimit only
+	errands   map[string]int     // robots.txt fetches queued for other hosts' sake
+	batch     journal.Batch
+	fresh     []weburl.Link // new links of the batch in hand
+	items     []seen.Item
+	skips     recent    // URLs whose skipping was logged lately
+	nextSlot  time.Time // with Rate: when the next visit may begin
+	committed time.Time
+	synced    time.Time
+	stop      Stop
+	fatal     error
+	began     time.Time
+	snapSize  int64
+	lastURL   string
+
+	tasks    chan *visit
+	results  chan *visit // capacity: every visit and look-up that can be under way
+	commands chan func(now time.Time)
+	status   atomic.Pointer[Status]
+	inFlight sync.WaitGroup
+}
+
+// New wires a Crawler. It touches no disk.
+func New(cfg Config, rooms Rooms) *Crawler {
+	cfg = cfg.withDefaults()
+	c := &Crawler{
+		cfg: cfg, Rooms: rooms,
+		rng:      rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
+		trouble:  map[string]int{},
+		attempts: map[weburl.Key]int{},
+		errands:  map[string]int{},
+		tasks:    make(chan *visit, cfg.Workers),
+		results:  make(chan *visit, cfg.Workers+resolversMax),
+		commands: make(chan func(time.Time)),
+	}
+	return c
+}
+
+// Run crawls until nothing is left, a limit is reached or ctx is done; then it
+// lets the visits under way end, saves, and says why it stopped. An error is
+// ours (a disk that is full or broken): then nothing accepted is lost, and the
+// visits whose finish could not be written will be made again.
+func (c *Crawler) Run(ctx context.Context) (Stop, error) {
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	for i := range c.cfg.Workers {
+		c.inFlight.Go(func() {
+			for v := range c.tasks {
+				v.thread = i + 1
+				v.err = c.visit(work, v)
+				c.results <- v
+			}
+		})
+	}
+	c.began = time.Now()
+	c.committed, c.synced = c.began, c.began
+	c.publish(c.began)
+	c.dispatch(ctx, work, abandon)
+
+	// Workers first: nobody may write to the archive any more. Their results
+	// fit into the channel, so none of them blocks.
+	abandon()
+	close(c.tasks)
+	c.inFlight.Wait()
+	if c.fatal == nil {
+		c.fatal = c.Journal.Sync()
+	}
+	if c.fatal == nil && c.Journal.Grown() > 0 {
+		c.fatal = c.snapshot()
+	}
+	c.publish(time.Now())
+	return c.stop, c.fatal
+}
+
+// dispatch is the dispatcher: results in, visits out, and the clock.
+func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
+	done := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var patience <-chan time.Time // runs while a stop waits for visits under way
+	for c.fatal == nil {
+		now := time.Now()
+		wake := c.send(work, now)
+		if c.fatal != nil {
+			break
+		}
+		if c.busy == 0 && c.resolving == 0 {
+			if c.stop != notStopping {
+				return
+			}
+			if wake.IsZero() {
+				// A store that answers in bulk may hold new URLs back.
+				before := c.Frontier.Len()
+				if c.fatal = c.Seen.Flush(); c.fatal == nil && c.Frontier.Len() == before {
+					c.stop = Finished
+				}
+				continue
+			}
+		}
+		c.save(now)
+		c.publishEvery(now)
+		timer.Reset(c.sleep(now, wake))
+		select {
+		case v := <-c.results:
+			c.settleAll(v)
+		case <-timer.C:
+		case f := <-c.commands:
+			f(time.Now())
+		case <-done:
+			done = nil
+			c.halt(Signal)
+		case <-patience:
+			abandon()
+		}
+		if c.stop == notStopping {
+			c.checkLimits(time.Now())
+		}
+		if c.stop != notStopping && patience == nil {
+			patience = time.After(c.cfg.DrainTimeout)
+		}
+	}
+}
+
+// sleep is how long the dispatcher may wait for a result.
+func (c *Crawler) sleep(now, wake time.Time) time.Duration {
+	d := publishEvery
+	if c.batched() {
+		d = min(d, c.committed.Add(c.cfg.CommitEvery).Sub(now))
+	}
+	if !wake.IsZero() {
+		d = min(d, wake.Sub(now))
+	}
+	return max(d, 0)
+}
+
+// send hands out visits while there are workers and hosts that are due. wake
+// is when there will be something to do; zero: not before a result comes.
+func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
+	if c.stop != notStopping {
+		return time.Time{}
+	}
+	if wake = c.release(now); c.fatal != nil {
+		return wake
+	}
+	for c.busy < c.cfg.Workers && c.resolving < resolversMax {
+		if c.cfg.PageLimit > 0 && c.Tally.Pages()+int64(c.busy) >= c.cfg.PageLimit {
+			return wake
+		}
+		if c.nextSlot.After(now) {
+			return earlier(wake, c.nextSlot)
+		}
+		t, due, ok := c.Frontier.Next(now)
+		if !ok {
+			return earlier(wake, due)
+		}
+		if n, ok := c.attempts[t.Link.URL.Key()]; ok {
+			t.Attempt += n
+			delete(c.attempts, t.Link.URL.Key())
+		}
+		v := c.take(t)
+		host := t.Link.URL.Host()
+		switch {
+		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && !isErrand(t.Link):
+			v.outcome = OverQuota
+			c.settle(v, now)
+		case c.DNS != nil && !t.Addr.IsValid():
+			c.resolving++
+			c.inFlight.Go(func() { c.resolve(work, v) })
+		default:
+			v.last = c.trouble[host] > c.cfg.Retries
+			c.busy++
+			if c.cfg.Rate > 0 {
+				c.nextSlot = laterOf(c.nextSlot, now.Add(-time.Second)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
+			}
+			c.tasks <- v
+		}
+		if c.fatal != nil {
+			return wake
+		}
+	}
+	return wake
+}
+
+// resolve looks the host of a visit up. It runs outside the workers: a dead
+// name server must not keep live hosts waiting.
+func (c *Crawler) resolve(ctx context.Context, v *visit) {
+	a, err := c.DNS.Lookup(ctx, v.task.Link.URL.Host())
+	v.resolved, v.addr, v.expires = true, netip.Addr{}, a.Expires
+	switch {
+	case ctx.Err() != nil:
+		v.outcome = Abandoned
+	case err != nil:
+		v.outcome, v.noSuchHost, v.detail = Unresolved, isNotFound(err), err.Error()
+	case len(a.Addrs) == 0:
+		v.outcome, v.noSuchHost, v.detail = Unresolved, true, "no address"
+	default:
+		// A host that answers on one of its addresses only is found by its
+		// retries.
+		v.addr = a.Addrs[v.task.Attempt%len(a.Addrs)]
+	}
+	c.results <- v
+}
+
+// settleAll takes v and every other result that is ready.
+func (c *Crawler) settleAll(v *visit) {
+	now := time.Now()
+	for {
+		if v.resolved {
+			c.resolving--
+		} else {
+			c.busy--
+		}
+		if c.fatal == nil {
+			c.settle(v, now)
+		}
+		select {
+		case v = <-c.results:
+		default:
+			return
+		}
+	}
+}
+
+func (c *Crawler) checkLimits(now time.Time) {
+	switch {
+	case c.cfg.PageLimit > 0 && c.Tally.Pages() >= c.cfg.PageLimit:
+		c.halt(PageLimit)
+	case c.cfg.SizeLimit > 0 && c.Tally.Bytes() >= c.cfg.SizeLimit:
+		c.halt(SizeLimit)
+	case c.cfg.TimeLimit > 0 && now.Sub(c.began) >= c.cfg.TimeLimit:
+		c.halt(TimeLimit)
+	}
+}
+
+func (c *Crawler) halt(why Stop) {
+	if c.stop == notStopping {
+		c.stop = why
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", c.busy))
+	}
+}
+
+// take gives a visit to t, an old one if there is one.
+func (c *Crawler) take(t frontier.Task) *visit {
+	if n := len(c.free); n > 0 {
+		v := c.free[n-1]
+		c.free = c.free[:n-1]
+		v.reset(t)
+		return v
+	}
+	v := &visit{}
+	v.reset(t)
+	return v
+}
+
+// A delayed URL failed alone and waits for its retry.
+type delayed struct {
+	at      time.Time
+	link    weburl.Link
+	attempt int
+}
+
+// waiting is a heap by time.
+type waiting []delayed
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
+func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+func (w *waiting) Push(x any)        { *w = append(*w, x.(delayed)) }
+func (w *waiting) Pop() any {
+	old := *w
+	d := old[len(old)-1]
+	old[len(old)-1] = delayed{}
+	*w = old[:len(old)-1]
+	return d
+}
+
+// release puts the retries that are due back into their host queues, and says
+// when the next one is due.
+func (c *Crawler) release(now time.Time) (next time.Time) {
+	for len(c.later) > 0 {
+		if at := c.later[0].at; at.After(now) {
+			return at
+		}
+		d := heap.Pop(&c.later).(delayed)
+		c.attempts[d.link.URL.Key()] = d.attempt
+		if c.fatal = c.Frontier.Push([]weburl.Link{d.link}); c.fatal != nil {
+			return time.Time{}
+		}
+	}
+	return time.Time{}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,258 @@
+package crawl
+
+import (
+	"container/heap"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// laterMax bounds the URLs that wait beside the queues for a retry; beyond it
+// they wait at the front of their host's queue, and the host with them.
+const laterMax = 100_000
+
+// settle takes a visit that has ended: it decides between again, later and
+// finished, takes its links in, gives its host free, and writes the journal's
+// batch. The order matters: the links are accepted in the same batch as the
+// finish that makes them unfindable.
+func (c *Crawler) settle(v *visit, now time.Time) {
+	if v.err != nil {
+		c.fatal = v.err
+		return
+	}
+	l := v.task.Link
+	host := l.URL.Host()
+	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
+	switch {
+	case v.resolved && v.outcome == Fetched:
+		c.Frontier.Resolved(host, v.addr, v.expires, now)
+		c.recycle(v)
+		return
+	case v.outcome == Abandoned:
+		d.Again, d.Attempt = &l, v.task.Attempt
+	case v.outcome == Elsewhere:
+		c.runErrand(v.errand)
+		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
+	case isErrand(l):
+		c.settleErrand(v, now)
+	case v.outcome == Prerequisite:
+		// The URL's turn comes after the quiet time; what the reply means for
+		// it, the robots cache will say.
+		d.Again, d.Attempt = &l, v.task.Attempt
+		c.logRobots(v)
+	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || c.final(v):
+		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
+			c.again(v, p, &d, now)
+		} else {
+			c.finish(v, now)
+		}
+	default:
+		c.again(v, c.policy(v), &d, now)
+	}
+	c.settleHost(v, host, &d)
+	if c.fatal == nil {
+		c.fatal = c.Frontier.Done(host, d, now)
+	}
+	if d.SlowDown || d.RetryAfter > 0 {
+		st := c.Frontier.Host(host)
+		c.batch.Add(kindHost, st.AppendTo(nil))
+		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
+	}
+	c.append()
+	c.recycle(v)
+}
+
+// again puts a URL off that failed for a passing reason.
+func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
+	l := v.task.Link
+	wait := c.jitter(backoff(p.wait, v.task.Attempt))
+	at := now.Add(wait)
+	if v.outcome == RobotsUnreachable && v.until.After(at) {
+		at = v.until
+	}
+	c.Tally.Retried(1)
+	c.Events.Write("retry", report.F("url", l.URL.String()), report.F("kind", v.reason()), report.F("attempt", v.task.Attempt+1), report.F("at", at))
+	if !p.host && len(c.later) < laterMax {
+		heap.Push(&c.later, delayed{at, l, v.task.Attempt + 1})
+		return
+	}
+	d.Again, d.Attempt = &l, v.task.Attempt+1
+	if p.wait > 0 || v.outcome == RobotsUnreachable {
+		d.NotBefore = at
+	}
+}
+
+// settleHost notes what the visit says about its host.
+func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
+	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
+	switch v.outcome {
+	case Unresolved, RobotsUnreachable:
+		c.trouble[host]++
+	case Failed, Prerequisite:
+		if v.failure == fetch.Connect || v.failure == fetch.ConnectTimeout || v.failure == fetch.DNS {
+			c.trouble[host]++
+		}
+	case Fetched:
+		delete(c.trouble, host)
+	}
+	if n := c.trouble[host]; n == c.cfg.Retries+1 {
+		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.reason()), report.F("failures", n))
+	}
+}
+
+// finish ends a URL: log, counts, its links, its finish.
+func (c *Crawler) finish(v *visit, now time.Time) {
+	exhausted := v.task.Attempt > 0 && (v.errorKind() != "")
+	f := c.finishOf(v, exhausted)
+	if v.outcome == Fetched {
+		if v.status/100 == 2 {
+			f.flags |= flagPage
+		}
+		c.intake(v)
+	}
+	if v.task.Attempt > 0 {
+		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
+	}
+	switch v.outcome {
+	case Denied:
+		c.skip(skip{v.task.Link, "robotsTxt"})
+	case OverQuota:
+		c.skip(skip{v.task.Link, "hostPageLimit"})
+	}
+	if f.flags&flagDuplicate != 0 {
+		c.skip(skip{v.task.Link, "duplicate"})
+	}
+	for _, s := range v.skipped {
+		c.skip(s)
+	}
+	c.log(v, f, now)
+	c.lastURL = v.asked.URL.String()
+	c.Tally.Add(visitOf(&f))
+	c.batch.Add(kindFinish, f.appendTo(nil))
+}
+
+// logRobots logs and counts a fetch of robots.txt, and keeps what it said.
+func (c *Crawler) logRobots(v *visit) {
+	f := c.finishOf(v, false)
+	f.flags |= flagRobots
+	c.log(v, f, time.Now())
+	c.Tally.Add(visitOf(&f))
+	c.batch.Add(kindFinish, f.appendTo(nil))
+	if v.hasEntry {
+		c.batch.Add(kindRobots, v.entry.AppendTo(nil))
+	}
+	c.intake(v) // sitemaps
+}
+
+func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
+	f := finish{
+		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted), kind: v.errorKind(), mime: v.mime,
+		size: v.size, began: v.began, took: v.took, delay: v.delay,
+	}
+	if v.truncated != "" {
+		f.flags |= flagTruncated
+	}
+	if v.archived {
+		f.digest, f.file, f.end = v.written.PayloadDigest, v.written.File, v.written.End
+		if v.written.Revisit {
+			f.flags |= flagDuplicate
+		}
+	}
+	return f
+}
+
+func visitOf(f *finish) report.Visit {
+	return report.Visit{
+		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Bytes: f.size,
+		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
+		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
+	}
+}
+
+func (c *Crawler) log(v *visit, f finish, now time.Time) {
+	line := report.Line{
+		Time: now, Code: f.code, Size: -1, URL: v.asked.URL.String(), Hops: v.asked.Hops, Via: v.asked.Via,
+		MIME: f.mime, Thread: v.thread, Began: v.began, Took: v.took, Seed: v.asked.Seed, Notes: v.notes,
+	}
+	if !v.began.IsZero() {
+		line.Size = f.size
+	}
+	if v.archived {
+		line.Digest, line.HasDigest = f.digest, true
+	}
+	if f.kind != "" {
+		line.Notes = append(line.Notes, "error:"+f.kind)
+	}
+	if v.rule != "" {
+		line.Notes = append(line.Notes, "rule:"+v.rule)
+	}
+	c.Log.Write(line)
+}
+
+// reason names why a visit is not the last, for the events.
+func (v *visit) reason() string {
+	if k := v.errorKind(); k != "" {
+		return k
+	}
+	return strconv.Itoa(v.status)
+}
+
+// errandWait is how long a URL waits before it asks again whether the
+// robots.txt that another host keeps for it has come.
+const errandWait = time.Second
+
+// runErrand queues a robots.txt on another host, once.
+func (c *Crawler) runErrand(l weburl.Link) {
+	id := l.URL.String() + " " + l.Via
+	if c.errands[id]++; c.errands[id] > 1 {
+		return
+	}
+	if err := c.Frontier.PushFront(l); err != nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+}
+
+func (c *Crawler) settleErrand(v *visit, now time.Time) {
+	l := v.task.Link
+	delete(c.errands, l.URL.String()+" "+l.Via)
+	switch v.outcome {
+	case Prerequisite:
+		c.logRobots(v)
+	default:
+		// No address, no reply: nobody knows what the other host would say.
+		if about, err := weburl.Parse(l.Via); err == nil {
+			c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
+		}
+	}
+}
+
+// jitter spreads a wait by a tenth, so that what failed together does not
+// come back together.
+func (c *Crawler) jitter(d time.Duration) time.Duration {
+	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
+}
+
+// append hands the batch in hand to the journal.
+func (c *Crawler) append() {
+	if c.batch.Len() == 0 || c.fatal != nil {
+		return
+	}
+	if err := c.Journal.Append(&c.batch); err != nil {
+		c.fatal = err
+	}
+	c.batch.Reset()
+}
+
+// recycle keeps a visit for the next task. One that grew large is left to the
+// collector.
+func (c *Crawler) recycle(v *visit) {
+	if cap(v.enc) <= 1<<20 && len(c.free) < 2*c.cfg.Workers {
+		c.free = append(c.free, v)
+	}
+}

@@ -1,0 +1,93 @@
+package crawl
+
+import (
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Seed takes in the crawl's seeds, before Run. Those known from an earlier
+// run change nothing.
+func (c *Crawler) Seed(us []weburl.URL) error {
+	var v visit
+	for _, u := range us {
+		v.add(weburl.Link{URL: u, Seed: u.Host()})
+	}
+	c.intake(&v)
+	c.append()
+	return c.fatal
+}
+
+// intake takes in what a visit found: seen drops what is known, the rest is
+// accepted. The links are in scope already; the workers saw to that.
+func (c *Crawler) intake(v *visit) {
+	c.Tally.Found(int64(len(v.found)))
+	if len(v.found) == 0 {
+		return
+	}
+	c.items = c.items[:0]
+	for _, f := range v.found {
+		c.items = append(c.items, seen.Item{Key: f.key, Aux: v.enc[f.from:f.to]})
+	}
+	if err := c.Seen.Add(c.items); err != nil {
+		c.fatal = fmt.Errorf("seen: %w", err)
+	}
+}
+
+// Accept is what seen emits to: URLs that nobody has met. From here on they
+// are durable, in the batch of the visit in hand.
+func (c *Crawler) Accept(items []seen.Item) error {
+	c.fresh = c.fresh[:0]
+	for _, it := range items {
+		l, _, err := weburl.DecodeLink(it.Aux)
+		if err != nil {
+			return fmt.Errorf("link from seen: %w", err)
+		}
+		if c.Partition != nil && !c.Partition.Mine(l.URL) {
+			if err := c.Exchange.Send([]weburl.Link{l}); err != nil {
+				return err
+			}
+			c.Tally.Sent(1)
+			continue
+		}
+		if l.Hops != "" && c.Traps != nil {
+			if d := c.Traps.Judge(l); !d.In {
+				c.skip(skip{l, string(d.Reason)})
+				continue
+			}
+		}
+		c.batch.Add(kindAccept, it.Aux)
+		c.fresh = append(c.fresh, l)
+	}
+	c.Tally.Accepted(int64(len(c.fresh)))
+	return c.Frontier.Push(c.fresh)
+}
+
+// skip logs a URL that is not crawled, once for each stretch of time in which
+// it is met again and again.
+func (c *Crawler) skip(s skip) {
+	c.Tally.Skipped(s.reason)
+	if c.skips.add(s.link.URL.Key()) {
+		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed, Reason: s.reason})
+	}
+}
+
+// recent is a set that forgets: at most twice recentMax keys.
+type recent struct{ now, before map[weburl.Key]struct{} }
+
+const recentMax = 1 << 16
+
+// add says whether k is new to the set.
+func (r *recent) add(k weburl.Key) bool {
+	if _, ok := r.now[k]; ok {
+		return false
+	}
+	_, ok := r.before[k]
+	if len(r.now) >= recentMax || r.now == nil {
+		r.now, r.before = make(map[weburl.Key]struct{}), r.now
+	}
+	r.now[k] = struct{}{}
+	return !ok
+}

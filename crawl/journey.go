@@ -1,0 +1,345 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/dns"
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/parse"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// A visit is one URL on its way: made by the dispatcher, filled by one worker,
+// settled by the dispatcher, then used again.
+type visit struct {
+	task    frontier.Task
+	asked   weburl.Link // what was requested: task.Link, or a robots.txt for its sake
+	thread  int
+	last    bool // the host is in trouble: no retries
+	outcome Outcome
+	err     error // ours
+
+	// Of a look-up.
+	resolved   bool
+	addr       netip.Addr
+	expires    time.Time
+	noSuchHost bool
+
+	// Of the exchange.
+	status     int
+	fail       *fetch.Failure
+	failure    fetch.Kind // 0: none
+	mime       string
+	size       int64 // bytes received, header included
+	truncated  string
+	began      time.Time
+	took       time.Duration
+	retryAfter time.Duration
+	slow       bool // the server asked for less: 429, 503
+	notes      []string
+	detail     string
+	written    archive.Written
+	archived   bool
+	noFollow   bool
+	page       parse.Page
+	title      string
+
+	// Of robots.txt.
+	rule     string
+	delay    time.Duration // Crawl-delay
+	until    time.Time     // when to ask again
+	errand   weburl.Link   // a robots.txt to fetch from another host
+	entry    robots.Entry
+	hasEntry bool
+
+	// What it found, in scope, in page order; enc holds their encodings.
+	found   []found
+	enc     []byte
+	skipped []skip
+	links   int // references on the page
+}
+
+type found struct {
+	key      weburl.Key
+	from, to int // in visit.enc
+}
+
+type skip struct {
+	link   weburl.Link
+	reason string
+}
+
+func (v *visit) reset(t frontier.Task) {
+	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0], page: v.page}
+}
+
+// visit leads one URL through the rooms. An error is ours; whatever the web
+// did is in v.
+func (c *Crawler) visit(ctx context.Context, v *visit) error {
+	l := v.task.Link
+	if isErrand(l) {
+		about, err := weburl.Parse(l.Via)
+		if err != nil {
+			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
+		}
+		return c.fetchRobots(ctx, v, about, l.URL)
+	}
+	a := c.Robots.Ask(l.URL, time.Now())
+	v.delay = a.Delay
+	switch a.Verdict {
+	case robots.Denied:
+		v.outcome, v.rule = Denied, a.Rule
+		return nil
+	case robots.Unreachable:
+		v.outcome, v.until = RobotsUnreachable, a.Until
+		return nil
+	case robots.Fetch:
+		return c.fetchRobots(ctx, v, l.URL, a.Fetch)
+	}
+	resp, err := c.Fetch.Fetch(ctx, fetch.Request{URL: l.URL, Addr: v.task.Addr})
+	if err != nil {
+		return c.failed(ctx, v, err)
+	}
+	defer resp.Release()
+	v.take(resp, Fetched)
+	if !c.final(v) {
+		return nil
+	}
+	if resp.Failure == nil {
+		if err := c.read(v, resp); err != nil {
+			return err
+		}
+	}
+	return c.keep(v, resp)
+}
+
+// failed sorts a Fetch error: the end of the run is an outcome, the rest is ours.
+func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
+	if ctx.Err() != nil {
+		v.outcome = Abandoned
+		return nil
+	}
+	return fmt.Errorf("fetch %s: %w", v.task.Link.URL, err)
+}
+
+// take notes what the exchange brought.
+func (v *visit) take(r *fetch.Response, o Outcome) {
+	v.outcome, v.status = o, r.Status
+	v.began, v.took = r.Began, r.Duration
+	v.size, v.truncated = r.Wire.Size(), r.Truncated
+	if r.Note != "" {
+		v.notes = append(v.notes, strings.Split(r.Note, ",")...)
+	}
+	if r.Truncated != "" {
+		v.notes = append(v.notes, "truncated:"+r.Truncated)
+	}
+	if f := r.Failure; f != nil {
+		if o == Fetched {
+			v.outcome = Failed
+		}
+		v.fail, v.failure, v.detail = f, f.Kind, f.Error()
+		return
+	}
+	v.mime = mediaType(r.Header.Get("Content-Type"))
+	v.slow = r.Status == 429 || r.Status == 503
+	if d, ok := fetch.RetryAfter(r.Header, r.Began.Add(r.Duration)); ok && (v.slow || r.Status/100 == 3) {
+		v.retryAfter = d
+	}
+}
+
+// read finds the links of a response: where it redirects to, or what its page
+// names.
+func (c *Crawler) read(v *visit, r *fetch.Response) error {
+	l := v.task.Link
+	if to, ok := fetch.Redirect(r); ok {
+		u, err := l.URL.Resolve(to)
+		switch {
+		case err != nil:
+			v.notes = append(v.notes, "bad-redirect")
+		case trailing(l.Hops, 'R') >= c.cfg.MaxRedirects:
+			v.notes = append(v.notes, "too-many-redirects")
+			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
+		default:
+			c.judge(v, child(l, u, 'R'))
+		}
+		return nil
+	}
+	if r.Status/100 != 2 {
+		return nil // an error page's links are its server's, not its content's
+	}
+	body, cut, err := r.Decode(c.cfg.MaxDecoded)
+	if err != nil {
+		v.notes = append(v.notes, "bad-encoding")
+	}
+	if cut {
+		v.notes = append(v.notes, "links-cut")
+	}
+	parse.Parse(parse.Input{
+		URL:         l.URL,
+		ContentType: r.Header.Get("Content-Type"),
+		Header:      r.Header.Values,
+		Body:        body,
+		Sitemap:     strings.HasSuffix(l.Hops, "M"),
+	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
+	v.links = len(v.page.Links) + v.page.Withheld
+	if v.page.Dropped > 0 {
+		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
+	}
+	for _, out := range v.page.Links {
+		to := child(l, out.URL, out.Hop)
+		if out.NoFollow && out.Hop == 'L' {
+			v.skipped = append(v.skipped, skip{to, "nofollow"})
+			continue
+		}
+		c.judge(v, to)
+	}
+	return nil
+}
+
+// judge asks the scope about a link and sorts it.
+func (c *Crawler) judge(v *visit, l weburl.Link) {
+	if d := c.Scope.Judge(l); !d.In {
+		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
+		return
+	}
+	v.add(l)
+}
+
+// add encodes a link that is in scope: the same bytes go to seen, journal and
+// frontier.
+func (v *visit) add(l weburl.Link) {
+	from := len(v.enc)
+	v.enc = l.AppendTo(v.enc)
+	v.found = append(v.found, found{l.URL.Key(), from, len(v.enc)})
+}
+
+// keep writes an exchange to the archive.
+func (c *Crawler) keep(v *visit, r *fetch.Response) error {
+	l := v.asked
+	x := archive.Exchange{
+		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
+		HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
+	}
+	if r.Wire.Size() == 0 {
+		return nil // nothing came: the log says why
+	}
+	x.Response = r.Wire
+	x.Metadata = append(x.Metadata, archive.Field{Name: "fetchTimeMs", Value: strconv.FormatInt(r.Duration.Milliseconds(), 10)})
+	if l.Via != "" {
+		x.Metadata = append(x.Metadata, archive.Field{Name: "via", Value: l.Via})
+	}
+	if l.Hops != "" {
+		x.Metadata = append(x.Metadata, archive.Field{Name: "hopsFromSeed", Value: l.Hops})
+	}
+	if l.Seed != "" {
+		x.Metadata = append(x.Metadata, archive.Field{Name: "sourceTag", Value: l.Seed})
+	}
+	if v.outcome == Fetched && v.page.Charset != "" && v.status/100 == 2 {
+		x.Metadata = append(x.Metadata, archive.Field{Name: "charset", Value: v.page.Charset})
+	}
+	if v.failure != 0 {
+		x.Metadata = append(x.Metadata, archive.Field{Name: "failure", Value: v.detail})
+	}
+	w, err := c.Archive.Write(&x)
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", l.URL, err)
+	}
+	v.written, v.archived = w, true
+	if w.Revisit {
+		v.notes = append(v.notes, "duplicate:digest")
+	}
+	return nil
+}
+
+// robotsBody bounds what is read of a robots.txt: what counts (RFC 9309, 2.5)
+// and a little, so that it is seen to be cut.
+const robotsBody = robots.ReadLimit + 64<<10
+
+// fetchRobots fetches what the robots cache asked for: about's robots.txt, or
+// the place it was redirected to. When that is on another host, the fetch
+// becomes an errand in that host's queue, with that host's politeness.
+func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.URL) error {
+	l := v.task.Link
+	if from.Host() != l.URL.Host() {
+		v.outcome = Elsewhere
+		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
+		return nil
+	}
+	resp, err := c.Fetch.Fetch(ctx, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: robotsBody})
+	if err != nil {
+		return c.failed(ctx, v, err)
+	}
+	defer resp.Release()
+	v.take(resp, Prerequisite)
+	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil}
+	if resp.Failure == nil {
+		reply.Location = resp.Header.Get("Location")
+		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
+		// A body that cannot be decoded to its end says what it says.
+		reply.Body, _, _ = resp.Decode(robots.ReadLimit + 1)
+	}
+	sitemaps := c.Robots.Learn(about, from, reply, time.Now())
+	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
+	v.delay = c.Robots.Ask(about, time.Now()).Delay
+	if c.cfg.Sitemaps {
+		for _, s := range sitemaps {
+			if u, err := weburl.Parse(s); err == nil {
+				c.judge(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed})
+			}
+		}
+	}
+	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
+	if !isErrand(l) {
+		v.asked.Hops += "P"
+	}
+	return c.keep(v, resp)
+}
+
+// errandHops marks a robots.txt that is fetched for another host's sake. Such
+// a Link is never journaled: the cache asks again after a restart.
+const errandHops = "P"
+
+func isErrand(l weburl.Link) bool { return l.Hops == errandHops }
+
+// child is the link from a page at l to u.
+func child(l weburl.Link, u weburl.URL, hop byte) weburl.Link {
+	return weburl.Link{URL: u, Via: l.URL.String(), Hops: l.Hops + string(rune(hop)), Seed: l.Seed}
+}
+
+// trailing counts how often b stands at the end of s.
+func trailing(s string, b byte) int {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == b {
+		n++
+	}
+	return n
+}
+
+// mediaType is a Content-Type without parameters, in lower case.
+func mediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
+
+// maxAge reads Cache-Control's max-age (RFC 9111, 5.2.2.1); zero is none.
+func maxAge(s string) time.Duration {
+	for _, d := range strings.Split(s, ",") {
+		if n, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(d)), "max-age="); ok {
+			if k, err := strconv.Atoi(strings.Trim(n, `"`)); err == nil && k > 0 {
+				return time.Duration(min(k, 365*86400)) * time.Second
+			}
+		}
+	}
+	return 0
+}
+
+func isNotFound(err error) bool { return errors.Is(err, dns.ErrNotFound) }

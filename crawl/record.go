@@ -1,0 +1,147 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Kinds of journal records. A page's batch is its accepts, then its finish.
+//
+//	A accept   a Link in its one encoding
+//	F finish   see finish
+//	H host     a frontier.HostState: politeness that outlives the process
+//	R robots   a robots.Entry
+//	K keys     snapshot: seen's keys, 16 bytes each, big-endian
+//	T tally    snapshot: the report's counts
+//	S start    when the crawl began, Unix microseconds (uvarint)
+const (
+	kindAccept byte = 'A'
+	kindFinish byte = 'F'
+	kindHost   byte = 'H'
+	kindRobots byte = 'R'
+	kindKeys   byte = 'K'
+	kindTally  byte = 'T'
+	kindStart  byte = 'S'
+)
+
+var errRecord = errors.New("damaged journal record")
+
+// finish is the durable end of a URL: enough to leave it out of the frontier,
+// to count it again, and to see whether its WARC record is whole.
+type finish struct {
+	link   weburl.Link // URL and Hops; Via is in the log
+	code   int         // as in crawl.log
+	kind   string      // of the error; empty for none
+	mime   string
+	size   int64
+	began  time.Time     // to the microsecond
+	took   time.Duration // likewise
+	delay  time.Duration // the Crawl-delay in force
+	flags  byte
+	digest [20]byte
+	file   string // WARC file, empty if nothing was archived
+	end    int64  // in file, behind the visit's last record
+}
+
+const (
+	flagPage      = 1 << iota // a 2xx response to a URL of the frontier
+	flagDuplicate             // a revisit record
+	flagTruncated
+	flagRobots // a robots.txt: logged and counted, but no URL of the frontier
+)
+
+func (f *finish) appendTo(dst []byte) []byte {
+	str := func(s string) {
+		dst = binary.AppendUvarint(dst, uint64(len(s)))
+		dst = append(dst, s...)
+	}
+	dst = f.link.AppendTo(dst)
+	dst = binary.AppendVarint(dst, int64(f.code))
+	str(f.kind)
+	str(f.mime)
+	dst = binary.AppendUvarint(dst, uint64(f.size))
+	dst = binary.AppendVarint(dst, f.began.UnixMicro())
+	dst = binary.AppendUvarint(dst, uint64(f.took.Microseconds()))
+	dst = binary.AppendUvarint(dst, uint64(f.delay.Microseconds()))
+	dst = append(dst, f.flags)
+	dst = append(dst, f.digest[:]...)
+	str(f.file)
+	return binary.AppendUvarint(dst, uint64(f.end))
+}
+
+func decodeFinish(src []byte) (f finish, err error) {
+	l, n, err := weburl.DecodeLink(src)
+	if err != nil {
+		return f, err
+	}
+	f.link, src = l, src[n:]
+	bad := false
+	uv := func() uint64 {
+		v, n := binary.Uvarint(src)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	iv := func() int64 {
+		v, n := binary.Varint(src)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	str := func() string {
+		n := uv()
+		if n > uint64(len(src)) {
+			bad = true
+			return ""
+		}
+		s := string(src[:n])
+		src = src[n:]
+		return s
+	}
+	f.code = int(iv())
+	f.kind = str()
+	f.mime = str()
+	f.size = int64(uv())
+	f.began = time.UnixMicro(iv()).UTC()
+	f.took = time.Duration(uv()) * time.Microsecond
+	f.delay = time.Duration(uv()) * time.Microsecond
+	if len(src) < 21 {
+		return f, errRecord
+	}
+	f.flags = src[0]
+	copy(f.digest[:], src[1:])
+	src = src[21:]
+	f.file = str()
+	f.end = int64(uv())
+	if bad || len(src) != 0 {
+		return f, errRecord
+	}
+	return f, nil
+}
+
+func appendKeys(dst []byte, ks []weburl.Key) []byte {
+	for _, k := range ks {
+		dst = binary.BigEndian.AppendUint64(dst, k.Host)
+		dst = binary.BigEndian.AppendUint64(dst, k.Path)
+	}
+	return dst
+}
+
+func decodeKeys(dst []weburl.Key, src []byte) ([]weburl.Key, error) {
+	if len(src)%16 != 0 {
+		return dst, errRecord
+	}
+	for ; len(src) > 0; src = src[16:] {
+		dst = append(dst, weburl.Key{Host: binary.BigEndian.Uint64(src), Path: binary.BigEndian.Uint64(src[8:])})
+	}
+	return dst, nil
+}
