@@ -73,8 +73,9 @@ func (f *Failure) Retryable() bool {
 	case TLS:
 		var cert *tls.CertificateVerificationError
 		var plain tls.RecordHeaderError
-		var alert tls.AlertError
-		return !errors.As(f.Err, &cert) && !errors.As(f.Err, &plain) && !errors.As(f.Err, &alert)
+		var op *net.OpError // of crypto/tls: one side has sent an alert
+		alert := errors.As(f.Err, &op) && (op.Op == "remote error" || op.Op == "local error")
+		return !errors.As(f.Err, &cert) && !errors.As(f.Err, &plain) && !alert
 	}
 	return true
 }

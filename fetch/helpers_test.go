@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -239,5 +238,3 @@ var shortTimes = Config{
 	ConnectTimeout: 2 * time.Second, TLSTimeout: 2 * time.Second, FirstByteTimeout: 2 * time.Second,
 	IdleTimeout: 2 * time.Second, TotalTimeout: 10 * time.Second,
 }
-
-var errTest = errors.New("test")

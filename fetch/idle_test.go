@@ -1,0 +1,212 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const okReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := piped(t, Config{}, each(okReply))
+		get := func(url string, addr netip.Addr) *Response {
+			t.Helper()
+			r := mustFetch(t, f, Request{URL: mustURL(t, url), Addr: addr})
+			if outcome(r) != "complete" || string(payloadBytes(t, r)) != "ok" {
+				t.Fatalf("%s: %s %v", url, outcome(r), r.Failure)
+			}
+			return r
+		}
+		other := netip.MustParseAddr("93.184.216.35")
+		for i, c := range []struct {
+			url    string
+			addr   netip.Addr
+			wait   time.Duration
+			reused bool
+			idle   int
+		}{
+			{"http://a.example/1", netip.Addr{}, 0, false, 1},
+			{"http://a.example/2", netip.Addr{}, 0, true, 1},
+			{"http://a.example/3", somewhere, 4 * time.Second, true, 1},
+			{"http://a.example/4", other, 0, false, 1}, // its address has changed
+			{"http://a.example:8080/", netip.Addr{}, 0, false, 1},
+			{"http://a.example/5", netip.Addr{}, 0, false, 1}, // the other origin took its place
+			{"http://b.example/", netip.Addr{}, 0, false, 2},
+			{"http://a.example/6", netip.Addr{}, 4 * time.Second, true, 2},
+			{"http://a.example/7", netip.Addr{}, 6 * time.Second, false, 1},
+		} {
+			time.Sleep(c.wait)
+			synctest.Wait()
+			if r := get(c.url, c.addr); r.Reused != c.reused {
+				t.Errorf("%d %s: reused %v, want %v", i, c.url, r.Reused, c.reused)
+			}
+			f.idle.mu.Lock()
+			if got := f.idle.order.Len(); got != c.idle || len(f.idle.byHost) != got {
+				t.Errorf("%d %s: %d idle connections, want %d", i, c.url, got, c.idle)
+			}
+			f.idle.mu.Unlock()
+		}
+		f.CloseIdle("a.example")
+		f.CloseIdle("unknown.example")
+		time.Sleep(10 * time.Second) // no connection outlives IdleKeep: else the bubble has a goroutine left
+		n.open.Wait()
+		if f.idle.timer != nil {
+			t.Error("a timer without an idle connection")
+		}
+	})
+}
+
+func TestIdleLimit(t *testing.T) {
+	f, _ := piped(t, Config{MaxIdle: 3, IdleKeep: time.Hour}, each(okReply))
+	for i := range 10 {
+		mustFetch(t, f, Request{URL: mustURL(t, "http://h"+strconv.Itoa(i)+".example/")})
+	}
+	if got := f.idle.order.Len(); got != 3 {
+		t.Errorf("%d idle connections, want 3", got)
+	}
+	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://h9.example/")}); !r.Reused {
+		t.Error("the most recent connection was not kept")
+	}
+	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://h0.example/")}); r.Reused {
+		t.Error("the longest idle connection was kept")
+	}
+	f, _ = piped(t, Config{IdleKeep: -1}, each(okReply))
+	mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+	if got := f.idle.order.Len(); got != 0 {
+		t.Errorf("%d idle connections with a negative IdleKeep", got)
+	}
+}
+
+// A kept connection that ends before a byte is replaced, once; one that gives
+// a byte first, or is slow, is not.
+func TestDeadReuse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		second func(net.Conn) // what the first connection does with its second request
+		want   string
+		conns  int
+	}{
+		{"closed", func(net.Conn) {}, "complete", 2},
+		{"closed after a byte", func(c net.Conn) { io.WriteString(c, "H") }, "broken", 1},
+		{"closed after an interim", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, "broken", 1},
+		{"silent", func(c net.Conn) { io.Copy(io.Discard, c) }, "timeout-first-byte", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var conns atomic.Int32
+			f, _ := piped(t, Config{}, func(conn net.Conn) {
+				if conns.Add(1) > 1 {
+					each(okReply)(conn)
+					return
+				}
+				br := bufio.NewReader(conn)
+				readRequest(br)
+				io.WriteString(conn, okReply)
+				readRequest(br)
+				c.second(conn)
+			})
+			mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+			check(t, r)
+			if outcome(r) != c.want || int(conns.Load()) != c.conns {
+				t.Errorf("%s: %s over %d connections, want %s over %d", c.name, outcome(r), conns.Load(), c.want, c.conns)
+			}
+		})
+	}
+	// Also the new connection may end at once: that is the answer.
+	var conns atomic.Int32
+	f, _ := piped(t, Config{}, func(conn net.Conn) {
+		br := bufio.NewReader(conn)
+		readRequest(br)
+		if conns.Add(1) == 1 {
+			io.WriteString(conn, okReply)
+			readRequest(br)
+		}
+	})
+	mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+	if outcome(r) != "broken" || r.Reused || conns.Load() != 2 {
+		t.Errorf("twice dead: %s over %d connections", outcome(r), conns.Load())
+	}
+}
+
+// What a server says unasked (a 408 as it loses patience) is no answer to the
+// next request.
+func TestUnaskedReply(t *testing.T) {
+	said := make(chan bool, 1)
+	var first sync.Once
+	addr := loopback(t, func(c net.Conn) {
+		unasked := false
+		first.Do(func() { unasked = true })
+		br := bufio.NewReader(c)
+		for {
+			if _, err := readRequest(br); err != nil {
+				return
+			}
+			io.WriteString(c, okReply)
+			if unasked {
+				io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+				said <- true
+			}
+		}
+	})
+	f := mustNew(t, Config{AllowPrivate: true})
+	u := mustURL(t, "http://"+addr+"/")
+	mustFetch(t, f, Request{URL: u})
+	<-said
+	r := mustFetch(t, f, Request{URL: u})
+	if r.Status != 200 || r.Reused {
+		t.Errorf("status %d, reused %v; want 200 over a new connection", r.Status, r.Reused)
+	}
+	if r = mustFetch(t, f, Request{URL: u}); r.Status != 200 || !r.Reused {
+		t.Errorf("status %d, reused %v; want 200 over the same connection", r.Status, r.Reused)
+	}
+}
+
+func TestCloseInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := piped(t, Config{}, func(c net.Conn) {
+			readRequest(bufio.NewReader(c))
+			time.Sleep(time.Second)
+			io.WriteString(c, okReply)
+			io.Copy(io.Discard, c)
+		})
+		time.AfterFunc(time.Second/2, func() { f.Close() })
+		r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+		if outcome(r) != "complete" {
+			t.Errorf("fetch during Close: %s", outcome(r))
+		}
+		n.open.Wait() // the connection was not kept
+		f.Close()
+	})
+}
+
+func TestConcurrent(t *testing.T) {
+	addr := loopback(t, each(okReply))
+	f := mustNew(t, Config{AllowPrivate: true, MaxIdle: 4, ConnectTo: []string{"::" + addr}})
+	var all sync.WaitGroup
+	for i := range 16 {
+		u := mustURL(t, "http://h"+strconv.Itoa(i%8)+".example/")
+		all.Go(func() {
+			for range 50 {
+				r, err := f.Fetch(context.Background(), Request{URL: u})
+				if err != nil || outcome(r) != "complete" {
+					t.Errorf("%s: %v %v", u, err, r)
+					return
+				}
+				r.Release()
+				r.Release()
+			}
+		})
+	}
+	all.Wait()
+}

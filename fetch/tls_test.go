@@ -1,0 +1,187 @@
+package fetch
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority signs certificates for tests.
+type authority struct {
+	tb   testing.TB
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	pool *x509.CertPool
+}
+
+func newAuthority(tb testing.TB) *authority {
+	a := &authority{tb: tb, pool: x509.NewCertPool()}
+	a.key = newKey(tb)
+	der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test Authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, a.key)
+	a.cert, _ = x509.ParseCertificate(der)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+// sign makes a certificate of key; before there is an authority, by itself.
+func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	parent := a.cert
+	if parent == nil {
+		parent = c
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, a.key)
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	return der
+}
+
+func (a *authority) configUntil(name string, until time.Time) *tls.Config {
+	key := newKey(a.tb)
+	der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
+	}, key)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+}
+
+func (a *authority) config(name string) *tls.Config {
+	return a.configUntil(name, time.Now().Add(time.Hour))
+}
+
+func serveTLS(cfg *tls.Config, serve func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		tc := tls.Server(c, cfg)
+		defer tc.Close()
+		serve(tc)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	ca, stranger := newAuthority(t), newAuthority(t)
+	old := ca.config("a.example")
+	old.MaxVersion = tls.VersionTLS11
+	garbage := func(c net.Conn) { io.WriteString(c, "\x16\x03\x01\xff\xff garbage and more of it") }
+	for _, c := range []struct {
+		name     string
+		serve    func(net.Conn)
+		want     string
+		insecure string // outcome with Insecure
+		retry    bool
+	}{
+		{"good", serveTLS(ca.config("a.example"), each(okReply)), "complete", "complete", false},
+		{"unknown authority", serveTLS(stranger.config("a.example"), each(okReply)), "tls", "complete", false},
+		{"wrong name", serveTLS(ca.config("b.example"), each(okReply)), "tls", "complete", false},
+		{"expired", serveTLS(ca.configUntil("a.example", time.Now().Add(-time.Hour)), each(okReply)), "tls", "complete", false},
+		{"old version", serveTLS(old, each(okReply)), "tls", "tls", false},
+		{"plain HTTP", each("HTTP/1.1 400 Bad\r\n\r\n"), "tls", "tls", false},
+		{"plain HTTP at once", func(c net.Conn) { io.WriteString(c, okReply) }, "tls", "tls", false},
+		{"garbage", garbage, "tls", "tls", true},
+		{"closed", func(net.Conn) {}, "tls", "tls", true},
+		{"silent", func(c net.Conn) { io.Copy(io.Discard, c) }, "timeout-connect", "timeout-connect", true},
+	} {
+		addr := loopback(t, func(conn net.Conn) {
+			if c.name == "plain HTTP" {
+				// A ClientHello has no empty line: answer what came first.
+				conn.Read(make([]byte, 4096))
+				io.WriteString(conn, "HTTP/1.1 400 Bad\r\n\r\n")
+				return
+			}
+			c.serve(conn)
+		})
+		for _, insecure := range []bool{false, true} {
+			cfg := shortTimes
+			cfg.CA, cfg.ConnectTo, cfg.Insecure, cfg.TLSTimeout = ca.pool, []string{"::" + addr}, insecure, 200*time.Millisecond
+			if c.want != "timeout-connect" {
+				cfg.TLSTimeout = 5 * time.Second
+			}
+			f := mustNew(t, cfg)
+			r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
+			check(t, r)
+			want := c.want
+			if insecure {
+				want = c.insecure
+			}
+			if outcome(r) != want {
+				t.Errorf("%s (insecure %v): %s %v, want %s", c.name, insecure, outcome(r), r.Failure, want)
+			}
+			if r.Failure != nil && c.name != "garbage" && c.name != "closed" && r.Failure.Retryable() != c.retry {
+				t.Errorf("%s: %v: retryable %v", c.name, r.Failure, r.Failure.Retryable())
+			}
+			if r.Failure == nil {
+				if r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/2")}); !r.Reused {
+					t.Errorf("%s: connection not kept", c.name)
+				}
+			}
+		}
+	}
+}
+
+// The name shown and verified is the URL's; a session is resumed.
+func TestTLSNameAndResumption(t *testing.T) {
+	ca := newAuthority(t)
+	cfg := ca.config("a.example")
+	var names []string
+	var resumed []bool
+	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		names = append(names, h.ServerName)
+		return nil, nil
+	}
+	addr := loopback(t, func(c net.Conn) {
+		tc := tls.Server(c, cfg)
+		defer tc.Close()
+		br := bufio.NewReader(tc)
+		if _, err := readRequest(br); err != nil {
+			return
+		}
+		resumed = append(resumed, tc.ConnectionState().DidResume)
+		io.WriteString(tc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	})
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := mustNew(t, Config{CAFile: file, ConnectTo: []string{"a.example:443:" + addr}})
+	for range 2 {
+		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
+		if outcome(r) != "complete" {
+			t.Fatalf("%s %v", outcome(r), r.Failure)
+		}
+	}
+	if len(names) != 2 || names[0] != "a.example" || len(resumed) != 2 || resumed[0] || !resumed[1] {
+		t.Errorf("server names %q, resumed %v", names, resumed)
+	}
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{CAFile: file}); err == nil {
+		t.Error("New took a CA file without certificates")
+	}
+	if _, err := New(Config{CAFile: file + ".absent"}); !os.IsNotExist(err) && err == nil {
+		t.Error("New took an absent CA file")
+	}
+}
