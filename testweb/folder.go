@@ -261,7 +261,7 @@ func open(disk, as string, unpack bool) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l := language.FindString(as); l != "" && types[path.Ext(strings.TrimSuffix(as, l))] != "" {
+	if l := language.FindString(as); types[path.Ext(as)] == "" && l != "" && types[path.Ext(strings.TrimSuffix(as, l))] != "" {
 		as = strings.TrimSuffix(as, l)
 	}
 	f.ctype = contentType(as, b)

@@ -1,0 +1,255 @@
+package testweb
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The window must come to the same as a look at all requests together,
+// whatever the order in which beginnings and ends are reported.
+func TestGroupAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "n")
+		type rq struct{ begin, end int64 }
+		all := make([]rq, n)
+		at := int64(1)
+		for i := range all {
+			at += rapid.Int64Range(1, 20).Draw(t, "step")
+			all[i] = rq{at, at + rapid.Int64Range(1, 30).Draw(t, "lasts")}
+		}
+		promised := rapid.Int64Range(0, 15).Draw(t, "promised")
+		// Each end is reported some time after it happened.
+		type event struct {
+			at    int64
+			i     int
+			leave bool
+		}
+		var events []event
+		for i, q := range all {
+			events = append(events, event{q.begin, i, false}, event{q.end + rapid.Int64Range(0, 40).Draw(t, "late"), i, true})
+		}
+		slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+		tr := newTracker(Config{LogEntries: 1})
+		h := &hostState{name: "h"}
+		g := &group{kind: "host", name: "h", promised: promised, minGap: -1}
+		reqs := make([]*request, n)
+		for _, e := range events {
+			if e.leave {
+				g.leave(tr, reqs[e.i], all[e.i].end, 0)
+			} else {
+				reqs[e.i] = &request{host: h, path: fmt.Sprint("/", e.i), begin: all[e.i].begin}
+				g.enter(tr, reqs[e.i])
+			}
+		}
+		wantGap, wantMax := int64(-1), 1
+		var gaps, overlaps int64
+		for i, q := range all {
+			active, last := 1, int64(0)
+			for _, e := range all[:i] {
+				if e.end > q.begin {
+					active++
+				}
+				last = max(last, e.end)
+			}
+			wantMax = max(wantMax, active)
+			if active > 1 {
+				overlaps++
+			}
+			if i > 0 {
+				gap := max(0, q.begin-last)
+				if wantGap < 0 || gap < wantGap {
+					wantGap = gap
+				}
+				if gap < promised {
+					gaps++
+				}
+			}
+		}
+		if g.minGap != wantGap || g.maxActive != wantMax || len(g.window) != 0 || tr.vcount["gap"] != gaps || tr.vcount["concurrent"] != overlaps {
+			t.Fatalf("got gap %d, most %d, waiting %d, violations %v; want %d, %d, 0, gap %d concurrent %d",
+				g.minGap, g.maxActive, len(g.window), tr.vcount, wantGap, wantMax, gaps, overlaps)
+		}
+	})
+}
+
+func TestPoliteClientIsNotBlamed(t *testing.T) {
+	const delay = 30 * time.Millisecond
+	big := strings.Repeat("a large page ", 100_000)
+	w := serving(t, Config{Promise: Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay}, Sites: []Site{
+		{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/big": big, "/cut": big})}}})
+	c := client(t, w)
+	for i, u := range []string{"http://a.example/", "http://a.example/big", "https://a.example/big", "https://a.example/", "http://a.example/none"} {
+		if i > 0 {
+			time.Sleep(delay)
+		}
+		get(t, c, u)
+		if i == 1 || i == 3 { // the next one goes to the other port
+			c.CloseIdleConnections()
+		}
+	}
+	c.CloseIdleConnections()
+	// A client that leaves in the middle has ended its request by that.
+	for range 5 {
+		time.Sleep(delay)
+		ask(t, w, "a.example", "/cut", 1000, 10*time.Second)
+	}
+	until(t, "all ended", func() bool { r := w.Report(); return r.Active == 0 && r.Requests == 10 })
+	r := w.Report()
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	h := r.Hosts["a.example"]
+	if h.MaxConcurrent != 1 || h.MaxConnections != 1 || time.Duration(h.MinGap) < delay || time.Duration(h.MinGap) > 10*delay {
+		t.Errorf("got %+v", h)
+	}
+	if h.Aborted == 0 {
+		t.Error("no request was seen as aborted")
+	}
+}
+
+func TestViolations(t *testing.T) {
+	const robots = "User-agent: other\nDisallow: /\n\nUser-agent: orbweaver\nCrawl-delay: 1000\nDisallow: /private\nAllow: /private/open\n"
+	pages := Pages(map[string]string{"/": "home", "/private/x": "x", "/private/open": "o"})
+	w := serving(t, Config{Promise: Promise{HostDelay: time.Hour}, Sites: []Site{
+		{Host: "a.example", Handler: pages}, {Host: "robots.example", Robots: robots, Handler: pages},
+		{Host: "busy.example", Handler: pages, Rules: []Rule{{Path: "/", First: 1, Status: 429, RetryAfter: 100 * time.Second}}},
+		{Host: "slow.example", Rules: []Rule{{Wait: 100 * time.Millisecond}}, Handler: pages}}})
+	c := client(t, w)
+	check := func(kind string, want int64, part string) {
+		t.Helper()
+		until(t, "requests ended", func() bool { return w.Report().Active == 0 })
+		r := w.Report()
+		if got := r.ViolationCount[kind]; got != want {
+			t.Errorf("%s: got %d, want %d: %v", kind, got, want, r.Violations)
+		}
+		for _, v := range r.Violations {
+			if v.Kind == kind && strings.Contains(v.String(), part) {
+				return
+			}
+		}
+		t.Errorf("%s: no violation with %q in %v", kind, part, r.Violations)
+	}
+	get(t, c, "http://a.example/")
+	get(t, c, "http://a.example/private/x")
+	check("gap", 1, "gap host a.example http://a.example/private/x at")
+
+	w.Reset(Promise{})
+	get(t, c, "http://robots.example/robots.txt")
+	get(t, c, "http://robots.example/private/open")
+	get(t, c, "http://robots.example/private/x")
+	check("robots", 1, "disallow: /private")
+	if r := w.Report(); r.ViolationCount["gap"] != 0 {
+		t.Errorf("without a promise: got %v", r.Violations)
+	}
+
+	w.Reset(Promise{CrawlDelay: true})
+	get(t, c, "http://robots.example/robots.txt")
+	get(t, c, "http://robots.example/")
+	check("gap", 1, "16m40s")
+
+	w.Reset(Promise{})
+	get(t, c, "http://busy.example/")
+	get(t, c, "http://busy.example/")
+	check("retry-after", 1, "1m40s")
+
+	w.Reset(Promise{})
+	c.CloseIdleConnections()
+	done := make(chan bool, 3)
+	for i := range 3 {
+		go func() {
+			res, err := c.Get(fmt.Sprintf("http://slow.example/%d", i))
+			if err == nil {
+				res.Body.Close()
+			}
+			done <- err == nil
+		}()
+	}
+	until(t, "three at once", func() bool { return w.Report().Hosts["slow.example"].MaxConcurrent == 3 })
+	for range 3 {
+		<-done
+	}
+	check("concurrent", 2, "slow.example")
+	check("connections", 2, "connections at once")
+	if got := w.Report().Hosts["slow.example"]; got.MaxConcurrent != 3 || got.MaxConnections != 3 || got.MinGap != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	w := serving(t, Config{URLs: 3, KeepURLs: 2, LogEntries: 4, Promise: Promise{HostDelay: time.Hour}, Sites: []Site{{Host: "a.example", Handler: http.NotFoundHandler()}}})
+	c := client(t, w)
+	for i := range maxViolations + 10 {
+		get(t, c, fmt.Sprintf("http://a.example/%d", i%5))
+	}
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	r := w.Report()
+	if r.URLs != 3 || r.Uncounted != 84 || len(w.Fetched()) != 2 || len(w.Log()) != 4 {
+		t.Errorf("got %d URLs, %d uncounted, %d kept, %d in the log", r.URLs, r.Uncounted, len(w.Fetched()), len(w.Log()))
+	}
+	if len(r.Violations) != maxViolations || r.ViolationCount["gap"] != maxViolations+9 {
+		t.Errorf("got %d violations of %v", len(r.Violations), r.ViolationCount)
+	}
+}
+
+func TestRobotsRules(t *testing.T) {
+	const text = "\ufeffUser-agent: a\nUser-agent: Orbweaver # both\nDisallow: /x\nAllow: /x/y\nDisallow: /*.pdf$\nDisallow: /q?*=1\n\nUser-agent: *\nDisallow: /\n\nuser-agent: orbweaver\ndisallow: /z\ncrawl-delay: 1.5\n"
+	r := readRules([]byte(text), "orbweaver")
+	if r.delay != 1500*time.Millisecond {
+		t.Errorf("got delay %v", r.delay)
+	}
+	for path, want := range map[string]bool{"/": false, "/x": true, "/xx": true, "/x/y": false, "/x/yes": false, "/a.pdf": true, "/a.pdfx": false,
+		"/q?a=1": true, "/q?a=2": false, "/z/": true} {
+		if _, got := r.forbids(path); got != want {
+			t.Errorf("%s: got %v, want %v", path, got, want)
+		}
+	}
+	if _, no := readRules([]byte(text), "other").forbids("/any"); !no {
+		t.Error("other: got allowed")
+	}
+	if _, no := (*rules)(nil).forbids("/"); no {
+		t.Error("no robots.txt: got forbidden")
+	}
+}
+
+func TestRules(t *testing.T) {
+	w := serving(t, Config{Sites: []Site{{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/e": "e", "/slow": "s"}), Rules: []Rule{
+		{Path: "/e", Every: 2, Status: 500},
+		{Path: "/to", Location: "http://b.example/x"},
+		{Path: "/slow", Wait: 60 * time.Millisecond},
+		{Path: "/reset", Reset: true},
+		{Path: "/none", Empty: true},
+		{First: 1, Status: 503, RetryAfter: 3 * time.Second, Body: "later"},
+	}}}})
+	c := client(t, w)
+	res, body := get(t, c, "http://a.example/")
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") != "3" || body != "later" {
+		t.Errorf("first: got %d %q", res.StatusCode, body)
+	}
+	for _, want := range []int{200, 500, 200, 500} {
+		if res, _ := get(t, c, "http://a.example/e"); res.StatusCode != want {
+			t.Errorf("every second: got %d, want %d", res.StatusCode, want)
+		}
+	}
+	if res, _ := get(t, c, "http://a.example/to"); res.StatusCode != 302 || res.Header.Get("Location") != "http://b.example/x" {
+		t.Errorf("got %d to %q", res.StatusCode, res.Header.Get("Location"))
+	}
+	began := time.Now()
+	if get(t, c, "http://a.example/slow"); time.Since(began) < 60*time.Millisecond {
+		t.Error("answered too soon")
+	}
+	for _, p := range []string{"reset", "none"} {
+		if _, err := c.Get("http://a.example/" + p); err == nil {
+			t.Errorf("%s: got an answer", p)
+		}
+	}
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	if got := w.Report().Hosts["a.example"].Broken; got < 2 {
+		t.Errorf("got %d broken, want 2 or more", got)
+	}
+}
