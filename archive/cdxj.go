@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -108,10 +109,18 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// surt is the sort key of any URL. What weburl does not read (dns:, urn:,
-// file:, a damaged URL) is its own key, lower case, without blanks.
+// surt is the sort key of any URL: as pywb has it for URLs with a host, also
+// of schemes that no crawler asks for (ftp:, whois:, metadata:). What cannot
+// be read so (dns:, urn:, file:, a damaged URL) is its own key, lower case,
+// without blanks; for file: pywb merges slashes.
 func surt(url string) string {
-	if u, err := weburl.Parse(url); err == nil {
+	u, err := weburl.Parse(url)
+	if errors.Is(err, weburl.ErrScheme) {
+		if i := strings.Index(url, "://"); i > 0 && !hasPrefixFold(url, "filedesc:") {
+			u, err = weburl.Parse("http" + url[i:])
+		}
+	}
+	if err == nil {
 		return u.SURT()
 	}
 	return string(appendURI(nil, strings.ToLower(url)))

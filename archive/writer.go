@@ -70,6 +70,9 @@ func fileSafe(s, none string) string {
 	if s == "" {
 		return none
 	}
+	if s[0] == '.' {
+		s = "_" + s[1:] // a hidden file, or a way up
+	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
 			return r

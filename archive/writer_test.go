@@ -3,14 +3,22 @@ package archive
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/andybalholm/brotli"
+	"go.uber.org/goleak"
 )
 
 var (
@@ -129,14 +137,304 @@ func warcFiles(t testing.TB, dir string) []string {
 	return files
 }
 
-func TestSmoke(t *testing.T) {
+func TestRotation(t *testing.T) {
 	dir := t.TempDir()
-	writeAll(t, testConfig(dir), everyKind())
+	cfg := testConfig(dir)
+	cfg.MaxBytes, cfg.RevisitBytes = 6000, -1
+	var xs []*Exchange
+	for range 30 {
+		xs = append(xs, page("http://example.com/", "HTTP/1.1 200 OK\nContent-Type: image/png", lorem))
+	}
+	ws := writeAll(t, cfg, xs)
+	files := warcFiles(t, dir)
+	if len(files) < 10 {
+		t.Fatalf("%d files", len(files))
+	}
+	name := regexp.MustCompile(`^test-20240506070809123-000(\d\d)-a1\.warc\.gz$`)
+	for i, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > cfg.MaxBytes {
+			t.Errorf("%s: %d bytes", f, info.Size())
+		}
+		m := name.FindStringSubmatch(filepath.Base(f))
+		if m == nil || m[1] != fmt.Sprintf("%02d", i) {
+			t.Errorf("file %d is called %s", i, f)
+		}
+		types := recordTypesOf(t, f)
+		if types[0] != "warcinfo" || (len(types)-1)%3 != 0 {
+			t.Errorf("%s: records %v", f, types)
+		}
+		for k := 1; k < len(types); k += 3 {
+			if got := strings.Join(types[k:k+3], " "); got != "response request metadata" {
+				t.Errorf("%s: exchange of %s", f, got)
+			}
+		}
+	}
+	for _, w := range ws {
+		checkWritten(t, dir, w, "http://example.com/")
+	}
+}
+
+func recordTypesOf(t testing.TB, file string) (types []string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := List(f, func(r Row) error { types = append(types, r.Type); return nil }); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return types
+}
+
+// checkWritten reads the record where Written says that it is.
+func checkWritten(t testing.TB, dir string, w Written, url string) *Record {
+	t.Helper()
+	f, err := OpenWARC(nil, dir, w.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	rec, err := At(f, w.Offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.URL() != url {
+		t.Errorf("record of %s, want %s", rec.URL(), url)
+	}
+	content, err := io.ReadAll(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.r.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if rec.Length != w.Length {
+		t.Errorf("length %d, want %d", rec.Length, w.Length)
+	}
+	rec.Header = append(rec.Header, Field{"test-content", string(content)})
+	return rec
+}
+
+func content(rec *Record) string { return rec.Header.Value("test-content") }
+
+func TestRecords(t *testing.T) {
+	dir := t.TempDir()
+	xs := everyKind()
+	ws := writeAll(t, testConfig(dir), xs)
+	kinds := map[int]string{1: "revisit", 2: "revisit", 4: "resource", 6: "revisit"}
+	for i, x := range xs {
+		if x.Response == nil {
+			continue
+		}
+		rec := checkWritten(t, dir, ws[i], x.URL)
+		kind := kinds[i]
+		if kind == "" {
+			kind = "response"
+		}
+		if rec.Type() != kind {
+			t.Errorf("%s: %s record, want %s", x.URL, rec.Type(), kind)
+		}
+		want := string(x.Response.(Bytes))
+		if kind == "revisit" {
+			want = want[:x.HeadLen]
+		}
+		if content(rec) != want {
+			t.Errorf("%s: content differs from what came", x.URL)
+		}
+		if got, want := rec.Date(), x.Began.Format("2006-01-02T15:04:05.000Z"); got != want {
+			t.Errorf("%s: date %s, want %s", x.URL, got, want)
+		}
+		if got := rec.Header.Value("WARC-Truncated"); got != x.Truncated {
+			t.Errorf("%s: WARC-Truncated %q, want %q", x.URL, got, x.Truncated)
+		}
+		digest := sha1.Sum(x.Response.(Bytes)[x.HeadLen:])
+		if ws[i].PayloadDigest != digest {
+			t.Errorf("%s: payload digest %x, want %x", x.URL, ws[i].PayloadDigest, digest)
+		}
+		if got := rec.Header.Value("WARC-Payload-Digest"); got != "" && got != ws[i].Digest() {
+			t.Errorf("%s: WARC-Payload-Digest %s, want %s", x.URL, got, ws[i].Digest())
+		}
+	}
+	first := checkWritten(t, dir, ws[0], xs[0].URL)
+	for _, i := range []int{1, 2} {
+		rec := checkWritten(t, dir, ws[i], xs[i].URL)
+		got := []string{rec.Header.Value("WARC-Profile"), rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date")}
+		want := []string{ProfileIdentical, first.Header.Value("WARC-Record-ID"), xs[0].URL, "2024-05-06T07:08:09.123Z"}
+		if !slices.Equal(got, want) || !ws[i].Revisit {
+			t.Errorf("revisit %d: %q, want %q", i, got, want)
+		}
+	}
+	if rec := checkWritten(t, dir, ws[6], xs[6].URL); rec.Header.Value("WARC-Profile") != ProfileNotModified {
+		t.Errorf("304: profile %s", rec.Header.Value("WARC-Profile"))
+	}
+}
+
+// A spilled is a Body that is not in memory.
+type spilled struct{ io.ReaderAt }
+
+func (s spilled) Size() int64         { return s.ReaderAt.(Bytes).Size() }
+func (spilled) Bytes() ([]byte, bool) { return nil, false }
+
+func TestSpilledAndLarge(t *testing.T) {
+	large := strings.Repeat(lorem, 3000) // 6 MB
+	for _, mime := range []string{"text/html", "image/png"} {
+		for _, inMemory := range []bool{true, false} {
+			for _, level := range []int{-1, 0, 9} {
+				dir := t.TempDir()
+				cfg := testConfig(dir)
+				cfg.Level = level
+				x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: "+mime, large)
+				small := page("http://example.com/small", "HTTP/1.1 200 OK\nContent-Type: "+mime, "small")
+				again := page("http://example.com/again", "HTTP/1.1 200 OK\nContent-Type: "+mime, large)
+				xs := []*Exchange{x, small, again}
+				if !inMemory {
+					for _, x := range xs {
+						x.Response = spilled{x.Response.(Bytes)}
+					}
+				}
+				ws := writeAll(t, cfg, xs)
+				if got := content(checkWritten(t, dir, ws[0], x.URL)); !strings.HasSuffix(got, large) {
+					t.Errorf("%s: large body differs", mime)
+				}
+				if got := content(checkWritten(t, dir, ws[1], small.URL)); !strings.HasSuffix(got, "small") {
+					t.Errorf("%s: small body differs", mime)
+				}
+				if !ws[2].Revisit || ws[1].Revisit {
+					t.Errorf("revisits %v %v", ws[2].Revisit, ws[1].Revisit)
+				}
+				if packed := ws[0].Length < int64(len(large))/2; packed != (mime == "text/html" && level >= 0) {
+					t.Errorf("%s level %d: %d bytes for %d", mime, level, ws[0].Length, len(large))
+				}
+				for _, f := range warcFiles(t, dir) {
+					verifyClean(t, f)
+				}
+			}
+		}
+	}
+}
+
+func verifyClean(t testing.TB, file string) *Report {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rep, err := Verify(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Errors+rep.Warnings > 0 {
+		t.Errorf("%s: %v", file, rep.Problems)
+	}
+	return rep
+}
+
+func TestRemember(t *testing.T) {
+	dir := t.TempDir()
+	w, _, err := Open(testConfig(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := page("http://example.com/new", "HTTP/1.1 200 OK", lorem)
+	w.Remember(sha1.Sum([]byte(lorem)), "http://example.com/old", testTime.Add(-time.Hour))
+	done, err := w.Write(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rec := checkWritten(t, dir, done, x.URL)
+	got := []string{rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date")}
+	if want := []string{"", "http://example.com/old", "2024-05-06T06:08:09.123Z"}; !slices.Equal(got, want) {
+		t.Errorf("refers to %q, want %q", got, want)
+	}
+	if _, err := w.Write(x); !errors.Is(err, ErrClosed) {
+		t.Errorf("write after close: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+func TestHostileFields(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.Prefix, cfg.Agent = "../a b", "x/y\n"
+	x := page("http://example.com/\r\nWARC-Type: request\r\n\r\n", "HTTP/1.1 200 OK", "x")
+	x.Metadata = []Field{{"a: b\r\nc", "v\r\n\r\nWARC/1.1"}, {"", "dropped"}, {"utf8", "é"}}
+	x.Truncated = "because\r\nX: y"
+	ws := writeAll(t, cfg, []*Exchange{x})
+	if want := "_._a_b-20240506070809123-00000-x_y_.warc.gz"; ws[0].File != want {
+		t.Errorf("file %q, want %q", ws[0].File, want)
+	}
+	file := warcFiles(t, dir)[0]
+	verifyClean(t, file)
+	if got, want := strings.Join(recordTypesOf(t, file), " "), "warcinfo response request metadata"; got != want {
+		t.Errorf("records %s, want %s", got, want)
+	}
+	rec := checkWritten(t, dir, ws[0], "http://example.com/%0D%0AWARC-Type:%20request%0D%0A%0D%0A")
+	if got := rec.Header.Value("WARC-Truncated"); got != "unspecified" {
+		t.Errorf("WARC-Truncated %q", got)
+	}
+}
+
+// TestConcurrentWrites writes from several goroutines while others flush.
+func TestConcurrentWrites(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.MaxBytes = 40000
+	w, _, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	results := make([][]Written, 4)
+	for i := range results {
+		wg.Go(func() {
+			for k := range 60 {
+				x := page(fmt.Sprintf("http://h%d.example.com/%d", i, k), "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint(lorem, i, k))
+				done, err := w.Write(x)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				results[i] = append(results[i], done)
+				if k%10 == 9 {
+					if err := w.Sync(); err != nil {
+						t.Error(err)
+					}
+					if file, n := w.Position(); file == done.File && n < done.End {
+						t.Errorf("%s: %d bytes flushed, want %d", file, n, done.End)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, ws := range results {
+		for k, done := range ws {
+			checkWritten(t, dir, done, fmt.Sprintf("http://h%d.example.com/%d", i, k))
+		}
+	}
 	if err := BuildIndex(nil, dir); err != nil {
 		t.Fatal(err)
 	}
-	b, _ := os.ReadFile(indexPath(dir))
-	t.Logf("%v\n%s", warcFiles(t, dir), b)
-	os.RemoveAll("/tmp/arc/out")
-	os.CopyFS("/tmp/arc/out", os.DirFS(dir))
+	for i := range results {
+		url := fmt.Sprintf("http://h%d.example.com/%d", i, 7)
+		found, err := Lookup(nil, dir, url)
+		if err != nil || len(found) != 1 || found[0].URL != url {
+			t.Errorf("look-up of %s: %v %v", url, found, err)
+		}
+	}
 }
