@@ -13,8 +13,7 @@ import (
 type work struct {
 	opt Options
 	cs  charset
-	// arena holds the text of the references, cleaned; refs cut it up. It
-	// becomes one string before resolving.
+	// arena holds the text of the references, cleaned; refs cut it up.
 	arena   []byte
 	refs    []ref
 	table   table
@@ -204,6 +203,7 @@ func (p *Page) text(dst, v []byte, escapes bool) (out []byte, ascii bool) {
 		switch {
 		case v[i] == 0:
 			dst = append(dst, "\uFFFD"...)
+			ascii = false
 			i++
 		case v[i] == '&' && escapes:
 			var n int
@@ -246,15 +246,14 @@ func (p *Page) finish(self weburl.URL) {
 		p.Title = string(w.title)
 	}
 	p.Base = self
-	text := string(w.arena)
 	if w.haveURL && w.baseRef.to > w.baseRef.from {
-		if u, err := self.Resolve(text[w.baseRef.from:w.baseRef.to]); err == nil {
+		if u, err := self.ResolveBytes(w.arena[w.baseRef.from:w.baseRef.to]); err == nil {
 			p.Base = u
 		}
 	}
 	var bases []weburl.URL
 	if len(w.bases) > 0 {
-		bases = p.resolveBases(text)
+		bases = p.resolveBases()
 	}
 	w.table.reset()
 	for i := range w.refs {
@@ -268,7 +267,7 @@ func (p *Page) finish(self weburl.URL) {
 		}
 		if r.to > r.from {
 			var err error
-			if u, err = u.Resolve(text[r.from:r.to]); err != nil {
+			if u, err = u.ResolveBytes(w.arena[r.from:r.to]); err != nil {
 				if !errors.Is(err, weburl.ErrScheme) {
 					p.BadLinks++
 				}

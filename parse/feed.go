@@ -209,14 +209,14 @@ func local(name []byte) []byte {
 
 // resolveBases resolves the xml:base references, each against the one around
 // it (Atom, RFC 4287, 2; XML Base, 4).
-func (p *Page) resolveBases(text string) []weburl.URL {
+func (p *Page) resolveBases() []weburl.URL {
 	urls := make([]weburl.URL, len(p.work.bases))
 	for i, b := range p.work.bases {
 		u := p.Base
 		if b.outer > 0 {
 			u = urls[b.outer-1]
 		}
-		if v, err := u.Resolve(text[b.ref.from:b.ref.to]); err == nil && b.ref.to > b.ref.from {
+		if v, err := u.ResolveBytes(p.work.arena[b.ref.from:b.ref.to]); err == nil && b.ref.to > b.ref.from {
 			u = v
 		}
 		urls[i] = u

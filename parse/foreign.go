@@ -4,11 +4,14 @@ package parse
 // 13.2.6.5), for there CDATA sections count, no text is raw, and other
 // elements link. Outside of such content it is empty and costs nothing.
 //
-// It keeps names only within foreign content, so it has to guess whether an
-// end tag there names an element open outside: the names of HTML elements are
-// taken to, all others are ignored.
+// It keeps a stack only within foreign content. Whether an end tag there names
+// an element open outside, and so ends the foreign content, it knows by counts
+// of start and end tags; an element outside that was closed by implication
+// counts as open.
 type foreign struct {
 	stack []node
+	// open counts the elements outside of foreign content by short.
+	open [256]int32
 	// over counts elements open beyond maxForeign. They are followed by count
 	// alone.
 	over int
@@ -38,7 +41,12 @@ const (
 	inAnnotation
 )
 
-func (f *foreign) reset() { f.stack, f.over = f.stack[:0], 0 }
+func (f *foreign) reset() { *f = foreign{stack: f.stack[:0]} }
+
+// short is a quick hash of a name.
+func short(n []byte) byte {
+	return n[0]*67 + n[len(n)/2]*13 + n[len(n)-1]*5 + byte(len(n))*29
+}
 
 // cdata says whether CDATA sections count at this place.
 func (f *foreign) cdata() bool {
@@ -74,8 +82,13 @@ func (f *foreign) start(s *scanner, t tag) uint8 {
 			f.push(node{hash(s.name), space, inForeign})
 		}
 		return space
-	case len(f.stack) > 0 && !void[t] && !(s.xml && s.selfClosing):
+	case void[t] || s.xml && s.selfClosing:
+	case len(f.stack) > 0:
 		f.push(node{hash(s.name), nsHTML, inHTML})
+	case t == tA:
+		f.open[short(s.name)] = 1 // an a closes the one before it
+	default:
+		f.open[short(s.name)]++
 	}
 	return nsHTML
 }
@@ -125,6 +138,9 @@ func inside(s *scanner, t tag, space uint8) uint8 {
 func (f *foreign) finish(s *scanner, t tag) {
 	n := len(f.stack)
 	if n == 0 {
+		if o := &f.open[short(s.name)]; *o > 0 {
+			*o--
+		}
 		return
 	}
 	if f.over > 0 {
@@ -154,9 +170,16 @@ func (f *foreign) finish(s *scanner, t tag) {
 			space = nsHTML
 		}
 	}
-	if !s.xml && closes[t] {
+	if o := &f.open[short(s.name)]; !s.xml && *o > 0 && !lasting(s.name) {
+		*o--
 		f.stack = f.stack[:0]
 	}
+}
+
+// lasting says whether the end tag of a name closes nothing at once: what comes
+// after it still belongs to the body.
+func lasting(n []byte) bool {
+	return len(n) == 4 && (string(n) == "body" || string(n) == "html" || string(n) == "head")
 }
 
 // hash is FNV-1a over a name in lower case.

@@ -22,7 +22,12 @@ func (p *Page) html(body []byte, xml bool) {
 	s := scanner{b: body, xml: xml}
 	f := &w.foreign
 	templates := 0 // open inert ones
+	raw := false   // the next tag is the end tag of a raw text
 	for s.next() {
+		if raw {
+			raw = false
+			continue
+		}
 		t := tagOf(s.name)
 		if xml && t == tOther {
 			if i := bytes.IndexByte(s.name, ':'); i > 0 {
@@ -52,8 +57,12 @@ func (p *Page) html(body []byte, xml bool) {
 			p.xmlText(&s, t, space, templates)
 			continue
 		}
+		raw = true
 		switch t {
+		default:
+			raw = false
 		case tTemplate:
+			raw = false
 			if !shadowRoot(&s) || templates > 0 {
 				templates++
 			}

@@ -42,18 +42,16 @@ const (
 	tUse
 	tVideo
 	tXmp
-	// Elements that only say where foreign content ends.
+	// Elements that matter only to where foreign content ends.
 	tBreaking // breaks out of foreign content, has an end tag
 	tVoid     // has no end tag
 	tVoidBreaking
-	tClosing // its end tag closes foreign content within it
 	nTags
 )
 
 // void elements are not followed by content. breakout elements end foreign
-// content that they stand in. closes lists elements whose end tag ends foreign
-// content within them.
-var void, breakout, closes = func() (v, b, c [nTags]bool) {
+// content that they stand in.
+var void, breakout = func() (v, b [nTags]bool) {
 	for _, t := range []tag{tArea, tBase, tBr, tEmbed, tFrame, tImg, tImage, tInput, tLink, tMeta, tSource, tTrack, tVoid, tVoidBreaking,
 		// Their text is skipped together with their end tag.
 		tIframe, tNoembed, tNoframes, tPlaintext, tScript, tStyle, tTextarea, tTitle, tXmp} {
@@ -61,9 +59,6 @@ var void, breakout, closes = func() (v, b, c [nTags]bool) {
 	}
 	for _, t := range []tag{tBody, tBr, tEmbed, tImg, tMeta, tP, tTable, tBreaking, tVoidBreaking} {
 		b[t] = true
-	}
-	for _, t := range []tag{tA, tAudio, tFont, tObject, tTable, tTd, tTh, tVideo, tBreaking, tClosing} {
-		c[t] = true
 	}
 	return
 }()
@@ -86,8 +81,6 @@ func tagOf(n []byte) tag {
 			return tTd
 		case "th":
 			return tTh
-		case "tr":
-			return tClosing
 		case "br":
 			return tBr
 		case "hr":
@@ -109,8 +102,6 @@ func tagOf(n []byte) tag {
 			return tVoid
 		case "div", "pre", "sub", "sup", "var":
 			return tBreaking
-		case "nav":
-			return tClosing
 		}
 	case 4:
 		switch string(n) {
@@ -130,8 +121,6 @@ func tagOf(n []byte) tag {
 			return tMeta
 		case "code", "head", "menu", "nobr", "ruby", "span":
 			return tBreaking
-		case "form", "main":
-			return tClosing
 		}
 	case 5:
 		switch string(n) {
@@ -159,8 +148,6 @@ func tagOf(n []byte) tag {
 			return tBreaking
 		case "param":
 			return tVoid
-		case "aside", "label", "tbody", "thead", "tfoot":
-			return tClosing
 		}
 	case 6:
 		switch string(n) {
@@ -176,8 +163,6 @@ func tagOf(n []byte) tag {
 			return tBreaking
 		case "keygen":
 			return tVoid
-		case "button", "figure", "footer", "header":
-			return tClosing
 		}
 	case 7:
 		switch string(n) {
@@ -189,8 +174,6 @@ func tagOf(n []byte) tag {
 			return tBreaking
 		case "bgsound":
 			return tVoid
-		case "article", "caption", "details", "section", "summary":
-			return tClosing
 		}
 	case 8:
 		switch string(n) {
@@ -202,8 +185,6 @@ func tagOf(n []byte) tag {
 			return tTextarea
 		case "basefont":
 			return tVoid
-		case "fieldset":
-			return tClosing
 		}
 	case 9:
 		if string(n) == "plaintext" {
@@ -213,8 +194,6 @@ func tagOf(n []byte) tag {
 		switch string(n) {
 		case "blockquote":
 			return tBreaking
-		case "figcaption":
-			return tClosing
 		}
 	case 13:
 		if string(n) == "foreignobject" {
