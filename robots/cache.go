@@ -220,6 +220,9 @@ func askFor(u weburl.URL) Answer {
 // nobody knows. 429 is Google's exception: a server that cannot keep up has
 // not said that all is allowed.
 func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps []string) {
+	if u.IsZero() {
+		return nil
+	}
 	origin := u.Origin()
 	before := c.state(origin)
 	hops := 0
@@ -259,7 +262,7 @@ func redirect(from weburl.URL, r Reply) (to weburl.URL, ok bool) {
 			return to, false
 		}
 		to, err := from.Resolve(r.Location)
-		return to, err == nil
+		return to, err == nil && len(to.String()) <= weburl.MaxLength
 	}
 	return to, false
 }
@@ -346,7 +349,7 @@ func (c *Cache) Restore(e Entry) {
 	default:
 		return
 	}
-	c.put(strings.Clone(e.Origin), st)
+	c.put(e.Origin, st)
 }
 
 // Each calls f for every Entry until it fails, and returns that error. What is
@@ -405,8 +408,9 @@ func (c *Cache) put(origin string, st *state) {
 	defer s.mu.Unlock()
 	n := s.nodes[origin]
 	if n == nil {
-		n = &node{origin: origin}
-		s.nodes[origin] = n
+		// A copy, for origin may be the beginning of a long URL.
+		n = &node{origin: strings.Clone(origin)}
+		s.nodes[n.origin] = n
 	} else {
 		s.unlink(n)
 		s.bytes -= n.size

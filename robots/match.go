@@ -150,7 +150,7 @@ func escape(s string) string {
 // plain says which bytes of a path normalize leaves alone.
 var plain = func() (t [256]bool) {
 	for c := 0x21; c < 0x7F; c++ {
-		t[c] = strings.IndexByte("%\"<>\\^`{|}", byte(c)) < 0
+		t[c] = strings.IndexByte("%\"'<>\\^`{|}", byte(c)) < 0
 	}
 	return t
 }()
@@ -161,7 +161,7 @@ func normal(s string) bool {
 		if plain[s[i]] {
 			continue
 		}
-		if s[i] != '%' || isEscape(s[i:]) && (lowerEscape(s[i:]) || unreserved(unhex(s[i+1])<<4|unhex(s[i+2]))) {
+		if s[i] != '%' || !isEscape(s[i:]) || lowerEscape(s[i:]) || unreserved(unhex(s[i+1])<<4|unhex(s[i+2])) {
 			return false
 		}
 	}
@@ -171,7 +171,8 @@ func normal(s string) bool {
 // normalize brings a path or a rule to the form in which the RFC compares
 // them: unreserved characters stand for themselves, all that may not stand in
 // a URL is encoded, hex digits are upper case (RFC 9309, 2.2.2; RFC 3986,
-// 6.2.2). Reserved characters stay as they came, since /a%2Fb is not /a/b.
+// 6.2.2). Reserved characters stay as they came, since /a%2Fb is not /a/b, but
+// for the apostrophe, which canonical URLs have encoded in a query.
 func normalize(s string) string {
 	if normal(s) {
 		return s
@@ -186,9 +187,9 @@ func normalize(s string) string {
 				b = append(b, '%', upper(s[i+1]), upper(s[i+2]))
 			}
 			i += 2
-		case c == '%' || plain[c]:
+		case plain[c]:
 			b = append(b, c)
-		default:
+		default: // a % without its digits too
 			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 		}
 	}

@@ -1,0 +1,454 @@
+package robots
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func mustParse(t testing.TB, s string) weburl.URL {
+	t.Helper()
+	u, err := weburl.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// brief is an Answer in a line.
+func brief(a Answer, now time.Time) string {
+	s := a.Verdict.String()
+	if a.Rule != "" {
+		s += fmt.Sprintf(" by %q:%d", a.Rule, a.Line)
+	}
+	if a.Delay != 0 {
+		s += " delay " + a.Delay.String()
+	}
+	if !a.Fetch.IsZero() {
+		s += " " + a.Fetch.String()
+	}
+	if !a.Until.IsZero() {
+		s += " " + a.Until.Sub(now).String()
+	}
+	return s
+}
+
+// The cache's stories: what it answers as replies come in and time goes by.
+func TestCache(t *testing.T) {
+	const page = "https://a.example/p"
+	const fetch = "fetch https://a.example/robots.txt"
+	ok := func(body string) Reply { return Reply{Status: 200, Body: []byte(body)} }
+	status := func(n int) Reply { return Reply{Status: n, Body: []byte("User-agent: *\nDisallow: /\n")} }
+	to := func(n int, location string) Reply { return Reply{Status: n, Location: location} }
+	const no = "User-agent: *\nCrawl-delay: 7\nDisallow: /p\n"
+	const denied = `denied by "Disallow: /p":3 delay 7s`
+
+	// A step waits, lets the cache learn a reply to what it last sent for, if
+	// there is one, and then asks about page (or ask).
+	type step struct {
+		wait  time.Duration
+		reply *Reply
+		ask   string
+		want  string
+	}
+	learn := func(r Reply, want string) step { return step{reply: &r, want: want} }
+	later := func(d time.Duration, want string) step { return step{wait: d, want: want} }
+	about := func(u, want string) step { return step{ask: u, want: want} }
+
+	for _, tc := range []struct {
+		name  string
+		cfg   Config
+		steps []step
+	}{
+		{"rules", Config{}, []step{
+			later(0, fetch), later(time.Hour, fetch),
+			learn(ok(no), denied),
+			about("https://a.example/q?p", "allowed delay 7s"),
+			about("https://a.example/robots.txt", "allowed delay 7s"),
+			about("http://a.example/q", "fetch http://a.example/robots.txt"),
+			about("https://a.example:8443/q", "fetch https://a.example:8443/robots.txt"),
+			later(24*time.Hour-1, denied), later(1, fetch),
+			learn(ok(""), "allowed"),
+		}},
+		{"robots.txt needs none", Config{}, []step{about("https://a.example/robots.txt", "allowed")}},
+		{"escapes", Config{}, []step{
+			later(0, fetch), learn(ok("User-agent: *\nDisallow: /%7Ex"), "allowed"),
+			about("https://a.example/~x", `denied by "Disallow: /%7Ex":2`),
+			about("https://a.example/%7ex", `denied by "Disallow: /%7Ex":2`),
+		}},
+		{"long delay", Config{}, []step{
+			later(0, fetch), learn(ok("User-agent: *\nCrawl-delay: 86400"), "allowed delay 5m0s"),
+		}},
+		{"long delay, own bound", Config{MaxCrawlDelay: time.Minute}, []step{
+			later(0, fetch), learn(ok("User-agent: *\nCrawl-delay: 86400"), "allowed delay 1m0s"),
+		}},
+		{"none", Config{}, []step{
+			later(0, fetch), learn(status(404), "allowed"), later(24*time.Hour-1, "allowed"), later(1, fetch),
+		}},
+		{"forbidden means allowed", Config{}, []step{later(0, fetch), learn(status(403), "allowed")}},
+		{"no content", Config{}, []step{later(0, fetch), learn(Reply{Status: 204}, "allowed")}},
+		{"not modified, nothing known", Config{}, []step{later(0, fetch), learn(status(304), "allowed")}},
+		{"not modified", Config{}, []step{
+			later(0, fetch), learn(ok(no), denied), later(24*time.Hour, fetch), learn(status(304), denied), later(24*time.Hour-1, denied),
+		}},
+		{"short max-age", Config{}, []step{
+			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Second}, denied),
+			later(5*time.Minute-1, denied), later(1, fetch),
+		}},
+		{"max-age", Config{}, []step{
+			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied),
+			later(time.Hour-1, denied), later(1, fetch),
+		}},
+		{"long max-age", Config{TTL: 1000 * time.Hour}, []step{
+			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: 1000 * time.Hour}, denied),
+			later(24*time.Hour-1, denied), later(1, fetch),
+		}},
+		{"own TTL", Config{TTL: time.Minute}, []step{
+			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied), later(time.Minute, fetch),
+		}},
+		{"unreachable, waits double", Config{}, []step{
+			later(0, fetch), learn(status(503), "unreachable 1m0s"),
+			later(time.Minute-1, "unreachable 1ns"), later(1, fetch),
+			learn(Reply{Failed: true}, "unreachable 1m0s"), later(time.Minute, fetch),
+			learn(status(429), "unreachable 2m0s"), later(2*time.Minute, fetch),
+			learn(status(500), "unreachable 4m0s"), later(4*time.Minute, fetch),
+			learn(Reply{Status: 0}, "unreachable 8m0s"), later(8*time.Minute, fetch),
+			learn(status(599), "unreachable 16m0s"), later(16*time.Minute, fetch),
+			learn(status(999), "unreachable 32m0s"), later(32*time.Minute, fetch),
+			learn(Reply{Failed: true, Status: 200}, "unreachable 1h0m0s"), later(time.Hour, fetch),
+			learn(ok(no), denied), later(24*time.Hour, fetch),
+			learn(status(404), "allowed"), later(24*time.Hour, fetch),
+			learn(status(503), "unreachable 1m0s"),
+		}},
+		{"unreachable for a month", Config{}, []step{
+			later(0, fetch), learn(status(503), "unreachable 1m0s"),
+			later(30*24*time.Hour-time.Second, fetch), learn(status(503), "unreachable 1h0m0s"),
+			later(time.Minute, "allowed"), later(time.Hour, fetch), learn(status(503), "allowed"),
+		}},
+		{"unreachable for ever", Config{GiveUp: -1}, []step{
+			later(0, fetch), learn(status(503), "unreachable 1m0s"),
+			later(365*24*time.Hour, fetch), learn(status(503), "unreachable 1h0m0s"),
+		}},
+		{"an earlier copy holds", Config{}, []step{
+			later(0, fetch), learn(ok(no), denied), later(25*time.Hour, fetch),
+			learn(status(503), denied), later(time.Minute, fetch),
+			learn(Reply{Failed: true}, denied), later(100*24*time.Hour, fetch),
+			learn(status(503), denied), later(time.Hour, fetch),
+			learn(ok(""), "allowed"),
+		}},
+		{"redirects", Config{}, []step{
+			later(0, fetch),
+			learn(to(301, "/r/robots.txt"), "fetch https://a.example/r/robots.txt"),
+			later(time.Minute, "fetch https://a.example/r/robots.txt"),
+			learn(to(302, "//www.a.example/robots.txt"), "fetch https://www.a.example/robots.txt"),
+			learn(to(303, "http://b.example/x"), "fetch http://b.example/x"),
+			learn(to(307, "?4"), "fetch http://b.example/x?4"),
+			learn(to(308, "?5"), "fetch http://b.example/x?5"),
+			learn(ok(no), denied),
+			about("https://www.a.example/p", "fetch https://www.a.example/robots.txt"),
+		}},
+		{"a sixth redirect", Config{}, []step{
+			later(0, fetch), learn(to(301, "?1"), fetch+"?1"), learn(to(301, "?2"), fetch+"?2"), learn(to(301, "?3"), fetch+"?3"),
+			learn(to(301, "?4"), fetch+"?4"), learn(to(301, "?5"), fetch+"?5"), learn(to(301, "?6"), "allowed"),
+		}},
+		{"redirect loop", Config{}, []step{
+			later(0, fetch), learn(to(301, ""), "allowed"), later(24*time.Hour, fetch),
+			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch),
+			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), "allowed"),
+		}},
+		{"redirect to nowhere", Config{}, []step{later(0, fetch), learn(to(301, "ftp://a.example/"), "allowed")}},
+		{"redirect to a giant", Config{}, []step{later(0, fetch), learn(to(301, "/"+strings.Repeat("a", 5000)), "allowed")}},
+		{"redirect of another kind", Config{}, []step{later(0, fetch), learn(to(300, "/x"), "allowed")}},
+		{"redirect to a failure", Config{}, []step{
+			later(0, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 1m0s"),
+			later(time.Minute, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 1m0s"),
+			later(time.Minute, fetch), learn(ok(no), denied), later(24*time.Hour, fetch),
+			learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), denied),
+		}},
+		{"chain left alone", Config{}, []step{
+			later(0, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), later(chainLife, fetch),
+			learn(ok(no), denied),
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.cfg.Agent = "orbweaver"
+			c := NewCache(tc.cfg)
+			now, sent := start, weburl.URL{}
+			for i, s := range tc.steps {
+				now = now.Add(s.wait)
+				if s.reply != nil {
+					c.Learn(mustParse(t, page), sent, *s.reply, now)
+				}
+				u := page
+				if s.ask != "" {
+					u = s.ask
+				}
+				a := c.Ask(mustParse(t, u), now)
+				if a.Verdict == Fetch && u == page {
+					sent = a.Fetch
+				}
+				if got := brief(a, now); got != s.want {
+					t.Errorf("step %d: got %s, want %s", i, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestLearnSitemaps(t *testing.T) {
+	c := NewCache(Config{Agent: "x"})
+	body := "Sitemap: https://a.example/1.xml\nSitemap: /2.xml\nSitemap: HTTPS://A.example:443/1.xml\nSitemap: ftp://a.example/\n"
+	got := c.Learn(mustParse(t, "https://a.example/p"), mustParse(t, "https://www.a.example/robots.txt"), Reply{Status: 200, Body: []byte(body)}, start)
+	if d := cmp.Diff([]string{"https://a.example/1.xml", "https://www.a.example/2.xml"}, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if a := c.Ask(weburl.URL{}, start); a.Verdict != Denied {
+		t.Errorf("zero URL: got %v, want denied", a.Verdict)
+	}
+	c.Learn(weburl.URL{}, weburl.URL{}, Reply{Status: 200}, start)
+	if _, ok := c.Entry(""); ok {
+		t.Error("something is known about no origin")
+	}
+}
+
+// An agent with digits in its name is polite to who names it in full.
+func TestAgentWithDigits(t *testing.T) {
+	c := NewCache(Config{Agent: "Bot9k"})
+	u := mustParse(t, "https://a.example/p")
+	c.Learn(u, u, Reply{Status: 200, Body: []byte("User-agent: bot9k/1.0\nDisallow: /")}, start)
+	if a := c.Ask(u, start); a.Verdict != Denied {
+		t.Errorf("got %v, want denied", a.Verdict)
+	}
+}
+
+// What a cache says of itself, another one takes back: over the encoding, all
+// answers are the same.
+func TestEntries(t *testing.T) {
+	c := NewCache(Config{Agent: "orbweaver"})
+	page := func(i int) weburl.URL { return mustParse(t, fmt.Sprintf("https://h%d.example/p", i)) }
+	replies := []Reply{
+		{Status: 200, Body: []byte("User-agent: *\nDisallow: /\n\n# mine\nUser-agent: orbweaver\nCrawl-delay: 3\r\nDisallow: /x\rDisallow: /p#\n")},
+		{Status: 200}, {Status: 404}, {Status: 503}, {Failed: true}, {Status: 301, Location: "/x"},
+	}
+	for i, r := range replies {
+		c.Learn(page(i), page(i), r, start)
+	}
+	// An old copy in force, and a chain of redirects with one behind it.
+	for i := 6; i < 8; i++ {
+		c.Learn(page(i), page(i), replies[0], start.Add(-30*time.Hour))
+		c.Learn(page(i), page(i), Reply{Status: 503}, start.Add(-5*time.Hour))
+	}
+	c.Learn(page(6), page(6), Reply{Status: 503}, start)
+	c.Learn(page(7), page(7), Reply{Status: 301, Location: "/x"}, start)
+
+	d := NewCache(Config{Agent: "OrbWeaver"})
+	other := NewCache(Config{Agent: "other"})
+	n := 0
+	if err := c.Each(func(e Entry) error {
+		n++
+		b := e.AppendTo([]byte("x"))[1:]
+		got, err := DecodeEntry(b)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(e, got, cmp.Comparer(bytes.Equal)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if one, ok := c.Entry(e.Origin); !ok || cmp.Diff(e, one) != "" {
+			t.Errorf("%s: Each and Entry differ", e.Origin)
+		}
+		d.Restore(got)
+		other.Restore(got)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n != 7 { // all but the chain without anything behind it
+		t.Errorf("got %d entries, want 7", n)
+	}
+	for i := range 8 {
+		now := start.Add(time.Second)
+		want := brief(c.Ask(page(i), now), now)
+		switch i {
+		case 5, 7:
+			want = "fetch https://h" + fmt.Sprint(i) + ".example/robots.txt"
+		}
+		if got := brief(d.Ask(page(i), now), now); got != want {
+			t.Errorf("h%d: got %s, want %s", i, got, want)
+		}
+		if a := other.Ask(page(i), now); a.Verdict != Fetch {
+			t.Errorf("h%d, another agent: got %v, want fetch", i, a.Verdict)
+		}
+	}
+	stop := errors.New("stop")
+	if err := c.Each(func(Entry) error { return stop }); err != stop {
+		t.Errorf("got %v, want %v", err, stop)
+	}
+	if _, ok := c.Entry("https://nowhere.example"); ok {
+		t.Error("an entry for nowhere")
+	}
+}
+
+func TestDecodeEntryDamaged(t *testing.T) {
+	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start, Class: ClassRules, Body: []byte("User-agent: *")}
+	good := e.AppendTo(nil)
+	for i := range good {
+		if _, err := DecodeEntry(good[:i]); !errors.Is(err, ErrEntry) {
+			t.Errorf("cut at %d: got %v, want ErrEntry", i, err)
+		}
+	}
+	big := e
+	big.Body = make([]byte, ReadLimit+1)
+	long := e
+	long.Origin = strings.Repeat("o", maxOrigin+1)
+	none := e
+	none.Origin = ""
+	for name, b := range map[string][]byte{
+		"more":        append(bytes.Clone(good), 0),
+		"version":     append([]byte{2}, good[1:]...),
+		"class 0":     append([]byte{1, 0}, good[2:]...),
+		"class 5":     append([]byte{1, classRedirect}, good[2:]...),
+		"big body":    big.AppendTo(nil),
+		"long origin": long.AppendTo(nil),
+		"no origin":   none.AppendTo(nil),
+	} {
+		if _, err := DecodeEntry(b); !errors.Is(err, ErrEntry) {
+			t.Errorf("%s: got %v, want ErrEntry", name, err)
+		}
+	}
+}
+
+func FuzzEntry(f *testing.F) {
+	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour), Class: ClassStale, Body: []byte("User-agent: *\nDisallow: /")}
+	f.Add(e.AppendTo(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := DecodeEntry(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeEntry(e.AppendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(e, again); d != "" {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+		c := NewCache(Config{Agent: e.Agent})
+		c.Restore(e)
+		if got, ok := c.Entry(e.Origin); !ok || got.Class != e.Class || !got.Expires.Equal(e.Expires) {
+			t.Fatalf("got %+v, want %+v", got, e)
+		}
+	})
+}
+
+// The budget holds, what was asked about last stays, and even with no budget
+// at all a reply is known to the next question.
+func TestCacheMemory(t *testing.T) {
+	body := []byte("User-agent: *\n" + strings.Repeat("Disallow: /some/directory/\n", 30))
+	for _, budget := range []int64{1, 100 << 10, 1 << 20} {
+		c := NewCache(Config{Agent: "x", MemoryBytes: budget})
+		kept := mustParse(t, "https://kept.example/")
+		c.Learn(kept, kept, Reply{Status: 200, Body: body}, start)
+		for i := range 2000 {
+			u := mustParse(t, fmt.Sprintf("https://h%d.example/", i))
+			c.Learn(u, u, Reply{Status: 200, Body: body}, start)
+			if a := c.Ask(u, start); a.Verdict != Allowed {
+				t.Fatalf("budget %d: h%d is forgotten at once", budget, i)
+			}
+			if a := c.Ask(kept, start); budget > 1 && a.Verdict != Allowed {
+				t.Fatalf("budget %d: what is used is forgotten after %d", budget, i)
+			}
+		}
+		var bytes, nodes int64
+		for i := range c.shards {
+			s := &c.shards[i]
+			n, sum := 0, int64(0)
+			for e := s.root.next; e != &s.root; e = e.next {
+				n++
+				sum += e.size
+			}
+			if n != len(s.nodes) || sum != s.bytes {
+				t.Errorf("shard %d: list %d nodes %d bytes, map %d, count %d", i, n, sum, len(s.nodes), s.bytes)
+			}
+			if s.bytes > c.budget && n > 1 {
+				t.Errorf("shard %d: %d bytes in %d nodes, budget %d", i, s.bytes, n, c.budget)
+			}
+			bytes += s.bytes
+			nodes += int64(n)
+		}
+		t.Logf("budget %d: %d origins in %d bytes", budget, nodes, bytes)
+	}
+}
+
+// Askers, learners and a snapshot do not disturb each other.
+func TestCacheConcurrent(t *testing.T) {
+	c := NewCache(Config{Agent: "x", MemoryBytes: 64 << 10})
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				u := mustParse(t, fmt.Sprintf("https://h%d.example/p", (i*7+w)%50))
+				switch a := c.Ask(u, start); a.Verdict {
+				case Fetch:
+					c.Learn(u, a.Fetch, Reply{Status: 200, Body: []byte("User-agent: *\nDisallow: /p")}, start)
+				case Denied:
+				default:
+					t.Errorf("got %v", a.Verdict)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 20 {
+			if err := c.Each(func(e Entry) error {
+				if string(e.Body) != "User-agent: *\nDisallow: /p" {
+					return fmt.Errorf("%s: got %q", e.Origin, e.Body)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+}
+
+func TestAskAllocates(t *testing.T) {
+	c, u := askable(t)
+	if n := testing.AllocsPerRun(100, func() { c.Ask(u, start) }); n != 0 {
+		t.Errorf("got %v allocations, want 0", n)
+	}
+}
+
+func askable(t testing.TB) (*Cache, weburl.URL) {
+	c := NewCache(Config{Agent: "orbweaver"})
+	var s strings.Builder
+	s.WriteString("User-agent: *\nCrawl-delay: 1\n")
+	for i := range 50 {
+		fmt.Fprintf(&s, "Disallow: /dir%d/\n", i)
+	}
+	s.WriteString("Disallow: /*?sort=\nAllow: /some/\nDisallow: /a%7Eb")
+	u := mustParse(t, "https://www.example.com/some/path/page.html?id=17")
+	c.Learn(u, u, Reply{Status: 200, Body: []byte(s.String())}, start)
+	return c, u
+}
+
+func BenchmarkAsk(b *testing.B) {
+	c, u := askable(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := c.Ask(u, start); a.Verdict != Allowed {
+			b.Fatal(a.Verdict)
+		}
+	}
+}
