@@ -258,8 +258,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			}
 			if wake.IsZero() {
 				// A store that answers in bulk may hold new URLs back.
-				before := c.Frontier.Len()
-				if c.fatal = c.Seen.Flush(); c.fatal == nil && c.Frontier.Len() == before {
+				before := c.Frontier.Pending()
+				if c.fatal = c.Seen.Flush(); c.fatal == nil && c.Frontier.Pending() == before {
 					c.stop = Finished
 				}
 				continue
@@ -326,7 +326,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			delete(c.attempts, t.Link.URL.Key())
 		}
 		v := c.take(t)
-		host := t.Link.URL.Host()
+		host := t.Host
 		switch {
 		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && !isErrand(t.Link):
 			v.outcome = OverQuota

@@ -60,7 +60,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.fatal = c.Frontier.Done(host, d, now)
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
-		st := c.Frontier.Host(host)
+		st, _ := c.Frontier.Host(host)
 		c.batch.Add(kindHost, st.AppendTo(nil))
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
 	}

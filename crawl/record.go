@@ -14,6 +14,7 @@ import (
 //	F finish   see finish
 //	H host     a frontier.HostState: politeness that outlives the process
 //	R robots   a robots.Entry
+//	Q queued   snapshot: a frontier.Queued, a pending link with its number
 //	K keys     snapshot: seen's keys, 16 bytes each, big-endian
 //	T tally    snapshot: the report's counts
 //	S start    when the crawl began, Unix microseconds (uvarint)
@@ -22,6 +23,7 @@ const (
 	kindFinish byte = 'F'
 	kindHost   byte = 'H'
 	kindRobots byte = 'R'
+	kindQueued byte = 'Q'
 	kindKeys   byte = 'K'
 	kindTally  byte = 'T'
 	kindStart  byte = 'S'

@@ -97,12 +97,26 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			c.count(&f)
 			return nil
 		case kindHost:
-			st, err := frontier.DecodeHostState(p)
+			st, _, err := frontier.DecodeHostState(p)
 			if err != nil {
 				return err
 			}
-			c.Frontier.Restore(st)
+			c.Frontier.Restore(st, now)
 			return nil
+		case kindQueued:
+			q, _, err := frontier.DecodeQueued(p)
+			if err != nil {
+				return err
+			}
+			l, err := q.Link()
+			if err != nil {
+				return err
+			}
+			r.Accepted++
+			if _, ok := finished[l.URL.Key()]; ok {
+				return nil
+			}
+			return c.Frontier.Requeue(q)
 		case kindRobots:
 			e, err := robots.DecodeEntry(p)
 			if err != nil {
@@ -135,7 +149,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 	for host, d := range delays {
 		c.Frontier.Touched(host, d, now)
 	}
-	r.Pending = c.Frontier.Len()
+	r.Pending = c.Frontier.Pending()
 	return r, nil
 }
 
@@ -199,12 +213,12 @@ func (c *Crawler) snapshot() error {
 		}); err != nil {
 			return err
 		}
-		if err := c.Frontier.Each(func(l weburl.Link) error {
-			if isErrand(l) {
-				return nil
+		if err := c.Frontier.Each(func(q frontier.Queued) error {
+			if l, err := q.Link(); err != nil || isErrand(l) {
+				return err
 			}
-			buf = l.AppendTo(buf[:0])
-			return add(kindAccept, buf)
+			buf = q.AppendTo(buf[:0])
+			return add(kindQueued, buf)
 		}); err != nil {
 			return err
 		}

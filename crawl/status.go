@@ -41,7 +41,7 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		At: now, Began: c.began,
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Len(), Later: len(c.later), InFlight: c.busy, Resolving: c.resolving,
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving,
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		LastURL: c.lastURL, Stop: c.stop,
 	})

@@ -84,6 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.DefaultEnvars("ORBWEAVER"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.Bind(&c),
 		kong.Vars{"version": agent.Version},
 	}
 	parser, err := kong.New(&c, append(options, kong.Resolvers(&fileSettings{args: args}))...)

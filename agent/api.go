@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/orbweaver/orbweaver/admin"
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// APIFile, in a crawl directory, names the address and the token by which a
+// running crawl is asked.
+const APIFile = "state/api.json"
+
+// APIAccess is what APIFile holds.
+type APIAccess struct {
+	Addr  string `json:"addr"`
+	Token string `json:"token"`
+}
+
+// Serve answers the API on addr until Close.
+func (a *Agent) Serve(addr string) error {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(gauges{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	access := APIAccess{Token: admin.NewToken()}
+	s, err := admin.Listen(admin.Config{
+		Addr: addr, Token: access.Token, Metrics: reg,
+		Status: func() any { return a.Status() }, Explain: a.Explain,
+	})
+	if err != nil {
+		return &ConfigError{err.Error()}
+	}
+	a.onClose(s.Close)
+	access.Addr = s.Addr()
+	b, err := json.Marshal(access)
+	if err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	if err := disk.WriteFile(a.fs, a.dir(APIFile), append(b, '\n')); err != nil {
+		return err
+	}
+	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
+	return nil
+}
+
+// gauges shows the crawl's Status to Prometheus. No label names a host.
+type gauges struct{ a *Agent }
+
+var (
+	descPages    = prometheus.NewDesc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.", nil, nil)
+	descFetched  = prometheus.NewDesc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.", nil, nil)
+	descBytes    = prometheus.NewDesc("orbweaver_fetch_received_bytes_total", "Bytes received.", nil, nil)
+	descErrors   = prometheus.NewDesc("orbweaver_fetch_errors_total", "URLs given up, by kind.", []string{"kind"}, nil)
+	descDenied   = prometheus.NewDesc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.", nil, nil)
+	descUnique   = prometheus.NewDesc("orbweaver_seen_urls", "Different URLs accepted.", nil, nil)
+	descQueued   = prometheus.NewDesc("orbweaver_frontier_queued_urls", "URLs in host queues.", nil, nil)
+	descHosts    = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
+	descInFlight = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (g gauges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(g, ch) }
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(ch chan<- prometheus.Metric) {
+	s := g.a.Status()
+	if s == nil {
+		return
+	}
+	count := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	count(descPages, s.Pages)
+	count(descFetched, s.Fetched)
+	count(descBytes, s.Bytes)
+	count(descDenied, s.Denied)
+	for kind, n := range s.Errors {
+		count(descErrors, n, kind)
+	}
+	gauge(descUnique, s.Unique)
+	gauge(descQueued, s.Queued)
+	gauge(descInFlight, int64(s.InFlight))
+	f := s.Frontier
+	for state, n := range map[string]int{
+		"ready": f.Ready, "parked": f.Parked, "snoozed": f.Waiting, "slowed": f.Slowed,
+		"in-process": f.InProcess, "resolving": f.Resolving, "retired": f.Blocked, "exhausted": f.Exhausted,
+	} {
+		gauge(descHosts, int64(n), state)
+	}
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/dns"
+	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/parse"
+	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// CheckCmd explains what the crawler makes of a thing, without crawling.
+type CheckCmd struct {
+	URL    CheckURLCmd    `cmd:"" name:"url" help:"The canonical form of a URL, its host, site and sort key."`
+	Scope  CheckScopeCmd  `cmd:"" help:"Whether a URL is in a crawl's scope, and what each rule says."`
+	Robots CheckRobotsCmd `cmd:"" help:"Whether robots.txt allows a URL, and which line decides."`
+	Links  CheckLinksCmd  `cmd:"" help:"The links that are found on a page."`
+}
+
+// webFlags are how "check" reaches the web.
+type webFlags struct {
+	DNS          []string `name:"dns" help:"Name servers to ask." placeholder:"ADDR"`
+	ConnectTo    []string `help:"Requests to HOST:PORT go to ADDR:PORT instead." placeholder:"HOST:PORT:ADDR:PORT" sep:"none"`
+	CA           string   `name:"ca" help:"PEM file of certificate authorities to trust." placeholder:"FILE"`
+	Insecure     bool     `help:"Accept every certificate."`
+	AllowPrivate bool     `help:"Also connect to private and loopback addresses."`
+	Contact      string   `help:"Contact for the User-Agent." placeholder:"URL|MAIL"`
+}
+
+// get fetches one URL, following redirects by hand. The body is decoded and
+// cut at max bytes.
+func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
+	res, err := dns.New(dns.Config{Servers: w.DNS})
+	if err != nil {
+		return nil, nil, &agent.ConfigError{Text: err.Error()}
+	}
+	defer res.Close()
+	ua := "Mozilla/5.0 (compatible; " + agent.ProductToken + "/" + agent.Version + ")"
+	if w.Contact != "" {
+		ua = strings.TrimSuffix(ua, ")") + "; +" + w.Contact + ")"
+	}
+	f, err := fetch.New(fetch.Config{
+		UserAgent: ua, ConnectTo: w.ConnectTo, CAFile: w.CA, Insecure: w.Insecure, AllowPrivate: w.AllowPrivate,
+		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			a, err := res.Lookup(ctx, host)
+			return a.Addrs, err
+		},
+		TotalTimeout: time.Minute,
+	})
+	if err != nil {
+		return nil, nil, &agent.ConfigError{Text: err.Error()}
+	}
+	defer f.Close()
+	for range 6 {
+		r, err := f.Fetch(context.Background(), fetch.Request{URL: u, MaxBody: max})
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.Failure != nil {
+			defer r.Release()
+			return nil, nil, fmt.Errorf("%s: %w", u, r.Failure)
+		}
+		if to, ok := fetch.Redirect(r); ok {
+			next, err := u.Resolve(to)
+			r.Release()
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s redirects to %q: %w", u, to, err)
+			}
+			u = next
+			continue
+		}
+		body, _, err := r.Decode(max)
+		body = append([]byte(nil), body...)
+		r.Release()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "orbweaver: %s: the body is damaged: %v\n", u, err)
+		}
+		return r, body, nil
+	}
+	return nil, nil, fmt.Errorf("%s: more than five redirects", u)
+}
+
+// parseURL reads a URL argument.
+func parseURL(s string) (weburl.URL, error) {
+	u, err := weburl.Parse(s)
+	if err != nil {
+		return u, &agent.ConfigError{Text: fmt.Sprintf("%q: %v; give a whole http or https URL", s, err)}
+	}
+	return u, nil
+}
+
+// CheckURLCmd is "check url".
+type CheckURLCmd struct {
+	Base string   `help:"Resolve the URLs as references on this page." placeholder:"URL"`
+	URL  []string `arg:"" name:"url" help:"URLs, or references with --base."`
+}
+
+// Run prints what the crawler makes of each.
+func (c *CheckURLCmd) Run(out io.Writer) error {
+	var base weburl.URL
+	if c.Base != "" {
+		var err error
+		if base, err = parseURL(c.Base); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	bad := 0
+	for i, s := range c.URL {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "given\t%s\n", s)
+		u, err := base.Resolve(s)
+		if err != nil {
+			fmt.Fprintf(w, "refused\t%v\n", err)
+			bad++
+			continue
+		}
+		k := u.Key()
+		fmt.Fprintf(w, "canonical\t%s\n", u)
+		fmt.Fprintf(w, "host\t%s\t(politeness)\n", u.Host())
+		fmt.Fprintf(w, "site\t%s\t(registered domain)\n", u.Site())
+		fmt.Fprintf(w, "origin\t%s\t(robots.txt)\n", u.Origin())
+		fmt.Fprintf(w, "request\t%s\n", u.RequestURI())
+		fmt.Fprintf(w, "SURT\t%s\t(index)\n", u.SURT())
+		fmt.Fprintf(w, "key\t%016x %016x\t(host, URL)\n", k.Host, k.Path)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return &exitError{code: exitOther}
+	}
+	return nil
+}
+
+// CheckScopeCmd is "check scope".
+type CheckScopeCmd struct {
+	Seed    []string   `help:"Seeds of the crawl." required:"" placeholder:"URL"`
+	Scope   scope.Kind `help:"page, prefix, host, domain or any." default:"host"`
+	Include []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
+	Exclude []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
+	Depth   int        `help:"As crawl's." default:"-1"`
+	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE." default:"L"`
+	URL     []string   `arg:"" name:"url" help:"URLs to judge."`
+}
+
+// Run judges each URL; the exit code is 1 if one is out of scope.
+func (c *CheckScopeCmd) Run(out io.Writer) error {
+	var seeds []weburl.URL
+	for _, s := range c.Seed {
+		u, err := agent.ParseSeed(s)
+		if err != nil {
+			return err
+		}
+		seeds = append(seeds, u)
+	}
+	cfg := scope.Config{Kind: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	if c.Depth >= 0 {
+		cfg.Depth = &c.Depth
+	}
+	s, err := scope.New(cfg, seeds)
+	if err != nil {
+		return &agent.ConfigError{Text: err.Error()}
+	}
+	outside := false
+	for _, raw := range c.URL {
+		u, err := parseURL(raw)
+		if err != nil {
+			return err
+		}
+		l := weburl.Link{URL: u, Hops: c.Hops, Via: seeds[0].String(), Seed: seeds[0].Host()}
+		if v := s.Judge(l); v.In {
+			fmt.Fprintf(out, "in    %s\n", u)
+		} else {
+			outside = true
+			fmt.Fprintf(out, "out   %s  (%s)\n", u, v.Reason)
+		}
+		for _, line := range s.Explain(l) {
+			fmt.Fprintf(out, "      %s\n", line)
+		}
+	}
+	if outside {
+		return &exitError{code: exitOther}
+	}
+	return nil
+}
+
+// CheckRobotsCmd is "check robots".
+type CheckRobotsCmd struct {
+	File  string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
+	Agent string   `help:"Product token to judge for." default:"orbweaver"`
+	URL   []string `arg:"" name:"url" help:"URLs to judge."`
+	webFlags
+}
+
+// Run judges each URL; the exit code is 1 if one is not allowed.
+func (c *CheckRobotsCmd) Run(out io.Writer) error {
+	denied := false
+	known := map[string]*robots.Rules{}
+	for _, raw := range c.URL {
+		u, err := parseURL(raw)
+		if err != nil {
+			return err
+		}
+		rules, ok := known[u.Origin()]
+		if !ok {
+			if rules, err = c.rules(out, u); err != nil {
+				return err
+			}
+			known[u.Origin()] = rules
+		}
+		g := rules.Group(c.Agent)
+		allowed, rule, line := g.Crawlable(u.RequestURI())
+		word := "allowed"
+		if !allowed {
+			word, denied = "denied", true
+		}
+		why := "no rule matches"
+		if rule != "" {
+			why = fmt.Sprintf("line %d: %s", line, rule)
+		}
+		fmt.Fprintf(out, "%-8s %s  (%s)\n", word, u, why)
+		if d, ok := g.CrawlDelay(); ok {
+			fmt.Fprintf(out, "         Crawl-delay %s\n", d)
+		}
+		for _, s := range rules.Sitemaps() {
+			fmt.Fprintf(out, "         Sitemap %s\n", s)
+		}
+	}
+	if denied {
+		return &exitError{code: exitOther}
+	}
+	return nil
+}
+
+// rules reads the robots.txt that speaks for u.
+func (c *CheckRobotsCmd) rules(out io.Writer, u weburl.URL) (*robots.Rules, error) {
+	if c.File != "" {
+		b, err := readInput(c.File, robots.ReadLimit+1)
+		if err != nil {
+			return nil, err
+		}
+		return robots.Parse(b), nil
+	}
+	at, err := u.Resolve("/robots.txt")
+	if err != nil {
+		return nil, err
+	}
+	r, body, err := c.get(at, robots.ReadLimit+1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w; the crawler would take all of %s for forbidden and ask again later (RFC 9309, 2.3.1.4)", err, u.Origin())
+	case r.Status == 429 || r.Status >= 500:
+		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
+		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
+	case r.Status/100 != 2:
+		fmt.Fprintf(out, "%s answers %d: there is no robots.txt, all is allowed (RFC 9309, 2.3.1.3)\n", at, r.Status)
+		body = nil
+	}
+	return robots.Parse(body), nil
+}
+
+// CheckLinksCmd is "check links".
+type CheckLinksCmd struct {
+	Requisites  bool   `help:"Also what the page needs to be shown."`
+	Base        string `help:"URL of the page, for a file." placeholder:"URL" default:"http://localhost/"`
+	ContentType string `help:"Content-Type of the page, for a file." default:"text/html" placeholder:"TYPE"`
+	Page        string `arg:"" help:"A URL, a file, or - for standard input."`
+	webFlags
+}
+
+// Run lists the links.
+func (c *CheckLinksCmd) Run(out io.Writer) error {
+	const max = 64 << 20
+	in := parse.Input{ContentType: c.ContentType}
+	var err error
+	if strings.Contains(c.Page, "://") {
+		if in.URL, err = parseURL(c.Page); err != nil {
+			return err
+		}
+		r, body, err := c.get(in.URL, max)
+		if err != nil {
+			return err
+		}
+		in.URL, in.Body, in.ContentType, in.Header = r.URL, body, r.Header.Get("Content-Type"), r.Header.Values
+	} else {
+		if in.URL, err = parseURL(c.Base); err != nil {
+			return err
+		}
+		if in.Body, err = readInput(c.Page, max); err != nil {
+			return err
+		}
+	}
+	var p parse.Page
+	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: agent.ProductToken}, &p)
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, l := range p.Links {
+		note := ""
+		if l.NoFollow {
+			note = "nofollow: not followed"
+		}
+		fmt.Fprintf(w, "%c\t%s\t%s\t%s\n", l.Hop, l.Tag, l.URL, note)
+	}
+	fmt.Fprintf(w, "\n%d links; read as %s, %s, base %s", len(p.Links), p.Kind, p.Charset, p.Base)
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{p.BadLinks, "not URLs"}, {p.Dropped, "over the limit"}, {p.Withheld, "withheld by nofollow of the page"}} {
+		if n.n > 0 {
+			fmt.Fprintf(w, "; %d %s", n.n, n.what)
+		}
+	}
+	fmt.Fprintln(w)
+	return w.Flush()
+}
+
+// readInput reads a file or, for -, standard input, at most max bytes of it.
+func readInput(name string, max int64) ([]byte, error) {
+	r := io.Reader(os.Stdin)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &agent.ConfigError{Text: err.Error()}
+		}
+		defer f.Close()
+		r = f
+	}
+	return io.ReadAll(io.LimitReader(r, max))
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/demo"
+)
+
+// DemoCmd is "demo".
+type DemoCmd struct {
+	Dir   string        `help:"Directory for the demo's crawl; an earlier demo in it is replaced." default:"./orbweaver-demo" placeholder:"DIR"`
+	Delay time.Duration `help:"Quiet time between two requests to a host." default:"200ms" placeholder:"D"`
+	JSON  bool          `name:"json" help:"Progress and summary as JSON lines."`
+	Quiet bool          `help:"Say nothing."`
+}
+
+// Help says what happens.
+func (DemoCmd) Help() string {
+	return `A small web is served from inside the program, on loopback and with a name
+server of its own, and crawled as any other web would be. It needs no network
+and takes well under a minute.`
+}
+
+// Run serves and crawls.
+func (c *DemoCmd) Run(out io.Writer) error {
+	web, err := testweb.New(testweb.Config{Sites: demo.Sites(), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
+	if err != nil {
+		return err
+	}
+	stop := web.Start()
+	defer stop()
+	if !c.Quiet && !c.JSON {
+		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()), demo.Seed)
+	}
+	cfg := agent.Config{
+		Dir: c.Dir, Seeds: []string{demo.Seed}, Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
+		Scope: scope.Config{Kind: scope.Any},
+	}
+	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps = true, true
+	cfg.Crawl.RetryWait = time.Second
+	cfg.Frontier.HostDelay, cfg.Frontier.SlowBase = c.Delay, time.Second
+	cfg.Robots.RetryWait = time.Second
+	cfg.DNS.Servers, cfg.DNS.HostsFile = []string{web.DNSAddr()}, "-"
+	cfg.Fetch.ConnectTo, cfg.Fetch.AllowPrivate = web.ConnectTo(), true
+	cfg.Fetch.CA = certPool(web.CAPEM())
+	cfg.Archive.Prefix, cfg.Archive.Agent = "demo", "demo"
+	cfg.Effective = []byte("# The demo's crawl; run \"orbweaver demo\" for another.\n{}\n")
+	if err := runCrawl(cfg, display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
+		return err
+	}
+	if c.Quiet || c.JSON {
+		return nil
+	}
+	r := web.Report()
+	violations := int64(0)
+	for _, n := range r.ViolationCount {
+		violations += n
+	}
+	at := func(elem ...string) string { return filepath.Join(append([]string{c.Dir}, elem...)...) }
+	fmt.Fprintf(out, `
+The web's own account: %d requests, %d pages sent, %d of them twice, %d politeness violations.
+
+The archive    %s
+               orbweaver warc ls %s
+               orbweaver warc verify %s
+A page of it   orbweaver warc extract --url %s --payload %s
+The log        %s (one line a fetch; columns in docs/file-formats.md)
+The reports    %s
+               summary.json, hosts.csv, status.csv, mime.csv, errors.csv
+Left out       %s, each URL with its reason
+
+Your own first crawl:
+               orbweaver crawl --contact you@example.org https://example.org/
+`, r.Requests, r.Pages, r.Repeated, violations,
+		at("archive"), c.Dir, c.Dir, demo.Seed, c.Dir, at("logs", "crawl.log"), at("reports"), at("reports", "skipped.jsonl"))
+	return nil
+}
