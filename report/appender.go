@@ -1,0 +1,147 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// appendBytes is how much a log holds back at most.
+const appendBytes = 64 << 10
+
+var errClosed = errors.New("log is closed")
+
+// An appender is a file of lines that grows.
+type appender struct {
+	name string
+	file disk.File
+
+	mu  sync.Mutex // guards what follows; held across the write, which must keep the order of the lines
+	buf []byte
+	err error
+}
+
+// openLines opens a file of lines for appending, makes it and its folder where
+// they are missing, and cuts a last line that is not whole.
+func openLines(fs disk.FS, name string) (*appender, error) {
+	if err := fs.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, fmt.Errorf("log %s: %w", name, err)
+	}
+	file, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("log %s: %w", name, err)
+	}
+	if err := cutTornLine(file); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("log %s: %w", name, err)
+	}
+	return &appender{name: name, file: file}, nil
+}
+
+// cutTornLine truncates file behind its last newline and goes there.
+func cutTornLine(file disk.File) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	end := st.Size()
+	buf := make([]byte, 4096)
+	for keep := end; ; {
+		n := min(keep, int64(len(buf)))
+		if n > 0 {
+			if _, err := file.ReadAt(buf[:n], keep-n); err != nil && err != io.EOF {
+				return err
+			}
+			if i := bytes.LastIndexByte(buf[:n], '\n'); i < 0 {
+				keep -= n
+				continue
+			} else {
+				keep += int64(i+1) - n
+			}
+		}
+		if keep < end {
+			if err := file.Truncate(keep); err != nil {
+				return err
+			}
+		}
+		_, err := file.Seek(keep, io.SeekStart)
+		return err
+	}
+}
+
+// add lets fn append one line, newline included.
+func (a *appender) add(fn func([]byte) []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil {
+		return
+	}
+	a.buf = fn(a.buf)
+	if len(a.buf) >= appendBytes {
+		a.flush()
+	}
+}
+
+func (a *appender) flush() {
+	if a.err != nil || len(a.buf) == 0 {
+		return
+	}
+	if _, err := a.file.Write(a.buf); err != nil {
+		a.err = fmt.Errorf("log %s: %w", a.name, err)
+		return
+	}
+	a.buf = a.buf[:0]
+	if cap(a.buf) > 4*appendBytes {
+		a.buf = nil
+	}
+}
+
+// Flush hands all lines to the operating system. Its error is the log's first one.
+func (a *appender) Flush() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flush()
+	return a.err
+}
+
+// Sync is Flush, and the lines would survive a power failure.
+func (a *appender) Sync() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flush()
+	if a.err != nil {
+		return a.err
+	}
+	if err := a.file.Sync(); err != nil {
+		a.err = fmt.Errorf("log %s: %w", a.name, err)
+	}
+	return a.err
+}
+
+// Err is the first error, if any.
+func (a *appender) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// Close is Sync and the end of the log. A second Close does nothing.
+func (a *appender) Close() error {
+	err := a.Sync()
+	if errors.Is(err, errClosed) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if cerr := a.file.Close(); cerr != nil && err == nil {
+		err = fmt.Errorf("log %s: %w", a.name, cerr)
+	}
+	a.err = errClosed
+	return err
+}

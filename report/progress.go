@@ -1,0 +1,418 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/mattn/go-runewidth"
+)
+
+// A Snapshot is the crawl at one moment, as Progress shows it.
+type Snapshot struct {
+	State   string        // "" crawling, else a word: stopping, paused
+	Elapsed time.Duration // of all runs
+
+	Pages, Fetched, Bytes       int64
+	Queued, Unique              int64
+	InFlight, Resolving         int
+	Ready, Waiting, Slowed      int // hosts
+	Denied, Duplicates, Skipped int64
+	Errors                      map[string]int64 // by kind
+	Memory                      int64            // bytes in use
+	LastURL                     string
+
+	PageLimit, SizeLimit int64 // 0: none
+	TimeLimit            time.Duration
+}
+
+// A Mode is a way to show progress.
+type Mode uint8
+
+const (
+	Quiet Mode = iota // nothing
+	Plain             // a line now and then
+	JSON              // a line of JSON
+	Live              // a block on a terminal, redrawn in place
+)
+
+// ModeFor chooses: what the user asked for, else Live on a terminal that can
+// move its cursor, else Plain. term is the value of TERM.
+func ModeFor(quiet, asJSON, terminal bool, term string) Mode {
+	switch {
+	case quiet:
+		return Quiet
+	case asJSON:
+		return JSON
+	case terminal && term != "dumb" && term != "":
+		return Live
+	}
+	return Plain
+}
+
+// Progress shows Snapshots. Safe for concurrent use.
+type Progress struct {
+	// Every is the least time between two displays. Zero means 0.2s live,
+	// 1s for JSON and 10s for plain lines.
+	Every time.Duration
+	// Color lets Live use colours; leave it out where NO_COLOR is set.
+	Color bool
+
+	w     io.Writer
+	mode  Mode
+	width func() int
+
+	mu      sync.Mutex // guards what follows
+	shown   time.Time
+	samples []sample
+	drawn   []int // width of each line of the block
+	last    *Snapshot
+	closed  bool
+}
+
+type sample struct {
+	at           time.Time
+	pages, bytes int64
+}
+
+// rateSpan is the time over which "now" is measured.
+const rateSpan = 10 * time.Second
+
+// NewProgress shows progress on w. width is asked before each drawing for the
+// columns of the terminal; nil or 0 means 80.
+func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
+	return &Progress{w: w, mode: mode, width: width}
+}
+
+func (p *Progress) every() time.Duration {
+	switch {
+	case p.Every > 0:
+		return p.Every
+	case p.mode == Live:
+		return 200 * time.Millisecond
+	case p.mode == JSON:
+		return time.Second
+	}
+	return 10 * time.Second
+}
+
+// Show displays s if it is time.
+func (p *Progress) Show(s Snapshot, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mode == Quiet || p.closed {
+		return
+	}
+	p.sample(s, now)
+	p.last = &s
+	if !p.shown.IsZero() && now.Sub(p.shown) < p.every() {
+		return
+	}
+	p.show(s, now)
+}
+
+func (p *Progress) show(s Snapshot, now time.Time) {
+	p.shown = now
+	pages, bytes := p.rates()
+	switch p.mode {
+	case Live:
+		p.draw(p.block(s, pages, bytes))
+	case JSON:
+		p.json(s, pages, bytes, now)
+	case Plain:
+		fmt.Fprintln(p.w, plainLine(s, pages, bytes))
+	}
+}
+
+// Message prints a line; live, the block stays below it.
+func (p *Progress) Message(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text = cleanLine(text)
+	switch p.mode {
+	case Live:
+		var b strings.Builder
+		p.erase(&b)
+		b.WriteString(text + "\n")
+		io.WriteString(p.w, b.String())
+		if p.last != nil && !p.closed {
+			pages, bytes := p.rates()
+			p.draw(p.block(*p.last, pages, bytes))
+		}
+	case JSON:
+		b, _ := json.Marshal(map[string]string{"message": text})
+		p.w.Write(append(b, '\n'))
+	case Plain:
+		fmt.Fprintln(p.w, text)
+	}
+}
+
+// Close shows the last Snapshot once more if it was not shown, and leaves it there.
+func (p *Progress) Close(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	if p.mode != Quiet && p.last != nil {
+		p.show(*p.last, now)
+	}
+}
+
+func (p *Progress) sample(s Snapshot, now time.Time) {
+	if n := len(p.samples); n > 0 && now.Sub(p.samples[n-1].at) < rateSpan/40 {
+		p.samples[n-1].pages, p.samples[n-1].bytes = s.Pages, s.Bytes
+		if n > 1 {
+			p.samples[n-1].at = now
+		}
+	} else {
+		p.samples = append(p.samples, sample{now, s.Pages, s.Bytes})
+	}
+	for len(p.samples) > 2 && now.Sub(p.samples[1].at) >= rateSpan {
+		p.samples = p.samples[1:]
+	}
+}
+
+// rates are pages and bytes a second now.
+func (p *Progress) rates() (pages, bytes float64) {
+	if len(p.samples) < 2 {
+		return 0, 0
+	}
+	a, b := p.samples[0], p.samples[len(p.samples)-1]
+	if d := b.at.Sub(a.at).Seconds(); d > 0 {
+		return float64(b.pages-a.pages) / d, float64(b.bytes-a.bytes) / d
+	}
+	return 0, 0
+}
+
+func (s *Snapshot) mean() float64 {
+	if d := s.Elapsed.Seconds(); d > 0 {
+		return float64(s.Pages) / d
+	}
+	return 0
+}
+
+// eta is the time to the nearest limit at the present rates; ok is false where
+// no limit is set or nothing moves.
+func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok bool) {
+	take := func(left, rate float64, name string) {
+		if rate <= 0 {
+			return
+		}
+		secs := max(left/rate, 0)
+		if secs > float64(1<<33) { // centuries
+			return
+		}
+		if t := time.Duration(secs * float64(time.Second)); !ok || t < d {
+			d, limit, ok = t, name, true
+		}
+	}
+	if s.PageLimit > 0 {
+		take(float64(s.PageLimit-s.Pages), pages, "page limit")
+	}
+	if s.SizeLimit > 0 {
+		take(float64(s.SizeLimit-s.Bytes), bytes, "size limit")
+	}
+	if s.TimeLimit > 0 {
+		take((s.TimeLimit - s.Elapsed).Seconds(), 1, "time limit")
+	}
+	return d, limit, ok
+}
+
+func (s *Snapshot) errors() (total int64, kinds []string) {
+	for _, n := range s.Errors {
+		total += n
+	}
+	for _, k := range descending(s.Errors, func(n int64) int64 { return n }) {
+		kinds = append(kinds, fmt.Sprintf("%s %s", Clean(k), humanize.Comma(s.Errors[k])))
+	}
+	return total, kinds
+}
+
+func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond, 0))) + "/s" }
+
+// block is the live display, a line each.
+func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
+	state := s.State
+	if state == "" {
+		state = "crawling"
+	}
+	of := ""
+	if s.PageLimit > 0 {
+		of = " of " + humanize.Comma(s.PageLimit)
+	}
+	size := humanize.Bytes(uint64(max(s.Bytes, 0)))
+	if s.SizeLimit > 0 {
+		size += " of " + humanize.Bytes(uint64(s.SizeLimit))
+	}
+	when := span(s.Elapsed)
+	if s.TimeLimit > 0 {
+		when += " of " + span(s.TimeLimit)
+	}
+	if d, limit, ok := s.eta(pages, bytes); ok {
+		when += fmt.Sprintf(", %s in %s", limit, span(d))
+	}
+	lines := []string{
+		p.paint(fmt.Sprintf("%s %s", state, when), "1"),
+		fmt.Sprintf("  pages    %s%s, %.1f/s now, %.1f/s mean", humanize.Comma(s.Pages), of, pages, s.mean()),
+		fmt.Sprintf("  bytes    %s, %s", size, rate(bytes)),
+		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued), humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
+		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)), humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
+	}
+	total, kinds := s.errors()
+	line := "  errors   " + humanize.Comma(total)
+	if len(kinds) > 0 {
+		line += ": " + strings.Join(kinds, ", ")
+	}
+	if s.Denied > 0 {
+		line += fmt.Sprintf("; robots denied %s", humanize.Comma(s.Denied))
+	}
+	if total > 0 {
+		line = p.paint(line, "33")
+	}
+	lines = append(lines, line)
+	if s.Memory > 0 {
+		lines = append(lines, "  memory   "+humanize.Bytes(uint64(s.Memory)))
+	}
+	if s.LastURL != "" {
+		lines = append(lines, p.paint("  "+Clean(s.LastURL), "2"))
+	}
+	return lines
+}
+
+// paint marks a line; draw turns the mark into an escape sequence.
+func (p *Progress) paint(s, style string) string {
+	if !p.Color {
+		return s
+	}
+	return "\x1b" + style + "m" + s
+}
+
+// draw replaces the block on the terminal by lines, in one write.
+func (p *Progress) draw(lines []string) {
+	var b strings.Builder
+	p.erase(&b)
+	width := p.columns()
+	for _, l := range lines {
+		style := ""
+		if strings.HasPrefix(l, "\x1b") {
+			style, l, _ = strings.Cut(l[1:], "m")
+		}
+		// The last column stays free: some terminals wrap when it is filled.
+		l = fit(l, width-1)
+		if style != "" {
+			b.WriteString("\x1b[" + style + "m" + l + "\x1b[0m\n")
+		} else {
+			b.WriteString(l + "\n")
+		}
+		p.drawn = append(p.drawn, runewidth.StringWidth(l))
+	}
+	io.WriteString(p.w, b.String())
+}
+
+// erase goes up to where the block begins and clears from there on. In a
+// terminal that has become narrower its lines take more rows than before.
+func (p *Progress) erase(b *strings.Builder) {
+	width, rows := p.columns(), 0
+	for _, w := range p.drawn {
+		rows += max(1, (w+width-1)/width)
+	}
+	p.drawn = p.drawn[:0]
+	if rows > 0 {
+		fmt.Fprintf(b, "\x1b[%dA\r\x1b[J", rows)
+	}
+}
+
+func (p *Progress) columns() int {
+	if p.width != nil {
+		if n := p.width(); n > 0 {
+			return n
+		}
+	}
+	return 80
+}
+
+func plainLine(s Snapshot, pages, bytes float64) string {
+	var b strings.Builder
+	if s.State != "" {
+		b.WriteString(s.State + ": ")
+	}
+	fmt.Fprintf(&b, "%s  %s pages", span(s.Elapsed), humanize.Comma(s.Pages))
+	if s.PageLimit > 0 {
+		b.WriteString(" of " + humanize.Comma(s.PageLimit))
+	}
+	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts %d ready %d waiting %d slowed  %d in flight",
+		pages, s.mean(), humanize.Bytes(uint64(max(s.Bytes, 0))), rate(bytes), humanize.Comma(s.Queued),
+		s.Ready, s.Waiting, s.Slowed, s.InFlight+s.Resolving)
+	if total, kinds := s.errors(); total > 0 {
+		fmt.Fprintf(&b, "  errors: %s", strings.Join(kinds, ", "))
+	}
+	if d, limit, ok := s.eta(pages, bytes); ok {
+		fmt.Fprintf(&b, "  %s in %s", limit, span(d))
+	}
+	return b.String()
+}
+
+// json writes what Live shows, with the units in the names.
+func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
+	line := struct {
+		Time       string           `json:"time"`
+		State      string           `json:"state"`
+		ElapsedS   float64          `json:"elapsed_s"`
+		Pages      int64            `json:"pages"`
+		PagesPerS  float64          `json:"pages_per_s"`
+		MeanPerS   float64          `json:"pages_per_s_mean"`
+		Fetched    int64            `json:"fetched"`
+		Bytes      int64            `json:"bytes"`
+		BytesPerS  int64            `json:"bytes_per_s"`
+		Queued     int64            `json:"queued"`
+		Unique     int64            `json:"urls_unique"`
+		InFlight   int              `json:"in_flight"`
+		Resolving  int              `json:"resolving"`
+		Ready      int              `json:"hosts_ready"`
+		Waiting    int              `json:"hosts_waiting"`
+		Slowed     int              `json:"hosts_slowed"`
+		Denied     int64            `json:"robots_denied"`
+		Duplicates int64            `json:"duplicates"`
+		Errors     map[string]int64 `json:"errors"`
+		Memory     int64            `json:"memory_bytes"`
+		LastURL    string           `json:"last_url,omitempty"`
+		Limit      string           `json:"limit,omitempty"`
+		ETA        *float64         `json:"eta_s,omitempty"`
+	}{
+		now.UTC().Format(logTime), s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
+		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
+		s.Denied, s.Duplicates, s.Errors, s.Memory, s.LastURL, "", nil,
+	}
+	if line.State == "" {
+		line.State = "crawling"
+	}
+	if line.Errors == nil {
+		line.Errors = map[string]int64{}
+	}
+	if d, limit, ok := s.eta(pages, bytes); ok {
+		secs := round2(d.Seconds())
+		line.Limit, line.ETA = limit, &secs
+	}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return // no field of it can fail
+	}
+	p.w.Write(append(b, '\n'))
+}
+
+func round2(x float64) float64 { return float64(int64(x*100+0.5)) / 100 }
+
+// cleanLine keeps spaces, and no control character.
+func cleanLine(s string) string {
+	words := strings.Split(s, " ")
+	for i, w := range words {
+		words[i] = Clean(w)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// A Summary is reports/summary.json.
+type Summary struct {
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+
+	Pages      int64   `json:"pages"` // successful fetches archived
+	Fetched    int64   `json:"fetched"`
+	Bytes      int64   `json:"bytes"`
+	DurationS  float64 `json:"duration_s"`
+	PagesPerS  float64 `json:"pages_per_s"`
+	Discovered int64   `json:"urls_discovered"`
+	Unique     int64   `json:"urls_unique"`
+	Finished   int64   `json:"urls_finished"`
+	Queued     int64   `json:"urls_queued"`
+	Sent       int64   `json:"urls_sent"`
+	Hosts      int     `json:"hosts"`
+	Duplicates int64   `json:"duplicates"`
+	Truncated  int64   `json:"truncated"`
+	RobotsTxt  int64   `json:"robots_txt"` // fetches of robots.txt
+	Denied     int64   `json:"robots_denied"`
+	Retries    int64   `json:"retries"`
+	StopReason string  `json:"stop_reason"`
+	PeakMemory int64   `json:"peak_memory_bytes"`
+
+	Errors  map[string]int64 `json:"errors"`  // by kind
+	Status  map[string]int64 `json:"status"`  // by code
+	Skipped map[string]int64 `json:"skipped"` // by reason
+}
+
+// Summary sums t up; took is how long the crawl ran, over all its runs.
+func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
+	s := Summary{
+		Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
+		DurationS:  took.Round(time.Millisecond).Seconds(),
+		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
+		Hosts: len(t.hosts), Duplicates: t.n.duplicates, Truncated: t.n.truncated,
+		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
+		StopReason: stopReason, PeakMemory: PeakMemory(),
+		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
+	}
+	if took > 0 {
+		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
+	}
+	for k, n := range t.errors {
+		s.Errors[k] = n
+	}
+	for k, n := range t.status {
+		s.Status[strconv.Itoa(k)] = n
+	}
+	for k, n := range t.skipped {
+		s.Skipped[k] = n
+	}
+	return s
+}
+
+// String is a table for the terminal.
+func (s Summary) String() string {
+	var rows [][2]string
+	row := func(name, format string, a ...any) { rows = append(rows, [2]string{name, fmt.Sprintf(format, a...)}) }
+	row("pages", "%s", humanize.Comma(s.Pages))
+	row("bytes", "%s", humanize.Bytes(uint64(max(s.Bytes, 0))))
+	row("time", "%s", span(time.Duration(s.DurationS*float64(time.Second))))
+	row("pages/s", "%.2f", s.PagesPerS)
+	row("hosts", "%s", humanize.Comma(int64(s.Hosts)))
+	row("URLs found", "%s", humanize.Comma(s.Discovered))
+	row("URLs accepted", "%s", humanize.Comma(s.Unique))
+	row("URLs finished", "%s", humanize.Comma(s.Finished))
+	optional := func(name string, n int64) {
+		if n != 0 {
+			row(name, "%s", humanize.Comma(n))
+		}
+	}
+	optional("URLs queued", s.Queued)
+	optional("URLs sent", s.Sent)
+	optional("duplicates", s.Duplicates)
+	optional("truncated", s.Truncated)
+	optional("denied by robots", s.Denied)
+	optional("retries", s.Retries)
+	for _, g := range [...]struct {
+		name string
+		m    map[string]int64
+	}{{"status", s.Status}, {"error", s.Errors}, {"skipped", s.Skipped}} {
+		for _, k := range descending(g.m, func(n int64) int64 { return n }) {
+			name := g.name + " " + Clean(k)
+			if code, err := strconv.Atoi(k); err == nil && g.name == "status" && CodeText(code) != "" {
+				name += " (" + CodeText(code) + ")"
+			}
+			row(name, "%s", humanize.Comma(g.m[k]))
+		}
+	}
+	if s.PeakMemory > 0 {
+		row("peak memory", "%s", humanize.Bytes(uint64(s.PeakMemory)))
+	}
+	row("stopped", "%s", s.StopReason)
+	wide, right := 0, 0
+	for _, r := range rows {
+		wide, right = max(wide, len(r[0])), max(right, len(r[1]))
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		b.WriteString("  " + pad(r[0], wide, false) + "  " + pad(r[1], min(right, 16), true) + "\n")
+	}
+	return b.String()
+}
+
+// WriteReports writes s and the tables of t to dir: summary.json, hosts.csv,
+// status.csv, mime.csv, errors.csv and seeds.csv, each whole or not at all.
+func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("reports %s: %w", dir, err)
+	}
+	js, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("reports %s: %w", dir, err)
+	}
+	files := []struct {
+		name string
+		data func() []byte
+	}{
+		{"hosts.csv", t.hostsCSV},
+		{"status.csv", t.statusCSV},
+		{"mime.csv", func() []byte { return countsCSV("mime", t.mimes) }},
+		{"errors.csv", t.errorsCSV},
+		{"seeds.csv", func() []byte { return countsCSV("seed", t.seeds) }},
+		{"summary.json", func() []byte { return append(js, '\n') }},
+	}
+	for _, f := range files {
+		name := filepath.Join(dir, f.name)
+		if err := disk.WriteFile(fs, name, f.data()); err != nil {
+			return fmt.Errorf("report %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func table(fn func(row func(...string))) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	fn(func(cells ...string) { w.Write(cells) }) // a bytes.Buffer does not fail
+	w.Flush()
+	return b.Bytes()
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+func (t *Tally) hostsCSV() []byte {
+	return table(func(row func(...string)) {
+		row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
+		for _, k := range descending(t.hosts, func(h *hostCount) int64 { return h.urls }) {
+			h := t.hosts[k]
+			row(cell(k), num(h.pages), num(h.urls), num(h.bytes), num(h.errors), num(h.denied), num(h.duplicates), num(h.robots))
+		}
+	})
+}
+
+func (t *Tally) statusCSV() []byte {
+	return table(func(row func(...string)) {
+		row("code", "urls", "meaning")
+		for _, k := range descending(t.status, func(n int64) int64 { return n }) {
+			row(strconv.Itoa(k), num(t.status[k]), CodeText(k))
+		}
+	})
+}
+
+func (t *Tally) errorsCSV() []byte {
+	return table(func(row func(...string)) {
+		row("error", "urls")
+		for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
+			row(cell(k), num(t.errors[k]))
+		}
+	})
+}
+
+func countsCSV(name string, m map[string]*count) []byte {
+	return table(func(row func(...string)) {
+		row(name, "urls", "pages", "bytes")
+		for _, k := range descending(m, func(c *count) int64 { return c.urls }) {
+			c := m[k]
+			row(cell(k), num(c.urls), num(c.pages), num(c.bytes))
+		}
+	})
+}
+
+// cell keeps a spreadsheet from taking a name for a formula.
+func cell(s string) string {
+	s = Clean(s)
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// span is a duration for people: 1d 2h, 3h 4m, 5m 6s, 7s, 0.8s.
+func span(d time.Duration) string {
+	s := int64(d / time.Second)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm %ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh %dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd %dh", s/86400, s/3600%24)
+}

@@ -1,0 +1,401 @@
+package report
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Visit is the end of a URL's turn, as the reports count it.
+type Visit struct {
+	Host      string
+	Seed      string // source tag
+	Code      int    // HTTP status or a negative code
+	MIME      string // as the server said it
+	Error     string // kind; empty for none
+	Bytes     int64  // received
+	Page      bool   // a successful fetch, archived
+	Robots    bool   // a robots.txt: counted beside the URLs of the crawl
+	Duplicate bool   // same payload as one before
+	Truncated bool
+}
+
+// What a server can make up is counted under at most so many names.
+const (
+	maxNames   = 1000
+	maxName    = 100 // bytes
+	otherNames = "other"
+)
+
+// A Tally counts visits. One goroutine owns it. The zero Tally is empty.
+type Tally struct {
+	n       totals
+	hosts   map[string]*hostCount
+	seeds   map[string]*count
+	mimes   map[string]*count
+	status  map[int]int64
+	errors  map[string]int64
+	skipped map[string]int64
+	started time.Time
+}
+
+// totals are encoded in this order.
+type totals struct {
+	pages, fetched, finished, bytes int64
+	duplicates, denied, truncated   int64
+	robots, robotsBytes             int64
+	found, unique, sent, retried    int64
+}
+
+func (n *totals) all() []*int64 {
+	return []*int64{
+		&n.pages, &n.fetched, &n.finished, &n.bytes,
+		&n.duplicates, &n.denied, &n.truncated,
+		&n.robots, &n.robotsBytes,
+		&n.found, &n.unique, &n.sent, &n.retried,
+	}
+}
+
+type count struct{ pages, urls, bytes int64 }
+
+type hostCount struct {
+	count
+	robots, errors, denied, duplicates int64
+}
+
+func (h *hostCount) all() []*int64 {
+	return []*int64{&h.pages, &h.urls, &h.bytes, &h.robots, &h.errors, &h.denied, &h.duplicates}
+}
+
+// NewTally returns an empty Tally.
+func NewTally() *Tally { return &Tally{} }
+
+// of finds or makes m's entry for k; a full map counts under otherNames.
+func of[V any](m *map[string]*V, k string, full int) *V {
+	if *m == nil {
+		*m = make(map[string]*V)
+	}
+	v := (*m)[k]
+	if v == nil {
+		if full > 0 && len(*m) >= full && k != otherNames {
+			return of(m, otherNames, 0)
+		}
+		v = new(V)
+		(*m)[strings.Clone(k)] = v
+	}
+	return v
+}
+
+func bump(m *map[string]int64, k string, n int64) {
+	if *m == nil {
+		*m = make(map[string]int64)
+	}
+	if _, ok := (*m)[k]; !ok && len(*m) >= maxNames {
+		k = otherNames
+	}
+	if len(k) > maxName {
+		k = k[:maxName]
+	}
+	(*m)[k] += n
+}
+
+// Add counts a visit.
+func (t *Tally) Add(v Visit) {
+	v.Bytes = max(v.Bytes, 0)
+	t.n.bytes += v.Bytes
+	h := of(&t.hosts, v.Host, 0)
+	h.bytes += v.Bytes
+	if v.Robots {
+		t.n.robots++
+		t.n.robotsBytes += v.Bytes
+		h.robots++
+		return
+	}
+	t.n.finished++
+	h.urls++
+	if t.status == nil {
+		t.status = make(map[int]int64)
+	}
+	if _, ok := t.status[v.Code]; ok || len(t.status) < maxNames {
+		t.status[v.Code]++
+	} else {
+		t.status[CodeUnattempted]++
+	}
+	s := of(&t.seeds, v.Seed, 0)
+	s.urls++
+	s.bytes += v.Bytes
+	if v.Code > 0 {
+		t.n.fetched++
+		m := of(&t.mimes, MIME(v.MIME), maxNames)
+		m.urls++
+		m.bytes += v.Bytes
+		if v.Page {
+			m.pages++
+		}
+	}
+	if v.Page {
+		t.n.pages++
+		h.pages++
+		s.pages++
+	}
+	if v.Duplicate {
+		t.n.duplicates++
+		h.duplicates++
+	}
+	if v.Truncated {
+		t.n.truncated++
+	}
+	if v.Code == CodeRobotsDenied {
+		t.n.denied++
+		h.denied++
+	}
+	if v.Error != "" {
+		bump(&t.errors, v.Error, 1)
+		h.errors++
+	}
+}
+
+// MIME is the type and subtype of a Content-Type in lower case: "unknown"
+// without one, "invalid" if it is not of the form that RFC 9110, 8.3.1 gives.
+func MIME(contentType string) string {
+	s, _, _ := strings.Cut(contentType, ";")
+	s = strings.ToLower(strings.TrimSpace(s))
+	if s == "" || s == "unknown" {
+		return "unknown"
+	}
+	kind, sub, ok := strings.Cut(s, "/")
+	if !ok || !token(kind) || !token(sub) || len(s) > maxName {
+		return "invalid"
+	}
+	return s
+}
+
+func token(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= '0' && s[0] <= '9')
+}
+
+// Found counts links found on pages, before any check.
+func (t *Tally) Found(n int64) { t.n.found += n }
+
+// Accepted counts URLs that are new and in scope.
+func (t *Tally) Accepted(n int64) { t.n.unique += n }
+
+// SetUnique sets the number of URLs accepted.
+func (t *Tally) SetUnique(n int64) { t.n.unique = n }
+
+// Sent counts URLs passed on to other agents.
+func (t *Tally) Sent(n int64) { t.n.sent += n }
+
+// Retried counts visits that were not the last of their URL.
+func (t *Tally) Retried(n int64) { t.n.retried += n }
+
+// Skipped counts a URL that was not taken.
+func (t *Tally) Skipped(reason string) { bump(&t.skipped, reason, 1) }
+
+// Start sets when the crawl began, Started tells it.
+func (t *Tally) Start(at time.Time) { t.started = at }
+
+// Started is when the crawl began.
+func (t *Tally) Started() time.Time { return t.started }
+
+// Pages is the number of successful fetches that were archived.
+func (t *Tally) Pages() int64 { return t.n.pages }
+
+// Fetched is the number of HTTP responses, robots.txt left out.
+func (t *Tally) Fetched() int64 { return t.n.fetched }
+
+// Finished is the number of URLs whose turn is over, however it ended.
+func (t *Tally) Finished() int64 { return t.n.finished }
+
+// Bytes is what was received, robots.txt included.
+func (t *Tally) Bytes() int64 { return t.n.bytes }
+
+// Denied is the number of URLs that robots.txt forbids.
+func (t *Tally) Denied() int64 { return t.n.denied }
+
+// Hosts is the number of hosts that had a visit.
+func (t *Tally) Hosts() int { return len(t.hosts) }
+
+// HostPages is the number of pages of one host.
+func (t *Tally) HostPages(host string) int64 {
+	if h := t.hosts[host]; h != nil {
+		return h.pages
+	}
+	return 0
+}
+
+// Errors is a copy of the counts by kind.
+func (t *Tally) Errors() map[string]int64 { return maps.Clone(t.errors) }
+
+// ErrTally is an encoding of a Tally that cannot be read.
+var ErrTally = errors.New("damaged tally")
+
+const tallyVersion = 1
+
+// AppendTo appends t's encoding to dst; the start is not in it:
+//
+//	byte    version, 1
+//	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
+//	        truncated, robots, bytes of robots, found, unique, sent, retried
+//	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
+//	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
+//	mimes   likewise
+//	status  uvarint number, then each: varint code, uvarint urls
+//	errors  uvarint number, then each: name, uvarint urls
+//	skipped likewise
+//
+// A name is its length as a uvarint and its bytes. Names are in order.
+func (t *Tally) AppendTo(dst []byte) []byte {
+	u := func(n int64) { dst = binary.AppendUvarint(dst, uint64(n)) }
+	name := func(s string) { u(int64(len(s))); dst = append(dst, s...) }
+	dst = append(dst, tallyVersion)
+	for _, n := range t.n.all() {
+		u(*n)
+	}
+	u(int64(len(t.hosts)))
+	for _, k := range slices.Sorted(maps.Keys(t.hosts)) {
+		name(k)
+		for _, n := range t.hosts[k].all() {
+			u(*n)
+		}
+	}
+	for _, m := range [...]map[string]*count{t.seeds, t.mimes} {
+		u(int64(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			name(k)
+			u(m[k].pages)
+			u(m[k].urls)
+			u(m[k].bytes)
+		}
+	}
+	u(int64(len(t.status)))
+	for _, k := range slices.Sorted(maps.Keys(t.status)) {
+		dst = binary.AppendVarint(dst, int64(k))
+		u(t.status[k])
+	}
+	for _, m := range [...]map[string]int64{t.errors, t.skipped} {
+		u(int64(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			name(k)
+			u(m[k])
+		}
+	}
+	return dst
+}
+
+// Decode replaces t's counts by what AppendTo wrote. After an error t is as it was.
+func (t *Tally) Decode(src []byte) error {
+	d := decoder{src: src}
+	n := Tally{started: t.started}
+	if d.byte() != tallyVersion {
+		return ErrTally
+	}
+	for _, p := range n.n.all() {
+		*p = d.uvarint()
+	}
+	for range d.len() {
+		h := of(&n.hosts, d.name(), 0)
+		for _, p := range h.all() {
+			*p = d.uvarint()
+		}
+	}
+	for _, m := range [...]*map[string]*count{&n.seeds, &n.mimes} {
+		for range d.len() {
+			c := of(m, d.name(), 0)
+			c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+		}
+	}
+	n.status = make(map[int]int64)
+	for range d.len() {
+		k := d.varint()
+		n.status[int(k)] = d.uvarint()
+	}
+	for _, m := range [...]*map[string]int64{&n.errors, &n.skipped} {
+		*m = make(map[string]int64)
+		for range d.len() {
+			k := d.name()
+			(*m)[k] = d.uvarint()
+		}
+	}
+	if d.bad || len(d.src) > 0 {
+		return ErrTally
+	}
+	*t = n
+	return nil
+}
+
+// A decoder reads zeros after the first thing that it cannot read.
+type decoder struct {
+	src []byte
+	bad bool
+}
+
+func (d *decoder) byte() byte {
+	if len(d.src) == 0 {
+		d.bad = true
+		return 0
+	}
+	b := d.src[0]
+	d.src = d.src[1:]
+	return b
+}
+
+func (d *decoder) uvarint() int64 {
+	v, n := binary.Uvarint(d.src)
+	if n <= 0 || v > 1<<62 {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return int64(v)
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.src)
+	if n <= 0 || v != int64(int32(v)) {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return v
+}
+
+// len reads the number of things that follow; each takes two bytes at least.
+func (d *decoder) len() int {
+	n := d.uvarint()
+	if n > int64(len(d.src)/2) {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) name() string {
+	n := d.uvarint()
+	if n > int64(len(d.src)) {
+		d.bad, d.src = true, nil
+		return ""
+	}
+	s := string(d.src[:n])
+	d.src = d.src[n:]
+	return s
+}
+
+// descending sorts keys by count, the highest first, then by name.
+func descending[K cmp.Ordered, V any](m map[K]V, n func(V) int64) []K {
+	keys := slices.Collect(maps.Keys(m))
+	slices.SortFunc(keys, func(a, b K) int {
+		return cmp.Or(cmp.Compare(n(m[b]), n(m[a])), cmp.Compare(a, b))
+	})
+	return keys
+}

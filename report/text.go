@@ -1,0 +1,45 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// printable says whether r may reach a terminal as it is. Bidirectional
+// controls are not: they can make a URL read as another.
+func printable(r rune, n int) bool {
+	return (r != utf8.RuneError || n > 1) && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
+}
+
+// Clean replaces what does not belong on a terminal line by percent-encoding.
+func Clean(s string) string {
+	for i, r := range s {
+		if r <= ' ' || !printable(r, utf8.RuneLen(r)) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+			return string(appendClean(nil, s, 0))
+		}
+	}
+	return s
+}
+
+// fit cuts s to width columns, with an ellipsis where something is left out.
+func fit(s string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	return runewidth.Truncate(s, width, "…")
+}
+
+// pad fills s up to width columns, on the left for numbers.
+func pad(s string, width int, right bool) string {
+	n := width - runewidth.StringWidth(s)
+	if n <= 0 {
+		return s
+	}
+	if right {
+		return strings.Repeat(" ", n) + s
+	}
+	return s + strings.Repeat(" ", n)
+}
