@@ -86,8 +86,9 @@ type Config struct {
 	// MinTLS is the lowest version spoken. Zero means tls.VersionTLS12.
 	MinTLS uint16
 
-	// SpillBytes is how much of a response rests in memory; beyond it, it is
-	// written to a file in SpillDir. Zero means 1 MiB and os.TempDir().
+	// SpillBytes is how much of a response rests in memory (at least its
+	// header and 32 KiB); what is longer is written to a file in SpillDir.
+	// Zero means 1 MiB and os.TempDir().
 	SpillBytes int64
 	SpillDir   string
 	// FS holds SpillDir. Nil means disk.OS.

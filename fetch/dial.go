@@ -198,7 +198,7 @@ func (d *dialer) connect(ctx context.Context, t *target, left time.Duration) (*c
 			return nil, fail
 		}
 	}
-	c.silent = prober(c.raw, t.tls)
+	c.silent = prober(c.raw)
 	return c, nil
 }
 

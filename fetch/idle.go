@@ -34,8 +34,7 @@ func (c *conn) serves(t *target) bool {
 }
 
 // alive says that the server has neither closed c nor sent what nobody asked
-// for (a 408 before it closes): it would be taken for the next response. Over
-// TLS it may be a session ticket.
+// for (a 408 before it closes): that would be taken for the next response.
 func (c *conn) alive() bool { return c.silent == nil || c.silent() }
 
 // idle keeps connections between requests: at most one a host, at most max

@@ -60,6 +60,8 @@ func TestKeepAlive(t *testing.T) {
 		f.CloseIdle("unknown.example")
 		time.Sleep(10 * time.Second) // no connection outlives IdleKeep: else the bubble has a goroutine left
 		n.open.Wait()
+		f.idle.mu.Lock()
+		defer f.idle.mu.Unlock()
 		if f.idle.timer != nil {
 			t.Error("a timer without an idle connection")
 		}

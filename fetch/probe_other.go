@@ -5,4 +5,4 @@ package fetch
 import "net"
 
 // prober cannot tell here; a dead connection shows when it is used.
-func prober(net.Conn, bool) func() bool { return nil }
+func prober(net.Conn) func() bool { return nil }
