@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -387,6 +389,68 @@ func TestCacheMemory(t *testing.T) {
 			nodes += int64(n)
 		}
 		t.Logf("budget %d: %d origins in %d bytes", budget, nodes, bytes)
+	}
+}
+
+// A cache full of real files takes no more than its budget of the heap, within
+// what the allocator rounds.
+func TestCacheMemoryIsHonest(t *testing.T) {
+	files := realFiles(t)
+	const budget = 8 << 20
+	c := NewCache(Config{Agent: "orbweaver", MemoryBytes: budget})
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	learned := 0
+	for round := range 8 {
+		for name, body := range files {
+			u, err := weburl.Parse(fmt.Sprintf("https://r%d.%s/", round, name))
+			if err != nil {
+				continue
+			}
+			learned++
+			c.Learn(u, u, Reply{Status: 200, Body: body}, start)
+		}
+	}
+	grown := heap() - before
+	kept := 0
+	for i := range c.shards {
+		kept += len(c.shards[i].nodes)
+	}
+	t.Logf("%d of %d origins kept, heap %d", kept, learned, grown)
+	if kept == learned {
+		t.Fatal("the budget was not reached")
+	}
+	if grown > budget*5/4 {
+		t.Errorf("got %d bytes of heap, budget %d", grown, budget)
+	}
+	runtime.KeepAlive(c)
+	runtime.KeepAlive(files)
+}
+
+// The encoding is kept: this is what version 1 looks like on disk.
+func TestEntryGolden(t *testing.T) {
+	want := Entry{
+		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassRules,
+		Fetched: start, Expires: start.Add(24 * time.Hour), Body: []byte("\n\nUser-agent: *\nDisallow: /p"),
+	}
+	b, err := os.ReadFile("testdata/entry-v1.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeEntry(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("decode (-want +got)\n%s", d)
+	}
+	if enc := want.AppendTo(nil); !bytes.Equal(enc, b) {
+		t.Errorf("encode: got %q, want %q", enc, b)
 	}
 }
 

@@ -181,14 +181,24 @@ func arrange(rules []rule) []rule {
 			kept = append(kept, r)
 		}
 	}
-	return slices.Clip(kept)
+	return slices.Clone(kept) // without the room that append left
 }
+
+// maxSteps bounds the work of one decision, to some ten milliseconds. The
+// longest real files are a thousand times cheaper; one that is not is hostile.
+const maxSteps = 1 << 24
+
+// costly decides where the rules would take more than maxSteps.
+var costly = rule{text: "# rules too costly to match"}
 
 // decide returns the rule of the list that path falls under, nil where none
 // does, and the steps taken.
 func decide(rules []rule, path string) (r *rule, steps int) {
 	for i := range rules {
 		r := &rules[i]
+		if steps > maxSteps {
+			return &costly, steps
+		}
 		// Without a star, at most the $ is longer than what it matches.
 		if r.fail == nil && len(r.pattern) > len(path)+1 {
 			steps++
@@ -207,7 +217,8 @@ func decide(rules []rule, path string) (r *rule, steps int) {
 // query, compared as they stand: "/a%6C" is not "/al". The longest rule decides,
 // Allow where two are equally long (RFC 9309, 2.2.2). rule is the line that
 // decided and line its number from 1; without such a line the path is allowed
-// and they are empty.
+// and they are empty. Rules that only a hostile file has, which would take
+// more than 2^24 steps, forbid: rule then is a comment that says so.
 func (g Group) Allowed(pathAndQuery string) (ok bool, rule string, line int) {
 	if g.g == nil {
 		return true, "", 0

@@ -2,6 +2,8 @@ package robots
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -254,7 +256,8 @@ func TestHostileRules(t *testing.T) {
 	}
 }
 
-// A file of nothing but hostile rules costs what its lengths are worth.
+// A file of nothing but hostile rules is not worth more than maxSteps, and
+// then forbids.
 func TestHostileFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("User-agent: *\n")
@@ -264,11 +267,17 @@ func TestHostileFile(t *testing.T) {
 	g := Parse([]byte(b.String())).Group("x")
 	path := "/" + strings.Repeat("a", 2000)
 	rule, steps := decide(g.g.rules, path)
-	if rule != nil {
-		t.Fatalf("got %q", rule.text)
+	if rule != &costly {
+		t.Errorf("decided by %+v, want to give up", rule)
 	}
-	if limit := len(g.g.rules)*(1+2*len(path)) + 2*b.Len(); steps > limit {
+	if limit := maxSteps + 4*len(path); steps > limit {
 		t.Errorf("got %d steps, want at most %d", steps, limit)
+	}
+	if ok, text, line := g.Allowed(path); ok || text != costly.text || line != 0 {
+		t.Errorf("got %v %q %d, want the path denied by %q", ok, text, line, costly.text)
+	}
+	if ok, text, _ := g.Allowed("/b"); !ok {
+		t.Errorf("/b is denied by %q", text)
 	}
 	if got := g.size(); got > 20*ReadLimit {
 		t.Errorf("the group takes %d bytes", got)
@@ -309,6 +318,26 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(s), "/a/b")
 	}
+	// The conformance files' robots.txt, where they are at hand.
+	names, err := filepath.Glob(filepath.Join(data, "spec", "*", "*.textproto"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		spec, err := readSpec(string(src))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i, c := range spec {
+			if i == 0 || c.robots != spec[i-1].robots {
+				f.Add([]byte(c.robots), target(c.url))
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
 		rules := Parse(body)
 		for _, agent := range []string{"orbweaver", "x", "MJ12bot"} {
@@ -321,7 +350,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%q: grew to %q", body, text)
 			}
 			ok, rule, line := g.Allowed(path)
-			if (rule == "") != (line == 0) || !ok && rule == "" {
+			if (rule == "") != (line == 0) && rule != costly.text || !ok && rule == "" {
 				t.Fatalf("%q %q: got %v %q %d", body, path, ok, rule, line)
 			}
 			if crawl, _, _ := g.Crawlable(path); crawl && !ok && path != "/robots.txt" {
