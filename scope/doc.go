@@ -1,0 +1,33 @@
+// Package scope answers: does this link belong to the crawl?
+//
+//	Link -> traps -> exclude -> filter -> kind -> include -> depth -> Verdict
+//
+// Every rule that keeps a link out has a word of its own for the logs (see
+// [Reason]); the first one decides, [Scope.Explain] asks them all. A verdict
+// depends on the configuration, the seeds and the link alone, so the same link
+// gets the same answer from every worker and after a restart. What needs to
+// count belongs to the dispatcher: [Queries] here, and the quotas of pages,
+// bytes and time in package crawl.
+//
+// How a link was found decides which rules it must pass:
+//
+//	standing      hops                       rules
+//	------------  -------------------------  ---------------------------------
+//	prerequisite  last is P                  none
+//	seed          none, or only R            exclude; the filter's - lines
+//	embed         last is E: of a page       traps, exclude, the filter's
+//	              that is in                 - lines
+//	link          all others                 all
+//
+// Only R: where a seed redirects to is as good as a seed, or http://example.com
+// could not be crawled when it is moved to https://www.example.org. [Scope.AddSeed]
+// makes the target's host, prefix or domain part of the crawl. (Heritrix has
+// the same rule for its seeds.)
+//
+// An embed is in wherever it lies, because a page without its images and styles
+// is not whole; but for one hop only: what an embed outside of the kind's
+// bounds embeds itself is a link. A redirect of such an embed is still it.
+//
+// A Scope is safe for concurrent use. Judge does not allocate for ordinary
+// links.
+package scope

@@ -1,0 +1,353 @@
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Reason is why a link is out, as the logs have it.
+type Reason string
+
+const (
+	OutOfScope           Reason = "outOfScope"           // beyond the kind's bounds
+	Excluded             Reason = "excluded"             // an exclude or a filter's - line matches
+	NotIncluded          Reason = "notIncluded"          // no include, or no line of the filter, matches
+	TooDeep              Reason = "tooDeep"              // too many links from its seed
+	TrapURLLength        Reason = "trapURLLength"        // the URL is too long
+	TrapPathLength       Reason = "trapPathLength"       // the path has too many segments
+	TrapRepeatedSegments Reason = "trapRepeatedSegments" // the path repeats itself
+	TrapQueryArgs        Reason = "trapQueryArgs"        // the query has too many arguments
+	TrapQueryExplosion   Reason = "trapQueryExplosion"   // the path has too many queries; see Queries
+	TrapCalendar         Reason = "trapCalendar"         // a date that only an endless calendar shows
+)
+
+// Config says what belongs to a crawl. The zero Config keeps to the hosts of
+// the seeds and out of traps.
+type Config struct {
+	// Scope is how far from its seeds the crawl goes. Zero means Host.
+	Scope Kind
+	// Exclude are regular expressions (Go's syntax, matching anywhere in the
+	// canonical URL) that keep a URL out, a seed too.
+	Exclude []string
+	// Include are regular expressions of which a link must match one. None
+	// means that all links may pass. Seeds and embeds need not.
+	Include []string
+	// Filter is a filter file's content (LoadFilter); nil means none.
+	Filter *Filter
+	// Depth is the largest number of links from a seed: 0 is the seeds and
+	// what they embed. Nil means no limit.
+	Depth *int
+
+	// The guards against traps. Zero means the default, a negative number
+	// switches the guard off. Seeds are exempt.
+
+	// MaxURLLength is in octets. Zero means weburl.MaxLength, 2083.
+	MaxURLLength int
+	// MaxPathSegments is what stands between the slashes. Zero means 20, as
+	// in Heritrix.
+	MaxPathSegments int
+	// MaxRepeatedSegments is how often a segment or a sequence of them may
+	// stand in a row: 3 lets /a/b/a/b/a/b/ pass and not one a/b more. Zero means 3.
+	MaxRepeatedSegments int
+	// MaxQueryArgs is the number of arguments in a query. Zero means 32.
+	MaxQueryArgs int
+	// Today bounds the dates that calendars are followed to: two years after
+	// it. The zero time switches the guard off.
+	Today time.Time
+}
+
+const (
+	defaultMaxSegments  = 20
+	defaultMaxRepeated  = 3
+	defaultMaxQueryArgs = 32
+)
+
+// Verdict is the answer for one link; Reason is empty where it is in.
+type Verdict struct {
+	In     bool
+	Reason Reason
+}
+
+// Scope judges links. Make one with New.
+type Scope struct {
+	cfg              Config
+	seeds            *seeds
+	later            laterSeeds
+	exclude, include patterns
+}
+
+// New makes a Scope for seeds. Its errors are the operator's: a bad regular
+// expression, an unknown kind, a negative depth; each says where, and all bad
+// expressions are named at once.
+func New(cfg Config, from []weburl.URL) (*Scope, error) {
+	if int(cfg.Scope) >= len(kinds) {
+		return nil, fmt.Errorf("scope %v: unknown; one of page, prefix, host, domain, any", cfg.Scope)
+	}
+	if cfg.Depth != nil && *cfg.Depth < 0 {
+		return nil, fmt.Errorf("depth %d: below 0; 0 is the seeds alone, leave it out for no limit", *cfg.Depth)
+	}
+	for _, d := range []struct {
+		n *int
+		v int
+	}{
+		{&cfg.MaxURLLength, weburl.MaxLength}, {&cfg.MaxPathSegments, defaultMaxSegments},
+		{&cfg.MaxRepeatedSegments, defaultMaxRepeated}, {&cfg.MaxQueryArgs, defaultMaxQueryArgs},
+	} {
+		if *d.n == 0 {
+			*d.n = d.v
+		}
+	}
+	s := &Scope{cfg: cfg, seeds: newSeeds(), later: laterSeeds{seeds: newSeeds()}}
+	var errs []error
+	var err error
+	if s.exclude, err = compileAll("exclude", cfg.Exclude); err != nil {
+		errs = append(errs, err)
+	}
+	if s.include, err = compileAll("include", cfg.Include); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, u := range from {
+		if !u.IsZero() {
+			s.seeds.add(cfg.Scope, u)
+		}
+	}
+	return s, nil
+}
+
+// AddSeed widens the scope by u, the target of a seed's redirects: call it
+// when a link with only R hops has been accepted, and again for those of the
+// journal after a restart. It is cheap to repeat.
+func (s *Scope) AddSeed(u weburl.URL) {
+	if !u.IsZero() && !s.within(u) {
+		s.later.add(s.cfg.Scope, u)
+	}
+}
+
+func (s *Scope) within(u weburl.URL) bool {
+	return s.seeds.has(s.cfg.Scope, u) || s.later.has(s.cfg.Scope, u)
+}
+
+// patterns are regular expressions, one by one and as an alternation.
+type patterns struct {
+	each []*regexp.Regexp
+	any  *regexp.Regexp // nil where there are none
+}
+
+func compileAll(what string, exprs []string) (p patterns, err error) {
+	var errs []error
+	for i, e := range exprs {
+		re, err := compile(e)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %d of %d: %w", what, i+1, len(exprs), err))
+			continue
+		}
+		p.each = append(p.each, re)
+	}
+	if err := errors.Join(errs...); err != nil || len(exprs) == 0 {
+		return patterns{}, err
+	}
+	if p.any = p.each[0]; len(exprs) > 1 {
+		if p.any, err = regexp.Compile("(?:" + strings.Join(exprs, ")|(?:") + ")"); err != nil {
+			return patterns{}, fmt.Errorf("%s: all %d regular expressions together: %w", what, len(exprs), err)
+		}
+	}
+	return p, nil
+}
+
+// standing is what a link is to the crawl by the way it was found.
+type standing uint8
+
+const (
+	asLink standing = iota
+	asEmbed
+	asSeed
+	asPrerequisite
+)
+
+func (s *Scope) standing(l weburl.Link) standing {
+	hops := l.Hops
+	if hops == "" {
+		return asSeed
+	}
+	last := hops[len(hops)-1]
+	if last == 'P' {
+		return asPrerequisite
+	}
+	if last != 'E' && last != 'R' {
+		return asLink
+	}
+	embeds, i := 0, len(hops)
+	for i > 0 && (hops[i-1] == 'E' || hops[i-1] == 'R') {
+		if hops[i-1] == 'E' {
+			embeds++
+		}
+		i--
+	}
+	switch {
+	case embeds == 0 && i == 0:
+		return asSeed
+	case embeds == 1:
+		return asEmbed // whatever page it is of has been judged
+	case embeds > 1 && last == 'E':
+		// It is an embed's embed: a font of a style, say. The style counts
+		// as a page where it lies within the bounds itself.
+		if via, err := weburl.Parse(l.Via); err == nil && s.within(via) {
+			return asEmbed
+		}
+	}
+	return asLink
+}
+
+// Judge says whether l belongs to the crawl. It is safe for concurrent use.
+func (s *Scope) Judge(l weburl.Link) Verdict {
+	if l.URL.IsZero() {
+		return Verdict{Reason: OutOfScope}
+	}
+	st := s.standing(l)
+	for i := range rules {
+		if rules[i].concerns[st] {
+			if why := rules[i].judge(s, l, st); why != "" {
+				return Verdict{Reason: why}
+			}
+		}
+	}
+	return Verdict{In: true}
+}
+
+// A rule judges links; concerns says of which standing.
+type rule struct {
+	name     string
+	concerns [asPrerequisite + 1]bool
+	judge    func(s *Scope, l weburl.Link, st standing) Reason
+	// detail says what the rule looked at, for Explain.
+	detail func(s *Scope, l weburl.Link) string
+}
+
+func over(n, limit int, why Reason) Reason {
+	if limit >= 0 && n > limit {
+		return why
+	}
+	return ""
+}
+
+// rules stand in the order in which they are asked: what is cheap and tells
+// most first.
+var rules = []rule{
+	{
+		"URL length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
+		},
+		func(s *Scope, l weburl.Link) string {
+			return counted(len(l.URL.String()), s.cfg.MaxURLLength, "octets")
+		},
+	}, {
+		"path length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			return over(segments(l.URL.Path()), s.cfg.MaxPathSegments, TrapPathLength)
+		},
+		func(s *Scope, l weburl.Link) string {
+			return counted(segments(l.URL.Path()), s.cfg.MaxPathSegments, "segments")
+		},
+	}, {
+		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if s.cfg.MaxRepeatedSegments < 0 {
+				return ""
+			}
+			return over(repeated(l.URL.Path()), s.cfg.MaxRepeatedSegments, TrapRepeatedSegments)
+		},
+		func(s *Scope, l weburl.Link) string {
+			return counted(repeated(l.URL.Path()), s.cfg.MaxRepeatedSegments, "times in a row")
+		},
+	}, {
+		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			return over(queryArgs(l.URL), s.cfg.MaxQueryArgs, TrapQueryArgs)
+		},
+		func(s *Scope, l weburl.Link) string {
+			return counted(queryArgs(l.URL), s.cfg.MaxQueryArgs, "arguments")
+		},
+	}, {
+		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if !s.cfg.Today.IsZero() && strayYear(l.URL, s.cfg.Today) != 0 {
+				return TrapCalendar
+			}
+			return ""
+		},
+		func(s *Scope, l weburl.Link) string {
+			if s.cfg.Today.IsZero() {
+				return "off"
+			}
+			if y := strayYear(l.URL, s.cfg.Today); y != 0 {
+				return fmt.Sprintf("a date in %d", y)
+			}
+			return "no date out of the way"
+		},
+	}, {
+		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if s.exclude.any != nil && s.exclude.any.MatchString(l.URL.String()) {
+				return Excluded
+			}
+			return ""
+		},
+		func(s *Scope, l weburl.Link) string { return s.exclude.explain(l.URL) },
+	}, {
+		"filter", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, st standing) Reason {
+			if s.cfg.Filter == nil {
+				return ""
+			}
+			switch m := s.cfg.Filter.match(l.URL); {
+			case m == nil && st == asLink:
+				return NotIncluded
+			case m != nil && !m.accept:
+				return Excluded
+			}
+			return ""
+		},
+		func(s *Scope, l weburl.Link) string { return s.cfg.Filter.explain(l.URL) },
+	}, {
+		"scope", [...]bool{asLink: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if !s.within(l.URL) {
+				return OutOfScope
+			}
+			return ""
+		},
+		(*Scope).explainKind,
+	}, {
+		"include", [...]bool{asLink: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if s.include.any != nil && !s.include.any.MatchString(l.URL.String()) {
+				return NotIncluded
+			}
+			return ""
+		},
+		func(s *Scope, l weburl.Link) string { return s.include.explain(l.URL) },
+	}, {
+		"depth", [...]bool{asLink: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if s.cfg.Depth == nil {
+				return ""
+			}
+			return over(l.Depth(), *s.cfg.Depth, TooDeep)
+		},
+		func(s *Scope, l weburl.Link) string {
+			if s.cfg.Depth == nil {
+				return fmt.Sprintf("%d links, no limit", l.Depth())
+			}
+			return counted(l.Depth(), *s.cfg.Depth, "links")
+		},
+	},
+}
