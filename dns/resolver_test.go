@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,24 +212,6 @@ func TestLookup(t *testing.T) {
 		}
 		if err == nil && got.Expires.Sub(clk.now()) != tc.ttl {
 			t.Errorf("%s: got TTL %v, want %v", tc.host, got.Expires.Sub(clk.now()), tc.ttl)
-		}
-	}
-}
-
-// A name that cannot exist costs no query.
-func TestImpossibleNames(t *testing.T) {
-	r := open(t, Config{Servers: []string{"192.0.2.1"}, Dial: func(context.Context, string, string) (net.Conn, error) {
-		t.Error("dialled")
-		return nil, errors.New("no network")
-	}})
-	label := strings.Repeat("a", 63)
-	for _, host := range []string{
-		"", ".", "..", "a..b", ".a", "a.b..", "a b.example", "a/b", "ä.example", "a\x00b", "[::1", "fe80::1%eth0",
-		label + "a.example", strings.Join([]string{label, label, label, label}, "."), "*.example", "a:b",
-		"abc.onion", "onion",
-	} {
-		if _, err := r.Lookup(t.Context(), host); !errors.Is(err, ErrName) || !errors.Is(err, ErrNotFound) {
-			t.Errorf("%q: got %v, want ErrName", host, err)
 		}
 	}
 }
@@ -580,53 +560,5 @@ func TestClose(t *testing.T) {
 	}
 	if _, err := r.Lookup(t.Context(), "i.example"); !errors.Is(err, ErrClosed) {
 		t.Errorf("later: got %v, want ErrClosed", err)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	hosts := write("hosts", "127.0.0.1 localhost # a comment\n::1 localhost six\n192.0.2.1\tA.Example b.example.\r\n"+
-		"2001:db8::1 a.example\n192.0.2.2 a.example\nnonsense c.example\nfe80::1%lo d.example\n\n#192.0.2.3 e.example\n"+
-		"192.0.2.4 "+strings.Repeat("x", 20<<10)+" f.example\n192.0.2.5 last.example")
-	conf := write("resolv.conf", "# c\nnameserver 192.0.2.53\nnameserver 2001:db8::53\nsearch example\noptions ndots:5\n")
-	r := open(t, Config{HostsFile: hosts, ResolvConf: conf, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no network")
-	}})
-	for host, want := range map[string][]netip.Addr{
-		"localhost":    addrs("127.0.0.1", "::1"),
-		"six":          addrs("::1"),
-		"a.example":    addrs("192.0.2.1", "192.0.2.2", "2001:db8::1"),
-		"B.Example":    addrs("192.0.2.1"),
-		"last.example": addrs("192.0.2.5"),
-		"c.example":    nil, "d.example": nil, "e.example": nil, "f.example": nil,
-	} {
-		got, err := r.Lookup(t.Context(), host)
-		if d := cmp.Diff(want, got.Addrs, cmpAddrs); d != "" {
-			t.Errorf("%s: %v (-want +got)\n%s", host, err, d)
-		}
-		if want == nil && !errors.Is(err, ErrServer) {
-			t.Errorf("%s: got %v, want ErrServer", host, err)
-		}
-	}
-	if got, want := r.servers[0].addr+" "+r.servers[1].addr, "192.0.2.53:53 [2001:db8::53]:53"; got != want {
-		t.Errorf("servers: got %s, want %s", got, want)
-	}
-	for _, cfg := range []Config{
-		{HostsFile: filepath.Join(dir, "none")},
-		{ResolvConf: filepath.Join(dir, "none")},
-		{Servers: []string{"a b"}},
-		{Servers: []string{""}},
-	} {
-		if r, err := New(cfg); err == nil {
-			r.Close()
-			t.Errorf("%+v: got no error", cfg)
-		}
 	}
 }

@@ -373,34 +373,6 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzHosts: no hosts file makes us fail.
-func FuzzHosts(f *testing.F) {
-	f.Add("127.0.0.1 localhost # x\n::1 a b\r\n")
-	f.Add("\x00 \n1.2.3.4")
-	f.Fuzz(func(t *testing.T, s string) {
-		hosts, err := parseHosts(&onlyReader{s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, list := range hosts {
-			if c, err := canonical(name); err != nil || c != name || len(list) == 0 || len(list) > maxAddrs {
-				t.Fatalf("%q: %v", name, list)
-			}
-		}
-	})
-}
-
-type onlyReader struct{ s string }
-
-func (r *onlyReader) Read(b []byte) (int, error) {
-	if r.s == "" {
-		return 0, io.EOF
-	}
-	n := copy(b, r.s)
-	r.s = r.s[n:]
-	return n, nil
-}
-
 func BenchmarkLookupCached(b *testing.B) {
 	r := open(b, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
 		return [][]byte{answer(q, "192.0.2.1")}
