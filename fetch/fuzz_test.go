@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -64,9 +65,10 @@ func FuzzResponse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, reply []byte, piece uint16) {
 		req := Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")}
-		cfg := Config{MaxHeader: 8 << 10, MaxBody: 16 << 10, SpillBytes: 12 << 10, SpillDir: t.TempDir()}
+		cfg := Config{MaxHeader: 8 << 10, MaxBody: 16 << 10, SpillBytes: 12 << 10, SpillDir: dir}
 		whole, err := cannedFetcher(t, reply, 1<<20, cfg).Fetch(context.Background(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -151,6 +153,36 @@ func FuzzChunked(f *testing.F) {
 		}
 		if err == nil && !bytes.Equal(body, want) {
 			t.Fatalf("got %q, net/http %q", body, want)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	text := []byte(strings.Repeat("The quick brown fox. ", 50))
+	kinds := []string{"gzip", "deflate", "br", "zstd", "gzip, br", "zstd, gzip, deflate"}
+	for i, k := range kinds {
+		f.Add(coded(f, text, strings.Split(k, ", ")...), uint8(i))
+	}
+	u, err := weburl.Parse("http://a.example/")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
+		reply := append([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: "+kinds[int(kind)%len(kinds)]+"\r\n\r\n"), body...)
+		r, err := cannedFetcher(t, reply, 1<<20, Config{}).Fetch(context.Background(), Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		const limit = 1 << 16
+		long, cut, err := r.Decode(limit)
+		if len(long) > limit || err != nil && !errors.Is(err, ErrCoding) || cut && err != nil {
+			t.Fatalf("%d bytes, cut %v, %v", len(long), cut, err)
+		}
+		long = bytes.Clone(long)
+		short, _, _ := r.Decode(100)
+		if !bytes.HasPrefix(long, short) && !bytes.HasPrefix(body, short) {
+			t.Fatalf("Decode(100) = %q, Decode(%d) = %.200q", short, limit, long)
 		}
 	})
 }
