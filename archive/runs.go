@@ -146,17 +146,15 @@ func BuildIndex(fsys disk.FS, dir string) error {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	if err := buildIndex(fsys, dir); err != nil {
+	if err := buildIndex(fsys, filepath.Clean(dir)); err != nil {
 		return fmt.Errorf("index %s: %w", indexPath(dir), err)
 	}
 	return nil
 }
 
 func buildIndex(fsys disk.FS, dir string) error {
-	for _, d := range []string{archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))} {
-		if err := fsys.MkdirAll(d, 0o755); err != nil {
-			return err
-		}
+	if err := makeDirs(fsys, dir, archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))); err != nil {
+		return err
 	}
 	have, err := runsByWARC(fsys, dir)
 	if err != nil {

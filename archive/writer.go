@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,10 +122,9 @@ func indexPath(dir string) string  { return filepath.Join(dir, "indexes", "index
 // a crash left and says so. The first WARC file is begun by the first Write.
 func Open(cfg Config) (*Writer, Recovered, error) {
 	cfg = cfg.withDefaults()
-	for _, d := range []string{archiveDir(cfg.Dir), runsDir(cfg.Dir)} {
-		if err := cfg.FS.MkdirAll(d, 0o755); err != nil {
-			return nil, Recovered{}, fmt.Errorf("archive %s: %w", cfg.Dir, err)
-		}
+	cfg.Dir = filepath.Clean(cfg.Dir)
+	if err := makeDirs(cfg.FS, cfg.Dir, archiveDir(cfg.Dir), runsDir(cfg.Dir)); err != nil {
+		return nil, Recovered{}, fmt.Errorf("archive %s: %w", cfg.Dir, err)
 	}
 	rec, serial, err := recoverDir(cfg.FS, cfg.Dir)
 	if err != nil {
@@ -135,6 +135,27 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir)}
 	w.pool.New = func() any { return newGroup(cfg.Level) }
 	return w, rec, nil
+}
+
+// makeDirs creates folders below root so that they survive a power failure:
+// a file in a folder is lost with the folder. That is done although they may
+// exist, for whoever made them may not have come to it.
+func makeDirs(fsys disk.FS, root string, dirs ...string) error {
+	for _, d := range dirs {
+		if err := fsys.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+		for d != root {
+			d = filepath.Dir(d)
+			if err := fsys.SyncDir(d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := fsys.SyncDir(filepath.Dir(root)); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil // the folder above is not ours
 }
 
 // Remember makes payloads of this digest revisits of url's record of that date:
