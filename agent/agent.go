@@ -112,7 +112,7 @@ func (a *Agent) claim() error {
 		return err
 	case exists && a.cfg.Overwrite:
 		// The marker goes last, so that a crash leaves what --overwrite takes again.
-		for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "crawl.yaml"} {
+		for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/seeds.txt", "crawl.yaml"} {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
@@ -138,9 +138,15 @@ func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }
 // open opens the rooms, each before those that need it.
 func (a *Agent) open(seeds []weburl.URL) error {
 	cfg, now := &a.cfg, time.Now()
+	if cfg.Scope.Today.IsZero() {
+		cfg.Scope.Today = now
+	}
 	ua := cfg.userAgent()
 	r := &a.rooms
-	var err error
+	seeds, err := a.rememberSeeds(seeds)
+	if err != nil {
+		return err
+	}
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
 		return &ConfigError{err.Error()}
 	}
@@ -152,6 +158,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	if fc.Proxy == nil {
+		cfg.DNS.IPv6 = true
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return &ConfigError{"dns: " + err.Error()}
@@ -178,7 +185,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Log.Close)
-	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl")); err != nil {
+	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), time.Now); err != nil {
 		return err
 	}
 	a.onClose(r.Events.Close)
@@ -206,6 +213,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Frontier.Close)
 	r.Tally = report.NewTally()
+	r.Queries = scope.NewQueries(0, 0)
 	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
 		return err
 	}
@@ -223,13 +231,65 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	cfg.Crawl.Agent = ProductToken
 	a.crawler = crawl.New(cfg.Crawl, *r)
-	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), whole, now); err != nil {
+	sizes, err := a.archived(whole)
+	if err != nil {
+		return err
+	}
+	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), sizes, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
 	if err := a.crawler.Seed(seeds); err != nil {
 		return err
 	}
 	return nil
+}
+
+// rememberSeeds adds the seeds of earlier runs to those given, and keeps all.
+func (a *Agent) rememberSeeds(given []weburl.URL) ([]weburl.URL, error) {
+	name := a.dir("state", "seeds.txt")
+	old, err := disk.ReadFile(a.fs, name, 1<<30)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []weburl.URL
+	have := map[weburl.URL]bool{}
+	add := func(u weburl.URL) {
+		if !have[u] {
+			have[u] = true
+			all = append(all, u)
+		}
+	}
+	for line := range strings.Lines(string(old)) {
+		u, err := weburl.Parse(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, line, err)
+		}
+		add(u)
+	}
+	for _, u := range given {
+		add(u)
+	}
+	var b strings.Builder
+	for _, u := range all {
+		b.WriteString(u.String() + "\n")
+	}
+	return all, disk.WriteFile(a.fs, name, []byte(b.String()))
+}
+
+// archived is how long each WARC file is. A file that somebody moved away is
+// not in it; one that a crash left empty is, with nothing.
+func (a *Agent) archived(whole archive.Recovered) (map[string]int64, error) {
+	sizes := whole.Valid()
+	entries, err := a.fs.ReadDir(a.dir("archive"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !e.IsDir() {
+			sizes[e.Name()] = info.Size()
+		}
+	}
+	return sizes, nil
 }
 
 // info is what every warcinfo record says.
@@ -260,10 +320,12 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		kind = "resumed"
 	}
 	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.rooms.Frontier.Pending()))
-	a.rooms.Tally.Start(a.began)
+	if a.rooms.Tally.Started().IsZero() {
+		a.rooms.Tally.Start(a.began)
+	}
 	stop, err := a.crawler.Run(ctx)
-	a.rooms.Tally.Elapsed(time.Since(a.began))
-	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(string(stop))}
+	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
+	res.Summary.Queued = a.rooms.Frontier.Pending()
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.rooms.Events.Write("error", report.F("error", err.Error()))

@@ -125,7 +125,7 @@ type Rooms struct {
 	Partition Partition // nil: all URLs are ours
 	Exchange  Exchange  // nil with a nil Partition
 	Scope     *scope.Scope
-	Traps     *scope.QueryGuard
+	Queries   *scope.Queries // nil: no guard against query explosion
 	Seen      *seen.Store
 	Journal   *journal.Journal
 	Frontier  *frontier.Frontier
@@ -168,7 +168,8 @@ type Crawler struct {
 	trouble   map[string]int     // host -> failures in a row
 	pages     map[string]int64   // host -> pages, kept with HostPageLimit only
 	errands   map[string]int     // robots.txt fetches queued for other hosts' sake
-	batch     journal.Batch
+	batch     batch
+	dirty     bool          // the journal holds what is not synced
 	fresh     []weburl.Link // new links of the batch in hand
 	items     []seen.Item
 	skips     recent    // URLs whose skipping was logged lately
@@ -178,6 +179,8 @@ type Crawler struct {
 	stop      Stop
 	fatal     error
 	began     time.Time
+	earlier   time.Duration // of earlier runs
+	widened   []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
 	snapSize  int64
 	lastURL   string
 
@@ -233,8 +236,8 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.Journal.Sync()
 	}
-	if c.fatal == nil && c.Journal.Grown() > 0 {
-		c.fatal = c.snapshot()
+	if c.fatal == nil {
+		c.fatal = c.snapshot() // so that the next run begins quickly
 	}
 	c.publish(time.Now())
 	return c.stop, c.fatal
@@ -292,7 +295,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // sleep is how long the dispatcher may wait for a result.
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
-	if c.batched() {
+	if c.dirty {
 		d = min(d, c.committed.Add(c.cfg.CommitEvery).Sub(now))
 	}
 	if !wake.IsZero() {

@@ -60,8 +60,8 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.fatal = c.Frontier.Done(host, d, now)
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
-		st, _ := c.Frontier.Host(host)
-		c.batch.Add(kindHost, st.AppendTo(nil))
+		st := c.Frontier.Host(host)
+		c.batch.add(kindHost, st.AppendTo(nil))
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
 	}
 	c.append()
@@ -134,7 +134,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.log(v, f, now)
 	c.lastURL = v.asked.URL.String()
 	c.Tally.Add(visitOf(&f))
-	c.batch.Add(kindFinish, f.appendTo(nil))
+	c.batch.add(kindFinish, f.appendTo(nil))
 }
 
 // logRobots logs and counts a fetch of robots.txt, and keeps what it said.
@@ -143,9 +143,9 @@ func (c *Crawler) logRobots(v *visit) {
 	f.flags |= flagRobots
 	c.log(v, f, time.Now())
 	c.Tally.Add(visitOf(&f))
-	c.batch.Add(kindFinish, f.appendTo(nil))
+	c.batch.add(kindFinish, f.appendTo(nil))
 	if v.hasEntry {
-		c.batch.Add(kindRobots, v.entry.AppendTo(nil))
+		c.batch.add(kindRobots, v.entry.AppendTo(nil))
 	}
 	c.intake(v) // sitemaps
 }
@@ -236,17 +236,6 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 // come back together.
 func (c *Crawler) jitter(d time.Duration) time.Duration {
 	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
-}
-
-// append hands the batch in hand to the journal.
-func (c *Crawler) append() {
-	if c.batch.Len() == 0 || c.fatal != nil {
-		return
-	}
-	if err := c.Journal.Append(&c.batch); err != nil {
-		c.fatal = err
-	}
-	c.batch.Reset()
 }
 
 // recycle keeps a visit for the next task. One that grew large is left to the

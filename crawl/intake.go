@@ -52,17 +52,32 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			c.Tally.Sent(1)
 			continue
 		}
-		if l.Hops != "" && c.Traps != nil {
-			if d := c.Traps.Judge(l); !d.In {
+		if l.Hops != "" && c.Queries != nil {
+			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				continue
 			}
 		}
-		c.batch.Add(kindAccept, it.Aux)
+		if l.Hops != "" && trailing(l.Hops, 'R') == len(l.Hops) {
+			c.widen(l.URL)
+			c.batch.add(kindSeed, []byte(l.URL.String()))
+		}
+		c.batch.add(kindAccept, it.Aux)
+		if len(c.batch.arena) > batchBytes {
+			if c.append(); c.fatal != nil {
+				return c.fatal
+			}
+		}
 		c.fresh = append(c.fresh, l)
 	}
 	c.Tally.Accepted(int64(len(c.fresh)))
 	return c.Frontier.Push(c.fresh)
+}
+
+// widen makes the target of a seed's redirects a seed to the scope.
+func (c *Crawler) widen(u weburl.URL) {
+	c.Scope.AddSeed(u)
+	c.widened = append(c.widened, u)
 }
 
 // skip logs a URL that is not crawled, once for each stretch of time in which

@@ -177,8 +177,11 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		return nil // an error page's links are its server's, not its content's
 	}
 	body, cut, err := r.Decode(c.cfg.MaxDecoded)
-	if err != nil {
-		v.notes = append(v.notes, "bad-encoding")
+	switch {
+	case errors.Is(err, fetch.ErrCoding):
+		v.notes = append(v.notes, "bad-encoding") // what could be decoded is read
+	case err != nil:
+		return fmt.Errorf("decode %s: %w", l.URL, err)
 	}
 	if cut {
 		v.notes = append(v.notes, "links-cut")
@@ -285,7 +288,10 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		reply.Location = resp.Header.Get("Location")
 		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
 		// A body that cannot be decoded to its end says what it says.
-		reply.Body, _, _ = resp.Decode(robots.ReadLimit + 1)
+		reply.Body, _, err = resp.Decode(robots.ReadLimit + 1)
+		if err != nil && !errors.Is(err, fetch.ErrCoding) {
+			return fmt.Errorf("decode %s: %w", from, err)
+		}
 	}
 	sitemaps := c.Robots.Learn(about, from, reply, time.Now())
 	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())

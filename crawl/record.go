@@ -14,19 +14,20 @@ import (
 //	F finish   see finish
 //	H host     a frontier.HostState: politeness that outlives the process
 //	R robots   a robots.Entry
-//	Q queued   snapshot: a frontier.Queued, a pending link with its number
 //	K keys     snapshot: seen's keys, 16 bytes each, big-endian
 //	T tally    snapshot: the report's counts
-//	S start    when the crawl began, Unix microseconds (uvarint)
+//	S span     when the crawl began, Unix microseconds, and how long its runs
+//	           took, microseconds (two uvarints)
+//	W seed     a URL that a seed redirected to, and that widens the scope
 const (
 	kindAccept byte = 'A'
 	kindFinish byte = 'F'
 	kindHost   byte = 'H'
 	kindRobots byte = 'R'
-	kindQueued byte = 'Q'
 	kindKeys   byte = 'K'
 	kindTally  byte = 'T'
-	kindStart  byte = 'S'
+	kindSpan   byte = 'S'
+	kindSeed   byte = 'W'
 )
 
 var errRecord = errors.New("damaged journal record")
@@ -128,6 +129,23 @@ func decodeFinish(src []byte) (f finish, err error) {
 		return f, errRecord
 	}
 	return f, nil
+}
+
+func (c *Crawler) span(now time.Time) []byte {
+	b := binary.AppendUvarint(nil, uint64(max(c.Tally.Started().UnixMicro(), 0)))
+	return binary.AppendUvarint(b, uint64(c.Elapsed(now).Microseconds()))
+}
+
+func decodeSpan(src []byte) (started time.Time, took time.Duration, err error) {
+	at, n := binary.Uvarint(src)
+	if n <= 0 {
+		return started, 0, errRecord
+	}
+	us, m := binary.Uvarint(src[n:])
+	if m <= 0 || n+m != len(src) {
+		return started, 0, errRecord
+	}
+	return time.UnixMicro(int64(at)).UTC(), time.Duration(us) * time.Microsecond, nil
 }
 
 func appendKeys(dst []byte, ks []weburl.Key) []byte {

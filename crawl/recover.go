@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -22,8 +21,8 @@ type Recovered struct {
 }
 
 // Recover rebuilds seen, frontier, robots cache and counts from the journal in
-// dir, before Seed and Run. whole is the length of each WARC file that was cut
-// after a crash.
+// dir, before Seed and Run. whole is the length of each WARC file: a power
+// failure can take from it what the journal calls finished.
 //
 // Two passes: the first learns which URLs are finished, the second queues the
 // others in the order in which they were accepted.
@@ -31,8 +30,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 	var r Recovered
 	finished := map[weburl.Key]struct{}{}
 	lost := func(f *finish) bool {
-		n, cut := whole[f.file]
-		return f.file != "" && cut && f.end > n
+		n, known := whole[f.file]
+		return f.file != "" && known && f.end > n
 	}
 	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		if kind != kindFinish {
@@ -75,6 +74,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			if err := c.Seen.Restore(keys); err != nil {
 				return err
 			}
+			if c.Queries != nil {
+				c.Queries.Admit(l.URL)
+			}
 			if _, ok := finished[k]; ok {
 				return nil
 			}
@@ -97,26 +99,12 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			c.count(&f)
 			return nil
 		case kindHost:
-			st, _, err := frontier.DecodeHostState(p)
+			st, err := frontier.DecodeHostState(p)
 			if err != nil {
 				return err
 			}
-			c.Frontier.Restore(st, now)
+			c.Frontier.Restore(st)
 			return nil
-		case kindQueued:
-			q, _, err := frontier.DecodeQueued(p)
-			if err != nil {
-				return err
-			}
-			l, err := q.Link()
-			if err != nil {
-				return err
-			}
-			r.Accepted++
-			if _, ok := finished[l.URL.Key()]; ok {
-				return nil
-			}
-			return c.Frontier.Requeue(q)
 		case kindRobots:
 			e, err := robots.DecodeEntry(p)
 			if err != nil {
@@ -132,9 +120,20 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			return c.Seen.Restore(keys)
 		case kindTally:
 			return c.Tally.Decode(p)
-		case kindStart:
-			us, _ := binary.Uvarint(p)
-			c.Tally.Start(time.UnixMicro(int64(us)))
+		case kindSpan:
+			started, took, err := decodeSpan(p)
+			if err != nil {
+				return err
+			}
+			c.Tally.Start(started)
+			c.earlier = took
+			return nil
+		case kindSeed:
+			u, err := weburl.Parse(string(p))
+			if err != nil {
+				return err
+			}
+			c.widen(u)
 			return nil
 		}
 		return fmt.Errorf("%w: kind %q", errRecord, kind)
@@ -150,6 +149,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 		c.Frontier.Touched(host, d, now)
 	}
 	r.Pending = c.Frontier.Pending()
+	if r.Repeated > 0 {
+		// The WARC file may grow past the lost records' ends, or go: from now
+		// on the journal must not call those URLs finished.
+		return r, c.snapshot()
+	}
 	return r, nil
 }
 
@@ -164,33 +168,43 @@ func (c *Crawler) count(f *finish) {
 // save writes the journal when it is time: archive and logs first (the
 // journal's Before sees to that), so that a finish never outlives its record.
 func (c *Crawler) save(now time.Time) {
-	if c.fatal != nil || !c.batched() {
+	if c.fatal != nil || !c.dirty {
 		return
 	}
 	switch {
 	case now.Sub(c.synced) >= c.cfg.SyncEvery:
+		c.batch.add(kindSpan, c.span(now))
+		if c.append(); c.fatal != nil {
+			return
+		}
 		c.fatal = c.Journal.Sync()
-		c.synced, c.committed = now, now
+		c.synced, c.committed, c.dirty = now, now, false
 	case now.Sub(c.committed) >= c.cfg.CommitEvery:
 		c.fatal = c.Journal.Commit()
 		c.committed = now
 	}
-	if c.fatal == nil && c.Journal.Grown() > max(c.cfg.SnapshotBytes, c.snapSize) {
+	if c.fatal == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
 		c.fatal = c.snapshot()
 	}
 }
 
-// batched says whether something waits for the journal to be written or synced.
-func (c *Crawler) batched() bool { return c.Journal.Pending() > 0 || c.Journal.Unsynced() }
-
 // snapshot replaces the journal by what it amounts to: the same records, each
 // said once.
 func (c *Crawler) snapshot() error {
-	began := time.Now()
-	err := c.Journal.Snapshot(func(add func(kind byte, p []byte) error) error {
+	began, size := time.Now(), int64(0)
+	err := c.Journal.Snapshot(func(put func(kind byte, p []byte) error) error {
 		var buf []byte
-		if err := add(kindStart, binary.AppendUvarint(nil, uint64(c.Tally.Started().UnixMicro()))); err != nil {
+		add := func(kind byte, p []byte) error {
+			size += int64(len(p))
+			return put(kind, p)
+		}
+		if err := add(kindSpan, c.span(time.Now())); err != nil {
 			return err
+		}
+		for _, u := range c.widened {
+			if err := add(kindSeed, []byte(u.String())); err != nil {
+				return err
+			}
 		}
 		if err := add(kindTally, c.Tally.AppendTo(nil)); err != nil {
 			return err
@@ -213,12 +227,11 @@ func (c *Crawler) snapshot() error {
 		}); err != nil {
 			return err
 		}
-		if err := c.Frontier.Each(func(q frontier.Queued) error {
-			if l, err := q.Link(); err != nil || isErrand(l) {
+		if err := c.Frontier.EachEncoded(func(enc []byte) error {
+			if l, _, err := weburl.DecodeLink(enc); err != nil || isErrand(l) {
 				return err
 			}
-			buf = q.AppendTo(buf[:0])
-			return add(kindQueued, buf)
+			return add(kindAccept, enc)
 		}); err != nil {
 			return err
 		}
@@ -233,7 +246,7 @@ func (c *Crawler) snapshot() error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	c.snapSize = c.Journal.SnapshotSize()
+	c.snapSize = size
 	c.Events.Write("checkpoint", report.F("bytes", c.snapSize), report.F("took_ms", time.Since(began).Milliseconds()))
 	return nil
 }

@@ -11,21 +11,23 @@ import (
 
 // Status is the crawl as it stood a moment ago.
 type Status struct {
-	At        time.Time
-	Began     time.Time // of this run
-	Pages     int64     // over all runs
-	Fetched   int64     // HTTP responses, robots.txt left out
-	Bytes     int64
-	Queued    int64 // in host queues
-	Later     int   // waiting for a retry beside the queues
-	InFlight  int   // visits at workers
-	Resolving int
-	Unique    int64 // URLs accepted
-	Frontier  frontier.Stats
-	Errors    map[string]int64
-	Denied    int64
-	LastURL   string
-	Stop      Stop
+	At                  time.Time
+	Began               time.Time     // of this run
+	Elapsed             time.Duration // of all runs
+	Pages               int64         // over all runs
+	Fetched             int64         // HTTP responses, robots.txt left out
+	Bytes               int64
+	Queued              int64 // in host queues
+	Later               int   // waiting for a retry beside the queues
+	InFlight            int   // visits at workers
+	Resolving           int
+	Unique              int64 // URLs accepted
+	Frontier            frontier.Stats
+	Errors              map[string]int64
+	Denied              int64
+	Duplicates, Skipped int64
+	LastURL             string
+	Stop                Stop
 }
 
 // publishEvery is how fresh a Status is.
@@ -39,12 +41,20 @@ func (c *Crawler) publishEvery(now time.Time) {
 
 func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
-		At: now, Began: c.began,
+		At: now, Began: c.began, Elapsed: c.Elapsed(now),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving,
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		LastURL: c.lastURL, Stop: c.stop,
 	})
+}
+
+// Elapsed is how long the crawl has run, earlier runs included.
+func (c *Crawler) Elapsed(now time.Time) time.Duration {
+	if c.began.IsZero() {
+		return c.earlier
+	}
+	return c.earlier + now.Sub(c.began)
 }
 
 // Status is nil before Run. Safe for concurrent use.

@@ -25,6 +25,9 @@ type Config struct {
 	// counts as unavailable, and all is allowed. Zero means 30 days
 	// (RFC 9309, 2.3.1.4); negative means never.
 	GiveUp time.Duration
+	// RetryWait is how long an unreachable robots.txt is left alone at first;
+	// the wait doubles up to an hour. Zero means 60 s.
+	RetryWait time.Duration
 	// MemoryBytes bounds the cache; the origins asked about longest ago are
 	// forgotten first. Zero means 64 MiB. The budget is split over 16 shards,
 	// and each keeps at least the origin it was asked about last.
@@ -34,7 +37,6 @@ type Config struct {
 const (
 	minTTL     = 5 * time.Minute
 	maxTTL     = 24 * time.Hour
-	minBackoff = time.Minute
 	maxBackoff = time.Hour
 	// maxRedirects is how many are followed (RFC 9309, 2.3.1.2).
 	maxRedirects = 5
@@ -113,30 +115,35 @@ type shard struct {
 // A Cache knows what robots.txt says for the origins a crawl is at. Safe for
 // concurrent use. Memory only: Entry, Each and Restore carry it over a restart.
 type Cache struct {
-	agent    string
-	ttl      time.Duration
-	maxDelay time.Duration
-	giveUp   time.Duration
-	budget   int64 // a shard's
-	seed     maphash.Seed
-	shards   [shards]shard
+	agent     string
+	ttl       time.Duration
+	maxDelay  time.Duration
+	giveUp    time.Duration
+	retryWait time.Duration
+	budget    int64 // a shard's
+	seed      maphash.Seed
+	shards    [shards]shard
 }
 
 // NewCache returns an empty Cache.
 func NewCache(cfg Config) *Cache {
 	c := &Cache{
-		agent:    cfg.Agent[:min(len(cfg.Agent), maxAgent)],
-		ttl:      cfg.TTL,
-		maxDelay: cfg.MaxCrawlDelay,
-		giveUp:   cfg.GiveUp,
-		budget:   cfg.MemoryBytes,
-		seed:     maphash.MakeSeed(),
+		agent:     cfg.Agent[:min(len(cfg.Agent), maxAgent)],
+		ttl:       cfg.TTL,
+		maxDelay:  cfg.MaxCrawlDelay,
+		giveUp:    cfg.GiveUp,
+		retryWait: cfg.RetryWait,
+		budget:    cfg.MemoryBytes,
+		seed:      maphash.MakeSeed(),
 	}
 	if c.ttl <= 0 || c.ttl > maxTTL {
 		c.ttl = maxTTL
 	}
 	if c.maxDelay <= 0 {
 		c.maxDelay = 300 * time.Second
+	}
+	if c.retryWait <= 0 {
+		c.retryWait = time.Minute
 	}
 	if c.giveUp == 0 {
 		c.giveUp = 30 * 24 * time.Hour
@@ -287,7 +294,7 @@ func (c *Cache) unreachable(before *state, now time.Time) *state {
 			st.class, st.group = ClassStale, before.group
 		}
 	}
-	st.expires = now.Add(min(max(now.Sub(st.fetched), minBackoff), maxBackoff))
+	st.expires = now.Add(min(max(now.Sub(st.fetched), c.retryWait), maxBackoff))
 	return st
 }
 

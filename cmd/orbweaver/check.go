@@ -166,7 +166,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 		}
 		seeds = append(seeds, u)
 	}
-	cfg := scope.Config{Kind: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
 	if c.Depth >= 0 {
 		cfg.Depth = &c.Depth
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -119,7 +120,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer) error {
 	if cfg.Effective, err = c.effective(k); err != nil {
 		return err
 	}
-	return runCrawl(cfg, display{out: out, json: c.JSON, quiet: c.Quiet, api: c.API, pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit})
+	return runCrawl(cfg, c.API, &display{out: out, json: c.JSON, quiet: c.Quiet, pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit})
 }
 
 // config turns flags into the rooms' configurations.
@@ -162,7 +163,7 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	if cc.Retries = c.Retries; c.Retries == 0 {
 		cc.Retries = -1
 	}
-	cfg.Scope = scope.Config{Kind: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	cfg.Scope = scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
 	if c.Depth >= 0 {
 		cfg.Scope.Depth = &c.Depth
 	}
@@ -243,10 +244,15 @@ func readSeeds(name string) ([]string, error) {
 }
 
 // runCrawl opens an agent, shows it at work and says how it ended.
-func runCrawl(cfg agent.Config, d display) error {
+func runCrawl(cfg agent.Config, api string, d *display) error {
 	a, err := agent.Open(cfg)
 	if err != nil {
 		return err
+	}
+	if api != "" {
+		if err := a.Serve(api); err != nil {
+			return errors.Join(err, a.Close())
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -266,7 +272,7 @@ func runCrawl(cfg agent.Config, d display) error {
 		}
 		select {
 		case <-signals:
-			d.close()
+			d.note("stopped at once; --resume goes on")
 			os.Exit(exitForced) // the journal makes it safe
 		case <-over:
 		}
@@ -285,7 +291,9 @@ func runCrawl(cfg agent.Config, d display) error {
 		}
 		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}
 	}
-	d.summary(cfg.Dir, res)
+	if err := d.summary(cfg.Dir, res); err != nil {
+		return err
+	}
 	switch res.Stop {
 	case crawl.Signal:
 		return &exitError{code: exitSignal}

@@ -36,11 +36,11 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	stop := web.Start()
 	defer stop()
 	if !c.Quiet && !c.JSON {
-		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()), demo.Seed)
+		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()), demo.Seeds()[0])
 	}
 	cfg := agent.Config{
-		Dir: c.Dir, Seeds: []string{demo.Seed}, Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
-		Scope: scope.Config{Kind: scope.Any},
+		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
+		Scope: scope.Config{Scope: scope.Any},
 	}
 	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps = true, true
 	cfg.Crawl.RetryWait = time.Second
@@ -51,7 +51,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	cfg.Fetch.CA = certPool(web.CAPEM())
 	cfg.Archive.Prefix, cfg.Archive.Agent = "demo", "demo"
 	cfg.Effective = []byte("# The demo's crawl; run \"orbweaver demo\" for another.\n{}\n")
-	if err := runCrawl(cfg, display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
+	if err := runCrawl(cfg, "", &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
 		return err
 	}
 	if c.Quiet || c.JSON {
@@ -78,6 +78,6 @@ Left out       %s, each URL with its reason
 Your own first crawl:
                orbweaver crawl --contact you@example.org https://example.org/
 `, r.Requests, r.Pages, r.Repeated, violations,
-		at("archive"), c.Dir, c.Dir, demo.Seed, c.Dir, at("logs", "crawl.log"), at("reports"), at("reports", "skipped.jsonl"))
+		at("archive"), c.Dir, c.Dir, demo.Seeds()[0], c.Dir, at("logs", "crawl.log"), at("reports"), at("reports", "skipped.jsonl"))
 	return nil
 }

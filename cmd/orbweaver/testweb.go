@@ -126,7 +126,9 @@ func (c *TestwebCmd) config() (cfg testweb.Config, seeds []string, err error) {
 		if c.Scheme != "both" {
 			f.Scheme = c.Scheme
 		}
-		seeds = append(seeds, f.Seed())
+		if u := f.Seed(); u != "" {
+			seeds = append(seeds, u)
+		}
 	}
 	if c.Demo {
 		cfg.Sites = append(cfg.Sites, demo.Sites()...)

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/report"
+)
+
+// display shows a crawl to who started it: progress on standard error, the
+// summary on out.
+type display struct {
+	out                  io.Writer
+	json, quiet          bool
+	pageLimit, sizeLimit int64
+	timeLimit            time.Duration
+	progress             *report.Progress
+}
+
+// show begins to show a at work; the function it returns ends that.
+func (d *display) show(a *agent.Agent) (stop func()) {
+	fd := int(os.Stderr.Fd())
+	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
+	d.progress = report.NewProgress(os.Stderr, mode, func() int {
+		w, _, err := term.GetSize(fd)
+		if err != nil {
+			return 0
+		}
+		return w
+	})
+	_, plain := os.LookupEnv("NO_COLOR")
+	d.progress.Color = !plain
+	if r := a.Recovered; r.Accepted > 0 {
+		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
+	}
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				if s := a.Status(); s != nil {
+					d.progress.Show(d.snapshot(s), now)
+				}
+			case <-over:
+				if s := a.Status(); s != nil {
+					d.progress.Show(d.snapshot(s), time.Now())
+				}
+				d.progress.Close(time.Now())
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
+func (d *display) snapshot(s *crawl.Status) report.Snapshot {
+	state := ""
+	if s.Stop != "" && s.Stop != crawl.Finished {
+		state = "stopping"
+	}
+	return report.Snapshot{
+		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
+		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
+		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
+		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Memory: memoryInUse(), LastURL: s.LastURL,
+		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
+	}
+}
+
+// memoryInUse is what the Go runtime holds of the machine's memory.
+func memoryInUse() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
+}
+
+// note says something beside the progress.
+func (d *display) note(text string) {
+	if d.progress != nil && !d.quiet && !d.json {
+		d.progress.Message(text)
+	}
+}
+
+// summary prints how a crawl ended, and where to look.
+func (d *display) summary(dir string, r agent.Result) error {
+	switch {
+	case d.quiet:
+		return nil
+	case d.json:
+		return json.NewEncoder(d.out).Encode(r.Summary)
+	}
+	fmt.Fprintf(d.out, "%s\n", r.Summary)
+	_, err := fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
+		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
+	if err == nil && r.Stop != crawl.Finished {
+		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %d URLs to do. Go on:  orbweaver crawl --resume --dir %s\n", r.Stop, r.Summary.Queued, dir)
+	}
+	return err
+}
+
+// certPool is a pool of one authority.
+func certPool(pem []byte) *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AppendCertsFromPEM(pem)
+	return p
+}

@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// orbweaver is the program under test, built once.
+var orbweaver string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "orbweaver-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	orbweaver = filepath.Join(dir, "orbweaver")
+	build := exec.Command("go", "build", "-o", orbweaver, "github.com/orbweaver/orbweaver/cmd/orbweaver")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// missing skips a test for want of what CI must have.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("missing in CI: %s", what)
+	}
+	t.Skipf("missing: %s", what)
+}
+
+// debianWeb serves the real pages; it skips where they are not installed.
+func debianWeb(t *testing.T, p testweb.Promise) *testweb.Web {
+	t.Helper()
+	folders := testweb.DebianDocs()
+	for _, f := range folders {
+		if _, err := os.Stat(f.Dir); err != nil {
+			missing(t, "Debian's documentation packages (sh testweb/docs.sh): "+err.Error())
+		}
+	}
+	return serve(t, testweb.Config{Folders: folders, Promise: p, Gzip: true, KeepURLs: 1 << 20, LogEntries: 1 << 20})
+}
+
+// serve runs a test web until the test ends.
+func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
+	t.Helper()
+	web, err := testweb.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := web.Start()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("testweb: %v", err)
+		}
+	})
+	return web
+}
+
+// seedsOf are the first pages of Debian's folders.
+func seedsOf(fs []testweb.Folder) []string {
+	var seeds []string
+	for _, f := range fs {
+		seeds = append(seeds, f.Seed())
+	}
+	return seeds
+}
+
+// flags lead a crawl into web and into dir.
+func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string {
+	t.Helper()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"crawl", "--dir", dir, "--contact", "test@example.org", "--dns", web.DNSAddr(), "--ca", ca, "--allow-private"}
+	for _, c := range web.ConnectTo() {
+		args = append(args, "--connect-to", c)
+	}
+	return append(args, more...)
+}
+
+// A run is a finished process.
+type run struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// crawl runs the program to its end, or until ctx kills it (kill -9).
+func crawl(ctx context.Context, t *testing.T, args ...string) run {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, orbweaver, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began)}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit):
+		r.code = exit.ExitCode() // -1: killed
+	default:
+		t.Fatal(err)
+	}
+	return r
+}
+
+// must fails the test unless the process ended with code.
+func (r run) must(t *testing.T, code int) run {
+	t.Helper()
+	if r.code != code {
+		t.Fatalf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", r.code, code, tail(r.stdout), tail(r.stderr))
+	}
+	return r
+}
+
+func tail(s string) string {
+	if len(s) > 4000 {
+		return "…" + s[len(s)-4000:]
+	}
+	return s
+}
+
+// summary reads reports/summary.json.
+func summary(t *testing.T, dir string) map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "reports", "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// verify runs "warc verify" over a crawl.
+func verify(t *testing.T, dir string) {
+	t.Helper()
+	crawl(context.Background(), t, "warc", "verify", dir).must(t, 0)
+}
+
+// indexed are the URLs in index.cdxj, with the number of their lines.
+func indexed(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := map[string]int{}
+	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		f := strings.SplitN(line, " ", 3)
+		if len(f) != 3 {
+			t.Fatalf("index line %q", line)
+		}
+		var j struct{ URL string }
+		if err := json.Unmarshal([]byte(f[2]), &j); err != nil {
+			t.Fatalf("index line %q: %v", line, err)
+		}
+		urls[j.URL]++
+	}
+	return urls
+}
+
+// noViolations fails the test for every promise that the web saw broken.
+func noViolations(t *testing.T, web *testweb.Web) {
+	t.Helper()
+	r := web.Report()
+	for kind, n := range r.ViolationCount {
+		if n > 0 {
+			t.Errorf("%d violations: %s", n, kind)
+		}
+	}
+	for i, v := range r.Violations {
+		if i == 20 {
+			break
+		}
+		t.Errorf("%s", v)
+	}
+}
