@@ -1,0 +1,306 @@
+package parse
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestRefreshURL(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"0;url=x", "x"},
+		{" 5 ; URL = x ", "x "},
+		{"5,x", "x"},
+		{"5 x", "x"},
+		{"5;'x' y", "x"},
+		{`5;url="x`, "x"},
+		{`5;url='x"y'`, `x"y`},
+		{"5.5.5;x", "x"},
+		{".5;x", "x"},
+		{"5;url", "url"},
+		{"5;urlx", "urlx"},
+		{"5;ur=x", "ur=x"},
+		{"5;url x", "url x"},
+		{"5", ""},
+		{"5;", ""},
+		{"5;url=", ""},
+		{"", ""},
+		{"x", ""},
+		{"url=x", ""},
+		{"5x;y", ""},
+		{"-1;x", ""},
+		{";x", ""},
+	}
+	for _, tt := range tests {
+		if got := string(refreshURL([]byte(tt.in))); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestSrcset(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"a", "a"},
+		{"a, b 2x,c 100w , d", "a|b|c|d"},
+		{"a,b", "a,b"},
+		{"a,, b", "a|b"},
+		{",, a ,", "a"},
+		{"a (x, y), b", "a|b"},
+		{"data:,x 1x, b 2x", "data:,x|b"},
+		{" ", ""},
+		{"a\tb\nc", "a"},
+	}
+	for _, tt := range tests {
+		var got []string
+		for ref, rest := nextCandidate([]byte(tt.in)); ref != nil; ref, rest = nextCandidate(rest) {
+			got = append(got, string(ref))
+		}
+		if g := strings.Join(got, "|"); g != tt.want {
+			t.Errorf("%q: got %s, want %s", tt.in, g, tt.want)
+		}
+	}
+}
+
+func TestCSS(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`a{b:url(1)}`, "1"},
+		{`a{b:URL( "1" )}`, "1"},
+		{`a{b:url('1'),url( 2 )}`, "1|2"},
+		{`@import "1"; @import url(2) screen; @IMPORT '3'`, "!1|!2|!3"},
+		{`@import/**/"1"`, "!1"},
+		{`@charset "no"; @namespace "no"; a{content:"no"}`, ""},
+		{`@import x "no"`, ""},
+		{`/* url(no) */ a{b:url(1)/*`, "1"},
+		{`a{content:"url(no)"} b{c:url(1)}`, "1"},
+		{`url(a\)b)`, "a)b"},
+		{`u\72l(1)`, "1"},
+		{`\75 rl(1)`, "1"},
+		{`url("a\
+b")`, "ab"},
+		{`url(\41 b)`, "Ab"},
+		{`url(a b) url(1)`, "1"},
+		{`url(a"b) url(1)`, "1"},
+		{`xurl(no) url-prefix(no) src("1") src(no)`, "1"},
+		{`image-set("no" 1x, url(1) 2x)`, "1"},
+		{`a{b:url(1`, "1"},
+		{`"unclosed
+url(1)`, "1"},
+		{`a{b:url()}`, ""},
+		{`#url(no) url(1)`, "1"},
+		{`<!-- url(1) -->`, "1"},
+	}
+	for _, tt := range tests {
+		var got []string
+		for c := (cssScanner{b: []byte(tt.in)}); c.next(); {
+			if len(c.value) == 0 {
+				continue
+			}
+			v := string(c.value)
+			if c.imported {
+				v = "!" + v
+			}
+			got = append(got, v)
+		}
+		if g := strings.Join(got, "|"); g != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.in, g, tt.want)
+		}
+	}
+}
+
+func TestRobotsTag(t *testing.T) {
+	tests := []struct {
+		in   []string
+		want Directives
+	}{
+		{nil, Directives{}},
+		{[]string{"noindex"}, Directives{NoIndex: true}},
+		{[]string{"NoIndex , NOFOLLOW"}, Directives{NoIndex: true, NoFollow: true}},
+		{[]string{"none", "noarchive"}, Directives{NoIndex: true, NoFollow: true, NoArchive: true}},
+		{[]string{"orbweaver: nofollow"}, Directives{NoFollow: true}},
+		{[]string{"OrbWeaver:nofollow, noindex"}, Directives{NoFollow: true, NoIndex: true}},
+		{[]string{"otherbot: noindex, nofollow"}, Directives{}},
+		{[]string{"otherbot: noindex", "nofollow"}, Directives{NoFollow: true}},
+		{[]string{"otherbot: noindex, orbweaver: nofollow, noarchive"}, Directives{NoFollow: true, NoArchive: true}},
+		{[]string{"unavailable_after: 25 Jun 2010 15:00:00 PST, noindex"}, Directives{NoIndex: true}},
+		{[]string{"max-snippet:-1, max-image-preview: large, nofollow"}, Directives{NoFollow: true}},
+		{[]string{"*: nofollow"}, Directives{NoFollow: true}},
+		{[]string{"nofollower, index, all, ,:,"}, Directives{}},
+	}
+	for _, tt := range tests {
+		if got := ParseRobotsTag(tt.in, "orbweaver"); got != tt.want {
+			t.Errorf("%q: got %+v, want %+v", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestHeader(t *testing.T) {
+	h := map[string][]string{
+		"X-Robots-Tag": {"noarchive"},
+		"Refresh":      {"5; url=1"},
+		"Link":         {`<2>; rel="canonical", <no>; rel=next, <3>; title="a, <b>"; rel="x preload"; as=style`, `<4>;rel=stylesheet`, `<no`, `<no>`, `;;=,<5>; rel=icon`},
+	}
+	in := Input{
+		URL: mustURL(t, fuzzBase), ContentType: "text/html",
+		Header: func(name string) []string { return h[name] },
+		Body:   []byte(`<base href=/b/><a href=6>`),
+	}
+	var p Page
+	Parse(in, Options{Requisites: true}, &p)
+	want := "R 1 header:refresh, L 2 header:link, E 3 header:link, E 4 header:link, E 5 header:link, L https://a.example/b/6 a@href"
+	if got := shortLinks(&p); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := p.Canonical.String(); got != "https://a.example/dir/2" || !p.NoArchive {
+		t.Errorf("got canonical %s, %+v", got, p.Directives)
+	}
+}
+
+func TestKind(t *testing.T) {
+	tests := []struct {
+		contentType, in string
+		want            Kind
+	}{
+		{"text/html", "", HTML},
+		{"TEXT/HTML ; charset=x", "<rss", HTML},
+		{"text/html", "<?xml version='1.0'?><!-- --><rss>", Feed},
+		{"application/xhtml+xml", "<html>", XHTML},
+		{"text/xml", "<?xml version='1.0'?><!DOCTYPE html [<!ENTITY a '<feed>'>]><html>", XHTML},
+		{"application/xml", "\ufeff<a:urlset xmlns:a='x'>", Sitemap},
+		{"text/xml;charset=utf-16", "\xff\xfe<\x00f\x00e\x00e\x00d\x00>\x00", Feed},
+		{"text/xml", "<sitemapindex/>", Sitemap},
+		{"text/xml", "<rdf:RDF>", Feed},
+		{"text/xml", "<other><feed>", Other},
+		{"image/svg+xml", "<svg>", SVG},
+		{"application/atom+xml", "", Feed},
+		{"text/css", "", CSS},
+		{"text/plain", "<html>", Other},
+		{"image/png", "<html>", Other},
+		{"application/octet-stream", "<html>", Other},
+		{"", " \n<!doctype HTML>", HTML},
+		{"", "<p >", HTML},
+		{"", "<pre>", Other},
+		{"", "<!-->", HTML},
+		{"*/*", "<a href>", HTML},
+		{"", "<?xml version='1.0'?><rss>", Feed},
+		{"", "text", Other},
+		{"", "", Other},
+	}
+	for _, tt := range tests {
+		var p Page
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: tt.contentType, Body: []byte(tt.in)}, Options{}, &p)
+		if p.Kind != tt.want {
+			t.Errorf("%s, %q: got %s, want %s", tt.contentType, tt.in, p.Kind, tt.want)
+		}
+	}
+}
+
+func TestXHTML(t *testing.T) {
+	const in = `<?xml version="1.0"?><!DOCTYPE html PUBLIC "x" "y" [<!ENTITY e "<a href='no'/>">]>
+		<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><title>T</title><script src="1"/><style/><base href="/b/"/></head>
+		<body><textarea/><a href="2"/><![CDATA[<a href="no">]]><?pi <a href="no"> ?><!-- <a href="no"> --><iframe src="3"/><h:a href="4&amp;5"/>
+		<svg><a href="6"/><style><![CDATA[a{b:url(7)}]]></style></svg><a href="8"/></body></html>`
+	var p Page
+	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "application/xhtml+xml", Body: []byte(in)}, Options{Requisites: true}, &p)
+	const b = "https://a.example/b/"
+	want := "E " + b + "1 script@src, L " + b + "2 a@href, L " + b + "3 iframe@src, L " + b + "4&5 a@href, L " + b + "6 svg:a@href, E " + b + "7 style:url, L " + b + "8 a@href"
+	if got := shortLinks(&p); got != want || p.Kind != XHTML {
+		t.Errorf("got %s %s\nwant %s", p.Kind, got, want)
+	}
+}
+
+func TestFeeds(t *testing.T) {
+	tests := []struct{ name, in, want, title string }{
+		{"RSS 2.0", `<rss version="2.0"><channel><title>A &amp; B</title><link>1</link><atom:link rel="self" href="2"/><atom:link rel="hub" href="no"/>
+			<item><title>no</title><link> 3?a&amp;b </link><guid>https://a.example/dir/4</guid><guid isPermaLink="false">https://a.example/no</guid><guid>no</guid>
+			<comments>5</comments><enclosure url="6" type="audio/mpeg"/><description>&lt;a href="no"></description></item>
+			<item><link><![CDATA[7?a&b]]></link><media:content url="8"/></item><image><url>9</url><link>1</link></image></channel></rss>`,
+			"L 1 link, L 2 link@href, L 3?a&b link, L 4 guid, L 5 comments, E 6 enclosure@url, L 7?a&b link, E 8 media:content@url, E 9 image", "A & B"},
+		{"RSS 0.91", `<!DOCTYPE rss SYSTEM "http://my.netscape.com/publish/formats/rss-0.91.dtd"><rss version="0.91"><channel><link>1</link><item><link>2</link></item></channel></rss>`,
+			"L 1 link, L 2 link", ""},
+		{"RSS 1.0", `<rdf:RDF xmlns="http://purl.org/rss/1.0/"><channel rdf:about="no"><title>T</title><link>1</link></channel><item rdf:about="2"><link>2</link></item></rdf:RDF>`,
+			"L 1 link, L 2 link", "T"},
+		{"Atom", `<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/b/"><title type="text">T</title><link href="1"/><link rel="self" href="2"/><id>no</id><icon>3</icon>
+			<entry xml:base="c/"><link rel="alternate" href="4"/><link rel="enclosure" href="5"/><content src="6"/></entry>
+			<entry><link href="7"/><link rel="edit" href="no"/></entry></feed>`,
+			"L https://a.example/b/1 link@href, L https://a.example/b/2 link@href, E https://a.example/b/3 image, " +
+				"L https://a.example/b/c/4 link@href, E https://a.example/b/c/5 enclosure@href, L https://a.example/b/c/6 content@src, L https://a.example/b/7 link@href", "T"},
+		{"broken", `<rss><channel><link>1<item><link>2</link></channel><link>3</link><link>4`, "L 2 link, L 3 link", ""},
+		{"comment in a link", `<rss><link>1<!-- no --></link></rss>`, "L 1 link", ""},
+		{"billion laughs", `<!DOCTYPE rss [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><rss><link>1&b;</link></rss>`, "L 1&b; link", ""},
+	}
+	for _, tt := range tests {
+		var p Page
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/xml", Body: []byte(tt.in)}, Options{Requisites: true}, &p)
+		if got := shortLinks(&p); got != tt.want || p.Kind != Feed || p.Title != tt.title {
+			t.Errorf("%s: %s %q\ngot  %s\nwant %s", tt.name, p.Kind, p.Title, got, tt.want)
+		}
+	}
+}
+
+func TestSitemaps(t *testing.T) {
+	const urlset = `<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+		<url><loc> https://a.example/1?a&amp;b </loc><lastmod>2020-01-01</lastmod><xhtml:link rel="alternate" hreflang="de" href="https://a.example/2"/>
+		<image:image><image:loc>https://a.example/no</image:loc></image:image></url>
+		<url><loc><![CDATA[https://a.example/3?a&b]]></loc></url><url><loc>https://a.example/1?a&amp;b</loc></url></urlset>`
+	const urls = "M https://a.example/1?a&b url/loc, M https://a.example/2 url/link@href, M https://a.example/3?a&b url/loc"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(urlset)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const text = "\ufeffhttps://a.example/1\r\n\n  http://a.example/2 \nnot a URL\n/no\nftp://a.example/\n"
+	tests := []struct {
+		name, url, contentType, in string
+		given                      bool
+		want                       string
+	}{
+		{"urlset", fuzzBase, "application/xml", urlset, false, urls},
+		{"served as text", fuzzBase, "text/plain", urlset, true, urls},
+		{"served as HTML", fuzzBase, "text/html", urlset, true, urls},
+		{"index", fuzzBase, "text/xml", "<sitemapindex><sitemap><loc>https://a.example/1.xml.gz</loc></sitemap></sitemapindex>", false,
+			"M https://a.example/1.xml.gz sitemap/loc"},
+		{"gzip file", "https://a.example/s.xml.gz", "application/x-gzip", packed.String(), false, urls},
+		{"gzip file, given", fuzzBase, "application/octet-stream", packed.String(), true, urls},
+		{"gzip file of another name", fuzzBase, "application/gzip", packed.String(), false, ""},
+		{"gzip file, torn", "https://a.example/s.xml.gz", "application/gzip", packed.String()[:packed.Len()-16], false, urls},
+		{"text", fuzzBase, "text/plain", text, true, "M https://a.example/1 text/loc, M http://a.example/2 text/loc"},
+		{"text that was not given", fuzzBase, "text/plain", text, false, ""},
+		{"loc without url", fuzzBase, "text/xml", "<urlset><loc>https://a.example/no</loc></urlset>", false, ""},
+		{"prefix", fuzzBase, "text/xml", "<s:urlset><s:url><s:loc>https://a.example/1</s:loc></s:url></s:urlset>", false, "M https://a.example/1 url/loc"},
+		{"feed as sitemap", fuzzBase, "text/xml", "<rss><link>https://a.example/1</link></rss>", true, "L https://a.example/1 link"},
+	}
+	for _, tt := range tests {
+		var p Page
+		Parse(Input{URL: mustURL(t, tt.url), ContentType: tt.contentType, Body: []byte(tt.in), Sitemap: tt.given}, Options{}, &p)
+		if got := shortLinks(&p); got != tt.want {
+			t.Errorf("%s: %s\ngot  %s\nwant %s", tt.name, p.Kind, got, tt.want)
+		}
+	}
+}
+
+func TestSitemapBounds(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprint(z, "<urlset>")
+	for i := range 1000 {
+		fmt.Fprintf(z, "<url><loc>https://a.example/%d</loc></url>", i)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	in := Input{URL: mustURL(t, "https://a.example/s.xml.gz"), Body: b.Bytes(), Sitemap: true}
+	var p Page
+	Parse(in, Options{MaxLinks: 10}, &p)
+	if len(p.Links) != 10 || p.Dropped != 990 {
+		t.Errorf("got %d links, %d dropped, want 10 and 990", len(p.Links), p.Dropped)
+	}
+	Parse(in, Options{MaxInflated: 1 << 10}, &p)
+	if n := len(p.Links); n == 0 || n > 1024/len("<url><loc>https://a.example/0</loc></url>") {
+		t.Errorf("got %d links from the first KiB", n)
+	}
+}
