@@ -57,6 +57,9 @@ func queryArgs(u weburl.URL) int {
 const (
 	// yearsAhead is how far into the future a page's date may plausibly lie.
 	yearsAhead = 2
+	// yearsFar is where a number in a year's place is none: an endless calendar
+	// is entered at today and noticed long before.
+	yearsFar = 200
 	// firstYear is the earliest year that a calendar is followed to. Outside
 	// of calendars older dates are history.
 	firstYear = 1970
@@ -80,7 +83,7 @@ func strayYear(u weburl.URL, today time.Time) int {
 			continue
 		}
 		year := int(s[from]-'0')*1000 + int(s[from+1]-'0')*100 + int(s[from+2]-'0')*10 + int(s[from+3]-'0')
-		if year >= firstYear && year <= today.Year()+yearsAhead {
+		if year >= firstYear && year <= today.Year()+yearsAhead || year > today.Year()+yearsFar {
 			continue
 		}
 		if !monthAt(s[i:]) && !strings.HasSuffix(s[:from], "year=") {
