@@ -1,0 +1,540 @@
+package frontier
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func link(t testing.TB, url string, level uint8) weburl.Link {
+	t.Helper()
+	u, err := weburl.Parse(url)
+	if err != nil {
+		t.Fatalf("parse %q: %v", url, err)
+	}
+	return weburl.Link{URL: u, Level: level}
+}
+
+// The model does by search what the frontier does with its heaps.
+type model struct {
+	t       *rapid.T
+	f       *Frontier
+	mem     disk.FS
+	cfg     Config
+	now     time.Time
+	hosts   map[string]*modelHost
+	buckets map[string]*modelBucket
+	number  uint64
+	serial  int
+	gone    map[string]bool // URLs finished
+}
+
+type modelLink struct {
+	number  uint64
+	level   uint8
+	attempt int
+	url     string
+}
+
+type modelHost struct {
+	name    string
+	front   []modelLink
+	queues  map[uint8][]modelLink
+	cur     *modelLink
+	held    []string // buckets
+	at      time.Time
+	addr    netip.Addr
+	until   time.Time
+	fresh   time.Time
+	slow    int
+	slowEnd time.Time
+	blocked bool
+}
+
+type modelBucket struct {
+	holder string
+	freeAt time.Time
+}
+
+func (h *modelHost) n() (n int) {
+	n = len(h.front)
+	for _, q := range h.queues {
+		n += len(q)
+	}
+	return n
+}
+
+func (h *modelHost) top() uint8 {
+	var best uint8
+	for l, q := range h.queues {
+		if len(q) > 0 {
+			best = max(best, l)
+		}
+	}
+	return best
+}
+
+func (h *modelHost) head() modelLink {
+	top := h.top()
+	if len(h.front) > 0 {
+		l := h.front[0]
+		l.level = max(l.level, top)
+		return l
+	}
+	return h.queues[top][0]
+}
+
+func (h *modelHost) pop() modelLink {
+	if len(h.front) > 0 {
+		l := h.front[0]
+		h.front = h.front[1:]
+		return l
+	}
+	l := h.queues[h.top()][0]
+	h.queues[h.top()] = h.queues[h.top()][1:]
+	return l
+}
+
+func (m *model) host(name string) *modelHost {
+	h := m.hosts[name]
+	if h == nil {
+		h = &modelHost{name: name, queues: map[uint8][]modelLink{}}
+		m.hosts[name] = h
+	}
+	return h
+}
+
+// shared names what h shares with others.
+func (m *model) shared(h *modelHost) (keys []string) {
+	if !h.addr.IsValid() {
+		return nil // until it is looked up nothing holds it back
+	}
+	if m.cfg.IPDelay > 0 {
+		keys = append(keys, "ip "+h.addr.String())
+	}
+	if m.cfg.SiteDelay > 0 {
+		keys = append(keys, "site "+weburl.Site(h.name))
+	}
+	return keys
+}
+
+func (m *model) bucket(k string) *modelBucket {
+	b := m.buckets[k]
+	if b == nil {
+		b = &modelBucket{}
+		m.buckets[k] = b
+	}
+	return b
+}
+
+// due is the earliest time at which h could be given out if nothing else
+// happened; ok is false if that alone would never let it.
+func (m *model) due(h *modelHost) (at time.Time, ok bool) {
+	if h.cur != nil || h.blocked || h.n() == 0 {
+		return at, false
+	}
+	at = h.at
+	for _, k := range m.shared(h) {
+		b := m.bucket(k)
+		if b.holder != "" {
+			return at, false
+		}
+		if b.freeAt.After(at) {
+			at = b.freeAt
+		}
+	}
+	return at, true
+}
+
+func (m *model) best() *modelHost {
+	var best *modelHost
+	for _, h := range m.hosts {
+		if at, ok := m.due(h); !ok || at.After(m.now) {
+			continue
+		}
+		if best == nil {
+			best = h
+			continue
+		}
+		a, b := h.head(), best.head()
+		if ahead(a.level, a.number, b.level, b.number) {
+			best = h
+		}
+	}
+	return best
+}
+
+func (m *model) forgive(h *modelHost) {
+	for h.slow > 0 && m.now.Sub(h.slowEnd) >= m.cfg.ForgiveAfter {
+		h.slow--
+		h.slowEnd = h.slowEnd.Add(m.cfg.ForgiveAfter)
+	}
+}
+
+// sync lets the model forget what the frontier has forgotten, if it may.
+func (m *model) sync() {
+	for name, h := range m.hosts {
+		if m.f.hosts[name] != nil {
+			continue
+		}
+		m.forgive(h)
+		if h.n() > 0 || h.cur != nil || h.blocked || h.at.After(m.now) || h.slow > 0 {
+			m.t.Fatalf("%s: forgotten with %d links, not before %v, slow %d", name, h.n(), h.at, h.slow)
+		}
+		delete(m.hosts, name)
+	}
+}
+
+const modelHosts, modelSites, modelAddrs = 9, 3, 4
+
+func (m *model) name() string {
+	i := rapid.IntRange(0, modelHosts-1).Draw(m.t, "host")
+	return fmt.Sprintf("h%d.s%d.example", i, i%modelSites)
+}
+
+func (m *model) link(name string, level uint8) weburl.Link {
+	m.serial++
+	return link(&testing.T{}, fmt.Sprintf("http://%s/%d", name, m.serial), level)
+}
+
+func (m *model) push() {
+	var ls []weburl.Link
+	for range rapid.IntRange(1, 12).Draw(m.t, "links") {
+		name := m.name()
+		level := uint8(max(0, rapid.IntRange(-6, 2).Draw(m.t, "level")))
+		l := m.link(name, level)
+		ls = append(ls, l)
+		m.number++
+		h := m.host(name)
+		h.queues[level] = append(h.queues[level], modelLink{number: m.number, level: level, url: l.URL.String()})
+	}
+	m.must(m.f.Push(ls))
+}
+
+func (m *model) pushFront() {
+	name := m.name()
+	level := uint8(max(0, rapid.IntRange(-3, 1).Draw(m.t, "level")))
+	l := m.link(name, level)
+	h := m.host(name)
+	h.front = append(h.front, modelLink{level: level, url: l.URL.String()})
+	m.must(m.f.PushFront(l))
+}
+
+func (m *model) must(err error) {
+	if err != nil {
+		m.t.Fatalf("%v", err)
+	}
+}
+
+func (m *model) advance() {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(m.t, "ms")) * time.Millisecond)
+}
+
+func (m *model) next() {
+	want := m.best()
+	got, wake, ok := m.f.Next(m.now)
+	m.must(m.f.Err())
+	if !ok {
+		if want != nil {
+			m.t.Fatalf("Next gives nothing; want %v of %s", want.head(), want.name)
+		}
+		m.checkWake(wake)
+		if !wake.IsZero() && rapid.Bool().Draw(m.t, "wait") {
+			m.now = wake
+		}
+		return
+	}
+	if want == nil {
+		m.t.Fatalf("Next gives %s; want nothing", got.Link.URL)
+	}
+	h := want
+	if other := m.hosts[got.Host]; other != nil && got.Number == 0 {
+		// Prerequisites are equal among each other.
+		if at, ok := m.due(other); ok && !at.After(m.now) && other.head().level == h.head().level && h.head().number == 0 {
+			h = other
+		}
+	}
+	l := h.pop()
+	if got.Host != h.name || got.Link.URL.String() != l.url || got.Number != l.number || got.Attempt != l.attempt {
+		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s", got.Link.URL, got.Number, got.Attempt, l, h.name)
+	}
+	if m.gone[l.url] {
+		m.t.Fatalf("%s given out after it was finished", l.url)
+	}
+	l.level = got.Link.Level
+	h.cur = &l
+	valid := h.addr.IsValid() && (h.until.After(m.now) || h.fresh.After(m.now))
+	if got.Addr.IsValid() != valid {
+		m.t.Fatalf("%s: address %v at %v; good until %v, %v", h.name, got.Addr, m.now, h.until, h.fresh)
+	}
+	if !valid {
+		return
+	}
+	h.fresh = time.Time{}
+	if got.Addr != h.addr {
+		m.t.Fatalf("%s: address %v, want %v", h.name, got.Addr, h.addr)
+	}
+	h.held = m.shared(h)
+	for _, k := range h.held {
+		m.bucket(k).holder = h.name
+	}
+}
+
+func (m *model) checkWake(wake time.Time) {
+	var first time.Time
+	later := false
+	for _, h := range m.hosts {
+		if h.cur == nil && !h.blocked && h.n() > 0 {
+			// It may wake only to be held back by something else.
+			later = later || h.at.After(m.now)
+			for _, k := range m.shared(h) {
+				later = later || m.bucket(k).freeAt.After(m.now)
+			}
+		}
+		at, ok := m.due(h)
+		if ok && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	switch {
+	case !first.IsZero() && (wake.IsZero() || wake.After(first)):
+		m.t.Fatalf("wake %v, but a host is due at %v", wake, first)
+	case !wake.IsZero() && !wake.After(m.now):
+		m.t.Fatalf("wake %v is not after now, %v", wake, m.now)
+	case first.IsZero() && !wake.IsZero() && !later:
+		m.t.Fatalf("wake %v, but nothing waits for a time", wake)
+	}
+}
+
+// inProcess draws one of the hosts that the caller has.
+func (m *model) inProcess(resolved bool) *modelHost {
+	var names []string
+	for _, h := range m.hosts {
+		if h.cur != nil && (m.f.hosts[h.name].state == inProcess) == resolved {
+			names = append(names, h.name)
+		}
+	}
+	if len(names) == 0 {
+		m.t.Skip("none")
+	}
+	slices.Sort(names)
+	return m.hosts[rapid.SampledFrom(names).Draw(m.t, "host")]
+}
+
+func (m *model) resolved() {
+	h := m.inProcess(false)
+	m.advance()
+	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, modelAddrs-1).Draw(m.t, "addr"))})
+	expires := m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(m.t, "ttl")) * time.Second)
+	h.addr, h.until, h.fresh = addr, expires, m.now.Add(freshAddress)
+	h.front = append([]modelLink{*h.cur}, h.front...)
+	h.cur = nil
+	m.f.Resolved(h.name, addr, expires, m.now)
+}
+
+func (m *model) done() {
+	h := m.inProcess(rapid.IntRange(0, 4).Draw(m.t, "unresolved") > 0)
+	m.advance()
+	d := Done{
+		NoRequest: m.f.hosts[h.name].state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
+		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
+		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
+	}
+	if rapid.IntRange(0, 6).Draw(m.t, "retry-after") == 0 {
+		d.RetryAfter = 3 * time.Second
+	}
+	if rapid.IntRange(0, 6).Draw(m.t, "not before") == 0 {
+		d.NotBefore = m.now.Add(2500 * time.Millisecond)
+	}
+	least := h.at
+	later := func(t time.Time) {
+		if t.After(least) {
+			least = t
+		}
+	}
+	if !d.NoRequest {
+		later(m.now.Add(max(m.cfg.HostDelay, d.Delay)))
+	}
+	if !d.NotBefore.IsZero() {
+		later(d.NotBefore)
+	}
+	if d.RetryAfter > 0 {
+		later(m.now.Add(d.RetryAfter))
+	}
+	if d.SlowDown {
+		m.forgive(h)
+		h.slow++
+		later(m.now.Add(m.cfg.SlowBase << (h.slow - 1) * 9 / 10))
+	}
+	cur := *h.cur
+	if rapid.IntRange(0, 3).Draw(m.t, "again") == 0 {
+		l := link(&testing.T{}, cur.url, cur.level)
+		d.Again, d.Attempt = &l, cur.attempt+1
+		cur.attempt++
+		h.front = append([]modelLink{cur}, h.front...)
+	} else {
+		m.gone[cur.url] = true
+	}
+	h.cur = nil
+	for _, k := range h.held {
+		b := m.bucket(k)
+		b.holder = ""
+		delay := m.cfg.IPDelay
+		if k[:4] == "site" {
+			delay = m.cfg.SiteDelay
+		}
+		if !d.NoRequest && m.now.Add(delay).After(b.freeAt) {
+			b.freeAt = m.now.Add(delay)
+		}
+	}
+	h.held = nil
+	m.must(m.f.Done(h.name, d, m.now))
+	h.at = least
+	if fh := m.f.hosts[h.name]; fh != nil {
+		// The jitter is the frontier's to choose, within its bounds.
+		at := m.f.epoch.Add(time.Duration(fh.at))
+		most := least
+		if d.SlowDown {
+			most = m.now.Add(max(m.cfg.SlowBase<<(h.slow-1)*11/10, least.Sub(m.now)))
+		}
+		if fh.at > 0 && (at.Before(least) || at.After(most)) {
+			m.t.Fatalf("%s: not before %v, want between %v and %v", h.name, at, least, most)
+		}
+		if fh.at > 0 {
+			h.at = at
+		}
+		h.slowEnd = m.f.epoch.Add(time.Duration(fh.slowUntil))
+		h.slow = int(fh.slow)
+	}
+}
+
+func (m *model) block() {
+	name := m.name()
+	h := m.host(name)
+	if h.blocked {
+		m.f.Unblock(name)
+	} else {
+		m.f.Block(name)
+	}
+	h.blocked = !h.blocked
+}
+
+func (m *model) drop() {
+	name := m.name()
+	h := m.host(name)
+	var got []string
+	n, err := m.f.Drop(name, func(l weburl.Link) error { got = append(got, l.URL.String()); return nil })
+	m.must(err)
+	if n != int64(h.n()) || len(got) != h.n() {
+		m.t.Fatalf("dropped %d links of %s, shown %d, want %d", n, name, len(got), h.n())
+	}
+	h.front, h.queues = nil, map[uint8][]modelLink{}
+}
+
+// pending is what Each must show.
+func (m *model) pending() (ls []modelLink) {
+	for _, h := range m.hosts {
+		if h.cur != nil {
+			ls = append(ls, *h.cur)
+		}
+		ls = append(ls, h.front...)
+		for _, q := range h.queues {
+			ls = append(ls, q...)
+		}
+	}
+	slices.SortFunc(ls, func(a, b modelLink) int { return int(a.number) - int(b.number) })
+	return ls
+}
+
+func (m *model) each() {
+	want := m.pending()
+	at := map[string]uint64{}
+	for _, l := range want {
+		at[l.url] = l.number
+	}
+	var last uint64
+	n := 0
+	m.must(m.f.Each(func(l weburl.Link) error {
+		num, ok := at[l.URL.String()]
+		if !ok {
+			return fmt.Errorf("%s shown twice, or not pending", l.URL)
+		}
+		delete(at, l.URL.String())
+		// A prerequisite may stand before a retry, or behind it: of these
+		// only the host's own order counts.
+		if num > 0 {
+			if num < last && len(m.host(l.URL.Host()).front) == 0 {
+				return fmt.Errorf("%s: number %d after %d", l.URL, num, last)
+			}
+			last = max(last, num)
+		}
+		n++
+		return nil
+	}))
+	if n != len(want) {
+		m.t.Fatalf("Each showed %d links, want %d", n, len(want))
+	}
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := func(name string, most int) time.Duration {
+			return time.Duration(max(0, rapid.IntRange(-most, most).Draw(t, name))) * time.Millisecond
+		}
+		m := &model{
+			t: t, now: start, mem: disk.NewMem(), gone: map[string]bool{},
+			hosts: map[string]*modelHost{}, buckets: map[string]*modelBucket{},
+			cfg: Config{
+				HostDelay: ms("host delay", 3000), IPDelay: ms("ip delay", 1500), SiteDelay: ms("site delay", 1500),
+				SlowBase: 4 * time.Second, ForgiveAfter: 20 * time.Second, SlowMax: 1000 * time.Hour,
+				MemoryBytes:  int64(rapid.SampledFrom([]int{1, 4000, 1 << 20}).Draw(t, "memory")),
+				SegmentBytes: 500,
+			},
+		}
+		cfg := m.cfg
+		if cfg.HostDelay == 0 {
+			cfg.HostDelay = -1
+		}
+		var err error
+		m.f, err = Open(m.mem, "frontier", cfg)
+		m.must(err)
+		m.f.tick(m.now)
+		step := func(fn func()) func(*rapid.T) {
+			return func(t *rapid.T) { m.t = t; fn() }
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"push":      step(m.push),
+			"pushFront": step(m.pushFront),
+			"next":      step(m.next),
+			"next2":     step(m.next),
+			"next3":     step(m.next),
+			"resolved":  step(m.resolved),
+			"resolved2": step(m.resolved),
+			"done":      step(m.done),
+			"done2":     step(m.done),
+			"block":     step(func() { m.block() }),
+			"drop": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
+					m.drop()
+				}
+			}),
+			"each": step(m.each),
+			"": func(t *rapid.T) {
+				m.t = t
+				m.sync()
+				if err := m.f.check(); err != nil {
+					t.Fatalf("%v", err)
+				}
+			},
+		})
+	})
+}
