@@ -36,12 +36,19 @@ type Folder struct {
 	Listing bool
 	// Scheme is Site.Scheme for a host that has no Site.
 	Scheme string
-	// Home is the path of the first page. Empty is Prefix with a slash.
+	// Home is the path of the first page. Empty is Prefix with a slash;
+	// NoHome says that the folder is not to begin with.
 	Home string
 }
 
-// Seed is the URL of the folder's first page.
+// NoHome is the Home of a folder that other folders lead to.
+const NoHome = "-"
+
+// Seed is the URL of the folder's first page, empty for one with NoHome.
 func (f Folder) Seed() string {
+	if f.Home == NoHome {
+		return ""
+	}
 	scheme := f.Scheme
 	if scheme == "" {
 		scheme = "https"

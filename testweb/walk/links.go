@@ -1,0 +1,236 @@
+package walk
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+)
+
+// followed are the relations of a link element that lead a reader on.
+var followed = map[string]bool{}
+
+func init() {
+	for _, r := range strings.Fields(`canonical alternate amphtml appendix archives author begin bookmark chapter contents
+		copyright end first glossary help home index last license next parent prerender prev previous privacy-policy
+		section shortlink start subsection terms-of-service toc top up`) {
+		followed[r] = true
+	}
+}
+
+// loaded are those that a browser loads for the page; they are no links.
+var loaded = map[string]bool{}
+
+func init() {
+	for _, r := range strings.Fields(`apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image fluid-icon icon
+		image_src manifest mask-icon modulepreload prefetch preload stylesheet`) {
+		loaded[r] = true
+	}
+}
+
+// page collects the references of a document.
+type page struct {
+	at       string
+	base     string
+	hasBase  bool
+	refs     []string // relative to base
+	self     []string // relative to the document's own URL
+	refresh  []string // followed in spite of nofollow: it is no link
+	nofollow bool
+}
+
+// links are the URLs that a document leads to, in normal form.
+func links(at string, h http.Header, body []byte) []string {
+	p := &page{at: at, base: at}
+	for _, v := range h.Values("X-Robots-Tag") {
+		p.directives(v)
+	}
+	if m := refreshed.FindStringSubmatch(h.Get("Refresh")); m != nil {
+		p.refresh = append(p.refresh, m[1])
+	}
+	for _, v := range h.Values("Link") {
+		if m := linkHeader.FindStringSubmatch(v); m != nil && strings.Contains(v, "canonical") {
+			p.self = append(p.self, m[1])
+		}
+	}
+	ctype := strings.ToLower(h.Get("Content-Type"))
+	switch t, _, _ := strings.Cut(ctype, ";"); strings.TrimSpace(t) {
+	case "text/html", "application/xhtml+xml":
+		p.html(body, ctype)
+	case "application/rss+xml", "application/atom+xml", "application/xml", "text/xml", "image/svg+xml", "application/rdf+xml":
+		p.xml(body)
+	}
+	var out []string
+	add := func(base string, refs []string) {
+		for _, r := range refs {
+			if u, ok := Resolve(base, r); ok {
+				out = append(out, u)
+			}
+		}
+	}
+	add(p.base, p.refresh)
+	if !p.nofollow {
+		add(p.base, p.refs)
+		add(p.at, p.self)
+	}
+	return out
+}
+
+var (
+	refreshed  = regexp.MustCompile(`(?is)^\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?["']?([^"']+)`)
+	linkHeader = regexp.MustCompile(`<([^>]*)>`)
+)
+
+func (p *page) directives(list string) {
+	for _, w := range strings.Split(strings.ToLower(list), ",") {
+		if w = strings.TrimSpace(w); w == "nofollow" || w == "none" {
+			p.nofollow = true
+		}
+	}
+}
+
+func (p *page) html(body []byte, ctype string) {
+	r, err := charset.NewReader(bytes.NewReader(body), ctype)
+	if err != nil {
+		r = bytes.NewReader(body)
+	}
+	root, err := html.ParseWithOptions(r, html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return
+	}
+	// The tree may be as deep as a page makes it: no recursion.
+	for n := root; n != nil; {
+		if n.Type == html.ElementNode {
+			p.element(n)
+		}
+		if n.FirstChild != nil && !inert(n) {
+			n = n.FirstChild
+			continue
+		}
+		for n != nil && n.NextSibling == nil {
+			n = n.Parent
+		}
+		if n != nil {
+			n = n.NextSibling
+		}
+	}
+}
+
+// inert says whether n is a template, whose content is not part of the page
+// (HTML, 4.12.3) unless it is a shadow root.
+func inert(n *html.Node) bool {
+	if n.Data != "template" || n.Namespace != "" {
+		return false
+	}
+	for _, a := range n.Attr {
+		if m := strings.ToLower(a.Val); a.Key == "shadowrootmode" && (m == "open" || m == "closed") {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *page) element(n *html.Node) {
+	attr := map[string]string{}
+	for i := len(n.Attr) - 1; i >= 0; i-- { // the first of its name wins
+		a := n.Attr[i]
+		if a.Namespace != "" {
+			a.Key = a.Namespace + ":" + a.Key
+		}
+		attr[a.Key] = a.Val
+	}
+	href, ok := attr["href"]
+	rel := map[string]bool{}
+	for _, w := range strings.Fields(strings.ToLower(attr["rel"])) {
+		rel[w] = true
+	}
+	if n.Namespace == "svg" && n.Data == "a" {
+		if x, has := attr["xlink:href"]; !ok && has {
+			href, ok = x, true
+		}
+		if ok && !rel["nofollow"] {
+			p.refs = append(p.refs, href)
+		}
+	}
+	if n.Namespace != "" {
+		return
+	}
+	switch n.Data {
+	case "base":
+		if ok && !p.hasBase {
+			p.hasBase = true
+			if u, good := Resolve(p.at, href); good {
+				p.base = u
+			}
+		}
+	case "a", "area":
+		if ok && !rel["nofollow"] {
+			p.refs = append(p.refs, href)
+		}
+	case "link":
+		follow, load := false, false
+		for w := range rel {
+			follow = follow || followed[w]
+			load = load || loaded[w]
+		}
+		if follow && (!load || rel["canonical"]) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
+			p.refs = append(p.refs, href)
+		}
+	case "frame", "iframe":
+		if strings.TrimSpace(attr["src"]) != "" {
+			p.refs = append(p.refs, attr["src"])
+		}
+	case "meta":
+		if strings.EqualFold(strings.TrimSpace(attr["name"]), "robots") {
+			p.directives(attr["content"])
+		}
+		if strings.EqualFold(attr["http-equiv"], "refresh") {
+			if m := refreshed.FindStringSubmatch(attr["content"]); m != nil {
+				p.refresh = append(p.refresh, m[1])
+			}
+		}
+	}
+}
+
+// xml reads feeds and drawings.
+func (p *page) xml(body []byte) {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	d.Strict = false
+	d.CharsetReader = charset.NewReaderLabel
+	root, inLink := "", false
+	var text strings.Builder
+	for {
+		t, err := d.Token()
+		if err == io.EOF || err != nil {
+			return
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if root == "" {
+				root = t.Name.Local
+			}
+			svg := root == "svg" && t.Name.Local == "a"
+			if svg || root == "feed" && t.Name.Local == "link" {
+				for _, a := range t.Attr {
+					if a.Name.Local == "href" {
+						p.refs = append(p.refs, a.Value)
+					}
+				}
+			}
+			inLink = (root == "rss" || root == "RDF") && t.Name.Local == "link"
+			text.Reset()
+		case xml.CharData:
+			text.Write(t)
+		case xml.EndElement:
+			if inLink && strings.TrimSpace(text.String()) != "" {
+				p.refs = append(p.refs, text.String())
+			}
+			inLink = false
+		}
+	}
+}

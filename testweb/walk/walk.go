@@ -1,0 +1,363 @@
+// Package walk answers: what can be reached from these pages, going by the
+// book?
+//
+//	seeds -> GET -> x/net/html -> links -> scope, robots.txt -> GET ...
+//
+// It is the yardstick for a crawler's coverage: a plain breadth-first walk with
+// net/http and x/net/html, without delays, in memory, sharing no code with the
+// crawler. A page's links are those of a, area, link with a relation that a
+// reader follows, frame, iframe, meta refresh, feeds and SVG's a; rel=nofollow,
+// robots meta and X-Robots-Tag are obeyed. A redirect is a URL of its own and
+// leads to its target.
+package walk
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config tells a walk where to go.
+type Config struct {
+	Seeds []string
+	// Scope says whether a URL, in normal form, belongs to the walk. Nil: the
+	// hosts of the seeds.
+	Scope func(u *url.URL) bool
+	// Agent is the product token for robots.txt and the User-Agent. Empty means walk.
+	Agent string
+	// DialContext connects; nil is net.Dialer's. RootCAs are trusted; nil are the system's.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	RootCAs     *x509.CertPool
+	// Parallel is the requests at once. Zero means 8.
+	Parallel int
+	// MaxPages ends a walk that has become too long with an error. Zero means 100,000.
+	MaxPages int
+	// MaxBody bounds a body in bytes; the rest is neither read nor counted. Zero means 64 MiB.
+	MaxBody int64
+}
+
+// A Page is what one URL answered.
+type Page struct {
+	// Status is 0 where there was no answer; Err then says why.
+	Status int
+	Err    string
+	// Digest is the SHA-1 of the body in hex, Bytes its length.
+	Digest string
+	Bytes  int64
+	// Location is the target of a redirect, in normal form.
+	Location string
+	// Depth is the number of steps from a seed.
+	Depth int
+	// Type is the media type.
+	Type string
+}
+
+// A Result is what a walk found.
+type Result struct {
+	// Pages are the URLs that were asked for, in normal form; robots.txt is
+	// among them only where a page links to it.
+	Pages map[string]Page
+	// Denied are the URLs in scope that robots.txt forbids.
+	Denied map[string]bool
+}
+
+// Count is the number of pages with this status.
+func (r *Result) Count(status int) int {
+	n := 0
+	for _, p := range r.Pages {
+		if p.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+type walker struct {
+	cfg    Config
+	client *http.Client
+	res    *Result
+	robots map[string]*robots // by origin
+
+	mu   sync.Mutex // guards next and res while a level is walked
+	next []string
+}
+
+// Walk visits all that can be reached. It fails when ctx ends or MaxPages is passed.
+func Walk(ctx context.Context, cfg Config) (*Result, error) {
+	if cfg.Agent == "" {
+		cfg.Agent = "walk"
+	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = 8
+	}
+	if cfg.MaxPages <= 0 {
+		cfg.MaxPages = 100_000
+	}
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 64 << 20
+	}
+	tr := &http.Transport{DialContext: cfg.DialContext, TLSClientConfig: &tls.Config{RootCAs: cfg.RootCAs}, DisableCompression: true,
+		MaxIdleConnsPerHost: cfg.Parallel, ResponseHeaderTimeout: 30 * time.Second}
+	defer tr.CloseIdleConnections()
+	w := &walker{cfg: cfg, res: &Result{Pages: map[string]Page{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
+		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	hosts := map[string]bool{}
+	var level []string
+	for _, s := range cfg.Seeds {
+		u, ok := Resolve("", s)
+		if !ok {
+			return nil, fmt.Errorf("seed %q: not an http or https URL", s)
+		}
+		level = append(level, u)
+		if p, err := url.Parse(u); err == nil {
+			hosts[p.Host] = true
+		}
+	}
+	if w.cfg.Scope == nil {
+		w.cfg.Scope = func(u *url.URL) bool { return hosts[u.Host] }
+	}
+	for depth := 0; len(level) > 0; depth++ {
+		var err error
+		if level, err = w.level(ctx, level, depth); err != nil {
+			return w.res, err
+		}
+	}
+	return w.res, nil
+}
+
+// level visits the URLs of one depth and returns those that they lead to.
+func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string, error) {
+	var todo []string
+	for _, u := range urls {
+		if _, seen := w.res.Pages[u]; seen || w.res.Denied[u] || !w.inScope(u) {
+			continue
+		}
+		r, err := w.robotsFor(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		if !r.allows(pathOf(u)) {
+			w.res.Denied[u] = true
+			continue
+		}
+		w.res.Pages[u] = Page{}
+		todo = append(todo, u)
+	}
+	if len(w.res.Pages) > w.cfg.MaxPages {
+		return nil, fmt.Errorf("walk: over %d pages", w.cfg.MaxPages)
+	}
+	w.next = nil
+	work := make(chan string)
+	var wg sync.WaitGroup
+	for range min(w.cfg.Parallel, len(todo)) {
+		wg.Go(func() {
+			for u := range work {
+				p, links := w.visit(ctx, u)
+				p.Depth = depth
+				w.mu.Lock()
+				w.res.Pages[u] = p
+				w.next = append(w.next, links...)
+				w.mu.Unlock()
+			}
+		})
+	}
+	for _, u := range todo {
+		work <- u
+	}
+	close(work)
+	wg.Wait()
+	return w.next, ctx.Err()
+}
+
+func (w *walker) inScope(u string) bool {
+	scheme, rest, _ := strings.Cut(u, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	// Only what a Scope may look at: net/url refuses some of the paths that
+	// the URL standard lets through.
+	p, err := url.Parse(u)
+	if err != nil {
+		p = &url.URL{Scheme: scheme, Host: host, Path: pathOf(u)}
+	}
+	return w.cfg.Scope(p)
+}
+
+// get asks for a URL exactly as it is written.
+func (w *walker) get(ctx context.Context, u string) (*http.Response, []byte, error) {
+	scheme, rest, _ := strings.Cut(u, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	req := (&http.Request{Method: "GET", URL: &url.URL{Scheme: scheme, Host: host, Opaque: pathOf(u)}, Host: host,
+		Header: http.Header{"User-Agent": {w.cfg.Agent}}}).WithContext(ctx)
+	res, err := w.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, w.cfg.MaxBody))
+	return res, b, err
+}
+
+func (w *walker) visit(ctx context.Context, u string) (Page, []string) {
+	res, body, err := w.get(ctx, u)
+	if err != nil {
+		return Page{Err: err.Error()}, nil
+	}
+	sum := sha1.Sum(body)
+	p := Page{Status: res.StatusCode, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(body))}
+	p.Type, _, _ = strings.Cut(res.Header.Get("Content-Type"), ";")
+	p.Type = strings.ToLower(strings.TrimSpace(p.Type))
+	if l := res.Header.Get("Location"); l != "" && p.Status/100 == 3 {
+		if to, ok := Resolve(u, l); ok {
+			p.Location = to
+			return p, []string{to}
+		}
+		return p, nil
+	}
+	return p, links(u, res.Header, body)
+}
+
+// robotsFor reads the robots.txt of u's origin, once.
+func (w *walker) robotsFor(ctx context.Context, u string) (*robots, error) {
+	origin := u[:len(u)-len(pathOf(u))]
+	if r := w.robots[origin]; r != nil {
+		return r, nil
+	}
+	r := &robots{}
+	w.robots[origin] = r
+	at := origin + "/robots.txt"
+	for range 6 { // RFC 9309, 2.3.1.2: at least five redirects
+		res, body, err := w.get(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil || res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
+			r.none = true
+			return r, nil
+		case res.StatusCode/100 == 2:
+			r.read(string(body), w.cfg.Agent)
+			return r, nil
+		case res.StatusCode/100 == 3 && res.Header.Get("Location") != "":
+			to, ok := Resolve(at, res.Header.Get("Location"))
+			if !ok {
+				return r, nil
+			}
+			at = to
+		default:
+			return r, nil
+		}
+	}
+	return r, nil
+}
+
+// robots is what a robots.txt says to the walk's agent.
+type robots struct {
+	none  bool // forbids everything
+	rules []rule
+}
+
+type rule struct {
+	pattern string
+	allow   bool
+}
+
+// read keeps the rules of the groups for agent, or else for *.
+func (r *robots) read(text, agent string) {
+	var own, all []rule
+	var named, toOwn, toAll, body bool
+	for _, line := range strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		k, v, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		k, v = strings.ToLower(strings.TrimSpace(k)), strings.TrimSpace(v)
+		switch k {
+		case "user-agent":
+			if body {
+				toOwn, toAll, body = false, false, false
+			}
+			toAll = toAll || v == "*"
+			if strings.EqualFold(v, agent) {
+				toOwn, named = true, true
+			}
+		case "allow", "disallow":
+			body = true
+			if v == "" {
+				continue
+			}
+			if toOwn {
+				own = append(own, rule{v, k == "allow"})
+			}
+			if toAll {
+				all = append(all, rule{v, k == "allow"})
+			}
+		}
+	}
+	if r.rules = all; named {
+		r.rules = own
+	}
+}
+
+// allows goes by the longest rule; of two as long the allowing one (RFC 9309, 2.2.2).
+func (r *robots) allows(path string) bool {
+	if path == "/robots.txt" {
+		return true
+	}
+	if r.none {
+		return false
+	}
+	length, ok := -1, true
+	for _, x := range r.rules {
+		if match(x.pattern, path) && (len(x.pattern) > length || len(x.pattern) == length && x.allow) {
+			length, ok = len(x.pattern), x.allow
+		}
+	}
+	return ok
+}
+
+// match reads a pattern from the left: * is any text, $ at the end is the end.
+func match(pattern, path string) bool {
+	for i := 0; i < len(pattern); i++ {
+		switch {
+		case pattern[i] == '*':
+			for j := range len(path) + 1 {
+				if match(pattern[i+1:], path[j:]) {
+					return true
+				}
+			}
+			return false
+		case pattern[i] == '$' && i == len(pattern)-1:
+			return path == ""
+		case path == "" || path[0] != pattern[i]:
+			return false
+		}
+		path = path[1:]
+	}
+	return true
+}
+
+// String sums a result up.
+func (r *Result) String() string {
+	by := map[int]int{}
+	for _, p := range r.Pages {
+		by[p.Status]++
+	}
+	s := strconv.Itoa(len(r.Pages)) + " URLs"
+	for code := range 600 {
+		if by[code] > 0 {
+			s += fmt.Sprintf(", %d: %d", code, by[code])
+		}
+	}
+	return s
+}
