@@ -33,9 +33,9 @@ type oracle struct {
 }
 
 // walk returns one line a link: hop, URL, place, and whether it is nofollow.
-func walk(doc weburl.URL, body []byte, req bool) (*oracle, error) {
+func walk(doc weburl.URL, contentType string, body []byte, req bool) (*oracle, error) {
 	o := &oracle{doc: doc, base: doc, req: req, at: map[string]int{}}
-	enc, name, certain := xcharset.DetermineEncoding(body, "text/html")
+	enc, name, certain := xcharset.DetermineEncoding(body, contentType)
 	if name == "utf-8" && !certain && !declaresUTF8.Match(body[:min(len(body), 1024)]) {
 		// x/net guesses UTF-8 from the bytes, which HTML leaves open.
 		enc, name = xcharset.Lookup("windows-1252")
@@ -57,6 +57,9 @@ func walk(doc weburl.URL, body []byte, req bool) (*oracle, error) {
 	o.visit(root)
 	for i := range o.links {
 		o.links[i] += fmt.Sprintf(" nofollow=%v", o.nofollow[i])
+	}
+	if o.page {
+		o.links = slices.DeleteFunc(o.links, func(l string) bool { return l[0] == 'L' })
 	}
 	return o, nil
 }

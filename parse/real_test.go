@@ -81,7 +81,7 @@ func TestRealPages(t *testing.T) {
 	links, bad, bytes := 0, 0, 0
 	pages := realPages(t, every, func(url string, body []byte) {
 		u := mustURL(t, url)
-		want, err := walk(u, body, true)
+		want, err := walk(u, "text/html", body, true)
 		if err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
