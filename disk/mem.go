@@ -72,7 +72,8 @@ func (m *Mem) Crash(seed uint64) *Mem {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 
 	// Each directory keeps its synced entries and a prefix of its later
-	// changes, as a journaling file system does.
+	// changes, as a journaling file system does, or any of them, as POSIX
+	// allows.
 	entries := map[*node]map[string]*node{}
 	of := func(d *node) map[string]*node {
 		if entries[d] == nil {
@@ -87,20 +88,22 @@ func (m *Mem) Crash(seed uint64) *Mem {
 	for _, ops := range m.log {
 		left[ops[0].dir]++
 	}
-	drawn := map[*node]bool{}
+	drawn, unordered := map[*node]bool{}, map[*node]bool{}
 	for _, ops := range m.log {
 		d := ops[0].dir
 		if !drawn[d] {
 			drawn[d] = true
-			switch rng.IntN(4) {
+			switch rng.IntN(5) {
 			case 0:
 				left[d] = 0
 			case 1: // all of them
+			case 2:
+				unordered[d] = true
 			default:
 				left[d] = rng.IntN(left[d] + 1)
 			}
 		}
-		if left[d]--; left[d] < 0 {
+		if left[d]--; left[d] < 0 || unordered[d] && rng.IntN(2) == 0 {
 			continue
 		}
 		for _, op := range ops {

@@ -93,7 +93,7 @@ func parseFileHeader(b []byte, typ byte, number uint64) (prev uint64, err error)
 	}
 	// The version stands before the checksum is believed: another version may
 	// have another header.
-	if v := binary.LittleEndian.Uint16(b[8:]); v != version {
+	if v := binary.LittleEndian.Uint16(b[8:]); v != version && v != 0 { // 0: torn
 		return 0, fmt.Errorf("%w: version %d, this program reads %d", ErrVersion, v, version)
 	}
 	switch {
@@ -138,10 +138,7 @@ func parseFrame(b []byte, number uint64, off int64) (f frame, ok bool) {
 // frameCRC covers the place too, so that bytes of another file or of another
 // time are no frame here.
 func frameCRC(head []byte, number uint64, off int64) uint32 {
-	var place [16]byte
-	binary.LittleEndian.PutUint64(place[:], number)
-	binary.LittleEndian.PutUint64(place[8:], uint64(off))
-	return crc32.Update(crc32.Checksum(place[:], castagnoli), castagnoli, head[:20])
+	return crc32.Checksum(head[:20], castagnoli) ^ uint32(off) ^ uint32(number)*0x9e3779b1
 }
 
 // appendRecord appends one record of a body.

@@ -33,8 +33,8 @@
 //	 8  8  bytes of this file that were on disk (fsync) when the frame was made
 //	16  1  type: 1 batch, 2 end of a snapshot
 //	17  3  zero
-//	20  4  checksum of the file's number (8 bytes), the frame's offset in the
-//	       file (8 bytes) and the 20 bytes before
+//	20  4  checksum of the 20 bytes before, XOR the frame's offset in the file,
+//	       XOR the file's number times 0x9e3779b1, all modulo 2^32
 //	24     body
 //
 //	body of a batch: its records, one after the other
@@ -131,6 +131,10 @@ func (j *Journal) open() error {
 	if err != nil {
 		return err
 	}
+	// The snapshot's name must last before what it replaces goes.
+	if err := j.fs.SyncDir(j.dir); err != nil {
+		return err
+	}
 	if err := j.sweep(l); err != nil {
 		return err
 	}
@@ -141,7 +145,7 @@ func (j *Journal) open() error {
 	if len(segs) == 0 {
 		return j.create(firstSegment, 0)
 	}
-	var prev int64
+	prev := int64(-1)
 	for _, n := range segs[:len(segs)-1] {
 		fi, err := j.fs.Stat(segmentName(j.dir, n))
 		if err != nil {
@@ -174,12 +178,12 @@ func (j *Journal) create(number uint64, prev int64) error {
 // reopen goes on at the end of the last whole frame of segment number.
 func (j *Journal) reopen(number uint64, prev int64) error {
 	var st Stats
-	good, err := scan(j.fs, segmentName(j.dir, number), scanning{typ: typeSegment, number: number, last: true}, &st, nil)
+	good, err := scan(j.fs, segmentName(j.dir, number), scanning{typ: typeSegment, number: number, last: true, prev: prev}, &st, nil)
 	if err != nil {
 		return err
 	}
 	if good < fileHeader {
-		return j.create(number, prev)
+		return j.create(number, max(prev, 0))
 	}
 	f, err := j.fs.OpenFile(segmentName(j.dir, number), os.O_RDWR, 0)
 	if err != nil {
@@ -194,11 +198,7 @@ func (j *Journal) reopen(number uint64, prev int64) error {
 	if _, err := f.Seek(good, io.SeekStart); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	// The name may be in the page cache only, like the bytes.
-	if err := j.fs.SyncDir(j.dir); err != nil {
+	if err := f.Sync(); err != nil { // a killed process may have left it in the page cache
 		return err
 	}
 	j.size, j.synced = good, good

@@ -117,17 +117,18 @@ func (l listing) live(dir string) ([]uint64, error) {
 	for len(segs) > 0 && segs[0] < first {
 		segs = segs[1:]
 	}
-	missing := first
+	missing := first + uint64(len(segs))
 	for i, n := range segs {
 		if n != first+uint64(i) {
+			missing = first + uint64(i)
 			break
 		}
-		missing = n + 1
 	}
-	if missing == first+uint64(len(segs)) && (len(segs) > 0 || l.newest() == 0) {
-		return segs, nil
+	// A snapshot is never older than its segment.
+	if missing < first+uint64(len(segs)) || len(segs) == 0 && l.newest() > 0 {
+		return nil, &DamageError{File: segmentName(dir, missing), Reason: "segment is missing"}
 	}
-	return nil, &DamageError{File: segmentName(dir, missing), Reason: "segment is missing"}
+	return segs, nil
 }
 
 // A scanning says how a file is to be read.
@@ -199,15 +200,15 @@ func (s *scanner) header() (whole bool, err error) {
 	prev, err := parseFileHeader(s.head[:n], s.typ, s.number)
 	switch {
 	case err == nil:
+	case errors.Is(err, ErrVersion):
+		return false, fmt.Errorf("%s: %w", s.name, err)
 	// A segment is nothing but its header until that is synced.
 	case s.last && s.size <= fileHeader:
 		return false, nil
-	case errors.Is(err, ErrVersion):
-		return false, fmt.Errorf("%s: %w", s.name, err)
 	default:
 		return false, s.damage("%v", err)
 	}
-	if s.typ == typeSegment && s.prev >= 0 && uint64(s.prev) != prev && s.number > firstSegment {
+	if s.typ == typeSegment && s.prev >= 0 && uint64(s.prev) != prev {
 		return false, s.damage("the segment before has %d bytes and had %d", s.prev, prev)
 	}
 	s.off = fileHeader
