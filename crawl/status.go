@@ -11,23 +11,25 @@ import (
 
 // Status is the crawl as it stood a moment ago.
 type Status struct {
-	At                  time.Time
-	Began               time.Time     // of this run
-	Elapsed             time.Duration // of all runs
-	Pages               int64         // over all runs
-	Fetched             int64         // HTTP responses, robots.txt left out
-	Bytes               int64
-	Queued              int64 // in host queues
-	Later               int   // waiting for a retry beside the queues
-	InFlight            int   // visits at workers
-	Resolving           int
-	Unique              int64 // URLs accepted
-	Frontier            frontier.Stats
-	Errors              map[string]int64
-	Denied              int64
-	Duplicates, Skipped int64
-	LastURL             string
-	Stop                Stop
+	At         time.Time        `json:"at"`
+	Began      time.Time        `json:"began"` // of this run
+	Elapsed    time.Duration    `json:"-"`     // of all runs
+	ElapsedS   float64          `json:"elapsed_s"`
+	Pages      int64            `json:"pages"`   // over all runs
+	Fetched    int64            `json:"fetched"` // HTTP responses, robots.txt left out
+	Bytes      int64            `json:"bytes"`
+	Queued     int64            `json:"queued"`    // in host queues
+	Later      int              `json:"later"`     // waiting for a retry beside the queues
+	InFlight   int              `json:"in_flight"` // visits at workers
+	Resolving  int              `json:"resolving"`
+	Unique     int64            `json:"urls_unique"` // URLs accepted
+	Frontier   frontier.Stats   `json:"frontier"`
+	Errors     map[string]int64 `json:"errors"`
+	Denied     int64            `json:"robots_denied"`
+	Duplicates int64            `json:"duplicates"`
+	Skipped    int64            `json:"skipped"`
+	LastURL    string           `json:"last_url"`
+	Stop       Stop             `json:"stop_reason,omitempty"`
 }
 
 // publishEvery is how fresh a Status is.
@@ -41,7 +43,7 @@ func (c *Crawler) publishEvery(now time.Time) {
 
 func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
-		At: now, Began: c.began, Elapsed: c.Elapsed(now),
+		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving,
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),

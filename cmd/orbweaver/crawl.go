@@ -62,15 +62,15 @@ type CrawlCmd struct {
 	Requisites    bool          `help:"Also fetch what pages need to be shown: images, styles, scripts." group:"What"`
 	Sitemaps      bool          `help:"Also follow the sitemaps that robots.txt names." group:"What"`
 
-	Delay     time.Duration `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
-	IPDelay   time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." default:"-1ns" placeholder:"D" group:"How politely"`
-	SiteDelay time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." default:"-1ns" placeholder:"D" group:"How politely"`
-	SlowDown  time.Duration `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
-	Retries   int           `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
-	RetryWait time.Duration `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
-	Rate      float64       `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
-	UserAgent string        `help:"User-Agent, wholly; the default names Orbweaver and the contact." placeholder:"S" group:"How politely"`
-	Contact   string        `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
+	Delay     time.Duration  `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
+	IPDelay   *time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
+	SiteDelay *time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
+	SlowDown  time.Duration  `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
+	Retries   int            `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
+	RetryWait time.Duration  `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
+	Rate      float64        `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
+	UserAgent string         `help:"User-Agent, wholly; the default names Orbweaver and the contact." placeholder:"S" group:"How politely"`
+	Contact   string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
 
 	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
 	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
@@ -171,12 +171,12 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	if fr.HostDelay = c.Delay; c.Delay == 0 {
 		fr.HostDelay = -1 // none
 	}
-	fr.IPDelay, fr.SiteDelay, fr.SlowBase = c.IPDelay, c.SiteDelay, c.SlowDown
-	if fr.IPDelay == -1 {
-		fr.IPDelay = c.Delay / 4
+	fr.IPDelay, fr.SiteDelay, fr.SlowBase = c.Delay/4, c.Delay/4, c.SlowDown
+	if c.IPDelay != nil {
+		fr.IPDelay = *c.IPDelay
 	}
-	if fr.SiteDelay == -1 {
-		fr.SiteDelay = c.Delay / 4
+	if c.SiteDelay != nil {
+		fr.SiteDelay = *c.SiteDelay
 	}
 	cfg.Robots.RetryWait = c.RetryWait
 	cfg.DNS.Servers = c.DNS
@@ -204,8 +204,17 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 			continue
 		}
 		v := f.Target.Interface()
-		if d, ok := v.(time.Duration); ok {
-			v = d.String()
+		switch x := v.(type) {
+		case time.Duration:
+			v = x.String()
+		case *time.Duration:
+			if x == nil {
+				continue
+			}
+			v = x.String()
+		}
+		if f.Target.IsZero() && f.Default == "" {
+			continue // as if it had not been given
 		}
 		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
 	}

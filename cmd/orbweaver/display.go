@@ -102,7 +102,7 @@ func (d *display) summary(dir string, r agent.Result) error {
 	case d.json:
 		return json.NewEncoder(d.out).Encode(r.Summary)
 	}
-	fmt.Fprintf(d.out, "%s\n", r.Summary)
+	fmt.Fprintf(d.out, "\n%s", r.Summary)
 	_, err := fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
 	if err == nil && r.Stop != crawl.Finished {
