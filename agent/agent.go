@@ -75,6 +75,9 @@ func Open(cfg Config) (_ *Agent, err error) {
 	if err := cfg.check(seeds); err != nil {
 		return nil, err
 	}
+	if err := cfg.rehearse(seeds); err != nil {
+		return nil, err
+	}
 	a := &Agent{cfg: cfg, fs: cfg.FS}
 	defer func() {
 		if err != nil {

@@ -141,6 +141,29 @@ func (c *Config) check(seeds []weburl.URL) error {
 	return nil
 }
 
+// rehearse makes what needs no disk of ours, so that a mistake in a setting
+// shows before there is a crawl directory.
+func (c *Config) rehearse(seeds []weburl.URL) error {
+	if len(seeds) > 0 {
+		if _, err := scope.New(c.Scope, seeds); err != nil {
+			return &ConfigError{err.Error()}
+		}
+	}
+	f, err := fetch.New(c.Fetch)
+	if err != nil {
+		return &ConfigError{err.Error()}
+	}
+	f.Close()
+	if c.Fetch.Proxy == nil {
+		r, err := dns.New(c.DNS)
+		if err != nil {
+			return &ConfigError{"dns: " + err.Error()}
+		}
+		r.Close()
+	}
+	return nil
+}
+
 // loopback says whether a host is this machine by its name alone.
 func loopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

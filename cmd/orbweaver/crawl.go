@@ -85,7 +85,13 @@ type CrawlCmd struct {
 
 	WARCPrefix string   `name:"warc-prefix" help:"Beginning of the archive files' names." default:"orbweaver" placeholder:"S" group:"Into what"`
 	WARCSize   byteSize `name:"warc-size" help:"Begin a new archive file at so many bytes." default:"1GB" placeholder:"BYTES" group:"Into what"`
-	Name       string   `help:"Name of this agent, the end of the archive files' names." default:"agent" placeholder:"S" group:"Into what"`
+
+	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
+	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
+	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" group:"As which agent"`
+	Replicas  int      `help:"Agents that keep a host's journal; alone it can only be 1." default:"1" placeholder:"N" group:"As which agent"`
+	Listen    string   `help:"Address for other agents. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
+	Join      []string `help:"Agents to join. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
 
 	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
 	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
@@ -152,6 +158,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--depth %d: 0 is the seeds alone, -1 no limit", c.Depth)
 	case c.PageLimit < 0 || c.HostPageLimit < 0:
 		return bad("a page limit is negative; 0 is no limit")
+	case c.Capacity <= 0:
+		return bad("--capacity %g: a weight above 0", c.Capacity)
+	case c.Listen != "" || len(c.Join) > 0 || c.Replicas != 1:
+		return bad("this version crawls with one agent: leave out --listen and --join, and --replicas above 1")
 	case c.Memory < 64<<20:
 		return bad("--memory %d: at least 64MiB", int64(c.Memory))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -85,6 +86,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
 		kong.Bind(&c),
+		kong.ValueFormatter(helpText),
 		kong.Vars{"version": agent.Version},
 	}
 	parser, err := kong.New(&c, append(options, kong.Resolvers(&fileSettings{args: args}))...)
@@ -103,6 +105,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	err = ctx.Run()
 	return exitCode(err, stderr)
+}
+
+// helpText is a flag's help with its default. The environment variables follow
+// one rule, which the description gives once.
+func helpText(v *kong.Value) string {
+	if !v.HasDefault || v.Default == "" {
+		return v.Help
+	}
+	return strings.TrimSuffix(v.Help, ".") + " [" + v.Default + "]."
 }
 
 // exitCode says what went wrong and turns it into the documented code.
