@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"encoding/base32"
 	"errors"
 	"strconv"
 	"strings"
@@ -35,13 +36,18 @@ func (l Line) AppendTo(dst []byte) []byte {
 }
 
 // appendFront appends what is known of a record before its place is.
-func (l Line) appendFront(dst []byte) []byte {
+func (l *Line) appendFront(dst []byte) []byte {
 	dst = append(dst, l.SURT...)
 	dst = append(dst, ' ')
 	dst = append(dst, l.Time...)
+	return appendCapture(dst, l.URL, l.MIME, l.Detected, l.Status, l.Digest)
+}
+
+// appendCapture appends the object up to the record's place.
+func appendCapture(dst []byte, url, mime, detected, status, digest string) []byte {
 	dst = append(dst, ` {"url": `...)
-	dst = appendJSON(dst, l.URL)
-	for _, f := range [...]Field{{"mime", l.MIME}, {"mime-detected", l.Detected}, {"status", l.Status}, {"digest", l.Digest}} {
+	dst = appendJSON(dst, url)
+	for _, f := range [...]Field{{"mime", mime}, {"mime-detected", detected}, {"status", status}, {"digest", digest}} {
 		if f.Value == "" || f.Value == "-" {
 			continue
 		}
@@ -132,26 +138,26 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	if len(x.URL) > maxIndexURL {
 		return
 	}
-	l := Line{SURT: surt(x.URL), URL: string(appendURI(nil, x.URL))}
-	l.Time = x.Began.UTC().Format(time14)
-	switch kind {
-	case "revisit":
-		l.MIME = mimeRevisit
-	case "resource":
-		l.MIME = typeBytes
-	default:
-		l.MIME, l.Status = h.MIME(), h.Status
-		if h.Bare {
-			l.MIME, l.Status = mimeOf(typeResponse), "200" // as pywb has it
-		}
-		if l.Status == "-" {
-			return // which means "not to be indexed"
-		}
+	mime, status := h.MIME(), h.Status
+	switch {
+	case kind == "revisit":
+		mime, status = mimeRevisit, ""
+	case kind == "resource":
+		mime, status = typeBytes, ""
+	case h.Bare:
+		mime, status = mimeOf(typeResponse), "200" // as pywb has it
+	case status == "-":
+		return // which means "not to be indexed"
 	}
+	var sum []byte
 	if digest != nil {
-		l.Digest = string(appendDigest(nil, digest))[len("sha1:"):]
+		var space [32]byte
+		sum = base32.StdEncoding.AppendEncode(space[:0], digest)
 	}
-	g.cdx = l.appendFront(g.cdx)
+	b := append(g.cdx, surt(x.URL)...)
+	b = append(b, ' ')
+	b = x.Began.UTC().AppendFormat(b, time14)
+	g.cdx = appendCapture(b, lineURI(x.URL), mime, "", status, string(sum))
 }
 
 const (

@@ -107,6 +107,9 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		g.refer(profile, from)
 		return profile == ProfileIdentical, g.small(contentType, head)
 	}
+	if inMemory {
+		g.block.Write(whole)
+	}
 	g.digestField("WARC-Block-Digest", g.block.Sum(g.sum[:0]))
 	g.finish(contentType, size)
 	g.store = isHTTP && facts.incompressible()
@@ -181,12 +184,13 @@ func (g *group) httpHead(x *Exchange, isHTTP bool, whole []byte, inMemory bool) 
 	return g.http, nil
 }
 
-// hash fills the block hash and the payload digest.
+// hash fills the payload digest. A response that must be read from a file is
+// read once for the block hash too; one in memory may turn out to be a revisit,
+// of which less is to be hashed.
 func (g *group) hash(b Body, head, whole []byte, inMemory bool, size int64) error {
 	g.block.Reset()
 	g.payload.Reset()
 	if inMemory {
-		g.block.Write(whole)
 		g.payload.Write(whole[len(head):])
 	} else {
 		g.block.Write(head)

@@ -232,6 +232,16 @@ func appendURI(b []byte, url string) []byte {
 	return b
 }
 
+// lineURI is appendURI for a string; most URLs are as they should be.
+func lineURI(url string) string {
+	for i := range len(url) {
+		if url[i] <= ' ' || url[i] >= 0x7f {
+			return string(appendURI(nil, url))
+		}
+	}
+	return url
+}
+
 // appendFields writes a warc-fields block. Whatever would break a line, or a
 // name, becomes a blank or an underscore.
 func appendFields(b []byte, fields []Field) []byte {

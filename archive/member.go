@@ -28,6 +28,8 @@ const (
 	recordEnd = "\r\n\r\n"
 )
 
+var recordEndBytes = []byte(recordEnd)
+
 var gzipHead = [10]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff}
 
 // begin starts a member on dst. Errors of dst are kept for end.
@@ -102,12 +104,12 @@ func (m *member) block(p []byte, final byte) {
 // end closes the record and the member.
 func (m *member) end() error {
 	if m.packed {
-		m.pack([]byte(recordEnd))
+		m.pack(recordEndBytes)
 		if m.err == nil {
 			m.err = m.fw.Close()
 		}
 	} else {
-		m.block([]byte(recordEnd), 1)
+		m.block(recordEndBytes, 1)
 	}
 	t := m.buf[:8]
 	binary.LittleEndian.PutUint32(t, m.crc)
