@@ -87,11 +87,10 @@ func DecodeLink(src []byte) (l Link, n int, err error) {
 	return l, n, nil
 }
 
-// restore makes a URL of a canonical string without parsing it again. It
-// checks all that the rest of the program relies on: where the parts lie, that
-// no octet is there which would have to be escaped, that host and port are in
-// normal form. Only an IPv6 address and a name ending in a number take the
-// slow way through Parse.
+// restore makes a URL of a canonical string, and refuses any other: s passes
+// just when Parse(s) gives s. Ordinary ones are only checked, which takes no
+// allocation; those with escapes, an IPv6 address or a name that ends in a
+// number are parsed again.
 func restore(s string) (u URL, err error) {
 	if s == "" {
 		return URL{}, nil
@@ -103,6 +102,9 @@ func restore(s string) (u URL, err error) {
 	if !https && !strings.HasPrefix(s, "http://") {
 		return URL{}, ErrLink
 	}
+	if strings.IndexByte(s, '%') >= 0 {
+		return reparse(s)
+	}
 	u.s = s
 	host := u.hostStart()
 	i := host
@@ -110,10 +112,7 @@ func restore(s string) (u URL, err error) {
 		i++
 	}
 	if i < len(s) && s[i] == '[' || i > host && endsInNumber(s[host:i]) {
-		if u, err = Parse(s); err != nil || u.s != s {
-			return URL{}, ErrLink
-		}
-		return u, nil
+		return reparse(s)
 	}
 	if checkName(s[host:i]) != nil {
 		return URL{}, ErrLink
@@ -153,5 +152,14 @@ func restore(s string) (u URL, err error) {
 			return URL{}, ErrLink
 		}
 	}
+	return u, nil
+}
+
+func reparse(s string) (URL, error) {
+	u, err := Parse(s)
+	if err != nil || u.s != s {
+		return URL{}, ErrLink
+	}
+	u.s = s // one copy is enough
 	return u, nil
 }

@@ -330,7 +330,7 @@ func TestLinkRefusesOtherURLs(t *testing.T) {
 		"http://a./", "http://.a/", "http://a..b/", "http://u@a/", "http://0x7f.1/", "http://1.2.3/",
 		"http://[::01]/", "http://[::1/", "http://[x]/", "http://\u00fc.de/", "http://a%41/",
 		"http://a/..", "http://a/./b", "http://a/%2e", "http://a/b\\c", "http://a/b c", "http://a/#x",
-		"http://a/?b c", "http://a/?'", "http://a/\x00", "http://a/\u00fc", "http://a?b",
+		"http://a/?b c", "http://a/?'", "http://a/\x00", "http://a/%41", "http://a/%c3", "http://a/\u00fc", "http://a?b",
 	} {
 		enc := Link{URL: URL{s: s}}.AppendTo(nil)
 		if l, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
