@@ -1,25 +1,40 @@
 package testweb
 
+import "strings"
+
 // DebianDocs are the folders of Debian's documentation packages (see docs.sh)
 // under the hosts where these pages live on the web: some 9,000 pages by many
 // hands in thirty languages, with mirrors, broken links and redirects.
 func DebianDocs() []Folder {
 	const doc = "/usr/share/doc/"
-	return []Folder{
-		{Host: "docs.python.org", Dir: doc + "python3.11-doc/html", Scheme: "https"},
-		{Host: "httpd.apache.org", Prefix: "/docs/2.4", Dir: doc + "apache2-doc/manual", Scheme: "https"},
-		{Host: "www.postgresql.org", Dir: doc + "postgresql-doc-15/html", Scheme: "https"},
-		{Host: "sqlite.org", Dir: doc + "sqlite3", Scheme: "https"},
-		// The package has a folder for each language and nothing above them;
-		// "stable" is the English one under a second name.
-		{Host: "debian-handbook.info", Prefix: "/browse", Dir: doc + "debian-handbook/html", Listing: true, Scheme: "https"},
-		{Host: "debian-handbook.info", Prefix: "/browse/stable", Dir: doc + "debian-handbook/html/en-US", Scheme: "https", Home: NoHome},
-		{Host: "nodejs.org", Prefix: "/api", Dir: doc + "nodejs/api", Scheme: "https"},
-		{Host: "nodejs.org", Prefix: "/docs/latest-v18.x/api", Dir: doc + "nodejs/api", Scheme: "https", Home: NoHome},
-		{Host: "docs.djangoproject.com", Dir: doc + "python-django-doc/html", Scheme: "https"},
-		{Host: "docs.sqlalchemy.org", Dir: doc + "python-sqlalchemy-doc/html", Scheme: "https"},
+	fs := []Folder{
+		{Host: "docs.python.org", Dir: doc + "python3.11-doc/html"},
+		{Host: "httpd.apache.org", Prefix: "/docs/2.4", Dir: doc + "apache2-doc/manual"},
+		{Host: "www.postgresql.org", Dir: doc + "postgresql-doc-15/html"},
+		{Host: "sqlite.org", Dir: doc + "sqlite3"},
+		{Host: "debian-handbook.info", Prefix: "/browse/stable", Dir: doc + "debian-handbook/html/en-US", Home: NoHome},
+		{Host: "nodejs.org", Prefix: "/api", Dir: doc + "nodejs/api"},
+		// The same under a second name, as it is there: a mirror within a host.
+		{Host: "nodejs.org", Prefix: "/docs/latest-v18.x/api", Dir: doc + "nodejs/api", Home: NoHome},
+		{Host: "docs.djangoproject.com", Dir: doc + "python-django-doc/html"},
+		{Host: "docs.sqlalchemy.org", Dir: doc + "python-sqlalchemy-doc/html"},
 	}
+	// The package has no page above the languages.
+	home := "<!doctype html>\n<title>The Debian Administrator's Handbook</title>\n<ul>\n<li><a href=\"/browse/stable/\">en-US</a>\n"
+	for l := range strings.FieldsSeq(handbookLanguages) {
+		home += "<li><a href=\"/browse/" + l + "/stable/\">" + l + "</a>\n"
+		fs = append(fs, Folder{Host: "debian-handbook.info", Prefix: "/browse/" + l + "/stable", Dir: doc + "debian-handbook/html/" + l, Home: NoHome})
+	}
+	fs = append(fs, Folder{Host: "debian-handbook.info", Index: home})
+	for i := range fs {
+		fs[i].Scheme = "https"
+	}
+	return fs
 }
+
+// handbookLanguages are the translations.
+const handbookLanguages = `ar-MA ca-ES cs-CZ da-DK de-DE el-GR es-ES fa-IR fr-FR hr-HR id-ID it-IT ja-JP ko-KR nb-NO nl-NL pl-PL pt-BR
+	ro-RO ru-RU sv-SE tr-TR vi-VN zh-CN zh-TW`
 
 // DebianSeeds are the home pages of DebianDocs, one a host.
 func DebianSeeds() []string {

@@ -30,7 +30,10 @@ type Folder struct {
 	Host string
 	// Prefix is the path below which the files appear, as "/docs/2.4". Empty is the root.
 	Prefix string
-	Dir    string
+	// Dir holds the files. It may be empty where there is an Index.
+	Dir string
+	// Index is the HTML of the first page where Dir has none.
+	Index string
 	// Listing shows a directory without an index as a list of links. Without
 	// it such a directory is a 404.
 	Listing bool
@@ -88,12 +91,14 @@ type mount struct {
 }
 
 func newMount(f Folder, c *fileCache, gz bool) (mount, error) {
-	st, err := os.Stat(f.Dir)
-	if err != nil {
-		return mount{}, fmt.Errorf("folder %s: %w", f.Host, err)
-	}
-	if !st.IsDir() {
-		return mount{}, fmt.Errorf("folder %s: %s is not a directory", f.Host, f.Dir)
+	if f.Dir != "" || f.Index == "" {
+		st, err := os.Stat(f.Dir)
+		if err != nil {
+			return mount{}, fmt.Errorf("folder %s: %w", f.Host, err)
+		}
+		if !st.IsDir() {
+			return mount{}, fmt.Errorf("folder %s: %s is not a directory", f.Host, f.Dir)
+		}
 	}
 	return mount{Folder: f, prefix: strings.TrimSuffix(path.Clean("/"+f.Prefix), "/") + "/", cache: c, gzip: gz}, nil
 }
@@ -113,6 +118,9 @@ type file struct {
 	zip    sync.Once
 	zipped []byte // data in gzip, nil when that is no shorter
 }
+
+// indexTime stands for the age of pages that are no files.
+var indexTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // clean makes a path of a URL a path in the folder; it fails where that is impossible.
 func clean(p string) (string, bool) {
@@ -144,7 +152,7 @@ func (m *mount) find(p string) *file {
 		}
 		return nil
 	}
-	key := m.Host + p
+	key := m.Host + " " + m.prefix + " " + p
 	if f := m.cache.get(key); f != nil {
 		if f.missing {
 			return nil
@@ -152,7 +160,11 @@ func (m *mount) find(p string) *file {
 		return f
 	}
 	f, err := m.read(rest, p)
-	if err != nil {
+	switch {
+	case err != nil && rest == "" && m.Index != "":
+		f = &file{data: []byte(m.Index), ctype: contentType("index.html", []byte(m.Index)), modified: indexTime,
+			header: indexTime.Format(http.TimeFormat), etag: `"index"`}
+	case err != nil:
 		f = &file{missing: true}
 	}
 	m.cache.put(key, f)
@@ -166,7 +178,7 @@ func (m *mount) find(p string) *file {
 // with a language after it as Apache does it.
 func (m *mount) read(rest, p string) (*file, error) {
 	name, ok := clean(rest)
-	if !ok {
+	if !ok || m.Dir == "" {
 		return nil, fs.ErrNotExist
 	}
 	full := filepath.Join(m.Dir, filepath.FromSlash(name))

@@ -105,7 +105,7 @@ func TestFolder(t *testing.T) {
 	write(t, dir, "notes.html.gz", packed.String())
 
 	w := serving(t, Config{Gzip: true, Folders: []Folder{
-		{Host: "a.example", Dir: dir}, {Host: "b.example", Prefix: "/docs/2.4", Dir: dir, Listing: true}, {Host: "c.example", Dir: dir, Scheme: "https"}}})
+		{Host: "a.example", Dir: dir}, {Host: "b.example", Prefix: "/docs/2.4", Dir: dir, Listing: true}, {Host: "c.example", Dir: dir, Scheme: "https"}, {Host: "d.example", Index: "<title>made up</title>"}, {Host: "d.example", Prefix: "sub", Dir: dir}}})
 	c := client(t, w)
 	for _, tt := range []struct {
 		url    string
@@ -137,6 +137,9 @@ func TestFolder(t *testing.T) {
 		{"http://b.example/", 404, "", ""},
 		{"http://c.example/sub/?q", 301, "", "https://c.example/sub/?q"},
 		{"https://c.example/sub/?q", 200, "text/html", ""},
+		{"http://d.example/", 200, "text/html; charset=utf-8", "made up"},
+		{"http://d.example/x", 404, "", ""},
+		{"http://d.example/sub/latin.txt", 200, "", "caf"},
 	} {
 		res, body := get(t, c, tt.url)
 		if res.StatusCode != tt.status {

@@ -13,14 +13,17 @@ import (
 func TestDebianDocs(t *testing.T) {
 	folders := testweb.DebianDocs()
 	for _, f := range folders {
-		if _, err := os.Stat(f.Dir); err != nil {
+		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
 			if os.Getenv("CI") == "true" {
 				t.Fatal(err)
 			}
 			t.Skip(err)
 		}
 	}
-	seeds := testweb.DebianSeeds()
+	seeds, most := testweb.DebianSeeds(), 9000
+	if raceDetector {
+		seeds, most = []string{"https://docs.sqlalchemy.org/"}, 200
+	}
 	if testing.Short() {
 		t.Skip("some 9,000 pages")
 	}
@@ -37,8 +40,8 @@ func TestDebianDocs(t *testing.T) {
 			t.Errorf("%s: got %+v", s, p)
 		}
 	}
-	if got := res.Count(200); got < 9000 {
-		t.Errorf("got %d pages, want 9,000 or more", got)
+	if got := res.Count(200); got < most {
+		t.Errorf("got %d pages, want %d or more", got, most)
 	}
 	r := w.Report()
 	if int(r.URLs) < len(res.Pages) || r.Repeated != 0 {
