@@ -10,10 +10,13 @@ import (
 // html scans an HTML document, or with xml an XHTML or SVG one.
 //
 // It takes elements as the tags name them and builds no tree. So it finds a
-// link also where the tree builder of HTML, 13.2.6 drops the element: content
-// of a frameset document outside of noframes, a frame outside of a frameset,
-// what select does not allow, fragments of a table that are no cells. A reader
-// of the source would call all of those links, and no crawl is hurt by them.
+// link also where the tree builder of HTML, 13.2.6, drops the element: in a
+// frameset document outside of noframes, a frame outside of a frameset, a cell
+// outside of a table. A reader of the source would call all of those links, and
+// no crawl is hurt by them. Within SVG and MathML, and only there, it may take
+// HTML for foreign content or the reverse where end tags are implied or
+// mis-nested.
+//
 // Content of noscript is read, as by a browser without scripts; content of a
 // template is not, unless it is a declarative shadow root.
 func (p *Page) html(body []byte, xml bool) {

@@ -49,6 +49,7 @@ func TestHTML(t *testing.T) {
 		{"nofollow", `<a href=1 rel="NoFollow ugc"><a href=2 rel=nofollower><area href=3 rel=" x
 			nofollow">`, Options{}, "L 1 a@href!, L 2 a@href, L 3 area@href!"},
 		{"one mention without nofollow is enough", `<a href=1 rel=nofollow><a href=1><a href=2><a href=2 rel=nofollow>`, Options{}, "L 1 a@href, L 2 a@href"},
+		{"also of two spellings", `<a href=1 rel=nofollow><a href=./1><a href=2><a href=./2 rel=nofollow>`, Options{}, "L 1 a@href, L 2 a@href"},
 		{"base wherever it stands", `<a href=1><base target=x><base href=/b/><base href=/c/>`, Options{}, "L https://a.example/b/1 a@href"},
 		{"base that is none", `<base href="data:,x"><base href=/c/><a href=1>`, Options{}, "L 1 a@href"},
 		{"base on another host", `<base href="//b.example/x/y"><a href=1><a href=/2><a href="?3">`, Options{},
@@ -76,6 +77,8 @@ func TestHTML(t *testing.T) {
 		{"svg style in CDATA", `<svg><style> <![CDATA[ @import "1"; ]]></style></svg>`, all, "E 1 style:import"},
 		{"CDATA counts in foreign content only", `<svg><![CDATA[<a href=no>]]></svg><![CDATA[<a href=1>]]><a href=2>`, Options{}, "L 2 a@href"},
 		{"an HTML element ends foreign content", `<svg><p><![CDATA[>]]><a href=1>`, Options{}, "L 1 a@href"},
+		{"an end tag ends foreign content if its element is open", `<div><svg></p></b><a href=1></div><a href=2>`, Options{}, "L 1 a@href, L 2 a@href"},
+		{"and only then", `<a href=1><a href=2></a><svg></a></div></body><a href=3></svg>`, Options{}, "L 1 a@href, L 2 a@href, L 3 svg:a@href"},
 		{"math", `<math><mi><a href=1></a></mi><a href=no></math>`, Options{}, "L 1 a@href"},
 		{"foreignObject", `<svg><foreignObject><style><a href=no></style><a href=1></a></foreignObject><style><a href=2></style></svg>`, Options{},
 			"L 1 a@href, L 2 svg:a@href"},
@@ -149,6 +152,38 @@ func TestPage(t *testing.T) {
 		got := facts{p.Base.String(), p.Canonical.String(), p.Title, p.Charset, p.Kind, p.Directives, len(p.Links), p.BadLinks, p.Dropped, p.Withheld}
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%s: %s", tt.name, d)
+		}
+	}
+}
+
+// TestTreeBuilder shows where the scanner finds links that the tree builder of
+// x/net/html drops; see Page.html.
+func TestTreeBuilder(t *testing.T) {
+	tests := []struct{ name, in, got, tree string }{
+		{"in a frameset document", `<frameset></frameset><a href=1>`, "1", ""},
+		{"a frame outside of a frameset", `<p><frame src=1>`, "1", ""},
+		{"a cell outside of a table", `<td background=1>`, "1", ""},
+		{"an end of noscript by implication, in foreign content", `<noscript><svg></noscript><area href=1>`, "1", ""},
+		{"template in foreign content", `<svg><desc><template></template><area href=1>`, "1", ""},
+		{"a less-than sign in an escaped script", `<script><!-- < </script><a href=1>`, "1", "1"},
+		{"a script escaped twice after a less-than sign", `<script><!-- <<script></script><a href=1>`, "", "1"},
+	}
+	render := func(lines []string) string {
+		for i, l := range lines {
+			lines[i] = strings.TrimPrefix(strings.Fields(l)[1], "https://a.example/dir/")
+		}
+		return strings.Join(lines, " ")
+	}
+	for _, tt := range tests {
+		o, err := walk(mustURL(t, fuzzBase), "text/html; charset=utf-8", []byte(tt.in), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tree := render(o.links); tree != tt.tree {
+			t.Errorf("%s: the tree has %q, want %q", tt.name, tree, tt.tree)
+		}
+		if got := render(lines(parsed(t, tt.in, Options{Requisites: true}))); got != tt.got {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.got)
 		}
 	}
 }
