@@ -374,7 +374,6 @@ func (c *Crawler) resolve(ctx context.Context, v *visit) {
 
 // settleAll takes v and every other result that is ready.
 func (c *Crawler) settleAll(v *visit) {
-	now := time.Now()
 	for {
 		if v.resolved {
 			c.resolving--
@@ -382,7 +381,9 @@ func (c *Crawler) settleAll(v *visit) {
 			c.busy--
 		}
 		if c.fatal == nil {
-			c.settle(v, now)
+			// The clock is read for each: settling one takes a while, in which
+			// the next one's response may end, and its quiet time begin.
+			c.settle(v, time.Now())
 		}
 		select {
 		case v = <-c.results:
