@@ -20,8 +20,12 @@ type pathRule struct {
 	allow   bool
 }
 
+// readBytes is how much of a robots.txt binds a crawler (RFC 9309, 2.5).
+const readBytes = 500 << 10
+
 // readRules reads the groups that name agent, or else those that name *.
 func readRules(text []byte, agent string) *rules {
+	text = text[:min(len(text), readBytes)]
 	var own, all rules
 	var foundOwn, forOwn, forAll, inRules bool
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
