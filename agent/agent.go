@@ -97,9 +97,18 @@ func (a *Agent) dir(elem ...string) string {
 	return filepath.Join(append([]string{a.cfg.Dir}, elem...)...)
 }
 
+// layout is what a crawl directory consists of. The marker, which says that
+// there is a crawl, is made last and goes last.
+var layout = []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill"}
+
+const marker = "crawl.yaml"
+
 // claim makes the directory ours: laid out, locked, and with or without an
-// earlier crawl as the operator said.
+// earlier crawl as the operator said. What it refuses it leaves as it was.
 func (a *Agent) claim() error {
+	if err := a.inspect(); err != nil {
+		return err
+	}
 	if err := a.fs.MkdirAll(a.dir("state"), 0o755); err != nil {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
@@ -108,32 +117,61 @@ func (a *Agent) claim() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	a.onClose(lock.Close)
-	_, err = a.fs.Stat(a.dir("crawl.yaml"))
-	exists := err == nil
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if err := a.inspect(); err != nil { // another process may have been quicker
 		return err
-	case exists && a.cfg.Overwrite:
-		// The marker goes last, so that a crash leaves what --overwrite takes again.
-		for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/seeds.txt", "crawl.yaml"} {
+	}
+	if a.cfg.Overwrite {
+		for _, d := range append(layout[:len(layout):len(layout)], "state/seeds.txt", marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
-	case exists && !a.cfg.Resume:
-		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, or choose another --dir", a.cfg.Dir)
-	case !exists && a.cfg.Resume:
-		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
 	}
-	for _, d := range []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill"} {
+	for _, d := range layout {
 		if err := a.fs.MkdirAll(a.dir(d), 0o755); err != nil {
-			return err
+			return fmt.Errorf("crawl directory: %w", err)
+		}
+	}
+	for _, d := range []string{a.dir("state"), a.dir(), filepath.Dir(a.dir())} {
+		if err := a.fs.SyncDir(d); err != nil {
+			return fmt.Errorf("crawl directory: %w", err)
 		}
 	}
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
-	return disk.WriteFile(a.fs, a.dir("crawl.yaml"), a.cfg.Effective)
+	return disk.WriteFile(a.fs, a.dir(marker), a.cfg.Effective)
+}
+
+// inspect refuses a directory that is not what the operator said, or that is
+// somebody else's.
+func (a *Agent) inspect() error {
+	_, err := a.fs.Stat(a.dir(marker))
+	exists := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("crawl directory: %w", err)
+	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
+		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, or choose another --dir", a.cfg.Dir)
+	case !exists && a.cfg.Resume:
+		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
+	case exists:
+		return nil
+	}
+	entries, err := a.fs.ReadDir(a.dir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	for _, e := range entries {
+		ours := e.Name() == "state"
+		for _, d := range layout {
+			ours = ours || e.Name() == d
+		}
+		if !ours {
+			return configErrorf("%s is not empty and holds no crawl (there is %s): choose another --dir", a.cfg.Dir, e.Name())
+		}
+	}
+	return nil
 }
 
 func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }

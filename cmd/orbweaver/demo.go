@@ -76,7 +76,7 @@ The reports    %s
 Left out       %s, each URL with its reason
 
 Your own first crawl:
-               orbweaver crawl --contact you@example.org https://example.org/
+               orbweaver crawl --dir first --contact you@example.org https://example.org/
 `, r.Requests, r.Pages, r.Repeated, violations,
 		at("archive"), c.Dir, c.Dir, demo.Seeds()[0], c.Dir, at("logs", "crawl.log"), at("reports"), at("reports", "skipped.jsonl"))
 	return nil
