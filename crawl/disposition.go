@@ -34,7 +34,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.Frontier.Resolved(host, v.addr, v.expires, now)
 		c.recycle(v)
 		return
-	case v.outcome == Abandoned:
+	case v.outcome == Abandoned || v.outcome == Stale:
 		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.outcome == Elsewhere:
 		c.runErrand(v.errand)
@@ -44,8 +44,16 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	case v.outcome == Prerequisite:
 		// The URL's turn comes after the quiet time; what the reply means for
 		// it, the robots cache will say.
-		d.Again, d.Attempt = &l, v.task.Attempt
 		c.logRobots(v)
+		if v.failure == fetch.Refused || v.failure == fetch.TLS {
+			// Its robots.txt is out of reach for a reason that time does not
+			// mend, and which the URL itself would meet.
+			c.trouble[host] = max(c.trouble[host], c.cfg.Retries+1)
+			v.asked, v.outcome, v.archived = l, Failed, false
+			c.finish(v, now)
+			break
+		}
+		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || c.final(v):
 		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
 			c.again(v, p, &d, now)
