@@ -111,7 +111,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	}
 	defer resp.Release()
 	v.take(resp, Fetched)
-	if !c.final(v) {
+	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
 	if resp.Failure == nil {
@@ -143,7 +143,10 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 		v.notes = append(v.notes, "truncated:"+r.Truncated)
 	}
 	if f := r.Failure; f != nil {
-		if o == Fetched {
+		switch {
+		case r.Stale:
+			v.outcome = Stale
+		case o == Fetched:
 			v.outcome = Failed
 		}
 		v.fail, v.failure, v.detail = f, f.Kind, f.Error()
@@ -283,6 +286,9 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	defer resp.Release()
 	v.take(resp, Prerequisite)
+	if v.outcome == Stale {
+		return nil
+	}
 	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil}
 	if resp.Failure == nil {
 		reply.Location = resp.Header.Get("Location")

@@ -24,6 +24,9 @@ const (
 	Prerequisite
 	// Elsewhere is a visit that must wait for a robots.txt on another host.
 	Elsewhere
+	// Stale is a visit over a kept connection that the server ended without a
+	// word: the next one, after the quiet time, goes over a new connection.
+	Stale
 	// OverQuota is a URL of a host that has had all its pages.
 	OverQuota
 	// Unresolved is a host without an address.
@@ -124,7 +127,7 @@ func (v *visit) errorKind() string {
 }
 
 func (o Outcome) String() string {
-	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "over-quota", "unresolved", "abandoned"}
+	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "abandoned"}
 	if int(o) < len(names) {
 		return names[o]
 	}

@@ -7,9 +7,10 @@
 // a truncated one, or a Failure, within Config.TotalTimeout; the bytes of both
 // directions are kept as they went; no address of a private network is dialled
 // unless the operator said so; sizes, counts and times are bounded whatever
-// the server does. Redirects are not followed and nothing is asked again,
-// except over a new connection when a kept one turns out dead before its
-// first byte.
+// the server does. Redirects are not followed and nothing is asked again: where
+// a kept connection ends before its first byte, the server may have read the
+// request, and it is the caller who knows when the next one is polite (see
+// Response.Stale).
 //
 // A Fetcher is safe for concurrent use. Who calls it sees to it that a host
 // has one request at a time; then a host has at most one connection.
@@ -113,17 +114,14 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 }
 
 // try sends over the host's idle connection, else over a new one.
-func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) error {
+func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) (err error) {
 	if c := f.idle.take(t.host); c != nil {
 		if !c.serves(t) || !c.alive() {
 			c.Close()
 		} else {
-			dead, err := f.over(ctx, x, c, send)
-			if err != nil || !dead || ctx.Err() != nil {
-				x.r.Reused = true
-				return err
-			}
-			x.reset()
+			x.r.Reused = true
+			x.r.Stale, err = f.over(ctx, x, c, send)
+			return err
 		}
 	}
 	c, fail := f.dialer.connect(ctx, t, x.total.Sub(f.cfg.Now()))
@@ -132,7 +130,7 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) 
 		return nil
 	}
 	c.host, c.origin = t.host, t.origin
-	_, err := f.over(ctx, x, c, send)
+	_, err = f.over(ctx, x, c, send)
 	return err
 }
 
@@ -160,12 +158,6 @@ type exchange struct {
 	waiting bool      // no byte has come
 	keep    bool      // the connection can serve another request
 	dead    bool      // the connection ended before its first byte
-}
-
-// reset makes x ready for another connection.
-func (x *exchange) reset() {
-	x.r.Wire.n, x.r.Failure, x.r.Addr = 0, nil, netip.AddrPort{}
-	x.keep, x.dead = false, false
 }
 
 func (x *exchange) fail(k Kind, err error) error {

@@ -89,19 +89,19 @@ func TestIdleLimit(t *testing.T) {
 	}
 }
 
-// A kept connection that ends before a byte is replaced, once; one that gives
-// a byte first, or is slow, is not.
+// A kept connection that ends before a byte makes a stale response, and a new
+// one for the next request; one that gives a byte first, or is slow, does not.
 func TestDeadReuse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		second func(net.Conn) // what the first connection does with its second request
 		want   string
-		conns  int
+		stale  bool
 	}{
-		{"closed", func(net.Conn) {}, "complete", 2},
-		{"closed after a byte", func(c net.Conn) { io.WriteString(c, "H") }, "broken", 1},
-		{"closed after an interim", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, "broken", 1},
-		{"silent", func(c net.Conn) { io.Copy(io.Discard, c) }, "timeout-first-byte", 1},
+		{"closed", func(net.Conn) {}, "broken", true},
+		{"closed after a byte", func(c net.Conn) { io.WriteString(c, "H") }, "broken", false},
+		{"closed after an interim", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, "broken", false},
+		{"silent", func(c net.Conn) { io.Copy(io.Discard, c) }, "timeout-first-byte", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var conns atomic.Int32
@@ -119,25 +119,20 @@ func TestDeadReuse(t *testing.T) {
 			mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			check(t, r)
-			if outcome(r) != c.want || int(conns.Load()) != c.conns {
-				t.Errorf("%s: %s over %d connections, want %s over %d", c.name, outcome(r), conns.Load(), c.want, c.conns)
+			if outcome(r) != c.want || r.Stale != c.stale || !r.Reused || conns.Load() != 1 {
+				t.Errorf("%s: %s, stale %v, over %d connections; want %s, %v over 1", c.name, outcome(r), r.Stale, conns.Load(), c.want, c.stale)
+			}
+			r = mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
+			check(t, r)
+			if outcome(r) != "complete" || r.Stale || r.Reused || conns.Load() != 2 {
+				t.Errorf("%s, then: %s, stale %v, over %d connections; want a complete one over 2", c.name, outcome(r), r.Stale, conns.Load())
 			}
 		})
 	}
-	// Also the new connection may end at once: that is the answer.
-	var conns atomic.Int32
-	f, _ := piped(t, Config{}, func(conn net.Conn) {
-		br := bufio.NewReader(conn)
-		readRequest(br)
-		if conns.Add(1) == 1 {
-			io.WriteString(conn, okReply)
-			readRequest(br)
-		}
-	})
-	mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
-	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
-	if outcome(r) != "broken" || r.Reused || conns.Load() != 2 {
-		t.Errorf("twice dead: %s over %d connections", outcome(r), conns.Load())
+	// What ends over a new connection is not stale.
+	f, _ := piped(t, Config{}, func(conn net.Conn) { readRequest(bufio.NewReader(conn)) })
+	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")}); outcome(r) != "broken" || r.Stale || r.Reused {
+		t.Errorf("new and dead: %s, stale %v, reused %v", outcome(r), r.Stale, r.Reused)
 	}
 }
 

@@ -29,7 +29,10 @@ type Response struct {
 	// which is a secret between us and the proxy).
 	Request []byte
 	Reused  bool // sent over a kept connection
-	Status  int  // 0 with a Failure
+	// Stale: the Failure is that a kept connection ended before it gave a byte.
+	// It says little about the URL: another try goes over a new connection.
+	Stale   bool
+	Status  int // 0 with a Failure
 	Proto   string
 	Header  Header
 	HeadLen int // bytes of Wire that are status line and header
