@@ -82,6 +82,8 @@ type CrawlCmd struct {
 	AllowPrivate bool          `help:"Also connect to private, loopback and link-local addresses." group:"With what"`
 	MaxBody      byteSize      `help:"Cut bodies (marked as truncated) at so many bytes." default:"256MiB" placeholder:"BYTES" group:"With what"`
 	MaxTime      time.Duration `help:"Cut fetches (marked as truncated) after so long." default:"5m" placeholder:"D" group:"With what"`
+	Timeout      time.Duration `help:"Give a server up that is silent for so long, before its answer or within it." default:"30s" placeholder:"D" group:"With what"`
+	DialTimeout  time.Duration `help:"Give a server up that is not connected after so long; the TLS handshake has the same again." default:"15s" placeholder:"D" group:"With what"`
 
 	WARCPrefix string   `name:"warc-prefix" help:"Beginning of the archive files' names." default:"orbweaver" placeholder:"S" group:"Into what"`
 	WARCSize   byteSize `name:"warc-size" help:"Begin a new archive file at so many bytes." default:"1GB" placeholder:"BYTES" group:"Into what"`
@@ -150,6 +152,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--workers %d: from 1 to 10000", c.Workers)
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
+	case c.SlowDown <= 0 || c.RetryWait <= 0:
+		return bad("--slow-down %s and --retry-wait %s: above 0, such as 60s; --retries 0 never retries", c.SlowDown, c.RetryWait)
+	case c.MaxTime <= 0 || c.Timeout <= 0 || c.DialTimeout <= 0 || c.MaxBody <= 0:
+		return bad("--max-time, --timeout, --dial-timeout and --max-body have to be above 0")
 	case c.Retries < 0:
 		return bad("--retries %d is negative; 0 never retries", c.Retries)
 	case c.Rate < 0:
@@ -193,6 +199,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	f := &cfg.Fetch
 	f.ConnectTo, f.CAFile, f.Insecure, f.AllowPrivate = c.ConnectTo, c.CA, c.Insecure, c.AllowPrivate
 	f.MaxBody, f.TotalTimeout = int64(c.MaxBody), c.MaxTime
+	f.FirstByteTimeout, f.IdleTimeout = c.Timeout, c.Timeout
+	f.ConnectTimeout, f.TLSTimeout = c.DialTimeout, c.DialTimeout
 	if c.Proxy != "" {
 		u, err := url.Parse(c.Proxy)
 		if err != nil || u.Host == "" {
