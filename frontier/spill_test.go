@@ -1,0 +1,273 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+var loopback = netip.MustParseAddr("192.0.2.7")
+
+// take gives out the next link and ends it at once.
+func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
+	t.Helper()
+	for {
+		task, _, ok := f.Next(now)
+		if !ok {
+			return weburl.Link{}, false
+		}
+		if !task.Addr.IsValid() {
+			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+			continue
+		}
+		if err := f.Done(task.Host, Done{}, now); err != nil {
+			t.Fatal(err)
+		}
+		return task.Link, true
+	}
+}
+
+// manyLinks is n links over hosts of very different size.
+func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
+	r := rand.New(rand.NewPCG(1, 2))
+	var ls []weburl.Link
+	for i := range n {
+		host := int(float64(hosts) * r.Float64() * r.Float64() * r.Float64())
+		l := link(t, fmt.Sprintf("http://h%d.example/%d", host, i), 0)
+		l.Via, l.Hops, l.Seed = fmt.Sprintf("http://h%d.example/", host), "LL", "seed.example"
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// TestSpill pushes far more than the memory holds and takes it all back, from
+// the machine's own disk.
+func TestSpill(t *testing.T) {
+	for _, memory := range []int64{1, 20_000, 200_000, 1 << 30} {
+		t.Run(fmt.Sprint(memory), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "frontier")
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := manyLinks(t, 20_000, 50)
+			for i := 0; i < len(want); i += 100 {
+				if err := f.Push(want[i : i+100]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			s := f.Stats()
+			if spilled := s.SpilledBytes > 0; spilled != (memory < 1<<30) {
+				t.Fatalf("spilled %d bytes with a memory of %d", s.SpilledBytes, memory)
+			}
+			// With less than a block for each host, references outweigh what
+			// they refer to.
+			if bound := memory + memory/4 + 50*hostOverhead; memory >= 200_000 && s.RAMBytes > bound {
+				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, bound)
+			}
+			if f.ram > f.budget() {
+				t.Errorf("%d bytes of queues in RAM, want at most %d", f.ram, f.budget())
+			}
+			i := 0
+			if err := f.Each(func(l weburl.Link) error {
+				if l != want[i] {
+					return fmt.Errorf("Each shows %v, want %v", l, want[i])
+				}
+				i++
+				return nil
+			}); err != nil || i != len(want) {
+				t.Fatalf("Each: %d links, %v", i, err)
+			}
+			for i, w := range want {
+				got, ok := take(t, f, start)
+				if !ok || got != w {
+					t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
+				}
+				if i%1000 == 0 {
+					if err := f.check(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if s := f.Stats(); s != (Stats{}) {
+				t.Errorf("empty, but %+v", s)
+			}
+			if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+				t.Errorf("spill files are left: %v, %v", names, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
+// TestSpillFails fills the disk while queues overflow: Push says so, nothing is
+// lost, and with room again all goes on.
+func TestSpillFails(t *testing.T) {
+	want := manyLinks(t, 3000, 20)
+	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			faulty := disk.NewFaulty(disk.NewMem(), nil)
+			f, err := Open(faulty, "frontier", Config{HostDelay: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			faulty.Break(disk.FullAfter(room))
+			failed := 0
+			for i := 0; i < len(want); i += 50 {
+				if err := f.Push(want[i : i+50]); err != nil {
+					if !disk.IsFull(err) || !strings.Contains(err.Error(), "spill-") {
+						t.Fatalf("push: %v", err)
+					}
+					failed++
+				}
+				if err := f.check(); err != nil {
+					t.Fatal(err)
+				}
+				if i == 2500 {
+					faulty.Heal()
+				}
+			}
+			if failed == 0 {
+				t.Fatal("the disk was never full")
+			}
+			for i, w := range want {
+				if got, ok := take(t, f, start); !ok || got != w {
+					t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
+				}
+			}
+		})
+	}
+}
+
+// TestSpillDamaged flips one byte of a spill file: no wrong link comes out, and
+// the error names the file and the place.
+func TestSpillDamaged(t *testing.T) {
+	want := manyLinks(t, 2000, 3)
+	for _, at := range []int64{0, 5, 9, 5000, 40_000} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "frontier")
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, MemoryBytes: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Push(want); err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Join(dir, "spill-00000001")
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b[at] ^= 0x10
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
+				t.Errorf("Each: %v", err)
+			}
+			for i := 0; ; i++ {
+				got, ok := take(t, f, start)
+				if !ok {
+					break
+				}
+				if got != want[i] {
+					t.Fatalf("link %d: %v, want %v", i, got, want[i])
+				}
+			}
+			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+" at ") {
+				t.Errorf("Err: %v", err)
+			}
+			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
+				t.Errorf("push after the damage: %v", err)
+			}
+		})
+	}
+}
+
+// TestSpillUnreadable: an I/O error on reading stops the frontier as well.
+func TestSpillUnreadable(t *testing.T) {
+	faulty := disk.NewFaulty(disk.NewMem(), nil)
+	f, err := Open(faulty, "frontier", Config{HostDelay: -1, MemoryBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Push(manyLinks(t, 500, 3)); err != nil {
+		t.Fatal(err)
+	}
+	faulty.Break(func(c disk.Call) disk.Fault {
+		if !c.Op.Changes() {
+			return disk.Fault{Err: syscall.EIO}
+		}
+		return disk.Fault{}
+	})
+	if _, ok := take(t, f, start); ok || !errors.Is(f.Err(), syscall.EIO) {
+		t.Fatalf("Next: %v, Err: %v", ok, f.Err())
+	}
+}
+
+func TestOpenEmptiesItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "spill-00000009")
+	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(disk.OS, dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", old, err)
+	}
+}
+
+// TestLongLinks: links longer than a block, and than the window of Each.
+func TestLongLinks(t *testing.T) {
+	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, MemoryBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []weburl.Link
+	for i, n := range []int{10, blockBytes, 3, 5 * blockBytes, 1500, spillBlockBytes - 50, 1} {
+		l := link(t, fmt.Sprintf("http://a.example/%d", i), 0)
+		l.Via = "http://a.example/" + strings.Repeat("x", n)
+		want = append(want, l)
+		if err := f.Push(want[i:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := 0
+	if err := f.Each(func(l weburl.Link) error {
+		if l != want[i] {
+			return fmt.Errorf("Each shows %.50s, want %.50s", l.URL, want[i].URL)
+		}
+		i++
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if got, ok := take(t, f, start); !ok || got != w {
+			t.Fatalf("got %.50s, %v; want %.50s", got.URL, ok, w.URL)
+		}
+	}
+}
