@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// memoryBound is the most memory that a crawl of hostile hosts may need.
+const memoryBound = 300e6
+
+// noAddresses keeps crawls of scope "any" away from addresses as hosts: names
+// lead to the test web or nowhere, addresses to real machines.
+const noAddresses = `^https?://[\d\[]`
+
+// seedFile writes a file for --seeds.
+func seedFile(t *testing.T, seeds []string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "seeds.txt")
+	if err := os.WriteFile(name, []byte(strings.Join(seeds, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// bounded fails the test if the crawl needed more memory than it may.
+func (a *ledger) bounded(t *testing.T) {
+	t.Helper()
+	if m := a.sum.PeakMemory; m <= 0 || m > memoryBound {
+		t.Errorf("peak memory %d bytes, want at most %d", m, int64(memoryBound))
+	}
+	t.Logf("%d URLs in %.1f s, peak memory %d MB", a.sum.Finished, a.sum.DurationS, a.sum.PeakMemory/1e6)
+}
+
+// servedAlike holds the crawl's account against the server's: what was asked
+// for has an end, and an end with a response was asked for.
+func (a *ledger) servedAlike(t *testing.T, web *testweb.Web) {
+	t.Helper()
+	fetched := web.Fetched()
+	for u := range fetched {
+		if _, ok := a.final[u]; !ok && a.robots[u] == 0 {
+			t.Errorf("%s was asked for and has no end in crawl.log", u)
+		}
+	}
+	for u, l := range a.final {
+		if _, ok := fetched[u]; !ok && l.Size > 0 {
+			t.Errorf("%s: %d bytes came, but the server was never asked", u, l.Size)
+		}
+	}
+}
+
+func TestRawReplies(t *testing.T) {
+	t.Parallel()
+	const replies = "../../shared/data/http"
+	raw, names, err := testweb.RawReplies(replies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) < 700 {
+		missing(t, fmt.Sprintf("raw replies: %d files in %s", len(names), replies))
+	}
+	// A host for each, for some ask for a pause of years.
+	var sites []testweb.Site
+	var seeds []string
+	for _, n := range names {
+		host := "r-" + strings.ToLower(n) + ".example"
+		sites = append(sites, testweb.Site{Host: host, Raw: raw})
+		seeds = append(seeds, "http://"+host+"/"+n)
+	}
+	const delay = 50 * time.Millisecond
+	web := serve(t, testweb.Config{Sites: sites, LogEntries: 1 << 16, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4, CrawlDelay: true}})
+	dir := t.TempDir()
+	crawl(context.Background(), t, flags(t, web, dir, "--seeds", seedFile(t, seeds), "--scope", "host", "--depth", "0",
+		"--exclude", noAddresses, "--delay", delay.String(), "--retries", "0", "--timeout", "2s", "--max-time", "10s",
+		"--time-limit", "80s")...).must(t, 0)
+	noViolations(t, web)
+	a := audit(t, dir)
+	a.accepted(t)
+	a.servedAlike(t, web)
+	a.bounded(t)
+	for i, n := range names {
+		b, err := os.ReadFile(filepath.Join(replies, n+".http"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, ok := a.final[seeds[i]]
+		switch {
+		case !ok:
+			t.Errorf("%s: no end in crawl.log", n)
+		case len(b) > 0 && l.Size <= 0:
+			t.Errorf("%s: %d bytes were sent, none is in the log", n, len(b))
+		case l.Size > int64(len(b)):
+			t.Errorf("%s: %d bytes were sent, %d came", n, len(b), l.Size)
+		}
+		want, named := rawExceptions[n]
+		if !named {
+			want = statusOf(b)
+		}
+		if ok && l.Code != want {
+			t.Errorf("%s: ended as %d %v, want %d", n, l.Code, l.Notes, want)
+		}
+	}
+}
+
+// rawExceptions are the raw replies that end otherwise than their status line says.
+var rawExceptions = map[string]int{
+	"497": report.CodeBroken, // the header is larger than is read
+}
+
+// statusLine is a status line that a client has to understand.
+var statusLine = regexp.MustCompile(`^HTTP/\d(?:\.\d)? ([1-9]\d\d)(?:[ \r\n]|$)`)
+
+var headEnd = regexp.MustCompile(`\r?\n\r?\n`)
+
+// statusOf is the status of a raw reply as its bytes say it: that of the first
+// whole header that is not interim, or -3 for none.
+func statusOf(b []byte) int {
+	for {
+		m, end := statusLine.FindSubmatch(b), headEnd.FindIndex(b)
+		if m == nil || end == nil {
+			return report.CodeBroken
+		}
+		code, _ := strconv.Atoi(string(m[1]))
+		if code/100 != 1 || code == http.StatusSwitchingProtocols {
+			return code
+		}
+		b = b[end[1]:]
+	}
+}
