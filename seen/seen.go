@@ -25,7 +25,7 @@
 //
 // # Memory
 //
-// This implementation keeps its keys in RAM, 18 to 22 bytes each; see
+// This implementation keeps its keys in RAM, 19 to 23 bytes each; see
 // DESIGN.md.
 package seen
 

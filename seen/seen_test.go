@@ -272,14 +272,14 @@ func TestBytesPerKey(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, hosts))
 		keys := make([]weburl.Key, 1000)
 		worst := 0.0
-		for s.Len() < 2_000_000 {
+		for s.Len() < 1_000_000 {
 			for i := range keys {
 				keys[i] = weburl.Key{Host: rng.Uint64N(hosts), Path: rng.Uint64()}
 			}
 			if err := s.Restore(keys); err != nil {
 				t.Fatal(err)
 			}
-			if s.Len() > 500_000 {
+			if s.Len() > 300_000 {
 				worst = max(worst, float64(s.MemoryBytes())/float64(s.Len()))
 			}
 		}
