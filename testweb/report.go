@@ -218,7 +218,7 @@ func (t *tracker) report() *Report {
 		r.Sites[d.name] = g
 	}
 	t.vmu.Lock()
-	r.Violations = slices.Clone(t.violations)
+	r.Violations = append([]Violation{}, t.violations...)
 	for k, n := range t.vcount {
 		r.ViolationCount[k] = n
 	}

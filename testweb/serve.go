@@ -38,7 +38,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 	c.start(r, req.ContentLength != 0)
 	w.track.begin(c, r)
-	rec := &recorder{ResponseWriter: rw, r: r, w: w}
+	rec := &recorder{ResponseWriter: rw, r: r, c: c}
 	if st == nil {
 		w.unknown(rec, req)
 	} else {
@@ -106,7 +106,7 @@ func (w *Web) unknown(rw http.ResponseWriter, req *http.Request) {
 type recorder struct {
 	http.ResponseWriter
 	r        *request
-	w        *Web
+	c        *conn
 	length   int64 // Content-Length, -1 unknown
 	wrote    bool
 	failed   bool
@@ -136,7 +136,11 @@ func (rw *recorder) Write(p []byte) (int, error) {
 	if !rw.wrote {
 		rw.WriteHeader(http.StatusOK)
 	}
+	rw.c.hold = !rw.c.secure && len(p) > 4096
 	n, err := rw.ResponseWriter.Write(p)
+	if e := rw.c.release(); err == nil {
+		err = e
+	}
 	rw.r.bytes += int64(n)
 	if err != nil && err != http.ErrBodyNotAllowed {
 		rw.failed = true

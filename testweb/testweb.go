@@ -75,7 +75,8 @@ type Promise struct {
 	// end of a response and the next request to the same host, address or
 	// registered domain. Zero checks none.
 	HostDelay, AddrDelay, SiteDelay time.Duration
-	// CrawlDelay says that the Crawl-delay lines of robots.txt count too.
+	// CrawlDelay says that the Crawl-delay of a robots.txt counts too, once
+	// that file has been answered.
 	CrawlDelay bool
 	// Agent is the product token that robots.txt is read for. Empty means orbweaver.
 	Agent string

@@ -218,12 +218,8 @@ func (t *tracker) hostOf(name string, st *site) *hostState {
 	if h = t.hosts[name]; h != nil {
 		return h
 	}
-	promised := t.promise.HostDelay
-	if t.promise.CrawlDelay && st != nil && st.robots != nil {
-		promised = max(promised, st.robots.delay)
-	}
 	h = &hostState{name: name, site: st, urls: map[uint64]urlCount{}, names: map[uint64]string{}, conns: map[*conn]struct{}{}}
-	h.group = group{kind: "host", name: name, promised: int64(promised), minGap: -1}
+	h.group = group{kind: "host", name: name, promised: int64(t.promise.HostDelay), minGap: -1}
 	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
 	if err != nil {
 		domain = name
@@ -338,6 +334,16 @@ func (t *tracker) begin(c *conn, r *request) {
 	h.mu.Unlock()
 }
 
+// promiseCrawlDelay raises the promise for a host whose robots.txt is known from now on.
+func (h *hostState) promiseCrawlDelay(p Promise) {
+	if !p.CrawlDelay || h.site == nil || h.site.robots == nil {
+		return
+	}
+	h.group.mu.Lock()
+	h.group.promised = max(h.group.promised, int64(h.site.robots.delay))
+	h.group.mu.Unlock()
+}
+
 // end takes a request out again.
 func (t *tracker) end(r *request, end int64) {
 	h := r.host
@@ -345,6 +351,9 @@ func (t *tracker) end(r *request, end int64) {
 	notBefore := int64(0)
 	if r.retry > 0 && !r.aborted {
 		notBefore = end + r.retry
+	}
+	if r.path == "/robots.txt" && r.complete {
+		h.promiseCrawlDelay(t.promised())
 	}
 	h.group.leave(t, r, end, notBefore)
 	r.addr.group.leave(t, r, end, 0)

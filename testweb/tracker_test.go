@@ -2,9 +2,11 @@ package testweb
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,5 +253,45 @@ func TestRules(t *testing.T) {
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	if got := w.Report().Hosts["a.example"].Broken; got < 2 {
 		t.Errorf("got %d broken, want 2 or more", got)
+	}
+}
+
+// Many polite clients at once, on a machine that is busy with them, and not
+// one of them is blamed.
+func TestManyPoliteClients(t *testing.T) {
+	const hosts, turns, delay = 16, 12, 5 * time.Millisecond
+	var sites []Site
+	body := strings.Repeat("some words ", 3000)
+	for i := range hosts {
+		sites = append(sites, Site{Host: fmt.Sprintf("h%d.example", i), Handler: Pages(map[string]string{"/": body})})
+	}
+	w := serving(t, Config{Sites: sites, Promise: Promise{HostDelay: delay, AddrDelay: delay}})
+	var wg sync.WaitGroup
+	for i := range hosts {
+		wg.Go(func() {
+			c := client(t, w)
+			c.Transport.(*http.Transport).DisableKeepAlives = i%2 == 0
+			for range turns {
+				res, err := c.Get(fmt.Sprintf("http://h%d.example/", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, _ := io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				if int(n) != len(body) {
+					t.Errorf("got %d bytes, want %d", n, len(body))
+				}
+				time.Sleep(delay)
+			}
+		})
+	}
+	wg.Wait()
+	r := w.Report()
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	if r.Requests != hosts*turns {
+		t.Errorf("got %d requests, want %d", r.Requests, hosts*turns)
 	}
 }

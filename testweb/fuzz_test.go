@@ -1,0 +1,49 @@
+package testweb
+
+import (
+	"strings"
+	"testing"
+)
+
+func FuzzRobotsRules(f *testing.F) {
+	f.Add("User-agent: *\nDisallow: /a*b$\nAllow: /\nCrawl-delay: 2\n", "/axxb")
+	f.Add("\ufeffuser-agent:orbweaver\r\rdisallow:*\n", "/?q")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		r := readRules([]byte(text), "orbweaver")
+		rule, no := r.forbids(path)
+		if no && !strings.HasPrefix(rule, "disallow: ") || r.delay < 0 {
+			t.Errorf("got %q, %v, delay %v", rule, no, r.delay)
+		}
+		if len(r.list) == 0 && no {
+			t.Error("forbidden without a rule")
+		}
+	})
+}
+
+func FuzzFolderPath(f *testing.F) {
+	for _, s := range []string{"a/../b", "..", "a/./b", "%2e%2e/", "x\\..\\y", "a//b", ".well-known/x", "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		got, ok := clean(p)
+		if !ok {
+			return
+		}
+		for part := range strings.SplitSeq(got, "/") {
+			if part == ".." || part == "." || strings.ContainsRune(part, 0) {
+				t.Errorf("%q: got %q", p, got)
+			}
+		}
+	})
+}
+
+func FuzzParseFolder(f *testing.F) {
+	f.Add("a.example/docs/2.4=/usr/share/doc")
+	f.Add("=x")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseFolder(s)
+		if err == nil && (got.Host == "" || got.Dir == "" || strings.Contains(got.Host, "/") || got.Prefix != "" && got.Prefix[0] != '/') {
+			t.Errorf("%q: got %+v", s, got)
+		}
+	})
+}
