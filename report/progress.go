@@ -71,6 +71,7 @@ type Progress struct {
 	samples []sample
 	drawn   []int // width of each line of the block
 	last    *Snapshot
+	behind  bool // last is not shown
 	closed  bool
 }
 
@@ -110,13 +111,14 @@ func (p *Progress) Show(s Snapshot, now time.Time) {
 	p.sample(s, now)
 	p.last = &s
 	if !p.shown.IsZero() && now.Sub(p.shown) < p.every() {
+		p.behind = true
 		return
 	}
 	p.show(s, now)
 }
 
 func (p *Progress) show(s Snapshot, now time.Time) {
-	p.shown = now
+	p.shown, p.behind = now, false
 	pages, bytes := p.rates()
 	switch p.mode {
 	case Live:
@@ -151,7 +153,7 @@ func (p *Progress) Message(text string) {
 	}
 }
 
-// Close shows the last Snapshot once more if it was not shown, and leaves it there.
+// Close shows the last Snapshot if it came too soon to be shown, and leaves it there.
 func (p *Progress) Close(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +161,7 @@ func (p *Progress) Close(now time.Time) {
 		return
 	}
 	p.closed = true
-	if p.mode != Quiet && p.last != nil {
+	if p.mode != Quiet && p.behind {
 		p.show(*p.last, now)
 	}
 }
@@ -185,7 +187,7 @@ func (p *Progress) rates() (pages, bytes float64) {
 	}
 	a, b := p.samples[0], p.samples[len(p.samples)-1]
 	if d := b.at.Sub(a.at).Seconds(); d > 0 {
-		return float64(b.pages-a.pages) / d, float64(b.bytes-a.bytes) / d
+		return max(float64(b.pages-a.pages)/d, 0), max(float64(b.bytes-a.bytes)/d, 0)
 	}
 	return 0, 0
 }
@@ -198,8 +200,11 @@ func (s *Snapshot) mean() float64 {
 }
 
 // eta is the time to the nearest limit at the present rates; ok is false where
-// no limit is set or nothing moves.
+// no limit is set, nothing moves, or the crawl ends for another reason.
 func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok bool) {
+	if s.State != "" {
+		return 0, "", false
+	}
 	take := func(left, rate float64, name string) {
 		if rate <= 0 {
 			return
@@ -387,7 +392,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}{
 		now.UTC().Format(logTime), s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
-		s.Denied, s.Duplicates, s.Errors, s.Memory, s.LastURL, "", nil,
+		s.Denied, s.Duplicates, s.Errors, s.Memory, Clean(s.LastURL), "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"

@@ -1,0 +1,290 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// A screen is a terminal: it wraps, scrolls never, and knows the sequences that
+// Progress sends. Another one is an error.
+type screen struct {
+	t        *testing.T
+	width    int
+	rows     []string
+	row, col int
+	styles   int
+}
+
+func (s *screen) put(r rune) {
+	w := runewidth.RuneWidth(r)
+	if s.col+w > s.width {
+		s.row, s.col = s.row+1, 0
+	}
+	for len(s.rows) <= s.row {
+		s.rows = append(s.rows, "")
+	}
+	line := []rune(s.rows[s.row])
+	for len(line) < s.col {
+		line = append(line, ' ')
+	}
+	line = append(line[:s.col], r)
+	if w == 2 {
+		line = append(line, 0) // the second cell
+	}
+	s.rows[s.row] = string(line)
+	s.col += w
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	text := string(b)
+	for text != "" {
+		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
+			i := strings.IndexAny(rest, "AJm")
+			if i < 0 {
+				s.t.Fatalf("unknown sequence %.20q", text)
+			}
+			n, _ := strconv.Atoi(rest[:i])
+			switch rest[i] {
+			case 'A':
+				if s.row -= n; s.row < 0 {
+					s.t.Fatalf("cursor goes up %d rows beyond the top", -s.row)
+				}
+			case 'J':
+				s.rows = s.rows[:min(s.row, len(s.rows))]
+			case 'm':
+				s.styles++
+			}
+			text = rest[i+1:]
+			continue
+		}
+		r := []rune(text)[0]
+		text = text[len(string(r)):]
+		switch {
+		case r == '\n':
+			for len(s.rows) <= s.row {
+				s.rows = append(s.rows, "")
+			}
+			s.row, s.col = s.row+1, 0
+		case r == '\r':
+			s.col = 0
+		case r < ' ' || r == 0x7f:
+			s.t.Fatalf("control character %q", r)
+		default:
+			s.put(r)
+		}
+	}
+	return len(b), nil
+}
+
+// resize wraps what stands on the screen anew, as terminals do.
+func (s *screen) resize(width int) {
+	var rows []string
+	for _, l := range s.rows {
+		r := []rune(l)
+		for len(r) > width {
+			rows, r = append(rows, string(r[:width])), r[width:]
+		}
+		rows = append(rows, string(r))
+	}
+	s.rows, s.width, s.row, s.col = rows, width, len(rows), 0
+}
+
+func (s *screen) String() string {
+	return strings.ReplaceAll(strings.Join(s.rows, "\n"), "\x00", "") + "\n"
+}
+
+func snapshots() []Snapshot {
+	a := Snapshot{
+		Elapsed: 90 * time.Second, Pages: 1200, Fetched: 1300, Bytes: 26_000_000, Queued: 45_678, Unique: 50_000,
+		InFlight: 31, Resolving: 1, Ready: 12, Waiting: 345, Slowed: 2, Denied: 7, PageLimit: 10_000,
+		Errors: map[string]int64{"dns": 3, "timeout-connect": 14}, Memory: 123_000_000,
+		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
+	}
+	b := a
+	b.Elapsed, b.Pages, b.Bytes = 100*time.Second, 1700, 37_000_000
+	b.LastURL = "http://b.example/" + strings.Repeat("very/", 40)
+	c := b
+	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800, "http://日本.example/日本語のページ", nil
+	return []Snapshot{a, b, c}
+}
+
+func TestLive(t *testing.T) {
+	sc := &screen{t: t, width: 80}
+	p := NewProgress(sc, Live, func() int { return sc.width })
+	var out strings.Builder
+	now := at
+	for i, s := range snapshots() {
+		p.Show(s, now)
+		soon := s
+		soon.LastURL = "http://too-soon.example/"
+		p.Show(soon, now.Add(time.Millisecond))
+		fmt.Fprintf(&out, "--- %d\n%s", i, sc)
+		now = now.Add(10 * time.Second)
+	}
+	p.Message("archive rotated:\tevil\x1b[2J")
+	fmt.Fprintf(&out, "--- message\n%s", sc)
+	s := snapshots()[1]
+	for _, width := range []int{40, 10, 3, 120} {
+		sc.resize(width)
+		p.Show(s, now)
+		now = now.Add(time.Second)
+		fmt.Fprintf(&out, "--- %d columns\n%s", width, sc)
+		for _, row := range sc.rows[len(sc.rows)-8:] {
+			if w := runewidth.StringWidth(row); w >= width {
+				t.Errorf("%d columns: a row of %d: %q", width, w, row)
+			}
+		}
+	}
+	s.State, s.Pages = "done", 1801
+	p.Show(s, now)                           // too soon
+	p.Close(now.Add(100 * time.Millisecond)) // so Close shows it
+	p.Show(snapshots()[0], now.Add(time.Hour))
+	p.Close(now.Add(time.Hour))
+	fmt.Fprintf(&out, "--- closed\n%s", sc)
+	if sc.styles != 0 {
+		t.Error("colours without Color")
+	}
+	golden(t, "live.txt", out.String())
+}
+
+func TestColor(t *testing.T) {
+	sc := &screen{t: t, width: 60}
+	p := NewProgress(sc, Live, func() int { return sc.width })
+	p.Color = true
+	p.Show(snapshots()[0], at)
+	if sc.styles == 0 || sc.styles%2 != 0 {
+		t.Errorf("%d changes of style", sc.styles)
+	}
+	plain := &screen{t: t, width: 60}
+	q := NewProgress(plain, Live, func() int { return 60 })
+	q.Show(snapshots()[0], at)
+	if sc.String() != plain.String() {
+		t.Errorf("with colours:\n%swithout:\n%s", sc, plain)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	var b strings.Builder
+	p := NewProgress(&b, Plain, nil)
+	now := at
+	for _, s := range snapshots() {
+		p.Show(s, now)
+		p.Show(s, now.Add(9*time.Second))
+		now = now.Add(10 * time.Second)
+	}
+	p.Message("checkpoint")
+	p.Close(now)
+	golden(t, "plain.txt", b.String())
+}
+
+func TestJSONLines(t *testing.T) {
+	var b strings.Builder
+	p := NewProgress(&b, JSON, nil)
+	now := at
+	for _, s := range snapshots() {
+		p.Show(s, now)
+		p.Show(s, now.Add(999*time.Millisecond))
+		now = now.Add(10 * time.Second)
+	}
+	p.Message("a \"message\"")
+	p.Close(now)
+	golden(t, "progress.jsonl", b.String())
+	for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+		if !json.Valid([]byte(l)) {
+			t.Errorf("not JSON: %s", l)
+		}
+	}
+}
+
+type noWriter struct{ t *testing.T }
+
+func (w noWriter) Write([]byte) (int, error) {
+	w.t.Error("written in quiet")
+	return 0, errors.New("no")
+}
+
+func TestQuiet(t *testing.T) {
+	p := NewProgress(noWriter{t}, Quiet, nil)
+	p.Show(snapshots()[0], at)
+	p.Message("x")
+	p.Close(at)
+}
+
+func TestModeFor(t *testing.T) {
+	for _, tt := range []struct {
+		quiet, json, terminal bool
+		term                  string
+		want                  Mode
+	}{
+		{false, false, true, "xterm-256color", Live},
+		{false, false, true, "dumb", Plain},
+		{false, false, true, "", Plain},
+		{false, false, false, "xterm", Plain},
+		{false, true, true, "xterm", JSON},
+		{true, true, true, "xterm", Quiet},
+	} {
+		if got := ModeFor(tt.quiet, tt.json, tt.terminal, tt.term); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
+func TestETA(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		s            Snapshot
+		pages, bytes float64
+		want         time.Duration
+		limit        string
+	}{
+		{"none", Snapshot{Pages: 5}, 10, 10, 0, ""},
+		{"pages", Snapshot{Pages: 50, PageLimit: 100}, 10, 0, 5 * time.Second, "page limit"},
+		{"nearest", Snapshot{PageLimit: 100, SizeLimit: 100, TimeLimit: time.Minute, Elapsed: 57 * time.Second}, 1, 1, 3 * time.Second, "time limit"},
+		{"size", Snapshot{PageLimit: 100, SizeLimit: 10}, 1, 5, 2 * time.Second, "size limit"},
+		{"nothing moves", Snapshot{PageLimit: 100}, 0, 0, 0, ""},
+		{"over", Snapshot{Pages: 101, PageLimit: 100}, 5, 0, 0, "page limit"},
+		{"for ever", Snapshot{PageLimit: 1 << 62}, 1e-9, 0, 0, ""},
+	} {
+		d, limit, ok := tt.s.eta(tt.pages, tt.bytes)
+		if d != tt.want || limit != tt.limit || ok != (tt.limit != "") {
+			t.Errorf("%s: %v %q %v, want %v %q", tt.name, d, limit, ok, tt.want, tt.limit)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0.0s", 1234 * time.Millisecond: "1.2s", 10 * time.Second: "10s", 59900 * time.Millisecond: "59s",
+		61 * time.Second: "1m 1s", 3 * time.Hour: "3h 0m", 50*time.Hour + time.Minute: "2d 2h",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+// FuzzClean: whatever comes, no control character reaches the terminal.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb", "é\xff", "%41 \t"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		sc := &screen{t: t, width: 30}
+		p := NewProgress(sc, Live, func() int { return sc.width })
+		p.Show(Snapshot{LastURL: s, Errors: map[string]int64{s: 1}}, at)
+		p.Message(s)
+		p.Show(Snapshot{LastURL: s}, at.Add(time.Hour))
+		for _, r := range sc.String() + Clean(s) {
+			if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e) {
+				t.Fatalf("%q on the screen", r)
+			}
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got\n%s", name, diff)
+	}
+}
+
+func sampleTally() *Tally {
+	t := NewTally()
+	t.Start(at)
+	t.Found(100)
+	t.Accepted(12)
+	t.Sent(2)
+	t.Retried(3)
+	for _, r := range []string{SkipOutOfScope, SkipOutOfScope, SkipTrap} {
+		t.Skipped(r)
+	}
+	for _, v := range []Visit{
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/plain", Bytes: 500, Robots: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22_300, Page: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "Text/HTML", Bytes: 1_000, Page: true, Duplicate: true},
+		{Host: "a.example", Seed: "a.example", Code: 404, MIME: "text/html", Bytes: 700},
+		{Host: "b.example", Seed: "a.example", Code: CodeRobotsDenied},
+		{Host: "b.example", Seed: "b.example", Code: 200, MIME: "=cmd()/x", Bytes: 5_000_000, Page: true, Truncated: true},
+		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
+		{Host: "c.example", Seed: "b.example", Code: CodeDNS, Error: "dns", Bytes: -4},
+		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
+	} {
+		t.Add(v)
+	}
+	return t
+}
+
+// TestReports compares all files that a crawl leaves with their golden copies.
+func TestReports(t *testing.T) {
+	tally := sampleTally()
+	s := tally.Summary(90*time.Second, "finished")
+	if s.PeakMemory < 1<<20 {
+		t.Errorf("peak memory %d", s.PeakMemory)
+	}
+	s.PeakMemory = 123_456_789
+	s.Ended = at.Add(90 * time.Second)
+	s.Queued = 4
+	fs := disk.NewMem()
+	if err := tally.WriteReports(fs, "reports", s); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"summary.json", "hosts.csv", "status.csv", "mime.csv", "errors.csv", "seeds.csv"} {
+		golden(t, name, file(t, fs, "reports/"+name))
+	}
+	golden(t, "summary.txt", s.String())
+
+	var m map[string]any
+	if err := json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"pages", "bytes", "duration_s", "pages_per_s", "urls_discovered", "urls_unique", "urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
+		if _, ok := m[k]; !ok {
+			t.Errorf("summary.json has no %s", k)
+		}
+	}
+}
+
+// TestReportsAreAtomic fails each write in turn: a report is old or new, never half.
+func TestReportsAreAtomic(t *testing.T) {
+	old := sampleTally()
+	now := sampleTally()
+	now.Add(Visit{Host: "z.example", Code: 500, MIME: "x/y", Error: "odd", Seed: "z.example"})
+	for n := int64(1); ; n++ {
+		mem := disk.NewMem()
+		faulty := disk.NewFaulty(mem, nil)
+		if err := old.WriteReports(faulty, "reports", old.Summary(0, "old")); err != nil {
+			t.Fatal(err)
+		}
+		_, changes := faulty.Calls()
+		faulty.Break(disk.FailAt(changes+n, syscall.ENOSPC))
+		err := now.WriteReports(faulty, "reports", now.Summary(time.Second, "new"))
+		if err == nil {
+			if n < 6 {
+				t.Errorf("only %d writes", n-1)
+			}
+			return
+		}
+		if !disk.IsFull(err) {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		var s Summary
+		if err := json.Unmarshal([]byte(file(t, mem, "reports/summary.json")), &s); err != nil || s.StopReason != "old" && s.StopReason != "new" {
+			t.Errorf("write %d: summary %+v, %v", n, s, err)
+		}
+		switch got := file(t, mem, "reports/hosts.csv"); got {
+		case string(old.hostsCSV()), string(now.hostsCSV()):
+		default:
+			t.Errorf("write %d: hosts.csv %q", n, got)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	tally := sampleTally()
+	got := fmt.Sprint(tally.Pages(), tally.Fetched(), tally.Finished(), tally.Bytes(), tally.Denied(), tally.Hosts(),
+		tally.HostPages("a.example"), tally.HostPages("b.example"), tally.HostPages("nowhere.example"), tally.Started().Equal(at), tally.Errors())
+	if want := "3 4 8 5024500 1 3 2 1 0 true map[dns:1 timeout-connect:2]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	tally.Errors()["dns"] = 99
+	if tally.Errors()["dns"] != 1 {
+		t.Error("Errors is not a copy")
+	}
+	var zero Tally
+	zero.Add(Visit{Host: "a.example", Code: 200})
+	zero.Skipped("x")
+	if zero.Hosts() != 1 {
+		t.Error("the zero Tally does not count")
+	}
+}
+
+// TestTallyIsBounded: a server that makes up types and codes fills no memory.
+func TestTallyIsBounded(t *testing.T) {
+	tally := NewTally()
+	const n = 5000
+	for i := range n {
+		tally.Add(Visit{Host: "a.example", Code: 1000 + i, MIME: fmt.Sprintf("text/x%d", i), Error: fmt.Sprintf("e%d%s", i, strings.Repeat("x", 1000)), Seed: "s"})
+	}
+	if len(tally.mimes) > maxNames+1 || len(tally.status) > maxNames+1 || len(tally.errors) > maxNames+1 {
+		t.Errorf("%d types, %d codes, %d errors", len(tally.mimes), len(tally.status), len(tally.errors))
+	}
+	var mimes, codes, errs int64
+	for _, c := range tally.mimes {
+		mimes += c.urls
+	}
+	for _, c := range tally.status {
+		codes += c
+	}
+	for k, c := range tally.errors {
+		errs += c
+		if len(k) > maxName {
+			t.Errorf("a name of %d bytes", len(k))
+		}
+	}
+	if mimes != n || codes != n || errs != n {
+		t.Errorf("%d, %d and %d counted, want %d", mimes, codes, errs, n)
+	}
+}
+
+func TestMIME(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "unknown", "unknown": "unknown", "text/html": "text/html", " Text/HTML ; charset=x": "text/html",
+		"text": "invalid", "text/": "invalid", "/html": "invalid", "text/html/x": "invalid", "text/ht ml": "invalid",
+		"application/vnd.ms-excel.sheet+xml": "application/vnd.ms-excel.sheet+xml", "=1/x": "invalid", "té/x": "invalid",
+		"a/" + strings.Repeat("x", 200): "invalid",
+	} {
+		if got := MIME(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestTallyEncoding(t *testing.T) {
+	tally := sampleTally()
+	enc := tally.AppendTo(nil)
+	golden(t, "tally-1.hex", fmt.Sprintf("%x\n", enc))
+	got := NewTally()
+	got.Start(at)
+	got.Add(Visit{Host: "old.example"})
+	if err := got.Decode(enc); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tally.Summary(time.Second, ""), got.Summary(time.Second, ""), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" }, cmp.Ignore())); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if string(got.AppendTo(nil)) != string(enc) || string(got.hostsCSV()) != string(tally.hostsCSV()) {
+		t.Error("encoded anew it is different")
+	}
+	for i := range enc {
+		if err := got.Decode(enc[:i]); !errors.Is(err, ErrTally) {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+	if err := got.Decode(append(enc, 0)); !errors.Is(err, ErrTally) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	if got.Pages() != tally.Pages() {
+		t.Error("changed by what could not be decoded")
+	}
+}
+
+func FuzzTallyDecode(f *testing.F) {
+	f.Add(sampleTally().AppendTo(nil))
+	f.Add(NewTally().AppendTo(nil))
+	f.Add([]byte{tallyVersion, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var tally Tally
+		if tally.Decode(b) != nil {
+			return
+		}
+		enc := tally.AppendTo(nil)
+		var again Tally
+		if err := again.Decode(enc); err != nil || string(again.AppendTo(nil)) != string(enc) {
+			t.Fatalf("encoded anew: %v", err)
+		}
+		_ = tally.Summary(time.Second, "x").String()
+		if err := tally.WriteReports(disk.NewMem(), "reports", tally.Summary(0, "")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestVmHWM(t *testing.T) {
+	for in, want := range map[string]int64{
+		"Name:\tx\nVmHWM:\t   1234 kB\nVmRSS:\t 5 kB\n": 1234 << 10,
+		"Name:\tx\n":                          0,
+		"x\nVmHWM:":                           0,
+		"x\nVmHWM: -1 kB\n":                   0,
+		"x\nVmHWM: 99999999999999999999 kB\n": 0,
+	} {
+		if got := vmHWM([]byte(in)); got != want {
+			t.Errorf("%q: %d, want %d", in, got, want)
+		}
+	}
+}
+
+func BenchmarkTallyAdd(b *testing.B) {
+	t := NewTally()
+	hosts := make([]string, 1000)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("h%d.example", i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		t.Add(Visit{Host: hosts[i%len(hosts)], Seed: "s.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22300, Page: true})
+		i++
+	}
+	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "visits/s")
+}
