@@ -271,6 +271,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Journal.Close)
 
 	cfg.Crawl.Agent = ProductToken
+	if f := &cfg.Frontier; f.HostDelay == 0 {
+		cfg.Crawl.ResumeWait = 2 * time.Second // the frontier's default
+	} else {
+		cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
+	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
 	sizes, err := a.archived(whole)
 	if err != nil {

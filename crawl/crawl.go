@@ -54,6 +54,10 @@ type Config struct {
 	// DrainTimeout is how long a stop waits for visits under way before it
 	// abandons them to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
+	// ResumeWait is the quiet time of all hosts when a run begins that goes on
+	// with an earlier one: nobody wrote down what was in flight when that was
+	// killed. At least every delay of the Frontier; zero means none.
+	ResumeWait time.Duration
 	// CommitEvery is the longest that a finish stays in memory only: what a
 	// kill can repeat. Zero means 100 ms. SyncEvery is the same for a power
 	// failure. Zero means 1 s.

@@ -104,6 +104,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 				return err
 			}
 			c.Frontier.Restore(st)
+			if st.Delay > 0 {
+				delays[st.Host] = max(delays[st.Host], st.Delay)
+			}
 			return nil
 		case kindRobots:
 			e, err := robots.DecodeEntry(p)
@@ -149,6 +152,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 		c.Frontier.Touched(host, d, now)
 	}
 	r.Pending = c.Frontier.Pending()
+	if r.Pending > 0 {
+		c.nextSlot = now.Add(c.cfg.ResumeWait)
+	}
 	if r.Repeated > 0 {
 		// The WARC file may grow past the lost records' ends, or go: from now
 		// on the journal must not call those URLs finished.
