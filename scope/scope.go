@@ -238,10 +238,20 @@ func over(n, limit int, why Reason) Reason {
 	return ""
 }
 
-// rules stand in the order in which they are asked: what is cheap and tells
-// most first.
+// rules stand in the order in which they are asked, and the first that keeps a
+// link out names the reason: the bounds before all else, for a trap outside of
+// them is nobody's concern; then what is cheap.
 var rules = []rule{
 	{
+		"scope", [...]bool{asLink: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ standing) Reason {
+			if !s.within(l.URL) {
+				return OutOfScope
+			}
+			return ""
+		},
+		(*Scope).explainKind,
+	}, {
 		"URL length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {
 			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
@@ -317,15 +327,6 @@ var rules = []rule{
 			return ""
 		},
 		func(s *Scope, l weburl.Link) string { return s.cfg.Filter.explain(l.URL) },
-	}, {
-		"scope", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
-			if !s.within(l.URL) {
-				return OutOfScope
-			}
-			return ""
-		},
-		(*Scope).explainKind,
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {

@@ -115,7 +115,7 @@ func TestRules(t *testing.T) {
 		{"not too many arguments", Config{MaxQueryArgs: 3}, link(a+"/?a&b&c", "L"), ""},
 		{"calendar", Config{Today: today}, link(a+"/2041/07/", "L"), TrapCalendar},
 		{"calendar without today", Config{}, link(a+"/2041/07/", "L"), ""},
-		{"trap before scope", Config{MaxURLLength: 10}, link("http://elsewhere.example/", "L"), TrapURLLength},
+		{"scope before traps", Config{MaxURLLength: 10, Today: today}, link("http://elsewhere.example/2041/07/", "L"), OutOfScope},
 		{"prerequisite", Config{Exclude: []string{`.`}}, link("http://elsewhere.example/robots.txt", "LP"), ""},
 	} {
 		s := mustNew(t, c.cfg, a+"/")
@@ -263,11 +263,17 @@ func TestStrayYear(t *testing.T) {
 		uri  string
 		want int
 	}{
-		{"/2026/11/21/", 0}, {"/2028/12/", 0}, {"/2029/01/", 2029}, {"/events/2031-7-1", 2031},
-		{"/cal?year=2040&month=2", 2040}, {"/cal?date=2040-02-01", 2040}, {"/cal?year=1950", 1950},
-		{"/1914/08/", 0}, {"/calendar/1914/08/", 1914}, {"/calendar/1970/01", 0},
+		{"/2026/11/21/", 0}, {"/2028/12/", 0}, {"/2029/01/", 2029}, {"/events/2031-7-1", 2031}, {"/2031/05/07/", 2031},
+		{"/2031-05-07", 2031}, {"/2031-05-07.html", 2031}, {"/2031-05", 2031}, {"/cal?month=2031-05", 2031}, {"/2041-07.html", 2041},
+		{"/cal?year=2040&month=2", 2040}, {"/cal?month=02&lang=en&year=2040", 2040}, {"/cal?iyear=2040&imonth=2", 2040}, {"/cal?y=2040&m=2", 2040},
+		{"/cal?date=2040-02-01", 2040}, {"/cal?date=2040-02-01T00:00:00", 2040}, {"/cal?year=1950&month=3", 1950},
+		{"/cal?year=2040", 0}, {"/cal?year=2040&month=13", 0}, {"/cal?month=2", 0}, {"/c?y=20400&m=2", 0},
+		{"/1914/08/", 0}, {"/calendar/1914/08/", 1914}, {"/calendar/1970/01", 0}, {"/eventually/1914/08/", 0}, {"/x?1914-08-01", 0},
 		{"/rfc/9110/12", 0}, {"/w/2041/07x", 0}, {"/item/4711/13", 0}, {"/item/4711", 0}, {"/a4711/08/", 0},
-		{"/20410701/", 0}, {"/2041/0701", 0}, {"/0012/05/", 0}, {"/x/2226/12/31", 2226}, {"/x/2227/12/31", 0},
+		{"/20410701/", 0}, {"/2041/0701", 0}, {"/0012/05/", 0}, {"/x/2999/12/31", 2999}, {"/x/3000/12/31", 0},
+		{"/wiki/ISO-8859-1", 0}, {"/8859-1", 0}, {"/iso/8859-1.html", 0}, {"/8859/1/", 0}, {"/rfc/rfc2616-2", 0}, {"/sqlite-3-2040-2", 0}, {"/2041-07-report", 0},
+		{"/2041-07-32", 0}, {"/2041-07-", 0}, {"/2041--7", 0}, {"/2041-", 0}, {"/2041-7", 2041}, {"/2041-.7", 0}, {"/2041.7-07", 0}, {"/2041/", 0}, {"/2041", 0},
+		{"/part-2041/07/", 0}, {"/v2041-07", 0}, {"/x?p=v2041-07", 0}, {"/x?id=2041/07/01", 0},
 	} {
 		if got := strayYear(weburl.MustParse("http://a.example"+c.uri), today); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.uri, got, c.want)
@@ -329,6 +335,7 @@ func TestExplain(t *testing.T) {
 	got := s.Explain(link("http://c.example/private/x?y", "LL"))
 	want := []string{
 		"standing: a link, hops LL",
+		"scope: out, outOfScope (host c.example; the seeds have a.example, b.example)",
 		"URL length: in (28 of at most 2083 octets)",
 		"path length: in (2 of at most 20 segments)",
 		"repeated segments: in (1 of at most 3 times in a row)",
@@ -336,10 +343,9 @@ func TestExplain(t *testing.T) {
 		"calendar: in (off)",
 		"exclude: out, excluded (number 2 matches: /private/)",
 		"filter: in (none given)",
-		"scope: out, outOfScope (host c.example; the seeds have a.example, b.example)",
 		"include: out, notIncluded (none of 1 matches)",
 		"depth: in (2 of at most 3 links)",
-		"verdict: out, excluded",
+		"verdict: out, outOfScope",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

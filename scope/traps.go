@@ -57,70 +57,126 @@ func queryArgs(u weburl.URL) int {
 const (
 	// yearsAhead is how far into the future a page's date may plausibly lie.
 	yearsAhead = 2
-	// yearsFar is where a number in a year's place is none: an endless calendar
-	// is entered at today and noticed long before.
-	yearsFar = 200
+	// A number outside of these is no year: a part's number, a port, a count.
+	leastYear, lastYear = 1900, 2999
 	// firstYear is the earliest year that a calendar is followed to. Outside
 	// of calendars older dates are history.
 	firstYear = 1970
 )
 
-// strayYear finds a date in u that only a calendar without end would show: a
-// year and month as in 2041/07, 2041-07-21, year=2041, more than two years
-// after today; or before 1970 where the URL speaks of a calendar. 0 is none.
+// strayYear finds a date in u that only a calendar without end would show:
+// more than two years after today, or before 1970 where the URL names a
+// calendar. A date is whole segments of the path (/2041/07/, /2041-07-21), a
+// whole value of the query (month=2041-07) or two of them (year=2041&month=7);
+// digits within a word or a name (ISO-8859-1, 2041-07-report) are none.
+// 0 is no such date.
 func strayYear(u weburl.URL, today time.Time) int {
-	s := u.RequestURI()
-	for i := 0; i+4 <= len(s); {
-		if !isDigit(s[i]) {
-			i++
-			continue
-		}
-		from := i
-		for i < len(s) && isDigit(s[i]) {
-			i++
-		}
-		if i-from != 4 || from > 0 && isLetter(s[from-1]) || s[from] == '0' {
-			continue
-		}
-		year := int(s[from]-'0')*1000 + int(s[from+1]-'0')*100 + int(s[from+2]-'0')*10 + int(s[from+3]-'0')
-		if year >= firstYear && year <= today.Year()+yearsAhead || year > today.Year()+yearsFar {
-			continue
-		}
-		if !monthAt(s[i:]) && !strings.HasSuffix(s[:from], "year=") {
-			continue
-		}
-		if year > today.Year() || speaksOfCalendar(s) {
+	path := strings.TrimPrefix(u.Path(), "/")
+	query, _ := u.Query()
+	stray := func(year int) bool {
+		return year > today.Year()+yearsAhead || year != 0 && year < firstYear && namesCalendar(u.Path(), query)
+	}
+	for path != "" {
+		var segment string
+		segment, path, _ = strings.Cut(path, "/")
+		if year := monthOf(segment); stray(year) {
 			return year
 		}
+		if month, _, _ := strings.Cut(path, "/"); isMonth(month) {
+			if year := yearOf(segment); stray(year) {
+				return year
+			}
+		}
+	}
+	year, month := 0, false
+	for query != "" {
+		var arg string
+		arg, query, _ = strings.Cut(query, "&")
+		key, value, _ := strings.Cut(arg, "=")
+		if y := monthOf(value); stray(y) {
+			return y
+		}
+		switch key = strings.ToLower(key); {
+		case key == "y" || strings.HasSuffix(key, "year"):
+			year = yearOf(value)
+		case key == "m" || strings.HasSuffix(key, "month"):
+			month = isMonth(value)
+		}
+	}
+	if month && stray(year) {
+		return year
 	}
 	return 0
 }
 
-func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// monthAt says whether s goes on from a year to a month: a separator and a
-// number from 1 to 12.
-func monthAt(s string) bool {
-	if len(s) < 2 || s[0] != '-' && s[0] != '/' {
-		return false
+// yearOf reads a year of four digits; 0 is none.
+func yearOf(s string) int {
+	if len(s) != 4 {
+		return 0
 	}
-	s = s[1:]
-	n, digits := 0, 0
-	for digits < len(s) && digits < 3 && isDigit(s[digits]) {
-		n = n*10 + int(s[digits]-'0')
-		digits++
+	n := 0
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return 0
+		}
+		n = n*10 + int(s[i]-'0')
 	}
-	if digits == 0 || digits > 2 || n < 1 || n > 12 {
-		return false
+	if n < leastYear || n > lastYear {
+		return 0
 	}
-	return digits == len(s) || !isLetter(s[digits])
+	return n
 }
 
-func speaksOfCalendar(s string) bool {
-	for _, word := range []string{"calendar", "Calendar", "kalend", "calend", "event", "Event", "agenda", "month", "year="} {
-		if strings.Contains(s, word) {
-			return true
+// isNumber says whether s is a number of one or two digits from 1 to most.
+func isNumber(s string, most int) bool {
+	if len(s) == 0 || len(s) > 2 || !isDigit(s[0]) || !isDigit(s[len(s)-1]) {
+		return false
+	}
+	n := int(s[len(s)-1] - '0')
+	if len(s) == 2 {
+		n += 10 * int(s[0]-'0')
+	}
+	return n >= 1 && n <= most
+}
+
+func isMonth(s string) bool { return isNumber(s, 12) }
+
+// monthOf reads the year of a month or day that is all of s: 2041-07,
+// 2041-7-21, with a time of day behind a T or an extension behind a dot or
+// without. 0 is none.
+func monthOf(s string) int {
+	if len(s) < len("2041-7") || s[4] != '-' {
+		return 0
+	}
+	date := s
+	if i := strings.IndexAny(s, ".T"); i > 0 {
+		date = s[:i]
+	}
+	if len(date) < len("2041-7") {
+		return 0
+	}
+	month, day, found := strings.Cut(date[5:], "-")
+	if !isMonth(month) || found && !isNumber(day, 31) {
+		return 0
+	}
+	return yearOf(date[:4])
+}
+
+// calendars are the words by which URLs name calendars, as the whole of what
+// stands between other characters than letters.
+var calendars = map[string]bool{
+	"calendar": true, "calendars": true, "kalender": true, "calendrier": true, "calendario": true,
+	"agenda": true, "event": true, "events": true, "month": true, "cal": true,
+}
+
+func namesCalendar(path, query string) bool {
+	for _, part := range [...]string{path, query} {
+		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') }) {
+			if calendars[strings.ToLower(word)] {
+				return true
+			}
 		}
 	}
 	return false
