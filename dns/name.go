@@ -72,20 +72,20 @@ func canonical(host string) (string, error) {
 	return name, nil
 }
 
-// serverAddr completes a server's address with the port 53.
+// serverAddr completes a server's address with the port 53. It is an address,
+// not a name: nobody could look that up.
 func serverAddr(s string) (string, error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
 		return net.JoinHostPort(a.String(), "53"), nil
 	}
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		host, port = s, "53"
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 {
+		return "", fmt.Errorf("name server %q: %w", s, errServerAddr)
 	}
-	if host == "" || port == "" || strings.ContainsAny(host, " /") {
-		return "", fmt.Errorf("name server %q: %w", s, errors.New("not host:port"))
-	}
-	return net.JoinHostPort(host, port), nil
+	return a.String(), nil
 }
+
+var errServerAddr = errors.New("no address, such as 9.9.9.9, 127.0.0.1:5353 or [2620:fe::fe]:53")
 
 const (
 	maxResolvConf = 64 << 10

@@ -72,6 +72,12 @@ func TestFiles(t *testing.T) {
 		{ResolvConf: filepath.Join(dir, "none")},
 		{Servers: []string{"a b"}},
 		{Servers: []string{""}},
+		{Servers: []string{"bla"}},
+		{Servers: []string{"ns.example:53"}},
+		{Servers: []string{"192.0.2.1:"}},
+		{Servers: []string{"192.0.2.1:0"}},
+		{Servers: []string{"192.0.2.1:65536"}},
+		{Servers: []string{"2001:db8::1:99999"}},
 	} {
 		if r, err := New(cfg); err == nil {
 			r.Close()
