@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+)
+
+func TestTestweb(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("home"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := TestwebCmd{Folder: []string{"a.example=" + dir, "b.example/docs=" + dir}, Address: []string{"a.example=127.5.5.5"}, Demo: true, Scheme: "https",
+		CAOut: filepath.Join(dir, "ca.pem"), ReportOut: filepath.Join(dir, "report.json"), Log: filepath.Join(dir, "log.tsv"),
+		TimeLimit: 50 * time.Millisecond, AsJSON: true}
+	var out bytes.Buffer
+	if err := c.Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Seeds     []string
+		ConnectTo []string `json:"connect_to"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
+		t.Fatal(err)
+	}
+	want := "https://a.example/ https://b.example/docs/ http://www.aldermouth.example/"
+	if got := strings.Join(said.Seeds, " "); got != want || len(said.ConnectTo) != 2 {
+		t.Errorf("got seeds %s and %q, want %s", got, said.ConnectTo, want)
+	}
+	for _, f := range []string{"ca.pem", "report.json", "log.tsv"} {
+		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTestwebRefuses(t *testing.T) {
+	for name, c := range map[string]TestwebCmd{
+		"nothing":   {},
+		"folder":    {Folder: []string{"no-equals-sign"}},
+		"directory": {Folder: []string{"a.example=/does/not/exist"}},
+		"address":   {Demo: true, Address: []string{"a.example=10.0.0.1"}},
+		"raw":       {Raw: "x"},
+	} {
+		var bad *agent.ConfigError
+		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) {
+			t.Errorf("%s: got %v, want a configuration error", name, err)
+		}
+	}
+}
