@@ -19,8 +19,7 @@ import (
 // A TLSFault names what is wrong with a host's certificate.
 type TLSFault string
 
-// The faults. Plaintext answers in the clear where TLS is expected, and Cut
-// closes the connection instead of a handshake.
+// The faults. CutTLS closes the connection instead of a handshake.
 const (
 	SelfSigned TLSFault = "self-signed"
 	Expired    TLSFault = "expired"
