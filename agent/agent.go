@@ -19,6 +19,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -271,17 +273,17 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Journal.Close)
 
 	cfg.Crawl.Agent = ProductToken
-	if f := &cfg.Frontier; f.HostDelay == 0 {
-		cfg.Crawl.ResumeWait = 2 * time.Second // the frontier's default
-	} else {
-		cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
+	f := &cfg.Frontier
+	cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
+	if f.HostDelay == 0 { // the frontier's default
+		cfg.Crawl.ResumeWait = max(cfg.Crawl.ResumeWait, 2*time.Second)
 	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
-	sizes, err := a.archived(whole)
+	intact, err := a.archived(whole)
 	if err != nil {
 		return err
 	}
-	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), sizes, now); err != nil {
+	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
 	if err := a.crawler.Seed(seeds); err != nil {
@@ -322,10 +324,21 @@ func (a *Agent) rememberSeeds(given []weburl.URL) ([]weburl.URL, error) {
 	return all, disk.WriteFile(a.fs, name, []byte(b.String()))
 }
 
-// archived is how long each WARC file is. A file that somebody moved away is
-// not in it; one that a crash left empty is, with nothing.
-func (a *Agent) archived(whole archive.Recovered) (map[string]int64, error) {
-	sizes := whole.Valid()
+// archived says whether a WARC file has all up to end. A file that is not
+// there has, if its index is: somebody moved it away. Without an index it was
+// never finished, and a crash left nothing of it.
+func (a *Agent) archived(whole archive.Recovered) (func(file string, end int64) bool, error) {
+	sizes := map[string]int64{}
+	runs, err := a.fs.ReadDir(a.dir("state", "index"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range runs {
+		if base, ok := strings.CutSuffix(e.Name(), ".cdxj"); ok {
+			sizes[base+".warc.gz"] = math.MaxInt64
+		}
+	}
+	maps.Copy(sizes, whole.Valid())
 	entries, err := a.fs.ReadDir(a.dir("archive"))
 	if err != nil {
 		return nil, err
@@ -335,7 +348,7 @@ func (a *Agent) archived(whole archive.Recovered) (map[string]int64, error) {
 			sizes[e.Name()] = info.Size()
 		}
 	}
-	return sizes, nil
+	return func(file string, end int64) bool { return sizes[file] >= end }, nil
 }
 
 // info is what every warcinfo record says.
@@ -371,7 +384,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	stop, err := a.crawler.Run(ctx)
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
-	res.Summary.Queued = a.rooms.Frontier.Pending()
+	res.Summary.Queued = a.crawler.Pending()
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.rooms.Events.Write("error", report.F("error", err.Error()))

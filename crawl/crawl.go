@@ -3,8 +3,10 @@ package crawl
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,13 +150,15 @@ type Stop string
 
 // The reasons. Of these only Finished leaves no work behind.
 const (
-	Finished     Stop = "finished"
-	Signal       Stop = "signal"
-	PageLimit    Stop = "page-limit"
-	SizeLimit    Stop = "size-limit"
-	TimeLimit    Stop = "time-limit"
-	notStopping  Stop = ""
-	resolversMax      = 128
+	Finished      Stop = "finished"
+	Signal        Stop = "signal"
+	PageLimit     Stop = "page-limit"
+	SizeLimit     Stop = "size-limit"
+	TimeLimit     Stop = "time-limit"
+	notStopping   Stop = ""
+	resolversMax       = 128
+	unresolvedMax      = 4096
+	quotaMax           = 1024
 )
 
 // Crawler leads URLs from seed to archive. Use New, then Recover, Seed and Run.
@@ -164,33 +168,37 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	free      []*visit           // visits not in use
-	busy      int                // visits at a worker
-	resolving int                // look-ups under way
-	later     waiting            // URLs that wait for a retry beside the queues
-	attempts  map[weburl.Key]int // visits made to URLs that came back from later
-	trouble   map[string]int     // host -> failures in a row
-	pages     map[string]int64   // host -> pages, kept with HostPageLimit only
-	errands   map[string]int     // robots.txt fetches queued for other hosts' sake
-	batch     batch
-	dirty     bool          // the journal holds what is not synced
-	fresh     []weburl.Link // new links of the batch in hand
-	items     []seen.Item
-	skips     recent    // URLs whose skipping was logged lately
-	nextSlot  time.Time // with Rate: when the next visit may begin
-	committed time.Time
-	synced    time.Time
-	stop      Stop
-	fatal     error
-	began     time.Time
-	earlier   time.Duration // of earlier runs
-	widened   []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
-	snapSize  int64
-	lastURL   string
+	free       []*visit           // visits not in use
+	busy       int                // visits at a worker
+	resolving  int                // look-ups under way
+	unresolved []*visit           // wait for one of them to end
+	later      waiting            // URLs that wait for a retry beside the queues
+	attempts   map[weburl.Key]int // visits made to URLs that came back from later
+	trouble    troubles           // failures in a row, by host
+	errands    map[string]int     // robots.txt fetches queued for other hosts' sake
+	batch      batch
+	dirty      bool          // the journal holds what is not synced
+	fresh      []weburl.Link // new links of the batch in hand
+	items      []seen.Item
+	skips      recent      // URLs whose skipping was logged lately
+	skipped    []skipCount // of the visit in hand
+	rec        []byte      // memory for its finish
+	nextSlot   time.Time   // with Rate: when the next visit may begin
+	committed  time.Time
+	synced     time.Time
+	stop       Stop
+	fatal      error
+	began      time.Time
+	earlier    time.Duration // of earlier runs
+	widened    []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
+	snapSize   int64
+	lastURL    string
+	retrying   retrying // what failed and is not given up
 
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
+	ended    chan struct{} // closed when nobody takes commands any more
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
 }
@@ -201,12 +209,12 @@ func New(cfg Config, rooms Rooms) *Crawler {
 	c := &Crawler{
 		cfg: cfg, Rooms: rooms,
 		rng:      rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		trouble:  map[string]int{},
 		attempts: map[weburl.Key]int{},
 		errands:  map[string]int{},
 		tasks:    make(chan *visit, cfg.Workers),
 		results:  make(chan *visit, cfg.Workers+resolversMax),
 		commands: make(chan func(time.Time)),
+		ended:    make(chan struct{}),
 	}
 	return c
 }
@@ -231,6 +239,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
+	close(c.ended)
 
 	// Workers first: nobody may write to the archive any more. Their results
 	// fit into the channel, so none of them blocks.
@@ -255,6 +264,12 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	var patience <-chan time.Time // runs while a stop waits for visits under way
 	for c.fatal == nil {
 		now := time.Now()
+		if c.stop == notStopping {
+			c.checkLimits(now)
+		}
+		if c.stop != notStopping && patience == nil {
+			patience = time.After(c.cfg.DrainTimeout)
+		}
 		wake := c.send(work, now)
 		if c.fatal != nil {
 			break
@@ -264,11 +279,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 				return
 			}
 			if wake.IsZero() {
-				// A store that answers in bulk may hold new URLs back.
-				before := c.Frontier.Pending()
-				if c.fatal = c.Seen.Flush(); c.fatal == nil && c.Frontier.Pending() == before {
-					c.stop = Finished
-				}
+				c.finished()
 				continue
 			}
 		}
@@ -287,12 +298,25 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		case <-patience:
 			abandon()
 		}
-		if c.stop == notStopping {
-			c.checkLimits(time.Now())
-		}
-		if c.stop != notStopping && patience == nil {
-			patience = time.After(c.cfg.DrainTimeout)
-		}
+	}
+}
+
+// finished ends the run if really nothing is left: nothing is under way and
+// nothing waits for a time.
+func (c *Crawler) finished() {
+	// A store that answers in bulk may hold new URLs back.
+	if c.fatal = c.Seen.Flush(); c.fatal != nil {
+		return
+	}
+	c.append()
+	switch err := c.Frontier.Err(); {
+	case c.fatal != nil || c.Frontier.Stats().Ready > 0:
+	case err != nil:
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	case c.Frontier.Pending() > 0:
+		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
+	default:
+		c.stop = Finished
 	}
 }
 
@@ -304,6 +328,9 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))
+	}
+	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
+		d = min(d, c.cfg.TimeLimit-now.Sub(c.began))
 	}
 	return max(d, 0)
 }
@@ -317,7 +344,9 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if wake = c.release(now); c.fatal != nil {
 		return wake
 	}
-	for c.busy < c.cfg.Workers && c.resolving < resolversMax {
+	c.lookUp(work)
+	quota := quotaMax
+	for c.busy < c.cfg.Workers && len(c.unresolved) < unresolvedMax {
 		if c.cfg.PageLimit > 0 && c.Tally.Pages()+int64(c.busy) >= c.cfg.PageLimit {
 			return wake
 		}
@@ -330,22 +359,25 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		}
 		if n, ok := c.attempts[t.Link.URL.Key()]; ok {
 			t.Attempt += n
-			delete(c.attempts, t.Link.URL.Key())
 		}
 		v := c.take(t)
 		host := t.Host
 		switch {
 		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && !isErrand(t.Link):
 			v.outcome = OverQuota
-			c.settle(v, now)
+			if c.settle(v, now); c.fatal == nil {
+				if quota--; quota == 0 {
+					return now // others want their turn
+				}
+			}
 		case c.DNS != nil && !t.Addr.IsValid():
-			c.resolving++
-			c.inFlight.Go(func() { c.resolve(work, v) })
+			c.unresolved = append(c.unresolved, v)
+			c.lookUp(work)
 		default:
-			v.last = c.trouble[host] > c.cfg.Retries
+			v.last = c.trouble.of(host) > c.cfg.Retries
 			c.busy++
 			if c.cfg.Rate > 0 {
-				c.nextSlot = laterOf(c.nextSlot, now.Add(-time.Second)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
+				c.nextSlot = laterOf(c.nextSlot, now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
 			}
 			c.tasks <- v
 		}
@@ -354,6 +386,22 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		}
 	}
 	return wake
+}
+
+// rateSlack is how much of the time in which no visit began, though it might
+// have, is made up for: the clock is not finer.
+const rateSlack = 10 * time.Millisecond
+
+// lookUp starts the look-ups that wait, as far as there is room. Hosts whose
+// address is known do not wait behind those of a name server that is slow.
+func (c *Crawler) lookUp(work context.Context) {
+	for len(c.unresolved) > 0 && c.resolving < resolversMax {
+		v := c.unresolved[0]
+		c.unresolved[0] = nil
+		c.unresolved = c.unresolved[1:]
+		c.resolving++
+		c.inFlight.Go(func() { c.resolve(work, v) })
+	}
 }
 
 // resolve looks the host of a visit up. It runs outside the workers: a dead
@@ -464,6 +512,38 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 		}
 	}
 	return time.Time{}
+}
+
+// troubles counts failures in a row. It forgets hosts when there are very many:
+// at most twice troublesMax are known.
+type troubles struct{ now, before map[string]int }
+
+const troublesMax = 1 << 16
+
+func (t *troubles) of(host string) int {
+	if n, ok := t.now[host]; ok {
+		return n
+	}
+	return t.before[host]
+}
+
+// add counts one more failure.
+func (t *troubles) add(host string) int {
+	n := t.of(host) + 1
+	t.set(host, n)
+	return n
+}
+
+func (t *troubles) set(host string, n int) {
+	if len(t.now) >= troublesMax || t.now == nil {
+		t.now, t.before = make(map[string]int), t.now
+	}
+	t.now[strings.Clone(host)] = n
+}
+
+func (t *troubles) clear(host string) {
+	delete(t.now, host)
+	delete(t.before, host)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -28,6 +28,9 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	}
 	l := v.task.Link
 	host := l.URL.Host()
+	if !v.resolved || v.outcome != Fetched {
+		delete(c.attempts, l.URL.Key())
+	}
 	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
 	switch {
 	case v.resolved && v.outcome == Fetched:
@@ -44,16 +47,19 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	case v.outcome == Prerequisite:
 		// The URL's turn comes after the quiet time; what the reply means for
 		// it, the robots cache will say.
-		c.logRobots(v)
+		c.logRobots(v, now)
 		if v.failure == fetch.Refused || v.failure == fetch.TLS {
 			// Its robots.txt is out of reach for a reason that time does not
 			// mend, and which the URL itself would meet.
-			c.trouble[host] = max(c.trouble[host], c.cfg.Retries+1)
+			c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
 			v.asked, v.outcome, v.archived = l, Failed, false
 			c.finish(v, now)
 			break
 		}
 		d.Again, d.Attempt = &l, v.task.Attempt
+		if v.failure != 0 {
+			c.retrying.put(l.URL.Key(), v.reason(), now)
+		}
 	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || c.final(v):
 		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
 			c.again(v, p, &d, now)
@@ -84,9 +90,8 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	if v.outcome == RobotsUnreachable && v.until.After(at) {
 		at = v.until
 	}
-	c.Tally.Retried(1)
-	c.Events.Write("retry", report.F("url", l.URL.String()), report.F("kind", v.reason()), report.F("attempt", v.task.Attempt+1), report.F("at", at))
-	if !p.host && len(c.later) < laterMax {
+	c.retrying.put(l.URL.Key(), v.reason(), at)
+	if !p.host && len(c.later)+len(c.attempts) < laterMax {
 		heap.Push(&c.later, delayed{at, l, v.task.Attempt + 1})
 		return
 	}
@@ -100,24 +105,27 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
 	switch v.outcome {
-	case Unresolved, RobotsUnreachable:
-		c.trouble[host]++
-	case Failed, Prerequisite:
-		if v.failure == fetch.Connect || v.failure == fetch.ConnectTimeout || v.failure == fetch.DNS {
-			c.trouble[host]++
-		}
 	case Fetched:
-		delete(c.trouble, host)
+		c.trouble.clear(host)
+		return
+	case Failed:
+		if v.failure != fetch.Connect && v.failure != fetch.ConnectTimeout && v.failure != fetch.DNS {
+			return
+		}
+	case Unresolved, RobotsUnreachable:
+	default:
+		return // of a robots.txt that failed, the URL's next visit tells
 	}
-	if n := c.trouble[host]; n == c.cfg.Retries+1 {
+	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
 		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.reason()), report.F("failures", n))
 	}
 }
 
 // finish ends a URL: log, counts, its links, its finish.
 func (c *Crawler) finish(v *visit, now time.Time) {
-	exhausted := v.task.Attempt > 0 && (v.errorKind() != "")
-	f := c.finishOf(v, exhausted)
+	c.skipped = c.skipped[:0]
+	f := c.finishOf(v, c.policy(v).tries > 1)
+	f.tries = v.task.Attempt
 	if v.outcome == Fetched {
 		if v.status/100 == 2 {
 			f.flags |= flagPage
@@ -141,21 +149,34 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	}
 	c.log(v, f, now)
 	c.lastURL = v.asked.URL.String()
-	c.Tally.Add(visitOf(&f))
-	c.batch.add(kindFinish, f.appendTo(nil))
+	c.retrying.forget(v.task.Link.URL.Key())
+	c.record(v, &f)
+}
+
+// record counts a finish and puts it into the batch. Replayed, it counts the same.
+func (c *Crawler) record(v *visit, f *finish) {
+	f.found, f.skips = v.links, c.skipped
+	c.Tally.Add(visitOf(f))
+	c.Tally.Found(int64(f.found))
+	c.Tally.Retried(int64(f.tries))
+	c.rec = f.appendTo(c.rec[:0])
+	c.batch.add(kindFinish, c.rec)
 }
 
 // logRobots logs and counts a fetch of robots.txt, and keeps what it said.
-func (c *Crawler) logRobots(v *visit) {
+func (c *Crawler) logRobots(v *visit, now time.Time) {
+	c.skipped = c.skipped[:0]
+	c.intake(v) // sitemaps
+	for _, s := range v.skipped {
+		c.skip(s)
+	}
 	f := c.finishOf(v, false)
 	f.flags |= flagRobots
-	c.log(v, f, time.Now())
-	c.Tally.Add(visitOf(&f))
-	c.batch.add(kindFinish, f.appendTo(nil))
+	c.log(v, f, now)
+	c.record(v, &f)
 	if v.hasEntry {
 		c.batch.add(kindRobots, v.entry.AppendTo(nil))
 	}
-	c.intake(v) // sitemaps
 }
 
 func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
@@ -231,7 +252,7 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 	delete(c.errands, l.URL.String()+" "+l.Via)
 	switch v.outcome {
 	case Prerequisite:
-		c.logRobots(v)
+		c.logRobots(v, now)
 	default:
 		// No address, no reply: nobody knows what the other host would say.
 		if about, err := weburl.Parse(l.Via); err == nil {

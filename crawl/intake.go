@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
@@ -23,7 +24,6 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 // intake takes in what a visit found: seen drops what is known, the rest is
 // accepted. The links are in scope already; the workers saw to that.
 func (c *Crawler) intake(v *visit) {
-	c.Tally.Found(int64(len(v.found)))
 	if len(v.found) == 0 {
 		return
 	}
@@ -62,6 +62,9 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			c.widen(l.URL)
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}
+		if l.Hops == "" {
+			c.Tally.Found(1)
+		}
 		c.batch.add(kindAccept, it.Aux)
 		if len(c.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {
@@ -84,6 +87,11 @@ func (c *Crawler) widen(u weburl.URL) {
 // it is met again and again.
 func (c *Crawler) skip(s skip) {
 	c.Tally.Skipped(s.reason)
+	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == s.reason })
+	if i < 0 {
+		i, c.skipped = len(c.skipped), append(c.skipped, skipCount{reason: s.reason})
+	}
+	c.skipped[i].n++
 	if c.skips.add(s.link.URL.Key()) {
 		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed, Reason: s.reason})
 	}

@@ -49,9 +49,7 @@ type visit struct {
 	detail     string
 	written    archive.Written
 	archived   bool
-	noFollow   bool
 	page       parse.Page
-	title      string
 
 	// Of robots.txt.
 	rule     string
@@ -65,7 +63,7 @@ type visit struct {
 	found   []found
 	enc     []byte
 	skipped []skip
-	links   int // references on the page
+	links   int // references on the page, before any check
 }
 
 type found struct {
@@ -164,6 +162,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	l := v.task.Link
 	if to, ok := fetch.Redirect(r); ok {
+		v.links = 1
 		u, err := l.URL.Resolve(to)
 		switch {
 		case err != nil:
@@ -200,8 +199,13 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
 	}
+	var hops ['Z' + 1]string // one path a letter, shared by the page's links
 	for _, out := range v.page.Links {
-		to := child(l, out.URL, out.Hop)
+		h := out.Hop % byte(len(hops))
+		if hops[h] == "" {
+			hops[h] = l.Hops + string(rune(out.Hop))
+		}
+		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed}
 		if out.NoFollow && out.Hop == 'L' {
 			v.skipped = append(v.skipped, skip{to, "nofollow"})
 			continue
@@ -301,8 +305,13 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	sitemaps := c.Robots.Learn(about, from, reply, time.Now())
 	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
-	v.delay = c.Robots.Ask(about, time.Now()).Delay
+	// The quiet time is the wish of the host that was asked.
+	v.delay = c.Robots.Ask(from, time.Now()).Delay
+	if !isErrand(l) {
+		v.delay = max(v.delay, c.Robots.Ask(about, time.Now()).Delay)
+	}
 	if c.cfg.Sitemaps {
+		v.links = len(sitemaps)
 		for _, s := range sitemaps {
 			if u, err := weburl.Parse(s); err == nil {
 				c.judge(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -15,19 +16,23 @@ import (
 //	H host     a frontier.HostState: politeness that outlives the process
 //	R robots   a robots.Entry
 //	K keys     snapshot: seen's keys, 16 bytes each, big-endian
+//	P pending  snapshot: a Link that was accepted and is not finished
+//	D digest   snapshot: a payload to recognize, see appendOriginal
 //	T tally    snapshot: the report's counts
 //	S span     when the crawl began, Unix microseconds, and how long its runs
 //	           took, microseconds (two uvarints)
 //	W seed     a URL that a seed redirected to, and that widens the scope
 const (
-	kindAccept byte = 'A'
-	kindFinish byte = 'F'
-	kindHost   byte = 'H'
-	kindRobots byte = 'R'
-	kindKeys   byte = 'K'
-	kindTally  byte = 'T'
-	kindSpan   byte = 'S'
-	kindSeed   byte = 'W'
+	kindAccept  byte = 'A'
+	kindFinish  byte = 'F'
+	kindHost    byte = 'H'
+	kindRobots  byte = 'R'
+	kindKeys    byte = 'K'
+	kindTally   byte = 'T'
+	kindSpan    byte = 'S'
+	kindSeed    byte = 'W'
+	kindPending byte = 'P'
+	kindDigest  byte = 'D'
 )
 
 var errRecord = errors.New("damaged journal record")
@@ -47,6 +52,15 @@ type finish struct {
 	digest [20]byte
 	file   string // WARC file, empty if nothing was archived
 	end    int64  // in file, behind the visit's last record
+	tries  int    // visits before this one
+	found  int    // references on the page
+	skips  []skipCount
+}
+
+// A skipCount is how many links of a page were not taken for one reason.
+type skipCount struct {
+	reason string
+	n      int
 }
 
 const (
@@ -72,7 +86,14 @@ func (f *finish) appendTo(dst []byte) []byte {
 	dst = append(dst, f.flags)
 	dst = append(dst, f.digest[:]...)
 	str(f.file)
-	return binary.AppendUvarint(dst, uint64(f.end))
+	for _, n := range [...]int64{f.end, int64(f.tries), int64(f.found), int64(len(f.skips))} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	for _, s := range f.skips {
+		str(s.reason)
+		dst = binary.AppendUvarint(dst, uint64(s.n))
+	}
+	return dst
 }
 
 func decodeFinish(src []byte) (f finish, err error) {
@@ -124,7 +145,10 @@ func decodeFinish(src []byte) (f finish, err error) {
 	copy(f.digest[:], src[1:])
 	src = src[21:]
 	f.file = str()
-	f.end = int64(uv())
+	f.end, f.tries, f.found = int64(uv()), int(uv()), int(uv())
+	for n := uv(); n > 0 && !bad; n-- {
+		f.skips = append(f.skips, skipCount{str(), int(uv())})
+	}
 	if bad || len(src) != 0 {
 		return f, errRecord
 	}
@@ -145,7 +169,34 @@ func decodeSpan(src []byte) (started time.Time, took time.Duration, err error) {
 	if m <= 0 || n+m != len(src) {
 		return started, 0, errRecord
 	}
-	return time.UnixMicro(int64(at)).UTC(), time.Duration(us) * time.Microsecond, nil
+	if at > 0 {
+		started = time.UnixMicro(int64(at)).UTC()
+	}
+	return started, time.Duration(us) * time.Microsecond, nil
+}
+
+// appendOriginal encodes a payload and the record that has it:
+//
+//	20 bytes SHA-1 · 16 bytes record id · varint Unix milliseconds · the URL
+func appendOriginal(dst []byte, digest [20]byte, o archive.Original) []byte {
+	dst = append(dst, digest[:]...)
+	dst = append(dst, o.ID[:]...)
+	dst = binary.AppendVarint(dst, o.Date.UnixMilli())
+	return append(dst, o.URL...)
+}
+
+func decodeOriginal(src []byte) (digest [20]byte, o archive.Original, err error) {
+	if len(src) < 37 {
+		return digest, o, errRecord
+	}
+	copy(digest[:], src)
+	copy(o.ID[:], src[20:])
+	ms, n := binary.Varint(src[36:])
+	if n <= 0 {
+		return digest, o, errRecord
+	}
+	o.Date, o.URL = time.UnixMilli(ms).UTC(), string(src[36+n:])
+	return digest, o, nil
 }
 
 func appendKeys(dst []byte, ks []weburl.Key) []byte {

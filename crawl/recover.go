@@ -1,9 +1,11 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
@@ -21,18 +23,15 @@ type Recovered struct {
 }
 
 // Recover rebuilds seen, frontier, robots cache and counts from the journal in
-// dir, before Seed and Run. whole is the length of each WARC file: a power
-// failure can take from it what the journal calls finished.
+// dir, before Seed and Run. intact says whether a WARC file still has all up
+// to end: a power failure can take from it what the journal calls finished.
 //
 // Two passes: the first learns which URLs are finished, the second queues the
 // others in the order in which they were accepted.
-func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now time.Time) (Recovered, error) {
+func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
 	var r Recovered
 	finished := map[weburl.Key]struct{}{}
-	lost := func(f *finish) bool {
-		n, known := whole[f.file]
-		return f.file != "" && known && f.end > n
-	}
+	lost := func(f *finish) bool { return f.file != "" && !intact(f.file, f.end) }
 	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		if kind != kindFinish {
 			return nil
@@ -63,12 +62,17 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 	}
 	_, err = journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		switch kind {
-		case kindAccept:
+		case kindAccept, kindPending:
 			l, _, err := weburl.DecodeLink(p)
 			if err != nil {
 				return err
 			}
-			r.Accepted++
+			if kind == kindAccept {
+				c.Tally.Accepted(1)
+				if l.Hops == "" {
+					c.Tally.Found(1)
+				}
+			}
 			k := l.URL.Key()
 			keys = append(keys[:0], k)
 			if err := c.Seen.Restore(keys); err != nil {
@@ -80,6 +84,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			if _, ok := finished[k]; ok {
 				return nil
 			}
+			// Whoever has links left may have been asked when the run ended,
+			// without a trace.
+			host := l.URL.Host()
+			delays[host] = max(delays[host], 0)
 			if batch = append(batch, l); len(batch) == 1024 {
 				return push()
 			}
@@ -95,7 +103,6 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			if lost(&f) {
 				return nil
 			}
-			r.Finished++
 			c.count(&f)
 			return nil
 		case kindHost:
@@ -128,8 +135,17 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 			if err != nil {
 				return err
 			}
-			c.Tally.Start(started)
+			if !started.IsZero() {
+				c.Tally.Start(started)
+			}
 			c.earlier = took
+			return nil
+		case kindDigest:
+			digest, o, err := decodeOriginal(p)
+			if err != nil {
+				return err
+			}
+			c.Archive.RememberRecord(digest, o)
 			return nil
 		case kindSeed:
 			u, err := weburl.Parse(string(p))
@@ -147,11 +163,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 	if err != nil {
 		return r, err
 	}
-	c.Tally.SetUnique(c.Seen.Len())
 	for host, d := range delays {
 		c.Frontier.Touched(host, d, now)
 	}
-	r.Pending = c.Frontier.Pending()
+	sum := c.Tally.Summary(0, "")
+	r.Accepted, r.Finished, r.Pending = sum.Unique, sum.Finished, c.Frontier.Pending()
 	if r.Pending > 0 {
 		c.nextSlot = now.Add(c.cfg.ResumeWait)
 	}
@@ -166,7 +182,14 @@ func (c *Crawler) Recover(fs disk.FS, dir string, whole map[string]int64, now ti
 // count counts a finish of an earlier run.
 func (c *Crawler) count(f *finish) {
 	c.Tally.Add(visitOf(f))
-	if f.file != "" && f.flags&flagDuplicate == 0 {
+	c.Tally.Found(int64(f.found))
+	c.Tally.Retried(int64(f.tries))
+	for _, s := range f.skips {
+		for range s.n {
+			c.Tally.Skipped(s.reason)
+		}
+	}
+	if f.file != "" && f.code > 0 && f.flags&(flagDuplicate|flagTruncated) == 0 {
 		c.Archive.Remember(f.digest, f.link.URL.String(), f.began)
 	}
 }
@@ -174,10 +197,17 @@ func (c *Crawler) count(f *finish) {
 // save writes the journal when it is time: archive and logs first (the
 // journal's Before sees to that), so that a finish never outlives its record.
 func (c *Crawler) save(now time.Time) {
-	if c.fatal != nil || !c.dirty {
+	if c.fatal != nil {
 		return
 	}
 	switch {
+	case !c.dirty:
+		// Nothing for the journal, but a log may hold lines back, or an error.
+		if now.Sub(c.synced) >= c.cfg.SyncEvery {
+			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
+			c.synced = now
+		}
+		return
 	case now.Sub(c.synced) >= c.cfg.SyncEvery:
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
@@ -221,6 +251,12 @@ func (c *Crawler) snapshot() error {
 		}); err != nil {
 			return err
 		}
+		if err := c.Archive.EachRemembered(func(digest [20]byte, o archive.Original) error {
+			buf = appendOriginal(buf[:0], digest, o)
+			return add(kindDigest, buf)
+		}); err != nil {
+			return err
+		}
 		if err := c.Robots.Each(func(e robots.Entry) error {
 			buf = e.AppendTo(buf[:0])
 			return add(kindRobots, buf)
@@ -237,13 +273,13 @@ func (c *Crawler) snapshot() error {
 			if l, _, err := weburl.DecodeLink(enc); err != nil || isErrand(l) {
 				return err
 			}
-			return add(kindAccept, enc)
+			return add(kindPending, enc)
 		}); err != nil {
 			return err
 		}
 		for _, d := range c.later {
 			buf = d.link.AppendTo(buf[:0])
-			if err := add(kindAccept, buf); err != nil {
+			if err := add(kindPending, buf); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -28,6 +29,8 @@ type Status struct {
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
 	Skipped    int64            `json:"skipped"`
+	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
 }
@@ -42,13 +45,21 @@ func (c *Crawler) publishEvery(now time.Time) {
 }
 
 func (c *Crawler) publish(now time.Time) {
+	retrying, next := c.retrying.sum(now)
 	c.status.Store(&Status{
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving,
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
+		Duplicates: c.Tally.Duplicates(), Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
+}
+
+// Pending is how many accepted URLs are not finished, wherever they wait. It is
+// the dispatcher's; others may ask before Run and after it.
+func (c *Crawler) Pending() int64 {
+	return c.Frontier.Pending() + int64(len(c.later)-len(c.errands))
 }
 
 // Elapsed is how long the crawl has run, earlier runs included.
@@ -76,15 +87,20 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
 			}
 		}
-		if n := c.trouble[host]; n > 0 {
+		if n := c.trouble.of(host); n > 0 {
 			s += "\nfailures in a row: " + strconv.Itoa(n)
 		}
 		out <- s
 	}
+	if c.Status() == nil {
+		return "", ErrNotRunning
+	}
 	select {
 	case c.commands <- ask:
 		return <-out, nil
-	case <-ctx.Done():
+	case <-c.ended:
 		return "", ErrNotRunning
+	case <-ctx.Done():
+		return "", fmt.Errorf("explain %s: %w", host, ctx.Err())
 	}
 }
