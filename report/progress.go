@@ -23,6 +23,8 @@ type Snapshot struct {
 	Ready, Waiting, Slowed      int // hosts
 	Denied, Duplicates, Skipped int64
 	Errors                      map[string]int64 // by kind
+	Retrying                    map[string]int64 // URLs that failed and are visited again, by kind
+	RetryIn                     time.Duration    // until the next of these visits; 0: now or unknown
 	Memory                      int64            // bytes in use
 	LastURL                     string
 
@@ -71,6 +73,7 @@ type Progress struct {
 	samples []sample
 	drawn   []int // width of each line of the block
 	last    *Snapshot
+	retried bool // its line stays, so that the block does not jump
 	behind  bool // last is not shown
 	closed  bool
 }
@@ -229,14 +232,27 @@ func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok 
 	return d, limit, ok
 }
 
-func (s *Snapshot) errors() (total int64, kinds []string) {
-	for _, n := range s.Errors {
+// byKind sums counts up and names them, the most frequent first.
+func byKind(counts map[string]int64) (total int64, kinds []string) {
+	for _, n := range counts {
 		total += n
 	}
-	for _, k := range descending(s.Errors, func(n int64) int64 { return n }) {
-		kinds = append(kinds, fmt.Sprintf("%s %s", Clean(k), humanize.Comma(s.Errors[k])))
+	for _, k := range descending(counts, func(n int64) int64 { return n }) {
+		kinds = append(kinds, fmt.Sprintf("%s %s", Clean(k), humanize.Comma(counts[k])))
 	}
 	return total, kinds
+}
+
+// retrying is what failed and is visited again, such as "connect 3 (next in
+// 27s)"; empty for nothing.
+func (s *Snapshot) retrying() string {
+	_, kinds := byKind(s.Retrying)
+	line := strings.Join(kinds, ", ")
+	if line != "" && s.RetryIn > 0 {
+		in := span(max(s.RetryIn.Round(time.Second), time.Second))
+		line += " (next in " + strings.Replace(in, ".0s", "s", 1) + ")"
+	}
+	return line
 }
 
 func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond, 0))) + "/s" }
@@ -269,7 +285,13 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued), humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
 		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)), humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
 	}
-	total, kinds := s.errors()
+	if retrying := s.retrying(); retrying != "" {
+		p.retried = true
+		lines = append(lines, p.paint("  retrying "+retrying, "33"))
+	} else if p.retried {
+		lines = append(lines, "  retrying none")
+	}
+	total, kinds := byKind(s.Errors)
 	line := "  errors   " + humanize.Comma(total)
 	if len(kinds) > 0 {
 		line += ": " + strings.Join(kinds, ", ")
@@ -354,7 +376,10 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts %d ready %d waiting %d slowed  %d in flight",
 		pages, s.mean(), humanize.Bytes(uint64(max(s.Bytes, 0))), rate(bytes), humanize.Comma(s.Queued),
 		s.Ready, s.Waiting, s.Slowed, s.InFlight+s.Resolving)
-	if total, kinds := s.errors(); total > 0 {
+	if retrying := s.retrying(); retrying != "" {
+		b.WriteString("  retrying: " + retrying)
+	}
+	if total, kinds := byKind(s.Errors); total > 0 {
 		fmt.Fprintf(&b, "  errors: %s", strings.Join(kinds, ", "))
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
@@ -384,7 +409,10 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Slowed     int              `json:"hosts_slowed"`
 		Denied     int64            `json:"robots_denied"`
 		Duplicates int64            `json:"duplicates"`
+		Skipped    int64            `json:"skipped"`
 		Errors     map[string]int64 `json:"errors"`
+		Retrying   map[string]int64 `json:"retrying"`
+		RetryIn    float64          `json:"next_retry_s,omitempty"`
 		Memory     int64            `json:"memory_bytes"`
 		LastURL    string           `json:"last_url,omitempty"`
 		Limit      string           `json:"limit,omitempty"`
@@ -392,13 +420,16 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}{
 		now.UTC().Format(logTime), s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
-		s.Denied, s.Duplicates, s.Errors, s.Memory, Clean(s.LastURL), "", nil,
+		s.Denied, s.Duplicates, s.Skipped, s.Errors, s.Retrying, round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"
 	}
 	if line.Errors == nil {
 		line.Errors = map[string]int64{}
+	}
+	if line.Retrying == nil {
+		line.Retrying = map[string]int64{}
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
 		secs := round2(d.Seconds())

@@ -105,6 +105,7 @@ func snapshots() []Snapshot {
 		Elapsed: 90 * time.Second, Pages: 1200, Fetched: 1300, Bytes: 26_000_000, Queued: 45_678, Unique: 50_000,
 		InFlight: 31, Resolving: 1, Ready: 12, Waiting: 345, Slowed: 2, Denied: 7, PageLimit: 10_000,
 		Errors: map[string]int64{"dns": 3, "timeout-connect": 14}, Memory: 123_000_000,
+		Retrying: map[string]int64{"connect": 3, "503": 1}, RetryIn: 27400 * time.Millisecond,
 		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
 	}
 	b := a
@@ -112,6 +113,7 @@ func snapshots() []Snapshot {
 	b.LastURL = "http://b.example/" + strings.Repeat("very/", 40)
 	c := b
 	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800, "http://日本.example/日本語のページ", nil
+	c.Retrying, c.RetryIn = nil, 0
 	return []Snapshot{a, b, c}
 }
 
@@ -136,7 +138,7 @@ func TestLive(t *testing.T) {
 		p.Show(s, now)
 		now = now.Add(time.Second)
 		fmt.Fprintf(&out, "--- %d columns\n%s", width, sc)
-		for _, row := range sc.rows[len(sc.rows)-8:] {
+		for _, row := range sc.rows[len(sc.rows)-9:] {
 			if w := runewidth.StringWidth(row); w >= width {
 				t.Errorf("%d columns: a row of %d: %q", width, w, row)
 			}
@@ -232,6 +234,25 @@ func TestModeFor(t *testing.T) {
 	} {
 		if got := ModeFor(tt.quiet, tt.json, tt.terminal, tt.term); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
+func TestRetrying(t *testing.T) {
+	for _, tt := range []struct {
+		kinds map[string]int64
+		in    time.Duration
+		want  string
+	}{
+		{nil, 0, ""},
+		{nil, time.Second, ""},
+		{map[string]int64{"connect": 1}, 0, "connect 1"},
+		{map[string]int64{"connect": 3, "dns": 12000}, 300 * time.Millisecond, "dns 12,000, connect 3 (next in 1s)"},
+		{map[string]int64{"\x1b[2J": 1}, 90 * time.Second, "%1B[2J 1 (next in 1m 30s)"},
+	} {
+		s := Snapshot{Retrying: tt.kinds, RetryIn: tt.in}
+		if got := s.retrying(); got != tt.want {
+			t.Errorf("%v in %v: got %q, want %q", tt.kinds, tt.in, got, tt.want)
 		}
 	}
 }

@@ -223,6 +223,17 @@ func (t *Tally) Bytes() int64 { return t.n.bytes }
 // Denied is the number of URLs that robots.txt forbids.
 func (t *Tally) Denied() int64 { return t.n.denied }
 
+// Duplicates is the number of responses with the payload of one before.
+func (t *Tally) Duplicates() int64 { return t.n.duplicates }
+
+// SkippedTotal is how often a URL was not taken, for whatever reason.
+func (t *Tally) SkippedTotal() (n int64) {
+	for _, k := range t.skipped {
+		n += k
+	}
+	return n
+}
+
 // Hosts is the number of hosts that had a visit.
 func (t *Tally) Hosts() int { return len(t.hosts) }
 
