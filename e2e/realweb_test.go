@@ -1,0 +1,365 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha1"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/walk"
+)
+
+// peakMemory is the most that a crawl of real pages may need, in bytes.
+const peakMemory = 300e6
+
+// A truth is what there is on the web of Debian's documentation, by an
+// independent walk that shares no code with the crawler.
+type truth struct {
+	*walk.Result
+	hosts map[string]bool
+}
+
+// debianTruth walks once for all tests. Its scope says what --scope host says:
+// the hosts of the seeds by both schemes, with "www." or without; the names
+// that differ in that only do not exist on this web, as pages do link to
+// www.sqlite.org, and the crawl has to end those URLs too.
+var debianTruth = sync.OnceValues(func() (*truth, error) {
+	web, err := testweb.New(testweb.Config{Folders: testweb.DebianDocs()})
+	if err != nil {
+		return nil, err
+	}
+	stop := web.Start()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(web.CAPEM())
+	bare := func(host string) string { return strings.TrimPrefix(host, "www.") }
+	hosts, seeds := map[string]bool{}, map[string]bool{}
+	for _, h := range web.Hosts() {
+		hosts[h], seeds[bare(h)] = true, true
+	}
+	res, err := walk.Walk(context.Background(), walk.Config{
+		Seeds: testweb.DebianSeeds(), DialContext: web.DialContext, RootCAs: pool, Agent: "orbweaver",
+		Scope: func(u *url.URL) bool { return seeds[bare(u.Hostname())] },
+	})
+	return &truth{res, hosts}, errors.Join(err, stop())
+})
+
+// knownWeb is the web of Debian's documentation and the truth about it.
+func knownWeb(t *testing.T, p testweb.Promise) (*testweb.Web, *truth) {
+	t.Helper()
+	web := debianWeb(t, p)
+	tr, err := debianTruth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr.Count(http.StatusOK) < 9000 {
+		t.Fatalf("the walk found only %v", tr)
+	}
+	return web, tr
+}
+
+// most reports errors of one kind, the first few with their words.
+type most struct {
+	t *testing.T
+	n int
+}
+
+func (m *most) errorf(format string, args ...any) {
+	m.t.Helper()
+	if m.n++; m.n <= 10 {
+		m.t.Errorf(format, args...)
+	}
+}
+
+func (m *most) done(what string) {
+	m.t.Helper()
+	if m.n > 10 {
+		m.t.Errorf("%s: %d in all", what, m.n)
+	}
+}
+
+// covers holds a finished crawl against the truth: the same URLs, each ended
+// once (audit sees to that), with the same status and the same content, and
+// each page found by the index.
+func (a *ledger) covers(t *testing.T, tr *truth) {
+	t.Helper()
+	missed, extra, wrong := &most{t: t}, &most{t: t}, &most{t: t}
+	for u, p := range tr.Pages {
+		l, ok := a.final[u]
+		switch {
+		case !ok:
+			missed.errorf("missed %s (%d, %d steps from a seed)", u, p.Status, p.Depth)
+		case l.Code != p.Status:
+			wrong.errorf("%s: got %d, want %d %s", u, l.Code, p.Status, p.Err)
+		}
+	}
+	for u := range tr.Denied {
+		want := report.CodeRobotsDenied
+		if host, err := hostOf(u); err != nil || !tr.hosts[host] {
+			want = report.CodeDNS
+		}
+		if l, ok := a.final[u]; !ok {
+			missed.errorf("missed %s", u)
+		} else if l.Code != want {
+			wrong.errorf("%s: got %d, want %d", u, l.Code, want)
+		}
+	}
+	for u, l := range a.final {
+		if _, ok := tr.Pages[u]; !ok && !tr.Denied[u] {
+			extra.errorf("the walk does not know %s (%d, via %s)", u, l.Code, l.Via)
+		}
+	}
+	missed.done("missed")
+	extra.done("extra")
+	wrong.done("wrong status")
+
+	bodies, index, differ, lost := a.bodies(t), indexed(t, a.dir), &most{t: t}, &most{t: t}
+	for u, p := range tr.Pages {
+		if p.Status != http.StatusOK {
+			continue
+		}
+		if got := bodies[u]; got != p.Digest {
+			differ.errorf("%s: content %q, want %q", u, got, p.Digest)
+		}
+		if index[u] != 1 {
+			lost.errorf("%s: %d lines in the index", u, index[u])
+		}
+	}
+	differ.done("content")
+	lost.done("index")
+	t.Logf("walk: %v, %d out of reach; crawl: %d URLs, missed %d, extra %d, wrong %d; content of %d pages, different %d; not in the index once %d",
+		tr.Result, len(tr.Denied), len(a.final), missed.n, extra.n, wrong.n, tr.Count(http.StatusOK), differ.n, lost.n)
+}
+
+func hostOf(u string) (string, error) {
+	p, err := url.Parse(u)
+	if err != nil {
+		return "", err
+	}
+	return p.Hostname(), nil
+}
+
+// bodies are the SHA-1 of what every URL's record holds, without codings; a
+// revisit's is that of the record which it refers to. The archive is read with
+// the standard library only.
+func (a *ledger) bodies(t *testing.T) map[string]string {
+	t.Helper()
+	byURL, byPayload := map[string]string{}, map[string]string{}
+	revisits := map[string]string{} // URL -> payload digest
+	for _, name := range a.warcs(t) {
+		err := records(name, func(h http.Header, block *bufio.Reader) error {
+			u := h.Get("WARC-Target-URI")
+			switch h.Get("WARC-Type") {
+			case "revisit":
+				revisits[u] = h.Get("WARC-Payload-Digest")
+			case "response":
+				sum, err := digest(block)
+				if err != nil {
+					return fmt.Errorf("%s: %w", u, err)
+				}
+				if u, ok := strings.CutSuffix(u, "/robots.txt"); !ok || byURL[u] == "" {
+					byURL[h.Get("WARC-Target-URI")] = sum
+				}
+				byPayload[h.Get("WARC-Payload-Digest")] = sum
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", filepath.Base(name), err)
+		}
+	}
+	for u, d := range revisits {
+		if byURL[u] == "" {
+			byURL[u] = byPayload[d]
+		}
+	}
+	return byURL
+}
+
+// digest is the SHA-1 in hex of the body of an HTTP response.
+func digest(block *bufio.Reader) (string, error) {
+	res, err := http.ReadResponse(block, nil)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	body := io.Reader(res.Body)
+	switch c := res.Header.Get("Content-Encoding"); c {
+	case "":
+	case "gzip":
+		if body, err = gzip.NewReader(res.Body); err != nil {
+			return "", err
+		}
+	default:
+		return "", fmt.Errorf("content coding %q was not served", c)
+	}
+	sum := sha1.New()
+	_, err = io.Copy(sum, body)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// records reads a WARC file from end to end.
+func records(name string, each func(h http.Header, block *bufio.Reader) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return err
+	}
+	r, block := bufio.NewReaderSize(z, 1<<16), bufio.NewReader(nil)
+	for {
+		switch line, err := r.ReadString('\n'); {
+		case err == io.EOF && line == "":
+			return nil
+		case err != nil:
+			return err
+		case line != "WARC/1.1\r\n":
+			return fmt.Errorf("%q where a record begins", line)
+		}
+		h := http.Header{}
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			if line == "\r\n" {
+				break
+			}
+			k, v, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), ": ")
+			h.Add(k, v)
+		}
+		n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
+		if err != nil {
+			return err
+		}
+		content := io.LimitReader(r, n)
+		block.Reset(content)
+		if err := each(h, block); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
+			return err
+		}
+		end := make([]byte, 4)
+		if _, err := io.ReadFull(r, end); err != nil || string(end) != "\r\n\r\n" {
+			return fmt.Errorf("record ends in %q: %w", end, err)
+		}
+	}
+}
+
+// measured leads this test program to measure.
+const measured = "measure-memory"
+
+// measure runs a program and writes the most memory that it had, in bytes by
+// the system's account, to a file. It stands between because a process's
+// account begins with that of the one which forked it: the test's own, with a
+// whole web in it.
+func measure(name string, args []string) int {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err := cmd.Run()
+	u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	rss := u.Maxrss
+	if runtime.GOOS != "darwin" { // there it is bytes
+		rss <<= 10
+	}
+	if err := os.WriteFile(name, []byte(strconv.FormatInt(rss, 10)), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// light runs the program and fails the test if it needs more memory than
+// peakMemory, by its own account or the system's.
+func light(t *testing.T, dir string, args ...string) run {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "rss")
+	cmd := exec.Command(self, append([]string{measured, name, orbweaver}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s%s", err, tail(out.String()), tail(errs.String()))
+	}
+	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began)}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := strconv.ParseFloat(string(b), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _ := summary(t, dir)["peak_memory_bytes"].(float64)
+	t.Logf("peak memory: %.0f MB in summary.json, %.0f MB by the system", own/1e6, system/1e6)
+	for _, n := range []float64{own, system} {
+		if n < 1e6 || n > peakMemory {
+			t.Errorf("peak memory %.0f bytes, want at most %.0f", n, float64(peakMemory))
+		}
+	}
+	return r
+}
+
+// Coverage 1, overlap 0: each URL that there is, once, and nothing else.
+func TestRealWeb(t *testing.T) {
+	// Two at once are judged; without a delay every gap is long enough.
+	web, tr := knownWeb(t, testweb.Promise{})
+	dir := filepath.Join(t.TempDir(), "crawl")
+	r := light(t, dir, flags(t, web, dir, append([]string{"--delay", "0", "--quiet"}, testweb.DebianSeeds()...)...)...)
+	t.Logf("%v for all", r.took)
+	served(t, web, 0)
+	a := audit(t, dir)
+	a.covers(t, tr)
+	a.accepted(t)
+}
+
+// served fails the test unless the server saw no URL answered twice, more than
+// repeated at most, no robots.txt more than once an origin, and no broken promise.
+func served(t *testing.T, web *testweb.Web, repeated int64) {
+	t.Helper()
+	noViolations(t, web)
+	rep := web.Report()
+	if rep.Repeated > repeated || rep.Uncounted != 0 {
+		t.Errorf("%d answers beyond the first of a URL, want %d at most: %v", rep.Repeated, repeated, rep.Twice)
+	}
+	for host, h := range rep.Hosts {
+		if h.MaxConcurrent != 1 || h.MaxConnections != 1 {
+			t.Errorf("%s: %d requests and %d connections at once", host, h.MaxConcurrent, h.MaxConnections)
+		}
+		if h.BeforeRobots != 0 {
+			t.Errorf("%s: %d requests before its robots.txt was read", host, h.BeforeRobots)
+		}
+	}
+	t.Logf("server: %d requests, %d URLs, %d pages, %d bytes, repeated %d", rep.Requests, rep.URLs, rep.Pages, rep.Bytes, rep.Repeated)
+}
