@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+func TestPoliteness(t *testing.T) {
+	t.Parallel()
+	const pages = 24
+	sites := politeHosts(pages)
+	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	dir := t.TempDir()
+	crawl(context.Background(), t, politeFlags(t, web, dir, sites)...).must(t, 0)
+	noViolations(t, web)
+	maxConcurrent(t, web)
+	a := audit(t, dir)
+	a.accepted(t)
+	a.servedAlike(t, web)
+	for _, u := range missingPages(web, sites, pages) {
+		t.Errorf("%s was never answered", u)
+	}
+	r := web.Report()
+	for _, host := range []string{"asks-429.example", "asks-503.example", "busy.example"} {
+		if h := r.Hosts[host]; h.Status[429]+h.Status[503] == 0 {
+			t.Errorf("%s never said that it is busy: %v", host, h.Status)
+		}
+	}
+	for i := range 3 {
+		host := "moved-" + string(rune('0'+i)) + ".example"
+		if n := r.Hosts[host].Robots; n != 1 {
+			t.Errorf("%s: robots.txt was fetched %d times", host, n)
+		}
+	}
+	if a.sum.Denied == 0 {
+		t.Error("nothing was denied by robots.txt")
+	}
+}
+
+// A crawl that is killed and goes on is as polite as one that is not, although
+// nobody has written down what was in flight.
+func TestPolitenessOverKills(t *testing.T) {
+	t.Parallel()
+	const pages = 24
+	sites := politeHosts(pages)
+	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	dir := t.TempDir()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	args := politeFlags(t, web, dir, sites)
+	var kills []time.Time
+	ended := false
+	for i := range 10 {
+		after := 300*time.Millisecond + time.Duration(rng.Int64N(int64(700*time.Millisecond)))
+		sig, want := syscall.SIGKILL, -1
+		if i%4 == 3 {
+			sig, want = syscall.SIGINT, 11
+		}
+		r, at := signalled(t, after, sig, args...)
+		if at.IsZero() { // done before
+			r.must(t, 0)
+			ended = true
+			break
+		}
+		r.must(t, want)
+		t.Logf("%s after %s", sig, after)
+		if sig == syscall.SIGKILL {
+			kills = append(kills, at)
+		}
+		args = []string{"crawl", "--resume", "--dir", dir}
+	}
+	if len(kills) < 3 {
+		t.Errorf("only %d kills before the crawl was done", len(kills))
+	}
+	if !ended {
+		crawl(context.Background(), t, args...).must(t, 0)
+	}
+	verify(t, dir)
+	maxConcurrent(t, web)
+	for _, u := range missingPages(web, sites, pages) {
+		t.Errorf("%s was never answered", u)
+	}
+	// What a server asked for within the last commit before a kill is not
+	// known afterwards: its Retry-After, or the Crawl-delay of a robots.txt
+	// that had just come. The delays that were promised in any case are.
+	excused := 0
+	for _, v := range web.Report().Violations {
+		lost := false
+		for _, k := range kills {
+			age := k.Sub(v.AfterEnded)
+			lost = lost || age > -50*time.Millisecond && age < 300*time.Millisecond
+		}
+		asked := v.Kind == "retry-after" || v.Kind == "gap" && v.By == "host" && time.Duration(v.Promised) > politeDelay && time.Duration(v.Gap) >= politeDelay
+		if lost && asked {
+			excused++
+			continue
+		}
+		t.Errorf("%s", v)
+	}
+	t.Logf("%d kills, %d wishes of servers lost in them", len(kills), excused)
+}
+
+// The judge of all this must be able to see what it never sees in the other
+// tests: a client in a hurry breaks every promise.
+func TestHurryIsSeen(t *testing.T) {
+	t.Parallel()
+	sites := politeHosts(24)
+	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	client := &http.Client{Transport: &http.Transport{DialContext: web.DialContext}, Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	for _, u := range []string{
+		"http://plain-0.example/", "http://plain-0.example/1", "http://slow.example/1", "http://slow.example/2", "http://slow.example/3",
+		"http://secret.example/private/1", "http://secret.example/13", "http://patient.example/1", "http://patient.example/2",
+		"http://shared-0.example/", "http://shared-1.example/", "http://h0.family.example/", "http://h1.family.example/",
+		"http://asks-429.example/2", "http://asks-429.example/3", "http://asks-429.example/private/1",
+	} {
+		all.Go(func() {
+			for range 6 {
+				if resp, err := client.Get(u); err == nil {
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	r := web.Report()
+	for _, kind := range []string{"gap", "concurrent", "connections", "robots", "retry-after"} {
+		if r.ViolationCount[kind] == 0 {
+			t.Errorf("no violation of kind %q was seen: %v", kind, r.ViolationCount)
+		}
+	}
+	by := map[string]bool{}
+	for _, v := range r.Violations {
+		if v.Kind == "gap" {
+			by[v.By] = true
+		}
+	}
+	for _, g := range []string{"host", "address", "site"} {
+		if !by[g] {
+			t.Errorf("no gap by %s was seen", g)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// The delays of the polite crawls: long enough that a busy machine does not
+// keep them by accident, short enough for a test.
+const (
+	politeDelay = 120 * time.Millisecond
+	politeIP    = 60 * time.Millisecond
+	politeSite  = 40 * time.Millisecond
+)
+
+var politePromise = testweb.Promise{HostDelay: politeDelay, AddrDelay: politeIP, SiteDelay: politeSite, CrawlDelay: true}
+
+// politeHosts are hosts with every reason to be impatient: those that fail,
+// slow down, redirect, and those that share an address, a domain or a
+// robots.txt.
+func politeHosts(pages int) []testweb.Site {
+	tree := func(host string, n int) testweb.Site { return testweb.Site{Host: host, Handler: site(host, n)} }
+	with := func(s testweb.Site, change func(*testweb.Site)) testweb.Site { change(&s); return s }
+	var sites []testweb.Site
+	for i := range 4 {
+		sites = append(sites, tree(fmt.Sprintf("plain-%d.example", i), pages))
+	}
+	for i := range 5 {
+		sites = append(sites, with(tree(fmt.Sprintf("shared-%d.example", i), pages/3), func(s *testweb.Site) { s.Addr = "127.77.0.1" }))
+	}
+	for i := range 5 {
+		sites = append(sites, tree(fmt.Sprintf("h%d.family.example", i), pages/3))
+	}
+	for i := range 3 {
+		sites = append(sites, with(tree(fmt.Sprintf("moved-%d.example", i), pages/2), func(s *testweb.Site) {
+			s.Robots = "User-agent: *\nDisallow: /private/\n" // what the judge reads
+			s.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
+		}))
+	}
+	misbehaves := func(host string, n int, rules ...testweb.Rule) {
+		sites = append(sites, with(tree(host, n), func(s *testweb.Site) { s.Rules = rules }))
+	}
+	// Each pause is twice the one before: three are enough.
+	asks := func(status int, wait time.Duration) []testweb.Rule {
+		return []testweb.Rule{
+			{Path: "/2", First: 1, Status: status, RetryAfter: wait, Body: "slower"},
+			{Path: "/private/1", First: 2, Status: status, RetryAfter: wait, Body: "slower"},
+		}
+	}
+	misbehaves("asks-429.example", pages/2, asks(429, time.Second)...)
+	misbehaves("asks-503.example", pages/2, asks(503, time.Second)...)
+	misbehaves("busy.example", pages/2, asks(503, 0)...)
+	misbehaves("busy-robots.example", pages/2, testweb.Rule{Path: "/robots.txt", First: 2, Status: 503, RetryAfter: time.Second})
+	misbehaves("flapping.example", pages, testweb.Rule{Every: 3, Reset: true})
+	misbehaves("empty.example", pages, testweb.Rule{Every: 4, Empty: true})
+	misbehaves("gateway.example", pages/2, testweb.Rule{Every: 4, Status: 502})
+	misbehaves("slow.example", pages/2, testweb.Rule{Every: 2, Wait: 300 * time.Millisecond})
+	misbehaves("silent.example", pages/4, testweb.Rule{Path: "/3", First: 1, Hang: true})
+	for i := range 3 {
+		// Pages that lead to the next host of the three, and to themselves.
+		misbehaves(fmt.Sprintf("hop-%d.example", i), pages/2,
+			testweb.Rule{Path: "/go/", Every: 2, Location: fmt.Sprintf("http://hop-%d.example/1", (i+1)%3)},
+			testweb.Rule{Path: "/go/", Location: "/2"})
+	}
+	sites = append(sites,
+		testweb.Site{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Handler: site("central.example", pages)},
+		testweb.Site{Host: "secret.example", Robots: "User-agent: orbweaver\nDisallow: /private/\nDisallow: /*3$\n\nUser-agent: *\nAllow: /\n", Handler: site("secret.example", pages)},
+		testweb.Site{Host: "patient.example", Robots: "User-agent: *\nCrawl-delay: 0.4\n", Handler: site("patient.example", pages/2)},
+		testweb.Site{Host: "secure.example", Scheme: "https", Handler: site("secure.example", pages/2)},
+		tree("both.example", pages),
+	)
+	return sites
+}
+
+// politeSeeds are the home pages of politeHosts.
+func politeSeeds(sites []testweb.Site) []string {
+	var seeds []string
+	for _, s := range sites {
+		seeds = append(seeds, "http://"+s.Host+"/")
+	}
+	return append(seeds, "https://both.example/")
+}
+
+// site is a binary tree of n pages, each with a link to itself over the other
+// scheme, to a redirect and to a private page.
+func site(host string, n int) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		i, err := strconv.Atoi(strings.Trim(req.URL.Path, "/"))
+		switch {
+		case req.URL.Path == "/":
+			i = 0
+		case err != nil || i >= n:
+			http.NotFound(rw, req)
+			return
+		}
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(rw, "<!doctype html><title>%s %d</title>\n", host, i)
+		for _, k := range []int{2*i + 1, 2*i + 2} {
+			if k < n {
+				fmt.Fprintf(rw, "<a href=\"/%d\">%[1]d</a>\n", k)
+			}
+		}
+		fmt.Fprintf(rw, "<a href=\"/private/%d\">private</a>\n", i)
+		if strings.HasPrefix(host, "hop-") {
+			fmt.Fprintf(rw, "<a href=\"/go/%d\">go</a>\n", i)
+		}
+		if host == "both.example" && req.TLS == nil {
+			fmt.Fprintf(rw, "<a href=\"https://both.example/%d\">securely</a>\n", i)
+		}
+	})
+}
+
+// politeFlags begin a crawl of politeHosts that keeps politePromise.
+func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Site) []string {
+	return flags(t, web, dir, "--seeds", seedFile(t, politeSeeds(sites)), "--delay", politeDelay.String(),
+		"--ip-delay", politeIP.String(), "--site-delay", politeSite.String(), "--retries", "6", "--retry-wait", "250ms",
+		"--slow-down", "300ms", "--timeout", "2s", "--max-time", "10s")
+}
+
+// signalled runs the program and sends it sig after a time, unless it has
+// ended before.
+func signalled(t *testing.T, after time.Duration, sig syscall.Signal, args ...string) (r run, at time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), after)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, orbweaver, args...)
+	cmd.Cancel = func() error {
+		at = time.Now()
+		return cmd.Process.Signal(sig)
+	}
+	cmd.WaitDelay = time.Minute
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	return run{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}, at
+}
+
+// maxConcurrent fails the test if a host had two requests or connections at
+// once, and logs the shortest gaps.
+func maxConcurrent(t *testing.T, web *testweb.Web) {
+	t.Helper()
+	r := web.Report()
+	least := time.Hour
+	for host, h := range r.Hosts {
+		if h.MaxConcurrent > 1 || h.MaxConnections > 1 {
+			t.Errorf("%s: %d requests and %d connections at once", host, h.MaxConcurrent, h.MaxConnections)
+		}
+		if h.MinGap >= 0 {
+			least = min(least, time.Duration(h.MinGap))
+		}
+	}
+	t.Logf("%d requests to %d hosts, shortest gap of a host %s, status %v", r.Requests, len(r.Hosts), least, r.Status)
+}
+
+// missingPages are the pages that a whole crawl of sites would have got.
+func missingPages(web *testweb.Web, sites []testweb.Site, pages int) []string {
+	fetched := web.Fetched()
+	var lost []string
+	for _, s := range sites {
+		scheme := "http"
+		if s.Scheme != "" {
+			scheme = s.Scheme
+		}
+		n := pages
+		for _, part := range []struct {
+			prefix string
+			share  int
+		}{{"shared-", 3}, {"h", 3}, {"moved-", 2}, {"asks-", 2}, {"busy", 2}, {"gateway", 2}, {"slow", 2}, {"silent", 4}, {"hop-", 2}, {"patient", 2}, {"secure", 2}} {
+			if strings.HasPrefix(s.Host, part.prefix) && (part.prefix != "h" || strings.Contains(s.Host, "family")) {
+				n = pages / part.share
+			}
+		}
+		if s.Host == "secret.example" {
+			continue // a rule cuts its tree
+		}
+		for i := range n {
+			u := scheme + "://" + s.Host + "/"
+			if i > 0 {
+				u += strconv.Itoa(i)
+			}
+			if fetched[u] == 0 {
+				lost = append(lost, u)
+			}
+		}
+	}
+	slices.Sort(lost)
+	return lost
+}
