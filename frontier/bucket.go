@@ -200,15 +200,7 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 		case b.free(f.clock):
 			f.offer(b, nil)
 		case b.holder == nil:
-			if b.in != nil { // its time has changed
-				b.in.remove(b)
-				b.in = nil
-			}
-			if b.parked.len() > 0 {
-				f.time(b, &f.freeing)
-			} else {
-				f.time(b, &f.fading)
-			}
+			f.retime(b)
 		}
 	}
 }
@@ -267,8 +259,49 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 	if b == nil {
 		b = &bucket{key: k, pos: -1, parked: newGroupHeap()}
 		f.buckets[k] = b
+		if f.hushed {
+			f.quiet(b, f.hushedAt)
+		}
 	}
 	return b
+}
+
+// hush begins the quiet times of all addresses and sites at the present time,
+// of those to come as well.
+func (f *Frontier) hush() {
+	if f.hushed && f.hushedAt == f.clock {
+		return
+	}
+	f.hushed, f.hushedAt = true, f.clock
+	for _, b := range f.buckets {
+		f.quiet(b, f.clock)
+	}
+}
+
+// quiet begins b's quiet time at from, unless it is quiet for longer.
+func (f *Frontier) quiet(b *bucket, from int64) {
+	d := f.cfg.IPDelay
+	if !b.key.addr.IsValid() {
+		d = f.cfg.SiteDelay
+	}
+	if at := from + int64(d); at > max(b.freeAt, f.clock) {
+		if b.freeAt = at; b.holder == nil {
+			f.retime(b)
+		}
+	}
+}
+
+// retime puts b, whose quiet time has changed, among the timers.
+func (f *Frontier) retime(b *bucket) {
+	if b.in != nil {
+		b.in.remove(b)
+		b.in = nil
+	}
+	if b.parked.len() > 0 {
+		f.time(b, &f.freeing)
+	} else {
+		f.time(b, &f.fading)
+	}
 }
 
 // forgetBucket removes a bucket that nobody names and whose quiet time is over.

@@ -143,7 +143,7 @@ func (f *Frontier) checkBuckets() error {
 		}
 	}
 	for _, b := range f.buckets {
-		if b.holder != nil && (b.holder.state != inProcess || b.freeAt > f.clock) {
+		if b.holder != nil && (b.holder.state != inProcess || b.in != nil) {
 			return fmt.Errorf("%s: held by %s, %v", b.key, b.holder.name, b.holder.state)
 		}
 		if b.refs == 0 && b.free(f.clock) {

@@ -98,7 +98,10 @@ type Frontier struct {
 	epoch  time.Time
 	clock  int64  // nanoseconds since epoch; never goes back
 	number uint64 // the last request number given
-	enc    []byte
+
+	hushed   bool  // Touched was called
+	hushedAt int64 // last
+	enc      []byte
 
 	restored []HostState // until there is a time
 

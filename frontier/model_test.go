@@ -36,6 +36,8 @@ type model struct {
 	number  uint64
 	serial  int
 	gone    map[string]bool // URLs finished
+
+	hushedAt time.Time
 }
 
 type modelLink struct {
@@ -132,8 +134,42 @@ func (m *model) bucket(k string) *modelBucket {
 	if b == nil {
 		b = &modelBucket{}
 		m.buckets[k] = b
+		if !m.hushedAt.IsZero() {
+			b.freeAt = m.hushedAt.Add(m.delay(k))
+		}
 	}
 	return b
+}
+
+// delay is the quiet time of a bucket.
+func (m *model) delay(k string) time.Duration {
+	if k[:4] == "site" {
+		return m.cfg.SiteDelay
+	}
+	return m.cfg.IPDelay
+}
+
+func (m *model) touched() {
+	name := m.name()
+	m.advance()
+	d := time.Duration(rapid.IntRange(0, 5000).Draw(m.t, "delay")) * time.Millisecond
+	m.f.tick(m.now)
+	m.sync() // it may forget the host, and so its address, before it is touched
+	m.hushedAt = m.now
+	for k, b := range m.buckets {
+		if at := m.now.Add(m.delay(k)); at.After(b.freeAt) {
+			b.freeAt = at
+		}
+	}
+	h := m.host(name)
+	least := max(m.cfg.HostDelay, d)
+	if fh := m.f.hosts[name]; fh != nil {
+		least = max(least, fh.delay)
+	}
+	if at := m.now.Add(least); at.After(h.at) {
+		h.at = at
+	}
+	m.f.Touched(name, d, m.now)
 }
 
 // due is the earliest time at which h could be given out if nothing else
@@ -388,12 +424,8 @@ func (m *model) done() {
 	for _, k := range h.held {
 		b := m.bucket(k)
 		b.holder = ""
-		delay := m.cfg.IPDelay
-		if k[:4] == "site" {
-			delay = m.cfg.SiteDelay
-		}
-		if !d.NoRequest && m.now.Add(delay).After(b.freeAt) {
-			b.freeAt = m.now.Add(delay)
+		if at := m.now.Add(m.delay(k)); !d.NoRequest && at.After(b.freeAt) {
+			b.freeAt = at
 		}
 	}
 	h.held = nil
@@ -525,6 +557,11 @@ func TestModel(t *testing.T) {
 			"drop": step(func() {
 				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
 					m.drop()
+				}
+			}),
+			"touched": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "touch") == 0 {
+					m.touched()
 				}
 			}),
 			"each": step(m.each),

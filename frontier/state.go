@@ -277,9 +277,11 @@ func (f *Frontier) Restore(s HostState) {
 }
 
 // Touched says that host may have been asked a moment before now by a crawl
-// that has ended: its quiet time, delay at least, runs from now.
+// that has ended: its quiet time, delay at least, runs from now. So do those of
+// all addresses and sites: which of them it used, nobody knows any more.
 func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	f.tick(now)
+	f.hush()
 	h := f.host(host)
 	busy := h.busy()
 	if !busy {
