@@ -18,6 +18,11 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	}
 	c.intake(&v)
 	c.append()
+	if c.fatal == nil {
+		// Whatever happens, the next run knows that there was one, and that
+		// it may have asked somebody.
+		c.fatal = c.Journal.Sync()
+	}
 	return c.fatal
 }
 

@@ -53,6 +53,7 @@ type request struct {
 	at, end   time.Duration
 	host, url string
 	addr      string
+	status    int // 0: the answer was not sent to its end
 }
 
 func parseWeb(t *testing.T, text string) *textWeb {
@@ -157,19 +158,19 @@ func (w *textWeb) serve(c net.Conn, ip string) {
 		}
 		answer := next(w.pages, url)
 		w.mu.Unlock()
-		ok := w.answer(c, url, answer)
+		status := w.answer(c, url, answer)
 		w.mu.Lock()
-		w.asked[i].end = time.Since(w.start)
+		w.asked[i].end, w.asked[i].status = time.Since(w.start), status
 		w.open[r.Host]--
 		w.mu.Unlock()
-		if !ok {
+		if status == 0 {
 			return
 		}
 	}
 }
 
-// answer says whether the connection can be used again.
-func (w *textWeb) answer(c net.Conn, url, words string) bool {
+// answer returns the status; 0 if the connection is of no more use.
+func (w *textWeb) answer(c net.Conn, url, words string) int {
 	status, head, size := 200, "", 0
 	kind := "text/html"
 	body := "<!-- " + url + " -->\n"
@@ -186,9 +187,9 @@ func (w *textWeb) answer(c net.Conn, url, words string) bool {
 			status = n
 		case word == "hang":
 			c.Read(make([]byte, 1)) // until the crawler gives up
-			return false
+			return 0
 		case word == "reset":
-			return false
+			return 0
 		case word == "same":
 			body = "the same everywhere"
 		case name == "size":
@@ -201,7 +202,7 @@ func (w *textWeb) answer(c net.Conn, url, words string) bool {
 			d, _ := time.ParseDuration(value)
 			c.SetReadDeadline(time.Now().Add(d))
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-				return false // the crawler has gone
+				return 0 // the crawler has gone
 			}
 			c.SetReadDeadline(time.Time{})
 		case name == "robots":
@@ -224,7 +225,10 @@ func (w *textWeb) answer(c net.Conn, url, words string) bool {
 		body += strings.Repeat(" ", size-len(body))
 	}
 	_, err := fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind, len(body), head, body)
-	return err == nil
+	if err != nil {
+		return 0
+	}
+	return status
 }
 
 // requests lists what was asked for and when, in an order that does not

@@ -37,7 +37,11 @@ func openLines(fs disk.FS, name string) (*appender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log %s: %w", name, err)
 	}
-	if err := cutTornLine(file); err != nil {
+	err = cutTornLine(file)
+	if err == nil {
+		err = fs.SyncDir(filepath.Dir(name)) // a new file is lost with its name
+	}
+	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("log %s: %w", name, err)
 	}
