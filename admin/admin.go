@@ -54,11 +54,19 @@ type Server struct {
 	done chan struct{}
 }
 
+// CheckAddr refuses what Listen would refuse for its form. The error is an ErrAddr.
+func CheckAddr(addr string) error {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil || !ap.Addr().IsLoopback() {
+		return fmt.Errorf("api %q: %w, such as 127.0.0.1:7480", addr, ErrAddr)
+	}
+	return nil
+}
+
 // Listen begins to answer on cfg.Addr.
 func Listen(cfg Config) (*Server, error) {
-	ap, err := netip.ParseAddrPort(cfg.Addr)
-	if err != nil || !ap.Addr().IsLoopback() {
-		return nil, fmt.Errorf("api %q: %w, such as 127.0.0.1:7480", cfg.Addr, ErrAddr)
+	if err := CheckAddr(cfg.Addr); err != nil {
+		return nil, err
 	}
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
 
+	"github.com/orbweaver/orbweaver/admin"
 	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
@@ -139,6 +140,11 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	}
 	bad := func(format string, args ...any) (agent.Config, error) {
 		return cfg, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+	}
+	if c.API != "" {
+		if err := admin.CheckAddr(c.API); err != nil {
+			return bad("--%v", err)
+		}
 	}
 	if c.Seeds != "" {
 		more, err := readSeeds(c.Seeds)
