@@ -27,6 +27,8 @@ type ledger struct {
 	// records counts the WARC records that hold what a URL answered.
 	records map[string]int
 	sum     report.Summary
+	// again says whether a kill made the crawl visit a URL again.
+	again func(u string) bool
 }
 
 // audit reads a crawl and fails the test for every contradiction in it: a URL
@@ -42,7 +44,7 @@ func audit(t *testing.T, dir string) *ledger {
 // and the last line counts.
 func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	t.Helper()
-	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{}}
+	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{}, again: again}
 	b, err := os.ReadFile(filepath.Join(dir, "reports", "summary.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 
 func TestPoliteness(t *testing.T) {
 	t.Parallel()
-	const pages = 24
+	const pages, delay = 24, 120 * time.Millisecond
 	sites := politeHosts(pages)
-	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	web := serve(t, testweb.Config{Sites: sites, Promise: promise(delay)})
 	dir := t.TempDir()
-	crawl(context.Background(), t, politeFlags(t, web, dir, sites)...).must(t, 0)
+	crawl(context.Background(), t, politeFlags(t, web, dir, sites, delay)...).must(t, 0)
 	noViolations(t, web)
 	maxConcurrent(t, web)
 	a := audit(t, dir)
@@ -48,18 +48,22 @@ func TestPoliteness(t *testing.T) {
 // nobody has written down what was in flight.
 func TestPolitenessOverKills(t *testing.T) {
 	t.Parallel()
-	const pages = 24
+	const pages = 12
+	const delay = 350 * time.Millisecond // longer than a new run needs to its first request
 	sites := politeHosts(pages)
-	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	web := serve(t, testweb.Config{Sites: sites, Promise: promise(delay)})
 	dir := t.TempDir()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	args := politeFlags(t, web, dir, sites)
+	args := politeFlags(t, web, dir, sites, delay)
 	var kills []time.Time
 	ended := false
 	for i := range 10 {
 		after := 300*time.Millisecond + time.Duration(rng.Int64N(int64(700*time.Millisecond)))
+		if i < 2 {
+			after /= 2
+		}
 		sig, want := syscall.SIGKILL, -1
 		if i%4 == 3 {
 			sig, want = syscall.SIGINT, 11
@@ -98,7 +102,7 @@ func TestPolitenessOverKills(t *testing.T) {
 			age := k.Sub(v.AfterEnded)
 			lost = lost || age > -50*time.Millisecond && age < 300*time.Millisecond
 		}
-		asked := v.Kind == "retry-after" || v.Kind == "gap" && v.By == "host" && time.Duration(v.Promised) > politeDelay && time.Duration(v.Gap) >= politeDelay
+		asked := v.Kind == "retry-after" || v.Kind == "gap" && v.By == "host" && time.Duration(v.Promised) > delay && time.Duration(v.Gap) >= delay
 		if lost && asked {
 			excused++
 			continue
@@ -113,7 +117,7 @@ func TestPolitenessOverKills(t *testing.T) {
 func TestHurryIsSeen(t *testing.T) {
 	t.Parallel()
 	sites := politeHosts(24)
-	web := serve(t, testweb.Config{Sites: sites, Promise: politePromise})
+	web := serve(t, testweb.Config{Sites: sites, Promise: promise(100*time.Millisecond)})
 	client := &http.Client{Transport: &http.Transport{DialContext: web.DialContext}, Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	var all sync.WaitGroup

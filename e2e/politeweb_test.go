@@ -17,15 +17,10 @@ import (
 	"github.com/orbweaver/orbweaver/testweb"
 )
 
-// The delays of the polite crawls: long enough that a busy machine does not
-// keep them by accident, short enough for a test.
-const (
-	politeDelay = 120 * time.Millisecond
-	politeIP    = 60 * time.Millisecond
-	politeSite  = 40 * time.Millisecond
-)
-
-var politePromise = testweb.Promise{HostDelay: politeDelay, AddrDelay: politeIP, SiteDelay: politeSite, CrawlDelay: true}
+// promise is what a crawl with politeFlags(delay) keeps.
+func promise(delay time.Duration) testweb.Promise {
+	return testweb.Promise{HostDelay: delay, AddrDelay: delay / 2, SiteDelay: delay / 3, CrawlDelay: true}
+}
 
 // politeHosts are hosts with every reason to be impatient: those that fail,
 // slow down, redirect, and those that share an address, a domain or a
@@ -69,6 +64,11 @@ func politeHosts(pages int) []testweb.Site {
 	misbehaves("slow.example", pages/2, testweb.Rule{Every: 2, Wait: 300 * time.Millisecond})
 	misbehaves("silent.example", pages/4, testweb.Rule{Path: "/3", First: 1, Hang: true})
 	for i := range 3 {
+		// A kill meets their robots.txt in flight: nothing says afterwards
+		// that they were ever asked.
+		misbehaves(fmt.Sprintf("sleepy-%d.example", i), pages/4, testweb.Rule{Path: "/robots.txt", First: 3, Wait: 600 * time.Millisecond})
+	}
+	for i := range 3 {
 		// Pages that lead to the next host of the three, and to themselves.
 		misbehaves(fmt.Sprintf("hop-%d.example", i), pages/2,
 			testweb.Rule{Path: "/go/", Every: 2, Location: fmt.Sprintf("http://hop-%d.example/1", (i+1)%3)},
@@ -77,7 +77,7 @@ func politeHosts(pages int) []testweb.Site {
 	sites = append(sites,
 		testweb.Site{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Handler: site("central.example", pages)},
 		testweb.Site{Host: "secret.example", Robots: "User-agent: orbweaver\nDisallow: /private/\nDisallow: /*3$\n\nUser-agent: *\nAllow: /\n", Handler: site("secret.example", pages)},
-		testweb.Site{Host: "patient.example", Robots: "User-agent: *\nCrawl-delay: 0.4\n", Handler: site("patient.example", pages/2)},
+		testweb.Site{Host: "patient.example", Robots: "User-agent: *\nCrawl-delay: 0.6\n", Handler: site("patient.example", pages/2)},
 		testweb.Site{Host: "secure.example", Scheme: "https", Handler: site("secure.example", pages/2)},
 		tree("both.example", pages),
 	)
@@ -122,10 +122,11 @@ func site(host string, n int) http.Handler {
 	})
 }
 
-// politeFlags begin a crawl of politeHosts that keeps politePromise.
-func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Site) []string {
-	return flags(t, web, dir, "--seeds", seedFile(t, politeSeeds(sites)), "--delay", politeDelay.String(),
-		"--ip-delay", politeIP.String(), "--site-delay", politeSite.String(), "--retries", "6", "--retry-wait", "250ms",
+// politeFlags begin a crawl of politeHosts that keeps promise(delay).
+func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Site, delay time.Duration) []string {
+	p := promise(delay)
+	return flags(t, web, dir, "--seeds", seedFile(t, politeSeeds(sites)), "--delay", p.HostDelay.String(),
+		"--ip-delay", p.AddrDelay.String(), "--site-delay", p.SiteDelay.String(), "--retries", "6", "--retry-wait", "250ms",
 		"--slow-down", "300ms", "--timeout", "2s", "--max-time", "10s")
 }
 
@@ -181,7 +182,7 @@ func missingPages(web *testweb.Web, sites []testweb.Site, pages int) []string {
 		for _, part := range []struct {
 			prefix string
 			share  int
-		}{{"shared-", 3}, {"h", 3}, {"moved-", 2}, {"asks-", 2}, {"busy", 2}, {"gateway", 2}, {"slow", 2}, {"silent", 4}, {"hop-", 2}, {"patient", 2}, {"secure", 2}} {
+		}{{"shared-", 3}, {"h", 3}, {"moved-", 2}, {"asks-", 2}, {"busy", 2}, {"gateway", 2}, {"slow", 2}, {"silent", 4}, {"sleepy-", 4}, {"hop-", 2}, {"patient", 2}, {"secure", 2}} {
 			if strings.HasPrefix(s.Host, part.prefix) && (part.prefix != "h" || strings.Contains(s.Host, "family")) {
 				n = pages / part.share
 			}

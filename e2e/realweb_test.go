@@ -140,7 +140,7 @@ func (a *ledger) covers(t *testing.T, tr *truth) {
 		if got := bodies[u]; got != p.Digest {
 			differ.errorf("%s: content %q, want %q", u, got, p.Digest)
 		}
-		if index[u] != 1 {
+		if n := index[u]; n == 0 || n > 1 && !a.again(u) {
 			lost.errorf("%s: %d lines in the index", u, index[u])
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/admin"
@@ -26,22 +27,6 @@ import (
 
 const defaultDir = "./crawl"
 
-// byteSize is a number of bytes as people write it: 500MB, 2GiB, 1048576.
-type byteSize int64
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (b *byteSize) UnmarshalText(text []byte) error {
-	n, err := humanize.ParseBytes(string(text))
-	if err != nil || n > 1<<62 {
-		return fmt.Errorf("%q is no number of bytes; 500MB, 2GiB and 1048576 are", text)
-	}
-	*b = byteSize(n)
-	return nil
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (b byteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
-
 // CrawlCmd is "crawl". Its flags are also the keys of the YAML file.
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"Where to begin: URLs."`
@@ -52,13 +37,13 @@ type CrawlCmd struct {
 	Resume    bool   `help:"Go on with the crawl in --dir, with the flags it was begun with; those given now win." group:"Where"`
 	Overwrite bool   `help:"Delete the crawl in --dir and begin anew." group:"Where"`
 
-	Scope         scope.Kind    `help:"How far from the seeds: page, prefix, host, domain or any." default:"host" group:"What"`
+	Scope         scope.Kind    `help:"How far from the seeds: page, prefix, host, domain or any." default:"host" placeholder:"KIND" group:"What"`
 	Include       []string      `help:"Crawl only URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
 	Exclude       []string      `help:"Never crawl URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
 	Depth         int           `help:"Follow at most N links from a seed; 0 is the seeds alone, -1 no limit." default:"-1" placeholder:"N" group:"What"`
 	PageLimit     int64         `help:"Stop after N pages (2xx responses), all runs together." placeholder:"N" group:"What"`
 	HostPageLimit int64         `help:"At most N pages of each host." placeholder:"N" group:"What"`
-	SizeLimit     byteSize      `help:"Stop after so many bytes received, all runs together." placeholder:"BYTES" group:"What"`
+	SizeLimit     byteSize      `help:"Stop after so many bytes received, such as 500MB, all runs together." placeholder:"BYTES" group:"What"`
 	TimeLimit     time.Duration `help:"Stop this run after a time such as 90s, 2h30m." placeholder:"D" group:"What"`
 	Requisites    bool          `help:"Also fetch what pages need to be shown: images, styles, scripts." group:"What"`
 	Sitemaps      bool          `help:"Also follow the sitemaps that robots.txt names." group:"What"`
@@ -75,7 +60,7 @@ type CrawlCmd struct {
 
 	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
 	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
-	DNS          []string      `name:"dns" help:"Name servers to ask, host or host:port (default: /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
+	DNS          []string      `name:"dns" help:"Name servers to ask, addresses with or without a port (default: those of /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
 	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" sep:"none" group:"With what"`
 	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
 	Insecure     bool          `help:"Accept every certificate." group:"With what"`
@@ -91,7 +76,7 @@ type CrawlCmd struct {
 
 	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
 	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
-	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" group:"As which agent"`
+	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
 	Replicas  int      `help:"Agents that keep a host's journal; alone it can only be 1." default:"1" placeholder:"N" group:"As which agent"`
 	Listen    string   `help:"Address for other agents. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
 	Join      []string `help:"Agents to join. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
@@ -99,6 +84,8 @@ type CrawlCmd struct {
 	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
 	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
 	Quiet bool   `help:"No progress, no summary." group:"Seen by whom"`
+
+	CPUProfile string `name:"cpuprofile" hidden:"" help:"Write a profile of the run for \"go tool pprof\" to this file." placeholder:"FILE"`
 }
 
 // Help teaches by examples.
@@ -116,6 +103,16 @@ both cases, and after a crash, this goes on:
 
   orbweaver crawl --resume
 
+BYTES is a number with a unit or without: 500MB (millions), 2GiB (powers of
+1024), 1048576. D is a duration: 500ms, 90s, 2h30m. RE is a regular expression
+in Go's syntax and matches anywhere in the URL. Flags for lists may be repeated.
+
+The same in a file, crawl.yaml say, with --config crawl.yaml:
+
+  contact: you@example.org
+  page-limit: 10000
+  exclude: ['\.(zip|iso)$', '/calendar/']
+
 Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
 12 page limit, 13 forced, 14 size limit, 15 time limit, 17 fatal, 1 other.`
 }
@@ -128,6 +125,17 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer) error {
 	}
 	if cfg.Effective, err = c.effective(k); err != nil {
 		return err
+	}
+	if c.CPUProfile != "" {
+		f, err := os.Create(c.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	return runCrawl(cfg, c.API, &display{out: out, json: c.JSON, quiet: c.Quiet, pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit})
 }
@@ -224,7 +232,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit":
+		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit", "cpuprofile":
 			continue
 		}
 		v := f.Target.Interface()
@@ -278,6 +286,13 @@ func readSeeds(name string) ([]string, error) {
 
 // runCrawl opens an agent, shows it at work and says how it ended.
 func runCrawl(cfg agent.Config, api string, d *display) error {
+	d.open()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	// From here on: a large crawl takes its time to open, and what stops it
+	// then is a stop like any other.
+	unwatch := watchSignals(d, cancel)
+	defer unwatch()
 	a, err := agent.Open(cfg)
 	if err != nil {
 		return err
@@ -287,34 +302,10 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 			return errors.Join(err, a.Close())
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	over := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-signals:
-			d.note("stopping: what is in flight ends, then all is saved; once more exits at once")
-			cancel()
-		case <-over:
-			return
-		}
-		select {
-		case <-signals:
-			d.note("stopped at once; --resume goes on")
-			os.Exit(exitForced) // the journal makes it safe
-		case <-over:
-		}
-	}()
 	stopShow := d.show(a)
 	res, err := a.Run(ctx)
 	stopShow()
-	close(over)
-	<-watched
+	unwatch()
 	if cerr := a.Close(); err == nil {
 		err = cerr
 	}
@@ -338,4 +329,33 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 		return &exitError{code: exitTimeLimit}
 	}
 	return nil
+}
+
+// watchSignals stops a crawl at the first SIGINT or SIGTERM and the process at
+// the second, until unwatch is called.
+func watchSignals(d *display, stop func()) (unwatch func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-signals:
+			d.note("stopping: what is in flight ends, then all is saved; once more exits at once")
+			stop()
+		case <-over:
+			return
+		}
+		select {
+		case <-signals:
+			d.note("stopped at once; --resume goes on")
+			os.Exit(exitForced) // the journal makes it safe
+		case <-over:
+		}
+	}()
+	return sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(over)
+		<-done
+	})
 }

@@ -27,8 +27,8 @@ type display struct {
 	progress             *report.Progress
 }
 
-// show begins to show a at work; the function it returns ends that.
-func (d *display) show(a *agent.Agent) (stop func()) {
+// open makes the display ready for notes.
+func (d *display) open() {
 	fd := int(os.Stderr.Fd())
 	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
 	d.progress = report.NewProgress(os.Stderr, mode, func() int {
@@ -40,6 +40,10 @@ func (d *display) show(a *agent.Agent) (stop func()) {
 	})
 	_, plain := os.LookupEnv("NO_COLOR")
 	d.progress.Color = !plain
+}
+
+// show begins to show a at work; the function it returns ends that.
+func (d *display) show(a *agent.Agent) (stop func()) {
 	if r := a.Recovered; r.Accepted > 0 {
 		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
 	}

@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// killSeed is the environment's name for the seed of the instants, to repeat a
+// test that failed.
+const killSeed = "ORBWEAVER_KILL_SEED"
+
+// A death is one unclean end of a run: what was asked for until the next run
+// began was asked by the dead one.
+type death struct {
+	at, next time.Time
+}
+
+// A process is a running crawl.
+type process struct {
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	done chan struct{} // closed when it has ended
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(orbweaver, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait() // the exit code is asked for later
+	}()
+	t.Cleanup(func() { p.kill() })
+	return p
+}
+
+// lives waits for d, and says whether the process has outlived it.
+func (p *process) lives(d time.Duration) bool {
+	select {
+	case <-p.done:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// kill is kill -9; at is when the process was alive for the last time, and
+// killed is false if it had ended before.
+func (p *process) kill() (at time.Time, killed bool) {
+	p.cmd.Process.Kill()
+	at = time.Now()
+	<-p.done
+	return at, p.cmd.ProcessState.ExitCode() == -1
+}
+
+// code waits for the end.
+func (p *process) code() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Killed at twenty instants that nobody chose, the crawl goes on each time and
+// ends as if it had never been disturbed.
+func TestKilled(t *testing.T) {
+	const (
+		kills = 20
+		delay = 8 * time.Millisecond
+		// span is the time in which most kills fall. Sixteen halves of it are
+		// less than the largest host takes with that delay, so that the kills
+		// hit a crawl at work.
+		span = 3000 * time.Millisecond
+	)
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv(killSeed); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", killSeed, err)
+		}
+		seed = n
+	}
+	t.Logf("%s=%d", killSeed, seed)
+	rng := rand.New(rand.NewPCG(seed, 20))
+	within := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+	web, tr := knownWeb(t, testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4})
+	dir := filepath.Join(t.TempDir(), "crawl")
+	args := flags(t, web, dir, append([]string{"--delay", delay.String(), "--quiet"}, testweb.DebianSeeds()...)...)
+	resume := []string{"crawl", "--resume", "--dir", dir, "--quiet"}
+
+	var deaths []death
+	die := func(p *process, what string) bool {
+		at, killed := p.kill()
+		if killed {
+			deaths = append(deaths, death{at, time.Now()})
+			t.Logf("kill %2d, %s: %d pages so far", len(deaths), what, web.Report().Pages)
+		} else if c := p.code(); c != 0 && c != 11 {
+			t.Fatalf("%s: exit code %d\n%s", what, c, tail(p.out.String()))
+		}
+		return killed
+	}
+	for n := 0; len(deaths) < kills; n++ {
+		if n > 3*kills {
+			t.Fatalf("%d runs, %d kills: the crawl is over too early", n, len(deaths))
+		}
+		p := start(t, args...)
+		switch n % 10 {
+		case 3, 8: // while it starts and recovers
+			d := within(150 * time.Millisecond)
+			p.lives(d)
+			die(p, fmt.Sprintf("%v after the start", d))
+		case 4: // while it ends because it was told to
+			d, more := within(span), within(200*time.Millisecond)
+			if p.lives(d) {
+				p.cmd.Process.Signal(syscall.SIGTERM)
+				p.lives(more)
+			}
+			die(p, fmt.Sprintf("%v after SIGTERM at %v", more, d))
+		case 6: // told to end, and left in peace
+			d := within(span)
+			if p.lives(d) {
+				p.cmd.Process.Signal(syscall.SIGTERM)
+			}
+			if c := p.code(); c != 11 && c != 0 {
+				t.Fatalf("exit code %d after SIGTERM, want 11\n%s", c, tail(p.out.String()))
+			}
+			t.Logf("SIGTERM after %v, exit code %d", d, p.code())
+		default:
+			d := within(span)
+			p.lives(d)
+			die(p, fmt.Sprintf("%v after the start", d))
+		}
+		if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
+			args = resume // else it was killed before there was a crawl
+		}
+	}
+	// The last kills come when all is fetched, while index and reports are
+	// being written. Then the last run has nothing to do but that.
+	for range 2 {
+		p := start(t, resume...)
+		for p.lives(time.Millisecond) && !stopped(t, dir) {
+		}
+		d := within(60 * time.Millisecond)
+		p.lives(d)
+		die(p, fmt.Sprintf("%v into the conclusion", d))
+	}
+	before := web.Report().Requests
+	crawl(context.Background(), t, resume...).must(t, 0)
+	if n := web.Report().Requests; n != before {
+		t.Errorf("%d requests after the crawl was over", n-before)
+	}
+
+	again := repeats(t, web.Log(), deaths)
+	total := int64(0)
+	for u, n := range again {
+		if !strings.HasSuffix(u, "/robots.txt") {
+			total += int64(n)
+		}
+	}
+	served(t, web, total)
+	a := auditKilled(t, dir, func(u string) bool { return again[u] > 0 })
+	a.covers(t, tr)
+	a.accepted(t)
+	if n := int64(tr.Count(http.StatusOK)); a.sum.Pages != n || a.sum.Unique != int64(len(tr.Pages)+len(tr.Denied)) {
+		t.Errorf("summary: %d pages and %d URLs, want %d and %d", a.sum.Pages, a.sum.Unique, n, len(tr.Pages)+len(tr.Denied))
+	}
+}
+
+// stopped says whether the last run has written that its crawl is finished.
+func stopped(t *testing.T, dir string) bool {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "logs", "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := max(bytes.LastIndex(b, []byte(`"event":"resumed"`)), 0)
+	return bytes.Contains(b[i:], []byte(`"event":"stopped"`))
+}
+
+// repeats holds the server's log against what a kill may cost: of two answers
+// to one URL (its robots.txt too) the first ended less than a second before a
+// kill, or was under way then, and the second began after that kill. It
+// returns the URLs that were answered again, with how often.
+func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
+	t.Helper()
+	again, cost, wrong := map[string]int{}, make([]int, len(deaths)), &most{t: t}
+	oldest := time.Duration(0)
+	last := map[string]testweb.Entry{}
+	moved := map[string]int{} // robots.txt that http's redirects to, by URL
+	for _, e := range log {
+		if e.Aborted || e.Broken {
+			continue
+		}
+		if host, ok := strings.CutPrefix(e.URL, "http://"); ok && strings.HasSuffix(host, "/robots.txt") && e.Status == http.StatusMovedPermanently {
+			moved["https://"+host]++
+		}
+		old, ok := last[e.URL]
+		last[e.URL] = e
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(deaths, func(d death) bool { return d.next.After(old.Began) })
+		switch {
+		case i >= 0 && !deaths[i].at.After(e.Began) && deaths[i].at.Sub(old.Ended) <= time.Second:
+			again[e.URL]++
+			cost[i]++
+			oldest = max(oldest, deaths[i].at.Sub(old.Ended))
+		case moved[e.URL] > 0: // one answer for each origin
+			moved[e.URL]--
+		default:
+			wrong.errorf("%s: answered at %v and again at %v", e.URL, old.Ended, e.Began)
+		}
+	}
+	wrong.done("answered twice without a kill's being to blame")
+	total := 0
+	for _, n := range cost {
+		total += n
+	}
+	t.Logf("fetched twice because of a kill: %d in all, at most %d a kill, %s; the oldest %v before the kill",
+		total, slices.Max(cost), strings.Trim(fmt.Sprint(cost), "[]"), oldest)
+	return again
+}
