@@ -148,11 +148,11 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 // CheckScopeCmd is "check scope".
 type CheckScopeCmd struct {
 	Seed    []string   `help:"Seeds of the crawl." required:"" placeholder:"URL"`
-	Scope   scope.Kind `help:"page, prefix, host, domain or any." default:"host"`
+	Scope   scope.Kind `help:"page, prefix, host, domain or any." default:"host" placeholder:"KIND"`
 	Include []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
 	Exclude []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
-	Depth   int        `help:"As crawl's." default:"-1"`
-	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE." default:"L"`
+	Depth   int        `help:"As crawl's." default:"-1" placeholder:"N"`
+	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE; empty for a seed." default:"L" placeholder:"HOPS"`
 	URL     []string   `arg:"" name:"url" help:"URLs to judge."`
 }
 
@@ -200,7 +200,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 // CheckRobotsCmd is "check robots".
 type CheckRobotsCmd struct {
 	File  string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
-	Agent string   `help:"Product token to judge for." default:"orbweaver"`
+	Agent string   `help:"Product token to judge for." default:"orbweaver" placeholder:"TOKEN"`
 	URL   []string `arg:"" name:"url" help:"URLs to judge."`
 	webFlags
 }

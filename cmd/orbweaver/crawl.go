@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/admin"
 	"github.com/orbweaver/orbweaver/agent"
@@ -118,7 +119,15 @@ Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
 }
 
 // Run crawls.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer) error {
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) error {
+	if !c.JSON && !c.Quiet {
+		for _, name := range told.strange {
+			fmt.Fprintf(os.Stderr, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)
+		}
+		if c.Seeds == "-" && term.IsTerminal(int(os.Stdin.Fd())) {
+			fmt.Fprintln(os.Stderr, "Seeds, one a line; Ctrl-D ends them:")
+		}
+	}
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -137,7 +146,10 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return runCrawl(cfg, c.API, &display{out: out, json: c.JSON, quiet: c.Quiet, pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit})
+	return runCrawl(cfg, c.API, &display{
+		out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
+		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
+	})
 }
 
 // config turns flags into the rooms' configurations.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/agent"
@@ -27,8 +31,30 @@ server of its own, and crawled as any other web would be. It needs no network
 and takes well under a minute.`
 }
 
+// demoMark begins the crawl.yaml of a demo.
+const demoMark = "# The demo's crawl"
+
+// onlyDemo refuses a directory with a crawl that is no demo: a demo deletes
+// what was there.
+func onlyDemo(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the agent says what it thinks of other directories
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(b), demoMark) {
+		return &agent.ConfigError{Text: fmt.Sprintf("%s holds a crawl that is no demo: choose another --dir", dir)}
+	}
+	return nil
+}
+
 // Run serves and crawls.
 func (c *DemoCmd) Run(out io.Writer) error {
+	if err := onlyDemo(c.Dir); err != nil {
+		return err
+	}
 	web, err := testweb.New(testweb.Config{Sites: demo.Sites(), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
 	if err != nil {
 		return err
@@ -50,7 +76,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	cfg.Fetch.ConnectTo, cfg.Fetch.AllowPrivate = web.ConnectTo(), true
 	cfg.Fetch.CA = certPool(web.CAPEM())
 	cfg.Archive.Prefix, cfg.Archive.Agent = "demo", "demo"
-	cfg.Effective = []byte("# The demo's crawl; run \"orbweaver demo\" for another.\n{}\n")
+	cfg.Effective = []byte(demoMark + "; run \"orbweaver demo\" for another.\n{}\n")
 	if err := runCrawl(cfg, "", &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
 		return err
 	}

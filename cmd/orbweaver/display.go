@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/metrics"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/agent"
@@ -22,6 +24,7 @@ import (
 type display struct {
 	out                  io.Writer
 	json, quiet          bool
+	resumable            bool // by "crawl --resume"
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
 	progress             *report.Progress
@@ -75,11 +78,15 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	if s.Stop != "" && s.Stop != crawl.Finished {
 		state = "stopping"
 	}
+	retryIn := time.Duration(0)
+	if !s.NextRetry.IsZero() {
+		retryIn = time.Until(s.NextRetry)
+	}
 	return report.Snapshot{
 		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
 		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
-		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Memory: memoryInUse(), LastURL: s.LastURL,
+		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying, RetryIn: retryIn, Memory: memoryInUse(), LastURL: s.LastURL,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 }
@@ -110,9 +117,36 @@ func (d *display) summary(dir string, r agent.Result) error {
 	_, err := fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
 	if err == nil && r.Stop != crawl.Finished {
-		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %d URLs to do. Go on:  orbweaver crawl --resume --dir %s\n", r.Stop, r.Summary.Queued, dir)
+		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do.", r.Stop, humanize.Comma(r.Summary.Queued))
+		if err == nil && d.resumable {
+			_, err = fmt.Fprintf(d.out, " Go on:\n\n  orbweaver crawl --resume%s%s\n", d.further(r), dirFlag(dir))
+			return err
+		}
+		fmt.Fprintln(d.out)
 	}
 	return err
+}
+
+// further is the flag without which a crawl that goes on would stop at once.
+func (d *display) further(r agent.Result) string {
+	switch r.Stop {
+	case crawl.PageLimit:
+		return fmt.Sprintf(" --page-limit %d", 2*max(d.pageLimit, r.Summary.Pages))
+	case crawl.SizeLimit:
+		return fmt.Sprintf(" --size-limit %s", strings.ReplaceAll(humanize.Bytes(uint64(2*max(d.sizeLimit, r.Summary.Bytes))), " ", ""))
+	}
+	return ""
+}
+
+// dirFlag is the flag that names dir, for a shell.
+func dirFlag(dir string) string {
+	switch {
+	case dir == defaultDir:
+		return ""
+	case strings.ContainsAny(dir, " '\"$`\\!*?[]{}()<>|&;~#\t\n"):
+		return " --dir '" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	return " --dir " + dir
 }
 
 // certPool is a pool of one authority.

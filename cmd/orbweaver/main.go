@@ -66,7 +66,7 @@ Begin with "orbweaver demo", which needs no network. Then:
 
   orbweaver crawl --contact you@example.org https://example.org/
 
-Every flag may also be set in the environment (--page-limit is
+Every flag of crawl may also be set in the environment (--page-limit is
 ORBWEAVER_PAGE_LIMIT) or in a YAML file given by --config (page-limit: 100);
 a flag wins over the environment, and that over the file.`
 
@@ -76,20 +76,24 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	code, exited := 0, false
+	told := &settings{environ: os.Environ()}
 	options := []kong.Option{
 		kong.Name("orbweaver"),
 		kong.Description(description),
 		kong.UsageOnError(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(n int) { code, exited = n, true }),
-		kong.DefaultEnvars("ORBWEAVER"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.Bind(&c),
+		kong.Bind(&c, told),
+		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),
 		kong.Vars{"version": agent.Version},
 	}
-	parser, err := kong.New(&c, append(options, kong.Resolvers(&fileSettings{args: args}))...)
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parser, err := kong.New(&c, append(options, values()...)...)
 	if err != nil {
 		fmt.Fprintln(stderr, "orbweaver:", err)
 		return exitFatal
@@ -100,7 +104,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
-		fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver VERB --help" say what there is.`)
+		if bad := (*agent.ConfigError)(nil); !errors.As(err, &bad) {
+			fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver VERB --help" say what there is.`)
+		}
 		return exitConfig
 	}
 	err = ctx.Run()
@@ -113,7 +119,7 @@ func helpText(v *kong.Value) string {
 	if !v.HasDefault || v.Default == "" {
 		return v.Help
 	}
-	return strings.TrimSuffix(v.Help, ".") + " [" + v.Default + "]."
+	return strings.TrimSuffix(v.Help, ".") + " (default: " + v.Default + ")."
 }
 
 // exitCode says what went wrong and turns it into the documented code.

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+)
+
+// byteSize is a number of bytes as people write it: 500MB, 2GiB, 1048576.
+type byteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is no number of bytes; 500MB, 2GiB and 1048576 are", text)
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (b byteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
+
+// values are kong options by which numbers and durations are read; the errors
+// say what would be right.
+func values() []kong.Option {
+	from := func(what string, set func(target reflect.Value, s string) error) kong.Mapper {
+		return kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			var s string
+			if err := ctx.Scan.PopValueInto(what, &s); err != nil {
+				return err
+			}
+			return set(target, s)
+		})
+	}
+	whole := from("number", func(target reflect.Value, s string) error {
+		n, err := strconv.ParseInt(s, 10, target.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("%q is no whole number, such as 100", s)
+		}
+		target.SetInt(n)
+		return nil
+	})
+	return []kong.Option{
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return fmt.Errorf("%q is no duration; 500ms, 90s and 2h30m are", s)
+			}
+			target.SetInt(int64(d))
+			return nil
+		})),
+		kong.KindMapper(reflect.Int, whole),
+		kong.KindMapper(reflect.Int64, whole),
+		kong.KindMapper(reflect.Float64, from("number", func(target reflect.Value, s string) error {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil || x-x != 0 { // neither infinite nor not a number
+				return fmt.Errorf("%q is no number, such as 2.5", s)
+			}
+			target.SetFloat(x)
+			return nil
+		})),
+	}
+}
