@@ -240,44 +240,16 @@ var (
 	zstds    = sync.Pool{New: func() any { return new(zstdLayer) }}
 )
 
-// peeked is a reader whose first bytes have been looked at.
-type peeked struct {
-	head  []byte
-	store [4]byte
-	r     reader
-}
+// peeked is a reader whose first bytes can be looked at. It is a bufio.Reader
+// because flate has a quicker loop for those than for other readers.
+type peeked struct{ bufio.Reader }
 
-func (p *peeked) reset(r reader) { p.head, p.r = nil, r }
+func (p *peeked) reset(r reader) { p.Reader.Reset(r) }
 
-// peek returns up to n first bytes, n at most 4.
+// peek returns up to n first bytes.
 func (p *peeked) peek(n int) []byte {
-	p.head = p.store[:0]
-	for len(p.head) < n {
-		b, err := p.r.ReadByte()
-		if err != nil {
-			break
-		}
-		p.head = append(p.head, b)
-	}
-	return p.head
-}
-
-func (p *peeked) Read(b []byte) (int, error) {
-	if len(p.head) > 0 {
-		n := copy(b, p.head)
-		p.head = p.head[n:]
-		return n, nil
-	}
-	return p.r.Read(b)
-}
-
-func (p *peeked) ReadByte() (byte, error) {
-	if len(p.head) > 0 {
-		b := p.head[0]
-		p.head = p.head[1:]
-		return b, nil
-	}
-	return p.r.ReadByte()
+	h, _ := p.Peek(n) // the error comes again with the bytes
+	return h
 }
 
 // gzipLayer reads members until something else comes, which it ignores.
@@ -304,7 +276,7 @@ func (g *gzipLayer) Read(b []byte) (int, error) {
 					return 0, errPlain
 				}
 			}
-			if err := g.z.Reset(&g.in); err != nil {
+			if err := g.z.Reset(&g.in.Reader); err != nil {
 				if g.members > 0 {
 					return 0, io.EOF // padding, or a tail of garbage
 				}
@@ -346,9 +318,9 @@ func (d *deflateLayer) Read(b []byte) (n int, err error) {
 			return 0, io.EOF
 		case len(h) == 2 && h[0]&15 == 8 && (int(h[0])<<8|int(h[1]))%31 == 0:
 			if d.zlib == nil {
-				d.zlib, err = zlib.NewReader(&d.in)
+				d.zlib, err = zlib.NewReader(&d.in.Reader)
 			} else {
-				err = d.zlib.(zlib.Resetter).Reset(&d.in, nil)
+				err = d.zlib.(zlib.Resetter).Reset(&d.in.Reader, nil)
 			}
 			if err != nil {
 				d.zlib = nil
@@ -357,8 +329,8 @@ func (d *deflateLayer) Read(b []byte) (n int, err error) {
 			d.cur = d.zlib
 		default:
 			if d.flate == nil {
-				d.flate = flate.NewReader(&d.in)
-			} else if err := d.flate.(flate.Resetter).Reset(&d.in, nil); err != nil {
+				d.flate = flate.NewReader(&d.in.Reader)
+			} else if err := d.flate.(flate.Resetter).Reset(&d.in.Reader, nil); err != nil {
 				return 0, err
 			}
 			d.cur = d.flate
@@ -381,7 +353,7 @@ func (l *brotliLayer) Read(b []byte) (int, error) {
 		if len(l.in.peek(1)) == 0 {
 			return 0, io.EOF
 		}
-		if err := l.z.Reset(&l.in); err != nil {
+		if err := l.z.Reset(&l.in.Reader); err != nil {
 			return 0, err
 		}
 		l.on = true
@@ -418,10 +390,10 @@ func (l *zstdLayer) Read(b []byte) (n int, err error) {
 		}
 		if l.z == nil {
 			// One at a time: no goroutines, and memory bound to the window.
-			l.z, err = zstd.NewReader(&l.in, zstd.WithDecoderConcurrency(1),
+			l.z, err = zstd.NewReader(&l.in.Reader, zstd.WithDecoderConcurrency(1),
 				zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		} else {
-			err = l.z.Reset(&l.in)
+			err = l.z.Reset(&l.in.Reader)
 		}
 		if err != nil {
 			return 0, err
