@@ -47,6 +47,10 @@ type base struct {
 	outer int // index plus one of the base around it
 }
 
+// maxLinkBytes bounds the URLs of a page, all together, besides the size of its
+// body: a base of 8 KiB makes so much of each reference of a few bytes.
+const maxLinkBytes = 16 << 20
+
 // maxKept bounds the buffers that a Page keeps, in bytes each.
 const maxKept = 1 << 20
 
@@ -95,6 +99,10 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 		p.Dropped++
 		return
 	}
+	if w.giant(v) {
+		p.BadLinks++
+		return
+	}
 	mark := len(w.arena)
 	from, to := p.clean(v, escapes)
 	if to-from > w.opt.MaxURL {
@@ -119,9 +127,17 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	w.refs = append(w.refs, r)
 }
 
+// giant says whether v is far too long for a reference, before anything is
+// copied of it: cleaning shortens, by escapes, blanks and a fragment, but not
+// by that much.
+func (w *work) giant(v []byte) bool { return len(v) > 64*w.opt.MaxURL }
+
 // keep stores a reference that is no link: a base.
 func (p *Page) keep(v []byte) ref {
-	from, to := p.clean(trim(v), true)
+	if v = trim(v); p.work.giant(v) {
+		return ref{}
+	}
+	from, to := p.clean(v, true)
 	if to-from > p.work.opt.MaxURL {
 		from, to = 0, 0
 	}
@@ -239,8 +255,9 @@ func decodeRune(b []byte) (rune, int) {
 	return utf8.RuneError, n
 }
 
-// finish resolves the references against the base and fills p.Links.
-func (p *Page) finish(self weburl.URL) {
+// finish resolves the references against the base and fills p.Links with as
+// many as make no more than room bytes of URLs.
+func (p *Page) finish(self weburl.URL, room int) {
 	w := &p.work
 	if len(w.title) > 0 {
 		p.Title = string(w.title)
@@ -290,6 +307,10 @@ func (p *Page) finish(self weburl.URL) {
 		if found {
 			p.Links[j].NoFollow = p.Links[j].NoFollow && r.nofollow
 			continue
+		}
+		if room -= len(u.String()); room < 0 {
+			p.Dropped += len(w.refs) - i
+			return
 		}
 		p.Links = append(p.Links, Link{URL: u, Hop: r.hop, Tag: r.tag, NoFollow: r.nofollow})
 	}

@@ -118,7 +118,8 @@ type Page struct {
 	// BadLinks counts references that are no URL or too long. Other schemes
 	// (mailto, javascript, data) are not counted.
 	BadLinks int
-	// Dropped counts references over MaxLinks.
+	// Dropped counts references over MaxLinks, and those whose URLs would take
+	// more than 16 MiB besides the size of the body.
 	Dropped int
 	// Withheld counts the links left out because the page says nofollow.
 	Withheld int
@@ -148,7 +149,7 @@ func Parse(in Input, opt Options, p *Page) {
 			p.css(body, "css")
 		}
 	}
-	p.finish(in.URL)
+	p.finish(in.URL, maxLinkBytes+len(in.Body))
 }
 
 func (o Options) withDefaults() Options {
