@@ -30,7 +30,7 @@ type CheckCmd struct {
 // webFlags are how "check" reaches the web.
 type webFlags struct {
 	DNS          []string `name:"dns" help:"Name servers to ask." placeholder:"ADDR"`
-	ConnectTo    []string `help:"Requests to HOST:PORT go to ADDR:PORT instead." placeholder:"HOST:PORT:ADDR:PORT" sep:"none"`
+	ConnectTo    []string `help:"Requests to HOST:PORT go to ADDR:PORT instead." placeholder:"HOST:PORT:ADDR:PORT"`
 	CA           string   `name:"ca" help:"PEM file of certificate authorities to trust." placeholder:"FILE"`
 	Insecure     bool     `help:"Accept every certificate."`
 	AllowPrivate bool     `help:"Also connect to private and loopback addresses."`

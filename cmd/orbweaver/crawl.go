@@ -62,7 +62,7 @@ type CrawlCmd struct {
 	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
 	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
 	DNS          []string      `name:"dns" help:"Name servers to ask, addresses with or without a port (default: those of /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
-	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" sep:"none" group:"With what"`
+	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" group:"With what"`
 	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
 	Insecure     bool          `help:"Accept every certificate." group:"With what"`
 	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT." placeholder:"URL" group:"With what"`

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"orbweaver": main})
+}
+
+// TestScripts runs the program as its users do. Beside testscript's own
+// commands there are
+//
+//	exits CODE PROGRAM ARG...    run to the end, and compare the exit code
+//	start NAME PROGRAM ARG...    run beside the script; NAME.out and NAME.err get what it says
+//	ends NAME CODE [SIGNAL]      send the signal, wait for the end, compare the exit code
+//	await FILE RE                wait until a line of the file matches
+//	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
+//	jsonlines FILE               each line of the file is a JSON object
+//
+// and the condition [shared:DIR], that the shared data are there; where CI=true
+// they have to be.
+func TestScripts(t *testing.T) {
+	shared, err := filepath.Abs("../../../shared/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SHARED", shared)
+			e.Values[processesKey{}] = processes{}
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			dir, ok := strings.CutPrefix(cond, "shared:")
+			if !ok {
+				return false, fmt.Errorf("no such condition: %s", cond)
+			}
+			_, err := os.Stat(filepath.Join(shared, dir))
+			if err != nil && os.Getenv("CI") != "true" {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "start": start, "ends": ends, "await": await, "web": web, "jsonlines": jsonlines,
+		},
+	})
+}
+
+type processes map[string]*exec.Cmd
+
+// processesKey finds a script's processes.
+type processesKey struct{}
+
+func usage(ts *testscript.TestScript, ok bool, text string) {
+	if !ok {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 1, "exits CODE PROGRAM ARG...")
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || code != want {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// command is a process with the script's directory and environment.
+func command(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if p := filepath.Join(dir, name); isFile(p) {
+			cmd := exec.Command(p, args...)
+			cmd.Dir = ts.MkAbs(".")
+			for _, name := range []string{"PATH", "HOME", "TMPDIR", "NO_COLOR", "GOCOVERDIR"} {
+				if v := ts.Getenv(name); v != "" {
+					cmd.Env = append(cmd.Env, name+"="+v)
+				}
+			}
+			for _, name := range []string{"DNS", "CONNECT_TO", "CA", "ALLOW_PRIVATE", "CONTACT", "DELAY"} {
+				name = envName(name)
+				cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+			}
+			return cmd
+		}
+	}
+	ts.Fatalf("no %s", name)
+	return nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 1, "start NAME PROGRAM ARG...")
+	cmd := command(ts, args[1], args[2:]...)
+	out, err := os.Create(ts.MkAbs(args[0] + ".out"))
+	ts.Check(err)
+	errs, err := os.Create(ts.MkAbs(args[0] + ".err"))
+	ts.Check(err)
+	cmd.Stdout, cmd.Stderr = out, errs
+	ts.Check(cmd.Start())
+	ts.Check(out.Close())
+	ts.Check(errs.Close())
+	running := ts.Value(processesKey{}).(processes)
+	running[args[0]] = cmd
+	ts.Defer(func() {
+		if running[args[0]] != nil { // the script failed before its end
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+}
+
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && (len(args) == 2 || len(args) == 3), "ends NAME CODE [SIGNAL]")
+	running := ts.Value(processesKey{}).(processes)
+	cmd := running[args[0]]
+	if cmd == nil {
+		ts.Fatalf("%s does not run", args[0])
+	}
+	if len(args) == 3 {
+		sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}[args[2]]
+		usage(ts, ok, "ends NAME CODE INT|TERM|KILL")
+		ts.Check(cmd.Process.Signal(sig))
+	}
+	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	cmd.Wait()
+	late.Stop()
+	delete(running, args[0])
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[1] {
+		ts.Fatalf("exit code %s, want %s\n%s%s", got, args[1], ts.ReadFile(args[0]+".out"), ts.ReadFile(args[0]+".err"))
+	}
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "await FILE RE")
+	re, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	var b []byte
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if b, _ = os.ReadFile(ts.MkAbs(args[0])); re.Match(b) {
+			return
+		}
+	}
+	ts.Fatalf("%s never matched %s:\n%s", args[0], args[1], b)
+}
+
+func web(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 0, "web HOST=DIR...")
+	flags := []string{"testweb", "--json", "--ca-out", ts.MkAbs("ca.pem"), "--listing"}
+	for _, a := range args {
+		if strings.HasPrefix(a, "--") {
+			flags = append(flags, a)
+		} else {
+			flags = append(flags, "--folder", a)
+		}
+	}
+	cmd := command(ts, "orbweaver", flags...)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	var said struct {
+		DNS       string
+		ConnectTo []string `json:"connect_to"`
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	ts.Check(err)
+	ts.Check(json.Unmarshal(line, &said))
+	for name, value := range map[string]string{"dns": said.DNS, "connect-to": strings.Join(said.ConnectTo, ","),
+		"ca": ts.MkAbs("ca.pem"), "allow-private": "true", "contact": "test@example.org", "delay": "0s"} {
+		ts.Setenv(envName(name), value)
+	}
+}
+
+func jsonlines(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 1, "jsonlines FILE")
+	b := []byte(ts.ReadFile(args[0]))
+	if len(b) == 0 {
+		ts.Fatalf("%s is empty", args[0])
+	}
+	for line := range bytes.Lines(b) {
+		var object map[string]any
+		if err := json.Unmarshal(line, &object); err != nil {
+			ts.Fatalf("%s: %v: %s", args[0], err, line)
+		}
+	}
+}
