@@ -184,6 +184,7 @@ type Crawler struct {
 	skipped    []skipCount // of the visit in hand
 	rec        []byte      // memory for its finish
 	nextSlot   time.Time   // with Rate: when the next visit may begin
+	urgent     bool        // the journal's batch holds a server's wish
 	committed  time.Time
 	synced     time.Time
 	stop       Stop
@@ -305,12 +306,13 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // nothing waits for a time.
 func (c *Crawler) finished() {
 	// A store that answers in bulk may hold new URLs back.
+	before := c.Frontier.Pending()
 	if c.fatal = c.Seen.Flush(); c.fatal != nil {
 		return
 	}
 	c.append()
 	switch err := c.Frontier.Err(); {
-	case c.fatal != nil || c.Frontier.Stats().Ready > 0:
+	case c.fatal != nil || c.Frontier.Pending() > before:
 	case err != nil:
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	case c.Frontier.Pending() > 0:
@@ -324,7 +326,7 @@ func (c *Crawler) finished() {
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
 	if c.dirty {
-		d = min(d, c.committed.Add(c.cfg.CommitEvery).Sub(now))
+		d = min(d, c.commitAt().Sub(now))
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))

@@ -76,6 +76,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	if d.SlowDown || d.RetryAfter > 0 {
 		st := c.Frontier.Host(host)
 		c.batch.add(kindHost, st.AppendTo(nil))
+		c.urgent = true
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
 	}
 	c.append()
@@ -176,6 +177,7 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 	c.record(v, &f)
 	if v.hasEntry {
 		c.batch.add(kindRobots, v.entry.AppendTo(nil))
+		c.urgent = c.urgent || v.delay > 0
 	}
 }
 

@@ -194,6 +194,18 @@ func (c *Crawler) count(f *finish) {
 	}
 }
 
+// wishEvery is the longest that a server's wish to be asked less often stays in
+// memory only: a repeated fetch is a pity, a disregarded Retry-After is rude.
+const wishEvery = 5 * time.Millisecond
+
+// commitAt is when the journal is to be written next.
+func (c *Crawler) commitAt() time.Time {
+	if c.urgent {
+		return c.committed.Add(min(wishEvery, c.cfg.CommitEvery))
+	}
+	return c.committed.Add(c.cfg.CommitEvery)
+}
+
 // save writes the journal when it is time: archive and logs first (the
 // journal's Before sees to that), so that a finish never outlives its record.
 func (c *Crawler) save(now time.Time) {
@@ -214,10 +226,10 @@ func (c *Crawler) save(now time.Time) {
 			return
 		}
 		c.fatal = c.Journal.Sync()
-		c.synced, c.committed, c.dirty = now, now, false
-	case now.Sub(c.committed) >= c.cfg.CommitEvery:
+		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+	case !now.Before(c.commitAt()):
 		c.fatal = c.Journal.Commit()
-		c.committed = now
+		c.committed, c.urgent = now, false
 	}
 	if c.fatal == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
 		c.fatal = c.snapshot()
