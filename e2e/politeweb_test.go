@@ -19,7 +19,7 @@ import (
 
 // promise is what a crawl with politeFlags(delay) keeps.
 func promise(delay time.Duration) testweb.Promise {
-	return testweb.Promise{HostDelay: delay, AddrDelay: delay / 2, SiteDelay: delay / 3, CrawlDelay: true}
+	return testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 6, CrawlDelay: true}
 }
 
 // politeHosts are hosts with every reason to be impatient: those that fail,

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// limitWeb is a web whose crawl would take a while: a host of n pages that
+// answer within wait.
+func limitWeb(t *testing.T, n int, wait time.Duration) *testweb.Web {
+	return serve(t, testweb.Config{Sites: []testweb.Site{{
+		Host: "many.example", Handler: site("many.example", n), Rules: []testweb.Rule{{Wait: wait}},
+	}}})
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const pages = 400
+	for _, c := range []struct {
+		name  string
+		flags []string
+		code  int
+		stop  string
+		holds func(a *ledger) error
+	}{
+		{"pages", []string{"--page-limit", "7"}, 12, "page-limit", func(a *ledger) error {
+			if a.sum.Pages != 7 {
+				return fmt.Errorf("%d pages, want 7", a.sum.Pages)
+			}
+			return nil
+		}},
+		{"bytes", []string{"--size-limit", "3kB"}, 14, "size-limit", func(a *ledger) error {
+			if a.sum.Bytes < 3000 || a.sum.Bytes > 4000 {
+				return fmt.Errorf("%d bytes, want a little more than 3000", a.sum.Bytes)
+			}
+			return nil
+		}},
+		{"time", []string{"--time-limit", "600ms"}, 15, "time-limit", func(a *ledger) error {
+			if a.sum.DurationS < 0.6 || a.sum.DurationS > 5 {
+				return fmt.Errorf("%g s, want 0.6", a.sum.DurationS)
+			}
+			return nil
+		}},
+		{"none", []string{"--depth", "2"}, 0, "finished", func(a *ledger) error {
+			if a.sum.Pages != 7 {
+				return fmt.Errorf("%d pages, want the 7 of three levels", a.sum.Pages)
+			}
+			return nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			web := limitWeb(t, pages, 0)
+			dir := t.TempDir()
+			r := crawl(context.Background(), t, flags(t, web, dir, append(c.flags, "--delay", "20ms", "http://many.example/")...)...).must(t, c.code)
+			a := audit(t, dir)
+			a.servedAlike(t, web)
+			verify(t, dir)
+			if a.sum.StopReason != c.stop || !strings.Contains(r.stdout, c.stop) {
+				t.Errorf("stopped by %q, want %q; it said\n%s", a.sum.StopReason, c.stop, r.stdout)
+			}
+			if err := c.holds(a); err != nil {
+				t.Error(err)
+			}
+			if c.code == 0 {
+				return
+			}
+			if a.sum.Queued == 0 || !strings.Contains(r.stdout, "--resume --dir "+dir) {
+				t.Errorf("%d URLs queued, and nothing says how to go on:\n%s", a.sum.Queued, r.stdout)
+			}
+			// The limit holds for all runs; without it the crawl goes on to its end.
+			more := []string{"crawl", "--resume", "--dir", dir, "--delay", "0"}
+			if c.name == "pages" || c.name == "bytes" {
+				crawl(context.Background(), t, more...).must(t, c.code)
+				if err := c.holds(audit(t, dir)); err != nil {
+					t.Errorf("resumed: %v", err)
+				}
+			}
+			crawl(context.Background(), t, append(more, "--page-limit", "0", "--size-limit", "0")...).must(t, 0)
+			a = audit(t, dir)
+			verify(t, dir)
+			if n := web.Report().Hosts["many.example"].Pages; n != pages || a.sum.Pages != pages {
+				t.Errorf("%d pages served, %d in the summary, want %d", n, a.sum.Pages, pages)
+			}
+			if twice := web.Report().Repeated; twice != 0 {
+				t.Errorf("%d pages were fetched twice", twice)
+			}
+		})
+	}
+}
+
+// begin starts the program and returns when the web has met it n times.
+func begin(t *testing.T, web *testweb.Web, n int64, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	stderr = &bytes.Buffer{}
+	cmd = exec.Command(orbweaver, args...)
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	for at := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if r := web.Report(); r.Requests+r.Active >= n {
+			return cmd, stderr
+		}
+		if time.Since(at) > 20*time.Second {
+			cmd.Process.Kill()
+			cmd.Wait()
+			t.Fatalf("the web was not asked %d times; the program said\n%s", n, stderr)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			web := limitWeb(t, 60, 400*time.Millisecond)
+			dir := t.TempDir()
+			cmd, stderr := begin(t, web, 3, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
+			cmd.Process.Signal(sig)
+			cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != 11 {
+				t.Fatalf("exit code %d, want 11; it said\n%s", code, stderr)
+			}
+			if r := web.Report(); r.Hosts["many.example"].Aborted != 0 {
+				t.Errorf("what was in flight did not end: %+v", r.Hosts["many.example"])
+			}
+			a := audit(t, dir)
+			a.servedAlike(t, web)
+			verify(t, dir)
+			if a.sum.StopReason != "signal" || a.sum.Queued == 0 {
+				t.Errorf("stopped by %q with %d URLs queued", a.sum.StopReason, a.sum.Queued)
+			}
+		})
+	}
+}
+
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	web := limitWeb(t, 60, 20*time.Second)
+	dir := t.TempDir()
+	cmd, stderr := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...) // robots.txt, and a page that takes its time
+	cmd.Process.Signal(syscall.SIGINT)
+	time.Sleep(300 * time.Millisecond)
+	if cmd.ProcessState != nil {
+		t.Fatal("the program did not wait for what was in flight")
+	}
+	at := time.Now()
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	if code, took := cmd.ProcessState.ExitCode(), time.Since(at); code != 13 || took > 3*time.Second {
+		t.Errorf("exit code %d after %s, want 13 at once; it said\n%s", code, took, stderr)
+	}
+	if s := stderr.String(); !strings.Contains(s, "once more exits at once") || !strings.Contains(s, "--resume") {
+		t.Errorf("it said\n%s", s)
+	}
+	// The directory is neither locked nor damaged.
+	crawl(context.Background(), t, "crawl", "--resume", "--dir", dir, "--time-limit", "200ms", "--max-time", "1s").must(t, 15)
+	verify(t, dir)
+}
+
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(tmp, name)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	used := filepath.Join(tmp, "used")
+	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 0)
+	before, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string // of crawl, a fresh --dir comes before them
+		says []string
+	}{
+		{"no seeds", nil, []string{"no seeds", "--seeds"}},
+		{"no contact", []string{"https://example.org/"}, []string{"--contact", "example.org"}},
+		{"contact of nobody", []string{"--contact", "me", "https://example.org/"}, []string{"contact \"me\""}},
+		{"seed", []string{"http://[::1"}, []string{`"http://[::1"`}},
+		{"seed of another scheme", []string{"ftp://localhost/"}, []string{"ftp://localhost/"}},
+		{"seeds missing", []string{"--seeds", filepath.Join(tmp, "nowhere.txt")}, []string{"nowhere.txt"}},
+		{"seeds broken", []string{"--seeds", write("seeds.txt", "http://localhost/\n\nhttp://%zz/\n")}, []string{"seeds.txt, line 3"}},
+		{"used directory", []string{"--dir", used, "http://localhost/"}, []string{used, "--resume", "--overwrite"}},
+		{"nothing to resume", []string{"--resume"}, []string{"resume"}},
+		{"resume and overwrite", []string{"--resume", "--overwrite"}, []string{"--resume", "--overwrite"}},
+		{"expression", []string{"--exclude", "a(b", "http://localhost/"}, []string{"a(b"}},
+		{"expression included", []string{"--include", "*x", "http://localhost/"}, []string{"*x"}},
+		{"duration", []string{"--delay", "fast", "http://localhost/"}, []string{"--delay", "fast"}},
+		{"negative duration", []string{"--delay=-1s", "http://localhost/"}, []string{"--delay", "-1s"}},
+		{"negative address delay", []string{"--ip-delay=-1s", "http://localhost/"}, []string{"--ip-delay", "-1s"}},
+		{"no wait", []string{"--retry-wait", "0", "http://localhost/"}, []string{"--retry-wait"}},
+		{"no timeout", []string{"--timeout", "0s", "http://localhost/"}, []string{"--timeout"}},
+		{"size", []string{"--size-limit", "much", "http://localhost/"}, []string{"--size-limit", "much"}},
+		{"scope", []string{"--scope", "world", "http://localhost/"}, []string{"world", "host"}},
+		{"workers", []string{"--workers", "0", "http://localhost/"}, []string{"--workers"}},
+		{"flag", []string{"--delya", "1s", "http://localhost/"}, []string{"--delya", "--delay"}},
+		{"proxy", []string{"--proxy", "127.0.0.1:3128", "--contact", "a@b.example", "http://localhost/"}, []string{"--proxy"}},
+		{"connect-to", []string{"--connect-to", "nonsense", "http://localhost/"}, []string{"nonsense"}},
+		{"authority", []string{"--ca", filepath.Join(tmp, "no.pem"), "http://localhost/"}, []string{"no.pem"}},
+		{"name server", []string{"--dns", "not a server", "http://localhost/"}, []string{"not a server"}},
+		{"API to all", []string{"--api", "0.0.0.0:0", "http://localhost/"}, []string{"0.0.0.0"}},
+		{"file missing", []string{"--config", filepath.Join(tmp, "no.yaml"), "http://localhost/"}, []string{"no.yaml"}},
+		{"file with an unknown key", []string{"--config", write("key.yaml", "delya: 3s\n"), "http://localhost/"}, []string{"key.yaml", `"delya"`, `"delay"`}},
+		{"file with a bad value", []string{"--config", write("value.yaml", "delay: slow\n"), "http://localhost/"}, []string{"delay", "slow"}},
+		{"file that is no YAML", []string{"--config", write("no.yml", "delay: [1\n"), "http://localhost/"}, []string{"no.yml"}},
+		{"file that is a list", []string{"--config", write("list.yml", "- delay\n"), "http://localhost/"}, []string{"list.yml"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "crawl")
+			r := crawl(context.Background(), t, append([]string{"crawl", "--dir", dir}, c.args...)...)
+			if r.code != 4 {
+				t.Errorf("exit code %d, want 4", r.code)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(r.stderr, s) {
+					t.Errorf("it does not say %q", s)
+				}
+			}
+			if strings.Contains(r.stderr, "goroutine ") || strings.Count(r.stderr, "\n") > 60 {
+				t.Errorf("it says too much")
+			}
+			if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
+				t.Error("it left a crawl behind")
+			}
+			if t.Failed() {
+				t.Logf("it says\n%s", tail(r.stderr))
+			}
+		})
+	}
+	after, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the used directory was touched: %v", err)
+	}
+}
