@@ -165,7 +165,7 @@ func (a *Agent) inspect() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	for _, e := range entries {
-		ours := e.Name() == "state"
+		ours := e.Name() == "state" || e.Name() == marker+".tmp" // a disk that was full may leave it
 		for _, d := range layout {
 			ours = ours || e.Name() == d
 		}

@@ -164,6 +164,8 @@ func (s *story) checkRequests(t *testing.T, web randomWeb) {
 	t.Helper()
 	last := map[string]request{}
 	visits := map[string][]request{}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
 	for _, r := range s.web.asked {
 		if before, ok := last[r.host]; ok {
 			delay := 200 * time.Millisecond
