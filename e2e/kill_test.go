@@ -176,7 +176,7 @@ func TestKilled(t *testing.T) {
 	served(t, web, total)
 	a := auditKilled(t, dir, func(u string) bool { return again[u] > 0 })
 	a.covers(t, tr)
-	a.accepted(t)
+	a.judged(t)
 	if n := int64(tr.Count(http.StatusOK)); a.sum.Pages != n || a.sum.Unique != int64(len(tr.Pages)+len(tr.Denied)) {
 		t.Errorf("summary: %d pages and %d URLs, want %d and %d", a.sum.Pages, a.sum.Unique, n, len(tr.Pages)+len(tr.Denied))
 	}
