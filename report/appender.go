@@ -27,8 +27,13 @@ type appender struct {
 	err error
 }
 
+// repairBytes is how far back a power failure can have left zeros where lines
+// were: more than is written between two syncs.
+const repairBytes = 8 << 20
+
 // openLines opens a file of lines for appending, makes it and its folder where
-// they are missing, and cuts a last line that is not whole.
+// they are missing, cuts a last line that is not whole, and what a power
+// failure left behind a hole: lines hold no zeros.
 func openLines(fs disk.FS, name string) (*appender, error) {
 	if err := fs.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, fmt.Errorf("log %s: %w", name, err)
@@ -48,15 +53,20 @@ func openLines(fs disk.FS, name string) (*appender, error) {
 	return &appender{name: name, file: file}, nil
 }
 
-// cutTornLine truncates file behind its last newline and goes there.
+// cutTornLine truncates file behind the last newline before its hole, if there
+// is one, or its end, and goes there.
 func cutTornLine(file disk.File) error {
 	st, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	end := st.Size()
+	hole, err := firstZero(file, max(end-repairBytes, 0), end)
+	if err != nil {
+		return err
+	}
 	buf := make([]byte, 4096)
-	for keep := end; ; {
+	for keep := hole; ; {
 		n := min(keep, int64(len(buf)))
 		if n > 0 {
 			if _, err := file.ReadAt(buf[:n], keep-n); err != nil && err != io.EOF {
@@ -77,6 +87,22 @@ func cutTornLine(file disk.File) error {
 		_, err := file.Seek(keep, io.SeekStart)
 		return err
 	}
+}
+
+// firstZero finds the first zero byte in a stretch of file; its end without one.
+func firstZero(file disk.File, from, end int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for from < end {
+		n := min(end-from, int64(len(buf)))
+		if _, err := file.ReadAt(buf[:n], from); err != nil && err != io.EOF {
+			return 0, err
+		}
+		if i := bytes.IndexByte(buf[:n], 0); i >= 0 {
+			return from + int64(i), nil
+		}
+		from += n
+	}
+	return end, nil
 }
 
 // add lets fn append one line, newline included.
