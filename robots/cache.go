@@ -181,7 +181,9 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 		}
 		return askFor(u)
 	}
-	if !now.Before(st.expires) {
+	// What claims to hold well beyond what anything may was learnt by a clock
+	// that has been set back since.
+	if left := st.expires.Sub(now); left <= 0 || left > maxTTL+time.Hour {
 		return askFor(u)
 	}
 	switch st.class {

@@ -115,6 +115,14 @@ func TestCache(t *testing.T) {
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: 1000 * time.Hour}, denied),
 			later(24*time.Hour-1, denied), later(1, fetch),
 		}},
+		{"a clock that was wrong", Config{}, []step{
+			later(0, fetch), learn(ok(no), denied), later(-time.Minute, denied), later(-365*24*time.Hour, fetch),
+			learn(Reply{Failed: true}, `denied by "Disallow: /p":3 delay 7s`), later(-365*24*time.Hour, fetch),
+		}},
+		{"unreachable by a clock that was wrong", Config{}, []step{
+			later(0, fetch), learn(Reply{Failed: true}, "unreachable 1m0s"), later(-365*24*time.Hour, fetch),
+			learn(Reply{Failed: true}, "unreachable 1m0s"),
+		}},
 		{"own TTL", Config{TTL: time.Minute}, []step{
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied), later(time.Minute, fetch),
 		}},
