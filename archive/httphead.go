@@ -101,10 +101,10 @@ func parseHead(b []byte) (h httpHead) {
 	var seenType, seenEncoding bool
 	for {
 		line, rest = cutLine(rest)
-		line = bytes.TrimRight(line, " \t\r\n\v\f")
-		if len(line) == 0 {
+		if blank(line) {
 			return h
 		}
+		line = bytes.TrimRight(line, " \t\r\n\v\f")
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok {
 			continue

@@ -102,6 +102,8 @@ func everyKind() []*Exchange {
 		page("http://example.com/error", "HTTP/1.1 500 Oops\nContent-Type: text/html", "sorry"),
 		page("http://example.com/notype", "HTTP/1.1 200 OK\nX-A: \xe9\"\\", "no type"),
 		page("http://example.com/oddtype", "HTTP/1.1 200 OK\nContent-Type: t\xc3\xa9xt/\"x\\ ;y", "odd type"),
+		page("http://example.com/blankline", "HTTP/1.1 200 OK\n\x1c\nContent-Type: image/png", "blank to Python"),
+		page("http://example.com/nbsp", "HTTP/1.1 200 OK\n\u00a0\nContent-Type: image/png", "blank as well"),
 		page("http://example.com/nostatus", "HTTP/1.1", "no status"),
 		page("http://[2001:db8::1]/", "HTTP/1.1 200 OK\nContent-Type: text/plain", "six"),
 	}
