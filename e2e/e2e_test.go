@@ -80,6 +80,7 @@ func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
 // flags lead a crawl into web and into dir.
 func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string {
 	t.Helper()
+	watch(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
 		t.Fatal(err)

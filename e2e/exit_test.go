@@ -75,7 +75,7 @@ func TestLimits(t *testing.T) {
 			if c.code == 0 {
 				return
 			}
-			if a.sum.Queued == 0 || !strings.Contains(r.stdout, "--resume --dir "+dir) {
+			if a.sum.Queued == 0 || !strings.Contains(r.stdout, "crawl --resume") || !strings.Contains(r.stdout, "--dir "+dir) {
 				t.Errorf("%d URLs queued, and nothing says how to go on:\n%s", a.sum.Queued, r.stdout)
 			}
 			// The limit holds for all runs; without it the crawl goes on to its end.
@@ -219,7 +219,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"name server", []string{"--dns", "not a server", "http://localhost/"}, []string{"not a server"}},
 		{"API to all", []string{"--api", "0.0.0.0:0", "http://localhost/"}, []string{"0.0.0.0"}},
 		{"file missing", []string{"--config", filepath.Join(tmp, "no.yaml"), "http://localhost/"}, []string{"no.yaml"}},
-		{"file with an unknown key", []string{"--config", write("key.yaml", "delya: 3s\n"), "http://localhost/"}, []string{"key.yaml", `"delya"`, `"delay"`}},
+		{"file with an unknown key", []string{"--config", write("key.yaml", "page-limt: 3\n"), "http://localhost/"}, []string{"key.yaml", `"page-limt"`, `"page-limit"`}},
 		{"file with a bad value", []string{"--config", write("value.yaml", "delay: slow\n"), "http://localhost/"}, []string{"delay", "slow"}},
 		{"file that is no YAML", []string{"--config", write("no.yml", "delay: [1\n"), "http://localhost/"}, []string{"no.yml"}},
 		{"file that is a list", []string{"--config", write("list.yml", "- delay\n"), "http://localhost/"}, []string{"list.yml"}},
