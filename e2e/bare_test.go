@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// lab is the environment's name for tests that measure, and print what they
+// measured; they take minutes, and assert nothing about it.
+const lab = "ORBWEAVER_LAB"
+
+// bareDir is the yardstick: the least work that still counts as crawling, with
+// nothing around it.
+const bareDir = "../../shared/bench/bare"
+
+// buildBare builds the yardstick, a module of its own.
+func buildBare(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(bareDir, "main.go")); err != nil {
+		missing(t, err.Error())
+	}
+	name := filepath.Join(t.TempDir(), "bare")
+	cmd := exec.Command("go", "build", "-C", bareDir, "-o", name, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=mod")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build bare: %v\n%s", err, out)
+	}
+	return name
+}
+
+// debianBoth serves the real pages by both schemes alike, so that a crawl may
+// stay with http as the yardstick does.
+func debianBoth(t *testing.T) (*testweb.Web, []string) {
+	t.Helper()
+	folders, seeds := testweb.DebianDocs(), []string(nil)
+	for i, f := range folders {
+		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
+			missing(t, "Debian's documentation packages (sh testweb/docs.sh): "+err.Error())
+		}
+		if folders[i].Scheme = ""; f.Seed() != "" {
+			_, rest, _ := strings.Cut(f.Seed(), "://")
+			seeds = append(seeds, "http://"+rest)
+		}
+	}
+	return serve(t, testweb.Config{Folders: folders, Gzip: true}), seeds
+}
+
+// pageList writes the pages of a crawl as the yardstick reads them, and counts
+// them. Those of https are asked for by http, which serves the same.
+func pageList(t *testing.T, a *ledger) (name string, n int) {
+	t.Helper()
+	urls := map[string]bool{}
+	for u, l := range a.final {
+		if _, rest, ok := strings.Cut(u, "://"); ok && l.Code == http.StatusOK {
+			urls["http://"+rest] = true
+		}
+	}
+	list := make([]string, 0, len(urls))
+	for u := range urls {
+		list = append(list, u)
+	}
+	slices.Sort(list)
+	name = filepath.Join(t.TempDir(), "urls.txt")
+	if err := os.WriteFile(name, []byte(strings.Join(list, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name, len(list)
+}
+
+// runBare is the yardstick's pages a second over d.
+func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) float64 {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "bare.warc.gz")
+	defer os.Remove(out)
+	cmd := exec.Command(bare, "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns), "-d", d.String(), "-gzip", "-o", out)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("bare: %v\n%s", err, tail(stderr.String()))
+	}
+	var res struct {
+		PagesPerS float64 `json:"pages_per_s"`
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &res); err != nil {
+		t.Fatalf("bare: %v: %q", err, stdout.String())
+	}
+	return res.PagesPerS
+}
+
+// The comparison itself works: both fetch pages from the same server.
+func TestBare(t *testing.T) {
+	bare := buildBare(t)
+	web, seeds := debianBoth(t)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	crawl(context.Background(), t, flags(t, web, dir, append([]string{"--delay", "0", "--quiet", "--page-limit", "300"}, seeds...)...)...).must(t, 12)
+	urls, n := pageList(t, audit(t, dir))
+	if n < 250 {
+		t.Fatalf("%d pages for the yardstick, want some 300", n)
+	}
+	before := web.Report().Pages
+	if rate := runBare(t, bare, urls, web.HTTPAddr(), 8, time.Second); rate <= 0 {
+		t.Errorf("bare fetched %v pages/s", rate)
+	}
+	if got := web.Report().Pages - before; got == 0 {
+		t.Error("the server saw no page of bare's")
+	}
+}
+
+// Pages a second with --delay 0 beside the yardstick's, on the same server and
+// with the same URLs, in turns.
+func TestLabBare(t *testing.T) {
+	if os.Getenv(lab) == "" {
+		t.Skipf("a measurement: set %s=1", lab)
+	}
+	bare := buildBare(t)
+	plain, httpSeeds := debianBoth(t)
+	secure := debianWeb(t, testweb.Promise{})
+	const runs = 3
+	rates := map[string][]float64{}
+	var urls string
+	measure := func(name string, web *testweb.Web, seeds []string, more ...string) {
+		dir := filepath.Join(t.TempDir(), "crawl")
+		args := append([]string{"--delay", "0", "--quiet"}, append(more, seeds...)...)
+		r := crawl(context.Background(), t, flags(t, web, dir, args...)...).must(t, 0)
+		a := audit(t, dir)
+		if urls == "" {
+			n := 0
+			urls, n = pageList(t, a)
+			t.Logf("%d URLs for the yardstick", n)
+		}
+		rate := float64(a.sum.Pages) / r.took.Seconds()
+		rates[name] = append(rates[name], rate)
+		t.Logf("%s: %d pages, %.2f s from start to end, %.2f s of them crawling: %.0f pages/s; peak memory %d MB",
+			name, a.sum.Pages, r.took.Seconds(), a.sum.DurationS, rate, a.sum.PeakMemory/1e6)
+		os.RemoveAll(dir)
+	}
+	for range runs {
+		// Some pages name their own site by https, and this web has them twice.
+		measure("http", plain, httpSeeds, "--exclude", "^https:")
+		measure("https", secure, testweb.DebianSeeds())
+		for _, conns := range []int{8, 64} {
+			rate := runBare(t, bare, urls, plain.HTTPAddr(), conns, 5*time.Second)
+			name := "bare -c " + strconv.Itoa(conns)
+			rates[name] = append(rates[name], rate)
+			t.Logf("%s: %.0f pages/s", name, rate)
+		}
+	}
+	median := func(name string) float64 {
+		s := slices.Clone(rates[name])
+		slices.Sort(s)
+		return s[len(s)/2]
+	}
+	for _, name := range []string{"http", "https", "bare -c 8", "bare -c 64"} {
+		t.Logf("%-10s  median %5.0f pages/s; to bare -c 8 %.2f, to bare -c 64 %.2f",
+			name, median(name), median(name)/median("bare -c 8"), median(name)/median("bare -c 64"))
+	}
+}
