@@ -403,3 +403,18 @@ func BenchmarkPushPop(b *testing.B) {
 		}
 	}
 }
+
+// A crawl may stop, with a snapshot, before a host that it took over has had
+// another request.
+func TestTouchedKeepsDelay(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Touched("a.example", 5*time.Second, now)
+	if got := f.Host("a.example"); got.Delay != 5*time.Second || !got.NotBefore.Equal(now.Add(5*time.Second)) {
+		t.Errorf("touched: %+v, want a delay of 5s from %s", got, now)
+	}
+}

@@ -287,7 +287,8 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	if !busy {
 		f.leave(h)
 	}
-	h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, h.delay, delay)))
+	h.delay = max(h.delay, delay) // for a snapshot before its next request
+	h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 	if !busy {
 		f.place(h)
 	}
