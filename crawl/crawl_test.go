@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -128,13 +129,13 @@ func TestLogErrorsEndTheCrawl(t *testing.T) {
 // zeroTTL answers are stale as soon as they are there.
 type zeroTTL struct {
 	Resolver
-	asked int
+	asked atomic.Int64
 }
 
 func (z *zeroTTL) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	a, err := z.Resolver.Lookup(ctx, host)
 	a.Expires = time.Now().Add(-time.Second)
-	z.asked++
+	z.asked.Add(1)
 	return a, err
 }
 
@@ -151,8 +152,8 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 		if _, err := w.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(s.web.asked); z.asked > 2*n || n != 5 {
-			t.Errorf("%d look-ups for %d requests", z.asked, n)
+		if n := len(s.web.asked); z.asked.Load() > int64(2*n) || n != 5 {
+			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)
 		}
 		s.check(t, w)
 	})
@@ -206,6 +207,34 @@ func TestManyDeadNames(t *testing.T) {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		s.check(t, w)
+	})
+}
+
+// TestQueriesOverRuns meets a path's queries in two runs: they are counted as
+// in one.
+func TestQueriesOverRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disk.NewMem()
+		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\nhttp://a.example/p?3 /p?4 /p?5 /p?6\n"
+		s := &story{text: text}
+		s.parse(t)
+		for range 2 { // the second run has nothing to do but to remember
+			w, err := s.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
+				t.Fatal(stop, err)
+			}
+			counts := map[uint32]int{}
+			w.Queries.Each(func(_ uint64, n uint32) error { counts[n]++; return nil })
+			if diff := cmp.Diff(map[uint32]int{6: 1}, counts); diff != "" {
+				t.Errorf("paths by queries (-want +got):\n%s", diff)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }
 

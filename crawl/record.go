@@ -18,6 +18,8 @@ import (
 //	K keys     snapshot: seen's keys, 16 bytes each, big-endian
 //	P pending  snapshot: a Link that was accepted and is not finished
 //	D digest   snapshot: a payload to recognize, see appendOriginal
+//	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
+//	           each, big-endian
 //	T tally    snapshot: the report's counts
 //	S span     when the crawl began, Unix microseconds, and how long its runs
 //	           took, microseconds (two uvarints)
@@ -33,6 +35,7 @@ const (
 	kindSeed    byte = 'W'
 	kindPending byte = 'P'
 	kindDigest  byte = 'D'
+	kindQueries byte = 'Q'
 )
 
 var errRecord = errors.New("damaged journal record")

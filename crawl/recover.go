@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -78,7 +79,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			if err := c.Seen.Restore(keys); err != nil {
 				return err
 			}
-			if c.Queries != nil {
+			if c.Queries != nil && kind == kindAccept {
 				c.Queries.Admit(l.URL)
 			}
 			if _, ok := finished[k]; ok {
@@ -139,6 +140,14 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				c.Tally.Start(started)
 			}
 			c.earlier = took
+			return nil
+		case kindQueries:
+			if len(p)%12 != 0 {
+				return errRecord
+			}
+			for ; len(p) > 0 && c.Queries != nil; p = p[12:] {
+				c.Queries.Restore(binary.BigEndian.Uint64(p), binary.BigEndian.Uint32(p[8:]))
+			}
 			return nil
 		case kindDigest:
 			digest, o, err := decodeOriginal(p)
@@ -262,6 +271,17 @@ func (c *Crawler) snapshot() error {
 			return add(kindKeys, buf)
 		}); err != nil {
 			return err
+		}
+		if c.Queries != nil {
+			buf = buf[:0]
+			c.Queries.Each(func(path uint64, n uint32) error {
+				buf = binary.BigEndian.AppendUint64(buf, path)
+				buf = binary.BigEndian.AppendUint32(buf, n)
+				return nil
+			})
+			if err := add(kindQueries, buf); err != nil {
+				return err
+			}
 		}
 		if err := c.Archive.EachRemembered(func(digest [20]byte, o archive.Original) error {
 			buf = appendOriginal(buf[:0], digest, o)
