@@ -1,6 +1,6 @@
 // Package scope answers: does this link belong to the crawl?
 //
-//	Link -> traps -> exclude -> filter -> kind -> include -> depth -> Verdict
+//	Link -> kind -> traps -> exclude -> include -> depth -> Verdict
 //
 // Every rule that keeps a link out has a word of its own for the logs (see
 // [Reason]); the first one decides, [Scope.Explain] asks them all. A verdict
@@ -14,9 +14,9 @@
 //	standing      hops                       rules
 //	------------  -------------------------  ---------------------------------
 //	prerequisite  last is P                  none
-//	seed          none, or only R            exclude; the filter's - lines
-//	embed         last is E: of a page       traps, exclude, the filter's
-//	              that is in                 - lines
+//	seed          none, or only R            exclude
+//	embed         last is E: of a page       traps, exclude
+//	              that is in
 //	link          all others                 all
 //
 // Only R: where a seed redirects to is as good as a seed, or http://example.com

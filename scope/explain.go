@@ -57,32 +57,6 @@ func counted(n, limit int, what string) string {
 	return fmt.Sprintf("%d of at most %d %s", n, limit, what)
 }
 
-func (p patterns) explain(u weburl.URL) string {
-	if p.any == nil {
-		return "none given"
-	}
-	for i, re := range p.each {
-		if re.MatchString(u.String()) {
-			return fmt.Sprintf("number %d matches: %s", i+1, re)
-		}
-	}
-	return fmt.Sprintf("none of %d matches", len(p.each))
-}
-
-func (f *Filter) explain(u weburl.URL) string {
-	if f == nil {
-		return "none given"
-	}
-	m := f.match(u)
-	switch {
-	case m == nil:
-		return "no line matches"
-	case len(m.surts) > 1:
-		return fmt.Sprintf("one of the %d SURT prefixes from line %d on matches", len(m.surts), m.line)
-	}
-	return fmt.Sprintf("line %d matches: %s", m.line, m.text)
-}
-
 func (s *Scope) explainKind(l weburl.Link) string {
 	what := map[Kind]string{
 		Any: "any URL", Page: "the seeds alone", Host: "host " + bareHost(l.URL.Host()),

@@ -3,8 +3,6 @@ package scope
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -15,8 +13,8 @@ type Reason string
 
 const (
 	OutOfScope           Reason = "outOfScope"           // beyond the kind's bounds
-	Excluded             Reason = "excluded"             // an exclude or a filter's - line matches
-	NotIncluded          Reason = "notIncluded"          // no include, or no line of the filter, matches
+	Excluded             Reason = "excluded"             // an exclude matches
+	NotIncluded          Reason = "notIncluded"          // no include matches
 	TooDeep              Reason = "tooDeep"              // too many links from its seed
 	TrapURLLength        Reason = "trapURLLength"        // the URL is too long
 	TrapPathLength       Reason = "trapPathLength"       // the path has too many segments
@@ -37,8 +35,6 @@ type Config struct {
 	// Include are regular expressions of which a link must match one. None
 	// means that all links may pass. Seeds and embeds need not.
 	Include []string
-	// Filter is a filter file's content (LoadFilter); nil means none.
-	Filter *Filter
 	// Depth is the largest number of links from a seed: 0 is the seeds and
 	// what they embed. Nil means no limit.
 	Depth *int
@@ -133,33 +129,6 @@ func (s *Scope) AddSeed(u weburl.URL) {
 
 func (s *Scope) within(u weburl.URL) bool {
 	return s.seeds.has(s.cfg.Scope, u) || s.later.has(s.cfg.Scope, u)
-}
-
-// patterns are regular expressions, one by one and as an alternation.
-type patterns struct {
-	each []*regexp.Regexp
-	any  *regexp.Regexp // nil where there are none
-}
-
-func compileAll(what string, exprs []string) (p patterns, err error) {
-	var errs []error
-	for i, e := range exprs {
-		re, err := compile(e)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s %d of %d: %w", what, i+1, len(exprs), err))
-			continue
-		}
-		p.each = append(p.each, re)
-	}
-	if err := errors.Join(errs...); err != nil || len(exprs) == 0 {
-		return patterns{}, err
-	}
-	if p.any = p.each[0]; len(exprs) > 1 {
-		if p.any, err = regexp.Compile("(?:" + strings.Join(exprs, ")|(?:") + ")"); err != nil {
-			return patterns{}, fmt.Errorf("%s: all %d regular expressions together: %w", what, len(exprs), err)
-		}
-	}
-	return p, nil
 }
 
 // standing is what a link is to the crawl by the way it was found.
@@ -312,21 +281,6 @@ var rules = []rule{
 			return ""
 		},
 		func(s *Scope, l weburl.Link) string { return s.exclude.explain(l.URL) },
-	}, {
-		"filter", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, st standing) Reason {
-			if s.cfg.Filter == nil {
-				return ""
-			}
-			switch m := s.cfg.Filter.match(l.URL); {
-			case m == nil && st == asLink:
-				return NotIncluded
-			case m != nil && !m.accept:
-				return Excluded
-			}
-			return ""
-		},
-		func(s *Scope, l weburl.Link) string { return s.cfg.Filter.explain(l.URL) },
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {

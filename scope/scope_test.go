@@ -342,7 +342,6 @@ func TestExplain(t *testing.T) {
 		"query arguments: in (off)",
 		"calendar: in (off)",
 		"exclude: out, excluded (number 2 matches: /private/)",
-		"filter: in (none given)",
 		"include: out, notIncluded (none of 1 matches)",
 		"depth: in (2 of at most 3 links)",
 		"verdict: out, outOfScope",
