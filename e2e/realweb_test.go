@@ -202,19 +202,25 @@ func digest(block io.Reader) (string, error) {
 		return "", err
 	}
 	defer res.Body.Close()
-	body := io.Reader(res.Body)
-	switch c := res.Header.Get("Content-Encoding"); c {
-	case "":
-	case "gzip":
-		if body, err = gzip.NewReader(res.Body); err != nil {
-			return "", err
-		}
-	default:
-		return "", fmt.Errorf("content coding %q was not served", c)
+	body, err := identity(res)
+	if err != nil {
+		return "", err
 	}
 	sum := sha1.New()
 	_, err = io.Copy(sum, body)
 	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// identity is the body of a response without its coding.
+func identity(res *http.Response) (io.Reader, error) {
+	switch c := res.Header.Get("Content-Encoding"); c {
+	case "":
+		return res.Body, nil
+	case "gzip":
+		return gzip.NewReader(res.Body)
+	default:
+		return nil, fmt.Errorf("content coding %q was not served", c)
+	}
 }
 
 // records reads a WARC file from end to end.
