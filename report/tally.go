@@ -190,9 +190,6 @@ func (t *Tally) Found(n int64) { t.n.found += n }
 // Accepted counts URLs that are new and in scope.
 func (t *Tally) Accepted(n int64) { t.n.unique += n }
 
-// SetUnique sets the number of URLs accepted.
-func (t *Tally) SetUnique(n int64) { t.n.unique = n }
-
 // Sent counts URLs passed on to other agents.
 func (t *Tally) Sent(n int64) { t.n.sent += n }
 
@@ -246,7 +243,12 @@ func (t *Tally) HostPages(host string) int64 {
 }
 
 // Errors is a copy of the counts by kind.
-func (t *Tally) Errors() map[string]int64 { return maps.Clone(t.errors) }
+func (t *Tally) Errors() map[string]int64 {
+	if t.errors == nil {
+		return map[string]int64{}
+	}
+	return maps.Clone(t.errors)
+}
 
 // ErrTally is an encoding of a Tally that cannot be read.
 var ErrTally = errors.New("damaged tally")

@@ -171,7 +171,9 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		if err != nil {
 			return cfg, err
 		}
-		cfg.Seeds = append(cfg.Seeds, more...)
+		if cfg.Seeds = append(cfg.Seeds, more...); len(cfg.Seeds) == 0 && !c.Resume {
+			return bad("no seeds: %s has none", c.Seeds)
+		}
 	}
 	switch {
 	case c.Workers < 1 || c.Workers > 10000:
@@ -269,7 +271,9 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 // readSeeds reads a file of seeds; - is standard input.
 func readSeeds(name string) ([]string, error) {
 	var r io.Reader = os.Stdin
-	if name != "-" {
+	if name == "-" {
+		name = "standard input"
+	} else {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, &agent.ConfigError{Text: "seeds: " + err.Error()}
