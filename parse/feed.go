@@ -40,7 +40,7 @@ func (p *Page) feed(body []byte) {
 		}
 		in = noText
 		depth++
-		if v, ok := s.attr(aXMLBase); ok && opened < maxBases && len(w.bases) < maxLinksPerBase {
+		if v, ok := s.attr(aXMLBase); ok && opened < maxBases && len(w.bases) < maxFeedBases {
 			w.bases = append(w.bases, base{p.keep(v), top(open[:opened])})
 			open[opened], depths[opened] = len(w.bases), depth
 			opened++
@@ -57,8 +57,9 @@ func (p *Page) feed(body []byte) {
 	}
 }
 
-// maxLinksPerBase bounds the xml:base attributes of a feed.
-const maxLinksPerBase = 10_000
+// maxFeedBases bounds the xml:base attributes of a feed; further ones are
+// passed over.
+const maxFeedBases = 10_000
 
 func top(open []int) int {
 	if len(open) == 0 {

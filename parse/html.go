@@ -126,17 +126,15 @@ func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
 // CDATA section there.
 func textAt(s *scanner) []byte {
 	rest := s.b[s.i:]
-	for {
-		i := bytes.IndexByte(rest, '<')
-		if i < 0 {
-			return rest
-		}
-		if !bytes.HasPrefix(rest[i:], []byte("<![CDATA[")) || len(bytes.TrimSpace(rest[:i])) > 0 {
-			return rest[:i]
-		}
-		text, _, _ := bytes.Cut(rest[i+len("<![CDATA["):], []byte("]]>"))
-		return text
+	i := bytes.IndexByte(rest, '<')
+	if i < 0 {
+		return rest
 	}
+	if !bytes.HasPrefix(rest[i:], []byte("<![CDATA[")) || len(bytes.TrimSpace(rest[:i])) > 0 {
+		return rest[:i]
+	}
+	text, _, _ := bytes.Cut(rest[i+len("<![CDATA["):], []byte("]]>"))
+	return text
 }
 
 // element notes the references of a start tag.

@@ -33,6 +33,9 @@ func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int)
 	for _, w := range realWeb {
 		root, err := filepath.EvalSymlinks(filepath.Join("/usr/share/doc", w.dir))
 		if err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
 			continue
 		}
 		err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -62,9 +65,6 @@ func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int)
 		}
 	}
 	if n == 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no documentation packages under /usr/share/doc")
-		}
 		t.Skip("no documentation packages under /usr/share/doc")
 	}
 	return n

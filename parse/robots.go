@@ -30,12 +30,6 @@ func (d *Directives) word(w string) {
 	}
 }
 
-func (d *Directives) merge(o Directives) {
-	d.NoIndex = d.NoIndex || o.NoIndex
-	d.NoFollow = d.NoFollow || o.NoFollow
-	d.NoArchive = d.NoArchive || o.NoArchive
-}
-
 // ParseRobotsTag reads the values of X-Robots-Tag for the product token agent.
 // A value is a list of directives, where "name:" in front of one means that it
 // and the following ones, up to the next name or the end of the value, are for
