@@ -22,6 +22,9 @@ func TestRealPagesHaveNoTraps(t *testing.T) {
 	for _, dir := range []string{"python3.11-doc", "apache2-doc", "postgresql-doc-15", "sqlite3-doc", "debian-handbook", "nodejs-doc", "python-django-doc", "python-sqlalchemy-doc"} {
 		root, err := filepath.EvalSymlinks(filepath.Join(docs, dir))
 		if err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
 			continue
 		}
 		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -54,9 +57,6 @@ func TestRealPagesHaveNoTraps(t *testing.T) {
 	}
 	t.Logf("%d pages, %d different URLs", pages, len(seen))
 	if pages == 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no documentation packages are installed")
-		}
 		t.Skip("no documentation packages are installed")
 	}
 }
