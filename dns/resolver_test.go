@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,12 +72,6 @@ func serve(t testing.TB, handle func(q dns.Question, m *dns.Msg, tcp bool) bool)
 		t.Cleanup(func() { s.Shutdown(); <-done })
 	}
 	return ns
-}
-
-func (ns *nameServer) queries() []string {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	return slices.Sorted(slices.Values(ns.asked))
 }
 
 // zone answers from records in presentation form, as a recursive server does:

@@ -275,12 +275,6 @@ func (c *conn) finish(closing bool) {
 	c.web.track.end(r, end)
 }
 
-func (c *conn) request() *request {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.req
-}
-
 // isGone says whether the client has closed, even if nobody has read that yet.
 func (c *conn) isGone() bool {
 	c.mu.Lock()
