@@ -75,7 +75,8 @@ func appendJSON(dst []byte, v any) []byte {
 	return append(dst, b...)
 }
 
-// A Skip is a URL that was found and not taken.
+// A Skip is a URL that was found and not taken. The reasons are scope's and
+// crawl's words; browsertrix-crawler's where it has the same.
 type Skip struct {
 	URL    string    `json:"url"`
 	Via    string    `json:"via,omitempty"`
@@ -85,15 +86,6 @@ type Skip struct {
 	Detail string    `json:"detail,omitempty"`
 	Time   time.Time `json:"time,omitzero"`
 }
-
-// Reasons that browsertrix-crawler's skipped.jsonl has, and ours.
-const (
-	SkipOutOfScope = "outOfScope"
-	SkipPageLimit  = "pageLimit"
-	SkipRobotsTxt  = "robotsTxt"
-	SkipDuplicate  = "duplicate"
-	SkipTrap       = "trap"
-)
 
 // Skipped is skipped.jsonl.
 type Skipped struct{ *appender }

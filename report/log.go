@@ -16,7 +16,8 @@ import (
 //
 //	1  time          when it was logged, UTC, 2006-01-02T15:04:05.000Z
 //	2  code          HTTP status or a negative code, right-aligned to 5
-//	3  size          bytes, right-aligned to 10; "-" if nothing came
+//	3  size          bytes of the content, without the HTTP header, right-aligned
+//	                 to 10; "-" if nothing came
 //	4  URI
 //	5  path          discovery path in letters; "-" for a seed
 //	6  via           URI that named it; "-" for a seed

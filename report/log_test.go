@@ -333,8 +333,8 @@ func TestSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example", Reason: SkipOutOfScope})
-	s.Write(Skip{URL: "http://a.example/\"", Reason: SkipTrap, Detail: "path of 99 segments", Time: at.Truncate(time.Second)})
+	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example", Reason: "outOfScope"})
+	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Detail: "path of 99 segments", Time: at.Truncate(time.Second)})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func sampleTally() *Tally {
 	t.Accepted(12)
 	t.Sent(2)
 	t.Retried(3)
-	for _, r := range []string{SkipOutOfScope, SkipOutOfScope, SkipTrap} {
+	for _, r := range []string{"outOfScope", "outOfScope", "trap"} {
 		t.Skipped(r)
 	}
 	for _, v := range []Visit{
