@@ -152,7 +152,11 @@ func (r *Response) readAll(from io.Reader, limit int64) (body []byte, more bool,
 			break
 		}
 		if n == len(buf.b) {
-			b := newBuffer(2 * n)
+			size := 2 * int64(n)
+			if size >= limit {
+				size = limit + 1 // the last: it tells whether there is more
+			}
+			b := newBuffer(int(size))
 			copy(b.b, buf.b)
 			buf.release()
 			buf = b

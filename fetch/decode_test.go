@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -174,6 +175,24 @@ func TestBombs(t *testing.T) {
 	if got, _, err := r.Decode(limit); len(got) != 0 || !errors.Is(err, ErrCoding) {
 		t.Errorf("too many members: %d bytes, %v", len(got), err)
 	}
+}
+
+// A body as long as its limit takes no buffer of twice the limit: the one that
+// it grows into is the last.
+func TestDecodeBuffer(t *testing.T) {
+	const limit = 16 << 20
+	r := response(t, coded(t, make([]byte, limit+10), "gzip"), "gzip", 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, cut, err := r.Decode(limit)
+	runtime.ReadMemStats(&after)
+	if len(got) != limit || !cut || err != nil {
+		t.Errorf("%d bytes, cut %v, %v", len(got), cut, err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 2*limit+1<<20 {
+		t.Errorf("%d bytes allocated for %d", n, limit)
+	}
+	r.Release()
 }
 
 // fullDisk fails every write after the first left bytes.
