@@ -74,7 +74,8 @@ type Config struct {
 	Proxy *url.URL
 	// AllowPrivate allows to dial loopback, private, link-local and other
 	// special addresses (IANA's special-purpose registries). What ConnectTo
-	// and Proxy name is always allowed.
+	// and Proxy name is always allowed. A proxy that resolves names (http,
+	// socks5h) can lead anywhere: only literal addresses are checked then.
 	AllowPrivate bool
 
 	// CAFile is a PEM file of authorities trusted besides the system's; CA,
