@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -68,6 +69,9 @@ func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte,
 		}
 		if r.Failure != nil {
 			defer r.Release()
+			if r.Failure.Kind == fetch.Refused {
+				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
+			}
 			return nil, nil, fmt.Errorf("%s: %w", u, r.Failure)
 		}
 		if to, ok := fetch.Redirect(r); ok {
@@ -90,6 +94,8 @@ func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte,
 	return nil, nil, fmt.Errorf("%s: more than five redirects", u)
 }
 
+var errRefused = errors.New("--allow-private would permit it")
+
 // parseURL reads a URL argument.
 func parseURL(s string) (weburl.URL, error) {
 	u, err := weburl.Parse(s)
@@ -102,7 +108,7 @@ func parseURL(s string) (weburl.URL, error) {
 // CheckURLCmd is "check url".
 type CheckURLCmd struct {
 	Base string   `help:"Resolve the URLs as references on this page." placeholder:"URL"`
-	URL  []string `arg:"" name:"url" help:"URLs, or references with --base."`
+	URL  []string `arg:"" name:"url" help:"URLs, or references with --base; - reads them from standard input, one a line."`
 }
 
 // Run prints what the crawler makes of each.
@@ -114,16 +120,24 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 			return err
 		}
 	}
+	urls, err := arguments(c.URL)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	bad := 0
-	for i, s := range c.URL {
+	for i, s := range urls {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "given\t%s\n", s)
 		u, err := base.Resolve(s)
 		if err != nil {
-			fmt.Fprintf(w, "refused\t%v\n", err)
+			hint := ""
+			if base.IsZero() && !strings.Contains(s, ":") {
+				hint = "; give a whole URL such as https://example.org/, or --base"
+			}
+			fmt.Fprintf(w, "refused\t%v%s\n", err, hint)
 			bad++
 			continue
 		}
@@ -153,7 +167,7 @@ type CheckScopeCmd struct {
 	Exclude []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
 	Depth   int        `help:"As crawl's." default:"-1" placeholder:"N"`
 	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE; empty for a seed." default:"L" placeholder:"HOPS"`
-	URL     []string   `arg:"" name:"url" help:"URLs to judge."`
+	URL     []string   `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
 }
 
 // Run judges each URL; the exit code is 1 if one is out of scope.
@@ -166,7 +180,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 		}
 		seeds = append(seeds, u)
 	}
-	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now()}
 	if c.Depth >= 0 {
 		cfg.Depth = &c.Depth
 	}
@@ -174,8 +188,12 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 	if err != nil {
 		return &agent.ConfigError{Text: err.Error()}
 	}
+	urls, err := arguments(c.URL)
+	if err != nil {
+		return err
+	}
 	outside := false
-	for _, raw := range c.URL {
+	for _, raw := range urls {
 		u, err := parseURL(raw)
 		if err != nil {
 			return err
@@ -201,15 +219,19 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 type CheckRobotsCmd struct {
 	File  string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
 	Agent string   `help:"Product token to judge for." default:"orbweaver" placeholder:"TOKEN"`
-	URL   []string `arg:"" name:"url" help:"URLs to judge."`
+	URL   []string `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
 	webFlags
 }
 
 // Run judges each URL; the exit code is 1 if one is not allowed.
 func (c *CheckRobotsCmd) Run(out io.Writer) error {
+	urls, err := arguments(c.URL)
+	if err != nil {
+		return err
+	}
 	denied := false
 	known := map[string]*robots.Rules{}
-	for _, raw := range c.URL {
+	for _, raw := range urls {
 		u, err := parseURL(raw)
 		if err != nil {
 			return err
@@ -235,8 +257,10 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 		if d, ok := g.CrawlDelay(); ok {
 			fmt.Fprintf(out, "         Crawl-delay %s\n", d)
 		}
-		for _, s := range rules.Sitemaps() {
-			fmt.Fprintf(out, "         Sitemap %s\n", s)
+		if !ok {
+			for _, s := range rules.Sitemaps() {
+				fmt.Fprintf(out, "         Sitemap %s\n", s)
+			}
 		}
 	}
 	if denied {
@@ -260,6 +284,8 @@ func (c *CheckRobotsCmd) rules(out io.Writer, u weburl.URL) (*robots.Rules, erro
 	}
 	r, body, err := c.get(at, robots.ReadLimit+1)
 	switch {
+	case errors.Is(err, errRefused):
+		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w; the crawler would take all of %s for forbidden and ask again later (RFC 9309, 2.3.1.4)", err, u.Origin())
 	case r.Status == 429 || r.Status >= 500:
@@ -309,9 +335,9 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 	for _, l := range p.Links {
 		note := ""
 		if l.NoFollow {
-			note = "nofollow: not followed"
+			note = "\tnofollow: not followed"
 		}
-		fmt.Fprintf(w, "%c\t%s\t%s\t%s\n", l.Hop, l.Tag, l.URL, note)
+		fmt.Fprintf(w, "%c\t%s\t%s%s\n", l.Hop, l.Tag, l.URL, note)
 	}
 	fmt.Fprintf(w, "\n%d links; read as %s, %s, base %s", len(p.Links), p.Kind, p.Charset, p.Base)
 	for _, n := range []struct {
@@ -324,6 +350,27 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	return w.Flush()
+}
+
+// arguments are the URLs that were given; - stands for the lines of standard
+// input.
+func arguments(given []string) (urls []string, _ error) {
+	for _, s := range given {
+		if s != "-" {
+			urls = append(urls, s)
+			continue
+		}
+		b, err := readInput("-", 64<<20)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); line != "" {
+				urls = append(urls, line)
+			}
+		}
+	}
+	return urls, nil
 }
 
 // readInput reads a file or, for -, standard input, at most max bytes of it.

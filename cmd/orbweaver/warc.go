@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/archive"
 )
 
@@ -236,7 +237,7 @@ A revisit record has no body of its own; the message says whose body it had.`
 // Run extracts.
 func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
-		return errors.New("extract: --offset or --url must say which record")
+		return &agent.ConfigError{Text: "extract: --offset or --url must say which record"}
 	}
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(out)
@@ -267,7 +268,7 @@ func (c *WarcExtractCmd) at(out io.Writer, f io.ReadSeeker, offset int64) error 
 // fromCrawl finds the capture in a crawl directory's index.
 func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	if c.URL == "" {
-		return fmt.Errorf("%s: a crawl directory needs --url; --offset needs one of its files", c.File)
+		return &agent.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files", c.File)}
 	}
 	captures, err := archive.Lookup(nil, c.File, c.URL)
 	if err != nil {
