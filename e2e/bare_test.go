@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -79,8 +80,8 @@ func pageList(t *testing.T, a *ledger) (name string, n int) {
 	return name, len(list)
 }
 
-// runBare is the yardstick's pages a second over d.
-func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) float64 {
+// runBare is the yardstick's pages a second over d, and its processor time a page.
+func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) (rate float64, cost time.Duration) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "bare.warc.gz")
 	defer os.Remove(out)
@@ -91,12 +92,13 @@ func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) 
 		t.Fatalf("bare: %v\n%s", err, tail(stderr.String()))
 	}
 	var res struct {
+		Pages     int64
 		PagesPerS float64 `json:"pages_per_s"`
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &res); err != nil {
 		t.Fatalf("bare: %v: %q", err, stdout.String())
 	}
-	return res.PagesPerS
+	return res.PagesPerS, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()) / time.Duration(max(res.Pages, 1))
 }
 
 // The comparison itself works: both fetch pages from the same server.
@@ -110,7 +112,7 @@ func TestBare(t *testing.T) {
 		t.Fatalf("%d pages for the yardstick, want some 300", n)
 	}
 	before := web.Report().Pages
-	if rate := runBare(t, bare, urls, web.HTTPAddr(), 8, time.Second); rate <= 0 {
+	if rate, _ := runBare(t, bare, urls, web.HTTPAddr(), 8, time.Second); rate <= 0 {
 		t.Errorf("bare fetched %v pages/s", rate)
 	}
 	if got := web.Report().Pages - before; got == 0 {
@@ -128,7 +130,7 @@ func TestLabBare(t *testing.T) {
 	plain, httpSeeds := debianBoth(t)
 	secure := debianWeb(t, testweb.Promise{})
 	const runs = 3
-	rates := map[string][]float64{}
+	rates, costs := map[string][]float64{}, map[string][]time.Duration{}
 	var urls string
 	measure := func(name string, web *testweb.Web, seeds []string, more ...string) {
 		dir := filepath.Join(t.TempDir(), "crawl")
@@ -141,9 +143,10 @@ func TestLabBare(t *testing.T) {
 			t.Logf("%d URLs for the yardstick", n)
 		}
 		rate := float64(a.sum.Pages) / r.took.Seconds()
-		rates[name] = append(rates[name], rate)
-		t.Logf("%s: %d pages, %.2f s from start to end, %.2f s of them crawling: %.0f pages/s; peak memory %d MB",
-			name, a.sum.Pages, r.took.Seconds(), a.sum.DurationS, rate, a.sum.PeakMemory/1e6)
+		cost := r.cpu / time.Duration(a.sum.Pages)
+		rates[name], costs[name] = append(rates[name], rate), append(costs[name], cost)
+		t.Logf("%s: %d pages, %.2f s from start to end, %.2f s of them crawling: %.0f pages/s, %v of processor time a page; peak memory %d MB",
+			name, a.sum.Pages, r.took.Seconds(), a.sum.DurationS, rate, cost, a.sum.PeakMemory/1e6)
 		os.RemoveAll(dir)
 	}
 	for range runs {
@@ -151,19 +154,22 @@ func TestLabBare(t *testing.T) {
 		measure("http", plain, httpSeeds, "--exclude", "^https:")
 		measure("https", secure, testweb.DebianSeeds())
 		for _, conns := range []int{8, 64} {
-			rate := runBare(t, bare, urls, plain.HTTPAddr(), conns, 5*time.Second)
+			rate, cost := runBare(t, bare, urls, plain.HTTPAddr(), conns, 5*time.Second)
 			name := "bare -c " + strconv.Itoa(conns)
 			rates[name] = append(rates[name], rate)
-			t.Logf("%s: %.0f pages/s", name, rate)
+			costs[name] = append(costs[name], cost)
+			t.Logf("%s: %.0f pages/s, %v of processor time a page", name, rate, cost)
 		}
 	}
-	median := func(name string) float64 {
-		s := slices.Clone(rates[name])
-		slices.Sort(s)
-		return s[len(s)/2]
-	}
 	for _, name := range []string{"http", "https", "bare -c 8", "bare -c 64"} {
-		t.Logf("%-10s  median %5.0f pages/s; to bare -c 8 %.2f, to bare -c 64 %.2f",
-			name, median(name), median(name)/median("bare -c 8"), median(name)/median("bare -c 64"))
+		rate := middle(rates[name])
+		t.Logf("%-10s  median %5.0f pages/s; to bare -c 8 %.2f, to bare -c 64 %.2f; %v of processor time a page",
+			name, rate, rate/middle(rates["bare -c 8"]), rate/middle(rates["bare -c 64"]), middle(costs[name]))
 	}
+}
+
+// middle is the median.
+func middle[T cmp.Ordered](s []T) T {
+	s = slices.Sorted(slices.Values(s))
+	return s[len(s)/2]
 }

@@ -96,7 +96,7 @@ func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string 
 type run struct {
 	code           int
 	stdout, stderr string
-	took           time.Duration
+	took, cpu      time.Duration
 }
 
 // crawl runs the program to its end, or until ctx kills it (kill -9).
@@ -107,7 +107,7 @@ func crawl(ctx context.Context, t *testing.T, args ...string) run {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	err := cmd.Run()
-	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began)}
+	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

@@ -174,7 +174,11 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	served(t, web, total)
-	a := auditKilled(t, dir, func(u string) bool { return again[u] > 0 })
+	a := auditKilled(t, dir, func(u string) bool {
+		host, err := hostOf(u)
+		return err == nil && !tr.hosts[host] || again[u] > 0 // names without an address never reach the server
+	})
+	a.repeatedEnds(t, deaths)
 	a.covers(t, tr)
 	a.judged(t)
 	if n := int64(tr.Count(http.StatusOK)); a.sum.Pages != n || a.sum.Unique != int64(len(tr.Pages)+len(tr.Denied)) {
@@ -243,4 +247,26 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 	t.Logf("fetched twice because of a kill: %d in all, at most %d a kill, %s; the oldest %v before the kill",
 		total, slices.Max(cost), strings.Trim(fmt.Sprint(cost), "[]"), oldest)
 	return again
+}
+
+// repeatedEnds fails the test unless between two lines of one URL in crawl.log
+// there was a kill, less than a second after the first: its journal record was
+// not written yet.
+func (a *ledger) repeatedEnds(t *testing.T, deaths []death) {
+	t.Helper()
+	last, wrong, n := map[string]time.Time{}, &most{t: t}, 0
+	for _, l := range a.lines {
+		old, ok := last[l.URL]
+		if last[l.URL] = l.Time; !ok || strings.HasSuffix(l.Hops, "P") {
+			continue
+		}
+		n++
+		if !slices.ContainsFunc(deaths, func(d death) bool {
+			return d.at.Before(l.Time.Add(time.Millisecond)) && d.at.After(old) && d.at.Sub(old) < time.Second
+		}) {
+			wrong.errorf("crawl.log ends %s at %v and at %v, and no kill is to blame", l.URL, old, l.Time)
+		}
+	}
+	wrong.done("two lines")
+	t.Logf("crawl.log: %d lines because of a kill", n)
 }
