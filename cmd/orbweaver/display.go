@@ -24,7 +24,7 @@ import (
 type display struct {
 	out                  io.Writer
 	json, quiet          bool
-	resumable            bool // by "crawl --resume"
+	resumable            bool // by "crawl --resume": not so a demo, whose web is gone
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
 	progress             *report.Progress
@@ -113,16 +113,15 @@ func (d *display) summary(dir string, r agent.Result) error {
 	case d.json:
 		return json.NewEncoder(d.out).Encode(r.Summary)
 	}
-	fmt.Fprintf(d.out, "\n%s", r.Summary)
-	_, err := fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
+	_, err := fmt.Fprintf(d.out, "\n%s", r.Summary)
+	if err != nil || !d.resumable {
+		return err
+	}
+	_, err = fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
 	if err == nil && r.Stop != crawl.Finished {
-		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do.", r.Stop, humanize.Comma(r.Summary.Queued))
-		if err == nil && d.resumable {
-			_, err = fmt.Fprintf(d.out, " Go on:\n\n  orbweaver crawl --resume%s%s\n", d.further(r), dirFlag(dir))
-			return err
-		}
-		fmt.Fprintln(d.out)
+		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. Go on:\n\n  orbweaver crawl --resume%s%s\n",
+			r.Stop, humanize.Comma(r.Summary.Queued), d.further(r), dirFlag(dir))
 	}
 	return err
 }
