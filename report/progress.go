@@ -141,8 +141,8 @@ func (p *Progress) Message(text string) {
 	switch p.mode {
 	case Live:
 		var b strings.Builder
-		p.erase(&b)
-		b.WriteString(text + "\n")
+		p.home(&b)
+		b.WriteString(text + clearLine + "\n")
 		io.WriteString(p.w, b.String())
 		if p.last != nil && !p.closed {
 			pages, bytes := p.rates()
@@ -167,6 +167,7 @@ func (p *Progress) Close(now time.Time) {
 	if p.mode != Quiet && p.behind {
 		p.show(*p.last, now)
 	}
+	p.drawn = nil // what is said from now on stands below the block
 }
 
 func (p *Progress) sample(s Snapshot, now time.Time) {
@@ -323,7 +324,7 @@ func (p *Progress) paint(s, style string) string {
 // draw replaces the block on the terminal by lines, in one write.
 func (p *Progress) draw(lines []string) {
 	var b strings.Builder
-	p.erase(&b)
+	p.home(&b)
 	width := p.columns()
 	for _, l := range lines {
 		style := ""
@@ -333,25 +334,31 @@ func (p *Progress) draw(lines []string) {
 		// The last column stays free: some terminals wrap when it is filled.
 		l = fit(l, width-1)
 		if style != "" {
-			b.WriteString("\x1b[" + style + "m" + l + "\x1b[0m\n")
+			b.WriteString("\x1b[" + style + "m" + l + "\x1b[0m" + clearLine + "\n")
 		} else {
-			b.WriteString(l + "\n")
+			b.WriteString(l + clearLine + "\n")
 		}
 		p.drawn = append(p.drawn, runewidth.StringWidth(l))
 	}
+	b.WriteString(clearBelow)
 	io.WriteString(p.w, b.String())
 }
 
-// erase goes up to where the block begins and clears from there on. In a
-// terminal that has become narrower its lines take more rows than before.
-func (p *Progress) erase(b *strings.Builder) {
+// What is drawn over is cleared line by line, behind the new text: it does not
+// flicker, and terminals that keep what is cleared at the top of the screen in
+// their history do not keep every block.
+const clearLine, clearBelow = "\x1b[K", "\x1b[J"
+
+// home goes up to where the block begins. In a terminal that has become
+// narrower its lines take more rows than before.
+func (p *Progress) home(b *strings.Builder) {
 	width, rows := p.columns(), 0
 	for _, w := range p.drawn {
 		rows += max(1, (w+width-1)/width)
 	}
 	p.drawn = p.drawn[:0]
 	if rows > 0 {
-		fmt.Fprintf(b, "\x1b[%dA\r\x1b[J", rows)
+		fmt.Fprintf(b, "\x1b[%dA\r", rows)
 	}
 }
 

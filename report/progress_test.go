@@ -34,10 +34,8 @@ func (s *screen) put(r rune) {
 	for len(line) < s.col {
 		line = append(line, ' ')
 	}
-	line = append(line[:s.col], r)
-	if w == 2 {
-		line = append(line, 0) // the second cell
-	}
+	cells := []rune{r, 0}[:w] // 0 is the second cell of a wide one
+	line = append(append(line[:s.col:s.col], cells...), line[min(s.col+w, len(line)):]...)
 	s.rows[s.row] = string(line)
 	s.col += w
 }
@@ -46,7 +44,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	text := string(b)
 	for text != "" {
 		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
-			i := strings.IndexAny(rest, "AJm")
+			i := strings.IndexAny(rest, "AJKm")
 			if i < 0 {
 				s.t.Fatalf("unknown sequence %.20q", text)
 			}
@@ -58,6 +56,11 @@ func (s *screen) Write(b []byte) (int, error) {
 				}
 			case 'J':
 				s.rows = s.rows[:min(s.row, len(s.rows))]
+			case 'K':
+				if s.row < len(s.rows) {
+					line := []rune(s.rows[s.row])
+					s.rows[s.row] = string(line[:min(s.col, len(line))])
+				}
 			case 'm':
 				s.styles++
 			}
@@ -149,6 +152,7 @@ func TestLive(t *testing.T) {
 	p.Close(now.Add(100 * time.Millisecond)) // so Close shows it
 	p.Show(snapshots()[0], now.Add(time.Hour))
 	p.Close(now.Add(time.Hour))
+	p.Message("said afterwards")
 	fmt.Fprintf(&out, "--- closed\n%s", sc)
 	if sc.styles != 0 {
 		t.Error("colours without Color")
