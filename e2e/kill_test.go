@@ -204,7 +204,7 @@ func stopped(t *testing.T, dir string) bool {
 func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 	t.Helper()
 	again, cost, wrong := map[string]int{}, make([]int, len(deaths)), &most{t: t}
-	oldest := time.Duration(0)
+	oldest, which := time.Duration(0), ""
 	last := map[string]testweb.Entry{}
 	moved := map[string]int{} // robots.txt that http's redirects to, by URL
 	// The server may read late what the dead one has sent, so that a request is
@@ -229,12 +229,14 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 		}
 		i := slices.IndexFunc(deaths, func(d death) bool { return d.next.Add(startUp).After(opened[old.Conn]) })
 		switch {
+		case moved[e.URL] > 0: // one answer for each origin
+			moved[e.URL]--
 		case i >= 0 && !deaths[i].at.After(e.Began) && deaths[i].at.Sub(old.Ended) <= time.Second:
 			again[e.URL]++
 			cost[i]++
-			oldest = max(oldest, deaths[i].at.Sub(old.Ended))
-		case moved[e.URL] > 0: // one answer for each origin
-			moved[e.URL]--
+			if d := deaths[i].at.Sub(old.Ended); d > oldest {
+				oldest, which = d, fmt.Sprintf("%s, kill %d", e.URL, i+1)
+			}
 		default:
 			wrong.errorf("%s: answered at %v and again at %v", e.URL, old.Ended, e.Began)
 		}
@@ -244,8 +246,8 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 	for _, n := range cost {
 		total += n
 	}
-	t.Logf("fetched twice because of a kill: %d in all, at most %d a kill, %s; the oldest %v before the kill",
-		total, slices.Max(cost), strings.Trim(fmt.Sprint(cost), "[]"), oldest)
+	t.Logf("fetched twice because of a kill: %d in all, at most %d a kill, %s; the oldest %v before the kill (%s)",
+		total, slices.Max(cost), strings.Trim(fmt.Sprint(cost), "[]"), oldest, which)
 	return again
 }
 
