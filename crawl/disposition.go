@@ -48,7 +48,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		// The URL's turn comes after the quiet time; what the reply means for
 		// it, the robots cache will say.
 		c.logRobots(v, now)
-		if v.failure == fetch.Refused || v.failure == fetch.TLS {
+		if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
 			// Its robots.txt is out of reach for a reason that time does not
 			// mend, and which the URL itself would meet.
 			c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
@@ -142,9 +142,6 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	case OverQuota:
 		c.skip(skip{v.task.Link, "hostPageLimit"})
 	}
-	if f.flags&flagDuplicate != 0 {
-		c.skip(skip{v.task.Link, "duplicate"})
-	}
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
@@ -212,7 +209,7 @@ func (c *Crawler) log(v *visit, f finish, now time.Time) {
 		MIME: f.mime, Thread: v.thread, Began: v.began, Took: v.took, Seed: v.asked.Seed, Notes: v.notes,
 	}
 	if !v.began.IsZero() {
-		line.Size = f.size
+		line.Size = v.content
 	}
 	if v.archived {
 		line.Digest, line.HasDigest = f.digest, true

@@ -40,6 +40,7 @@ type visit struct {
 	failure    fetch.Kind // 0: none
 	mime       string
 	size       int64 // bytes received, header included
+	content    int64 // of these, without the header
 	truncated  string
 	began      time.Time
 	took       time.Duration
@@ -134,6 +135,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 	v.outcome, v.status = o, r.Status
 	v.began, v.took = r.Began, r.Duration
 	v.size, v.truncated = r.Wire.Size(), r.Truncated
+	v.content = v.size - int64(r.HeadLen)
 	if r.Note != "" {
 		v.notes = append(v.notes, strings.Split(r.Note, ",")...)
 	}
@@ -178,7 +180,11 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if r.Status/100 != 2 {
 		return nil // an error page's links are its server's, not its content's
 	}
-	body, cut, err := r.Decode(c.cfg.MaxDecoded)
+	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
+	if sitemap {
+		limit = max(limit, sitemapMax)
+	}
+	body, cut, err := r.Decode(limit)
 	switch {
 	case errors.Is(err, fetch.ErrCoding):
 		v.notes = append(v.notes, "bad-encoding") // what could be decoded is read
@@ -193,7 +199,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		ContentType: r.Header.Get("Content-Type"),
 		Header:      r.Header.Values,
 		Body:        body,
-		Sitemap:     strings.HasSuffix(l.Hops, "M"),
+		Sitemap:     sitemap,
 	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
 	v.links = len(v.page.Links) + v.page.Withheld
 	if v.page.Dropped > 0 {
@@ -214,6 +220,9 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	}
 	return nil
 }
+
+// sitemapMax is what a sitemap may hold (sitemaps.org: 50 MB).
+const sitemapMax = 50 << 20
 
 // judge asks the scope about a link and sorts it.
 func (c *Crawler) judge(v *visit, l weburl.Link) {

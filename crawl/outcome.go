@@ -59,6 +59,10 @@ func (c *Crawler) policy(v *visit) patience {
 		switch v.failure {
 		case fetch.Connect, fetch.ConnectTimeout, fetch.Proxy:
 			p = patience{n, w, true}
+		case fetch.TLS:
+			if v.fail.Retryable() { // cut off, not refused or not trusted
+				p = patience{n, w, true}
+			}
 		case fetch.Broken:
 			p = patience{n, w / 4, false}
 		case fetch.FirstByteTimeout, fetch.IdleTimeout, fetch.TotalTimeout:

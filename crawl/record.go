@@ -20,7 +20,8 @@ import (
 //	D digest   snapshot: a payload to recognize, see appendOriginal
 //	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
 //	           each, big-endian
-//	T tally    snapshot: the report's counts
+//	T tally    snapshot: the report's counts in pieces, each behind a byte that
+//	           is 1 where more is to come
 //	S span     when the crawl began, Unix microseconds, and how long its runs
 //	           took, microseconds (two uvarints)
 //	W seed     a URL that a seed redirected to, and that widens the scope
@@ -37,6 +38,10 @@ const (
 	kindDigest  byte = 'D'
 	kindQueries byte = 'Q'
 )
+
+// tallyPiece bounds a tally record: a crawl of many hosts has a large tally,
+// and a batch of the journal is bounded.
+var tallyPiece = 8 << 20
 
 var errRecord = errors.New("damaged journal record")
 

@@ -61,6 +61,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		batch = batch[:0]
 		return err
 	}
+	var tally []byte
 	_, err = journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		switch kind {
 		case kindAccept, kindPending:
@@ -130,7 +131,15 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return c.Seen.Restore(keys)
 		case kindTally:
-			return c.Tally.Decode(p)
+			if len(p) == 0 {
+				return errRecord
+			}
+			if tally = append(tally, p[1:]...); p[0] != 0 {
+				return nil // more is to come
+			}
+			err := c.Tally.Decode(tally)
+			tally = nil
+			return err
 		case kindSpan:
 			started, took, err := decodeSpan(p)
 			if err != nil {
@@ -263,8 +272,19 @@ func (c *Crawler) snapshot() error {
 				return err
 			}
 		}
-		if err := add(kindTally, c.Tally.AppendTo(nil)); err != nil {
-			return err
+		for tally := c.Tally.AppendTo(nil); ; {
+			n := min(len(tally), tallyPiece)
+			more := byte(0)
+			if n < len(tally) {
+				more = 1
+			}
+			buf = append(append(buf[:0], more), tally[:n]...)
+			if err := add(kindTally, buf); err != nil {
+				return err
+			}
+			if tally = tally[n:]; more == 0 {
+				break
+			}
 		}
 		if err := c.Seen.Each(func(ks []weburl.Key) error {
 			buf = appendKeys(buf[:0], ks)

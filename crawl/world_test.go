@@ -31,7 +31,10 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	tallyPiece = 100 // so that a snapshot has several
+	goleak.VerifyTestMain(m)
+}
 
 var update = flag.Bool("update", false, "write what the stories come to into their files")
 

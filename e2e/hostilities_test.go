@@ -81,7 +81,7 @@ var hostileHosts = map[string]end{
 	"https://self-signed.example/":     ends(report.CodeConnect, "error:tls"),
 	"https://expired.example/":         ends(report.CodeConnect, "error:tls"),
 	"https://wrong-name.example/":      ends(report.CodeConnect, "error:tls"),
-	"https://cut-tls.example/":         ends(report.CodeConnect, "error:tls"),
+	"https://cut-tls.example/":         ends(report.CodeRobotsUnfetchable, "2t", "error:robots-unreachable"), // time may mend it
 	"http://no-such-name.example/":     ends(report.CodeDNS, "error:dns"),
 	"http://dns-empty.example/":        ends(report.CodeDNS, "error:dns"),
 	"http://dns-fails.example/":        ends(report.CodeTooManyRetries, "2t", "error:dns"),
