@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each run ends a second late
 			e.Values[processesKey{}] = processes{}
 			return nil
 		},
@@ -95,7 +96,7 @@ func command(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
 		if p := filepath.Join(dir, name); isFile(p) {
 			cmd := exec.Command(p, args...)
 			cmd.Dir = ts.MkAbs(".")
-			for _, name := range []string{"PATH", "HOME", "TMPDIR", "NO_COLOR", "GOCOVERDIR"} {
+			for _, name := range []string{"PATH", "HOME", "TMPDIR", "NO_COLOR", "GOCOVERDIR", "GORACE"} {
 				if v := ts.Getenv(name); v != "" {
 					cmd.Env = append(cmd.Env, name+"="+v)
 				}
