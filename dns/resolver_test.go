@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,18 +34,31 @@ type nameServer struct {
 	asked    []string
 }
 
+// listenBoth opens one port for UDP and TCP. The port that is free for the one
+// may be taken for the other.
+func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", pc.LocalAddr().String())
+		if err == nil {
+			return pc, l
+		}
+		pc.Close()
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // serve starts a server; handle fills in the reply, or sends none if it
 // returns false.
 func serve(t testing.TB, handle func(q dns.Question, m *dns.Msg, tcp bool) bool) *nameServer {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", pc.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, l := listenBoth(t)
 	ns := &nameServer{addr: pc.LocalAddr().String()}
 	h := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		tcp := w.RemoteAddr().Network() == "tcp"
