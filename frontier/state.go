@@ -13,23 +13,23 @@ func siteOf(host string) string { return weburl.Site(host) }
 // Stats counts what the frontier holds. Reading it costs the same however
 // much that is.
 type Stats struct {
-	Hosts int // in the dictionary
+	Hosts int `json:"hosts"` // in the dictionary
 
-	Ready     int // may be asked now
-	Parked    int // held back by their address or site
-	Waiting   int // in their quiet time
-	Slowed    int // pausing after 429, 503 or trouble
-	Resolving int // being looked up
-	InProcess int // being asked
-	Blocked   int // retired by the operator
-	Exhausted int // without links, a quiet time or a slow-down still runs
+	Ready     int `json:"ready"`      // may be asked now
+	Parked    int `json:"parked"`     // held back by their address or site
+	Waiting   int `json:"waiting"`    // in their quiet time
+	Slowed    int `json:"slowed"`     // pausing after 429, 503 or trouble
+	Resolving int `json:"resolving"`  // being looked up
+	InProcess int `json:"in_process"` // being asked
+	Blocked   int `json:"blocked"`    // retired by the operator
+	Exhausted int `json:"exhausted"`  // without links, a quiet time or a slow-down still runs
 
-	Queued       int64 // links that are not in process
-	BlockedLinks int64 // of these: of blocked hosts
+	Queued       int64 `json:"queued"`        // links that are not in process
+	BlockedLinks int64 `json:"blocked_links"` // of these: of blocked hosts
 
-	RAMBytes     int64 // estimate: hosts and the queues in RAM
-	SpilledBytes int64 // queues on disk
-	SpillFiles   int
+	RAMBytes     int64 `json:"ram_bytes"`     // estimate: hosts and the queues in RAM
+	SpilledBytes int64 `json:"spilled_bytes"` // queues on disk
+	SpillFiles   int   `json:"spill_files"`
 }
 
 // Stats returns the counts.
