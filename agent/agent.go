@@ -142,7 +142,11 @@ func (a *Agent) claim() error {
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
-	return disk.WriteFile(a.fs, a.dir(marker), a.cfg.Effective)
+	write := disk.WriteFile
+	if p := a.cfg.Fetch.Proxy; p != nil && p.User != nil {
+		write = disk.WriteSecret
+	}
+	return write(a.fs, a.dir(marker), a.cfg.Effective)
 }
 
 // inspect refuses a directory that is not what the operator said, or that is

@@ -39,7 +39,7 @@ func (a *Agent) Serve(addr string) error {
 	if err != nil {
 		return fmt.Errorf("api: %w", err)
 	}
-	if err := disk.WriteFile(a.fs, a.dir(APIFile), append(b, '\n')); err != nil {
+	if err := disk.WriteSecret(a.fs, a.dir(APIFile), append(b, '\n')); err != nil {
 		return err
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })

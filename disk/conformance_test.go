@@ -201,6 +201,20 @@ var conformance = []struct {
 			t.Errorf("ReadFile = %q, %v", b, err)
 		}
 	}},
+	{"secret", func(t *testing.T, fsys disk.FS, dir string) {
+		name := filepath.Join(dir, "a")
+		must(t, disk.WriteFile(fsys, name, []byte("for all")))
+		f, err := fsys.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE, 0o644) // as after a crash
+		must(t, err)
+		must(t, f.Close())
+		must(t, disk.WriteSecret(fsys, name, []byte("for one")))
+		wantFile(t, fsys, name, "for one")
+		i, err := fsys.Stat(name)
+		must(t, err)
+		if got := i.Mode().Perm(); got != 0o600 {
+			t.Errorf("permissions %o, want 600", got)
+		}
+	}},
 	{"lock", func(t *testing.T, fsys disk.FS, dir string) {
 		l, err := disk.Lock(fsys, dir)
 		must(t, err)

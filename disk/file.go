@@ -15,8 +15,22 @@ var ErrTooLarge = errors.New("file too large")
 // name holds either its old bytes or all of the new ones. It writes name.tmp,
 // which it may leave behind only in a crash.
 func WriteFile(fs FS, name string, data []byte) error {
+	return replace(fs, name, data, 0o644)
+}
+
+// WriteSecret is WriteFile for what only the owner of the process may read: a
+// token, a password.
+func WriteSecret(fs FS, name string, data []byte) error {
+	// One that a crash left behind would keep its permissions.
+	if err := fs.Remove(name + ".tmp"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return replace(fs, name, data, 0o600)
+}
+
+func replace(fs FS, name string, data []byte, perm os.FileMode) error {
 	tmp := name + ".tmp"
-	err := writeSynced(fs, tmp, data)
+	err := writeSynced(fs, tmp, data, perm)
 	if err == nil {
 		err = fs.Rename(tmp, name)
 	}
@@ -30,8 +44,8 @@ func WriteFile(fs FS, name string, data []byte) error {
 	return nil
 }
 
-func writeSynced(fs FS, name string, data []byte) error {
-	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+func writeSynced(fs FS, name string, data []byte, perm os.FileMode) error {
+	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
 		return err
 	}

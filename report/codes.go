@@ -24,8 +24,8 @@ const (
 	CodeTooManyHops          = -4001 // deeper than the depth limit
 	CodeTooManyEmbedHops     = -4002 // too many embeds or redirects in a row
 	CodeOutOfScope           = -5000 // outside the scope when its turn came
-	CodeBlockedByUser        = -5001 // blocked by the operator
-	CodeBlockedByRule        = -5002 // refused by a rule or a guard (private address)
+	CodeBlockedByUser        = -5001 // private or loopback address, or a host that the operator blocked
+	CodeBlockedByRule        = -5002 // refused by a rule
 	CodeQuota                = -5003 // over the limit of its host or of the crawl
 	CodeTimeLimit            = -5004 // the crawl's time was over
 	CodeDeletedByUser        = -6000 // taken from the frontier by the operator
@@ -53,7 +53,7 @@ var codeWords = map[int]string{
 	CodeTooManyHops:          "too many hops",
 	CodeTooManyEmbedHops:     "too many embeds or redirects",
 	CodeOutOfScope:           "out of scope",
-	CodeBlockedByUser:        "blocked by the operator",
+	CodeBlockedByUser:        "address refused: private or loopback",
 	CodeBlockedByRule:        "blocked by a rule",
 	CodeQuota:                "over quota",
 	CodeTimeLimit:            "time limit",
