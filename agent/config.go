@@ -97,6 +97,9 @@ func (c *Config) seeds() ([]weburl.URL, error) {
 func ParseSeed(s string) (weburl.URL, error) {
 	s = strings.TrimSpace(s)
 	full := s
+	if strings.HasPrefix(strings.ToLower(s), "mailto:") {
+		return weburl.URL{}, configErrorf("seed %q: a mail address; a seed is a URL such as https://example.org/", s)
+	}
 	if !strings.Contains(s, "://") {
 		full = "https://" + s
 	}

@@ -188,6 +188,7 @@ type Crawler struct {
 	committed  time.Time
 	synced     time.Time
 	stop       Stop
+	noProxy    time.Time // since when the proxy cannot be reached; zero: it can
 	fatal      error
 	began      time.Time
 	earlier    time.Duration // of earlier runs

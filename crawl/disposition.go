@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -39,6 +40,8 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		return
 	case v.outcome == Abandoned || v.outcome == Stale:
 		d.Again, d.Attempt = &l, v.task.Attempt
+	case v.proxyDown():
+		c.awaitProxy(v, &d, now)
 	case v.outcome == Elsewhere:
 		c.runErrand(v.errand)
 		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
@@ -69,7 +72,9 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	default:
 		c.again(v, c.policy(v), &d, now)
 	}
-	c.settleHost(v, host, &d)
+	if !v.proxyDown() {
+		c.settleHost(v, host, &d)
+	}
 	if c.fatal == nil {
 		c.fatal = c.Frontier.Done(host, d, now)
 	}
@@ -81,6 +86,26 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	}
 	c.append()
 	c.recycle(v)
+}
+
+// proxyDown says that the visit failed for want of a proxy.
+func (v *visit) proxyDown() bool { return v.fail != nil && errors.Is(v.fail.Err, fetch.ErrProxyDown) }
+
+// awaitProxy puts a URL off without counting a try: neither it nor its host is
+// to blame. When the proxy has been away for as long as a URL's retries would
+// take, the run ends and leaves everything to the next one.
+func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
+	if c.noProxy.IsZero() {
+		c.noProxy = now
+		c.Events.Write("proxy-down", report.F("error", v.fail.Err))
+	}
+	if now.Sub(c.noProxy) >= c.cfg.RetryWait<<c.cfg.Retries-c.cfg.RetryWait {
+		c.fatal = v.fail.Err
+		return
+	}
+	l := v.task.Link
+	d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(c.jitter(c.cfg.RetryWait))
+	c.retrying.put(l.URL.Key(), "proxy", d.NotBefore)
 }
 
 // again puts a URL off that failed for a passing reason.
@@ -105,6 +130,9 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 // settleHost notes what the visit says about its host.
 func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
+	if !v.began.IsZero() {
+		c.noProxy = time.Time{} // it was there
+	}
 	switch v.outcome {
 	case Fetched:
 		c.trouble.clear(host)

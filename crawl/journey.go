@@ -270,7 +270,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	}
 	w, err := c.Archive.Write(&x)
 	if err != nil {
-		return fmt.Errorf("archive %s: %w", l.URL, err)
+		return err // it names the URL
 	}
 	v.written, v.archived = w, true
 	if w.Revisit {
@@ -299,6 +299,10 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	defer resp.Release()
 	v.take(resp, Prerequisite)
+	if v.proxyDown() {
+		v.outcome = Failed // and the robots cache is none the wiser
+		return nil
+	}
 	if v.outcome == Stale {
 		return nil
 	}

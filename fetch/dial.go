@@ -163,7 +163,11 @@ func (t toProxy) Dial(network, addr string) (net.Conn, error) {
 }
 
 func (t toProxy) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	return t.d.free(ctx, network, addr)
+	c, err := t.d.free(ctx, network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProxyDown, err)
+	}
+	return c, nil
 }
 
 // aim applies the first ConnectTo rule that matches.
@@ -222,7 +226,7 @@ func (d *dialer) reach(ctx context.Context, t *target) (*conn, *Failure) {
 		}
 		raw, err := d.free(ctx, "tcp", d.proxy)
 		if err != nil {
-			return nil, proxyFailure(err)
+			return nil, proxyFailure(fmt.Errorf("%w: %w", ErrProxyDown, err))
 		}
 		c := &conn{raw: raw, rw: raw, named: true, fwd: !t.tls}
 		if t.tls {

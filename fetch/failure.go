@@ -49,6 +49,10 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// ErrProxyDown, in a Failure, is a proxy that cannot be reached at all: the
+// operator's trouble, not that of the URL or its host.
+var ErrProxyDown = errors.New("the proxy cannot be reached")
+
 // Failure is why a fetch brought no HTTP response. It is data about the web,
 // though it can be read as an error.
 type Failure struct {

@@ -320,6 +320,9 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if r.Status/100 != 2 {
+			fmt.Fprintf(out, "%s answers %d: a crawl does not follow the links of an error page\n", r.URL, r.Status)
+		}
 		in.URL, in.Body, in.ContentType, in.Header = r.URL, body, r.Header.Get("Content-Type"), r.Header.Values
 	} else {
 		if in.URL, err = parseURL(c.Base); err != nil {

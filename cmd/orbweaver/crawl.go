@@ -268,6 +268,17 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	return append([]byte("# The configuration in force; \"orbweaver crawl --resume\" reads it.\n"), b...), err
 }
 
+// seedLine is what a line of a seed file says: without white space, and without
+// a comment, which begins with '#' at the line's start or behind white space.
+func seedLine(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
+			s = s[:i]
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
 // readSeeds reads a file of seeds; - is standard input.
 func readSeeds(name string) ([]string, error) {
 	var r io.Reader = os.Stdin
@@ -285,8 +296,8 @@ func readSeeds(name string) ([]string, error) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, 1<<20)
 	for n := 1; sc.Scan(); n++ {
-		s := strings.TrimSpace(sc.Text())
-		if s == "" || strings.HasPrefix(s, "#") {
+		s := seedLine(sc.Text())
+		if s == "" {
 			continue
 		}
 		if _, err := agent.ParseSeed(s); err != nil {

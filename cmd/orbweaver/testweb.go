@@ -191,7 +191,7 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, seeds []string) err
 	}
 	fmt.Fprintf(out, "hosts    %d\nhttp     %s\nhttps    %s\ndns      %s\nreport   http://%s/.testweb/report\n",
 		len(w.Hosts()), w.HTTPAddr(), w.HTTPSAddr(), w.DNSAddr(), w.ControlAddr())
-	ca := ""
+	ca := " --insecure" // without --ca-out nobody can know the authority
 	if c.CAOut != "" {
 		name, err := filepath.Abs(c.CAOut)
 		if err != nil {
@@ -200,7 +200,7 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, seeds []string) err
 		fmt.Fprintf(out, "ca       %s\n", name)
 		ca = " --ca " + name
 	}
-	_, err := fmt.Fprintf(out, "\norbweaver crawl --allow-private --dns %s --connect-to %s%s %s\n\n",
+	_, err := fmt.Fprintf(out, "\norbweaver crawl --contact you@example.org --allow-private --dns %s --connect-to %s%s %s\n\n",
 		w.DNSAddr(), strings.Join(w.ConnectTo(), " --connect-to "), ca, strings.Join(seeds, " "))
 	return err
 }
