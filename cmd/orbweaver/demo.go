@@ -90,20 +90,32 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	}
 	at := func(elem ...string) string { return filepath.Join(append([]string{c.Dir}, elem...)...) }
 	fmt.Fprintf(out, `
-The web's own account: %d requests, %d pages sent, %d of them twice, %d politeness violations.
+The web's own account: %[1]d requests, %[2]d pages sent, %[3]d of them twice, %[4]d politeness violations.
 
-The archive    %s
-               orbweaver warc ls %s
-               orbweaver warc verify %s
-A page of it   orbweaver warc extract --url %s --payload %s
-The log        %s (one line a fetch; columns in docs/file-formats.md)
-The reports    %s
+The archive    %[7]s
+               %[9]s warc ls %[5]s
+               %[9]s warc verify %[5]s
+A page of it   %[9]s warc extract --url %[6]s --payload %[5]s
+The log        %[8]s (one line a fetch; columns in docs/file-formats.md)
+The reports    %[10]s
                summary.json, hosts.csv, status.csv, mime.csv, errors.csv
-Left out       %s, each URL with its reason
+Left out       %[11]s, each URL with its reason
 
 Your own first crawl:
-               orbweaver crawl --dir first --contact you@example.org https://example.org/
-`, r.Requests, r.Pages, r.Repeated, violations,
-		at("archive"), c.Dir, c.Dir, demo.Seeds()[0], c.Dir, at("logs", "crawl.log"), at("reports"), at("reports", "skipped.jsonl"))
+               %[9]s crawl --dir first --contact you@example.org https://example.org/
+`, r.Requests, r.Pages, r.Repeated, violations, c.Dir, demo.Seeds()[0],
+		at("archive"), at("logs", "crawl.log"), self(), at("reports"), at("reports", "skipped.jsonl"))
 	return nil
+}
+
+// self is how to call this program again from here.
+func self() string {
+	exe, err := os.Executable()
+	switch {
+	case err == nil && strings.Contains(exe, "go-build"):
+		return "go run ./cmd/orbweaver"
+	case strings.Contains(os.Args[0], "/"):
+		return os.Args[0]
+	}
+	return "orbweaver"
 }
