@@ -175,6 +175,12 @@ func TestKilled(t *testing.T) {
 	}
 	served(t, web, total)
 	a := auditKilled(t, dir, func(u string) bool {
+		if strings.HasSuffix(u, "/robots.txt") {
+			// Fetched for two origins where http's redirects to https's, so that
+			// repeats cannot name the one whose line a kill took; it bounds how
+			// often they were answered.
+			return true
+		}
 		host, err := hostOf(u)
 		return err == nil && !tr.hosts[host] || again[u] > 0 // names without an address never reach the server
 	})
