@@ -22,6 +22,11 @@ type layout struct {
 	pathStart, pathEnd, queryEnd         int
 }
 
+// parts are the offsets that a URL keeps.
+func (l *layout) parts() parts {
+	return parts{uint16(l.hostEnd), uint16(l.pathStart), uint16(l.pathEnd)}
+}
+
 func (l *layout) https() bool { return l.s[4] == 's' }
 
 // An assembler writes one URL from left to right.

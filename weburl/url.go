@@ -3,6 +3,7 @@ package weburl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -65,13 +66,18 @@ func MustParse(raw string) URL {
 // absolute). It costs one allocation, none where the result is u.
 func (u URL) Resolve(ref string) (URL, error) {
 	a := assemblers.Get().(*assembler)
-	a.out = a.out[:0]
 	var err error
-	if u.s == "" {
-		err = a.resolve(ref, nil)
-	} else {
-		base := u.layout()
-		err = a.resolve(ref, &base)
+	out, p, ok := u.plain(a.out[:0], ref)
+	a.out = out
+	if !ok {
+		a.out = a.out[:0]
+		if u.s == "" {
+			err = a.resolve(ref, nil)
+		} else {
+			base := u.layout()
+			err = a.resolve(ref, &base)
+		}
+		p = a.parts()
 	}
 	r := u
 	switch {
@@ -80,12 +86,7 @@ func (u URL) Resolve(ref string) (URL, error) {
 	case len(a.out) > MaxParse:
 		r, err = URL{}, ErrTooLong
 	case string(a.out) != u.s:
-		r = URL{
-			s:         string(a.out),
-			hostEnd:   uint16(a.hostEnd),
-			pathStart: uint16(a.pathStart),
-			pathEnd:   uint16(a.pathEnd),
-		}
+		r = URL{string(a.out), p.hostEnd, p.pathStart, p.pathEnd}
 	}
 	if cap(a.out) <= 4096 { // not the rare giant's
 		assemblers.Put(a)
@@ -118,13 +119,24 @@ func (u URL) layout() layout {
 
 // hostStart is 0 for the zero URL.
 func (u URL) hostStart() int {
-	switch {
-	case u.s == "":
+	if u.s == "" {
 		return 0
-	case u.s[4] == 's':
+	}
+	return hostStart(u.s[4] == 's')
+}
+
+func hostStart(https bool) int {
+	if https {
 		return len("https://")
 	}
 	return len("http://")
+}
+
+// Clone is u in memory of its own: for who keeps a URL that shares its memory
+// with others, as those of a Batch and of a decoded Link do.
+func (u URL) Clone() URL {
+	u.s = strings.Clone(u.s)
+	return u
 }
 
 // String is the canonical form.

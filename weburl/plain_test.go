@@ -1,0 +1,230 @@
+package weburl
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
+// checkPlain: what plain takes is what the whole parser takes it for, behind
+// whatever stands in the buffer, and a Batch agrees with Resolve in URL, key
+// and error. It says whether plain took input.
+func checkPlain(t fataler, input string, base URL) bool {
+	a := assembler{canonical: true}
+	var err error
+	if base.s == "" {
+		err = a.resolve(input, nil)
+	} else {
+		l := base.layout()
+		err = a.resolve(input, &l)
+	}
+	out, p, ok := base.plain([]byte("x"), input)
+	switch {
+	case !ok && string(out) != "x":
+		t.Fatalf("%q against %s: left %q behind", input, base, out)
+	case ok && err != nil:
+		t.Fatalf("%q against %s: got %q, the whole parser says %v", input, base, out, err)
+	case ok && (string(out) != "x"+string(a.out) || p != a.parts()):
+		t.Fatalf("%q against %s: got %q %v, the whole parser says %q %v", input, base, out, p, a.out, a.parts())
+	}
+	want, wantErr := base.Resolve(input)
+	var b Batch
+	b.SetBase(base)
+	if _, err := b.Resolve([]byte("http://before.example/")); err != nil {
+		t.Fatalf("%v", err)
+	}
+	key, err := b.Resolve([]byte(input))
+	if err != wantErr {
+		t.Fatalf("%q against %s: %v from a Batch, want %v", input, base, err, wantErr)
+	}
+	if err != nil {
+		if b.Len() != 1 {
+			t.Fatalf("%q against %s: an error and %d URLs", input, base, b.Len())
+		}
+		return ok
+	}
+	text := string(b.Text(1))
+	b.Seal()
+	if got := b.URL(1); got != want || key != want.Key() || text != want.s {
+		t.Fatalf("%q against %s: got %q %v, want %q %v", input, base, got, key, want, want.Key())
+	}
+	return ok
+}
+
+func TestPlainOnVectors(t *testing.T) {
+	n, took := 0, 0
+	for _, c := range wptCases[wptCase](t, "urltestdata.json") {
+		base := URL{}
+		if c.Base != nil {
+			base, _ = Parse(*c.Base)
+		}
+		n++
+		if checkPlain(t, c.Input, base) {
+			took++
+		}
+	}
+	t.Logf("%d of %d inputs are plain", took, n)
+	if took < 50 {
+		t.Errorf("%d of %d inputs are plain, want more", took, n)
+	}
+}
+
+// Pieces that plain knows, so that what is made of them is often taken.
+var plainPieces = []string{
+	"http://", "https://", "http:", "//", "/", "/", "?", "#", "a.example", "h", "www.b.co.uk", "1.2.3.4", "x.0x7f", "A.example",
+	".", "..", "./", "../", "../", "...", ".a", "a", "b.html", "c", "~d", "%2F", "%2f", "%41", "%", "%E4%BC", "'", "{", "^", ":", "a:b",
+	"&x=1", "=", "\\", " ", "-", "_", "é", "@", ":80", "index", strings.Repeat("l", 63), strings.Repeat("l", 64),
+}
+
+func TestPlainOnPieces(t *testing.T) {
+	bases := []URL{{}, MustParse("http://a.example/"), MustParse("https://h/a/b/c?d/e"), MustParse("http://h:81//x/%2F/"), MustParse("https://[::1]/q")}
+	took := 0
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 200 {
+			var in strings.Builder
+			for range 1 + r.IntN(7) {
+				in.WriteString(plainPieces[r.IntN(len(plainPieces))])
+			}
+			if checkPlain(t, in.String(), bases[r.IntN(len(bases))]) {
+				took++
+			}
+		}
+	})
+	if took < 1000 {
+		t.Errorf("%d inputs are plain, want more", took)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	seedURLs(f)
+	for _, p := range plainPieces {
+		f.Add(p, "https://h/a/b/c?d/e")
+	}
+	f.Fuzz(func(t *testing.T, input, base string) {
+		b, err := Parse(base)
+		if base != "" && err != nil {
+			return
+		}
+		checkPlain(t, input, b)
+	})
+}
+
+var hrefOf = regexp.MustCompile(`(?i)(?:href|src)=["']([^"']*)["']`)
+
+// The references of real pages: nearly all are plain.
+func TestPlainOnRealPages(t *testing.T) {
+	pages, err := filepath.Glob("/usr/share/doc/python3.11-doc/html/library/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) == 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("no python3.11-doc")
+		}
+		t.Skip("no python3.11-doc")
+	}
+	n, took := 0, 0
+	seen := map[string]bool{}
+	for _, name := range pages {
+		body, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := MustParse("https://docs.python.org/3/library/" + filepath.Base(name))
+		for _, m := range hrefOf.FindAllSubmatch(body, -1) {
+			ref := string(m[1])
+			if seen[ref] {
+				continue
+			}
+			seen[ref] = true
+			n++
+			if checkPlain(t, ref, base) {
+				took++
+			}
+		}
+	}
+	t.Logf("%d of %d references are plain", took, n)
+	if took < n*9/10 {
+		t.Errorf("%d of %d references are plain, want nine of ten", took, n)
+	}
+}
+
+func ordinaryBytes() [][]byte {
+	refs := make([][]byte, len(ordinary))
+	for i, r := range ordinary {
+		refs[i] = []byte(r)
+	}
+	return refs
+}
+
+func TestBatch(t *testing.T) {
+	var b Batch
+	for range 2 {
+		b.SetBase(MustParse("https://a.example/d/p"))
+		for _, ref := range []string{"1", "../2?q", "//b.example", "http://[", "/3"} {
+			b.Resolve([]byte(ref))
+		}
+		if got := string(b.Text(2)); b.Len() != 4 || got != "https://b.example/" {
+			t.Fatalf("%d URLs, the third %q", b.Len(), got)
+		}
+		b.Cut(3)
+		b.SetBase(URL{})
+		if _, err := b.Resolve([]byte("4")); err == nil {
+			t.Fatal("a relative reference without a base is no error")
+		}
+		b.Resolve([]byte("http://c.example/4"))
+		b.Seal()
+		var got []string
+		for i := range b.Len() {
+			got = append(got, b.URL(i).String())
+		}
+		want := "https://a.example/d/1 https://a.example/2?q https://b.example/ http://c.example/4"
+		if s := strings.Join(got, " "); s != want || b.Size() != len(strings.ReplaceAll(want, " ", "")) {
+			t.Fatalf("got %s (%d octets), want %s", s, b.Size(), want)
+		}
+		if u := b.URL(1); u.Clone() != u || u.Clone() != MustParse(u.String()) {
+			t.Fatalf("%s and its clone differ", u)
+		}
+		b.Reset()
+	}
+	refs := ordinaryBytes()
+	if n := testing.AllocsPerRun(100, func() {
+		b.Reset()
+		b.SetBase(ordinaryBase)
+		for range 50 {
+			for _, ref := range refs {
+				b.Resolve(ref)
+			}
+		}
+		b.Seal()
+	}); n > 1 {
+		t.Errorf("%v allocations for a page, want 1", n)
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	refs := ordinaryBytes()
+	var batch Batch
+	b.ReportAllocs()
+	for b.Loop() {
+		batch.Reset()
+		batch.SetBase(ordinaryBase)
+		for range 5 {
+			for _, ref := range refs {
+				batch.Resolve(ref)
+			}
+		}
+		batch.Seal()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*5*len(refs)), "ns/link")
+}
