@@ -119,10 +119,12 @@ func (w *Web) tlsConfig(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	fault := TLSFault("")
 	if name == "" {
 		name = hello.Conn.LocalAddr().(*net.TCPAddr).IP.String()
-	} else if st := w.sites[name]; st == nil {
-		return nil, fmt.Errorf("no site %q", name)
-	} else {
+	} else if st := w.sites[name]; st != nil {
 		fault = st.TLS
+	} else if oh, ok := w.origin(name); ok {
+		fault = oh.TLS
+	} else {
+		return nil, fmt.Errorf("no site %q", name)
 	}
 	if fault == CutTLS {
 		hello.Conn.Close()

@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 		return
 	}
 	name := q.Question[0].Name
-	st := w.sites[strings.ToLower(strings.TrimSuffix(name, "."))]
+	lower := strings.ToLower(strings.TrimSuffix(name, "."))
 	ttl := uint32(60)
 	if d := w.cfg.TTL; d < 0 {
 		ttl = 0
@@ -43,8 +44,11 @@ func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 		ttl = uint32(max(1, d/time.Second))
 	}
 	fault := NoDomain
-	if st != nil {
-		fault = st.DNS
+	var addr netip.Addr
+	if st := w.sites[lower]; st != nil {
+		fault, addr = st.DNS, st.addr
+	} else if oh, ok := w.origin(lower); ok {
+		fault, addr = oh.DNS, oh.Addr
 	}
 	switch fault {
 	case NoAnswer:
@@ -58,7 +62,7 @@ func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 	case "":
 		if t := q.Question[0].Qtype; t == dns.TypeA || t == dns.TypeANY {
 			m.Answer = append(m.Answer, &dns.A{
-				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.IP(st.addr.AsSlice())})
+				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.IP(addr.AsSlice())})
 			return
 		}
 	}

@@ -436,15 +436,7 @@ func compressible(ctype string) bool {
 	return strings.HasPrefix(ctype, "text/") || strings.Contains(ctype, "xml") || strings.Contains(ctype, "json")
 }
 
-func acceptsGzip(req *http.Request) bool {
-	for part := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
-		coding, q, _ := strings.Cut(part, ";")
-		if c := strings.TrimSpace(coding); strings.EqualFold(c, "gzip") && !strings.HasPrefix(strings.ReplaceAll(q, " ", ""), "q=0") {
-			return true
-		}
-	}
-	return false
-}
+func acceptsGzip(req *http.Request) bool { return takesGzip(req.Header.Get("Accept-Encoding")) }
 
 // fileCache keeps files in memory, up to a limit. What is thrown out is chosen
 // at random, by the order of a map: with a web larger than the cache, crawled

@@ -45,6 +45,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		k := &conn{Conn: tcp, tcp: tcp, web: l.web, id: l.web.connIDs.Add(1), secure: l.tls != nil, raws: l.raws, live: l.live}
 		k.local = tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 		if l.tls != nil {
 			k.Conn = tls.Server(tcp, l.tls)
 		}
@@ -98,6 +99,7 @@ type conn struct {
 	id       int64
 	secure   bool
 	local    netip.Addr
+	remote   netip.AddrPort
 	raws     *sync.WaitGroup
 	live     *connSet
 
@@ -118,10 +120,46 @@ type conn struct {
 	// back for the few instructions until the rest of it comes.
 	hold bool
 	held []byte
+
+	// The own loop owns these, and net/http the first of them while it has the connection.
+	pre       []byte  // read already, and to be read first
+	in        []byte  // read, and not answered yet
+	inBuf     *[]byte // the pooled buffer that in lies in
+	answered  int     // bytes of in that the current request takes up
+	first     [1]byte // what readIdleTLS reads into
+	idle      idleRead
+	lastField string // the Host field that lastHost was found by
+	lastHost  int64
+
+	// waiting is since when the own loop waits for a request, or, negative, for
+	// the rest of one; 0 when it does not.
+	waiting atomic.Int64
 }
 
 func (c *conn) Read(p []byte) (int, error) {
+	if len(c.pre) > 0 {
+		n := copy(p, c.pre)
+		c.pre = c.pre[n:]
+		return n, nil
+	}
 	n, err := c.Conn.Read(p)
+	c.noteRead(n, err)
+	return n, err
+}
+
+// readIdleTLS waits with a single byte: the record that it belongs to is
+// decrypted by then, and fill reads the rest of it.
+func (c *conn) readIdleTLS() error {
+	n, err := c.Read(c.first[:])
+	if n > 0 {
+		c.takeBuffer()
+		c.in = append(c.in, c.first[0])
+	}
+	return err
+}
+
+// noteRead notes what a read came to.
+func (c *conn) noteRead(n int, err error) {
 	now := c.web.track.now()
 	c.mu.Lock()
 	if n > 0 {
@@ -137,7 +175,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.noteGone(now)
 	}
 	c.mu.Unlock()
-	return n, err
 }
 
 // writeStep bounds one write, so that the beginning of the last write is close

@@ -11,7 +11,8 @@ import (
 // concurrent use.
 type Origin interface {
 	// Find is the number of the host that has this name, in lower case and
-	// without a final dot; ok is false where there is no such host.
+	// without a final dot; ok is false where there is no such host. The name is
+	// valid during the call only.
 	Find(name string) (host int64, ok bool)
 	// Host describes a host that Find has found.
 	Host(host int64) OriginHost
@@ -49,6 +50,8 @@ type Query struct {
 	Close  bool   // the connection ends with this response, and the response says so
 	// Answered is how often this very URL was answered before (from 0; at
 	// most 3 are counted): what is broken for a while is mended by asking again.
+	// Answers that were pages (Reply.Page not below 0), and those in a trap, are
+	// not counted: what was a page once stays one.
 	Answered int
 }
 
@@ -85,3 +88,16 @@ const (
 	ResetAfter       // sends Cut bytes, then RST
 	CloseAfter       // sends Cut bytes, then FIN
 )
+
+// A Truth says which pages of an Origin a crawl can reach within its bounds,
+// for the Report to hold the crawl against. It is safe for concurrent use.
+type Truth interface {
+	// Reachable is the number of pages that can be reached.
+	Reachable() int64
+	// Has says whether this page is one of them.
+	Has(host, page int64) bool
+	// Each calls f for each of them, those of a host one after the other.
+	Each(f func(host, page int64))
+	// URL is the page's URL, for the report to name it by.
+	URL(host, page int64) string
+}

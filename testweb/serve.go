@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -27,21 +26,39 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		host = strings.ToLower(strings.TrimSuffix(host, "."))
 		st = w.sites[host]
 	}
+	made := false
+	var number int64
 	if st == nil {
-		host = "(unknown)" // whatever a client calls, this is one entry
+		number, made = w.originOf(c, host)
 	}
-	r := &request{host: w.track.hostOf(host, st), path: req.RequestURI, method: req.Method, conn: c.id, secure: c.secure,
-		remote: c.tcp.RemoteAddr().(*net.TCPAddr).AddrPort()}
+	var state *hostState
+	switch {
+	case made:
+		state = w.track.originHost(c, number)
+	case st == nil:
+		state = w.track.hostOf("(unknown)", nil) // whatever a client calls, this is one entry
+	default:
+		state = w.track.hostOf(host, st)
+	}
+	r := &request{host: state, path: req.RequestURI, method: req.Method, conn: c.id, secure: c.secure,
+		remote: c.remote}
 	if i := strings.Index(r.path, "://"); i > 0 && r.path[0] != '/' { // absolute form (RFC 9112, 3.2.2)
 		_, rest, _ := strings.Cut(r.path[i+3:], "/")
 		r.path = "/" + rest
 	}
+	rec := &recorder{ResponseWriter: rw, r: r, c: c}
+	if made && w.serveOrigin(rec, c, req, number) {
+		return
+	}
 	c.start(r, req.ContentLength != 0)
 	w.track.begin(c, r)
-	rec := &recorder{ResponseWriter: rw, r: r, c: c}
-	if st == nil {
+	switch {
+	case made:
+		rec.Header().Set("Allow", "GET, HEAD")
+		rec.WriteHeader(http.StatusMethodNotAllowed)
+	case st == nil:
 		w.unknown(rec, req)
-	} else {
+	default:
 		st.serve(w, c, rec, req)
 	}
 	if r.status == 0 && !rec.hijacked {

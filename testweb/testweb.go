@@ -43,6 +43,10 @@ type Config struct {
 	// makes a site of every host that Sites does not have.
 	Sites   []Site
 	Folders []Folder
+	// Origin makes up all hosts that neither Sites nor Folders have; nil: there are none.
+	Origin Origin
+	// CloseEach ends every connection with its first response.
+	CloseEach bool
 	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero
 	// means that the system chooses.
 	HTTPPort, HTTPSPort int
@@ -127,6 +131,7 @@ type Web struct {
 	dnsTCP           net.Listener
 	connIDs          counter
 	dnsQueries       counter
+	front            *front
 	shut             chan struct{} // closed when the web goes down: sleeping sites wake
 	shutOnce, closed sync.Once
 }
@@ -146,6 +151,7 @@ func New(cfg Config) (*Web, error) {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
 	w.track = newTracker(cfg)
+	w.front = newFront(w)
 	if err := w.listen(); err != nil {
 		w.Close()
 		return nil, err
@@ -295,10 +301,21 @@ func (w *Web) Run(ctx context.Context) error {
 	tcp.NotifyStartedFunc = udp.NotifyStartedFunc
 	raws := &sync.WaitGroup{}
 	live := &connSet{m: map[*conn]struct{}{}}
-	g.Go(func() error { return notClosed(srv.Serve(&listener{w.plain, w, nil, raws, live})) })
-	g.Go(func() error {
-		return notClosed(srv.Serve(&listener{w.secure, w, &tls.Config{GetConfigForClient: w.tlsConfig, NextProtos: []string{"http/1.1"}}, raws, live}))
-	})
+	srv.SetKeepAlivesEnabled(!w.cfg.CloseEach)
+	f := w.front
+	for _, l := range []*listener{{w.plain, w, nil, raws, live},
+		{w.secure, w, &tls.Config{GetConfigForClient: w.tlsConfig, NextProtos: []string{"http/1.1"}}, raws, live}} {
+		if w.cfg.Origin == nil {
+			g.Go(func() error { return notClosed(srv.Serve(l)) })
+			continue
+		}
+		f.loops.Add(1)
+		g.Go(func() error { return notClosed(f.accept(l)) })
+	}
+	if w.cfg.Origin != nil {
+		g.Go(func() error { return notClosed(srv.Serve(f)) })
+		g.Go(func() error { f.sweep(live); return nil })
+	}
 	g.Go(func() error { return notClosed(ctl.Serve(w.control)) })
 	g.Go(func() error { return notClosed(udp.ActivateAndServe()) })
 	g.Go(func() error { return notClosed(tcp.ActivateAndServe()) })
@@ -316,10 +333,12 @@ func (w *Web) Run(ctx context.Context) error {
 		w.plain.Close()
 		w.secure.Close()
 		live.closeAll()
+		f.Close()
 		late, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err := notClosed(srv.Shutdown(late))
 		raws.Wait()
+		f.loops.Wait()
 		w.Close()
 		return err
 	})
@@ -379,7 +398,7 @@ func (w *Web) ConnectTo() []string {
 	return []string{fmt.Sprintf(":80::%d", w.HTTPPort()), fmt.Sprintf(":443::%d", w.HTTPSPort())}
 }
 
-// Hosts are the names that are served, sorted.
+// Hosts are the names of Sites and Folders, sorted; the Origin's are not among them.
 func (w *Web) Hosts() []string {
 	hs := make([]string, 0, len(w.sites))
 	for h := range w.sites {
@@ -391,11 +410,26 @@ func (w *Web) Hosts() []string {
 
 // Lookup is the address of a host, as the name server gives it.
 func (w *Web) Lookup(host string) (netip.Addr, bool) {
-	st := w.sites[strings.ToLower(strings.TrimSuffix(host, "."))]
-	if st == nil {
-		return netip.Addr{}, false
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if st := w.sites[name]; st != nil {
+		return st.addr, true
 	}
-	return st.addr, true
+	if oh, ok := w.origin(name); ok {
+		return oh.Addr, true
+	}
+	return netip.Addr{}, false
+}
+
+// origin is the Origin's host of this name.
+func (w *Web) origin(name string) (OriginHost, bool) {
+	if w.cfg.Origin == nil {
+		return OriginHost{}, false
+	}
+	n, ok := w.cfg.Origin.Find(name)
+	if !ok {
+		return OriginHost{}, false
+	}
+	return w.cfg.Origin.Host(n), true
 }
 
 // DialContext connects to the port of this Web that stands for addr's, which

@@ -76,7 +76,9 @@ type group struct {
 // A hostState is what the tracker knows of a host.
 type hostState struct {
 	name   string
-	site   *site // nil for a host that is not served
+	site   *site // nil for a host that is not served, or the Origin's
+	made   bool  // the Origin's
+	number int64 // there
 	group  group // its own
 	domain *group
 
@@ -98,6 +100,7 @@ type tracker struct {
 	urlLimit int64
 	keepURLs int64
 	promise  Promise
+	origin   Origin
 
 	mu      sync.RWMutex // guards the tables, not what they point to
 	hosts   map[string]*hostState
@@ -130,7 +133,7 @@ type addrState struct {
 }
 
 func newTracker(cfg Config) *tracker {
-	t := &tracker{agent: cfg.Promise.Agent, seed: maphash.MakeSeed(), urlLimit: int64(cfg.URLs), keepURLs: int64(cfg.KeepURLs)}
+	t := &tracker{agent: cfg.Promise.Agent, seed: maphash.MakeSeed(), urlLimit: int64(cfg.URLs), keepURLs: int64(cfg.KeepURLs), origin: cfg.Origin}
 	if t.urlLimit == 0 {
 		t.urlLimit = 4e6
 	}
@@ -315,23 +318,63 @@ func (t *tracker) begin(c *conn, r *request) {
 	r.addr = t.address(c.local)
 	r.addr.group.enter(t, r)
 	h.domain.enter(t, r)
-	if h.site == nil {
+	if h.site == nil && !h.made {
 		return
 	}
 	path := r.path
 	if path == "/robots.txt" {
 		return
 	}
-	if rule, ok := h.site.robots.forbids(path); ok {
-		t.violate("robots", func(v *Violation) {
-			v.By, v.Host, v.URL, v.At, v.Detail = "host", h.name, r.url(), t.time(r.begin), rule
-		})
+	if h.site != nil {
+		if rule, ok := h.site.robots.forbids(path); ok {
+			t.denied(r, rule)
+		}
 	}
 	h.mu.Lock()
 	if h.robotsAt == 0 || r.begin < h.robotsAt {
 		h.counts.BeforeRobots++
 	}
 	h.mu.Unlock()
+}
+
+// denied notes a request that robots.txt forbids by rule.
+func (t *tracker) denied(r *request, rule string) {
+	t.violate("robots", func(v *Violation) {
+		v.By, v.Host, v.URL, v.At, v.Detail = "host", r.host.name, r.url(), t.time(r.begin), rule
+	})
+}
+
+// originHost is the state of a host of the Origin.
+func (t *tracker) originHost(c *conn, number int64) *hostState {
+	h := t.hostOf(t.origin.Host(number).Name, nil)
+	h.mu.Lock()
+	h.made, h.number = true, number
+	h.mu.Unlock()
+	return h
+}
+
+// askedBefore is how often the URL was answered before, with no page.
+func (t *tracker) askedBefore(r *request) int {
+	h := r.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int(min(h.urls[t.key(r)].requests, 3))
+}
+
+func (t *tracker) key(r *request) uint64 {
+	key := maphash.String(t.seed, r.path)
+	if r.secure {
+		key ^= 1
+	}
+	return key
+}
+
+// replied notes what the Origin's answer is.
+func (t *tracker) replied(r *request, rep *Reply) {
+	r.status, r.retry = rep.Status, int64(rep.RetryAfter)
+	if rep.Denied {
+		t.denied(r, rep.Rule)
+	}
 }
 
 // promiseCrawlDelay raises the promise for a host whose robots.txt is known from now on.
@@ -366,10 +409,7 @@ func (t *tracker) end(r *request, end int64) {
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
 	answered := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
-	key := maphash.String(t.seed, r.path)
-	if r.secure {
-		key ^= 1
-	}
+	key := t.key(r)
 	h.mu.Lock()
 	k := &h.counts
 	k.Requests++

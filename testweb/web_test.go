@@ -312,6 +312,7 @@ func TestControl(t *testing.T) {
 	get(t, c, "http://a.example/")
 	get(t, c, "http://a.example/")
 	c.CloseIdleConnections()
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	_, body := get(t, http.DefaultClient, "http://"+w.ControlAddr()+"/.testweb/report")
 	var r Report
 	if err := json.Unmarshal([]byte(body), &r); err != nil {

@@ -1,0 +1,354 @@
+package testweb
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A front serves the hosts of the Origin in a loop of its own, since net/http
+// costs more than to make such a page up: a connection without a request under
+// way holds no buffer, and a response is one write.
+//
+//	accept -> readIdle -> parseHead -> Origin.Answer -> send
+//	                        \-> net/http: hosts of Sites, and what is odd
+//
+// A connection that net/http has comes back with the next request to one of
+// the Origin's hosts.
+type front struct {
+	web   *Web
+	hands chan *conn     // to net/http
+	done  chan struct{}  // closed when net/http takes no more
+	once  sync.Once      // closes done
+	loops sync.WaitGroup // connections in the own loop
+}
+
+// The own loop's patience, as net/http's in Run.
+const (
+	headPatience = time.Minute
+	idlePatience = 5 * time.Minute
+	sweepEvery   = 5 * time.Second
+)
+
+func newFront(w *Web) *front {
+	return &front{web: w, hands: make(chan *conn), done: make(chan struct{})}
+}
+
+// accept serves a listener until that is closed. The caller has added one to loops.
+func (f *front) accept(l *listener) error {
+	defer f.loops.Done()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		f.loops.Add(1)
+		go f.run(c.(*conn))
+	}
+}
+
+// Accept, Close and Addr make the front the listener of net/http.
+func (f *front) Accept() (net.Conn, error) {
+	select {
+	case c := <-f.hands:
+		return c, nil
+	case <-f.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (f *front) Close() error {
+	f.once.Do(func() { close(f.done) })
+	return nil
+}
+
+// Addr is the address of the plain listener.
+func (f *front) Addr() net.Addr { return f.web.plain.Addr() }
+
+// handOver gives the connection to net/http, which reads c.in first.
+func (f *front) handOver(c *conn) {
+	c.waiting.Store(0)
+	c.pre, c.in, c.inBuf = c.in, nil, nil
+	select {
+	case f.hands <- c:
+	case <-f.done:
+		c.Close()
+	}
+}
+
+// run answers request after request until the connection ends or is net/http's.
+func (f *front) run(c *conn) {
+	defer f.loops.Done()
+	for {
+		if len(c.in) == 0 {
+			c.giveBack()
+			c.waiting.Store(f.web.track.now())
+			if c.readIdle() != nil {
+				c.Close()
+				return
+			}
+		}
+		h, v := parseHead(c.in)
+		for v == shortHead {
+			c.waiting.CompareAndSwap(0, -f.web.track.now()) // came with the request before
+			if c.waiting.Load() > 0 {
+				c.waiting.Store(-f.web.track.now())
+			}
+			if _, err := c.fill(); err != nil {
+				c.Close()
+				return
+			}
+			h, v = parseHead(c.in)
+		}
+		c.waiting.Store(0)
+		if v == oddHead {
+			f.handOver(c)
+			return
+		}
+		host, ok := f.web.originOf(c, h.host)
+		if !ok {
+			f.handOver(c)
+			return
+		}
+		if !f.answer(c, host, &h) {
+			f.hangUp(c)
+			return
+		}
+		c.in = c.in[:copy(c.in, c.in[h.n:])]
+	}
+}
+
+// hangUp closes after a last response. A client that has sent more would lose
+// the response to the reset that follows a close with bytes unread.
+func (f *front) hangUp(c *conn) {
+	c.mu.Lock()
+	gone := c.closed || c.goneSeen != 0
+	c.mu.Unlock()
+	if len(c.in) > c.answered && !gone {
+		c.CloseWrite()
+		c.in = c.in[:0]
+		c.linger(500 * time.Millisecond)
+	}
+	c.Close()
+	c.giveBack()
+}
+
+// originOf is the number of the Origin's host that a Host field names. Sites
+// come first.
+func (w *Web) originOf(c *conn, field string) (int64, bool) {
+	if w.cfg.Origin == nil {
+		return 0, false
+	}
+	if c.lastField != "" && c.lastField == field {
+		return c.lastHost, true
+	}
+	name := hostName(field)
+	if w.sites[name] != nil {
+		return 0, false
+	}
+	n, ok := w.cfg.Origin.Find(name)
+	if ok {
+		c.lastField, c.lastHost = strings.Clone(field), n
+	}
+	return n, ok
+}
+
+// answer answers one request, and says whether the connection goes on.
+func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
+	w := f.web
+	r := &request{host: w.track.originHost(c, host), path: strings.Clone(h.target), method: http.MethodGet, conn: c.id, secure: c.secure, remote: c.remote}
+	if h.head {
+		r.method = http.MethodHead
+	}
+	end := h.close || w.cfg.CloseEach
+	c.answered = h.n
+	c.start(r, false)
+	w.track.begin(c, r)
+	buf := responses.Get().(*[]byte)
+	out, rep := w.cfg.Origin.Answer((*buf)[:0], Query{Host: host, Target: h.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end,
+		Answered: w.track.askedBefore(r)})
+	w.track.replied(r, &rep)
+	if c.send(out, &rep, r) && rep.Fault == NoFault {
+		c.complete(r)
+		keep = !end
+	}
+	if cap(out) <= maxKept {
+		*buf = out[:0]
+		responses.Put(buf)
+	}
+	c.finish(false)
+	return keep
+}
+
+// responses are buffers for whole responses; larger ones than maxKept are let go.
+var responses = sync.Pool{New: func() any { b := make([]byte, 0, 48<<10); return &b }}
+
+const maxKept = 1 << 20
+
+// send writes a response as its Reply says, and says whether all of it is on its way.
+func (c *conn) send(out []byte, rep *Reply, r *request) bool {
+	if rep.Wait > 0 && !c.linger(rep.Wait) {
+		return false
+	}
+	if rep.Fault != NoFault {
+		out = out[:min(max(rep.Cut, 0), len(out))]
+	}
+	ok := true
+	put := func(p []byte) {
+		n, err := c.Write(p)
+		r.bytes += int64(n)
+		ok = err == nil
+	}
+	if rep.Pace <= 0 {
+		if len(out) > 0 {
+			put(out)
+		}
+	} else {
+		n := min(rep.HeadLen, len(out))
+		put(out[:n])
+		for n < len(out) && ok {
+			step := min(1<<10, len(out)-n)
+			put(out[n : n+step])
+			if n += step; n < len(out) && ok {
+				ok = c.linger(rep.Pace)
+			}
+		}
+	}
+	r.bytes = max(0, r.bytes-int64(rep.HeadLen))
+	if !ok {
+		return false
+	}
+	switch rep.Fault {
+	case HangAfter:
+		c.linger(24 * time.Hour)
+	case ResetAfter:
+		if len(out) > 0 {
+			c.linger(20 * time.Millisecond) // or the reset overtakes what was sent
+		}
+		c.reset()
+	}
+	return true
+}
+
+// serveOrigin takes a connection back from net/http to answer the request that
+// it has read, if that is one to answer.
+func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) bool {
+	h := head{target: rw.r.path, gzip: acceptsGzip(req), head: req.Method == http.MethodHead, close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1)}
+	if req.Method != http.MethodGet && !h.head || !strings.HasPrefix(h.target, "/") {
+		return false
+	}
+	f := w.front
+	f.loops.Add(1)
+	_, buf, err := http.NewResponseController(rw.ResponseWriter).Hijack()
+	if err != nil {
+		f.loops.Done()
+		return true
+	}
+	c.SetDeadline(time.Time{})
+	ahead, _ := buf.Reader.Peek(buf.Reader.Buffered())
+	c.in = bytes.Join([][]byte{ahead, c.pre}, nil)
+	c.pre = nil
+	go func() {
+		if !f.answer(c, host, &h) {
+			f.hangUp(c)
+			f.loops.Done()
+			return
+		}
+		f.run(c)
+	}()
+	return true
+}
+
+// linger lets d pass, and says whether the client is still there then. What it
+// sends meanwhile is kept, up to a bound.
+func (c *conn) linger(d time.Duration) bool {
+	const maxAhead = 64 << 10
+	until := time.Now().Add(d)
+	defer c.SetReadDeadline(time.Time{})
+	for {
+		left := time.Until(until)
+		if left <= 0 {
+			return true
+		}
+		if len(c.in) >= maxAhead { // no reading on: the kernel is asked now and then
+			time.Sleep(min(left, 20*time.Millisecond))
+			if c.isGone() {
+				c.mu.Lock()
+				c.noteGone(c.web.track.now())
+				c.mu.Unlock()
+				return false
+			}
+			continue
+		}
+		c.SetReadDeadline(time.Now().Add(left))
+		if _, err := c.fill(); err != nil && !isTimeout(err) {
+			return false
+		}
+	}
+}
+
+// heads are buffers for requests.
+var heads = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// fill reads on into c.in.
+func (c *conn) fill() (int, error) {
+	c.takeBuffer()
+	if len(c.in) == cap(c.in) {
+		c.in = append(c.in, 0)[:len(c.in)]
+	}
+	n, err := c.Read(c.in[len(c.in):cap(c.in)])
+	c.in = c.in[:len(c.in)+n]
+	return n, err
+}
+
+func (c *conn) takeBuffer() {
+	if c.inBuf == nil {
+		c.inBuf = heads.Get().(*[]byte)
+		c.in = append((*c.inBuf)[:0], c.in...)
+	}
+}
+
+// giveBack returns the request's buffer.
+func (c *conn) giveBack() {
+	if c.inBuf != nil {
+		if cap(c.in) <= 64<<10 {
+			*c.inBuf = c.in[:0]
+			heads.Put(c.inBuf)
+		}
+		c.inBuf, c.in = nil, nil
+	}
+}
+
+// sweep closes the connections that have kept the own loop waiting too long.
+func (f *front) sweep(live *connSet) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.web.shut:
+			return
+		case <-tick.C:
+			live.expire(f.web.track.now())
+		}
+	}
+}
+
+// expire closes the connections that wait too long as of now.
+func (s *connSet) expire(now int64) {
+	var late []*conn
+	s.mu.Lock()
+	for c := range s.m {
+		switch at := c.waiting.Load(); {
+		case at > 0 && now-at > int64(idlePatience), at < 0 && now+at > int64(headPatience):
+			late = append(late, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range late {
+		c.tcp.Close()
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package testweb
+
+type idleRead struct{}
+
+// readIdle waits for the first bytes of a request.
+func (c *conn) readIdle() error { return c.readIdleTLS() }
