@@ -57,3 +57,45 @@ func TestGiantReference(t *testing.T) {
 		}
 	}
 }
+
+// What stood before a late base element is read again, and only once.
+func TestLateBase(t *testing.T) {
+	in := Input{
+		URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8",
+		Header: func(name string) []string {
+			return map[string][]string{"Link": {"<h>; rel=canonical"}, "X-Robots-Tag": {"noarchive"}}[name]
+		},
+		Body: []byte(`<title>T</title><meta name=robots content=noindex><link rel=canonical href=c><a href="http://["><a href=1><svg><a href=2><![CDATA[</svg>]]></svg>` +
+			`<a href=h><base href=/b/><a href=3><a href=/b/1><base href=/d/><a href=mailto:x>`),
+	}
+	var p Page
+	for range 2 {
+		Parse(in, Options{}, &p)
+		want := "L h header:link, L https://a.example/b/c link@href, L https://a.example/b/1 a@href, L https://a.example/b/2 svg:a@href, " +
+			"L https://a.example/b/h a@href, L https://a.example/b/3 a@href"
+		if got := shortLinks(&p); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+		if p.Title != "T" || p.BadLinks != 1 || p.Directives != (Directives{NoIndex: true, NoArchive: true}) ||
+			p.Canonical.String() != "https://a.example/dir/h" || p.Base.String() != "https://a.example/b/" {
+			t.Errorf("title %q, %d bad links, %+v, canonical %s, base %s", p.Title, p.BadLinks, p.Directives, p.Canonical, p.Base)
+		}
+	}
+}
+
+// Every link's key is its URL's, and its URL outlives the next Parse.
+func TestKeys(t *testing.T) {
+	var p Page
+	in := Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8", Body: samplePage()}
+	Parse(in, Options{Requisites: true}, &p)
+	links := append([]Link(nil), p.Links...)
+	want := lines(&p)
+	in.Body = []byte(`<base href="https://b.example/x/"><a href=1>`)
+	Parse(in, Options{}, &p)
+	p.Links = links
+	for i, got := range lines(&p) {
+		if got != want[i] || links[i].Key != links[i].URL.Key() {
+			t.Errorf("link %d: %s with key %v, want %s with %v", i, got, links[i].Key, want[i], links[i].URL.Key())
+		}
+	}
+}

@@ -3,7 +3,7 @@ package parse
 import (
 	"bytes"
 	"errors"
-	"hash/maphash"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -11,29 +11,34 @@ import (
 
 // work is what Parse keeps in a Page from one response to the next.
 type work struct {
-	opt Options
-	cs  charset
-	// arena holds the text of the references, cleaned; refs cut it up.
-	arena   []byte
-	refs    []ref
-	table   table
-	scratch []byte
-	foreign foreign
-	// bases are the xml:base references of a feed, each with what it is
-	// relative to; references name one by its index plus one.
-	bases   []base
-	haveURL bool // the document's base element was seen
-	baseRef ref
-	canon   ref
-	title   []byte
-	titled  bool
+	opt  Options
+	cs   charset
+	self weburl.URL // the response's
+	// urls are the links' URLs, in the order of Page.Links.
+	urls weburl.Batch
+	// based says by its ref.base what urls resolves against now.
+	based int
+	// bases are the xml:base URLs that hold at this place of a feed, from the
+	// outermost in.
+	bases []weburl.URL
+	room  int  // how many bytes of URLs there may be
+	full  bool // there was no more room
+	table table
+	// text is the reference at hand, cleaned; scratch is what cleaning needs.
+	// Decoded values lie in scratch, so noting one of those swaps it for spare.
+	text, scratch, spare []byte
+	foreign              foreign
+	haveURL              bool // the document's base element was seen
+	relative             bool // a reference was resolved against Page.Base
+	canon                int  // index plus one of the first rel=canonical
+	title                []byte
+	titled               bool
 }
 
-// A ref is a reference before it is resolved.
+// A ref is how a reference came about.
 type ref struct {
-	from, to  int
 	tag       string
-	base      int
+	base      int // 0 is the document's, ofSelf the response's, others index bases plus one
 	hop       byte
 	nofollow  bool
 	canonical bool
@@ -42,10 +47,8 @@ type ref struct {
 // ofSelf in ref.base stands for the response's URL.
 const ofSelf = -1
 
-type base struct {
-	ref   ref
-	outer int // index plus one of the base around it
-}
+// noBase in work.based stands for none that has been set.
+const noBase = -2
 
 // maxLinkBytes bounds the URLs of a page, all together, besides the size of its
 // body: a base of 8 KiB makes so much of each reference of a few bytes.
@@ -55,76 +58,138 @@ const maxLinkBytes = 16 << 20
 const maxKept = 1 << 20
 
 func (p *Page) reset(in Input, opt Options) {
-	w := p.work
-	if cap(w.arena) > maxKept {
-		w.arena = nil
-	}
-	if cap(w.scratch) > maxKept {
-		w.scratch = nil
-	}
-	if cap(w.refs) > maxKept/64 {
-		w.refs, w.table = nil, table{}
-	}
+	w := &p.work
 	links := p.Links
 	if cap(links) > maxKept/64 {
-		links = nil
+		links, w.table = nil, table{}
 	}
-	clear(links)
+	clear(links) // the URLs of the last page are not to be kept alive
+	for _, b := range []*[]byte{&w.text, &w.scratch, &w.spare} {
+		if cap(*b) > maxKept {
+			*b = nil
+		}
+		*b = (*b)[:0]
+	}
+	clear(w.bases)
+	w.opt, w.cs, w.self = opt.withDefaults(), charset{}, in.URL
+	w.urls.Reset()
+	w.based, w.bases = noBase, w.bases[:0]
+	w.room, w.full = maxLinkBytes+len(in.Body), false
+	w.table.reset()
 	w.foreign.reset()
-	*p = Page{
-		Links: links[:0],
-		work: work{
-			opt: opt.withDefaults(), arena: w.arena[:0], refs: w.refs[:0], table: w.table,
-			scratch: w.scratch[:0], foreign: w.foreign, bases: w.bases[:0], title: w.title[:0],
-		},
-	}
-	p.work.table.reset()
+	w.haveURL, w.relative, w.canon = false, false, 0
+	w.title, w.titled = w.title[:0], false
+	p.Links, p.Kind, p.Base, p.Canonical, p.Directives = links[:0], Other, in.URL, weburl.URL{}, Directives{}
+	p.Charset, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", 0, 0, 0
+}
+
+// A mark is a state that a Page can go back to while it has seen no document.
+type mark struct {
+	links, bad, dropped, canon int
+	directives                 Directives
+}
+
+func (p *Page) mark() mark {
+	return mark{len(p.Links), p.BadLinks, p.Dropped, p.work.canon, p.Directives}
+}
+
+// rewind forgets what was found since m.
+func (p *Page) rewind(m mark) {
+	w := &p.work
+	p.Links, p.BadLinks, p.Dropped, w.canon, p.Directives = p.Links[:m.links], m.bad, m.dropped, m.canon, m.directives
+	p.Canonical = weburl.URL{}
+	w.urls.Cut(m.links)
+	w.table.fill(p.Links)
+	w.foreign.reset()
+	w.full, w.title, w.titled = false, w.title[:0], false
 }
 
 // add notes the reference v, a raw attribute value in the document's encoding.
-// An identical one noted before takes the new one in.
 func (p *Page) add(v []byte, hop byte, tag string, nofollow bool) {
 	p.note(v, ref{tag: tag, hop: hop, nofollow: nofollow}, true)
 }
 
+// note resolves the reference v. A link noted before takes the new one in.
 func (p *Page) note(v []byte, r ref, escapes bool) {
 	w := &p.work
 	v = trim(v)
-	if otherScheme(v) {
+	if w.full || len(p.Links) >= w.opt.MaxLinks {
+		// Only a link that is new would be one too many, but to know that of
+		// all references would cost what the bound saves.
+		if !otherScheme(v) {
+			p.Dropped++
+		}
 		return
 	}
-	if len(w.refs) >= w.opt.MaxLinks {
-		// Only a reference that is new would be one too many, but to know
-		// that of all would cost what the bound saves.
+	if r.base != w.based {
+		p.setBase(r.base)
+	}
+	if r.base == 0 {
+		w.relative = true
+	}
+	var key weburl.Key
+	ok := false
+	if len(v) <= w.opt.MaxURL && bytes.IndexByte(v, '&') < 0 {
+		key, ok = w.urls.ResolvePlain(v)
+	}
+	if !ok {
+		if otherScheme(v) {
+			return
+		}
+		if w.giant(v) {
+			p.BadLinks++
+			return
+		}
+		text := p.clean(v, escapes)
+		if len(text) > w.opt.MaxURL {
+			p.BadLinks++
+			return
+		}
+		var err error
+		if key, err = w.urls.Resolve(text); err != nil {
+			if !errors.Is(err, weburl.ErrScheme) && len(text) > 0 {
+				p.BadLinks++
+			}
+			return
+		}
+	}
+	n := len(p.Links)
+	i, found := w.table.find(key, r.hop, n, p)
+	switch {
+	case found == isNew && w.urls.Size() > w.room:
+		w.full = true
+		fallthrough
+	case found == isCrowd:
+		if r.canonical && w.canon == 0 && p.Canonical.IsZero() {
+			w.urls.Seal()
+			p.Canonical = w.urls.URL(n).Clone()
+		}
+		w.urls.Cut(n)
 		p.Dropped++
 		return
+	case found == isKnown:
+		w.urls.Cut(n)
+		p.Links[i].NoFollow = p.Links[i].NoFollow && r.nofollow
+	default:
+		p.Links = append(p.Links, Link{Key: key, Hop: r.hop, Tag: r.tag, NoFollow: r.nofollow})
 	}
-	if w.giant(v) {
-		p.BadLinks++
-		return
+	if r.canonical && w.canon == 0 {
+		w.canon = i + 1
 	}
-	mark := len(w.arena)
-	from, to := p.clean(v, escapes)
-	if to-from > w.opt.MaxURL {
-		w.arena = w.arena[:mark]
-		p.BadLinks++
-		return
+}
+
+// setBase makes b what references are resolved against.
+func (p *Page) setBase(b int) {
+	w := &p.work
+	w.based = b
+	switch {
+	case b > 0:
+		w.urls.SetBase(w.bases[b-1])
+	case b == ofSelf:
+		w.urls.SetBase(w.self)
+	default:
+		w.urls.SetBase(p.Base)
 	}
-	r.from, r.to = from, to
-	// The reference is compared as written: resolving is the costly step.
-	text := w.arena[from:to]
-	i, found := w.table.find(maphash.Bytes(seed, text)+uint64(r.hop)+uint64(r.base)<<8, func(i int) bool {
-		o := &w.refs[i]
-		return o.hop == r.hop && o.base == r.base && string(w.arena[o.from:o.to]) == string(text)
-	}, len(w.refs))
-	if found {
-		w.arena = w.arena[:mark]
-		o := &w.refs[i]
-		o.nofollow = o.nofollow && r.nofollow
-		o.canonical = o.canonical || r.canonical
-		return
-	}
-	w.refs = append(w.refs, r)
 }
 
 // giant says whether v is far too long for a reference, before anything is
@@ -132,33 +197,36 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 // by that much.
 func (w *work) giant(v []byte) bool { return len(v) > 64*w.opt.MaxURL }
 
-// keep stores a reference that is no link: a base.
-func (p *Page) keep(v []byte) ref {
+// baseOf resolves the raw attribute value v, a base, against outer; what is
+// empty or no URL leaves outer as it is.
+func (p *Page) baseOf(v []byte, outer weburl.URL) weburl.URL {
 	if v = trim(v); p.work.giant(v) {
-		return ref{}
+		return outer
 	}
-	from, to := p.clean(v, true)
-	if to-from > p.work.opt.MaxURL {
-		from, to = 0, 0
+	text := p.clean(v, true)
+	if len(text) == 0 || len(text) > p.work.opt.MaxURL {
+		return outer
 	}
-	return ref{from: from, to: to}
+	if u, err := outer.ResolveBytes(text); err == nil {
+		return u
+	}
+	return outer
 }
 
-// clean appends v to the arena as the URL parser is to see it: in UTF-8,
-// character references replaced, without tabs and line ends, without the
-// fragment, trimmed, and with a query in the document's encoding (URL, 4.1;
-// HTML, 2.4.3).
-func (p *Page) clean(v []byte, escapes bool) (from, to int) {
+// clean is v as the URL parser is to see it: in UTF-8, character references
+// replaced, without tabs and line ends, without the fragment, trimmed, and with
+// a query in the document's encoding (URL, 4.1; HTML, 2.4.3). Valid until the
+// next call.
+func (p *Page) clean(v []byte, escapes bool) []byte {
 	w := &p.work
-	from = len(w.arena)
 	n := 0
 	for n < len(v) && class[v[n]]&cPlain != 0 {
 		n++
 	}
-	w.arena = append(w.arena, v[:n]...)
 	if n == len(v) || v[n] == '#' {
-		return from, len(w.arena)
+		return v[:n]
 	}
+	out := append(w.text[:0], v[:n]...)
 	ascii := true
 	w.scratch, ascii = p.text(w.scratch[:0], v[n:], escapes)
 	cut := false
@@ -168,31 +236,29 @@ func (p *Page) clean(v []byte, escapes bool) (from, to int) {
 			break
 		}
 		if c != '\t' && c != '\n' && c != '\r' {
-			w.arena = append(w.arena, c)
+			out = append(out, c)
 		}
 	}
-	to = len(w.arena)
-	if cut && to > from && w.arena[to-1] <= ' ' {
+	if n := len(out); cut && n > 0 && out[n-1] <= ' ' {
 		// A space before the fragment is part of the URL: the number sign
 		// keeps the resolver from trimming it.
-		w.arena = append(w.arena, '#')
-		to++
+		out = append(out, '#')
 	}
-	for to > from && w.arena[to-1] <= ' ' {
-		to--
+	w.text = out
+	for len(out) > 0 && out[len(out)-1] <= ' ' {
+		out = out[:len(out)-1]
 	}
-	for from < to && w.arena[from] <= ' ' {
-		from++
+	for len(out) > 0 && out[0] <= ' ' {
+		out = out[1:]
 	}
-	w.arena = w.arena[:to]
 	if !ascii && w.cs.legacy {
-		if q := bytes.IndexByte(w.arena[from:to], '?'); q >= 0 {
-			w.scratch = append(w.scratch[:0], w.arena[from+q:to]...)
-			w.arena = w.cs.appendQuery(w.arena[:from+q], w.scratch)
-			to = len(w.arena)
+		if q := bytes.IndexByte(out, '?'); q >= 0 {
+			w.scratch = append(w.scratch[:0], out[q:]...)
+			out = w.cs.appendQuery(out[:q], w.scratch)
+			w.text = out
 		}
 	}
-	return from, to
+	return out
 }
 
 // text appends v in UTF-8 with its character references replaced.
@@ -255,64 +321,27 @@ func decodeRune(b []byte) (rune, int) {
 	return utf8.RuneError, n
 }
 
-// finish resolves the references against the base and fills p.Links with as
-// many as make no more than room bytes of URLs.
-func (p *Page) finish(self weburl.URL, room int) {
+// finish gives the links their URLs and withholds those that the page says not
+// to follow.
+func (p *Page) finish() {
 	w := &p.work
 	if len(w.title) > 0 {
 		p.Title = string(w.title)
 	}
-	p.Base = self
-	if w.haveURL && w.baseRef.to > w.baseRef.from {
-		if u, err := self.ResolveBytes(w.arena[w.baseRef.from:w.baseRef.to]); err == nil {
-			p.Base = u
-		}
+	if len(p.Links) == 0 {
+		return
 	}
-	var bases []weburl.URL
-	if len(w.bases) > 0 {
-		bases = p.resolveBases()
+	w.urls.Seal()
+	for i := range p.Links {
+		p.Links[i].URL = w.urls.URL(i)
 	}
-	w.table.reset()
-	for i := range w.refs {
-		r := &w.refs[i]
-		u := p.Base
-		switch {
-		case r.base > 0:
-			u = bases[r.base-1]
-		case r.base == ofSelf:
-			u = self
-		}
-		if r.to > r.from {
-			var err error
-			if u, err = u.ResolveBytes(w.arena[r.from:r.to]); err != nil {
-				if !errors.Is(err, weburl.ErrScheme) {
-					p.BadLinks++
-				}
-				continue
-			}
-		}
-		if u.IsZero() {
-			continue
-		}
-		if r.canonical && p.Canonical.IsZero() {
-			p.Canonical = u
-		}
-		if p.NoFollow && (r.hop == 'L' || r.hop == 'M') {
-			p.Withheld++
-			continue
-		}
-		j, found := w.table.find(maphash.String(seed, u.String())+uint64(r.hop), func(j int) bool {
-			return p.Links[j].Hop == r.hop && p.Links[j].URL == u
-		}, len(p.Links))
-		if found {
-			p.Links[j].NoFollow = p.Links[j].NoFollow && r.nofollow
-			continue
-		}
-		if room -= len(u.String()); room < 0 {
-			p.Dropped += len(w.refs) - i
-			return
-		}
-		p.Links = append(p.Links, Link{URL: u, Hop: r.hop, Tag: r.tag, NoFollow: r.nofollow})
+	if w.canon > 0 && p.Canonical.IsZero() {
+		p.Canonical = p.Links[w.canon-1].URL
+	}
+	if p.NoFollow {
+		all := len(p.Links)
+		p.Links = slices.DeleteFunc(p.Links, func(l Link) bool { return l.Hop == 'L' || l.Hop == 'M' })
+		p.Withheld = all - len(p.Links)
 	}
 }
 
@@ -341,56 +370,4 @@ func trim(v []byte) []byte {
 		v = v[:len(v)-1]
 	}
 	return v
-}
-
-// seed makes collisions unknowable to those who write pages.
-var seed = maphash.MakeSeed()
-
-// table is an open-addressing set of indices; its user compares.
-type table struct {
-	slots []slot
-	n     int
-}
-
-type slot struct {
-	hash  uint32
-	index int32 // plus one; 0 is empty
-}
-
-func (t *table) reset() { clear(t.slots); t.n = 0 }
-
-// find returns the index stored under h for which same says yes; where there
-// is none it stores index.
-func (t *table) find(h uint64, same func(int) bool, index int) (int, bool) {
-	if 2*t.n >= len(t.slots) {
-		t.grow()
-	}
-	h ^= h >> 32
-	mask := uint32(len(t.slots) - 1)
-	for i := uint32(h) & mask; ; i = (i + 1) & mask {
-		switch s := &t.slots[i]; {
-		case s.index == 0:
-			*s = slot{uint32(h), int32(index) + 1}
-			t.n++
-			return index, false
-		case s.hash == uint32(h) && same(int(s.index)-1):
-			return int(s.index) - 1, true
-		}
-	}
-}
-
-func (t *table) grow() {
-	old := t.slots
-	t.slots = make([]slot, max(256, 2*len(old)))
-	mask := uint32(len(t.slots) - 1)
-	for _, s := range old {
-		if s.index == 0 {
-			continue
-		}
-		i := s.hash & mask
-		for t.slots[i].index != 0 {
-			i = (i + 1) & mask
-		}
-		t.slots[i] = s
-	}
 }

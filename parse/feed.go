@@ -1,10 +1,6 @@
 package parse
 
-import (
-	"bytes"
-
-	"github.com/orbweaver/orbweaver/weburl"
-)
+import "bytes"
 
 // maxBases bounds the xml:base attributes that hold at one place; deeper ones
 // are passed over.
@@ -19,39 +15,43 @@ func (p *Page) feed(body []byte) {
 	s := scanner{b: body, xml: true}
 	var (
 		depth   int
-		open    [maxBases]int // bases that hold here, by their index plus one
-		opened  int
+		bases   int // of the whole feed
 		capture int // where the text of the element began
 		in      feedText
 	)
-	var depths [maxBases]int
+	var depths [maxBases]int // of the elements whose bases hold here
+	leave := func() {
+		for n := len(w.bases); n > 0 && depths[n-1] >= depth; n-- {
+			w.bases, w.based = w.bases[:n-1], noBase
+		}
+		depth--
+	}
 	for s.next() {
 		name := local(s.name)
 		if s.end {
 			if in != noText {
-				p.feedText(in, s.b[capture:s.at], top(open[:opened]))
+				p.feedText(in, s.b[capture:s.at], len(w.bases))
 				in = noText
 			}
-			for opened > 0 && depths[opened-1] >= depth {
-				opened--
-			}
-			depth--
+			leave()
 			continue
 		}
 		in = noText
 		depth++
-		if v, ok := s.attr(aXMLBase); ok && opened < maxBases && len(w.bases) < maxFeedBases {
-			w.bases = append(w.bases, base{p.keep(v), top(open[:opened])})
-			open[opened], depths[opened] = len(w.bases), depth
-			opened++
+		if v, ok := s.attr(aXMLBase); ok && len(w.bases) < maxBases && bases < maxFeedBases {
+			// Each against the one around it (RFC 4287, 2; XML Base, 4).
+			outer := p.Base
+			if n := len(w.bases); n > 0 {
+				outer = w.bases[n-1]
+			}
+			depths[len(w.bases)] = depth
+			w.bases, w.based = append(w.bases, p.baseOf(v, outer)), noBase
+			bases++
 		}
-		in = p.feedElement(&s, name, top(open[:opened]))
+		in = p.feedElement(&s, name, len(w.bases))
 		if s.selfClosing {
 			in = noText
-			for opened > 0 && depths[opened-1] >= depth {
-				opened--
-			}
-			depth--
+			leave()
 		}
 		capture = s.i
 	}
@@ -60,13 +60,6 @@ func (p *Page) feed(body []byte) {
 // maxFeedBases bounds the xml:base attributes of a feed; further ones are
 // passed over.
 const maxFeedBases = 10_000
-
-func top(open []int) int {
-	if len(open) == 0 {
-		return 0
-	}
-	return open[len(open)-1]
-}
 
 // feedText says what the text of an element is.
 type feedText uint8
@@ -206,21 +199,4 @@ func (p *Page) xmlString(raw []byte) []byte {
 // local is a name without its prefix.
 func local(name []byte) []byte {
 	return name[bytes.IndexByte(name, ':')+1:]
-}
-
-// resolveBases resolves the xml:base references, each against the one around
-// it (Atom, RFC 4287, 2; XML Base, 4).
-func (p *Page) resolveBases() []weburl.URL {
-	urls := make([]weburl.URL, len(p.work.bases))
-	for i, b := range p.work.bases {
-		u := p.Base
-		if b.outer > 0 {
-			u = urls[b.outer-1]
-		}
-		if v, err := u.ResolveBytes(p.work.arena[b.ref.from:b.ref.to]); err == nil && b.ref.to > b.ref.from {
-			u = v
-		}
-		urls[i] = u
-	}
-	return urls
 }

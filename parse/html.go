@@ -20,8 +20,18 @@ import (
 // Content of noscript is read, as by a browser without scripts; content of a
 // template is not, unless it is a declarative shadow root.
 func (p *Page) html(body []byte, xml bool) {
+	body, p.work.cs = p.work.cs.scannable(body)
+	if m := p.mark(); !p.scan(body, xml) {
+		p.rewind(m)
+		p.scan(body, xml)
+	}
+}
+
+// scan is html for a body that is scannable. It stops, and is false, at a base
+// element that references before it should have been resolved against.
+func (p *Page) scan(body []byte, xml bool) bool {
 	w := &p.work
-	body, w.cs = w.cs.scannable(body)
+	w.relative = false
 	s := scanner{b: body, xml: xml}
 	f := &w.foreign
 	templates := 0 // open inert ones
@@ -50,6 +60,9 @@ func (p *Page) html(body []byte, xml bool) {
 		if templates == 0 {
 			if t != tOther {
 				p.element(&s, t, space)
+				if t == tBase && w.relative && w.based == noBase {
+					return false
+				}
 			}
 			if w.opt.Requisites && s.has&(1<<aStyle) != 0 {
 				v, _ := s.attr(aStyle)
@@ -87,6 +100,7 @@ func (p *Page) html(body []byte, xml bool) {
 			s.i = len(s.b)
 		}
 	}
+	return true
 }
 
 func rawName(t tag) string {
@@ -158,7 +172,10 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 	case tBase:
 		if v, ok := s.attr(aHref); ok && !p.work.haveURL {
 			p.work.haveURL = true
-			p.work.baseRef = p.keep(v)
+			if u := p.baseOf(v, p.Base); u != p.Base {
+				p.Base = u
+				p.work.based = noBase
+			}
 		}
 	case tLink:
 		p.link(s)
@@ -320,11 +337,13 @@ func (p *Page) addDecoded(v []byte, hop byte, tag string) {
 }
 
 func (p *Page) noteDecoded(v []byte, r ref) {
-	cs, scratch := p.work.cs, p.work.scratch
-	p.work.cs.utf8 = true
-	p.work.scratch = nil
+	w := &p.work
+	utf8 := w.cs.utf8
+	w.cs.utf8 = true
+	w.scratch, w.spare = w.spare, w.scratch
 	p.note(v, r, false)
-	p.work.cs, p.work.scratch = cs, scratch
+	w.scratch, w.spare = w.spare, w.scratch
+	w.cs.utf8 = utf8
 }
 
 // setTitle keeps the first title.

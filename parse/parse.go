@@ -2,13 +2,14 @@
 // say about being followed and indexed?
 //
 //	Input -> kind -> charset -> one pass of a byte scanner -> references
-//	      -> base -> resolve -> de-duplicate -> Page
+//	      -> resolve -> de-duplicate by key -> Page
 //
 // Nothing here fails on what the web sends: a page that cannot be read is a
 // page with fewer links. The work is linear in the size of the body, nothing
 // recurses, and what a page can make us keep is bounded by Options. References
-// are resolved after the scan, because the first base element holds for the
-// whole document wherever it stands (HTML, 2.4.3).
+// are resolved as they are met. The first base element holds for the whole
+// document wherever it stands (HTML, 2.4.3), so where one comes after a
+// reference the scan starts anew, once.
 //
 // Parse is safe for concurrent use; a Page belongs to one goroutine, which
 // reuses it from response to response.
@@ -40,7 +41,7 @@ type Options struct {
 	// Agent is our product token: robots directives that name it are obeyed
 	// besides those for all robots. Empty: only those for all.
 	Agent string
-	// MaxLinks bounds the distinct references of a page; further ones are
+	// MaxLinks bounds the distinct links of a page; references after that are
 	// counted in Page.Dropped. Zero means 50,000.
 	MaxLinks int
 	// MaxURL bounds a reference in bytes; longer ones are counted in
@@ -69,6 +70,8 @@ type Input struct {
 // A Link is a reference of a page, resolved.
 type Link struct {
 	URL weburl.URL
+	// Key is URL's.
+	Key weburl.Key
 	// Hop is Heritrix's letter for the step: L for what a reader follows
 	// (also frames, which are pages of their own), E for what a browser loads,
 	// R for a refresh, M for a sitemap's entry.
@@ -97,8 +100,10 @@ var kindNames = [...]string{"other", "html", "xhtml", "feed", "sitemap", "css", 
 
 func (k Kind) String() string { return kindNames[k] }
 
-// A Page is what Parse found. The strings in it do not refer to Input.Body;
-// the slice of Links is reused by the next Parse into the same Page.
+// A Page is what Parse found. The strings in it do not refer to Input.Body, and
+// outlive the next Parse into the same Page; the slice of Links is reused by it.
+// The URLs of a page share one allocation: who keeps a few of them for long
+// takes weburl.URL.Clone.
 type Page struct {
 	// Links are distinct by URL and Hop, in document order.
 	Links []Link
@@ -118,8 +123,8 @@ type Page struct {
 	// BadLinks counts references that are no URL or too long. Other schemes
 	// (mailto, javascript, data) are not counted.
 	BadLinks int
-	// Dropped counts references over MaxLinks, and those whose URLs would take
-	// more than 16 MiB besides the size of the body.
+	// Dropped counts references after MaxLinks links, and those whose URLs
+	// would take more than 16 MiB besides the size of the body.
 	Dropped int
 	// Withheld counts the links left out because the page says nofollow.
 	Withheld int
@@ -149,7 +154,7 @@ func Parse(in Input, opt Options, p *Page) {
 			p.css(body, "css")
 		}
 	}
-	p.finish(in.URL, maxLinkBytes+len(in.Body))
+	p.finish()
 }
 
 func (o Options) withDefaults() Options {

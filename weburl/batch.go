@@ -57,7 +57,6 @@ func (b *Batch) SetBase(u URL) { b.base, b.host = u, HostKey(u.Host()) }
 func (b *Batch) Resolve(ref []byte) (Key, error) {
 	// As in ResolveBytes, nothing keeps this string.
 	s := unsafe.String(unsafe.SliceData(ref), len(ref))
-	from := len(b.buf)
 	out, p, ok := b.base.plain(b.buf, s)
 	if !ok {
 		var err error
@@ -65,6 +64,23 @@ func (b *Batch) Resolve(ref []byte) (Key, error) {
 			return Key{}, err
 		}
 	}
+	return b.add(out, p), nil
+}
+
+// ResolvePlain is Resolve for the references that nearly all links are, which
+// have nothing in them that is to be changed; ok is false for all others, and
+// says nothing about them. It does not look at what follows a number sign.
+func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
+	out, p, ok := b.base.plain(b.buf, unsafe.String(unsafe.SliceData(ref), len(ref)))
+	if !ok {
+		return Key{}, false
+	}
+	return b.add(out, p), true
+}
+
+// add takes in what stands in out behind b's URLs.
+func (b *Batch) add(out []byte, p parts) Key {
+	from := len(b.buf)
 	b.buf = out
 	b.at = append(b.at, place{from, len(out), p})
 	text := out[from:]
@@ -72,7 +88,7 @@ func (b *Batch) Resolve(ref []byte) (Key, error) {
 	if n := int(b.base.hostEnd); int(p.hostEnd) != n || n == 0 || string(text[:n]) != b.base.s[:n] {
 		host = xxhash.Sum64(text[hostStart(text[4] == 's'):p.hostEnd])
 	}
-	return Key{host, xxhash.Sum64(text)}, nil
+	return Key{host, xxhash.Sum64(text)}
 }
 
 func (b *Batch) resolveSlow(ref string) (out []byte, p parts, err error) {
