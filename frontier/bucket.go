@@ -45,8 +45,7 @@ type groupKey struct{ addr, site *bucket }
 type group struct {
 	addr, site *bucket // nil: none
 	hosts      heap[*host]
-	level      uint8  // key: of the best host
-	number     uint64 // key: of the best host
+	key        key // of the best host
 	in         *heap[*group]
 	parkedAt   *bucket
 	pos        int32
@@ -55,7 +54,7 @@ type group struct {
 
 func newGroup(addr, site *bucket) *group {
 	return &group{addr: addr, site: site, pos: -1, hosts: heap[*host]{
-		less: func(a, b *host) bool { return ahead(a.level, a.number, b.level, b.number) },
+		less: func(a, b *host) bool { return a.key.ahead(b.key) },
 		pos:  func(h *host) *int32 { return &h.pos },
 	}}
 }
@@ -64,11 +63,25 @@ func newGroupHeap() heap[*group] {
 	return heap[*group]{less: groupLess, pos: func(g *group) *int32 { return &g.pos }}
 }
 
-func groupLess(a, b *group) bool { return ahead(a.level, a.number, b.level, b.number) }
+func groupLess(a, b *group) bool { return a.key.ahead(b.key) }
 
-// ahead is the order of the ready queue: higher level, then lower request number.
-func ahead(level uint8, number uint64, level2 uint8, number2 uint64) bool {
-	return level > level2 || level == level2 && number < number2
+// A key is a host's place in the ready queue: that of its first link.
+type key struct {
+	level  uint8
+	warm   bool // its connection is open, and it has been asked less than Config.Burst times in a row
+	number uint64
+}
+
+// ahead is the order of the ready queue: higher level, then warm hosts, then
+// lower request number.
+func (k key) ahead(o key) bool {
+	if k.level != o.level {
+		return k.level > o.level
+	}
+	if k.warm != o.warm {
+		return k.warm
+	}
+	return k.number < o.number
 }
 
 // obstacle is the bucket that holds g back, the one for longer if both do.
@@ -99,8 +112,7 @@ func (f *Frontier) regroup(g *group) {
 		f.offer(g.site, nil)
 		return
 	}
-	best := g.hosts.top()
-	g.level, g.number = best.level, best.number
+	g.key = g.hosts.top().key
 	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
 		f.settle(g)
 	} else {

@@ -76,8 +76,8 @@ func (f *Frontier) check() error {
 			} else {
 				want.Ready++
 			}
-			was := [2]uint64{uint64(h.level), h.number}
-			if h.head(); was != [2]uint64{uint64(h.level), h.number} {
+			was := h.key
+			if h.head(); was != h.key {
 				return fmt.Errorf("%s: key %v is old", name, was)
 			}
 		case waiting, slowed:
@@ -138,7 +138,7 @@ func (f *Frontier) checkBuckets() error {
 			continue
 		case g.in == nil || g.in.items[g.pos] != g:
 			return fmt.Errorf("a group with hosts in no heap")
-		case g.level != g.hosts.top().level || g.number != g.hosts.top().number:
+		case g.key != g.hosts.top().key:
 			return fmt.Errorf("a group's key is not that of its best host")
 		}
 	}

@@ -7,7 +7,8 @@
 // queue of hosts ordered by the request number of their first link, and a
 // waiting queue ordered by the time at which a host may be asked again. Links
 // get their request numbers in the order of Push, so that the crawl is
-// breadth-first overall and within each host, as far as politeness lets it.
+// breadth-first overall and within each host, as far as politeness lets it
+// and, without a delay, Config.Burst.
 //
 // What always holds: one link at a time is in process for a host (with
 // IPDelay for an address, with SiteDelay for a site); from the end of a

@@ -147,13 +147,13 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 // behind counts the hosts that go before h: of the ready ones, and of those
 // parked at the same bucket.
 func (f *Frontier) behind(h *host) (n int) {
-	hostAhead := func(o *host) bool { return ahead(o.level, o.number, h.level, h.number) }
+	hostAhead := func(o *host) bool { return o.key.ahead(h.key) }
 	groups := &f.ready
 	if b := h.group.parkedAt; b != nil {
 		groups = &b.parked
 	}
 	groups.before(func(g *group) bool {
-		if !ahead(g.level, g.number, h.level, h.number) {
+		if !g.key.ahead(h.key) {
 			return false
 		}
 		n += g.hosts.before(hostAhead)

@@ -26,6 +26,11 @@ type Config struct {
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
+	// Burst is how many requests in a row a host gets while it needs no quiet
+	// time between them, before other hosts of the same level have their turn:
+	// they share one connection, which costs more than a request. Zero means
+	// 64, a negative value 1. It has no effect with a delay.
+	Burst int
 	// MemoryBytes bounds the queues held in RAM; the rest spills to disk.
 	// Zero means 256 MiB.
 	MemoryBytes int64
@@ -59,6 +64,12 @@ func (c Config) withDefaults() Config {
 	def(&c.SlowBase, time.Minute)
 	def(&c.SlowMax, 24*time.Hour)
 	def(&c.ForgiveAfter, 30*time.Minute)
+	switch {
+	case c.Burst == 0:
+		c.Burst = 64
+	case c.Burst < 0:
+		c.Burst = 1
+	}
 	if c.MemoryBytes <= 0 {
 		c.MemoryBytes = 256 << 20
 	}
@@ -201,7 +212,7 @@ func (f *Frontier) insert(h *host, level uint8, number uint64) {
 	case first:
 		f.leave(h)
 		f.place(h)
-	case level > h.level || h.state == blocked:
+	case level > h.key.level || h.state == blocked:
 		f.rekey(h)
 	}
 	if h.state == blocked {
@@ -365,6 +376,9 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
 		f.slowDownOrWait(h, d)
+	}
+	if h.turns++; h.turns >= f.cfg.Burst || h.at > f.clock || h.home != f.open_ {
+		h.turns = 0
 	}
 	f.releaseBuckets(h, d.NoRequest)
 	var back *entry

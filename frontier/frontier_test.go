@@ -160,7 +160,7 @@ func TestAddresses(t *testing.T) {
 
 // TestNoAddresses: through a proxy nothing is looked up, sites are kept apart.
 func TestNoAddresses(t *testing.T) {
-	f := open(t, Config{HostDelay: -1, IPDelay: time.Hour, SiteDelay: time.Second, NoAddresses: true})
+	f := open(t, Config{HostDelay: -1, Burst: -1, IPDelay: time.Hour, SiteDelay: time.Second, NoAddresses: true})
 	push(t, f, "http://a.x.example/", "http://b.x.example/", "http://c.y.example/")
 	var got []string
 	for {
@@ -175,6 +175,45 @@ func TestNoAddresses(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a.x.example", "c.y.example"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestBurst: without a delay a host has several requests in a row, which share
+// a connection; with one it has its turn in the order of request numbers.
+func TestBurst(t *testing.T) {
+	urls := []string{"http://a.example/1", "http://b.example/2", "http://a.example/3", "http://b.example/4",
+		"http://a.example/5", "http://c.example/6", "http://a.example/7"}
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{"no delay", Config{HostDelay: -1, Burst: 3}, "1 3 5 2 4 6 7"},
+		{"one in a row", Config{HostDelay: -1, Burst: -1}, "1 2 3 4 5 6 7"},
+		{"a delay", Config{HostDelay: time.Second, Burst: 3}, "1 2 6 3 4 5 7"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := open(t, tt.cfg)
+			push(t, f, urls...)
+			var got []string
+			for now := start; f.Len() > 0; {
+				task, wake, ok := f.Next(now)
+				switch {
+				case !ok:
+					now = wake
+				case !task.Addr.IsValid():
+					f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+				default:
+					got = append(got, strings.TrimPrefix(task.Link.URL.RequestURI(), "/"))
+					if err := f.Done(task.Host, Done{}, now); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("order %s, want %s", s, tt.want)
+			}
+		})
 	}
 }
 
@@ -275,7 +314,7 @@ func FuzzDecodeHostState(f *testing.F) {
 
 // TestRestoredOrder: what Each shows, pushed again, comes out in the same order.
 func TestRestoredOrder(t *testing.T) {
-	f := open(t, Config{HostDelay: -1, MemoryBytes: 3000})
+	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 3000})
 	if err := f.Push(manyLinks(t, 500, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +324,7 @@ func TestRestoredOrder(t *testing.T) {
 	for range 3 { // in process when the snapshot is made
 		begin(t, f, start)
 	}
-	g := open(t, Config{HostDelay: -1})
+	g := open(t, Config{HostDelay: -1, Burst: -1})
 	var want []string
 	if err := f.EachEncoded(func(enc []byte) error {
 		l, _, err := weburl.DecodeLink(enc)
@@ -382,7 +421,7 @@ func BenchmarkPushPop(b *testing.B) {
 	for _, hosts := range []int{100, 100_000} {
 		for _, memory := range []int64{1 << 30, 8 << 20} {
 			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
-				f := open(b, Config{HostDelay: -1, MemoryBytes: memory})
+				f := open(b, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
 				ls := manyLinks(b, 200_000, hosts)
 				now, n := start, 0
 				for b.Loop() {

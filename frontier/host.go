@@ -34,8 +34,8 @@ type host struct {
 	cur   *entry // in process
 	n     int64  // links, without cur
 
-	level  uint8  // key: of the first link
-	number uint64 // key: of the first link
+	key   key
+	turns int // requests in a row
 
 	in  *heap[*host]
 	pos int32

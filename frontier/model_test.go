@@ -60,6 +60,7 @@ type modelHost struct {
 	slow    int
 	slowEnd time.Time
 	blocked bool
+	turns   int
 }
 
 type modelBucket struct {
@@ -202,7 +203,7 @@ func (m *model) best() *modelHost {
 			continue
 		}
 		a, b := h.head(), best.head()
-		if ahead(a.level, a.number, b.level, b.number) {
+		if (key{a.level, h.turns > 0, a.number}).ahead(key{b.level, best.turns > 0, b.number}) {
 			best = h
 		}
 	}
@@ -295,7 +296,7 @@ func (m *model) next() {
 	h := want
 	if other := m.hosts[got.Host]; other != nil && got.Number == 0 {
 		// Prerequisites are equal among each other.
-		if at, ok := m.due(other); ok && !at.After(m.now) && other.head().level == h.head().level && h.head().number == 0 {
+		if at, ok := m.due(other); ok && !at.After(m.now) && other.head().level == h.head().level && h.head().number == 0 && other.turns > 0 == (h.turns > 0) {
 			h = other
 		}
 	}
@@ -447,6 +448,9 @@ func (m *model) done() {
 		h.slowEnd = m.f.epoch.Add(time.Duration(fh.slowUntil))
 		h.slow = int(fh.slow)
 	}
+	if h.turns++; h.turns >= m.cfg.Burst || h.at.After(m.now) || !h.addr.IsValid() || len(m.shared(h)) > 0 {
+		h.turns = 0
+	}
 }
 
 func (m *model) block() {
@@ -529,7 +533,7 @@ func TestModel(t *testing.T) {
 				HostDelay: ms("host delay", 3000), IPDelay: ms("ip delay", 1500), SiteDelay: ms("site delay", 1500),
 				SlowBase: 4 * time.Second, ForgiveAfter: 20 * time.Second, SlowMax: 1000 * time.Hour,
 				MemoryBytes:  int64(rapid.SampledFrom([]int{1, 4000, 1 << 20}).Draw(t, "memory")),
-				SegmentBytes: 500,
+				SegmentBytes: 500, Burst: rapid.IntRange(1, 4).Draw(t, "burst"),
 			},
 		}
 		cfg := m.cfg

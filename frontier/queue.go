@@ -269,14 +269,15 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 
 // head sets h's key to that of its first link. h has links.
 func (h *host) head() {
-	h.level, h.number = 0, 0
+	k := key{warm: h.turns > 0}
 	if h.q != nil {
-		h.level, h.number = h.q.level, h.q.head.first
+		k.level, k.number = h.q.level, h.q.head.first
 	}
 	if h.front.len() > 0 {
 		e := &h.front.items[h.front.head]
-		h.level, h.number = max(h.level, e.level), e.number
+		k.level, k.number = max(k.level, e.level), e.number
 	}
+	h.key = k
 }
 
 // putFront puts a link before h's queues: before all else, or behind what is

@@ -57,7 +57,7 @@ func TestSpill(t *testing.T) {
 	for _, memory := range []int64{1, 20_000, 200_000, 1 << 30} {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
-			f, err := Open(disk.OS, dir, Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestSpillFails(t *testing.T) {
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			faulty := disk.NewFaulty(disk.NewMem(), nil)
-			f, err := Open(faulty, "frontier", Config{HostDelay: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
+			f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestSpillDamaged(t *testing.T) {
 	for _, at := range []int64{0, 5, 9, 5000, 40_000} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
-			f, err := Open(disk.OS, dir, Config{HostDelay: -1, MemoryBytes: 1})
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +206,7 @@ func TestSpillDamaged(t *testing.T) {
 // TestSpillUnreadable: an I/O error on reading stops the frontier as well.
 func TestSpillUnreadable(t *testing.T) {
 	faulty := disk.NewFaulty(disk.NewMem(), nil)
-	f, err := Open(faulty, "frontier", Config{HostDelay: -1, MemoryBytes: 1})
+	f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestOpenEmptiesItsFolder(t *testing.T) {
 
 // TestLongLinks: links longer than a block, and than the window of Each.
 func TestLongLinks(t *testing.T) {
-	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, MemoryBytes: 1})
+	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
