@@ -197,6 +197,7 @@ type Crawler struct {
 	lastURL    string
 	retrying   retrying // what failed and is not given up
 
+	known    *known
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
@@ -213,6 +214,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		rng:      rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
 		attempts: map[weburl.Key]int{},
 		errands:  map[string]int{},
+		known:    new(known),
 		tasks:    make(chan *visit, cfg.Workers),
 		results:  make(chan *visit, cfg.Workers+resolversMax),
 		commands: make(chan func(time.Time)),

@@ -14,7 +14,7 @@ import (
 func (c *Crawler) Seed(us []weburl.URL) error {
 	var v visit
 	for _, u := range us {
-		v.add(weburl.Link{URL: u, Seed: u.Host()})
+		v.add(weburl.Link{URL: u, Seed: u.Host()}, u.Key())
 	}
 	c.intake(&v)
 	c.append()
@@ -38,6 +38,12 @@ func (c *Crawler) intake(v *visit) {
 	}
 	if err := c.Seen.Add(c.items); err != nil {
 		c.fatal = fmt.Errorf("seen: %w", err)
+		return
+	}
+	// From here on a page that names one of these may finish without it: its
+	// finish comes later in the journal than their accepts.
+	for _, f := range v.found {
+		c.known.add(f.key)
 	}
 }
 

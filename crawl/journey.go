@@ -173,7 +173,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 			v.notes = append(v.notes, "too-many-redirects")
 			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
 		default:
-			c.judge(v, child(l, u, 'R'))
+			c.judge(v, child(l, u, 'R'), u.Key())
 		}
 		return nil
 	}
@@ -206,17 +206,22 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
 	}
 	var hops ['Z' + 1]string // one path a letter, shared by the page's links
-	for _, out := range v.page.Links {
+	for i := range v.page.Links {
+		out := &v.page.Links[i]
+		follow := !out.NoFollow || out.Hop != 'L'
+		if follow && c.known.has(out.Key) {
+			continue
+		}
 		h := out.Hop % byte(len(hops))
 		if hops[h] == "" {
 			hops[h] = l.Hops + string(rune(out.Hop))
 		}
 		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed}
-		if out.NoFollow && out.Hop == 'L' {
+		if !follow {
 			v.skipped = append(v.skipped, skip{to, "nofollow"})
 			continue
 		}
-		c.judge(v, to)
+		c.judge(v, to, out.Key)
 	}
 	return nil
 }
@@ -225,20 +230,20 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 const sitemapMax = 50 << 20
 
 // judge asks the scope about a link and sorts it.
-func (c *Crawler) judge(v *visit, l weburl.Link) {
+func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
 	if d := c.Scope.Judge(l); !d.In {
 		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
 		return
 	}
-	v.add(l)
+	v.add(l, k)
 }
 
 // add encodes a link that is in scope: the same bytes go to seen, journal and
 // frontier.
-func (v *visit) add(l weburl.Link) {
+func (v *visit) add(l weburl.Link, k weburl.Key) {
 	from := len(v.enc)
 	v.enc = l.AppendTo(v.enc)
-	v.found = append(v.found, found{l.URL.Key(), from, len(v.enc)})
+	v.found = append(v.found, found{k, from, len(v.enc)})
 }
 
 // keep writes an exchange to the archive.
@@ -327,7 +332,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {
 			if u, err := weburl.Parse(s); err == nil {
-				c.judge(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed})
+				c.judge(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed}, u.Key())
 			}
 		}
 	}
