@@ -36,8 +36,14 @@ func (r *Response) Decode(limit int64) (body []byte, truncated bool, err error) 
 	r.decoded.release()
 	r.decoded = nil
 	limit = min(max(limit, 0), 1<<40)
-	codings, err := r.codings()
+	var list [maxCodings]string
+	codings, err := r.codings(list[:0])
 	if err == nil && len(codings) > 0 {
+		if len(codings) == 1 && codings[0] == "gzip" {
+			if body, ok := r.gunzip(limit); ok {
+				return body, false, nil
+			}
+		}
 		body, truncated, err = r.decode(codings, limit)
 		if !errors.Is(err, errPlain) {
 			return body, truncated, err
@@ -50,12 +56,33 @@ func (r *Response) Decode(limit int64) (body []byte, truncated bool, err error) 
 	return body, truncated, err
 }
 
+// gunzip decodes the usual case, a whole gzip body in memory.
+func (r *Response) gunzip(limit int64) (body []byte, ok bool) {
+	wire, ok := r.Wire.Bytes()
+	if !ok || r.Truncated != "" || len(wire) > maxGunzip {
+		return nil, false
+	}
+	coded := wire[min(r.HeadLen, len(wire)):]
+	if r.chunked {
+		b := newBuffer(len(coded))
+		defer b.release()
+		coded = unchunk(b.b, coded)
+	}
+	b, n, ok := gunzip(coded, limit)
+	if !ok {
+		return nil, false
+	}
+	r.decoded = b
+	return b.b[:n:n], true
+}
+
 // errPlain is a body without the magic number of its coding.
 var errPlain = fmt.Errorf("%w: not coded at all", ErrCoding)
 
 // codings are those to undo, the last applied first; none if one of them is
-// unknown. A transfer coding other than chunked counts as one.
-func (r *Response) codings() (cs []string, err error) {
+// unknown. A transfer coding other than chunked counts as one. They are
+// appended to cs.
+func (r *Response) codings(cs []string) ([]string, error) {
 	add := func(t string) bool {
 		switch t = strings.ToLower(t); t {
 		case "identity", "chunked":
@@ -84,15 +111,34 @@ func (r *Response) codings() (cs []string, err error) {
 
 // plain is the payload as it came; without a copy where that is possible.
 func (r *Response) plain(limit int64) (body []byte, truncated bool, err error) {
-	if b, ok := r.Wire.Bytes(); ok && !r.chunked {
+	if b, ok := r.Wire.Bytes(); ok {
 		b = b[min(r.HeadLen, len(b)):]
+		if r.chunked {
+			r.decoded = newBuffer(len(b))
+			b = unchunk(r.decoded.b, b)
+		}
 		if int64(len(b)) > limit {
 			return b[:limit:limit], true, nil
 		}
-		return b, r.Truncated != "", nil
+		return b[:len(b):len(b)], r.Truncated != "", nil
 	}
 	body, more, err := r.readAll(r.Payload(), limit)
 	return body, more || r.Truncated != "", err
+}
+
+// unchunk copies the payload of a chunked body to dst, which is as long as
+// the body at least.
+func unchunk(dst, coded []byte) []byte {
+	var c chunks
+	n := 0
+	for {
+		data, k := c.next(coded)
+		if k == 0 && data == nil {
+			return dst[:n:n]
+		}
+		n += copy(dst[n:], data)
+		coded = coded[k:]
+	}
 }
 
 func (r *Response) decode(codings []string, limit int64) (body []byte, truncated bool, err error) {
