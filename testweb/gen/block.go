@@ -1,0 +1,187 @@
+package gen
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"hash/crc32"
+	"sync"
+	"sync/atomic"
+)
+
+// A class is the length of blocks.
+type class int
+
+// The classes. A page has one top, its head up to the title, and as many
+// blocks of text as its length wants.
+const (
+	top class = iota
+	large
+	medium
+	small
+	numClasses
+)
+
+var classBytes = [numClasses]int{2048, 8192, 2048, 512}
+
+// variants is how many blocks there are of a class, topic and language.
+const variants = 8
+
+// A block is text that many pages share, made and compressed once.
+type block struct {
+	text  []byte
+	flate []byte // ends at a byte, and is not the last of a stream
+	crc   uint32
+}
+
+// A blockStore keeps the blocks that were asked for: at most 34 MB, when all
+// of them were.
+type blockStore struct {
+	topics, languages int
+	blocks            []atomic.Pointer[block]
+	writers           sync.Pool // of *flate.Writer
+}
+
+func (s *blockStore) init(topics, languages int) {
+	s.topics, s.languages = topics, languages
+	s.blocks = make([]atomic.Pointer[block], int(numClasses)*topics*languages*variants)
+}
+
+// block is the block of this class and variant for a topic and a language.
+func (w *Web) block(c class, topic, lang, variant int) *block {
+	s := &w.blocks
+	at := ((int(c)*s.topics+topic)*s.languages+lang)*variants + variant
+	if b := s.blocks[at].Load(); b != nil {
+		return b
+	}
+	// Two may make it at the same time: they make the same.
+	b := w.makeBlock(c, topic, lang, variant, stream(w.hash(saltBlock, int64(at), 0)))
+	s.blocks[at].Store(b)
+	return b
+}
+
+func (w *Web) makeBlock(c class, topic, lang, variant int, r stream) *block {
+	t := &writer{r: r, lang: lang}
+	topics, languages := vocabularies()
+	t.topic, t.language = topics[topic], languages[lang]
+	size := classBytes[c]
+	if c == top {
+		t.top(size)
+	} else {
+		t.body(size)
+	}
+	b := &block{text: t.out, crc: crc32.ChecksumIEEE(t.out)}
+	z, _ := w.blocks.writers.Get().(*flate.Writer)
+	var out bytes.Buffer
+	if z == nil {
+		z, _ = flate.NewWriter(&out, flate.BestCompression)
+	} else {
+		z.Reset(&out)
+	}
+	z.Write(b.text)
+	z.Flush()
+	w.blocks.writers.Put(z)
+	b.flate = out.Bytes()
+	return b
+}
+
+// A writer writes the text of a block.
+type writer struct {
+	r               stream
+	lang            int
+	topic, language *vocabulary
+	out             []byte
+	recent          [48]string // words are likely to come again
+	words           int
+}
+
+// word is a word of the topic when the language is English; else mostly one
+// of the language.
+func (t *writer) word() string {
+	x := t.r.next()
+	if n := min(t.words, len(t.recent)); n > 8 && x&7 < 4 {
+		return t.recent[below(x<<8, uint64(n))]
+	}
+	v := t.topic
+	if t.lang != 0 && x>>8&7 != 0 {
+		v = t.language
+	}
+	word := v.draw(t.r.next())
+	t.recent[t.words%len(t.recent)] = word
+	t.words++
+	return word
+}
+
+func (t *writer) put(s ...string) {
+	for _, s := range s {
+		t.out = append(t.out, s...)
+	}
+}
+
+// pad fills the block up with the space that is left.
+func (t *writer) pad(size int, tail string) {
+	for len(t.out)+len(tail) < size {
+		t.out = append(t.out, '\n')
+	}
+	t.put(tail)
+	if len(t.out) != size {
+		panic(fmt.Sprintf("block of %d bytes instead of %d", len(t.out), size))
+	}
+}
+
+// top is the head of a page up to its title.
+func (t *writer) top(size int) {
+	t.put("<!DOCTYPE html>\n<html lang=\"", t.language.name, "\">\n<head>\n<meta charset=\"utf-8\">\n",
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"keywords\" content=\"", t.topic.name)
+	for range 6 {
+		t.put(", ", t.word())
+	}
+	t.put("\">\n<style>\n")
+	const end = "</style>\n<title>"
+	for {
+		x := t.r.next()
+		rule := fmt.Sprintf(".%s-%d { margin: %dpx %dpx; padding: %dpx; color: #%06x; font-size: %dpx; line-height: 1.%d; }\n",
+			t.topic.name, x&63, x>>8&15, x>>12&15, x>>16&7, x>>24&0xffffff, 10+x>>48&15, 1+x>>52&7)
+		if len(t.out)+len(rule)+len(end) > size {
+			break
+		}
+		t.put(rule)
+	}
+	t.pad(size, end)
+}
+
+// body is a section with paragraphs.
+func (t *writer) body(size int) {
+	const room = 96 // for a longest word and the ends of all elements
+	const end = "</section>\n"
+	t.put("<section class=\"content ", t.topic.name, "\">\n<h2>", t.word(), " ", t.word(), "</h2>\n")
+	for len(t.out) < size-2*room {
+		t.put("<p class=\"paragraph text-", t.topic.name, "\">")
+		for n := 3 + t.r.next()%4; n > 0 && len(t.out) < size-room; n-- {
+			t.sentence(size - room)
+		}
+		t.put("</p>\n")
+	}
+	t.pad(size, end)
+}
+
+func (t *writer) sentence(most int) {
+	for i, n := 0, 5+int(t.r.next()%14); i < n && len(t.out) < most; i++ {
+		word := t.word()
+		if i > 0 {
+			t.put(" ")
+		} else if c := word[0]; c >= 'a' && c <= 'z' {
+			t.out = append(t.out, c-'a'+'A')
+			word = word[1:]
+		}
+		switch x := t.r.next(); {
+		case x&31 == 0:
+			t.put("<em class=\"term\">", word, "</em>")
+		case x&63 == 1:
+			t.put("<strong>", word, "</strong>")
+		default:
+			t.put(word)
+		}
+	}
+	t.put(". ")
+}

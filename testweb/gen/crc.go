@@ -1,0 +1,34 @@
+package gen
+
+import "hash/crc32"
+
+// crcAdvance are, for the length of each class, what a CRC-32 becomes when so
+// many zero bytes follow, by each of its four bytes: the operator is linear
+// over GF(2) (as in zlib's crc32_combine).
+var crcAdvance = func() (t [numClasses][4][256]uint32) {
+	for c, n := range classBytes {
+		zeros := make([]byte, n)
+		// crc32.Update works on the complement.
+		base := crc32.Update(0, crc32.IEEETable, zeros)
+		for i := range 4 {
+			for v := range 256 {
+				t[c][i][v] = crc32.Update(uint32(v)<<(8*i), crc32.IEEETable, zeros) ^ base
+			}
+		}
+	}
+	return t
+}()
+
+// advanceCRC is the CRC of a text of which crc is the CRC of all but the last n
+// bytes, before that of these bytes is added.
+func advanceCRC(crc uint32, n int) uint32 {
+	c := top
+	switch n {
+	case classBytes[large]:
+		c = large
+	case classBytes[small]:
+		c = small
+	}
+	t := &crcAdvance[c]
+	return t[0][crc&255] ^ t[1][crc>>8&255] ^ t[2][crc>>16&255] ^ t[3][crc>>24]
+}

@@ -1,0 +1,87 @@
+package gen
+
+import "math/bits"
+
+// A code is a Huffman code as it is written: its first bit is the lowest.
+type code struct {
+	code uint16
+	bits uint8
+}
+
+// A huffman is the code of a deflate block (RFC 1951, 3.2).
+type huffman struct {
+	header  []code // of the block, after the bit that says whether it is the last
+	literal [286]code
+	dist    [30]code
+}
+
+// fixedCode is the code of RFC 1951, 3.2.6.
+func fixedCode() *huffman {
+	h := &huffman{header: []code{{1, 2}}}
+	lens := make([]uint8, 288)
+	for i := range lens {
+		switch {
+		case i < 144:
+			lens[i] = 8
+		case i < 256:
+			lens[i] = 9
+		case i < 280:
+			lens[i] = 7
+		default:
+			lens[i] = 8
+		}
+	}
+	copy(h.literal[:], canonical(lens))
+	for i := range h.dist {
+		h.dist[i] = code{bits.Reverse16(uint16(i)) >> 11, 5}
+	}
+	return h
+}
+
+// canonical gives the codes of these lengths (RFC 1951, 3.2.2).
+func canonical(lens []uint8) []code {
+	var count, next [17]uint16
+	for _, l := range lens {
+		if l > 0 {
+			count[l+1]++
+		}
+	}
+	for l := 2; l < len(next); l++ {
+		next[l] = (next[l-1] + count[l]) << 1
+	}
+	codes := make([]code, len(lens))
+	for i, l := range lens {
+		if l > 0 {
+			codes[i] = code{bits.Reverse16(next[l]) >> (16 - l), l}
+			next[l]++
+		}
+	}
+	return codes
+}
+
+// length is the symbol of a match's length, with its extra bits.
+func (h *huffman) length(n int) (code uint64, size uint8) {
+	sym, extra, add := 285, uint8(0), 0
+	switch {
+	case n < 11:
+		sym = 254 + n
+	case n < 258:
+		extra = uint8(bits.Len(uint(n-3)) - 3)
+		sym = 261 + 4*int(extra) + (n-3)>>extra&3
+		add = (n - 3) & (1<<extra - 1)
+	}
+	c := h.literal[sym]
+	return uint64(c.code) | uint64(add)<<c.bits, c.bits + extra
+}
+
+// distance is the symbol of a match's distance, with its extra bits.
+func (h *huffman) distance(d int) (code uint64, size uint8) {
+	d--
+	if d < 4 {
+		c := h.dist[d]
+		return uint64(c.code), c.bits
+	}
+	extra := uint8(bits.Len(uint(d)) - 2)
+	c := h.dist[2*int(extra)+2+d>>extra&1]
+	return uint64(c.code) | uint64(d&(1<<extra-1))<<c.bits, c.bits + extra
+}

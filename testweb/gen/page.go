@@ -1,0 +1,250 @@
+package gen
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+)
+
+// A layout is which blocks a page has.
+type layout struct {
+	topic, lang int
+	blocks      [numClasses]int
+	variants    uint64 // random
+	size        int    // of the page
+}
+
+// parts are the changing parts of a page: each is followed by blocks, but the last.
+const parts = 3
+
+// compose writes the pieces of a page into b.
+func (w *Web) compose(b *builder, host, page int64) (l layout) {
+	k := w.kit
+	l.topic, l.lang = w.topicAndLanguage(host)
+	b.ids, b.refs = b.ids[:0], w.Links(host, page, b.refs[:0])
+	words := k.langs[l.lang].words
+	if l.lang == 0 {
+		words = k.topics[l.topic].words
+	}
+	r := stream(w.hash(saltBody, host, page))
+	x := r.next()
+	b.add(words+id(x>>8%numWords), words+id(x>>16%numWords))
+	b.number(k, uint64(page))
+	b.add(k.space, k.dash, k.space)
+	b.host(w, host)
+	b.add(k.afterTitle...)
+	cut := [parts]int{len(b.refs) * 2 / 5, len(b.refs) * 7 / 10, len(b.refs)}
+	part := 0
+	for i, to := range b.refs {
+		if i == cut[part] {
+			w.turnPart(b, part)
+			part++
+		} else if i > 0 {
+			b.add(linkID)
+		}
+		w.link(b, page, to)
+		x := r.next()
+		if x&1 != 0 {
+			b.add(words + id(x>>8%numWords))
+		}
+		b.add(words+id(x>>16%numWords), words+numWords+id(x>>24%numWords))
+	}
+	for ; part < parts-1; part++ {
+		w.turnPart(b, part)
+	}
+	b.add(k.closeFooter...)
+	b.ends[parts-1] = len(b.ids)
+
+	least := k.size(b.ids) + classBytes[top]
+	want := int(uint64(w.spec.PageBytes) * uint64(w.lengths[x>>52]) >> 16)
+	units := max(0, want-least+classBytes[small]/2) / classBytes[small]
+	l.blocks[large], units = units/16, units%16
+	l.blocks[medium], l.blocks[small] = units/4, units%4
+	l.variants = r.next()
+	l.size = least
+	for c := large; c < numClasses; c++ {
+		l.size += l.blocks[c] * classBytes[c]
+	}
+	return l
+}
+
+func (w *Web) turnPart(b *builder, part int) {
+	if part == 0 {
+		b.add(w.kit.openMain...)
+		b.ends[0] = len(b.ids)
+		b.add(w.kit.openAside...)
+	} else {
+		b.add(w.kit.closeAside...)
+		b.ends[1] = len(b.ids)
+		b.add(w.kit.openFooter...)
+	}
+}
+
+// link adds the URL of a link and the end of its tag.
+func (w *Web) link(b *builder, page int64, to Ref) {
+	k := w.kit
+	switch to.form {
+	case absolute:
+		b.add(k.http)
+		b.host(w, to.Host)
+		b.add(k.slash)
+	case relative:
+		if page != 0 {
+			b.add(k.up)
+		} else if to.Page == 0 {
+			b.add(k.slash)
+		}
+	default:
+		b.add(k.slash)
+	}
+	b.path(w, to.Host, to.Page)
+	b.add(k.quote)
+}
+
+// each calls f for the blocks of the page after one of its parts.
+func (w *Web) blocksOf(l *layout, part int, list []*block) []*block {
+	v := l.variants
+	for c := large; c < numClasses; c++ {
+		for i := range l.blocks[c] {
+			if i&1 == part {
+				list = append(list, w.block(c, l.topic, l.lang, int(mix(v+uint64(c)<<8+uint64(i))%variants)))
+			}
+		}
+	}
+	return list
+}
+
+// appendPage appends a page as it is.
+func (w *Web) appendPage(dst []byte, b *builder, l *layout) []byte {
+	dst = append(dst, w.block(top, l.topic, l.lang, int(l.variants%variants)).text...)
+	from := 0
+	for part := range parts {
+		dst = w.kit.appendText(dst, b.ids[from:b.ends[part]])
+		from = b.ends[part]
+		if part < parts-1 {
+			var buf [24]*block
+			for _, bl := range w.blocksOf(l, part, buf[:0]) {
+				dst = append(dst, bl.text...)
+			}
+		}
+	}
+	return dst
+}
+
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+
+// appendGzip appends a page as a gzip member (RFC 1952), put together from the
+// compressed blocks and the pieces' codes.
+func (w *Web) appendGzip(dst []byte, b *builder, l *layout) []byte {
+	dst = append(dst, gzipHeader...)
+	first := w.block(top, l.topic, l.lang, int(l.variants%variants))
+	dst = append(dst, first.flate...)
+	crc, at := first.crc, len(first.text)
+	e := encoder{k: w.kit, last: -1 << 30}
+	from := 0
+	for part := range parts {
+		ids := b.ids[from:b.ends[part]]
+		from = b.ends[part]
+		b.text = w.kit.appendText(b.text[:0], ids)
+		crc = crc32.Update(crc, crc32.IEEETable, b.text)
+		dst = e.encode(dst, ids, at, part == parts-1)
+		at += len(b.text)
+		if part < parts-1 {
+			var buf [24]*block
+			for _, bl := range w.blocksOf(l, part, buf[:0]) {
+				dst = append(dst, bl.flate...)
+				crc = advanceCRC(crc, len(bl.text)) ^ bl.crc
+				at += len(bl.text)
+			}
+		}
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, crc)
+	return binary.LittleEndian.AppendUint32(dst, uint32(at))
+}
+
+// An encoder writes pieces as deflate blocks.
+type encoder struct {
+	k    *kit
+	last int // where in the page linkMarkup stood last
+}
+
+// encode appends a deflate block with the pieces, which stand at this place of
+// the page, and fills up the last byte.
+func (e *encoder) encode(dst []byte, ids []id, at int, final bool) []byte {
+	k := e.k
+	n := len(dst)
+	dst = grow(dst, len(ids)*24+len(k.code.header)*2+64)
+	var acc uint64
+	var have uint
+	put := func(c uint64, bits uint8) {
+		acc |= c << have
+		have += uint(bits)
+		binary.LittleEndian.PutUint64(dst[n:], acc)
+		n += int(have >> 3)
+		acc >>= have &^ 7
+		have &= 7
+	}
+	if final {
+		put(1, 1)
+	} else {
+		put(0, 1)
+	}
+	for _, c := range k.code.header {
+		put(uint64(c.code), c.bits)
+	}
+	lenCode, lenBits := k.code.length(len(linkMarkup))
+	for _, i := range ids {
+		if i != linkID {
+			p := &k.pieces[i]
+			put(p.code[0], p.bits[0])
+			if p.bits[1] != 0 {
+				put(p.code[1], p.bits[1])
+			}
+			at += int(p.bytes)
+			continue
+		}
+		if d := at - e.last; d <= 32768 {
+			put(lenCode, lenBits)
+			put(k.code.distance(d))
+		} else {
+			for _, i := range k.linkPieces {
+				p := &k.pieces[i]
+				put(p.code[0], p.bits[0])
+				put(p.code[1], p.bits[1])
+			}
+		}
+		e.last = at
+		at += len(linkMarkup)
+	}
+	end := k.code.literal[256]
+	put(uint64(end.code), end.bits)
+	if !final { // an empty stored block ends at a byte
+		put(0, 3)
+	}
+	if have > 0 {
+		n++
+	}
+	dst = dst[:n]
+	if !final {
+		dst = append(dst, 0, 0, 0xff, 0xff)
+	}
+	return dst
+}
+
+// lengthQuantiles are 4096 quantiles of a log-normal distribution of mean 1, in
+// units of 1/65536.
+func lengthQuantiles() []uint32 {
+	const n, sigma = 4096, 0.45
+	q := make([]float64, n)
+	sum := 0.0
+	for i := range q {
+		z := math.Sqrt2 * math.Erfinv(2*(float64(i)+0.5)/n-1)
+		q[i] = math.Exp(sigma * z)
+		sum += q[i]
+	}
+	list := make([]uint32, n)
+	for i := range q {
+		list[i] = uint32(math.Round(q[i]/sum*n*4096)) * 16 // coarse: alike on all machines
+	}
+	return list
+}

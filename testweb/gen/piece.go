@@ -1,0 +1,242 @@
+package gen
+
+import (
+	"encoding/binary"
+)
+
+// A piece is a word or less of the changing parts of a page, at most 16 bytes,
+// with its Huffman code.
+type piece struct {
+	text  [2]uint64 // little endian
+	code  [2]uint64 // the code of the first half of the text and of the second
+	bits  [2]uint8
+	bytes uint8
+}
+
+// An id numbers the pieces of a kit. A page's changing parts are lists of them.
+type id uint16
+
+// linkID is not a piece but the markup between two links: so often repeated
+// that it is encoded as a match with the last one.
+const linkID id = 0
+
+const linkMarkup = "</a></li>\n<li><a href=\""
+
+// A kit is all pieces, and where to find them.
+type kit struct {
+	code   *huffman
+	pieces []piece
+	digit  id // of 0; 1 and so on follow
+	pairs  id // of 00; 01 and so on follow
+	topics []topicKit
+	langs  [numLanguages]langKit
+
+	linkPieces                                    []id // linkMarkup as pieces
+	http, example, dash, html, quote, show, slash id
+	up, private, space                            id
+	afterTitle, openMain, openAside               []id
+	closeAside, openFooter, closeFooter           []id
+	prefixes                                      map[string]id
+}
+
+const (
+	numDirs  = 8
+	numSlugs = 128
+	numWords = 128
+)
+
+type topicKit struct {
+	name  string
+	piece id // the name
+	dirs  id // numDirs pieces "word/"
+	slugs id // numSlugs pieces "word-"
+	words id // numWords pieces "word ", then numWords without the space
+}
+
+type langKit struct {
+	name  string
+	words id
+}
+
+func newKit(topics, languages int) *kit {
+	k := &kit{code: fixedCode(), pieces: make([]piece, 1, 1<<14), prefixes: map[string]id{}}
+	k.digit = k.run(func(i int) string { return string(rune('0' + i)) }, 10)
+	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
+	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
+	k.http, k.example, k.dash, k.html, k.quote = one("http://"), one(domain), one("-"), one(".html"), one("\">")
+	k.show, k.slash, k.up, k.private, k.space = one("show?id="), one("/"), one("../"), one("private/"), one(" ")
+	for _, p := range append(places[1:], "www.") {
+		k.prefixes[p] = one(p)
+	}
+	k.linkPieces = k.text(linkMarkup)
+	k.afterTitle = k.text("</title>\n</head>\n<body>\n<nav>\n<ul>\n<li><a href=\"")
+	k.openMain = k.text("</a></li>\n</ul>\n</nav>\n<main>\n")
+	k.openAside = k.text("<aside>\n<ul>\n<li><a href=\"")
+	k.closeAside = k.text("</a></li>\n</ul>\n</aside>\n")
+	k.openFooter = k.text("</main>\n<footer>\n<ul>\n<li><a href=\"")
+	k.closeFooter = k.text("</a></li>\n</ul>\n</footer>\n</body>\n</html>\n")
+	tv, lv := vocabularies()
+	for _, v := range tv[:topics] {
+		t := topicKit{name: v.name, piece: one(v.name)}
+		list := v.fitting(numSlugs + numDirs)
+		t.dirs = k.run(func(i int) string { return list[i] + "/" }, numDirs)
+		t.slugs = k.run(func(i int) string { return list[numDirs+i] + "-" }, numSlugs)
+		t.words = k.wordRuns(list[numDirs:])
+		k.topics = append(k.topics, t)
+	}
+	for i, v := range lv[:languages] {
+		k.langs[i] = langKit{v.name, k.wordRuns(v.fitting(numWords))}
+	}
+	return k
+}
+
+// fitting are the commonest words of four letters and more that make a piece
+// with one byte added.
+func (v *vocabulary) fitting(n int) (list []string) {
+	for _, w := range v.words {
+		if len(w) > 3 && len(w) <= 11 && len(list) < n {
+			list = append(list, w)
+		}
+	}
+	for i := 0; len(list) < n; i++ { // a vocabulary too small
+		list = append(list, list[i])
+	}
+	return list
+}
+
+func (k *kit) wordRuns(list []string) id {
+	first := k.run(func(i int) string { return list[i] + " " }, numWords)
+	k.run(func(i int) string { return list[i] }, numWords)
+	return first
+}
+
+// run adds n pieces in a row, and says which is the first.
+func (k *kit) run(text func(i int) string, n int) id {
+	first := id(len(k.pieces))
+	for i := range n {
+		k.pieces = append(k.pieces, k.code.piece(text(i)))
+	}
+	return first
+}
+
+// text adds pieces for a text of any length.
+func (k *kit) text(s string) (list []id) {
+	for len(s) > 0 {
+		n := min(len(s), 12)
+		list = append(list, k.run(func(int) string { return s[:n] }, 1))
+		s = s[n:]
+	}
+	return list
+}
+
+func (c *huffman) piece(s string) (p piece) {
+	var b [16]byte
+	p.bytes = uint8(copy(b[:], s))
+	p.text = [2]uint64{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
+	half := 0
+	for i := range len(s) {
+		l := c.literal[s[i]]
+		if p.bits[half]+l.bits > 56 {
+			half++
+		}
+		p.code[half] |= uint64(l.code) << p.bits[half]
+		p.bits[half] += l.bits
+	}
+	return p
+}
+
+// appendText appends the text of pieces.
+func (k *kit) appendText(dst []byte, ids []id) []byte {
+	n := len(dst)
+	dst = grow(dst, len(ids)*len(linkMarkup)+16)
+	for _, i := range ids {
+		if i == linkID {
+			n += copy(dst[n:], linkMarkup)
+			continue
+		}
+		p := &k.pieces[i]
+		b := dst[n : n+16]
+		binary.LittleEndian.PutUint64(b, p.text[0])
+		binary.LittleEndian.PutUint64(b[8:], p.text[1])
+		n += int(p.bytes)
+	}
+	return dst[:n]
+}
+
+// size is the length of the text of pieces.
+func (k *kit) size(ids []id) (n int) {
+	for _, i := range ids {
+		if i == linkID {
+			n += len(linkMarkup)
+		}
+		n += int(k.pieces[i].bytes)
+	}
+	return n
+}
+
+// grow makes dst n bytes longer; what they hold is not said.
+func grow(dst []byte, n int) []byte {
+	if need := len(dst) + n; need <= cap(dst) {
+		return dst[:need]
+	}
+	return append(dst, make([]byte, n)...)
+}
+
+// A builder makes the list of pieces of a page.
+type builder struct {
+	ids  []id
+	refs []Ref
+	text []byte
+	ends [3]int // of the parts, in ids
+}
+
+func (b *builder) add(ids ...id) { b.ids = append(b.ids, ids...) }
+
+// number adds a number in decimal.
+func (b *builder) number(k *kit, n uint64) {
+	var rev [10]id
+	at := len(rev)
+	for n >= 10 {
+		at--
+		rev[at] = k.pairs + id(n%100)
+		n /= 100
+	}
+	if n > 0 || at == len(rev) {
+		at--
+		rev[at] = k.digit + id(n)
+	}
+	b.ids = append(b.ids, rev[at:]...)
+}
+
+// host adds a host's name.
+func (b *builder) host(w *Web, host int64) {
+	s, place := site(host)
+	topic, _ := w.cell(s)
+	if p := w.prefix(s, place); p != "" {
+		b.add(w.kit.prefixes[p])
+	}
+	b.add(w.kit.topics[topic].piece)
+	b.number(w.kit, uint64(s))
+	b.add(w.kit.example)
+}
+
+// path adds a page's path without the slash that it begins with.
+func (b *builder) path(w *Web, host, page int64) {
+	if page == 0 {
+		return
+	}
+	k := w.kit
+	s, _ := site(host)
+	topic, _ := w.cell(s)
+	t := &k.topics[topic]
+	h := w.hash(saltPath, host, page)
+	b.add(t.dirs + id(h%numDirs))
+	if h>>32&15 == 0 {
+		b.add(k.show)
+		b.number(k, uint64(page))
+		return
+	}
+	b.add(t.slugs+id(h>>8%numSlugs), t.slugs+id(h>>16%numSlugs))
+	b.number(k, uint64(page))
+	b.add(k.html)
+}

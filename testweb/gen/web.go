@@ -1,0 +1,212 @@
+package gen
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"sync"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// A Web is a generated web. It is safe for concurrent use.
+type Web struct {
+	spec  Spec
+	seed  uint64
+	scale float64 // least number of pages of a host, before rounding down
+
+	sites    int64
+	period   int64 // sites after which all pairs of topic and language return
+	inverse  int64 // of the stride within a period
+	slotLang [langSlots]uint8
+	langSlot [numLanguages][2]uint8 // first slot and number of slots of a language
+
+	children int64 // of a page in its site's tree
+	kit      *kit
+	lengths  []uint32 // of pages: quantiles, in PageBytes/65536
+	blocks   blockStore
+	pool     sync.Pool // of *builder
+}
+
+// New makes a web. It takes no memory for hosts and pages.
+func New(spec Spec) (*Web, error) {
+	spec, err := spec.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("generated web: %w", err)
+	}
+	w := &Web{spec: spec, seed: mix(spec.Seed + golden)}
+	w.scale = paretoScale(spec.PagesMean, spec.MaxPages)
+	w.layOut()
+	w.planLinks()
+	w.kit = newKit(spec.Topics, spec.Languages)
+	w.lengths = lengthQuantiles()
+	w.blocks.init(spec.Topics, spec.Languages)
+	w.pool.New = func() any { return new(builder) }
+	return w, nil
+}
+
+// Hosts is how many hosts there are.
+func (w *Web) Hosts() int64 { return w.spec.Hosts }
+
+// Ten hosts in a row are six sites: 1, 1, 2, 1, 4 and 1 of them.
+const (
+	rowHosts = 10
+	rowSites = 6
+)
+
+var (
+	siteOfHost  = [rowHosts]int64{0, 1, 2, 2, 3, 4, 4, 4, 4, 5}
+	placeOfHost = [rowHosts]int64{0, 0, 0, 1, 0, 0, 1, 2, 3, 0}
+	firstHost   = [rowSites]int64{0, 1, 2, 4, 5, 9}
+	hostsOfSite = [rowSites]int64{1, 1, 2, 1, 4, 1}
+)
+
+// site is the number of a host's site, and the host's place in it.
+func site(host int64) (site, place int64) {
+	return host/rowHosts*rowSites + siteOfHost[host%rowHosts], placeOfHost[host%rowHosts]
+}
+
+// hostOf is the host of a site that x chooses.
+func (w *Web) hostOf(site int64, x uint64) int64 {
+	j := site % rowSites
+	return min(site/rowSites*rowHosts+firstHost[j]+int64(below(x, uint64(hostsOfSite[j]))), w.spec.Hosts-1)
+}
+
+// langSlots is into how many parts the hosts of a topic are divided; English
+// has the most of them.
+const langSlots = 32
+
+var langWeights = [numLanguages]int{9, 2, 2, 2, 1, 1, 1, 1, 2}
+
+// stride is prime, and so has no divisor in common with a period.
+const stride = 7919
+
+// layOut lays the topics and languages out over the sites.
+func (w *Web) layOut() {
+	last, _ := site(w.spec.Hosts - 1)
+	w.sites = last + 1
+	w.period = int64(w.spec.Topics) * langSlots
+	for w.inverse = 1; w.inverse*stride%w.period != 1%w.period; w.inverse++ {
+	}
+	at := langSlots
+	for l := w.spec.Languages - 1; l >= 0; l-- {
+		n := max(1, langWeights[l])
+		if l == 0 {
+			n = at
+		}
+		at -= n
+		w.langSlot[l] = [2]uint8{uint8(at), uint8(n)}
+		for i := at; i < at+n; i++ {
+			w.slotLang[i] = uint8(l)
+		}
+	}
+}
+
+// turn is by how much a period's sites are turned against the first one's.
+func (w *Web) turn(period int64) int64 {
+	return int64(mix(w.seed^uint64(period)) >> 33)
+}
+
+// cell is the topic of a site and the slot of its language.
+func (w *Web) cell(site int64) (topic, slot int64) {
+	r := (site%w.period*stride + w.turn(site/w.period)) % w.period
+	return r % int64(w.spec.Topics), r / int64(w.spec.Topics)
+}
+
+// siteAt is the site of a period that has this topic and language slot. It
+// may lie behind the last one.
+func (w *Web) siteAt(period, topic, slot int64) int64 {
+	r := slot*int64(w.spec.Topics) + topic - w.turn(period)%w.period
+	if r < 0 {
+		r += w.period
+	}
+	return period*w.period + r*w.inverse%w.period
+}
+
+// Topic and Language are the number of a host's topic and of its language.
+func (w *Web) topicAndLanguage(host int64) (topic, language int) {
+	s, _ := site(host)
+	t, slot := w.cell(s)
+	return int(t), int(w.slotLang[slot])
+}
+
+// Pages is the number of pages of a host.
+func (w *Web) Pages(host int64) int64 {
+	return w.sizeOf(host)
+}
+
+// sizeOf is the inverse of the Pareto distribution at a point that follows from
+// the number. Multiples of the golden ratio rather than hashes spread the
+// points so evenly that the mean comes out right for a few hosts, too. The
+// exponent of 4/3 needs square roots only, which every machine rounds alike.
+func (w *Web) sizeOf(host int64) int64 {
+	u := (float64((uint64(host+1)*golden+w.seed)>>11) + 0.5) / (1 << 53)
+	s := math.Sqrt(u)
+	return min(max(int64(w.scale/(s*math.Sqrt(s))), 1), w.spec.MaxPages)
+}
+
+// paretoScale is the scale x for which the mean of x*u^(-3/4), rounded down to
+// 1..most, is as wished.
+func paretoScale(mean float64, most int64) float64 {
+	// The mean is the sum of P(size >= k) = min(1, (x/k)^(4/3)).
+	const exact = 4096
+	of := func(x float64) float64 {
+		sum := 0.0
+		for k := 1.0; k <= min(exact, float64(most)); k++ {
+			r := x / k
+			if r >= 1 || k == 1 {
+				sum++
+			} else {
+				sum += r * math.Cbrt(r)
+			}
+		}
+		if a, b := exact+0.5, float64(most)+0.5; b > a {
+			flat := min(max(x, a), b)
+			sum += flat - a + 3*x*math.Cbrt(x)*(1/math.Cbrt(flat)-1/math.Cbrt(b))
+		}
+		return sum
+	}
+	lo, hi := 0.0, float64(most)+1
+	for range 60 {
+		mid := (lo + hi) / 2
+		if of(mid) < mean {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	// Coarse, so that a machine that rounds otherwise makes the same web.
+	return math.Round(hi*4096) / 4096
+}
+
+// Host describes a host.
+func (w *Web) Host(host int64) testweb.OriginHost {
+	name, site := w.Name(host)
+	return testweb.OriginHost{
+		Name:  name,
+		Site:  site,
+		Addr:  w.addr(host),
+		Pages: w.Pages(host),
+	}
+}
+
+// A shared address has sharedSites sites; as many have their own.
+const sharedSites = 8
+
+// maxAddresses are 127.1.0.1 to 127.254.255.254.
+const maxAddresses = 254 * 256 * 254
+
+// addr is the address of a host.
+func (w *Web) addr(host int64) netip.Addr {
+	i := host
+	switch {
+	case w.spec.Addresses > 0:
+		i = host % w.spec.Addresses
+	case w.spec.Addresses == 0:
+		s, _ := site(host)
+		group, r := s/(2*sharedSites), s%(2*sharedSites)
+		i = group*(sharedSites+1) + min(r, sharedSites)
+	}
+	i %= maxAddresses
+	return netip.AddrFrom4([4]byte{127, byte(1 + i/254/256), byte(i / 254), byte(1 + i%254)})
+}
