@@ -117,15 +117,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		g.late, g.lateHead = true, append(g.lateHead[:0], g.head...)
 		return false, nil
 	}
-	g.m.begin(&g.out)
-	g.m.pack(g.head)
-	g.m.pack(whole[:len(head)])
-	if g.store {
-		g.m.store(whole[len(head):])
-	} else {
-		g.m.pack(whole[len(head):])
-	}
-	return false, g.m.end()
+	return false, g.record(whole[:len(head)], whole[len(head):], g.store)
 }
 
 // doubtful is the payload digest of an HTTP message whose header does not end
@@ -259,6 +251,9 @@ func (g *group) trim() {
 	}
 	if cap(g.http) > keepBytes {
 		g.http = nil
+	}
+	if cap(g.text) > keepBytes {
+		g.text = nil
 	}
 	if cap(g.fields) > keepBytes {
 		g.fields = nil

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"hash/crc32"
 	"io"
 	mrand "math/rand/v2"
 	"net/netip"
@@ -104,13 +105,16 @@ const (
 // A group is the records of one exchange on their way to the file. Groups are
 // pooled.
 type group struct {
-	m       member
-	out     slab   // finished members
-	head    []byte // WARC header of the record in hand
-	http    []byte // HTTP header of a response that is not in memory
-	chunk   []byte // for reading such a response
-	fields  []byte // warc-fields block
-	cdx     []byte // index line as far as it is known before the append
+	level   int
+	m       member    // for late responses and levels over 1
+	d       *deflater // for level 1; nil until first needed
+	out     slab      // finished members
+	text    []byte    // of the record in hand
+	head    []byte    // WARC header of the record in hand
+	http    []byte    // HTTP header of a response that is not in memory
+	chunk   []byte    // for reading such a response
+	fields  []byte    // warc-fields block
+	cdx     []byte    // index line as far as it is known before the append
 	block   hash.Hash
 	payload hash.Hash
 	sum     [20]byte
@@ -132,7 +136,7 @@ func newGroup(level int) *group {
 	var seed [32]byte
 	rand.Read(seed[:])
 	return &group{
-		m: member{level: level}, block: sha1.New(), payload: sha1.New(),
+		level: level, m: member{level: level}, block: sha1.New(), payload: sha1.New(),
 		rand: mrand.NewChaCha8(seed),
 	}
 }
@@ -275,8 +279,47 @@ func (g *group) small(contentType string, block []byte) error {
 	g.block.Write(block)
 	g.digestField("WARC-Block-Digest", g.block.Sum(g.sum[:0]))
 	g.finish(contentType, int64(len(block)))
-	g.m.begin(&g.out)
-	g.m.pack(g.head)
-	g.m.pack(block)
-	return g.m.end()
+	return g.record(block, nil, false)
+}
+
+// record appends the member of a record whose header is in g.head and whose
+// block is lines and body; store keeps the body as it is.
+func (g *group) record(lines, body []byte, store bool) error {
+	if g.level != 1 {
+		g.m.begin(&g.out)
+		g.m.pack(g.head)
+		g.m.pack(lines)
+		if store {
+			g.m.store(body)
+		} else {
+			g.m.pack(body)
+		}
+		return g.m.end()
+	}
+	if g.d == nil {
+		g.d = new(deflater)
+	}
+	t := append(append(g.text[:0], g.head...), lines...)
+	w := bitWriter{b: append(g.out.b, gzipHead[:]...)}
+	var crc, size uint32
+	switch {
+	case len(body) == 0:
+		t = append(t, recordEnd...)
+		g.d.lines(&w, t, true)
+		w.align()
+	case store:
+		g.d.lines(&w, t, false)
+		crc, size = crc32.Update(crc32.ChecksumIEEE(t), crc32.IEEETable, body), uint32(len(t)+len(body))
+		stored(&w, body, 0)
+		t = append(t[:0], recordEnd...)
+		stored(&w, t, 1)
+	default:
+		t = append(append(t, body...), recordEnd...)
+		g.d.deflate(&w, t, true)
+		w.align()
+	}
+	crc, size = crc32.Update(crc, crc32.IEEETable, t), size+uint32(len(t))
+	w.b = binary.LittleEndian.AppendUint32(w.b, crc)
+	g.out.b, g.text = binary.LittleEndian.AppendUint32(w.b, size), t
+	return nil
 }
