@@ -160,10 +160,11 @@ func (w *Web) originOf(c *conn, field string) (int64, bool) {
 // answer answers one request, and says whether the connection goes on.
 func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	w := f.web
-	r := &request{host: w.track.originHost(c, host), path: strings.Clone(h.target), method: http.MethodGet, conn: c.id, secure: c.secure, remote: c.remote}
+	method := http.MethodGet
 	if h.head {
-		r.method = http.MethodHead
+		method = http.MethodHead
 	}
+	r := newRequest(c, w.track.originHost(c, host), strings.Clone(h.target), method)
 	end := h.close || w.cfg.CloseEach
 	c.answered = h.n
 	c.start(r, false)

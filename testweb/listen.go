@@ -50,7 +50,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			k.Conn = tls.Server(tcp, l.tls)
 		}
 		l.live.add(k)
-		l.web.track.opened(k)
+		l.web.track.connected(k)
 		return k, nil
 	}
 }
@@ -134,6 +134,11 @@ type conn struct {
 	// waiting is since when the own loop waits for a request, or, negative, for
 	// the rest of one; 0 when it does not.
 	waiting atomic.Int64
+
+	// What the tracker knew in the tables tab; owned by whoever serves the request.
+	tab   *tables
+	addr  *addrState
+	state *hostState // of the Origin's host that was asked last
 }
 
 func (c *conn) Read(p []byte) (int, error) {

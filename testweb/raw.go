@@ -118,12 +118,12 @@ func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 		}
 		k.finish(false)
 		k.SetReadDeadline(time.Now().Add(time.Minute))
-		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.name) {
+		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.named.name) {
 			return
 		}
 		k.SetReadDeadline(time.Time{})
 		old := c.r
-		c.r = &request{host: w.track.hostOf(old.host.name, w.sites[old.host.name]), path: req.RequestURI, method: req.Method, conn: old.conn, secure: old.secure, remote: old.remote}
+		c.r = newRequest(k, w.track.hostOf(old.host.named.name, old.host.named.site), req.RequestURI, req.Method)
 		k.start(c.r, req.ContentLength != 0)
 		w.track.begin(k, c.r)
 	}

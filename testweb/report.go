@@ -2,8 +2,6 @@ package testweb
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -38,17 +36,78 @@ type Report struct {
 	Uncounted int64         `json:"uncounted"`
 	Status    map[int]int64 `json:"status"`
 	// Repeated counts the complete answers below 500, 429 excepted, beyond the
-	// first of each URL, robots.txt not among them. Twice has the URLs, at
-	// most 10,000, with the number of answers.
+	// first of each URL, robots.txt and traps not among them. Twice has the
+	// URLs, at most 10,000, with the number of answers; those of the Origin's
+	// are counted up to 2 there.
 	Repeated int64            `json:"repeated"`
 	Twice    map[string]int64 `json:"twice"`
 	// ViolationCount counts all by kind; Violations has the first 200 of each kind.
-	ViolationCount map[string]int64       `json:"violation_count"`
-	Violations     []Violation            `json:"violations"`
-	Hosts          map[string]HostReport  `json:"hosts"`
-	Addrs          map[string]GroupReport `json:"addresses"`
-	Sites          map[string]GroupReport `json:"sites"`
-	DNSQueries     int64                  `json:"dns_queries"`
+	ViolationCount map[string]int64 `json:"violation_count"`
+	Violations     []Violation      `json:"violations"`
+	// Hosts, Addrs and Sites have the 1,000 of each that are the worst: those
+	// with most violations, then with most requests at once, then with most
+	// requests. LeftOut is how many others there are, by host, address and site.
+	Hosts   map[string]HostReport  `json:"hosts"`
+	Addrs   map[string]GroupReport `json:"addresses"`
+	Sites   map[string]GroupReport `json:"sites"`
+	LeftOut map[string]int64       `json:"left_out,omitempty"`
+	// Untracked are the requests to hosts beyond Config.MaxHosts, of which
+	// nothing is known but the sums.
+	Untracked int64 `json:"untracked"`
+	// AtOnce says, by host, address and site, for how many of them the most
+	// requests under way at one time were so many.
+	AtOnce map[string]map[int]int64 `json:"at_once"`
+	// Gaps are those between requests, by host, address and site.
+	Gaps       map[string]GapReport `json:"gaps"`
+	Traps      TrapReport           `json:"traps"`
+	TLS        TLSReport            `json:"tls"`
+	Origin     *OriginReport        `json:"origin,omitempty"`
+	DNSQueries int64                `json:"dns_queries"`
+}
+
+// A GapReport is about the times from the end of a response to the beginning
+// of the next request of the same host, address or registered domain.
+type GapReport struct {
+	Gaps int64 `json:"gaps"`
+	// UpTo counts them by length, each in the first class that it fits.
+	UpTo map[string]int64 `json:"up_to,omitempty"`
+	// Promised are those for which a delay was promised, TooShort those that
+	// were shorter; Least is the least part of its promise that a gap was, 1
+	// for one that was just kept.
+	Promised int64    `json:"promised"`
+	TooShort int64    `json:"too_short"`
+	Least    *float64 `json:"least,omitempty"`
+}
+
+// A TrapReport is about the endless parts of the Origin's hosts.
+type TrapReport struct {
+	Requests int64 `json:"requests"`
+	// Deepest is how deep the deepest request was, URL that request.
+	Deepest int64  `json:"deepest"`
+	URL     string `json:"url,omitempty"`
+}
+
+// A TLSReport counts handshakes.
+type TLSReport struct {
+	Full    int64 `json:"full"`
+	Resumed int64 `json:"resumed"`
+}
+
+// An OriginReport is about the Origin's pages, those with a number. Fetched are
+// those that were answered in full below 500, Twice those that were so more
+// than once.
+type OriginReport struct {
+	Hosts   int64 `json:"hosts"` // there are
+	Touched int64 `json:"touched"`
+	Fetched int64 `json:"fetched"`
+	Twice   int64 `json:"twice"`
+	// The rest is known only with a Config.Truth: Reachable pages, those of
+	// them that were Missed with the URLs of the first 1,000, and the pages
+	// Beyond, fetched but not reachable.
+	Reachable  int64    `json:"reachable,omitempty"`
+	Missed     int64    `json:"missed"`
+	MissedURLs []string `json:"missed_urls,omitempty"`
+	Beyond     int64    `json:"beyond"`
 }
 
 // A GroupReport is about the requests of an address or a registered domain.
@@ -61,8 +120,9 @@ type GroupReport struct {
 	Connections    int64 `json:"connections,omitempty"`
 	// MinGap is the shortest time from the end of a response to the beginning
 	// of the next request, 0 when they overlapped; -1 ns: there were no two.
-	MinGap   Seconds `json:"min_gap"`
-	Promised Seconds `json:"promised"`
+	MinGap     Seconds `json:"min_gap"`
+	Promised   Seconds `json:"promised"`
+	Violations int64   `json:"violations,omitempty"`
 }
 
 // A HostReport is about the requests to a host.
@@ -118,211 +178,4 @@ func (v Violation) String() string {
 		s += ": " + v.Detail
 	}
 	return s
-}
-
-// Report is the truth so far. Requests under way count as lasting until now.
-func (w *Web) Report() *Report {
-	r := w.track.report()
-	r.DNSQueries = w.dnsQueries.Load()
-	return r
-}
-
-// Reset forgets everything that was measured; p is the promise from now on.
-func (w *Web) Reset(p Promise) {
-	if p.Agent == "" {
-		p.Agent = w.cfg.Promise.Agent
-	}
-	for _, st := range w.sites {
-		for i := range st.rules {
-			st.rules[i].n.Store(0)
-		}
-	}
-	w.dnsQueries.Store(0)
-	w.track.reset(p)
-}
-
-// Fetched is every URL that was asked for, with the number of complete
-// answers below 500 other than 429; at most Config.KeepURLs of them.
-func (w *Web) Fetched() map[string]int {
-	t := w.track
-	m := map[string]int{}
-	for _, h := range t.allHosts() {
-		h.mu.Lock()
-		for k, name := range h.names {
-			m[name] = int(h.urls[k].answers)
-		}
-		h.mu.Unlock()
-	}
-	return m
-}
-
-func (t *tracker) allHosts() []*hostState {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	hosts := make([]*hostState, 0, len(t.hosts))
-	for _, h := range t.hosts {
-		hosts = append(hosts, h)
-	}
-	return hosts
-}
-
-func (t *tracker) report() *Report {
-	r := &Report{Began: t.base, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{}, ViolationCount: map[string]int64{},
-		Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{}, Sites: map[string]GroupReport{}, Uncounted: t.uncounted.Load()}
-	now := t.now()
-	// What the requests under way would violate if they ended now.
-	pending := &tracker{base: t.base, vcount: map[string]int64{}}
-	hosts := t.allHosts()
-	t.mu.RLock()
-	addrs := make(map[netip.Addr]*addrState, len(t.addrs))
-	for a, s := range t.addrs {
-		addrs[a] = s
-	}
-	domains := make([]*group, 0, len(t.domains))
-	for _, g := range t.domains {
-		domains = append(domains, g)
-	}
-	t.mu.RUnlock()
-	for _, h := range hosts {
-		g, active := h.group.snapshot(pending, now)
-		h.mu.Lock()
-		k := h.counts
-		st := make(map[int]int64, len(k.Status))
-		for code, n := range k.Status {
-			st[code] = n
-			r.Status[code] += n
-		}
-		h.mu.Unlock()
-		k.Status = st
-		g.Requests, g.Connections, g.MaxConnections = k.Requests, k.Connections, k.MaxConnections
-		k.GroupReport = g
-		if h.site != nil {
-			k.Addr = h.site.addr.String()
-		}
-		r.Requests += k.Requests
-		r.Active += active
-		r.Pages += k.Pages
-		r.Bytes += k.Bytes
-		r.URLs += k.URLs
-		r.Hosts[h.name] = k
-	}
-	for a, s := range addrs {
-		g, _ := s.group.snapshot(pending, now)
-		s.mu.Lock()
-		g.MaxConnections, g.Connections = s.maxConns, s.opened
-		s.mu.Unlock()
-		r.Addrs[a.String()] = g
-	}
-	for _, d := range domains {
-		g, _ := d.snapshot(pending, now)
-		r.Sites[d.name] = g
-	}
-	t.vmu.Lock()
-	r.Violations = append([]Violation{}, t.violations...)
-	for k, n := range t.vcount {
-		r.ViolationCount[k] = n
-	}
-	for u, n := range t.repeats {
-		r.Twice[u] = n
-	}
-	r.Repeated = t.nrepeats
-	t.vmu.Unlock()
-	for k, n := range pending.vcount {
-		r.ViolationCount[k] += n
-	}
-	r.Violations = append(r.Violations, pending.violations...)
-	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return a.At.Compare(b.At) })
-	return r
-}
-
-// snapshot reports on the group as if the requests under way ended now; what
-// that would violate goes to pending.
-func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int64) {
-	g.mu.Lock()
-	c := group{kind: g.kind, name: g.name, promised: g.promised, window: slices.Clone(g.window), lastEnd: g.lastEnd,
-		last: g.last, notBefore: g.notBefore, minGap: g.minGap, maxActive: g.maxActive, requests: g.requests}
-	g.mu.Unlock()
-	for i := range c.window {
-		if c.window[i].end == 0 {
-			c.window[i].end = max(now, c.window[i].begin)
-			active++
-		}
-	}
-	c.settle(pending)
-	return GroupReport{Requests: c.requests, MaxConcurrent: c.maxActive, MinGap: Seconds(c.minGap), Promised: Seconds(c.promised)}, active
-}
-
-// An Entry is one finished request.
-type Entry struct {
-	Began, Ended time.Time
-	URL          string
-	Method       string
-	Status       int
-	Bytes        int64 // of the body as sent
-	Conn         int64 // connections are numbered from 1
-	Remote       netip.AddrPort
-	Aborted      bool // the client went in the middle
-	Broken       bool // the site stopped in the middle
-}
-
-// AppendTSV appends the entry's line: began and ended in seconds since 1970
-// with microseconds, connection, method, status, bytes, end (ok, aborted or
-// broken), URL.
-func (e Entry) AppendTSV(b []byte) []byte {
-	sec := func(t time.Time) {
-		us := t.UnixMicro()
-		b = strconv.AppendInt(b, us/1e6, 10)
-		b = append(b, '.')
-		f := strconv.Itoa(int(us%1e6) + 1e6)
-		b = append(append(b, f[1:]...), '\t')
-	}
-	sec(e.Began)
-	sec(e.Ended)
-	b = append(strconv.AppendInt(b, e.Conn, 10), '\t')
-	b = append(append(b, e.Method...), '\t')
-	b = append(strconv.AppendInt(b, int64(e.Status), 10), '\t')
-	b = append(strconv.AppendInt(b, e.Bytes, 10), '\t')
-	switch {
-	case e.Aborted:
-		b = append(b, "aborted\t"...)
-	case e.Broken:
-		b = append(b, "broken\t"...)
-	default:
-		b = append(b, "ok\t"...)
-	}
-	return append(append(b, e.URL...), '\n')
-}
-
-// record keeps the request in the ring and writes its line.
-func (t *tracker) record(r *request, end int64) {
-	e := Entry{Began: t.time(r.begin), Ended: t.time(end), URL: r.url(), Method: r.method, Status: r.status, Bytes: r.bytes,
-		Conn: r.conn, Remote: r.remote, Aborted: r.aborted, Broken: !r.complete && !r.aborted}
-	t.lmu.Lock()
-	t.ring[t.nlog%int64(len(t.ring))] = e
-	t.nlog++
-	if t.out != nil {
-		t.line = e.AppendTSV(t.line[:0])
-		t.out.Write(t.line) // an error stays in the writer and shows at flush
-	}
-	t.lmu.Unlock()
-}
-
-func (t *tracker) flush() {
-	t.lmu.Lock()
-	if t.out != nil {
-		t.out.Flush()
-	}
-	t.lmu.Unlock()
-}
-
-// Log is the newest finished requests, at most Config.LogEntries, in order of
-// their beginning.
-func (w *Web) Log() []Entry {
-	t := w.track
-	t.lmu.Lock()
-	n := min(t.nlog, int64(len(t.ring)))
-	es := slices.Clone(t.ring[:n])
-	t.lmu.Unlock()
-	slices.SortStableFunc(es, func(a, b Entry) int { return a.Began.Compare(b.Began) })
-	return es
 }

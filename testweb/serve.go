@@ -40,8 +40,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	default:
 		state = w.track.hostOf(host, st)
 	}
-	r := &request{host: state, path: req.RequestURI, method: req.Method, conn: c.id, secure: c.secure,
-		remote: c.remote}
+	r := newRequest(c, state, req.RequestURI, req.Method)
 	if i := strings.Index(r.path, "://"); i > 0 && r.path[0] != '/' { // absolute form (RFC 9112, 3.2.2)
 		_, rest, _ := strings.Cut(r.path[i+3:], "/")
 		r.path = "/" + rest

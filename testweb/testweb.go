@@ -45,6 +45,8 @@ type Config struct {
 	Folders []Folder
 	// Origin makes up all hosts that neither Sites nor Folders have; nil: there are none.
 	Origin Origin
+	// Truth says what a crawl of the Origin should fetch, for the Report; nil: unknown.
+	Truth Truth
 	// CloseEach ends every connection with its first response.
 	CloseEach bool
 	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero
@@ -63,11 +65,15 @@ type Config struct {
 	CacheBytes int64
 	// Promise is what the crawler has promised.
 	Promise Promise
-	// URLs bounds the URLs counted one by one; the requests for further ones
+	// URLs bounds the URLs counted one by one, the Origin's pages aside; the requests for further ones
 	// are counted in Report.Uncounted only. Zero means 4 million. The text of
 	// the first KeepURLs is kept for Fetched; zero means 200,000.
 	URLs, KeepURLs int
-	// LogEntries bounds the requests kept for Log, the newest ones. Zero means 65,536.
+	// MaxHosts bounds the Origin's hosts of which an account is kept; requests
+	// to further ones are counted in sum only. Zero means 2 million.
+	MaxHosts int
+	// LogEntries bounds the requests kept for Log, the newest ones. Zero means
+	// 65,536, and none to the Origin's hosts.
 	LogEntries int
 	// Log gets a line for every finished request (see Entry.AppendTSV); nil writes none.
 	Log io.Writer
@@ -131,6 +137,8 @@ type Web struct {
 	dnsTCP           net.Listener
 	connIDs          counter
 	dnsQueries       counter
+	tlsFull          counter
+	tlsResumed       counter
 	front            *front
 	shut             chan struct{} // closed when the web goes down: sleeping sites wake
 	shutOnce, closed sync.Once
@@ -374,7 +382,7 @@ func (w *Web) Close() {
 		if w.dnsUDP != nil {
 			w.dnsUDP.Close()
 		}
-		w.track.flush()
+		w.track.log.flush()
 	})
 }
 

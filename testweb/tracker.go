@@ -1,10 +1,8 @@
 package testweb
 
 import (
-	"bufio"
 	"hash/maphash"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,263 +16,294 @@ import (
 const (
 	maxViolations = 200   // of each kind, kept with their words; all are counted
 	maxRepeats    = 10000 // URLs that were answered twice, kept by name
-	maxWindow     = 4096  // requests of a group that wait for an earlier one to end
 )
 
 // A request is one HTTP request, from begin to end.
 type request struct {
-	host     *hostState
+	*brief
+	spans    [groupKinds]span
 	addr     *addrState
-	path     string // request target, as sent
 	method   string
-	begin    int64
 	retry    int64 // Retry-After of the response, 0 none
 	bytes    int64 // of the body
+	page     int64 // the Origin's, -1 none
 	status   int
+	trap     int // depth
 	conn     int64
-	seq      int64
-	secure   bool
 	complete bool // the site has written all of it
 	aborted  bool // the client went before that
 	remote   netip.AddrPort
 }
 
-func (r *request) url() string {
-	if r.secure {
-		return "https://" + r.host.name + r.path
-	}
-	return "http://" + r.host.name + r.path
+func newRequest(c *conn, h *hostState, path, method string) *request {
+	return &request{brief: &brief{host: h, path: path, secure: c.secure}, method: method, page: -1, conn: c.id, remote: c.remote}
 }
 
-// A span is a request as one group sees it.
-type span struct {
-	req        *request
-	begin, end int64 // end 0: under way
-	overlaps   int   // earlier requests that were under way when it began
-	judged     bool
-}
-
-// A group is the requests that politeness holds apart: those of one host, one
-// address or one registered domain.
-//
-// Ends are reported late, and out of order. So a request is judged only when
-// all that began before it have ended: it then stands first in the window.
-type group struct {
-	kind, name string
-
-	mu        sync.Mutex // guards what follows
-	promised  int64      // least gap, 0 none
-	window    []span     // in order of begin; the first is judged
-	lastEnd   int64      // latest end of those that left the window
-	last      *request   // whose end that is
-	notBefore int64      // what the last Retry-After asks for
-	minGap    int64      // -1: no two requests yet
-	maxActive int
-	requests  int64
-}
-
-// A hostState is what the tracker knows of a host.
-type hostState struct {
-	name   string
-	site   *site // nil for a host that is not served, or the Origin's
-	made   bool  // the Origin's
-	number int64 // there
-	group  group // its own
-	domain *group
-
-	mu       sync.Mutex // guards what follows
-	urls     map[uint64]urlCount
-	names    map[uint64]string // of the first Config.KeepURLs
-	counts   HostReport        // the plain counters of it
-	conns    map[*conn]struct{}
-	robotsAt int64 // end of the first answer to /robots.txt, 0 none
-}
-
-// A urlCount counts the requests for a URL and the complete answers.
-type urlCount struct{ requests, answers uint32 }
-
+// A tracker notes every request. What is about one host lies with that host;
+// what is about all is counted by atomics, so that requests to different hosts
+// meet at no lock.
 type tracker struct {
-	base     time.Time
-	agent    string
-	seed     maphash.Seed
-	urlLimit int64
-	keepURLs int64
-	promise  Promise
-	origin   Origin
+	base      time.Time
+	seed      maphash.Seed
+	origin    Origin
+	hostLimit int64
+	urlLimit  int64
+	keepURLs  int64
 
-	mu      sync.RWMutex // guards the tables, not what they point to
-	hosts   map[string]*hostState
-	addrs   map[netip.Addr]*addrState
-	domains map[string]*group
+	tab atomic.Pointer[tables]
 
-	seq, nURLs, kept, uncounted, broken atomic.Int64
+	nURLs, kept, uncounted, untracked, repeated atomic.Int64
+
+	vcount [violationKinds]atomic.Int64
+	gaps   [groupKinds]gapCounts
+	traps  trapCounts
 
 	vmu        sync.Mutex // guards what follows
 	violations []Violation
-	vcount     map[string]int64
 	repeats    map[string]int64
-	nrepeats   int64
 
-	lmu  sync.Mutex // guards what follows
-	ring []Entry
-	nlog int64
-	out  *bufio.Writer
-	line []byte
+	log requestLog
 }
 
-// An addrState is what the tracker knows of a loopback address.
-type addrState struct {
-	group group
+// tables are what is known by host, address and domain since the last reset.
+type tables struct {
+	promise Promise
+	began   time.Time
+	hosts   atomic.Int64
+	shards  [64]shard
+}
 
-	mu       sync.Mutex // guards what follows
-	conns    map[*conn]struct{}
-	maxConns int
-	opened   int64
+// A shard is a part of the tables.
+type shard struct {
+	mu      sync.Mutex // guards the maps, and the connections of addresses
+	made    map[int64]*hostState
+	named   map[string]*hostState
+	addrs   map[[4]byte]*addrState
+	domains map[string]*domainState
+	rest    *hostState // stands for the hosts beyond the bound
+}
+
+func newTables(p Promise, began time.Time) *tables {
+	tab := &tables{promise: p, began: began}
+	for i := range tab.shards {
+		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[string]*domainState{}}
+	}
+	return tab
 }
 
 func newTracker(cfg Config) *tracker {
-	t := &tracker{agent: cfg.Promise.Agent, seed: maphash.MakeSeed(), urlLimit: int64(cfg.URLs), keepURLs: int64(cfg.KeepURLs), origin: cfg.Origin}
+	t := &tracker{seed: maphash.MakeSeed(), origin: cfg.Origin, hostLimit: int64(cfg.MaxHosts), urlLimit: int64(cfg.URLs), keepURLs: int64(cfg.KeepURLs)}
+	if t.hostLimit == 0 {
+		t.hostLimit = 2e6
+	}
 	if t.urlLimit == 0 {
 		t.urlLimit = 4e6
 	}
 	if t.keepURLs == 0 {
 		t.keepURLs = 200_000
 	}
-	n := cfg.LogEntries
-	if n <= 0 {
-		n = 65536
-	}
-	t.ring = make([]Entry, n)
-	if cfg.Log != nil {
-		t.out = bufio.NewWriterSize(cfg.Log, 256<<10)
-	}
+	t.log.open(cfg)
 	t.base = time.Now()
-	t.reset(cfg.Promise)
+	t.tab.Store(newTables(cfg.Promise, t.base))
+	t.repeats = map[string]int64{}
 	return t
 }
 
 // now is the time since the tracker's birth in nanoseconds, never 0.
 func (t *tracker) now() int64 { return int64(time.Since(t.base)) + 1 }
 
+func (t *tracker) time(ns int64) time.Time { return t.base.Add(time.Duration(ns)) }
+
+func (t *tracker) promised() Promise { return t.tab.Load().promise }
+
+// reset forgets everything; open connections stay open.
 func (t *tracker) reset(p Promise) {
-	t.mu.Lock()
-	t.promise = p
-	t.hosts, t.domains = map[string]*hostState{}, map[string]*group{}
-	old := t.addrs
-	t.addrs = map[netip.Addr]*addrState{}
-	for a, s := range old { // open connections stay open
-		n := t.addr(a)
+	old, tab := t.tab.Load(), newTables(p, time.Now())
+	for i := range old.shards {
+		s := &old.shards[i]
 		s.mu.Lock()
-		for c := range s.conns {
-			n.conns[c] = struct{}{}
+		for a, st := range s.addrs {
+			if n := st.conns.len(); n > 0 {
+				k := tab.newAddr(a)
+				k.conns.one, k.maxConns = st.conns.one, int32(n)
+				for c := range st.conns.more {
+					k.conns.add(c)
+				}
+				tab.shards[i].addrs[a] = k
+			}
 		}
-		s.mu.Unlock()
-		n.maxConns = len(n.conns)
 	}
-	t.mu.Unlock()
-	t.nURLs.Store(0)
-	t.kept.Store(0)
-	t.uncounted.Store(0)
-	t.broken.Store(0)
+	t.tab.Store(tab)
+	for i := range old.shards {
+		old.shards[i].mu.Unlock()
+	}
+	for _, n := range []*atomic.Int64{&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated} {
+		n.Store(0)
+	}
+	for i := range t.gaps {
+		t.gaps[i].reset()
+	}
+	t.traps.reset()
 	t.vmu.Lock()
-	t.violations, t.vcount, t.repeats, t.nrepeats = nil, map[string]int64{}, map[string]int64{}, 0
+	for i := range t.vcount {
+		t.vcount[i].Store(0)
+	}
+	t.violations, t.repeats = nil, map[string]int64{}
 	t.vmu.Unlock()
-	t.lmu.Lock()
-	clear(t.ring)
-	t.nlog = 0
-	t.lmu.Unlock()
+	t.log.reset()
 }
 
-// addr is called with mu held for writing.
-func (t *tracker) addr(a netip.Addr) *addrState {
-	s := t.addrs[a]
-	if s == nil {
-		s = &addrState{conns: map[*conn]struct{}{}}
-		s.group = group{kind: "address", name: a.String(), promised: int64(t.promise.AddrDelay), minGap: -1}
-		t.addrs[a] = s
-	}
-	return s
+func (tab *tables) newAddr(a [4]byte) *addrState {
+	return &addrState{group: group{kind: byAddr, addr: a, promised: int64(tab.promise.AddrDelay), minGap: -1}}
 }
 
-func (t *tracker) address(a netip.Addr) *addrState {
-	t.mu.RLock()
-	s := t.addrs[a]
-	t.mu.RUnlock()
-	if s == nil {
-		t.mu.Lock()
-		s = t.addr(a)
-		t.mu.Unlock()
+func (tab *tables) shardOf(n uint64) *shard { return &tab.shards[n*0x9e3779b97f4a7c15>>58] }
+
+func (tab *tables) addrShard(a [4]byte) *shard {
+	return tab.shardOf(uint64(a[0])<<24 | uint64(a[1])<<16 | uint64(a[2])<<8 | uint64(a[3]))
+}
+
+func addrName(a [4]byte) string { return netip.AddrFrom4(a).String() }
+
+// addr is called with the lock of the shard held.
+func (s *shard) addr(tab *tables, a [4]byte) *addrState {
+	st := s.addrs[a]
+	if st == nil {
+		st = tab.newAddr(a)
+		s.addrs[a] = st
 	}
-	return s
+	return st
+}
+
+// addrOf is the state of the address that c came to.
+func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
+	if c.tab != tab || c.addr == nil {
+		a := c.local.As4()
+		s := tab.addrShard(a)
+		s.mu.Lock()
+		c.addr = s.addr(tab, a)
+		s.mu.Unlock()
+		c.tab, c.state = tab, nil
+	}
+	return c.addr
+}
+
+// domain is the state of a registered domain.
+func (t *tracker) domain(tab *tables, name string) *domainState {
+	s := tab.shardOf(maphash.String(t.seed, name))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.domains[name]
+	if d == nil {
+		d = &domainState{name: name, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1}}
+		s.domains[name] = d
+	}
+	return d
 }
 
 // hostOf is the state of a host; st is nil for one that is not served.
 func (t *tracker) hostOf(name string, st *site) *hostState {
-	t.mu.RLock()
-	h := t.hosts[name]
-	t.mu.RUnlock()
+	tab := t.tab.Load()
+	s := tab.shardOf(maphash.String(t.seed, name))
+	s.mu.Lock()
+	h := s.named[name]
+	s.mu.Unlock()
 	if h != nil {
 		return h
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if h = t.hosts[name]; h != nil {
-		return h
-	}
-	h = &hostState{name: name, site: st, urls: map[uint64]urlCount{}, names: map[uint64]string{}, conns: map[*conn]struct{}{}}
-	h.group = group{kind: "host", name: name, promised: int64(t.promise.HostDelay), minGap: -1}
 	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
 	if err != nil {
 		domain = name
 	}
-	if h.domain = t.domains[domain]; h.domain == nil {
-		h.domain = &group{kind: "site", name: domain, promised: int64(t.promise.SiteDelay), minGap: -1}
-		t.domains[domain] = h.domain
+	d := t.domain(tab, domain)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h = s.named[name]; h == nil {
+		h = &hostState{number: -1, domain: d, named: &namedHost{name: name, site: st, urls: map[uint64]urlCount{}, names: map[uint64]string{}}}
+		h.group = group{promised: int64(tab.promise.HostDelay), minGap: -1}
+		s.named[name] = h
 	}
-	t.hosts[name] = h
 	return h
 }
 
-// opened and closed count the connections of an address.
-func (t *tracker) opened(c *conn) {
-	s := t.address(c.local)
-	s.mu.Lock()
-	s.conns[c] = struct{}{}
-	s.opened++
-	n := len(s.conns)
-	if n > s.maxConns {
-		n = alive(s.conns)
-		s.maxConns = max(s.maxConns, n)
+// originHost is the state of a host of the Origin, which c remembers until the next.
+func (t *tracker) originHost(c *conn, number int64) *hostState {
+	tab := t.tab.Load()
+	t.addrOf(c, tab)
+	if c.state == nil || c.state.number != number {
+		c.state = t.madeHost(tab, number)
 	}
+	return c.state
+}
+
+func (t *tracker) madeHost(tab *tables, number int64) *hostState {
+	s := tab.shardOf(uint64(number))
+	s.mu.Lock()
+	h := s.made[number]
 	s.mu.Unlock()
+	if h != nil {
+		return h
+	}
+	if tab.hosts.Add(1) > t.hostLimit {
+		tab.hosts.Add(-1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.rest == nil {
+			s.rest = &hostState{number: -2, rest: true}
+		}
+		return s.rest
+	}
+	d := t.domain(tab, t.origin.Host(number).Site)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h = s.made[number]; h != nil {
+		tab.hosts.Add(-1)
+		return h
+	}
+	h = &hostState{number: number, domain: d, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
+	s.made[number] = h
+	return h
+}
+
+// connected and closed count the connections of an address.
+func (t *tracker) connected(c *conn) {
+	t.eachAddr(c, func(st *addrState) {
+		st.conns.add(c)
+		st.opened++
+		if n := int32(st.conns.len()); n > st.maxConns {
+			st.maxConns = max(st.maxConns, int32(st.conns.alive()))
+		}
+	})
 }
 
 func (t *tracker) closed(c *conn) {
-	s := t.address(c.local)
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
+	t.eachAddr(c, func(st *addrState) { st.conns.del(c) })
 	c.mu.Lock()
 	h := c.host
 	c.host = nil
 	c.mu.Unlock()
 	if h != nil {
 		h.mu.Lock()
-		delete(h.conns, c)
+		h.conns.del(c)
 		h.mu.Unlock()
 	}
 }
 
-// alive counts the connections that the client has not closed. The kernel is
-// asked: the goroutine of a connection learns of its end some time later.
-func alive(m map[*conn]struct{}) int {
-	n := 0
-	for c := range m {
-		if !c.isGone() {
-			n++
+// eachAddr calls f for c's address with the shard locked; the reset that comes
+// between is outwaited.
+func (t *tracker) eachAddr(c *conn, f func(*addrState)) {
+	a := c.local.As4()
+	for {
+		tab := t.tab.Load()
+		s := tab.addrShard(a)
+		s.mu.Lock()
+		if tab == t.tab.Load() {
+			f(s.addr(tab, a))
+			s.mu.Unlock()
+			return
 		}
+		s.mu.Unlock()
 	}
-	return n
 }
 
 // attach makes c a connection of h, with its first request to that host.
@@ -288,102 +317,112 @@ func (t *tracker) attach(c *conn, h *hostState) {
 	}
 	if old != nil {
 		old.mu.Lock()
-		delete(old.conns, c)
+		old.conns.del(c)
 		old.mu.Unlock()
 	}
 	h.mu.Lock()
-	h.conns[c] = struct{}{}
-	h.counts.Connections++
-	over := 0
-	if n := len(h.conns); n > h.counts.MaxConnections || n > 1 {
-		over = alive(h.conns)
-		h.counts.MaxConnections = max(h.counts.MaxConnections, over, 1)
+	h.conns.add(c)
+	h.opened++
+	over := 1
+	if h.conns.len() > 1 {
+		over = h.conns.alive()
 	}
+	h.maxConns = max(h.maxConns, uint16(min(over, 1<<16-1)), 1)
 	h.mu.Unlock()
 	if over > 1 {
-		t.violate("connections", func(v *Violation) {
-			v.By, v.Host, v.Detail, v.At = "host", h.name, strconv.Itoa(over)+" connections at once", t.time(t.now())
+		t.violate(connections, func(v *Violation) {
+			v.By, v.Host, v.Detail, v.At = "host", h.name(t), strconv.Itoa(over)+" connections at once", t.time(t.now())
 		})
 	}
 }
 
-func (t *tracker) time(ns int64) time.Time { return t.base.Add(time.Duration(ns)) }
-
 // begin enters a request whose header has been read; r.begin is set.
 func (t *tracker) begin(c *conn, r *request) {
 	h := r.host
-	r.seq = t.seq.Add(1)
+	if h.rest {
+		return
+	}
 	t.attach(c, h)
-	h.group.enter(t, r)
-	r.addr = t.address(c.local)
-	r.addr.group.enter(t, r)
-	h.domain.enter(t, r)
-	if h.site == nil && !h.made {
+	h.group.enter(t, r.brief, &r.spans[byHost])
+	r.addr = t.addrOf(c, t.tab.Load())
+	r.addr.group.enter(t, r.brief, &r.spans[byAddr])
+	h.domain.group.enter(t, r.brief, &r.spans[bySite])
+	if r.path == "/robots.txt" {
 		return
 	}
-	path := r.path
-	if path == "/robots.txt" {
-		return
-	}
-	if h.site != nil {
-		if rule, ok := h.site.robots.forbids(path); ok {
+	if n := h.named; n != nil {
+		if n.site == nil {
+			return
+		}
+		if rule, ok := n.site.robots.forbids(r.path); ok {
 			t.denied(r, rule)
 		}
 	}
 	h.mu.Lock()
 	if h.robotsAt == 0 || r.begin < h.robotsAt {
-		h.counts.BeforeRobots++
+		h.early++
 	}
 	h.mu.Unlock()
 }
 
 // denied notes a request that robots.txt forbids by rule.
 func (t *tracker) denied(r *request, rule string) {
-	t.violate("robots", func(v *Violation) {
-		v.By, v.Host, v.URL, v.At, v.Detail = "host", r.host.name, r.url(), t.time(r.begin), rule
+	h := r.host
+	if !h.rest {
+		h.group.mu.Lock()
+		h.group.violations++
+		h.group.mu.Unlock()
+	}
+	t.violate(robots, func(v *Violation) {
+		v.By, v.Host, v.URL, v.At, v.Detail = "host", h.name(t), r.url(t), t.time(r.begin), rule
 	})
 }
 
-// originHost is the state of a host of the Origin.
-func (t *tracker) originHost(c *conn, number int64) *hostState {
-	h := t.hostOf(t.origin.Host(number).Name, nil)
-	h.mu.Lock()
-	h.made, h.number = true, number
-	h.mu.Unlock()
-	return h
-}
-
-// askedBefore is how often the URL was answered before, with no page.
+// askedBefore is how often the URL was asked for before, and was no page.
 func (t *tracker) askedBefore(r *request) int {
 	h := r.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return int(min(h.urls[t.key(r)].requests, 3))
+	if h.others.n == 0 {
+		return 0
+	}
+	n, _ := h.others.get(t.key(r.brief))
+	return n
 }
 
-func (t *tracker) key(r *request) uint64 {
-	key := maphash.String(t.seed, r.path)
-	if r.secure {
-		key ^= 1
+func (t *tracker) key(b *brief) uint64 {
+	key := maphash.String(t.seed, b.path)
+	if b.secure {
+		key ^= 1 << 63
 	}
 	return key
 }
 
 // replied notes what the Origin's answer is.
 func (t *tracker) replied(r *request, rep *Reply) {
-	r.status, r.retry = rep.Status, int64(rep.RetryAfter)
+	r.status, r.retry, r.page, r.trap = rep.Status, int64(rep.RetryAfter), rep.Page, rep.Trap
 	if rep.Denied {
 		t.denied(r, rep.Rule)
+	}
+	if rep.Trap > 0 {
+		t.traps.note(t, r)
 	}
 }
 
 // promiseCrawlDelay raises the promise for a host whose robots.txt is known from now on.
-func (h *hostState) promiseCrawlDelay(p Promise) {
-	if !p.CrawlDelay || h.site == nil || h.site.robots == nil {
+func (t *tracker) promiseCrawlDelay(h *hostState) {
+	if !t.promised().CrawlDelay {
 		return
 	}
+	var delay time.Duration
+	switch {
+	case h.number >= 0:
+		delay = t.origin.Host(h.number).CrawlDelay
+	case h.named.site != nil && h.named.site.robots != nil:
+		delay = h.named.site.robots.delay
+	}
 	h.group.mu.Lock()
-	h.group.promised = max(h.group.promised, int64(h.site.robots.delay))
+	h.group.promised = max(h.group.promised, int64(delay))
 	h.group.mu.Unlock()
 }
 
@@ -391,177 +430,165 @@ func (h *hostState) promiseCrawlDelay(p Promise) {
 func (t *tracker) end(r *request, end int64) {
 	h := r.host
 	end = max(end, r.begin)
-	notBefore := int64(0)
-	if r.retry > 0 && !r.aborted {
-		notBefore = end + r.retry
+	if !h.rest {
+		notBefore := int64(0)
+		if r.retry > 0 && !r.aborted {
+			notBefore = end + r.retry
+		}
+		if r.path == "/robots.txt" && r.complete {
+			t.promiseCrawlDelay(h)
+		}
+		h.group.leave(t, &r.spans[byHost], end, notBefore)
+		r.addr.group.leave(t, &r.spans[byAddr], end, 0)
+		h.domain.group.leave(t, &r.spans[bySite], end, 0)
 	}
-	if r.path == "/robots.txt" && r.complete {
-		h.promiseCrawlDelay(t.promised())
-	}
-	h.group.leave(t, r, end, notBefore)
-	r.addr.group.leave(t, r, end, 0)
-	h.domain.leave(t, r, end, 0)
 	t.count(r, end)
-	t.record(r, end)
+	t.log.add(t, r, end)
 }
 
 // count updates the counters and the count of the URL.
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
-	answered := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
-	key := t.key(r)
+	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
 	h.mu.Lock()
-	k := &h.counts
-	k.Requests++
-	k.Bytes += r.bytes
+	h.ended++
+	h.bytes += r.bytes
 	if r.aborted {
-		k.Aborted++
+		h.aborted++
 	}
 	switch {
 	case !r.complete && !r.aborted:
-		k.Broken++
+		h.broken++
 	case r.path == "/robots.txt":
-		k.Robots++
+		h.robots++
 		if h.robotsAt == 0 {
 			h.robotsAt = end
 		}
 	case r.complete && r.status/100 == 2:
-		k.Pages++
+		h.pages++
 	}
-	if k.Status == nil {
-		k.Status = map[int]int64{}
-	}
-	k.Status[r.status]++
-	u, known := h.urls[key]
-	counted := known || t.nURLs.Add(1) <= t.urlLimit
-	if counted {
-		u.requests++
-		if answered {
-			u.answers++
-		}
-		h.urls[key] = u
-	}
-	if !known && counted {
-		k.URLs++
-		if t.kept.Add(1) <= t.keepURLs {
-			h.names[key] = r.url()
-		}
+	h.status.add(r.status)
+	var again int // answers before this one
+	switch {
+	case h.rest:
+		t.untracked.Add(1)
+	case h.named != nil:
+		again = t.countURL(h, r, ok)
+	case r.page >= 0:
+		again = t.countPage(h, r.page, ok)
+	case r.trap == 0:
+		again = t.countOther(h, r, ok)
 	}
 	h.mu.Unlock()
-	if !counted {
-		t.nURLs.Add(-1)
-		t.uncounted.Add(1)
+	if again > 0 && r.path != "/robots.txt" {
+		t.repeat(r, again+1)
+	}
+}
+
+// countURL counts a URL of a host with a name of its own. It and its like are
+// called with the host's lock held, and return how often the URL was answered
+// before, if it was answered now.
+func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
+	key := t.key(r.brief)
+	u, known := h.named.urls[key]
+	if !known && !t.takeURL() {
+		return 0
+	}
+	u.requests++
+	if ok {
+		again = int(u.answers)
+		u.answers++
+	}
+	h.named.urls[key] = u
+	if !known {
+		h.urls++
+		if t.kept.Add(1) <= t.keepURLs {
+			h.named.names[key] = r.url(t)
+		}
+	}
+	return again
+}
+
+// takeURL says whether one more URL may be counted.
+func (t *tracker) takeURL() bool {
+	if t.nURLs.Add(1) <= t.urlLimit {
+		return true
+	}
+	t.nURLs.Add(-1)
+	t.uncounted.Add(1)
+	return false
+}
+
+func (t *tracker) countPage(h *hostState, page int64, ok bool) (again int) {
+	was := h.marks.get(page)
+	to := max(was, asked)
+	if was == unasked {
+		h.urls++
+	}
+	switch {
+	case !ok:
+	case was < answered:
+		h.fetched++
+		to = answered
+	default:
+		if was == answered {
+			h.twice++
+		}
+		to = answeredAgain
+		again = int(was-answered) + 1
+	}
+	if to != was {
+		pages := page + 1
+		if h.marks.row == nil {
+			pages = t.origin.Host(h.number).Pages
+		}
+		h.marks.set(page, pages, to)
+	}
+	return again
+}
+
+func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
+	key := t.key(r.brief)
+	if n, _ := h.others.get(key); n == 0 {
+		if !t.takeURL() {
+			return 0
+		}
+		h.urls++
+	}
+	_, again = h.others.add(key, ok)
+	if !ok {
+		return 0
+	}
+	return again
+}
+
+// repeat notes that a URL was answered n times. Those of the Origin are named
+// with their second answer only.
+func (t *tracker) repeat(r *request, n int) {
+	t.repeated.Add(1)
+	if r.host.named == nil && n > 2 {
 		return
 	}
-	if answered && u.answers > 1 && r.path != "/robots.txt" {
-		t.vmu.Lock()
-		t.nrepeats++
-		if name := r.url(); t.repeats[name] > 0 || len(t.repeats) < maxRepeats {
-			t.repeats[name] = int64(u.answers)
-		}
-		t.vmu.Unlock()
+	t.vmu.Lock()
+	defer t.vmu.Unlock()
+	if len(t.repeats) >= maxRepeats && r.host.named == nil {
+		return
+	}
+	if name := r.url(t); t.repeats[name] > 0 || len(t.repeats) < maxRepeats {
+		t.repeats[name] = int64(n)
 	}
 }
 
 // violate counts a violation; describe is called for those that are kept.
-func (t *tracker) violate(kind string, describe func(*Violation)) {
-	t.vmu.Lock()
-	t.vcount[kind]++
-	keep := t.vcount[kind] <= maxViolations
-	t.vmu.Unlock()
-	if !keep {
+func (t *tracker) violate(kind violationKind, describe func(*Violation)) {
+	if t.vcount[kind].Add(1) > maxViolations {
 		return
 	}
-	v := Violation{Kind: kind}
+	v := Violation{Kind: kind.String()}
 	describe(&v)
 	t.vmu.Lock()
 	t.violations = append(t.violations, v)
 	t.vmu.Unlock()
-}
-
-// enter puts a request into the window, in order of begin.
-func (g *group) enter(t *tracker, r *request) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.requests++
-	if len(g.window) >= maxWindow {
-		g.window[0].end = r.begin
-		g.settle(t)
-	}
-	i := len(g.window)
-	for i > 0 && g.window[i-1].begin > r.begin {
-		i--
-	}
-	s := span{req: r, begin: r.begin}
-	g.window = slices.Insert(g.window, i, s)
-	g.settle(t)
-}
-
-func (g *group) leave(t *tracker, r *request, end, notBefore int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.notBefore = max(g.notBefore, notBefore)
-	for i := range g.window {
-		if g.window[i].req == r {
-			g.window[i].end = end
-			break
-		}
-	}
-	g.settle(t)
-}
-
-// settle judges the first of the window and lets go of it once it has ended.
-// Called with mu held.
-func (g *group) settle(t *tracker) {
-	for len(g.window) > 0 {
-		s := &g.window[0]
-		if !s.judged {
-			s.judged = true
-			g.judge(t, s)
-		}
-		if s.end == 0 {
-			return
-		}
-		for i := range g.window[1:] {
-			later := &g.window[1+i]
-			if later.begin >= s.end {
-				break
-			}
-			if later.overlaps++; later.overlaps == 1 && g.kind == "host" {
-				g.violate(t, "concurrent", s.req, later.req, s.end, 0)
-			}
-		}
-		if s.end > g.lastEnd {
-			g.lastEnd, g.last = s.end, s.req
-		}
-		g.maxActive = max(g.maxActive, s.overlaps+1)
-		g.window = slices.Delete(g.window, 0, 1)
-	}
-}
-
-// judge holds a request against all that began before it, which have ended.
-func (g *group) judge(t *tracker, s *span) {
-	if g.last == nil {
-		return
-	}
-	gap := max(s.begin-g.lastEnd, 0)
-	if g.minGap < 0 || gap < g.minGap {
-		g.minGap = gap
-	}
-	if gap < g.promised {
-		g.violate(t, "gap", g.last, s.req, g.lastEnd, g.promised)
-	}
-	if s.begin < g.notBefore {
-		g.violate(t, "retry-after", g.last, s.req, g.lastEnd, g.notBefore-g.lastEnd)
-	}
-}
-
-// violate notes that b came too early after a, which ended at end.
-func (g *group) violate(t *tracker, kind string, a, b *request, end, promised int64) {
-	t.violate(kind, func(v *Violation) {
-		*v = Violation{Kind: kind, By: g.kind, Host: g.name, URL: b.url(), At: t.time(b.begin), After: a.url(),
-			AfterBegan: t.time(a.begin), AfterEnded: t.time(end), Gap: Seconds(max(0, b.begin-end)), Promised: Seconds(promised)}
-	})
 }
 
 // retryAfter reads a Retry-After header, in nanoseconds.
@@ -574,10 +601,4 @@ func retryAfter(s string, now time.Time) int64 {
 		return max(0, int64(at.Sub(now)))
 	}
 	return 0
-}
-
-func (t *tracker) promised() Promise {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.promise
 }

@@ -38,15 +38,15 @@ func TestGroupAgainstModel(t *testing.T) {
 		}
 		slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 		tr := newTracker(Config{LogEntries: 1})
-		h := &hostState{name: "h"}
-		g := &group{kind: "host", name: "h", promised: promised, minGap: -1}
+		h := &hostState{named: &namedHost{name: "h"}}
+		g := &group{promised: promised, minGap: -1}
 		reqs := make([]*request, n)
 		for _, e := range events {
 			if e.leave {
-				g.leave(tr, reqs[e.i], all[e.i].end, 0)
+				g.leave(tr, &reqs[e.i].spans[byHost], all[e.i].end, 0)
 			} else {
-				reqs[e.i] = &request{host: h, path: fmt.Sprint("/", e.i), begin: all[e.i].begin}
-				g.enter(tr, reqs[e.i])
+				reqs[e.i] = &request{brief: &brief{host: h, path: fmt.Sprint("/", e.i), begin: all[e.i].begin}}
+				g.enter(tr, reqs[e.i].brief, &reqs[e.i].spans[byHost])
 			}
 		}
 		wantGap, wantMax := int64(-1), 1
@@ -73,9 +73,10 @@ func TestGroupAgainstModel(t *testing.T) {
 				}
 			}
 		}
-		if g.minGap != wantGap || g.maxActive != wantMax || len(g.window) != 0 || tr.vcount["gap"] != gaps || tr.vcount["concurrent"] != overlaps {
-			t.Fatalf("got gap %d, most %d, waiting %d, violations %v; want %d, %d, 0, gap %d concurrent %d",
-				g.minGap, g.maxActive, len(g.window), tr.vcount, wantGap, wantMax, gaps, overlaps)
+		gotGaps, gotOverlaps := tr.vcount[tooSoon].Load(), tr.vcount[concurrent].Load()
+		if g.minGap != wantGap || int(g.maxActive) != wantMax || g.first != nil || g.waiting != 0 || gotGaps != gaps || gotOverlaps != overlaps {
+			t.Fatalf("got gap %d, most %d, waiting %d, violations %d and %d; want %d, %d, 0, gap %d concurrent %d",
+				g.minGap, g.maxActive, g.waiting, gotGaps, gotOverlaps, wantGap, wantMax, gaps, overlaps)
 		}
 	})
 }

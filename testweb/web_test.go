@@ -343,7 +343,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("after reset: got %+v", r)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	w.track.flush()
+	w.track.log.flush()
 	if got := strings.Count(lines.String(), "\n"); got != 3 {
 		t.Errorf("got %d lines in the file, want 3", got)
 	}

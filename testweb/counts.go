@@ -1,0 +1,132 @@
+package testweb
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A violationKind is a kind of Violation.
+type violationKind uint8
+
+const (
+	tooSoon violationKind = iota
+	concurrent
+	connections
+	beforeRetry
+	robots
+	violationKinds
+)
+
+func (k violationKind) String() string {
+	return [...]string{"gap", "concurrent", "connections", "retry-after", "robots"}[k]
+}
+
+// gapBounds are the upper ends of the classes that gaps are counted in; a last
+// class has what is longer.
+var gapBounds = func() (b []int64) {
+	for unit := time.Millisecond; unit <= 100*time.Second; unit *= 10 {
+		b = append(b, int64(unit), int64(2*unit), int64(5*unit))
+	}
+	return b
+}()
+
+// gapCounts counts the gaps of all groups of a kind.
+type gapCounts struct {
+	classes [19]atomic.Int64
+	// Those with a promise, and the gap that kept the least share of its
+	// promise, in millionths, plus one; 0 is none yet.
+	held  atomic.Int64
+	short atomic.Int64
+	share atomic.Int64
+}
+
+func (g *gapCounts) note(gap, promised int64) {
+	i, _ := slices.BinarySearch(gapBounds, gap)
+	g.classes[i].Add(1)
+	if promised <= 0 {
+		return
+	}
+	g.held.Add(1)
+	if gap < promised {
+		g.short.Add(1)
+	}
+	share := int64(float64(gap)/float64(promised)*1e6) + 1
+	for {
+		old := g.share.Load()
+		if old != 0 && old <= share || g.share.CompareAndSwap(old, share) {
+			return
+		}
+	}
+}
+
+func (g *gapCounts) reset() {
+	for i := range g.classes {
+		g.classes[i].Store(0)
+	}
+	g.held.Store(0)
+	g.short.Store(0)
+	g.share.Store(0)
+}
+
+// addTo adds the counts to a report.
+func (g *gapCounts) addTo(r *GapReport) {
+	for i := range g.classes {
+		n := g.classes[i].Load()
+		if n == 0 {
+			continue
+		}
+		class := "more"
+		if i < len(gapBounds) {
+			class = time.Duration(gapBounds[i]).String()
+		}
+		if r.UpTo == nil {
+			r.UpTo = map[string]int64{}
+		}
+		r.UpTo[class] += n
+		r.Gaps += n
+	}
+	r.Promised += g.held.Load()
+	r.TooShort += g.short.Load()
+	if s := g.share.Load(); s > 0 {
+		if share := float64(s-1) / 1e6; r.Least == nil || *r.Least > share {
+			r.Least = &share
+		}
+	}
+}
+
+// trapCounts counts the requests into traps.
+type trapCounts struct {
+	requests, depth atomic.Int64
+
+	mu  sync.Mutex // guards url
+	url string     // of the deepest
+}
+
+func (c *trapCounts) note(t *tracker, r *request) {
+	c.requests.Add(1)
+	if int64(r.trap) <= c.depth.Load() {
+		return
+	}
+	c.mu.Lock()
+	if int64(r.trap) > c.depth.Load() {
+		c.depth.Store(int64(r.trap))
+		c.url = r.url(t)
+	}
+	c.mu.Unlock()
+}
+
+func (c *trapCounts) reset() {
+	c.mu.Lock()
+	c.requests.Store(0)
+	c.depth.Store(0)
+	c.url = ""
+	c.mu.Unlock()
+}
+
+func (c *trapCounts) report() TrapReport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return TrapReport{Requests: c.requests.Load(), Deepest: c.depth.Load(), URL: c.url}
+}

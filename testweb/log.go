@@ -1,0 +1,123 @@
+package testweb
+
+import (
+	"bufio"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// An Entry is one finished request.
+type Entry struct {
+	Began, Ended time.Time
+	URL          string
+	Method       string
+	Status       int
+	Bytes        int64 // of the body as sent
+	Conn         int64 // connections are numbered from 1
+	Remote       netip.AddrPort
+	Aborted      bool // the client went in the middle
+	Broken       bool // the site stopped in the middle
+}
+
+// AppendTSV appends the entry's line: began and ended in seconds since 1970
+// with microseconds, connection, method, status, bytes, end (ok, aborted or
+// broken), URL.
+func (e Entry) AppendTSV(b []byte) []byte {
+	sec := func(t time.Time) {
+		us := t.UnixMicro()
+		b = strconv.AppendInt(b, us/1e6, 10)
+		b = append(b, '.')
+		f := strconv.Itoa(int(us%1e6) + 1e6)
+		b = append(append(b, f[1:]...), '\t')
+	}
+	sec(e.Began)
+	sec(e.Ended)
+	b = append(strconv.AppendInt(b, e.Conn, 10), '\t')
+	b = append(append(b, e.Method...), '\t')
+	b = append(strconv.AppendInt(b, int64(e.Status), 10), '\t')
+	b = append(strconv.AppendInt(b, e.Bytes, 10), '\t')
+	switch {
+	case e.Aborted:
+		b = append(b, "aborted\t"...)
+	case e.Broken:
+		b = append(b, "broken\t"...)
+	default:
+		b = append(b, "ok\t"...)
+	}
+	return append(append(b, e.URL...), '\n')
+}
+
+// A requestLog keeps the newest requests, and writes a line for each where
+// that is asked for. Those to the Origin's hosts are kept only when
+// Config.LogEntries says how many: to keep them costs more than to answer them.
+type requestLog struct {
+	made bool // the Origin's are kept, too
+
+	mu   sync.Mutex // guards what follows
+	ring []Entry
+	n    int64
+	out  *bufio.Writer // nil writes none
+	line []byte
+}
+
+func (l *requestLog) open(cfg Config) {
+	n := cfg.LogEntries
+	l.made = n > 0
+	if n <= 0 {
+		n = 65536
+	}
+	l.ring = make([]Entry, n)
+	if cfg.Log != nil {
+		l.out = bufio.NewWriterSize(cfg.Log, 256<<10)
+	}
+}
+
+func (l *requestLog) reset() {
+	l.mu.Lock()
+	clear(l.ring)
+	l.n = 0
+	l.mu.Unlock()
+}
+
+// add keeps the request in the ring and writes its line.
+func (l *requestLog) add(t *tracker, r *request, end int64) {
+	keep := l.made || r.host.named != nil
+	if !keep && l.out == nil {
+		return
+	}
+	e := Entry{Began: t.time(r.begin), Ended: t.time(end), URL: r.url(t), Method: r.method, Status: r.status, Bytes: r.bytes,
+		Conn: r.conn, Remote: r.remote, Aborted: r.aborted, Broken: !r.complete && !r.aborted}
+	l.mu.Lock()
+	if keep {
+		l.ring[l.n%int64(len(l.ring))] = e
+		l.n++
+	}
+	if l.out != nil {
+		l.line = e.AppendTSV(l.line[:0])
+		l.out.Write(l.line) // an error stays in the writer and shows at flush
+	}
+	l.mu.Unlock()
+}
+
+func (l *requestLog) flush() {
+	l.mu.Lock()
+	if l.out != nil {
+		l.out.Flush()
+	}
+	l.mu.Unlock()
+}
+
+// Log is the newest finished requests, at most Config.LogEntries, in order of
+// their beginning.
+func (w *Web) Log() []Entry {
+	l := &w.track.log
+	l.mu.Lock()
+	n := min(l.n, int64(len(l.ring)))
+	es := slices.Clone(l.ring[:n])
+	l.mu.Unlock()
+	slices.SortStableFunc(es, func(a, b Entry) int { return a.Began.Compare(b.Began) })
+	return es
+}

@@ -1,0 +1,269 @@
+package testweb
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The report's bounds.
+const (
+	maxListed = 1000 // hosts, addresses and sites each
+	maxMissed = 1000 // URLs
+)
+
+// Report is the truth so far. Requests under way count as lasting until now.
+func (w *Web) Report() *Report {
+	r := w.track.report(w)
+	r.DNSQueries = w.dnsQueries.Load()
+	return r
+}
+
+// Reset forgets everything that was measured; p is the promise from now on.
+func (w *Web) Reset(p Promise) {
+	if p.Agent == "" {
+		p.Agent = w.cfg.Promise.Agent
+	}
+	for _, st := range w.sites {
+		for i := range st.rules {
+			st.rules[i].n.Store(0)
+		}
+	}
+	w.dnsQueries.Store(0)
+	w.tlsFull.Store(0)
+	w.tlsResumed.Store(0)
+	w.track.reset(p)
+}
+
+// Fetched is every URL that was asked for, with the number of complete
+// answers below 500 other than 429; at most Config.KeepURLs of them. Of the
+// Origin's hosts it has the pages only, where Config.Truth names them, and 2
+// stands for more.
+func (w *Web) Fetched() map[string]int {
+	t := w.track
+	m := map[string]int{}
+	for h := range t.tab.Load().allHosts() {
+		h.mu.Lock()
+		if h.named != nil {
+			for k, name := range h.named.names {
+				m[name] = int(h.named.urls[k].answers)
+			}
+		} else if truth := w.cfg.Truth; truth != nil && !h.rest {
+			h.marks.each(func(page int64, k mark) {
+				if int64(len(m)) < t.keepURLs {
+					m[truth.URL(h.number, page)] = int(k - asked)
+				}
+			})
+		}
+		h.mu.Unlock()
+	}
+	return m
+}
+
+// allHosts goes over the hosts, each of which may change meanwhile.
+func (tab *tables) allHosts() func(yield func(*hostState) bool) {
+	return func(yield func(*hostState) bool) {
+		var hosts []*hostState
+		for i := range tab.shards {
+			s := &tab.shards[i]
+			hosts = hosts[:0]
+			s.mu.Lock()
+			for _, h := range s.named {
+				hosts = append(hosts, h)
+			}
+			for _, h := range s.made {
+				hosts = append(hosts, h)
+			}
+			if s.rest != nil {
+				hosts = append(hosts, s.rest)
+			}
+			s.mu.Unlock()
+			for _, h := range hosts {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// worst keeps the maxListed worst of many groups.
+type worst[T any] struct {
+	list []ranked[T]
+	n    int64
+	most map[int]int64 // by MaxConcurrent
+}
+
+type ranked[T any] struct {
+	group GroupReport
+	of    T
+}
+
+func (w *worst[T]) add(g GroupReport, of T) {
+	w.n++
+	if w.most == nil {
+		w.most = map[int]int64{}
+	}
+	w.most[g.MaxConcurrent]++
+	if w.list = append(w.list, ranked[T]{g, of}); len(w.list) >= 4*maxListed {
+		w.cut()
+	}
+}
+
+// cut leaves the worst, in order, and says how many there are beside them.
+func (w *worst[T]) cut() int64 {
+	slices.SortStableFunc(w.list, func(a, b ranked[T]) int {
+		return cmp.Or(cmp.Compare(b.group.Violations, a.group.Violations), cmp.Compare(b.group.MaxConcurrent, a.group.MaxConcurrent),
+			cmp.Compare(b.group.Requests, a.group.Requests))
+	})
+	w.list = w.list[:min(len(w.list), maxListed)]
+	return w.n - int64(len(w.list))
+}
+
+func (t *tracker) report(w *Web) *Report {
+	tab := t.tab.Load()
+	r := &Report{Began: tab.began, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{}, ViolationCount: map[string]int64{},
+		Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{}, Sites: map[string]GroupReport{}, LeftOut: map[string]int64{},
+		AtOnce: map[string]map[int]int64{}, Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
+		Repeated: t.repeated.Load(), Traps: t.traps.report(), TLS: TLSReport{Full: w.tlsFull.Load(), Resumed: w.tlsResumed.Load()}}
+	var origin OriginReport
+	now := t.now()
+	// What the requests under way would violate if they ended now.
+	pending := &tracker{base: t.base, origin: t.origin}
+	var hosts worst[*hostState]
+	for h := range tab.allHosts() {
+		g, active := h.group.snapshot(pending, now)
+		h.mu.Lock()
+		g.Requests = int64(h.ended)
+		r.Requests += int64(h.ended)
+		r.Active += active
+		r.Pages += int64(h.pages)
+		r.Bytes += h.bytes
+		r.URLs += int64(h.urls)
+		h.status.each(func(code int, n int64) { r.Status[code] += n })
+		origin.Fetched += int64(h.fetched)
+		origin.Twice += int64(h.twice)
+		if h.number >= 0 {
+			origin.Touched++
+		}
+		rest := h.rest
+		h.mu.Unlock()
+		if !rest {
+			hosts.add(g, h)
+		}
+	}
+	var addrs worst[*addrState]
+	var sites worst[*domainState]
+	for i := range tab.shards {
+		s := &tab.shards[i]
+		s.mu.Lock()
+		for _, a := range s.addrs {
+			g, _ := a.group.snapshot(pending, now)
+			g.MaxConnections, g.Connections = int(a.maxConns), int64(a.opened)
+			addrs.add(g, a)
+		}
+		domains := make([]*domainState, 0, len(s.domains))
+		for _, d := range s.domains {
+			domains = append(domains, d)
+		}
+		s.mu.Unlock()
+		for _, d := range domains {
+			g, _ := d.group.snapshot(pending, now)
+			sites.add(g, d)
+		}
+	}
+	for kind, left := range map[groupKind]int64{byHost: hosts.cut(), byAddr: addrs.cut(), bySite: sites.cut()} {
+		if left > 0 {
+			r.LeftOut[kind.String()] = left
+		}
+	}
+	r.AtOnce["host"], r.AtOnce["address"], r.AtOnce["site"] = hosts.most, addrs.most, sites.most
+	for _, h := range hosts.list {
+		r.Hosts[h.of.name(t)] = h.of.report(t, h.group)
+	}
+	for _, a := range addrs.list {
+		r.Addrs[addrName(a.of.group.addr)] = a.group
+	}
+	for _, d := range sites.list {
+		r.Sites[d.of.name] = d.group
+	}
+	t.reportViolations(r, pending)
+	if t.origin != nil {
+		origin.Hosts = t.origin.Hosts()
+		tab.hold(&origin, w.cfg.Truth)
+		r.Origin = &origin
+	}
+	return r
+}
+
+// report is what is known of a host; g is about its requests as a group.
+func (h *hostState) report(t *tracker, g GroupReport) HostReport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g.Connections, g.MaxConnections = int64(h.opened), int(h.maxConns)
+	k := HostReport{GroupReport: g, Pages: int64(h.pages), URLs: int64(h.urls), Bytes: h.bytes, Aborted: int64(h.aborted), Broken: int64(h.broken),
+		Robots: int64(h.robots), BeforeRobots: int64(h.early), Status: map[int]int64{}}
+	h.status.each(func(code int, n int64) { k.Status[code] += n })
+	switch {
+	case h.named == nil:
+		k.Addr = t.origin.Host(h.number).Addr.String()
+	case h.named.site != nil:
+		k.Addr = h.named.site.addr.String()
+	}
+	return k
+}
+
+// reportViolations adds the violations, and those pending, to the report.
+func (t *tracker) reportViolations(r *Report, pending *tracker) {
+	t.vmu.Lock()
+	r.Violations = append([]Violation{}, t.violations...)
+	for u, n := range t.repeats {
+		r.Twice[u] = n
+	}
+	t.vmu.Unlock()
+	for kind := range violationKinds {
+		if n := t.vcount[kind].Load() + pending.vcount[kind].Load(); n > 0 {
+			r.ViolationCount[kind.String()] = n
+		}
+	}
+	r.Violations = append(r.Violations, pending.violations...)
+	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return a.At.Compare(b.At) })
+	for kind := range groupKinds {
+		var g GapReport
+		t.gaps[kind].addTo(&g)
+		pending.gaps[kind].addTo(&g)
+		r.Gaps[kind.String()] = g
+	}
+}
+
+// hold holds the pages that were fetched against those that could be.
+func (tab *tables) hold(r *OriginReport, truth Truth) {
+	if truth == nil {
+		return
+	}
+	r.Reachable = truth.Reachable()
+	var h *hostState
+	last, met := int64(-1), int64(0)
+	truth.Each(func(host, page int64) {
+		if host != last {
+			last = host
+			s := tab.shardOf(uint64(host))
+			s.mu.Lock()
+			h = s.made[host]
+			s.mu.Unlock()
+		}
+		if h != nil {
+			h.mu.Lock()
+			got := h.marks.get(page)
+			h.mu.Unlock()
+			if got >= answered {
+				met++
+				return
+			}
+		}
+		if r.Missed++; len(r.MissedURLs) < maxMissed {
+			r.MissedURLs = append(r.MissedURLs, truth.URL(host, page))
+		}
+	})
+	r.Beyond = max(0, r.Fetched-met)
+}
