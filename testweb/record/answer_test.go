@@ -2,7 +2,6 @@ package record
 
 import (
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -165,5 +164,3 @@ func BenchmarkAnswer(b *testing.B) {
 		})
 	}
 }
-
-var _ io.Reader = (*reader)(nil)

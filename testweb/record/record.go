@@ -159,7 +159,11 @@ func Open(files []string, cfg Config) (*Archive, error) {
 	s.finish()
 	if len(a.index) == 0 {
 		a.Close()
-		return nil, fmt.Errorf("%d records in %d files: %w", a.summary.Records, len(files), ErrNothing)
+		err := fmt.Errorf("%d records in %d files: %w", a.summary.Records, len(files), ErrNothing)
+		if len(a.summary.Notes) > 0 {
+			err = fmt.Errorf("%w; %s", err, a.summary.Notes[0])
+		}
+		return nil, err
 	}
 	a.readRobots()
 	return a, nil

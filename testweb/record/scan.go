@@ -196,6 +196,7 @@ func statusOf(rec *archive.Record) (status int16, ok bool, err error) {
 
 // parseStatus reads HTTP/x.y NNN; what is no final status is no response.
 func parseStatus(line []byte) (status int16, ok bool, err error) {
+	line, _, _ = bytes.Cut(line, []byte{'\n'})
 	i := bytes.IndexByte(line, ' ')
 	if !bytes.HasPrefix(line, []byte("HTTP/")) || i < 0 {
 		return 0, false, nil
