@@ -131,7 +131,7 @@ func declared(label []byte) (charset, bool) {
 func prescan(head []byte) (charset, bool) {
 	s := scanner{b: head}
 	for s.next() {
-		if s.end || string(s.name) != "meta" {
+		if s.end || string(s.name()) != "meta" {
 			continue
 		}
 		label, ok := s.attr(aCharset)

@@ -27,7 +27,7 @@ func (p *Page) feed(body []byte) {
 		depth--
 	}
 	for s.next() {
-		name := local(s.name)
+		name := local(s.name())
 		if s.end {
 			if in != noText {
 				p.feedText(in, s.b[capture:s.at], len(w.bases))

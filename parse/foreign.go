@@ -7,11 +7,13 @@ package parse
 // It keeps a stack only within foreign content. Whether an end tag there names
 // an element open outside, and so ends the foreign content, it knows by counts
 // of start and end tags; an element outside that was closed by implication
-// counts as open.
+// counts as open. The counts are made when the first such end tag is met, by a
+// second scan up to it, and kept from then on: nearly all pages never ask.
 type foreign struct {
 	stack []node
-	// open counts the elements outside of foreign content by short.
-	open [256]int32
+	// open counts the elements outside of foreign content by short; nil until
+	// it is asked for.
+	open *[256]int32
 	// over counts elements open beyond maxForeign. They are followed by count
 	// alone.
 	over int
@@ -43,6 +45,9 @@ const (
 
 func (f *foreign) reset() { *f = foreign{stack: f.stack[:0]} }
 
+// idle says that only the start of foreign content matters.
+func (f *foreign) idle() bool { return len(f.stack) == 0 && f.open == nil }
+
 // short is a quick hash of a name.
 func short(n []byte) byte {
 	return n[0]*67 + n[len(n)/2]*13 + n[len(n)-1]*5 + byte(len(n))*29
@@ -66,7 +71,7 @@ func (f *foreign) start(s *scanner, t tag) uint8 {
 				f.stack = f.stack[:n]
 			} else {
 				if !s.selfClosing {
-					f.push(node{hash(s.name), top.space, inside(s, t, top.space)})
+					f.push(node{hash(s.name()), top.space, inside(s, t, top.space)})
 				}
 				return top.space
 			}
@@ -79,16 +84,17 @@ func (f *foreign) start(s *scanner, t tag) uint8 {
 			space = nsMath
 		}
 		if !s.selfClosing {
-			f.push(node{hash(s.name), space, inForeign})
+			f.push(node{hash(s.name()), space, inForeign})
 		}
 		return space
 	case void[t] || s.xml && s.selfClosing:
 	case len(f.stack) > 0:
-		f.push(node{hash(s.name), nsHTML, inHTML})
+		f.push(node{hash(s.name()), nsHTML, inHTML})
+	case f.open == nil:
 	case t == tA:
-		f.open[short(s.name)] = 1 // an a closes the one before it
+		f.open[short(s.name())] = 1 // an a closes the one before it
 	default:
-		f.open[short(s.name)]++
+		f.open[short(s.name())]++
 	}
 	return nsHTML
 }
@@ -107,7 +113,7 @@ func (f *foreign) entersHTML(top node, s *scanner, t tag) bool {
 	case inHTML:
 		return true
 	case inText:
-		return string(s.name) != "mglyph" && string(s.name) != "malignmark"
+		return string(s.name()) != "mglyph" && string(s.name()) != "malignmark"
 	case inAnnotation:
 		return t == tSVG
 	}
@@ -117,11 +123,11 @@ func (f *foreign) entersHTML(top node, s *scanner, t tag) bool {
 func inside(s *scanner, t tag, space uint8) uint8 {
 	switch {
 	case space == nsSVG:
-		if t == tForeignObject || t == tTitle || string(s.name) == "desc" {
+		if t == tForeignObject || t == tTitle || string(s.name()) == "desc" {
 			return inHTML
 		}
 	case space == nsMath:
-		switch string(s.name) {
+		switch string(s.name()) {
 		case "mi", "mo", "mn", "ms", "mtext":
 			return inText
 		case "annotation-xml":
@@ -138,8 +144,8 @@ func inside(s *scanner, t tag, space uint8) uint8 {
 func (f *foreign) finish(s *scanner, t tag) {
 	n := len(f.stack)
 	if n == 0 {
-		if o := &f.open[short(s.name)]; *o > 0 {
-			*o--
+		if f.open != nil && f.open[short(s.name())] > 0 {
+			f.open[short(s.name())]--
 		}
 		return
 	}
@@ -147,7 +153,7 @@ func (f *foreign) finish(s *scanner, t tag) {
 		f.over--
 		return
 	}
-	h := hash(s.name)
+	h := hash(s.name())
 	space := f.stack[n-1].space
 	if space != nsHTML && !s.xml && (t == tP || t == tBr) {
 		for n > 0 && f.stack[n-1].space != nsHTML && f.stack[n-1].inside != inHTML && f.stack[n-1].inside != inText {
@@ -170,10 +176,36 @@ func (f *foreign) finish(s *scanner, t tag) {
 			space = nsHTML
 		}
 	}
-	if o := &f.open[short(s.name)]; !s.xml && *o > 0 && !lasting(s.name) {
+	if s.xml || lasting(s.name()) {
+		return
+	}
+	if f.open == nil {
+		f.count(s)
+	}
+	if o := &f.open[short(s.name())]; *o > 0 {
 		*o--
 		f.stack = f.stack[:0]
 	}
+}
+
+// count makes open as it is before the tag that s has read.
+func (f *foreign) count(s *scanner) {
+	again := scanner{b: s.b}
+	g := foreign{open: new([256]int32)}
+	for raw := false; again.next() && again.at < s.at; {
+		if raw {
+			raw = false
+			continue
+		}
+		t := again.tagName()
+		if again.end {
+			g.finish(&again, t)
+		} else if g.start(&again, t) == nsHTML {
+			_, raw = again.raw(t)
+		}
+		again.cdata = g.cdata()
+	}
+	f.open = g.open
 }
 
 // lasting says whether the end tag of a name closes nothing at once: what comes

@@ -36,16 +36,23 @@ func (p *Page) scan(body []byte, xml bool) bool {
 	f := &w.foreign
 	templates := 0 // open inert ones
 	raw := false   // the next tag is the end tag of a raw text
-	for s.next() {
-		if raw {
-			raw = false
-			continue
-		}
-		t := tagOf(s.name)
-		if xml && t == tOther {
-			if i := bytes.IndexByte(s.name, ':'); i > 0 {
-				t = tagOf(s.name[i+1:])
+	for {
+		var t tag
+		if !xml && templates == 0 && f.idle() {
+			var ok bool
+			if t, ok = s.skim(w.opt.Requisites); !ok {
+				break
 			}
+			raw = false // its end tag was passed over
+		} else {
+			if !s.next() {
+				break
+			}
+			if raw {
+				raw = false
+				continue
+			}
+			t = s.tagName()
 		}
 		if s.end {
 			if t == tTemplate && templates > 0 && !f.foreign() {
@@ -73,34 +80,50 @@ func (p *Page) scan(body []byte, xml bool) bool {
 			p.xmlText(&s, t, space, templates)
 			continue
 		}
-		raw = true
-		switch t {
-		default:
-			raw = false
-		case tTemplate:
-			raw = false
-			if !shadowRoot(&s) || templates > 0 {
-				templates++
-			}
-		case tScript:
-			s.script()
-		case tStyle:
-			text := s.rawText("style")
-			if w.opt.Requisites && templates == 0 {
-				p.css(text, "style")
-			}
-		case tTitle:
-			text := s.rawText("title")
-			if templates == 0 {
-				p.setTitle(text)
-			}
-		case tIframe, tNoembed, tNoframes, tTextarea, tXmp:
-			s.rawText(rawName(t))
-		case tPlaintext:
-			s.i = len(s.b)
+		var text []byte
+		text, raw = s.raw(t)
+		switch {
+		case t == tTemplate && (!shadowRoot(&s) || templates > 0):
+			templates++
+		case t == tStyle && w.opt.Requisites && templates == 0:
+			p.css(text, "style")
+		case t == tTitle && templates == 0:
+			p.setTitle(text)
 		}
 	}
 	return true
+}
+
+// tagName is the number of the last tag's name; XML's may have a prefix.
+func (s *scanner) tagName() tag {
+	t := tagOf(s.name())
+	if s.xml && t == tOther {
+		if i := bytes.IndexByte(s.name(), ':'); i > 0 {
+			t = tagOf(s.name()[i+1:])
+		}
+	}
+	return t
+}
+
+// raw moves behind the text of an HTML element whose start tag was read, if
+// that text is raw, and returns it; what comes then is its end tag. The text of
+// a script is not returned.
+func (s *scanner) raw(t tag) (text []byte, raw bool) {
+	switch t {
+	case tScript:
+		s.script()
+	case tStyle:
+		text = s.rawText("style")
+	case tTitle:
+		text = s.rawText("title")
+	case tIframe, tNoembed, tNoframes, tTextarea, tXmp:
+		s.rawText(rawName(t))
+	case tPlaintext:
+		s.i = len(s.b)
+	default:
+		return nil, false
+	}
+	return text, true
 }
 
 func rawName(t tag) string {

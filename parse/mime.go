@@ -90,7 +90,7 @@ func rootKind(body []byte) Kind {
 	if !s.next() || s.end {
 		return Other
 	}
-	name := s.name
+	name := s.name()
 	if i := bytes.IndexByte(name, ':'); i >= 0 {
 		name = name[i+1:]
 	}

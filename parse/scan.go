@@ -15,14 +15,18 @@ type scanner struct {
 	cdata bool
 
 	// The last tag.
-	at          int    // offset of its "<"
-	name        []byte // lower case; valid until the next tag
-	end         bool   // </name>
+	at          int  // offset of its "<"
+	end         bool // </name>
 	selfClosing bool
-	has         uint32 // which of attrs are set
+	nameLen     uint8
+	lowered     [maxName]byte // its name, nameLen bytes
+	has         uint32        // which of attrs are set
 	attrs       [nAttrs]span
-	lowered     [maxName]byte
 }
+
+// name is the last tag's in lower case; valid until the next tag. One too long
+// to matter is cut.
+func (s *scanner) name() []byte { return s.lowered[:s.nameLen] }
 
 // maxName is in bytes; no element that matters here has a longer name.
 const maxName = 24
@@ -55,6 +59,32 @@ const (
 	nAttrs
 )
 
+// four is the first four bytes of n with letters in lower case: equal to four
+// lower-case letters only where n has these letters. n must not be shorter.
+func four(n []byte) uint32 {
+	_ = n[3]
+	return (uint32(n[0]) | uint32(n[1])<<8 | uint32(n[2])<<16 | uint32(n[3])<<24) | 0x20202020
+}
+
+// Names and beginnings of names as four gives them.
+const (
+	nHref = 'h' | 'r'<<8 | 'e'<<16 | 'f'<<24
+	nName = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24
+	nType = 't' | 'y'<<8 | 'p'<<16 | 'e'<<24
+	nData = 'd' | 'a'<<8 | 't'<<16 | 'a'<<24
+	nFace = 'f' | 'a'<<8 | 'c'<<16 | 'e'<<24
+	nSize = 's' | 'i'<<8 | 'z'<<16 | 'e'<<24
+	nStyl = 's' | 't'<<8 | 'y'<<16 | 'l'<<24
+	nColo = 'c' | 'o'<<8 | 'l'<<16 | 'o'<<24
+	nArea = 'a' | 'r'<<8 | 'e'<<16 | 'a'<<24
+	nBase = 'b' | 'a'<<8 | 's'<<16 | 'e'<<24
+	nLink = 'l' | 'i'<<8 | 'n'<<16 | 'k'<<24
+	nMath = 'm' | 'a'<<8 | 't'<<16 | 'h'<<24
+	nMeta = 'm' | 'e'<<8 | 't'<<16 | 'a'<<24
+	nFram = 'f' | 'r'<<8 | 'a'<<16 | 'm'<<24
+	nTitl = 't' | 'i'<<8 | 't'<<16 | 'l'<<24
+)
+
 // attrOf maps an attribute's name, in any case, to its index or -1.
 func attrOf(n []byte) int {
 	switch len(n) {
@@ -74,38 +104,28 @@ func attrOf(n []byte) int {
 			}
 		}
 	case 4:
-		switch lower(n[0]) {
-		case 'h':
-			if fold(n, "href") {
-				return aHref
-			}
-		case 'n':
-			if fold(n, "name") {
-				return aName
-			}
-		case 't':
-			if fold(n, "type") {
-				return aType
-			}
-		case 'd':
-			if fold(n, "data") {
-				return aData
-			}
-		case 'f':
-			if fold(n, "face") {
-				return aFontLook
-			}
-		case 's':
-			if fold(n, "size") {
-				return aFontLook
-			}
+		switch four(n) {
+		case nHref:
+			return aHref
+		case nName:
+			return aName
+		case nType:
+			return aType
+		case nData:
+			return aData
+		case nFace, nSize:
+			return aFontLook
 		}
 	case 5:
-		switch {
-		case fold(n, "style"):
-			return aStyle
-		case fold(n, "color"):
-			return aFontLook
+		switch four(n) {
+		case nStyl:
+			if n[4]|0x20 == 'e' {
+				return aStyle
+			}
+		case nColo:
+			if n[4]|0x20 == 'r' {
+				return aFontLook
+			}
 		}
 	case 6:
 		switch {
@@ -188,14 +208,8 @@ func (s *scanner) next() bool {
 				return s.tag(p + 1)
 			}
 			s.skipTo(p+1, '>')
-		case c == '!':
-			s.declaration(p + 1)
-		case c == '?':
-			if s.xml {
-				s.skipPast(p+1, "?>")
-			} else {
-				s.skipTo(p+1, '>')
-			}
+		case c == '!' || c == '?':
+			s.markup(p)
 		default:
 			if s.xml && (c == '_' || c == ':' || c >= 0x80) {
 				s.end = false
@@ -226,10 +240,16 @@ func (s *scanner) skipPast(p int, stop string) {
 	s.i = len(s.b)
 }
 
-// declaration skips what "<!" begins; p is behind it.
-func (s *scanner) declaration(p int) {
+// markup skips a declaration, comment or instruction; its "!" or "?" is at p.
+func (s *scanner) markup(p int) {
+	instruction := s.b[p] == '?'
+	p++
 	rest := s.b[p:]
 	switch {
+	case instruction && s.xml:
+		s.skipPast(p, "?>")
+	case instruction:
+		s.skipTo(p, '>')
 	case bytes.HasPrefix(rest, []byte("--")):
 		s.comment(p + 2)
 	case (s.cdata || s.xml) && bytes.HasPrefix(rest, []byte("[CDATA[")):
@@ -330,6 +350,13 @@ func (s *scanner) tag(p int) bool {
 		p++
 	}
 	s.setName(b[from:p])
+	return s.attributes(p, true)
+}
+
+// attributes reads what follows a tag's name, which ends at p, to behind the
+// tag, and with keep keeps what it says.
+func (s *scanner) attributes(p int, keep bool) bool {
+	b := s.b
 	s.has = 0
 	s.selfClosing = false
 	for p < len(b) {
@@ -389,6 +416,9 @@ func (s *scanner) tag(p int) bool {
 				value = span{from, p}
 			}
 		}
+		if !keep {
+			continue
+		}
 		// The first of several attributes of a name counts.
 		if a := attrOf(b[name:nameEnd]); a >= 0 && s.has&(1<<a) == 0 {
 			s.has |= 1 << a
@@ -399,21 +429,11 @@ func (s *scanner) tag(p int) bool {
 	return false
 }
 
-// setName lower-cases n where needed. A name too long to matter is cut.
 func (s *scanner) setName(n []byte) {
-	if len(n) > maxName {
-		n = n[:maxName]
+	s.nameLen = uint8(copy(s.lowered[:], n))
+	for i, c := range s.name() {
+		s.lowered[i] = lower(c)
 	}
-	for _, c := range n {
-		if 'A' <= c && c <= 'Z' {
-			for i, c := range n {
-				s.lowered[i] = lower(c)
-			}
-			n = s.lowered[:len(n)]
-			break
-		}
-	}
-	s.name = n
 }
 
 // rawText moves to the end tag of name (13.2.5.9 to 13.2.5.14) and returns the

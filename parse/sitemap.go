@@ -22,7 +22,7 @@ func (p *Page) sitemap(body []byte) {
 	parent, capture, reading := other, 0, ""
 	hop := byte('M')
 	for s.next() {
-		name := local(s.name)
+		name := local(s.name())
 		if s.end {
 			if reading != "" && (hop == 'M' || w.opt.Requisites) {
 				if text := trim(p.xmlString(s.b[capture:s.at])); len(text) > 0 {
@@ -47,7 +47,7 @@ func (p *Page) sitemap(body []byte) {
 			switch {
 			case parent == inIndex:
 				reading = "sitemap/loc"
-			case len(name) < len(s.name) && string(s.name) == "image:loc":
+			case len(name) < len(s.name()) && string(s.name()) == "image:loc":
 				reading, hop = "image/loc", 'E'
 			case parent == inURL:
 				reading = "url/loc"

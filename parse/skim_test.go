@@ -1,0 +1,84 @@
+package parse
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// scanned is Parse's scan of a page; with all it looks at every tag, as if
+// foreign content had asked for it.
+func scanned(t testing.TB, p *Page, body []byte, opt Options, all bool) []string {
+	p.reset(Input{URL: mustURL(t, fuzzBase), Body: body}, opt)
+	p.work.cs = utf8Charset
+	if all {
+		p.work.foreign.open = new([256]int32)
+	}
+	p.html(body, false)
+	p.finish()
+	return append(lines(p), p.Title, p.Base.String(), p.Canonical.String())
+}
+
+func checkSkim(t testing.TB, p *Page, body []byte) {
+	t.Helper()
+	for _, opt := range []Options{{}, {Requisites: true}} {
+		if got, want := scanned(t, p, body, opt, false), scanned(t, p, body, opt, true); !slices.Equal(got, want) {
+			t.Fatalf("document %q, requisites %v: got %q, by every tag %q", body, opt.Requisites, got, want)
+		}
+	}
+}
+
+var skimmed = []string{
+	"<aside>", "<area>", "<ba href=no>", "<base href=no>", "<based href=no>", "<LINK REL=next HREF=l1>", "<links rel=next href=no>", "<frames src=no>",
+	"<FRAME SRC=f1>", "<xmpx>", "</a title='<a href=no>'>", "</a x=\"", "<p class=\"a>b\" id=c><a href=p1>", "<td title='", "<p/x=y/>", "<iframe/src=f2>",
+	"<svgx>", "<maths>", "</svg x='", "<th><a\nhref=p2\n>", "<textareas>", "<NoEmbed>", "</noembed>", "<span =\"<a href=p3>\">", "<div id=>", "</p", "</", "<a",
+}
+
+func TestSkimAgainstEveryTag(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	all := append(slices.Clone(snippets), skimmed...)
+	var p Page
+	for range 20_000 {
+		var b strings.Builder
+		for range 1 + r.IntN(12) {
+			b.WriteString(all[r.IntN(len(all))])
+		}
+		if s := b.String(); strings.Count(s, "<base") <= 1 { // every tag is looked at before a base alone
+			checkSkim(t, &p, []byte(s))
+		}
+	}
+}
+
+func TestFollows(t *testing.T) {
+	for _, name := range strings.Fields(`a area base link meta math frame style title svg xmp iframe script noembed noframes
+		template textarea plaintext b p td img div span aside frames styles xmpp areas object source body html head video`) {
+		want := tagOf([]byte(name))
+		switch want {
+		case tA, tArea, tBase, tLink, tMeta, tMath, tFrame, tStyle, tTitle, tSVG, tXmp, tIframe, tScript, tNoembed, tNoframes, tTemplate, tTextarea, tPlaintext:
+		default:
+			want = tOther
+		}
+		for _, n := range []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
+			if got := follows([]byte(n)); got != want {
+				t.Errorf("%s: got %d, want %d", n, got, want)
+			}
+		}
+	}
+}
+
+func FuzzSkim(f *testing.F) {
+	for _, s := range append(slices.Clone(snippets), skimmed...) {
+		f.Add([]byte(s))
+	}
+	f.Add([]byte("<div><svg></p></b><a href=1></div><a href=2>"))
+	f.Add(samplePage())
+	var p Page
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if strings.Count(strings.ToLower(string(body)), "<base") <= 1 {
+			checkSkim(t, &p, body)
+		}
+	})
+}
