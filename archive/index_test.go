@@ -31,7 +31,7 @@ func TestMerge(t *testing.T) {
 		for range rnd.IntN(50) {
 			line := fmt.Sprintf("com,h%d)/%s %d\n", rnd.IntN(9), strings.Repeat("x", rnd.IntN(200)), rnd.IntN(100))
 			want = append(want, line)
-			if err := r.add("", []byte(line)); err != nil {
+			if err := r.put("", []byte(line)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -68,7 +68,7 @@ func TestManyRuns(t *testing.T) {
 	line := strings.Repeat("z", 9999)
 	n := 3 * runBytes / 10000
 	for i := range n {
-		if err := r.add("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])); err != nil {
+		if err := r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])); err != nil {
 			t.Fatal(err)
 		}
 	}

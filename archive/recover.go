@@ -195,7 +195,7 @@ func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captur
 		if ok {
 			l.Length = rec.Length
 			buf = l.AppendTo(buf[:0])
-			if err := lines.add(name, buf); err != nil {
+			if err := lines.put(name, buf); err != nil {
 				return captures, err
 			}
 		}

@@ -33,47 +33,82 @@ type runs struct {
 	dir   string
 	buf   []byte
 	count int
+	spare chan []byte // a buffer to be used again; nil: none is kept
+}
+
+// A run is index lines on their way to a file. It has none if it has no name.
+type run struct {
+	name  string
+	lines []byte
 }
 
 func runBase(warc string) string { return strings.TrimSuffix(warc, warcSuffix) }
 
-func (r *runs) add(warc string, line []byte) error {
-	r.buf = append(r.buf, line...)
-	if len(r.buf) < runBytes {
-		return nil
+// add gathers a line; full says that a run is to be taken with next.
+func (r *runs) add(line []byte) (full bool) {
+	if r.buf == nil {
+		select {
+		case r.buf = <-r.spare:
+		default:
+		}
 	}
-	name := fmt.Sprintf("%s%s.%d", runBase(warc), cdxjExt, r.count)
+	r.buf = append(r.buf, line...)
+	return len(r.buf) >= runBytes
+}
+
+// next takes what was gathered, for a run of warc that is not the last.
+func (r *runs) next(warc string) run {
+	n := run{fmt.Sprintf("%s%s.%d", runBase(warc), cdxjExt, r.count), r.buf}
+	r.buf = nil
 	r.count++
-	return r.write(name)
+	return n
+}
+
+// last takes what was gathered, for the last run of warc.
+func (r *runs) last(warc string) run {
+	l := run{runBase(warc) + cdxjExt, r.buf}
+	r.buf, r.count = nil, 0
+	return l
+}
+
+// put gathers a line and writes a run when it is full.
+func (r *runs) put(warc string, line []byte) error {
+	if r.add(line) {
+		return r.write(r.next(warc))
+	}
+	return nil
 }
 
 // finish writes the last run of warc.
-func (r *runs) finish(warc string) error {
-	r.count = 0
-	return r.write(runBase(warc) + cdxjExt)
-}
+func (r *runs) finish(warc string) error { return r.write(r.last(warc)) }
 
-func (r *runs) write(name string) error {
-	sorted := sortLines(r.buf)
-	err := replaceFile(r.fs, r.dir, name, func(w *bufio.Writer) error {
+// write sorts a run and writes its file. It uses nothing that add changes.
+func (r *runs) write(n run) error {
+	if n.name == "" {
+		return nil
+	}
+	sorted := sortLines(n.lines)
+	err := replaceFile(r.fs, r.dir, n.name, func(w *bufio.Writer) error {
 		for _, l := range sorted {
 			w.Write(l) // a bufio.Writer keeps its error for Flush
 		}
 		return nil
 	})
-	if cap(r.buf) > 2*runBytes {
-		r.buf = nil
+	if cap(n.lines) <= 2*runBytes {
+		select {
+		case r.spare <- n.lines[:0]:
+		default:
+		}
 	}
-	r.buf = r.buf[:0]
 	if err != nil {
-		return fmt.Errorf("index %s: %w", name, err)
+		return fmt.Errorf("index %s: %w", n.name, err)
 	}
 	return nil
 }
 
 // discard removes the runs of warc and what was gathered for it.
 func (r *runs) discard(warc string) error {
-	r.buf, r.count = r.buf[:0], 0
+	r.buf, r.count = nil, 0
 	entries, err := r.fs.ReadDir(r.dir)
 	if err != nil {
 		return err
@@ -225,7 +260,7 @@ func indexFile(fsys disk.FS, path, run string, r *runs) error {
 	}
 	defer f.Close()
 	name := filepath.Base(path)
-	if err := Index(f, name, func(line []byte) error { return r.add(run, line) }); err != nil {
+	if err := Index(f, name, func(line []byte) error { return r.put(run, line) }); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return r.finish(run)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,10 +109,15 @@ type Writer struct {
 	groups int   // exchanges in file
 	serial int   // of the next file
 	lines  runs
+	chores []chore // in order; what has been taken out is being done
 
-	syncMu sync.Mutex // guards twin, also while it is synced; taken after mu or alone
-	twin   disk.File  // second handle of file: fsync needs not stop the appends
+	choreMu sync.Mutex // held while chores are done; never taken by a holder of mu
+	syncMu  sync.Mutex // guards twin, also while it is synced; taken after mu or alone
+	twin    disk.File  // second handle of file: fsync needs not stop the appends
 }
+
+// maxChores is how many may wait: each holds a run of index lines in memory.
+const maxChores = 4
 
 // archiveDir and runsDir are the folders below the crawl directory.
 func archiveDir(dir string) string { return filepath.Join(dir, "archive") }
@@ -132,7 +138,7 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	}
 	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial}
 	w.out = bufio.NewWriterSize(nil, bufferSize)
-	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir)}
+	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir), spare: make(chan []byte, 1)}
 	w.pool.New = func() any { return newGroup(cfg.Level) }
 	return w, rec, nil
 }
@@ -176,7 +182,10 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 	}
-	done, err := w.append(x, g)
+	done, chores, err := w.append(x, g)
+	if err == nil && chores {
+		err = w.settle()
+	}
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 	}
@@ -184,51 +193,56 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	return done, nil
 }
 
-// append puts the group's records behind each other into the file.
-func (w *Writer) append(x *Exchange, g *group) (done Written, err error) {
+// append puts the group's records behind each other into the file. chores says
+// that settle is to be called.
+func (w *Writer) append(x *Exchange, g *group) (done Written, chores bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return done, w.err
+	for w.err == nil && len(w.chores) >= maxChores {
+		w.mu.Unlock()
+		w.settle() // its error is in w.err
+		w.mu.Lock()
 	}
+	if w.err != nil {
+		return done, false, w.err
+	}
+	before := len(w.chores)
 	estimate := int64(len(g.out.b))
 	if g.late {
 		estimate += int64(len(g.lateHead)) + x.Response.Size()
 	}
 	if w.file != nil && w.groups > 0 && w.size+estimate > w.cfg.MaxBytes {
-		if err := w.rotate(); err != nil {
-			w.err = err
-			return done, err
+		if w.err = w.rotate(); w.err != nil {
+			return done, false, w.err
 		}
 	}
 	if w.file == nil {
-		if err := w.begin(); err != nil {
-			w.err = err
-			return done, err
+		if w.err = w.begin(); w.err != nil {
+			return done, false, w.err
 		}
 	}
 	done = Written{File: w.name, Offset: w.size, Length: int64(g.first)}
 	if g.late {
 		if w.err = g.writeLate(x, appender{w}); w.err != nil {
-			return done, w.err
+			return done, false, w.err
 		}
 		done.Length = w.size - done.Offset
 	}
 	if _, w.err = (appender{w}).Write(g.out.b); w.err != nil {
-		return done, w.err
+		return done, false, w.err
 	}
 	done.End = w.size
 	w.groups++
 	if len(g.cdx) > 0 {
 		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
-		if w.err = w.lines.add(w.name, g.cdx); w.err != nil {
-			return done, w.err
+		if w.lines.add(g.cdx) {
+			w.chores = append(w.chores, chore{run: w.lines.next(w.name)})
 		}
 	}
 	if g.fresh {
 		w.table.add(&g.digest, Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id})
 	}
-	return done, nil
+	return done, len(w.chores) > before, nil
 }
 
 // An appender counts what goes into the file; mu is held.
@@ -280,28 +294,88 @@ func (w *Writer) begin() error {
 	return err
 }
 
-// rotate finishes the file and gives it its name; mu is held.
+// A chore is work of the disk that the appends need not wait for.
+type chore struct {
+	run  run       // of index lines to be sorted and written
+	name string    // of a file to be finished; empty: none
+	file disk.File // it
+	twin disk.File
+}
+
+// rotate takes leave of the file; a chore finishes it. mu is held.
 func (w *Writer) rotate() error {
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
+	c := chore{run: w.lines.last(w.name), name: w.name, file: w.file}
+	w.syncMu.Lock()
+	c.twin, w.twin = w.twin, nil
+	w.syncMu.Unlock()
+	w.file = nil
+	w.chores = append(w.chores, c)
+	return nil
+}
+
+// settle does the chores that wait, in their order, and returns when they and
+// those that another goroutine had begun are done. Its error is the Writer's.
+func (w *Writer) settle() error {
+	w.choreMu.Lock()
+	defer w.choreMu.Unlock()
+	for {
+		w.mu.Lock()
+		if w.err != nil && w.err != ErrClosed || len(w.chores) == 0 {
+			err := w.err
+			w.mu.Unlock()
+			if err == ErrClosed {
+				return nil
+			}
+			return err
+		}
+		c := w.chores[0]
+		w.chores = slices.Delete(w.chores, 0, 1)
+		w.mu.Unlock()
+		if err := w.do(c); err != nil {
+			w.mu.Lock()
+			if w.err == nil || w.err == ErrClosed {
+				w.err = err
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+// do does one chore; choreMu is held.
+func (w *Writer) do(c chore) (err error) {
+	defer func() { err = errors.Join(err, c.close()) }()
 	// The index is whole before the name is: Open rebuilds it for files that
 	// are still open, and trusts it for others.
-	if err := w.lines.finish(w.name); err != nil {
+	if err := w.lines.write(c.run); err != nil {
 		return err
 	}
-	if err := w.file.Sync(); err != nil {
+	if c.name == "" {
+		return nil
+	}
+	if err := c.file.Sync(); err != nil {
 		return err
 	}
-	if err := w.closeFiles(); err != nil {
+	if err := c.close(); err != nil {
 		return err
 	}
 	dir := archiveDir(w.cfg.Dir)
-	path := filepath.Join(dir, w.name)
+	path := filepath.Join(dir, c.name)
 	if err := w.cfg.FS.Rename(path+openSuffix, path); err != nil {
 		return err
 	}
 	return w.cfg.FS.SyncDir(dir)
+}
+
+// close closes the handles that are still open.
+func (c *chore) close() (err error) {
+	if c.file != nil {
+		err = errors.Join(c.file.Close(), c.twin.Close())
+		c.file, c.twin = nil, nil
+	}
+	return err
 }
 
 // closeFiles closes both handles; mu is held.
@@ -347,10 +421,13 @@ func (w *Writer) Sync() error {
 	twin, err := w.flush()
 	name := w.name
 	w.mu.Unlock()
-	if err != nil || twin == nil {
-		return err
+	if err == nil {
+		err = w.settle() // a file that is full is synced there
 	}
-	if err := w.syncTwin(twin); err != nil {
+	if err == nil && twin != nil {
+		err = w.syncTwin(twin)
+	}
+	if err != nil {
 		// What an fsync failed to write may be lost without a second report.
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -364,11 +441,12 @@ func (w *Writer) Sync() error {
 
 func (w *Writer) syncTwin(twin disk.File) error {
 	w.syncMu.Lock()
-	defer w.syncMu.Unlock()
-	if w.twin != twin {
-		return nil // rotated meanwhile, and synced by that
+	if w.twin == twin {
+		defer w.syncMu.Unlock()
+		return twin.Sync()
 	}
-	return twin.Sync()
+	w.syncMu.Unlock()
+	return w.settle() // rotated meanwhile
 }
 
 // Position is the file being written, by its final name, and how many bytes of
@@ -386,16 +464,23 @@ func (w *Writer) Position() (file string, validBytes int64) {
 // file as it is, for Open to repair, and returns that write's error.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if errors.Is(w.err, ErrClosed) {
+		w.mu.Unlock()
 		return nil
 	}
-	err := w.err
-	if err == nil && w.file != nil {
-		err = w.rotate()
+	if w.err == nil && w.file != nil {
+		w.err = w.rotate()
 	}
+	w.mu.Unlock()
+	err := w.settle()
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.closeFiles() // a failed write came first and says more
-	w.err = ErrClosed
+	for _, c := range w.chores {
+		c.close() // likewise
+	}
+	w.err, w.chores = ErrClosed, nil
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", w.name, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/andybalholm/brotli"
+	"github.com/orbweaver/orbweaver/disk"
 	"go.uber.org/goleak"
 )
 
@@ -439,4 +440,91 @@ func TestConcurrentWrites(t *testing.T) {
 			t.Errorf("look-up of %s: %v %v", url, found, err)
 		}
 	}
+}
+
+// A slowSync is a disk whose fsync of a file takes until it is let go.
+type slowSync struct {
+	disk.FS
+	entered chan struct{}
+	let     chan struct{}
+}
+
+type slowFile struct {
+	disk.File
+	fs *slowSync
+}
+
+func (s *slowSync) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := s.FS.OpenFile(name, flag, perm)
+	return &slowFile{f, s}, err
+}
+
+func (f *slowFile) Sync() error {
+	f.fs.entered <- struct{}{}
+	<-f.fs.let
+	return f.File.Sync()
+}
+
+// TestWritesGoOnWhileAFileIsFinished: only who fills a file waits for the disk.
+func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	slow := &slowSync{disk.NewMem(), make(chan struct{}), make(chan struct{})}
+	cfg := testConfig("/c")
+	cfg.FS, cfg.MaxBytes, cfg.Level = slow, 7000, -1
+	w, _, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(i int) Written {
+		done, err := w.Write(page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", fmt.Sprint(i, lorem[:700])))
+		if err != nil {
+			t.Error(err)
+		}
+		return done
+	}
+	first := write(0)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 1; write(i).File == first.File; i++ {
+		}
+	})
+	<-slow.entered // the first file's index: its last writer waits
+	second := write(100)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if file, n := w.Position(); second.File == first.File || file != second.File || n < second.End {
+		t.Errorf("wrote to %s after %s, %d bytes of %s are flushed", second.File, first.File, n, file)
+	}
+	if _, err := slow.Stat("/c/archive/" + first.File); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s has its name before it is on the disk: %v", first.File, err)
+	}
+	synced := make(chan error)
+	wg.Go(func() { synced <- w.Sync() })
+	select {
+	case err := <-synced:
+		t.Fatalf("Sync returned (%v) before the first file was on the disk", err)
+	case slow.let <- struct{}{}:
+	}
+	go func() { // all further ones
+		for {
+			select {
+			case <-slow.entered:
+				slow.let <- struct{}{}
+			case slow.let <- struct{}{}:
+				return
+			}
+		}
+	}()
+	if err := <-synced; err != nil {
+		t.Error(err)
+	}
+	if _, err := slow.Stat("/c/archive/" + first.File); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	<-slow.let // the goroutine above
 }
