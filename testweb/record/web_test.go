@@ -1,0 +1,133 @@
+package record_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"io"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/demo"
+	"github.com/orbweaver/orbweaver/testweb/record"
+	"github.com/orbweaver/orbweaver/testweb/walk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs a web until the test ends.
+func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
+	t.Helper()
+	w, err := testweb.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := w.Start()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// explore walks a web from the demo's seeds.
+func explore(t *testing.T, w *testweb.Web) *walk.Result {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(w.CAPEM())
+	res, err := walk.Walk(context.Background(), walk.Config{Seeds: demo.Seeds(), DialContext: w.DialContext, RootCAs: pool,
+		Scope: func(*url.URL) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// raw is all that a server sends for an http URL.
+func raw(t *testing.T, w *testweb.Web, u string) []byte {
+	t.Helper()
+	at, err := url.Parse(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.DialContext(context.Background(), "tcp", at.Host+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET "+at.RequestURI()+" HTTP/1.1\r\nHost: "+at.Host+"\r\nConnection: close\r\n\r\n")
+	b, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("%s: %v", u, err)
+	}
+	return b
+}
+
+// The demo's web is explored, recorded, served from the record and explored
+// again: each page is as it was, and each response the same bytes.
+func TestWebAgain(t *testing.T) {
+	live := serve(t, testweb.Config{Sites: demo.Sites(), Gzip: true})
+	was := explore(t, live)
+
+	urls := slices.Sorted(maps.Keys(was.Pages))
+	for _, h := range live.Hosts() {
+		urls = append(urls, "http://"+h+"/robots.txt")
+	}
+	dir := t.TempDir()
+	ar, _, err := archive.Open(archive.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	responses := map[string][]byte{}
+	for _, u := range urls {
+		if !strings.HasPrefix(u, "http://") || was.Pages[u].Err != "" {
+			continue
+		}
+		b := raw(t, live, u)
+		responses[u] = b
+		if _, err := ar.Write(&archive.Exchange{URL: u, Began: time.Now(), Response: archive.Bytes(b), HTTP: true,
+			HeadLen: bytes.Index(b, []byte("\r\n\r\n")) + 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ar.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := record.Open(files, record.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rec.Close() })
+	again := serve(t, testweb.Config{Origin: rec})
+	is := explore(t, again)
+	if d := cmp.Diff(was, is); d != "" || len(was.Pages) < 100 {
+		t.Errorf("%d pages, now %d: %s", len(was.Pages), len(is.Pages), d)
+	}
+	for u, b := range responses {
+		if got := raw(t, again, u); !bytes.Equal(got, b) {
+			t.Errorf("%s:\n got %.300q\nwant %.300q", u, got, b)
+		}
+	}
+	if s := rec.Summary(); s.URLs != int64(len(responses)) || s.Damaged != 0 || len(s.Skipped) != 0 || s.Revisits == 0 {
+		t.Errorf("got %+v, want %d URLs, some of them revisits", s, len(responses))
+	}
+	if n := rec.Unread(); n != 0 {
+		t.Errorf("%d responses could not be read", n)
+	}
+}
