@@ -252,9 +252,6 @@ func (g *group) trim() {
 	if cap(g.http) > keepBytes {
 		g.http = nil
 	}
-	if cap(g.text) > keepBytes {
-		g.text = nil
-	}
 	if cap(g.fields) > keepBytes {
 		g.fields = nil
 	}

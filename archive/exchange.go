@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
-	"hash/crc32"
 	"io"
 	mrand "math/rand/v2"
 	"net/netip"
@@ -106,15 +105,13 @@ const (
 // pooled.
 type group struct {
 	level   int
-	m       member    // for late responses and levels over 1
-	d       *deflater // for level 1; nil until first needed
-	out     slab      // finished members
-	text    []byte    // of the record in hand
-	head    []byte    // WARC header of the record in hand
-	http    []byte    // HTTP header of a response that is not in memory
-	chunk   []byte    // for reading such a response
-	fields  []byte    // warc-fields block
-	cdx     []byte    // index line as far as it is known before the append
+	m       member
+	out     slab   // finished members
+	head    []byte // WARC header of the record in hand
+	http    []byte // HTTP header of a response that is not in memory
+	chunk   []byte // for reading such a response
+	fields  []byte // warc-fields block
+	cdx     []byte // index line as far as it is known before the append
 	block   hash.Hash
 	payload hash.Hash
 	sum     [20]byte
@@ -282,44 +279,24 @@ func (g *group) small(contentType string, block []byte) error {
 	return g.record(block, nil, false)
 }
 
+// smallBytes is the least block that is compressed at level 1. Less is stored:
+// it would take an encoder about as long as a page, to save 200 bytes.
+const smallBytes = 2 << 10
+
 // record appends the member of a record whose header is in g.head and whose
 // block is lines and body; store keeps the body as it is.
 func (g *group) record(lines, body []byte, store bool) error {
-	if g.level != 1 {
-		g.m.begin(&g.out)
-		g.m.pack(g.head)
-		g.m.pack(lines)
-		if store {
-			g.m.store(body)
-		} else {
-			g.m.pack(body)
-		}
-		return g.m.end()
+	head := g.m.pack
+	if g.level == 1 && (store || len(lines)+len(body) < smallBytes) {
+		head, store = g.m.store, true
 	}
-	if g.d == nil {
-		g.d = new(deflater)
+	g.m.begin(&g.out)
+	head(g.head)
+	head(lines)
+	if store {
+		g.m.store(body)
+	} else {
+		g.m.pack(body)
 	}
-	t := append(append(g.text[:0], g.head...), lines...)
-	w := bitWriter{b: append(g.out.b, gzipHead[:]...)}
-	var crc, size uint32
-	switch {
-	case len(body) == 0:
-		t = append(t, recordEnd...)
-		g.d.lines(&w, t, true)
-		w.align()
-	case store:
-		g.d.lines(&w, t, false)
-		crc, size = crc32.Update(crc32.ChecksumIEEE(t), crc32.IEEETable, body), uint32(len(t)+len(body))
-		stored(&w, body, 0)
-		t = append(t[:0], recordEnd...)
-		stored(&w, t, 1)
-	default:
-		t = append(append(t, body...), recordEnd...)
-		g.d.deflate(&w, t, true)
-		w.align()
-	}
-	crc, size = crc32.Update(crc, crc32.IEEETable, t), size+uint32(len(t))
-	w.b = binary.LittleEndian.AppendUint32(w.b, crc)
-	g.out.b, g.text = binary.LittleEndian.AppendUint32(w.b, size), t
-	return nil
+	return g.m.end()
 }
