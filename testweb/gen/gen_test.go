@@ -131,3 +131,9 @@ func BenchmarkAnswer(b *testing.B) {
 		})
 	}
 }
+
+func header(head []byte, name string) string {
+	_, rest, _ := strings.Cut(string(head), "\r\n"+name+": ")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}

@@ -44,6 +44,7 @@ const (
 	saltRobots
 	saltList
 	saltTrap
+	saltRough
 )
 
 // hash is a random number that follows from the seed, the salt and two numbers.

@@ -5,7 +5,11 @@ type Kind uint8
 
 // The kinds.
 const (
-	ToPage Kind = iota // Page of Host
+	ToPage     Kind = iota // Page of Host
+	ToRedirect             // a path of the linking host that redirects to Page of Host, in one to three steps
+	ToCircle               // redirects without end
+	ToNothing              // a 404
+	ToTrap                 // an endless part of the host
 )
 
 // A Ref is a link as the graph has it, without its text.
@@ -15,6 +19,8 @@ type Ref struct {
 	Host, Page int64
 	Kind       Kind
 	form       form
+	steps      uint8
+	number     uint32 // tells the links of a kind apart that lead to no page
 }
 
 // A form is how a link's URL is written.
@@ -37,11 +43,37 @@ func (w *Web) planLinks() {
 		least = 1
 	}
 	w.children = min(maxChildren, least)
+	if w.spec.Graph != nil {
+		w.children = 0 // no tree
+	}
 }
 
-// Links appends the links of a page to dst, in their order on the page.
+// Links appends the links of a page to dst, in their order on the page. For a
+// page that is never answered well it appends those that it would have.
 func (w *Web) Links(host, page int64, dst []Ref) []Ref {
-	pages := w.Pages(host)
+	from := w.source(host)
+	first := len(dst)
+	if w.spec.Graph != nil {
+		dst = w.given(from, w.original(from, page), dst)
+	} else {
+		dst = w.links(from, w.original(from, page), dst)
+	}
+	if w.fates.links {
+		w.roughen(from, page, dst[first:])
+	}
+	if from != host { // the same text, read at another place
+		for i := first; i < len(dst); i++ {
+			if to := &dst[i]; to.form != absolute && to.Kind != ToRedirect {
+				to.Host = host
+			}
+		}
+	}
+	return dst
+}
+
+// links appends the links of a page as they are in a web where all goes well.
+func (w *Web) links(host, page int64, dst []Ref) []Ref {
+	pages := w.sizeOf(host)
 	r := stream(w.hash(saltLinks, host, page))
 	x := r.next()
 	spread := uint64(w.spec.Links/2*2 + 1)
@@ -69,7 +101,7 @@ func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 			// u^4 prefers the first pages: the density falls as x^(-3/4).
 			u := below(x, x)
 			u = below(u, u)
-			dst = append(dst, Ref{Host: host, Page: int64(below(u, uint64(pages))), form: formOf(x)})
+			dst = append(dst, Ref{Host: host, Page: int64(below(u, uint64(pages))), form: formOf(x), number: loose})
 			continue
 		}
 		to := Ref{form: absolute}
@@ -78,6 +110,7 @@ func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 			to.Host = 2*host + 1 + int64(outside)
 		} else {
 			to.Host = w.elsewhere(host, topic, slot, x, r.next())
+			to.number = loose
 			if x&7 == 0 {
 				u := mix(x)
 				u = below(u, u)
@@ -88,6 +121,37 @@ func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 		dst = append(dst, to)
 	}
 	return dst
+}
+
+// loose marks, until roughen has seen them, the links on which nothing hangs.
+const loose = 1
+
+// trapLinks is the share of the links of a host with traps that lead into them.
+const trapLinks = 1 << 32 / 24
+
+// roughen makes some of the links of a page lead to redirects, nothing, or traps.
+func (w *Web) roughen(host, page int64, list []Ref) {
+	f := &w.fates
+	trapped := w.trapped(host)
+	r := stream(w.hash(saltRough, host, w.original(host, page)))
+	for i := range list {
+		to := &list[i]
+		if to.number != loose {
+			continue
+		}
+		to.number = 0
+		h := r.next()
+		switch {
+		case hit(h, f.dead):
+			*to = Ref{Host: host, Page: -1, Kind: ToNothing, number: uint32(h)}
+		case hit(h, f.dieOrLoop):
+			*to = Ref{Host: host, Page: -1, Kind: ToCircle, number: uint32(h)}
+		case hit(h, f.redirected):
+			to.Kind, to.form, to.steps = ToRedirect, rooted, uint8(1+h%3)
+		case trapped && hit(h, f.redirected+trapLinks):
+			*to = Ref{Host: host, Page: -1, Kind: ToTrap, number: uint32(h)}
+		}
+	}
 }
 
 // formOf chooses how a link within a host is written.

@@ -75,5 +75,5 @@ func (w *Web) Target(host, page int64) string {
 // URL is the URL of a page.
 func (w *Web) URL(host, page int64) string {
 	name, _ := w.Name(host)
-	return "http://" + name + w.Target(host, page)
+	return w.scheme(host) + name + w.Target(host, page)
 }

@@ -20,6 +20,8 @@ const parts = 3
 // compose writes the pieces of a page into b.
 func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	k := w.kit
+	host = w.source(host)
+	page = w.original(host, page)
 	l.topic, l.lang = w.topicAndLanguage(host)
 	b.ids, b.refs = b.ids[:0], w.Links(host, page, b.refs[:0])
 	words := k.langs[l.lang].words
@@ -33,27 +35,28 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	b.add(k.space, k.dash, k.space)
 	b.host(w, host)
 	b.add(k.afterTitle...)
-	cut := [parts]int{len(b.refs) * 2 / 5, len(b.refs) * 7 / 10, len(b.refs)}
-	part := 0
-	for i, to := range b.refs {
-		if i == cut[part] {
-			w.turnPart(b, part)
-			part++
-		} else if i > 0 {
-			b.add(linkID)
+	cut := [parts + 1]int{0, len(b.refs) * 2 / 5, len(b.refs) * 7 / 10, len(b.refs)}
+	for part := range parts {
+		list := b.refs[cut[part]:cut[part+1]]
+		for i, to := range list {
+			if i == 0 {
+				b.add(k.openList[part]...)
+			} else {
+				b.add(linkID)
+			}
+			w.link(b, page, to)
+			x := r.next()
+			if x&1 != 0 {
+				b.add(words + id(x>>8%numWords))
+			}
+			b.add(words+id(x>>16%numWords), words+numWords+id(x>>24%numWords))
 		}
-		w.link(b, page, to)
-		x := r.next()
-		if x&1 != 0 {
-			b.add(words + id(x>>8%numWords))
+		if len(list) > 0 {
+			b.add(k.closeList[part]...)
 		}
-		b.add(words+id(x>>16%numWords), words+numWords+id(x>>24%numWords))
+		b.add(k.closePart[part]...)
+		b.ends[part] = len(b.ids)
 	}
-	for ; part < parts-1; part++ {
-		w.turnPart(b, part)
-	}
-	b.add(k.closeFooter...)
-	b.ends[parts-1] = len(b.ids)
 
 	least := k.size(b.ids) + classBytes[top]
 	want := int(uint64(w.spec.PageBytes) * uint64(w.lengths[x>>52]) >> 16)
@@ -68,40 +71,42 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	return l
 }
 
-func (w *Web) turnPart(b *builder, part int) {
-	if part == 0 {
-		b.add(w.kit.openMain...)
-		b.ends[0] = len(b.ids)
-		b.add(w.kit.openAside...)
-	} else {
-		b.add(w.kit.closeAside...)
-		b.ends[1] = len(b.ids)
-		b.add(w.kit.openFooter...)
-	}
-}
-
 // link adds the URL of a link and the end of its tag.
 func (w *Web) link(b *builder, page int64, to Ref) {
 	k := w.kit
-	switch to.form {
-	case absolute:
-		b.add(k.http)
-		b.host(w, to.Host)
-		b.add(k.slash)
-	case relative:
-		if page != 0 {
-			b.add(k.up)
-		} else if to.Page == 0 {
-			b.add(k.slash)
+	if to.form == absolute {
+		if w.fates.secure > 0 && w.secure(to.Host) {
+			b.add(k.https)
+		} else {
+			b.add(k.http)
 		}
-	default:
-		b.add(k.slash)
+		b.host(w, to.Host)
 	}
-	b.path(w, to.Host, to.Page)
+	switch {
+	case to.form != relative || page == 0 && to.Page == 0:
+		b.add(k.slash)
+	case page != 0:
+		b.add(k.up)
+	}
+	switch to.Kind {
+	case ToPage:
+		b.path(w, to.Host, to.Page)
+	case ToRedirect:
+		b.redirect(k, to.Host, to.Page, int64(to.steps))
+	case ToCircle:
+		b.add(k.loop)
+		b.number(k, uint64(to.number))
+	case ToNothing:
+		b.add(k.missing)
+		b.number(k, uint64(to.number))
+		b.add(k.html)
+	case ToTrap:
+		b.entrance(k, to.number)
+	}
 	b.add(k.quote)
 }
 
-// each calls f for the blocks of the page after one of its parts.
+// blocksOf appends the blocks of text after one of the parts of a page to list.
 func (w *Web) blocksOf(l *layout, part int, list []*block) []*block {
 	v := l.variants
 	for c := large; c < numClasses; c++ {

@@ -2,6 +2,8 @@ package gen
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strings"
 )
 
 // A piece is a word or less of the changing parts of a page, at most 16 bytes,
@@ -33,9 +35,12 @@ type kit struct {
 
 	linkPieces                                    []id // linkMarkup as pieces
 	http, example, dash, html, quote, show, slash id
-	up, private, space                            id
-	afterTitle, openMain, openAside               []id
-	closeAside, openFooter, closeFooter           []id
+	up, private, space, https, way                id
+	missing, loop, sessionPage                    id
+	traps                                         [3][]id
+	hex                                           [128]id // of a digit
+	afterTitle                                    []id
+	openList, closeList, closePart                [parts][]id // of links, and behind it
 	prefixes                                      map[string]id
 }
 
@@ -64,17 +69,29 @@ func newKit(topics, languages int) *kit {
 	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
 	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
 	k.http, k.example, k.dash, k.html, k.quote = one("http://"), one(domain), one("-"), one(".html"), one("\">")
-	k.show, k.slash, k.up, k.private, k.space = one("show?id="), one("/"), one("../"), one("private/"), one(" ")
-	for _, p := range append(places[1:], "www.") {
+	k.show, k.slash, k.up, k.private, k.space = one("show?id="), one("/"), one("../"), one(privateDir[1:]), one(" ")
+	k.https, k.way, k.missing, k.loop = one("https://"), one(wayDir[1:]), one(missingDir[1:]), one(loopDir[1:])
+	k.sessionPage = one("&amp;p=")
+	for _, c := range "0123456789abcdef" {
+		k.hex[c] = one(string(c))
+	}
+	k.traps = [3][]id{
+		k.text(fmt.Sprintf("%s%04d/01/", calendarDir[1:], firstYear)),
+		k.text(sessionPath[1:] + "?sid="),
+		k.text(growingDir[1:]),
+	}
+	for _, p := range []string{"www.", "blog.", "shop.", "forum."} {
 		k.prefixes[p] = one(p)
 	}
 	k.linkPieces = k.text(linkMarkup)
-	k.afterTitle = k.text("</title>\n</head>\n<body>\n<nav>\n<ul>\n<li><a href=\"")
-	k.openMain = k.text("</a></li>\n</ul>\n</nav>\n<main>\n")
-	k.openAside = k.text("<aside>\n<ul>\n<li><a href=\"")
-	k.closeAside = k.text("</a></li>\n</ul>\n</aside>\n")
-	k.openFooter = k.text("</main>\n<footer>\n<ul>\n<li><a href=\"")
-	k.closeFooter = k.text("</a></li>\n</ul>\n</footer>\n</body>\n</html>\n")
+	k.afterTitle = k.text("</title>\n</head>\n<body>\n")
+	for i, name := range [parts]string{"nav", "aside", "footer"} {
+		k.openList[i] = k.text("<" + name + ">\n<ul>\n<li><a href=\"")
+		k.closeList[i] = k.text("</a></li>\n</ul>\n</" + name + ">\n")
+	}
+	k.closePart[0] = k.text("<main>\n")
+	k.closePart[1] = k.text("</main>\n")
+	k.closePart[2] = k.text("</body>\n</html>\n")
 	tv, lv := vocabularies()
 	for _, v := range tv[:topics] {
 		t := topicKit{name: v.name, piece: one(v.name)}
@@ -94,7 +111,7 @@ func newKit(topics, languages int) *kit {
 // with one byte added.
 func (v *vocabulary) fitting(n int) (list []string) {
 	for _, w := range v.words {
-		if len(w) > 3 && len(w) <= 11 && len(list) < n {
+		if len(w) > 3 && len(w) <= 11 && len(list) < n && !strings.Contains(reserved, "/"+w+"/") {
 			list = append(list, w)
 		}
 	}
@@ -226,12 +243,17 @@ func (b *builder) path(w *Web, host, page int64) {
 		return
 	}
 	k := w.kit
+	host = w.source(host)
 	s, _ := site(host)
 	topic, _ := w.cell(s)
 	t := &k.topics[topic]
 	h := w.hash(saltPath, host, page)
-	b.add(t.dirs + id(h%numDirs))
-	if h>>32&15 == 0 {
+	if w.private(host, page, h) {
+		b.add(k.private)
+	} else {
+		b.add(t.dirs + id(h%numDirs))
+	}
+	if h>>24&15 == 0 {
 		b.add(k.show)
 		b.number(k, uint64(page))
 		return

@@ -5,8 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"sync"
-
-	"github.com/orbweaver/orbweaver/testweb"
 )
 
 // A Web is a generated web. It is safe for concurrent use.
@@ -16,12 +14,14 @@ type Web struct {
 	scale float64 // least number of pages of a host, before rounding down
 
 	sites    int64
-	period   int64 // sites after which all pairs of topic and language return
-	inverse  int64 // of the stride within a period
+	division division // of a Graph
+	period   int64    // sites after which all pairs of topic and language return
+	inverse  int64    // of the stride within a period
 	slotLang [langSlots]uint8
 	langSlot [numLanguages][2]uint8 // first slot and number of slots of a language
 
 	children int64 // of a page in its site's tree
+	fates    fates
 	kit      *kit
 	lengths  []uint32 // of pages: quantiles, in PageBytes/65536
 	blocks   blockStore
@@ -36,8 +36,12 @@ func New(spec Spec) (*Web, error) {
 	}
 	w := &Web{spec: spec, seed: mix(spec.Seed + golden)}
 	w.scale = paretoScale(spec.PagesMean, spec.MaxPages)
+	if spec.Graph != nil {
+		w.divide()
+	}
 	w.layOut()
 	w.planLinks()
+	w.planFates()
 	w.kit = newKit(spec.Topics, spec.Languages)
 	w.lengths = lengthQuantiles()
 	w.blocks.init(spec.Topics, spec.Languages)
@@ -132,14 +136,24 @@ func (w *Web) topicAndLanguage(host int64) (topic, language int) {
 
 // Pages is the number of pages of a host.
 func (w *Web) Pages(host int64) int64 {
-	return w.sizeOf(host)
+	return w.sizeOf(w.source(host))
 }
 
-// sizeOf is the inverse of the Pareto distribution at a point that follows from
+// sizeOf is the number of pages of a host that is no mirror.
+func (w *Web) sizeOf(host int64) int64 {
+	if f := w.division.first; f != nil {
+		return int64(f[host+1] - f[host])
+	}
+	return w.pareto(host)
+}
+
+// pareto is a size by the power law.
+//
+// It is the inverse of the Pareto distribution at a point that follows from
 // the number. Multiples of the golden ratio rather than hashes spread the
 // points so evenly that the mean comes out right for a few hosts, too. The
 // exponent of 4/3 needs square roots only, which every machine rounds alike.
-func (w *Web) sizeOf(host int64) int64 {
+func (w *Web) pareto(host int64) int64 {
 	u := (float64((uint64(host+1)*golden+w.seed)>>11) + 0.5) / (1 << 53)
 	s := math.Sqrt(u)
 	return min(max(int64(w.scale/(s*math.Sqrt(s))), 1), w.spec.MaxPages)
@@ -177,17 +191,6 @@ func paretoScale(mean float64, most int64) float64 {
 	}
 	// Coarse, so that a machine that rounds otherwise makes the same web.
 	return math.Round(hi*4096) / 4096
-}
-
-// Host describes a host.
-func (w *Web) Host(host int64) testweb.OriginHost {
-	name, site := w.Name(host)
-	return testweb.OriginHost{
-		Name:  name,
-		Site:  site,
-		Addr:  w.addr(host),
-		Pages: w.Pages(host),
-	}
 }
 
 // A shared address has sharedSites sites; as many have their own.

@@ -1,0 +1,149 @@
+package gen
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// A Graph is a link graph in memory, 4 bytes for a link and 4 for a node
+// (compressed sparse rows).
+type Graph struct {
+	ends []uint32 // of the links of each node, in to
+	to   []uint32
+}
+
+// maxGraph bounds nodes and links.
+const maxGraph = 1 << 28
+
+// OpenGraph reads a file as ReadGraph does; it may be compressed with gzip.
+func OpenGraph(name string) (*Graph, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	var in io.Reader = r
+	if magic, _ := r.Peek(2); string(magic) == "\x1f\x8b" {
+		if in, err = gzip.NewReader(r); err != nil {
+			return nil, fmt.Errorf("graph %s: %w", name, err)
+		}
+	}
+	g, err := ReadGraph(in)
+	if err != nil {
+		return nil, fmt.Errorf("graph %s: %w", name, err)
+	}
+	return g, nil
+}
+
+// ReadGraph reads one link a line, the number of the node it comes from, a tab,
+// and the number of the node it leads to, sorted by the first.
+func ReadGraph(r io.Reader) (*Graph, error) {
+	g := &Graph{}
+	nodes := uint32(0)
+	in := bufio.NewReaderSize(r, 1<<16)
+	number := func(end byte) (n uint32, err error) {
+		for digits := 0; ; digits++ {
+			c, err := in.ReadByte()
+			switch {
+			case err != nil && (err != io.EOF || end != '\n' || digits == 0):
+				return 0, err
+			case err != nil || c == end && digits > 0:
+				return n, nil
+			case c < '0' || c > '9' || digits > 8:
+				return 0, fmt.Errorf("link %d: not two numbers with a tab between", len(g.to)+1)
+			}
+			n = n*10 + uint32(c-'0')
+		}
+	}
+	for {
+		from, err := number('\t')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		to, err := number('\n')
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		if from >= maxGraph || to >= maxGraph || len(g.to) >= maxGraph {
+			return nil, fmt.Errorf("link %d: more than %d nodes or links", len(g.to)+1, maxGraph)
+		}
+		if int(from) < len(g.ends)-1 {
+			return nil, fmt.Errorf("link %d: not sorted", len(g.to)+1)
+		}
+		for len(g.ends) <= int(from) {
+			g.ends = append(g.ends, uint32(len(g.to)))
+		}
+		g.to = append(g.to, to)
+		g.ends[from] = uint32(len(g.to))
+		nodes = max(nodes, from+1, to+1)
+	}
+	if nodes == 0 {
+		return nil, errors.New("no links")
+	}
+	for len(g.ends) < int(nodes) {
+		g.ends = append(g.ends, uint32(len(g.to)))
+	}
+	g.ends, g.to = slices.Clip(g.ends), slices.Clip(g.to)
+	return g, nil
+}
+
+// Nodes and Links are how many there are.
+func (g *Graph) Nodes() int { return len(g.ends) }
+func (g *Graph) Links() int { return len(g.to) }
+
+// of are the nodes that a node links to.
+func (g *Graph) of(node uint32) []uint32 {
+	from := uint32(0)
+	if node > 0 {
+		from = g.ends[node-1]
+	}
+	return g.to[from:g.ends[node]]
+}
+
+// A division gives the nodes of a graph to hosts: each has a range, since
+// graphs are numbered by URL and neighbours mostly are of one host.
+type division struct {
+	first []uint32 // node of each host, and the number of nodes
+	host  []uint32 // of each node
+}
+
+// divide divides the graph into about so many hosts as wished.
+func (w *Web) divide() {
+	nodes := w.spec.Graph.Nodes()
+	d := &w.division
+	d.host = make([]uint32, 0, nodes)
+	for h := int64(0); len(d.host) < nodes; h++ {
+		d.first = append(d.first, uint32(len(d.host)))
+		for n := min(int(w.pareto(h)), nodes-len(d.host)); n > 0; n-- {
+			d.host = append(d.host, uint32(h))
+		}
+	}
+	w.spec.Hosts = int64(len(d.first))
+	d.first = append(d.first, uint32(nodes))
+}
+
+// given appends the links of a page as the graph has them.
+func (w *Web) given(host, page int64, dst []Ref) []Ref {
+	d := &w.division
+	for _, to := range w.spec.Graph.of(d.first[host] + uint32(page)) {
+		h := d.host[to]
+		ref := Ref{Host: int64(h), Page: int64(to - d.first[h]), form: absolute, number: loose}
+		if ref.Host == host {
+			ref.form = formOf(uint64(to))
+		}
+		dst = append(dst, ref)
+	}
+	return dst
+}

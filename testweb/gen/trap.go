@@ -1,0 +1,105 @@
+package gen
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The traps of a host that has some:
+//
+//	/calendar/2031/05/              a month, and links to the one before and the one after
+//	/catalog?sid=000a3f07c2d1&p=3   the same few pages, with a new session in every link
+//	/list/all/new/all/              each page links to itself with one or the other word added
+//
+// Their pages link to nothing else but each other and the host's first page.
+
+const (
+	firstYear = 2026
+	lastYear  = 9999
+	// maxGrown bounds the target of a growing path; URLs longer than that are
+	// refused by most servers.
+	maxGrown = 4000
+)
+
+// entrance adds the path of a trap without its first slash.
+func (b *builder) entrance(k *kit, number uint32) {
+	b.add(k.traps[number%3]...)
+	if number%3 == 1 {
+		b.session(k, 0, number>>8)
+	}
+}
+
+// session adds a session id and a page of the catalog.
+func (b *builder) session(k *kit, depth, random uint32) {
+	const hexDigits = "0123456789abcdef"
+	sid := uint64(depth)<<32 | uint64(random)
+	for i := 44; i >= 0; i -= 4 {
+		b.add(k.hex[hexDigits[sid>>i&15]])
+	}
+	b.add(k.sessionPage, k.digit+id(random%10))
+}
+
+// trapPage is the text of a page in a trap, and how deep in it that lies.
+func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bool) {
+	if w.fates.trap == 0 || !w.trapped(w.source(host)) || len(target) > maxGrown {
+		return "", 0, false
+	}
+	var title string
+	var links []string
+	switch {
+	case strings.HasPrefix(target, calendarDir):
+		var year, month int
+		rest := target[len(calendarDir):]
+		if n, err := fmt.Sscanf(rest, "%04d/%02d/", &year, &month); n != 2 || err != nil || rest != fmt.Sprintf("%04d/%02d/", year, month) {
+			return "", 0, false
+		}
+		depth = (year-firstYear)*12 + month
+		if year < firstYear || year > lastYear || month < 1 || month > 12 {
+			return "", 0, false
+		}
+		title = fmt.Sprintf("Calendar %d/%d", month, year)
+		for _, d := range []int{depth - 2, depth} {
+			if d >= 0 && firstYear+d/12 <= lastYear {
+				links = append(links, fmt.Sprintf("%s%04d/%02d/", calendarDir, firstYear+d/12, d%12+1))
+			}
+		}
+	case strings.HasPrefix(target, sessionPath+"?sid="):
+		rest := target[len(sessionPath+"?sid="):]
+		sid, page, cut := strings.Cut(rest, "&p=")
+		id, err := strconv.ParseUint(sid, 16, 48)
+		n, err2 := strconv.ParseUint(page, 10, 8)
+		if !cut || len(sid) != 12 || err != nil || err2 != nil || len(page) != 1 || strings.ToLower(sid) != sid {
+			return "", 0, false
+		}
+		depth = int(id>>32) + 1
+		title = fmt.Sprintf("Catalog page %d", n)
+		for i := range uint64(3) {
+			h := mix(w.hash(saltTrap, host, int64(id)) + n*10 + i)
+			links = append(links, fmt.Sprintf("%s?sid=%012x&amp;p=%d", sessionPath, uint64(depth&0xffff)<<32|h>>32, h%10))
+		}
+	case strings.HasPrefix(target, growingDir):
+		rest := target[len(growingDir):]
+		for rest != "" {
+			var a, b bool
+			if rest, a = strings.CutPrefix(rest, "all/"); !a {
+				if rest, b = strings.CutPrefix(rest, "new/"); !b {
+					return "", 0, false
+				}
+			}
+			depth++
+		}
+		depth++
+		title = fmt.Sprintf("List of %d", depth)
+		links = []string{"all/", "new/"}
+	default:
+		return "", 0, false
+	}
+	var t strings.Builder
+	fmt.Fprintf(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n</head>\n<body>\n<h1>%[1]s</h1>\n<ul>\n", title)
+	for _, l := range append(links, "/") {
+		fmt.Fprintf(&t, "<li><a href=\"%s\">%s</a></li>\n", l, l)
+	}
+	t.WriteString("</ul>\n</body>\n</html>\n")
+	return t.String(), depth, true
+}
