@@ -15,6 +15,7 @@ func FuzzJudge(f *testing.F) {
 	for k := range scopes {
 		scopes[k] = mustNew(f, Config{Scope: Kind(k), Exclude: []string{`x$`}, Include: []string{`a`}, Depth: depth(5)}, "http://a.example/", "https://www.b.co.uk:81/x/y")
 	}
+	scopes = append(scopes, scopesWithout(f)...)
 	f.Fuzz(func(t *testing.T, raw, hops, via string) {
 		u, err := weburl.Parse(raw)
 		if err != nil {
@@ -23,6 +24,9 @@ func FuzzJudge(f *testing.F) {
 		l := weburl.Link{URL: u, Hops: hops, Via: via}
 		for _, s := range scopes {
 			v := s.Judge(l)
+			if want := s.ask(l); v != want {
+				t.Fatalf("%s: %+v, the rules say %+v", u, v, want)
+			}
 			if v.In != (v.Reason == "") {
 				t.Fatalf("%s: %+v", u, v)
 			}

@@ -75,6 +75,7 @@ type Scope struct {
 	seeds            *seeds
 	later            laterSeeds
 	exclude, include patterns
+	lastYear         int // that calendars are followed to; 0 is no end
 }
 
 // New makes a Scope for seeds. Its errors are the operator's: a bad regular
@@ -99,6 +100,9 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 		}
 	}
 	s := &Scope{cfg: cfg, seeds: newSeeds(), later: laterSeeds{seeds: newSeeds()}}
+	if !cfg.Today.IsZero() {
+		s.lastYear = cfg.Today.Year() + yearsAhead
+	}
 	var errs []error
 	var err error
 	if s.exclude, err = compileAll("exclude", cfg.Exclude); err != nil {
@@ -177,6 +181,14 @@ func (s *Scope) standing(l weburl.Link) standing {
 
 // Judge says whether l belongs to the crawl. It is safe for concurrent use.
 func (s *Scope) Judge(l weburl.Link) Verdict {
+	if v, ok := s.plainly(&l); ok {
+		return v
+	}
+	return s.ask(l)
+}
+
+// ask is Judge by the rules alone.
+func (s *Scope) ask(l weburl.Link) Verdict {
 	if l.URL.IsZero() {
 		return Verdict{Reason: OutOfScope}
 	}
@@ -239,10 +251,10 @@ var rules = []rule{
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {
-			if s.cfg.MaxRepeatedSegments < 0 {
-				return ""
+			if most := s.cfg.MaxRepeatedSegments; most >= 0 && repeats(l.URL.Path(), most) {
+				return TrapRepeatedSegments
 			}
-			return over(repeated(l.URL.Path()), s.cfg.MaxRepeatedSegments, TrapRepeatedSegments)
+			return ""
 		},
 		func(s *Scope, l weburl.Link) string {
 			return counted(repeated(l.URL.Path()), s.cfg.MaxRepeatedSegments, "times in a row")
@@ -258,16 +270,16 @@ var rules = []rule{
 	}, {
 		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {
-			if !s.cfg.Today.IsZero() && strayYear(l.URL, s.cfg.Today) != 0 {
+			if s.lastYear != 0 && strayYear(l.URL, s.lastYear) != 0 {
 				return TrapCalendar
 			}
 			return ""
 		},
 		func(s *Scope, l weburl.Link) string {
-			if s.cfg.Today.IsZero() {
+			if s.lastYear == 0 {
 				return "off"
 			}
-			if y := strayYear(l.URL, s.cfg.Today); y != 0 {
+			if y := strayYear(l.URL, s.lastYear); y != 0 {
 				return fmt.Sprintf("a date in %d", y)
 			}
 			return "no date out of the way"

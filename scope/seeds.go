@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -45,7 +46,7 @@ func dirOf(u weburl.URL) dir {
 
 // add keeps what kind needs, and says what name it keeps it under.
 func (s *seeds) add(kind Kind, u weburl.URL) {
-	name := u.String()
+	name := ""
 	switch kind {
 	case Page:
 		s.pages[u.Key()] = struct{}{}
@@ -73,6 +74,9 @@ func (s *seeds) add(kind Kind, u weburl.URL) {
 		s.domains[name] = struct{}{}
 	}
 	if len(s.examples) < 3 {
+		if name == "" {
+			name = strings.Clone(u.String())
+		}
 		s.examples = append(s.examples, name)
 	}
 }
@@ -113,11 +117,15 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 
 // laterSeeds are those that redirects brought.
 type laterSeeds struct {
+	some  atomic.Bool  // there are any: most crawls need no lock
 	mu    sync.RWMutex // guards seeds
 	seeds *seeds
 }
 
 func (l *laterSeeds) has(kind Kind, u weburl.URL) bool {
+	if !l.some.Load() {
+		return false
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.seeds.has(kind, u)
@@ -127,4 +135,5 @@ func (l *laterSeeds) add(kind Kind, u weburl.URL) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seeds.add(kind, u)
+	l.some.Store(true)
 }

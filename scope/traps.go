@@ -2,7 +2,6 @@ package scope
 
 import (
 	"strings"
-	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -20,27 +19,81 @@ const maxExamined = 256
 // segments, stands in path one directly after the other: 3 for /a/b/a/b/a/b.
 // The last segment, a page's name, counts only if a slash follows it.
 func repeated(path string) int {
-	var start [maxExamined + 1]uint16 // segment i is path[start[i]:start[i+1]], its slash included
+	var s row
+	n := s.read(path)
+	most := min(n, 1)
+	for period := 1; period*2 <= n; period++ {
+		if run := s.run(path, n, period); run > 0 {
+			most = max(most, run/period+1)
+		}
+	}
+	return most
+}
+
+// repeats says whether repeated is more than most. It looks only at periods
+// that stand in path often enough.
+func repeats(path string, most int) bool {
+	if most < 1 {
+		return repeated(path) > most
+	}
+	switch n := strings.Count(path, "/") - 1; {
+	case n <= most:
+		return false
+	case n < 2*(most+1): // only single segments can stand in it so often
+		run, before := 0, ""
+		for rest := path[1:]; ; {
+			i := strings.IndexByte(rest, '/')
+			if i < 0 {
+				return false
+			}
+			seg := rest[:i+1]
+			if rest = rest[i+1:]; seg != before || seg == "/" {
+				run, before = 0, seg
+				continue
+			}
+			if run++; run == most {
+				return true
+			}
+		}
+	}
+	var s row
+	n := s.read(path)
+	for period := 1; period*(most+1) <= n; period++ {
+		if s.run(path, n, period) >= most*period {
+			return true
+		}
+	}
+	return false
+}
+
+// A row is where the segments of a path lie: segment i from row[i] up to and
+// with the slash before row[i+1].
+type row [maxExamined + 1]uint16
+
+// read returns the number of segments with a slash behind them.
+func (s *row) read(path string) int {
 	n := 0
 	for i := 0; i < len(path) && n < maxExamined; i++ {
 		if path[i] == '/' {
-			start[n] = uint16(i + 1)
+			s[n] = uint16(i + 1)
 			n++
 		}
 	}
-	n-- // segments with a slash behind them
-	seg := func(i int) string { return path[start[i]:start[i+1]] }
-	most := min(n, 1)
-	for period := 1; period*2 <= n; period++ {
-		run := 0 // segments in a row that equal the one a period before
-		for i := period; i < n; i++ {
-			if seg(i) != seg(i-period) || period == 1 && seg(i) == "/" {
-				run = 0
-				continue
-			}
-			run++
-			most = max(most, run/period+1)
+	return n - 1
+}
+
+// run is the largest number of segments in a row that equal the one a period
+// before; empty ones do not repeat themselves.
+func (s *row) run(path string, n, period int) int {
+	seg := func(i int) string { return path[s[i]:s[i+1]] }
+	run, most := 0, 0
+	for i := period; i < n; i++ {
+		if seg(i) != seg(i-period) || period == 1 && seg(i) == "/" {
+			run = 0
+			continue
 		}
+		run++
+		most = max(most, run)
 	}
 	return most
 }
@@ -65,16 +118,15 @@ const (
 )
 
 // strayYear finds a date in u that only a calendar without end would show:
-// more than two years after today, or before 1970 where the URL names a
-// calendar. A date is whole segments of the path (/2041/07/, /2041-07-21), a
+// after last, or before 1970 where the URL names a calendar. A date is whole segments of the path (/2041/07/, /2041-07-21), a
 // whole value of the query (month=2041-07) or two of them (year=2041&month=7);
 // digits within a word or a name (ISO-8859-1, 2041-07-report) are none.
 // 0 is no such date.
-func strayYear(u weburl.URL, today time.Time) int {
+func strayYear(u weburl.URL, last int) int {
 	path := strings.TrimPrefix(u.Path(), "/")
 	query, _ := u.Query()
 	stray := func(year int) bool {
-		return year > today.Year()+yearsAhead || year != 0 && year < firstYear && namesCalendar(u.Path(), query)
+		return year > last || year != 0 && year < firstYear && namesCalendar(u.Path(), query)
 	}
 	for path != "" {
 		var segment string
