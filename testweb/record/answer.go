@@ -79,8 +79,9 @@ func own(dst []byte, r *testweb.Reply, q testweb.Query, status, body string) []b
 // response appends header and body of a capture, as they are in the records.
 func (a *Archive) response(dst []byte, c capture) (_ []byte, cut bool, err error) {
 	start := len(dst)
-	dst, cut, err = content(dst, a.files[c.head.file()], c.head.offset(), a.cfg.MaxResponse)
-	if err != nil || c.head == c.body {
+	head := c.head()
+	dst, cut, err = content(dst, a.files[head.file()], head.offset(), a.cfg.MaxResponse)
+	if err != nil || head == c.body&^alsoHead {
 		return dst, cut, err
 	}
 	end, whole := headEnd(dst[start:])

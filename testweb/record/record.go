@@ -64,7 +64,7 @@ type Config struct {
 
 const (
 	defaultMaxResponse = 64 << 20
-	maxFiles           = 1 << 16 // place has 16 bits for the file
+	maxFiles           = 1 << 15 // place has 15 bits for the file
 	maxNotes           = 20      // damages told one by one
 	maxSeeds           = 1000
 )
@@ -91,18 +91,29 @@ type host struct {
 	robots         [2]*rules
 }
 
-// A capture is where a URL's response is. body is another record than head
-// for a revisit.
+// A capture is where a URL's response is: its record, and the one that has the
+// body, which is another for a revisit.
 type capture struct {
-	hash       uint64
-	head, body place
+	hash      uint64
+	own, body place
 }
 
-// A place is a record in a file: 16 bits of file, 48 of offset.
+// head is the record that has the header of the response.
+func (c capture) head() place {
+	if c.body&alsoHead != 0 {
+		return c.body &^ alsoHead
+	}
+	return c.own
+}
+
+// A place is a record in a file: 15 bits of file, 48 of offset.
 type place uint64
 
+// alsoHead marks a revisit's original that is served with its own header.
+const alsoHead place = 1 << 63
+
 func placeOf(file int, offset int64) place { return place(uint64(file)<<48 | uint64(offset)) }
-func (p place) file() int                  { return int(p >> 48) }
+func (p place) file() int                  { return int(p &^ alsoHead >> 48) }
 func (p place) offset() int64              { return int64(p & (1<<48 - 1)) }
 
 // A Summary is what Open has found.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func body(s string) string {
@@ -303,5 +305,36 @@ func TestPageNumbers(t *testing.T) {
 		if int64(len(pages)) != a.Host(n).Pages || pages[0] != 0 || pages[len(pages)-1] != int64(len(pages)-1) || len(slices.Compact(pages)) != 13 {
 			t.Errorf("%s: got pages %v of %d", host, pages, a.Host(n).Pages)
 		}
+	}
+}
+
+// The truth is the recorded pages, without those that robots.txt denies.
+func TestTruth(t *testing.T) {
+	a := open(t, Config{},
+		response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /no\n"))+response("http://a.example/no", ok("a"))+
+			response("http://a.example/yes", ok("b"))+response("https://a.example/no", ok("c"))+response("http://a.example/gone", "HTTP/1.1 410 Gone\r\n\r\n")+
+			rec("revisit", "http://b.example/2", date, "WARC-Refers-To-Target-URI: http://a.example/yes\r\n", ""))
+	tr := a.Truth()
+	var got []string
+	tr.Each(func(host, page int64) {
+		if !tr.Has(host, page) {
+			t.Errorf("host %d, page %d: each, but not had", host, page)
+		}
+		got = append(got, tr.URL(host, page))
+	})
+	slices.Sort(got)
+	if d := cmp.Diff([]string{"http://a.example/yes", "http://b.example/2", "https://a.example/no"}, got); d != "" || tr.Reachable() != 3 {
+		t.Errorf("%d reachable: %s", tr.Reachable(), d)
+	}
+	had := 0
+	for host := int64(-1); host < 4; host++ {
+		for page := int64(-1); page < 5; page++ {
+			if tr.Has(host, page) {
+				had++
+			}
+		}
+	}
+	if had != 3 {
+		t.Errorf("has %d pages, want 3", had)
 	}
 }

@@ -63,7 +63,7 @@ func TestSamples(t *testing.T) {
 			}
 			n, _ := a.Find(l.host)
 			c, _, found := a.find(n, l.secure, l.target)
-			if !found || c.head != placeOf(0, rec.Offset) {
+			if !found || c.head() != placeOf(0, rec.Offset) {
 				continue // another capture is served
 			}
 			urls++

@@ -35,13 +35,13 @@ type scan struct {
 
 // A found is a response or revisit record.
 type found struct {
-	key        uint64
-	date       int64 // Unix time in ns
-	head, body place
-	host       int32
-	ref        int32 // in scan.refs; -1 for a response
-	status     int16
-	robots     bool
+	key       uint64
+	date      int64 // Unix time in ns
+	own, body place
+	host      int32
+	ref       int32 // in scan.refs; -1 for a response
+	status    int16
+	robots    bool
 }
 
 // A reference is what a revisit record says of its original.
@@ -158,10 +158,10 @@ func (s *scan) record(n int, rd *archive.Reader, rec *archive.Record) error {
 		s.skip(SharedMember)
 		return nil
 	}
-	f := found{key: keyOf(l.secure, l.target), date: dateOf(rec.Date()), head: placeOf(n, rec.Offset), ref: -1,
+	f := found{key: keyOf(l.secure, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
 		host: s.host(l.host, rec.Header.Value("WARC-IP-Address")), status: status}
 	f.robots = f.key == robotsKeys[0] || f.key == robotsKeys[1]
-	f.body = f.head
+	f.body = f.own
 	digest := uint64(0)
 	if d := rec.Header.Value("WARC-Payload-Digest"); d != "" {
 		digest = xxhash.Sum64String(strings.ToUpper(d)) | 1
@@ -173,7 +173,7 @@ func (s *scan) record(n int, rd *archive.Reader, rec *archive.Record) error {
 		f.ref = int32(len(s.refs))
 		s.refs = append(s.refs, ref)
 	} else if _, known := s.digests[digest]; digest != 0 && !known {
-		s.digests[digest] = original{f.head, status}
+		s.digests[digest] = original{f.own, status}
 	}
 	s.found = append(s.found, f)
 	if s.first == "" && status/100 == 2 && !f.robots {
@@ -295,7 +295,7 @@ func (s *scan) finish() {
 	})
 	a.index = make([]capture, len(chosen))
 	for i, f := range chosen {
-		a.index[i] = capture{f.key, f.head, f.body}
+		a.index[i] = capture{f.key, f.own, f.body}
 		h := &a.hosts[f.host]
 		if h.to == 0 {
 			h.from, h.rest = uint32(i), uint32(i)
@@ -395,7 +395,7 @@ func (s *scan) resolve(same []found, i int) bool {
 	}
 	if !ok && ref.digest != 0 {
 		d, known := s.digests[ref.digest]
-		o, ok = found{head: d.at, status: d.status}, known
+		o, ok = found{own: d.at, status: d.status}, known
 	}
 	if !ok && ref.notModified {
 		for j := i - 1; j >= 0 && !ok; j-- {
@@ -405,9 +405,9 @@ func (s *scan) resolve(same []found, i int) bool {
 	if !ok {
 		return false
 	}
-	f.body = o.head
+	f.body = o.own
 	if ref.notModified || f.status == 0 {
-		f.head, f.status = o.head, o.status
+		f.body, f.status = o.own|alsoHead, o.status
 	}
 	return true
 }
