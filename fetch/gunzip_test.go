@@ -2,11 +2,9 @@ package fetch
 
 import (
 	"bytes"
-	"compress/flate"
+	"compress/gzip"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -173,52 +171,31 @@ func TestGunzipClaims(t *testing.T) {
 	}
 }
 
-// inflateSlow is the oracle: compress/flate over a whole stream.
-func inflateSlow(in []byte, limit int64) (body []byte, used int, err error) {
-	src := bytes.NewReader(in)
-	body, err = io.ReadAll(io.LimitReader(flate.NewReader(src), limit+1))
-	if err == nil && int64(len(body)) > limit {
-		err = errors.New("too long")
-	}
-	return body, len(in) - src.Len(), err
-}
-
-func FuzzInflate(f *testing.F) {
+// Whatever is taken for whole is what compress/gzip reads; and what that reads
+// as one member is taken.
+func FuzzGunzip(f *testing.F) {
 	for name, text := range texts(f) {
 		if len(text) < 3000 || strings.HasPrefix(name, "letters") {
 			for _, level := range []int{-2, 0, 1, 6} {
-				z := gzipOf(f, text, level)
-				f.Add(z[10 : len(z)-8])
+				f.Add(gzipOf(f, text, level))
 			}
 		}
 	}
-	f.Add([]byte("\x03\x00"))
-	f.Add([]byte("\x05\xe0\x81\x08\x00\x00\x00\x00\x20\x7f\xeb\x0b\x00\x00")) // a distance code of one symbol
 	f.Fuzz(func(t *testing.T, in []byte) {
 		const limit = 1 << 16
-		want, wantUsed, err := inflateSlow(in, limit)
-		out := make([]byte, limit+inflateSlack)
-		d := inflaters.Get().(*inflater)
-		n, used, ok := d.inflate(out, in)
-		inflaters.Put(d)
-		if ok && n <= limit && (err != nil || used != wantUsed || !bytes.Equal(out[:n], want)) {
-			t.Fatalf("got %d bytes out of %d, compress/flate %d out of %d, %v", n, used, len(want), wantUsed, err)
-		}
-		if !ok && err == nil {
-			t.Fatalf("refused, but compress/flate reads %d bytes", len(want))
-		}
-		if err != nil {
+		b, n, ok := gunzip(in, limit)
+		if !ok {
 			return
 		}
-		// The same as a gzip body.
-		z := append([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"), in[:wantUsed]...)
-		z = binary.LittleEndian.AppendUint32(z, crc32.ChecksumIEEE(want))
-		z = binary.LittleEndian.AppendUint32(z, uint32(len(want)))
-		b, k, ok := gunzip(z, limit)
-		if !ok || !bytes.Equal(b.b[:k], want) {
-			t.Fatalf("gunzip: ok %v, %d bytes, want %d", ok, k, len(want))
+		defer b.release()
+		z, err := gzip.NewReader(bytes.NewReader(in))
+		if err != nil {
+			t.Fatalf("%d bytes out of what compress/gzip refuses: %v", n, err)
 		}
-		b.release()
+		want, err := io.ReadAll(z)
+		if err != nil || !bytes.Equal(b.b[:n], want) {
+			t.Fatalf("%d bytes, compress/gzip %d, %v", n, len(want), err)
+		}
 	})
 }
 
