@@ -46,6 +46,7 @@ type cli struct {
 	Ctl     CtlCmd     `cmd:"" help:"Ask a running crawl for its status, or why it leaves a host alone."`
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
+	Lab     LabCmd     `cmd:"" help:"Run an experiment: how fast, how much memory, beside what."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -1,0 +1,232 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// A crawlJob is one crawl of a web by a program.
+type crawlJob struct {
+	Program   string
+	Web       *web
+	Dir       string // for the crawl; it must not be there yet
+	TimeLimit time.Duration
+	PageLimit int64
+	Profile   string   // file for a profile; empty: none
+	Flags     []string // further ones
+	// Tick, if not nil, is called each second with how the crawl stands and
+	// how much memory it holds.
+	Tick func(s progressLine, resident int64)
+}
+
+// A crawlRun is what a crawl did and took.
+type crawlRun struct {
+	Summary report.Summary
+	Report  *testweb.Report
+	Usage   Usage
+	WebCPU  time.Duration // the server's processor time meanwhile
+	// Fetching is from the first page's request to the end of the last
+	// fetch; Usage.Wall is from the start of the process to its end.
+	Fetching time.Duration
+}
+
+// PagesPerS is the stricter of the two rates: pages archived by the time of
+// the whole process.
+func (r *crawlRun) PagesPerS() float64 {
+	return float64(r.Summary.Pages) / max(r.Usage.Wall, r.Fetching).Seconds()
+}
+
+// FetchingPerS counts the time in which something was fetched only.
+func (r *crawlRun) FetchingPerS() float64 {
+	return float64(r.Summary.Pages) / r.Fetching.Seconds()
+}
+
+// A progressLine is what "crawl --json" says each second.
+type progressLine struct {
+	ElapsedS  float64 `json:"elapsed_s"`
+	Pages     int64   `json:"pages"`
+	PagesPerS float64 `json:"pages_per_s"`
+	Bytes     int64   `json:"bytes"`
+	Queued    int64   `json:"queued"`
+	Memory    int64   `json:"memory_bytes"`
+}
+
+// progressLines calls tick with each line that is one.
+type progressLines struct {
+	mu   sync.Mutex // guards rest
+	rest []byte
+	tick func(progressLine)
+}
+
+func (p *progressLines) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rest = append(p.rest, b...)
+	for {
+		line, rest, ok := bytes.Cut(p.rest, []byte("\n"))
+		if !ok {
+			break
+		}
+		var l progressLine
+		if bytes.HasPrefix(line, []byte(`{"time":`)) && json.Unmarshal(line, &l) == nil {
+			p.tick(l)
+		}
+		p.rest = rest
+	}
+	if len(p.rest) > 1<<20 { // not ours
+		p.rest = nil
+	}
+	return len(b), nil
+}
+
+// Exit codes of crawl that are a good end of a run here.
+const (
+	exitPageLimit = 12
+	exitTimeLimit = 15
+)
+
+// run crawls, and asks the web what it saw. A web that saw a violation makes
+// an error of it: politeness is never traded for speed.
+func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
+	args := []string{"crawl", "--json", "--dir", j.Dir, "--contact", "lab@example.org", "--scope", "any",
+		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", j.Web.DNS, "--ca", j.Web.CA}
+	for _, c := range j.Web.ConnectTo {
+		args = append(args, "--connect-to", c)
+	}
+	if j.TimeLimit > 0 {
+		args = append(args, "--time-limit", j.TimeLimit.String())
+	}
+	if j.PageLimit > 0 {
+		args = append(args, "--page-limit", strconv.FormatInt(j.PageLimit, 10))
+	}
+	if j.Profile != "" {
+		args = append(args, "--cpuprofile", j.Profile)
+	}
+	args = append(append(args, j.Flags...), j.Web.Seed)
+	var p *process
+	started := make(chan struct{})
+	ticks := &progressLines{tick: func(s progressLine) {
+		<-started
+		if j.Tick != nil && p != nil {
+			now, _ := memoryOf(p.cmd.Process.Pid)
+			j.Tick(s, now)
+		}
+	}}
+	before := j.Web.cpu()
+	p, err := launch(ctx, j.Program, args, nil, ticks)
+	close(started)
+	if err != nil {
+		return nil, err
+	}
+	r := new(crawlRun)
+	if r.Usage, err = p.wait(exitPageLimit, exitTimeLimit); err != nil {
+		return nil, err
+	}
+	r.WebCPU = j.Web.cpu() - before
+	if err := errors.Join(readSummary(j.Dir, &r.Summary), ctx.Err()); err != nil {
+		return nil, err
+	}
+	r.Usage.Peak = max(r.Usage.Peak, r.Summary.PeakMemory)
+	if r.Fetching, err = fetchingTime(filepath.Join(j.Dir, "logs", "crawl.log")); err != nil {
+		return nil, err
+	}
+	if r.Report, err = j.Web.report(ctx); err != nil {
+		return nil, err
+	}
+	if r.Summary.Pages == 0 {
+		return nil, fmt.Errorf("crawl %s: no pages\n%s", j.Web.Seed, p.errors.String())
+	}
+	if v := violations(r.Report); v != "" {
+		return r, &ImpoliteError{v}
+	}
+	return r, nil
+}
+
+// An ImpoliteError is a crawl in which the server saw promises broken.
+type ImpoliteError struct{ Violations string }
+
+func (e *ImpoliteError) Error() string { return "the web saw violations:\n" + e.Violations }
+
+func readSummary(dir string, s *report.Summary) error {
+	name := filepath.Join(dir, "reports", "summary.json")
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(b, s)
+	}
+	if err != nil {
+		return fmt.Errorf("summary: %w", err)
+	}
+	return nil
+}
+
+// fetchingTime reads from a crawl.log how long after the first page's request
+// the last fetch ended. robots.txt files count for the end only.
+func fetchingTime(name string) (time.Duration, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, fmt.Errorf("crawl.log: %w", err)
+	}
+	defer f.Close()
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	sc := bufio.NewScanner(f)
+	sc.Buffer(make([]byte, 64<<10), 1<<20)
+	for sc.Scan() {
+		began, took, page, ok := fetchOf(sc.Bytes())
+		if !ok {
+			continue
+		}
+		if page {
+			first = min(first, began)
+		}
+		last = max(last, began+took)
+	}
+	if err := sc.Err(); err != nil {
+		return 0, fmt.Errorf("crawl.log: %w", err)
+	}
+	if last <= first {
+		return 0, fmt.Errorf("%s: no pages", name)
+	}
+	return time.Duration(last-first) * time.Millisecond, nil
+}
+
+// fetchOf reads the columns of crawl.log that say when a URL was asked for, in
+// Unix milliseconds, and for how long; page is whether it is one.
+func fetchOf(line []byte) (began, took int64, page, ok bool) {
+	var column [9][]byte
+	n := 0
+	for f := range bytes.FieldsSeq(line) {
+		if n < len(column) {
+			column[n] = f
+		}
+		n++
+	}
+	if n < len(column) {
+		return 0, 0, false, false
+	}
+	at, ms, found := bytes.Cut(column[8], []byte("+"))
+	const digits = len("20060102150405000")
+	if !found || len(at) != digits {
+		return 0, 0, false, false
+	}
+	t, err := time.Parse("20060102150405", string(at[:digits-3]))
+	milli, err2 := strconv.ParseInt(string(at[digits-3:]), 10, 64)
+	took, err3 := strconv.ParseInt(string(ms), 10, 64)
+	if err != nil || err2 != nil || err3 != nil {
+		return 0, 0, false, false
+	}
+	page = len(column[1]) == 3 && column[1][0] == '2' && !bytes.HasSuffix(column[3], []byte("/robots.txt"))
+	return t.UnixMilli() + milli, took, page, true
+}

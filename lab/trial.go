@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// A Trial is what an experiment is run with.
+type Trial struct {
+	Quick bool // under a minute in all
+	Seed  uint64
+	// Program is the binary whose "lab web" serves.
+	Program string
+	// Dir is for what the runs write; it is empty, and gone afterwards.
+	Dir string
+	// Screen gets progress. Live says that lines may be overwritten in place,
+	// Width how wide they may be; zero means 80.
+	Screen io.Writer
+	Live   bool
+	Width  int
+
+	mu   sync.Mutex // guards what is shown
+	now  string
+	at   time.Time
+	said time.Time // the last partial figure
+}
+
+// partialEvery is how often a partial figure is said where lines stay.
+const partialEvery = 10 * time.Second
+
+// step says what begins now. done says how it ended.
+func (t *Trial) step(format string, a ...any) (done func(format string, a ...any)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now, t.at = fmt.Sprintf(format, a...), time.Now()
+	t.said = t.at
+	if t.Live {
+		t.draw("")
+	}
+	return func(format string, a ...any) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.line(fmt.Sprintf(format, a...))
+		t.now = ""
+	}
+}
+
+// partial shows how far the step is.
+func (t *Trial) partial(format string, a ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.Live:
+		t.draw(fmt.Sprintf(format, a...))
+	case time.Since(t.said) >= partialEvery:
+		t.said = time.Now()
+		t.line(fmt.Sprintf(format, a...))
+	}
+}
+
+// line is a line that stays.
+func (t *Trial) line(text string) {
+	begin := ""
+	if t.Live {
+		begin = "\r\x1b[K"
+	}
+	fmt.Fprintf(t.Screen, "%s%-36s %5.1f s  %s\n", begin, t.now, time.Since(t.at).Seconds(), text)
+}
+
+func (t *Trial) draw(text string) {
+	width := t.Width
+	if width <= 0 {
+		width = 80
+	}
+	s := fmt.Sprintf("%-36s %5.1f s  %s", t.now, time.Since(t.at).Seconds(), text)
+	if len(s) >= width {
+		s = s[:width-1]
+	}
+	fmt.Fprintf(t.Screen, "\r\x1b[K%s", s)
+}
+
+// count is a number for people: 12,345, 67.8, 0.91.
+func count(f float64) string {
+	switch {
+	case f >= 100 || f <= -100 || f == float64(int64(f)):
+		return humanize.Comma(int64(f + 0.5))
+	case f >= 10:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.2f", f)
+}
+
+// micros is a time for people, in microseconds.
+func micros(d time.Duration) string {
+	return strings.TrimSpace(fmt.Sprintf("%.0f µs", float64(d)/1e3))
+}
