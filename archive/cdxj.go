@@ -156,7 +156,7 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	}
 	b := append(g.cdx, surt(x.URL)...)
 	b = append(b, ' ')
-	b = x.Began.UTC().AppendFormat(b, time14)
+	b = append(b, g.stamp...)
 	g.cdx = appendCapture(b, lineURI(x.URL), mime, "", status, string(sum))
 }
 

@@ -22,6 +22,7 @@ func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.fresh, g.late = g.out.b[:0], 0, g.cdx[:0], false, false
 	g.digest = [20]byte{}
 	g.id = g.newID()
+	g.dates(x.Began)
 	if x.Response != nil && x.Response.Size() > 0 {
 		if revisit, err = g.response(x, table); err != nil {
 			return false, fmt.Errorf("response: %w", err)
@@ -29,7 +30,7 @@ func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 		g.first = len(g.out.b)
 	}
 	if len(x.Request) > 0 {
-		g.start("request", g.newID(), x.Began, x.URL)
+		g.start("request", g.newID(), x.URL)
 		g.addr(x.Addr)
 		g.idField("WARC-Concurrent-To", g.id)
 		if err := g.small(typeRequest, x.Request); err != nil {
@@ -38,7 +39,7 @@ func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 	}
 	if len(x.Metadata) > 0 {
 		g.fields = appendFields(g.fields[:0], x.Metadata)
-		g.start("metadata", g.newID(), x.Began, x.URL)
+		g.start("metadata", g.newID(), x.URL)
 		g.idField("WARC-Concurrent-To", g.id)
 		if err := g.small(typeFields, g.fields); err != nil {
 			return false, fmt.Errorf("metadata: %w", err)
@@ -85,7 +86,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case !isHTTP:
 		kind, contentType = "resource", typeBytes
 	}
-	g.start(kind, g.id, x.Began, x.URL)
+	g.start(kind, g.id, x.URL)
 	g.addr(x.Addr)
 	if x.Truncated != "" {
 		g.field("WARC-Truncated", truncation(x.Truncated))

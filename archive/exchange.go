@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"hash/crc32"
 	"io"
 	mrand "math/rand/v2"
 	"net/netip"
@@ -105,13 +106,15 @@ const (
 // pooled.
 type group struct {
 	level   int
-	m       member
+	m       member // for what is compressed, and for what one block cannot hold
 	out     slab   // finished members
 	head    []byte // WARC header of the record in hand
 	http    []byte // HTTP header of a response that is not in memory
 	chunk   []byte // for reading such a response
 	fields  []byte // warc-fields block
 	cdx     []byte // index line as far as it is known before the append
+	date    []byte // of all records, as WARC writes it
+	stamp   []byte // it, as the index writes it
 	block   hash.Hash
 	payload hash.Hash
 	sum     [20]byte
@@ -165,14 +168,21 @@ func appendDate(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
 }
 
+// dates writes the exchange's date once for all its records.
+func (g *group) dates(t time.Time) {
+	t = t.UTC()
+	g.date = appendDate(g.date[:0], t)
+	g.stamp = t.AppendFormat(g.stamp[:0], time14)
+}
+
 // start begins the WARC header in g.head. The URL may be empty.
-func (g *group) start(kind string, id [16]byte, date time.Time, url string) {
+func (g *group) start(kind string, id [16]byte, url string) {
 	b := append(g.head[:0], "WARC/1.1\r\nWARC-Type: "...)
 	b = append(b, kind...)
 	b = append(b, "\r\nWARC-Record-ID: "...)
 	b = appendID(b, id)
 	b = append(b, "\r\nWARC-Date: "...)
-	b = appendDate(b, date)
+	b = append(b, g.date...)
 	b = append(b, "\r\n"...)
 	if url != "" {
 		b = append(b, "WARC-Target-URI: "...)
@@ -286,17 +296,35 @@ const smallBytes = 2 << 10
 // record appends the member of a record whose header is in g.head and whose
 // block is lines and body; store keeps the body as it is.
 func (g *group) record(lines, body []byte, store bool) error {
-	head := g.m.pack
-	if g.level == 1 && (store || len(lines)+len(body) < smallBytes) {
-		head, store = g.m.store, true
+	size := len(g.head) + len(lines) + len(body) + len(recordEnd)
+	if g.level == 1 && (store || len(lines)+len(body) < smallBytes) || g.level < 0 {
+		if size <= maxStored {
+			g.whole(lines, body, size)
+			return nil
+		}
+		store = true
+		g.m.begin(&g.out)
+		g.m.store(g.head)
+		g.m.store(lines)
+	} else {
+		g.m.begin(&g.out)
+		g.m.pack(g.head)
+		g.m.pack(lines)
 	}
-	g.m.begin(&g.out)
-	head(g.head)
-	head(lines)
 	if store {
 		g.m.store(body)
 	} else {
 		g.m.pack(body)
 	}
 	return g.m.end()
+}
+
+// whole appends a record's member as one stored block.
+func (g *group) whole(lines, body []byte, size int) {
+	b := append(append(g.out.b, gzipHead[:]...), 1)
+	b = binary.LittleEndian.AppendUint16(b, uint16(size))
+	b = binary.LittleEndian.AppendUint16(b, ^uint16(size))
+	b = append(append(append(append(b, g.head...), lines...), body...), recordEnd...)
+	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b[len(b)-size:]))
+	g.out.b = binary.LittleEndian.AppendUint32(b, uint32(size))
 }

@@ -42,6 +42,9 @@ func visible(line []byte) bool {
 // blank says whether warcio takes line, decoded as UTF-8 or else Latin-1, for
 // empty: Python's str.rstrip knows more blanks than HTTP does.
 func blank(line []byte) bool {
+	if len(line) > 0 && line[0] > ' ' && line[0] < utf8.RuneSelf {
+		return false // as nearly every line
+	}
 	latin1 := !utf8.Valid(line)
 	for len(line) > 0 {
 		r, n := rune(line[0]), 1
@@ -58,14 +61,60 @@ func blank(line []byte) bool {
 
 // statusOf reads the status as CDXJ wants it from a status line: the word
 // after the protocol. It is "" where there is none.
-func statusOf(line string) string {
-	_, rest, _ := strings.Cut(strings.TrimRight(line, " \t\r\n\v\f"), " ")
-	rest = strings.Trim(rest, " \t\r\n\v\f")
-	code, _, _ := strings.Cut(rest, " ")
-	if code == "204" && strings.Contains(rest, "Error") {
+func statusOf(line []byte) string {
+	_, rest, _ := bytes.Cut(trimRight(line), []byte{' '})
+	rest = trimLeft(trimRight(rest))
+	code, _, _ := bytes.Cut(rest, []byte{' '})
+	if string(code) == "204" && bytes.Contains(rest, []byte("Error")) {
 		return ""
 	}
-	return code
+	return word(code)
+}
+
+// Blanks as Python's bytes.strip knows them.
+const blanks = " \t\r\n\v\f"
+
+func trimRight(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] <= ' ' && strings.IndexByte(blanks, b[len(b)-1]) >= 0 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func trimLeft(b []byte) []byte {
+	for len(b) > 0 && b[0] <= ' ' && strings.IndexByte(blanks, b[0]) >= 0 {
+		b = b[1:]
+	}
+	return b
+}
+
+// word is string(b), without an allocation for what nearly every page has.
+func word(b []byte) string {
+	switch string(b) {
+	case "200":
+		return "200"
+	case "301":
+		return "301"
+	case "302":
+		return "302"
+	case "404":
+		return "404"
+	case "gzip":
+		return "gzip"
+	case "br":
+		return "br"
+	case "text/html":
+		return "text/html"
+	case "text/html; charset=utf-8":
+		return "text/html; charset=utf-8"
+	case "text/html; charset=UTF-8":
+		return "text/html; charset=UTF-8"
+	case "text/html;charset=utf-8":
+		return "text/html;charset=utf-8"
+	case "text/html;charset=UTF-8":
+		return "text/html;charset=UTF-8"
+	}
+	return string(b)
 }
 
 // An httpHead is what the index and the choice of compression need of an HTTP
@@ -96,7 +145,7 @@ func mimeOf(contentType string) string {
 // cannot be read is skipped. The first field of a name counts.
 func parseHead(b []byte) (h httpHead) {
 	line, rest := cutLine(b)
-	h.Status = statusOf(string(line))
+	h.Status = statusOf(line)
 	h.Bare = h.Status == ""
 	var seenType, seenEncoding bool
 	for {
@@ -104,7 +153,7 @@ func parseHead(b []byte) (h httpHead) {
 		if blank(line) {
 			return h
 		}
-		line = bytes.TrimRight(line, " \t\r\n\v\f")
+		line = trimRight(line)
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok {
 			continue
@@ -113,7 +162,7 @@ func parseHead(b []byte) (h httpHead) {
 		name = bytes.TrimRight(name, " \t")
 		switch {
 		case !seenType && fold(name, "content-type"):
-			h.Type, seenType = string(bytes.TrimLeft(value, " \t\v\f")), true
+			h.Type, seenType = word(bytes.TrimLeft(value, " \t\v\f")), true
 		case !seenEncoding && fold(name, "content-encoding"):
 			h.Encoding, seenEncoding = lower(value), true
 		case fold(name, "transfer-encoding"):
@@ -122,7 +171,7 @@ func parseHead(b []byte) (h httpHead) {
 	}
 }
 
-func lower(b []byte) string { return strings.ToLower(string(bytes.TrimSpace(b))) }
+func lower(b []byte) string { return strings.ToLower(word(bytes.TrimSpace(b))) }
 
 func cutLine(b []byte) (line, rest []byte) {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {

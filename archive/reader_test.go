@@ -226,7 +226,7 @@ func TestStatus(t *testing.T) {
 		"HTTP/1.1 200 OK\r\n": "200", "HTTP/1.1 200\r\n": "200", "HTTP/1.1  404  Not Found\n": "404", "HTTP/1.1\r\n": "", "": "",
 		"ICY 200 OK": "200", "HTTP/1.0 204 No Content": "204", "HTTP/1.0 204 Error": "", "HTTP/1.1 abc": "abc",
 	} {
-		if got := statusOf(in); got != want {
+		if got := statusOf([]byte(in)); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}

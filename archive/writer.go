@@ -285,7 +285,8 @@ func (w *Writer) begin() error {
 		{"format", "WARC File Format 1.1"},
 		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 	}, w.cfg.Info...))
-	g.start("warcinfo", g.newID(), now, "")
+	g.dates(now)
+	g.start("warcinfo", g.newID(), "")
 	g.field("WARC-Filename", name)
 	if err := g.small(typeFields, g.fields); err != nil {
 		return err
