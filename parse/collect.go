@@ -219,16 +219,23 @@ func (p *Page) baseOf(v []byte, outer weburl.URL) weburl.URL {
 // next call.
 func (p *Page) clean(v []byte, escapes bool) []byte {
 	w := &p.work
-	n := 0
-	for n < len(v) && class[v[n]]&cPlain != 0 {
-		n++
-	}
+	n := plainLen(v)
 	if n == len(v) || v[n] == '#' {
 		return v[:n]
 	}
 	out := append(w.text[:0], v[:n]...)
+	// Queries are full of &amp; and of nothing else that is not plain.
+	for v = v[n:]; escapes && bytes.HasPrefix(v, []byte("&amp;")); v = v[n:] {
+		v = v[len("&amp;"):]
+		n = plainLen(v)
+		out = append(append(out, '&'), v[:n]...)
+		if n == len(v) || v[n] == '#' {
+			w.text = out
+			return out
+		}
+	}
 	ascii := true
-	w.scratch, ascii = p.text(w.scratch[:0], v[n:], escapes)
+	w.scratch, ascii = p.text(w.scratch[:0], v, escapes)
 	cut := false
 	for _, c := range w.scratch {
 		if c == '#' {
@@ -259,6 +266,15 @@ func (p *Page) clean(v []byte, escapes bool) []byte {
 		}
 	}
 	return out
+}
+
+// plainLen is how many bytes at the front of v stand for themselves.
+func plainLen(v []byte) int {
+	n := 0
+	for n < len(v) && class[v[n]]&cPlain != 0 {
+		n++
+	}
+	return n
 }
 
 // text appends v in UTF-8 with its character references replaced.

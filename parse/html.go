@@ -378,11 +378,17 @@ func (p *Page) setTitle(raw []byte) {
 	w.titled = true
 	// A byte is at most a six-byte reference away from the text it makes.
 	raw = raw[:min(len(raw), 8*maxTitle)]
-	if !w.cs.utf8 {
-		raw = w.cs.decode(raw)
+	plain := true
+	for _, c := range raw {
+		plain = plain && c != '&' && c < utf8.RuneSelf
 	}
-	text := html.UnescapeString(strings.ToValidUTF8(string(raw), "\uFFFD"))
-	for word := range strings.FieldsSeq(text) {
+	if !plain {
+		if !w.cs.utf8 {
+			raw = w.cs.decode(raw)
+		}
+		raw = []byte(html.UnescapeString(strings.ToValidUTF8(string(raw), "\uFFFD")))
+	}
+	for word := range bytes.FieldsSeq(raw) {
 		if len(w.title) > 0 {
 			w.title = append(w.title, ' ')
 		}
