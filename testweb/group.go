@@ -18,6 +18,7 @@ func (k groupKind) String() string { return [...]string{"host", "address", "site
 // violation.
 type brief struct {
 	host   *hostState
+	addr   *addrState
 	path   string // request target, as sent
 	begin  int64
 	secure bool
@@ -43,7 +44,6 @@ type group struct {
 	first      *span      // the window, in order of begin; the first is judged
 	last       *brief     // of those that left the window the one that ended last
 	lastEnd    int64      // when that was
-	notBefore  int64      // what the last Retry-After asks for
 	promised   int64      // least gap, 0 none
 	minGap     int64      // -1: no two requests yet
 	requests   uint32
@@ -51,7 +51,6 @@ type group struct {
 	maxActive  uint16
 	waiting    uint16 // spans in the window
 	kind       groupKind
-	addr       [4]byte // of a byAddr
 }
 
 // maxWindow bounds the requests of a group that wait for an earlier one to end.
@@ -61,9 +60,9 @@ const maxWindow = 4096
 func (g *group) name(t *tracker, of *brief) string {
 	switch g.kind {
 	case byAddr:
-		return addrName(g.addr)
+		return addrName(of.addr.addr)
 	case bySite:
-		return of.host.domain.name
+		return of.host.domain.name(t)
 	}
 	return of.host.name(t)
 }
@@ -102,11 +101,15 @@ func (g *group) insert(s *span) {
 	before.next = s
 }
 
-// leave notes the end of a request.
+// leave notes the end of a request. After a Retry-After the host wants no
+// request until notBefore.
 func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.notBefore = max(g.notBefore, notBefore)
+	if notBefore > 0 {
+		h := s.req.host
+		h.notBefore = max(h.notBefore, notBefore)
+	}
 	if s.in && s.end == 0 {
 		s.end = end
 	}
@@ -161,8 +164,11 @@ func (g *group) judge(t *tracker, s *span) {
 	if gap < g.promised {
 		g.violate(t, tooSoon, g.last, s.req, g.lastEnd, g.promised)
 	}
-	if s.begin < g.notBefore {
-		g.violate(t, beforeRetry, g.last, s.req, g.lastEnd, g.notBefore-g.lastEnd)
+	if g.kind != byHost {
+		return
+	}
+	if at := s.req.host.notBefore; s.begin < at {
+		g.violate(t, beforeRetry, g.last, s.req, g.lastEnd, at-g.lastEnd)
 	}
 }
 
@@ -179,8 +185,8 @@ func (g *group) violate(t *tracker, kind violationKind, a, b *brief, end, promis
 // that would violate goes to pending.
 func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int64) {
 	g.mu.Lock()
-	c := group{kind: g.kind, addr: g.addr, promised: g.promised, lastEnd: g.lastEnd, last: g.last, notBefore: g.notBefore, minGap: g.minGap,
-		maxActive: g.maxActive, requests: g.requests, violations: g.violations}
+	defer g.mu.Unlock()
+	c := group{kind: g.kind, promised: g.promised, lastEnd: g.lastEnd, last: g.last, minGap: g.minGap, maxActive: g.maxActive, requests: g.requests, violations: g.violations}
 	if s := g.first; s != nil {
 		for range g.waiting {
 			k := *s
@@ -192,7 +198,6 @@ func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int
 			s = s.next
 		}
 	}
-	g.mu.Unlock()
 	c.settle(pending)
 	return GroupReport{Requests: int64(c.requests), MaxConcurrent: int(c.maxActive), MinGap: Seconds(c.minGap), Promised: Seconds(c.promised),
 		Violations: int64(c.violations)}, active

@@ -1,41 +1,75 @@
 package testweb
 
-import "sync"
+import "golang.org/x/net/publicsuffix"
 
-// A hostState is what the tracker knows of a host: some 300 bytes for one of
-// the Origin's that was asked for a few pages.
+// A hostState is what the tracker knows of a host. It is small, since there
+// are millions: some 200 bytes, and what is seldom needed lies elsewhere. The
+// lock of the group guards all that changes.
 type hostState struct {
-	number int64      // the Origin's, or -1
-	named  *namedHost // of a host that is not the Origin's
-	group  group      // its own
+	number int64 // the Origin's, or below 0
 	domain *domainState
+	group  group // its own
+	extra  *hostExtra
 
-	mu       sync.Mutex // guards what follows
-	conns    connRefs
-	robotsAt int64 // end of the first answer to /robots.txt, 0 none
-	bytes    int64
-	ended    uint32 // requests
-	pages    uint32 // complete answers with a 2xx status, robots.txt not among them
-	urls     uint32 // different ones
-	fetched  uint32 // the Origin's pages that were answered, and of these those that were again
-	twice    uint32
-	aborted  uint32
-	broken   uint32
-	robots   uint32
-	early    uint32 // before robots.txt was answered
-	opened   uint32 // connections
-	maxConns uint16
-	rest     bool // stands for all hosts beyond Config.Hosts
-	status   statusCounts
-	marks    pageMarks
-	others   urlSet
+	conns     connRefs
+	notBefore int64  // what the last Retry-After asks for
+	robotsAt  int64  // end of the first answer to /robots.txt, 0 none
+	row       []byte // marks of the first pages
+	bytes     int64
+	ended     uint32 // requests
+	pages     uint32 // complete answers with a 2xx status, robots.txt not among them
+	urls      uint32 // different ones
+	fetched   uint32 // the Origin's pages that were answered
+	opened    uint32 // connections
+	counts    [2]uint32
+	codes     [2]uint16 // the statuses that counts counts
+	robots    uint16    // answers to /robots.txt
+	maxConns  uint16
+}
+
+// The numbers of the hosts that are not the Origin's, and of what stands for
+// those beyond Config.MaxHosts.
+const (
+	noNumber   = -1
+	restNumber = -2
+)
+
+// A hostExtra is what few of the Origin's hosts need.
+type hostExtra struct {
+	*namedHost // of a host that is not the Origin's
+	twice      uint32
+	aborted    uint32
+	broken     uint32
+	early      uint32 // requests before robots.txt was answered
+	status     map[uint16]uint32
+	pieces     map[int64]*[piecePages / 4]byte
+	others     urlSet
+}
+
+// more is the host's extra state, made when it is first needed.
+func (h *hostState) more() *hostExtra {
+	if h.extra == nil {
+		h.extra = new(hostExtra)
+	}
+	return h.extra
+}
+
+// named says whether the host is not the Origin's.
+func (h *hostState) named() bool { return h.number == noNumber }
+
+// site is the Site of a host that is one; nil for others.
+func (h *hostState) site() *site {
+	if h.named() {
+		return h.extra.site
+	}
+	return nil
 }
 
 // A namedHost is what is known of a host with a name of its own.
 type namedHost struct {
 	name  string
 	site  *site // nil for a host that is not served
-	urls  map[uint64]urlCount
+	known map[uint64]urlCount
 	names map[uint64]string // of the first Config.KeepURLs
 }
 
@@ -45,7 +79,23 @@ type urlCount struct{ requests, answers uint32 }
 // A domainState is what the tracker knows of a registered domain.
 type domainState struct {
 	group group
-	name  string
+	first *hostState // of its hosts the one that was asked first
+}
+
+// name is the domain.
+func (d *domainState) name(t *tracker) string {
+	if d.first.named() {
+		return registered(d.first.extra.name)
+	}
+	return t.origin.Host(d.first.number).Site
+}
+
+// registered is the registered domain of a name, or the name if it has none.
+func registered(name string) string {
+	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
+		return d
+	}
+	return name
 }
 
 // An addrState is what the tracker knows of a loopback address; its shard's
@@ -55,14 +105,15 @@ type addrState struct {
 	conns    connRefs
 	maxConns int32
 	opened   uint32
+	addr     [4]byte
 }
 
 // name is the host's name.
 func (h *hostState) name(t *tracker) string {
 	switch {
-	case h.named != nil:
-		return h.named.name
-	case h.rest:
+	case h.named():
+		return h.extra.name
+	case h.number == restNumber:
 		return "(others)"
 	}
 	return t.origin.Host(h.number).Name
@@ -140,39 +191,36 @@ func (s *connRefs) alive() int {
 	return n
 }
 
-// statusCounts counts answers by status, the first few without a map.
-type statusCounts struct {
-	codes  [3]uint16
-	counts [3]uint32
-	more   map[uint16]uint32
-}
-
-func (s *statusCounts) add(status int) {
+// countStatus counts an answer by its status.
+func (h *hostState) countStatus(status int) {
 	code := uint16(status)
-	for i := range s.codes {
-		if s.counts[i] == 0 {
-			s.codes[i] = code
+	for i := range h.codes {
+		if h.counts[i] == 0 {
+			h.codes[i] = code
 		}
-		if s.codes[i] == code {
-			s.counts[i]++
+		if h.codes[i] == code {
+			h.counts[i]++
 			return
 		}
 	}
-	if s.more == nil {
-		s.more = map[uint16]uint32{}
+	m := h.more()
+	if m.status == nil {
+		m.status = map[uint16]uint32{}
 	}
-	s.more[code]++
+	m.status[code]++
 }
 
-// each calls f for every status.
-func (s *statusCounts) each(f func(status int, n int64)) {
-	for i, n := range s.counts {
+// eachStatus calls f for every status.
+func (h *hostState) eachStatus(f func(status int, n int64)) {
+	for i, n := range h.counts {
 		if n > 0 {
-			f(int(s.codes[i]), int64(n))
+			f(int(h.codes[i]), int64(n))
 		}
 	}
-	for code, n := range s.more {
-		f(int(code), int64(n))
+	if h.extra != nil {
+		for code, n := range h.extra.status {
+			f(int(code), int64(n))
+		}
 	}
 }
 
@@ -186,35 +234,33 @@ const (
 	answeredAgain
 )
 
-// pageMarks are the marks of a host's pages, two bits each: those of the first
-// pages in a row, those of a large host's others in pieces.
-type pageMarks struct {
-	row    []byte
-	pieces map[int64]*[piecePages / 4]byte
-}
-
+// A host's marks take two bits each: those of the first pages in a row, those
+// of a large host's others in pieces.
 const (
 	rowPages   = 1024
 	piecePages = 256
 )
 
-// at is the byte and the shift of a page; pages is how many the host has. The
-// byte is nil where nothing was noted near that page and grow is false.
-func (m *pageMarks) at(page, pages int64, grow bool) (*byte, uint) {
+// markAt is the byte and the shift of a page's mark; pages is how many the host
+// has. The byte is nil where nothing was noted near that page and grow is false.
+func (h *hostState) markAt(page, pages int64, grow bool) (*byte, uint) {
 	shift := uint(page%4) * 2
 	if page < rowPages {
-		if i := int(page / 4); i < len(m.row) {
-			return &m.row[i], shift
+		if i := int(page / 4); i < len(h.row) {
+			return &h.row[i], shift
 		}
 		if !grow {
 			return nil, 0
 		}
-		row := make([]byte, min(max(pages, page+1), rowPages)/4+1)
-		copy(row, m.row)
-		m.row = row
-		return &m.row[page/4], shift
+		row := make([]byte, (min(max(pages, page+1), rowPages)+3)/4)
+		copy(row, h.row)
+		h.row = row
+		return &h.row[page/4], shift
 	}
-	n := page / piecePages
+	if !grow && h.extra == nil {
+		return nil, 0
+	}
+	m, n := h.more(), page/piecePages
 	p := m.pieces[n]
 	if p == nil {
 		if !grow {
@@ -229,21 +275,21 @@ func (m *pageMarks) at(page, pages int64, grow bool) (*byte, uint) {
 	return &p[page%piecePages/4], shift
 }
 
-func (m *pageMarks) get(page int64) mark {
-	b, shift := m.at(page, 0, false)
+func (h *hostState) mark(page int64) mark {
+	b, shift := h.markAt(page, 0, false)
 	if b == nil {
 		return unasked
 	}
 	return mark(*b >> shift & 3)
 }
 
-func (m *pageMarks) set(page, pages int64, to mark) {
-	b, shift := m.at(page, pages, true)
+func (h *hostState) setMark(page, pages int64, to mark) {
+	b, shift := h.markAt(page, pages, true)
 	*b = *b&^(3<<shift) | byte(to)<<shift
 }
 
-// each calls f for every page with a mark.
-func (m *pageMarks) each(f func(page int64, m mark)) {
+// eachMark calls f for every page with a mark.
+func (h *hostState) eachMark(f func(page int64, m mark)) {
 	some := func(first int64, bs []byte) {
 		for i, b := range bs {
 			for k := int64(0); b != 0; k, b = k+1, b>>2 {
@@ -253,9 +299,11 @@ func (m *pageMarks) each(f func(page int64, m mark)) {
 			}
 		}
 	}
-	some(0, m.row)
-	for n, p := range m.pieces {
-		some(n*piecePages, p[:])
+	some(0, h.row)
+	if h.extra != nil {
+		for n, p := range h.extra.pieces {
+			some(n*piecePages, p[:])
+		}
 	}
 }
 

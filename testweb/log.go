@@ -84,7 +84,7 @@ func (l *requestLog) reset() {
 
 // add keeps the request in the ring and writes its line.
 func (l *requestLog) add(t *tracker, r *request, end int64) {
-	keep := l.made || r.host.named != nil
+	keep := l.made || r.host.named()
 	if !keep && l.out == nil {
 		return
 	}

@@ -118,12 +118,12 @@ func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 		}
 		k.finish(false)
 		k.SetReadDeadline(time.Now().Add(time.Minute))
-		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.named.name) {
+		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.extra.name) {
 			return
 		}
 		k.SetReadDeadline(time.Time{})
 		old := c.r
-		c.r = newRequest(k, w.track.hostOf(old.host.named.name, old.host.named.site), req.RequestURI, req.Method)
+		c.r = newRequest(k, w.track.hostOf(old.host.extra.name, old.host.extra.site), req.RequestURI, req.Method)
 		k.start(c.r, req.ContentLength != 0)
 		w.track.begin(k, c.r)
 	}

@@ -43,19 +43,19 @@ func (w *Web) Fetched() map[string]int {
 	t := w.track
 	m := map[string]int{}
 	for h := range t.tab.Load().allHosts() {
-		h.mu.Lock()
-		if h.named != nil {
-			for k, name := range h.named.names {
-				m[name] = int(h.named.urls[k].answers)
+		h.group.mu.Lock()
+		if h.named() {
+			for k, name := range h.extra.names {
+				m[name] = int(h.extra.known[k].answers)
 			}
-		} else if truth := w.cfg.Truth; truth != nil && !h.rest {
-			h.marks.each(func(page int64, k mark) {
+		} else if truth := w.cfg.Truth; truth != nil && h.number >= 0 {
+			h.eachMark(func(page int64, k mark) {
 				if int64(len(m)) < t.keepURLs {
 					m[truth.URL(h.number, page)] = int(k - asked)
 				}
 			})
 		}
-		h.mu.Unlock()
+		h.group.mu.Unlock()
 	}
 	return m
 }
@@ -133,22 +133,23 @@ func (t *tracker) report(w *Web) *Report {
 	var hosts worst[*hostState]
 	for h := range tab.allHosts() {
 		g, active := h.group.snapshot(pending, now)
-		h.mu.Lock()
+		h.group.mu.Lock()
 		g.Requests = int64(h.ended)
 		r.Requests += int64(h.ended)
 		r.Active += active
 		r.Pages += int64(h.pages)
 		r.Bytes += h.bytes
 		r.URLs += int64(h.urls)
-		h.status.each(func(code int, n int64) { r.Status[code] += n })
+		h.eachStatus(func(code int, n int64) { r.Status[code] += n })
 		origin.Fetched += int64(h.fetched)
-		origin.Twice += int64(h.twice)
+		if h.extra != nil {
+			origin.Twice += int64(h.extra.twice)
+		}
 		if h.number >= 0 {
 			origin.Touched++
 		}
-		rest := h.rest
-		h.mu.Unlock()
-		if !rest {
+		h.group.mu.Unlock()
+		if h.number != restNumber {
 			hosts.add(g, h)
 		}
 	}
@@ -182,10 +183,10 @@ func (t *tracker) report(w *Web) *Report {
 		r.Hosts[h.of.name(t)] = h.of.report(t, h.group)
 	}
 	for _, a := range addrs.list {
-		r.Addrs[addrName(a.of.group.addr)] = a.group
+		r.Addrs[addrName(a.of.addr)] = a.group
 	}
 	for _, d := range sites.list {
-		r.Sites[d.of.name] = d.group
+		r.Sites[d.of.name(t)] = d.group
 	}
 	t.reportViolations(r, pending)
 	if t.origin != nil {
@@ -198,17 +199,19 @@ func (t *tracker) report(w *Web) *Report {
 
 // report is what is known of a host; g is about its requests as a group.
 func (h *hostState) report(t *tracker, g GroupReport) HostReport {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.group.mu.Lock()
+	defer h.group.mu.Unlock()
 	g.Connections, g.MaxConnections = int64(h.opened), int(h.maxConns)
-	k := HostReport{GroupReport: g, Pages: int64(h.pages), URLs: int64(h.urls), Bytes: h.bytes, Aborted: int64(h.aborted), Broken: int64(h.broken),
-		Robots: int64(h.robots), BeforeRobots: int64(h.early), Status: map[int]int64{}}
-	h.status.each(func(code int, n int64) { k.Status[code] += n })
+	k := HostReport{GroupReport: g, Pages: int64(h.pages), URLs: int64(h.urls), Bytes: h.bytes, Robots: int64(h.robots), Status: map[int]int64{}}
+	if m := h.extra; m != nil {
+		k.Aborted, k.Broken, k.BeforeRobots = int64(m.aborted), int64(m.broken), int64(m.early)
+	}
+	h.eachStatus(func(code int, n int64) { k.Status[code] += n })
 	switch {
-	case h.named == nil:
+	case h.number >= 0:
 		k.Addr = t.origin.Host(h.number).Addr.String()
-	case h.named.site != nil:
-		k.Addr = h.named.site.addr.String()
+	case h.site() != nil:
+		k.Addr = h.site().addr.String()
 	}
 	return k
 }
@@ -253,9 +256,9 @@ func (tab *tables) hold(r *OriginReport, truth Truth) {
 			s.mu.Unlock()
 		}
 		if h != nil {
-			h.mu.Lock()
-			got := h.marks.get(page)
-			h.mu.Unlock()
+			h.group.mu.Lock()
+			got := h.mark(page)
+			h.group.mu.Unlock()
 			if got >= answered {
 				met++
 				return

@@ -2,14 +2,13 @@ package testweb
 
 import (
 	"hash/maphash"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 )
 
 // The tracker's memory is bounded by these, whatever comes.
@@ -22,7 +21,6 @@ const (
 type request struct {
 	*brief
 	spans    [groupKinds]span
-	addr     *addrState
 	method   string
 	retry    int64 // Retry-After of the response, 0 none
 	bytes    int64 // of the body
@@ -79,14 +77,14 @@ type shard struct {
 	made    map[int64]*hostState
 	named   map[string]*hostState
 	addrs   map[[4]byte]*addrState
-	domains map[string]*domainState
-	rest    *hostState // stands for the hosts beyond the bound
+	domains map[uint64]*domainState // by hash
+	rest    *hostState              // stands for the hosts beyond the bound
 }
 
 func newTables(p Promise, began time.Time) *tables {
 	tab := &tables{promise: p, began: began}
 	for i := range tab.shards {
-		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[string]*domainState{}}
+		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[uint64]*domainState{}}
 	}
 	return tab
 }
@@ -154,7 +152,7 @@ func (t *tracker) reset(p Promise) {
 }
 
 func (tab *tables) newAddr(a [4]byte) *addrState {
-	return &addrState{group: group{kind: byAddr, addr: a, promised: int64(tab.promise.AddrDelay), minGap: -1}}
+	return &addrState{addr: a, group: group{kind: byAddr, promised: int64(tab.promise.AddrDelay), minGap: -1}}
 }
 
 func (tab *tables) shardOf(n uint64) *shard { return &tab.shards[n*0x9e3779b97f4a7c15>>58] }
@@ -188,15 +186,16 @@ func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
 	return c.addr
 }
 
-// domain is the state of a registered domain.
-func (t *tracker) domain(tab *tables, name string) *domainState {
-	s := tab.shardOf(maphash.String(t.seed, name))
+// domain is the state of the registered domain of h, a host of these tables.
+func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
+	hash := maphash.String(t.seed, name)
+	s := tab.shardOf(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.domains[name]
+	d := s.domains[hash]
 	if d == nil {
-		d = &domainState{name: name, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1}}
-		s.domains[name] = d
+		d = &domainState{first: h, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1}}
+		s.domains[hash] = d
 	}
 	return d
 }
@@ -211,19 +210,20 @@ func (t *tracker) hostOf(name string, st *site) *hostState {
 	if h != nil {
 		return h
 	}
-	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		domain = name
-	}
-	d := t.domain(tab, domain)
+	n := tab.newHost(noNumber)
+	n.more().namedHost = &namedHost{name: name, site: st, known: map[uint64]urlCount{}, names: map[uint64]string{}}
+	n.domain = t.domain(tab, registered(name), n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h = s.named[name]; h == nil {
-		h = &hostState{number: -1, domain: d, named: &namedHost{name: name, site: st, urls: map[uint64]urlCount{}, names: map[uint64]string{}}}
-		h.group = group{promised: int64(tab.promise.HostDelay), minGap: -1}
+		h = n
 		s.named[name] = h
 	}
 	return h
+}
+
+func (tab *tables) newHost(number int64) *hostState {
+	return &hostState{number: number, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
 }
 
 // originHost is the state of a host of the Origin, which c remembers until the next.
@@ -249,19 +249,20 @@ func (t *tracker) madeHost(tab *tables, number int64) *hostState {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.rest == nil {
-			s.rest = &hostState{number: -2, rest: true}
+			s.rest = &hostState{number: restNumber}
 		}
 		return s.rest
 	}
-	d := t.domain(tab, t.origin.Host(number).Site)
+	n := tab.newHost(number)
+	n.domain = t.domain(tab, t.origin.Host(number).Site, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h = s.made[number]; h != nil {
+	if h = s.made[number]; h == nil {
+		h = n
+		s.made[number] = h
+	} else {
 		tab.hosts.Add(-1)
-		return h
 	}
-	h = &hostState{number: number, domain: d, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
-	s.made[number] = h
 	return h
 }
 
@@ -270,7 +271,10 @@ func (t *tracker) connected(c *conn) {
 	t.eachAddr(c, func(st *addrState) {
 		st.conns.add(c)
 		st.opened++
-		if n := int32(st.conns.len()); n > st.maxConns {
+		switch n := int32(st.conns.len()); {
+		case n == 1:
+			st.maxConns = max(st.maxConns, 1)
+		case n > st.maxConns:
 			st.maxConns = max(st.maxConns, int32(st.conns.alive()))
 		}
 	})
@@ -283,9 +287,9 @@ func (t *tracker) closed(c *conn) {
 	c.host = nil
 	c.mu.Unlock()
 	if h != nil {
-		h.mu.Lock()
+		h.group.mu.Lock()
 		h.conns.del(c)
-		h.mu.Unlock()
+		h.group.mu.Unlock()
 	}
 }
 
@@ -316,11 +320,11 @@ func (t *tracker) attach(c *conn, h *hostState) {
 		return
 	}
 	if old != nil {
-		old.mu.Lock()
+		old.group.mu.Lock()
 		old.conns.del(c)
-		old.mu.Unlock()
+		old.group.mu.Unlock()
 	}
-	h.mu.Lock()
+	h.group.mu.Lock()
 	h.conns.add(c)
 	h.opened++
 	over := 1
@@ -328,7 +332,7 @@ func (t *tracker) attach(c *conn, h *hostState) {
 		over = h.conns.alive()
 	}
 	h.maxConns = max(h.maxConns, uint16(min(over, 1<<16-1)), 1)
-	h.mu.Unlock()
+	h.group.mu.Unlock()
 	if over > 1 {
 		t.violate(connections, func(v *Violation) {
 			v.By, v.Host, v.Detail, v.At = "host", h.name(t), strconv.Itoa(over)+" connections at once", t.time(t.now())
@@ -339,36 +343,37 @@ func (t *tracker) attach(c *conn, h *hostState) {
 // begin enters a request whose header has been read; r.begin is set.
 func (t *tracker) begin(c *conn, r *request) {
 	h := r.host
-	if h.rest {
+	if h.number == restNumber {
 		return
 	}
 	t.attach(c, h)
-	h.group.enter(t, r.brief, &r.spans[byHost])
 	r.addr = t.addrOf(c, t.tab.Load())
+	h.group.enter(t, r.brief, &r.spans[byHost])
 	r.addr.group.enter(t, r.brief, &r.spans[byAddr])
 	h.domain.group.enter(t, r.brief, &r.spans[bySite])
 	if r.path == "/robots.txt" {
 		return
 	}
-	if n := h.named; n != nil {
-		if n.site == nil {
+	if h.named() {
+		st := h.site()
+		if st == nil {
 			return
 		}
-		if rule, ok := n.site.robots.forbids(r.path); ok {
+		if rule, ok := st.robots.forbids(r.path); ok {
 			t.denied(r, rule)
 		}
 	}
-	h.mu.Lock()
+	h.group.mu.Lock()
 	if h.robotsAt == 0 || r.begin < h.robotsAt {
-		h.early++
+		h.more().early++
 	}
-	h.mu.Unlock()
+	h.group.mu.Unlock()
 }
 
 // denied notes a request that robots.txt forbids by rule.
 func (t *tracker) denied(r *request, rule string) {
 	h := r.host
-	if !h.rest {
+	if h.number != restNumber {
 		h.group.mu.Lock()
 		h.group.violations++
 		h.group.mu.Unlock()
@@ -381,12 +386,12 @@ func (t *tracker) denied(r *request, rule string) {
 // askedBefore is how often the URL was asked for before, and was no page.
 func (t *tracker) askedBefore(r *request) int {
 	h := r.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.others.n == 0 {
+	h.group.mu.Lock()
+	defer h.group.mu.Unlock()
+	if h.extra == nil || h.extra.others.n == 0 {
 		return 0
 	}
-	n, _ := h.others.get(t.key(r.brief))
+	n, _ := h.extra.others.get(t.key(r.brief))
 	return n
 }
 
@@ -418,8 +423,8 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 	switch {
 	case h.number >= 0:
 		delay = t.origin.Host(h.number).CrawlDelay
-	case h.named.site != nil && h.named.site.robots != nil:
-		delay = h.named.site.robots.delay
+	case h.site() != nil && h.site().robots != nil:
+		delay = h.site().robots.delay
 	}
 	h.group.mu.Lock()
 	h.group.promised = max(h.group.promised, int64(delay))
@@ -430,7 +435,7 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 func (t *tracker) end(r *request, end int64) {
 	h := r.host
 	end = max(end, r.begin)
-	if !h.rest {
+	if h.number != restNumber {
 		notBefore := int64(0)
 		if r.retry > 0 && !r.aborted {
 			notBefore = end + r.retry
@@ -450,36 +455,36 @@ func (t *tracker) end(r *request, end int64) {
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
 	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
-	h.mu.Lock()
+	h.group.mu.Lock()
 	h.ended++
 	h.bytes += r.bytes
 	if r.aborted {
-		h.aborted++
+		h.more().aborted++
 	}
 	switch {
 	case !r.complete && !r.aborted:
-		h.broken++
+		h.more().broken++
 	case r.path == "/robots.txt":
-		h.robots++
+		h.robots += min(1, math.MaxUint16-h.robots)
 		if h.robotsAt == 0 {
 			h.robotsAt = end
 		}
 	case r.complete && r.status/100 == 2:
 		h.pages++
 	}
-	h.status.add(r.status)
+	h.countStatus(r.status)
 	var again int // answers before this one
 	switch {
-	case h.rest:
+	case h.number == restNumber:
 		t.untracked.Add(1)
-	case h.named != nil:
+	case h.named():
 		again = t.countURL(h, r, ok)
 	case r.page >= 0:
 		again = t.countPage(h, r.page, ok)
 	case r.trap == 0:
 		again = t.countOther(h, r, ok)
 	}
-	h.mu.Unlock()
+	h.group.mu.Unlock()
 	if again > 0 && r.path != "/robots.txt" {
 		t.repeat(r, again+1)
 	}
@@ -490,7 +495,7 @@ func (t *tracker) count(r *request, end int64) {
 // before, if it was answered now.
 func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
 	key := t.key(r.brief)
-	u, known := h.named.urls[key]
+	u, known := h.extra.known[key]
 	if !known && !t.takeURL() {
 		return 0
 	}
@@ -499,11 +504,11 @@ func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
 		again = int(u.answers)
 		u.answers++
 	}
-	h.named.urls[key] = u
+	h.extra.known[key] = u
 	if !known {
 		h.urls++
 		if t.kept.Add(1) <= t.keepURLs {
-			h.named.names[key] = r.url(t)
+			h.extra.names[key] = r.url(t)
 		}
 	}
 	return again
@@ -520,7 +525,7 @@ func (t *tracker) takeURL() bool {
 }
 
 func (t *tracker) countPage(h *hostState, page int64, ok bool) (again int) {
-	was := h.marks.get(page)
+	was := h.mark(page)
 	to := max(was, asked)
 	if was == unasked {
 		h.urls++
@@ -532,30 +537,36 @@ func (t *tracker) countPage(h *hostState, page int64, ok bool) (again int) {
 		to = answered
 	default:
 		if was == answered {
-			h.twice++
+			h.more().twice++
 		}
 		to = answeredAgain
 		again = int(was-answered) + 1
 	}
 	if to != was {
 		pages := page + 1
-		if h.marks.row == nil {
+		if h.row == nil {
 			pages = t.origin.Host(h.number).Pages
 		}
-		h.marks.set(page, pages, to)
+		h.setMark(page, pages, to)
 	}
 	return again
 }
 
 func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
+	if r.path == "/robots.txt" && ok && (h.extra == nil || h.extra.others.n == 0) {
+		if h.robots == 1 { // as with nearly all hosts: no set is needed for that
+			h.urls++
+		}
+		return 0
+	}
 	key := t.key(r.brief)
-	if n, _ := h.others.get(key); n == 0 {
+	if n, _ := h.more().others.get(key); n == 0 {
 		if !t.takeURL() {
 			return 0
 		}
 		h.urls++
 	}
-	_, again = h.others.add(key, ok)
+	_, again = h.more().others.add(key, ok)
 	if !ok {
 		return 0
 	}
@@ -566,12 +577,12 @@ func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
 // with their second answer only.
 func (t *tracker) repeat(r *request, n int) {
 	t.repeated.Add(1)
-	if r.host.named == nil && n > 2 {
+	if !r.host.named() && n > 2 {
 		return
 	}
 	t.vmu.Lock()
 	defer t.vmu.Unlock()
-	if len(t.repeats) >= maxRepeats && r.host.named == nil {
+	if len(t.repeats) >= maxRepeats && !r.host.named() {
 		return
 	}
 	if name := r.url(t); t.repeats[name] > 0 || len(t.repeats) < maxRepeats {

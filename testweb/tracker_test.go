@@ -38,7 +38,7 @@ func TestGroupAgainstModel(t *testing.T) {
 		}
 		slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 		tr := newTracker(Config{LogEntries: 1})
-		h := &hostState{named: &namedHost{name: "h"}}
+		h := &hostState{number: noNumber, extra: &hostExtra{namedHost: &namedHost{name: "h"}}}
 		g := &group{promised: promised, minGap: -1}
 		reqs := make([]*request, n)
 		for _, e := range events {

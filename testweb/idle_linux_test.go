@@ -1,0 +1,49 @@
+package testweb
+
+import (
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// A connection that waits for its next request must cost little: no buffer,
+// and a stack that is small.
+func TestIdleConnectionsAreCheap(t *testing.T) {
+	const n, most = 2000, 12 << 10
+	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10000, pages: 100, size: 22300}})
+	used := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse + m.StackInuse)
+	}
+	before := used()
+	buf := make([]byte, 64<<10)
+	for range n {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syscall.Write(fd, []byte("GET /1 HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		for got := 0; got < 22300; {
+			k, err := syscall.Read(fd, buf)
+			if err != nil || k == 0 {
+				t.Fatalf("read: %d, %v", k, err)
+			}
+			got += k
+		}
+	}
+	until(t, "all answered", func() bool { return w.Report().Pages == n })
+	per := (used() - before) / n
+	t.Logf("%d bytes a connection", per)
+	if per > most {
+		t.Errorf("got %d bytes a connection, want at most %d", per, most)
+	}
+}

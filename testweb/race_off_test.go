@@ -1,0 +1,5 @@
+//go:build !race
+
+package testweb
+
+const raceDetector = false
