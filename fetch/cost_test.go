@@ -58,7 +58,7 @@ func BenchmarkCost(b *testing.B) {
 			cfg := c.cfg
 			cfg.AllowPrivate, cfg.CA, cfg.MaxIdle = true, s.pool(), 1024
 			if c.tls && !c.resume {
-				noSessions(&cfg)
+				cfg.TLSSessions = -1
 			}
 			f := mustNew(b, cfg)
 			reqs := make([]Request, c.hosts)
@@ -360,6 +360,3 @@ func benchText() []byte {
 	s := b.String()
 	return []byte(s + strings.Repeat(" ", benchPage-len(s)))
 }
-
-// noSessions makes every handshake a full one.
-func noSessions(*Config) {}

@@ -270,7 +270,7 @@ func TestSpill(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("spill files left: %v", left)
 		}
-		if f.idle.order.Len() > 0 && c.want != nil {
+		if f.idle.len() > 0 && c.want != nil {
 			t.Error("connection kept after a full disk")
 		}
 	}

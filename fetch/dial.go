@@ -7,10 +7,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -55,19 +58,18 @@ type dialer struct {
 	cfg   *Config
 	rules []rule
 	guard *ssrf.Guardian // nil: every address is allowed
-	// guarded checks the address after all, in the socket's last moment;
-	// free is for addresses that the operator named.
-	guarded, free func(ctx context.Context, network, addr string) (net.Conn, error)
-	tls           *tls.Config
-	mode          proxyMode
-	proxy         string // host:port
-	auth          string // Proxy-Authorization
-	socks         proxy.ContextDialer
+	tls   *tls.Config
+	mode  proxyMode
+	proxy string // host:port
+	auth  string // Proxy-Authorization
+	socks proxy.ContextDialer
 }
 
-// tlsSessions bounds the sessions kept for resumption; each holds the
-// server's certificates, some 8 KiB.
-const tlsSessions = 512
+// curves are the key exchanges that we offer: those without the post-quantum
+// half that crypto/tls adds by itself. What is fetched is public anyway; it
+// would cost a quarter of a handshake, and a ClientHello of two packets, at
+// which some servers balk.
+var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 func (d *dialer) init(c *Config) error {
 	d.cfg = c
@@ -78,14 +80,8 @@ func (d *dialer) init(c *Config) error {
 		}
 		d.rules = append(d.rules, r)
 	}
-	free := &net.Dialer{KeepAlive: -1}
-	d.free, d.guarded = free.DialContext, free.DialContext
 	if !c.AllowPrivate {
 		d.guard = ssrf.New(ssrf.WithAnyPort())
-		d.guarded = (&net.Dialer{KeepAlive: -1, Control: d.guard.Safe}).DialContext
-	}
-	if c.Dial != nil {
-		d.free, d.guarded = c.Dial, c.Dial
 	}
 	roots := c.CA
 	if c.CAFile != "" {
@@ -106,9 +102,12 @@ func (d *dialer) init(c *Config) error {
 	}
 	d.tls = &tls.Config{
 		RootCAs: roots, InsecureSkipVerify: c.Insecure, MinVersion: c.MinTLS,
-		NextProtos:         []string{"http/1.1"},
-		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
-		Time:               c.Now,
+		NextProtos:       []string{"http/1.1"},
+		CurvePreferences: curves,
+		Time:             c.Now,
+	}
+	if c.TLSSessions > 0 {
+		d.tls.ClientSessionCache = tls.NewLRUClientSessionCache(c.TLSSessions)
 	}
 	return d.initProxy(c)
 }
@@ -180,34 +179,70 @@ func (d *dialer) aim(t *target) {
 	}
 }
 
-// connect makes a connection for t within left.
-func (d *dialer) connect(ctx context.Context, t *target, left time.Duration) (*conn, *Failure) {
+// A leash ends what a fetch waits for when the fetch is cancelled: the
+// connection that it holds is closed, whether it is still being made or not.
+type leash struct {
+	mu   sync.Mutex // guards both; never held across I/O but Close
+	held io.Closer
+	cut  bool
+}
+
+// hold puts c on the leash, in place of what was. False means that c has been
+// closed, for the fetch is over.
+func (l *leash) hold(c io.Closer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held = c; l.cut {
+		c.Close()
+	}
+	return !l.cut
+}
+
+// snap closes what is held, and all that will be.
+func (l *leash) snap() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	if l.held != nil {
+		l.held.Close()
+	}
+}
+
+// connect makes a connection for t within left from now on.
+func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time, left time.Duration) (*conn, *Failure) {
 	if left <= 0 {
 		return nil, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
 	}
-	began := d.cfg.Now()
-	dctx, cancel := context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
-	c, fail := d.reach(dctx, t)
-	cancel()
+	end := now.Add(min(left, d.cfg.ConnectTimeout))
+	cancel := context.CancelFunc(nil)
+	dctx := ctx
+	if d.mode != noProxy || d.cfg.Dial != nil || t.toAddr != "" || !t.addr.IsValid() {
+		// Someone may have to be asked who knows contexts only.
+		dctx, cancel = context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
+	}
+	c, fail := d.reach(dctx, l, t, end)
+	if cancel != nil {
+		cancel()
+	}
 	if fail != nil {
 		return nil, fail
 	}
+	if !l.hold(c.raw) {
+		return nil, &Failure{Connect, net.ErrClosed}
+	}
 	if t.tls {
-		left -= d.cfg.Now().Sub(began)
-		tctx, cancel := context.WithTimeout(ctx, max(min(left, d.cfg.TLSTimeout), time.Millisecond))
-		fail = d.secure(tctx, c, t)
-		cancel()
-		if fail != nil {
+		began := d.cfg.Now()
+		left -= began.Sub(now)
+		if fail = d.secure(c, t, began.Add(max(min(left, d.cfg.TLSTimeout), time.Millisecond))); fail != nil {
 			c.Close()
 			return nil, fail
 		}
 	}
-	c.silent = prober(c.raw)
 	return c, nil
 }
 
 // reach connects to the server, or to the proxy.
-func (d *dialer) reach(ctx context.Context, t *target) (*conn, *Failure) {
+func (d *dialer) reach(ctx context.Context, l *leash, t *target, end time.Time) (*conn, *Failure) {
 	switch d.mode {
 	case httpProxy, socksRemote:
 		// The proxy resolves names; an address it is given is ours to judge.
@@ -241,7 +276,7 @@ func (d *dialer) reach(ctx context.Context, t *target) (*conn, *Failure) {
 	if fail != nil {
 		return nil, fail
 	}
-	return d.dialAny(ctx, addrs, named, t.dialPort())
+	return d.dialAny(ctx, l, addrs, named, t.dialPort(), end)
 }
 
 func proxyFailure(err error) *Failure {
@@ -289,8 +324,12 @@ func (d *dialer) check(ip netip.Addr) error {
 const maxDials = 4
 
 // dialAny tries the addresses one after the other, each for its share of the
-// time that is left.
-func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, port string) (*conn, *Failure) {
+// time that is left until end.
+func (d *dialer) dialAny(ctx context.Context, l *leash, addrs []netip.Addr, named bool, port string, end time.Time) (*conn, *Failure) {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, &Failure{Connect, fmt.Errorf("port %q: %w", port, err)}
+	}
 	var fail *Failure
 	addrs = addrs[:min(len(addrs), maxDials)]
 	for i, ip := range addrs {
@@ -302,19 +341,16 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 				continue
 			}
 		}
-		// An allowed mapped address is an IPv4 address.
-		ip = ip.Unmap()
-		at := net.JoinHostPort(ip.String(), port)
-		actx, cancel := ctx, context.CancelFunc(func() {})
-		if end, ok := ctx.Deadline(); ok && i < len(addrs)-1 {
-			actx, cancel = context.WithTimeout(ctx, end.Sub(d.cfg.Now())/time.Duration(len(addrs)-i))
+		until := end
+		if more := len(addrs) - i; more > 1 {
+			now := d.cfg.Now()
+			until = now.Add(end.Sub(now) / time.Duration(more))
 		}
-		raw, err := d.dial(actx, ip, at, named)
-		cancel()
+		// An allowed mapped address is an IPv4 address.
+		to := netip.AddrPortFrom(ip.Unmap(), uint16(number))
+		raw, err := d.dial(ctx, l, to, named, until)
 		if err == nil {
-			c := &conn{raw: raw, rw: raw, named: named}
-			c.addr, _ = netip.ParseAddrPort(at)
-			return c, nil
+			return &conn{raw: raw, rw: raw, named: named, addr: to}, nil
 		}
 		switch {
 		case errors.Is(err, ssrf.ErrProhibitedIP):
@@ -333,18 +369,43 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 	return nil, fail
 }
 
-func (d *dialer) dial(ctx context.Context, ip netip.Addr, at string, named bool) (net.Conn, error) {
+// dial connects to one address until the given time.
+func (d *dialer) dial(ctx context.Context, l *leash, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+	if d.mode == noProxy && d.cfg.Dial == nil {
+		return d.direct(ctx, l, to, named, until)
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	if d.mode == socksLocal {
-		return d.socks.DialContext(ctx, "tcp", at)
+		return d.socks.DialContext(ctx, "tcp", to.String())
 	}
-	network := "tcp4"
-	if ip.Is6() {
-		network = "tcp6"
+	return d.cfg.Dial(ctx, tcpFor(to), to.String())
+}
+
+// direct connects to an address that has been checked, or named by the
+// operator. It checks it once more: no way leads to a socket but through here.
+func (d *dialer) direct(ctx context.Context, l *leash, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+	if !named {
+		if err := d.check(to.Addr()); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: tcpFor(to), Addr: net.TCPAddrFromAddrPort(to), Err: err}
+		}
 	}
-	if named {
-		return d.free(ctx, network, at)
+	return dialTCP(ctx, l, to, until)
+}
+
+func tcpFor(to netip.AddrPort) string {
+	if to.Addr().Is6() {
+		return "tcp6"
 	}
-	return d.guarded(ctx, network, at)
+	return "tcp4"
+}
+
+// free dials what the operator has named: a proxy.
+func (d *dialer) free(ctx context.Context, network, addr string) (net.Conn, error) {
+	if d.cfg.Dial != nil {
+		return d.cfg.Dial(ctx, network, addr)
+	}
+	return (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, addr)
 }
 
 // maxProxyHead bounds a proxy's answer to CONNECT.
@@ -352,7 +413,7 @@ const maxProxyHead = 64 << 10
 
 // tunnel asks the proxy on c for a way to at (RFC 9110, 9.3.6).
 func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
-	stop := context.AfterFunc(ctx, c.abort)
+	stop := context.AfterFunc(ctx, c.Close)
 	defer stop()
 	if end, ok := ctx.Deadline(); ok {
 		c.raw.SetDeadline(end)
@@ -389,21 +450,19 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 	}
 }
 
-// secure shakes hands. The server is verified by, and told, the URL's name,
-// wherever the connection leads.
-func (d *dialer) secure(ctx context.Context, c *conn, t *target) *Failure {
+// secure shakes hands until the given time. The server is verified by, and
+// told, the URL's name, wherever the connection leads.
+func (d *dialer) secure(c *conn, t *target, until time.Time) *Failure {
 	cfg := d.tls.Clone()
 	cfg.ServerName = strings.Trim(t.host, "[]")
 	tc := tls.Client(c.raw, cfg)
-	if end, ok := ctx.Deadline(); ok {
-		c.raw.SetDeadline(end)
-	}
-	if err := tc.HandshakeContext(ctx); err != nil {
-		if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+	c.raw.SetDeadline(until)
+	if err := tc.Handshake(); err != nil {
+		if isTimeout(err) {
 			return &Failure{ConnectTimeout, fmt.Errorf("tls handshake: %w", err)}
 		}
 		return &Failure{TLS, err}
 	}
-	c.rw = tc
+	c.rw, c.resumed = tc, tc.ConnectionState().DidResume
 	return nil
 }

@@ -100,7 +100,7 @@ func TestFraming(t *testing.T) {
 				} else if got := wireBytes(t, r); !strings.Contains(c.reply, string(got)) || len(got) > 300<<10 {
 					t.Errorf("Wire holds %d bytes that did not come", len(got))
 				}
-				if kept := f.idle.order.Len() == 1; kept != c.kept {
+				if kept := f.idle.len() == 1; kept != c.kept {
 					t.Errorf("connection kept: %v, want %v", kept, c.kept)
 				}
 				if len(n.dials) != 1 || n.dials[0] != "93.184.216.34:80" {

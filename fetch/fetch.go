@@ -89,17 +89,23 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 		tls: req.URL.Scheme() == "https", addr: req.Addr,
 	}
 	f.dialer.aim(&t)
-	r := &Response{URL: req.URL, Began: f.cfg.Now(), Wire: &Wire{spill: &f.spill}}
+	began := f.cfg.Now()
+	// One piece of memory for all that lives as long as the response.
+	one := &struct {
+		r Response
+		w Wire
+	}{Response{URL: req.URL, Began: began}, Wire{spill: &f.spill}}
+	r := &one.r
+	r.Wire = &one.w
 	send, err := f.request(&req, &t, r)
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", req.URL, err)
 	}
-	x := exchange{f: f, r: r, maxBody: f.cfg.MaxBody, total: r.Began.Add(f.cfg.TotalTimeout)}
+	x := exchange{f: f, r: r, maxBody: f.cfg.MaxBody, now: began, total: began.Add(f.cfg.TotalTimeout)}
 	if req.MaxBody > 0 {
 		x.maxBody = req.MaxBody
 	}
 	err = f.try(ctx, &x, &t, send)
-	r.Duration = f.cfg.Now().Sub(r.Began)
 	if err == nil && ctx.Err() != nil && (r.Failure != nil || r.Truncated != "") {
 		err = ctx.Err() // what ended it was our own cancelling
 	}
@@ -115,37 +121,35 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 
 // try sends over the host's idle connection, else over a new one.
 func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) (err error) {
-	if c := f.idle.take(t.host); c != nil {
-		if !c.serves(t) || !c.alive() {
-			c.Close()
-		} else {
-			x.r.Reused = true
-			x.r.Stale, err = f.over(ctx, x, c, send)
-			return err
-		}
+	l := new(leash)
+	stop := context.AfterFunc(ctx, l.snap)
+	c := f.idle.take(t.host)
+	if c != nil && (!c.serves(t) || !c.alive()) {
+		c.Close()
+		c = nil
 	}
-	c, fail := f.dialer.connect(ctx, t, x.total.Sub(f.cfg.Now()))
-	if fail != nil {
-		x.r.Failure = fail
-		return nil
+	if c != nil {
+		x.r.Reused = true
+		l.hold(c.raw)
+		x.run(c, send)
+		x.r.Stale, err = x.dead, x.err
+	} else if c, x.r.Failure = f.dialer.connect(ctx, l, t, x.now, x.total.Sub(x.now)); c != nil {
+		c.host, c.origin = t.host, t.origin
+		x.now = f.cfg.Now()
+		x.run(c, send)
+		err = x.err
 	}
-	c.host, c.origin = t.host, t.origin
-	_, err = f.over(ctx, x, c, send)
-	return err
-}
-
-// over runs the exchange on c and keeps c if it can serve another. dead means
-// that c ended before it gave a byte.
-func (f *Fetcher) over(ctx context.Context, x *exchange, c *conn, send []byte) (dead bool, err error) {
-	x.r.Addr = c.addr
-	stop := context.AfterFunc(ctx, c.abort)
-	err = x.run(c, send)
-	if stop() && err == nil && x.keep {
-		f.idle.put(c)
-	} else {
+	free := stop() // nothing can close c any more
+	x.now = f.cfg.Now()
+	x.r.Duration = x.now.Sub(x.r.Began)
+	switch {
+	case c == nil:
+	case free && err == nil && x.keep:
+		f.idle.put(c, x.now)
+	default:
 		c.Close()
 	}
-	return x.dead, err
+	return err
 }
 
 // exchange is one request and its response on one connection.
@@ -153,8 +157,9 @@ type exchange struct {
 	f       *Fetcher
 	r       *Response
 	maxBody int64
+	now     time.Time // not long ago
 	total   time.Time // end of all
-	armed   time.Time // the connection's deadline
+	err     error     // of the spill disk
 	waiting bool      // no byte has come
 	keep    bool      // the connection can serve another request
 	dead    bool      // the connection ended before its first byte
@@ -174,37 +179,33 @@ var (
 	errProxyAuth = errors.New("proxy wants other credentials (407)")
 )
 
-// run writes the request and reads the response.
-func (x *exchange) run(c *conn, send []byte) error {
+// run writes the request and reads the response. x.now is the time.
+func (x *exchange) run(c *conn, send []byte) {
+	x.r.Addr, x.r.Resumed = c.addr, c.resumed
 	x.waiting = true
-	x.arm(c, x.f.cfg.Now(), x.f.cfg.FirstByteTimeout)
+	x.arm(c, x.now, x.f.cfg.FirstByteTimeout)
 	_, werr := c.rw.Write(send)
 	// A server may answer before it has read a long request and then reset
 	// the connection: what it said is waiting to be read.
 	ok, err := x.head(c, werr)
-	if !ok || err != nil {
-		return err
+	if ok && err == nil {
+		err = x.body(c)
 	}
-	return x.body(c)
+	x.err = err
 }
 
-// arm sets the deadline to d from now, or to the end of all.
+// arm sets the deadline to d from now, or to the end of all. Not for every
+// read: setting it costs as much as a small read, and one that stands up to an
+// eighth earlier is good enough, but for the last.
 func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
 	at := now.Add(d)
 	last := at.After(x.total)
 	if last {
 		at = x.total
 	}
-	if x.waiting {
+	if early := at.Sub(c.armed); early < 0 || early > d/8 || last && early != 0 {
 		c.rw.SetDeadline(at)
-		x.armed = at
-		return
-	}
-	// Not for every read: a deadline up to an eighth early is good enough,
-	// but for the last.
-	if diff := at.Sub(x.armed); diff < -d/8 || diff > d/8 || last && diff != 0 {
-		c.rw.SetReadDeadline(at)
-		x.armed = at
+		c.armed = at
 	}
 }
 

@@ -51,10 +51,14 @@ func TestKeepAlive(t *testing.T) {
 				t.Errorf("%d %s: reused %v, want %v", i, c.url, r.Reused, c.reused)
 			}
 			f.idle.mu.Lock()
-			if got := f.idle.order.Len(); got != c.idle || len(f.idle.byHost) != got {
-				t.Errorf("%d %s: %d idle connections, want %d", i, c.url, got, c.idle)
+			listed := 0
+			for e := f.idle.root.next; e != &f.idle.root; e = e.next {
+				listed++
 			}
 			f.idle.mu.Unlock()
+			if got := f.idle.len(); got != c.idle || listed != got {
+				t.Errorf("%d %s: %d idle connections, %d in the list, want %d", i, c.url, got, listed, c.idle)
+			}
 		}
 		f.CloseIdle("a.example")
 		f.CloseIdle("unknown.example")
@@ -73,7 +77,7 @@ func TestIdleLimit(t *testing.T) {
 	for i := range 10 {
 		mustFetch(t, f, Request{URL: mustURL(t, "http://h"+strconv.Itoa(i)+".example/")})
 	}
-	if got := f.idle.order.Len(); got != 3 {
+	if got := f.idle.len(); got != 3 {
 		t.Errorf("%d idle connections, want 3", got)
 	}
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://h9.example/")}); !r.Reused {
@@ -84,7 +88,7 @@ func TestIdleLimit(t *testing.T) {
 	}
 	f, _ = piped(t, Config{IdleKeep: -1}, each(okReply))
 	mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
-	if got := f.idle.order.Len(); got != 0 {
+	if got := f.idle.len(); got != 0 {
 		t.Errorf("%d idle connections with a negative IdleKeep", got)
 	}
 }

@@ -7,6 +7,16 @@ import (
 	"syscall"
 )
 
+// idleDefault is a quarter of the descriptors that we may have: the others are
+// for connections in use, name servers and files.
+func idleDefault() int {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return minIdle
+	}
+	return int(min(max(l.Cur/4, minIdle), maxIdle))
+}
+
 // prober returns a function that peeks into what waits to be read from c and
 // says whether that is nothing. It is nil where c cannot tell. (Session
 // tickets come before the first response and have been read with it.)

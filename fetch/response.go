@@ -29,6 +29,7 @@ type Response struct {
 	// which is a secret between us and the proxy).
 	Request []byte
 	Reused  bool // sent over a kept connection
+	Resumed bool // over one whose TLS session goes on with an earlier one's
 	// Stale: the Failure is that a kept connection ended before it gave a byte.
 	// It says little about the URL: another try goes over a new connection.
 	Stale   bool
