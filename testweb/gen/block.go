@@ -91,24 +91,37 @@ type writer struct {
 	lang            int
 	topic, language *vocabulary
 	out             []byte
-	recent          [48]string // words are likely to come again
+	recent          [32]string // longer words are likely to come again
 	words           int
+	last            string
 }
 
 // word is a word of the topic when the language is English; else mostly one
 // of the language.
 func (t *writer) word() string {
 	x := t.r.next()
-	if n := min(t.words, len(t.recent)); n > 8 && x&7 < 4 {
-		return t.recent[below(x<<8, uint64(n))]
+	if n := min(t.words, len(t.recent)); n > 4 && x&7 < 3 {
+		if word := t.recent[below(x<<8, uint64(n))]; word != t.last {
+			t.last = word
+			return word
+		}
 	}
 	v := t.topic
 	if t.lang != 0 && x>>8&7 != 0 {
 		v = t.language
 	}
 	word := v.draw(t.r.next())
-	t.recent[t.words%len(t.recent)] = word
-	t.words++
+	for range 3 {
+		if word != t.last {
+			break
+		}
+		word = v.draw(t.r.next())
+	}
+	if len(word) > 4 {
+		t.recent[t.words%len(t.recent)] = word
+		t.words++
+	}
+	t.last = word
 	return word
 }
 
@@ -152,15 +165,18 @@ func (t *writer) top(size int) {
 
 // body is a section with paragraphs.
 func (t *writer) body(size int) {
-	const room = 96 // for a longest word and the ends of all elements
 	const end = "</section>\n"
-	t.put("<section class=\"content ", t.topic.name, "\">\n<h2>", t.word(), " ", t.word(), "</h2>\n")
-	for len(t.out) < size-2*room {
-		t.put("<p class=\"paragraph text-", t.topic.name, "\">")
-		for n := 3 + t.r.next()%4; n > 0 && len(t.out) < size-room; n-- {
+	const close = ".</p>\n</div>\n"
+	const room = len(end) + len(close) + 60 // and a longest word with its tags
+	t.put("<section class=\"content content-", t.topic.name, "\">\n<h2>", t.word(), " ", t.word(), "</h2>\n")
+	for len(t.out) < size-200 {
+		t.put("<div class=\"block block-", t.topic.name, "\" data-topic=\"", t.topic.name, "\">\n<p class=\"paragraph text-", t.topic.name, "\">")
+		t.sentence(size - room)
+		for n := 1 + t.r.next()%4; (n > 0 || len(t.out) > size-400) && len(t.out) < size-room; n-- {
+			t.put(". ")
 			t.sentence(size - room)
 		}
-		t.put("</p>\n")
+		t.put(close)
 	}
 	t.pad(size, end)
 }
@@ -183,5 +199,4 @@ func (t *writer) sentence(most int) {
 			t.put(word)
 		}
 	}
-	t.put(". ")
 }

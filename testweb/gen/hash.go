@@ -45,6 +45,7 @@ const (
 	saltList
 	saltTrap
 	saltRough
+	saltTune
 )
 
 // hash is a random number that follows from the seed, the salt and two numbers.

@@ -59,29 +59,16 @@ func canonical(lens []uint8) []code {
 	return codes
 }
 
-// length is the symbol of a match's length, with its extra bits.
+// length is the code of a match's length, with its extra bits.
 func (h *huffman) length(n int) (code uint64, size uint8) {
-	sym, extra, add := 285, uint8(0), 0
-	switch {
-	case n < 11:
-		sym = 254 + n
-	case n < 258:
-		extra = uint8(bits.Len(uint(n-3)) - 3)
-		sym = 261 + 4*int(extra) + (n-3)>>extra&3
-		add = (n - 3) & (1<<extra - 1)
-	}
-	c := h.literal[sym]
-	return uint64(c.code) | uint64(add)<<c.bits, c.bits + extra
+	symbol, extra := lengthSymbol(n)
+	c := h.literal[symbol]
+	return uint64(c.code) | uint64((n-3)&(1<<extra-1))<<c.bits, c.bits + extra
 }
 
-// distance is the symbol of a match's distance, with its extra bits.
+// distance is the code of a match's distance, with its extra bits.
 func (h *huffman) distance(d int) (code uint64, size uint8) {
-	d--
-	if d < 4 {
-		c := h.dist[d]
-		return uint64(c.code), c.bits
-	}
-	extra := uint8(bits.Len(uint(d)) - 2)
-	c := h.dist[2*int(extra)+2+d>>extra&1]
-	return uint64(c.code) | uint64(d&(1<<extra-1))<<c.bits, c.bits + extra
+	symbol, extra := distanceSymbol(d)
+	c := h.dist[symbol]
+	return uint64(c.code) | uint64((d-1)&(1<<extra-1))<<c.bits, c.bits + extra
 }

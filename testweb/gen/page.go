@@ -14,51 +14,60 @@ type layout struct {
 	size        int    // of the page
 }
 
-// parts are the changing parts of a page: each is followed by blocks, but the last.
-const parts = 3
+// parts are the changing parts of a page: the first is followed by the blocks
+// of text, the second by nothing.
+const parts = 2
 
-// compose writes the pieces of a page into b.
+// compose writes the changing parts of a page into b, and says what else it has.
 func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	k := w.kit
 	host = w.source(host)
 	page = w.original(host, page)
 	l.topic, l.lang = w.topicAndLanguage(host)
-	b.ids, b.refs = b.ids[:0], w.Links(host, page, b.refs[:0])
+	b.refs = w.Links(host, page, b.refs[:0])
 	words := k.langs[l.lang].words
 	if l.lang == 0 {
 		words = k.topics[l.topic].words
 	}
 	r := stream(w.hash(saltBody, host, page))
 	x := r.next()
-	b.add(words+id(x>>8%numWords), words+id(x>>16%numWords))
+	b.ids = append(b.ids[:0], words+id(x>>8%numWords), words+id(x>>16%numWords))
 	b.number(k, uint64(page))
-	b.add(k.space, k.dash, k.space)
+	b.ids = append(b.ids, k.space, k.dash, k.space)
 	b.host(w, host)
-	b.add(k.afterTitle...)
-	cut := [parts + 1]int{0, len(b.refs) * 2 / 5, len(b.refs) * 7 / 10, len(b.refs)}
+	p := paths{w: w, topic: &k.topics[l.topic], host: host, page: page}
+	cut := [parts + 1]int{0, len(b.refs) * 2 / 5, len(b.refs)}
+	b.text = b.text[:0]
 	for part := range parts {
+		b.ids = append(b.ids, k.openPart[part]...)
 		list := b.refs[cut[part]:cut[part+1]]
-		for i, to := range list {
+		for i := range list {
 			if i == 0 {
-				b.add(k.openList[part]...)
+				b.ids = append(b.ids, k.openList[part]...)
 			} else {
 				b.add(linkID)
 			}
-			w.link(b, page, to)
+			b.link(&p, &list[i])
 			x := r.next()
 			if x&1 != 0 {
 				b.add(words + id(x>>8%numWords))
 			}
-			b.add(words+id(x>>16%numWords), words+numWords+id(x>>24%numWords))
+			b.ids = append(b.ids, words+id(x>>16%numWords), words+numWords+id(x>>24%numWords))
 		}
 		if len(list) > 0 {
-			b.add(k.closeList[part]...)
+			b.ids = append(b.ids, k.closeList[part]...)
 		}
-		b.add(k.closePart[part]...)
+		b.ids = append(b.ids, k.closePart[part]...)
+		from := 0
+		if part > 0 {
+			from = b.ends[part-1]
+		}
 		b.ends[part] = len(b.ids)
+		b.text = k.appendText(b.text, b.ids[from:])
+		b.textEnds[part] = len(b.text)
 	}
 
-	least := k.size(b.ids) + classBytes[top]
+	least := len(b.text) + classBytes[top]
 	want := int(uint64(w.spec.PageBytes) * uint64(w.lengths[x>>52]) >> 16)
 	units := max(0, want-least+classBytes[small]/2) / classBytes[small]
 	l.blocks[large], units = units/16, units%16
@@ -71,26 +80,49 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	return l
 }
 
+// paths are what the links of a page have in common.
+type paths struct {
+	w          *Web
+	host, page int64 // where the links stand
+	topic      *topicKit
+	name       [16]id // of the host, when it was written
+	named      int
+}
+
 // link adds the URL of a link and the end of its tag.
-func (w *Web) link(b *builder, page int64, to Ref) {
-	k := w.kit
+func (b *builder) link(p *paths, to *Ref) {
+	w, k := p.w, p.w.kit
 	if to.form == absolute {
 		if w.fates.secure > 0 && w.secure(to.Host) {
 			b.add(k.https)
 		} else {
 			b.add(k.http)
 		}
-		b.host(w, to.Host)
+		if to.Host != p.host {
+			b.host(w, to.Host)
+		} else if p.named > 0 {
+			b.ids = append(b.ids, p.name[:p.named]...)
+		} else {
+			from := len(b.ids)
+			b.host(w, to.Host)
+			p.named = copy(p.name[:], b.ids[from:])
+		}
 	}
 	switch {
-	case to.form != relative || page == 0 && to.Page == 0:
+	case to.form != relative || p.page == 0 && to.Page == 0:
 		b.add(k.slash)
-	case page != 0:
+	case p.page != 0:
 		b.add(k.up)
 	}
 	switch to.Kind {
 	case ToPage:
-		b.path(w, to.Host, to.Page)
+		if to.Page != 0 {
+			if to.Host == p.host {
+				b.pathIn(w, p.topic, to.Host, to.Page)
+			} else {
+				b.path(w, to.Host, to.Page)
+			}
+		}
 	case ToRedirect:
 		b.redirect(k, to.Host, to.Page, int64(to.steps))
 	case ToCircle:
@@ -106,14 +138,16 @@ func (w *Web) link(b *builder, page int64, to Ref) {
 	b.add(k.quote)
 }
 
-// blocksOf appends the blocks of text after one of the parts of a page to list.
-func (w *Web) blocksOf(l *layout, part int, list []*block) []*block {
-	v := l.variants
+// top is the head of a page.
+func (w *Web) top(l *layout) *block {
+	return w.block(top, l.topic, l.lang, int(l.variants%variants))
+}
+
+// body are the blocks of text of a page.
+func (w *Web) body(l *layout, list []*block) []*block {
 	for c := large; c < numClasses; c++ {
 		for i := range l.blocks[c] {
-			if i&1 == part {
-				list = append(list, w.block(c, l.topic, l.lang, int(mix(v+uint64(c)<<8+uint64(i))%variants)))
-			}
+			list = append(list, w.block(c, l.topic, l.lang, int(mix(l.variants+uint64(c)<<8+uint64(i))%variants)))
 		}
 	}
 	return list
@@ -121,19 +155,13 @@ func (w *Web) blocksOf(l *layout, part int, list []*block) []*block {
 
 // appendPage appends a page as it is.
 func (w *Web) appendPage(dst []byte, b *builder, l *layout) []byte {
-	dst = append(dst, w.block(top, l.topic, l.lang, int(l.variants%variants)).text...)
-	from := 0
-	for part := range parts {
-		dst = w.kit.appendText(dst, b.ids[from:b.ends[part]])
-		from = b.ends[part]
-		if part < parts-1 {
-			var buf [24]*block
-			for _, bl := range w.blocksOf(l, part, buf[:0]) {
-				dst = append(dst, bl.text...)
-			}
-		}
+	dst = append(dst, w.top(l).text...)
+	dst = append(dst, b.text[:b.textEnds[0]]...)
+	var buf [32]*block
+	for _, bl := range w.body(l, buf[:0]) {
+		dst = append(dst, bl.text...)
 	}
-	return dst
+	return append(dst, b.text[b.textEnds[0]:]...)
 }
 
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
@@ -142,43 +170,36 @@ const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
 // compressed blocks and the pieces' codes.
 func (w *Web) appendGzip(dst []byte, b *builder, l *layout) []byte {
 	dst = append(dst, gzipHeader...)
-	first := w.block(top, l.topic, l.lang, int(l.variants%variants))
+	first := w.top(l)
 	dst = append(dst, first.flate...)
-	crc, at := first.crc, len(first.text)
-	e := encoder{k: w.kit, last: -1 << 30}
-	from := 0
-	for part := range parts {
-		ids := b.ids[from:b.ends[part]]
-		from = b.ends[part]
-		b.text = w.kit.appendText(b.text[:0], ids)
-		crc = crc32.Update(crc, crc32.IEEETable, b.text)
-		dst = e.encode(dst, ids, at, part == parts-1)
-		at += len(b.text)
-		if part < parts-1 {
-			var buf [24]*block
-			for _, bl := range w.blocksOf(l, part, buf[:0]) {
-				dst = append(dst, bl.flate...)
-				crc = advanceCRC(crc, len(bl.text)) ^ bl.crc
-				at += len(bl.text)
-			}
-		}
+	e := encoder{k: w.kit, at: len(first.text), last: -1 << 30}
+	dst = e.encode(dst, b.ids[:b.ends[0]], false)
+	crc := crc32.Update(first.crc, crc32.IEEETable, b.text[:b.textEnds[0]])
+	var buf [32]*block
+	for _, bl := range w.body(l, buf[:0]) {
+		dst = append(dst, bl.flate...)
+		crc = advanceCRC(crc, len(bl.text)) ^ bl.crc
+		e.at += len(bl.text)
 	}
+	dst = e.encode(dst, b.ids[b.ends[0]:], true)
+	crc = crc32.Update(crc, crc32.IEEETable, b.text[b.textEnds[0]:])
 	dst = binary.LittleEndian.AppendUint32(dst, crc)
-	return binary.LittleEndian.AppendUint32(dst, uint32(at))
+	return binary.LittleEndian.AppendUint32(dst, uint32(e.at))
 }
 
 // An encoder writes pieces as deflate blocks.
 type encoder struct {
 	k    *kit
-	last int // where in the page linkMarkup stood last
+	at   int // in the page
+	last int // where linkMarkup stood last
 }
 
-// encode appends a deflate block with the pieces, which stand at this place of
-// the page, and fills up the last byte.
-func (e *encoder) encode(dst []byte, ids []id, at int, final bool) []byte {
+// encode appends a deflate block with the pieces, and fills up its last byte.
+func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 	k := e.k
 	n := len(dst)
-	dst = grow(dst, len(ids)*24+len(k.code.header)*2+64)
+	dst = grow(dst, len(ids)*24+maxHeader)
+	at := e.at
 	var acc uint64
 	var have uint
 	put := func(c uint64, bits uint8) {
@@ -229,6 +250,7 @@ func (e *encoder) encode(dst []byte, ids []id, at int, final bool) []byte {
 	if have > 0 {
 		n++
 	}
+	e.at = at
 	dst = dst[:n]
 	if !final {
 		dst = append(dst, 0, 0, 0xff, 0xff)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A piece is a word or less of the changing parts of a page, at most 16 bytes,
+// A piece is a word or less of the changing parts of a page, at most 12 bytes,
 // with its Huffman code.
 type piece struct {
 	text  [2]uint64 // little endian
@@ -38,9 +38,8 @@ type kit struct {
 	up, private, space, https, way                id
 	missing, loop, sessionPage                    id
 	traps                                         [3][]id
-	hex                                           [128]id // of a digit
-	afterTitle                                    []id
-	openList, closeList, closePart                [parts][]id // of links, and behind it
+	hex                                           [128]id     // of a digit
+	openPart, openList, closeList, closePart      [parts][]id // before and behind the links
 	prefixes                                      map[string]id
 }
 
@@ -64,7 +63,7 @@ type langKit struct {
 }
 
 func newKit(topics, languages int) *kit {
-	k := &kit{code: fixedCode(), pieces: make([]piece, 1, 1<<14), prefixes: map[string]id{}}
+	k := &kit{pieces: make([]piece, 1, 1<<14), prefixes: map[string]id{}}
 	k.digit = k.run(func(i int) string { return string(rune('0' + i)) }, 10)
 	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
 	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
@@ -84,14 +83,14 @@ func newKit(topics, languages int) *kit {
 		k.prefixes[p] = one(p)
 	}
 	k.linkPieces = k.text(linkMarkup)
-	k.afterTitle = k.text("</title>\n</head>\n<body>\n")
-	for i, name := range [parts]string{"nav", "aside", "footer"} {
+	k.openPart[0] = k.text("</title>\n</head>\n<body>\n")
+	for i, name := range [parts]string{"nav", "footer"} {
 		k.openList[i] = k.text("<" + name + ">\n<ul>\n<li><a href=\"")
 		k.closeList[i] = k.text("</a></li>\n</ul>\n</" + name + ">\n")
 	}
 	k.closePart[0] = k.text("<main>\n")
-	k.closePart[1] = k.text("</main>\n")
-	k.closePart[2] = k.text("</body>\n</html>\n")
+	k.openPart[1] = k.text("</main>\n")
+	k.closePart[1] = k.text("</body>\n</html>\n")
 	tv, lv := vocabularies()
 	for _, v := range tv[:topics] {
 		t := topicKit{name: v.name, piece: one(v.name)}
@@ -131,7 +130,7 @@ func (k *kit) wordRuns(list []string) id {
 func (k *kit) run(text func(i int) string, n int) id {
 	first := id(len(k.pieces))
 	for i := range n {
-		k.pieces = append(k.pieces, k.code.piece(text(i)))
+		k.pieces = append(k.pieces, newPiece(text(i)))
 	}
 	return first
 }
@@ -146,20 +145,28 @@ func (k *kit) text(s string) (list []id) {
 	return list
 }
 
-func (c *huffman) piece(s string) (p piece) {
+func newPiece(s string) (p piece) {
 	var b [16]byte
 	p.bytes = uint8(copy(b[:], s))
 	p.text = [2]uint64{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
+	return p
+}
+
+// encode fills the code of a piece in; false means that it is too long.
+func (p *piece) encode(h *huffman) bool {
+	p.code, p.bits = [2]uint64{}, [2]uint8{}
 	half := 0
-	for i := range len(s) {
-		l := c.literal[s[i]]
+	for i := range int(p.bytes) {
+		l := h.literal[byte(p.text[i/8]>>(i%8*8))]
 		if p.bits[half]+l.bits > 56 {
-			half++
+			if half++; half > 1 {
+				return false
+			}
 		}
 		p.code[half] |= uint64(l.code) << p.bits[half]
 		p.bits[half] += l.bits
 	}
-	return p
+	return true
 }
 
 // appendText appends the text of pieces.
@@ -180,17 +187,6 @@ func (k *kit) appendText(dst []byte, ids []id) []byte {
 	return dst[:n]
 }
 
-// size is the length of the text of pieces.
-func (k *kit) size(ids []id) (n int) {
-	for _, i := range ids {
-		if i == linkID {
-			n += len(linkMarkup)
-		}
-		n += int(k.pieces[i].bytes)
-	}
-	return n
-}
-
 // grow makes dst n bytes longer; what they hold is not said.
 func grow(dst []byte, n int) []byte {
 	if need := len(dst) + n; need <= cap(dst) {
@@ -201,13 +197,14 @@ func grow(dst []byte, n int) []byte {
 
 // A builder makes the list of pieces of a page.
 type builder struct {
-	ids  []id
-	refs []Ref
-	text []byte
-	ends [3]int // of the parts, in ids
+	ids      []id
+	refs     []Ref
+	text     []byte
+	ends     [parts]int // of the parts, in ids
+	textEnds [parts]int // and in text
 }
 
-func (b *builder) add(ids ...id) { b.ids = append(b.ids, ids...) }
+func (b *builder) add(i id) { b.ids = append(b.ids, i) }
 
 // number adds a number in decimal.
 func (b *builder) number(k *kit, n uint64) {
@@ -242,11 +239,16 @@ func (b *builder) path(w *Web, host, page int64) {
 	if page == 0 {
 		return
 	}
-	k := w.kit
 	host = w.source(host)
 	s, _ := site(host)
 	topic, _ := w.cell(s)
-	t := &k.topics[topic]
+	b.pathIn(w, &w.kit.topics[topic], host, page)
+}
+
+// pathIn adds the path of a page other than the first of a host of this topic
+// that is no mirror.
+func (b *builder) pathIn(w *Web, t *topicKit, host, page int64) {
+	k := w.kit
 	h := w.hash(saltPath, host, page)
 	if w.private(host, page, h) {
 		b.add(k.private)
@@ -258,7 +260,7 @@ func (b *builder) path(w *Web, host, page int64) {
 		b.number(k, uint64(page))
 		return
 	}
-	b.add(t.slugs+id(h>>8%numSlugs), t.slugs+id(h>>16%numSlugs))
+	b.ids = append(b.ids, t.slugs+id(h>>8%numSlugs), t.slugs+id(h>>16%numSlugs))
 	b.number(k, uint64(page))
 	b.add(k.html)
 }

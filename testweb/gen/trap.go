@@ -24,7 +24,7 @@ const (
 
 // entrance adds the path of a trap without its first slash.
 func (b *builder) entrance(k *kit, number uint32) {
-	b.add(k.traps[number%3]...)
+	b.ids = append(b.ids, k.traps[number%3]...)
 	if number%3 == 1 {
 		b.session(k, 0, number>>8)
 	}
@@ -37,7 +37,7 @@ func (b *builder) session(k *kit, depth, random uint32) {
 	for i := 44; i >= 0; i -= 4 {
 		b.add(k.hex[hexDigits[sid>>i&15]])
 	}
-	b.add(k.sessionPage, k.digit+id(random%10))
+	b.ids = append(b.ids, k.sessionPage, k.digit+id(random%10))
 }
 
 // trapPage is the text of a page in a trap, and how deep in it that lies.

@@ -45,6 +45,7 @@ func New(spec Spec) (*Web, error) {
 	w.kit = newKit(spec.Topics, spec.Languages)
 	w.lengths = lengthQuantiles()
 	w.blocks.init(spec.Topics, spec.Languages)
+	w.tune()
 	w.pool.New = func() any { return new(builder) }
 	return w, nil
 }
