@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -89,19 +90,25 @@ type tcpConn struct {
 // Read implements net.Conn.
 func (c *tcpConn) Read(b []byte) (int, error) {
 	n, err := c.File.Read(b)
-	return n, c.wrap("read", err)
+	if err != nil && err != io.EOF {
+		err = c.wrap("read", err)
+	}
+	return n, err
 }
 
 // Write implements net.Conn.
 func (c *tcpConn) Write(b []byte) (int, error) {
 	n, err := c.File.Write(b)
-	return n, c.wrap("write", err)
+	if err != nil {
+		err = c.wrap("write", err)
+	}
+	return n, err
 }
 
 // wrap makes of a file's error what the net package would say.
 func (c *tcpConn) wrap(op string, err error) error {
 	var p *fs.PathError
-	if err == nil || !errors.As(err, &p) {
+	if !errors.As(err, &p) {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: p.Err}

@@ -14,6 +14,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -184,4 +188,157 @@ func TestTLSNameAndResumption(t *testing.T) {
 	if _, err := New(Config{CAFile: file + ".absent"}); !os.IsNotExist(err) && err == nil {
 		t.Error("New took an absent CA file")
 	}
+}
+
+// A session goes on over the next connection to its host, and to no other; not
+// where the certificate is no longer trusted, by whatever means it once was.
+func TestTLSResumption(t *testing.T) {
+	ca, stranger := newAuthority(t), newAuthority(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		cfg := ca.config("*.example")
+		cfg.MaxVersion = version
+		// The server knows what was resumed; the ticket key is shared by all.
+		var mu sync.Mutex
+		resumed := map[string]bool{}
+		addr := loopback(t, func(c net.Conn) {
+			tc := tls.Server(c, cfg)
+			defer tc.Close()
+			if _, err := readRequest(bufio.NewReader(tc)); err != nil {
+				return
+			}
+			st := tc.ConnectionState()
+			mu.Lock()
+			resumed[st.ServerName] = st.DidResume
+			mu.Unlock()
+			io.WriteString(tc, okReply)
+		})
+		config := func() Config {
+			c := shortTimes
+			c.CA, c.ConnectTo, c.IdleKeep = ca.pool, []string{"::" + addr}, -1
+			return c
+		}
+		get := func(f *Fetcher, host, want string, again bool) {
+			t.Helper()
+			r := mustFetch(t, f, Request{URL: mustURL(t, "https://"+host+"/")})
+			mu.Lock()
+			defer mu.Unlock()
+			if outcome(r) != want || r.Resumed != again || want == "complete" && resumed[host] != again {
+				t.Errorf("TLS %x, %s: %s %v, resumed %v (the server: %v); want %s, %v",
+					version, host, outcome(r), r.Failure, r.Resumed, resumed[host], want, again)
+			}
+		}
+		f := mustNew(t, config())
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", true)
+		get(f, "b.example", "complete", false) // another name
+		get(f, "a.example", "complete", true)
+		get(f, "b.example", "complete", true)
+		get(f, "c.other.example", "tls", false) // not the certificate's
+
+		few := config()
+		few.TLSSessions = 1
+		f = mustNew(t, few)
+		get(f, "a.example", "complete", false)
+		get(f, "b.example", "complete", false)
+		get(f, "a.example", "complete", false) // forgotten for b's sake
+		none := config()
+		none.TLSSessions = -1
+		f = mustNew(t, none)
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", false)
+
+		// A session that was made without verifying vouches for nothing.
+		loose := config()
+		loose.CA, loose.Insecure = stranger.pool, true
+		f = mustNew(t, loose)
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", true)
+		f.dialer.tls.InsecureSkipVerify = false
+		get(f, "a.example", "tls", false)
+		// Nor does one by an authority that has fallen from grace, or of a
+		// certificate that has expired.
+		f = mustNew(t, config())
+		get(f, "a.example", "complete", false)
+		f.dialer.tls.RootCAs = stranger.pool
+		get(f, "a.example", "tls", false)
+		old := config()
+		var later atomic.Int64
+		old.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		f = mustNew(t, old)
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", true)
+		later.Store(int64(2 * time.Hour))
+		f.dialer.tls.Time = old.Now
+		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
+		if r.Failure == nil || r.Resumed {
+			t.Errorf("TLS %x: an expired certificate's session was resumed", version)
+		}
+	}
+}
+
+// What a session takes, each host having a certificate of its own, so that
+// Config.TLSSessions can be chosen.
+func BenchmarkTLSSessionMemory(b *testing.B) {
+	ca := newAuthority(b)
+	cfg := &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c := ca.config(h.ServerName)
+		return &c.Certificates[0], nil
+	}}
+	addr := loopback(b, func(c net.Conn) {
+		tc := tls.Server(c, cfg)
+		defer tc.Close()
+		if _, err := readRequest(bufio.NewReader(tc)); err == nil {
+			io.WriteString(tc, okReply)
+		}
+	})
+	for b.Loop() {
+		f := mustNew(b, Config{CA: ca.pool, ConnectTo: []string{"::" + addr}, IdleKeep: -1})
+		const sessions = 2000
+		before := heapInUse()
+		for i := range sessions {
+			mustFetch(b, f, Request{URL: mustURL(b, "https://h"+strconv.Itoa(i)+".example/")}).Release()
+		}
+		b.ReportMetric(float64(heapInUse()-before)/sessions, "B/session")
+		runtime.KeepAlive(f)
+	}
+}
+
+// What an idle connection takes of our own memory.
+func BenchmarkIdleMemory(b *testing.B) {
+	ca := newAuthority(b)
+	cfg := ca.config("*.example")
+	page := string(benchText())
+	reply := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(page)) + "\r\n\r\n" + page
+	plain := loopback(b, each(reply))
+	secure := loopback(b, serveTLS(cfg, each(reply)))
+	for _, c := range []struct{ name, scheme, addr string }{{"http", "http", plain}, {"https", "https", secure}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				f := mustNew(b, Config{CA: ca.pool, ConnectTo: []string{"::" + c.addr}, IdleKeep: time.Hour, TLSSessions: -1, MaxIdle: 4096})
+				const conns = 1000
+				get := func() {
+					for i := range conns {
+						r := mustFetch(b, f, Request{URL: mustURL(b, c.scheme+"://h"+strconv.Itoa(i)+".example/")})
+						if outcome(r) != "complete" {
+							b.Fatal(outcome(r), r.Failure)
+						}
+						r.Release()
+					}
+				}
+				get()
+				with := heapInUse()
+				f.Close()
+				time.Sleep(100 * time.Millisecond) // the server sees it
+				b.ReportMetric(float64(with-heapInUse())/conns, "B/conn+server")
+			}
+		})
+	}
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
