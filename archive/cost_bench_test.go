@@ -234,3 +234,29 @@ func BenchmarkAgainstBare(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRemember looks payloads up that are new and remembers them, far more
+// than fit. What is kept of each, and how many are, shows at the end.
+func BenchmarkRemember(b *testing.B) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	r := newRevisits(32 << 20)
+	n := uint64(0)
+	for ; b.Loop(); n++ {
+		var d [20]byte
+		binary.LittleEndian.PutUint64(d[:], n*0x9e3779b97f4a7c15)
+		binary.LittleEndian.PutUint64(d[8:], n)
+		if _, ok := r.find(&d); ok {
+			b.Fatal("found what is new")
+		}
+		r.add(&d, Original{URL: "http://h000123.example/section/page-4567.html", Date: testTime})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	heap, kept := float64(after.HeapAlloc-before.HeapAlloc), float64(r.young.count+r.old.count)
+	b.ReportMetric(heap/1e6, "MB")
+	b.ReportMetric(kept, "payloads")
+	b.ReportMetric(heap/kept, "B/payload")
+	runtime.KeepAlive(r)
+}

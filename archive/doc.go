@@ -38,8 +38,8 @@
 //
 // Bodies that came compressed are in stored blocks, as they came. At level 1
 // so is the rest of their record, and every record with a block under 2 KB: to
-// compress a few lines costs a fifth of what a page costs, and saves 600 bytes
-// a page.
+// compress the lines of a page's three records takes a quarter of the time that
+// the page's 22 KB take, and saves 600 bytes.
 //
 // A Writer may be used by many goroutines: they hash and compress in their own
 // time and append under one lock. A Reader belongs to one goroutine.

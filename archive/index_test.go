@@ -249,7 +249,14 @@ func TestRevisitsModel(t *testing.T) {
 					t.Fatalf("step %d: just added, got %v %v", i, got, ok)
 				}
 			}
-			if size := int64(len(r.young.mem) + len(r.old.mem)); size > limit {
+			size := 0
+			for _, g := range [...]*generation{&r.young, &r.old} {
+				size += 8 * len(g.slots)
+				for _, p := range g.pieces {
+					size += cap(p)
+				}
+			}
+			if size > int(limit) {
 				t.Fatalf("step %d: %d bytes, limit %d", i, size, limit)
 			}
 		}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -15,9 +16,9 @@ func (w *Writer) EachRemembered(fn func(digest [20]byte, o Original) error) erro
 	r := w.table
 	r.mu.Lock()
 	// Entries are only appended, so what lies before the end stays as it is.
-	parts := [...][]byte{r.old.mem, r.young.mem}
+	pieces := slices.Concat(r.old.pieces, r.young.pieces)
 	r.mu.Unlock()
-	for _, mem := range parts {
+	for _, mem := range pieces {
 		for len(mem) >= revisitHead {
 			n := revisitHead + int(binary.LittleEndian.Uint16(mem[revisitHead-2:]))
 			o := Original{
