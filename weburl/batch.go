@@ -57,7 +57,7 @@ func (b *Batch) SetBase(u URL) { b.base, b.host = u, HostKey(u.Host()) }
 func (b *Batch) Resolve(ref []byte) (Key, error) {
 	// As in ResolveBytes, nothing keeps this string.
 	s := unsafe.String(unsafe.SliceData(ref), len(ref))
-	out, p, ok := b.base.plain(b.buf, s)
+	out, p, ok := b.base.plain(b.buf, s, &plainClass)
 	if !ok {
 		var err error
 		if out, p, err = b.resolveSlow(s); err != nil {
@@ -67,11 +67,13 @@ func (b *Batch) Resolve(ref []byte) (Key, error) {
 	return b.add(out, p), nil
 }
 
-// ResolvePlain is Resolve for the references that nearly all links are, which
-// have nothing in them that is to be changed; ok is false for all others, and
-// says nothing about them. It does not look at what follows a number sign.
+// ResolvePlain is Resolve for a reference as it stands in HTML, before
+// character references are replaced and whatever the document's encoding is, if
+// it is what nearly all links are: ASCII, with no ampersand and nothing else in
+// it that is to be changed. ok is false for all others, and says nothing about
+// them. It does not look at what follows a number sign.
 func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
-	out, p, ok := b.base.plain(b.buf, unsafe.String(unsafe.SliceData(ref), len(ref)))
+	out, p, ok := b.base.plain(b.buf, unsafe.String(unsafe.SliceData(ref), len(ref)), &rawClass)
 	if !ok {
 		return Key{}, false
 	}

@@ -223,7 +223,11 @@ func FuzzDecodeLink(f *testing.F) {
 		if n <= 0 || n > len(src) {
 			t.Fatalf("took %d of %d octets", n, len(src))
 		}
-		back, _, err := DecodeLink(l.AppendTo(nil))
+		enc := l.AppendTo([]byte("x"))
+		if got := AppendLink([]byte("x"), l.Level, l.URL, l.AppendTail(nil)); string(got) != string(enc) {
+			t.Fatalf("%+v: by its tail %q, want %q", l, got, enc)
+		}
+		back, _, err := DecodeLink(enc[1:])
 		if err != nil || back != l {
 			t.Fatalf("%+v, again %+v, %v", l, back, err)
 		}

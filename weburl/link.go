@@ -3,6 +3,7 @@ package weburl
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -44,12 +45,36 @@ func (l Link) Depth() int {
 //
 // None of the four is longer than MaxParse.
 func (l Link) AppendTo(dst []byte) []byte {
-	dst = append(dst, l.Level)
-	for _, s := range [...]string{l.URL.s, l.Via, l.Hops, l.Seed} {
+	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
+	dst = appendString(dst, l.URL.s)
+	return l.AppendTail(dst)
+}
+
+// AppendTail appends what follows the URL in l's encoding: the same for all
+// links of a page that the same step leads to. See AppendLink.
+func (l Link) AppendTail(dst []byte) []byte {
+	return appendString(appendString(appendString(dst, l.Via), l.Hops), l.Seed)
+}
+
+// AppendLink is Link.AppendTo for one of many links that have all but the URL
+// in common: tail is what AppendTail made of one.
+func AppendLink(dst []byte, level uint8, u URL, tail []byte) []byte {
+	dst = append(slices.Grow(dst, 4+len(u.s)+len(tail)), level)
+	return append(appendString(dst, u.s), tail...)
+}
+
+// encodedLen is at least the length of l's encoding.
+func (l *Link) encodedLen() int {
+	return 1 + 4*3 + len(l.URL.s) + len(l.Via) + len(l.Hops) + len(l.Seed)
+}
+
+func appendString(dst []byte, s string) []byte {
+	if len(s) < 0x80 {
+		dst = append(dst, byte(len(s)))
+	} else {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
-		dst = append(dst, s...)
 	}
-	return dst
+	return append(dst, s...)
 }
 
 // DecodeLink reads one Link from the front of src and says how many bytes it
@@ -60,25 +85,19 @@ func DecodeLink(src []byte) (l Link, n int, err error) {
 	if len(src) == 0 {
 		return l, 0, ErrLink
 	}
-	var ends [4]int
+	var at [4]struct{ from, to int }
 	n = 1
-	for i := range ends {
+	for i := range at {
 		k, w := binary.Uvarint(src[n:])
 		if w <= 0 || k > MaxParse || int(k) > len(src)-n-w {
 			return l, 0, ErrLink
 		}
+		at[i].from = n + w
 		n += w + int(k)
-		ends[i] = n
+		at[i].to = n
 	}
-	all := string(src[:n])
-	part := func(i int) string {
-		from := 1
-		if i > 0 {
-			from = ends[i-1]
-		}
-		_, w := binary.Uvarint(src[from:])
-		return all[from+w : ends[i]]
-	}
+	all := string(src[at[0].from:n])
+	part := func(i int) string { return all[at[i].from-at[0].from : at[i].to-at[0].from] }
 	l.URL, err = restore(part(0))
 	if err != nil {
 		return Link{}, 0, err
@@ -94,6 +113,9 @@ func DecodeLink(src []byte) (l Link, n int, err error) {
 func restore(s string) (u URL, err error) {
 	if s == "" {
 		return URL{}, nil
+	}
+	if p, ok := plainParts(s); ok {
+		return URL{s, p.hostEnd, p.pathStart, p.pathEnd}, nil
 	}
 	if len(s) > MaxParse {
 		return URL{}, ErrLink

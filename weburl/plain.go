@@ -15,7 +15,9 @@ const (
 	pOther          // for the whole parser
 )
 
-var plainClass = func() (t [256]uint8) {
+// plainClass is for references as they are, rawClass for those of HTML, where
+// an ampersand may begin a character reference.
+var plainClass, rawClass = func() (t, raw [256]uint8) {
 	for c := range t {
 		path, query := !is(byte(c), encPath), !is(byte(c), encQuery)
 		switch {
@@ -41,7 +43,9 @@ var plainClass = func() (t [256]uint8) {
 			t[c] = pOther
 		}
 	}
-	return t
+	raw = t
+	raw['&'] = pOther
+	return t, raw
 }()
 
 // plainHost are the octets of host names that need no work.
@@ -60,174 +64,204 @@ const maxPlain = 8 << 10
 type parts struct{ hostEnd, pathStart, pathEnd uint16 }
 
 // plain appends to dst what ref means at u, if it is one of the references
-// that nearly all links are: what is in them stands for itself, and dot
-// segments are at the front alone. Then one look at each octet is enough. All
-// others are left to the whole parser (not ok, dst untouched); what both would
-// take is the same URL.
-func (u URL) plain(dst []byte, ref string) (out []byte, p parts, ok bool) {
+// that nearly all links are: what is in them stands for itself by class, and
+// dot segments are at the front alone. Then one look at each octet is enough.
+// All others are left to the whole parser (not ok, dst untouched); what both
+// would take is the same URL.
+func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p parts, ok bool) {
 	if len(ref) > maxPlain || len(u.s) > maxPlain {
 		return dst, p, false
 	}
-	p = parts{u.hostEnd, u.pathStart, u.pathEnd}
-	if ref == "" || ref[0] == '#' {
-		return append(dst, u.s...), p, u.s != ""
+	if ref == "" {
+		return append(dst, u.s...), parts{u.hostEnd, u.pathStart, u.pathEnd}, u.s != ""
 	}
-	from := len(dst)
-	i := 0          // the next octet of ref
-	local := true   // ref may still begin with a scheme
-	inPath := false // ref's slash before i was taken
+	if u.s == "" { // only an absolute reference has a meaning
+		return u.plainHost(dst, ref, class)
+	}
+	head := 0      // how much of u is put before ref
+	i := 0         // the octet of ref that is put behind it
+	local := false // ref may still begin with a scheme
 	switch c := ref[0]; {
+	case c == '#':
+		return append(dst, u.s...), parts{u.hostEnd, u.pathStart, u.pathEnd}, true
 	case c == '/':
 		if len(ref) > 1 && ref[1] == '/' {
-			if u.s == "" {
-				return dst, p, false
-			}
-			return u.plainHost(dst, u.s[:u.hostStart()], ref, 2)
+			return u.plainHost(dst, ref, class)
 		}
-		if u.s == "" {
-			return dst, p, false
-		}
-		dst = append(dst, u.s[:u.pathStart]...)
-		local = false
+		head = int(u.pathStart)
 	case c == '?':
-		if u.s == "" {
+		end, ok := readQuery(ref, 0, class)
+		if !ok {
 			return dst, p, false
 		}
-		dst = append(dst, u.s[:u.pathEnd]...)
-		return plainQuery(dst, from, p, ref, 0)
-	case c == 'h' && strings.HasPrefix(ref, "http"):
-		switch {
-		case u.s != "" && strings.HasPrefix(ref, u.s[:u.pathStart]) && len(ref) > int(u.pathStart) && ref[u.pathStart] == '/':
-			dst = append(dst, u.s[:u.pathStart]...)
-			i, local = int(u.pathStart), false
-		case strings.HasPrefix(ref[4:], "://"):
-			return u.plainHost(dst, ref[:7], ref, 7)
-		case strings.HasPrefix(ref[4:], "s://"):
-			return u.plainHost(dst, ref[:8], ref, 8)
+		return append(append(dst, u.s[:u.pathEnd]...), ref[:end]...), parts{u.hostEnd, u.pathStart, u.pathEnd}, true
+	case c == 'h' && strings.HasPrefix(ref, "http") && (strings.HasPrefix(ref[4:], "://") || strings.HasPrefix(ref[4:], "s://")):
+		n := int(u.pathStart)
+		if len(ref) <= n || ref[n] != '/' || ref[:n] != u.s[:n] {
+			return u.plainHost(dst, ref, class)
 		}
-	}
-	if local { // relative to the base's directory
-		if u.s == "" {
-			return dst, p, false
-		}
+		head, i = n, n
+	default: // relative to the base's directory
+		local = c != '.'
 		dir := strings.LastIndexByte(u.s[:u.pathEnd], '/')
-		for ref[i] == '.' {
-			rest := ref[i+1:]
-			if len(rest) > 1 && rest[0] == '.' && rest[1] == '/' {
+		for i < len(ref) && ref[i] == '.' {
+			switch rest := ref[i+1:]; {
+			case strings.HasPrefix(rest, "./"):
 				if up := strings.LastIndexByte(u.s[u.pathStart:dir], '/'); up >= 0 {
 					dir = int(u.pathStart) + up
 				}
 				i += 3
-			} else if len(rest) > 0 && rest[0] == '/' {
+			case strings.HasPrefix(rest, "/"):
 				i += 2
-			} else {
+			default:
 				return dst, p, false
 			}
-			local = false
-			if i == len(ref) {
-				break
-			}
 		}
-		dst = append(dst, u.s[:dir+1]...)
-		inPath = true
+		head = dir + 1
 	}
-	return plainPath(dst, from, p, ref, i, local, inPath)
+	q, end, ok := readPath(ref, i, local, class)
+	if !ok {
+		return dst, p, false
+	}
+	p = parts{u.hostEnd, u.pathStart, uint16(head + q - i)}
+	return append(append(dst, u.s[:head]...), ref[i:end]...), p, true
 }
 
-// plainHost is plain from the host on, which begins at ref[i].
-func (u URL) plainHost(dst []byte, scheme, ref string, i int) ([]byte, parts, bool) {
-	from := len(dst)
+// plainHost is plain for a reference that names its host.
+func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, parts, bool) {
+	scheme := u.s[:u.hostStart()]
+	i := 0
+	switch {
+	case strings.HasPrefix(ref, "//") && u.s != "":
+		i = 2
+	case strings.HasPrefix(ref, "http://"):
+		scheme, i = "http://", 7
+	case strings.HasPrefix(ref, "https://"):
+		scheme, i = "https://", 8
+	default:
+		return dst, parts{}, false
+	}
+	from := i
+	i, ok := readHost(ref, i)
+	if !ok {
+		return dst, parts{}, false
+	}
+	host := len(scheme) + i - from
+	p := parts{hostEnd: uint16(host), pathStart: uint16(host), pathEnd: uint16(host + 1)}
+	slash := ""
+	q, end := i, i
+	switch {
+	case i == len(ref) || ref[i] == '#':
+		slash = "/"
+	case ref[i] == '?':
+		slash = "/"
+		end, ok = readQuery(ref, i, class)
+	case ref[i] == '/':
+		q, end, ok = readPath(ref, i, false, class)
+		p.pathEnd = uint16(host + q - i)
+	default:
+		ok = false
+	}
+	if !ok {
+		return dst, p, false
+	}
+	dst = append(append(dst, scheme...), ref[from:i]...)
+	return append(append(dst, slash...), ref[i:end]...), p, true
+}
+
+// readHost returns where the name that begins at s[i] ends, if it is one that
+// stands for itself: no port follows, no dot is last, and it is no address.
+func readHost(s string, i int) (end int, ok bool) {
 	first, label := i, i
-	for ; i < len(ref) && plainHost[ref[i]]; i++ {
-		if ref[i] == '.' {
+	for ; i < len(s) && plainHost[s[i]]; i++ {
+		if s[i] == '.' {
 			if i == label || i-label > maxLabel {
-				return dst, parts{}, false
+				return i, false
 			}
 			label = i + 1
 		}
 	}
-	// A name whose last label begins with a digit may be an address, and an
-	// empty one is an error or the root.
-	if i == label || i-label > maxLabel || i-first > maxHost || '0' <= ref[label] && ref[label] <= '9' {
-		return dst, parts{}, false
-	}
-	end := uint16(len(scheme) + i - first)
-	p := parts{hostEnd: end, pathStart: end, pathEnd: end + 1}
-	out := append(append(dst, scheme...), ref[first:i]...)
-	if i == len(ref) || ref[i] == '#' {
-		return append(out, '/'), p, true
-	}
-	switch ref[i] {
-	case '/':
-		return plainPath(out, from, p, ref, i, false, false)
-	case '?':
-		return plainQuery(append(out, '/'), from, p, ref, i)
-	}
-	return dst, p, false
+	// A name whose last label begins with a digit may be an address.
+	return i, i > label && i-label <= maxLabel && i-first <= maxHost && (s[label] < '0' || s[label] > '9')
 }
 
-// plainPath is plain from somewhere in the path on. With local a colon in the
-// first segment would make it a scheme; inPath says that the slash before
-// ref[i] was written.
-func plainPath(dst []byte, from int, p parts, ref string, i int, local, inPath bool) ([]byte, parts, bool) {
-	start := i
-	if inPath && i < len(ref) && ref[i] == '.' {
-		return dst[:from], p, false
-	}
-	for ; i < len(ref); i++ {
-		switch plainClass[ref[i]] {
+// readPath reads s from s[i] in its path on and returns where the path ends and
+// where its query, if each octet of them stands for itself. With local a colon
+// in the first segment would make that a scheme.
+func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bool) {
+	for ; i < len(s); i++ {
+		switch class[s[i]] {
 		case pSame, pInPath:
 		case pSlash:
 			local = false
-			if i+1 < len(ref) && ref[i+1] == '.' {
-				return dst[:from], p, false
+			if i+1 < len(s) && s[i+1] == '.' { // a dot segment, or nearly
+				return 0, 0, false
 			}
 		case pColon:
 			if local {
-				return dst[:from], p, false
+				return 0, 0, false
 			}
 		case pEscape:
-			if !plainEscape(ref, i) {
-				return dst[:from], p, false
+			if !plainEscape(s, i) {
+				return 0, 0, false
 			}
 			i += 2
 		case pQuery:
-			dst = append(dst, ref[start:i]...)
-			p.pathEnd = uint16(len(dst) - from)
-			return plainQuery(dst, from, p, ref, i)
+			end, ok = readQuery(s, i, class)
+			return i, end, ok
 		case pHash:
-			ref = ref[:i]
+			return i, i, true
 		default:
-			return dst[:from], p, false
+			return 0, 0, false
 		}
 	}
-	dst = append(dst, ref[start:]...)
-	p.pathEnd = uint16(len(dst) - from)
-	return dst, p, true
+	return i, i, true
 }
 
-// plainQuery is plain from the question mark at ref[i] on.
-func plainQuery(dst []byte, from int, p parts, ref string, i int) ([]byte, parts, bool) {
-	start := i
-	for ; i < len(ref); i++ {
-		switch plainClass[ref[i]] {
+// readQuery is readPath from the question mark at s[i] on.
+func readQuery(s string, i int, class *[256]uint8) (end int, ok bool) {
+	for ; i < len(s); i++ {
+		switch class[s[i]] {
 		case pSame, pInQuery, pSlash, pColon, pQuery:
 		case pEscape:
-			if !plainEscape(ref, i) {
-				return dst[:from], p, false
+			if !plainEscape(s, i) {
+				return 0, false
 			}
 			i += 2
 		case pHash:
-			ref = ref[:i]
+			return i, true
 		default:
-			return dst[:from], p, false
+			return 0, false
 		}
 	}
-	return append(dst, ref[start:]...), p, true
+	return i, true
 }
 
 // plainEscape says whether the escape at s[i] is in canonical form.
 func plainEscape(s string, i int) bool {
 	v, ok := escapeAt(s, i)
 	return ok && s[i+1] < 'a' && s[i+2] < 'a' && !is(v, unreserved)
+}
+
+// plainParts are the offsets of the canonical URL s, if it is one of those that
+// plain makes: what they have in them stands for itself.
+func plainParts(s string) (p parts, ok bool) {
+	if len(s) > maxPlain {
+		return p, false
+	}
+	i := 0
+	switch {
+	case strings.HasPrefix(s, "http://"):
+		i = 7
+	case strings.HasPrefix(s, "https://"):
+		i = 8
+	default:
+		return p, false
+	}
+	host, ok := readHost(s, i)
+	if !ok || host == len(s) || s[host] != '/' {
+		return p, false
+	}
+	q, end, ok := readPath(s, host, false, &plainClass)
+	return parts{uint16(host), uint16(host), uint16(q)}, ok && end == len(s)
 }

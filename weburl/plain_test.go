@@ -27,7 +27,7 @@ func checkPlain(t fataler, input string, base URL) bool {
 		l := base.layout()
 		err = a.resolve(input, &l)
 	}
-	out, p, ok := base.plain([]byte("x"), input)
+	out, p, ok := base.plain([]byte("x"), input, &plainClass)
 	switch {
 	case !ok && string(out) != "x":
 		t.Fatalf("%q against %s: left %q behind", input, base, out)
@@ -35,6 +35,12 @@ func checkPlain(t fataler, input string, base URL) bool {
 		t.Fatalf("%q against %s: got %q, the whole parser says %v", input, base, out, err)
 	case ok && (string(out) != "x"+string(a.out) || p != a.parts()):
 		t.Fatalf("%q against %s: got %q %v, the whole parser says %q %v", input, base, out, p, a.out, a.parts())
+	}
+	if raw, q, rawOK := base.plain([]byte("x"), input, &rawClass); rawOK {
+		before, _, _ := strings.Cut(input, "#")
+		if !ok || string(raw) != string(out) || q != p || strings.Contains(before, "&") {
+			t.Fatalf("%q against %s: raw: got %q %v, want %q %v %v", input, base, raw, q, out, p, ok)
+		}
 	}
 	want, wantErr := base.Resolve(input)
 	var b Batch
@@ -54,6 +60,9 @@ func checkPlain(t fataler, input string, base URL) bool {
 	}
 	text := string(b.Text(1))
 	b.Seal()
+	if p, ok := plainParts(text); ok && (URL{text, p.hostEnd, p.pathStart, p.pathEnd}) != want {
+		t.Fatalf("%q: got the parts %v, want %+v", text, p, want)
+	}
 	if got := b.URL(1); got != want || key != want.Key() || text != want.s {
 		t.Fatalf("%q against %s: got %q %v, want %q %v", input, base, got, key, want, want.Key())
 	}
@@ -209,6 +218,47 @@ func TestBatch(t *testing.T) {
 		b.Seal()
 	}); n > 1 {
 		t.Errorf("%v allocations for a page, want 1", n)
+	}
+}
+
+// Whatever plainParts takes, the whole parser takes for the same.
+func FuzzPlainParts(f *testing.F) {
+	for _, p := range plainPieces {
+		f.Add("http://a.example/" + p)
+		f.Add("https://" + p + "/")
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, ok := plainParts(s)
+		if !ok {
+			return
+		}
+		if u, err := Parse(s); err != nil || u != (URL{s, p.hostEnd, p.pathStart, p.pathEnd}) {
+			t.Fatalf("%q: got the parts %v, parsed: %+v, %v", s, p, u, err)
+		}
+	})
+}
+
+func TestPlainPartsOnPieces(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	took := 0
+	for range 100_000 {
+		s := []string{"http://", "https://", "http://a.example/"}[r.IntN(3)]
+		for range r.IntN(6) {
+			s += plainPieces[r.IntN(len(plainPieces))]
+		}
+		p, ok := plainParts(s)
+		if !ok {
+			continue
+		}
+		took++
+		if u, err := Parse(s); err != nil || u != (URL{s, p.hostEnd, p.pathStart, p.pathEnd}) {
+			t.Fatalf("%q: got the parts %v, parsed: %+v, %v", s, p, u, err)
+		}
+	}
+	if took < 1000 {
+		t.Errorf("took %d, want more", took)
 	}
 }
 

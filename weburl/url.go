@@ -67,7 +67,7 @@ func MustParse(raw string) URL {
 func (u URL) Resolve(ref string) (URL, error) {
 	a := assemblers.Get().(*assembler)
 	var err error
-	out, p, ok := u.plain(a.out[:0], ref)
+	out, p, ok := u.plain(a.out[:0], ref, &plainClass)
 	a.out = out
 	if !ok {
 		a.out = a.out[:0]
