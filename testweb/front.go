@@ -192,7 +192,7 @@ const maxKept = 1 << 20
 
 // send writes a response as its Reply says, and says whether all of it is on its way.
 func (c *conn) send(out []byte, rep *Reply, r *request) bool {
-	if rep.Wait > 0 && !c.linger(rep.Wait) {
+	if d := rep.Wait + c.latency(); d > 0 && !c.linger(d) {
 		return false
 	}
 	if rep.Fault != NoFault {

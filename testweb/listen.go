@@ -120,6 +120,8 @@ type conn struct {
 	// back for the few instructions until the rest of it comes.
 	hold bool
 	held []byte
+	line *line // of its client, once something was written
+	used bool  // there was a response before
 
 	// The own loop owns these, and net/http the first of them while it has the connection.
 	pre       []byte  // read already, and to be read first
@@ -195,7 +197,13 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		return len(p), nil
 	}
 	for {
-		step := p[n:min(len(p), n+writeStep)]
+		step := p[n:min(len(p), n+c.web.shaper.piece)]
+		if err := c.shape(len(c.held) + len(step)); err != nil {
+			c.mu.Lock()
+			c.noteGone(c.web.track.now())
+			c.mu.Unlock()
+			return n, err
+		}
 		now := c.web.track.now()
 		c.mu.Lock()
 		c.lastWrite = now

@@ -126,6 +126,9 @@ func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 		c.r = newRequest(k, w.track.hostOf(old.host.extra.name, old.host.extra.site), req.RequestURI, req.Method)
 		k.start(c.r, req.ContentLength != 0)
 		w.track.begin(k, c.r)
+		if !c.Wait(k.latency()) {
+			return
+		}
 	}
 }
 

@@ -51,6 +51,9 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 	c.start(r, req.ContentLength != 0)
 	w.track.begin(c, r)
+	if d := c.latency(); d > 0 && !pause(w, req, d) {
+		panic(http.ErrAbortHandler)
+	}
 	switch {
 	case made:
 		rec.Header().Set("Allow", "GET, HEAD")

@@ -18,7 +18,6 @@ package testweb
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -63,6 +62,8 @@ type Config struct {
 	Gzip bool
 	// CacheBytes bounds the files kept in memory. Zero means 256 MiB.
 	CacheBytes int64
+	// Shape is the line to the clients.
+	Shape Shape
 	// Promise is what the crawler has promised.
 	Promise Promise
 	// URLs bounds the URLs counted one by one, the Origin's pages aside; the requests for further ones
@@ -140,6 +141,7 @@ type Web struct {
 	tlsFull          counter
 	tlsResumed       counter
 	front            *front
+	shaper           *shaper
 	shut             chan struct{} // closed when the web goes down: sleeping sites wake
 	shutOnce, closed sync.Once
 }
@@ -159,7 +161,7 @@ func New(cfg Config) (*Web, error) {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
 	w.track = newTracker(cfg)
-	w.front = newFront(w)
+	w.front, w.shaper = newFront(w), newShaper(cfg.Shape)
 	if err := w.listen(); err != nil {
 		w.Close()
 		return nil, err
@@ -312,7 +314,7 @@ func (w *Web) Run(ctx context.Context) error {
 	srv.SetKeepAlivesEnabled(!w.cfg.CloseEach)
 	f := w.front
 	for _, l := range []*listener{{w.plain, w, nil, raws, live},
-		{w.secure, w, &tls.Config{GetConfigForClient: w.tlsConfig, NextProtos: []string{"http/1.1"}}, raws, live}} {
+		{w.secure, w, w.tlsConfig(), raws, live}} {
 		if w.cfg.Origin == nil {
 			g.Go(func() error { return notClosed(srv.Serve(l)) })
 			continue

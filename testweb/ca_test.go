@@ -1,0 +1,128 @@
+package testweb
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCertificateCache(t *testing.T) {
+	a, err := newAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.limit = 3
+	of := func(host string) *tls.Certificate {
+		t.Helper()
+		c, err := a.certificate(host, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first, second := of("a.example"), of("b.example")
+	of("c.example")
+	if of("a.example") != first {
+		t.Error("a.example was made anew")
+	}
+	of("d.example") // and b.example goes
+	if len(a.certs) != 3 || a.order.Len() != 3 {
+		t.Errorf("got %d and %d certificates, want 3", len(a.certs), a.order.Len())
+	}
+	if of("a.example") != first || of("b.example") == second {
+		t.Error("another than the oldest went")
+	}
+}
+
+// A client that comes again resumes, whatever host's certificate it saw.
+func TestTLSResumption(t *testing.T) {
+	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, Sites: []Site{{Host: "cut.example", TLS: CutTLS}}})
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(w.CAPEM())
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		w.Reset(Promise{})
+		tr := &http.Transport{DialContext: w.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool, ClientSessionCache: tls.NewLRUClientSessionCache(100), MaxVersion: version},
+			DisableKeepAlives: true}
+		c := &http.Client{Transport: tr}
+		for i := range 3 {
+			for h := range 2 {
+				res, err := c.Get(fmt.Sprintf("https://h%d.made.example/%d", h, i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		}
+		if _, err := c.Get("https://cut.example/"); err == nil {
+			t.Error("cut.example: got an answer")
+		}
+		if got, want := w.Report().TLS, (TLSReport{Full: 2, Resumed: 4}); got != want {
+			t.Errorf("version %x: got %+v, want %+v", version, got, want)
+		}
+	}
+}
+
+// A certificate from the mold is the one that crypto/x509 makes.
+func TestMold(t *testing.T) {
+	a, err := newAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"a.example", "x", strings.Repeat("long.", 12) + "test", strings.Repeat("more", 15) + ".example"} {
+		parse := func() *x509.Certificate {
+			c, err := a.mint(host, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := x509.ParseCertificate(c.Certificate[0])
+			if err != nil {
+				t.Fatalf("%s: %v", host, err)
+			}
+			if err := p.CheckSignatureFrom(a.cert); err != nil {
+				t.Errorf("%s: %v", host, err)
+			}
+			if err := p.VerifyHostname(host); err != nil {
+				t.Error(err)
+			}
+			return p
+		}
+		got := parse()
+		m := a.mold
+		a.mold = nil
+		want := parse()
+		a.mold = m
+		if got.SerialNumber.Cmp(want.SerialNumber) == 0 || got.SerialNumber.Sign() <= 0 {
+			t.Errorf("%s: serial %v", host, got.SerialNumber)
+		}
+		for _, c := range []*x509.Certificate{got, want} {
+			c.Raw, c.RawTBSCertificate, c.Signature, c.SerialNumber = nil, nil, nil, nil
+			c.RawSubject, c.Subject.Names = nil, nil // crypto/x509 takes another of DER's kinds of text
+			slices.SortFunc(c.Extensions, func(a, b pkix.Extension) int { return strings.Compare(a.Id.String(), b.Id.String()) })
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", host, got, want)
+		}
+	}
+}
+
+func BenchmarkMint(b *testing.B) {
+	a, err := newAuthority(time.Now())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.mint("a.example", ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
