@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"strings"
 	"sync"
 	"syscall"
@@ -86,7 +85,7 @@ type CrawlCmd struct {
 	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
 	Quiet bool   `help:"No progress, no summary." group:"Seen by whom"`
 
-	CPUProfile string `name:"cpuprofile" hidden:"" help:"Write a profile of the run for \"go tool pprof\" to this file." placeholder:"FILE"`
+	Profiles `embed:"" group:"Seen by whom"`
 }
 
 // Help teaches by examples.
@@ -119,7 +118,7 @@ Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
 }
 
 // Run crawls.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) error {
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) (err error) {
 	if !c.JSON && !c.Quiet {
 		for _, name := range told.strange {
 			fmt.Fprintf(os.Stderr, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)
@@ -135,17 +134,11 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) error {
 	if cfg.Effective, err = c.effective(k); err != nil {
 		return err
 	}
-	if c.CPUProfile != "" {
-		f, err := os.Create(c.CPUProfile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	end, err := c.begin()
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
 	return runCrawl(cfg, c.API, &display{
 		out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
@@ -246,7 +239,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit", "cpuprofile":
+		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
 			continue
 		}
 		v := f.Target.Interface()

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"runtime/pprof"
+)
+
+// Profiles are flags for those who want to know where time and memory go.
+type Profiles struct {
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a profile of the processor time for \"go tool pprof\"."`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write what is in memory at the end, likewise."`
+}
+
+// begin starts the profiles; end writes them.
+func (p Profiles) begin() (end func() error, err error) {
+	if p.CPUProfile == "" && p.MemProfile == "" {
+		return func() error { return nil }, nil
+	}
+	var cpu *os.File
+	if p.CPUProfile != "" {
+		if cpu, err = os.Create(p.CPUProfile); err != nil {
+			return nil, err
+		}
+		if err := pprof.StartCPUProfile(cpu); err != nil {
+			return nil, errors.Join(err, cpu.Close())
+		}
+	}
+	return func() error {
+		var errs []error
+		if cpu != nil {
+			pprof.StopCPUProfile()
+			errs = append(errs, cpu.Close())
+		}
+		if p.MemProfile != "" {
+			f, err := os.Create(p.MemProfile)
+			if err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			// As of the collector's last pass, when the crawl was still there.
+			errs = append(errs, pprof.Lookup("heap").WriteTo(f, 0), f.Close())
+		}
+		return errors.Join(errs...)
+	}, nil
+}
