@@ -22,10 +22,13 @@ const (
 	numClasses
 )
 
-var classBytes = [numClasses]int{2048, 8192, 2048, 512}
+var classBytes = [numClasses]int{2048, 8192, 2048, 1024}
 
-// variants is how many blocks there are of a class, topic and language.
-const variants = 8
+// variants is how many blocks there are of a class for each topic and language:
+// few enough that those in use stay in the processor's cache for the most part.
+var variants = [numClasses]int{2, 4, 4, 8}
+
+const maxVariants = 8
 
 // A block is text that many pages share, made and compressed once.
 type block struct {
@@ -34,7 +37,7 @@ type block struct {
 	crc   uint32
 }
 
-// A blockStore keeps the blocks that were asked for: at most 34 MB, when all
+// A blockStore keeps the blocks that were asked for: at most 20 MB, when all
 // of them were.
 type blockStore struct {
 	topics, languages int
@@ -44,13 +47,13 @@ type blockStore struct {
 
 func (s *blockStore) init(topics, languages int) {
 	s.topics, s.languages = topics, languages
-	s.blocks = make([]atomic.Pointer[block], int(numClasses)*topics*languages*variants)
+	s.blocks = make([]atomic.Pointer[block], int(numClasses)*topics*languages*maxVariants)
 }
 
 // block is the block of this class and variant for a topic and a language.
 func (w *Web) block(c class, topic, lang, variant int) *block {
 	s := &w.blocks
-	at := ((int(c)*s.topics+topic)*s.languages+lang)*variants + variant
+	at := ((int(c)*s.topics+topic)*s.languages+lang)*maxVariants + variant
 	if b := s.blocks[at].Load(); b != nil {
 		return b
 	}
@@ -100,7 +103,7 @@ type writer struct {
 // of the language.
 func (t *writer) word() string {
 	x := t.r.next()
-	if n := min(t.words, len(t.recent)); n > 4 && x&7 < 3 {
+	if n := min(t.words, len(t.recent)); n > 4 && x&7 < 4 {
 		if word := t.recent[below(x<<8, uint64(n))]; word != t.last {
 			t.last = word
 			return word
@@ -154,7 +157,7 @@ func (t *writer) top(size int) {
 	for {
 		x := t.r.next()
 		rule := fmt.Sprintf(".%s-%d { margin: %dpx %dpx; padding: %dpx; color: #%06x; font-size: %dpx; line-height: 1.%d; }\n",
-			t.topic.name, x&63, x>>8&15, x>>12&15, x>>16&7, x>>24&0xffffff, 10+x>>48&15, 1+x>>52&7)
+			t.topic.name, x&63, x>>8&3*4, x>>12&3*4, x>>16&1*8, [4]int{0x336699, 0x222222, 0xf4f4f4, 0x884400}[x>>24&3], 12+x>>48&3*2, 2+x>>52&3)
 		if len(t.out)+len(rule)+len(end) > size {
 			break
 		}
@@ -169,10 +172,10 @@ func (t *writer) body(size int) {
 	const close = ".</p>\n</div>\n"
 	const room = len(end) + len(close) + 60 // and a longest word with its tags
 	t.put("<section class=\"content content-", t.topic.name, "\">\n<h2>", t.word(), " ", t.word(), "</h2>\n")
-	for len(t.out) < size-200 {
+	for len(t.out) < size-300 {
 		t.put("<div class=\"block block-", t.topic.name, "\" data-topic=\"", t.topic.name, "\">\n<p class=\"paragraph text-", t.topic.name, "\">")
 		t.sentence(size - room)
-		for n := 1 + t.r.next()%4; (n > 0 || len(t.out) > size-400) && len(t.out) < size-room; n-- {
+		for n := 1 + t.r.next()%4; (n > 0 || len(t.out) > size-500) && len(t.out) < size-room; n-- {
 			t.put(". ")
 			t.sentence(size - room)
 		}

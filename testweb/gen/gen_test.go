@@ -84,6 +84,7 @@ func TestNames(t *testing.T) {
 
 // hrefs are the links of a page as x/net/html finds them.
 func hrefs(t testing.TB, page []byte) (list []string) {
+	t.Helper()
 	z := html.NewTokenizer(bytes.NewReader(page))
 	for {
 		switch z.Next() {
@@ -97,38 +98,6 @@ func hrefs(t testing.TB, page []byte) (list []string) {
 				}
 			}
 		}
-	}
-}
-
-func BenchmarkAnswer(b *testing.B) {
-	for _, gz := range []bool{false, true} {
-		name := "identity"
-		if gz {
-			name = "gzip"
-		}
-		b.Run(name, func(b *testing.B) {
-			w := newWeb(b, Spec{Hosts: 20000, PagesMean: 30})
-			rng := rand.New(rand.NewPCG(1, 2))
-			type at struct {
-				host   int64
-				target string
-			}
-			list := make([]at, 5000)
-			var dst []byte
-			for i := range list {
-				h := rng.Int64N(w.Hosts())
-				list[i] = at{h, w.Target(h, rng.Int64N(w.Pages(h)))}
-				dst, _ = w.Answer(dst[:0], testweb.Query{Host: h, Target: list[i].target, Gzip: gz})
-			}
-			b.ReportAllocs()
-			n, i := 0, 0
-			for b.Loop() {
-				dst, _ = w.Answer(dst[:0], testweb.Query{Host: list[i].host, Target: list[i].target, Gzip: gz})
-				n += len(dst)
-				i = (i + 1) % len(list)
-			}
-			b.ReportMetric(float64(n)/float64(b.N), "bytes/page")
-		})
 	}
 }
 

@@ -69,14 +69,14 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 
 	least := len(b.text) + classBytes[top]
 	want := int(uint64(w.spec.PageBytes) * uint64(w.lengths[x>>52]) >> 16)
-	units := max(0, want-least+classBytes[small]/2) / classBytes[small]
-	l.blocks[large], units = units/16, units%16
-	l.blocks[medium], l.blocks[small] = units/4, units%4
-	l.variants = r.next()
+	rest := max(0, want-least+classBytes[small]/2)
 	l.size = least
 	for c := large; c < numClasses; c++ {
+		l.blocks[c] = rest / classBytes[c]
+		rest %= classBytes[c]
 		l.size += l.blocks[c] * classBytes[c]
 	}
+	l.variants = r.next()
 	return l
 }
 
@@ -140,14 +140,14 @@ func (b *builder) link(p *paths, to *Ref) {
 
 // top is the head of a page.
 func (w *Web) top(l *layout) *block {
-	return w.block(top, l.topic, l.lang, int(l.variants%variants))
+	return w.block(top, l.topic, l.lang, int(l.variants%uint64(variants[top])))
 }
 
 // body are the blocks of text of a page.
 func (w *Web) body(l *layout, list []*block) []*block {
 	for c := large; c < numClasses; c++ {
 		for i := range l.blocks[c] {
-			list = append(list, w.block(c, l.topic, l.lang, int(mix(l.variants+uint64(c)<<8+uint64(i))%variants)))
+			list = append(list, w.block(c, l.topic, l.lang, int(mix(l.variants+uint64(c)<<8+uint64(i))%uint64(variants[c]))))
 		}
 	}
 	return list

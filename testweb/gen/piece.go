@@ -3,6 +3,7 @@ package gen
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +48,8 @@ const (
 	numDirs  = 8
 	numSlugs = 128
 	numWords = 128
+	// commonWords of English do not tell a topic.
+	commonWords = 150
 )
 
 type topicKit struct {
@@ -94,23 +97,23 @@ func newKit(topics, languages int) *kit {
 	tv, lv := vocabularies()
 	for _, v := range tv[:topics] {
 		t := topicKit{name: v.name, piece: one(v.name)}
-		list := v.fitting(numSlugs + numDirs)
+		list := v.fitting(numSlugs+numDirs, lv[0].words[:commonWords])
 		t.dirs = k.run(func(i int) string { return list[i] + "/" }, numDirs)
 		t.slugs = k.run(func(i int) string { return list[numDirs+i] + "-" }, numSlugs)
 		t.words = k.wordRuns(list[numDirs:])
 		k.topics = append(k.topics, t)
 	}
 	for i, v := range lv[:languages] {
-		k.langs[i] = langKit{v.name, k.wordRuns(v.fitting(numWords))}
+		k.langs[i] = langKit{v.name, k.wordRuns(v.fitting(numWords, nil))}
 	}
 	return k
 }
 
 // fitting are the commonest words of four letters and more that make a piece
-// with one byte added.
-func (v *vocabulary) fitting(n int) (list []string) {
+// with one byte added, those left out that are common anyway.
+func (v *vocabulary) fitting(n int, common []string) (list []string) {
 	for _, w := range v.words {
-		if len(w) > 3 && len(w) <= 11 && len(list) < n && !strings.Contains(reserved, "/"+w+"/") {
+		if len(w) > 3 && len(w) <= 11 && len(list) < n && !strings.Contains(reserved, "/"+w+"/") && !slices.Contains(common, w) {
 			list = append(list, w)
 		}
 	}

@@ -173,16 +173,3 @@ func TestAllHostsAreReached(t *testing.T) {
 	}
 	t.Logf("%d pages in %s", want, time.Since(start))
 }
-
-func BenchmarkReachable(b *testing.B) {
-	w := newWeb(b, Spec{Hosts: 20000, PagesMean: 10})
-	pages := int64(0)
-	for b.Loop() {
-		tr, err := w.Reachable(Bounds{Seeds: []Seed{{0, 0}}, Robots: true})
-		if err != nil {
-			b.Fatal(err)
-		}
-		pages = tr.Reachable()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(pages)/float64(b.N), "ns/page")
-}
