@@ -111,10 +111,12 @@ func BenchmarkPages(b *testing.B) {
 	if entries, err := os.ReadDir("/usr/share/doc/python3.11-doc/html"); err == nil && len(entries) > 0 {
 		realPages(b, 100, func(_ string, body []byte) { docs = append(docs, body) })
 	}
+	var made [][]byte
+	generatedPages(b, func(_ string, body []byte) { made = append(made, body) })
 	for _, set := range []struct {
 		name  string
 		pages [][]byte
-	}{{"text", text}, {"tags", [][]byte{samplePage()}}, {"docs", docs}} {
+	}{{"generated", made}, {"text", text}, {"tags", [][]byte{samplePage()}}, {"docs", docs}} {
 		b.Run(set.name, func(b *testing.B) {
 			if len(set.pages) == 0 {
 				b.Skip("no documentation packages under /usr/share/doc")

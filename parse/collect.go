@@ -268,6 +268,15 @@ func (p *Page) clean(v []byte, escapes bool) []byte {
 	return out
 }
 
+func isASCII(v []byte) bool {
+	for _, c := range v {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 // plainLen is how many bytes at the front of v stand for themselves.
 func plainLen(v []byte) int {
 	n := 0
@@ -279,14 +288,7 @@ func plainLen(v []byte) int {
 
 // text appends v in UTF-8 with its character references replaced.
 func (p *Page) text(dst, v []byte, escapes bool) (out []byte, ascii bool) {
-	ascii = true
-	for _, c := range v {
-		if c >= 0x80 {
-			ascii = false
-			break
-		}
-	}
-	if !ascii && !p.work.cs.utf8 {
+	if ascii = isASCII(v); !ascii && !p.work.cs.utf8 {
 		v = p.work.cs.decode(v)
 	}
 	for i := 0; i < len(v); {

@@ -378,11 +378,7 @@ func (p *Page) setTitle(raw []byte) {
 	w.titled = true
 	// A byte is at most a six-byte reference away from the text it makes.
 	raw = raw[:min(len(raw), 8*maxTitle)]
-	plain := true
-	for _, c := range raw {
-		plain = plain && c != '&' && c < utf8.RuneSelf
-	}
-	if !plain {
+	if bytes.IndexByte(raw, '&') >= 0 || !(w.cs.utf8 && utf8.Valid(raw) || isASCII(raw)) {
 		if !w.cs.utf8 {
 			raw = w.cs.decode(raw)
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,6 +101,37 @@ func TestRealPages(t *testing.T) {
 		t.Errorf("%d of %d pages differ", bad, pages)
 	}
 	t.Logf("%d pages, %d bytes, %d links", pages, bytes, links)
+}
+
+// generatedPages calls f with pages as the generated web of testweb has them.
+func generatedPages(t testing.TB, f func(url string, body []byte)) {
+	t.Helper()
+	names, err := filepath.Glob("testdata/generated/*.html")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no testdata/generated", err)
+	}
+	for _, name := range names {
+		body, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f("http://"+strings.TrimSuffix(filepath.Base(name), ".html")+"/", body)
+	}
+}
+
+func TestGeneratedPages(t *testing.T) {
+	var p Page
+	generatedPages(t, func(url string, body []byte) {
+		u := mustURL(t, url)
+		want, err := walk(u, "text/html; charset=utf-8", body, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Parse(Input{URL: u, ContentType: "text/html; charset=utf-8", Body: body}, Options{}, &p)
+		if got := lines(&p); !slices.Equal(got, want.links) || len(got) < 10 || p.Title != want.title {
+			t.Errorf("%s: title %q, want %q, links: %s", url, p.Title, want.title, cmp.Diff(want.links, got))
+		}
+	})
 }
 
 func sameTitle(got, want string) bool {
