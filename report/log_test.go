@@ -346,17 +346,21 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
+// BenchmarkLog logs a page as a crawl does.
 func BenchmarkLog(b *testing.B) {
-	l, err := OpenLog(disk.NewMem(), "crawl.log")
+	l, err := OpenLog(disk.OS, filepath.Join(b.TempDir(), "crawl.log"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	line := fullLine()
+	defer l.Close()
 	b.ReportAllocs()
 	n := 0
-	for b.Loop() {
-		l.Write(line)
-		n++
+	for ; b.Loop(); n++ {
+		l.Write(Line{
+			Time: at.Add(time.Duration(n) * time.Millisecond), Code: 200, Size: 22300, URL: "http://h000123.example/section/page-4567.html", Hops: "LLL",
+			Via: "http://h000077.example/other/page-12.html", MIME: "text/html; charset=utf-8", Thread: 123,
+			Began: at, Took: 12345678, Digest: [20]byte{1, 2, 3, byte(n)}, HasDigest: true, Seed: "h000000.example",
+		})
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "lines/s")
 }

@@ -1,10 +1,12 @@
 package report
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,7 +52,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
-		Hosts: len(t.hosts), Duplicates: t.n.duplicates, Truncated: t.n.truncated,
+		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
@@ -132,70 +134,104 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 	}
 	files := []struct {
 		name string
-		data func() []byte
+		rows func(row)
 	}{
-		{"hosts.csv", t.hostsCSV},
-		{"status.csv", t.statusCSV},
-		{"mime.csv", func() []byte { return countsCSV("mime", t.mimes) }},
-		{"errors.csv", t.errorsCSV},
-		{"seeds.csv", func() []byte { return countsCSV("seed", t.seeds) }},
-		{"summary.json", func() []byte { return append(js, '\n') }},
+		{"hosts.csv", t.hostRows},
+		{"status.csv", t.statusRows},
+		{"mime.csv", t.mimeRows},
+		{"errors.csv", t.errorRows},
+		{"seeds.csv", t.seedRows},
 	}
 	for _, f := range files {
-		name := filepath.Join(dir, f.name)
-		if err := disk.WriteFile(fs, name, f.data()); err != nil {
-			return fmt.Errorf("report %s: %w", name, err)
+		if err := writeTable(fs, filepath.Join(dir, f.name), f.rows); err != nil {
+			return err // it names the file
 		}
+	}
+	name := filepath.Join(dir, "summary.json")
+	if err := disk.WriteFile(fs, name, append(js, '\n')); err != nil {
+		return fmt.Errorf("report %s: %w", name, err)
 	}
 	return nil
 }
 
-func table(fn func(row func(...string))) []byte {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	fn(func(cells ...string) { w.Write(cells) }) // a bytes.Buffer does not fail
+// A row takes the cells of a table's line.
+type row func(cells ...string)
+
+// writeTable replaces name by a table, whole or not at all. A table of a
+// million lines passes through: it is never in memory.
+func writeTable(fs disk.FS, name string, rows func(row)) error {
+	err := writeRows(fs, name+".tmp", rows)
+	if err == nil {
+		err = fs.Rename(name+".tmp", name)
+	}
+	if err != nil {
+		fs.Remove(name + ".tmp") // the first error is the one to report
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	return nil
+}
+
+func writeRows(fs disk.FS, name string, rows func(row)) error {
+	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 64<<10)
+	w := csv.NewWriter(b)
+	rows(func(cells ...string) { w.Write(cells) }) // it keeps its first error for Flush
 	w.Flush()
-	return b.Bytes()
+	if err = w.Error(); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
-func (t *Tally) hostsCSV() []byte {
-	return table(func(row func(...string)) {
-		row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
-		for _, k := range descending(t.hosts, func(h *hostCount) int64 { return h.urls }) {
-			h := t.hosts[k]
-			row(cell(k), num(h.pages), num(h.urls), num(h.bytes), num(h.errors), num(h.denied), num(h.duplicates), num(h.robots))
-		}
-	})
+func (t *Tally) hostRows(row row) {
+	row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
+	for _, i := range t.hosts.descending(func(h *hostCount) int64 { return int64(h.urls) }) {
+		h := &t.hosts.entry(i).v
+		row(cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()), num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
+	}
 }
 
-func (t *Tally) statusCSV() []byte {
-	return table(func(row func(...string)) {
-		row("code", "urls", "meaning")
-		for _, k := range descending(t.status, func(n int64) int64 { return n }) {
-			row(strconv.Itoa(k), num(t.status[k]), CodeText(k))
-		}
-	})
+func (t *Tally) statusRows(row row) {
+	row("code", "urls", "meaning")
+	for _, k := range descending(t.status, func(n int64) int64 { return n }) {
+		row(strconv.Itoa(k), num(t.status[k]), CodeText(k))
+	}
 }
 
-func (t *Tally) errorsCSV() []byte {
-	return table(func(row func(...string)) {
-		row("error", "urls")
-		for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
-			row(cell(k), num(t.errors[k]))
-		}
-	})
+func (t *Tally) errorRows(row row) {
+	row("error", "urls")
+	for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
+		row(cell(k), num(t.errors[k]))
+	}
 }
 
-func countsCSV(name string, m map[string]*count) []byte {
-	return table(func(row func(...string)) {
-		row(name, "urls", "pages", "bytes")
-		for _, k := range descending(m, func(c *count) int64 { return c.urls }) {
-			c := m[k]
-			row(cell(k), num(c.urls), num(c.pages), num(c.bytes))
-		}
-	})
+func (t *Tally) mimeRows(row row) {
+	row("mime", "urls", "pages", "bytes")
+	for _, k := range descending(t.mimes, func(c *count) int64 { return c.urls }) {
+		countRow(row, k, t.mimes[k])
+	}
+}
+
+func (t *Tally) seedRows(row row) {
+	row("seed", "urls", "pages", "bytes")
+	for _, i := range t.seeds.descending(func(c *count) int64 { return c.urls }) {
+		countRow(row, string(t.seeds.name(i)), &t.seeds.entry(i).v)
+	}
+}
+
+func countRow(row row, name string, c *count) {
+	row(cell(name), num(c.urls), num(c.pages), num(c.bytes))
 }
 
 // cell keeps a spreadsheet from taking a name for a formula.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ const (
 // A Tally counts visits. One goroutine owns it. The zero Tally is empty.
 type Tally struct {
 	n       totals
-	hosts   map[string]*hostCount
-	seeds   map[string]*count
+	hosts   names[hostCount]
+	seeds   names[count]
 	mimes   map[string]*count
 	status  map[int]int64
 	errors  map[string]int64
@@ -62,13 +63,25 @@ func (n *totals) all() []*int64 {
 
 type count struct{ pages, urls, bytes int64 }
 
+// A hostCount is small, for there are many.
 type hostCount struct {
-	count
-	robots, errors, denied, duplicates int64
+	pages, urls, robots, errors, denied, duplicates uint32
+	bytes                                           [2]uint32 // the lower half first: eight bytes at once would leave a gap
 }
 
-func (h *hostCount) all() []*int64 {
-	return []*int64{&h.pages, &h.urls, &h.bytes, &h.robots, &h.errors, &h.denied, &h.duplicates}
+func (h *hostCount) size() int64 { return int64(h.bytes[0]) | int64(h.bytes[1])<<32 }
+
+func (h *hostCount) setSize(n int64) { h.bytes = [2]uint32{uint32(n), uint32(n >> 32)} }
+
+// numbers are encoded in this order.
+func (h *hostCount) numbers() [7]int64 {
+	return [7]int64{int64(h.pages), int64(h.urls), h.size(), int64(h.robots), int64(h.errors), int64(h.denied), int64(h.duplicates)}
+}
+
+func (h *hostCount) set(n [7]int64) {
+	u := func(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
+	*h = hostCount{pages: u(n[0]), urls: u(n[1]), robots: u(n[3]), errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6])}
+	h.setSize(n[2])
 }
 
 // NewTally returns an empty Tally.
@@ -107,8 +120,8 @@ func bump(m *map[string]int64, k string, n int64) {
 func (t *Tally) Add(v Visit) {
 	v.Bytes = max(v.Bytes, 0)
 	t.n.bytes += v.Bytes
-	h := of(&t.hosts, v.Host, 0)
-	h.bytes += v.Bytes
+	h := t.hosts.of(v.Host)
+	h.setSize(h.size() + v.Bytes)
 	if v.Robots {
 		t.n.robots++
 		t.n.robotsBytes += v.Bytes
@@ -125,7 +138,7 @@ func (t *Tally) Add(v Visit) {
 	} else {
 		t.status[CodeUnattempted]++
 	}
-	s := of(&t.seeds, v.Seed, 0)
+	s := t.seeds.of(v.Seed)
 	s.urls++
 	s.bytes += v.Bytes
 	if v.Code > 0 {
@@ -232,12 +245,12 @@ func (t *Tally) SkippedTotal() (n int64) {
 }
 
 // Hosts is the number of hosts that had a visit.
-func (t *Tally) Hosts() int { return len(t.hosts) }
+func (t *Tally) Hosts() int { return t.hosts.count }
 
 // HostPages is the number of pages of one host.
 func (t *Tally) HostPages(host string) int64 {
-	if h := t.hosts[host]; h != nil {
-		return h.pages
+	if h := t.hosts.find(host); h != nil {
+		return int64(h.pages)
 	}
 	return 0
 }
@@ -267,7 +280,8 @@ const tallyVersion = 1
 //	errors  uvarint number, then each: name, uvarint urls
 //	skipped likewise
 //
-// A name is its length as a uvarint and its bytes. Names are in order.
+// A name is its length as a uvarint and its bytes. Hosts and seeds are in the
+// order in which they came, the other names in their own.
 func (t *Tally) AppendTo(dst []byte) []byte {
 	u := func(n int64) { dst = binary.AppendUvarint(dst, uint64(n)) }
 	name := func(s string) { u(int64(len(s))); dst = append(dst, s...) }
@@ -275,21 +289,29 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 	for _, n := range t.n.all() {
 		u(*n)
 	}
-	u(int64(len(t.hosts)))
-	for _, k := range slices.Sorted(maps.Keys(t.hosts)) {
-		name(k)
-		for _, n := range t.hosts[k].all() {
-			u(*n)
+	u(int64(t.hosts.count))
+	dst = slices.Grow(dst, 36*(t.hosts.count+t.seeds.count)) // one copy of a large tally is enough
+	for k, h := range t.hosts.all() {
+		u(int64(len(k)))
+		dst = append(dst, k...)
+		for _, n := range h.numbers() {
+			u(n)
 		}
 	}
-	for _, m := range [...]map[string]*count{t.seeds, t.mimes} {
-		u(int64(len(m)))
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			name(k)
-			u(m[k].pages)
-			u(m[k].urls)
-			u(m[k].bytes)
-		}
+	u(int64(t.seeds.count))
+	for k, c := range t.seeds.all() {
+		u(int64(len(k)))
+		dst = append(dst, k...)
+		u(c.pages)
+		u(c.urls)
+		u(c.bytes)
+	}
+	u(int64(len(t.mimes)))
+	for _, k := range slices.Sorted(maps.Keys(t.mimes)) {
+		name(k)
+		u(t.mimes[k].pages)
+		u(t.mimes[k].urls)
+		u(t.mimes[k].bytes)
 	}
 	u(int64(len(t.status)))
 	for _, k := range slices.Sorted(maps.Keys(t.status)) {
@@ -317,16 +339,20 @@ func (t *Tally) Decode(src []byte) error {
 		*p = d.uvarint()
 	}
 	for range d.len() {
-		h := of(&n.hosts, d.name(), 0)
-		for _, p := range h.all() {
-			*p = d.uvarint()
+		h := n.hosts.of(d.name())
+		var numbers [7]int64
+		for i := range numbers {
+			numbers[i] = d.uvarint()
 		}
+		h.set(numbers)
 	}
-	for _, m := range [...]*map[string]*count{&n.seeds, &n.mimes} {
-		for range d.len() {
-			c := of(m, d.name(), 0)
-			c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
-		}
+	for range d.len() {
+		c := n.seeds.of(d.name())
+		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+	}
+	for range d.len() {
+		c := of(&n.mimes, d.name(), 0)
+		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
 	}
 	n.status = make(map[int]int64)
 	for range d.len() {
