@@ -176,6 +176,9 @@ func (w *Web) tune() {
 		for i := range k.pieces {
 			fit = k.pieces[i].encode(k.code) && fit
 		}
+		if most < 9 {
+			panic("gen: a piece is too long for its code") // one of this package's own
+		}
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 // of more than one label.
 const domain = ".example"
 
-var places = [...]string{"", "blog.", "shop.", "forum."}
+// prefixes are what may stand before the site in a host's name: that of a
+// site's first host is the first or the last.
+var prefixes = [...]string{"", "blog.", "shop.", "forum.", "www."}
 
-// prefix is what stands before the site in a host's name.
-func (w *Web) prefix(site, place int64) string {
+func (w *Web) prefix(site, place int64) int64 {
 	if place == 0 && w.hash(saltName, site, 0)&3 != 0 {
-		return "www."
+		return int64(len(prefixes) - 1)
 	}
-	return places[place]
+	return place
 }
 
 // appendName appends a host's name: a topic's word and the number of its site,
@@ -24,7 +25,7 @@ func (w *Web) prefix(site, place int64) string {
 func (w *Web) appendName(dst []byte, host int64) []byte {
 	s, place := site(host)
 	topic, _ := w.cell(s)
-	dst = append(dst, w.prefix(s, place)...)
+	dst = append(dst, prefixes[w.prefix(s, place)]...)
 	dst = append(dst, w.kit.topics[topic].name...)
 	dst = strconv.AppendInt(dst, s, 10)
 	return append(dst, domain...)
@@ -34,7 +35,7 @@ func (w *Web) appendName(dst []byte, host int64) []byte {
 func (w *Web) Name(host int64) (name, siteName string) {
 	name = string(w.appendName(nil, host))
 	s, place := site(host)
-	return name, name[len(w.prefix(s, place)):]
+	return name, name[len(prefixes[w.prefix(s, place)]):]
 }
 
 // Find is the number of the host of this name.
@@ -52,9 +53,9 @@ func (w *Web) Find(name string) (host int64, ok bool) {
 		return 0, false
 	}
 	place := int64(0)
-	for i, p := range places {
-		if i > 0 && strings.HasPrefix(rest, p) {
-			place = int64(i)
+	for i, p := range prefixes[1:4] {
+		if strings.HasPrefix(rest, p) {
+			place = int64(i + 1)
 		}
 	}
 	host = s/rowSites*rowHosts + firstHost[s%rowSites] + place

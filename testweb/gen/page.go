@@ -34,7 +34,8 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	b.ids = append(b.ids[:0], words+id(x>>8%numWords), words+id(x>>16%numWords))
 	b.number(k, uint64(page))
 	b.ids = append(b.ids, k.space, k.dash, k.space)
-	b.host(w, host)
+	b.host(w, host, &k.prefix)
+	b.add(k.example)
 	p := paths{w: w, topic: &k.topics[l.topic], host: host, page: page}
 	cut := [parts + 1]int{0, len(b.refs) * 2 / 5, len(b.refs)}
 	b.text = b.text[:0]
@@ -92,21 +93,27 @@ type paths struct {
 // link adds the URL of a link and the end of its tag.
 func (b *builder) link(p *paths, to *Ref) {
 	w, k := p.w, p.w.kit
+	html := false
 	if to.form == absolute {
+		prefix := &k.httpPrefix
 		if w.fates.secure > 0 && w.secure(to.Host) {
 			b.add(k.https)
-		} else {
-			b.add(k.http)
+			prefix = &k.prefix
 		}
 		if to.Host != p.host {
-			b.host(w, to.Host)
+			b.host(w, to.Host, prefix)
 		} else if p.named > 0 {
 			b.ids = append(b.ids, p.name[:p.named]...)
 		} else {
 			from := len(b.ids)
-			b.host(w, to.Host)
+			b.host(w, to.Host, prefix)
 			p.named = copy(p.name[:], b.ids[from:])
 		}
+		if to.Kind == ToPage && to.Page == 0 {
+			b.add(k.hostEnd)
+			return
+		}
+		b.add(k.example)
 	}
 	switch {
 	case to.form != relative || p.page == 0 && to.Page == 0:
@@ -116,12 +123,13 @@ func (b *builder) link(p *paths, to *Ref) {
 	}
 	switch to.Kind {
 	case ToPage:
-		if to.Page != 0 {
-			if to.Host == p.host {
-				b.pathIn(w, p.topic, to.Host, to.Page)
-			} else {
-				b.path(w, to.Host, to.Page)
-			}
+		switch {
+		case to.Page == 0:
+		case to.Host == p.host:
+			html = b.pathIn(w, p.topic, to.Host, to.Page)
+		default:
+			from := w.source(to.Host)
+			html = b.pathIn(w, w.topic(from), from, to.Page)
 		}
 	case ToRedirect:
 		b.redirect(k, to.Host, to.Page, int64(to.steps))
@@ -131,11 +139,15 @@ func (b *builder) link(p *paths, to *Ref) {
 	case ToNothing:
 		b.add(k.missing)
 		b.number(k, uint64(to.number))
-		b.add(k.html)
+		html = true
 	case ToTrap:
 		b.entrance(k, to.number)
 	}
-	b.add(k.quote)
+	if html {
+		b.add(k.pathEnd)
+	} else {
+		b.add(k.quote)
+	}
 }
 
 // top is the head of a page.

@@ -39,9 +39,10 @@ type kit struct {
 	up, private, space, https, way                id
 	missing, loop, sessionPage                    id
 	traps                                         [3][]id
-	hex                                           [128]id     // of a digit
-	openPart, openList, closeList, closePart      [parts][]id // before and behind the links
-	prefixes                                      map[string]id
+	hex                                           [128]id           // of a digit
+	openPart, openList, closeList, closePart      [parts][]id       // before and behind the links
+	prefix, httpPrefix                            [len(prefixes)]id // by the number of the prefix
+	pathEnd, hostEnd                              id                // and the end of the tag with it
 }
 
 const (
@@ -66,7 +67,7 @@ type langKit struct {
 }
 
 func newKit(topics, languages int) *kit {
-	k := &kit{pieces: make([]piece, 1, 1<<14), prefixes: map[string]id{}}
+	k := &kit{pieces: make([]piece, 1, 1<<14)}
 	k.digit = k.run(func(i int) string { return string(rune('0' + i)) }, 10)
 	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
 	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
@@ -82,9 +83,10 @@ func newKit(topics, languages int) *kit {
 		k.text(sessionPath[1:] + "?sid="),
 		k.text(growingDir[1:]),
 	}
-	for _, p := range []string{"www.", "blog.", "shop.", "forum."} {
-		k.prefixes[p] = one(p)
+	for i, p := range prefixes {
+		k.prefix[i], k.httpPrefix[i] = one(p), one("http://"+p)
 	}
+	k.pathEnd, k.hostEnd = one(".html\">"), one(domain+"/\">")
 	k.linkPieces = k.text(linkMarkup)
 	k.openPart[0] = k.text("</title>\n</head>\n<body>\n")
 	for i, name := range [parts]string{"nav", "footer"} {
@@ -225,16 +227,12 @@ func (b *builder) number(k *kit, n uint64) {
 	b.ids = append(b.ids, rev[at:]...)
 }
 
-// host adds a host's name.
-func (b *builder) host(w *Web, host int64) {
+// host adds a host's name up to its domain.
+func (b *builder) host(w *Web, host int64, prefix *[len(prefixes)]id) {
 	s, place := site(host)
 	topic, _ := w.cell(s)
-	if p := w.prefix(s, place); p != "" {
-		b.add(w.kit.prefixes[p])
-	}
-	b.add(w.kit.topics[topic].piece)
+	b.ids = append(b.ids, prefix[w.prefix(s, place)], w.kit.topics[topic].piece)
 	b.number(w.kit, uint64(s))
-	b.add(w.kit.example)
 }
 
 // path adds a page's path without the slash that it begins with.
@@ -242,28 +240,33 @@ func (b *builder) path(w *Web, host, page int64) {
 	if page == 0 {
 		return
 	}
-	host = w.source(host)
+	if host = w.source(host); b.pathIn(w, w.topic(host), host, page) {
+		b.add(w.kit.html)
+	}
+}
+
+// topic is the topic of a host that is no mirror.
+func (w *Web) topic(host int64) *topicKit {
 	s, _ := site(host)
 	topic, _ := w.cell(s)
-	b.pathIn(w, &w.kit.topics[topic], host, page)
+	return &w.kit.topics[topic]
 }
 
 // pathIn adds the path of a page other than the first of a host of this topic
-// that is no mirror.
-func (b *builder) pathIn(w *Web, t *topicKit, host, page int64) {
+// that is no mirror; html says that ".html" is to follow.
+func (b *builder) pathIn(w *Web, t *topicKit, host, page int64) (html bool) {
 	k := w.kit
 	h := w.hash(saltPath, host, page)
+	dir := t.dirs + id(h%numDirs)
 	if w.private(host, page, h) {
-		b.add(k.private)
-	} else {
-		b.add(t.dirs + id(h%numDirs))
+		dir = k.private
 	}
 	if h>>24&15 == 0 {
-		b.add(k.show)
+		b.ids = append(b.ids, dir, k.show)
 		b.number(k, uint64(page))
-		return
+		return false
 	}
-	b.ids = append(b.ids, t.slugs+id(h>>8%numSlugs), t.slugs+id(h>>16%numSlugs))
+	b.ids = append(b.ids, dir, t.slugs+id(h>>8%numSlugs), t.slugs+id(h>>16%numSlugs))
 	b.number(k, uint64(page))
-	b.add(k.html)
+	return true
 }
