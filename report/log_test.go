@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -343,6 +344,25 @@ func TestSkipped(t *testing.T) {
 `
 	if diff := cmp.Diff(want, file(t, fs, "reports/skipped.jsonl")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestAppendTime(t *testing.T) {
+	check := func(at time.Time) {
+		t.Helper()
+		if got, want := string(appendTime(nil, at, true)), at.UTC().Format(logTime); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got, want := string(appendTime(nil, at, false)), strings.Replace(at.UTC().Format(startTime), ".", "", 1); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		check(time.Unix(rnd.Int64N(1<<39)-1<<37, rnd.Int64N(1e9)).In(time.FixedZone("x", 3600)))
+	}
+	for _, year := range []int{-1, 0, 1, 9999, 10000, 123456} {
+		check(time.Date(year, 2, 28, 23, 59, 59, 999_999_999, time.UTC))
 	}
 }
 
