@@ -219,7 +219,7 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 
 // settleAt makes addr the address of h, which is not in a group.
 func (f *Frontier) settleAt(h *host, addr netip.Addr) {
-	h.addr = addr
+	h.own().addr = addr
 	var a, s *bucket
 	if f.cfg.IPDelay > 0 && addr.IsValid() {
 		a = f.bucket(bucketKey{addr: addr})

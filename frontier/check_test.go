@@ -8,6 +8,9 @@ func (f *Frontier) check() error {
 	want.Hosts = len(f.hosts)
 	var ram, fixed, spilled, queued, blockedLinks int64
 	live := map[*segment]int{}
+	if blank != (history{}) {
+		return fmt.Errorf("the history of those who have none is %+v", blank)
+	}
 	for name, h := range f.hosts {
 		var n int64
 		if h.front != nil {

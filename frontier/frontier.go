@@ -70,6 +70,7 @@ func (c Config) withDefaults() Config {
 	case c.Burst < 0:
 		c.Burst = 1
 	}
+	c.Burst = min(c.Burst, 1<<15-1)
 	if c.MemoryBytes <= 0 {
 		c.MemoryBytes = 256 << 20
 	}
@@ -368,7 +369,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
-		h.delay = max(d.Delay, 0)
+		h.own().delay = max(d.Delay, 0)
 		h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
@@ -377,7 +378,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if d.SlowDown || d.RetryAfter > 0 {
 		f.slowDownOrWait(h, d)
 	}
-	if h.turns++; h.turns >= f.cfg.Burst || h.at > f.clock || h.home != f.open_ {
+	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.clock || h.home != f.open_ {
 		h.turns = 0
 	}
 	f.releaseBuckets(h, d.NoRequest)
@@ -433,7 +434,7 @@ func (f *Frontier) host(name string) *host {
 	if h := f.hosts[name]; h != nil {
 		return h
 	}
-	h := &host{name: strings.Clone(name), pos: -1, state: exhausted}
+	h := &host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
 	f.hosts[h.name] = h
 	if f.cfg.NoAddresses {

@@ -26,33 +26,49 @@ func (s state) String() string {
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or none:
 // ready in its group's, waiting and slowed in Frontier.waiting, exhausted in
-// Frontier.resting, else nowhere.
+// Frontier.resting, else nowhere. There are far more hosts that wait for their
+// first request than others, so what these have not got is in the history.
 type host struct {
-	name  string
-	q     *queue // of the highest level
-	front *frontQueue
-	cur   *entry // in process
-	n     int64  // links, without cur
+	*history
+	name string
+	q    *queue // of the highest level
+	n    int64  // links, without cur
+	key  key
+	at   int64 // not before
+	due  int64 // its place in waiting or resting
 
-	key   key
-	turns int // requests in a row
+	in    *heap[*host]
+	group *group // when ready: where
+	pos   int32
 
-	in  *heap[*host]
-	pos int32
+	turns   int16 // requests in a row
+	state   state
+	retired bool // blocked as soon as it is not in process
+}
 
-	state     state
-	retired   bool // blocked as soon as it is not in process
-	slow      uint8
-	group     *group // when ready: where
+// A history is what a host has that was asked or looked up before.
+type history struct {
+	front     *frontQueue
+	cur       *entry // in process
 	home      *group // what its address and site share; nil: address unknown
 	addr      netip.Addr
 	addrUntil int64 // the look-up expires
 	addrFresh int64 // for the next request it holds until then in any case
-	at        int64 // not before
-	due       int64 // its place in waiting or resting
 	slowUntil int64 // end of the last pause
 	began     int64 // in process or resolving since
 	delay     time.Duration
+	slow      uint8
+}
+
+// blank is the history of all hosts that have none. It is only read.
+var blank history
+
+// own is the host's history, to be written.
+func (h *host) own() *history {
+	if h.history == &blank {
+		h.history = &history{}
+	}
+	return h.history
 }
 
 // busy says whether the caller has h.
@@ -164,8 +180,7 @@ func (f *Frontier) rekey(h *host) {
 func (f *Frontier) begin(h *host, g *group, e entry) {
 	h.in.remove(h)
 	h.in, h.group = nil, nil
-	h.cur = &e
-	h.began = f.clock
+	h.own().cur, h.own().began = &e, f.clock
 	f.fixed += e.ram()
 	if f.cfg.NoAddresses || h.home != nil && (h.addrUntil > f.clock || h.addrFresh > f.clock) {
 		f.become(h, inProcess)
@@ -186,7 +201,7 @@ func (f *Frontier) end(h *host, back *entry) {
 	if back == h.cur && back != nil {
 		f.fixed -= back.ram() // putFront counts it again
 	}
-	h.cur = nil
+	h.own().cur = nil
 	if back != nil {
 		f.putFront(h, *back, true)
 	}
@@ -209,7 +224,7 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 		f.slowDown(h, d.RetryAfter)
 		return
 	}
-	h.slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
+	h.own().slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
 	h.at = max(h.at, h.slowUntil)
 }
 
@@ -218,7 +233,7 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 func (f *Frontier) slowDown(h *host, least time.Duration) {
 	f.forgive(h)
 	if h.slow < maxSlow {
-		h.slow++
+		h.own().slow++
 	}
 	pause := f.cfg.SlowMax
 	if n := h.slow - 1; f.cfg.SlowBase <= f.cfg.SlowMax>>n {
@@ -226,13 +241,16 @@ func (f *Frontier) slowDown(h *host, least time.Duration) {
 	}
 	pause += time.Duration((f.rand.Float64()*0.2 - 0.1) * float64(pause))
 	pause = min(max(pause, least), f.cfg.SlowMax)
-	h.slowUntil = max(h.slowUntil, f.clock+int64(pause))
+	h.own().slowUntil = max(h.slowUntil, f.clock+int64(pause))
 	h.at = max(h.at, h.slowUntil)
 }
 
 // forgive halves the pause that threatens h for each ForgiveAfter that has
 // passed since the end of the last one.
 func (f *Frontier) forgive(h *host) {
+	if h.slow == 0 {
+		return
+	}
 	if f.cfg.ForgiveAfter == 0 && f.clock >= h.slowUntil {
 		h.slow = 0
 	}

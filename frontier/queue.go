@@ -14,8 +14,8 @@ const (
 	// when they are written to disk: fewer references stay in RAM.
 	spillBlockBytes = 64 << 10
 
-	blockOverhead = 112 // a block and its share of a queue, in bytes
-	hostOverhead  = 320 // a host, its place in the dictionary and its heap
+	blockOverhead = 160 // a block and its queue, which mostly has no other, in bytes
+	hostOverhead  = 190 // a host, its name, its place in the dictionary and its heap
 )
 
 // An entry is a link outside the queues: in process or put in front of them.
@@ -284,7 +284,7 @@ func (h *host) head() {
 // there already.
 func (f *Frontier) putFront(h *host, e entry, first bool) {
 	if h.front == nil {
-		h.front = &frontQueue{}
+		h.own().front = &frontQueue{}
 	}
 	if first {
 		h.front.prepend(e)

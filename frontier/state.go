@@ -110,7 +110,9 @@ func (f *Frontier) Drop(name string, fn func(weburl.Link) error) (int64, error) 
 		f.fixed -= h.front.items[h.front.head].ram()
 		h.front.take()
 	}
-	h.front = nil
+	if h.front != nil {
+		h.front = nil
+	}
 	var first error
 	for q := h.q; q != nil; q = q.next {
 		f.delist(q)
@@ -257,13 +259,13 @@ func (f *Frontier) Restore(s HostState) {
 		f.leave(h)
 	}
 	end := f.clock + int64(f.cfg.SlowMax)
-	h.delay = max(s.Delay, 0)
-	h.slow = min(s.Slow, maxSlow)
+	own := h.own()
+	own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
 	if !s.NotBefore.IsZero() {
 		h.at = max(h.at, min(f.since(s.NotBefore), end))
 	}
 	if !s.SlowUntil.IsZero() {
-		h.slowUntil = min(f.since(s.SlowUntil), end)
+		own.slowUntil = min(f.since(s.SlowUntil), end)
 	}
 	if s.Blocked && !h.retired {
 		h.retired = true
@@ -287,7 +289,7 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	if !busy {
 		f.leave(h)
 	}
-	h.delay = max(h.delay, delay) // for a snapshot before its next request
+	h.own().delay = max(h.delay, delay) // for a snapshot before its next request
 	h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 	if !busy {
 		f.place(h)
