@@ -376,6 +376,20 @@ func (s *scanner) attributes(p int, keep bool) bool {
 			}
 			continue
 		}
+		if keep && p+6 < len(b) && four(b[p:]) == nHref && b[p+4] == '=' && b[p+5] == '"' {
+			// What most attributes that are kept look like.
+			p += 6
+			j := bytes.IndexByte(b[p:], '"')
+			if j < 0 {
+				break
+			}
+			if s.has&(1<<aHref) == 0 {
+				s.has |= 1 << aHref
+				s.attrs[aHref] = span{p, p + j}
+			}
+			p += j + 1
+			continue
+		}
 		// An equals sign that comes first belongs to the name.
 		name := p
 		p++

@@ -10,11 +10,15 @@ func (s *scanner) skim(every bool) (t tag, ok bool) {
 	b := s.b
 	i := s.i
 	for {
-		j := bytes.IndexByte(b[i:], '<')
-		if j < 0 {
-			break
+		// Tags often stand next to each other.
+		if i >= len(b) || b[i] != '<' {
+			j := bytes.IndexByte(b[i:], '<')
+			if j < 0 {
+				break
+			}
+			i += j
 		}
-		p := i + j + 1
+		p := i + 1
 		if p >= len(b) {
 			break
 		}

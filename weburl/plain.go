@@ -190,6 +190,10 @@ func readHost(s string, i int) (end int, ok bool) {
 // in the first segment would make that a scheme.
 func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bool) {
 	for ; i < len(s); i++ {
+		i = skipSame(s, i, class)
+		if i == len(s) {
+			break
+		}
 		switch class[s[i]] {
 		case pSame, pInPath:
 		case pSlash:
@@ -218,9 +222,21 @@ func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bo
 	return i, i, true
 }
 
+// skipSame passes over octets that stand for themselves, four at a time.
+func skipSame(s string, i int, class *[256]uint8) int {
+	for i+4 <= len(s) && class[s[i]]|class[s[i+1]]|class[s[i+2]]|class[s[i+3]] == pSame {
+		i += 4
+	}
+	return i
+}
+
 // readQuery is readPath from the question mark at s[i] on.
 func readQuery(s string, i int, class *[256]uint8) (end int, ok bool) {
 	for ; i < len(s); i++ {
+		i = skipSame(s, i, class)
+		if i == len(s) {
+			break
+		}
 		switch class[s[i]] {
 		case pSame, pInQuery, pSlash, pColon, pQuery:
 		case pEscape:
