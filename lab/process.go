@@ -49,6 +49,10 @@ func launch(ctx context.Context, name string, args []string, out io.Writer, scre
 	p.cmd.Env = environment()
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 30 * time.Second
+	// Nothing is written to its standard input, which ends when we do.
+	if _, err := p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
 	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/testweb/gen"
@@ -21,7 +22,7 @@ type Throughput struct {
 	// Agents are the programs that are measured, the first one first. Agents
 	// of other versions are compared in turns, which is the only fair way.
 	Agents []Program
-	// Bare is the yardstick, as a program.
+	// Bare is the yardstick: a program, or the folder of its source.
 	Bare string
 	// Hosts and PagesMean are the web's. Zero means 20,000 hosts of 20 pages,
 	// when quick 2,000 hosts of 20.
@@ -32,10 +33,15 @@ type Throughput struct {
 	// Duration is how long the yardstick runs, and when quick the agent at
 	// most. Zero means 30s, when quick 3s.
 	Duration time.Duration
-	// Profiles is a folder for a profile of each agent's run; empty: none.
+	// Profile asks for a further run of the first agent with a profiler for each
+	// kind; it does not count. Profiles is the folder where the profiles stay;
+	// empty: nowhere.
+	Profile  bool
 	Profiles string
 	// Kinds are the names of those that are measured; nil: all.
 	Kinds []string
+	// Again is the command that measures it again, for the text.
+	Again string
 }
 
 // A Program is one that is measured, and what it is called.
@@ -64,30 +70,40 @@ const bareConns = 64
 // A measurement is one run of one program.
 type measurement struct {
 	Kind, Who string
-	Round     int
+	Round     int // 0 does not count
 
-	Pages           int64
-	Wall, Fetching  time.Duration
-	PagesPerS       float64 // the stricter of the two
-	FetchingPerS    float64
-	MBPerS          float64
-	CPU, WebCPU     time.Duration // a page
-	Peak            int64
-	Twice, Missed   int64
-	Robots          int64
-	Handshakes      int64
-	Resumed         float64 // share of the handshakes
-	Profile         string
-	bare, hasReport bool
+	Pages          int64
+	Wall, Fetching time.Duration
+	PagesPerS      float64 // by the time of the whole process
+	FetchingPerS   float64 // by the time in which something was fetched
+	MBPerS         float64
+	CPU, WebCPU    time.Duration // a page
+	Peak           int64
+
+	Crawl *crawlRun // nil of the yardstick
+	flame string
+}
+
+// Resumed is the share of TLS handshakes that took a session up again; -1: there were none.
+func (m *measurement) Resumed() float64 {
+	if m.Crawl == nil {
+		return -1
+	}
+	full, resumed := float64(m.Crawl.Report.TLS.Full), float64(m.Crawl.Report.TLS.Resumed)
+	if full+resumed == 0 {
+		return -1
+	}
+	return resumed / (full + resumed)
 }
 
 func (x *Throughput) defaults(quick bool) {
-	def(&x.Hosts, 20_000)
-	def(&x.PagesMean, 20)
 	if quick {
+		def(&x.Hosts, 2000)
 		def(&x.Runs, 1)
 		def(&x.Duration, 3*time.Second)
 	}
+	def(&x.Hosts, 20_000)
+	def(&x.PagesMean, 20)
 	def(&x.Runs, 3)
 	def(&x.Duration, 30*time.Second)
 }
@@ -97,6 +113,77 @@ func def[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
+}
+
+// chosen are the kinds that are measured.
+func (x *Throughput) chosen() ([]kind, error) {
+	if len(x.Kinds) == 0 {
+		return kinds, nil
+	}
+	var ks []kind
+	for _, name := range x.Kinds {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("throughput: no kind %q", name)
+		}
+		ks = append(ks, kinds[i])
+	}
+	return ks, nil
+}
+
+// Kinds are the names of the ways in which Throughput's web is served.
+func Kinds() []string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// Run implements Experiment.
+func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	y.defaults(t.Quick)
+	ks, err := y.chosen()
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(ks, func(k kind) bool { return k.bare }) {
+		if y.Bare, err = FindBare(ctx, y.Bare, t.Dir); err != nil {
+			return nil, err
+		}
+	}
+	b := &bench{t: t, x: &y}
+	var ms []measurement
+	add := func(m measurement, err error) error {
+		if err == nil {
+			ms = append(ms, m)
+		}
+		return err
+	}
+	// The yardstick and the agents take turns, and so do the kinds.
+	for round := 1; round <= y.Runs; round++ {
+		for _, k := range ks {
+			if k.bare {
+				if err := add(b.bare(ctx, k, round)); err != nil {
+					return nil, err
+				}
+			}
+			for _, p := range y.Agents {
+				if err := add(b.agent(ctx, k, p, round)); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if y.Profile {
+		for _, k := range ks {
+			if err := add(b.agent(ctx, k, y.Agents[0], 0)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return y.result(t, ks, ms), nil
 }
 
 // bench is where runs take place.
@@ -109,19 +196,20 @@ type bench struct {
 func (b *bench) spec(k kind) WebSpec {
 	s := WebSpec{Spec: gen.Plain(b.t.Seed, b.x.Hosts)}
 	s.PagesMean = b.x.PagesMean
+	s.Truth = float64(b.x.Hosts)*b.x.PagesMean < gen.MaxTruth/2
 	k.web(&s)
 	return s
 }
 
-// with runs f beside a web of the kind, in a folder that is gone afterwards.
-func (b *bench) with(ctx context.Context, k kind, f func(w *web, dir string) error) (err error) {
+// with runs f beside a web, in a folder that is gone afterwards.
+func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir string) error) (err error) {
 	b.n++
 	dir := filepath.Join(b.t.Dir, fmt.Sprintf("run%d", b.n))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
+		return fmt.Errorf("lab: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	w, err := startWeb(ctx, b.t.Program, dir, b.spec(k))
+	w, err := startWeb(ctx, b.t.Program, dir, spec)
 	if err != nil {
 		return err
 	}
@@ -132,10 +220,13 @@ func (b *bench) with(ctx context.Context, k kind, f func(w *web, dir string) err
 	return f(w, dir)
 }
 
+// bareURLs is how many URLs the yardstick goes round and round.
+const bareURLs = 100_000
+
 func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err error) {
-	err = b.with(ctx, k, func(w *web, dir string) error {
+	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
 		urls := filepath.Join(dir, "urls.txt")
-		if err := writeURLs(urls, b.spec(k).Spec, 100_000); err != nil {
+		if err := writeURLs(urls, b.spec(k).Spec, bareURLs); err != nil {
 			return err
 		}
 		done := b.t.step("%s: bare, run %d of %d", k.name, round, b.x.Runs)
@@ -143,26 +234,39 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 		if err != nil {
 			return err
 		}
-		m = measurement{Kind: k.name, Who: "bare", Round: round, bare: true, Pages: r.Pages, Wall: r.Usage.Wall, Fetching: b.x.Duration,
+		pages := time.Duration(r.Pages)
+		m = measurement{Kind: k.name, Who: "bare", Round: round, Pages: r.Pages, Wall: r.Usage.Wall, Fetching: b.x.Duration,
 			PagesPerS: r.PagesPerS, FetchingPerS: r.PagesPerS, MBPerS: r.MBPerS,
-			CPU: r.Usage.CPU / time.Duration(r.Pages), WebCPU: r.WebCPU / time.Duration(r.Pages), Peak: r.Usage.Peak}
-		done("%s pages/s, %s a page", count(m.PagesPerS), micros(m.CPU))
+			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak}
+		done("%s pages/s, %s of CPU a page", count(m.PagesPerS), micros(m.CPU))
 		return nil
 	})
 	return m, err
 }
 
+// agent measures an agent's crawl: of the whole web where the yardstick is
+// measured, too; for a time where that would tell nothing more.
 func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m measurement, err error) {
-	err = b.with(ctx, k, func(w *web, dir string) error {
-		done := b.t.step("%s: %s, run %d of %d", k.name, p.Name, round, b.x.Runs)
+	what := fmt.Sprintf("run %d of %d", round, b.x.Runs)
+	if round == 0 {
+		what = "profile"
+	}
+	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
+		done := b.t.step("%s: %s, %s", k.name, p.Name, what)
 		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"), Tick: func(s progressLine, resident int64) {
 			b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), resident/1e6)
 		}}
-		if job.TimeLimit = 10 * time.Minute; b.t.Quick {
+		switch {
+		case b.t.Quick:
 			job.TimeLimit = b.x.Duration
+		case !k.bare:
+			job.TimeLimit = 2 * b.x.Duration
 		}
-		if b.x.Profiles != "" {
-			job.Profile = filepath.Join(b.x.Profiles, fmt.Sprintf("%s-%s-%d.pprof", p.Name, k.name, round))
+		if round == 0 {
+			job.Profile = filepath.Join(dir, "cpu.pprof")
+			if b.x.Profiles != "" {
+				job.Profile = filepath.Join(b.x.Profiles, p.Name+"-"+k.name+".pprof")
+			}
 		}
 		r, err := job.run(ctx)
 		if err != nil {
@@ -170,21 +274,27 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 		}
 		s := &r.Summary
 		pages := time.Duration(s.Pages)
-		m = measurement{Kind: k.name, Who: p.Name, Round: round, hasReport: true, Pages: s.Pages, Wall: r.Usage.Wall, Fetching: r.Fetching,
+		m = measurement{Kind: k.name, Who: p.Name, Round: round, Pages: s.Pages, Wall: r.Usage.Wall, Fetching: r.Fetching,
 			PagesPerS: r.PagesPerS(), FetchingPerS: r.FetchingPerS(), MBPerS: float64(s.Bytes) / 1e6 / r.Usage.Wall.Seconds(),
-			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Robots: s.RobotsTxt, Profile: job.Profile,
-			Handshakes: r.Report.TLS.Full + r.Report.TLS.Resumed}
-		if o := r.Report.Origin; o != nil {
-			m.Twice, m.Missed = o.Twice, o.Missed
+			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Crawl: r}
+		if job.Profile != "" {
+			tree, err := ReadProfile(job.Profile)
+			if err != nil {
+				return err
+			}
+			m.flame = tree.Flame(s.Pages, flameDepth, flameLeast)
 		}
-		if m.Handshakes > 0 {
-			m.Resumed = float64(r.Report.TLS.Resumed) / float64(m.Handshakes)
-		}
-		done("%s pages/s, %s a page", count(m.PagesPerS), micros(m.CPU))
+		done("%s pages/s, %s of CPU a page, %d MB", count(m.PagesPerS), micros(m.CPU), m.Peak/1e6)
 		return nil
 	})
 	if err != nil {
-		err = fmt.Errorf("%s, %s: %w", k.name, p.Name, err)
+		err = fmt.Errorf("%s, %s, %s: %w", k.name, p.Name, what, err)
 	}
 	return m, err
 }
+
+// The profile's tree is shown so deep, and down to so small a share.
+const (
+	flameDepth = 3
+	flameLeast = 0.007
+)

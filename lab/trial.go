@@ -24,10 +24,22 @@ type Trial struct {
 	Live   bool
 	Width  int
 
-	mu   sync.Mutex // guards what is shown
+	show *shown
+}
+
+// shown is what the screen shows.
+type shown struct {
+	mu   sync.Mutex // guards all
 	now  string
 	at   time.Time
 	said time.Time // the last partial figure
+}
+
+// with is the trial in another folder.
+func (t *Trial) with(dir string) *Trial {
+	c := *t
+	c.Dir, c.show = dir, new(shown)
+	return &c
 }
 
 // partialEvery is how often a partial figure is said where lines stay.
@@ -35,30 +47,30 @@ const partialEvery = 10 * time.Second
 
 // step says what begins now. done says how it ended.
 func (t *Trial) step(format string, a ...any) (done func(format string, a ...any)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.now, t.at = fmt.Sprintf(format, a...), time.Now()
-	t.said = t.at
+	t.show.mu.Lock()
+	defer t.show.mu.Unlock()
+	t.show.now, t.show.at = fmt.Sprintf(format, a...), time.Now()
+	t.show.said = t.show.at
 	if t.Live {
 		t.draw("")
 	}
 	return func(format string, a ...any) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		t.show.mu.Lock()
+		defer t.show.mu.Unlock()
 		t.line(fmt.Sprintf(format, a...))
-		t.now = ""
+		t.show.now = ""
 	}
 }
 
 // partial shows how far the step is.
 func (t *Trial) partial(format string, a ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.show.mu.Lock()
+	defer t.show.mu.Unlock()
 	switch {
 	case t.Live:
 		t.draw(fmt.Sprintf(format, a...))
-	case time.Since(t.said) >= partialEvery:
-		t.said = time.Now()
+	case time.Since(t.show.said) >= partialEvery:
+		t.show.said = time.Now()
 		t.line(fmt.Sprintf(format, a...))
 	}
 }
@@ -69,7 +81,7 @@ func (t *Trial) line(text string) {
 	if t.Live {
 		begin = "\r\x1b[K"
 	}
-	fmt.Fprintf(t.Screen, "%s%-36s %5.1f s  %s\n", begin, t.now, time.Since(t.at).Seconds(), text)
+	fmt.Fprintf(t.Screen, "%s%-36s %5.1f s  %s\n", begin, t.show.now, time.Since(t.show.at).Seconds(), text)
 }
 
 func (t *Trial) draw(text string) {
@@ -77,7 +89,7 @@ func (t *Trial) draw(text string) {
 	if width <= 0 {
 		width = 80
 	}
-	s := fmt.Sprintf("%-36s %5.1f s  %s", t.now, time.Since(t.at).Seconds(), text)
+	s := fmt.Sprintf("%-36s %5.1f s  %s", t.show.now, time.Since(t.show.at).Seconds(), text)
 	if len(s) >= width {
 		s = s[:width-1]
 	}

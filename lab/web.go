@@ -48,8 +48,9 @@ func (o identity) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 }
 
 // ServeWeb is the process of a web: it reads a WebSpec, serves it and says
-// where to out, until ctx ends or a signal comes. Its authority's certificate goes to ca.
-func ServeWeb(ctx context.Context, spec []byte, ca string, out io.Writer) error {
+// where to out, until ctx ends, a signal comes, or in does: so that no web
+// outlives who started it. Its authority's certificate goes to ca.
+func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.Writer) error {
 	var s WebSpec
 	d := json.NewDecoder(bytes.NewReader(spec))
 	d.DisallowUnknownFields()
@@ -61,6 +62,13 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, out io.Writer) error 
 		return fmt.Errorf("web: %w", err)
 	}
 	cfg := testweb.Config{Origin: web, CloseEach: s.CloseEach, TTL: time.Hour}
+	if s.Truth {
+		truth, err := web.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+		if err != nil {
+			return fmt.Errorf("web: %w", err)
+		}
+		cfg.Truth = truth
+	}
 	if s.Identity {
 		cfg.Origin = identity{web}
 	}
@@ -74,6 +82,10 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, out io.Writer) error 
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	go func() { // until the process ends, if in does not
+		io.Copy(io.Discard, in)
+		stop()
+	}()
 	err = json.NewEncoder(out).Encode(Announcement{
 		HTTP: w.HTTPAddr(), HTTPS: w.HTTPSAddr(), DNS: w.DNSAddr(), Control: w.ControlAddr(), CA: ca,
 		ConnectTo: w.ConnectTo(), Seed: web.URL(0, 0),
@@ -148,7 +160,7 @@ func (w *web) report(ctx context.Context) (*testweb.Report, error) {
 
 // stop ends the web.
 func (w *web) stop() (Usage, error) {
-	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return Usage{}, fmt.Errorf("web: %w", err)
 	}
 	return w.wait()

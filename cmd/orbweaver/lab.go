@@ -2,14 +2,150 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
+	"golang.org/x/term"
+
+	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
 // LabCmd is "lab": the experiments.
 type LabCmd struct {
-	Web LabWebCmd `cmd:"" hidden:"" help:"Serve the web of an experiment."`
+	Throughput LabThroughputCmd `cmd:"" help:"Pages a second of an agent beside the least work that still counts as crawling; memory of a long crawl."`
+	Web        LabWebCmd        `cmd:"" hidden:"" help:"Serve the web of an experiment."`
+}
+
+// labFlags are those of every experiment.
+type labFlags struct {
+	Quick bool   `help:"In under a minute; too short to quote."`
+	Seed  uint64 `default:"1" help:"Of all that is drawn at random."`
+	Out   string `default:"docs/lab" placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json here."`
+	Work  string `placeholder:"DIR" help:"Run in a new folder in here, on the disk that is to be measured (default: that for temporary files)."`
+}
+
+// LabThroughputCmd is "lab throughput".
+type LabThroughputCmd struct {
+	labFlags
+	Bare  string   `default:"../shared/bench/bare" placeholder:"DIR|FILE" help:"The yardstick: the folder of its source, which is built, or itself."`
+	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"Measure this orbweaver program. Repeatable: they take turns (default: this one)."`
+
+	Hosts      int64         `placeholder:"N" help:"Hosts of the web (default: 20000, quick 2000; of the memory run 1000000, quick 30000)."`
+	PagesMean  float64       `default:"20" placeholder:"X" help:"Pages of a host on average."`
+	Runs       int           `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
+	Duration   time.Duration `placeholder:"D" help:"Time of a run of the yardstick (default: 30s, quick 3s)."`
+	Only       []string      `placeholder:"KIND" help:"Only these ways of serving: ${labkinds}."`
+	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep the profiles here, and take them when quick, too."`
+
+	MemoryRun bool  `help:"Instead: crawl many pages, and note memory and speed each second."`
+	Pages     int64 `placeholder:"N" help:"Pages of the memory run (default: 3000000, quick 60000)."`
+}
+
+// Help says what comes out.
+func (LabThroughputCmd) Help() string {
+	return `Web, agent and yardstick run as processes of their own and take turns. A run in
+which the web saw a violation ends the experiment with exit code 1.
+
+  orbweaver lab throughput --quick --out /tmp/lab
+  orbweaver lab throughput --agent before=./orbweaver.old --agent after=./orbweaver --only gzip
+  orbweaver lab throughput --memory-run
+
+What people write below the marker in NAME.md stays.`
+}
+
+// Run measures.
+func (c *LabThroughputCmd) Run(out io.Writer) error {
+	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	switch {
+	case c.Hosts < 0 || c.Runs < 0 || c.Duration < 0 || c.Pages < 0:
+		return bad("--hosts, --runs, --duration and --pages are above 0")
+	case c.PagesMean < 1:
+		return bad("--pages-mean %g: at least 1", c.PagesMean)
+	case c.Pages > 0 && !c.MemoryRun:
+		return bad("--pages is for --memory-run")
+	}
+	for _, k := range c.Only {
+		if !slices.Contains(lab.Kinds(), k) {
+			return bad("--only %s: none of %s", k, strings.Join(lab.Kinds(), ", "))
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	var agents []lab.Program
+	for _, a := range c.Agent {
+		p, err := program(a)
+		if err != nil {
+			return err
+		}
+		agents = append(agents, p)
+	}
+	if len(agents) == 0 {
+		agents = []lab.Program{{Name: "agent", Path: self}}
+	}
+	again := "orbweaver " + strings.Join(os.Args[1:], " ")
+	if c.MemoryRun {
+		return c.run(out, self, &lab.Memory{Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, Again: again})
+	}
+	if c.CPUProfile != "" {
+		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
+			return fmt.Errorf("cpuprofile: %w", err)
+		}
+	}
+	return c.run(out, self, &lab.Throughput{
+		Agents: agents, Bare: c.Bare, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
+		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only, Again: again,
+	})
+}
+
+// program reads [NAME=]FILE.
+func program(s string) (lab.Program, error) {
+	name, path, ok := strings.Cut(s, "=")
+	if !ok {
+		name, path = strings.TrimSuffix(filepath.Base(s), filepath.Ext(s)), s
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return lab.Program{}, fmt.Errorf("agent %s: %w", s, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return lab.Program{}, &agent.ConfigError{Text: fmt.Sprintf("--agent %s: no program; build one with \"go build -o %s ./cmd/orbweaver\"", s, path)}
+	}
+	if name == "" || name == "bare" || strings.ContainsAny(name, "/\\") {
+		return lab.Program{}, &agent.ConfigError{Text: fmt.Sprintf("--agent %s: give it a name: NAME=FILE", s)}
+	}
+	return lab.Program{Name: name, Path: path}, nil
+}
+
+// run runs an experiment, until it is over or a signal comes.
+func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	t := &lab.Trial{Quick: f.Quick, Seed: f.Seed, Program: self, Dir: f.Work, Screen: out}
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+		t.Live = true
+		if w, _, err := term.GetSize(int(file.Fd())); err == nil {
+			t.Width = w
+		}
+	}
+	err := lab.Do(ctx, e, t, f.Out)
+	switch {
+	case errors.Is(err, lab.ErrNoBare):
+		return &agent.ConfigError{Text: err.Error()}
+	case ctx.Err() != nil:
+		return &exitError{code: exitSignal, text: "interrupted"}
+	}
+	return err
 }
 
 // LabWebCmd is "lab web": the process that an experiment starts for its web.
@@ -18,7 +154,7 @@ type LabWebCmd struct {
 	CAOut string `required:"" placeholder:"FILE" help:"Write the certificate of the web's own authority here."`
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal comes or standard input ends.
 func (c *LabWebCmd) Run(out io.Writer) error {
-	return lab.ServeWeb(context.Background(), []byte(c.Spec), c.CAOut, out)
+	return lab.ServeWeb(context.Background(), []byte(c.Spec), c.CAOut, os.Stdin, out)
 }

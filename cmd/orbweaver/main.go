@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/lab"
 )
 
 // Exit codes, as documented in docs/operating.md.
@@ -91,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Bind(&c, told),
 		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),
-		kong.Vars{"version": agent.Version},
+		kong.Vars{"version": agent.Version, "labkinds": strings.Join(lab.Kinds(), ", ")},
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}

@@ -1,0 +1,69 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot/plotter"
+)
+
+// words are the texts of an SVG, which has to be well-formed.
+func words(t *testing.T, svg []byte) string {
+	t.Helper()
+	var b strings.Builder
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return b.String()
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, svg)
+		}
+		if c, ok := tok.(xml.CharData); ok {
+			b.Write(c)
+			b.WriteByte('\n')
+		}
+	}
+}
+
+func TestFigure(t *testing.T) {
+	f := &Figure{Panels: []Panel{
+		{Title: "Pages a second", Y: "pages/s", Groups: []string{"identity", "gzip", "close"},
+			Bars: []Bars{
+				{Name: "bare", Values: []float64{10800, 12900, math.NaN()}, Low: []float64{10500, 12000, 0}, High: []float64{11000, 13100, 0}},
+				{Name: "agent & <co>", Values: []float64{6400, 7100, 3900}},
+			}},
+		{Title: "Beside bare", Y: "agent / bare", Digits: 2, Groups: []string{"identity", "gzip"}, Bars: []Bars{{Values: []float64{0.59, 0.55}}},
+			Levels: []Level{{"floor 0.40", 0.4}, {"aim 0.75", 0.75}}},
+		{Title: "Over time", X: "time (s)", Y: "pages/s", Lines: []Line{{"agent", plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 4000}, {X: 120, Y: 3900}}}}},
+		{Title: "Nothing", Groups: []string{"none"}, Bars: []Bars{{Values: []float64{math.NaN()}}}},
+	}}
+	var b bytes.Buffer
+	if err := f.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	if name := os.Getenv("FIGURE"); name != "" {
+		os.WriteFile(name, b.Bytes(), 0o644)
+	}
+	got := words(t, b.Bytes())
+	for _, want := range []string{"Pages a second", "pages/s", "identity", "bare", "agent & <co>", "10,800", "0.59", "floor 0.40", "time (s)", "5,000"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the picture does not say %q:\n%s", want, got)
+		}
+	}
+	for _, no := range []string{"NaN", "Inf"} {
+		if bytes.Contains(b.Bytes(), []byte(no)) {
+			t.Errorf("the picture holds %q", no)
+		}
+	}
+	var empty bytes.Buffer
+	if err := (&Figure{}).SVG(&empty); err != nil || !bytes.Contains(empty.Bytes(), []byte("</svg>")) {
+		t.Errorf("a figure without panels: %v, %q", err, empty.String())
+	}
+}

@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// Memory asks: does a crawl stay as small and as fast as it began?
+type Memory struct {
+	Agent Program
+	// Hosts and PagesMean are the web's; the crawl ends after Pages of its
+	// pages. Zero means 1,000,000 hosts of 20 pages and 3,000,000 pages; when quick
+	// 30,000 hosts and 60,000 pages.
+	Hosts     int64
+	PagesMean float64
+	Pages     int64
+	// Bound is the memory that the agent may have at its peak. Zero means 1 GB.
+	Bound int64
+	Again string
+}
+
+// steady is by how much the rate of the last tenth may lie below that of the first.
+const steady = 0.05
+
+// ErrMemory is a crawl that took more memory than it may.
+var ErrMemory = errors.New("too much memory")
+
+// Run implements Experiment.
+func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	if t.Quick {
+		def(&y.Hosts, 30_000)
+		def(&y.Pages, 60_000)
+	}
+	def(&y.Hosts, 1_000_000)
+	def(&y.Pages, 3_000_000)
+	def(&y.PagesMean, 20)
+	def(&y.Bound, 1e9)
+	spec := WebSpec{Spec: gen.Plain(t.Seed, y.Hosts)}
+	spec.PagesMean = y.PagesMean
+	b := &bench{t: t, x: &Throughput{}}
+	var (
+		mu      sync.Mutex // guards samples
+		samples = []Sample{{}}
+		run     *crawlRun
+	)
+	err := b.with(ctx, spec, func(w *web, dir string) (err error) {
+		done := t.step("%s pages of %s hosts", humanize.Comma(y.Pages), humanize.Comma(y.Hosts))
+		stop := keepSmall(filepath.Join(dir, "crawl", "archive"))
+		defer stop()
+		job := crawlJob{Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, Tick: func(s progressLine, resident int64) {
+			mu.Lock()
+			samples = append(samples, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, resident})
+			mu.Unlock()
+			t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), resident/1e6)
+		}}
+		if run, err = job.run(ctx); err != nil {
+			return err
+		}
+		done("%s pages/s, %s of CPU a page, %d MB at the peak", count(run.PagesPerS()), micros(run.Usage.CPU/time.Duration(run.Summary.Pages)), run.Usage.Peak/1e6)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := y.result(t, samples, run)
+	if run.Usage.Peak >= y.Bound {
+		err = fmt.Errorf("%w: %s at the peak, allowed are less than %s", ErrMemory, humanize.Bytes(uint64(run.Usage.Peak)), humanize.Bytes(uint64(y.Bound)))
+	}
+	return r, err
+}
+
+// keepSmall empties archive files that are written whole, so that a long run
+// needs no room for its archive; nobody reads it. The files stay, as names.
+func keepSmall(dir string) (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				names, _ := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+				for _, name := range names {
+					os.Truncate(name, 0)
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
+// result sums the run up.
+func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
+	tenths := Tenths(samples)
+	byTenth := &Table{Columns: []Column{{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3}, {Name: "most memory", Unit: "MB"}}}
+	last := 0.0
+	for i, rate := range tenths {
+		until := run.Summary.Pages * int64(i+1) / 10
+		last = rate / max(tenths[0], 1e-9)
+		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, run.Summary.Pages*int64(i)/10, until))/1e6)
+	}
+	verdict := "The crawl is too short to be told in tenths."
+	if tenths != nil {
+		verdict = fmt.Sprintf("The last tenth of the pages came at %.3f of the rate of the first: ", last)
+		if last >= 1-steady {
+			verdict += fmt.Sprintf("within %.0f %% of it, or faster.", 100*steady)
+		} else {
+			verdict += fmt.Sprintf("more than %.0f %% slower.", 100*steady)
+		}
+	}
+	s := &run.Summary
+	pages := time.Duration(max(s.Pages, 1))
+	sum := &Table{Columns: []Column{{Name: "figure"}, {Name: "value", Digits: 1}}}
+	sum.Add("pages", s.Pages)
+	sum.Add("hosts that were asked", int64(s.Hosts))
+	sum.Add("URLs found", s.Discovered)
+	sum.Add("URLs accepted", s.Unique)
+	sum.Add("peak memory (MB)", float64(run.Usage.Peak)/1e6)
+	sum.Add("time from start to end (s)", run.Usage.Wall.Seconds())
+	sum.Add("pages/s, whole", run.PagesPerS())
+	sum.Add("pages/s, fetching", run.FetchingPerS())
+	sum.Add("CPU a page (µs)", float64(run.Usage.CPU/pages)/1e3)
+	sum.Add("web's CPU a page (µs)", float64(run.WebCPU/pages)/1e3)
+	bad, twice := int64(0), int64(0)
+	for _, n := range run.Report.ViolationCount {
+		bad += n
+	}
+	if o := run.Report.Origin; o != nil {
+		twice = o.Twice
+	}
+	sum.Add("violations", bad)
+	sum.Add("pages fetched twice", twice)
+	r := &Result{
+		Name: "throughput-memory", Title: "Memory and speed of a long crawl",
+		Question: "Does an agent stay under " + humanize.Bytes(uint64(x.Bound)) + " and as fast as it began, however many URLs it has met?",
+		SetUp: fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, served with gzip by a process of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d`, everything else as by default. "+
+			"Pages and resident memory are noted each second. Archive files that are complete are emptied meanwhile, to save the disk.", t.Seed, humanize.Comma(x.Hosts), x.PagesMean, x.Pages),
+		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict}, {Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
+		Data:     Table{Columns: []Column{{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}}},
+		Again:    x.Again,
+		Figures: map[string]any{"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound, "wall_s": run.Usage.Wall.Seconds(),
+			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths, "last_to_first": last,
+			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice},
+	}
+	for _, p := range samples {
+		r.Data.Add(p.At, p.Pages, p.Resident)
+	}
+	r.Figure = memoryFigure(samples, tenths, x.Bound)
+	return r
+}
+
+// mostOf is the most memory of the samples between two numbers of pages.
+func mostOf(samples []Sample, from, to int64) int64 {
+	most := int64(0)
+	for _, s := range samples {
+		if s.Pages >= from && s.Pages <= to {
+			most = max(most, s.Resident)
+		}
+	}
+	return most
+}
+
+// memoryFigure shows both over time.
+func memoryFigure(samples []Sample, tenths []float64, bound int64) *Figure {
+	rate := Panel{Title: "Pages a second (over 10 s) and in each tenth of the pages", X: "time (s)", Y: "pages/s"}
+	memory := Panel{Title: "Resident memory", X: "time (s)", Y: "MB", Levels: []Level{{"bound", float64(bound) / 1e6}}}
+	var overTime, byTenth, resident plotter.XYs
+	from := 0
+	for i, s := range samples {
+		for from < i-1 && s.At-samples[from].At > 10*time.Second {
+			from++
+		}
+		if d := (s.At - samples[from].At).Seconds(); d > 0 {
+			overTime = append(overTime, plotter.XY{X: s.At.Seconds(), Y: float64(s.Pages-samples[from].Pages) / d})
+		}
+		if s.Resident > 0 {
+			resident = append(resident, plotter.XY{X: s.At.Seconds(), Y: float64(s.Resident) / 1e6})
+		}
+	}
+	at := 0.0
+	if len(samples) > 0 {
+		at = samples[0].At.Seconds()
+		total := float64(samples[len(samples)-1].Pages - samples[0].Pages)
+		for _, r := range tenths {
+			if r > 0 {
+				byTenth = append(byTenth, plotter.XY{X: at, Y: r})
+				at += total / 10 / r
+				byTenth = append(byTenth, plotter.XY{X: at, Y: r})
+			}
+		}
+	}
+	for _, l := range []Line{{"over 10 s", overTime}, {"tenths", byTenth}} {
+		if len(l.Points) > 0 {
+			rate.Lines = append(rate.Lines, l)
+		}
+	}
+	if len(resident) > 0 {
+		memory.Lines = []Line{{"", resident}}
+	}
+	return &Figure{Alt: "Pages a second and resident memory of a long crawl over time", Panels: []Panel{rate, memory}}
+}

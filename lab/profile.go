@@ -1,0 +1,304 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+)
+
+// A Node is a part of where the time goes: a room of the house, what is done
+// in it, and the function that does it.
+type Node struct {
+	Name string
+	Time time.Duration // of processors, children included
+	Kids []*Node       // the largest first
+}
+
+func (n *Node) kid(name string) *Node {
+	for _, k := range n.Kids {
+		if k.Name == name {
+			return k
+		}
+	}
+	k := &Node{Name: name}
+	n.Kids = append(n.Kids, k)
+	return k
+}
+
+// ReadProfile reads a processor profile into a tree whose first level are the
+// rooms.
+func ReadProfile(name string) (*Node, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
+	value := -1
+	for i, t := range p.SampleType {
+		if t.Type == "cpu" && t.Unit == "nanoseconds" {
+			value = i
+		}
+	}
+	if value < 0 {
+		return nil, fmt.Errorf("profile %s: not of processor time", name)
+	}
+	root := &Node{Name: "all"}
+	for _, s := range p.Sample {
+		d := time.Duration(s.Value[value])
+		root.Time += d
+		n := root
+		for _, part := range place(frames(s)) {
+			n = n.kid(part)
+			n.Time += d
+		}
+	}
+	root.sort()
+	return root, nil
+}
+
+func (n *Node) sort() {
+	slices.SortFunc(n.Kids, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), strings.Compare(a.Name, b.Name))
+	})
+	for _, k := range n.Kids {
+		k.sort()
+	}
+}
+
+// A frame is a function on a stack.
+type frame struct {
+	name string // import path and name
+	file string // base name of its source
+}
+
+// frames are a sample's, the innermost first.
+func frames(s *profile.Sample) []frame {
+	var fs []frame
+	for _, l := range s.Location {
+		for _, line := range l.Line {
+			if line.Function != nil {
+				fs = append(fs, frame{line.Function.Name, path.Base(line.Function.Filename)})
+			}
+		}
+	}
+	return fs
+}
+
+const ours = "github.com/orbweaver/orbweaver/"
+
+// room is whose a frame of ours is: its package, with these exceptions. Of
+// another's frame it is empty.
+func (f frame) room() string {
+	rest, ok := strings.CutPrefix(f.name, ours)
+	if !ok {
+		return ""
+	}
+	pkg := rest
+	if i := strings.IndexByte(rest, '.'); i >= 0 {
+		pkg = rest[:i]
+	}
+	switch {
+	case pkg == "disk":
+		return "" // the caller's
+	case pkg == "fetch" && (f.file == "decode.go" || f.file == "gunzip.go"):
+		return "decode"
+	case pkg == "crawl" && (f.file == "journey.go" || f.file == "record.go" || f.file == "outcome.go"):
+		return "visit"
+	case pkg == "crawl":
+		return "dispatcher"
+	}
+	return pkg
+}
+
+// works name what is done by functions that are not ours: the first whose
+// beginning fits one of the frames between the innermost and ours, and the
+// innermost frame that fits any of them decides.
+var works = []struct{ prefix, name string }{
+	{"runtime.gcAssist", "collector"}, {"runtime.gcDrain", "collector"}, {"runtime.gcBgMark", "collector"}, {"runtime.gcStart", "collector"},
+	{"runtime.bgsweep", "collector"}, {"runtime.sweepone", "collector"}, {"runtime.bgscavenge", "collector"}, {"runtime.gcMark", "collector"}, {"runtime.gcWriteBarrier", "collector"},
+	{"runtime.wbBuf", "collector"}, {"runtime.gcFlush", "collector"},
+	{"runtime.mallocgc", "allocation"}, {"runtime.newobject", "allocation"}, {"runtime.makeslice", "allocation"}, {"runtime.growslice", "allocation"},
+	{"runtime.morestack", "stacks"}, {"runtime.newstack", "stacks"},
+	{"runtime.schedule", "scheduler"}, {"runtime.findRunnable", "scheduler"}, {"runtime.park_m", "scheduler"}, {"runtime.mcall", "scheduler"}, {"runtime.goready", "scheduler"},
+	{"runtime.ready", "scheduler"}, {"runtime.wakep", "scheduler"}, {"runtime.gosched", "scheduler"}, {"runtime.goschedImpl", "scheduler"}, {"runtime.mstart", "scheduler"},
+	{"runtime.sysmon", "scheduler"}, {"runtime.netpoll", "scheduler"}, {"runtime.exitsyscall", "scheduler"}, {"runtime.entersyscall", "scheduler"}, {"runtime.resumespinning", "scheduler"},
+	{"runtime.chansend", "channels"}, {"runtime.chanrecv", "channels"}, {"runtime.selectgo", "channels"}, {"runtime.selectnb", "channels"},
+	{"sync.", "locks"}, {"internal/sync.", "locks"}, {"runtime.lock", "locks"}, {"runtime.unlock", "locks"}, {"runtime.sem", "locks"},
+	{"runtime.mapaccess", "maps"}, {"runtime.mapassign", "maps"}, {"runtime.mapdelete", "maps"}, {"internal/runtime/maps.", "maps"}, {"runtime.memhash", "maps"},
+	{"runtime.memmove", "copying"}, {"runtime.memclr", "clearing"}, {"runtime.(*timers)", "timers"}, {"runtime.(*timer)", "timers"}, {"time.", "timers"},
+	{"crypto/sha1.", "SHA-1"}, {"hash/crc32.", "CRC-32"}, {"github.com/klauspost/crc32.", "CRC-32"},
+	{"compress/flate.(*decompressor)", "inflate"}, {"github.com/klauspost/compress/flate.(*decompressor)", "inflate"}, {"github.com/klauspost/compress/flate.(*dictDecoder)", "inflate"},
+	{"github.com/klauspost/compress/flate.(*huffmanDecoder)", "inflate"}, {"github.com/klauspost/compress/flate.fixedHuffmanDecoder", "inflate"}, {"github.com/klauspost/compress/gzip.(*Reader)", "inflate"},
+	{"github.com/klauspost/compress/flate.", "deflate"}, {"compress/flate.", "deflate"},
+	{"github.com/andybalholm/brotli.", "brotli"}, {"github.com/klauspost/compress/zstd.", "zstd"},
+	{"crypto/tls.", "TLS"}, {"crypto/", "TLS"}, {"github.com/miekg/dns.", "DNS messages"},
+	{"encoding/json.", "JSON"}, {"golang.org/x/text/", "charsets"}, {"golang.org/x/net/idna", "IDNA"},
+}
+
+// calls name system calls by the function of package syscall or of ours above them.
+var calls = []struct{ part, name string }{
+	{"Pwritev", "write"}, {"Writev", "write"}, {"writev", "write"}, {"Pwrite", "write"}, {"pwrite", "write"}, {"Write", "write"}, {"write", "write"},
+	{"Pread", "read"}, {"pread", "read"}, {"Read", "read"}, {"read", "read"}, {"recvfrom", "read"}, {"Recvfrom", "read"}, {"recvmsg", "read"}, {"sendto", "write"}, {"Sendto", "write"}, {"Sendmsg", "write"},
+	{"connect", "connect"}, {"Connect", "connect"}, {"Close", "close"}, {"close", "close"}, {"socket", "socket"}, {"Socket", "socket"},
+	{"setsockopt", "setsockopt"}, {"Setsockopt", "setsockopt"}, {"Fsync", "fsync"}, {"Fdatasync", "fsync"}, {"fsync", "fsync"},
+	{"EpollWait", "epoll"}, {"EpollCtl", "epoll"}, {"Epoll", "epoll"}, {"epoll", "epoll"}, {"futex", "futex"}, {"usleep", "sleep"}, {"Open", "open"}, {"open", "open"},
+	{"bind", "bind"}, {"Bind", "bind"}, {"getsockname", "getsockname"}, {"Getsockname", "getsockname"}, {"getsockopt", "getsockopt"}, {"Getsockopt", "getsockopt"}, {"Poll", "poll"}, {"poll", "poll"},
+}
+
+// isCall says whether a frame enters the kernel.
+func isCall(name string) bool {
+	return strings.HasPrefix(name, "internal/runtime/syscall") || name == "runtime.futex" || name == "runtime.usleep" || name == "runtime.epollwait" ||
+		name == "runtime.madvise" || name == "runtime.sysUnused" || name == "syscall.rawVforkSyscall" || name == "runtime.write1" || name == "runtime.vdsoCall"
+}
+
+// place is where a stack belongs: room, work, function.
+func place(stack []frame) []string {
+	roomName, at := "", len(stack)
+	for i, f := range stack {
+		if r := f.room(); r != "" {
+			roomName, at = r, i
+			break
+		}
+	}
+	inner := stack[:at]
+	work := workOf(inner)
+	switch {
+	case work == "collector":
+		who := "in the background"
+		if roomName != "" {
+			who = "in turn for " + roomName
+		}
+		return []string{"runtime", "collector", who}
+	case roomName == "" && len(stack) > 0:
+		if work == "" {
+			work = short(stack[0].name)
+		}
+		if strings.HasPrefix(stack[len(stack)-1].name, "crypto/tls.") {
+			return []string{"tls", work}
+		}
+		return []string{"runtime", work}
+	case roomName == "":
+		return []string{"runtime", "unknown"}
+	}
+	fn := short(stack[at].name)
+	if roomName == "fetch" && slices.ContainsFunc(inner, func(f frame) bool { return strings.HasPrefix(f.name, "crypto/tls.") }) {
+		if work == "TLS" {
+			work = tlsWork(inner)
+		}
+		return []string{"tls", work, fn}
+	}
+	if work == "" {
+		return []string{roomName, "own code", fn}
+	}
+	return []string{roomName, work, fn}
+}
+
+// tlsWork tells handshakes from records.
+func tlsWork(inner []frame) string {
+	for _, f := range inner {
+		if strings.Contains(f.name, "andshake") {
+			return "handshake"
+		}
+	}
+	return "records"
+}
+
+// workOf says what the frames between the innermost and ours do; empty: what
+// they were called for.
+func workOf(inner []frame) string {
+	for i, f := range inner {
+		if isCall(f.name) {
+			for _, g := range inner[i:] {
+				base := g.name[strings.LastIndexByte(g.name, '/')+1:]
+				for _, c := range calls {
+					if strings.Contains(base, c.part) && !strings.Contains(base, "Syscall") {
+						if c.name == "futex" || c.name == "epoll" || c.name == "sleep" {
+							return "scheduler"
+						}
+						return "system call: " + c.name
+					}
+				}
+			}
+			return "system call: other"
+		}
+	}
+	for _, f := range inner {
+		for _, w := range works {
+			if strings.HasPrefix(f.name, w.prefix) {
+				return w.name
+			}
+		}
+	}
+	if len(inner) > 0 {
+		name := inner[len(inner)-1].name
+		if pkg, _, ok := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], "."); ok && pkg != "runtime" && pkg != "memeqbody" {
+			return "package " + pkg
+		}
+	}
+	return ""
+}
+
+// short is a function's name without its import path.
+func short(name string) string {
+	return name[strings.LastIndexByte(name, '/')+1:]
+}
+
+// Flame is the tree as indented text: time for each of n pages, share, and a
+// bar as long as the share. What takes less than least of the whole goes
+// into the line "other" of its parent; depth is how many levels are shown.
+func (n *Node) Flame(pages int64, depth int, least float64) string {
+	var lines [][4]string
+	add := func(level int, name string, d time.Duration) {
+		share := float64(d) / float64(max(n.Time, 1))
+		bar := ""
+		if level == 0 {
+			bar = strings.Repeat("█", int(share*40+0.5))
+		} else if level == 1 {
+			bar = strings.Repeat("▒", int(share*40+0.5))
+		} else {
+			bar = strings.Repeat("·", int(share*40+0.5))
+		}
+		lines = append(lines, [4]string{strings.Repeat("  ", level) + name, fmt.Sprintf("%.1f", float64(d)/1e3/float64(max(pages, 1))), fmt.Sprintf("%.1f %%", 100*share), bar})
+	}
+	var walk func(k *Node, level int)
+	walk = func(k *Node, level int) {
+		other, hidden := time.Duration(0), 0
+		for _, c := range k.Kids {
+			if float64(c.Time) < least*float64(n.Time) {
+				other += c.Time
+				hidden++
+				continue
+			}
+			add(level, c.Name, c.Time)
+			if level+1 < depth && (len(c.Kids) > 1 || level == 0) {
+				walk(c, level+1)
+			}
+		}
+		if hidden > 0 && hidden < len(k.Kids) && float64(other) >= least*float64(n.Time) {
+			add(level, "other", other)
+		}
+	}
+	walk(n, 0)
+	lines = append([][4]string{{"", "µs/page", "share", ""}}, lines...)
+	lines = append(lines, [4]string{"all", fmt.Sprintf("%.1f", float64(n.Time)/1e3/float64(max(pages, 1))), "100.0 %", ""})
+	rows := make([][]string, len(lines))
+	for i := range lines {
+		rows[i] = lines[i][:]
+	}
+	wide := widths(rows)
+	var b strings.Builder
+	for _, l := range rows {
+		b.WriteString(strings.TrimRight(pad(l[0], wide[0], false)+"  "+pad(l[1], wide[1], true)+"  "+pad(l[2], wide[2], true)+"  "+l[3], " ") + "\n")
+	}
+	return b.String()
+}
