@@ -2,10 +2,12 @@ package testweb
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -40,13 +42,36 @@ func newFront(w *Web) *front {
 // accept serves a listener until that is closed. The caller has added one to loops.
 func (f *front) accept(l *listener) error {
 	defer f.loops.Done()
+	wait := time.Duration(0)
 	for {
 		c, err := l.Accept()
+		if passing(err) && !f.web.down() {
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			time.Sleep(wait)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		wait = 0
 		f.loops.Add(1)
 		go f.run(c.(*conn))
+	}
+}
+
+// passing says whether an error of accept may pass: no file descriptor was free,
+// or the client went at once.
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
+}
+
+// down says whether the web is going down.
+func (w *Web) down() bool {
+	select {
+	case <-w.shut:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -47,7 +47,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		k.local = tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 		k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 		if l.tls != nil {
-			k.Conn = tls.Server(tcp, l.tls)
+			k.cork = &cork{TCPConn: tcp}
+			k.Conn = tls.Server(k.cork, l.tls)
 		}
 		l.live.add(k)
 		l.web.track.connected(k)
@@ -95,6 +96,7 @@ func (s *connSet) closeAll() {
 type conn struct {
 	net.Conn // what is spoken on: the TCP connection, or TLS over it
 	tcp      *net.TCPConn
+	cork     *cork // under TLS
 	web      *Web
 	id       int64
 	secure   bool
@@ -215,7 +217,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 			k = max(0, int(all)-len(c.held))
 			c.held = c.held[:0]
 		} else {
-			k, err = c.Conn.Write(step)
+			k, err = c.writeAll(step)
 		}
 		n += k
 		if err != nil {
@@ -228,6 +230,54 @@ func (c *conn) Write(p []byte) (n int, err error) {
 			return n, nil
 		}
 	}
+}
+
+// writeAll writes p in one go: TLS would send each of its records alone.
+func (c *conn) writeAll(p []byte) (int, error) {
+	if c.cork == nil {
+		return c.Conn.Write(p)
+	}
+	c.cork.hold()
+	n, err := c.Conn.Write(p)
+	if e := c.cork.flush(); e != nil {
+		return 0, e
+	}
+	return n, err
+}
+
+// A cork keeps what is written until it is all there.
+type cork struct {
+	*net.TCPConn
+
+	mu  sync.Mutex // guards buf: TLS may write while it reads
+	buf *[]byte    // nil keeps nothing
+}
+
+func (k *cork) hold() {
+	k.mu.Lock()
+	k.buf = responses.Get().(*[]byte)
+	k.mu.Unlock()
+}
+
+// Write implements io.Writer.
+func (k *cork) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.buf == nil {
+		return k.TCPConn.Write(p)
+	}
+	*k.buf = append(*k.buf, p...)
+	return len(p), nil
+}
+
+func (k *cork) flush() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, err := k.TCPConn.Write(*k.buf)
+	*k.buf = (*k.buf)[:0]
+	responses.Put(k.buf)
+	k.buf = nil
+	return err
 }
 
 // release sends what is held back when nothing came after it.

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -66,6 +67,9 @@ func TestOriginReport(t *testing.T) {
 	if fmt.Sprint(r.AtOnce) != "map[address:map[1:4] host:map[1:4] site:map[1:1]]" {
 		t.Errorf("at once: got %v", r.AtOnce)
 	}
+	if k := w.Count(); k.Requests != r.Requests || k.Pages != r.Pages || k.Bytes != r.Bytes || k.Active != 0 || k.Violations != 9 {
+		t.Errorf("count: got %+v", k)
+	}
 	if f := w.Fetched(); len(f) != 5 || f["http://h1.made.example/1400"] != 2 || f["http://h2.made.example/2000"] != 1 {
 		t.Errorf("fetched: got %v", f)
 	}
@@ -85,11 +89,41 @@ func TestOriginReport(t *testing.T) {
 	if got, want := string(b), `[0,0,0,0,0,0,0,0,0,0,0,0,{"requests":0,"deepest":0},0,0,0,0]`; got != want || r.Origin.Missed != 4500 {
 		t.Errorf("after reset: got %s, want %s, %d missed", got, want, r.Origin.Missed)
 	}
+	if k := w.Count(); k != (Count{At: k.At}) {
+		t.Errorf("after reset: got %+v", k)
+	}
 	// The connection is still open, and goes on in the new account.
 	get(t, c, "http://h0.made.example/1")
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	if r := w.Report(); r.Requests != 1 || r.Hosts["h0.made.example"].Pages != 1 || r.Origin.Fetched != 1 || r.Addrs["127.100.0.0"].MaxConnections != 1 {
 		t.Errorf("after that: got %+v", r)
+	}
+}
+
+// The Origin's requests are in the log only where that is asked for.
+func TestOriginLog(t *testing.T) {
+	for _, tt := range []struct {
+		entries, kept int
+		file          bool
+	}{{0, 1, false}, {0, 1, true}, {10, 4, true}, {2, 2, false}} {
+		var lines bytes.Buffer
+		cfg := Config{Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, LogEntries: tt.entries, Sites: []Site{{Host: "site.example"}}}
+		if tt.file {
+			cfg.Log = &lines
+		}
+		w := serving(t, cfg)
+		c := client(t, w)
+		for _, u := range []string{"http://h0.made.example/1", "https://h0.made.example/2", "http://site.example/", "http://h1.made.example/none"} {
+			get(t, c, u)
+		}
+		until(t, "ended", func() bool { return w.Report().Active == 0 })
+		if got := len(w.Log()); got != tt.kept {
+			t.Errorf("%+v: got %d entries", tt, got)
+		}
+		w.track.log.flush()
+		if got := bytes.Count(lines.Bytes(), []byte("\n")); tt.file && got != 4 || tt.file && !bytes.Contains(lines.Bytes(), []byte("\tGET\t200\t100\tok\thttps://h0.made.example/2\n")) {
+			t.Errorf("%+v: got %q", tt, lines.Bytes())
+		}
 	}
 }
 

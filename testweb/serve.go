@@ -170,6 +170,7 @@ func (rw *recorder) Write(p []byte) (int, error) {
 // controlHandler serves the truth:
 //
 //	GET  /.testweb/report   Report as JSON
+//	GET  /.testweb/count    Count as JSON, at no cost
 //	GET  /.testweb/urls     the URLs asked for, with the number of answers
 //	GET  /.testweb/log      the newest requests as lines (Entry.AppendTSV)
 //	GET  /.testweb/ca.pem   the certificate of the authority
@@ -181,6 +182,10 @@ func (w *Web) controlHandler() http.Handler {
 		e := json.NewEncoder(rw)
 		e.SetIndent("", "  ")
 		e.Encode(w.Report())
+	})
+	mux.HandleFunc("GET /.testweb/count", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(rw).Encode(w.Count())
 	})
 	mux.HandleFunc("GET /.testweb/urls", func(rw http.ResponseWriter, _ *http.Request) {
 		for u, n := range w.Fetched() {

@@ -19,6 +19,27 @@ func (w *Web) Report() *Report {
 	return r
 }
 
+// A Count is the sums alone, which cost nothing to ask for: to watch a crawl by.
+type Count struct {
+	At         time.Time `json:"at"`
+	Requests   int64     `json:"requests"`
+	Active     int64     `json:"active"`
+	Pages      int64     `json:"pages"`
+	Bytes      int64     `json:"bytes"`
+	Violations int64     `json:"violations"`
+}
+
+// Count is the sums so far, each as in Report.
+func (w *Web) Count() Count {
+	t := w.track
+	k := Count{At: time.Now(), Requests: t.ended.Load(), Pages: t.pages.Load(), Bytes: t.bytes.Load()}
+	k.Active = max(0, t.begun.Load()-k.Requests)
+	for i := range t.vcount {
+		k.Violations += t.vcount[i].Load()
+	}
+	return k
+}
+
 // Reset forgets everything that was measured; p is the promise from now on.
 func (w *Web) Reset(p Promise) {
 	if p.Agent == "" {

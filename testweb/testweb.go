@@ -6,12 +6,18 @@
 //
 //	DNS -> accept -> TLS -> tracker.begin -> site -> tracker.end -> Report
 //
+// Its hosts are Sites with handlers, Folders of files, and those of an Origin,
+// which makes millions of hosts up as they are asked for. The Origin's are
+// served by a loop of its own (front) and cost the tracker some 600 bytes each,
+// so that there may be a million of them, at tens of thousands of pages a
+// second; all else is served by net/http.
+//
 // What always holds: nothing outside this machine can reach it; a request
 // lasts from its first byte read until the last write of its response began
 // or the client was gone, so that a client that keeps a delay is never blamed
 // for the scheduling of the server; memory is bounded whatever the number of
-// requests. It shares no code with the crawler that it judges: no robots,
-// fetch or parse package is imported here.
+// requests and hosts. It shares no code with the crawler that it judges: no
+// robots, fetch or parse package is imported here.
 //
 // One Web is one server; all its methods are safe for concurrent use.
 package testweb

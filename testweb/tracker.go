@@ -52,6 +52,8 @@ type tracker struct {
 
 	nURLs, kept, uncounted, untracked, repeated atomic.Int64
 
+	begun, ended, pages, bytes atomic.Int64 // requests, and what they came to
+
 	vcount [violationKinds]atomic.Int64
 	gaps   [groupKinds]gapCounts
 	traps  trapCounts
@@ -61,32 +63,6 @@ type tracker struct {
 	repeats    map[string]int64
 
 	log requestLog
-}
-
-// tables are what is known by host, address and domain since the last reset.
-type tables struct {
-	promise Promise
-	began   time.Time
-	hosts   atomic.Int64
-	shards  [64]shard
-}
-
-// A shard is a part of the tables.
-type shard struct {
-	mu      sync.Mutex // guards the maps, and the connections of addresses
-	made    map[int64]*hostState
-	named   map[string]*hostState
-	addrs   map[[4]byte]*addrState
-	domains map[uint64]*domainState // by hash
-	rest    *hostState              // stands for the hosts beyond the bound
-}
-
-func newTables(p Promise, began time.Time) *tables {
-	tab := &tables{promise: p, began: began}
-	for i := range tab.shards {
-		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[uint64]*domainState{}}
-	}
-	return tab
 }
 
 func newTracker(cfg Config) *tracker {
@@ -135,7 +111,7 @@ func (t *tracker) reset(p Promise) {
 	for i := range old.shards {
 		old.shards[i].mu.Unlock()
 	}
-	for _, n := range []*atomic.Int64{&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated} {
+	for _, n := range []*atomic.Int64{&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes} {
 		n.Store(0)
 	}
 	for i := range t.gaps {
@@ -149,121 +125,6 @@ func (t *tracker) reset(p Promise) {
 	t.violations, t.repeats = nil, map[string]int64{}
 	t.vmu.Unlock()
 	t.log.reset()
-}
-
-func (tab *tables) newAddr(a [4]byte) *addrState {
-	return &addrState{addr: a, group: group{kind: byAddr, promised: int64(tab.promise.AddrDelay), minGap: -1}}
-}
-
-func (tab *tables) shardOf(n uint64) *shard { return &tab.shards[n*0x9e3779b97f4a7c15>>58] }
-
-func (tab *tables) addrShard(a [4]byte) *shard {
-	return tab.shardOf(uint64(a[0])<<24 | uint64(a[1])<<16 | uint64(a[2])<<8 | uint64(a[3]))
-}
-
-func addrName(a [4]byte) string { return netip.AddrFrom4(a).String() }
-
-// addr is called with the lock of the shard held.
-func (s *shard) addr(tab *tables, a [4]byte) *addrState {
-	st := s.addrs[a]
-	if st == nil {
-		st = tab.newAddr(a)
-		s.addrs[a] = st
-	}
-	return st
-}
-
-// addrOf is the state of the address that c came to.
-func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
-	if c.tab != tab || c.addr == nil {
-		a := c.local.As4()
-		s := tab.addrShard(a)
-		s.mu.Lock()
-		c.addr = s.addr(tab, a)
-		s.mu.Unlock()
-		c.tab, c.state = tab, nil
-	}
-	return c.addr
-}
-
-// domain is the state of the registered domain of h, a host of these tables.
-func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
-	hash := maphash.String(t.seed, name)
-	s := tab.shardOf(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.domains[hash]
-	if d == nil {
-		d = &domainState{first: h, group: group{kind: bySite, promised: int64(tab.promise.SiteDelay), minGap: -1}}
-		s.domains[hash] = d
-	}
-	return d
-}
-
-// hostOf is the state of a host; st is nil for one that is not served.
-func (t *tracker) hostOf(name string, st *site) *hostState {
-	tab := t.tab.Load()
-	s := tab.shardOf(maphash.String(t.seed, name))
-	s.mu.Lock()
-	h := s.named[name]
-	s.mu.Unlock()
-	if h != nil {
-		return h
-	}
-	n := tab.newHost(noNumber)
-	n.more().namedHost = &namedHost{name: name, site: st, known: map[uint64]urlCount{}, names: map[uint64]string{}}
-	n.domain = t.domain(tab, registered(name), n)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h = s.named[name]; h == nil {
-		h = n
-		s.named[name] = h
-	}
-	return h
-}
-
-func (tab *tables) newHost(number int64) *hostState {
-	return &hostState{number: number, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
-}
-
-// originHost is the state of a host of the Origin, which c remembers until the next.
-func (t *tracker) originHost(c *conn, number int64) *hostState {
-	tab := t.tab.Load()
-	t.addrOf(c, tab)
-	if c.state == nil || c.state.number != number {
-		c.state = t.madeHost(tab, number)
-	}
-	return c.state
-}
-
-func (t *tracker) madeHost(tab *tables, number int64) *hostState {
-	s := tab.shardOf(uint64(number))
-	s.mu.Lock()
-	h := s.made[number]
-	s.mu.Unlock()
-	if h != nil {
-		return h
-	}
-	if tab.hosts.Add(1) > t.hostLimit {
-		tab.hosts.Add(-1)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.rest == nil {
-			s.rest = &hostState{number: restNumber}
-		}
-		return s.rest
-	}
-	n := tab.newHost(number)
-	n.domain = t.domain(tab, t.origin.Host(number).Site, n)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h = s.made[number]; h == nil {
-		h = n
-		s.made[number] = h
-	} else {
-		tab.hosts.Add(-1)
-	}
-	return h
 }
 
 // connected and closed count the connections of an address.
@@ -343,6 +204,7 @@ func (t *tracker) attach(c *conn, h *hostState) {
 // begin enters a request whose header has been read; r.begin is set.
 func (t *tracker) begin(c *conn, r *request) {
 	h := r.host
+	t.begun.Add(1)
 	if h.number == restNumber {
 		return
 	}
@@ -455,6 +317,8 @@ func (t *tracker) end(r *request, end int64) {
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
 	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
+	t.ended.Add(1)
+	t.bytes.Add(r.bytes)
 	h.group.mu.Lock()
 	h.ended++
 	h.bytes += r.bytes
@@ -471,6 +335,7 @@ func (t *tracker) count(r *request, end int64) {
 		}
 	case r.complete && r.status/100 == 2:
 		h.pages++
+		t.pages.Add(1)
 	}
 	h.countStatus(r.status)
 	var again int // answers before this one

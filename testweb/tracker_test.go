@@ -261,38 +261,62 @@ func TestRules(t *testing.T) {
 // one of them is blamed.
 func TestManyPoliteClients(t *testing.T) {
 	const hosts, turns, delay = 16, 12, 5 * time.Millisecond
-	var sites []Site
 	body := strings.Repeat("some words ", 3000)
+	var sites []Site
 	for i := range hosts {
-		sites = append(sites, Site{Host: fmt.Sprintf("h%d.example", i), Handler: Pages(map[string]string{"/": body})})
+		sites = append(sites, Site{Host: fmt.Sprintf("h%d.example", i), Handler: Pages(map[string]string{"/1": body})})
 	}
-	w := serving(t, Config{Sites: sites, Promise: Promise{HostDelay: delay, AddrDelay: delay}})
-	var wg sync.WaitGroup
-	for i := range hosts {
-		wg.Go(func() {
-			c := client(t, w)
-			c.Transport.(*http.Transport).DisableKeepAlives = i%2 == 0
-			for range turns {
-				res, err := c.Get(fmt.Sprintf("http://h%d.example/", i))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				n, _ := io.Copy(io.Discard, res.Body)
-				res.Body.Close()
-				if int(n) != len(body) {
-					t.Errorf("got %d bytes, want %d", n, len(body))
-				}
-				time.Sleep(delay)
+	p := Promise{HostDelay: delay, AddrDelay: delay}
+	o := &fakeOrigin{hosts: hosts, pages: 10, size: len(body), replies: map[string]Reply{"/1": {Status: 200, Page: 1, Wait: time.Millisecond}}}
+	for name, cfg := range map[string]Config{
+		".example":             {Sites: sites, Promise: p},
+		".made.example":        {Origin: o, Promise: p},
+		".made.example/each":   {Origin: o, Promise: p, CloseEach: true},
+		".made.example/shaped": {Origin: o, Promise: p, Shape: Shape{BytesPerSecond: 40e6, Latency: time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			domain, _, _ := strings.Cut(name, "/")
+			w := serving(t, cfg)
+			var wg sync.WaitGroup
+			for i := range hosts {
+				wg.Go(func() {
+					c := client(t, w)
+					c.Transport.(*http.Transport).DisableKeepAlives = i%2 == 0
+					u := fmt.Sprintf("http://h%d%s/1", i, domain)
+					if i%4 == 3 {
+						u = "https" + u[len("http"):]
+					}
+					for turn := range turns {
+						res, err := c.Get(u)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						want := len(body)
+						if i%4 == 2 && turn%2 == 0 { // leaves in the middle
+							want = 100
+						}
+						n, _ := io.Copy(io.Discard, io.LimitReader(res.Body, int64(want)))
+						res.Body.Close()
+						if int(n) != want {
+							t.Errorf("got %d bytes, want %d", n, want)
+						}
+						time.Sleep(delay)
+					}
+				})
+			}
+			wg.Wait()
+			until(t, "ended", func() bool { return w.Report().Active == 0 })
+			r := w.Report()
+			for _, v := range r.Violations {
+				t.Error(v)
+			}
+			if r.Requests != hosts*turns {
+				t.Errorf("got %d requests, want %d", r.Requests, hosts*turns)
+			}
+			if g := r.Gaps["host"]; g.Promised != hosts*(turns-1) || g.TooShort != 0 || g.Least == nil || *g.Least < 1 {
+				t.Errorf("gaps: got %+v", g)
 			}
 		})
-	}
-	wg.Wait()
-	r := w.Report()
-	for _, v := range r.Violations {
-		t.Error(v)
-	}
-	if r.Requests != hosts*turns {
-		t.Errorf("got %d requests, want %d", r.Requests, hosts*turns)
 	}
 }
