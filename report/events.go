@@ -100,6 +100,45 @@ func OpenSkipped(fs disk.FS, name string) (*Skipped, error) {
 }
 
 // Write adds a line. An error shows in Flush.
-func (s *Skipped) Write(k Skip) {
-	s.add(func(dst []byte) []byte { return append(appendJSON(dst, k), '\n') })
+func (s *Skipped) Write(k Skip) { s.add(k.appendTo) }
+
+// appendTo appends k and a newline, as encoding/json would: there can be many
+// for a page.
+func (k *Skip) appendTo(dst []byte) []byte {
+	dst = appendString(append(dst, `{"url":`...), k.URL)
+	for _, f := range [...]struct{ name, value string }{
+		{`,"via":`, k.Via}, {`,"hops":`, k.Hops}, {`,"seed":`, k.Seed}, {`,"reason":`, k.Reason}, {`,"detail":`, k.Detail},
+	} {
+		if f.value != "" || f.name == `,"reason":` {
+			dst = appendString(append(dst, f.name...), f.value)
+		}
+	}
+	if !k.Time.IsZero() {
+		if b, err := k.Time.MarshalJSON(); err == nil { // a year of five digits has no form
+			dst = append(append(dst, `,"time":`...), b...)
+		}
+	}
+	return append(dst, "}\n"...)
+}
+
+// appendString quotes s.
+func appendString(dst []byte, s string) []byte {
+	from := len(dst)
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		start := i
+		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' && s[i] != '&' && s[i] != '<' && s[i] != '>' {
+			i++
+		}
+		dst = append(dst, s[start:i]...)
+		if i == len(s) {
+			break
+		}
+		if s[i] != '&' {
+			return appendJSON(dst[:from], s)
+		}
+		dst = append(dst, `\u0026`...)
+		i++
+	}
+	return append(dst, '"')
 }

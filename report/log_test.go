@@ -384,3 +384,35 @@ func BenchmarkLog(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "lines/s")
 }
+
+// FuzzSkip compares a line with encoding/json's.
+func FuzzSkip(f *testing.F) {
+	f.Add("http://a.example/?a=1&b=2", "", "LL", "a.example", "outOfScope", "x\u2028<>\"\\", int64(0))
+	f.Add("http://é.example/\xff", "\x00\n", "", "", "", "", int64(1<<40))
+	f.Fuzz(func(t *testing.T, url, via, hops, seed, reason, detail string, unix int64) {
+		k := Skip{URL: url, Via: via, Hops: hops, Seed: seed, Reason: reason, Detail: detail}
+		if unix != 0 {
+			k.Time = time.Unix(unix%(1<<37), unix&(1<<29-1)).UTC()
+		}
+		want, err := json.Marshal(k)
+		if err != nil {
+			return // a time of no form
+		}
+		if got := string(k.appendTo(nil)); got != string(want)+"\n" {
+			t.Errorf("got  %swant %s", got, want)
+		}
+	})
+}
+
+// BenchmarkSkipped logs links that are not followed.
+func BenchmarkSkipped(b *testing.B) {
+	s, err := OpenSkipped(disk.OS, filepath.Join(b.TempDir(), "skipped.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Write(Skip{URL: "http://h000123.example/section/page-4567.html?a=1&b=2", Via: "http://h000077.example/other/page-12.html", Hops: "LLL", Seed: "h000000.example", Reason: "outOfScope", Detail: "host"})
+	}
+}
