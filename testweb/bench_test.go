@@ -36,3 +36,41 @@ func BenchmarkServe(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
 }
+
+// BenchmarkFront is the same for a host of an Origin, on a kept connection, on
+// a new one for each page, and over TLS.
+func BenchmarkFront(b *testing.B) {
+	for _, bb := range []struct {
+		name         string
+		each, secure bool
+	}{{"kept", false, false}, {"each", true, false}, {"tls", false, true}} {
+		b.Run(bb.name, func(b *testing.B) {
+			o := &fakeOrigin{hosts: 1000, pages: 1000, size: 22300}
+			w := serving(b, Config{Origin: o, CloseEach: bb.each})
+			c := client(b, w)
+			scheme := "http"
+			if bb.secure {
+				scheme = "https"
+			}
+			b.ReportAllocs()
+			n := 0
+			if bb.each || bb.secure {
+				for b.Loop() {
+					get(b, c, fmt.Sprintf("%s://h1.made.example/%d", scheme, n%1000))
+					n++
+				}
+			} else {
+				k := dial(b, w, "h1.made.example")
+				page, _ := o.Answer(nil, Query{Target: "/1"})
+				for b.Loop() {
+					fmt.Fprintf(k, "GET /%d HTTP/1.1\r\nHost: h1.made.example\r\n\r\n", n%1000)
+					if _, err := io.ReadFull(k, page); err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
+		})
+	}
+}

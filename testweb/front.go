@@ -143,7 +143,8 @@ func (f *front) run(c *conn) {
 			f.hangUp(c)
 			return
 		}
-		c.in = c.in[:copy(c.in, c.in[h.n:])]
+		c.in = c.in[:copy(c.in, c.in[c.answered:])]
+		c.answered = 0
 	}
 }
 
@@ -194,20 +195,50 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	c.answered = h.n
 	c.start(r, false)
 	w.track.begin(c, r)
+	// What lies in the request's buffer is not needed any more: a wait gives it back.
+	q := Query{Host: host, Target: r.path, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end, Answered: w.track.askedBefore(r)}
+	there := true
+	if d := c.latency(); d > 0 {
+		there = c.linger(d)
+	}
 	buf := responses.Get().(*[]byte)
-	out, rep := w.cfg.Origin.Answer((*buf)[:0], Query{Host: host, Target: h.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end,
-		Answered: w.track.askedBefore(r)})
+	out, rep := w.cfg.Origin.Answer((*buf)[:0], q)
 	w.track.replied(r, &rep)
-	if c.send(out, &rep, r) && rep.Fault == NoFault {
+	if rep.Wait > 0 && there {
+		// Many may wait, so the response is made once more when its time has come.
+		keepBuffer(buf, out)
+		there = c.linger(rep.Wait)
+		buf = responses.Get().(*[]byte)
+		out, rep = w.cfg.Origin.Answer((*buf)[:0], q)
+	}
+	if rep.Fault != NoFault {
+		out = out[:min(max(rep.Cut, 0), len(out))]
+	}
+	there = there && c.send(out, &rep, r)
+	keepBuffer(buf, out)
+	switch {
+	case !there:
+	case rep.Fault == NoFault:
 		c.complete(r)
 		keep = !end
-	}
-	if cap(out) <= maxKept {
-		*buf = out[:0]
-		responses.Put(buf)
+	default:
+		c.fail(rep.Fault, len(out) > 0)
 	}
 	c.finish(false)
 	return keep
+}
+
+// fail ends the connection in the way of a fault.
+func (c *conn) fail(f Fault, begun bool) {
+	switch f {
+	case HangAfter:
+		c.linger(24 * time.Hour)
+	case ResetAfter:
+		if begun {
+			c.linger(20 * time.Millisecond) // or the reset overtakes what was sent
+		}
+		c.reset()
+	}
 }
 
 // responses are buffers for whole responses; larger ones than maxKept are let go.
@@ -215,26 +246,27 @@ var responses = sync.Pool{New: func() any { b := make([]byte, 0, 48<<10); return
 
 const maxKept = 1 << 20
 
-// send writes a response as its Reply says, and says whether all of it is on its way.
+func keepBuffer(buf *[]byte, out []byte) {
+	if cap(out) <= maxKept {
+		*buf = out[:0]
+		responses.Put(buf)
+	}
+}
+
+// send writes a response at the pace of its Reply, and says whether all of it
+// is on its way.
 func (c *conn) send(out []byte, rep *Reply, r *request) bool {
-	if d := rep.Wait + c.latency(); d > 0 && !c.linger(d) {
-		return false
-	}
-	if rep.Fault != NoFault {
-		out = out[:min(max(rep.Cut, 0), len(out))]
-	}
 	ok := true
 	put := func(p []byte) {
 		n, err := c.Write(p)
 		r.bytes += int64(n)
 		ok = err == nil
 	}
-	if rep.Pace <= 0 {
-		if len(out) > 0 {
-			put(out)
-		}
-	} else {
-		n := min(rep.HeadLen, len(out))
+	switch n := min(rep.HeadLen, len(out)); {
+	case len(out) == 0:
+	case rep.Pace <= 0:
+		put(out)
+	default:
 		put(out[:n])
 		for n < len(out) && ok {
 			step := min(1<<10, len(out)-n)
@@ -245,19 +277,7 @@ func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 		}
 	}
 	r.bytes = max(0, r.bytes-int64(rep.HeadLen))
-	if !ok {
-		return false
-	}
-	switch rep.Fault {
-	case HangAfter:
-		c.linger(24 * time.Hour)
-	case ResetAfter:
-		if len(out) > 0 {
-			c.linger(20 * time.Millisecond) // or the reset overtakes what was sent
-		}
-		c.reset()
-	}
-	return true
+	return ok
 }
 
 // serveOrigin takes a connection back from net/http to answer the request that
@@ -290,9 +310,13 @@ func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) 
 }
 
 // linger lets d pass, and says whether the client is still there then. What it
-// sends meanwhile is kept, up to a bound.
+// sends meanwhile is kept, up to a bound; before that no buffer is.
 func (c *conn) linger(d time.Duration) bool {
 	const maxAhead = 64 << 10
+	if len(c.in) == c.answered {
+		c.giveBack()
+		c.answered = 0
+	}
 	until := time.Now().Add(d)
 	defer c.SetReadDeadline(time.Time{})
 	for {
@@ -311,7 +335,13 @@ func (c *conn) linger(d time.Duration) bool {
 			continue
 		}
 		c.SetReadDeadline(time.Now().Add(left))
-		if _, err := c.fill(); err != nil && !isTimeout(err) {
+		var err error
+		if len(c.in) == 0 {
+			err = c.readIdle()
+		} else {
+			_, err = c.fill()
+		}
+		if err != nil && !isTimeout(err) {
 			return false
 		}
 	}
