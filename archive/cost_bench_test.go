@@ -260,3 +260,41 @@ func BenchmarkRemember(b *testing.B) {
 	b.ReportMetric(heap/kept, "B/payload")
 	runtime.KeepAlive(r)
 }
+
+// BenchmarkAppend is what of a Write happens under the lock: the rest is done
+// by many at once.
+func BenchmarkAppend(b *testing.B) {
+	for _, coding := range []string{"identity", "gzip"} {
+		b.Run(coding, func(b *testing.B) {
+			cfg := testConfig(b.TempDir())
+			cfg.RevisitBytes = 1 << 30 // all are new
+			w, _, err := Open(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			v := &visitedPages(1, coding)[0]
+			g := newGroup(1)
+			x := Exchange{URL: v.url, Addr: testAddr, Began: testTime, Request: v.req, Response: Bytes(v.wire), HTTP: true, HeadLen: v.head, Metadata: []Field{{"via", v.via}}}
+			if _, err := g.encode(&x, w.table); err != nil {
+				b.Fatal(err)
+			}
+			line, n := len(g.cdx), uint64(0)
+			for ; b.Loop(); n++ {
+				g.cdx = g.cdx[:line]
+				binary.LittleEndian.PutUint64(g.digest[:], n)
+				_, chores, err := w.append(&x, g)
+				if err == nil && chores {
+					b.StopTimer()
+					err = w.settle()
+					b.StartTimer()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
