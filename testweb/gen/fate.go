@@ -192,6 +192,9 @@ func (w *Web) secure(host int64) bool {
 
 // crawlDelay is what the robots.txt of a host asks for.
 func (w *Web) crawlDelay(host int64) time.Duration {
+	if w.role(host) == closed {
+		return 0
+	}
 	host = w.source(host)
 	if w.hasRobots(host) && w.trait(host, traitDelay, w.fates.delay) {
 		return w.spec.CrawlDelay

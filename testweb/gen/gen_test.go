@@ -2,8 +2,6 @@ package gen
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -23,45 +21,6 @@ func newWeb(t testing.TB, s Spec) *Web {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func get(t testing.TB, w *Web, host int64, target string, gz bool) (body []byte, r testweb.Reply) {
-	t.Helper()
-	out, r := w.Answer(nil, testweb.Query{Host: host, Target: target, Gzip: gz})
-	head := string(out[:r.HeadLen])
-	if !strings.HasSuffix(head, "\r\n\r\n") || strings.Count(head, "\r\n\r\n") != 1 {
-		t.Fatalf("head %q", head)
-	}
-	return out[r.HeadLen:], r
-}
-
-func TestGzipIsIdentity(t *testing.T) {
-	w := newWeb(t, Spec{Hosts: 5000, PagesMean: 30})
-	rng := rand.New(rand.NewPCG(1, 2))
-	var plain, packed int
-	for range 2000 {
-		h := rng.Int64N(w.Hosts())
-		p := rng.Int64N(w.Pages(h))
-		target := w.Target(h, p)
-		want, r := get(t, w, h, target, false)
-		if r.Page != p || r.Status != 200 {
-			t.Fatalf("%s: %+v, want page %d", target, r, p)
-		}
-		z, _ := get(t, w, h, target, true)
-		zr, err := gzip.NewReader(bytes.NewReader(z))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(zr)
-		if err != nil {
-			t.Fatalf("host %d page %d: %v", h, p, err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Fatalf("host %d page %d: gzip and identity differ", h, p)
-		}
-		plain, packed = plain+len(want), packed+len(z)
-	}
-	t.Logf("mean %d bytes, ratio %.2f", plain/2000, float64(plain)/float64(packed))
 }
 
 func TestNames(t *testing.T) {

@@ -126,7 +126,7 @@ func (w *Web) divide() {
 	d.host = make([]uint32, 0, nodes)
 	for h := int64(0); len(d.host) < nodes; h++ {
 		d.first = append(d.first, uint32(len(d.host)))
-		for n := min(int(w.pareto(h)), nodes-len(d.host)); n > 0; n-- {
+		for n := min(int(w.sizes.size(h)), nodes-len(d.host)); n > 0; n-- {
 			d.host = append(d.host, uint32(h))
 		}
 	}

@@ -12,7 +12,7 @@ func testGraph() *Graph {
 	rng := rand.New(rand.NewPCG(5, 6))
 	g := &Graph{}
 	for range 1000 {
-		for range rng.IntN(4) {
+		for range rng.IntN(7) {
 			g.to = append(g.to, uint32(rng.IntN(1000)))
 		}
 		g.ends = append(g.ends, uint32(len(g.to)))

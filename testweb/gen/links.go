@@ -168,12 +168,15 @@ func (w *Web) elsewhere(host, topic, slot int64, x, y uint64) int64 {
 	}
 	if x>>32&0xffff < uint64(w.spec.Locality*65536) {
 		ls := w.langSlot[w.slotLang[slot]]
-		slot = int64(ls[0]) + int64(below(x<<32, uint64(ls[1])))
+		u := x << 32
+		slot = int64(ls[0]) + int64(below(below(u, u), uint64(ls[1])))
 	} else {
 		slot = int64(x >> 8 & (langSlots - 1))
 	}
 	for range 6 {
-		s := w.siteAt(int64(below(below(y, y), periods)), topic, slot)
+		u := below(y, y) // some hosts are popular
+		u = below(u, u)
+		s := w.siteAt(int64(below(u, periods)), topic, slot)
 		if s < w.sites && s != own {
 			return w.hostOf(s, y<<24)
 		}

@@ -33,7 +33,8 @@ func (w *Web) appendName(dst []byte, host int64) []byte {
 
 // Name is the name of a host and that of its site.
 func (w *Web) Name(host int64) (name, siteName string) {
-	name = string(w.appendName(nil, host))
+	var buf [64]byte
+	name = string(w.appendName(buf[:0], host))
 	s, place := site(host)
 	return name, name[len(prefixes[w.prefix(s, place)]):]
 }

@@ -132,7 +132,7 @@ func (s Spec) withDefaults() (Spec, error) {
 	switch {
 	case s.Hosts < 1 || s.Hosts > maxHosts:
 		return s, fmt.Errorf("hosts %d: not between 1 and %d", s.Hosts, int64(maxHosts))
-	case s.PagesMean < 1 || s.PagesMean > 1e8:
+	case !(s.PagesMean >= 1 && s.PagesMean <= 1e8):
 		return s, fmt.Errorf("pages mean %g: not between 1 and 100 million", s.PagesMean)
 	case s.MaxPages < 1 || s.MaxPages > maxPages || float64(s.MaxPages) < s.PagesMean:
 		return s, fmt.Errorf("max pages %d: not between the mean and %d", s.MaxPages, maxPages)

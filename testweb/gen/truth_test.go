@@ -106,8 +106,8 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 		{"robots", w, Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
 		{"depth 2", w, Bounds{Seeds: []Seed{{0, 0}, {5, 0}}, Depth: &two}},
 		{"depth 0", w, Bounds{Seeds: []Seed{{0, 0}, {5, 0}}, Depth: &zero}},
-		{"hosts", w, Bounds{Seeds: []Seed{{0, 0}, {15, 0}}, Scope: SeedHosts, Robots: true}},
-		{"domains", w, Bounds{Seeds: []Seed{{0, 0}, {15, 0}}, Scope: SeedDomains, Robots: true}},
+		{"hosts", w, Bounds{Seeds: []Seed{{2, 0}, {15, 0}, {45, 0}, {7, 0}}, Scope: SeedHosts, Robots: true}},
+		{"domains", w, Bounds{Seeds: []Seed{{2, 0}, {15, 0}, {45, 0}, {7, 0}}, Scope: SeedDomains, Robots: true}},
 		{"plain", newWeb(t, Spec{Hosts: 100, Denied: 0.02, PageBytes: 1, Links: 20}), Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
 		{"graph", graph, Bounds{Seeds: []Seed{{0, 0}, {1, 0}}, Robots: true}},
 	} {

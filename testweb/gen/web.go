@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"net/netip"
 	"sync"
 )
@@ -11,7 +12,7 @@ import (
 type Web struct {
 	spec  Spec
 	seed  uint64
-	scale float64 // least number of pages of a host, before rounding down
+	sizes law
 
 	sites    int64
 	division division // of a Graph
@@ -35,7 +36,7 @@ func New(spec Spec) (*Web, error) {
 		return nil, fmt.Errorf("generated web: %w", err)
 	}
 	w := &Web{spec: spec, seed: mix(spec.Seed + golden)}
-	w.scale = paretoScale(spec.PagesMean, spec.MaxPages)
+	w.sizes = newLaw(&spec, w.hash(saltSize, 0, 0))
 	if spec.Graph != nil {
 		w.divide()
 	}
@@ -145,19 +146,61 @@ func (w *Web) sizeOf(host int64) int64 {
 	if f := w.division.first; f != nil {
 		return int64(f[host+1] - f[host])
 	}
-	return w.pareto(host)
+	return w.sizes.size(host)
 }
 
-// pareto is a size by the power law.
-//
-// It is the inverse of the Pareto distribution at a point that follows from
-// the number. Multiples of the golden ratio rather than hashes spread the
-// points so evenly that the mean comes out right for a few hosts, too. The
-// exponent of 4/3 needs square roots only, which every machine rounds alike.
-func (w *Web) pareto(host int64) int64 {
-	u := (float64((uint64(host+1)*golden+w.seed)>>11) + 0.5) / (1 << 53)
+// A law is a Pareto distribution of sizes over a number of hosts.
+type law struct {
+	hosts, stride, turn uint64
+	scale               float64 // least size, before rounding down
+	most                int64
+	largest             [16]int64
+}
+
+// newLaw spreads sizes over the hosts such that each quantile occurs once: so
+// the mean comes out right for a few hosts, too. The exponent of 4/3 needs
+// square roots only, which every machine rounds alike.
+func newLaw(s *Spec, random uint64) (l law) {
+	l = law{hosts: uint64(s.Hosts), scale: paretoScale(s.PagesMean, s.MaxPages), most: s.MaxPages}
+	l.turn = below(random, l.hosts)
+	for l.stride = below(golden, l.hosts) | 1; gcd(l.stride, l.hosts) != 1; l.stride += 2 {
+	}
+	// The largest differ much within their quantile: they have its mean.
+	const parts = 4096
+	for rank := range l.largest {
+		sum := int64(0)
+		for i := range parts {
+			sum += l.at((float64(rank) + (float64(i)+0.5)/parts) / float64(l.hosts))
+		}
+		l.largest[rank] = sum / parts
+	}
+	return l
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// at is the inverse of the distribution.
+func (l *law) at(u float64) int64 {
 	s := math.Sqrt(u)
-	return min(max(int64(w.scale/(s*math.Sqrt(s))), 1), w.spec.MaxPages)
+	return min(max(int64(l.scale/(s*math.Sqrt(s))), 1), l.most)
+}
+
+// size is that of a host.
+func (l *law) size(host int64) int64 {
+	hi, lo := bits.Mul64(uint64(host)%l.hosts, l.stride)
+	_, rank := bits.Div64(hi%l.hosts, lo, l.hosts)
+	if rank += l.turn; rank >= l.hosts {
+		rank -= l.hosts
+	}
+	if rank < uint64(len(l.largest)) {
+		return l.largest[rank]
+	}
+	return l.at((float64(rank) + 0.5) / float64(l.hosts))
 }
 
 // paretoScale is the scale x for which the mean of x*u^(-3/4), rounded down to
