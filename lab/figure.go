@@ -30,6 +30,7 @@ type Panel struct {
 	Groups []string // below the bars
 	Bars   []Bars   // one of each in every group
 	Stack  bool     // on top of each other rather than side by side
+	First  int      // number of the first bars' colour
 	Digits int      // of the numbers on the bars
 
 	Lines  []Line
@@ -127,7 +128,7 @@ func (p *Panel) plot() *plot.Plot {
 		p.addBars(pl)
 	}
 	for i, l := range p.Lines {
-		line := &plotter.Line{XYs: l.Points, LineStyle: draw.LineStyle{Color: colorOf(i), Width: 1.5}}
+		line := &plotter.Line{XYs: l.Points, LineStyle: draw.LineStyle{Color: colorOf(p.First + i), Width: 1.5}}
 		pl.Add(line)
 		if l.Name != "" {
 			pl.Legend.Add(l.Name, line)
@@ -150,19 +151,22 @@ func headroom(top float64) float64 {
 	if top <= 0 || math.IsInf(top, 0) || math.IsNaN(top) {
 		return 1
 	}
-	return top * 1.25
+	return top * 1.3
 }
 
 // addBars draws the bars; the groups stand at 0, 1, 2...
 func (p *Panel) addBars(pl *plot.Plot) {
 	n := len(p.Bars)
-	width := 0.8
+	width := 0.6
+	if n > 1 {
+		width = 0.8
+	}
 	if !p.Stack {
 		width /= float64(max(n, 1))
 	}
 	base := make([]float64, len(p.Groups))
 	for i := range p.Bars {
-		b := &bars{Bars: p.Bars[i], color: colorOf(i), width: width, digits: p.Digits, base: base, groups: len(p.Groups), quiet: p.Stack && i < n-1}
+		b := &bars{Bars: p.Bars[i], color: colorOf(p.First + i), width: width, digits: p.Digits, base: base, groups: len(p.Groups), quiet: p.Stack && i < n-1}
 		if p.Stack {
 			next := make([]float64, len(base))
 			for g := range next {
@@ -183,6 +187,9 @@ func (p *Panel) addBars(pl *plot.Plot) {
 	pl.NominalX(p.Groups...)
 	pl.X.Tick.Label.Font = sans(10)
 	pl.X.Min, pl.X.Max = -0.5, float64(len(p.Groups))-0.5
+	if len(p.Levels) > 0 { // room for their names
+		pl.X.Max += 0.15 * float64(len(p.Groups))
+	}
 }
 
 // bars draws Bars in units of the axes.

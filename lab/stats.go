@@ -43,8 +43,8 @@ type Sample struct {
 }
 
 // Tenths are the pages/s of each tenth of a crawl's pages, from samples in
-// order of time. The first sample stands for the start; between two samples
-// the pages are taken to come evenly. It is nil where there is too little to say.
+// order of time. The first tenth begins with the first page's sample; between two
+// samples the pages are taken to come evenly. It is nil where there is too little to say.
 func Tenths(samples []Sample) []float64 {
 	if len(samples) < 2 {
 		return nil

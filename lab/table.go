@@ -148,10 +148,11 @@ func (t *Table) Text() string {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 		if n == 0 {
+			rule := ""
 			for _, w := range wide {
-				b.WriteString(strings.Repeat("─", w) + "  ")
+				rule += strings.Repeat("─", w) + "  "
 			}
-			b.WriteString("\n")
+			b.WriteString(strings.TrimRight(rule, " ") + "\n")
 		}
 	}
 	return b.String()

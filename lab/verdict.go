@@ -238,7 +238,7 @@ func runsTable(ms []measurement) Table {
 // figure shows rates, ratios and processor time.
 func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 	rate := Panel{Title: "Pages a second, whole process (median, least to greatest)", Y: "pages/s"}
-	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, Levels: []Level{{fmt.Sprintf("floor %.2f", floorRatio), floorRatio}, {fmt.Sprintf("aim %.2f", aimRatio), aimRatio}}}
+	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, First: 1, Levels: []Level{{fmt.Sprintf("floor %.2f", floorRatio), floorRatio}, {fmt.Sprintf("aim %.2f", aimRatio), aimRatio}}}
 	cost := Panel{Title: "Processor time of the program itself", Y: "µs a page"}
 	who := []string{"bare"}
 	for _, p := range x.Agents {

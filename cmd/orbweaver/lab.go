@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -78,7 +79,7 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 			return bad("--only %s: none of %s", k, strings.Join(lab.Kinds(), ", "))
 		}
 	}
-	self, err := os.Executable()
+	self, err := itself()
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
@@ -106,6 +107,15 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 		Agents: agents, Bare: c.Bare, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
 		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only, Again: again,
 	})
+}
+
+// itself is the file of this program as it was called, since it may go by
+// several names.
+func itself() (string, error) {
+	if name, err := exec.LookPath(os.Args[0]); err == nil {
+		return filepath.Abs(name)
+	}
+	return os.Executable()
 }
 
 // program reads [NAME=]FILE.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/orbweaver/orbweaver/lab"
 )
 
 func TestMain(m *testing.M) {
@@ -31,6 +34,7 @@ func TestMain(m *testing.M) {
 //	await FILE RE                wait until a line of the file matches
 //	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
 //	jsonlines FILE               each line of the file is a JSON object
+//	bare                         build the yardstick of "orbweaver lab"; $BARE is the program
 //
 // and the condition [shared:DIR], that the shared data are there; where CI=true
 // they have to be.
@@ -59,7 +63,7 @@ func TestScripts(t *testing.T) {
 			return err == nil, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "ends": ends, "await": await, "web": web, "jsonlines": jsonlines,
+			"exits": exits, "start": start, "ends": ends, "await": await, "web": web, "jsonlines": jsonlines, "bare": bare,
 		},
 	})
 }
@@ -215,4 +219,12 @@ func jsonlines(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s: %v: %s", args[0], err, line)
 		}
 	}
+}
+
+// bare is built here, since a script has no home for the go command's caches.
+func bare(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 0, "bare")
+	name, err := lab.FindBare(context.Background(), filepath.Join(ts.Getenv("SHARED"), "../bench/bare"), ts.MkAbs("."))
+	ts.Check(err)
+	ts.Setenv("BARE", name)
 }

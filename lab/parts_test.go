@@ -1,0 +1,228 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+func TestProcFiles(t *testing.T) {
+	stat := []byte("1234 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 250 30 0 0 20 0 9 0 100 200 300\n")
+	if got, want := cpuOf(stat), 2800*time.Millisecond; got != want {
+		t.Errorf("cpuOf = %v, want %v", got, want)
+	}
+	for _, bad := range []string{"", "1 (x)", "1 (x) R 1 2 3 4 5 6 7 8 9 10 a b c", ")"} {
+		if got := cpuOf([]byte(bad)); got != 0 {
+			t.Errorf("cpuOf(%q) = %v", bad, got)
+		}
+	}
+	status := []byte("Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t1024 kB\nVmBad:\nVmNo: -1 kB\n")
+	for name, want := range map[string]int64{"VmHWM:": 2 << 20, "VmRSS:": 1 << 20, "VmBad:": 0, "VmNo:": 0, "VmNone:": 0} {
+		if got := kilobytes(status, name); got != want {
+			t.Errorf("%s = %d, want %d", name, got, want)
+		}
+	}
+	if got := field([]byte("a: b\nmodel name\t: Some CPU @ 2 GHz\n"), "model name"); got != "Some CPU @ 2 GHz" {
+		t.Errorf("field = %q", got)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	var out strings.Builder
+	p, err := launch(context.Background(), "/bin/sh", []string{"-c", "echo here; echo there >&2; exit 12"}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := p.wait(12, 15); err != nil || u.Wall <= 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if out.String() != "here\n" || p.errors.String() != "there" {
+		t.Errorf("out %q, errors %q", out.String(), p.errors.String())
+	}
+	p, err = launch(context.Background(), "/bin/sh", []string{"-c", "echo why >&2; exit 3"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.wait(12); err == nil || !strings.Contains(err.Error(), "why") {
+		t.Errorf("the error does not say why: %v", err)
+	}
+	if _, err := launch(context.Background(), "/nowhere/at/all", nil, nil); err == nil {
+		t.Error("a program that is not there was started")
+	}
+	// A process ends with the context.
+	ctx, cancel := context.WithCancel(context.Background())
+	p, err = launch(ctx, "/bin/sleep", []string{"600"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := p.wait(); err == nil {
+		t.Error("an end by a signal is no error")
+	}
+}
+
+func TestLastBytes(t *testing.T) {
+	var l lastBytes
+	for range 1000 {
+		l.Write([]byte(strings.Repeat("x", 99) + "\n"))
+	}
+	l.Write([]byte("the end\n"))
+	if s := l.String(); len(s) > keepBytes || !strings.HasSuffix(s, "the end") || cap(l.b) > 8*keepBytes {
+		t.Errorf("%d bytes of %d, %q", len(s), cap(l.b), s[max(0, len(s)-20):])
+	}
+}
+
+func TestProgressLines(t *testing.T) {
+	var got []int64
+	p := &progressLines{tick: func(l progressLine) { got = append(got, l.Pages) }}
+	for _, s := range []string{`{"time":"x","pages":1}` + "\n" + `{"message":"m"}` + "\n" + `{"time":"y","pa`, `ges":22}`, "\nno JSON\n" + `{"time": bad}` + "\n" + `{"time":"z","pages":3}` + "\n"} {
+		if n, err := p.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if d := cmp.Diff([]int64{1, 22, 3}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFetchingTime(t *testing.T) {
+	const log = "2026-11-21T08:00:00.500Z   200        100 http://a.example/robots.txt P http://a.example/ text/plain #001 20261121075959000+10 - - -\n" +
+		"2026-11-21T08:00:00.500Z   404         10 http://a.example/no L http://a.example/ text/html #001 20261121080000000+10 - - -\n" +
+		"2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+250 sha1:X - -\n" +
+		"2026-11-21T08:00:00.500Z -9998          - http://a.example/denied L http://a.example/ unknown #001 - - - -\n" +
+		"torn line\n" +
+		"2026-11-21T08:00:02.500Z   301          5 http://a.example/r L http://a.example/ text/html #002 20261121080002000+150 sha1:X - -\n"
+	name := filepath.Join(t.TempDir(), "crawl.log")
+	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := fetchingTime(name)
+	if want := 2050 * time.Millisecond; err != nil || got != want {
+		t.Errorf("fetching took %v, %v, want %v", got, err, want)
+	}
+	if err := os.WriteFile(name, []byte("nothing\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fetchingTime(name); err == nil {
+		t.Error("a log without pages is no error")
+	}
+}
+
+func TestFindBare(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "none"), dir} {
+		if _, err := FindBare(context.Background(), path, dir); !errors.Is(err, ErrNoBare) {
+			t.Errorf("%s: %v, want ErrNoBare", path, err)
+		}
+	}
+	name := filepath.Join(dir, "bare")
+	if err := os.WriteFile(name, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FindBare(context.Background(), name, dir); err != nil || got != name {
+		t.Errorf("FindBare = %q, %v", got, err)
+	}
+}
+
+func TestWriteURLs(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "urls")
+	spec := gen.Plain(7, 20)
+	if err := writeURLs(name, spec, 50); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) != 50 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	w, err := gen.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		host, _, _ := strings.Cut(strings.TrimPrefix(l, "http://"), "/")
+		if _, ok := w.Find(host); !ok {
+			t.Errorf("%q is not of this web", l)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	w, err := gen.New(gen.Plain(1, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := testweb.Query{Host: 0, Target: w.Target(0, 0), Gzip: true}
+	got, _ := identity{w}.Answer(nil, q)
+	q.Gzip = false
+	want, _ := w.Answer(nil, q)
+	if string(got) != string(want) {
+		t.Error("the body is not as it is")
+	}
+}
+
+func TestViolations(t *testing.T) {
+	if got := violations(&testweb.Report{ViolationCount: map[string]int64{"gap": 0}}); got != "" {
+		t.Errorf("a polite crawl: %q", got)
+	}
+	got := violations(&testweb.Report{ViolationCount: map[string]int64{"robots": 2}, Violations: make([]testweb.Violation, 12)})
+	if !strings.Contains(got, "2 of robots") || strings.Count(got, "\n") != 11 {
+		t.Errorf("%q", got)
+	}
+}
+
+// What was measured, and what comes of it.
+func TestVerdict(t *testing.T) {
+	x := &Throughput{Agents: []Program{{Name: "agent"}}}
+	x.defaults(false)
+	var ms []measurement
+	for i, rates := range [][2]float64{{10000, 4000}, {9000, 4500}, {11000, 6600}} {
+		for j, who := range []string{"bare", "agent"} {
+			m := measurement{Kind: "gzip", Who: who, Round: i + 1, Pages: 100, PagesPerS: rates[j], FetchingPerS: rates[j] * 1.1, CPU: time.Duration(j+1) * 80 * time.Microsecond}
+			if who == "agent" {
+				m.Crawl = &crawlRun{Report: &testweb.Report{TLS: testweb.TLSReport{Full: 1, Resumed: 3}, Origin: &testweb.OriginReport{Reachable: 100, Missed: 1}}}
+				m.Crawl.Summary.StopReason = "finished"
+			}
+			ms = append(ms, m)
+		}
+	}
+	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, Pages: 10, flame: "a flame\n"})
+	r := x.result(&Trial{Seed: 3}, []kind{kinds[1]}, ms)
+	row := r.Figures["gzip_agent"].(map[string]any)
+	if got := row["ratio"].(float64); math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("ratio %v, want 0.5, the middle of 0.4, 0.5 and 0.6", got)
+	}
+	if got := row["pages_per_s"]; got != 4500.0 {
+		t.Errorf("pages/s %v, want 4500: the profiled run does not count", got)
+	}
+	md := r.markdown(Machine{Cores: 2}, false)
+	for _, want := range []string{"above the floor", "  0.50 |", "a flame", "seed 3", " 75.0 |"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("the text does not say %q:\n%s", want, md)
+		}
+	}
+	if n := len(r.Data.Rows); n != 7 {
+		t.Errorf("%d lines of data, want one for each of 7 runs", n)
+	}
+	for _, c := range []struct {
+		ratio float64
+		want  string
+	}{{0.399, "below the floor"}, {0.4, "above the floor"}, {0.75, "the aim is reached"}} {
+		if got := verdict(c.ratio); got != c.want {
+			t.Errorf("verdict(%v) = %q, want %q", c.ratio, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake finds what it is told to.
+type fake struct {
+	err   error
+	wrote string // a file of its run
+}
+
+func (f *fake) Run(_ context.Context, t *Trial) (*Result, error) {
+	f.wrote = filepath.Join(t.Dir, "large")
+	if err := os.WriteFile(f.wrote, nil, 0o644); err != nil {
+		return nil, err
+	}
+	done := t.step("a step, %d", 1)
+	t.partial("%d", 7)
+	done("%s", "well")
+	return &Result{
+		Name: "fake", Title: "A title", Question: "Why?", SetUp: "So.", Again: "orbweaver lab fake",
+		Sections: []Section{{Heading: "Rates", Table: sample(), Text: "A sentence.", Shown: true}, {Heading: "Unseen", Table: sample()}},
+		Data:     *sample(),
+		Figure:   &Figure{Alt: "a picture", Panels: []Panel{{Title: "T", Groups: []string{"g"}, Bars: []Bars{{Values: []float64{1}}}}}},
+		Figures:  map[string]any{"ratio": 0.5},
+	}, f.err
+}
+
+func TestDo(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "docs", "lab")
+	var screen bytes.Buffer
+	trial := &Trial{Quick: true, Seed: 9, Dir: t.TempDir(), Screen: &screen}
+	e := &fake{}
+	if err := Do(context.Background(), e, trial, out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(e.wrote); err == nil {
+		t.Errorf("%s is still there", e.wrote)
+	}
+	read := func(ext string) string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(out, "fake"+ext))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	md := read(".md")
+	for _, want := range []string{"# A title", "Why?", "A quick run", "![a picture](fake.svg)", "## Rates", "1,234,567", "A sentence.", "orbweaver lab fake", Marker} {
+		if !strings.Contains(md, want) {
+			t.Errorf("the text does not say %q:\n%s", want, md)
+		}
+	}
+	if rows, err := csv.NewReader(strings.NewReader(read(".csv"))).ReadAll(); err != nil || len(rows) != 4 {
+		t.Errorf("csv: %v, %v", rows, err)
+	}
+	words(t, []byte(read(".svg")))
+	var js struct {
+		Experiment string
+		Machine    Machine
+		Quick      bool
+		Seed       uint64
+		Figures    map[string]float64
+	}
+	if err := json.Unmarshal([]byte(read(".json")), &js); err != nil {
+		t.Fatal(err)
+	}
+	if js.Experiment != "fake" || !js.Quick || js.Seed != 9 || js.Figures["ratio"] != 0.5 || js.Machine.Cores == 0 || js.Machine.Go == "" || js.Machine.Date == "" {
+		t.Errorf("json: %+v", js)
+	}
+	for _, want := range []string{"a step, 1", "well", "Rates", "1,234,567"} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("the screen does not say %q:\n%s", want, screen.String())
+		}
+	}
+	if strings.Contains(screen.String(), "Unseen") {
+		t.Errorf("the screen shows all:\n%s", screen.String())
+	}
+
+	// What people write stays, and what is wrong is written, too.
+	const mine = "\n## Before and after\n\nMy words.\n"
+	if err := os.WriteFile(filepath.Join(out, "fake.md"), []byte("# Old\n"+Marker+mine), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wrong := errors.New("wrong")
+	if err := Do(context.Background(), &fake{err: wrong}, trial, out); !errors.Is(err, wrong) {
+		t.Errorf("err = %v, want %v", err, wrong)
+	}
+	md = read(".md")
+	if !strings.HasSuffix(md, Marker+mine) || !strings.HasPrefix(md, "# A title") || strings.Contains(md, "# Old") {
+		t.Errorf("what people wrote is not as it was:\n%s", md)
+	}
+}
+
+func TestTrialLive(t *testing.T) {
+	var screen bytes.Buffer
+	trial := (&Trial{Screen: &screen, Live: true, Width: 60}).with("")
+	done := trial.step("a step")
+	trial.partial("%s", strings.Repeat("long ", 30))
+	done("%s pages/s, %s", count(12345.6), micros(84250*time.Nanosecond))
+	for _, line := range strings.Split(screen.String(), "\r\x1b[K") {
+		if len(strings.TrimRight(line, "\n")) > 75 {
+			t.Errorf("%d columns of 60: %q", len(line), line)
+		}
+	}
+	if s := screen.String(); !strings.HasSuffix(s, "12,346 pages/s, 84 µs\n") || strings.Count(s, "\n") != 1 {
+		t.Errorf("%q", s)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for f, want := range map[float64]string{0: "0", 0.456: "0.46", 12.34: "12.3", 99: "99", 1234.5: "1,235", 3e6: "3,000,000"} {
+		if got := count(f); got != want {
+			t.Errorf("count(%v) = %q, want %q", f, got, want)
+		}
+	}
+}
+
+// The memory run's text and pictures, of a crawl that slowed down.
+func TestMemoryResult(t *testing.T) {
+	x := &Memory{Hosts: 30000, Pages: 1000, PagesMean: 20, Bound: 1e9}
+	samples := []Sample{{}}
+	pages := int64(0)
+	for i := range 14 {
+		rate := int64(100)
+		if i >= 6 {
+			rate = 50
+		}
+		pages += rate
+		samples = append(samples, Sample{time.Duration(i+1) * time.Second, pages, int64(i+1) * 10e6})
+	}
+	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second, Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
+	run.Summary.Pages = pages
+	r := x.result(&Trial{}, samples, run)
+	if got := r.Figures["last_to_first"].(float64); got < 0.499 || got > 0.501 {
+		t.Errorf("last tenth to first: %v, want 0.5", got)
+	}
+	md := r.markdown(Machine{}, false)
+	for _, want := range []string{"more than 5 % slower", "1.0 GB", "30,000 hosts"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("the text does not say %q:\n%s", want, md)
+		}
+	}
+	if len(r.Data.Rows) != len(samples) {
+		t.Errorf("%d lines of data, want %d", len(r.Data.Rows), len(samples))
+	}
+	for _, f := range []*Figure{r.Figure, memoryFigure([]Sample{{}}, nil, 1e9), memoryFigure(nil, nil, 1e9)} {
+		var b bytes.Buffer
+		if err := f.SVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		if text := words(t, b.Bytes()); !strings.Contains(text, "Resident memory") {
+			t.Errorf("the picture says %q", text)
+		}
+	}
+	if l := r.Figure.Panels[1].Lines[0].Points; l[len(l)-1] != (plotter.XY{X: 14, Y: 140}) {
+		t.Errorf("the last sample is drawn as %v", l[len(l)-1])
+	}
+}
