@@ -1,0 +1,88 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// buildProgram builds the program as it is released, without the race
+// detector, whose memory is no crawl's.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program and crawls with it")
+	}
+	name := filepath.Join(t.TempDir(), "orbweaver")
+	cmd := exec.Command("go", "build", "-o", name, "../cmd/orbweaver")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return name
+}
+
+// The short version of the memory run: 60,000 pages of a web of 30,000 hosts.
+// It asserts how much memory, and nothing about the speed.
+func TestMemoryIsBounded(t *testing.T) {
+	program := buildProgram(t)
+	// 3 million pages have to stay under 1 GB; so few have to stay well under.
+	const bound = 300e6
+	var screen bytes.Buffer
+	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
+	err := Do(context.Background(), &Memory{Agent: Program{"agent", program}, Bound: bound}, trial, t.TempDir())
+	t.Log(screen.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The bound is held against what there is.
+	err = Do(context.Background(), &Memory{Agent: Program{"agent", program}, Hosts: 10, Pages: 10, Bound: 1e6}, trial, t.TempDir())
+	if !errors.Is(err, ErrMemory) {
+		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
+	}
+}
+
+// A crawl that goes to its end misses nothing, and a web ends when it should.
+func TestCrawlToTheEnd(t *testing.T) {
+	program := buildProgram(t)
+	dir := t.TempDir()
+	spec := WebSpec{Spec: gen.Plain(5, 40), Truth: true, Identity: true}
+	spec.PagesMean = 10
+	w, err := startWeb(context.Background(), program, dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"), Tick: func(progressLine, int64) { lines++ }}
+	r, err := job.run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := r.Report.Origin; o == nil || o.Reachable < 100 || o.Missed != 0 || o.Twice != 0 || o.Fetched != r.Summary.Pages {
+		t.Errorf("the web's account: %+v; %d pages", o, r.Summary.Pages)
+	}
+	if r.Summary.StopReason != "finished" || r.Usage.CPU <= 0 || r.Usage.Peak < 1<<20 || r.Fetching <= 0 || r.Fetching > r.Usage.Wall || lines == 0 {
+		t.Errorf("%+v, fetching %v, %d lines, stop %s", r.Usage, r.Fetching, lines, r.Summary.StopReason)
+	}
+	if _, err := ReadProfile(job.Profile); err != nil {
+		t.Error(err)
+	}
+	if u, err := w.stop(); err != nil || u.CPU <= 0 {
+		t.Errorf("the web: %+v, %v", u, err)
+	}
+	// A crawl where there is nothing says so.
+	job.Dir, job.TimeLimit = filepath.Join(dir, "again"), 300*time.Millisecond
+	if _, err := job.run(context.Background()); err == nil {
+		t.Error("a crawl of a web that is gone is no error")
+	}
+	if _, err := startWeb(context.Background(), "/bin/false", dir, spec); err == nil {
+		t.Error("what is no web was started")
+	}
+}
