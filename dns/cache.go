@@ -33,11 +33,17 @@ type cacheShard struct {
 	size  int // len(slots) at most
 }
 
+// A slot is an entry as it is kept: some 200 bytes with its name, one address
+// and its place in the index; an error takes some 200 more.
 type slot struct {
-	name string
-	used bool
-	entry
+	name    string
+	addrs   []netip.Addr
+	err     error
+	expires int64 // nanoseconds since 1970
+	used    bool
 }
+
+func (s *slot) set(e entry) { s.addrs, s.err, s.expires = e.addrs, e.err, e.expires.UnixNano() }
 
 // init bounds the cache to size entries, rounded up to a number that the
 // shards share evenly.
@@ -63,14 +69,14 @@ func (c *cache) find(name string, now time.Time) (Answer, error, bool) {
 		return Answer{}, nil, false
 	}
 	e := &s.slots[i]
-	if !now.Before(e.expires) {
+	if now.UnixNano() >= e.expires {
 		return Answer{}, nil, false
 	}
 	e.used = true
 	if e.err != nil {
 		return Answer{}, e.err, true
 	}
-	return Answer{Addrs: e.addrs, Expires: e.expires}, nil, true
+	return Answer{Addrs: e.addrs, Expires: time.Unix(0, e.expires)}, nil, true
 }
 
 // add remembers e, in place of what was known about name.
@@ -79,12 +85,14 @@ func (c *cache) add(name string, e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i, ok := s.index[name]; ok {
-		s.slots[i].entry = e
+		s.slots[i].set(e)
 		return
 	}
+	fresh := slot{name: name}
+	fresh.set(e)
 	if len(s.slots) < s.size {
 		s.index[name] = int32(len(s.slots))
-		s.slots = append(s.slots, slot{name: name, entry: e})
+		s.slots = append(s.slots, fresh)
 		return
 	}
 	for s.slots[s.hand].used {
@@ -92,7 +100,7 @@ func (c *cache) add(name string, e entry) {
 		s.hand = (s.hand + 1) % len(s.slots)
 	}
 	delete(s.index, s.slots[s.hand].name)
-	s.slots[s.hand] = slot{name: name, entry: e}
+	s.slots[s.hand] = fresh
 	s.index[name] = int32(s.hand)
 	s.hand = (s.hand + 1) % len(s.slots)
 }

@@ -9,10 +9,11 @@
 // believed.
 //
 // What always holds: one flight per name, however many ask for it; no more
-// than Config.Concurrency queries on the wire; a query has a random id and,
-// having a socket of its own, a random port, and only a reply to that socket
-// with that id and that question counts (RFC 5452); every loop is bounded,
-// whatever a server says.
+// than Config.Concurrency queries on the wire; a query has a random id, a
+// random port that changes after 64 queries, a second or a datagram that fits
+// no question, and a socket that is its own until the reply; only a reply to
+// that socket with that id and that question counts (RFC 5452); every loop is
+// bounded, whatever a server says.
 //
 // A Resolver is shared by all workers. Flights are goroutines of the Resolver;
 // Close ends them and waits. A flight ends early only when all its callers

@@ -32,10 +32,12 @@ var errReply = errors.New("malformed reply")
 // A server is one of the configured servers and its health.
 type server struct {
 	addr string
-	// mu guards the two below.
+	// mu guards fails and until.
 	mu    sync.Mutex
 	fails int       // replies missed in a row
 	until time.Time // asked last until then
+
+	sockets sockets
 }
 
 // missed notes that a query had no reply. After three in a row the server
@@ -88,7 +90,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dn
 		}
 		s := servers[at]
 		tries++
-		m, err := r.ask(ctx, s.addr, name, qtype)
+		m, err := r.ask(ctx, s, name, qtype)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -160,7 +162,7 @@ func isTimeout(err error) bool {
 
 // ask sends one question to one server: by UDP with EDNS, without EDNS if the
 // server does not know it, by TCP if the reply was too long.
-func (r *Resolver) ask(ctx context.Context, addr, name string, qtype uint16) (*dns.Msg, error) {
+func (r *Resolver) ask(ctx context.Context, s *server, name string, qtype uint16) (*dns.Msg, error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -170,13 +172,13 @@ func (r *Resolver) ask(ctx context.Context, addr, name string, qtype uint16) (*d
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(name), qtype)
 	q.SetEdns0(udpSize, false)
-	m, err := r.transact(ctx, "udp", addr, q)
+	m, err := r.viaUDP(ctx, s, q)
 	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented || m.Rcode == dns.RcodeBadVers) {
 		q.Extra = nil
-		m, err = r.transact(ctx, "udp", addr, q)
+		m, err = r.viaUDP(ctx, s, q)
 	}
 	if err == nil && m.Truncated {
-		m, err = r.transact(ctx, "tcp", addr, q)
+		m, err = r.viaTCP(ctx, s.addr, q)
 	}
 	return m, err
 }
@@ -184,17 +186,67 @@ func (r *Resolver) ask(ctx context.Context, addr, name string, qtype uint16) (*d
 // buffers hold datagrams: more than we ask for, since some servers send more.
 var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
-// transact sends q from a socket of its own, under a new id, and returns the
-// first reply to it within Config.Timeout.
-func (r *Resolver) transact(ctx context.Context, network, addr string, q *dns.Msg) (*dns.Msg, error) {
+// viaUDP sends q under a new id and returns the first reply to it within
+// Config.Timeout.
+func (r *Resolver) viaUDP(ctx context.Context, srv *server, q *dns.Msg) (*dns.Msg, error) {
+	buf := buffers.Get().(*[4096]byte)
+	defer buffers.Put(buf)
+	var out [512]byte
 	q.Id = dns.Id()
-	wire, err := q.Pack()
+	wire, err := q.PackBuffer(out[:])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errReply, err) // a name out of a CNAME
 	}
+	s, err := srv.sockets.take(ctx, r, srv.addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := s.conn
+	if err := conn.SetDeadline(time.Now().Add(r.cfg.Timeout)); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	n, clean, err := roundTrip(conn, wire, buf[:])
+	if stop() && clean && err == nil {
+		srv.sockets.put(r, s)
+	} else {
+		conn.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return unpack(buf[:n])
+}
+
+// roundTrip returns the length of the reply in buf. clean says that nothing
+// else has come.
+func roundTrip(conn net.Conn, wire, buf []byte) (n int, clean bool, err error) {
+	if _, err := conn.Write(wire); err != nil {
+		return 0, false, err
+	}
+	for i := range maxJunk {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return 0, false, err
+		}
+		if answers(buf[:n], wire) {
+			return n, i == 0, nil
+		}
+	}
+	return 0, false, fmt.Errorf("%w: none of %d datagrams answers the question", errReply, maxJunk)
+}
+
+// viaTCP asks over a connection of its own, within Config.Timeout.
+func (r *Resolver) viaTCP(ctx context.Context, addr string, q *dns.Msg) (*dns.Msg, error) {
+	q.Id = dns.Id()
+	wire, err := q.Pack()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errReply, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	conn, err := r.cfg.Dial(ctx, network, addr)
+	conn, err := r.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -206,31 +258,6 @@ func (r *Resolver) transact(ctx context.Context, network, addr string, q *dns.Ms
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if network == "tcp" {
-		return viaTCP(conn, wire)
-	}
-	return viaUDP(conn, wire)
-}
-
-func viaUDP(conn net.Conn, wire []byte) (*dns.Msg, error) {
-	if _, err := conn.Write(wire); err != nil {
-		return nil, err
-	}
-	buf := buffers.Get().(*[4096]byte)
-	defer buffers.Put(buf)
-	for range maxJunk {
-		n, err := conn.Read(buf[:])
-		if err != nil {
-			return nil, err
-		}
-		if answers(buf[:n], wire) {
-			return unpack(buf[:n])
-		}
-	}
-	return nil, fmt.Errorf("%w: none of %d datagrams answers the question", errReply, maxJunk)
-}
-
-func viaTCP(conn net.Conn, wire []byte) (*dns.Msg, error) {
 	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
 	if _, err := conn.Write(append(framed, wire...)); err != nil {
 		return nil, err

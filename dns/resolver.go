@@ -46,7 +46,8 @@ type Config struct {
 	Attempts int
 	// Concurrency bounds the queries on the wire. Zero means 256.
 	Concurrency int
-	// CacheEntries bounds the cache, in names. Zero means 100,000.
+	// CacheEntries bounds the cache, in names; each takes some 200 bytes. Zero
+	// means 100,000.
 	CacheEntries int
 	// MinTTL and MaxTTL bound how long an address is believed. Zero means
 	// 60 s and 24 h.
@@ -168,6 +169,9 @@ func (r *Resolver) Close() error {
 	r.mu.Unlock()
 	r.cancel()
 	r.wg.Wait()
+	for _, s := range r.servers {
+		s.sockets.close()
+	}
 	return nil
 }
 
@@ -251,7 +255,8 @@ func (r *Resolver) fly(ctx context.Context, name string, f *flight) {
 	}
 	if ctx.Err() == nil {
 		// In the cache before the flight is gone, so that nobody asks again.
-		r.cache.add(name, entry{addrs: f.answer.Addrs, err: err, expires: now.Add(ttl)})
+		// A copy, for name may be a part of a long URL.
+		r.cache.add(strings.Clone(name), entry{addrs: f.answer.Addrs, err: err, expires: now.Add(ttl)})
 	}
 	r.mu.Lock()
 	if r.flights[name] == f {

@@ -1,0 +1,150 @@
+package dns
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkCost is what a look-up of a name that is not in the cache costs
+// this process, the server being another one, from 64 callers.
+//
+//	go test -run - -bench Cost -benchtime 30000x ./dns
+func BenchmarkCost(b *testing.B) {
+	addr := startBenchServer(b)
+	for _, six := range []bool{false, true} {
+		b.Run(fmt.Sprintf("ipv6=%v", six), func(b *testing.B) {
+			r := open(b, Config{Servers: []string{addr}, IPv6: six, CacheEntries: 1 << 20, Timeout: 10 * time.Second})
+			names := make([]string, b.N)
+			for i := range names {
+				names[i] = "www.host" + strconv.Itoa(i) + ".example"
+			}
+			runtime.GC()
+			b.ReportAllocs()
+			b.ResetTimer()
+			before := cpuTime()
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
+						a, err := r.Lookup(context.Background(), names[i])
+						if err != nil || a.Addrs[0] != netip.AddrFrom4([4]byte{192, 0, 2, 1}) {
+							b.Error(a, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkCacheMemory is what an entry of a full cache takes.
+func BenchmarkCacheMemory(b *testing.B) {
+	for b.Loop() {
+		const entries = 1 << 20
+		var c cache
+		before := heapInUse()
+		c.init(entries)
+		soon := time.Now().Add(time.Hour)
+		for i := range entries {
+			addrs := []netip.Addr{netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)})}
+			c.add(strings.Clone("www.host"+strconv.Itoa(i)+".example"), entry{addrs: addrs, expires: soon})
+		}
+		b.ReportMetric(float64(heapInUse()-before)/entries, "B/entry")
+		runtime.KeepAlive(&c)
+	}
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// startBenchServer runs this test binary again, as the server.
+func startBenchServer(b *testing.B) string {
+	if addr := os.Getenv("ORBWEAVER_BENCH_SERVER"); addr != "" {
+		return addr
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBenchServer$")
+	cmd.Env = append(os.Environ(), "ORBWEAVER_BENCH_SERVE=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// TestBenchServer is the server of BenchmarkCost, in a process of its own. It
+// answers A with an address and AAAA with nothing.
+func TestBenchServer(t *testing.T) {
+	if os.Getenv("ORBWEAVER_BENCH_SERVE") == "" {
+		t.Skip("no benchmark asked for it")
+	}
+	pc, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc.SetReadBuffer(4 << 20)
+	fmt.Println(pc.LocalAddr())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	b := make([]byte, 4096)
+	for {
+		n, from, err := pc.ReadFromUDPAddrPort(b)
+		if err != nil || n < headerLen+5 {
+			return
+		}
+		q := questionLen(b[:n])
+		reply := b[:q]
+		reply[2], reply[3] = 0x81, 0x80
+		clear(reply[6:12])
+		if reply[q-3] == 1 {
+			reply[7] = 1
+			reply = append(reply, "\xc0\x0c\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04\xc0\x00\x02\x01"...)
+		} else {
+			reply[9] = 1 // a SOA: there is none of this type
+			reply = append(reply, "\xc0\x0c\x00\x06\x00\x01\x00\x00\x0e\x10\x00\x16\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x0e\x10"...)
+		}
+		pc.WriteToUDPAddrPort(reply, from)
+	}
+}
