@@ -55,11 +55,15 @@ func BenchmarkSURT(b *testing.B) {
 func BenchmarkDecodeLink(b *testing.B) {
 	u, _ := ordinaryBase.Resolve(ordinary[3])
 	enc := Link{URL: u, Via: ordinaryBase.String(), Hops: "LLEL", Seed: "docs.python.org"}.AppendTo(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := DecodeLink(enc); err != nil {
-			b.Fatal(err)
-		}
+	for name, decode := range map[string]func([]byte) (Link, int, error){"copy": DecodeLink, "peek": PeekLink} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := decode(enc); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -217,6 +217,9 @@ func FuzzDecodeLink(f *testing.F) {
 	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		l, n, err := DecodeLink(src)
+		if peeked, m, peekErr := PeekLink(src); peeked != l || m != n || peekErr != err {
+			t.Fatalf("%+v, %d, %v, peeked %+v, %d, %v", l, n, err, peeked, m, peekErr)
+		}
 		if err != nil {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // A Link is a URL and how the crawl came to it.
@@ -81,14 +82,26 @@ func appendString(dst []byte, s string) []byte {
 // took. What it returns shares no memory with src; its four strings share one
 // allocation. It trusts nothing: the URL must have the shape of a canonical
 // one (an empty one is the zero URL), or the error is ErrLink.
-func DecodeLink(src []byte) (l Link, n int, err error) {
+func DecodeLink(src []byte) (l Link, n int, err error) { return decodeLink(src, false) }
+
+// PeekLink is DecodeLink without the copy: what it returns lies in src, and is
+// valid only until src is written to. Who keeps any of it clones it. For who
+// looks at a link and passes its encoding on.
+func PeekLink(src []byte) (l Link, n int, err error) { return decodeLink(src, true) }
+
+func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	if len(src) == 0 {
 		return l, 0, ErrLink
 	}
 	var at [4]struct{ from, to int }
 	n = 1
 	for i := range at {
-		k, w := binary.Uvarint(src[n:])
+		k, w := uint64(0), 0
+		if n < len(src) && src[n] < 0x80 { // nearly all are this short
+			k, w = uint64(src[n]), 1
+		} else {
+			k, w = binary.Uvarint(src[n:])
+		}
 		if w <= 0 || k > MaxParse || int(k) > len(src)-n-w {
 			return l, 0, ErrLink
 		}
@@ -96,13 +109,21 @@ func DecodeLink(src []byte) (l Link, n int, err error) {
 		n += w + int(k)
 		at[i].to = n
 	}
-	all := string(src[at[0].from:n])
-	part := func(i int) string { return all[at[i].from-at[0].from : at[i].to-at[0].from] }
-	l.URL, err = restore(part(0))
+	first := at[0].from
+	var all string
+	if share {
+		all = unsafe.String(unsafe.SliceData(src[first:n]), n-first)
+	} else {
+		all = string(src[first:n])
+	}
+	l.URL, err = restore(all[:at[0].to-first])
 	if err != nil {
 		return Link{}, 0, err
 	}
-	l.Level, l.Via, l.Hops, l.Seed = src[0], part(1), part(2), part(3)
+	l.Level = src[0]
+	l.Via = all[at[1].from-first : at[1].to-first]
+	l.Hops = all[at[2].from-first : at[2].to-first]
+	l.Seed = all[at[3].from-first : at[3].to-first]
 	return l, n, nil
 }
 
