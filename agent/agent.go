@@ -374,9 +374,9 @@ func (a *Agent) info(ua string) []archive.Field {
 // Run crawls until the end, a limit or ctx, and writes index and reports. The
 // Result is good even with an error, as far as it got.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	// The collector works harder as the budget comes near; the rooms keep
-	// their own bounds below it.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.cfg.MemoryBytes))
+	// The collector works harder as the budget comes near, less what the
+	// program itself takes; the rooms keep their own bounds below it.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.cfg.MemoryBytes - a.cfg.MemoryBytes/8))
 	a.began = time.Now()
 	kind := "started"
 	if a.cfg.Resume {

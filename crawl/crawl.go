@@ -194,6 +194,7 @@ type Crawler struct {
 	earlier    time.Duration // of earlier runs
 	widened    []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
 	snapSize   int64
+	checkpoint *checkpoint // in the making; nil: none is
 	lastURL    string
 	retrying   retrying // what failed and is not given up
 
@@ -254,7 +255,18 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.fatal = c.Journal.Sync()
 	}
 	if c.fatal == nil {
-		c.fatal = c.snapshot() // so that the next run begins quickly
+		c.fatal = c.endCheckpoint(true)
+	}
+	if c.fatal == nil && c.Journal.SinceSnapshot() > c.snapSize/4 {
+		// So that the next run begins quickly.
+		if c.fatal = c.beginCheckpoint(nil); c.fatal == nil {
+			c.fatal = c.endCheckpoint(true)
+		}
+	}
+	if c.checkpoint != nil { // an error came first
+		<-c.checkpoint.done
+		c.checkpoint.Abandon()
+		c.checkpoint = nil
 	}
 	c.publish(time.Now())
 	return c.stop, c.fatal

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
-	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -192,7 +190,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if r.Repeated > 0 {
 		// The WARC file may grow past the lost records' ends, or go: from now
 		// on the journal must not call those URLs finished.
-		return r, c.snapshot()
+		if err := c.beginCheckpoint(lost); err != nil {
+			return r, err
+		}
+		return r, c.endCheckpoint(true)
 	}
 	return r, nil
 }
@@ -249,98 +250,10 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.Journal.Commit()
 		c.committed, c.urgent = now, false
 	}
-	if c.fatal == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
-		c.fatal = c.snapshot()
+	if c.fatal == nil {
+		c.fatal = c.endCheckpoint(false)
 	}
-}
-
-// snapshot replaces the journal by what it amounts to: the same records, each
-// said once.
-func (c *Crawler) snapshot() error {
-	began, size := time.Now(), int64(0)
-	err := c.Journal.Snapshot(func(put func(kind byte, p []byte) error) error {
-		var buf []byte
-		add := func(kind byte, p []byte) error {
-			size += int64(len(p))
-			return put(kind, p)
-		}
-		if err := add(kindSpan, c.span(time.Now())); err != nil {
-			return err
-		}
-		for _, u := range c.widened {
-			if err := add(kindSeed, []byte(u.String())); err != nil {
-				return err
-			}
-		}
-		for tally := c.Tally.AppendTo(nil); ; {
-			n := min(len(tally), tallyPiece)
-			more := byte(0)
-			if n < len(tally) {
-				more = 1
-			}
-			buf = append(append(buf[:0], more), tally[:n]...)
-			if err := add(kindTally, buf); err != nil {
-				return err
-			}
-			if tally = tally[n:]; more == 0 {
-				break
-			}
-		}
-		if err := c.Seen.Each(func(ks []weburl.Key) error {
-			buf = appendKeys(buf[:0], ks)
-			return add(kindKeys, buf)
-		}); err != nil {
-			return err
-		}
-		if c.Queries != nil {
-			buf = buf[:0]
-			c.Queries.Each(func(path uint64, n uint32) error {
-				buf = binary.BigEndian.AppendUint64(buf, path)
-				buf = binary.BigEndian.AppendUint32(buf, n)
-				return nil
-			})
-			if err := add(kindQueries, buf); err != nil {
-				return err
-			}
-		}
-		if err := c.Archive.EachRemembered(func(digest [20]byte, o archive.Original) error {
-			buf = appendOriginal(buf[:0], digest, o)
-			return add(kindDigest, buf)
-		}); err != nil {
-			return err
-		}
-		if err := c.Robots.Each(func(e robots.Entry) error {
-			buf = e.AppendTo(buf[:0])
-			return add(kindRobots, buf)
-		}); err != nil {
-			return err
-		}
-		if err := c.Frontier.EachHost(func(st frontier.HostState) error {
-			buf = st.AppendTo(buf[:0])
-			return add(kindHost, buf)
-		}); err != nil {
-			return err
-		}
-		if err := c.Frontier.EachEncoded(func(enc []byte) error {
-			if l, _, err := weburl.DecodeLink(enc); err != nil || isErrand(l) {
-				return err
-			}
-			return add(kindPending, enc)
-		}); err != nil {
-			return err
-		}
-		for _, d := range c.later {
-			buf = d.link.AppendTo(buf[:0])
-			if err := add(kindPending, buf); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+	if c.fatal == nil && c.checkpoint == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
+		c.fatal = c.beginCheckpoint(nil)
 	}
-	c.snapSize = size
-	c.Events.Write("checkpoint", report.F("bytes", c.snapSize), report.F("took_ms", time.Since(began).Milliseconds()))
-	return nil
 }

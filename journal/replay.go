@@ -43,7 +43,7 @@ func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (S
 		return st, nil
 	}
 	if err == nil {
-		err = l.replay(fs, dir, &st, fn)
+		err = l.replay(fs, dir, replaying{}, &st, fn)
 	}
 	if err != nil {
 		return st, fmt.Errorf("replay %s: %w", dir, err)
@@ -51,12 +51,18 @@ func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (S
 	return st, nil
 }
 
-func (l listing) replay(fs disk.FS, dir string, st *Stats, fn func(byte, []byte) error) error {
+// A replaying says which part of a journal is to be read.
+type replaying struct {
+	closed bool // all segments have successors, so that none has a torn tail
+	recent bool // without the snapshot
+}
+
+func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn func(byte, []byte) error) error {
 	segs, err := l.live(dir)
 	if err != nil {
 		return err
 	}
-	if st.Snapshot = l.newest(); st.Snapshot > 0 {
+	if st.Snapshot = l.newest(); st.Snapshot > 0 && !how.recent {
 		s := scanning{typ: typeSnapshot, number: st.Snapshot}
 		if _, err := scan(fs, snapshotName(dir, st.Snapshot), s, st, fn); err != nil {
 			return err
@@ -64,7 +70,7 @@ func (l listing) replay(fs disk.FS, dir string, st *Stats, fn func(byte, []byte)
 	}
 	prev := int64(-1)
 	for i, n := range segs {
-		s := scanning{typ: typeSegment, number: n, last: i == len(segs)-1, prev: prev}
+		s := scanning{typ: typeSegment, number: n, last: !how.closed && i == len(segs)-1, prev: prev}
 		if prev, err = scan(fs, segmentName(dir, n), s, st, fn); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/disk"
 )
@@ -14,37 +15,123 @@ import (
 const snapshotFrame = 256 << 10
 
 // Snapshot replaces all that was appended so far by what write appends: the
-// records from which the same state can be rebuilt. It syncs and closes the
-// current segment, starts the next one, writes the snapshot beside it and only
-// then deletes what that replaces, so that a crash at any instant leaves the
-// old or the new state to Replay.
+// records from which the same state can be rebuilt. It is a checkpoint that is
+// made in one go.
 //
 // An error of write or of the disk under the snapshot leaves the Journal
 // usable with the old snapshot and all segments; Err tells that from a failed
 // Journal.
 func (j *Journal) Snapshot(write func(append func(kind byte, payload []byte) error) error) error {
-	if err := j.rotate(); err != nil {
+	c, err := j.Begin()
+	if err != nil {
 		return err
 	}
-	tmp := snapshotName(j.dir, j.number) + ".tmp"
-	err := j.writeSnapshot(tmp, write)
+	if err := write(c.Append); err != nil {
+		c.Abandon()
+		return fmt.Errorf("snapshot %d: %w", c.number, err)
+	}
+	return j.Adopt(c, c.Finish())
+}
+
+// A Checkpoint is a snapshot in the making. Between Begin and Adopt another
+// goroutine than the Journal's owner may write it, while the owner goes on to
+// append: it replaces what had been appended when it was begun.
+type Checkpoint struct {
+	fs     disk.FS
+	dir    string
+	number uint64
+	tmp    string
+	since  int64 // bytes of the segments that it replaces
+	f      disk.File
+	w      snapshotWriter
+}
+
+// Begin syncs and closes the current segment and starts the next one and a
+// Checkpoint of all before it. One at a time may be in the making.
+func (j *Journal) Begin() (*Checkpoint, error) {
+	if err := j.rotate(); err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{fs: j.fs, dir: j.dir, number: j.number, tmp: snapshotName(j.dir, j.number) + ".tmp", since: j.since}
+	f, err := j.fs.OpenFile(c.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot %d: %w", c.number, err)
+	}
+	c.f = f
+	c.w = snapshotWriter{f: f, number: c.number}
+	c.w.buf = appendFileHeader(c.w.buf, typeSnapshot, c.number, 0)
+	if err := c.w.flush(); err != nil {
+		c.Abandon()
+		return nil, fmt.Errorf("snapshot %d: %w", c.number, err)
+	}
+	return c, nil
+}
+
+// Append adds a record.
+func (c *Checkpoint) Append(kind byte, payload []byte) error { return c.w.append(kind, payload) }
+
+// Replay gives fn the records that the Checkpoint replaces, like the function
+// of this name. With recent, those of the snapshot before it are left out.
+func (c *Checkpoint) Replay(recent bool, fn func(kind byte, payload []byte) error) error {
+	l, err := list(c.fs, c.dir)
+	if err != nil {
+		return err
+	}
+	before := func(n uint64) bool { return n >= c.number }
+	l.segments = slices.DeleteFunc(l.segments, before)
+	l.snapshots = slices.DeleteFunc(l.snapshots, before)
+	var st Stats
+	return l.replay(c.fs, c.dir, replaying{closed: true, recent: recent}, &st, fn)
+}
+
+// Finish completes the file and makes it durable.
+func (c *Checkpoint) Finish() error {
+	err := c.w.finish()
+	if cerr := c.f.Close(); err == nil {
+		err = cerr
+	}
+	c.f = nil
+	if err != nil {
+		c.Abandon()
+		return fmt.Errorf("snapshot %d: %w", c.number, err)
+	}
+	return nil
+}
+
+// Abandon gives a Checkpoint up that is not finished: what it would have
+// replaced stays.
+func (c *Checkpoint) Abandon() {
+	if c.f != nil {
+		_ = c.f.Close() // nothing of it counts
+		c.f = nil
+	}
+	_ = c.fs.Remove(c.tmp) // best effort; Open removes it too
+}
+
+// Adopt puts a finished Checkpoint in the place of what it replaces, which is
+// deleted: a crash at any instant leaves the old or the new state to Replay.
+// err is what Finish said.
+func (j *Journal) Adopt(c *Checkpoint, err error) error {
 	if err == nil {
-		err = j.fs.Rename(tmp, snapshotName(j.dir, j.number))
+		err = j.fs.Rename(c.tmp, snapshotName(j.dir, c.number))
+		if err != nil {
+			c.Abandon()
+			err = fmt.Errorf("snapshot %d: %w", c.number, err)
+		}
 	}
 	if err != nil {
-		_ = j.fs.Remove(tmp) // best effort; Open removes it too
-		return fmt.Errorf("snapshot %d: %w", j.number, err)
+		return err
 	}
 	if err := j.fs.SyncDir(j.dir); err != nil {
-		return fmt.Errorf("snapshot %d: %w", j.number, err)
+		return fmt.Errorf("snapshot %d: %w", c.number, err)
 	}
-	j.since = 0
+	j.since -= c.since
 	l, err := list(j.fs, j.dir)
 	if err == nil {
 		err = j.sweep(l)
 	}
 	if err != nil {
-		return fmt.Errorf("snapshot %d: delete what it replaces: %w", j.number, err)
+		return fmt.Errorf("snapshot %d: delete what it replaces: %w", c.number, err)
 	}
 	return nil
 }
@@ -66,26 +153,6 @@ func (j *Journal) rotate() error {
 		return j.fail(fmt.Errorf("rotate journal: %w", err))
 	}
 	return nil
-}
-
-func (j *Journal) writeSnapshot(name string, write func(func(byte, []byte) error) error) error {
-	f, err := j.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	w := snapshotWriter{f: f, number: j.number}
-	w.buf = appendFileHeader(w.buf, typeSnapshot, j.number, 0)
-	err = w.flush()
-	if err == nil {
-		err = write(w.append)
-	}
-	if err == nil {
-		err = w.finish()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }
 
 type snapshotWriter struct {

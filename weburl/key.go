@@ -1,6 +1,10 @@
 package weburl
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"cmp"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // Key is a URL's fingerprint: host part and path part, so that the keys of a
 // host are one range.
@@ -16,6 +20,14 @@ import "github.com/cespare/xxhash/v2"
 // own host collide, and so hide his own pages, but a collision with another
 // site's page needs a host name that collides as well.
 type Key struct{ Host, Path uint64 }
+
+// Compare orders keys by host, then by path.
+func (k Key) Compare(o Key) int {
+	if c := cmp.Compare(k.Host, o.Host); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.Path, o.Path)
+}
 
 // Key returns u's fingerprint.
 func (u URL) Key() Key { return Key{HostKey(u.Host()), xxhash.Sum64String(u.s)} }
