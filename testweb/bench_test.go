@@ -74,3 +74,26 @@ func BenchmarkFront(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTracker is what a request costs in counting alone, on a connection
+// that goes from host to host.
+func BenchmarkTracker(b *testing.B) {
+	o := &fakeOrigin{hosts: 20_000, pages: 1000}
+	w := serving(b, Config{Origin: o})
+	t := w.track
+	c := &conn{web: w, local: o.Host(1).Addr}
+	rep := Reply{Status: 200}
+	b.ReportAllocs()
+	n := int64(0)
+	for b.Loop() {
+		rep.Page = n % 1000
+		r := newRequest(c, t.originHost(c, n%20_000), "/some/path-of-a-page.html", "GET")
+		r.begin = t.now()
+		t.begin(c, r)
+		t.askedBefore(r)
+		t.replied(r, &rep)
+		r.complete = true
+		t.end(r, t.now())
+		n++
+	}
+}
