@@ -273,7 +273,7 @@ func BenchmarkAppend(b *testing.B) {
 				b.Fatal(err)
 			}
 			v := &visitedPages(1, coding)[0]
-			g := newGroup(1)
+			g := newGroup(1, largeBytes, nil)
 			x := Exchange{URL: v.url, Addr: testAddr, Began: testTime, Request: v.req, Response: Bytes(v.wire), HTTP: true, HeadLen: v.head, Metadata: []Field{{"via", v.via}}}
 			if _, err := g.encode(&x, w.table); err != nil {
 				b.Fatal(err)

@@ -42,5 +42,12 @@
 // the page's 22 KB take, and saves 600 bytes.
 //
 // A Writer may be used by many goroutines: they hash and compress in their own
-// time and append under one lock. A Reader belongs to one goroutine.
+// time and append under one lock. Only a response over 16 MB is compressed
+// under it. Who fills a file or a run of index lines sorts, syncs and renames
+// outside it. A Reader belongs to one goroutine.
+//
+// Memory of a Writer, however long the crawl: Config.RevisitBytes for payloads;
+// 4 to 8 MB of index lines, and as much for each run that waits for the disk,
+// four at most; 1 MB, with its pages, for each Write at a time; 16 MB for each of
+// four large responses at a time.
 package archive

@@ -5,15 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
-	// lateBytes is from what size on a response is compressed into the file
-	// instead of a buffer of its own.
+	// lateBytes is from what size on a response is read in pieces.
 	lateBytes = 2 << 20
+	// largeBytes is from what size on a response is compressed into the file:
+	// everybody waits meanwhile. Of smaller ones that are over lateBytes, or
+	// not in memory, maxLarge at a time are compressed in memory.
+	largeBytes = 16 << 20
+	maxLarge   = 4
 	// keepBytes is the largest buffer that a group takes back to the pool.
 	keepBytes = 4 << 20
 	chunkSize = 128 << 10
+	// pieceBytes is up to what size a response needs no token.
+	pieceBytes = 256 << 10
 )
 
 // encode turns x into finished members in g.out. A large response stays
@@ -115,8 +122,19 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	g.finish(contentType, size)
 	g.store = isHTTP && facts.incompressible()
 	if !inMemory || size > lateBytes {
-		g.late, g.lateHead = true, append(g.lateHead[:0], g.head...)
-		return false, nil
+		g.lateHead = append(g.lateHead[:0], g.head...)
+		if size > g.largeBytes {
+			g.late = true
+			return false, nil
+		}
+		if size > pieceBytes {
+			g.large <- struct{}{}
+			g.token = true
+		}
+		if g.store {
+			g.out.b = slices.Grow(g.out.b, int(size)+4<<10)
+		}
+		return false, g.writeLate(x, &g.out)
 	}
 	return false, g.record(whole[:len(head)], whole[len(head):], g.store)
 }
@@ -218,7 +236,8 @@ func (g *group) each(b Body, off, size int64, f func([]byte) error) error {
 	return nil
 }
 
-// writeLate compresses a large response into dst, which is the file.
+// writeLate compresses a response piece by piece into dst, which is the file
+// if it is late.
 func (g *group) writeLate(x *Exchange, dst io.Writer) error {
 	g.m.begin(dst)
 	g.m.pack(g.lateHead)
@@ -247,6 +266,12 @@ func short(err error) error {
 
 // trim gives back what one large exchange made grow.
 func (g *group) trim() {
+	defer func() {
+		if g.token {
+			<-g.large
+			g.token = false
+		}
+	}()
 	if cap(g.out.b) > keepBytes {
 		g.out.b = nil
 	}

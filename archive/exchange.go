@@ -125,19 +125,23 @@ type group struct {
 	digest [20]byte
 	fresh  bool // a payload to remember once it is written
 
-	// A response too large to be compressed in memory is compressed into the
-	// file: late has its parts.
-	late     bool
-	lateHead []byte
-	store    bool // its body is kept as it is
+	// A large response, or one that is not in memory, is read in pieces. The
+	// members of some are put together in memory, under a token of large each;
+	// what is over largeBytes is compressed into the file.
+	late       bool
+	lateHead   []byte
+	store      bool // its body is kept as it is
+	largeBytes int64
+	large      chan struct{}
+	token      bool // taken from large
 }
 
-func newGroup(level int) *group {
+func newGroup(level int, largeBytes int64, large chan struct{}) *group {
 	var seed [32]byte
 	rand.Read(seed[:])
 	return &group{
 		level: level, m: member{level: level}, block: sha1.New(), payload: sha1.New(),
-		rand: mrand.NewChaCha8(seed),
+		rand: mrand.NewChaCha8(seed), largeBytes: largeBytes, large: large,
 	}
 }
 

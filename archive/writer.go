@@ -34,13 +34,15 @@ type Config struct {
 	// The format and conformsTo fields are added.
 	Info []Field
 	// RevisitBytes bounds the memory that knows the payloads archived so far,
-	// some 130 bytes each. Zero means 32 MiB; less than zero: no payload is
+	// some 105 bytes each. Zero means 32 MiB; less than zero: no payload is
 	// recognized again.
 	RevisitBytes int64
 	// Now dates files. Nil means time.Now.
 	Now func() time.Time
 	// FS is where the files are. Nil means the machine's.
 	FS disk.FS
+
+	largeBytes int64 // zero means the constant
 }
 
 func (c Config) withDefaults() Config {
@@ -64,6 +66,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FS == nil {
 		c.FS = disk.OS
+	}
+	if c.largeBytes == 0 {
+		c.largeBytes = largeBytes
 	}
 	return c
 }
@@ -139,7 +144,8 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	w := &Writer{cfg: cfg, table: newRevisits(cfg.RevisitBytes), serial: serial}
 	w.out = bufio.NewWriterSize(nil, bufferSize)
 	w.lines = runs{fs: cfg.FS, dir: runsDir(cfg.Dir), spare: make(chan []byte, 1)}
-	w.pool.New = func() any { return newGroup(cfg.Level) }
+	large := make(chan struct{}, maxLarge)
+	w.pool.New = func() any { return newGroup(cfg.Level, cfg.largeBytes, large) }
 	return w, rec, nil
 }
 

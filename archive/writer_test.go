@@ -291,6 +291,9 @@ func TestSpilledAndLarge(t *testing.T) {
 				dir := t.TempDir()
 				cfg := testConfig(dir)
 				cfg.Level = level
+				if level == 0 { // into the file
+					cfg.largeBytes = 4 << 20
+				}
 				x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: "+mime, large)
 				small := page("http://example.com/small", "HTTP/1.1 200 OK\nContent-Type: "+mime, "small")
 				again := page("http://example.com/again", "HTTP/1.1 200 OK\nContent-Type: "+mime, large)
@@ -527,4 +530,58 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 		t.Error(err)
 	}
 	<-slow.let // the goroutine above
+}
+
+// A waiting body is read when it is let go.
+type waiting struct {
+	b            Bytes
+	reached, let chan struct{}
+}
+
+func (w waiting) Size() int64         { return w.b.Size() }
+func (waiting) Bytes() ([]byte, bool) { return nil, false }
+
+func (w waiting) ReadAt(p []byte, off int64) (int, error) {
+	w.reached <- struct{}{}
+	<-w.let
+	return w.b.ReadAt(p, off)
+}
+
+// TestLargeResponsesStopNobody: a response that is read from a file is
+// compressed while others are written.
+func TestLargeResponsesStopNobody(t *testing.T) {
+	w, _, err := Open(testConfig(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat(lorem, 400))
+	body := waiting{x.Response.(Bytes), make(chan struct{}), make(chan struct{})}
+	x.Response = body
+	done := make(chan error)
+	go func() {
+		_, err := w.Write(x)
+		done <- err
+	}()
+	n := 0
+	for open := true; open; {
+		select {
+		case <-body.reached:
+			n++
+			if _, err := w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK", fmt.Sprint(n))); err != nil {
+				t.Fatal(err)
+			}
+			body.let <- struct{}{}
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = false
+		}
+	}
+	if n < 2*len(body.b)/chunkSize {
+		t.Errorf("read in %d pieces: once for the digests, once for the file is more", n)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
