@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// truthFlags are the bounds of the crawl that the report holds against the truth.
+type truthFlags struct {
+	Seeds    int    `name:"truth-seeds" help:"It begins with the home pages of the first N hosts." default:"1" placeholder:"N" group:"What a crawl of the generated web could reach"`
+	Depth    int    `name:"truth-depth" help:"It follows at most N links from there; -1 is no limit." default:"-1" placeholder:"N" group:"What a crawl of the generated web could reach"`
+	Scope    string `name:"truth-scope" help:"It stays within host, domain or any." enum:"host,domain,any" default:"any" placeholder:"KIND" group:"What a crawl of the generated web could reach"`
+	NoRobots bool   `name:"truth-no-robots" help:"It does not obey robots.txt." group:"What a crawl of the generated web could reach"`
+	Sitemaps bool   `name:"truth-sitemaps" help:"It follows sitemaps." group:"What a crawl of the generated web could reach"`
+	Without  bool   `name:"no-truth" help:"Do not enumerate it; that is done once, for webs up to 10 million pages, when the report is first asked for." group:"What a crawl of the generated web could reach"`
+}
+
+// bounds are those of gen, and the seeds' URLs.
+func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error) {
+	if f.Seeds < 1 || int64(f.Seeds) > w.Hosts() {
+		return b, nil, &agent.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
+	}
+	if f.Depth < -1 {
+		return b, nil, &agent.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit", f.Depth)}
+	}
+	if f.Depth >= 0 && f.Sitemaps {
+		return b, nil, &agent.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the pages of a sitemap lie is the crawler's choice"}
+	}
+	b.Robots, b.Sitemaps = !f.NoRobots, f.Sitemaps
+	b.Scope = map[string]gen.Scope{"host": gen.SeedHosts, "domain": gen.SeedDomains, "any": gen.Anywhere}[f.Scope]
+	if f.Depth >= 0 {
+		b.Depth = &f.Depth
+	}
+	for h := range int64(f.Seeds) {
+		b.Seeds = append(b.Seeds, gen.Seed{Host: h})
+		seeds = append(seeds, w.URL(h, 0))
+	}
+	return b, seeds, nil
+}
+
+// A lateTruth is enumerated when it is first needed, so that a web is there at once.
+type lateTruth struct {
+	testweb.Truth
+	once sync.Once
+	find func() testweb.Truth
+}
+
+func (t *lateTruth) known() testweb.Truth {
+	t.once.Do(func() { t.Truth = t.find() })
+	return t.Truth
+}
+
+func (t *lateTruth) Reachable() int64              { return t.known().Reachable() }
+func (t *lateTruth) Has(host, page int64) bool     { return t.known().Has(host, page) }
+func (t *lateTruth) Each(f func(host, page int64)) { t.known().Each(f) }
+func (t *lateTruth) URL(h, p int64) string         { return t.known().URL(h, p) }
+
+// truth is what can be reached; nil where that cannot be enumerated, or is not wanted.
+func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
+	if f.Without || w.Hosts() > gen.MaxTruth {
+		return nil, nil
+	}
+	pages := int64(0)
+	for h := range w.Hosts() {
+		if pages += w.Pages(h); pages > gen.MaxTruth {
+			return nil, nil
+		}
+	}
+	// What can be wrong with the bounds is wrong for a depth of nothing, too.
+	none := 0
+	try := gen.Bounds{Seeds: b.Seeds[:1], Depth: &none}
+	if _, err := w.Reachable(try); err != nil {
+		if errors.Is(err, gen.ErrTooMany) {
+			return nil, nil
+		}
+		return nil, &agent.ConfigError{Text: err.Error()}
+	}
+	return &lateTruth{find: func() testweb.Truth {
+		t, err := w.Reachable(b)
+		if err != nil { // tried above
+			panic(err)
+		}
+		return t
+	}}, nil
+}
+
+// summarize says at the end what the web saw.
+func summarize(out io.Writer, r *testweb.Report) {
+	fmt.Fprintf(out, "requests    %s, %s of them for pages; %s\n", humanize.Comma(r.Requests), humanize.Comma(r.Pages), humanize.IBytes(uint64(max(r.Bytes, 0))))
+	if len(r.Status) > 0 {
+		var b strings.Builder
+		for _, s := range slices.Sorted(maps.Keys(r.Status)) {
+			name := fmt.Sprint(s)
+			if s == 0 {
+				name = "no answer"
+			}
+			fmt.Fprintf(&b, ", %s: %s", name, humanize.Comma(r.Status[s]))
+		}
+		fmt.Fprintf(out, "status      %s\n", b.String()[2:])
+	}
+	fmt.Fprintf(out, "twice       %s\n", plural(int64(len(r.Twice)), "URL"))
+	if o := r.Origin; o != nil {
+		fmt.Fprintf(out, "hosts       %s of %s\n", humanize.Comma(o.Touched), humanize.Comma(o.Hosts))
+		if o.Reachable > 0 {
+			fmt.Fprintf(out, "reachable   %s; %s fetched, %s missed, %s beyond\n", plural(o.Reachable, "page"), humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
+		}
+	}
+	if r.Traps.Requests > 0 {
+		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n", plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
+	}
+	total := int64(0)
+	for _, n := range r.ViolationCount {
+		total += n
+	}
+	if total == 0 {
+		fmt.Fprintln(out, "violations  none")
+		return
+	}
+	kinds := make([]string, 0, len(r.ViolationCount))
+	for _, k := range slices.Sorted(maps.Keys(r.ViolationCount)) {
+		kinds = append(kinds, fmt.Sprintf("%s: %s", k, humanize.Comma(r.ViolationCount[k])))
+	}
+	fmt.Fprintf(out, "violations  %s\n", strings.Join(kinds, ", "))
+	for _, v := range r.Violations[:min(len(r.Violations), 5)] {
+		fmt.Fprintf(out, "            %s\n", warcCell(v.String()))
+	}
+}
