@@ -240,12 +240,25 @@ func workOf(inner []frame) string {
 		}
 	}
 	if len(inner) > 0 {
-		name := inner[len(inner)-1].name
-		if pkg, _, ok := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], "."); ok && pkg != "runtime" && pkg != "memeqbody" {
+		if pkg := packageOf(inner[len(inner)-1].name); pkg != "" {
 			return "package " + pkg
 		}
 	}
 	return ""
+}
+
+// packageOf is the name of a function's package; empty for those of the runtime,
+// which nobody calls by name.
+func packageOf(name string) string {
+	dir, base := path.Split(name)
+	pkg, _, ok := strings.Cut(base, ".")
+	if !ok || pkg == "runtime" || strings.HasPrefix(dir, "internal/") {
+		return ""
+	}
+	if len(pkg) > 1 && pkg[0] == 'v' && strings.Trim(pkg[1:], "0123456789") == "" {
+		return path.Base(dir)
+	}
+	return pkg
 }
 
 // short is a function's name without its import path.

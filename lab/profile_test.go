@@ -42,7 +42,8 @@ func TestPlace(t *testing.T) {
 		{"collector", stack("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker.func2", "runtime.systemstack", "runtime.gcBgMarkWorker"), []string{"runtime", "collector", "in the background"}},
 		{"who allocates helps", stack("runtime.scanobject", "runtime.gcDrainN", "runtime.gcAssistAlloc1", "runtime.mallocgc", o+"seen.(*Store).Add@store.go"), []string{"runtime", "collector", "in turn for seen"}},
 		{"scheduler", stack("runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"), []string{"runtime", "scheduler"}},
-		{"another's package", stack("github.com/cespare/xxhash/v2.Sum64", o+"seen.(*Store).Add@store.go"), []string{"seen", "package v2", "seen.(*Store).Add"}},
+		{"another's package", stack("github.com/cespare/xxhash/v2.Sum64", o+"seen.(*Store).Add@store.go"), []string{"seen", "package xxhash", "seen.(*Store).Add"}},
+		{"an atomic", stack("internal/runtime/atomic.Load", o+"seen.(*Store).Add@store.go"), []string{"seen", "own code", "seen.(*Store).Add"}},
 		{"nothing", nil, []string{"runtime", "unknown"}},
 	} {
 		if d := cmp.Diff(c.want, place(c.stack)); d != "" {
