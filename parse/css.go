@@ -29,6 +29,10 @@ func (p *Page) css(b []byte, from string) {
 	if from == "css" {
 		b, w.cs = w.cs.scannable(b)
 	}
+	if bytes.IndexByte(b, '(') < 0 && bytes.IndexByte(b, '@') < 0 {
+		w.cs = cs // no url(, no src(, no @import, however they are escaped
+		return
+	}
 	if !w.cs.utf8 && from != "style-attr" {
 		b = w.cs.decode(b)
 	}
