@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -111,21 +110,13 @@ func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, err
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	r, w := io.Pipe()
-	p, err := launch(ctx, program, []string{"lab", "web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)}, w)
+	lines := newFirstLine()
+	p, err := launch(ctx, program, []string{"lab", "web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)}, lines)
 	if err != nil {
 		return nil, err
 	}
-	lines := make(chan []byte, 1)
-	go func() {
-		b, _ := bufio.NewReader(r).ReadBytes('\n')
-		lines <- b
-		io.Copy(io.Discard, r)
-	}()
-	ended := time.AfterFunc(2*time.Minute, func() { w.Close() })
-	defer ended.Stop()
 	select {
-	case b := <-lines:
+	case b := <-lines.c:
 		s := &web{process: p}
 		if err := json.Unmarshal(b, &s.Announcement); err != nil {
 			p.cmd.Process.Kill()
@@ -134,10 +125,34 @@ func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, err
 		}
 		return s, nil
 	case <-p.over:
-		w.Close()
 		_, err := p.wait()
 		return nil, errors.Join(errors.New("web: ended before it served"), err)
 	}
+}
+
+// firstLine passes the first line that is written to it on, and drops the rest.
+type firstLine struct {
+	c    chan []byte // of one: nobody waits to send
+	line []byte
+	sent bool
+}
+
+func newFirstLine() *firstLine { return &firstLine{c: make(chan []byte, 1)} }
+
+// maxLine bounds a line that never ends.
+const maxLine = 1 << 20
+
+func (f *firstLine) Write(b []byte) (int, error) {
+	if f.sent {
+		return len(b), nil
+	}
+	line, _, ok := bytes.Cut(b, []byte("\n"))
+	f.line = append(f.line, line...)
+	if ok || len(f.line) > maxLine {
+		f.c <- f.line
+		f.sent = true
+	}
+	return len(b), nil
 }
 
 // report is the web's account of who came.
