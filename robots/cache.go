@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -29,8 +30,11 @@ type Config struct {
 	// the wait doubles up to an hour. Zero means 60 s.
 	RetryWait time.Duration
 	// MemoryBytes bounds the cache; the origins asked about longest ago are
-	// forgotten first. Zero means 64 MiB. The budget is split over 16 shards,
-	// and each keeps at least the origin it was asked about last.
+	// forgotten first, and have to be fetched again before anything else of
+	// theirs (Stats counts them). Zero means 64 MiB, which holds some 400,000
+	// origins without a robots.txt or with one that many have, 80,000 with
+	// small ones of their own. Each of 16 shards keeps at least the origin it
+	// was asked about last, whatever the budget.
 	MemoryBytes int64
 }
 
@@ -85,31 +89,66 @@ type Reply struct {
 	MaxAge time.Duration // from Cache-Control; 0 none
 }
 
-// A state is what is known about an origin; immutable.
+// A state is what is known about an origin. It is copied, never changed.
 type state struct {
-	class   uint8
-	group   Group // with ClassRules and ClassStale
-	fetched time.Time
-	expires time.Time  // when to fetch again
-	next    weburl.URL // with classRedirect: where the chain stands
-	hops    int        // and how many redirects lie behind
-	prior   *state     // with classRedirect: what was known before
+	group            Group  // with ClassRules and ClassStale
+	chain            *chain // with classRedirect
+	fetched, expires int64  // microseconds since 1970; expires: when to fetch again
+	class            uint8  // 0: nothing is known
+}
+
+// A chain is where a chain of redirects stands; immutable.
+type chain struct {
+	next  weburl.URL
+	hops  int   // how many redirects lie behind
+	prior state // what was known before
+}
+
+func (st *state) since(now time.Time) time.Duration { return now.Sub(time.UnixMicro(st.fetched)) }
+func (st *state) left(now time.Time) time.Duration  { return time.UnixMicro(st.expires).Sub(now) }
+func (st *state) until() time.Time                  { return time.UnixMicro(st.expires).UTC() }
+
+// known is a state that lasts from fetched until expires.
+func known(class uint8, fetched, expires time.Time) state {
+	return state{class: class, fetched: fetched.UnixMicro(), expires: expires.UnixMicro()}
+}
+
+// groups are those whose memory st holds on to.
+func (st *state) groups() [2]*group {
+	g := [2]*group{st.group.g}
+	if st.chain != nil {
+		g[1] = st.chain.prior.group.g
+	}
+	return g
 }
 
 // node is an origin in a shard's map and its list of recent use.
 type node struct {
 	origin     string
-	state      *state
-	size       int64
+	key        uint64
 	prev, next *node
+	state      state
+}
+
+// nodeBytes is a node, its place in the map and what the allocator rounds.
+const nodeBytes = 80 + 40 + 8
+
+// size is what a node takes, without its groups.
+func (n *node) size() int64 {
+	size := nodeBytes + int64(len(n.origin))
+	if c := n.state.chain; c != nil {
+		size += 128 + int64(len(c.next.String()))
+	}
+	return size
 }
 
 type shard struct {
 	// mu guards all below. It is held for a look-up, never for a match.
-	mu    sync.Mutex
-	nodes map[string]*node
+	mu sync.Mutex
+	// nodes is by a hash of the origin. Should two ever share one, the later
+	// takes the place of the earlier, which is fetched again.
+	nodes map[uint64]*node
 	root  node // list of all nodes, the latest used first
-	bytes int64
 }
 
 // A Cache knows what robots.txt says for the origins a crawl is at. Safe for
@@ -120,9 +159,32 @@ type Cache struct {
 	maxDelay  time.Duration
 	giveUp    time.Duration
 	retryWait time.Duration
-	budget    int64 // a shard's
+	budget    int64
+	bytes     atomic.Int64 // of nodes and groups
+	forgotten atomic.Int64
 	seed      maphash.Seed
+	shared    sharing
 	shards    [shards]shard
+}
+
+// Stats say how full a Cache is.
+type Stats struct {
+	Origins   int
+	Groups    int   // different sets of rules; origins with the same share one
+	Bytes     int64 // what it takes of Config.MemoryBytes
+	Forgotten int64 // origins that had to go for others' sake, ever
+}
+
+// Stats returns the figures as they are now.
+func (c *Cache) Stats() Stats {
+	st := Stats{Bytes: c.bytes.Load(), Forgotten: c.forgotten.Load(), Groups: c.shared.len()}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Origins += len(s.nodes)
+		s.mu.Unlock()
+	}
+	return st
 }
 
 // NewCache returns an empty Cache.
@@ -151,10 +213,10 @@ func NewCache(cfg Config) *Cache {
 	if c.budget <= 0 {
 		c.budget = 64 << 20
 	}
-	c.budget /= shards
+	c.shared.init()
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.nodes = make(map[string]*node)
+		s.nodes = make(map[uint64]*node)
 		s.root.prev, s.root.next = &s.root, &s.root
 	}
 	return c
@@ -166,36 +228,32 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 	path := u.RequestURI()
 	st := c.state(u.Origin())
 	if path == "/robots.txt" {
-		a := Answer{Verdict: Allowed}
-		if st != nil {
-			a.Delay = c.delay(st)
-		}
-		return a
+		return Answer{Verdict: Allowed, Delay: c.delay(&st)}
 	}
-	if st == nil {
+	switch st.class {
+	case 0:
 		return askFor(u)
-	}
-	if st.class == classRedirect {
-		if now.Sub(st.fetched) < chainLife {
-			return Answer{Verdict: Fetch, Fetch: st.next}
+	case classRedirect:
+		if st.since(now) < chainLife {
+			return Answer{Verdict: Fetch, Fetch: st.chain.next}
 		}
 		return askFor(u)
 	}
 	// What claims to hold well beyond what anything may was learnt by a clock
 	// that has been set back since.
-	if left := st.expires.Sub(now); left <= 0 || left > maxTTL+time.Hour {
+	if left := st.left(now); left <= 0 || left > maxTTL+time.Hour {
 		return askFor(u)
 	}
 	switch st.class {
 	case ClassUnavailable:
 		return Answer{Verdict: Allowed}
 	case ClassUnreachable:
-		if c.giveUp > 0 && now.Sub(st.fetched) >= c.giveUp {
+		if c.giveUp > 0 && st.since(now) >= c.giveUp {
 			return Answer{Verdict: Allowed}
 		}
-		return Answer{Verdict: Unreachable, Until: st.expires}
+		return Answer{Verdict: Unreachable, Until: st.until()}
 	}
-	a := Answer{Delay: c.delay(st)}
+	a := Answer{Delay: c.delay(&st)}
 	ok, rule, line := st.group.Crawlable(path)
 	if !ok {
 		a.Verdict = Denied
@@ -235,26 +293,25 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 	origin := u.Origin()
 	before := c.state(origin)
 	hops := 0
-	if before != nil && before.class == classRedirect {
-		if before.next == fetched {
-			hops = before.hops
+	if before.class == classRedirect {
+		if before.chain.next == fetched {
+			hops = before.chain.hops
 		}
-		before = before.prior
+		before = before.chain.prior
 	}
-	st := &state{fetched: now, expires: now.Add(c.life(r.MaxAge))}
+	st := known(ClassUnavailable, now, now.Add(c.life(r.MaxAge)))
 	switch {
 	case r.Failed || r.Status == 429 || r.Status < 200 || r.Status >= 500:
-		st = c.unreachable(before, now)
+		st = c.unreachable(&before, now)
 	case r.Status < 300:
 		rules := Parse(r.Body)
 		st.class, st.group = ClassRules, rules.crawlerGroup(c.agent)
 		sitemaps = resolve(rules.Sitemaps(), fetched)
-	case r.Status == 304 && before != nil && hasRules(before.class):
+	case r.Status == 304 && hasRules(before.class):
 		st.class, st.group = ClassRules, before.group
 	default:
-		st.class = ClassUnavailable
 		if next, ok := redirect(fetched, r); ok && hops < maxRedirects {
-			st.class, st.next, st.hops, st.prior = classRedirect, next, hops+1, before
+			st.class, st.chain = classRedirect, &chain{next, hops + 1, before}
 		}
 	}
 	c.put(origin, st)
@@ -286,17 +343,15 @@ func (c *Cache) life(maxAge time.Duration) time.Duration {
 
 // unreachable is the state after a failure at now. The wait is as long as the
 // origin has failed already, so that it doubles, between a minute and an hour.
-func (c *Cache) unreachable(before *state, now time.Time) *state {
-	st := &state{class: ClassUnreachable, fetched: now}
-	if before != nil {
-		if before.class == ClassUnreachable || before.class == ClassStale {
-			st.fetched = before.fetched // the first failure
-		}
-		if hasRules(before.class) {
-			st.class, st.group = ClassStale, before.group
-		}
+func (c *Cache) unreachable(before *state, now time.Time) state {
+	st := known(ClassUnreachable, now, now)
+	if before.class == ClassUnreachable || before.class == ClassStale {
+		st.fetched = before.fetched // the first failure
 	}
-	st.expires = now.Add(min(max(now.Sub(st.fetched), c.retryWait), maxBackoff))
+	if hasRules(before.class) {
+		st.class, st.group = ClassStale, before.group
+	}
+	st.expires = now.Add(min(max(st.since(now), c.retryWait), maxBackoff)).UnixMicro()
 	return st
 }
 
@@ -318,27 +373,26 @@ func resolve(values []string, base weburl.URL) []string {
 // Entry returns what is known about origin; ok is false where nothing is that
 // is worth keeping.
 func (c *Cache) Entry(origin string) (e Entry, ok bool) {
-	s := c.shard(origin)
+	s, key := c.shard(origin)
 	s.mu.Lock()
-	n := s.nodes[origin]
-	var st *state
-	if n != nil {
+	var st state
+	if n := s.nodes[key]; n != nil && n.origin == origin {
 		st = n.state
 	}
 	s.mu.Unlock()
 	return c.entry(origin, st)
 }
 
-func (c *Cache) entry(origin string, st *state) (e Entry, ok bool) {
-	if st != nil && st.class == classRedirect {
-		st = st.prior
+func (c *Cache) entry(origin string, st state) (e Entry, ok bool) {
+	if st.class == classRedirect {
+		st = st.chain.prior
 	}
-	if st == nil {
+	if st.class == 0 {
 		return e, false
 	}
 	return Entry{
 		Origin: origin, Agent: c.agent,
-		Fetched: st.fetched, Expires: st.expires,
+		Fetched: time.UnixMicro(st.fetched).UTC(), Expires: st.until(),
 		Class: st.class,
 		Body:  st.group.appendText(nil),
 	}, true
@@ -350,7 +404,7 @@ func (c *Cache) Restore(e Entry) {
 	if !strings.EqualFold(e.Agent, c.agent) || e.Origin == "" || len(e.Origin) > maxOrigin {
 		return
 	}
-	st := &state{class: e.Class, fetched: e.Fetched, expires: e.Expires}
+	st := known(e.Class, e.Fetched, e.Expires)
 	switch e.Class {
 	case ClassRules, ClassStale:
 		st.group = Parse(e.Body).crawlerGroup(c.agent)
@@ -366,7 +420,7 @@ func (c *Cache) Restore(e Entry) {
 func (c *Cache) Each(f func(Entry) error) error {
 	type known struct {
 		origin string
-		state  *state
+		state  state
 	}
 	var all []known
 	for i := range c.shards {
@@ -389,50 +443,88 @@ func (c *Cache) Each(f func(Entry) error) error {
 	return nil
 }
 
-func (c *Cache) shard(origin string) *shard {
-	return &c.shards[maphash.String(c.seed, origin)%shards]
+func (c *Cache) shard(origin string) (*shard, uint64) {
+	key := maphash.String(c.seed, origin)
+	return &c.shards[key%shards], key
 }
 
-// state looks origin up and marks it as used; nil where nothing is known.
-func (c *Cache) state(origin string) *state {
-	s := c.shard(origin)
+// state looks origin up and marks it as used.
+func (c *Cache) state(origin string) state {
+	s, key := c.shard(origin)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.nodes[origin]
-	if n == nil {
-		return nil
+	n := s.nodes[key]
+	if n == nil || n.origin != origin {
+		return state{}
 	}
-	s.unlink(n)
-	s.front(n)
+	if s.root.next != n {
+		s.unlink(n)
+		s.front(n)
+	}
 	return n.state
 }
 
-func (c *Cache) put(origin string, st *state) {
-	size := int64(256+2*len(origin)+len(st.next.String())) + st.group.size()
-	if st.prior != nil {
-		size += 128 + st.prior.group.size()
+func (c *Cache) put(origin string, st state) {
+	// The groups first, so that one that was there before is not let go only
+	// to be made again.
+	var more int64
+	st.group.g, more = c.shared.hold(st.group.g)
+	if st.chain != nil {
+		prior, bytes := c.shared.hold(st.chain.prior.group.g)
+		link := *st.chain
+		link.prior.group.g = prior
+		st.chain = &link
+		more += bytes
 	}
-	s := c.shard(origin)
+	s, key := c.shard(origin)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.nodes[origin]
-	if n == nil {
+	n := s.nodes[key]
+	var old state
+	if n == nil || n.origin != origin {
+		if n != nil {
+			c.forget(s, n)
+		}
 		// A copy, for origin may be the beginning of a long URL.
-		n = &node{origin: strings.Clone(origin)}
-		s.nodes[n.origin] = n
+		n = &node{origin: strings.Clone(origin), key: key}
+		s.nodes[key] = n
 	} else {
 		s.unlink(n)
-		s.bytes -= n.size
+		more -= n.size()
+		old = n.state
 	}
-	n.state, n.size = st, size
+	n.state = st
 	s.front(n)
-	s.bytes += size
-	for s.bytes > c.budget && s.root.prev != n {
-		old := s.root.prev
-		s.unlink(old)
-		delete(s.nodes, old.origin)
-		s.bytes -= old.size
+	c.bytes.Add(more + n.size() - c.shared.release(old.groups()))
+	s.mu.Unlock()
+	c.shrink(key % shards)
+}
+
+// shrink forgets what was used longest ago until the budget holds, in shard at
+// first: keys are spread evenly, so that one is as good as another.
+func (c *Cache) shrink(at uint64) {
+	for i := range uint64(shards) {
+		s := &c.shards[(at+i)%shards]
+		for c.bytes.Load() > c.budget {
+			s.mu.Lock()
+			n := s.root.prev
+			last := n == s.root.next || n == &s.root
+			if !last {
+				c.forget(s, n)
+			}
+			s.mu.Unlock()
+			if last {
+				break
+			}
+		}
 	}
+}
+
+// forget removes n from its shard, which the caller has locked.
+func (c *Cache) forget(s *shard, n *node) {
+	s.unlink(n)
+	delete(s.nodes, n.key)
+	c.bytes.Add(-n.size() - c.shared.release(n.state.groups()))
+	c.forgotten.Add(1)
 }
 
 func (s *shard) unlink(n *node) { n.prev.next, n.next.prev = n.next, n.prev }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -379,24 +380,115 @@ func TestCacheMemory(t *testing.T) {
 				t.Fatalf("budget %d: what is used is forgotten after %d", budget, i)
 			}
 		}
-		var bytes, nodes int64
+		bytes, nodes := audit(t, c)
 		for i := range c.shards {
-			s := &c.shards[i]
-			n, sum := 0, int64(0)
-			for e := s.root.next; e != &s.root; e = e.next {
-				n++
-				sum += e.size
+			if n := len(c.shards[i].nodes); bytes > budget && n > 1 {
+				t.Errorf("%d bytes, budget %d, and shard %d has %d origins", bytes, budget, i, n)
 			}
-			if n != len(s.nodes) || sum != s.bytes {
-				t.Errorf("shard %d: list %d nodes %d bytes, map %d, count %d", i, n, sum, len(s.nodes), s.bytes)
-			}
-			if s.bytes > c.budget && n > 1 {
-				t.Errorf("shard %d: %d bytes in %d nodes, budget %d", i, s.bytes, n, c.budget)
-			}
-			bytes += s.bytes
-			nodes += int64(n)
+		}
+		if st := c.Stats(); st.Origins != nodes || st.Bytes != bytes || st.Groups != 1 || st.Forgotten != int64(2001-nodes) {
+			t.Errorf("%+v; want %d origins, %d bytes, 1 group, %d forgotten", st, nodes, bytes, 2001-nodes)
 		}
 		t.Logf("budget %d: %d origins in %d bytes", budget, nodes, bytes)
+	}
+}
+
+// audit counts what a cache holds and compares it with what it says of itself.
+func audit(t *testing.T, c *Cache) (bytes int64, nodes int) {
+	t.Helper()
+	holders := map[*group]int{}
+	for i := range c.shards {
+		s := &c.shards[i]
+		n := 0
+		for e := s.root.next; e != &s.root; e = e.next {
+			n++
+			bytes += e.size()
+			for _, g := range e.state.groups() {
+				if g != nil {
+					holders[g]++
+				}
+			}
+			if s.nodes[e.key] != e {
+				t.Errorf("%s is in the list, not in the map", e.origin)
+			}
+		}
+		if n != len(s.nodes) {
+			t.Errorf("shard %d: list %d nodes, map %d", i, n, len(s.nodes))
+		}
+		nodes += n
+	}
+	for g, n := range holders {
+		bytes += g.memory
+		if g.holders != n || c.shared.byKey[g.key] != g {
+			t.Errorf("a group has %d holders, and says %d", n, g.holders)
+		}
+	}
+	if len(c.shared.byKey) != len(holders) {
+		t.Errorf("%d groups are shared, %d held", len(c.shared.byKey), len(holders))
+	}
+	if got := c.bytes.Load(); got != bytes {
+		t.Errorf("counts %d bytes, holds %d", got, bytes)
+	}
+	return bytes, nodes
+}
+
+// Whatever is learnt in whatever order, a cache answers as one without a limit
+// does, or asks again for what it has forgotten; and it knows what it holds.
+func TestCacheModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		small := NewCache(Config{Agent: "x", MemoryBytes: int64(rapid.IntRange(1, 30_000).Draw(rt, "budget"))})
+		large := NewCache(Config{Agent: "x"})
+		now := start
+		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
+			u := mustParse(t, fmt.Sprintf("http://h%d.example/p%d", rapid.IntRange(0, 60).Draw(rt, "host"), rapid.IntRange(0, 3).Draw(rt, "page")))
+			now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(rt, "wait")) * time.Second)
+			a, want := small.Ask(u, now), large.Ask(u, now)
+			if a.Verdict != Fetch && a != want {
+				rt.Fatalf("%s: got %+v, want %+v", u, a, want)
+			}
+			if a.Verdict != Fetch {
+				continue
+			}
+			r := []Reply{
+				{Status: 404}, {Failed: true}, {Status: 301, Location: "/x"}, {Status: 304},
+				{Status: 200, Body: []byte("User-agent: *\nDisallow: /p1\n")},
+				{Status: 200, Body: []byte("User-agent: *\nDisallow: /p1\nSitemap: " + u.String())},
+				{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 1\nDisallow: /p2?%s\n", u.Host())},
+			}[rapid.IntRange(0, 6).Draw(rt, "reply")]
+			if r.Failed || r.Status == 301 || r.Status == 304 {
+				// What these mean depends on what was known.
+				large.Learn(u, u, Reply{Status: 404}, now)
+				r = Reply{Status: 404}
+			} else {
+				large.Learn(u, u, r, now)
+			}
+			small.Learn(u, u, r, now)
+			if got, want := small.Ask(u, now), large.Ask(u, now); got != want {
+				rt.Fatalf("%s, just learnt: got %+v, want %+v", u, got, want)
+			}
+		}
+		audit(t, small)
+		audit(t, large)
+	})
+}
+
+// Chains and old copies in force hold groups, too.
+func TestCacheHolds(t *testing.T) {
+	c := NewCache(Config{Agent: "x", MemoryBytes: 8_000})
+	body := []byte("User-agent: *\nDisallow: /p\n")
+	now := start
+	for i := range 400 {
+		u := mustParse(t, fmt.Sprintf("http://h%d.example/p", i%90))
+		r := []Reply{
+			{Status: 200, Body: body}, {Failed: true}, {Status: 301, Location: "/x"}, {Status: 200, Body: fmt.Appendf(body, "Allow: /%d\n", i%7)},
+			{Status: 503}, {Status: 304}, {Status: 301, Location: "/y"},
+		}[i%7]
+		now = now.Add(time.Minute)
+		c.Learn(u, u, r, now)
+	}
+	audit(t, c)
+	if c.Stats().Forgotten == 0 {
+		t.Error("nothing was forgotten")
 	}
 }
 
@@ -493,6 +585,7 @@ func TestCacheConcurrent(t *testing.T) {
 		}
 	})
 	wg.Wait()
+	audit(t, c)
 }
 
 func TestAskAllocates(t *testing.T) {

@@ -18,7 +18,9 @@
 // opens a connection or starts a goroutine.
 //
 // Rules and Group are immutable. A Cache is shared by all workers and is
-// locked in shards, never across a match.
+// locked in shards, never across a match. Origins whose files say the same to
+// the agent share one Group; an origin that had to be forgotten for want of
+// memory is counted, and the next question about it sends for its file again.
 //
 // # Encoding of an Entry
 //

@@ -18,6 +18,9 @@ type group struct {
 	delay  time.Duration
 	paced  bool
 	memory int64
+
+	key     uint64 // of sharing
+	holders int    // guarded by sharing's lock
 }
 
 // numbered is a line in force, for writing the group down again.
@@ -126,7 +129,7 @@ func compile(recs []record) *group {
 	}
 	g.rules = arrange(g.rules)
 	g.normal = arrange(g.normal)
-	g.memory = int64(n) + 24*int64(len(g.lines))
+	g.memory = groupBytes + int64(n) + 24*int64(len(g.lines))
 	for _, list := range [...][]rule{g.rules, g.normal} {
 		for i := range list {
 			g.memory += 72 + int64(len(list[i].pattern)) + 2*int64(len(list[i].fail))
@@ -134,6 +137,10 @@ func compile(recs []record) *group {
 	}
 	return g
 }
+
+// groupBytes is a group without what it points to, its place in sharing and
+// what the allocator rounds.
+const groupBytes = 128 + 40 + 48
 
 func kindFor(ok bool) kind {
 	if ok {
@@ -293,11 +300,4 @@ func (g Group) appendText(dst []byte) []byte {
 		dst = append(dst, l.text...)
 	}
 	return dst
-}
-
-func (g Group) size() int64 {
-	if g.g == nil {
-		return 0
-	}
-	return g.g.memory
 }

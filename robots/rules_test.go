@@ -279,7 +279,7 @@ func TestHostileFile(t *testing.T) {
 	if ok, text, _ := g.Allowed("/b"); !ok {
 		t.Errorf("/b is denied by %q", text)
 	}
-	if got := g.size(); got > 20*ReadLimit {
+	if got := g.g.memory; got > 20*ReadLimit {
 		t.Errorf("the group takes %d bytes", got)
 	}
 }

@@ -1,0 +1,87 @@
+package robots
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"sync"
+)
+
+// sharing keeps one copy of a group for all origins whose robots.txt say the
+// same to the agent: most sites have the file that came with their software,
+// and only its sitemaps differ.
+type sharing struct {
+	seed maphash.Seed
+	// mu guards all below and every group's holders. Questions do not take it.
+	mu    sync.Mutex
+	byKey map[uint64]*group // those that are held
+}
+
+func (s *sharing) init() {
+	s.seed = maphash.MakeSeed()
+	s.byKey = make(map[uint64]*group)
+}
+
+func (s *sharing) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byKey)
+}
+
+// hold returns the copy of g to keep, and the bytes that the caller's keeping
+// adds: none where someone keeps the same already. Nil is no group.
+func (s *sharing) hold(g *group) (kept *group, bytes int64) {
+	if g == nil {
+		return nil, 0
+	}
+	key := s.key(g)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.byKey[key]; k != nil {
+		if k != g && !slices.Equal(k.lines, g.lines) {
+			// Two that differ under one key: the later is its holder's alone.
+			return g, g.memory
+		}
+		k.holders++
+		return k, 0
+	}
+	g.key, g.holders = key, 1
+	s.byKey[key] = g
+	return g, g.memory
+}
+
+// release lets groups go and returns the bytes that are free again.
+func (s *sharing) release(groups [2]*group) (bytes int64) {
+	if groups == [2]*group{} {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range groups {
+		if g == nil {
+			continue
+		}
+		if g.holders == 0 { // its holder's alone
+			bytes += g.memory
+			continue
+		}
+		if g.holders--; g.holders == 0 {
+			bytes += g.memory
+			delete(s.byKey, g.key)
+		}
+	}
+	return bytes
+}
+
+func (s *sharing) key(g *group) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	var b [8]byte
+	for _, l := range g.lines {
+		binary.LittleEndian.PutUint32(b[:], uint32(l.line))
+		binary.LittleEndian.PutUint32(b[4:], uint32(len(l.text)))
+		h.Write(b[:])
+		h.WriteString(l.text)
+	}
+	return h.Sum64()
+}
