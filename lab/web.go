@@ -104,6 +104,10 @@ type web struct {
 	Announcement
 }
 
+// startWithin is how long a web may take until it serves; what takes longest
+// is to enumerate what can be reached.
+const startWithin = 2 * time.Minute
+
 // startWeb starts program's "lab web" and waits until it serves.
 func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, error) {
 	js, err := json.Marshal(spec)
@@ -115,6 +119,8 @@ func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, err
 	if err != nil {
 		return nil, err
 	}
+	late := time.AfterFunc(startWithin, func() { p.cmd.Process.Kill() })
+	defer late.Stop()
 	select {
 	case b := <-lines.c:
 		s := &web{process: p}
