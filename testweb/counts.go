@@ -70,30 +70,30 @@ func (g *gapCounts) reset() {
 	g.share.Store(0)
 }
 
-// addTo adds the counts to a report.
-func (g *gapCounts) addTo(r *GapReport) {
-	for i := range g.classes {
-		n := g.classes[i].Load()
-		if n == 0 {
-			continue
-		}
-		class := "more"
+// reportGaps is what several counts of one kind of group come to.
+func reportGaps(counts ...*gapCounts) (r GapReport) {
+	for i := range counts[0].classes {
+		class := GapClass{UpTo: -1}
 		if i < len(gapBounds) {
-			class = time.Duration(gapBounds[i]).String()
+			class.UpTo = Seconds(gapBounds[i])
 		}
-		if r.UpTo == nil {
-			r.UpTo = map[string]int64{}
+		for _, g := range counts {
+			class.Gaps += g.classes[i].Load()
 		}
-		r.UpTo[class] += n
-		r.Gaps += n
-	}
-	r.Promised += g.held.Load()
-	r.TooShort += g.short.Load()
-	if s := g.share.Load(); s > 0 {
-		if share := float64(s-1) / 1e6; r.Least == nil || *r.Least > share {
-			r.Least = &share
+		if r.Gaps += class.Gaps; class.Gaps > 0 {
+			r.Lengths = append(r.Lengths, class)
 		}
 	}
+	for _, g := range counts {
+		r.Promised += g.held.Load()
+		r.TooShort += g.short.Load()
+		if s := g.share.Load(); s > 0 {
+			if share := float64(s-1) / 1e6; r.Least == nil || *r.Least > share {
+				r.Least = &share
+			}
+		}
+	}
+	return r
 }
 
 // trapCounts counts the requests into traps.

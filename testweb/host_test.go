@@ -3,6 +3,7 @@ package testweb
 import (
 	"encoding/json"
 	"net/netip"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -134,4 +135,23 @@ func TestHostsAreCheap(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	runtime.KeepAlive(w)
+}
+
+func TestGapCounts(t *testing.T) {
+	var a, b gapCounts
+	for _, gap := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, 3 * time.Second, time.Hour} {
+		a.note(int64(gap), int64(2*time.Second))
+	}
+	b.note(int64(5*time.Second), 0)
+	r := reportGaps(&a, &b)
+	least := 0.0
+	want := GapReport{Gaps: 6, Promised: 5, TooShort: 3, Least: &least, Lengths: []GapClass{{Seconds(time.Millisecond), 2}, {Seconds(2 * time.Millisecond), 1},
+		{Seconds(5 * time.Second), 2}, {-1, 1}}}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	a.reset()
+	if r := reportGaps(&a); !reflect.DeepEqual(r, GapReport{}) {
+		t.Errorf("after reset: got %+v", r)
+	}
 }

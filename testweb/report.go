@@ -69,14 +69,21 @@ type Report struct {
 // of the next request of the same host, address or registered domain.
 type GapReport struct {
 	Gaps int64 `json:"gaps"`
-	// UpTo counts them by length, each in the first class that it fits.
-	UpTo map[string]int64 `json:"up_to,omitempty"`
+	// Lengths counts them by length, the shortest first.
+	Lengths []GapClass `json:"lengths"`
 	// Promised are those for which a delay was promised, TooShort those that
 	// were shorter; Least is the least part of its promise that a gap was, 1
 	// for one that was just kept.
 	Promised int64    `json:"promised"`
 	TooShort int64    `json:"too_short"`
 	Least    *float64 `json:"least,omitempty"`
+}
+
+// A GapClass is the gaps over the class before it, up to and with UpTo; a
+// negative one is without end.
+type GapClass struct {
+	UpTo Seconds `json:"up_to"`
+	Gaps int64   `json:"gaps"`
 }
 
 // A TrapReport is about the endless parts of the Origin's hosts.

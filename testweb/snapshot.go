@@ -253,10 +253,7 @@ func (t *tracker) reportViolations(r *Report, pending *tracker) {
 	r.Violations = append(r.Violations, pending.violations...)
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return a.At.Compare(b.At) })
 	for kind := range groupKinds {
-		var g GapReport
-		t.gaps[kind].addTo(&g)
-		pending.gaps[kind].addTo(&g)
-		r.Gaps[kind.String()] = g
+		r.Gaps[kind.String()] = reportGaps(&t.gaps[kind], &pending.gaps[kind])
 	}
 }
 
