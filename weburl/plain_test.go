@@ -99,7 +99,7 @@ func TestPlainOnPieces(t *testing.T) {
 	took := 0
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		for range 200 {
+		for range 40 {
 			var in strings.Builder
 			for range 1 + r.IntN(7) {
 				in.WriteString(plainPieces[r.IntN(len(plainPieces))])
@@ -109,7 +109,7 @@ func TestPlainOnPieces(t *testing.T) {
 			}
 		}
 	})
-	if took < 1000 {
+	if took < 200 {
 		t.Errorf("%d inputs are plain, want more", took)
 	}
 }
@@ -144,7 +144,10 @@ func TestPlainOnRealPages(t *testing.T) {
 	}
 	n, took := 0, 0
 	seen := map[string]bool{}
-	for _, name := range pages {
+	for i, name := range pages {
+		if i%4 > 0 {
+			continue
+		}
 		body, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +246,7 @@ func TestPlainPartsOnPieces(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	took := 0
-	for range 100_000 {
+	for range 20_000 {
 		s := []string{"http://", "https://", "http://a.example/"}[r.IntN(3)]
 		for range r.IntN(6) {
 			s += plainPieces[r.IntN(len(plainPieces))]
