@@ -195,6 +195,7 @@ type Crawler struct {
 	widened    []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
 	snapSize   int64
 	checkpoint *checkpoint // in the making; nil: none is
+	syncing    *syncing    // on its way; nil: none is
 	lastURL    string
 	retrying   retrying // what failed and is not given up
 
@@ -251,6 +252,10 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	abandon()
 	close(c.tasks)
 	c.inFlight.Wait()
+	// An error that came first is the one to tell.
+	if err := c.endSync(true); c.fatal == nil {
+		c.fatal = err
+	}
 	if c.fatal == nil {
 		c.fatal = c.Journal.Sync()
 	}

@@ -231,6 +231,9 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal != nil {
 		return
 	}
+	if c.fatal = c.endSync(false); c.fatal != nil {
+		return
+	}
 	switch {
 	case !c.dirty:
 		// Nothing for the journal, but a log may hold lines back, or an error.
@@ -239,12 +242,12 @@ func (c *Crawler) save(now time.Time) {
 			c.synced = now
 		}
 		return
-	case now.Sub(c.synced) >= c.cfg.SyncEvery:
+	case now.Sub(c.synced) >= c.cfg.SyncEvery && c.syncing == nil:
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
 		}
-		c.fatal = c.Journal.Sync()
+		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case !now.Before(c.commitAt()):
 		c.fatal = c.Journal.Commit()
@@ -253,7 +256,46 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
 	}
-	if c.fatal == nil && c.checkpoint == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
+	if c.fatal == nil && c.checkpoint == nil && c.syncing == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
 		c.fatal = c.beginCheckpoint(nil)
 	}
+}
+
+// A syncing is an fsync on its way, while the crawl goes on.
+type syncing struct {
+	*journal.Syncing
+	done chan error // it never blocks
+}
+
+// beginSync makes what is in the journal durable, in a while.
+func (c *Crawler) beginSync() error {
+	j, err := c.Journal.BeginSync()
+	if err != nil {
+		return err
+	}
+	s := &syncing{j, make(chan error, 1)}
+	c.syncing = s
+	go func() { s.done <- s.Run() }()
+	return nil
+}
+
+// endSync takes note that it is durable; wait waits for that. Without a sync
+// on its way it does nothing.
+func (c *Crawler) endSync(wait bool) error {
+	s := c.syncing
+	if s == nil {
+		return nil
+	}
+	var err error
+	if wait {
+		err = <-s.done
+	} else {
+		select {
+		case err = <-s.done:
+		default:
+			return nil
+		}
+	}
+	c.syncing = nil
+	return c.Journal.EndSync(s.Syncing, err)
 }

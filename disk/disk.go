@@ -14,7 +14,8 @@ import (
 	"syscall"
 )
 
-// File is an open file. It is used by one goroutine at a time, but ReadAt may be called by many.
+// File is an open file. It is used by one goroutine at a time, but ReadAt may
+// be called by many, and Sync beside all else but Close.
 type File interface {
 	io.Reader
 	io.ReaderAt

@@ -267,18 +267,57 @@ func (j *Journal) Commit() error {
 
 // Sync commits, and returns when it survives the death of the machine.
 func (j *Journal) Sync() error {
-	if err := j.Commit(); err != nil || j.synced == j.size {
+	s, err := j.BeginSync()
+	if err != nil {
 		return err
 	}
-	if j.cfg.BeforeSync != nil {
-		if err := j.cfg.BeforeSync(); err != nil {
-			return j.fail(err)
+	return j.EndSync(s, s.Run())
+}
+
+// A Syncing is a Sync on its way: disks take their time, in which the
+// Journal's owner may append and commit, but not Begin, Sync or Close.
+type Syncing struct {
+	file   disk.File // nil: there is nothing to do
+	size   int64
+	before func() error
+}
+
+// BeginSync commits what EndSync will have made durable.
+func (j *Journal) BeginSync() (*Syncing, error) {
+	if err := j.Commit(); err != nil {
+		return nil, err
+	}
+	if j.synced == j.size {
+		return &Syncing{}, nil
+	}
+	return &Syncing{file: j.file, size: j.size, before: j.cfg.BeforeSync}, nil
+}
+
+// Run does what takes time: Config.BeforeSync and fsync. It may be called by
+// another goroutine than the Journal's owner.
+func (s *Syncing) Run() error {
+	if s.file == nil {
+		return nil
+	}
+	if s.before != nil {
+		if err := s.before(); err != nil {
+			return err
 		}
 	}
-	if err := j.file.Sync(); err != nil {
-		return j.fail(fmt.Errorf("sync journal: %w", err))
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("sync journal: %w", err)
 	}
-	j.synced = j.size
+	return nil
+}
+
+// EndSync takes note of a Syncing that has run with this error.
+func (j *Journal) EndSync(s *Syncing, err error) error {
+	switch {
+	case err != nil:
+		return j.fail(err)
+	case s.file != nil:
+		j.synced = s.size
+	}
 	return nil
 }
 

@@ -140,15 +140,16 @@ func (a *appender) Flush() error {
 	return a.err
 }
 
-// Sync is Flush, and the lines would survive a power failure.
+// Sync is Flush, and the lines would survive a power failure. Lines are added
+// meanwhile.
 func (a *appender) Sync() error {
+	if err := a.Flush(); err != nil {
+		return err
+	}
+	err := a.file.Sync()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.flush()
-	if a.err != nil {
-		return a.err
-	}
-	if err := a.file.Sync(); err != nil {
+	if err != nil && a.err == nil {
 		a.err = fmt.Errorf("log %s: %w", a.name, err)
 	}
 	return a.err
