@@ -96,6 +96,25 @@ all              1000.0  100.0 %
 	if d := cmp.Diff(want, tree.Flame(100, 3, 0.02)); d != "" {
 		t.Error(d)
 	}
+	half := *tree
+	half.Kids = tree.Kids[:2]
+	half.Time = 0
+	wantTable := strings.TrimPrefix(`
+| where        | old (µs) | new (µs) | difference (µs) |
+| ------------ | -------: | -------: | --------------: |
+| parse        |    900.0 |    450.0 |          -450.0 |
+| ····own code |    700.0 |    350.0 |          -350.0 |
+| ····copying  |    200.0 |    100.0 |          -100.0 |
+| decode       |     90.0 |     45.0 |           -45.0 |
+| ····own code |     90.0 |     45.0 |           -45.0 |
+| dns          |     10.0 |      0.0 |           -10.0 |
+| ····own code |     10.0 |      0.0 |           -10.0 |
+| all          |  1,000.0 |      0.0 |        -1,000.0 |
+`, "\n")
+	got := strings.ReplaceAll(Compare([]Profiled{{"old", tree, 100}, {"new", &half, 200}}, 0.005).Markdown(), "\u00a0", "·")
+	if d := cmp.Diff(wantTable, got); d != "" {
+		t.Error(d)
+	}
 	if err := os.WriteFile(name, []byte("no profile"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Throughput struct {
 	// Duration is how long the yardstick runs, and when quick the agent at
 	// most. Zero means 30s, when quick 3s.
 	Duration time.Duration
-	// Profile asks for a further run of the first agent with a profiler for each
+	// Profile asks for a further run of each agent with a profiler for each
 	// kind; it does not count. Profiles is the folder where the profiles stay;
 	// empty: nowhere.
 	Profile  bool
@@ -81,7 +81,7 @@ type measurement struct {
 	Peak           int64
 
 	Crawl *crawlRun // nil of the yardstick
-	flame string
+	tree  *Node     // nil without a profiler
 }
 
 // Resumed is the share of TLS handshakes that took a session up again; -1: there were none.
@@ -178,8 +178,10 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	if y.Profile {
 		for _, k := range ks {
-			if err := add(b.agent(ctx, k, y.Agents[0], 0)); err != nil {
-				return nil, err
+			for _, p := range y.Agents {
+				if err := add(b.agent(ctx, k, p, 0)); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -278,11 +280,9 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 			PagesPerS: r.PagesPerS(), FetchingPerS: r.FetchingPerS(), MBPerS: float64(s.Bytes) / 1e6 / r.Usage.Wall.Seconds(),
 			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Crawl: r}
 		if job.Profile != "" {
-			tree, err := ReadProfile(job.Profile)
-			if err != nil {
+			if m.tree, err = ReadProfile(job.Profile); err != nil {
 				return err
 			}
-			m.flame = tree.Flame(s.Pages, flameDepth, flameLeast)
 		}
 		done("%s pages/s, %s of CPU a page, %d MB", count(m.PagesPerS), micros(m.CPU), m.Peak/1e6)
 		return nil

@@ -71,22 +71,35 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the process by its pages. The yardstick cannot do a connection for each fetch, nor TLS."})
 	r.Sections = append(r.Sections, Section{Heading: "What the web saw", Table: seenTable(ks, x.Agents, ms),
 		Text: "In sum over the runs. No run with a violation is measured: the program ends with an error. *Missed* is known of crawls that went to their end only."})
-	first := true
-	for _, k := range ks {
-		for _, m := range ms {
-			if m.Kind == k.name && m.flame != "" {
-				s := Section{Heading: "Where the time goes: " + k.name, Text: "```\n" + m.flame + "```"}
-				if first {
-					first = false
-					s.Text = "A run with a profiler, which does not count above: " + fmt.Sprintf("%s pages", humanize.Comma(m.Pages)) +
-						". First level: the room whose function is innermost on the stack; second: what it does, or has done; third: the function.\n\n" + s.Text
-				}
-				r.Sections = append(r.Sections, s)
-			}
-		}
-	}
+	r.Sections = append(r.Sections, x.profiles(ks, ms)...)
 	r.Figure = x.figure(ks, ms)
 	return r
+}
+
+// profiles are the trees of where the time goes, and where there are several
+// agents, what changed.
+func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
+	intro := "Runs with a profiler, which do not count above. First level: the room whose function is innermost on the stack; second: what it does, or has done; third: the function.\n\n"
+	for _, k := range ks {
+		var ps []Profiled
+		for _, m := range ms {
+			if m.Kind == k.name && m.tree != nil {
+				ps = append(ps, Profiled{m.Who, m.tree, m.Pages})
+			}
+		}
+		if len(ps) > 1 {
+			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, flameLeast), Text: "Processor time a page, by room and by what is done there."})
+		}
+		for _, p := range ps {
+			heading := "Where the time goes: " + k.name
+			if len(ps) > 1 {
+				heading += ", " + p.Name
+			}
+			out = append(out, Section{Heading: heading, Text: intro + fmt.Sprintf("%s pages:\n\n```\n%s```", humanize.Comma(p.Pages), p.Tree.Flame(p.Pages, flameDepth, flameLeast))})
+			intro = ""
+		}
+	}
+	return out
 }
 
 func (x *Throughput) setUp(t *Trial) string {
@@ -209,7 +222,7 @@ func runsTable(ms []measurement) Table {
 	for i := range ms {
 		m := &ms[i]
 		profiled := 0
-		if m.flame != "" {
+		if m.tree != nil {
 			profiled = 1
 		}
 		row := []any{m.Kind, m.Who, m.Round, profiled, m.Pages, m.Wall, m.Fetching, m.PagesPerS, m.FetchingPerS, m.MBPerS, m.CPU, m.WebCPU, m.Peak}
