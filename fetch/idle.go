@@ -45,7 +45,7 @@ func (c *conn) alive() bool {
 }
 
 // The bounds of Config.MaxIdle's default.
-const minIdle, maxIdle = 256, 16_384
+const minIdle, maxIdle = 256, 4096
 
 // idle keeps connections between requests: at most one a host, at most max
 // in all (the longest idle goes first), each for at most keep. Who comes and
