@@ -36,6 +36,7 @@ type TestwebCmd struct {
 	recordFlags
 	generateFlags
 	Truth truthFlags `embed:""`
+	shapeFlags
 
 	Address   []string      `placeholder:"HOST=IP" help:"Give a host this address of 127.0.0.0/8. Repeatable; hosts may share one. Not for recorded and generated hosts." group:"Where"`
 	Addresses int           `placeholder:"N" help:"Spread the hosts over N addresses (default: one each; those of a generated web share some, -1 gives them one each)." group:"Where"`
@@ -187,6 +188,10 @@ func (c *TestwebCmd) config() (s served, err error) {
 		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay, CrawlDelay: c.CrawlDelay, Agent: c.Agent}}
 	bad := func(format string, args ...any) (served, error) {
 		return s, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+	}
+	s.cfg.CloseEach = c.CloseEach
+	if s.cfg.Shape, err = c.shape(); err != nil {
+		return s, err
 	}
 	if c.DebianDocs {
 		s.cfg.Folders = testweb.DebianDocs()

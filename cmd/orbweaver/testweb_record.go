@@ -54,8 +54,8 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 
 // describeRecord says what was read.
 func describeRecord(out io.Writer, s record.Summary) {
-	fmt.Fprintf(out, "recorded %s (%s) on %s, %s of them pages; %s in %s\n", plural(s.URLs, "URL"), humanize.IBytes(uint64(s.Bytes)), plural(s.Hosts, "host"),
-		humanize.Comma(s.Pages), plural(s.Records, "record"), plural(int64(s.Files), "file"))
+	fmt.Fprintf(out, "recorded %s of %s, %s of them pages; %s in %s, %s\n", plural(s.URLs, "URL"), plural(s.Hosts, "host"),
+		humanize.Comma(s.Pages), plural(s.Records, "record"), plural(int64(s.Files), "file"), humanize.IBytes(uint64(s.Bytes)))
 	for _, why := range slices.Sorted(maps.Keys(s.Skipped)) {
 		fmt.Fprintf(out, "skipped  %s: %s\n", plural(s.Skipped[why], "capture"), why)
 	}

@@ -120,8 +120,8 @@ func (p place) offset() int64              { return int64(p & (1<<48 - 1)) }
 type Summary struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Records are all of the files; URLs are those that are served, Pages those
-	// of them with a 2xx status that are no robots.txt, on so many Hosts.
+	// Records are all of the files; URLs are those that are served, on so many
+	// Hosts, Pages those of them with a 2xx status that are whole and no robots.txt.
 	Records int64 `json:"records"`
 	URLs    int64 `json:"urls"`
 	Pages   int64 `json:"pages"`

@@ -313,6 +313,8 @@ func TestTruth(t *testing.T) {
 	a := open(t, Config{},
 		response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /no\n"))+response("http://a.example/no", ok("a"))+
 			response("http://a.example/yes", ok("b"))+response("https://a.example/no", ok("c"))+response("http://a.example/gone", "HTTP/1.1 410 Gone\r\n\r\n")+
+			rec("response", "http://a.example/cut", date, "WARC-Truncated: length\r\nWARC-Payload-Digest: sha1:C\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")+
+			rec("revisit", "http://a.example/cut-too", date, "WARC-Payload-Digest: sha1:C\r\n", "")+
 			rec("revisit", "http://b.example/2", date, "WARC-Refers-To-Target-URI: http://a.example/yes\r\n", ""))
 	tr := a.Truth()
 	var got []string

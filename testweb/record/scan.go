@@ -42,6 +42,7 @@ type found struct {
 	ref       int32 // in scan.refs; -1 for a response
 	status    int16
 	robots    bool
+	cut       bool // not whole
 }
 
 // A reference is what a revisit record says of its original.
@@ -55,6 +56,7 @@ type reference struct {
 type original struct {
 	at     place
 	status int16
+	cut    bool
 }
 
 // file reads the records of one file.
@@ -161,6 +163,7 @@ func (s *scan) record(n int, rd *archive.Reader, rec *archive.Record) error {
 	f := found{key: keyOf(l.secure, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
 		host: s.host(l.host, rec.Header.Value("WARC-IP-Address")), status: status}
 	f.robots = f.key == robotsKeys[0] || f.key == robotsKeys[1]
+	f.cut = rec.Header.Value("WARC-Truncated") != "" || rec.Size > s.a.cfg.MaxResponse
 	f.body = f.own
 	digest := uint64(0)
 	if d := rec.Header.Value("WARC-Payload-Digest"); d != "" {
@@ -173,10 +176,10 @@ func (s *scan) record(n int, rd *archive.Reader, rec *archive.Record) error {
 		f.ref = int32(len(s.refs))
 		s.refs = append(s.refs, ref)
 	} else if _, known := s.digests[digest]; digest != 0 && !known {
-		s.digests[digest] = original{f.own, status}
+		s.digests[digest] = original{f.own, status, f.cut}
 	}
 	s.found = append(s.found, f)
-	if s.first == "" && status/100 == 2 && !f.robots {
+	if s.first == "" && status/100 == 2 && !f.robots && !f.cut {
 		s.first = rec.URL()
 	}
 	return nil
@@ -282,7 +285,7 @@ func (s *scan) finish() {
 		i = j
 	}
 	s.found, s.digests = nil, nil
-	isPage := func(f found) bool { return f.status/100 == 2 && !f.robots }
+	isPage := func(f found) bool { return f.status/100 == 2 && !f.robots && !f.cut }
 	slices.SortFunc(chosen, func(x, y found) int {
 		px, py := 1, 1
 		if isPage(x) {
@@ -395,7 +398,7 @@ func (s *scan) resolve(same []found, i int) bool {
 	}
 	if !ok && ref.digest != 0 {
 		d, known := s.digests[ref.digest]
-		o, ok = found{own: d.at, status: d.status}, known
+		o, ok = found{own: d.at, status: d.status, cut: d.cut}, known
 	}
 	if !ok && ref.notModified {
 		for j := i - 1; j >= 0 && !ok; j-- {
@@ -405,7 +408,7 @@ func (s *scan) resolve(same []found, i int) bool {
 	if !ok {
 		return false
 	}
-	f.body = o.own
+	f.body, f.cut = o.own, o.cut
 	if ref.notModified || f.status == 0 {
 		f.body, f.status = o.own|alsoHead, o.status
 	}
