@@ -168,7 +168,7 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 		case kindKeys:
 			return k.put(kind, p)
 		case kindAccept, kindPending:
-			l, _, err := weburl.DecodeLink(p)
+			l, _, err := weburl.PeekLink(p)
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func (c *Crawler) intake(v *visit) {
 func (c *Crawler) Accept(items []seen.Item) error {
 	c.fresh = c.fresh[:0]
 	for _, it := range items {
-		l, _, err := weburl.DecodeLink(it.Aux)
+		l, _, err := weburl.PeekLink(it.Aux) // who keeps it clones it
 		if err != nil {
 			return fmt.Errorf("link from seen: %w", err)
 		}
@@ -70,7 +70,7 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			}
 		}
 		if l.Hops != "" && trailing(l.Hops, 'R') == len(l.Hops) {
-			c.widen(l.URL)
+			c.widen(l.URL.Clone())
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}
 		if l.Hops == "" {

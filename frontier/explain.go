@@ -122,7 +122,7 @@ func (f *Frontier) Explain(host string, now time.Time) Explanation {
 func (e *Explanation) show(c entry) {
 	e.Number, e.Level, e.Attempt = c.number, c.level, int(c.attempt)
 	if l, err := decode(c); err == nil {
-		e.Next = l.URL.String()
+		e.Next = strings.Clone(l.URL.String())
 	}
 }
 

@@ -297,6 +297,6 @@ func (f *Frontier) putFront(h *host, e entry, first bool) {
 }
 
 func decode(e entry) (weburl.Link, error) {
-	l, _, err := weburl.DecodeLink(e.enc)
+	l, _, err := weburl.PeekLink(e.enc) // which nobody writes to again
 	return l, err
 }
