@@ -54,8 +54,9 @@ const noBase = -2
 // body: a base of 8 KiB makes so much of each reference of a few bytes.
 const maxLinkBytes = 16 << 20
 
-// maxKept bounds the buffers that a Page keeps, in bytes each.
-const maxKept = 1 << 20
+// maxKept bounds the buffers that a Page keeps, in bytes each. An ordinary page
+// needs a tenth of it; a crawl has a Page for each fetch under way.
+const maxKept = 128 << 10
 
 func (p *Page) reset(in Input, opt Options) {
 	w := &p.work

@@ -407,6 +407,7 @@ func BenchmarkJudge(b *testing.B) {
 		{"host, elsewhere", Host, "https://www.python.org/3/library/functions.html"},
 		{"prefix", Prefix, "https://docs.python.org/3/library/functions.html"},
 		{"domain", Domain, "https://docs.python.org/3/library/functions.html"},
+		{"domain, elsewhere", Domain, "https://www.rust-lang.org/3/library/functions.html"},
 		{"any", Any, "https://docs.python.org/3/library/functions.html"},
 	} {
 		b.Run(tt.name, func(b *testing.B) {

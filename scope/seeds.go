@@ -98,8 +98,19 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 		_, ok := s.hosts[bareHost(u.Host())]
 		return ok
 	case Domain:
-		_, ok := s.domains[u.Site()]
-		return ok
+		// A site is one of its host's endings. Most hosts elsewhere have none
+		// of ours, and need not be looked up in the Public Suffix List.
+		for rest := u.Host(); ; {
+			if _, ok := s.domains[rest]; ok {
+				_, ok = s.domains[u.Site()]
+				return ok
+			}
+			dot := strings.IndexByte(rest, '.')
+			if dot < 0 {
+				return false
+			}
+			rest = rest[dot+1:]
+		}
 	case Prefix:
 		dirs, ok := s.hosts[bareHost(u.Host())]
 		if !ok {

@@ -30,8 +30,9 @@ type place struct {
 	parts
 }
 
-// keptBatch bounds the memory that Reset keeps, in octets of URLs.
-const keptBatch = 1 << 20
+// keptBatch bounds the memory that Reset keeps, in octets of URLs. An ordinary
+// page needs a tenth of it.
+const keptBatch = 128 << 10
 
 // Reset empties b for the next page and forgets its base.
 func (b *Batch) Reset() {

@@ -55,5 +55,9 @@
 // 253 octets in labels of 1 to 63 (RFC 1035, 2.3.4), which the URL standard
 // does not ask for: no other name has an address. Parsing takes linear time.
 //
-// All types are values and safe for concurrent use.
+// References are mostly plain: nothing in them is to be changed, and one look
+// at each octet makes the URL. All others go through the whole parser; both give
+// the same. A [Batch] resolves those of a page into one piece of memory.
+//
+// All types but Batch are values and safe for concurrent use.
 package weburl
