@@ -102,7 +102,10 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 		// of ours, and need not be looked up in the Public Suffix List.
 		for rest := u.Host(); ; {
 			if _, ok := s.domains[rest]; ok {
-				_, ok = s.domains[u.Site()]
+				site := u.Site()
+				if site != rest {
+					_, ok = s.domains[site]
+				}
 				return ok
 			}
 			dot := strings.IndexByte(rest, '.')
