@@ -73,7 +73,7 @@ func (g *gapCounts) reset() {
 // reportGaps is what several counts of one kind of group come to.
 func reportGaps(counts ...*gapCounts) (r GapReport) {
 	for i := range counts[0].classes {
-		class := GapClass{UpTo: -1}
+		class := GapClass{UpTo: -Seconds(time.Second)}
 		if i < len(gapBounds) {
 			class.UpTo = Seconds(gapBounds[i])
 		}

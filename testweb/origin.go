@@ -50,8 +50,8 @@ type Query struct {
 	Close  bool   // the connection ends with this response, and the response says so
 	// Answered is how often this very URL was answered before (from 0; at
 	// most 3 are counted): what is broken for a while is mended by asking again.
-	// Answers that were pages (Reply.Page not below 0), and those in a trap, are
-	// not counted: what was a page once stays one.
+	// Answers that were pages (Reply.Page not below 0) are not counted: what was
+	// a page once stays one.
 	Answered int
 }
 

@@ -36,9 +36,9 @@ type Report struct {
 	Uncounted int64         `json:"uncounted"`
 	Status    map[int]int64 `json:"status"`
 	// Repeated counts the complete answers below 500, 429 excepted, beyond the
-	// first of each URL, robots.txt and traps not among them. Twice has the
-	// URLs, at most 10,000, with the number of answers; those of the Origin's
-	// are counted up to 2 there.
+	// first of each URL, robots.txt not among them. Twice has the URLs, at
+	// most 10,000, with the number of answers; those of the Origin's are
+	// counted up to 2 there.
 	Repeated int64            `json:"repeated"`
 	Twice    map[string]int64 `json:"twice"`
 	// ViolationCount counts all by kind; Violations has the first 200 of each kind.
@@ -70,7 +70,7 @@ type Report struct {
 type GapReport struct {
 	Gaps int64 `json:"gaps"`
 	// Lengths counts them by length, the shortest first.
-	Lengths []GapClass `json:"lengths"`
+	Lengths []GapClass `json:"lengths,omitempty"`
 	// Promised are those for which a delay was promised, TooShort those that
 	// were shorter; Least is the least part of its promise that a gap was, 1
 	// for one that was just kept.
@@ -80,7 +80,7 @@ type GapReport struct {
 }
 
 // A GapClass is the gaps over the class before it, up to and with UpTo; a
-// negative one is without end.
+// negative one (-1 s) is without end.
 type GapClass struct {
 	UpTo Seconds `json:"up_to"`
 	Gaps int64   `json:"gaps"`

@@ -54,7 +54,7 @@ func TestOriginReport(t *testing.T) {
 	if want := (TrapReport{Requests: 3, Deepest: 4, URL: "http://h0.made.example/trap/a/b"}); r.Traps != want {
 		t.Errorf("traps: got %+v, want %+v", r.Traps, want)
 	}
-	if r.URLs != 6 || r.Repeated != 4 || len(r.Twice) != 3 || r.Twice["http://h1.made.example/1400"] != 2 {
+	if r.URLs != 9 || r.Repeated != 4 || len(r.Twice) != 3 || r.Twice["http://h1.made.example/1400"] != 2 {
 		t.Errorf("got %d URLs, %d repeated, twice %v", r.URLs, r.Repeated, r.Twice)
 	}
 	g := r.Gaps["host"]

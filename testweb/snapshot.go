@@ -63,20 +63,25 @@ func (w *Web) Reset(p Promise) {
 func (w *Web) Fetched() map[string]int {
 	t := w.track
 	m := map[string]int{}
+	pages := map[int64]mark{} // of a host
 	for h := range t.tab.Load().allHosts() {
 		h.group.mu.Lock()
 		if h.named() {
 			for k, name := range h.extra.names {
 				m[name] = int(h.extra.known[k].answers)
 			}
-		} else if truth := w.cfg.Truth; truth != nil && h.number >= 0 {
+		} else if w.cfg.Truth != nil && h.number >= 0 {
 			h.eachMark(func(page int64, k mark) {
-				if int64(len(m)) < t.keepURLs {
-					m[truth.URL(h.number, page)] = int(k - asked)
+				if int64(len(m)+len(pages)) < t.keepURLs {
+					pages[page] = k
 				}
 			})
 		}
 		h.group.mu.Unlock()
+		for page, k := range pages {
+			m[w.cfg.Truth.URL(h.number, page)] = int(k - asked)
+		}
+		clear(pages)
 	}
 	return m
 }
@@ -125,7 +130,9 @@ func (w *worst[T]) add(g GroupReport, of T) {
 	if w.most == nil {
 		w.most = map[int]int64{}
 	}
-	w.most[g.MaxConcurrent]++
+	if g.MaxConcurrent > 0 {
+		w.most[g.MaxConcurrent]++
+	}
 	if w.list = append(w.list, ranked[T]{g, of}); len(w.list) >= 4*maxListed {
 		w.cut()
 	}

@@ -13,8 +13,11 @@ type tables struct {
 	promise Promise
 	began   time.Time
 	hosts   atomic.Int64
-	shards  [64]shard
+	most    int // addresses in a shard
+	shards  [shards]shard
 }
+
+const shards = 64
 
 // A shard is a part of the tables.
 type shard struct {
@@ -26,8 +29,9 @@ type shard struct {
 	rest    *hostState              // stands for the hosts beyond the bound
 }
 
-func newTables(p Promise, began time.Time) *tables {
-	tab := &tables{promise: p, began: began}
+// newTables are empty tables for so many hosts, and a few more addresses.
+func newTables(p Promise, began time.Time, hosts int64) *tables {
+	tab := &tables{promise: p, began: began, most: int(hosts/shards)*5/4 + 256}
 	for i := range tab.shards {
 		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[uint64]*domainState{}}
 	}
@@ -46,17 +50,18 @@ func (tab *tables) addrShard(a [4]byte) *shard {
 
 func addrName(a [4]byte) string { return netip.AddrFrom4(a).String() }
 
-// addr is called with the lock of the shard held.
+// addr is called with the lock of the shard held. It is nil for the addresses
+// beyond the bound.
 func (s *shard) addr(tab *tables, a [4]byte) *addrState {
 	st := s.addrs[a]
-	if st == nil {
+	if st == nil && len(s.addrs) < tab.most {
 		st = tab.newAddr(a)
 		s.addrs[a] = st
 	}
 	return st
 }
 
-// addrOf is the state of the address that c came to.
+// addrOf is the state of the address that c came to; nil beyond the bound.
 func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
 	if c.tab != tab || c.addr == nil {
 		a := c.local.As4()

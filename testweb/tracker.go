@@ -78,7 +78,7 @@ func newTracker(cfg Config) *tracker {
 	}
 	t.log.open(cfg)
 	t.base = time.Now()
-	t.tab.Store(newTables(cfg.Promise, t.base))
+	t.tab.Store(newTables(cfg.Promise, t.base, t.hostLimit))
 	t.repeats = map[string]int64{}
 	return t
 }
@@ -92,7 +92,7 @@ func (t *tracker) promised() Promise { return t.tab.Load().promise }
 
 // reset forgets everything; open connections stay open.
 func (t *tracker) reset(p Promise) {
-	old, tab := t.tab.Load(), newTables(p, time.Now())
+	old, tab := t.tab.Load(), newTables(p, time.Now(), t.hostLimit)
 	for i := range old.shards {
 		s := &old.shards[i]
 		s.mu.Lock()
@@ -163,7 +163,9 @@ func (t *tracker) eachAddr(c *conn, f func(*addrState)) {
 		s := tab.addrShard(a)
 		s.mu.Lock()
 		if tab == t.tab.Load() {
-			f(s.addr(tab, a))
+			if st := s.addr(tab, a); st != nil {
+				f(st)
+			}
 			s.mu.Unlock()
 			return
 		}
@@ -190,7 +192,9 @@ func (t *tracker) attach(c *conn, h *hostState) {
 	h.opened++
 	over := 1
 	if h.conns.len() > 1 {
-		over = h.conns.alive()
+		if over = h.conns.alive(); over > 1 {
+			h.group.violations++
+		}
 	}
 	h.maxConns = max(h.maxConns, uint16(min(over, 1<<16-1)), 1)
 	h.group.mu.Unlock()
@@ -211,7 +215,9 @@ func (t *tracker) begin(c *conn, r *request) {
 	t.attach(c, h)
 	r.addr = t.addrOf(c, t.tab.Load())
 	h.group.enter(t, r.brief, &r.spans[byHost])
-	r.addr.group.enter(t, r.brief, &r.spans[byAddr])
+	if r.addr != nil {
+		r.addr.group.enter(t, r.brief, &r.spans[byAddr])
+	}
 	h.domain.group.enter(t, r.brief, &r.spans[bySite])
 	if r.path == "/robots.txt" {
 		return
@@ -306,7 +312,9 @@ func (t *tracker) end(r *request, end int64) {
 			t.promiseCrawlDelay(h)
 		}
 		h.group.leave(t, &r.spans[byHost], end, notBefore)
-		r.addr.group.leave(t, &r.spans[byAddr], end, 0)
+		if r.addr != nil {
+			r.addr.group.leave(t, &r.spans[byAddr], end, 0)
+		}
 		h.domain.group.leave(t, &r.spans[bySite], end, 0)
 	}
 	t.count(r, end)
@@ -346,7 +354,7 @@ func (t *tracker) count(r *request, end int64) {
 		again = t.countURL(h, r, ok)
 	case r.page >= 0:
 		again = t.countPage(h, r.page, ok)
-	case r.trap == 0:
+	default:
 		again = t.countOther(h, r, ok)
 	}
 	h.group.mu.Unlock()
