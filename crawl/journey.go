@@ -50,6 +50,7 @@ type visit struct {
 	detail     string
 	written    archive.Written
 	archived   bool
+	meta       []archive.Field
 	page       parse.Page
 
 	// Of robots.txt.
@@ -78,7 +79,7 @@ type skip struct {
 }
 
 func (v *visit) reset(t frontier.Task) {
-	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0], page: v.page}
+	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0], meta: v.meta[:0], page: v.page}
 }
 
 // visit leads one URL through the rooms. An error is ours; whatever the web
@@ -257,22 +258,23 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		return nil // nothing came: the log says why
 	}
 	x.Response = r.Wire
-	x.Metadata = append(x.Metadata, archive.Field{Name: "fetchTimeMs", Value: strconv.FormatInt(r.Duration.Milliseconds(), 10)})
-	if l.Via != "" {
-		x.Metadata = append(x.Metadata, archive.Field{Name: "via", Value: l.Via})
+	v.meta = v.meta[:0]
+	note := func(name, value string) {
+		if value != "" {
+			v.meta = append(v.meta, archive.Field{Name: name, Value: value})
+		}
 	}
-	if l.Hops != "" {
-		x.Metadata = append(x.Metadata, archive.Field{Name: "hopsFromSeed", Value: l.Hops})
-	}
-	if l.Seed != "" {
-		x.Metadata = append(x.Metadata, archive.Field{Name: "sourceTag", Value: l.Seed})
-	}
-	if v.outcome == Fetched && v.page.Charset != "" && v.status/100 == 2 {
-		x.Metadata = append(x.Metadata, archive.Field{Name: "charset", Value: v.page.Charset})
+	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
+	note("via", l.Via)
+	note("hopsFromSeed", l.Hops)
+	note("sourceTag", l.Seed)
+	if v.outcome == Fetched && v.status/100 == 2 {
+		note("charset", v.page.Charset)
 	}
 	if v.failure != 0 {
-		x.Metadata = append(x.Metadata, archive.Field{Name: "failure", Value: v.detail})
+		note("failure", v.detail)
 	}
+	x.Metadata = v.meta
 	w, err := c.Archive.Write(&x)
 	if err != nil {
 		return err // it names the URL
