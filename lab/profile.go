@@ -250,6 +250,7 @@ func workOf(inner []frame) string {
 // packageOf is the name of a function's package; empty for those of the runtime,
 // which nobody calls by name.
 func packageOf(name string) string {
+	name = plain(name)
 	dir, base := path.Split(name)
 	pkg, _, ok := strings.Cut(base, ".")
 	if !ok || pkg == "runtime" || strings.HasPrefix(dir, "internal/") {
@@ -261,8 +262,18 @@ func packageOf(name string) string {
 	return pkg
 }
 
-// short is a function's name without its import path.
+// plain is a function's name without type arguments, which have paths of their own.
+func plain(name string) string {
+	from, to := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
+	if from < 0 || to < from {
+		return name
+	}
+	return name[:from] + name[to+1:]
+}
+
+// short is a function's name without its import path and type arguments.
 func short(name string) string {
+	name = plain(name)
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 

@@ -44,6 +44,7 @@ func TestPlace(t *testing.T) {
 		{"scheduler", stack("runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"), []string{"runtime", "scheduler"}},
 		{"another's package", stack("github.com/cespare/xxhash/v2.Sum64", o+"seen.(*Store).Add@store.go"), []string{"seen", "package xxhash", "seen.(*Store).Add"}},
 		{"an atomic", stack("internal/runtime/atomic.Load", o+"seen.(*Store).Add@store.go"), []string{"seen", "own code", "seen.(*Store).Add"}},
+		{"type arguments", stack("slices.insertionSort[go.shape.struct { "+o+"weburl.Key }]", o+"frontier.(*heap[go.shape."+o+"x]).down@heap.go"), []string{"frontier", "package slices", "frontier.(*heap).down"}},
 		{"nothing", nil, []string{"runtime", "unknown"}},
 	} {
 		if d := cmp.Diff(c.want, place(c.stack)); d != "" {

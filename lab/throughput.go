@@ -297,4 +297,6 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 const (
 	flameDepth = 3
 	flameLeast = 0.007
+	// compareLeast is the same where versions are compared.
+	compareLeast = 0.01
 )

@@ -88,12 +88,15 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 			}
 		}
 		if len(ps) > 1 {
-			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, flameLeast), Text: "Processor time a page, by room and by what is done there."})
+			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, compareLeast), Text: "Processor time a page, by room and by what is done there, where it is more than a hundredth in one of them."})
 		}
-		for _, p := range ps {
+		for i, p := range ps {
 			heading := "Where the time goes: " + k.name
 			if len(ps) > 1 {
 				heading += ", " + p.Name
+			}
+			if i < len(ps)-1 {
+				continue // what changed says enough
 			}
 			out = append(out, Section{Heading: heading, Text: intro + fmt.Sprintf("%s pages:\n\n```\n%s```", humanize.Comma(p.Pages), p.Tree.Flame(p.Pages, flameDepth, flameLeast))})
 			intro = ""

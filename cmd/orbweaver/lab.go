@@ -94,7 +94,7 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 	if len(agents) == 0 {
 		agents = []lab.Program{{Name: "agent", Path: self}}
 	}
-	again := "orbweaver " + strings.Join(os.Args[1:], " ")
+	again := c.again(agents)
 	if c.MemoryRun {
 		return c.run(out, self, &lab.Memory{Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, Again: again})
 	}
@@ -107,6 +107,32 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 		Agents: agents, Bare: c.Bare, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
 		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only, Again: again,
 	})
+}
+
+// again is the command that measures the same, without the places of files,
+// which are other ones elsewhere.
+func (c *LabThroughputCmd) again(agents []lab.Program) string {
+	s := "orbweaver lab throughput"
+	add := func(told bool, format string, value any) {
+		if told {
+			s += fmt.Sprintf(" "+format, value)
+		}
+	}
+	add(c.Quick, "%s", "--quick")
+	add(c.MemoryRun, "%s", "--memory-run")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	add(c.Hosts > 0, "--hosts %d", c.Hosts)
+	add(c.PagesMean != 20, "--pages-mean %g", c.PagesMean)
+	add(c.Pages > 0, "--pages %d", c.Pages)
+	add(c.Runs > 0, "--runs %d", c.Runs)
+	add(c.Duration > 0, "--duration %s", c.Duration)
+	for _, k := range c.Only {
+		add(true, "--only %s", k)
+	}
+	for _, a := range agents {
+		add(len(c.Agent) > 0, "--agent %s=FILE", a.Name)
+	}
+	return s
 }
 
 // itself is the file of this program as it was called, since it may go by
