@@ -231,28 +231,35 @@ func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 		put(uint64(c.code), c.bits)
 	}
 	lenCode, lenBits := k.code.length(len(linkMarkup))
+	pieces := k.pieces
 	for _, i := range ids {
-		if i != linkID {
-			p := &k.pieces[i]
-			put(p.code[0], p.bits[0])
-			if p.bits[1] != 0 {
-				put(p.code[1], p.bits[1])
+		if i == linkID {
+			if d := at - e.last; d <= 32768 {
+				put(lenCode, lenBits)
+				put(k.code.distance(d))
+			} else {
+				for _, i := range k.linkPieces {
+					p := &pieces[i]
+					put(p.code[0], p.bits[0])
+					put(p.code[1], p.bits[1])
+				}
 			}
-			at += int(p.bytes)
+			e.last = at
+			at += len(linkMarkup)
 			continue
 		}
-		if d := at - e.last; d <= 32768 {
-			put(lenCode, lenBits)
-			put(k.code.distance(d))
-		} else {
-			for _, i := range k.linkPieces {
-				p := &k.pieces[i]
-				put(p.code[0], p.bits[0])
-				put(p.code[1], p.bits[1])
-			}
+		// As put does; by hand, since this is where the time goes.
+		p := &pieces[i]
+		acc |= p.code[0] << (have & 63)
+		have += uint(p.bits[0])
+		binary.LittleEndian.PutUint64(dst[n:], acc)
+		n += int(have >> 3)
+		acc >>= have & 0x38
+		have &= 7
+		if p.bits[1] != 0 {
+			put(p.code[1], p.bits[1])
 		}
-		e.last = at
-		at += len(linkMarkup)
+		at += int(p.bytes)
 	}
 	end := k.code.literal[256]
 	put(uint64(end.code), end.bits)

@@ -41,7 +41,7 @@ func forbidden(text, path string) (rule string) {
 // TestRobotsSaysWhatIsDenied: the file and the judge agree.
 func TestRobotsSaysWhatIsDenied(t *testing.T) {
 	s := smallWild(8)
-	s.ClosedHosts, s.Denied = 0.1, 0.2
+	s.ClosedHosts, s.Denied, s.PageBytes, s.Links = 0.1, 0.2, 1, 20
 	w := newWeb(t, s)
 	denied, none := 0, 0
 	for h := range w.Hosts() {
@@ -156,6 +156,7 @@ func TestTrapsHaveNoEnd(t *testing.T) {
 func TestFaultsAreAsSaid(t *testing.T) {
 	s := smallWild(9)
 	s.Failing, s.Busy, s.Slow, s.Hanging, s.Resetting, s.Truncated = 0.05, 0.05, 0.05, 0.05, 0.05, 0.05
+	s.Hosts, s.PageBytes, s.Links = 1000, 1, 20
 	w := newWeb(t, s)
 	seen := map[string]int{}
 	for h := range w.Hosts() / 2 {
@@ -201,7 +202,7 @@ func TestFaultsAreAsSaid(t *testing.T) {
 
 // TestSecureHostsRedirect: to HTTPS, whatever is asked for.
 func TestSecureHostsRedirect(t *testing.T) {
-	w := newWeb(t, Spec{Hosts: 100, Secure: 0.5})
+	w := newWeb(t, Spec{Hosts: 100, Secure: 0.5, PageBytes: 1})
 	moved := 0
 	for h := range w.Hosts() {
 		target := w.Target(h, w.Pages(h)-1)
@@ -223,7 +224,7 @@ func TestSecureHostsRedirect(t *testing.T) {
 
 // TestManyAtOnce: goroutines that make the same blocks get the same pages.
 func TestManyAtOnce(t *testing.T) {
-	spec := Plain(5, 100)
+	spec := Spec{Hosts: 100, Topics: 3, Languages: 2}
 	want, w := newWeb(t, spec), newWeb(t, spec)
 	var wg sync.WaitGroup
 	for g := range 4 {

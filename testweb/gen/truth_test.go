@@ -12,7 +12,7 @@ import (
 // wildWeb is small, and has much of everything.
 func wildWeb(t testing.TB) *Web {
 	s := Wild(7, 300)
-	s.PagesMean, s.Links, s.PageBytes = 40, 20, 1
+	s.PagesMean, s.Links, s.PageBytes, s.Topics, s.Languages = 20, 20, 1, 3, 2
 	s.Mirrors, s.DeadHosts, s.ClosedHosts, s.Traps = 0.1, 0.1, 0.1, 0.2
 	return newWeb(t, s)
 }
@@ -108,7 +108,7 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 		{"depth 0", w, Bounds{Seeds: []Seed{{0, 0}, {5, 0}}, Depth: &zero}},
 		{"hosts", w, Bounds{Seeds: []Seed{{2, 0}, {15, 0}, {45, 0}, {7, 0}}, Scope: SeedHosts, Robots: true}},
 		{"domains", w, Bounds{Seeds: []Seed{{2, 0}, {15, 0}, {45, 0}, {7, 0}}, Scope: SeedDomains, Robots: true}},
-		{"plain", newWeb(t, Spec{Hosts: 100, Denied: 0.02, PageBytes: 1, Links: 20}), Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
+		{"plain", newWeb(t, Spec{Hosts: 100, PagesMean: 30, Denied: 0.02, PageBytes: 1, Links: 20}), Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
 		{"graph", graph, Bounds{Seeds: []Seed{{0, 0}, {1, 0}}, Robots: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
