@@ -94,7 +94,8 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	one := &struct {
 		r Response
 		w Wire
-	}{Response{URL: req.URL, Began: began}, Wire{spill: &f.spill}}
+		l leash
+	}{r: Response{URL: req.URL, Began: began}, w: Wire{spill: &f.spill}}
 	r := &one.r
 	r.Wire = &one.w
 	send, err := f.request(&req, &t, r)
@@ -105,7 +106,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	if req.MaxBody > 0 {
 		x.maxBody = req.MaxBody
 	}
-	err = f.try(ctx, &x, &t, send)
+	err = f.try(ctx, &x, &one.l, &t, send)
 	if err == nil && ctx.Err() != nil && (r.Failure != nil || r.Truncated != "") {
 		err = ctx.Err() // what ended it was our own cancelling
 	}
@@ -120,8 +121,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 }
 
 // try sends over the host's idle connection, else over a new one.
-func (f *Fetcher) try(ctx context.Context, x *exchange, t *target, send []byte) (err error) {
-	l := new(leash)
+func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, send []byte) (err error) {
 	stop := context.AfterFunc(ctx, l.snap)
 	c := f.idle.take(t.host)
 	if c != nil && (!c.serves(t) || !c.alive()) {

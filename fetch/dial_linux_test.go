@@ -1,0 +1,155 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deaf is an address that answers no further SYN: a listener with a full queue.
+func deaf(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(sa.(*syscall.SockaddrInet4).Port))
+	for range 16 {
+		c, err := net.DialTimeout("tcp4", at.String(), 100*time.Millisecond)
+		if err != nil {
+			return at
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Skip("the queue of a listener is never full here")
+	return at
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(d)
+}
+
+// A connection that does not come about ends in time, or at once when the
+// fetch is cancelled, and leaves no descriptor behind.
+func TestDialDeaf(t *testing.T) {
+	at := deaf(t)
+	cfg := Config{AllowPrivate: true, ConnectTimeout: 150 * time.Millisecond}
+	f := mustNew(t, cfg)
+	u := mustURL(t, "http://"+at.String()+"/")
+	began := time.Now()
+	before := openFiles(t)
+	r := mustFetch(t, f, Request{URL: u})
+	check(t, r)
+	if took := time.Since(began); outcome(r) != "timeout-connect" || took < 150*time.Millisecond || took > 10*time.Second {
+		t.Errorf("%s %v after %v, want timeout-connect after 150ms", outcome(r), r.Failure, took)
+	}
+	// Two addresses share the time.
+	two := cfg
+	two.ConnectTimeout = 400 * time.Millisecond
+	addr := loopback(t, each(okReply))
+	_, port, _ := strings.Cut(at.String(), ":")
+	two.Lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{at.Addr(), netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	g := mustNew(t, two)
+	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://two.example:"+port+"/")}); outcome(r) != "timeout-connect" {
+		t.Errorf("two deaf addresses: %s %v", outcome(r), r.Failure)
+	}
+	// Cancelled while connecting.
+	f = mustNew(t, Config{AllowPrivate: true, ConnectTimeout: time.Minute})
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	began = time.Now()
+	if r, err := f.Fetch(ctx, Request{URL: u}); r != nil || !errors.Is(err, context.Canceled) || time.Since(began) > 20*time.Second {
+		t.Errorf("cancelled: %v, %v after %v", r, err, time.Since(began))
+	}
+	if after := openFiles(t); after > before+2 { // the listener of addr
+		t.Errorf("%d descriptors, before %d", after, before)
+	}
+	// Refused, and what the log will say about it.
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := dead.Addr().String()
+	dead.Close()
+	r = mustFetch(t, f, Request{URL: mustURL(t, "http://"+gone+"/")})
+	if want := "connect: dial tcp4 " + gone + ": connect: connection refused"; outcome(r) != "connect" || r.Failure.Error() != want {
+		t.Errorf("%s %v, want %s", outcome(r), r.Failure, want)
+	}
+	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "complete" {
+		t.Errorf("a server that listens: %s %v", outcome(r), r.Failure)
+	}
+}
+
+// A leash that has snapped holds nothing open.
+func TestLeash(t *testing.T) {
+	l := new(leash)
+	a, b := net.Pipe()
+	defer b.Close()
+	if !l.hold(a) {
+		t.Fatal("a new leash is cut")
+	}
+	l.snap()
+	if _, err := a.Write([]byte{1}); err == nil {
+		t.Error("what it held is open")
+	}
+	c, d := net.Pipe()
+	defer d.Close()
+	if l.hold(c) {
+		t.Error("a cut leash holds")
+	}
+	if _, err := c.Write([]byte{1}); err == nil {
+		t.Error("what came late is open")
+	}
+}
+
+func TestDialIPv6(t *testing.T) {
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			answer([]byte(okReply), false)(c)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { ln.Close(); <-done })
+	f := mustNew(t, Config{AllowPrivate: true})
+	r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")})
+	if outcome(r) != "complete" || r.Addr.String() != ln.Addr().String() {
+		t.Errorf("%s %v at %v, want complete at %v", outcome(r), r.Failure, r.Addr, ln.Addr())
+	}
+	if r := mustFetch(t, mustNew(t, Config{}), Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")}); outcome(r) != "refused-address" {
+		t.Errorf("guarded: %s", outcome(r))
+	}
+}
