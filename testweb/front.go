@@ -368,15 +368,13 @@ func (c *conn) takeBuffer() {
 	}
 }
 
-// giveBack returns the request's buffer.
+// giveBack lets c.in go, and returns its buffer.
 func (c *conn) giveBack() {
-	if c.inBuf != nil {
-		if cap(c.in) <= 64<<10 {
-			*c.inBuf = c.in[:0]
-			heads.Put(c.inBuf)
-		}
-		c.inBuf, c.in = nil, nil
+	if c.inBuf != nil && cap(c.in) <= 64<<10 {
+		*c.inBuf = c.in[:0]
+		heads.Put(c.inBuf)
 	}
+	c.inBuf, c.in = nil, nil
 }
 
 // sweep closes the connections that have kept the own loop waiting too long.
