@@ -19,10 +19,9 @@ const (
 //
 // It remembers a bounded number of paths, however many hosts and paths the
 // crawl meets, by Misra and Gries' algorithm ("Finding repeated elements",
-// 1982): after n queries a path's count is too
-// low by at most n divided by that number, and never too high. So a trap may
-// be noticed late, and an innocent path is never taken for one (but for the
-// collision of 64-bit hashes).
+// 1982): after n queries a path's count is too low by at most n divided by that
+// number, and never too high. So a trap may be noticed late, and an innocent
+// path is never taken for one (but for the collision of 64-bit hashes).
 type Queries struct {
 	limit uint32
 	paths int
