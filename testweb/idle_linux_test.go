@@ -4,13 +4,21 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// A connection that waits for its next request must cost little: no buffer,
-// and a stack that is small.
+// A connection that waits for its next request, or for a server that hangs,
+// must cost little: no buffer, and a stack that is small.
 func TestIdleConnectionsAreCheap(t *testing.T) {
-	const n, most = 2000, 12 << 10
-	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10000, pages: 100, size: 22300}})
+	for path, size := range map[string]int{"/1": 22300, "/hang": 100, "/wait": 0} {
+		t.Run(path[1:], func(t *testing.T) { idleConnections(t, path, size) })
+	}
+}
+
+func idleConnections(t *testing.T, path string, size int) {
+	const n, most = 1500, 16 << 10
+	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10000, pages: 100, size: 22300, replies: map[string]Reply{
+		"/hang": {Status: 200, Page: 2, Fault: HangAfter, Cut: 100}, "/wait": {Status: 200, Page: 3, Wait: time.Hour}}}})
 	used := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -29,10 +37,10 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 		if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := syscall.Write(fd, []byte("GET /1 HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
+		if _, err := syscall.Write(fd, []byte("GET "+path+" HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		for got := 0; got < 22300; {
+		for got := 0; got < size; {
 			k, err := syscall.Read(fd, buf)
 			if err != nil || k == 0 {
 				t.Fatalf("read: %d, %v", k, err)
@@ -40,7 +48,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			got += k
 		}
 	}
-	until(t, "all answered", func() bool { return w.Report().Pages == n })
+	until(t, "all answered or waiting", func() bool { k := w.Count(); return k.Pages == n || k.Active == n })
 	per := (used() - before) / n
 	t.Logf("%d bytes a connection", per)
 	if per > most {
