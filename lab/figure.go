@@ -61,6 +61,7 @@ type Level struct {
 var colors = []color.Color{
 	color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff},
+	color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x66, 0x66, 0x66, 0xff},
 }
 
 func colorOf(i int) color.Color { return colors[i%len(colors)] }
@@ -187,8 +188,12 @@ func (p *Panel) addBars(pl *plot.Plot) {
 	pl.NominalX(p.Groups...)
 	pl.X.Tick.Label.Font = sans(10)
 	pl.X.Min, pl.X.Max = -0.5, float64(len(p.Groups))-0.5
+	side := 0.14 * float64(len(p.Groups))
 	if len(p.Levels) > 0 { // room for their names
-		pl.X.Max += 0.15 * float64(len(p.Groups))
+		pl.X.Min -= side
+	}
+	if n > 1 { // and for the legend
+		pl.X.Max += side
 	}
 }
 
@@ -257,7 +262,7 @@ func (b *bars) Thumbnail(c *draw.Canvas) {
 	c.FillPolygon(b.color, []vg.Point{{X: c.Min.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Max.Y}, {X: c.Min.X, Y: c.Max.Y}})
 }
 
-// level draws a Level with its name on it.
+// level draws a Level with its name on it, at the left.
 type level struct {
 	y     float64
 	name  string
@@ -269,8 +274,8 @@ type level struct {
 func (l *level) Plot(c draw.Canvas, p *plot.Plot) {
 	_, y := p.Transforms(&c)
 	c.StrokeLine2(l.style, c.Min.X, y(l.y), c.Max.X, y(l.y))
-	c.FillText(text.Style{Font: l.font, Color: l.style.Color, XAlign: text.XRight, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler},
-		vg.Point{X: c.Max.X - 2, Y: y(l.y) + 1}, l.name)
+	c.FillText(text.Style{Font: l.font, Color: l.style.Color, XAlign: text.XLeft, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler},
+		vg.Point{X: c.Min.X + 2, Y: y(l.y) + 1}, l.name)
 }
 
 // DataRange implements plot.DataRanger.
@@ -278,16 +283,26 @@ func (l *level) DataRange() (xmin, xmax, ymin, ymax float64) {
 	return math.Inf(1), math.Inf(-1), 0, l.y
 }
 
-// ticks are gonum's, with thousands marked.
+// ticks stand at round numbers, with thousands marked.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
-func (ticks) Ticks(low, high float64) []plot.Tick {
-	marks := plot.DefaultTicks{}.Ticks(low, high)
-	for i, m := range marks {
-		if m.Label != "" && math.Abs(m.Value) >= 1000 {
-			marks[i].Label, _ = Column{}.show(m.Value)
+func (ticks) Ticks(low, high float64) (marks []plot.Tick) {
+	if !(high > low) || math.IsInf(high-low, 0) {
+		return nil
+	}
+	const most = 7 // so many at the most
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/most)))
+	for _, times := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
+		if (high-low)/step <= most {
+			break
 		}
+		step *= times
+	}
+	digits := int(max(0, math.Ceil(-math.Log10(step)-1e-9)))
+	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-9); i++ {
+		label, _ := Column{Digits: digits}.show(i * step)
+		marks = append(marks, plot.Tick{Value: i * step, Label: label})
 	}
 	return marks
 }

@@ -52,7 +52,7 @@ func TestFigure(t *testing.T) {
 		os.WriteFile(name, b.Bytes(), 0o644)
 	}
 	got := words(t, b.Bytes())
-	for _, want := range []string{"Pages a second", "pages/s", "identity", "bare", "agent & <co>", "10,800", "0.59", "floor 0.40", "time (s)", "5,000"} {
+	for _, want := range []string{"Pages a second", "pages/s", "identity", "bare", "agent & <co>", "10,800", "0.59", "floor 0.40", "time (s)", "4,000"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the picture does not say %q:\n%s", want, got)
 		}
@@ -65,5 +65,29 @@ func TestFigure(t *testing.T) {
 	var empty bytes.Buffer
 	if err := (&Figure{}).SVG(&empty); err != nil || !bytes.Contains(empty.Bytes(), []byte("</svg>")) {
 		t.Errorf("a figure without panels: %v, %q", err, empty.String())
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0, 7500, "0 2,000 4,000 6,000"},
+		{0, 0.97, "0.0 0.2 0.4 0.6 0.8"},
+		{0, 20, "0 5 10 15 20"},
+		{-1, 1, "-1.0 -0.5 0.0 0.5 1.0"},
+		{0, 0.013, "0.000 0.002 0.004 0.006 0.008 0.010 0.012"},
+		{5, 5, ""},
+		{0, math.Inf(1), ""},
+		{math.NaN(), 1, ""},
+	} {
+		var got []string
+		for _, m := range (ticks{}).Ticks(c.low, c.high) {
+			got = append(got, m.Label)
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("ticks from %v to %v: %s, want %s", c.low, c.high, g, c.want)
+		}
 	}
 }
