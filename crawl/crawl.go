@@ -102,6 +102,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// handed is how many visits the workers are given at most: half as many again
+// as there are workers wait at their door, so that a worker that ends one need
+// not wait for the dispatcher.
+func (c Config) handed() int { return c.Workers + c.Workers/2 }
+
 // A Fetcher turns a request into a response. The error is our own or ctx's;
 // the web's failures are in Response.Failure. Safe for concurrent use.
 type Fetcher interface {
@@ -169,7 +174,7 @@ type Crawler struct {
 
 	// Owned by the dispatcher.
 	free       []*visit           // visits not in use
-	busy       int                // visits at a worker
+	busy       int                // visits at a worker or at the door
 	resolving  int                // look-ups under way
 	unresolved []*visit           // wait for one of them to end
 	later      waiting            // URLs that wait for a retry beside the queues
@@ -204,6 +209,7 @@ type Crawler struct {
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
 	ended    chan struct{} // closed when nobody takes commands any more
+	closing  atomic.Bool   // visits that have not begun are not to begin
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
 }
@@ -217,8 +223,8 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		attempts: map[weburl.Key]int{},
 		errands:  map[string]int{},
 		known:    new(known),
-		tasks:    make(chan *visit, cfg.Workers),
-		results:  make(chan *visit, cfg.Workers+resolversMax),
+		tasks:    make(chan *visit, cfg.handed()),
+		results:  make(chan *visit, cfg.handed()+resolversMax),
 		commands: make(chan func(time.Time)),
 		ended:    make(chan struct{}),
 	}
@@ -236,7 +242,11 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				v.err = c.visit(work, v)
+				if c.closing.Load() {
+					v.outcome = Abandoned // it had not begun
+				} else {
+					v.err = c.visit(work, v)
+				}
 				c.results <- v
 			}
 		})
@@ -368,7 +378,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	}
 	c.lookUp(work)
 	quota := quotaMax
-	for c.busy < c.cfg.Workers && len(c.unresolved) < unresolvedMax {
+	for c.busy < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if c.cfg.PageLimit > 0 && c.Tally.Pages()+int64(c.busy) >= c.cfg.PageLimit {
 			return wake
 		}
@@ -481,7 +491,8 @@ func (c *Crawler) checkLimits(now time.Time) {
 func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {
 		c.stop = why
-		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", c.busy))
+		c.closing.Store(true)
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", min(c.busy, c.cfg.Workers)))
 	}
 }
 

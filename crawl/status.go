@@ -49,7 +49,7 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.busy, Resolving: c.resolving + len(c.unresolved),
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		Duplicates: c.Tally.Duplicates(), Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
