@@ -14,6 +14,7 @@ type Group struct{ g *group }
 type group struct {
 	rules  []rule // the longest first, Allow before Disallow, the earlier line first
 	normal []rule // the same with normalized patterns; nil where they are equal
+	text   string // of all lines, one after the other
 	lines  []numbered
 	delay  time.Duration
 	paced  bool
@@ -25,8 +26,17 @@ type group struct {
 
 // numbered is a line in force, for writing the group down again.
 type numbered struct {
-	text string
-	line int32
+	end  int32 // of its text in group.text
+	line int32 // from 1
+}
+
+// lineText is the text of line i.
+func (g *group) lineText(i int32) string {
+	from := int32(0)
+	if i > 0 {
+		from = g.lines[i-1].end
+	}
+	return g.text[from:g.lines[i].end]
 }
 
 // Group selects what concerns agent, a product token such as "orbweaver":
@@ -94,14 +104,13 @@ func compile(recs []record) *group {
 	for i := range recs {
 		all.WriteString(recs[i].text)
 	}
-	arena := all.String()
-
-	g := &group{lines: make([]numbered, 0, len(recs))}
+	g := &group{text: all.String(), lines: make([]numbered, 0, len(recs))}
 	differ := false
-	for _, rec := range recs {
-		text := arena[:len(rec.text)]
-		arena = arena[len(rec.text):]
-		g.lines = append(g.lines, numbered{text, rec.line})
+	end := 0
+	for i, rec := range recs {
+		end += len(rec.text)
+		g.lines = append(g.lines, numbered{int32(end), rec.line})
+		text, at := g.lineText(int32(i)), int32(i)
 		switch rec.kind {
 		case crawlDelay:
 			if d, ok := seconds(rec.value); ok {
@@ -114,9 +123,9 @@ func compile(recs []record) *group {
 			// The value stands at the end of the line.
 			value := escape(text[len(text)-len(rec.value):])
 			differ = differ || !normal(value)
-			g.add(&g.rules, value, text, rec)
+			g.add(&g.rules, value, at, rec.kind == allow)
 			if dir, ok := indexOf(value); ok && rec.kind == allow {
-				g.add(&g.rules, dir, text, rec)
+				g.add(&g.rules, dir, at, true)
 			}
 		}
 	}
@@ -124,15 +133,15 @@ func compile(recs []record) *group {
 		g.normal = make([]rule, 0, len(g.rules))
 		for i := range g.rules {
 			r := &g.rules[i]
-			g.add(&g.normal, normalize(r.pattern), r.text, record{line: r.line, kind: kindFor(r.allow)})
+			g.add(&g.normal, normalize(r.pattern), r.at, r.allow)
 		}
 	}
 	g.rules = arrange(g.rules)
 	g.normal = arrange(g.normal)
-	g.memory = groupBytes + int64(n) + 24*int64(len(g.lines))
+	g.memory = groupBytes + int64(n) + 8*int64(len(g.lines))
 	for _, list := range [...][]rule{g.rules, g.normal} {
 		for i := range list {
-			g.memory += 72 + int64(len(list[i].pattern)) + 2*int64(len(list[i].fail))
+			g.memory += 56 + int64(len(list[i].pattern)) + 2*int64(len(list[i].fail))
 		}
 	}
 	return g
@@ -140,18 +149,11 @@ func compile(recs []record) *group {
 
 // groupBytes is a group without what it points to, its place in sharing and
 // what the allocator rounds.
-const groupBytes = 128 + 40 + 48
+const groupBytes = 144 + 40 + 48
 
-func kindFor(ok bool) kind {
-	if ok {
-		return allow
-	}
-	return disallow
-}
-
-func (g *group) add(to *[]rule, pattern, text string, rec record) {
+func (g *group) add(to *[]rule, pattern string, at int32, ok bool) {
 	r := newRule(pattern)
-	r.text, r.line, r.allow = text, rec.line, rec.kind == allow
+	r.at, r.allow = at, ok
 	*to = append(*to, r)
 }
 
@@ -178,7 +180,7 @@ func arrange(rules []rule) []rule {
 			}
 			return 1
 		}
-		return int(a.line) - int(b.line)
+		return int(a.at - b.at)
 	})
 	seen := make(map[string]bool, len(rules))
 	kept := rules[:0]
@@ -196,7 +198,9 @@ func arrange(rules []rule) []rule {
 const maxSteps = 1 << 24
 
 // costly decides where the rules would take more than maxSteps.
-var costly = rule{text: "# rules too costly to match"}
+var costly rule
+
+const costlyText = "# rules too costly to match"
 
 // decide returns the rule of the list that path falls under, nil where none
 // does, and the steps taken.
@@ -230,7 +234,7 @@ func (g Group) Allowed(pathAndQuery string) (ok bool, rule string, line int) {
 	if g.g == nil {
 		return true, "", 0
 	}
-	return verdict(decide(g.g.rules, rooted(pathAndQuery)))
+	return g.g.verdict(decide(g.g.rules, rooted(pathAndQuery)))
 }
 
 // Crawlable is what a crawler goes by: Allowed, and allowed also if both
@@ -242,7 +246,7 @@ func (g Group) Crawlable(pathAndQuery string) (ok bool, rule string, line int) {
 		return true, "", 0
 	}
 	path := rooted(pathAndQuery)
-	ok, rule, line = verdict(decide(g.g.rules, path))
+	ok, rule, line = g.g.verdict(decide(g.g.rules, path))
 	if !ok {
 		return ok, rule, line
 	}
@@ -256,17 +260,20 @@ func (g Group) Crawlable(pathAndQuery string) (ok bool, rule string, line int) {
 	if !same {
 		path = normalize(path)
 	}
-	if ok, r, n := verdict(decide(rules, path)); !ok {
+	if ok, r, n := g.g.verdict(decide(rules, path)); !ok {
 		return ok, r, n
 	}
 	return ok, rule, line
 }
 
-func verdict(r *rule, _ int) (ok bool, text string, line int) {
-	if r == nil {
+func (g *group) verdict(r *rule, _ int) (ok bool, text string, line int) {
+	switch r {
+	case nil:
 		return true, "", 0
+	case &costly:
+		return false, costlyText, 0
 	}
-	return r.allow, r.text, int(r.line)
+	return r.allow, g.lineText(r.at), int(g.lines[r.at].line)
 }
 
 // rooted gives a path its slash: "" and "?q" are "/" and "/?q" in a request.
@@ -293,11 +300,11 @@ func (g Group) appendText(dst []byte) []byte {
 		return dst
 	}
 	at := int32(1)
-	for _, l := range g.g.lines {
+	for i, l := range g.g.lines {
 		for ; at < l.line; at++ {
 			dst = append(dst, '\n')
 		}
-		dst = append(dst, l.text...)
+		dst = append(dst, g.g.lineText(int32(i))...)
 	}
 	return dst
 }

@@ -6,8 +6,7 @@ import "strings"
 type rule struct {
 	pattern string   // escaped; * is any run, a final $ the end of the path
 	fail    []uint16 // failure links of the pieces after the first *, nil without a *
-	text    string   // the line
-	line    int32
+	at      int32    // its line in the group's
 	allow   bool
 }
 

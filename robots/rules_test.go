@@ -273,8 +273,8 @@ func TestHostileFile(t *testing.T) {
 	if limit := maxSteps + 4*len(path); steps > limit {
 		t.Errorf("got %d steps, want at most %d", steps, limit)
 	}
-	if ok, text, line := g.Allowed(path); ok || text != costly.text || line != 0 {
-		t.Errorf("got %v %q %d, want the path denied by %q", ok, text, line, costly.text)
+	if ok, text, line := g.Allowed(path); ok || text != costlyText || line != 0 {
+		t.Errorf("got %v %q %d, want the path denied by %q", ok, text, line, costlyText)
 	}
 	if ok, text, _ := g.Allowed("/b"); !ok {
 		t.Errorf("/b is denied by %q", text)
@@ -350,7 +350,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%q: grew to %q", body, text)
 			}
 			ok, rule, line := g.Allowed(path)
-			if (rule == "") != (line == 0) && rule != costly.text || !ok && rule == "" {
+			if (rule == "") != (line == 0) && rule != costlyText || !ok && rule == "" {
 				t.Fatalf("%q %q: got %v %q %d", body, path, ok, rule, line)
 			}
 			if crawl, _, _ := g.Crawlable(path); crawl && !ok && path != "/robots.txt" {

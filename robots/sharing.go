@@ -38,7 +38,7 @@ func (s *sharing) hold(g *group) (kept *group, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.byKey[key]; k != nil {
-		if k != g && !slices.Equal(k.lines, g.lines) {
+		if k != g && (k.text != g.text || !slices.Equal(k.lines, g.lines)) {
 			// Two that differ under one key: the later is its holder's alone.
 			return g, g.memory
 		}
@@ -76,12 +76,12 @@ func (s *sharing) release(groups [2]*group) (bytes int64) {
 func (s *sharing) key(g *group) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
+	h.WriteString(g.text)
 	var b [8]byte
 	for _, l := range g.lines {
-		binary.LittleEndian.PutUint32(b[:], uint32(l.line))
-		binary.LittleEndian.PutUint32(b[4:], uint32(len(l.text)))
+		binary.LittleEndian.PutUint32(b[:], uint32(l.end))
+		binary.LittleEndian.PutUint32(b[4:], uint32(l.line))
 		h.Write(b[:])
-		h.WriteString(l.text)
 	}
 	return h.Sum64()
 }
