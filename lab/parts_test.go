@@ -208,6 +208,10 @@ func TestVerdict(t *testing.T) {
 	if got := row["pages_per_s"]; got != 4500.0 {
 		t.Errorf("pages/s %v, want 4500: the profiled run does not count", got)
 	}
+	ms = append(ms, measurement{Kind: "tls", Who: "agent", Round: 2, PagesPerS: 900, FetchingPerS: 900, Pages: 10})
+	if got := x.result(&Trial{}, kinds, ms).Figures["tls_agent"].(map[string]any)["to_gzip_kept"]; got != 0.2 {
+		t.Errorf("TLS to gzip: %v, want 0.2: 900 to the 4500 of the same round", got)
+	}
 	md := r.markdown(Machine{Cores: 2}, false)
 	for _, want := range []string{"above the floor", "  0.50 |", "a room", "seed 3", " 75.0 |"} {
 		if !strings.Contains(md, want) {

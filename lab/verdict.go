@@ -35,13 +35,14 @@ func each[T any](ms []measurement, f func(m *measurement) T) []T {
 	return out
 }
 
-// ratios are a program's rates by those of the yardstick in the same round.
-func ratios(ms []measurement, kind, who string, rate func(*measurement) float64) []float64 {
+// ratios are a program's rates in a kind by those of another program, or in
+// another kind, in the same round.
+func ratios(ms []measurement, kind, who, byKind, by string, rate func(*measurement) float64) []float64 {
 	var out []float64
 	for _, m := range of(ms, kind, who) {
-		for _, b := range of(ms, kind, "bare") {
-			if b.Round == m.Round && b.PagesPerS > 0 {
-				out = append(out, rate(&m)/b.PagesPerS)
+		for _, b := range of(ms, byKind, by) {
+			if r := rate(&b); b.Round == m.Round && r > 0 {
+				out = append(out, rate(&m)/r)
 			}
 		}
 	}
@@ -68,7 +69,7 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 			Text: fmt.Sprintf("Pages/s of the agent by those of bare in the same round, the median of %d. *Whole* counts the time from the start of the process to its end, *fetching* that from the first page's request to the last fetch's end; what is quoted is the lesser. *By CPU* is what the ratio would be if nobody ever waited for anything but the cores: processor time a page of bare and its web by that of the agent and its web. Floor %.2f, aim %.2f.", x.Runs, floorRatio, aimRatio)})
 	}
 	r.Sections = append(r.Sections, Section{Heading: "All runs in sum", Table: rates, Shown: true,
-		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the process by its pages. The yardstick cannot do a connection for each fetch, nor TLS."})
+		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the process by its pages. *To gzip, kept* are pages/s by those of the same program with gzip bodies over kept connections, in the same round: the yardstick can do neither TLS nor a connection for each fetch."})
 	r.Sections = append(r.Sections, Section{Heading: "What the web saw", Table: seenTable(ks, x.Agents, ms),
 		Text: "In sum over the runs. No run with a violation is measured: the program ends with an error. *Missed* is known of crawls that went to their end only."})
 	r.Sections = append(r.Sections, x.profiles(ks, ms)...)
@@ -118,7 +119,7 @@ func (x *Throughput) setUp(t *Trial) string {
 // rates are the medians, for people and, in figures, for programs.
 func (x *Throughput) rates(ks []kind, ms []measurement, figures map[string]any) (all, compared *Table) {
 	all = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "pages/s"}, {Name: "spread", Unit: "%"}, {Name: "fetching", Unit: "pages/s"},
-		{Name: "MB/s", Digits: 1}, {Name: "CPU", Unit: "µs"}, {Name: "web's CPU", Unit: "µs"}, {Name: "peak", Unit: "MB"}}}
+		{Name: "MB/s", Digits: 1}, {Name: "CPU", Unit: "µs"}, {Name: "web's CPU", Unit: "µs"}, {Name: "peak", Unit: "MB"}, {Name: "to gzip, kept", Digits: 2}}}
 	compared = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "bare", Unit: "pages/s"}, {Name: "agent", Unit: "pages/s"},
 		{Name: "whole", Digits: 2}, {Name: "fetching", Digits: 2}, {Name: "by CPU", Digits: 2}, {Name: "floor", Digits: 2}, {Name: "verdict"}}}
 	who := []string{"bare"}
@@ -141,13 +142,18 @@ func (x *Throughput) rates(ks []kind, ms []measurement, figures map[string]any) 
 				"peak_bytes": Median(each(s, func(m *measurement) int64 { return m.Peak })),
 				"runs":       len(s),
 			}
-			all.Add(k.title, name, row["pages_per_s"], 100*row["spread"].(float64), row["fetching_pages_per_s"], row["mb_per_s"], row["cpu_us"], row["web_cpu_us"], float64(row["peak_bytes"].(int64))/1e6)
+			var kept any
+			if v := ratios(ms, k.name, name, "gzip", name, wholeRate); k.name != "gzip" && name != "bare" && len(v) > 0 {
+				kept = Median(v)
+				row["to_gzip_kept"] = kept
+			}
+			all.Add(k.title, name, row["pages_per_s"], 100*row["spread"].(float64), row["fetching_pages_per_s"], row["mb_per_s"], row["cpu_us"], row["web_cpu_us"], float64(row["peak_bytes"].(int64))/1e6, kept)
 			figures[key(k.name+" "+name)] = row
 			bare := of(ms, k.name, "bare")
 			if name == "bare" || len(bare) == 0 {
 				continue
 			}
-			whole, fetching := Median(ratios(ms, k.name, name, wholeRate)), Median(ratios(ms, k.name, name, fetchingRate))
+			whole, fetching := Median(ratios(ms, k.name, name, k.name, "bare", wholeRate)), Median(ratios(ms, k.name, name, k.name, "bare", fetchingRate))
 			ratio := min(whole, fetching)
 			row["ratio"], row["ratio_fetching"], row["floor"], row["aim"] = ratio, fetching, floorRatio, aimRatio
 			both := func(m *measurement) time.Duration { return m.CPU + m.WebCPU }
@@ -278,7 +284,7 @@ func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 			r.Values, r.Low, r.High = append(r.Values, orNaN(v)), append(r.Low, low), append(r.High, high)
 			c.Values = append(c.Values, orNaN(each(s, func(m *measurement) float64 { return float64(m.CPU) / 1e3 })))
 			if k.bare {
-				v := ratios(ms, k.name, name, wholeRate)
+				v := ratios(ms, k.name, name, k.name, "bare", wholeRate)
 				low, high := span(v)
 				q.Values, q.Low, q.High = append(q.Values, orNaN(v)), append(q.Low, low), append(q.High, high)
 			}
