@@ -57,7 +57,7 @@ type Config struct {
 	// Zero means 5 s; negative keeps none.
 	IdleKeep time.Duration
 	// MaxIdle bounds the connections kept. Each takes a file descriptor and
-	// half a KiB of memory, over TLS 20 KiB. Zero means a quarter of the
+	// half a KiB of memory, over TLS 16 KiB. Zero means a quarter of the
 	// descriptors that the process may have (RLIMIT_NOFILE), from 256 to
 	// 4,096; negative keeps none.
 	MaxIdle int

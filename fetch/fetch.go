@@ -140,6 +140,9 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, sen
 		err = x.err
 	}
 	free := stop() // nothing can close c any more
+	if free {
+		l.held = nil // the response may be kept for long
+	}
 	x.now = f.cfg.Now()
 	x.r.Duration = x.now.Sub(x.r.Began)
 	switch {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -303,33 +304,23 @@ func BenchmarkTLSSessionMemory(b *testing.B) {
 	}
 }
 
-// What an idle connection takes of our own memory.
+// What an idle connection takes of our own memory, after a page.
 func BenchmarkIdleMemory(b *testing.B) {
-	ca := newAuthority(b)
-	cfg := ca.config("*.example")
-	page := string(benchText())
-	reply := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(page)) + "\r\n\r\n" + page
-	plain := loopback(b, each(reply))
-	secure := loopback(b, serveTLS(cfg, each(reply)))
-	for _, c := range []struct{ name, scheme, addr string }{{"http", "http", plain}, {"https", "https", secure}} {
-		b.Run(c.name, func(b *testing.B) {
+	server := startBenchServer(b)
+	for _, secure := range []bool{false, true} {
+		b.Run("tls="+strconv.FormatBool(secure), func(b *testing.B) {
 			for b.Loop() {
-				f := mustNew(b, Config{CA: ca.pool, ConnectTo: []string{"::" + c.addr}, IdleKeep: time.Hour, TLSSessions: -1, MaxIdle: 4096})
+				f := mustNew(b, Config{CA: server.pool(), AllowPrivate: true, IdleKeep: time.Hour, TLSSessions: -1, MaxIdle: 4096})
 				const conns = 1000
-				get := func() {
-					for i := range conns {
-						r := mustFetch(b, f, Request{URL: mustURL(b, c.scheme+"://h"+strconv.Itoa(i)+".example/")})
-						if outcome(r) != "complete" {
-							b.Fatal(outcome(r), r.Failure)
-						}
-						r.Release()
+				for i := range conns {
+					err := fetchOnce(context.Background(), f, Request{URL: mustURL(b, server.url(i, secure, "/i")), Addr: hostAddr(i)})
+					if err != nil {
+						b.Fatal(err)
 					}
 				}
-				get()
 				with := heapInUse()
 				f.Close()
-				time.Sleep(100 * time.Millisecond) // the server sees it
-				b.ReportMetric(float64(with-heapInUse())/conns, "B/conn+server")
+				b.ReportMetric(float64(with-heapInUse())/conns, "B/conn")
 			}
 		})
 	}
