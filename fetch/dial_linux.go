@@ -16,7 +16,18 @@ import (
 // the kernel who the two ends are, and lets the leash interrupt it instead of
 // a context of its own: for a new connection the crawler's own work is a third
 // less. The sockets are the runtime poller's all the same.
-func dialTCP(ctx context.Context, l *leash, to netip.AddrPort, until time.Time) (net.Conn, error) {
+func dialTCP(ctx context.Context, l *leash, to netip.AddrPort, until time.Time) (c net.Conn, err error) {
+	// The kernel may pick a local port that is taken by then, as net.Dialer
+	// knows as well.
+	for range 3 {
+		if c, err = dialOnce(ctx, l, to, until); !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			break
+		}
+	}
+	return c, err
+}
+
+func dialOnce(ctx context.Context, l *leash, to netip.AddrPort, until time.Time) (net.Conn, error) {
 	if to.Addr().Zone() != "" { // a name that the kernel knows by number
 		d := net.Dialer{KeepAlive: -1, Deadline: until}
 		return d.DialContext(ctx, tcpFor(to), to.String())
