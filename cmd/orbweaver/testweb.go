@@ -24,6 +24,10 @@ import (
 
 // TestwebCmd is "testweb": a web on this machine to crawl, until it is interrupted.
 type TestwebCmd struct {
+	generateFlags
+	Truth truthFlags `embed:""`
+	recordFlags
+
 	Folder     []string `placeholder:"HOST=DIR" sep:"none" help:"Serve the files in DIR as http(s)://HOST/; HOST/PREFIX=DIR serves them below a path. Repeatable." group:"Folders and small webs"`
 	Scheme     string   `enum:"both,http,https" default:"both" help:"Where the folders' pages live: with http or https the other one redirects." group:"Folders and small webs"`
 	Listing    bool     `help:"Show folders without an index as lists of links." group:"Folders and small webs"`
@@ -33,11 +37,7 @@ type TestwebCmd struct {
 	Hostile    bool     `help:"Serve hosts that do everything to hurt a crawler; begin at http://hostile.example/." group:"Folders and small webs"`
 	Raw        string   `placeholder:"HOST=DIR" help:"Serve each file NAME.http in DIR as it is, as the reply to /NAME." group:"Folders and small webs"`
 
-	recordFlags
-	generateFlags
-	Truth truthFlags `embed:""`
 	shapeFlags
-
 	Address   []string      `placeholder:"HOST=IP" help:"Give a host this address of 127.0.0.0/8. Repeatable; hosts may share one. Not for recorded and generated hosts." group:"Where"`
 	Addresses int           `placeholder:"N" help:"Spread the hosts over N addresses (default: one each; those of a generated web share some, -1 gives them one each)." group:"Where"`
 	HTTP      int           `name:"http-port" placeholder:"PORT" help:"Port for HTTP on every loopback address (default: any free one)." group:"Where"`
@@ -75,6 +75,7 @@ A web made up from a seed, with and without what goes wrong on the real one:
 What was crawled once, as it was recorded, and files:
 
   orbweaver testweb --record crawl
+  orbweaver testweb --record *.warc.gz
   orbweaver testweb --folder docs.example=./public --listing
 
 SHARE is a part of a whole, 0.05 or 5%. BYTES is 500MB, 2GiB or 1048576. D is a
@@ -177,6 +178,7 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		}
 	}
 	if !c.AsJSON {
+		fmt.Fprintln(out) // behind the terminal's ^C
 		summarize(out, r)
 	}
 	return nil
@@ -251,6 +253,8 @@ func (c *TestwebCmd) origin(s *served) error {
 		return bad("--generate and --record exclude each other: run a testweb for each")
 	case !c.Generate && flag != "":
 		return bad("--" + flag + " is for a generated web: add --generate")
+	case len(c.Record) == 0 && len(c.More) > 0:
+		return bad(fmt.Sprintf("%q: files are for a recorded web, --record FILE ...", c.More[0]))
 	case len(c.Record) == 0 && c.RecordAt != "":
 		return bad("--record-at is for a recorded web: add --record FILE")
 	}

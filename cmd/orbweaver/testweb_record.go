@@ -15,7 +15,8 @@ import (
 
 // recordFlags are the recorded web.
 type recordFlags struct {
-	Record    []string `help:"Serve these WARC files, or the archive of this crawl directory, as they were recorded. Repeatable." placeholder:"FILE" sep:"none" group:"The recorded web"`
+	Record    []string `help:"Serve WARC files, or the archive of a crawl directory, as they were recorded." placeholder:"FILE ..." sep:"none" group:"The recorded web"`
+	More      []string `arg:"" optional:"" name:"file" help:"More files for --record."`
 	RecordAt  string   `help:"Of several captures of a URL the first at or after this time, such as 2024-05-31 or 2024-05-31T12:00:00Z (default: the latest)." placeholder:"TIME" group:"The recorded web"`
 	RecordMax byteSize `help:"Cut responses off at so many bytes; each is held in memory while it is sent." default:"64MiB" placeholder:"BYTES" group:"The recorded web"`
 }
@@ -41,7 +42,7 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 			return bad("--record-at: %q is no time; 2024-05-31, 2024-05-31T12:00:00Z and 20240531120000 are", f.RecordAt)
 		}
 	}
-	files, err := warcFiles(f.Record)
+	files, err := warcFiles(slices.Concat(f.Record, f.More))
 	if err != nil {
 		return bad("--record: %v", err)
 	}
