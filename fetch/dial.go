@@ -220,7 +220,7 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 		// Someone may have to be asked who knows contexts only.
 		dctx, cancel = context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
 	}
-	c, fail := d.reach(dctx, l, t, end)
+	c, fail := d.reach(dctx, t, end)
 	if cancel != nil {
 		cancel()
 	}
@@ -242,7 +242,7 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 }
 
 // reach connects to the server, or to the proxy.
-func (d *dialer) reach(ctx context.Context, l *leash, t *target, end time.Time) (*conn, *Failure) {
+func (d *dialer) reach(ctx context.Context, t *target, end time.Time) (*conn, *Failure) {
 	switch d.mode {
 	case httpProxy, socksRemote:
 		// The proxy resolves names; an address it is given is ours to judge.
@@ -276,7 +276,7 @@ func (d *dialer) reach(ctx context.Context, l *leash, t *target, end time.Time) 
 	if fail != nil {
 		return nil, fail
 	}
-	return d.dialAny(ctx, l, addrs, named, t.dialPort(), end)
+	return d.dialAny(ctx, addrs, named, t.dialPort(), end)
 }
 
 func proxyFailure(err error) *Failure {
@@ -325,7 +325,7 @@ const maxDials = 4
 
 // dialAny tries the addresses one after the other, each for its share of the
 // time that is left until end.
-func (d *dialer) dialAny(ctx context.Context, l *leash, addrs []netip.Addr, named bool, port string, end time.Time) (*conn, *Failure) {
+func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, port string, end time.Time) (*conn, *Failure) {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return nil, &Failure{Connect, fmt.Errorf("port %q: %w", port, err)}
@@ -348,7 +348,7 @@ func (d *dialer) dialAny(ctx context.Context, l *leash, addrs []netip.Addr, name
 		}
 		// An allowed mapped address is an IPv4 address.
 		to := netip.AddrPortFrom(ip.Unmap(), uint16(number))
-		raw, err := d.dial(ctx, l, to, named, until)
+		raw, err := d.dial(ctx, to, named, until)
 		if err == nil {
 			return &conn{raw: raw, rw: raw, named: named, addr: to}, nil
 		}
@@ -370,9 +370,9 @@ func (d *dialer) dialAny(ctx context.Context, l *leash, addrs []netip.Addr, name
 }
 
 // dial connects to one address until the given time.
-func (d *dialer) dial(ctx context.Context, l *leash, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	if d.mode == noProxy && d.cfg.Dial == nil {
-		return d.direct(ctx, l, to, named, until)
+		return d.direct(ctx, to, named, until)
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -383,14 +383,17 @@ func (d *dialer) dial(ctx context.Context, l *leash, to netip.AddrPort, named bo
 }
 
 // direct connects to an address that has been checked, or named by the
-// operator. It checks it once more: no way leads to a socket but through here.
-func (d *dialer) direct(ctx context.Context, l *leash, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
-	if !named {
+// operator. The guard checks it once more, in the socket's last moment: no way
+// leads to a connection but through here.
+func (d *dialer) direct(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+	nd := net.Dialer{KeepAlive: -1, Deadline: until}
+	if !named && d.guard != nil {
 		if err := d.check(to.Addr()); err != nil {
 			return nil, &net.OpError{Op: "dial", Net: tcpFor(to), Addr: net.TCPAddrFromAddrPort(to), Err: err}
 		}
+		nd.Control = d.guard.Safe
 	}
-	return dialTCP(ctx, l, to, until)
+	return nd.DialContext(ctx, tcpFor(to), to.String())
 }
 
 func tcpFor(to netip.AddrPort) string {

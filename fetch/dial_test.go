@@ -68,7 +68,7 @@ func TestRefusedAddresses(t *testing.T) {
 		// The guard in the socket's last moment holds by itself.
 		g := mustNew(t, Config{})
 		if !c.ok {
-			_, err := g.dialer.direct(context.Background(), new(leash), netip.AddrPortFrom(ip, 9), false, time.Now().Add(time.Second))
+			_, err := g.dialer.direct(context.Background(), netip.AddrPortFrom(ip, 9), false, time.Now().Add(time.Second))
 			if err == nil || !errors.Is(err, ssrf.ErrProhibitedIP) && ip.Zone() == "" {
 				t.Errorf("%s (%s) was dialled: %v", c.addr, c.what, err)
 			}
