@@ -125,8 +125,9 @@ func (p *Panel) plot() *plot.Plot {
 	grid.Vertical.Color = nil
 	grid.Horizontal.Color = color.Gray{0xdd}
 	pl.Add(grid)
+	var numbers []plot.Plotter
 	if len(p.Groups) > 0 {
-		p.addBars(pl)
+		numbers = p.addBars(pl)
 	}
 	for i, l := range p.Lines {
 		line := &plotter.Line{XYs: l.Points, LineStyle: draw.LineStyle{Color: colorOf(p.First + i), Width: 1.5}}
@@ -139,6 +140,7 @@ func (p *Panel) plot() *plot.Plot {
 		l := &level{y: v.Y, style: draw.LineStyle{Color: color.RGBA{0xc0, 0, 0, 0xff}, Width: 1, Dashes: []vg.Length{5, 3}}, name: v.Name, font: sans(9)}
 		pl.Add(l)
 	}
+	pl.Add(numbers...) // above the levels
 	pl.Y.Max = headroom(pl.Y.Max)
 	if len(p.Lines) > 0 {
 		pl.X.Min = min(pl.X.Min, 0)
@@ -155,8 +157,9 @@ func headroom(top float64) float64 {
 	return top * 1.3
 }
 
-// addBars draws the bars; the groups stand at 0, 1, 2...
-func (p *Panel) addBars(pl *plot.Plot) {
+// addBars draws the bars; the groups stand at 0, 1, 2... The numbers on them are
+// still to be added.
+func (p *Panel) addBars(pl *plot.Plot) (numbers []plot.Plotter) {
 	n := len(p.Bars)
 	width := 0.6
 	if n > 1 {
@@ -167,7 +170,7 @@ func (p *Panel) addBars(pl *plot.Plot) {
 	}
 	base := make([]float64, len(p.Groups))
 	for i := range p.Bars {
-		b := &bars{Bars: p.Bars[i], color: colorOf(p.First + i), width: width, digits: p.Digits, base: base, groups: len(p.Groups), quiet: p.Stack && i < n-1}
+		b := &bars{Bars: p.Bars[i], color: colorOf(p.First + i), width: width, digits: p.Digits, base: base, groups: len(p.Groups)}
 		if p.Stack {
 			next := make([]float64, len(base))
 			for g := range next {
@@ -181,6 +184,9 @@ func (p *Panel) addBars(pl *plot.Plot) {
 			b.offset = (float64(i) - float64(n-1)/2) * width
 		}
 		pl.Add(b)
+		if !p.Stack || i == n-1 {
+			numbers = append(numbers, numbersOf{b})
+		}
 		if b.Name != "" && n > 1 {
 			pl.Legend.Add(b.Name, b)
 		}
@@ -195,6 +201,7 @@ func (p *Panel) addBars(pl *plot.Plot) {
 	if n > 1 { // and for the legend
 		pl.X.Max += side
 	}
+	return numbers
 }
 
 // bars draws Bars in units of the axes.
@@ -205,7 +212,6 @@ type bars struct {
 	digits        int
 	base          []float64 // below each bar
 	groups        int
-	quiet         bool // without numbers
 }
 
 func (b *bars) each(f func(g int, x, low, high float64)) {
@@ -227,22 +233,34 @@ func (b *bars) whisker(g int) (low, high float64, ok bool) {
 // Plot implements plot.Plotter.
 func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	label := text.Style{Font: sans(8.5), Color: color.Black, XAlign: text.XCenter, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler}
 	b.each(func(g int, at, low, high float64) {
 		l, r := x(at-b.width*0.47), x(at+b.width*0.47)
 		c.FillPolygon(b.color, []vg.Point{{X: l, Y: y(low)}, {X: r, Y: y(low)}, {X: r, Y: y(high)}, {X: l, Y: y(high)}})
-		top := high
 		if from, to, ok := b.whisker(g); ok {
 			line := draw.LineStyle{Color: color.Black, Width: 1}
 			m := x(at)
 			c.StrokeLines(line, []vg.Point{{X: m, Y: y(from)}, {X: m, Y: y(to)}},
 				[]vg.Point{{X: m - 3, Y: y(from)}, {X: m + 3, Y: y(from)}}, []vg.Point{{X: m - 3, Y: y(to)}, {X: m + 3, Y: y(to)}})
-			top = max(top, to)
 		}
-		if !b.quiet {
-			s, _ := Column{Digits: b.digits}.show(high)
-			c.FillText(label, vg.Point{X: x(at), Y: y(top) + 2}, s)
+	})
+}
+
+// numbersOf are the numbers on bars, on white.
+type numbersOf struct{ *bars }
+
+// Plot implements plot.Plotter.
+func (b numbersOf) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	label := text.Style{Font: sans(8.5), Color: color.Black, XAlign: text.XCenter, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler}
+	b.each(func(g int, at, _, high float64) {
+		s, _ := Column{Digits: b.digits}.show(high)
+		if _, to, ok := b.whisker(g); ok {
+			high = max(high, to)
 		}
+		r := label.Rectangle(s).Add(vg.Point{X: x(at), Y: y(high) + 2})
+		r.Min.Y = y(high) + 1 // not over the bar or its whisker
+		c.FillPolygon(color.White, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}})
+		c.FillText(label, vg.Point{X: x(at), Y: y(high) + 2}, s)
 	})
 }
 

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/testweb"
 	"github.com/orbweaver/orbweaver/testweb/gen"
 )
 
@@ -84,5 +86,25 @@ func TestCrawlToTheEnd(t *testing.T) {
 	}
 	if _, err := startWeb(context.Background(), "/bin/false", dir, spec); err == nil {
 		t.Error("what is no web was started")
+	}
+}
+
+// Who was impolite is told so, whatever his speed: here one who keeps no delay
+// where a second was promised.
+func TestImpolite(t *testing.T) {
+	program := buildProgram(t)
+	dir := t.TempDir()
+	spec := WebSpec{Spec: gen.Plain(5, 5), Promise: testweb.Promise{HostDelay: time.Second}}
+	w, err := startWeb(context.Background(), program, dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: 20}.run(context.Background())
+	var impolite *ImpoliteError
+	if !errors.As(err, &impolite) || !strings.Contains(impolite.Violations, "of gap") {
+		t.Errorf("err = %v, want violations of the delay", err)
+	}
+	if _, err := w.stop(); err != nil {
+		t.Error(err)
 	}
 }
