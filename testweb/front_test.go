@@ -3,13 +3,16 @@ package testweb
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -344,4 +347,30 @@ func FuzzParseHead(f *testing.F) {
 			t.Errorf("%q: close: got %v, net/http reads %v", b, h.close, want)
 		}
 	})
+}
+
+// shortOfFiles is a listener that has no file descriptor for its first callers.
+type shortOfFiles struct {
+	net.Listener
+	failures int
+}
+
+func (l *shortOfFiles) Accept() (net.Conn, error) {
+	if l.failures--; l.failures >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return nil, net.ErrClosed
+}
+
+func TestAcceptOutlastsAShortage(t *testing.T) {
+	w, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	l := &shortOfFiles{failures: 3}
+	w.front.loops.Add(1)
+	if err := w.front.accept(&listener{Listener: l, web: w}); !errors.Is(err, net.ErrClosed) || l.failures != -1 {
+		t.Errorf("got %v with %d failures left", err, l.failures)
+	}
 }
