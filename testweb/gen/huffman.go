@@ -15,29 +15,6 @@ type huffman struct {
 	dist    [30]code
 }
 
-// fixedCode is the code of RFC 1951, 3.2.6.
-func fixedCode() *huffman {
-	h := &huffman{header: []code{{1, 2}}}
-	lens := make([]uint8, 288)
-	for i := range lens {
-		switch {
-		case i < 144:
-			lens[i] = 8
-		case i < 256:
-			lens[i] = 9
-		case i < 280:
-			lens[i] = 7
-		default:
-			lens[i] = 8
-		}
-	}
-	copy(h.literal[:], canonical(lens))
-	for i := range h.dist {
-		h.dist[i] = code{bits.Reverse16(uint16(i)) >> 11, 5}
-	}
-	return h
-}
-
 // canonical gives the codes of these lengths (RFC 1951, 3.2.2).
 func canonical(lens []uint8) []code {
 	var count, next [17]uint16

@@ -25,7 +25,7 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	page = w.original(host, page)
 	l.topic, l.lang = w.topicAndLanguage(host)
 	b.refs = w.Links(host, page, b.refs[:0])
-	words := k.langs[l.lang].words
+	words := k.langs[l.lang]
 	if l.lang == 0 {
 		words = k.topics[l.topic].words
 	}

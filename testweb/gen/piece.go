@@ -32,17 +32,17 @@ type kit struct {
 	digit  id // of 0; 1 and so on follow
 	pairs  id // of 00; 01 and so on follow
 	topics []topicKit
-	langs  [numLanguages]langKit
+	langs  [numLanguages]id // the words of each, as those of a topic
 
-	linkPieces                                    []id // linkMarkup as pieces
-	http, example, dash, html, quote, show, slash id
-	up, private, space, https, way                id
-	missing, loop, sessionPage                    id
-	traps                                         [3][]id
-	hex                                           [128]id           // of a digit
-	openPart, openList, closeList, closePart      [parts][]id       // before and behind the links
-	prefix, httpPrefix                            [len(prefixes)]id // by the number of the prefix
-	pathEnd, hostEnd                              id                // and the end of the tag with it
+	linkPieces                               []id // linkMarkup as pieces
+	example, dash, html, quote, show, slash  id
+	up, private, space, https, way           id
+	missing, loop, sessionPage               id
+	traps                                    [3][]id
+	hex                                      [128]id           // of a digit
+	openPart, openList, closeList, closePart [parts][]id       // before and behind the links
+	prefix, httpPrefix                       [len(prefixes)]id // by the number of the prefix
+	pathEnd, hostEnd                         id                // and the end of the tag with it
 }
 
 const (
@@ -61,17 +61,12 @@ type topicKit struct {
 	words id // numWords pieces "word ", then numWords without the space
 }
 
-type langKit struct {
-	name  string
-	words id
-}
-
 func newKit(topics, languages int) *kit {
 	k := &kit{pieces: make([]piece, 1, 1<<14)}
 	k.digit = k.run(func(i int) string { return string(rune('0' + i)) }, 10)
 	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
 	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
-	k.http, k.example, k.dash, k.html, k.quote = one("http://"), one(domain), one("-"), one(".html"), one("\">")
+	k.example, k.dash, k.html, k.quote = one(domain), one("-"), one(".html"), one("\">")
 	k.show, k.slash, k.up, k.private, k.space = one("show?id="), one("/"), one("../"), one(privateDir[1:]), one(" ")
 	k.https, k.way, k.missing, k.loop = one("https://"), one(wayDir[1:]), one(missingDir[1:]), one(loopDir[1:])
 	k.sessionPage = one("&amp;p=")
@@ -106,7 +101,7 @@ func newKit(topics, languages int) *kit {
 		k.topics = append(k.topics, t)
 	}
 	for i, v := range lv[:languages] {
-		k.langs[i] = langKit{v.name, k.wordRuns(v.fitting(numWords, nil))}
+		k.langs[i] = k.wordRuns(v.fitting(numWords, nil))
 	}
 	return k
 }

@@ -135,7 +135,7 @@ func (s Spec) withDefaults() (Spec, error) {
 	case !(s.PagesMean >= 1 && s.PagesMean <= 1e8):
 		return s, fmt.Errorf("pages mean %g: not between 1 and 100 million", s.PagesMean)
 	case s.MaxPages < 1 || s.MaxPages > maxPages || float64(s.MaxPages) < s.PagesMean:
-		return s, fmt.Errorf("max pages %d: not between the mean and %d", s.MaxPages, maxPages)
+		return s, fmt.Errorf("max pages %d: not between the mean and %d", s.MaxPages, int64(maxPages))
 	case s.PageBytes < 1 || s.PageBytes > 1<<20:
 		return s, fmt.Errorf("page bytes %d: not between 1 and 1 MiB", s.PageBytes)
 	case s.Links < 1 || s.Links > 1000:
