@@ -6,6 +6,7 @@
 // taken, no text.
 //
 //	go run derive.go ../../../shared/data/topics
+
 package main
 
 import (
