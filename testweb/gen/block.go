@@ -37,7 +37,7 @@ type block struct {
 	crc   uint32
 }
 
-// A blockStore keeps the blocks that were asked for: at most 20 MB, when all
+// A blockStore keeps the blocks that were asked for: at most 20 MiB, when all
 // of them were.
 type blockStore struct {
 	topics, languages int

@@ -9,7 +9,7 @@
 //
 // A block is text of a topic and a language that many pages share. It is made
 // when it is first asked for, and compressed then, as a deflate fragment that
-// ends at a byte; at most 20 MB are ever kept of them. A piece is a word, a
+// ends at a byte; at most 20 MiB are ever kept of them. A piece is a word, a
 // number's digits or some markup, with its Huffman code. So a page in gzip
 // costs hardly more than one as it is, and nothing is compressed for it:
 //
