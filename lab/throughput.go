@@ -232,7 +232,9 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 			return err
 		}
 		done := b.t.step("%s: bare, run %d of %d", k.name, round, b.x.Runs)
+		stop := b.t.alive("of " + b.x.Duration.String())
 		r, err := runBare(ctx, b.x.Bare, w, urls, dir, bareConns, b.x.Duration, k.name != "identity")
+		stop()
 		if err != nil {
 			return err
 		}

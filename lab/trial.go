@@ -75,6 +75,25 @@ func (t *Trial) partial(format string, a ...any) {
 	}
 }
 
+// alive shows each second that the step goes on, until stop is called.
+func (t *Trial) alive(text string) (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.partial("%s", text)
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
 // line is a line that stays.
 func (t *Trial) line(text string) {
 	begin := ""
