@@ -252,6 +252,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	cfg.Robots.Agent = ProductToken
 	r.Robots = robots.NewCache(cfg.Robots)
+	if cfg.Scope.Depth != nil {
+		// A URL has the depth at which it was found first: the nearer the order
+		// is to breadth-first, the fewer seem deeper than they are.
+		cfg.Frontier.Burst = -1
+	}
 	if cfg.Frontier.MemoryBytes == 0 {
 		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
 	}

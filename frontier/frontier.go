@@ -42,7 +42,8 @@ type Config struct {
 	// SlowMax bounds these pauses, a Retry-After and a NotBefore. Zero means 24h.
 	SlowMax time.Duration
 	// ForgiveAfter is the time without trouble after which the pause that
-	// threatens a host is halved. Zero means 30 min, a negative value at once.
+	// threatens a host is halved, as it is by 16 good answers in a row. Zero
+	// means 30 min, a negative value at once.
 	ForgiveAfter time.Duration
 	// NoAddresses says that hosts are fetched without a look-up (through a
 	// proxy): tasks have no address, and IPDelay does not apply.
@@ -375,6 +376,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if !d.NotBefore.IsZero() {
 		h.at = max(h.at, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
 	}
+	f.answered(h, d)
 	if d.SlowDown || d.RetryAfter > 0 {
 		f.slowDownOrWait(h, d)
 	}

@@ -58,6 +58,7 @@ type history struct {
 	began     int64 // in process or resolving since
 	delay     time.Duration
 	slow      uint8
+	good      uint8 // answers in a row since the last pause
 }
 
 // blank is the history of all hosts that have none. It is only read.
@@ -243,6 +244,24 @@ func (f *Frontier) slowDown(h *host, least time.Duration) {
 	pause = min(max(pause, least), f.cfg.SlowMax)
 	h.own().slowUntil = max(h.slowUntil, f.clock+int64(pause))
 	h.at = max(h.at, h.slowUntil)
+}
+
+// forgiveGood is how many good answers in a row halve the pause that threatens
+// a host: one that fails now and then would else stand still in the end.
+const forgiveGood = 16
+
+// answered notes how a request to h has ended.
+func (f *Frontier) answered(h *host, d Done) {
+	switch {
+	case d.NoRequest || h.slow == 0:
+	case d.SlowDown || d.RetryAfter > 0:
+		h.own().good = 0
+	default:
+		if h.own().good++; h.good == forgiveGood {
+			h.own().good = 0
+			h.own().slow--
+		}
+	}
 }
 
 // forgive halves the pause that threatens h for each ForgiveAfter that has

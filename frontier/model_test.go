@@ -61,6 +61,7 @@ type modelHost struct {
 	slowEnd time.Time
 	blocked bool
 	turns   int
+	good    int
 }
 
 type modelBucket struct {
@@ -406,6 +407,16 @@ func (m *model) done() {
 	}
 	if d.RetryAfter > 0 {
 		later(m.now.Add(d.RetryAfter))
+	}
+	switch {
+	case d.NoRequest || h.slow == 0:
+	case d.SlowDown || d.RetryAfter > 0:
+		h.good = 0
+	default:
+		if h.good++; h.good == forgiveGood {
+			h.good = 0
+			h.slow--
+		}
 	}
 	if d.SlowDown {
 		m.forgive(h)

@@ -54,7 +54,7 @@ func (s *Scope) harmless(u weburl.URL) bool {
 	if s.cfg.MaxPathSegments >= 0 && slashes > s.cfg.MaxPathSegments {
 		return false
 	}
-	if most := s.cfg.MaxRepeatedSegments; most >= 0 && slashes > most && repeats(path, most) {
+	if most := s.cfg.MaxRepeatedSegments; most >= 0 && slashes > most && (repeats(path, most) || crowded(path, 2*most)) {
 		return false
 	}
 	query, _ := u.Query()

@@ -48,7 +48,8 @@ type Config struct {
 	// in Heritrix.
 	MaxPathSegments int
 	// MaxRepeatedSegments is how often a segment or a sequence of them may
-	// stand in a row: 3 lets /a/b/a/b/a/b/ pass and not one a/b more. Zero means 3.
+	// stand in a row: 3 lets /a/b/a/b/a/b/ pass and not one a/b more; a segment
+	// may stand twice as often in all. Zero means 3.
 	MaxRepeatedSegments int
 	// MaxQueryArgs is the number of arguments in a query. Zero means 32.
 	MaxQueryArgs int
@@ -251,13 +252,17 @@ var rules = []rule{
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ standing) Reason {
-			if most := s.cfg.MaxRepeatedSegments; most >= 0 && repeats(l.URL.Path(), most) {
+			if most := s.cfg.MaxRepeatedSegments; most >= 0 && (repeats(l.URL.Path(), most) || crowded(l.URL.Path(), 2*most)) {
 				return TrapRepeatedSegments
 			}
 			return ""
 		},
 		func(s *Scope, l weburl.Link) string {
-			return counted(repeated(l.URL.Path()), s.cfg.MaxRepeatedSegments, "times in a row")
+			most := s.cfg.MaxRepeatedSegments
+			if crowded(l.URL.Path(), 2*most) {
+				return counted(commonest(l.URL.Path()), 2*most, "times in all")
+			}
+			return counted(repeated(l.URL.Path()), most, "times in a row")
 		},
 	}, {
 		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},

@@ -257,6 +257,26 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+func TestCommonest(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		want int
+	}{
+		{"/", 0}, {"/a", 0}, {"/a/", 1}, {"/a/a", 1}, {"/a/b/a/c/a/d/", 3}, {"/////", 0},
+		{"/b/a/a/b/b/b/a/b/c", 5}, {"/ab/abc/ab/", 2},
+		{"/" + strings.Repeat("a/b/", 1000), 128},
+	} {
+		if got := commonest(c.path); got != c.want {
+			t.Errorf("%.40s: got %d, want %d", c.path, got, c.want)
+		}
+		for most := range 4 {
+			if got, want := crowded(c.path, most), c.want > most; got != want {
+				t.Errorf("%.40s more than %d times: got %v", c.path, most, got)
+			}
+		}
+	}
+}
+
 func TestStrayYear(t *testing.T) {
 	today := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

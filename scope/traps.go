@@ -66,6 +66,29 @@ func repeats(path string, most int) bool {
 	return false
 }
 
+// crowded says whether a segment stands in path more than most times, wherever:
+// paths that grow by one of two words at a time repeat nothing in a row.
+func crowded(path string, most int) bool {
+	return strings.Count(path, "/")-1 > most && commonest(path) > most
+}
+
+// commonest is how often the commonest segment stands in path. Empty ones do
+// not count, nor does the last where no slash follows it.
+func commonest(path string) int {
+	var s row
+	n, most := s.read(path), 0
+	for i := 0; i+most < n; i++ {
+		seg, k := path[s[i]:s[i+1]], 0
+		for j := i; j < n && seg != "/"; j++ {
+			if path[s[j]:s[j+1]] == seg {
+				k++
+			}
+		}
+		most = max(most, k)
+	}
+	return most
+}
+
 // A row is where the segments of a path lie: segment i from row[i] up to and
 // with the slash before row[i+1].
 type row [maxExamined + 1]uint16

@@ -211,6 +211,7 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 		buf = responses.Get().(*[]byte)
 		out, rep = w.cfg.Origin.Answer((*buf)[:0], q)
 	}
+	whole := rep.Fault == NoFault || rep.Fault == CloseAfter && rep.Cut > len(out)
 	if rep.Fault != NoFault {
 		out = out[:min(max(rep.Cut, 0), len(out))]
 	}
@@ -218,9 +219,9 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	keepBuffer(buf, out)
 	switch {
 	case !there:
-	case rep.Fault == NoFault:
+	case whole:
 		c.complete(r)
-		keep = !end
+		keep = !end && rep.Fault == NoFault
 	default:
 		c.fail(rep.Fault, len(out) > 0)
 	}

@@ -86,7 +86,7 @@ const (
 	NoFault    Fault = iota
 	HangAfter        // sends Cut bytes, then nothing, until the client leaves
 	ResetAfter       // sends Cut bytes, then RST
-	CloseAfter       // sends Cut bytes, then FIN
+	CloseAfter       // sends Cut bytes, then FIN; with more than there are it is how a whole response ends
 )
 
 // A Truth says which pages of an Origin a crawl can reach within its bounds,

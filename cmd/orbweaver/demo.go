@@ -71,6 +71,9 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	cfg.Crawl.Requisites, cfg.Crawl.Sitemaps = true, true
 	cfg.Crawl.RetryWait = time.Second
 	cfg.Frontier.HostDelay, cfg.Frontier.SlowBase = c.Delay, time.Second
+	if c.Delay == 0 {
+		cfg.Frontier.HostDelay = -1
+	}
 	cfg.Robots.RetryWait = time.Second
 	cfg.DNS.Servers, cfg.DNS.HostsFile = []string{web.DNSAddr()}, "-"
 	cfg.Fetch.ConnectTo, cfg.Fetch.AllowPrivate = web.ConnectTo(), true
