@@ -274,6 +274,24 @@ func TestFrontFaults(t *testing.T) {
 	}
 }
 
+// A whole response may end with its connection; a cut one is none.
+func TestFrontEndsByClosing(t *testing.T) {
+	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000, replies: map[string]Reply{
+		"/whole": {Status: 200, Page: 1, Fault: CloseAfter, Cut: 1 << 30},
+		"/cut":   {Status: 200, Page: 2, Fault: CloseAfter, Cut: 1000},
+	}}
+	w := serving(t, Config{Origin: o})
+	for _, path := range []string{"/whole", "/cut"} {
+		if b, ended := ask(t, w, "h0.made.example", path, 1<<20, 20*time.Second); !ended || len(b) < 1000 {
+			t.Errorf("%s: got %d bytes, ended %v", path, len(b), ended)
+		}
+	}
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	if r := w.Report().Hosts["h0.made.example"]; r.Pages != 1 || r.Broken != 1 {
+		t.Errorf("got %+v, want a page and a broken answer", r)
+	}
+}
+
 func TestFrontEndsWithClientsHanging(t *testing.T) {
 	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000, replies: map[string]Reply{"/hang": {Status: 200, Page: 1, Fault: HangAfter, Cut: 100}}}
 	w, err := New(Config{Origin: o})
