@@ -144,6 +144,11 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 	}); err != nil {
 		return err
 	}
+	// What is remembered now may have been written since the checkpoint began:
+	// a payload that is recognized must be there after a crash.
+	if err := a.Sync(); err != nil {
+		return err
+	}
 	if err := rc.Each(func(e robots.Entry) error {
 		buf = e.AppendTo(buf[:0])
 		return k.put(kindRobots, buf)

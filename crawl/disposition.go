@@ -297,6 +297,13 @@ func (c *Crawler) jitter(d time.Duration) time.Duration {
 // recycle keeps a visit for the next task. One that grew large is left to the
 // collector.
 func (c *Crawler) recycle(v *visit) {
+	v.page.Rest()
+	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they lie in the page's memory
+		v.skipped = nil
+	}
+	if cap(v.found) > 1<<14 {
+		v.found = nil
+	}
 	if cap(v.enc) <= 1<<20 && len(c.free) < 2*c.cfg.Workers {
 		c.free = append(c.free, v)
 	}

@@ -41,7 +41,9 @@ func (c *Crawler) intake(v *visit) {
 		return
 	}
 	// From here on a page that names one of these may finish without it: its
-	// finish comes later in the journal than their accepts.
+	// finish comes later in the journal than their accepts, since Add has
+	// emitted what is new. (With a store that emits later, what it holds back
+	// must not be added here.)
 	for _, f := range v.found {
 		c.known.add(f.key)
 	}

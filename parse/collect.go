@@ -52,7 +52,7 @@ const noBase = -2
 
 // maxLinkBytes bounds the URLs of a page, all together, besides the size of its
 // body: a base of 8 KiB makes so much of each reference of a few bytes.
-const maxLinkBytes = 16 << 20
+const maxLinkBytes = 4 << 20
 
 // maxKept bounds the buffers that a Page keeps, in bytes each. An ordinary page
 // needs a tenth of it; a crawl has a Page for each fetch under way.
@@ -83,6 +83,10 @@ func (p *Page) reset(in Input, opt Options) {
 	p.Links, p.Kind, p.Base, p.Canonical, p.Directives = links[:0], Other, in.URL, weburl.URL{}, Directives{}
 	p.Charset, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", 0, 0, 0
 }
+
+// Rest lets go of the last page: of its links, and of the memory that an
+// unusual one took. Who keeps a Page for the next one calls it in between.
+func (p *Page) Rest() { p.reset(Input{}, Options{}) }
 
 // A mark is a state that a Page can go back to while it has seen no document.
 type mark struct {
