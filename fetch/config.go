@@ -64,7 +64,8 @@ type Config struct {
 	// TLSSessions bounds the TLS sessions kept for resumption, which spares
 	// the next connection to a host half of its handshake; the hosts spoken
 	// to longest ago are forgotten first. Each takes 5 to 9 KiB, most of it
-	// the host's certificate. Zero means 8,192; negative keeps none.
+	// the host's certificates; with more than 16 KiB of these none is kept.
+	// Zero means 8,192; negative keeps none.
 	TLSSessions int
 
 	// Lookup finds a host's addresses, best first. Nil means the system's

@@ -453,11 +453,44 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 	}
 }
 
+// maxChain is the most that the certificates of a session may take to be kept:
+// ordinary chains have a third of it, crypto/tls takes 256 KiB.
+const maxChain = 16 << 10
+
+// slender keeps the sessions of a connection out of the cache if its server
+// has made them large: they hold on to its certificates.
+type slender struct {
+	tls.ClientSessionCache
+	large bool
+}
+
+// weigh is tls.Config.VerifyConnection; it has nothing against any.
+func (s *slender) weigh(state tls.ConnectionState) error {
+	n := 0
+	for _, c := range state.PeerCertificates {
+		n += len(c.Raw)
+	}
+	s.large = n > maxChain
+	return nil
+}
+
+// Put implements tls.ClientSessionCache.
+func (s *slender) Put(key string, state *tls.ClientSessionState) {
+	if s.large {
+		state = nil // forgets
+	}
+	s.ClientSessionCache.Put(key, state)
+}
+
 // secure shakes hands until the given time. The server is verified by, and
 // told, the URL's name, wherever the connection leads.
 func (d *dialer) secure(c *conn, t *target, until time.Time) *Failure {
 	cfg := d.tls.Clone()
 	cfg.ServerName = strings.Trim(t.host, "[]")
+	if cfg.ClientSessionCache != nil {
+		s := &slender{ClientSessionCache: cfg.ClientSessionCache}
+		cfg.ClientSessionCache, cfg.VerifyConnection = s, s.weigh
+	}
 	tc := tls.Client(c.raw, cfg)
 	c.raw.SetDeadline(until)
 	if err := tc.Handshake(); err != nil {

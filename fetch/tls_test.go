@@ -248,6 +248,20 @@ func TestTLSResumption(t *testing.T) {
 		get(f, "a.example", "complete", false)
 		get(f, "a.example", "complete", false)
 
+		// A server that fattens its certificates fills no memory.
+		fat := ca.config("*.example")
+		for range 80 {
+			fat.Certificates[0].Certificate = append(fat.Certificates[0].Certificate, ca.cert.Raw)
+		}
+		slim := cfg.Certificates
+		cfg.Certificates = fat.Certificates
+		f = mustNew(t, config())
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", false)
+		cfg.Certificates = slim
+		get(f, "a.example", "complete", false)
+		get(f, "a.example", "complete", true)
+
 		// A session that was made without verifying vouches for nothing.
 		loose := config()
 		loose.CA, loose.Insecure = stranger.pool, true
