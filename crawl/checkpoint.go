@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -185,7 +187,7 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 					}
 				}
 			}
-			if _, ok := slices.BinarySearchFunc(finished, key, weburl.Key.Compare); ok {
+			if finished.has(key) {
 				return nil
 			}
 			return k.put(kindPending, p)
@@ -201,8 +203,8 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 // keysPiece is how many keys a record holds.
 const keysPiece = 4096
 
-// finished is the URLs that were finished since the snapshot, sorted.
-func (k *checkpoint) finished(lost func(*finish) bool) ([]weburl.Key, error) {
+// finished is the URLs that were finished since the snapshot.
+func (k *checkpoint) finished(lost func(*finish) bool) (keySet, error) {
 	var keys []weburl.Key
 	err := k.Replay(true, func(kind byte, p []byte) error {
 		if kind != kindFinish {
@@ -217,6 +219,33 @@ func (k *checkpoint) finished(lost func(*finish) bool) ([]weburl.Key, error) {
 		}
 		return nil
 	})
-	slices.SortFunc(keys, weburl.Key.Compare)
-	return keys, err
+	return newKeySet(keys), err
+}
+
+// A keySet is a set of keys that does not change: 16 bytes a key and 4 to 8
+// for the index, where a look-up finds its place in the sorted keys.
+type keySet struct {
+	keys  []weburl.Key
+	start []uint32 // by the first bits of Path, and the end behind the last
+	shift int
+}
+
+// newKeySet makes a set of keys, which it sorts.
+func newKeySet(keys []weburl.Key) keySet {
+	n := max(bits.Len(uint(len(keys))), 1)
+	s := keySet{keys: keys, start: make([]uint32, 1<<n+1), shift: 64 - n}
+	slices.SortFunc(keys, func(a, b weburl.Key) int { return cmp.Compare(a.Path, b.Path) })
+	at := 0
+	for i := range s.start {
+		for at < len(keys) && keys[at].Path>>s.shift < uint64(i) {
+			at++
+		}
+		s.start[i] = uint32(at)
+	}
+	return s
+}
+
+func (s *keySet) has(k weburl.Key) bool {
+	i := k.Path >> s.shift
+	return slices.Contains(s.keys[s.start[i]:s.start[i+1]], k)
 }

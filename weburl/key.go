@@ -1,10 +1,6 @@
 package weburl
 
-import (
-	"cmp"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "github.com/cespare/xxhash/v2"
 
 // Key is a URL's fingerprint: host part and path part, so that the keys of a
 // host are one range.
@@ -20,14 +16,6 @@ import (
 // own host collide, and so hide his own pages, but a collision with another
 // site's page needs a host name that collides as well.
 type Key struct{ Host, Path uint64 }
-
-// Compare orders keys by host, then by path.
-func (k Key) Compare(o Key) int {
-	if c := cmp.Compare(k.Host, o.Host); c != 0 {
-		return c
-	}
-	return cmp.Compare(k.Path, o.Path)
-}
 
 // Key returns u's fingerprint.
 func (u URL) Key() Key { return Key{HostKey(u.Host()), xxhash.Sum64String(u.s)} }
