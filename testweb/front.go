@@ -196,7 +196,7 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	c.start(r, false)
 	w.track.begin(c, r)
 	// What lies in the request's buffer is not needed any more: a wait gives it back.
-	q := Query{Host: host, Target: r.path, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end, Answered: w.track.askedBefore(r)}
+	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end, Answered: w.track.askedBefore(r)}
 	there := true
 	if d := c.latency(); d > 0 {
 		there = c.linger(d)
@@ -284,7 +284,7 @@ func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 // serveOrigin takes a connection back from net/http to answer the request that
 // it has read, if that is one to answer.
 func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) bool {
-	h := head{target: rw.r.path, gzip: acceptsGzip(req), head: req.Method == http.MethodHead, close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1)}
+	h := head{target: rw.r.target, gzip: acceptsGzip(req), head: req.Method == http.MethodHead, close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1)}
 	if req.Method != http.MethodGet && !h.head || !strings.HasPrefix(h.target, "/") {
 		return false
 	}

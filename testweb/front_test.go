@@ -193,7 +193,7 @@ func TestFrontConnection(t *testing.T) {
 		t.Errorf("after the last: got %q, %v", b, err)
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
-	if r := w.Report(); r.Requests != 208 || r.Pages != 207 || r.Hosts["h1.made.example"].MaxConcurrent != 1 || r.ViolationCount["connections"] != 0 {
+	if r := w.Report(); r.Requests != 208 || r.Pages != 206 || r.Hosts["h1.made.example"].MaxConcurrent != 1 || r.ViolationCount["connections"] != 0 {
 		t.Errorf("got %+v", r)
 	}
 

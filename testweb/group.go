@@ -19,7 +19,7 @@ func (k groupKind) String() string { return [...]string{"host", "address", "site
 type brief struct {
 	host   *hostState
 	addr   *addrState
-	path   string // request target, as sent
+	path   string // request target, as sent; the beginning of a long one (keptTarget)
 	begin  int64
 	secure bool
 }

@@ -13,11 +13,11 @@ type hostState struct {
 
 	conns     connRefs
 	notBefore int64  // what the last Retry-After asks for
-	robotsAt  int64  // end of the first answer to /robots.txt, 0 none
+	robotsAt  int64  // end of the first answer to a GET of /robots.txt, 0 none
 	row       []byte // marks of the first pages
 	bytes     int64
 	ended     uint32 // requests
-	pages     uint32 // complete answers with a 2xx status, robots.txt not among them
+	pages     uint32 // complete answers to a GET with a 2xx status, robots.txt not among them
 	urls      uint32 // different ones
 	fetched   uint32 // the Origin's pages that were answered
 	opened    uint32 // connections
@@ -119,12 +119,15 @@ func (h *hostState) name(t *tracker) string {
 	return t.origin.Host(h.number).Name
 }
 
-// url is the request's URL.
-func (b *brief) url(t *tracker) string {
+// url is the request's URL, as far as that is kept.
+func (b *brief) url(t *tracker) string { return b.with(t, b.path) }
+
+// with is the URL of a target on the request's host.
+func (b *brief) with(t *tracker, target string) string {
 	if b.secure {
-		return "https://" + b.host.name(t) + b.path
+		return "https://" + b.host.name(t) + target
 	}
-	return "http://" + b.host.name(t) + b.path
+	return "http://" + b.host.name(t) + target
 }
 
 // connRefs is a set of connections, most often of one.

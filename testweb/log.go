@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// An Entry is one finished request.
+// An Entry is one finished request. In Log, of a URL whose path and query are
+// longer than 2,083 bytes only the beginning is kept, with a mark.
 type Entry struct {
 	Began, Ended time.Time
 	URL          string
@@ -96,6 +97,9 @@ func (l *requestLog) add(t *tracker, r *request, end int64) {
 		l.n++
 	}
 	if l.out != nil {
+		if r.path != r.target { // a file may have all of it
+			e.URL = r.with(t, r.target)
+		}
 		l.line = e.AppendTSV(l.line[:0])
 		l.out.Write(l.line) // an error stays in the writer and shows at flush
 	}

@@ -21,12 +21,13 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Report is the truth about a crawl, from the server's side.
+// A Report is the truth about a crawl, from the server's side. A URL whose path
+// and query are longer than 2,083 bytes is named by its beginning, with a mark.
 type Report struct {
 	Began time.Time `json:"began"`
 	At    time.Time `json:"at"`
 	// Requests have ended; Active are under way; Pages are complete answers
-	// with a 2xx status, robots.txt not among them.
+	// to a GET with a 2xx status, robots.txt not among them.
 	Requests int64 `json:"requests"`
 	Active   int64 `json:"active"`
 	Pages    int64 `json:"pages"`
@@ -35,8 +36,8 @@ type Report struct {
 	URLs      int64         `json:"urls"`
 	Uncounted int64         `json:"uncounted"`
 	Status    map[int]int64 `json:"status"`
-	// Repeated counts the complete answers below 500, 429 excepted, beyond the
-	// first of each URL, robots.txt not among them. Twice has the URLs, at
+	// Repeated counts the complete answers to a GET below 500, 429 excepted, beyond
+	// the first of each URL, robots.txt not among them. Twice has the URLs, at
 	// most 10,000, with the number of answers; those of the Origin's are
 	// counted up to 2 there.
 	Repeated int64            `json:"repeated"`
@@ -44,6 +45,10 @@ type Report struct {
 	// ViolationCount counts all by kind; Violations has the first 200 of each kind.
 	ViolationCount map[string]int64 `json:"violation_count"`
 	Violations     []Violation      `json:"violations"`
+	// BeforeRobots are the requests to all hosts before their robots.txt was
+	// answered. To ask without reading it is no violation: nobody can know what
+	// the crawler had read in an earlier crawl.
+	BeforeRobots int64 `json:"before_robots"`
 	// Hosts, Addrs and Sites have the 1,000 of each that are the worst: those
 	// with most violations, then with most requests at once, then with most
 	// requests. LeftOut is how many others there are, by host, address and site.
@@ -101,8 +106,8 @@ type TLSReport struct {
 }
 
 // An OriginReport is about the Origin's pages, those with a number. Fetched are
-// those that were answered in full below 500, Twice those that were so more
-// than once.
+// those of which a GET was answered in full below 500, Twice those of which
+// more than one was.
 type OriginReport struct {
 	Hosts   int64 `json:"hosts"` // there are
 	Touched int64 `json:"touched"`

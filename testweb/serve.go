@@ -40,11 +40,12 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	default:
 		state = w.track.hostOf(host, st)
 	}
-	r := newRequest(c, state, req.RequestURI, req.Method)
-	if i := strings.Index(r.path, "://"); i > 0 && r.path[0] != '/' { // absolute form (RFC 9112, 3.2.2)
-		_, rest, _ := strings.Cut(r.path[i+3:], "/")
-		r.path = "/" + rest
+	target := req.RequestURI
+	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' { // absolute form (RFC 9112, 3.2.2)
+		_, rest, _ := strings.Cut(target[i+3:], "/")
+		target = "/" + rest
 	}
+	r := newRequest(c, state, target, req.Method)
 	rec := &recorder{ResponseWriter: rw, r: r, c: c}
 	if made && w.serveOrigin(rec, c, req, number) {
 		return
@@ -56,8 +57,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case made:
-		rec.Header().Set("Allow", "GET, HEAD")
-		rec.WriteHeader(http.StatusMethodNotAllowed)
+		w.refuse(rec, c, number)
 	case st == nil:
 		w.unknown(rec, req)
 	default:
@@ -71,10 +71,25 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// refuse answers a method that the Origin's hosts do not know. A robots.txt
+// speaks of paths, whatever the method, so the Origin is asked what it says.
+func (w *Web) refuse(rw *recorder, c *conn, host int64) {
+	if r := rw.r; strings.HasPrefix(r.target, "/") {
+		buf := responses.Get().(*[]byte)
+		out, rep := w.cfg.Origin.Answer((*buf)[:0], Query{Host: host, Target: r.target, Secure: c.secure, Head: true})
+		keepBuffer(buf, out)
+		if rep.Denied {
+			w.track.denied(r, rep.Rule)
+		}
+	}
+	rw.Header().Set("Allow", "GET, HEAD")
+	rw.WriteHeader(http.StatusMethodNotAllowed)
+}
+
 // serve lets the parts of the site answer, in the order that Site names.
 func (s *site) serve(w *Web, c *conn, rw *recorder, req *http.Request) {
 	if s.Scheme != "" && (s.Scheme == "https") != c.secure {
-		u := s.Scheme + "://" + s.Host + rw.r.path
+		u := s.Scheme + "://" + s.Host + rw.r.target
 		http.Redirect(rw, req, u, http.StatusMovedPermanently)
 		return
 	}

@@ -56,8 +56,8 @@ func (w *Web) Reset(p Promise) {
 	w.track.reset(p)
 }
 
-// Fetched is every URL that was asked for, with the number of complete
-// answers below 500 other than 429; at most Config.KeepURLs of them. Of the
+// Fetched is every URL that was asked for, with the number of complete answers
+// to a GET below 500 other than 429; at most Config.KeepURLs of them. Of the
 // Origin's hosts it has the pages only, where Config.Truth names them, and 2
 // stands for more.
 func (w *Web) Fetched() map[string]int {
@@ -172,6 +172,7 @@ func (t *tracker) report(w *Web) *Report {
 		origin.Fetched += int64(h.fetched)
 		if h.extra != nil {
 			origin.Twice += int64(h.extra.twice)
+			r.BeforeRobots += int64(h.extra.early)
 		}
 		if h.number >= 0 {
 			origin.Touched++

@@ -1,8 +1,12 @@
 package testweb
 
 import (
+	"fmt"
+	"hash/fnv"
 	"hash/maphash"
+	"io"
 	"math"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -15,12 +19,15 @@ import (
 const (
 	maxViolations = 200   // of each kind, kept with their words; all are counted
 	maxRepeats    = 10000 // URLs that were answered twice, kept by name
+	maxTarget     = 2083  // bytes of a request target that are kept; longer URLs are taken by few clients
+	maxMethod     = 32    // bytes of a method
 )
 
 // A request is one HTTP request, from begin to end.
 type request struct {
 	*brief
 	spans    [groupKinds]span
+	target   string // as sent, in origin form; not kept beyond the end
 	method   string
 	retry    int64 // Retry-After of the response, 0 none
 	bytes    int64 // of the body
@@ -33,9 +40,34 @@ type request struct {
 	remote   netip.AddrPort
 }
 
-func newRequest(c *conn, h *hostState, path, method string) *request {
-	return &request{brief: &brief{host: h, path: path, secure: c.secure}, method: method, page: -1, conn: c.id, remote: c.remote}
+func newRequest(c *conn, h *hostState, target, method string) *request {
+	kept := keptTarget(target)
+	// Method and target may lie in one piece of memory, the request's first line.
+	switch {
+	case method == http.MethodGet:
+		method = http.MethodGet
+	case len(method) > maxMethod:
+		method, kept = method[:maxMethod]+"...", strings.Clone(kept)
+	default:
+		method = strings.Clone(method)
+	}
+	return &request{brief: &brief{host: h, path: kept, secure: c.secure}, target: target, method: method, page: -1, conn: c.id, remote: c.remote}
 }
+
+// keptTarget is what is kept of a target: of one that is too long the beginning,
+// the length and a hash, so that it is told apart from its like.
+func keptTarget(target string) string {
+	if len(target) <= maxTarget {
+		return target
+	}
+	sum := fnv.New64a()
+	io.WriteString(sum, target)
+	return fmt.Sprintf("%s...[%d-bytes-%016x]", target[:maxTarget], len(target), sum.Sum64())
+}
+
+// reads says whether the request is for what the URL stands for: HEAD and other
+// methods do not fetch it.
+func (r *request) reads() bool { return r.method == http.MethodGet }
 
 // A tracker notes every request. What is about one host lies with that host;
 // what is about all is counted by atomics, so that requests to different hosts
@@ -227,7 +259,7 @@ func (t *tracker) begin(c *conn, r *request) {
 		if st == nil {
 			return
 		}
-		if rule, ok := st.robots.forbids(r.path); ok {
+		if rule, ok := st.robots.forbids(r.target); ok {
 			t.denied(r, rule)
 		}
 	}
@@ -259,13 +291,13 @@ func (t *tracker) askedBefore(r *request) int {
 	if h.extra == nil || h.extra.others.n == 0 {
 		return 0
 	}
-	n, _ := h.extra.others.get(t.key(r.brief))
+	n, _ := h.extra.others.get(t.key(r))
 	return n
 }
 
-func (t *tracker) key(b *brief) uint64 {
-	key := maphash.String(t.seed, b.path)
-	if b.secure {
+func (t *tracker) key(r *request) uint64 {
+	key := maphash.String(t.seed, r.target)
+	if r.secure {
 		key ^= 1 << 63
 	}
 	return key
@@ -308,7 +340,7 @@ func (t *tracker) end(r *request, end int64) {
 		if r.retry > 0 && !r.aborted {
 			notBefore = end + r.retry
 		}
-		if r.path == "/robots.txt" && r.complete {
+		if r.path == "/robots.txt" && r.complete && r.reads() {
 			t.promiseCrawlDelay(h)
 		}
 		h.group.leave(t, &r.spans[byHost], end, notBefore)
@@ -317,14 +349,14 @@ func (t *tracker) end(r *request, end int64) {
 		}
 		h.domain.group.leave(t, &r.spans[bySite], end, 0)
 	}
+	t.log.add(t, r, end) // first: a request that is counted is in the log
 	t.count(r, end)
-	t.log.add(t, r, end)
 }
 
 // count updates the counters and the count of the URL.
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
-	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429
+	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429 && r.reads()
 	t.ended.Add(1)
 	t.bytes.Add(r.bytes)
 	h.group.mu.Lock()
@@ -336,6 +368,7 @@ func (t *tracker) count(r *request, end int64) {
 	switch {
 	case !r.complete && !r.aborted:
 		h.more().broken++
+	case !r.reads():
 	case r.path == "/robots.txt":
 		h.robots += min(1, math.MaxUint16-h.robots)
 		if h.robotsAt == 0 {
@@ -367,7 +400,7 @@ func (t *tracker) count(r *request, end int64) {
 // called with the host's lock held, and return how often the URL was answered
 // before, if it was answered now.
 func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
-	key := t.key(r.brief)
+	key := t.key(r)
 	u, known := h.extra.known[key]
 	if !known && !t.takeURL() {
 		return 0
@@ -432,7 +465,7 @@ func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
 		}
 		return 0
 	}
-	key := t.key(r.brief)
+	key := t.key(r)
 	if n, _ := h.more().others.get(key); n == 0 {
 		if !t.takeURL() {
 			return 0

@@ -28,7 +28,7 @@ func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 
 // route finds who answers a target.
 func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Reply) {
-	if !q.Secure && w.fates.secure > 0 && w.secure(q.Host) {
+	if !q.Secure && w.secure(q.Host) {
 		b.text = append(w.appendName(append(b.text[:0], "https://"...), q.Host), q.Target...)
 		return w.redirect(dst, q, 301, string(b.text))
 	}

@@ -46,6 +46,13 @@
 // a page on a mirror and a page that is another's duplicate are pages of
 // their own. Pages of traps, sitemaps and robots.txt are not pages in this sense.
 //
+// If Sitemaps is set, the pages of a host's sitemap count as seeds once the
+// host's robots.txt, which names it, is read: before a crawler asks for the
+// first URL of the host. So it takes a seed or a link on a reachable page that
+// leads to the host, in scope, by its URL or by a redirect. What that URL is
+// answered with does not matter: a page that is denied or broken will do. The
+// host has to be alive, and have a robots.txt that does not deny everything.
+//
 // What always holds: two webs of one Spec are the same to the byte, on every
 // machine; the length of an answer is that of its Content-Length; memory is
 // bounded by the blocks, the Graph and, while it lasts, a [Truth]. All methods

@@ -185,7 +185,8 @@ func (w *Web) hasRobots(host int64) bool { return !w.trait(host, traitNoRobots, 
 
 func (w *Web) trapped(host int64) bool { return w.trait(host, traitTrap, w.fates.trap) }
 
-// secure says that a host, mirror or not, lives on HTTPS.
+// secure says that a host, mirror or not, lives on HTTPS. Hosts with a wrong
+// certificate do, whatever the share of the secure ones: by HTTP they could be reached.
 func (w *Web) secure(host int64) bool {
 	return w.trait(host, traitSecure, w.fates.secure) || w.fates.deadHost > 0 && w.death(host) == badCertificate
 }

@@ -96,7 +96,7 @@ func (b *builder) link(p *paths, to *Ref) {
 	html := false
 	if to.form == absolute {
 		prefix := &k.httpPrefix
-		if w.fates.secure > 0 && w.secure(to.Host) {
+		if w.secure(to.Host) {
 			b.add(k.https)
 			prefix = &k.prefix
 		}

@@ -76,7 +76,8 @@ func TestGzipIsIdentity(t *testing.T) {
 // TestLinksAreOnThePage: x/net/html finds on a page what Links says, in that order.
 func TestLinksAreOnThePage(t *testing.T) {
 	graph := Spec{Graph: testGraph(), PageBytes: 1, DeadLinks: 0.1, Redirects: 0.1}
-	for name, spec := range map[string]Spec{"plain": {Hosts: 500, PageBytes: 1}, "wild": smallWild(4), "graph": graph, "one page": {Hosts: 1, PagesMean: 1}} {
+	for name, spec := range map[string]Spec{"plain": {Hosts: 500, PageBytes: 1}, "wild": smallWild(4), "graph": graph, "one page": {Hosts: 1, PagesMean: 1},
+		"dead": {Hosts: 60, Links: 20, PageBytes: 1, DeadHosts: 0.5, Topics: 1, Languages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWeb(t, spec)
 			rng := rand.New(rand.NewPCG(3, 4))

@@ -107,7 +107,7 @@ func unescaped(s string) string {
 }
 
 func (w *Web) scheme(host int64) string {
-	if w.fates.secure > 0 && w.secure(host) {
+	if w.secure(host) {
 		return "https://"
 	}
 	return "http://"

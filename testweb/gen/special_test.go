@@ -143,7 +143,12 @@ func TestTrapsHaveNoEnd(t *testing.T) {
 			}
 			last = r.Trap
 			list := hrefs(t, out[r.HeadLen:])
-			next := list[len(list)-2] // behind it is the way home
+			for _, ref := range list {
+				if trap := strings.HasPrefix(ref, "all/") || strings.HasPrefix(ref, "new/") || strings.HasPrefix(ref, calendarDir) || strings.HasPrefix(ref, sessionPath); !trap {
+					t.Fatalf("%s links to %s, out of the trap", target, ref)
+				}
+			}
+			next := list[len(list)-1]
 			if !strings.HasPrefix(next, "/") {
 				next = target + next
 			}
@@ -219,6 +224,28 @@ func TestSecureHostsRedirect(t *testing.T) {
 	}
 	if moved < 30 || moved > 70 {
 		t.Errorf("%d hosts of 100 are secure", moved)
+	}
+}
+
+// TestWrongCertificatesAreNeeded: a host with one does not serve its pages by
+// HTTP either, whether or not other hosts live on HTTPS.
+func TestWrongCertificatesAreNeeded(t *testing.T) {
+	for _, share := range []float64{0, 0.3} {
+		w := newWeb(t, Spec{Hosts: 200, PagesMean: 3, PageBytes: 1, DeadHosts: 0.5, Secure: share})
+		met := 0
+		for h := range w.Hosts() {
+			if w.death(h) != badCertificate {
+				continue
+			}
+			met++
+			out, r := w.Answer(nil, testweb.Query{Host: h, Target: "/"})
+			if to := header(out, "Location"); r.Status != 301 || r.Page != -1 || to != w.URL(h, 0) || !strings.HasPrefix(to, "https:") {
+				t.Errorf("secure %g: %s by HTTP: %+v, to %q", share, w.URL(h, 0), r, to)
+			}
+		}
+		if met < 5 {
+			t.Errorf("secure %g: %d hosts with a wrong certificate", share, met)
+		}
 	}
 }
 

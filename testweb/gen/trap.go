@@ -12,7 +12,8 @@ import (
 //	/catalog?sid=000a3f07c2d1&p=3   the same few pages, with a new session in every link
 //	/list/all/new/all/              each page links to itself with one or the other word added
 //
-// Their pages link to nothing else but each other and the host's first page.
+// Their pages link to nothing else but each other: a way home would make the
+// distance of pages depend on how far a crawler goes into a trap.
 
 const (
 	firstYear = 2026
@@ -97,7 +98,7 @@ func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bo
 	}
 	var t strings.Builder
 	fmt.Fprintf(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n</head>\n<body>\n<h1>%[1]s</h1>\n<ul>\n", title)
-	for _, l := range append(links, "/") {
+	for _, l := range links {
 		fmt.Fprintf(&t, "<li><a href=\"%s\">%s</a></li>\n", l, l)
 	}
 	t.WriteString("</ul>\n</body>\n</html>\n")

@@ -19,7 +19,8 @@ type Bounds struct {
 	// Robots says that pages that robots.txt denies are not fetched.
 	Robots bool
 	// Sitemaps says that all pages of a host's sitemap are found with the first
-	// page of that host. It goes with no Depth.
+	// URL of that host that a link leads to, whatever that is answered with. It
+	// goes with no Depth.
 	Sitemaps bool
 }
 
@@ -59,7 +60,7 @@ func (b bitmap) has(i uint32) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b bitmap) set(i uint32)      { b[i>>6] |= 1 << (i & 63) }
 
 // Reachable enumerates, breadth first, what a crawl can reach. It takes a bit
-// or four for a page, and four bytes for a host.
+// or four for a page, and four bytes and a bit for a host.
 func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 	if w.spec.Hosts > MaxTruth {
 		return nil, fmt.Errorf("%w: %d hosts, at most %d pages", ErrTooMany, w.spec.Hosts, MaxTruth)
@@ -79,6 +80,9 @@ func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 	words := (total + 63) / 64
 	t.reached = make(bitmap, words)
 	s := &search{t: t, bounds: bounds, seen: make(bitmap, words), next: make(bitmap, words)}
+	if bounds.Sitemaps {
+		s.met = make(bitmap, w.spec.Hosts/64+1)
+	}
 	if bounds.Scope != Anywhere {
 		s.within = map[int64]bool{}
 	}
@@ -102,6 +106,7 @@ type search struct {
 	t          *Truth
 	bounds     Bounds
 	seen, next bitmap // asked about; to visit in the next round
+	met        bitmap // hosts whose robots.txt was read; nil without sitemaps
 	within     map[int64]bool
 	more       bool // next is not empty
 }
@@ -115,26 +120,50 @@ func (s *search) place(host int64) int64 {
 	return host
 }
 
-// offer takes a page in that a link leads to.
+// offer takes a page in that a link leads to. The first one of a host makes a
+// crawler read that host's robots.txt.
 func (s *search) offer(host, page int64) {
-	t, w := s.t, s.t.w
-	i := t.first[host] + uint32(page)
+	i := s.t.first[host] + uint32(page)
 	if s.seen.has(i) {
 		return
 	}
+	if s.within != nil && !s.within[s.place(host)] {
+		s.seen.set(i)
+		return
+	}
+	if s.met != nil && !s.met.has(uint32(host)) {
+		s.met.set(uint32(host))
+		if w := s.t.w; w.listed(host) {
+			for p := range w.Pages(host) {
+				s.take(host, p)
+			}
+			return
+		}
+	}
+	s.take(host, page)
+}
+
+// take takes a page in that is asked for, once.
+func (s *search) take(host, page int64) {
+	t, w := s.t, s.t.w
+	i := t.first[host] + uint32(page)
 	s.seen.set(i)
-	if s.within != nil && !s.within[s.place(host)] || !w.answers(host, page) || s.bounds.Robots && w.forbids(host, page) {
+	if !w.answers(host, page) || s.bounds.Robots && w.forbids(host, page) {
 		return
 	}
 	s.next.set(i)
 	t.reached.set(i)
 	t.count++
 	s.more = true
-	if s.bounds.Sitemaps && w.trait(w.source(host), traitSitemap, w.fates.sitemap) && w.hasRobots(w.source(host)) {
-		for p := range w.Pages(host) {
-			s.offer(host, p)
-		}
+}
+
+// listed says whether a host's robots.txt can be read and names a sitemap.
+func (w *Web) listed(host int64) bool {
+	if r := w.role(host); r == closed || r == dead {
+		return false
 	}
+	host = w.source(host)
+	return w.hasRobots(host) && w.trait(host, traitSitemap, w.fates.sitemap)
 }
 
 // answers says whether a page is answered with 200 and a complete body, if
