@@ -22,7 +22,7 @@ type truthFlags struct {
 	Depth    int    `name:"truth-depth" help:"It follows at most N links from there; -1 is no limit." default:"-1" placeholder:"N" group:"What a crawl of the generated web could reach"`
 	Scope    string `name:"truth-scope" help:"It stays within host, domain or any." enum:"host,domain,any" default:"any" placeholder:"KIND" group:"What a crawl of the generated web could reach"`
 	NoRobots bool   `name:"truth-no-robots" help:"It does not obey robots.txt." group:"What a crawl of the generated web could reach"`
-	Sitemaps bool   `name:"truth-sitemaps" help:"It follows sitemaps." group:"What a crawl of the generated web could reach"`
+	Sitemaps bool   `name:"truth-sitemaps" help:"It follows sitemaps, from the first URL of a host on." group:"What a crawl of the generated web could reach"`
 	Without  bool   `name:"no-truth" help:"Do not enumerate it; that is done once, for webs up to 10 million pages, when the report is first asked for." group:"What a crawl of the generated web could reach"`
 }
 
@@ -115,6 +115,9 @@ func summarize(out io.Writer, r *testweb.Report) {
 		if o.Reachable > 0 {
 			fmt.Fprintf(out, "reachable   %s; %s fetched, %s missed, %s beyond\n", plural(o.Reachable, "page"), humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
 		}
+	}
+	if r.BeforeRobots > 0 {
+		fmt.Fprintf(out, "unasked     %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))
 	}
 	if r.Traps.Requests > 0 {
 		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n", plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
