@@ -17,10 +17,10 @@ import (
 
 // The tracker's memory is bounded by these, whatever comes.
 const (
-	maxViolations = 200   // of each kind, kept with their words; all are counted
-	maxRepeats    = 10000 // URLs that were answered twice, kept by name
-	maxTarget     = 2083  // bytes of a request target that are kept; longer URLs are taken by few clients
-	maxMethod     = 32    // bytes of a method
+	maxViolations = 200     // of each kind, kept with their words; all are counted
+	maxRepeats    = 10000   // URLs that were answered twice, kept by name
+	maxTarget     = 1 << 16 // bytes of a request target that are kept; longer URLs no crawler asks for
+	maxMethod     = 32      // bytes of a method
 )
 
 // A request is one HTTP request, from begin to end.
