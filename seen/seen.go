@@ -4,8 +4,9 @@
 //
 // A key is emitted at most once, ever, and always if it is new; new keys are
 // emitted in the order in which they arrived. A Store is the index of a crawl,
-// not its memory: Restore fills it from the journal's snapshot after a start,
-// Each reads it out for the next one. The keys of one host lie together, so
+// not its memory: Restore fills it from the journal after a start, and the
+// journal's checkpoints take the keys from its own files, not from here. Each
+// reads them out. The keys of one host lie together, so
 // that they can be read out, written in and dropped when the host changes
 // hands. One goroutine owns a Store.
 //

@@ -9,7 +9,7 @@ import (
 // A Batch gathers the URLs of one page in one buffer, so that they cost one
 // allocation together:
 //
-//	SetBase, Resolve, Resolve, Drop, Resolve, ... Seal, URL(0), URL(1), ...
+//	SetBase, Resolve, Resolve, Cut, Resolve, ... Seal, URL(0), URL(1), ...
 //
 // The URLs are substrings of what Seal made: whoever keeps one of them keeps
 // the memory of all, and takes URL.Clone. The zero Batch is empty and ready
