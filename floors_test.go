@@ -33,9 +33,9 @@ var floors = func() map[string]int {
 		// columns: none of them knows another
 		"scope seen frontier journal dns robots fetch parse archive report admin testweb",
 		// hall: the order of a visit; and webs made of testweb
-		"crawl testweb/demo testweb/gen testweb/record testweb/walk",
+		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/stream",
 		// roof: one node, the experiments with it, the program, its end-to-end tests
-		"agent",
+		"agent lab/rivals",
 		"lab",
 		"cmd/orbweaver",
 		"e2e",

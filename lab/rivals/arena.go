@@ -1,0 +1,56 @@
+package rivals
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// An arena holds links that wait for their answer, in order of arrival.
+type arena struct {
+	keys []weburl.Key
+	ends []uint32 // of each link in aux
+	aux  []byte
+}
+
+func (a *arena) add(it Item) {
+	a.aux = append(a.aux, it.Aux...)
+	a.keys = append(a.keys, it.Key)
+	a.ends = append(a.ends, uint32(len(a.aux)))
+}
+
+func (a *arena) item(i int) Item {
+	from := uint32(0)
+	if i > 0 {
+		from = a.ends[i-1]
+	}
+	return Item{Key: a.keys[i], Aux: a.aux[from:a.ends[i]]}
+}
+
+func (a *arena) len() int { return len(a.keys) }
+
+func (a *arena) reset() { a.keys, a.ends, a.aux = a.keys[:0], a.ends[:0], a.aux[:0] }
+
+// less orders keys as their big-endian bytes do.
+func less(a, b weburl.Key) bool { return compare(a, b) < 0 }
+
+func compare(a, b weburl.Key) int {
+	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path))
+}
+
+func appendKey(dst []byte, k weburl.Key) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, k.Host), k.Path)
+}
+
+// inOrder appends to order the indices of the n keys in their order, and of equal keys
+// only the first.
+func inOrder(order []int, n int, key func(int) weburl.Key) []int {
+	order = order[:0]
+	for i := range n {
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(compare(key(i), key(j)), cmp.Compare(i, j)) })
+	return slices.CompactFunc(order, func(i, j int) bool { return key(i) == key(j) })
+}

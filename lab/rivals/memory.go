@@ -1,0 +1,76 @@
+package rivals
+
+import (
+	"path/filepath"
+
+	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// openRAM opens package seen.
+func openRAM(c Config) (Store, error) {
+	return seen.Open(c.FS, filepath.Join(c.Dir, "seen"), seen.Config{}, c.Emit)
+}
+
+// goMap is the least that one can write.
+type goMap struct {
+	known map[weburl.Key]struct{}
+	fresh fresh
+}
+
+func openMap(c Config) (Store, error) {
+	return &goMap{known: map[weburl.Key]struct{}{}, fresh: fresh{emit: c.Emit}}, nil
+}
+
+func (m *goMap) Add(items []Item) error {
+	for i := range items {
+		n := len(m.known)
+		m.known[items[i].Key] = struct{}{}
+		if len(m.known) > n {
+			m.fresh.add(items[i])
+		}
+	}
+	return m.fresh.flush()
+}
+
+func (m *goMap) Flush() error { return nil }
+func (m *goMap) Close() error { return nil }
+
+const (
+	bloomBits   = 10 // a key
+	bloomProbes = 7
+)
+
+// bloomStore is a Bloom filter (Bloom, 1970).
+type bloomStore struct {
+	bits  []uint64
+	fresh fresh
+}
+
+func openBloom(c Config) (Store, error) {
+	return &bloomStore{bits: make([]uint64, max(c.Keys, 1)*bloomBits/64+1), fresh: fresh{emit: c.Emit}}, nil
+}
+
+func (b *bloomStore) Add(items []Item) error {
+	n := uint64(len(b.bits)) * 64
+	for i := range items {
+		k := items[i].Key
+		at, step := mix(k.Host^k.Path), mix(k.Path+1)|1
+		known := true
+		for range bloomProbes {
+			bit := at % n
+			if b.bits[bit>>6]>>(bit&63)&1 == 0 {
+				known = false
+				b.bits[bit>>6] |= 1 << (bit & 63)
+			}
+			at += step
+		}
+		if !known {
+			b.fresh.add(items[i])
+		}
+	}
+	return b.fresh.flush()
+}
+
+func (b *bloomStore) Flush() error { return nil }
+func (b *bloomStore) Close() error { return nil }

@@ -1,0 +1,174 @@
+// Package rivals answers: what else could remember which URLs were seen, and
+// what would that cost?
+//
+//	Kinds -> Kind.Open -> Store: Add(items) ... Flush -> emit(new)
+//
+// Each file is a whole store as somebody builds one, or as a paper describes
+// it, with nothing held back that its authors would do; all answer the same
+// question (what was never added before is emitted, once), so that the same
+// stream can be put to all of them. They are yardsticks of an experiment, not
+// parts of a crawler: none of them survives a crash.
+//
+// One goroutine owns a Store; emit is called on it, within Add or Flush.
+package rivals
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/lab/stream"
+)
+
+// An Item is what a Store is asked.
+type Item = stream.Item
+
+// A Store finds out what is new.
+type Store interface {
+	// Add checks items. What is new reaches emit, in this call or in a later
+	// Add or Flush. The Aux are the caller's, who overwrites them afterwards.
+	Add(items []Item) error
+	// Flush returns when everything new of earlier calls has been emitted.
+	Flush() error
+	Close() error
+}
+
+// A Config is what a Store is opened with.
+type Config struct {
+	FS  disk.FS
+	Dir string // exists and is empty
+	// Memory is the RAM that the Store may take, in bytes, where it can be
+	// told. Zero means 512 MB.
+	Memory int64
+	// Keys is for how many keys a Store is laid out that cannot grow.
+	Keys int64
+	// Emit gets what is new. The items are valid until it returns.
+	Emit func([]Item) error
+}
+
+// A Kind is one way to do it.
+type Kind struct {
+	Name, Title string
+	// How says in a sentence or two what it does.
+	How  string
+	Open func(Config) (Store, error)
+	// Bounded says that it keeps to Config.Memory, Exact that it is to give
+	// no false answer.
+	Bounded, Exact bool
+	// Ours is the one that the others are rivals of.
+	Ours bool
+}
+
+// Kinds are all of them, ours first.
+var Kinds = []Kind{
+	{Name: "ram", Title: "seen in RAM", How: "package seen: ordered hash tables of 16-byte keys in RAM, and nothing on disk.", Open: openRAM, Exact: true, Ours: true},
+	{Name: "map", Title: "Go map", How: "`map[weburl.Key]struct{}`.", Open: openMap, Exact: true},
+	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2: an LSM tree without a log; 10-bit Bloom filters on all levels, half the memory as block cache, a quarter for memtables, look-ups of a batch in key order, new keys written as one batch.", Open: openPebble, Bounded: true, Exact: true},
+	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt: a copy-on-write B+ tree in a mapped file, without fsync; a transaction for each 65,536 links, in key order.", Open: openBolt, Exact: true},
+	{Name: "mercator", Title: "Mercator-like", How: "as Mercator (Heydon and Najork, 1999) first did: a cache of the keys used last in nearly all of the memory, and behind it a hash file with a page read for each key that the cache does not know and a page written for each new one; the file doubles when it is four fifths full.", Open: openMercator, Bounded: true, Exact: true},
+	{Name: "polybot", Title: "Polybot-like", How: "as Polybot (Shkapenyuk and Suel, 2002): a tree in RAM takes links in, and when it is full is merged with the whole sorted, prefix-compressed file by another thread, while a second tree takes links in.", Open: openPolybot, Bounded: true, Exact: true},
+	{Name: "drum-paper", Title: "DRUM as in the paper", How: "as IRLbot (Lee, Leonard, Wang and Loguinov, 2008): 64-bit keys in 16 arrays that spill to 16 bucket files, links to 16 more; when a bucket file is full, all are sorted and compared with the whole of Z, which is written anew.", Open: openDrumPaper, Bounded: true, Exact: true},
+	{Name: "bloom", Title: "Bloom filter", How: "as the Internet Archive's crawler: 10 bits a key in RAM, seven looked at. It takes one new URL in a hundred for known, once it is full.", Open: openBloom},
+	{Name: "nothing", Title: "no store", How: "throws all away: what the stream itself takes.", Open: openNothing},
+}
+
+// Find is the Kind of a name.
+func Find(name string) (Kind, bool) {
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+const defaultMemory = 512 << 20
+
+func (c *Config) memory() int64 {
+	if c.Memory <= 0 {
+		return defaultMemory
+	}
+	return c.Memory
+}
+
+// fresh gathers what an Add has found to be new.
+type fresh struct {
+	items []Item
+	emit  func([]Item) error
+}
+
+func (f *fresh) add(it Item) { f.items = append(f.items, it) }
+
+func (f *fresh) flush() error {
+	if len(f.items) == 0 {
+		return nil
+	}
+	err := f.emit(f.items)
+	f.items = f.items[:0]
+	return err
+}
+
+type nothing struct{}
+
+func openNothing(Config) (Store, error) { return nothing{}, nil }
+func (nothing) Add([]Item) error        { return nil }
+func (nothing) Flush() error            { return nil }
+func (nothing) Close() error            { return nil }
+
+// ioBytes is the size of the buffers for sequential access.
+const ioBytes = 1 << 20
+
+// A writer writes a new file sequentially.
+type writer struct {
+	*bufio.Writer
+	f disk.File
+}
+
+func (c *Config) create(name string) (*writer, error) {
+	f, err := c.FS.OpenFile(filepath.Join(c.Dir, name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{bufio.NewWriterSize(f, ioBytes), f}, nil
+}
+
+func (w *writer) close() error {
+	err := w.Flush()
+	if cerr := w.f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// writeAt writes b at off, in one system call where the file can.
+func writeAt(f disk.File, b []byte, off int64) error {
+	if w, ok := f.(io.WriterAt); ok {
+		_, err := w.WriteAt(b, off)
+		return err
+	}
+	if _, err := f.Seek(off, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := f.Write(b)
+	return err
+}
+
+// wrap says whose error it is.
+func wrap(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// mix is the finalizer of MurmurHash3.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

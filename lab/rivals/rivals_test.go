@@ -1,0 +1,147 @@
+package rivals
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/lab/stream"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// put gives a store urls of a stream in batches of all sizes, and returns the
+// Judge of what it emitted.
+func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, urls int64) *stream.Judge {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := stream.New(seed, shape)
+	j := stream.NewJudge(s, urls+2000)
+	store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: memory, Keys: urls, Emit: func(items []Item) error {
+		for i := range items {
+			j.Emitted(&items[i])
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make([]Item, 1000)
+	for s.Fresh() < urls {
+		batch := items[:1+r.IntN(len(items))]
+		oneIn := 1
+		if r.IntN(4) > 0 {
+			oneIn = 10
+		}
+		s.Next(batch, oneIn)
+		if err := store.Add(batch); err != nil {
+			t.Fatal(err)
+		}
+		if k.Exact && (j.Twice > 0 || j.Foreign > 0) {
+			t.Fatalf("seed %d, after %d items: %d emitted twice, %d foreign", seed, s.Items(), j.Twice, j.Foreign)
+		}
+		if r.IntN(500) == 0 {
+			if err := store.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if k.Exact && j.Missing() != 0 {
+				t.Fatalf("seed %d, flushed after %d items: %d are missing", seed, s.Items(), j.Missing())
+			}
+		}
+	}
+	if err := store.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// TestRivalsAreRight: each answers a stream without a false answer, with so
+// little memory that everything it has goes to disk.
+func TestRivalsAreRight(t *testing.T) {
+	for _, k := range Kinds {
+		if !k.Exact {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			for _, shape := range []stream.Shape{stream.Uniform, stream.Zipf} {
+				seed := rand.Uint64()
+				t.Logf("%v, seed %d", shape, seed)
+				if j := put(t, k, seed, shape, 256<<10, 40_000); j.Missing() != 0 {
+					t.Errorf("%v: %d of %d are missing", shape, j.Missing(), j.Told())
+				}
+			}
+		})
+	}
+}
+
+// TestJudgeSeesBloom: what is known to be wrong is seen to be.
+func TestJudgeSeesBloom(t *testing.T) {
+	k, ok := Find("bloom")
+	if !ok {
+		t.Fatal("there is no bloom")
+	}
+	j := put(t, k, 1, stream.Uniform, 0, 50_000)
+	// When it is full one look-up in 122 is false, and on the way there fewer.
+	if m := j.Missing(); m < 20 || m > 400 || j.Twice != 0 {
+		t.Errorf("%d of 50,000 are missing, %d were emitted twice", m, j.Twice)
+	}
+	if n, _ := Find("nothing"); put(t, n, 1, stream.Uniform, 0, 1000).Told() != 0 {
+		t.Error("nothing tells of something")
+	}
+	if _, ok := Find("no such"); ok {
+		t.Error("what is not there was found")
+	}
+}
+
+// The zero key, extreme keys and many keys of one place are keys like others.
+func TestRivalsTakeAnyKey(t *testing.T) {
+	const most = ^uint64(0)
+	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63}, {Path: 1 << 63}}
+	for i := range uint64(3000) {
+		odd = append(odd, weburl.Key{Host: 7, Path: i << 40}, weburl.Key{Host: i << 50, Path: 7})
+	}
+	for _, k := range Kinds {
+		if !k.Exact {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			got, want := map[weburl.Key]int{}, map[weburl.Key]bool{}
+			store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10, Emit: func(items []Item) error {
+				for _, it := range items {
+					got[it.Key]++
+					if string(it.Aux) != "link" {
+						t.Errorf("%v has %q", it.Key, it.Aux)
+					}
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				for _, key := range odd {
+					want[key] = true
+					if err := store.Add([]Item{{Key: key, Aux: []byte("link")}, {Key: key, Aux: []byte("late")}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := store.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for key, n := range got {
+				if n != 1 {
+					t.Errorf("%v was emitted %d times", key, n)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("%d keys, want %d", len(got), len(want))
+			}
+		})
+	}
+}
