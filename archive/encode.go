@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // outside (g.late): the file has to be known first.
 func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
 	g.out.b, g.first, g.cdx, g.fresh, g.late = g.out.b[:0], 0, g.cdx[:0], false, false
-	g.digest = [20]byte{}
+	g.digest, g.from = [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
 	if x.Response != nil && x.Response.Size() > 0 {
@@ -92,6 +93,12 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		kind = "revisit"
 	case !isHTTP:
 		kind, contentType = "resource", typeBytes
+	}
+	switch {
+	case profile != "":
+		g.from = from
+	case isHTTP:
+		g.from = Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id}
 	}
 	g.start(kind, g.id, x.URL)
 	g.addr(x.Addr)

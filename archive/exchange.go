@@ -84,6 +84,9 @@ type Written struct {
 	PayloadDigest [20]byte
 	// Revisit says that the payload was in the archive already.
 	Revisit bool
+	// Original is the record that has the payload: this one, or what it
+	// refers to as a revisit. Zero where there is no response or it is no HTTP.
+	Original Original
 }
 
 // Digest is the payload's digest as WARC and crawl.log write it.
@@ -124,6 +127,7 @@ type group struct {
 	first  int      // bytes of the first member in out
 	digest [20]byte
 	fresh  bool // a payload to remember once it is written
+	from   Original
 
 	// A large response, or one that is not in memory, is read in pieces. The
 	// members of some are put together in memory, under a token of large each;

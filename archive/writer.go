@@ -195,7 +195,7 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 	}
-	done.PayloadDigest, done.Revisit = g.digest, revisit
+	done.PayloadDigest, done.Revisit, done.Original = g.digest, revisit, g.from
 	return done, nil
 }
 

@@ -272,6 +272,19 @@ func TestRecords(t *testing.T) {
 			t.Errorf("revisit %d: %q, want %q", i, got, want)
 		}
 	}
+	// Who revisits a page refers to the record that has its payload.
+	for _, i := range []int{0, 1, 2} {
+		o := ws[i].Original
+		if got := string(appendID(nil, o.ID)); got != first.Header.Value("WARC-Record-ID") || o.URL != xs[0].URL || !o.Date.Equal(xs[0].Began) {
+			t.Errorf("original of %d: %s %+v", i, got, o)
+		}
+	}
+	if o := ws[6].Original; o != *xs[6].NotModified {
+		t.Errorf("original of the 304: %+v", o)
+	}
+	if o := ws[4].Original; o != (Original{}) {
+		t.Errorf("original of what is no HTTP: %+v", o)
+	}
 	if rec := checkWritten(t, dir, ws[6], xs[6].URL); rec.Header.Value("WARC-Profile") != ProfileNotModified {
 		t.Errorf("304: profile %s", rec.Header.Value("WARC-Profile"))
 	}

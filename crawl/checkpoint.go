@@ -32,6 +32,8 @@ type checkpoint struct {
 	began time.Time
 	bytes int64
 	done  chan error // of the merge; it never blocks
+
+	states lastStates
 }
 
 // put appends a record.
@@ -47,7 +49,7 @@ func (c *Crawler) beginCheckpoint(lost func(*finish) bool) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1)}
+	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{}}
 	if err := c.putSmall(k); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)
@@ -191,6 +193,8 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 				return nil
 			}
 			return k.put(kindPending, p)
+		case kindFinish, kindState:
+			return k.putState(kind, p, lost)
 		}
 		return nil
 	})
@@ -216,6 +220,7 @@ func (k *checkpoint) finished(lost func(*finish) bool) (keySet, error) {
 		}
 		if f.flags&flagRobots == 0 && (lost == nil || !lost(&f)) {
 			keys = append(keys, f.link.URL.Key())
+			k.states.saw(&f)
 		}
 		return nil
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,6 +134,7 @@ type Exchange interface {
 type Rooms struct {
 	Partition Partition // nil: all URLs are ours
 	Exchange  Exchange  // nil with a nil Partition
+	Strategy  Strategy  // nil: breadth-first
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
 	Seen      *seen.Store
@@ -202,7 +202,11 @@ type Crawler struct {
 	checkpoint *checkpoint // in the making; nil: none is
 	syncing    *syncing    // on its way; nil: none is
 	lastURL    string
-	retrying   retrying // what failed and is not given up
+	retrying   retrying               // what failed and is not given up
+	planner    Planner                // the Strategy, if it is one
+	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
+	alone      visit                  // for links that no visit has found
+	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 
 	known    *known
 	tasks    chan *visit
@@ -219,15 +223,17 @@ func New(cfg Config, rooms Rooms) *Crawler {
 	cfg = cfg.withDefaults()
 	c := &Crawler{
 		cfg: cfg, Rooms: rooms,
-		rng:      rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		attempts: map[weburl.Key]int{},
-		errands:  map[string]int{},
-		known:    new(known),
-		tasks:    make(chan *visit, cfg.handed()),
-		results:  make(chan *visit, cfg.handed()+resolversMax),
-		commands: make(chan func(time.Time)),
-		ended:    make(chan struct{}),
+		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
+		attempts:   map[weburl.Key]int{},
+		errands:    map[string]int{},
+		known:      new(known),
+		tasks:      make(chan *visit, cfg.handed()),
+		results:    make(chan *visit, cfg.handed()+resolversMax),
+		commands:   make(chan func(time.Time)),
+		ended:      make(chan struct{}),
+		revisiting: map[weburl.Key]*Before{},
 	}
+	c.planner, _ = rooms.Strategy.(Planner)
 	return c
 }
 
@@ -373,7 +379,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.stop != notStopping {
 		return time.Time{}
 	}
-	if wake = c.release(now); c.fatal != nil {
+	if wake = earlier(c.release(now), c.want(now)); c.fatal != nil {
 		return wake
 	}
 	c.lookUp(work)
@@ -389,13 +395,15 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if !ok {
 			return earlier(wake, due)
 		}
-		if n, ok := c.attempts[t.Link.URL.Key()]; ok {
+		key := t.Link.URL.Key()
+		if n, ok := c.attempts[key]; ok {
 			t.Attempt += n
 		}
 		v := c.take(t)
+		v.before = c.revisiting[key]
 		host := t.Host
 		switch {
-		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && !isErrand(t.Link):
+		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil && !isErrand(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {
@@ -545,38 +553,6 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 		}
 	}
 	return time.Time{}
-}
-
-// troubles counts failures in a row. It forgets hosts when there are very many:
-// at most twice troublesMax are known.
-type troubles struct{ now, before map[string]int }
-
-const troublesMax = 1 << 16
-
-func (t *troubles) of(host string) int {
-	if n, ok := t.now[host]; ok {
-		return n
-	}
-	return t.before[host]
-}
-
-// add counts one more failure.
-func (t *troubles) add(host string) int {
-	n := t.of(host) + 1
-	t.set(host, n)
-	return n
-}
-
-func (t *troubles) set(host string, n int) {
-	if len(t.now) >= troublesMax || t.now == nil {
-		t.now, t.before = make(map[string]int), t.now
-	}
-	t.now[strings.Clone(host)] = n
-}
-
-func (t *troubles) clear(host string) {
-	delete(t.now, host)
-	delete(t.before, host)
 }
 
 func earlier(a, b time.Time) time.Time {

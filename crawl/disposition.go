@@ -161,6 +161,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		}
 		c.intake(v)
 	}
+	if c.visited(v, &f, now); c.fatal != nil {
+		return
+	}
 	if v.task.Attempt > 0 {
 		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
 	}
@@ -228,6 +231,7 @@ func visitOf(f *finish) report.Visit {
 		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Bytes: f.size,
 		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
 		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
+		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0,
 	}
 }
 
@@ -239,7 +243,7 @@ func (c *Crawler) log(v *visit, f finish, now time.Time) {
 	if !v.began.IsZero() {
 		line.Size = v.content
 	}
-	if v.archived {
+	if v.archived && !v.confirmed() {
 		line.Digest, line.HasDigest = f.digest, true
 	}
 	if f.kind != "" {
@@ -298,6 +302,7 @@ func (c *Crawler) jitter(d time.Duration) time.Duration {
 // collector.
 func (c *Crawler) recycle(v *visit) {
 	v.page.Rest()
+	v.shown, v.offered = Page{}, nil
 	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they lie in the page's memory
 		v.skipped = nil
 	}

@@ -17,6 +17,11 @@
 //	again      its host could not answer yet: at the front of its queue
 //	later      it failed alone: waits beside the queues, its host goes on
 //	finished   archived, or given up with a reason; in the journal. Durable.
+//	           A Planner may want it again: it then waits in a host queue once
+//	           more, and finishes once more
+//
+// What is fetched next is the Strategy's: which links are followed, with what
+// priority, and, for a Planner, which URLs are fetched again and when.
 //
 // What always holds: a URL is accepted once; an accepted URL is in exactly one
 // of the last five states; its finish is journaled in one atomic batch with

@@ -68,6 +68,9 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		if l.Hops != "" && c.Queries != nil {
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
+				if err := c.refuse(l); err != nil {
+					return err
+				}
 				continue
 			}
 		}

@@ -53,6 +53,15 @@ type visit struct {
 	meta       []archive.Field
 	page       parse.Page
 
+	// For a Strategy.
+	shown      Page
+	before     *Before // of a URL that is fetched again
+	offered    []weburl.Link
+	print      uint64
+	cut        bool // print is to be the archive's digest
+	validators fetch.Condition
+	modified   time.Time
+
 	// Of robots.txt.
 	rule     string
 	delay    time.Duration // Crawl-delay
@@ -105,7 +114,11 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	case robots.Fetch:
 		return c.fetchRobots(ctx, v, l.URL, a.Fetch)
 	}
-	resp, err := c.Fetch.Fetch(ctx, fetch.Request{URL: l.URL, Addr: v.task.Addr})
+	req := fetch.Request{URL: l.URL, Addr: v.task.Addr}
+	if v.before != nil {
+		req.If = v.before.If
+	}
+	resp, err := c.Fetch.Fetch(ctx, req)
 	if err != nil {
 		return c.failed(ctx, v, err)
 	}
@@ -164,6 +177,12 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 // names.
 func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	l := v.task.Link
+	if c.Strategy != nil {
+		v.shown = Page{Link: l, Status: r.Status, Header: r.Header}
+	}
+	if c.planner != nil && r.Status/100 != 2 {
+		v.fingerprint(r, nil, false)
+	}
 	if to, ok := fetch.Redirect(r); ok {
 		v.links = 1
 		u, err := l.URL.Resolve(to)
@@ -174,7 +193,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 			v.notes = append(v.notes, "too-many-redirects")
 			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
 		default:
-			c.judge(v, child(l, u, 'R'), u.Key())
+			c.follow(v, child(l, u, 'R'), u.Key())
 		}
 		return nil
 	}
@@ -202,6 +221,12 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		Body:        body,
 		Sitemap:     sitemap,
 	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
+	if c.Strategy != nil {
+		v.shown.Body, v.shown.Parsed = body, &v.page
+	}
+	if c.planner != nil {
+		v.fingerprint(r, body, cut)
+	}
 	v.links = len(v.page.Links) + v.page.Withheld
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
@@ -210,7 +235,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	for i := range v.page.Links {
 		out := &v.page.Links[i]
 		follow := !out.NoFollow || out.Hop != 'L'
-		if follow && c.known.has(out.Key) {
+		if follow && c.Strategy == nil && c.known.has(out.Key) {
 			continue
 		}
 		h := out.Hop % byte(len(hops))
@@ -222,7 +247,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 			v.skipped = append(v.skipped, skip{to, "nofollow"})
 			continue
 		}
-		c.judge(v, to, out.Key)
+		c.follow(v, to, out.Key)
 	}
 	return nil
 }
@@ -275,13 +300,22 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		note("failure", v.detail)
 	}
 	x.Metadata = v.meta
+	if v.confirmed() && v.before.Original.URL != "" {
+		x.NotModified = &v.before.Original
+	}
 	w, err := c.Archive.Write(&x)
 	if err != nil {
 		return err // it names the URL
 	}
 	v.written, v.archived = w, true
-	if w.Revisit {
+	if v.cut {
+		v.print = printOf(200, w.PayloadDigest[:])
+	}
+	switch {
+	case w.Revisit:
 		v.notes = append(v.notes, "duplicate:digest")
+	case x.NotModified != nil:
+		v.notes = append(v.notes, "warcRevisit:notModified")
 	}
 	return nil
 }
@@ -331,10 +365,13 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.delay = max(v.delay, c.Robots.Ask(about, time.Now()).Delay)
 	}
 	if c.cfg.Sitemaps {
+		if c.Strategy != nil {
+			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed}, Status: resp.Status, Header: resp.Header}
+		}
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {
 			if u, err := weburl.Parse(s); err == nil {
-				c.judge(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed}, u.Key())
+				c.follow(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed}, u.Key())
 			}
 		}
 	}

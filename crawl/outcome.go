@@ -33,6 +33,9 @@ const (
 	Unresolved
 	// Abandoned is a visit cut short by the end of the run; it will be made again.
 	Abandoned
+	// Refused is for a Planner: a URL that it wanted is not visited at all, by
+	// a guard against traps.
+	Refused
 )
 
 // patience is how a kind of failure is met.
@@ -131,7 +134,7 @@ func (v *visit) errorKind() string {
 }
 
 func (o Outcome) String() string {
-	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "abandoned"}
+	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "abandoned", "refused"}
 	if int(o) < len(names) {
 		return names[o]
 	}

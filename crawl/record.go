@@ -20,6 +20,7 @@ import (
 //	D digest   snapshot: a payload to recognize, see appendOriginal
 //	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
 //	           each, big-endian
+//	V visited  snapshot: what a Planner remembers of a URL, see appendState
 //	T tally    snapshot: the report's counts in pieces, each behind a byte that
 //	           is 1 where more is to come
 //	S span     when the crawl began, Unix microseconds, and how long its runs
@@ -37,6 +38,7 @@ const (
 	kindPending byte = 'P'
 	kindDigest  byte = 'D'
 	kindQueries byte = 'Q'
+	kindState   byte = 'V'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,
@@ -63,6 +65,7 @@ type finish struct {
 	tries  int    // visits before this one
 	found  int    // references on the page
 	skips  []skipCount
+	state  []byte // what a Planner remembers of the URL from now on; empty: nothing new
 }
 
 // A skipCount is how many links of a page were not taken for one reason.
@@ -75,7 +78,9 @@ const (
 	flagPage      = 1 << iota // a 2xx response to a URL of the frontier
 	flagDuplicate             // a revisit record
 	flagTruncated
-	flagRobots // a robots.txt: logged and counted, but no URL of the frontier
+	flagRobots    // a robots.txt: logged and counted, but no URL of the frontier
+	flagAgain     // of a URL that was finished before
+	flagUnchanged // and was found as it had been
 )
 
 func (f *finish) appendTo(dst []byte) []byte {
@@ -101,7 +106,7 @@ func (f *finish) appendTo(dst []byte) []byte {
 		str(s.reason)
 		dst = binary.AppendUvarint(dst, uint64(s.n))
 	}
-	return dst
+	return append(dst, f.state...) // to the end
 }
 
 func decodeFinish(src []byte) (f finish, err error) {
@@ -157,8 +162,11 @@ func decodeFinish(src []byte) (f finish, err error) {
 	for n := uv(); n > 0 && !bad; n-- {
 		f.skips = append(f.skips, skipCount{str(), int(uv())})
 	}
-	if bad || len(src) != 0 {
+	if bad {
 		return f, errRecord
+	}
+	if len(src) > 0 {
+		f.state = src
 	}
 	return f, nil
 }

@@ -30,6 +30,7 @@ type Recovered struct {
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
 	var r Recovered
 	finished := map[weburl.Key]struct{}{}
+	states := c.states()
 	lost := func(f *finish) bool { return f.file != "" && !intact(f.file, f.end) }
 	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		if kind != kindFinish {
@@ -45,6 +46,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			r.Repeated++
 		default:
 			finished[f.link.URL.Key()] = struct{}{}
+			states.saw(&f)
 		}
 		return nil
 	})
@@ -52,6 +54,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return r, err
 	}
 	delays := map[string]time.Duration{}
+	touch := func(host string, d time.Duration) { delays[host] = max(delays[host], d) }
 	var keys []weburl.Key
 	var batch []weburl.Link
 	push := func() error {
@@ -104,7 +107,16 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return nil
 			}
 			c.count(&f)
+			if states.isLast(&f) {
+				return c.restoreState(f.link, f.state, now, touch)
+			}
 			return nil
+		case kindState:
+			l, state, err := decodeState(p)
+			if err != nil || c.planner == nil || states.has(l.URL.Key()) {
+				return err
+			}
+			return c.restoreState(l, state, now, touch)
 		case kindHost:
 			st, err := frontier.DecodeHostState(p)
 			if err != nil {
@@ -184,7 +196,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	}
 	sum := c.Tally.Summary(0, "")
 	r.Accepted, r.Finished, r.Pending = sum.Unique, sum.Finished, c.Frontier.Pending()
-	if r.Pending > 0 {
+	if r.Pending > 0 || c.remembered > 0 {
 		c.nextSlot = now.Add(c.cfg.ResumeWait)
 	}
 	if r.Repeated > 0 {

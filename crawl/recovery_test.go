@@ -98,12 +98,26 @@ func TestRecoveryModel(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed) })
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0) })
 		})
 	}
 }
 
-func recoverOnce(t *testing.T, seed uint64) {
+// The same with pages that are visited again: none of these visits is lost,
+// none is counted twice.
+func TestRecoveryModelAgain(t *testing.T) {
+	n := uint64(100)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 1+int(seed%3)) })
+		})
+	}
+}
+
+func recoverOnce(t *testing.T, seed uint64, again int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	web := newRandomWeb(rng)
 	s := &story{
@@ -112,6 +126,9 @@ func recoverOnce(t *testing.T, seed uint64) {
 		scope:    scope.Config{Scope: scope.Any},
 	}
 	s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
+	if s.again = again > 0; s.again {
+		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 1} }
+	}
 	if rng.IntN(2) == 0 {
 		s.frontier.IPDelay = 300 * time.Millisecond
 	}
@@ -148,6 +165,12 @@ func recoverOnce(t *testing.T, seed uint64) {
 	}
 	if got := int(w.Tally.Finished()); got != len(web.reach) {
 		t.Errorf("%d URLs finished, %d reachable", got, len(web.reach))
+	}
+	if s.again {
+		sum := w.Tally.Summary(0, "")
+		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want || sum.Unchanged+sum.Changed != want {
+			t.Errorf("%d URLs visited again, %d unchanged and %d changed, want %d", sum.Revisits, sum.Unchanged, sum.Changed, want)
+		}
 	}
 	s.checkRequests(t, web)
 	s.check(t, w)
@@ -198,7 +221,7 @@ func (s *story) checkRequests(t *testing.T, web randomWeb) {
 			t.Errorf("%s is not reachable", u)
 		}
 		for i, r := range rs[:max(len(rs)-1, 0)] {
-			if r.status == 503 {
+			if r.status == 503 || s.again {
 				continue // asked for again on purpose
 			}
 			p := s.endedBetween(r.at, rs[i+1].at)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -44,4 +45,36 @@ func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
 		}
 	}
 	return kinds, next
+}
+
+// troubles counts failures in a row. It forgets hosts when there are very many:
+// at most twice troublesMax are known.
+type troubles struct{ now, before map[string]int }
+
+const troublesMax = 1 << 16
+
+func (t *troubles) of(host string) int {
+	if n, ok := t.now[host]; ok {
+		return n
+	}
+	return t.before[host]
+}
+
+// add counts one more failure.
+func (t *troubles) add(host string) int {
+	n := t.of(host) + 1
+	t.set(host, n)
+	return n
+}
+
+func (t *troubles) set(host string, n int) {
+	if len(t.now) >= troublesMax || t.now == nil {
+		t.now, t.before = make(map[string]int), t.now
+	}
+	t.now[strings.Clone(host)] = n
+}
+
+func (t *troubles) clear(host string) {
+	delete(t.now, host)
+	delete(t.before, host)
 }

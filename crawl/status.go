@@ -28,6 +28,8 @@ type Status struct {
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
+	Revisits   int64            `json:"revisits"`  // visits to URLs visited before
+	Unchanged  int64            `json:"unchanged"` // of these: found as they had been
 	Skipped    int64            `json:"skipped"`
 	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
@@ -51,7 +53,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }
@@ -59,7 +61,7 @@ func (c *Crawler) publish(now time.Time) {
 // Pending is how many accepted URLs are not finished, wherever they wait. It is
 // the dispatcher's; others may ask before Run and after it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Pending() + int64(len(c.later)-len(c.errands))
+	return c.Frontier.Pending() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
 }
 
 // Elapsed is how long the crawl has run, earlier runs included.

@@ -31,7 +31,8 @@ import (
 // one after the other, the last one again and again. Words of an answer: a
 // status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
 // robots=LINE;LINE (a body), slow=DURATION, size=N, same (a body that other
-// pages have too), sitemap=URL;URL, hang, reset.
+// pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
+// reset.
 type textWeb struct {
 	start time.Time
 
@@ -158,6 +159,9 @@ func (w *textWeb) serve(c net.Conn, ip string) {
 		}
 		answer := next(w.pages, url)
 		w.mu.Unlock()
+		if tag := r.Header.Get("If-None-Match"); tag != "" && slices.Contains(strings.Fields(answer), "etag="+strings.Trim(tag, `"`)) {
+			answer = "304 " + strings.Replace(answer, "200", "", 1)
+		}
 		status := w.answer(c, url, answer)
 		w.mu.Lock()
 		w.asked[i].end, w.asked[i].status = time.Since(w.start), status
@@ -192,6 +196,8 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 			return 0
 		case word == "same":
 			body = "the same everywhere"
+		case name == "etag":
+			head += `ETag: "` + value + "\"\r\n"
 		case name == "size":
 			size, _ = strconv.Atoi(value)
 		case name == "to":
@@ -220,6 +226,12 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 		default:
 			body += `<a href="` + word + "\">x</a>\n"
 		}
+	}
+	if status == 304 {
+		if _, err := fmt.Fprintf(c, "HTTP/1.1 304 Not Modified\r\n%s\r\n", head); err != nil {
+			return 0
+		}
+		return status
 	}
 	if size > len(body) {
 		body += strings.Repeat(" ", size-len(body))

@@ -47,6 +47,8 @@ type story struct {
 	seeds    []weburl.URL
 	pauses   []pause // ends of runs before the last one
 	web      *textWeb
+	strategy func() Strategy // one for each process; nil: none
+	again    bool            // URLs may be visited again
 
 	text     string // settings and web as they stand
 	requests string
@@ -224,6 +226,9 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.strategy != nil {
+		r.Strategy = s.strategy()
+	}
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
 	w.Crawler = New(cfg, r)
@@ -380,6 +385,9 @@ func (s *story) check(t *testing.T, w *world) {
 	seen := map[string]bool{}
 	for _, l := range w.lines(t) {
 		if strings.HasSuffix(l.Hops, "P") {
+			continue
+		}
+		if seen[l.URL] && s.again {
 			continue
 		}
 		finished++

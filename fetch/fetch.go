@@ -36,6 +36,8 @@ type Request struct {
 	Addr netip.Addr
 	// Header is sent after, or in place of, Config's fields of the same name.
 	Header [][2]string
+	// If asks for the content only if it is not what was sent before.
+	If Condition
 	// MaxBody overrides Config.MaxBody; 0 does not.
 	MaxBody int64
 }

@@ -171,10 +171,8 @@ func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
 		}
 		return time.Duration(n) * time.Second, true
 	}
-	for _, layout := range [...]string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC1123, time.RFC850, time.ANSIC} {
-		if t, err := time.Parse(layout, v); err == nil {
-			return min(max(t.Sub(now), 0), maxRetryAfter), true
-		}
+	if t, ok := httpDate(v); ok {
+		return min(max(t.Sub(now), 0), maxRetryAfter), true
 	}
 	return 0, false
 }

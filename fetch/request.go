@@ -43,6 +43,17 @@ func (f *Fetcher) request(req *Request, t *target, r *Response) (send []byte, er
 		}
 		b = appendField(b, d)
 	}
+	for _, d := range req.If.fields() {
+		if d[1] == "" || names(c.Header, d[0]) || names(req.Header, d[0]) {
+			continue
+		}
+		if err := checkField(d); err != nil {
+			r.request.release()
+			r.request = nil
+			return nil, err
+		}
+		b = appendField(b, d)
+	}
 	b = append(b, "Connection: keep-alive\r\n"...)
 	if auth != "" {
 		send = append(bytes.Clone(b), "Proxy-Authorization: "+auth+"\r\n\r\n"...)

@@ -35,6 +35,9 @@ type Summary struct {
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
+	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
+	Unchanged  int64   `json:"unchanged"`  // of these: found as they had been
+	Changed    int64   `json:"changed"`    // of these: not so; the others failed
 	RobotsTxt  int64   `json:"robots_txt"` // fetches of robots.txt
 	Denied     int64   `json:"robots_denied"`
 	Retries    int64   `json:"retries"`
@@ -53,6 +56,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
+		Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
@@ -93,6 +97,9 @@ func (s Summary) String() string {
 	optional("URLs sent", s.Sent)
 	optional("duplicates", s.Duplicates)
 	optional("truncated", s.Truncated)
+	optional("revisits", s.Revisits)
+	optional("  unchanged", s.Unchanged)
+	optional("  changed", s.Changed)
 	optional("denied by robots", s.Denied)
 	optional("retries", s.Retries)
 	for _, g := range [...]struct {

@@ -23,6 +23,8 @@ type Visit struct {
 	Robots    bool   // a robots.txt: counted beside the URLs of the crawl
 	Duplicate bool   // same payload as one before
 	Truncated bool
+	Again     bool // a URL whose turn came before: it is not counted among the URLs twice
+	Unchanged bool // which was found as it had been
 }
 
 // What a server can make up is counted under at most so many names.
@@ -50,6 +52,7 @@ type totals struct {
 	duplicates, denied, truncated   int64
 	robots, robotsBytes             int64
 	found, unique, sent, retried    int64
+	revisits, unchanged, changed    int64 // since version 2
 }
 
 func (n *totals) all() []*int64 {
@@ -58,6 +61,7 @@ func (n *totals) all() []*int64 {
 		&n.duplicates, &n.denied, &n.truncated,
 		&n.robots, &n.robotsBytes,
 		&n.found, &n.unique, &n.sent, &n.retried,
+		&n.revisits, &n.unchanged, &n.changed,
 	}
 }
 
@@ -128,8 +132,19 @@ func (t *Tally) Add(v Visit) {
 		h.robots++
 		return
 	}
-	t.n.finished++
-	h.urls++
+	first := int64(1)
+	if v.Again {
+		first = 0
+		t.n.revisits++
+		switch {
+		case v.Unchanged:
+			t.n.unchanged++
+		case v.Code > 0:
+			t.n.changed++
+		}
+	}
+	t.n.finished += first
+	h.urls += uint32(first)
 	if t.status == nil {
 		t.status = make(map[int]int64)
 	}
@@ -139,21 +154,21 @@ func (t *Tally) Add(v Visit) {
 		t.status[CodeUnattempted]++
 	}
 	s := t.seeds.of(v.Seed)
-	s.urls++
+	s.urls += first
 	s.bytes += v.Bytes
 	if v.Code > 0 {
 		t.n.fetched++
 		m := of(&t.mimes, MIME(v.MIME), maxNames)
-		m.urls++
+		m.urls += first
 		m.bytes += v.Bytes
 		if v.Page {
-			m.pages++
+			m.pages += first
 		}
 	}
 	if v.Page {
 		t.n.pages++
-		h.pages++
-		s.pages++
+		h.pages += uint32(first)
+		s.pages += first
 	}
 	if v.Duplicate {
 		t.n.duplicates++
@@ -205,6 +220,13 @@ func (t *Tally) Accepted(n int64) { t.n.unique += n }
 
 // Sent counts URLs passed on to other agents.
 func (t *Tally) Sent(n int64) { t.n.sent += n }
+
+// Revisits is the number of visits to URLs that had had their turn, Unchanged
+// how many of them found what had been there.
+func (t *Tally) Revisits() int64 { return t.n.revisits }
+
+// Unchanged is described at Revisits.
+func (t *Tally) Unchanged() int64 { return t.n.unchanged }
 
 // Retried counts visits that were not the last of their URL.
 func (t *Tally) Retried(n int64) { t.n.retried += n }
@@ -266,13 +288,14 @@ func (t *Tally) Errors() map[string]int64 {
 // ErrTally is an encoding of a Tally that cannot be read.
 var ErrTally = errors.New("damaged tally")
 
-const tallyVersion = 1
+const tallyVersion = 2
 
 // AppendTo appends t's encoding to dst; the start is not in it:
 //
-//	byte    version, 1
+//	byte    version, 2
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
-//	        truncated, robots, bytes of robots, found, unique, sent, retried
+//	        truncated, robots, bytes of robots, found, unique, sent, retried,
+//	        revisits, unchanged, changed (version 1 has not these three)
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   likewise
@@ -332,10 +355,15 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
-	if d.byte() != tallyVersion {
+	totals := n.n.all()
+	switch d.byte() {
+	case 1:
+		totals = totals[:len(totals)-3]
+	case tallyVersion:
+	default:
 		return ErrTally
 	}
-	for _, p := range n.n.all() {
+	for _, p := range totals {
 		*p = d.uvarint()
 	}
 	for range d.len() {
