@@ -1,6 +1,10 @@
 package frontier
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
 
 // check compares what f says of itself with what a walk finds.
 func (f *Frontier) check() error {
@@ -107,7 +111,35 @@ func (f *Frontier) check() error {
 			return fmt.Errorf("%s: not where it says", name)
 		}
 	}
-	want.Queued, want.BlockedLinks = queued, blockedLinks
+	pools, err := f.checkPools()
+	if err != nil {
+		return err
+	}
+	retired := 0
+	for name, h := range f.hosts {
+		if h.retired {
+			retired++
+			if h.pooled != pools.of[name] {
+				return fmt.Errorf("%s: retired with %d links in the pools, says %d", name, pools.of[name], h.pooled)
+			}
+		} else if h.pooled != 0 {
+			return fmt.Errorf("%s: not retired, says %d links in the pools", name, h.pooled)
+		}
+		if h.state == blocked {
+			blockedLinks += h.pooled
+		}
+		for q := h.q; q != nil; q = q.next {
+			if first, ok := pools.first[q.level]; ok && first <= q.last {
+				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last, first, q.level)
+			}
+		}
+	}
+	if retired != f.retired {
+		return fmt.Errorf("%d hosts retired, says %d", retired, f.retired)
+	}
+	fixed += pools.ram
+	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
+	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
 	want.RAMBytes = ram + fixed + int64(len(f.hosts))*hostOverhead
 	want.SpilledBytes, want.SpillFiles = spilled, f.files
 	if got := f.Stats(); got != want {
@@ -173,4 +205,88 @@ func (f *Frontier) checkBuckets() error {
 		}
 	}
 	return nil
+}
+
+type poolsFound struct {
+	n, ram, bytes int64
+	files         int
+	of            map[string]int64 // links of each host
+	first         map[uint8]uint64 // number in each level
+}
+
+// checkPools reads all pools and compares what it finds with what they say.
+func (f *Frontier) checkPools() (poolsFound, error) {
+	found := poolsFound{of: map[string]int64{}, first: map[uint8]uint64{}}
+	removed := map[string]int64{}
+	level := 256
+	for _, p := range f.pools {
+		if int(p.level) >= level {
+			return found, fmt.Errorf("pool of level %d behind that of %d", p.level, level)
+		}
+		level = int(p.level)
+		var frames []frame
+		for i, s := range p.files {
+			if s.read >= s.size || i > 0 && s.read > 0 {
+				return found, fmt.Errorf("%s: read %d of %d", s.name, s.read, s.size)
+			}
+			found.files++
+			found.bytes += s.size - s.read
+			for off := s.read; off < s.size; {
+				var buf []byte
+				c, size, err := f.readFrame(s, off, &buf)
+				if err != nil {
+					return found, err
+				}
+				off += size
+				frames = append(frames, *c)
+			}
+		}
+		for _, c := range p.frames {
+			found.ram += int64(cap(c.entries))
+			frames = append(frames, *c)
+		}
+		var n int64
+		var last uint64
+		for i, c := range frames {
+			number := c.first
+			var links int32
+			for at := 0; at < len(c.entries); links++ {
+				enc, num, end, ok := c.at(at, number)
+				if !ok {
+					return found, fmt.Errorf("level %d, frame %d: damaged at %d", p.level, i, at)
+				}
+				if number, at = num, end; number <= last {
+					return found, fmt.Errorf("level %d: number %d behind %d", p.level, number, last)
+				}
+				last = number
+				l, k, err := weburl.DecodeLink(enc)
+				if err != nil || k != len(enc) || l.Level != p.level {
+					return found, fmt.Errorf("level %d: %v, %v", p.level, l, err)
+				}
+				n++
+				name := l.URL.Host()
+				if r := f.removed[name]; r != nil && number <= r.upTo {
+					removed[name]++
+					continue
+				}
+				found.n++
+				found.of[name]++
+				if _, ok := found.first[p.level]; !ok {
+					found.first[p.level] = number
+				}
+			}
+			if links != c.n {
+				return found, fmt.Errorf("level %d, frame %d: %d links, says %d", p.level, i, links, c.n)
+			}
+		}
+		if n != p.n || n == 0 {
+			return found, fmt.Errorf("level %d: %d links, says %d", p.level, n, p.n)
+		}
+	}
+	for name, r := range f.removed {
+		if r.left != removed[name] || r.left == 0 {
+			return found, fmt.Errorf("%s: %d links removed, says %d", name, removed[name], r.left)
+		}
+	}
+	return found, nil
 }

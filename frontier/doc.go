@@ -1,10 +1,11 @@
 // Package frontier answers: which link may be fetched now?
 //
-//	Push -> host queue (RAM, tail on disk) -> ready -> Next -> Done -> waiting -> ready
+//	Push -> pool (disk) -> host queue (RAM, tail on disk) -> ready -> Next -> Done -> waiting -> ready
 //
 // The structures are Polybot's (Shkapenyuk and Suel, ICDE 2002, "crawl manager
-// data structures"): a host dictionary, a FIFO queue for each host, a ready
-// queue of hosts ordered by the request number of their first link, and a
+// data structures"): request files that wait on disk while enough hosts are
+// ready (Config.Active; before that a link goes past them, straight to its
+// queue), a host dictionary, a FIFO queue for each host, a ready queue of hosts ordered by the request number of their first link, and a
 // waiting queue ordered by the time at which a host may be asked again. Links
 // get their request numbers in the order of Push, so that the crawl is
 // breadth-first overall and within each host, as far as politeness lets it
@@ -29,6 +30,8 @@
 //	exhausted   no links, but a quiet time or a slow-down to remember
 //	blocked     retired by the operator; its links stay
 //
+// A host whose links are all in a pool is unknown here until they are read.
+//
 // One goroutine owns a Frontier; it has no locks and reads no clock. See
-// DESIGN.md for the two levels of queues and for what was not done.
+// DESIGN.md for the pools, the two levels of queues and what was not done.
 package frontier

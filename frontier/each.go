@@ -26,7 +26,7 @@ func (f *Frontier) EachEncoded(fn func(enc []byte) error) error {
 			hs = append(hs, h)
 		}
 	}
-	return f.merge(hs, true, fn)
+	return f.merge(hs, nil, true, fn)
 }
 
 func decoding(fn func(weburl.Link) error) func([]byte) error {
@@ -39,12 +39,13 @@ func decoding(fn func(weburl.Link) error) func([]byte) error {
 	}
 }
 
-// A cursor walks one queue, or what stands before the queues of a host,
-// without taking anything from it.
+// A cursor walks one queue or pool, or what stands before the queues of a
+// host, without taking anything from it.
 type cursor struct {
 	number uint64
 	pos    int32
 	front  []entry
+	pool   *poolCursor
 	b      *block
 	r      int   // in b's entries
 	left   int32 // in b
@@ -58,10 +59,11 @@ const (
 	windowMax = spillBlockBytes
 )
 
-// merge shows the links of hs in the order of their numbers. There is a cursor
-// for each queue; those on disk hold only a small part of a block, so that the
-// memory stays in bounds with very many hosts.
-func (f *Frontier) merge(hs []*host, current bool, fn func([]byte) error) error {
+// merge shows the links of hs, and those of the hosts of in the pools, in the
+// order of their numbers. There is a cursor for each queue; those on disk hold
+// only a small part of a block, so that the memory stays in bounds with very
+// many hosts.
+func (f *Frontier) merge(hs []*host, of map[string]int64, current bool, fn func([]byte) error) error {
 	cs := heap[*cursor]{
 		less: func(a, b *cursor) bool { return a.number < b.number },
 		pos:  func(c *cursor) *int32 { return &c.pos },
@@ -80,6 +82,16 @@ func (f *Frontier) merge(hs []*host, current bool, fn func([]byte) error) error 
 		for q := h.q; q != nil; q = q.next {
 			b := q.head
 			cs.push(&cursor{number: b.first, b: b, r: b.r, left: b.n})
+		}
+	}
+	for _, p := range f.pools {
+		w := f.walkPool(p, of)
+		ok, err := w.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			cs.push(&cursor{number: w.number, pool: w})
 		}
 	}
 	window := int(min(max(f.cfg.MemoryBytes/4/int64(cs.len()+1), windowMin), windowMax))
@@ -109,6 +121,14 @@ func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool
 		}
 		c.number = c.front[0].number
 		return true, nil
+	}
+	if w := c.pool; w != nil {
+		if err := fn(w.enc); err != nil {
+			return false, err
+		}
+		more, err := w.next()
+		c.number = w.number
+		return more, err
 	}
 	_, enc, size, err := f.entryAt(c, window)
 	if err != nil {

@@ -53,13 +53,22 @@ func (e Explanation) String() string {
 
 // Explain says what holds a host back at now. It is for people: unlike all
 // else here it may look at as many hosts as come before this one.
-func (f *Frontier) Explain(host string, now time.Time) Explanation {
+func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	f.tick(now)
-	e := Explanation{Host: host, State: "unknown"}
+	e = Explanation{Host: host, State: "unknown"}
 	why := func(format string, a ...any) { e.Reasons = append(e.Reasons, fmt.Sprintf(format, a...)) }
 	h := f.hosts[host]
+	if n := f.pooled; n > 0 {
+		defer func() {
+			why("%s in the pool, for which no queue is open yet; some may be its own", plural(int(n), "link is", "links are"))
+		}()
+	}
 	if h == nil {
-		why("nothing queued: never found, or all done and no quiet time runs")
+		if f.pooled > 0 {
+			why("no queue open: never found, all done and no quiet time runs, or all in the pool")
+		} else {
+			why("nothing queued: never found, or all done and no quiet time runs")
+		}
 		return e
 	}
 	e.State, e.Queued, e.Slow = h.state.String(), h.n, int(h.slow)

@@ -31,6 +31,14 @@ type Config struct {
 	// they share one connection, which costs more than a request. Zero means
 	// 64, a negative value 1. It has no effect with a delay.
 	Burst int
+	// Active is how many hosts are kept ready to be asked (Polybot's x). While
+	// there are as many, further links wait in pools on disk and their hosts
+	// cost no memory; see ActiveFor. Zero means 10,000, a negative value all.
+	Active int
+	// Scramble deals the links of each Push like cards, sorted by site, before
+	// they get their numbers, so that the links of a site stand far apart. It
+	// is for bulk: a list of URLs in alphabetical order.
+	Scramble bool
 	// MemoryBytes bounds the queues held in RAM; the rest spills to disk.
 	// Zero means 256 MiB.
 	MemoryBytes int64
@@ -72,6 +80,9 @@ func (c Config) withDefaults() Config {
 		c.Burst = 1
 	}
 	c.Burst = min(c.Burst, 1<<15-1)
+	if c.Active == 0 {
+		c.Active = activeDefault
+	}
 	if c.MemoryBytes <= 0 {
 		c.MemoryBytes = 256 << 20
 	}
@@ -118,8 +129,19 @@ type Frontier struct {
 
 	restored []HostState // until there is a time
 
-	stats  Stats
-	queued int64
+	stats   Stats
+	queued  int64 // links in hosts' queues
+	retired int   // hosts
+
+	// links that are in no queue yet
+	pools      []*pool // those with links; highest level first
+	pooled     int64   // links in them, without dropped ones
+	poolBytes  int64   // on disk
+	poolFiles  int     // on disk
+	removed    map[string]*removal
+	spare      []byte
+	frameBytes int // a frame is closed at this size
+	readAtOnce int // frames
 
 	// queues in RAM and on disk
 	ram      int64 // bytes of queued links in RAM
@@ -129,8 +151,8 @@ type Frontier struct {
 	out      []byte
 	runs     []run
 	scratch  []byte
-	segments int // ever made
-	files    int // on disk now
+	segments int // ever made, pool files as well
+	files    int // segments on disk now
 	current  *segment
 	open     []*segment
 }
@@ -156,13 +178,17 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		resting: newHostTimes(),
 		freeing: newBucketTimes(),
 		fading:  newBucketTimes(),
+		removed: make(map[string]*removal),
+
+		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
+		readAtOnce: framesRead,
 	}
 	f.open_ = newGroup(nil, nil)
 	f.open_.refs = 1
 	return f, nil
 }
 
-// Close deletes the spill files.
+// Close deletes the files.
 func (f *Frontier) Close() error {
 	var first error
 	for _, s := range f.open {
@@ -171,6 +197,13 @@ func (f *Frontier) Close() error {
 		}
 	}
 	f.open, f.current = nil, nil
+	for _, p := range f.pools {
+		for _, s := range p.files {
+			if err := f.closePoolFile(s); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
 	if err := f.fs.RemoveAll(f.dir); err != nil && first == nil {
 		first = fmt.Errorf("frontier %s: %w", f.dir, err)
 	}
@@ -184,31 +217,42 @@ func (f *Frontier) Close() error {
 // from disk. The frontier is of no use after it.
 func (f *Frontier) Err() error { return f.err }
 
-// Push queues new links in the order of their arrival and gives them request
-// numbers in it. After an error (a spill file could not be written) all of ls
-// are queued all the same, in RAM.
+// Push queues new links in the order of their arrival (but see
+// Config.Scramble) and gives them request numbers in it. After an error (a file
+// could not be written) all of ls are queued all the same, in RAM.
 func (f *Frontier) Push(ls []weburl.Link) error {
 	if f.err != nil {
 		return f.err
+	}
+	if f.cfg.Scramble {
+		ls = scramble(ls)
 	}
 	var last *host
 	for i := range ls {
 		l := &ls[i]
 		name := l.URL.Host()
+		f.number++
+		f.enc = l.AppendTo(f.enc[:0])
+		if f.intoPool(name, l.Level, f.number, f.enc) {
+			continue
+		}
 		if last == nil || last.name != name {
 			last = f.host(name)
 		}
-		f.number++
-		f.enc = l.AppendTo(f.enc[:0])
-		f.insert(last, l.Level, f.number)
+		f.insert(last, l.Level, f.number, f.enc)
 	}
-	return f.spill()
+	return f.overflow()
 }
 
-// insert queues the link in f.enc and moves h to where it now belongs.
-func (f *Frontier) insert(h *host, level uint8, number uint64) {
+// overflow writes to disk what RAM should not hold.
+func (f *Frontier) overflow() error {
+	return errors.Join(f.writePools(), f.spill())
+}
+
+// insert queues a link and moves h to where it now belongs.
+func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
 	first := h.n == 0
-	f.enqueue(h, level, number, f.enc)
+	f.enqueue(h, level, number, enc)
 	switch {
 	case h.busy():
 	case first:
@@ -231,7 +275,7 @@ func (f *Frontier) PushFront(l weburl.Link) error {
 	}
 	h := f.host(l.URL.Host())
 	f.front(h, entry{level: l.Level, enc: l.AppendTo(nil)}, false)
-	return f.spill()
+	return f.overflow()
 }
 
 func (f *Frontier) front(h *host, e entry, first bool) {
@@ -267,40 +311,63 @@ type Task struct {
 // host is in process until Done (or Resolved). If none is due, ok is false and
 // wake is when to ask again; the zero time means that nothing waits for a time:
 // either all is done, or all depends on what is in process (see Stats), or
-// Err tells what broke.
+// Err tells what broke. It reads a bounded part of the pools: if there is more
+// to read before a host is found, wake is at once.
 func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	f.tick(now)
 	if f.err != nil {
 		return Task{}, time.Time{}, false
 	}
-	for f.ready.len() > 0 {
-		g := f.ready.top()
-		if g.obstacle(f.clock) != nil {
-			f.settle(g)
-			f.offer(g.addr, nil)
-			f.offer(g.site, nil)
-			continue
-		}
-		h := g.hosts.top()
-		e, err := f.dequeue(h)
-		if err == nil {
-			t.Link, err = decode(e)
-		}
-		if err != nil {
-			f.err = err
-			return Task{}, time.Time{}, false
-		}
-		t.Host, t.Attempt, t.Number = h.name, int(e.attempt), e.number
-		f.begin(h, g, e)
-		if h.state == inProcess {
-			t.Addr = h.addr
-		}
-		return t, time.Time{}, true
+	g, err := f.best()
+	if err != nil {
+		f.err = err
 	}
-	return Task{}, f.wake(), false
+	if g == nil {
+		return Task{}, f.wake(), false
+	}
+	h := g.hosts.top()
+	e, err := f.dequeue(h)
+	if err == nil {
+		t.Link, err = decode(e)
+	}
+	if err != nil {
+		f.err = err
+		return Task{}, time.Time{}, false
+	}
+	t.Host, t.Attempt, t.Number = h.name, int(e.attempt), e.number
+	f.begin(h, g, e)
+	if h.state == inProcess {
+		t.Addr = h.addr
+	}
+	return t, time.Time{}, true
+}
+
+// best is the group of the best host that may be asked now, nil if there is none.
+func (f *Frontier) best() (*group, error) {
+	for {
+		if err := f.refill(); err != nil {
+			return nil, err
+		}
+		if f.ready.len() == 0 {
+			return nil, nil
+		}
+		g := f.ready.top()
+		if g.obstacle(f.clock) == nil {
+			return g, nil
+		}
+		f.settle(g)
+		f.offer(g.addr, nil)
+		f.offer(g.site, nil)
+	}
 }
 
 func (f *Frontier) wake() time.Time {
+	if f.err != nil {
+		return time.Time{}
+	}
+	if len(f.pools) > 0 {
+		return f.time_(f.clock + 1)
+	}
 	var at int64 = -1
 	if f.waiting.len() > 0 {
 		at = f.waiting.top().due
@@ -392,16 +459,14 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		f.fixed -= h.cur.ram()
 	}
 	f.end(h, back)
-	return f.spill()
+	return f.overflow()
 }
 
 // tick brings the clock to now and moves whose time has come.
 func (f *Frontier) tick(now time.Time) {
 	if f.epoch.IsZero() {
 		f.epoch = now
-		for _, s := range f.restored {
-			f.Restore(s)
-		}
+		f.restore(f.restored)
 		f.restored = nil
 	}
 	f.clock = max(f.clock, f.since(now))

@@ -417,6 +417,37 @@ func TestWhale(t *testing.T) {
 	}
 }
 
+// BenchmarkPool pushes and pops with nearly all links going through the pool.
+func BenchmarkPool(b *testing.B) {
+	for _, hosts := range []int{100, 100_000} {
+		for _, memory := range []int64{1 << 30, 8 << 20} {
+			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
+				f, err := Open(disk.OS, b.TempDir(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.Close()
+				ls := manyLinks(b, 200_000, hosts)
+				n := 0
+				for b.Loop() {
+					for i := 0; i < len(ls); i += 200 {
+						if err := f.Push(ls[i:min(i+200, len(ls))]); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for range ls {
+						if _, ok := take(b, f, start); !ok {
+							b.Fatal(f.Err())
+						}
+					}
+					n += 2 * len(ls)
+				}
+				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "ops/s")
+			})
+		}
+	}
+}
+
 func BenchmarkPushPop(b *testing.B) {
 	for _, hosts := range []int{100, 100_000} {
 		for _, memory := range []int64{1 << 30, 8 << 20} {

@@ -57,6 +57,7 @@ type history struct {
 	slowUntil int64 // end of the last pause
 	began     int64 // in process or resolving since
 	delay     time.Duration
+	pooled    int64 // while it is retired: its links in the pools
 	slow      uint8
 	good      uint8 // answers in a row since the last pause
 }
@@ -126,6 +127,9 @@ func (f *Frontier) leave(h *host) {
 
 // place puts h, which is in no heap and not in process, where it belongs.
 func (f *Frontier) place(h *host) {
+	if h.n == 0 {
+		h.turns = 0 // its links in the pools, if any, do not find it warm
+	}
 	switch {
 	case h.retired:
 		f.become(h, blocked)
@@ -207,7 +211,7 @@ func (f *Frontier) end(h *host, back *entry) {
 		f.putFront(h, *back, true)
 	}
 	if h.retired {
-		f.stats.BlockedLinks += h.n
+		f.stats.BlockedLinks += h.n + h.pooled
 	}
 	f.place(h)
 }

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -35,7 +36,9 @@ type model struct {
 	buckets map[string]*modelBucket
 	number  uint64
 	serial  int
-	gone    map[string]bool // URLs finished
+	retries int
+	gone    map[string]bool  // URLs finished
+	first   map[uint8]uint64 // numbers of the first links in the pools
 
 	hushedAt time.Time
 }
@@ -87,17 +90,31 @@ func (h *modelHost) top() uint8 {
 	return best
 }
 
-func (h *modelHost) head() modelLink {
-	top := h.top()
+// head is the host's first link. What stands before its queues counts with
+// their level, but of links in the pools nobody knows whose they are.
+func (m *model) head(h *modelHost) modelLink {
 	if len(h.front) > 0 {
-		l := h.front[0]
-		l.level = max(l.level, top)
-		return l
+		head := h.front[0]
+		for l, q := range h.queues {
+			if first, ok := m.first[l]; len(q) > 0 && (!ok || q[0].number < first) {
+				head.level = max(head.level, l)
+			}
+		}
+		return head
 	}
-	return h.queues[top][0]
+	return h.queues[h.top()][0]
 }
 
-func (h *modelHost) pop() modelLink {
+// key is the host's place among all, as if there were no pools; but a link in
+// a pool does not find its host warm.
+func (m *model) key(h *modelHost) key {
+	l := m.head(h)
+	first, ok := m.first[l.level]
+	pooled := len(h.front) == 0 && ok && l.number >= first
+	return key{l.level, h.turns > 0 && !pooled, l.number}
+}
+
+func (m *model) pop(h *modelHost) modelLink {
 	if len(h.front) > 0 {
 		l := h.front[0]
 		h.front = h.front[1:]
@@ -203,8 +220,7 @@ func (m *model) best() *modelHost {
 			best = h
 			continue
 		}
-		a, b := h.head(), best.head()
-		if (key{a.level, h.turns > 0, a.number}).ahead(key{b.level, best.turns > 0, b.number}) {
+		if m.key(h).ahead(m.key(best)) {
 			best = h
 		}
 	}
@@ -225,11 +241,28 @@ func (m *model) sync() {
 			continue
 		}
 		m.forgive(h)
-		if h.n() > 0 || h.cur != nil || h.blocked || h.at.After(m.now) || h.slow > 0 {
-			m.t.Fatalf("%s: forgotten with %d links, not before %v, slow %d", name, h.n(), h.at, h.slow)
+		pooled := m.pooled(h)
+		if h.n() != pooled || h.cur != nil || h.blocked || h.at.After(m.now) || h.slow > 0 {
+			m.t.Fatalf("%s: forgotten with %d links, %d in the pools, not before %v, slow %d", name, h.n(), pooled, h.at, h.slow)
 		}
-		delete(m.hosts, name)
+		if pooled == 0 {
+			delete(m.hosts, name)
+		} else {
+			m.hosts[name] = &modelHost{name: name, queues: h.queues}
+		}
 	}
+	for name, h := range m.hosts {
+		if fh := m.f.hosts[name]; fh != nil && fh.n == 0 && !fh.busy() {
+			h.turns = 0 // its connection waits for none of its links
+		}
+	}
+}
+
+// pooled is how many links of h are in no queue yet.
+func (m *model) pooled(h *modelHost) int {
+	of := map[string]int64{h.name: 0}
+	m.must(m.f.countPooled(of))
+	return int(of[h.name])
 }
 
 const modelHosts, modelSites, modelAddrs = 9, 3, 4
@@ -278,12 +311,23 @@ func (m *model) advance() {
 }
 
 func (m *model) next() {
+	// The time and the pools first: they change which hosts it remembers.
+	m.f.tick(m.now)
+	m.sync()
+	for more := true; more; more = len(m.f.pools) > 0 && m.f.hungry(m.f.pools[0].level) {
+		_, err := m.f.best()
+		m.must(err)
+	}
+	m.sync()
+	pools, err := m.f.checkPools()
+	m.must(err)
+	m.first = pools.first
 	want := m.best()
 	got, wake, ok := m.f.Next(m.now)
 	m.must(m.f.Err())
 	if !ok {
 		if want != nil {
-			m.t.Fatalf("Next gives nothing; want %v of %s", want.head(), want.name)
+			m.t.Fatalf("Next gives nothing; want %v of %s", m.head(want), want.name)
 		}
 		m.checkWake(wake)
 		if !wake.IsZero() && rapid.Bool().Draw(m.t, "wait") {
@@ -297,12 +341,14 @@ func (m *model) next() {
 	h := want
 	if other := m.hosts[got.Host]; other != nil && got.Number == 0 {
 		// Prerequisites are equal among each other.
-		if at, ok := m.due(other); ok && !at.After(m.now) && other.head().level == h.head().level && h.head().number == 0 && other.turns > 0 == (h.turns > 0) {
+		if at, ok := m.due(other); ok && !at.After(m.now) && m.key(other) == m.key(h) && m.key(h).number == 0 {
 			h = other
 		}
 	}
-	l := h.pop()
+	l := m.pop(h)
 	if got.Host != h.name || got.Link.URL.String() != l.url || got.Number != l.number || got.Attempt != l.attempt {
+		m.t.Logf("%+v\nwant %s\n got %s", m.first, m.f.Explain(h.name, m.now), m.f.Explain(got.Host, m.now))
+		m.t.Logf("%+v", m.hosts[got.Host])
 		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s", got.Link.URL, got.Number, got.Attempt, l, h.name)
 	}
 	if m.gone[l.url] {
@@ -428,6 +474,7 @@ func (m *model) done() {
 		l := link(&testing.T{}, cur.url, cur.level)
 		d.Again, d.Attempt = &l, cur.attempt+1
 		cur.attempt++
+		m.retries++
 		h.front = append([]modelLink{cur}, h.front...)
 	} else {
 		m.gone[cur.url] = true
@@ -487,6 +534,50 @@ func (m *model) drop() {
 	h.front, h.queues = nil, map[uint8][]modelLink{}
 }
 
+// dropAll hands over the hosts of a site.
+func (m *model) dropAll() {
+	site := rapid.IntRange(0, modelSites-1).Draw(m.t, "site")
+	var names []string
+	want := map[string]uint64{}
+	for i := site; i < modelHosts; i += modelSites {
+		h := m.host(fmt.Sprintf("h%d.s%d.example", i, site))
+		names = append(names, h.name)
+		for _, l := range h.front {
+			want[l.url] = l.number
+		}
+		for _, q := range h.queues {
+			for _, l := range q {
+				want[l.url] = l.number
+			}
+		}
+		h.front, h.queues = nil, map[uint8][]modelLink{}
+	}
+	names = append(names, names[0], "unknown.example")
+	broken := errors.New("broken")
+	_, err := m.f.DropAll(names, func(weburl.Link) error { return broken })
+	if err != nil && !errors.Is(err, broken) || (err == nil) != (len(want) == 0) {
+		m.t.Fatalf("an error of fn: %v, %d links", err, len(want))
+	}
+	all := len(want)
+	var last uint64
+	n, err := m.f.DropAll(names, func(l weburl.Link) error {
+		number, ok := want[l.URL.String()]
+		if !ok {
+			return fmt.Errorf("%s dropped, but not queued", l.URL)
+		}
+		delete(want, l.URL.String())
+		if number < last && m.retries == 0 && number > 0 {
+			return fmt.Errorf("%s: number %d behind %d", l.URL, number, last)
+		}
+		last = number
+		return nil
+	})
+	m.must(err)
+	if n != int64(all) || len(want) != 0 {
+		m.t.Fatalf("%d dropped, %d not shown, want %d", n, len(want), all)
+	}
+}
+
 // pending is what Each must show.
 func (m *model) pending() (ls []modelLink) {
 	for _, h := range m.hosts {
@@ -544,6 +635,7 @@ func TestModel(t *testing.T) {
 				HostDelay: ms("host delay", 3000), IPDelay: ms("ip delay", 1500), SiteDelay: ms("site delay", 1500),
 				SlowBase: 4 * time.Second, ForgiveAfter: 20 * time.Second, SlowMax: 1000 * time.Hour,
 				MemoryBytes:  int64(rapid.SampledFrom([]int{1, 4000, 1 << 20}).Draw(t, "memory")),
+				Active:       rapid.SampledFrom([]int{-1, 1, 1, 2, 3, 5}).Draw(t, "active"),
 				SegmentBytes: 500, Burst: rapid.IntRange(1, 4).Draw(t, "burst"),
 			},
 		}
@@ -555,6 +647,9 @@ func TestModel(t *testing.T) {
 		m.f, err = Open(m.mem, "frontier", cfg)
 		m.must(err)
 		m.f.tick(m.now)
+		// Links small enough for several frames, and no bound, so that the best
+		// link of all is always found.
+		m.f.frameBytes, m.f.readAtOnce = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame"), 1<<20
 		step := func(fn func()) func(*rapid.T) {
 			return func(t *rapid.T) { m.t = t; fn() }
 		}
@@ -572,6 +667,11 @@ func TestModel(t *testing.T) {
 			"drop": step(func() {
 				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
 					m.drop()
+				}
+			}),
+			"dropAll": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
+					m.dropAll()
 				}
 			}),
 			"touched": step(func() {

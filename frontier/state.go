@@ -25,11 +25,14 @@ type Stats struct {
 	Exhausted int `json:"exhausted"`  // without links, a quiet time or a slow-down still runs
 
 	Queued       int64 `json:"queued"`        // links that are not in process
+	Pooled       int64 `json:"pooled"`        // of these: in the pools, in no host's queue yet
 	BlockedLinks int64 `json:"blocked_links"` // of these: of blocked hosts
 
-	RAMBytes     int64 `json:"ram_bytes"`     // estimate: hosts and the queues in RAM
+	RAMBytes     int64 `json:"ram_bytes"`     // estimate: hosts, the queues in RAM and the pools' ends
 	SpilledBytes int64 `json:"spilled_bytes"` // queues on disk
 	SpillFiles   int   `json:"spill_files"`
+	PoolBytes    int64 `json:"pool_bytes"` // pools on disk
+	PoolFiles    int   `json:"pool_files"`
 }
 
 // Stats returns the counts.
@@ -37,104 +40,26 @@ func (f *Frontier) Stats() Stats {
 	s := f.stats
 	s.Hosts = len(f.hosts)
 	s.Ready -= s.Parked
-	s.Queued = f.queued
+	s.Queued = f.queued + f.pooled
+	s.Pooled = f.pooled
 	s.RAMBytes = f.ram + f.fixed + int64(len(f.hosts))*hostOverhead
 	s.SpilledBytes = f.spilled
 	s.SpillFiles = f.files
+	s.PoolBytes = f.poolBytes
+	s.PoolFiles = f.poolFiles
 	return s
 }
 
 // Len is the number of links that are queued or in process, those of blocked
 // hosts included.
 func (f *Frontier) Len() int64 {
-	return f.queued + int64(f.stats.InProcess+f.stats.Resolving)
+	return f.queued + f.pooled + int64(f.stats.InProcess+f.stats.Resolving)
 }
 
 // Pending is the number of links that are queued or in process, without those
 // of blocked hosts. At 0 the crawl is complete.
 func (f *Frontier) Pending() int64 {
-	return f.queued - f.stats.BlockedLinks + int64(f.stats.InProcess+f.stats.Resolving)
-}
-
-// Block retires a host: it is not asked again, its links stay. What is in
-// process ends as usual.
-func (f *Frontier) Block(host string) {
-	h := f.host(host)
-	if h.retired {
-		return
-	}
-	h.retired = true
-	if h.busy() {
-		return
-	}
-	f.stats.BlockedLinks += h.n
-	f.leave(h)
-	f.place(h)
-}
-
-// Unblock takes a Block back.
-func (f *Frontier) Unblock(host string) {
-	h := f.hosts[host]
-	if h == nil || !h.retired {
-		return
-	}
-	h.retired = false
-	if h.state == blocked {
-		f.stats.BlockedLinks -= h.n
-		f.place(h)
-	}
-}
-
-// Drop forgets the queued links of a host, those in process apart, and returns
-// how many they were. Each is shown to fn before, if fn is not nil; after an
-// error of fn nothing is dropped.
-func (f *Frontier) Drop(name string, fn func(weburl.Link) error) (int64, error) {
-	if f.err != nil {
-		return 0, f.err
-	}
-	h := f.hosts[name]
-	if h == nil || h.n == 0 {
-		return 0, nil
-	}
-	if fn != nil {
-		if err := f.merge([]*host{h}, false, decoding(fn)); err != nil {
-			return 0, err
-		}
-	}
-	n := h.n
-	busy := h.busy()
-	if !busy {
-		f.leave(h)
-	}
-	for h.front.len() > 0 {
-		f.fixed -= h.front.items[h.front.head].ram()
-		h.front.take()
-	}
-	if h.front != nil {
-		h.front = nil
-	}
-	var first error
-	for q := h.q; q != nil; q = q.next {
-		f.delist(q)
-		f.grow(q, -q.ram)
-		for b := q.head; b != nil; b = b.next {
-			f.fixed -= blockOverhead
-			if b.seg != nil {
-				if err := f.release(b); err != nil && first == nil {
-					first = err
-				}
-			}
-		}
-	}
-	h.q, h.n = nil, 0
-	f.queued -= n
-	if h.state == blocked {
-		f.stats.BlockedLinks -= n
-	}
-	if !busy {
-		f.place(h)
-	}
-	return n, first
+	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.InProcess+f.stats.Resolving)
 }
 
 // ErrHostState is an encoding of a HostState that cannot be read.
@@ -253,28 +178,40 @@ func (f *Frontier) Restore(s HostState) {
 		f.restored = append(f.restored, s)
 		return
 	}
-	h := f.host(s.Host)
-	busy := h.busy()
-	if !busy {
-		f.leave(h)
-	}
-	end := f.clock + int64(f.cfg.SlowMax)
-	own := h.own()
-	own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
-	if !s.NotBefore.IsZero() {
-		h.at = max(h.at, min(f.since(s.NotBefore), end))
-	}
-	if !s.SlowUntil.IsZero() {
-		own.slowUntil = min(f.since(s.SlowUntil), end)
-	}
-	if s.Blocked && !h.retired {
-		h.retired = true
-		if !busy {
-			f.stats.BlockedLinks += h.n
+	f.restore([]HostState{s})
+}
+
+func (f *Frontier) restore(ss []HostState) {
+	toRetire := make(map[string]int64)
+	for _, s := range ss {
+		if h := f.hosts[s.Host]; s.Blocked && (h == nil || !h.retired) {
+			toRetire[s.Host] = 0
 		}
 	}
-	if !busy {
-		f.place(h)
+	if err := f.countPooled(toRetire); err != nil && f.err == nil {
+		f.err = err
+	}
+	end := f.clock + int64(f.cfg.SlowMax)
+	for _, s := range ss {
+		h := f.host(s.Host)
+		busy := h.busy()
+		if !busy {
+			f.leave(h)
+		}
+		own := h.own()
+		own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
+		if !s.NotBefore.IsZero() {
+			h.at = max(h.at, min(f.since(s.NotBefore), end))
+		}
+		if !s.SlowUntil.IsZero() {
+			own.slowUntil = min(f.since(s.SlowUntil), end)
+		}
+		if s.Blocked && !h.retired {
+			f.markRetired(h, toRetire[s.Host])
+		}
+		if !busy {
+			f.place(h)
+		}
 	}
 }
 

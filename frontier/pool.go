@@ -1,0 +1,347 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// activeDefault is Polybot's own x, which it ran at 120 pages a second.
+const activeDefault = 10_000
+
+// ActiveFor is the Config.Active that keeps a crawl of rate requests a second
+// busy, with a quiet time of delay between two requests to a host: rate times
+// delay hosts wait at any moment and as many must be ready when these are not;
+// twice that is head room for hosts that answer slowly or share an address.
+func ActiveFor(rate float64, delay time.Duration) int {
+	x := 2 * rate * max(delay, time.Second).Seconds()
+	if !(x > 1000) {
+		return 1000
+	}
+	return int(math.Ceil(min(x, 1<<30)))
+}
+
+// A pool is Polybot's queue of request files: the links of one level, in the
+// order of their numbers, that are in no host's queue yet. It grows at its end
+// in RAM, is written out in frames, and is consumed frame by frame from its
+// beginning.
+type pool struct {
+	level  uint8
+	n      int64 // links in it, dropped ones included
+	files  []*poolFile
+	frames []*frame // behind the files; the last one is open
+	broken bool     // the last file could not be written to: make another
+}
+
+// A frame is neighbouring links of a pool.
+//
+//	entry: uvarint request number minus that of the entry before it in the frame
+//	       uvarint length of the link
+//	       bytes   the link (weburl.Link.AppendTo)
+type frame struct {
+	entries     []byte
+	n           int32
+	first, last uint64 // numbers
+}
+
+// A removal is a Drop of links that are in a pool: they are passed over when
+// they are read.
+type removal struct {
+	upTo uint64 // links with a number up to this one
+	left int64  // of them in the pools
+}
+
+// hungry says whether a link of this level is wanted in its host's queue: too
+// few hosts are ready, or none with a link as good.
+func (f *Frontier) hungry(level uint8) bool {
+	n := f.stats.Ready - f.stats.Parked
+	return f.cfg.Active < 0 || n < f.cfg.Active || !f.readyAt(level)
+}
+
+// readyAt says whether a host is ready with a link of this level or a higher one.
+func (f *Frontier) readyAt(level uint8) bool {
+	return f.ready.len() > 0 && f.ready.top().key.level >= level
+}
+
+// poolAt is the pool of a level, nil if it is empty, and its place.
+func (f *Frontier) poolAt(level uint8) (*pool, int) {
+	for i, p := range f.pools {
+		if p.level <= level {
+			if p.level == level {
+				return p, i
+			}
+			return nil, i
+		}
+	}
+	return nil, len(f.pools)
+}
+
+// intoPool puts the link into its level's pool, unless its host's queue wants
+// it now and no earlier link of its level is before it.
+func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte) (taken bool) {
+	p, i := f.poolAt(level)
+	if p == nil {
+		if f.hungry(level) {
+			return false
+		}
+		p = &pool{level: level}
+		f.pools = slices.Insert(f.pools, i, p)
+	}
+	var c *frame
+	if k := len(p.frames); k > 0 && len(p.frames[k-1].entries) < f.frameBytes {
+		c = p.frames[k-1]
+	} else {
+		c = &frame{first: number, last: number, entries: f.spare}
+		f.spare = nil
+		f.fixed += int64(cap(c.entries))
+		p.frames = append(p.frames, c)
+	}
+	was := cap(c.entries)
+	c.entries = binary.AppendUvarint(c.entries, number-c.last)
+	c.entries = binary.AppendUvarint(c.entries, uint64(len(enc)))
+	c.entries = append(c.entries, enc...)
+	f.fixed += int64(cap(c.entries) - was)
+	c.last = number
+	c.n++
+	p.n++
+	f.pooled++
+	if f.retired > 0 {
+		if h := f.hosts[name]; h != nil && h.retired {
+			f.blockPooled(h, 1)
+		}
+	}
+	return true
+}
+
+// blockPooled counts n more links of a retired host in the pools.
+func (f *Frontier) blockPooled(h *host, n int64) {
+	h.own().pooled += n
+	if h.state == blocked {
+		f.stats.BlockedLinks += n
+	}
+}
+
+// at reads the entry at offset i; number is that of the entry before it.
+func (c *frame) at(i int, number uint64) (enc []byte, n uint64, end int, ok bool) {
+	d, w := binary.Uvarint(c.entries[i:])
+	if w <= 0 {
+		return nil, 0, 0, false
+	}
+	i += w
+	k, w := binary.Uvarint(c.entries[i:])
+	if w <= 0 || k > uint64(len(c.entries)-i-w) {
+		return nil, 0, 0, false
+	}
+	i += w
+	return c.entries[i : i+int(k)], number + d, i + int(k), true
+}
+
+const (
+	// frameMax is the size at which a frame is closed. Reading one costs less
+	// than a millisecond, its links put into their queues included.
+	frameMax = 64 << 10
+	frameMin = 256 // however little memory there is
+	// framesWritten are written at once, at least: 256 KiB.
+	framesWritten = 4
+	// framesRead bounds what one Next reads while nobody is ready. While
+	// somebody is, it reads one.
+	framesRead = 4
+)
+
+// refill reads on in the pools, in the highest first, while hosts are wanted,
+// but not for longer than a few milliseconds.
+func (f *Frontier) refill() error {
+	for i := 0; i < f.readAtOnce && len(f.pools) > 0; i++ {
+		p := f.pools[0]
+		if !f.hungry(p.level) || i > 0 && f.readyAt(p.level) {
+			return nil
+		}
+		if err := f.readOn(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readOn moves the first frame of p into the queues.
+func (f *Frontier) readOn(p *pool) error {
+	var c *frame
+	place := "pool in memory"
+	if len(p.files) > 0 {
+		s := p.files[0]
+		place = fmt.Sprintf("pool %s at %d", s.name, s.read)
+		var size int64
+		var err error
+		if c, size, err = f.readFrame(s, s.read, &f.scratch); err != nil {
+			return err
+		}
+		s.read += size
+		f.poolBytes -= size
+		if s.read == s.size {
+			p.files = p.files[1:]
+			if err := f.deletePoolFile(s); err != nil {
+				return err
+			}
+		}
+	} else {
+		c = p.frames[0]
+		p.frames[0] = nil
+		p.frames = p.frames[1:]
+		f.fixed -= int64(cap(c.entries))
+		defer func() { f.spare = c.entries[:0] }()
+	}
+	if p.n -= int64(c.n); p.n == 0 {
+		_, i := f.poolAt(p.level)
+		f.pools = slices.Delete(f.pools, i, i+1)
+	}
+	number, at, n := c.first, 0, int32(0)
+	var last *host
+	for at < len(c.entries) {
+		enc, num, end, ok := c.at(at, number)
+		if !ok {
+			return fmt.Errorf("%s: %w", place, ErrSpill)
+		}
+		number, at = num, end
+		n++
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return fmt.Errorf("%s: %w: %w", place, ErrSpill, err)
+		}
+		name := l.URL.Host()
+		if len(f.removed) > 0 && f.passOver(name, number) {
+			continue
+		}
+		f.pooled--
+		if last == nil || last.name != name {
+			last = f.host(name)
+		}
+		if last.retired {
+			f.blockPooled(last, -1)
+		}
+		f.insert(last, p.level, number, enc)
+	}
+	if n != c.n {
+		return fmt.Errorf("%s: %d links instead of %d: %w", place, n, c.n, ErrSpill)
+	}
+	// What cannot be spilled stays in RAM; the next Push or Done tries again
+	// and says so.
+	_ = f.spill()
+	return nil
+}
+
+// passOver says whether a link that was read has been dropped.
+func (f *Frontier) passOver(name string, number uint64) bool {
+	r := f.removed[name]
+	if r == nil || number > r.upTo {
+		return false
+	}
+	if r.left--; r.left == 0 {
+		delete(f.removed, name)
+	}
+	return true
+}
+
+// A poolCursor walks a pool without taking anything from it.
+type poolCursor struct {
+	f      *Frontier
+	p      *pool
+	of     map[string]int64 // hosts whose links it counts and shows; nil: all
+	file   int              // behind the files: -1
+	off    int64
+	frames []*frame // not yet begun
+	buf    []byte
+
+	c      *frame
+	at     int
+	number uint64
+	enc    []byte // of the link that it stands at
+}
+
+func (f *Frontier) walkPool(p *pool, of map[string]int64) *poolCursor {
+	w := &poolCursor{f: f, p: p, of: of, frames: p.frames}
+	if len(p.files) > 0 {
+		w.off = p.files[0].read
+	}
+	return w
+}
+
+// next goes to the next link, or says that there is none.
+func (w *poolCursor) next() (ok bool, err error) {
+	for {
+		for w.c == nil || w.at == len(w.c.entries) {
+			if ok, err := w.nextFrame(); !ok || err != nil {
+				return false, err
+			}
+		}
+		if w.enc, w.number, w.at, ok = w.c.at(w.at, w.number); !ok {
+			return false, fmt.Errorf("pool of level %d: %w", w.p.level, ErrSpill)
+		}
+		if w.of == nil && len(w.f.removed) == 0 {
+			return true, nil
+		}
+		l, _, err := weburl.PeekLink(w.enc)
+		if err != nil {
+			return false, fmt.Errorf("pool of level %d: %w: %w", w.p.level, ErrSpill, err)
+		}
+		name := l.URL.Host()
+		if r := w.f.removed[name]; r != nil && w.number <= r.upTo {
+			continue
+		}
+		if w.of == nil {
+			return true, nil
+		}
+		if n, ok := w.of[name]; ok {
+			w.of[strings.Clone(name)] = n + 1 // an assignment replaces the key, which lies in buf
+			return true, nil
+		}
+	}
+}
+
+func (w *poolCursor) nextFrame() (ok bool, err error) {
+	w.at = 0
+	if w.file < len(w.p.files) {
+		s := w.p.files[w.file]
+		var size int64
+		if w.c, size, err = w.f.readFrame(s, w.off, &w.buf); err != nil {
+			return false, err
+		}
+		if w.off += size; w.off == s.size {
+			if w.file++; w.file < len(w.p.files) {
+				w.off = w.p.files[w.file].read
+			}
+			if s != w.p.files[0] && s != w.p.files[len(w.p.files)-1] {
+				err = w.f.closePoolFile(s)
+			}
+		}
+	} else if len(w.frames) > 0 {
+		w.c, w.frames = w.frames[0], w.frames[1:]
+	} else {
+		return false, nil
+	}
+	w.number = w.c.first
+	return true, err
+}
+
+// countPooled counts the links in the pools of each host in of: one pass over
+// all pools.
+func (f *Frontier) countPooled(of map[string]int64) error {
+	if len(of) == 0 {
+		return nil
+	}
+	for _, p := range f.pools {
+		w := f.walkPool(p, of)
+		for {
+			if ok, err := w.next(); err != nil {
+				return err
+			} else if !ok {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package frontier
+
+import (
+	"strings"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Block retires a host: it is not asked again, its links stay. What is in
+// process ends as usual. Its links in the pools are counted, which reads all of
+// the pools once; if they cannot be read, Err says so.
+func (f *Frontier) Block(host string) { f.retire([]string{host}) }
+
+func (f *Frontier) retire(names []string) {
+	of := make(map[string]int64, len(names))
+	for _, name := range names {
+		if !f.host(name).retired {
+			of[name] = 0
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	if err := f.countPooled(of); err != nil && f.err == nil {
+		f.err = err
+	}
+	for name, n := range of {
+		h := f.hosts[name]
+		f.markRetired(h, n)
+		if !h.busy() {
+			f.leave(h)
+			f.place(h)
+		}
+	}
+}
+
+// markRetired retires h, of which pooled links are in the pools.
+func (f *Frontier) markRetired(h *host, pooled int64) {
+	h.retired = true
+	f.retired++
+	if pooled > 0 {
+		h.own().pooled = pooled
+	}
+	if !h.busy() {
+		f.stats.BlockedLinks += h.n + pooled
+	}
+}
+
+// Unblock takes a Block back.
+func (f *Frontier) Unblock(host string) {
+	h := f.hosts[host]
+	if h == nil || !h.retired {
+		return
+	}
+	h.retired = false
+	f.retired--
+	pooled := h.pooled
+	if pooled > 0 {
+		h.own().pooled = 0
+	}
+	if h.state == blocked {
+		f.stats.BlockedLinks -= h.n + pooled
+		f.place(h)
+	}
+}
+
+// Drop is DropAll for one host.
+func (f *Frontier) Drop(host string, fn func(weburl.Link) error) (int64, error) {
+	return f.DropAll([]string{host}, fn)
+}
+
+// DropAll forgets the queued links of hosts, those in process apart, and
+// returns how many they were. Each is shown to fn before, if fn is not nil, in
+// the order of the request numbers; after an error of fn nothing is dropped. It
+// reads all of the pools, once however many the hosts are.
+func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	of := make(map[string]int64, len(hosts))
+	var hs []*host
+	for _, name := range hosts {
+		if _, ok := of[name]; ok {
+			continue
+		}
+		of[name] = 0
+		if h := f.hosts[name]; h != nil && h.n > 0 {
+			hs = append(hs, h)
+		}
+	}
+	var err error
+	if fn == nil {
+		err = f.countPooled(of)
+	} else {
+		err = f.merge(hs, of, false, decoding(fn))
+	}
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, h := range hs {
+		n, e := f.empty(h)
+		if total += n; e != nil && err == nil {
+			err = e
+		}
+	}
+	for name, n := range of {
+		if n == 0 {
+			continue
+		}
+		total += n
+		f.pooled -= n
+		r := f.removed[name]
+		if r == nil {
+			r = &removal{}
+			f.removed[strings.Clone(name)] = r
+		}
+		r.upTo = f.number
+		r.left += n
+		if h := f.hosts[name]; h != nil && h.retired {
+			f.blockPooled(h, -n)
+		}
+	}
+	return total, err
+}
+
+// empty forgets what stands in h's queues.
+func (f *Frontier) empty(h *host) (n int64, first error) {
+	n = h.n
+	busy := h.busy()
+	if !busy {
+		f.leave(h)
+	}
+	for h.front.len() > 0 {
+		f.fixed -= h.front.items[h.front.head].ram()
+		h.front.take()
+	}
+	if h.front != nil {
+		h.front = nil
+	}
+	for q := h.q; q != nil; q = q.next {
+		f.delist(q)
+		f.grow(q, -q.ram)
+		for b := q.head; b != nil; b = b.next {
+			f.fixed -= blockOverhead
+			if b.seg != nil {
+				if err := f.release(b); err != nil && first == nil {
+					first = err
+				}
+			}
+		}
+	}
+	h.q, h.n = nil, 0
+	f.queued -= n
+	if h.state == blocked {
+		f.stats.BlockedLinks -= n
+	}
+	if !busy {
+		f.place(h)
+	}
+	return n, first
+}
