@@ -35,6 +35,7 @@ type Panel struct {
 
 	Lines  []Line
 	Levels []Level
+	Log    bool // both axes are logarithmic, and the legend stands beside the lines
 }
 
 // Bars are the bars of one colour.
@@ -49,6 +50,8 @@ type Bars struct {
 type Line struct {
 	Name   string
 	Points plotter.XYs
+	Color  int  // its number, from 1 on; 0: in order
+	Bold   bool // with logarithmic axes
 }
 
 // A Level is a horizontal line to hold the rest against.
@@ -80,13 +83,25 @@ func (f *Figure) SVG(w io.Writer) error {
 	all.SetColor(color.White)
 	all.Fill(all.Rectangle.Path())
 	plots := make([][]*plot.Plot, n)
+	legends := make([]*plot.Legend, n)
+	beside := vg.Length(0)
 	for i, p := range f.Panels {
-		plots[i] = []*plot.Plot{p.plot()}
+		pl, legend := p.plot()
+		plots[i], legends[i] = []*plot.Plot{pl}, legend
+		if legend != nil {
+			beside = legendWidth
+		}
 	}
 	if n > 0 {
-		tiles := draw.Tiles{Rows: n, Cols: 1, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 16, PadY: 14}
+		tiles := draw.Tiles{Rows: n, Cols: 1, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 16 + beside, PadY: 14}
 		for i, row := range plot.Align(plots, tiles, all) {
 			plots[i][0].Draw(row[0])
+			if legends[i] != nil {
+				c := row[0]
+				c.Min.X, c.Max.X = c.Max.X+6, all.Max.X
+				c.Max.Y -= 26 // below the title
+				legends[i].Draw(c)
+			}
 		}
 	}
 	var b bytes.Buffer
@@ -106,7 +121,8 @@ func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-func (p *Panel) plot() *plot.Plot {
+// plot makes the plot, and the legend if that is to stand beside it.
+func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 	pl := plot.New()
 	pl.Title.Text, pl.X.Label.Text, pl.Y.Label.Text = p.Title, p.X, p.Y
 	for style, size := range map[*text.Style]vg.Length{
@@ -116,6 +132,9 @@ func (p *Panel) plot() *plot.Plot {
 		style.Font = sans(size)
 	}
 	pl.Title.Padding = 6
+	if p.Log {
+		return pl, p.addLogLines(pl)
+	}
 	pl.Y.Min = 0
 	pl.Y.Tick.Marker = ticks{}
 	pl.Legend.Top = true
@@ -146,7 +165,7 @@ func (p *Panel) plot() *plot.Plot {
 		pl.X.Min = min(pl.X.Min, 0)
 		pl.X.Tick.Marker = ticks{}
 	}
-	return pl
+	return pl, nil
 }
 
 // headroom is a bit above the highest, for numbers and the legend.

@@ -41,7 +41,7 @@ func TestFigure(t *testing.T) {
 			}},
 		{Title: "Beside bare", Y: "agent / bare", Digits: 2, Groups: []string{"identity", "gzip"}, Bars: []Bars{{Values: []float64{0.59, 0.55}}},
 			Levels: []Level{{"floor 0.40", 0.4}, {"aim 0.75", 0.75}}},
-		{Title: "Over time", X: "time (s)", Y: "pages/s", Lines: []Line{{"agent", plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 4000}, {X: 120, Y: 3900}}}}},
+		{Title: "Over time", X: "time (s)", Y: "pages/s", Lines: []Line{{Name: "agent", Points: plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 4000}, {X: 120, Y: 3900}}}}},
 		{Title: "Nothing", Groups: []string{"none"}, Bars: []Bars{{Values: []float64{math.NaN()}}}},
 	}}
 	var b bytes.Buffer

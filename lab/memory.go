@@ -203,13 +203,13 @@ func memoryFigure(samples []Sample, tenths []float64, bound int64) *Figure {
 			}
 		}
 	}
-	for _, l := range []Line{{"over 10 s", overTime}, {"tenths", byTenth}} {
+	for _, l := range []Line{{Name: "over 10 s", Points: overTime}, {Name: "tenths", Points: byTenth}} {
 		if len(l.Points) > 0 {
 			rate.Lines = append(rate.Lines, l)
 		}
 	}
 	if len(resident) > 0 {
-		memory.Lines = []Line{{"", resident}}
+		memory.Lines = []Line{{Points: resident}}
 	}
 	return &Figure{Alt: "Pages a second and resident memory of a long crawl over time", Panels: []Panel{rate, memory}}
 }

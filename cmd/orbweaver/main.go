@@ -92,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Bind(&c, told),
 		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),
-		kong.Vars{"version": agent.Version, "labkinds": strings.Join(lab.Kinds(), ", ")},
+		kong.Vars{"version": agent.Version, "labkinds": strings.Join(lab.Kinds(), ", "), "labstores": strings.Join(lab.StoreNames(), ", ")},
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}

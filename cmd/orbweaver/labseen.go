@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// LabSeenCmd is "lab seen".
+type LabSeenCmd struct {
+	labFlags
+	Only    []string      `placeholder:"STORE" help:"Only these stores: ${labstores}."`
+	Shape   []string      `placeholder:"SHAPE" help:"Only this shape of the stream: uniform, zipf."`
+	Keys    int64         `placeholder:"N" help:"Measure up to so many known keys (default: 100000000, quick 1000000)."`
+	Billion bool          `help:"Measure up to a billion known keys; takes hours and some 100 GB of disk."`
+	Memory  int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
+	Most    int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
+	Each    time.Duration `placeholder:"D" help:"Time of a rival with one shape; ours get ten times as much (default: 3m, quick 1.5s)."`
+}
+
+// Help says what comes out.
+func (LabSeenCmd) Help() string {
+	return `Each store is a process of its own, one after the other, with the same stream of
+links, of which one in ten is new. Every answer is checked; a false one of a store
+that is to be exact ends the experiment with exit code 1.
+
+  orbweaver lab seen --quick --out /tmp/lab
+  orbweaver lab seen --only ram,pebble --keys 20000000 --work /big/disk
+
+What people write below the marker in NAME.md stays.`
+}
+
+// Run measures.
+func (c *LabSeenCmd) Run(out io.Writer) error {
+	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	switch {
+	case c.Keys < 0 || c.Memory < 0 || c.Most < 0 || c.Each < 0:
+		return bad("--keys, --memory, --most and --each are above 0")
+	case c.Keys > 0 && c.Keys < 1000:
+		return bad("--keys %d: at least 1000", c.Keys)
+	case c.Keys > 0 && c.Billion:
+		return bad("--billion is --keys 1000000000")
+	}
+	for _, s := range c.Only {
+		if !slices.Contains(lab.StoreNames(), s) {
+			return bad("--only %s: none of %s", s, strings.Join(lab.StoreNames(), ", "))
+		}
+	}
+	for _, s := range c.Shape {
+		if !slices.Contains(lab.ShapeNames(), s) {
+			return bad("--shape %s: none of %s", s, strings.Join(lab.ShapeNames(), ", "))
+		}
+	}
+	self, err := itself()
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	keys := c.Keys
+	if c.Billion {
+		keys = 1e9
+	}
+	return c.run(out, self, &lab.Seen{Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Again: c.again()})
+}
+
+// again is the command that measures the same.
+func (c *LabSeenCmd) again() string {
+	s := "orbweaver lab seen"
+	add := func(told bool, format string, value any) {
+		if told {
+			s += fmt.Sprintf(" "+format, value)
+		}
+	}
+	add(c.Quick, "%s", "--quick")
+	add(c.Billion, "%s", "--billion")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	add(len(c.Only) > 0, "--only %s", strings.Join(c.Only, ","))
+	add(len(c.Shape) > 0, "--shape %s", strings.Join(c.Shape, ","))
+	add(c.Keys > 0, "--keys %d", c.Keys)
+	add(c.Memory > 0, "--memory %d", c.Memory)
+	add(c.Most > 0, "--most %d", c.Most)
+	add(c.Each > 0, "--each %s", c.Each)
+	return s
+}
+
+// LabSeenStoreCmd is "lab seen-store": the process of one store.
+type LabSeenStoreCmd struct {
+	Spec string `arg:"" help:"What to run, as JSON."`
+}
+
+// Run runs it, until it is done, a signal comes or standard input ends: when
+// the experiment ends, however that may be.
+func (c *LabSeenStoreCmd) Run(out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() { // ends with the process
+		io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	return lab.RunStore(ctx, []byte(c.Spec), out)
+}

@@ -1,0 +1,206 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/lab/rivals"
+	"github.com/orbweaver/orbweaver/lab/stream"
+)
+
+// Seen asks: what does it cost to find out which links are new, as the number
+// of known URLs grows?
+//
+// Each store runs in a process of its own, one after the other, on the same
+// stream.
+type Seen struct {
+	// Stores are the names of those that are measured; nil: all.
+	Stores []string
+	// Shapes are the shapes of the stream; nil: all.
+	Shapes []string
+	// Keys is the largest number of known keys. Zero means 100 million, when
+	// quick a million.
+	Keys int64
+	// Memory is what a store may take, where it can be told. Zero means 512 MB,
+	// 2 GB from a billion keys on, 32 MB when quick.
+	Memory int64
+	// Most is the memory at which a store that takes what it likes is stopped.
+	// Zero means 8 GB.
+	Most int64
+	// Each bounds the time of a rival with one shape; ours have ten times as
+	// much. Zero means 3 min, when quick 1.5 s.
+	Each time.Duration
+	// Again is the command that measures it again, for the text.
+	Again string
+}
+
+// ErrFalse is a store that gave a wrong answer.
+var ErrFalse = errors.New("false answers")
+
+// windowChecks are the most checks of a measurement.
+const windowChecks = 100_000_000
+
+func (x *Seen) defaults(quick bool) {
+	if quick {
+		def(&x.Keys, 1_000_000)
+		def(&x.Memory, 32e6)
+		def(&x.Each, 1500*time.Millisecond)
+	}
+	def(&x.Keys, 100_000_000)
+	if x.Keys >= 1e9 {
+		def(&x.Memory, 2e9)
+	}
+	def(&x.Memory, 512e6)
+	def(&x.Most, 8e9)
+	def(&x.Each, 3*time.Minute)
+	if len(x.Stores) == 0 {
+		x.Stores = StoreNames()
+	}
+	if len(x.Shapes) == 0 {
+		x.Shapes = ShapeNames()
+	}
+}
+
+// StoreNames are the names of the stores that Seen can measure, ours first.
+func StoreNames() (names []string) {
+	for _, k := range rivals.Kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// ShapeNames are the names of the shapes of the stream.
+func ShapeNames() []string { return []string{stream.Uniform.String(), stream.Zipf.String()} }
+
+// points are the numbers of keys at which is measured: 1, 2, 5, 10... up to
+// most, over two decades.
+func points(most int64) (ps []int64) {
+	for p := int64(1000); p < most; p *= 10 {
+		for _, times := range []int64{1, 2, 5} {
+			if n := times * p; n >= most/100 && n < most {
+				ps = append(ps, n)
+			}
+		}
+	}
+	return append(ps, most)
+}
+
+// A storeResult is what one store did with one shape.
+type storeResult struct {
+	Kind   rivals.Kind
+	Shape  string
+	Points []StorePoint
+	End    StoreEnd
+	Usage  Usage
+}
+
+// last is the last measurement; nil if there is none.
+func (r *storeResult) last() *StorePoint {
+	if len(r.Points) == 0 {
+		return nil
+	}
+	return &r.Points[len(r.Points)-1]
+}
+
+// Run implements Experiment.
+func (x *Seen) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	y.defaults(t.Quick)
+	var rs []*storeResult
+	for _, shape := range y.Shapes {
+		for _, name := range y.Stores {
+			kind, ok := rivals.Find(name)
+			if !ok {
+				return nil, fmt.Errorf("seen: no store %q", name)
+			}
+			r, err := y.store(ctx, t, kind, shape)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", shape, name, err)
+			}
+			rs = append(rs, r)
+		}
+	}
+	return y.result(t, rs), wrong(rs)
+}
+
+// wrong is ErrFalse if a store that is to be exact was not.
+func wrong(rs []*storeResult) error {
+	var lines []string
+	for _, r := range rs {
+		for _, p := range r.Points {
+			if r.Kind.Exact && p.False() > 0 {
+				lines = append(lines, fmt.Sprintf("%s, %s at %s keys: %d known taken as new, %d new taken as known, %d that nobody asked about",
+					r.Shape, r.Kind.Name, humanize.Comma(p.Keys), p.Twice, p.Missing, p.Foreign))
+				break
+			}
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return fmt.Errorf("%w:\n%s", ErrFalse, strings.Join(lines, "\n"))
+}
+
+// store runs one store in a process of its own.
+func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape string) (*storeResult, error) {
+	limit, window := x.Each, x.Each/4
+	if kind.Ours {
+		limit, window = 10*x.Each, 2*x.Each
+	}
+	dir := filepath.Join(t.Dir, shape+"-"+kind.Name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	spec, err := json.Marshal(StoreSpec{Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
+		Points: points(x.Keys), Checks: windowChecks, Window: window, Limit: limit})
+	if err != nil {
+		return nil, fmt.Errorf("json: %w", err)
+	}
+	// What takes longer than this hangs; a merge may go on for as long as all before.
+	ctx, cancel := context.WithTimeout(ctx, 3*limit+time.Minute)
+	defer cancel()
+	done := t.step("%s: %s", shape, kind.Title)
+	out := &storeLines{tick: func(p StorePoint) {
+		t.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
+	}}
+	p, err := launch(ctx, t.Program, []string{"lab", "seen-store", string(spec)}, out)
+	if err != nil {
+		return nil, err
+	}
+	r := &storeResult{Kind: kind, Shape: shape}
+	if r.Usage, err = p.wait(); err != nil {
+		return nil, err
+	}
+	if out.err != nil || out.end == nil {
+		return nil, fmt.Errorf("the store's process said no end: %w", errors.Join(out.err, ctx.Err()))
+	}
+	r.Points, r.End = out.points, *out.end
+	switch l := r.last(); {
+	case l == nil:
+		done("stopped by %s at %s keys, before the first measurement", r.End.Why, humanize.Comma(r.End.Keys))
+	default:
+		done("%s keys: %s checks/s, %s B/check, %d MB, %s B/key on disk%s", humanize.Comma(l.Keys), count(l.PerS()),
+			count(perCheck(l, l.IO.Read+l.IO.Written)), l.RAM/1e6, count(float64(l.Disk)/float64(l.Known)), r.stopped())
+	}
+	return r, nil
+}
+
+// stopped says why it ended before its last point, if it did.
+func (r *storeResult) stopped() string {
+	if r.End.Why == "done" {
+		return ""
+	}
+	return fmt.Sprintf("; stopped by %s at %s", r.End.Why, humanize.Comma(r.End.Keys))
+}
+
+// perCheck is n a check.
+func perCheck(p *StorePoint, n int64) float64 { return float64(n) / float64(max(p.Checks, 1)) }

@@ -1,0 +1,250 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/lab/rivals"
+)
+
+// The short version of the experiment: a million keys in ours, fewer in the
+// rivals. It asserts that nobody but the Bloom filter gives a false answer, and
+// how much memory and disk ours takes; nothing about the speed.
+func TestSeenIsExactAndSmall(t *testing.T) {
+	program := buildProgram(t)
+	var screen bytes.Buffer
+	out := t.TempDir()
+	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
+	err := Do(context.Background(), &Seen{Each: 20 * time.Second, Keys: 100_000, Stores: slices.DeleteFunc(StoreNames(), isOurs)}, trial, out)
+	if err != nil {
+		t.Fatal(err, screen.String())
+	}
+	var ours []string
+	for _, name := range StoreNames() {
+		if isOurs(name) {
+			ours = append(ours, name)
+		}
+	}
+	if err := Do(context.Background(), &Seen{Each: time.Minute, Stores: ours}, trial, filepath.Join(out, "ours")); err != nil {
+		t.Fatal(err, screen.String())
+	}
+	t.Log(screen.String())
+	for _, shape := range ShapeNames() {
+		rivals := figuresOf(t, filepath.Join(out, "seen.json"), shape)
+		if f := rivals["bloom"]; len(f.Points) == 0 || f.Points[len(f.Points)-1].Missing == 0 {
+			t.Errorf("%s: the Bloom filter has no false answer: nobody looked", shape)
+		}
+		for name, f := range rivals {
+			if f.End.Why != "done" || len(f.Points) != len(points(100_000)) {
+				t.Errorf("%s, %s: %d points, %+v", shape, name, len(f.Points), f.End)
+			}
+		}
+		for name, f := range figuresOf(t, filepath.Join(out, "ours", "seen.json"), shape) {
+			if f.End.Why != "done" || len(f.Points) == 0 {
+				t.Fatalf("%s, %s: %+v", shape, name, f.End)
+			}
+			p := f.Points[len(f.Points)-1]
+			if p.Keys < 1_000_000 || p.False() != 0 {
+				t.Errorf("%s, %s: %d false answers at %d keys", shape, name, p.False(), p.Keys)
+			}
+			kind, _ := findKind(name)
+			ram, onDisk := float64(p.RAM)/float64(p.Known), float64(p.Disk)/float64(p.Known)
+			if !kind.Bounded && ram > 60 || kind.Bounded && p.RAM > 64e6 || onDisk > 16 {
+				t.Errorf("%s, %s: %.1f octets of RAM a key (%d in all), %.1f on disk", shape, name, ram, p.RAM, onDisk)
+			}
+		}
+	}
+	for _, ext := range []string{".md", ".csv", ".svg"} {
+		b, err := os.ReadFile(filepath.Join(out, "seen"+ext))
+		if err != nil || !bytes.Contains(b, []byte("Polybot-like")) && ext != ".csv" {
+			t.Errorf("seen%s: %d bytes, %v", ext, len(b), err)
+		}
+	}
+}
+
+func findKind(name string) (rivals.Kind, bool) { return rivals.Find(name) }
+
+func isOurs(name string) bool {
+	k, _ := rivals.Find(name)
+	return k.Ours
+}
+
+type storeFigures struct {
+	Points []StorePoint `json:"points"`
+	End    StoreEnd     `json:"end"`
+}
+
+func figuresOf(t *testing.T, name, shape string) map[string]storeFigures {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var js struct {
+		Figures map[string]map[string]storeFigures `json:"figures"`
+	}
+	if err := json.Unmarshal(b, &js); err != nil {
+		t.Fatal(err)
+	}
+	return js.Figures[shape]
+}
+
+// runStore runs a store in this process.
+func runStore(t *testing.T, spec StoreSpec) *storeLines {
+	t.Helper()
+	spec.Dir = t.TempDir()
+	b, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l storeLines
+	if err := RunStore(context.Background(), b, &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.err != nil || l.end == nil {
+		t.Fatalf("%+v", l)
+	}
+	return &l
+}
+
+func TestRunStore(t *testing.T) {
+	spec := StoreSpec{Store: "map", Shape: "zipf", Seed: 3, Memory: 1e9, Points: []int64{2000, 20_000}, Checks: 1e6, Window: time.Minute, Limit: time.Minute}
+	l := runStore(t, spec)
+	if l.end.Why != "done" || len(l.points) != 2 {
+		t.Fatalf("%+v, %d points", l.end, len(l.points))
+	}
+	for i, p := range l.points {
+		want := spec.Points[i]
+		if p.Keys < want || p.Keys > want+batchItems || p.Checks < want || p.Checks > p.Keys+batchItems || p.False() != 0 || p.Cut {
+			t.Errorf("point %d: %+v", i, p)
+		}
+		if p.Time <= 0 || p.Block.Max <= 0 || p.Known <= p.Keys || p.New.Max <= 0 && i > 0 {
+			t.Errorf("point %d: %+v", i, p)
+		}
+	}
+	// One that writes is seen to, on a system that tells.
+	spec.Store, spec.Memory = "drum-paper", 1e6
+	l = runStore(t, spec)
+	if p := l.points[1]; p.Disk < 8*p.Known || ownIO() != (IO{}) && p.IO.Written < 150*p.Checks {
+		t.Errorf("%+v", p)
+	}
+	// The time is kept, and what was hardly measured is not told.
+	spec.Limit = 1
+	if l := runStore(t, spec); l.end.Why != "time" || len(l.points) != 0 {
+		t.Errorf("%+v, %d points", l.end, len(l.points))
+	}
+	// So is the memory, where the system tells of it.
+	if ownMemory() == (residents{}) {
+		return
+	}
+	spec = StoreSpec{Store: "map", Shape: "uniform", Seed: 3, Points: []int64{50_000_000}, Checks: 1e6, Window: time.Minute, Limit: time.Minute, Most: 30e6}
+	if l := runStore(t, spec); l.end.Why != "memory" || l.end.Keys > 5_000_000 {
+		t.Errorf("%+v", l.end)
+	}
+}
+
+func TestRunStoreRefuses(t *testing.T) {
+	for _, spec := range []string{"", `{"Store":"none","Shape":"zipf","Points":[1]}`, `{"Store":"map","Shape":"flat","Points":[1]}`, `{"Store":"map","Shape":"zipf"}`} {
+		if err := RunStore(context.Background(), []byte(spec), new(storeLines)); err == nil {
+			t.Errorf("%q was run", spec)
+		}
+	}
+	l := new(storeLines)
+	l.Write([]byte("{\"keys\":5}\n{\"keys\""))
+	l.Write([]byte(":6}\nno\n"))
+	if len(l.points) != 2 || l.err == nil {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A false answer is an error, unless it was to be expected.
+func TestWrong(t *testing.T) {
+	exact, _ := rivals.Find("pebble")
+	bloom, _ := rivals.Find("bloom")
+	good := &storeResult{Kind: exact, Points: []StorePoint{{Keys: 5}, {Keys: 9}}}
+	if err := wrong([]*storeResult{good, {Kind: bloom, Points: []StorePoint{{Keys: 5, Missing: 3}}}}); err != nil {
+		t.Error(err)
+	}
+	for _, p := range []StorePoint{{Keys: 7, Missing: 1}, {Keys: 7, Twice: 1}, {Keys: 7, Foreign: 1}} {
+		err := wrong([]*storeResult{good, {Kind: exact, Shape: "zipf", Points: []StorePoint{p}}})
+		if !errors.Is(err, ErrFalse) || !strings.Contains(err.Error(), "zipf, pebble at 7 keys") {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+func TestPoints(t *testing.T) {
+	for _, c := range []struct {
+		most int64
+		want []int64
+	}{
+		{1e6, []int64{1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6}},
+		{3e6, []int64{5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 3e6}},
+		{1000, []int64{1000}},
+	} {
+		if got := points(c.most); !slices.Equal(got, c.want) {
+			t.Errorf("%d: %v, want %v", c.most, got, c.want)
+		}
+	}
+}
+
+// What ours has to reach is held against what it did, and shown.
+func TestAgainst(t *testing.T) {
+	ours := rivals.Kind{Name: "ram", Title: "ours", Ours: true, Exact: true}
+	p := StorePoint{Keys: 1e8, Known: 1.1e8, Checks: 1e8, Time: 40 * time.Second, RAM: 500e6, Disk: 6e8, Block: Percentiles{P999: 11 * time.Millisecond}, Told: map[string]int64{indexBytes: 2e8}}
+	rs := []*storeResult{{Kind: ours, Shape: "zipf", Points: []StorePoint{p}}}
+	s := (&Seen{}).against(rs)
+	if s == nil {
+		t.Fatal("there is no table")
+	}
+	var got []string
+	for _, row := range s.Table.Rows {
+		got = append(got, row[6].(string))
+	}
+	if want := []string{"reached", "reached", "reached", "missed", "missed", "reached"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	rs[0].Points[0].Keys = 5e7
+	if s := (&Seen{}).against(rs); s != nil {
+		t.Errorf("%d rows for a number of keys that has no target", len(s.Table.Rows))
+	}
+}
+
+func TestLogPanel(t *testing.T) {
+	line := func(n string, xy ...float64) Line {
+		l := Line{Name: n, Bold: n == "ours"}
+		for i := 0; i < len(xy); i += 2 {
+			l.Points = append(l.Points, struct{ X, Y float64 }{xy[i], xy[i+1]})
+		}
+		return l
+	}
+	f := &Figure{Panels: []Panel{
+		{Title: "Speed", X: "known keys", Y: "checks/s", Log: true, Lines: []Line{line("ours", 1e6, 4e6, 1e7, 3e6, 1e8, 2e6), line("theirs", 1e6, 9e4)}},
+		{Title: "One", X: "known keys", Y: "octets", Log: true, Lines: []Line{line("ours", 1000, 0.02)}},
+		{Title: "None", Log: true},
+	}}
+	var b bytes.Buffer
+	if err := f.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	got := words(t, b.Bytes())
+	for _, want := range []string{"ours", "theirs", "1 M", "10 M", "100 k", "known keys", "1 k", "0.01", "0.1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the picture does not say %q:\n%s", want, got)
+		}
+	}
+	if bytes.Contains(b.Bytes(), []byte("NaN")) || bytes.Contains(b.Bytes(), []byte("Inf")) {
+		t.Error("the picture holds no numbers")
+	}
+	if m := (decades{}).Ticks(0, 1); m != nil {
+		t.Errorf("%v from zero on", m)
+	}
+}

@@ -1,0 +1,278 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"gonum.org/v1/plot/plotter"
+)
+
+// targets are what ours has to reach at so many known keys.
+var targets = []struct {
+	keys    int64
+	perS    float64
+	ram     int64
+	diskKey float64
+	ramKey  float64
+	block   time.Duration
+}{
+	{1e9, 1e6, 2e9, 6, 1.5, 10 * time.Millisecond},
+	{1e8, 2e6, 512e6, 6, 1.5, 10 * time.Millisecond},
+}
+
+// indexBytes is the name under which a store tells what it keeps in RAM for the
+// keys on disk.
+const indexBytes = "index_bytes"
+
+// result sums the runs up.
+func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
+	r := &Result{
+		Name: "seen", Title: "Which of these links are new?",
+		Question: "What does it cost to find out which links are new, in time, in bytes read and written, in memory and on disk, as the number of known URLs grows: with ours, with what one would use else, and with what the papers describe?",
+		SetUp:    x.setUp(t, rs),
+		Data:     seenData(rs),
+		Figures:  seenFigures(rs),
+		Figure:   x.figure(rs),
+		Again:    x.Again,
+	}
+	if s := x.against(rs); s != nil {
+		r.Sections = append(r.Sections, *s)
+	}
+	for _, shape := range x.Shapes {
+		r.Sections = append(r.Sections, x.growth(rs, shape)...)
+	}
+	for _, shape := range x.Shapes {
+		r.Sections = append(r.Sections, x.last(rs, shape))
+	}
+	return r
+}
+
+// setUp says what was run.
+func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's encoding of some 155 octets behind each, in batches of %s. ", t.Seed, humanize.Comma(batchItems))
+	b.WriteString("Hosts are of all sizes by a power law. *Uniform*: the known links are drawn evenly from all URLs. *Zipf*: as real links lie, so that a cache of 50,000 URLs answers eight in ten, as Broder, Najork and Wiener measured (WWW 2003). " +
+		"The stream knows which of its links are new, and every answer of every store was held against it.\n\n")
+	fmt.Fprintf(&b, "Each store is a process of its own, alone, with the same stream in it; the time includes the stream, whose own speed is that of *no store*. A store is filled with new URLs to each number of keys; then it is measured with one link in ten new, for as many links as it has keys, at most %s, or for %v (ours %v) if that is over first; the measurement ends when everything that was asked is answered. ", humanize.Comma(windowChecks), x.Each/4, 2*x.Each)
+	fmt.Fprintf(&b, "A rival gets %v for a shape, ours %v; %s of memory where a store can be told, the run time of Go included; one that takes more than %s is stopped. ", x.Each, 10*x.Each, humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
+	b.WriteString("Read and written is what the process asked of the system (rchar and wchar of /proc/self/io); a mapped file's reads are not in it, which concerns bbolt. The CSV also has what reached the disk. " +
+		"RAM is the greatest anonymous resident memory, without what the process had before the store was opened. Nobody bounds the page cache, which on this machine holds most files whole: a random access costs a system call here and no movement of a disk, to the benefit of Mercator-like, Pebble and bbolt.\n\n")
+	var told []string
+	for _, s := range rs {
+		line := fmt.Sprintf("- **%s** (`%s`): %s", s.Kind.Title, s.Kind.Name, s.Kind.How)
+		if !slices.Contains(told, line) {
+			told = append(told, line)
+		}
+	}
+	b.WriteString(strings.Join(told, "\n"))
+	return b.String()
+}
+
+// against holds ours against its targets at the largest number of keys that has some.
+func (x *Seen) against(rs []*storeResult) *Section {
+	table := &Table{Columns: []Column{{Name: "store"}, {Name: "stream"}, {Name: "known keys"}, {Name: "what"}, {Name: "measured"}, {Name: "target"}, {Name: "verdict"}}}
+	for _, s := range rs {
+		if !s.Kind.Ours {
+			continue
+		}
+		for _, want := range targets {
+			i := slices.IndexFunc(s.Points, func(p StorePoint) bool { return p.Keys >= want.keys && p.Keys < want.keys*3/2 })
+			if i < 0 {
+				continue
+			}
+			p := &s.Points[i]
+			row := func(what, measured, target string, ok bool) {
+				verdict := "reached"
+				if !ok {
+					verdict = "missed"
+				}
+				table.Add(s.Kind.Title, s.Shape, p.Keys, what, measured, target, verdict)
+			}
+			row("checks/s", count(p.PerS()), "at least "+count(want.perS), p.PerS() >= want.perS)
+			row("RAM", humanize.Bytes(uint64(p.RAM)), "at most "+humanize.Bytes(uint64(want.ram)), p.RAM <= want.ram)
+			disk := float64(p.Disk) / float64(p.Known)
+			row("octets a key on disk", count(disk), "at most "+count(want.diskKey), disk <= want.diskKey)
+			if n, ok := p.Told[indexBytes]; ok {
+				ram := float64(n) / float64(p.Known)
+				row("octets a key of filter and index", count(ram), "at most "+count(want.ramKey), ram <= want.ramKey)
+			}
+			row("99.9th percentile of Add", p.Block.P999.String(), "at most "+want.block.String(), p.Block.P999 <= want.block)
+			row("false answers", count(float64(p.False())), "0", p.False() == 0)
+		}
+	}
+	if len(table.Rows) == 0 {
+		return nil
+	}
+	return &Section{Heading: "Ours against the targets", Table: table, Shown: true}
+}
+
+// growth are the tables over the number of keys.
+func (x *Seen) growth(rs []*storeResult, shape string) []Section {
+	ps := points(x.Keys)
+	head := func() *Table {
+		t := &Table{Columns: []Column{{Name: "store"}}}
+		for _, p := range ps {
+			t.Columns = append(t.Columns, Column{Name: short10(p), Digits: 1})
+		}
+		return t
+	}
+	speed, cpu, read, written := head(), head(), head(), head()
+	for i := range speed.Columns {
+		speed.Columns[i].Digits, cpu.Columns[i].Digits = 0, 2
+	}
+	for _, s := range rs {
+		if s.Shape != shape {
+			continue
+		}
+		row := func(t *Table, f func(p *StorePoint) float64) {
+			cells := []any{s.Kind.Title}
+			for i := range ps {
+				if i < len(s.Points) {
+					cells = append(cells, f(&s.Points[i]))
+				} else {
+					cells = append(cells, nil)
+				}
+			}
+			t.Add(cells...)
+		}
+		row(speed, (*StorePoint).PerS)
+		row(cpu, func(p *StorePoint) float64 { return perCheck(p, int64(p.CPU)) / 1e3 })
+		row(read, func(p *StorePoint) float64 { return perCheck(p, p.IO.Read) })
+		row(written, func(p *StorePoint) float64 { return perCheck(p, p.IO.Written) })
+	}
+	return []Section{
+		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true, Text: "Empty: it was stopped before, see below."},
+		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the stream included. It says more than the rate does where other things ran on the machine."},
+		{Heading: "Octets read a check, " + shape, Table: read},
+		{Heading: "Octets written a check, " + shape, Table: written},
+	}
+}
+
+// short10 is a number such as 20 M.
+func short10(n int64) string {
+	for _, u := range []struct {
+		unit int64
+		name string
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if n >= u.unit {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.unit)), ".0") + u.name
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// last is the table of the largest number of keys that each has reached.
+func (x *Seen) last(rs []*storeResult, shape string) Section {
+	t := &Table{Columns: []Column{{Name: "store"}, {Name: "known keys"}, {Name: "checks/s"}, {Name: "RAM", Unit: "MB"}, {Name: "mapped", Unit: "MB"}, {Name: "disk", Unit: "B/key", Digits: 1},
+		{Name: "Add, 50 %", Unit: "ms", Digits: 2}, {Name: "99 %", Unit: "ms", Digits: 2}, {Name: "99.9 %", Unit: "ms", Digits: 2}, {Name: "longest", Unit: "ms"},
+		{Name: "new after, 50 %", Unit: "ms", Digits: 1}, {Name: "longest, new", Unit: "s", Digits: 1}, {Name: "false new"}, {Name: "false known"}, {Name: "stopped by"}}}
+	for _, s := range rs {
+		if s.Shape != shape {
+			continue
+		}
+		why := ""
+		if s.End.Why != "done" {
+			why = fmt.Sprintf("%s at %s", s.End.Why, short10(s.End.Keys))
+		}
+		p := s.last()
+		if p == nil {
+			t.Add(s.Kind.Title, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, why)
+			continue
+		}
+		falseKnown, after, longest := any(p.Missing), any(p.New.P50), any(p.New.Max)
+		if s.Kind.Name == "nothing" {
+			falseKnown, after, longest = nil, nil, nil
+		}
+		t.Add(s.Kind.Title, p.Keys, p.PerS(), float64(p.RAM)/1e6, float64(p.Mapped)/1e6, float64(p.Disk)/float64(p.Known),
+			p.Block.P50, p.Block.P99, p.Block.P999, p.Block.Max, after, longest, p.Twice, falseKnown, why)
+	}
+	return Section{Heading: "At the most keys that each reached, " + shape, Table: t, Shown: true,
+		Text: fmt.Sprintf("*Add* is the time for which a batch of %s links blocks its caller; *new after* how long after that it took until a new link was told of, of one in %d.", humanize.Comma(batchItems), latencySample)}
+}
+
+// seenData is the CSV.
+func seenData(rs []*storeResult) Table {
+	t := Table{Columns: []Column{{Name: "stream"}, {Name: "store"}, {Name: "known keys"}, {Name: "checks"}, {Name: "time", Unit: "s"}, {Name: "flush", Unit: "s"}, {Name: "checks/s"}, {Name: "cpu", Unit: "s"},
+		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "disk read bytes"}, {Name: "disk written bytes"}, {Name: "ram bytes"}, {Name: "mapped bytes"}, {Name: "index bytes"}, {Name: "disk bytes"}, {Name: "keys at end"},
+		{Name: "add p50", Unit: "µs"}, {Name: "add p99", Unit: "µs"}, {Name: "add p99.9", Unit: "µs"}, {Name: "add max", Unit: "µs"},
+		{Name: "new p50", Unit: "µs"}, {Name: "new p99", Unit: "µs"}, {Name: "new p99.9", Unit: "µs"}, {Name: "new max", Unit: "µs"},
+		{Name: "false new"}, {Name: "false known"}, {Name: "foreign"}, {Name: "cut"}, {Name: "fill keys"}, {Name: "fill", Unit: "s"}, {Name: "fill written bytes"}}}
+	for _, s := range rs {
+		for _, p := range s.Points {
+			cut := 0
+			if p.Cut {
+				cut = 1
+			}
+			var index any
+			if n, ok := p.Told[indexBytes]; ok {
+				index = n
+			}
+			t.Add(s.Shape, s.Kind.Name, p.Keys, p.Checks, p.Time, p.Flush, p.PerS(), p.CPU,
+				p.IO.Read, p.IO.Written, p.IO.DiskRead, p.IO.DiskWritten, p.RAM, p.Mapped, index, p.Disk, p.Known,
+				p.Block.P50, p.Block.P99, p.Block.P999, p.Block.Max, p.New.P50, p.New.P99, p.New.P999, p.New.Max,
+				p.Twice, p.Missing, p.Foreign, cut, p.FillKeys, p.FillTime, p.FillWritten)
+		}
+	}
+	return t
+}
+
+// seenFigures are what the text quotes.
+func seenFigures(rs []*storeResult) map[string]any {
+	all := map[string]any{}
+	for _, s := range rs {
+		shape, ok := all[s.Shape].(map[string]any)
+		if !ok {
+			shape = map[string]any{}
+			all[s.Shape] = shape
+		}
+		shape[s.Kind.Name] = map[string]any{"points": s.Points, "end": s.End, "cpu_s": s.Usage.CPU.Seconds(), "wall_s": s.Usage.Wall.Seconds(), "peak_bytes": s.Usage.Peak}
+	}
+	return all
+}
+
+// figure shows checks a second and octets a check over the known keys.
+func (x *Seen) figure(rs []*storeResult) *Figure {
+	f := &Figure{Alt: "Checks a second, and octets read and written a check, of each store by the number of known keys"}
+	for _, shape := range x.Shapes {
+		speed := Panel{Title: "Checks a second, " + shape, X: "known keys", Y: "checks/s", Log: true}
+		bytes := Panel{Title: "Octets read and written a check, " + shape, X: "known keys", Y: "octets/check", Log: true}
+		for _, s := range rs {
+			if s.Shape != shape || len(s.Points) == 0 {
+				continue
+			}
+			var rate, moved plotter.XYs
+			for i := range s.Points {
+				p := &s.Points[i]
+				rate = append(rate, plotter.XY{X: float64(p.Keys), Y: p.PerS()})
+				// Below this is what the measurement itself reads of /proc.
+				if n := perCheck(p, p.IO.Read+p.IO.Written); n >= 1 {
+					moved = append(moved, plotter.XY{X: float64(p.Keys), Y: n})
+				}
+			}
+			at := 1 + slices.IndexFunc(namesOf(rs), func(name string) bool { return name == s.Kind.Name })
+			speed.Lines = append(speed.Lines, Line{Name: s.Kind.Title, Points: rate, Color: at, Bold: s.Kind.Ours})
+			if len(moved) > 0 {
+				bytes.Lines = append(bytes.Lines, Line{Name: s.Kind.Title, Points: moved, Color: at, Bold: s.Kind.Ours})
+			}
+		}
+		for _, p := range []Panel{speed, bytes} {
+			if len(p.Lines) > 0 {
+				f.Panels = append(f.Panels, p)
+			}
+		}
+	}
+	return f
+}
+
+// namesOf are the names of the stores in rs, each once.
+func namesOf(rs []*storeResult) (names []string) {
+	for _, s := range rs {
+		if !slices.Contains(names, s.Kind.Name) {
+			names = append(names, s.Kind.Name)
+		}
+	}
+	return names
+}
