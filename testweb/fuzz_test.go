@@ -8,13 +8,14 @@ import (
 func FuzzRobotsRules(f *testing.F) {
 	f.Add("User-agent: *\nDisallow: /a*b$\nAllow: /\nCrawl-delay: 2\n", "/axxb")
 	f.Add("\ufeffuser-agent:orbweaver\r\rdisallow:*\n", "/?q")
+	f.Add("user-agent: *\ndisallow: /%2a%24$x$\n", "/*%24$x")
 	f.Fuzz(func(t *testing.T, text, path string) {
-		r := readRules([]byte(text), "orbweaver")
-		rule, no := r.forbids(path)
-		if no && !strings.HasPrefix(rule, "disallow: ") || r.delay < 0 {
-			t.Errorf("got %q, %v, delay %v", rule, no, r.delay)
+		r := ReadRobots([]byte(text), "orbweaver")
+		rule, no := r.Forbids(path)
+		if no && !strings.HasPrefix(rule, "disallow: ") || r.CrawlDelay() < 0 {
+			t.Errorf("got %q, %v, delay %v", rule, no, r.CrawlDelay())
 		}
-		if len(r.list) == 0 && no {
+		if no && len(r.rules) == 0 {
 			t.Error("forbidden without a rule")
 		}
 	})

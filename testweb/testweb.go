@@ -128,7 +128,7 @@ type site struct {
 	addr    netip.Addr
 	folders []mount
 	rules   []ruleState
-	robots  *rules // what its robots.txt says to the promised agent; nil allows all
+	robots  *Robots // what its robots.txt says to the promised agent; nil allows all
 }
 
 // Web is a running test web.
@@ -229,7 +229,7 @@ func (w *Web) addSites() error {
 		used[st.addr] = true
 		// Longest prefix first, so that the most specific folder answers.
 		slices.SortStableFunc(st.folders, func(a, b mount) int { return len(b.prefix) - len(a.prefix) })
-		st.robots = readRules(st.robotsText(), w.cfg.Promise.Agent)
+		st.robots = ReadRobots(st.robotsText(), w.cfg.Promise.Agent)
 	}
 	return nil
 }

@@ -259,7 +259,7 @@ func (t *tracker) begin(c *conn, r *request) {
 		if st == nil {
 			return
 		}
-		if rule, ok := st.robots.forbids(r.target); ok {
+		if rule, ok := st.robots.Forbids(r.target); ok {
 			t.denied(r, rule)
 		}
 	}
@@ -323,8 +323,8 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 	switch {
 	case h.number >= 0:
 		delay = t.origin.Host(h.number).CrawlDelay
-	case h.site() != nil && h.site().robots != nil:
-		delay = h.site().robots.delay
+	case h.site() != nil:
+		delay = h.site().robots.CrawlDelay()
 	}
 	h.group.mu.Lock()
 	h.group.promised = max(h.group.promised, int64(delay))

@@ -200,26 +200,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestRobotsRules(t *testing.T) {
-	const text = "\ufeffUser-agent: a\nUser-agent: Orbweaver # both\nDisallow: /x\nAllow: /x/y\nDisallow: /*.pdf$\nDisallow: /q?*=1\n\nUser-agent: *\nDisallow: /\n\nuser-agent: orbweaver\ndisallow: /z\ncrawl-delay: 1.5\n"
-	r := readRules([]byte(text), "orbweaver")
-	if r.delay != 1500*time.Millisecond {
-		t.Errorf("got delay %v", r.delay)
-	}
-	for path, want := range map[string]bool{"/": false, "/x": true, "/xx": true, "/x/y": false, "/x/yes": false, "/a.pdf": true, "/a.pdfx": false,
-		"/q?a=1": true, "/q?a=2": false, "/z/": true} {
-		if _, got := r.forbids(path); got != want {
-			t.Errorf("%s: got %v, want %v", path, got, want)
-		}
-	}
-	if _, no := readRules([]byte(text), "other").forbids("/any"); !no {
-		t.Error("other: got allowed")
-	}
-	if _, no := (*rules)(nil).forbids("/"); no {
-		t.Error("no robots.txt: got forbidden")
-	}
-}
-
 func TestRules(t *testing.T) {
 	w := serving(t, Config{Sites: []Site{{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/e": "e", "/slow": "s"}), Rules: []Rule{
 		{Path: "/e", Every: 2, Status: 500},

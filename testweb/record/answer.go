@@ -30,7 +30,7 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 		scheme = 1
 	}
 	if q.Target != "/robots.txt" {
-		r.Rule, r.Denied = h.robots[scheme].forbids(q.Target)
+		r.Rule, r.Denied = h.robots[scheme].Forbids(q.Target)
 	}
 	c, page, ok := a.find(q.Host, q.Secure, q.Target)
 	if !ok {

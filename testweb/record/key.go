@@ -6,6 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/net/idna"
+
+	"github.com/orbweaver/orbweaver/testweb"
 )
 
 // keyOf is the key of a request target in its host. Spellings that servers
@@ -30,52 +32,17 @@ func appendTarget(b []byte, target string) []byte {
 		b = append(b, '/')
 	}
 	start := len(b)
-	b = appendPlain(b, path, true)
+	if strings.IndexByte(path, '\\') >= 0 {
+		path = strings.ReplaceAll(path, "\\", "/")
+	}
+	b = testweb.AppendPlain(b, path, testweb.Delimiters)
 	if strings.Contains(string(b[start:]), "/.") {
 		b = append(b[:start], dots(string(b[start:]))...)
 	}
 	if query != "" {
-		b = appendPlain(append(b, '?'), query, false)
+		b = testweb.AppendPlain(append(b, '?'), query, testweb.Delimiters)
 	}
 	return b
-}
-
-// appendPlain appends s with only those bytes escaped that would mean another
-// URL without: controls, blanks and the delimiters that stand escaped in s.
-func appendPlain(b []byte, s string, path bool) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		escaped := false
-		if c == '%' && i+2 < len(s) {
-			if hi, lo := unhex(s[i+1]), unhex(s[i+2]); hi < 16 && lo < 16 {
-				c, escaped = hi<<4|lo, true
-				i += 2
-			}
-		}
-		switch {
-		case !escaped && (c == '\t' || c == '\n' || c == '\r'):
-		case c <= ' ' || c == 0x7f || escaped && strings.IndexByte("/?#%&=+;", c) >= 0:
-			b = append(b, '%', hex[c>>4], hex[c&15])
-		case c == '\\' && path && !escaped:
-			b = append(b, '/')
-		default:
-			b = append(b, c)
-		}
-	}
-	return b
-}
-
-func unhex(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 255
 }
 
 // dots resolves dot segments (RFC 3986, 5.2.4).

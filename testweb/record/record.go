@@ -88,7 +88,7 @@ type Archive struct {
 type host struct {
 	testweb.OriginHost
 	from, rest, to uint32 // pages: [from, rest), other captures: [rest, to)
-	robots         [2]*rules
+	robots         [2]*testweb.Robots
 }
 
 // A capture is where a URL's response is: its record, and the one that has the

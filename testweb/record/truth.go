@@ -30,7 +30,7 @@ func (a *Archive) Truth() testweb.Truth {
 			if l.secure {
 				scheme = 1
 			}
-			if _, denied := h.robots[scheme].forbids(l.target); denied {
+			if _, denied := h.robots[scheme].Forbids(l.target); denied {
 				t.denied[i] = true
 			}
 		}
