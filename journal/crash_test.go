@@ -62,7 +62,7 @@ func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
 			m.committed, m.synced = m.appended, m.appended
 		default:
 			abandoned := rng.IntN(2) == 0
-			err := j.Snapshot(func(add func(byte, []byte) error) error {
+			err := snapshot(j, func(add func(byte, []byte) error) error {
 				for b := range m.appended {
 					if abandoned && b == m.appended/2 {
 						return errAbandoned

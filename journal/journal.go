@@ -103,7 +103,7 @@ type Journal struct {
 }
 
 // Open makes dir's journal ready for appending, or a new one in dir. It cuts a
-// torn tail off, finishes or removes what a crash left of a Snapshot and syncs
+// torn tail off, finishes or removes what a crash left of a snapshot and syncs
 // the last segment. It reads that segment only; damage elsewhere is found by
 // Replay.
 func Open(fs disk.FS, dir string, cfg Config) (*Journal, error) {

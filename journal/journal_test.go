@@ -153,7 +153,7 @@ func TestSnapshot(t *testing.T) {
 	m := disk.NewMem()
 	j := open(t, m, "j", journal.Config{})
 	must(t, j.Append(one("old")))
-	must(t, j.Snapshot(func(add func(byte, []byte) error) error {
+	must(t, snapshot(j, func(add func(byte, []byte) error) error {
 		for i := range 3 {
 			must(t, add('s', fmt.Append(nil, i)))
 		}
@@ -172,9 +172,9 @@ func TestSnapshot(t *testing.T) {
 
 	// A snapshot that fails costs nothing but itself.
 	boom := errors.New("boom")
-	err := j.Snapshot(func(add func(byte, []byte) error) error { must(t, add('s', []byte("half"))); return boom })
+	err := snapshot(j, func(add func(byte, []byte) error) error { must(t, add('s', []byte("half"))); return boom })
 	if !errors.Is(err, boom) || j.Err() != nil {
-		t.Errorf("Snapshot = %v, Err = %v; want boom and nil", err, j.Err())
+		t.Errorf("snapshot: %v, Err = %v; want boom and nil", err, j.Err())
 	}
 	must(t, j.Append(one("more")))
 	since := j.SinceSnapshot()
@@ -186,10 +186,23 @@ func TestSnapshot(t *testing.T) {
 	if got := j.SinceSnapshot(); got != since {
 		t.Errorf("SinceSnapshot() = %d after Open, %d before", got, since)
 	}
-	must(t, j.Snapshot(func(func(byte, []byte) error) error { return nil })) // of an empty state
+	must(t, snapshot(j, func(func(byte, []byte) error) error { return nil })) // of an empty state
 	must(t, j.Close())
 	wantReplay(t, m, "j")
 	wantFiles(t, m, "journal-00000004.log", "snapshot-00000004.log")
+}
+
+// snapshot makes a Checkpoint in one go.
+func snapshot(j *journal.Journal, write func(add func(byte, []byte) error) error) error {
+	c, err := j.Begin()
+	if err != nil {
+		return err
+	}
+	if err := write(c.Append); err != nil {
+		c.Abandon()
+		return err
+	}
+	return j.Adopt(c, c.Finish())
 }
 
 func wantFiles(t *testing.T, fs disk.FS, want ...string) {
@@ -209,7 +222,7 @@ func wantFiles(t *testing.T, fs disk.FS, want ...string) {
 func build(t testing.TB, fs disk.FS, dir string) []string {
 	j := open(t, fs, dir, journal.Config{})
 	must(t, j.Append(one("replaced")))
-	must(t, j.Snapshot(func(add func(byte, []byte) error) error {
+	must(t, snapshot(j, func(add func(byte, []byte) error) error {
 		for _, s := range []string{"state", ""} {
 			must(t, add('s', []byte(s)))
 		}
@@ -218,7 +231,7 @@ func build(t testing.TB, fs disk.FS, dir string) []string {
 	want := []string{"s:state", "s:"}
 	for seg := range 3 {
 		if seg > 0 {
-			err := j.Snapshot(func(func(byte, []byte) error) error { return os.ErrInvalid })
+			err := snapshot(j, func(func(byte, []byte) error) error { return os.ErrInvalid })
 			if !errors.Is(err, os.ErrInvalid) {
 				t.Fatal(err)
 			}

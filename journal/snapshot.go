@@ -14,25 +14,6 @@ import (
 // frame.
 const snapshotFrame = 256 << 10
 
-// Snapshot replaces all that was appended so far by what write appends: the
-// records from which the same state can be rebuilt. It is a checkpoint that is
-// made in one go.
-//
-// An error of write or of the disk under the snapshot leaves the Journal
-// usable with the old snapshot and all segments; Err tells that from a failed
-// Journal.
-func (j *Journal) Snapshot(write func(append func(kind byte, payload []byte) error) error) error {
-	c, err := j.Begin()
-	if err != nil {
-		return err
-	}
-	if err := write(c.Append); err != nil {
-		c.Abandon()
-		return fmt.Errorf("snapshot %d: %w", c.number, err)
-	}
-	return j.Adopt(c, c.Finish())
-}
-
 // A Checkpoint is a snapshot in the making. Between Begin and Adopt another
 // goroutine than the Journal's owner may write it, while the owner goes on to
 // append: it replaces what had been appended when it was begun.
@@ -216,7 +197,7 @@ func (w *snapshotWriter) finish() error {
 	return w.f.Sync()
 }
 
-// sweep deletes what the newest snapshot replaces and what a Snapshot that was
+// sweep deletes what the newest snapshot replaces and what a Checkpoint that was
 // interrupted left.
 func (j *Journal) sweep(l listing) error {
 	gone := l.tmp
