@@ -71,14 +71,6 @@ func (f *Fetcher) Close() error {
 	return nil
 }
 
-// CloseIdle closes the idle connection of host (as weburl.URL.Host has it):
-// for a caller that knows that the host's turn is over.
-func (f *Fetcher) CloseIdle(host string) {
-	if c := f.idle.take(host); c != nil {
-		c.Close()
-	}
-}
-
 // Fetch sends one request and reads its response to the end. The error is
 // ctx's, or one of our own (a bad Request.Header, the spill disk); it comes
 // with no Response. Else the Response must be released.

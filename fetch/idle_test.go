@@ -60,8 +60,6 @@ func TestKeepAlive(t *testing.T) {
 				t.Errorf("%d %s: %d idle connections, %d in the list, want %d", i, c.url, got, listed, c.idle)
 			}
 		}
-		f.CloseIdle("a.example")
-		f.CloseIdle("unknown.example")
 		time.Sleep(10 * time.Second) // no connection outlives IdleKeep: else the bubble has a goroutine left
 		n.open.Wait()
 		f.idle.mu.Lock()
