@@ -50,15 +50,18 @@ func (a *Agent) Serve(addr string) error {
 type gauges struct{ a *Agent }
 
 var (
-	descPages    = prometheus.NewDesc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.", nil, nil)
-	descFetched  = prometheus.NewDesc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.", nil, nil)
-	descBytes    = prometheus.NewDesc("orbweaver_fetch_received_bytes_total", "Bytes received.", nil, nil)
-	descErrors   = prometheus.NewDesc("orbweaver_fetch_errors_total", "URLs given up, by kind.", []string{"kind"}, nil)
-	descDenied   = prometheus.NewDesc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.", nil, nil)
-	descUnique   = prometheus.NewDesc("orbweaver_seen_urls", "Different URLs accepted.", nil, nil)
-	descQueued   = prometheus.NewDesc("orbweaver_frontier_queued_urls", "URLs in host queues.", nil, nil)
-	descHosts    = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
-	descInFlight = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
+	descPages       = prometheus.NewDesc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.", nil, nil)
+	descFetched     = prometheus.NewDesc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.", nil, nil)
+	descBytes       = prometheus.NewDesc("orbweaver_fetch_received_bytes_total", "Bytes received.", nil, nil)
+	descErrors      = prometheus.NewDesc("orbweaver_fetch_errors_total", "URLs given up, by kind.", []string{"kind"}, nil)
+	descDenied      = prometheus.NewDesc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.", nil, nil)
+	descRobots      = prometheus.NewDesc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.", nil, nil)
+	descRobotsBytes = prometheus.NewDesc("orbweaver_robots_memory_bytes", "Memory that they take.", nil, nil)
+	descForgot      = prometheus.NewDesc("orbweaver_robots_forgotten_total", "Origins forgotten for want of memory: their robots.txt is fetched again when its turn comes.", nil, nil)
+	descUnique      = prometheus.NewDesc("orbweaver_seen_urls", "Different URLs accepted.", nil, nil)
+	descQueued      = prometheus.NewDesc("orbweaver_frontier_queued_urls", "URLs in host queues.", nil, nil)
+	descHosts       = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
+	descInFlight    = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -83,6 +86,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range s.Errors {
 		count(descErrors, n, kind)
 	}
+	known := g.a.rooms.Robots.Stats()
+	gauge(descRobots, int64(known.Origins))
+	gauge(descRobotsBytes, known.Bytes)
+	count(descForgot, known.Forgotten)
 	gauge(descUnique, s.Unique)
 	gauge(descQueued, s.Queued)
 	gauge(descInFlight, int64(s.InFlight))
