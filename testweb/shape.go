@@ -44,7 +44,8 @@ type line struct {
 }
 
 // carry puts n bytes on the line at now, and says when the last has come
-// through at the given rate in bytes a second. Times are in nanoseconds.
+// through at the given rate in bytes a second. Times are in nanoseconds, and
+// need not come in order: each connection has looked at the clock for itself.
 func (l *line) carry(now int64, n int, rate int64) (at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

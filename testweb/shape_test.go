@@ -44,7 +44,8 @@ func TestLineKeepsItsRate(t *testing.T) {
 		var all []piece
 		now := int64(time.Hour)
 		for range rapid.IntRange(1, 40).Draw(t, "pieces") {
-			now += rapid.Int64Range(0, 50e6).Draw(t, "pause")
+			// Who has looked at the clock first may be served later.
+			now += rapid.Int64Range(-5e6, 50e6).Draw(t, "pause")
 			n := rapid.Int64Range(0, 100_000).Draw(t, "n")
 			all = append(all, piece{now, l.carry(now, int(n), rate), n})
 		}
