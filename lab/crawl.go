@@ -11,8 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/testweb"
@@ -92,6 +95,9 @@ func (p *progressLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// finished is the stop reason of a crawl that went to its end.
+const finished = "finished"
+
 // Exit codes of crawl that are a good end of a run here.
 const (
 	exitPageLimit = 12
@@ -99,7 +105,8 @@ const (
 )
 
 // run crawls, and asks the web what it saw. A web that saw a violation makes
-// an error of it: politeness is never traded for speed.
+// an error of it, as does one that saw a page fetched twice or, of a crawl that
+// went to its end, missed: neither is traded for speed.
 func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	args := []string{"crawl", "--json", "--dir", j.Dir, "--contact", "lab@example.org", "--scope", "any",
 		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", j.Web.DNS, "--ca", j.Web.CA}
@@ -152,6 +159,9 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	if v := violations(r.Report); v != "" {
 		return r, &ImpoliteError{v}
 	}
+	if e := misfetched(r.Report, r.Summary.StopReason); e != nil {
+		return r, e
+	}
 	return r, nil
 }
 
@@ -159,6 +169,46 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 type ImpoliteError struct{ Violations string }
 
 func (e *ImpoliteError) Error() string { return "the web saw violations:\n" + e.Violations }
+
+// A CoverageError is a crawl that did not fetch every page just once.
+type CoverageError struct {
+	Twice, Missed, Reachable int64
+	URLs                     []string // some of those that were missed
+}
+
+func (e *CoverageError) Error() string {
+	var b strings.Builder
+	if e.Twice > 0 {
+		fmt.Fprintf(&b, "the web saw pages fetched more than once: %s", humanize.Comma(e.Twice))
+	}
+	if e.Missed > 0 {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "the crawl ended by itself and missed %s of %s pages", humanize.Comma(e.Missed), humanize.Comma(e.Reachable))
+		for _, u := range e.URLs {
+			b.WriteString("\n" + u)
+		}
+	}
+	return b.String()
+}
+
+// misfetched is what a report says against the coverage of a crawl that ended
+// for a reason; nil: nothing. Only one that went to its end can have missed a page.
+func misfetched(r *testweb.Report, stop string) error {
+	o := r.Origin
+	if o == nil {
+		return nil
+	}
+	e := &CoverageError{Twice: o.Twice, Reachable: o.Reachable}
+	if stop == finished {
+		e.Missed, e.URLs = o.Missed, o.MissedURLs[:min(len(o.MissedURLs), 10)]
+	}
+	if e.Twice == 0 && e.Missed == 0 {
+		return nil
+	}
+	return e
+}
 
 func readSummary(dir string, s *report.Summary) error {
 	name := filepath.Join(dir, "reports", "summary.json")

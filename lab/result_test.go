@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,35 @@ func TestDo(t *testing.T) {
 	md = read(".md")
 	if !strings.HasSuffix(md, Marker+mine) || !strings.HasPrefix(md, "# A title") || strings.Contains(md, "# Old") {
 		t.Errorf("what people wrote is not as it was:\n%s", md)
+	}
+}
+
+func TestMisfetched(t *testing.T) {
+	origin := func(twice, missed int64) *testweb.Report {
+		o := &testweb.OriginReport{Twice: twice, Reachable: 2000, Missed: missed}
+		for range missed {
+			o.MissedURLs = append(o.MissedURLs, "http://h.example/")
+		}
+		return &testweb.Report{Origin: o}
+	}
+	for _, c := range []struct {
+		name   string
+		report *testweb.Report
+		stop   string
+		want   string // empty: no error
+	}{
+		{"no numbered pages", &testweb.Report{}, finished, ""},
+		{"all once", origin(0, 0), finished, ""},
+		{"stopped", origin(0, 1500), "page-limit", ""},
+		{"missed", origin(0, 1), finished, "the crawl ended by itself and missed 1 of 2,000 pages\nhttp://h.example/"},
+		{"twice, stopped", origin(1200, 5), "time-limit", "the web saw pages fetched more than once: 1,200"},
+		{"both", origin(3, 1), finished, "the web saw pages fetched more than once: 3\nthe crawl ended by itself and missed 1 of 2,000 pages\nhttp://h.example/"},
+		{"many", origin(0, 1100), finished, "the crawl ended by itself and missed 1,100 of 2,000 pages" + strings.Repeat("\nhttp://h.example/", 10)},
+	} {
+		err := misfetched(c.report, c.stop)
+		if got := fmt.Sprint(err); err == nil && c.want != "" || err != nil && got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 

@@ -67,6 +67,13 @@ func TestCrawlToTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The web has seen all pages when another crawl of it begins.
+	again := job
+	again.Dir, again.Profile = filepath.Join(dir, "twice"), ""
+	var cover *CoverageError
+	if _, err := again.run(context.Background()); !errors.As(err, &cover) || cover.Twice != r.Summary.Pages || cover.Missed != 0 {
+		t.Errorf("crawled twice: %v, want each of %d pages", err, r.Summary.Pages)
+	}
 	if o := r.Report.Origin; o == nil || o.Reachable < 100 || o.Missed != 0 || o.Twice != 0 || o.Fetched != r.Summary.Pages {
 		t.Errorf("the web's account: %+v; %d pages", o, r.Summary.Pages)
 	}
@@ -106,5 +113,32 @@ func TestImpolite(t *testing.T) {
 	}
 	if _, err := w.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Who ends by himself and has missed pages is told so, with some of them; who
+// was stopped is not.
+func TestMissed(t *testing.T) {
+	program := buildProgram(t)
+	for _, limit := range []int64{0, 1} {
+		dir := t.TempDir()
+		spec := WebSpec{Spec: gen.Plain(5, 20), Truth: true}
+		spec.PagesMean = 10
+		w, err := startWeb(context.Background(), program, dir, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: limit, Flags: []string{"--depth", "0"}}
+		r, err := job.run(context.Background())
+		var cover *CoverageError
+		switch o := r.Report.Origin; {
+		case limit > 0 && err != nil:
+			t.Errorf("stopped after a page: %v", err)
+		case limit == 0 && (!errors.As(err, &cover) || cover.Missed != o.Reachable-1 || cover.Twice != 0 || len(cover.URLs) != 10):
+			t.Errorf("the seed alone: %v, want all others of %d missed", err, o.Reachable)
+		}
+		if _, err := w.stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -71,7 +71,7 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	r.Sections = append(r.Sections, Section{Heading: "All runs in sum", Table: rates, Shown: true,
 		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the process by its pages. *To gzip, kept* are pages/s by those of the same program with gzip bodies over kept connections, in the same round: the yardstick can do neither TLS nor a connection for each fetch."})
 	r.Sections = append(r.Sections, Section{Heading: "What the web saw", Table: seenTable(ks, x.Agents, ms),
-		Text: "In sum over the runs. No run with a violation is measured: the program ends with an error. *Missed* is known of crawls that went to their end only."})
+		Text: "In sum over the runs. No run with a violation, a page fetched twice or one missed is measured: the program ends with an error. *Missed* is known of crawls that went to their end only."})
 	r.Sections = append(r.Sections, x.profiles(ks, ms)...)
 	r.Figure = x.figure(ks, ms)
 	return r
@@ -196,7 +196,7 @@ func seenTable(ks []kind, agents []Program, ms []measurement) *Table {
 				}
 				if o := r.Origin; o != nil {
 					twice += o.Twice
-					if o.Reachable > 0 && m.Crawl.Summary.StopReason == "finished" {
+					if o.Reachable > 0 && m.Crawl.Summary.StopReason == finished {
 						whole = true
 						missed += o.Missed
 					}

@@ -56,7 +56,8 @@ type LabThroughputCmd struct {
 // Help says what comes out.
 func (LabThroughputCmd) Help() string {
 	return `Web, agent and yardstick run as processes of their own and take turns. A run in
-which the web saw a violation ends the experiment with exit code 1.
+which the web saw a violation, a page fetched twice or, of a crawl that ended by
+itself, a page missed ends the experiment with exit code 1.
 
   orbweaver lab throughput --quick --out /tmp/lab
   orbweaver lab throughput --agent before=./orbweaver.old --agent after=./orbweaver --only gzip
