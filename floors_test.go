@@ -30,6 +30,8 @@ var floors = func() map[string]int {
 	for floor, packages := range []string{
 		// plinth: what everybody speaks
 		"weburl disk",
+		// bases: what any column may stand on
+		"drum",
 		// columns: none of them knows another
 		"scope seen frontier journal dns robots fetch parse archive report admin testweb",
 		// hall: the order of a visit; and webs made of testweb

@@ -1,0 +1,67 @@
+package drum
+
+import "math/bits"
+
+// A cache is a set of keys that were asked for lately: whoever asks again asks
+// for what is known, or held and soon will be. It loses keys as it likes, and
+// has none that was not asked for.
+//
+// A set is a cache line of four keys. A key enters in the third place and
+// moves up by one each time that it is found, so that keys that come only once
+// do not drive out popular ones.
+type cache struct {
+	sets [][4]key
+}
+
+func newCache(sets int) *cache { return &cache{make([][4]key, max(1, sets))} }
+
+func (c *cache) bytes() int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(len(c.sets)) * 64
+}
+
+func (c *cache) set(h uint64) *[4]key {
+	i, _ := bits.Mul64(h, uint64(len(c.sets)))
+	return &c.sets[i]
+}
+
+func (c *cache) touch(h uint64) uint64 { return c.set(h)[0].p }
+
+func (c *cache) has(k key, h uint64) bool {
+	if k == (key{}) { // marks a free place
+		return false
+	}
+	s := c.set(h)
+	switch k {
+	case s[0]:
+		return true
+	case s[1]:
+		s[0], s[1] = s[1], s[0]
+		return true
+	case s[2]:
+		s[1], s[2] = s[2], s[1]
+		return true
+	case s[3]:
+		s[2], s[3] = s[3], s[2]
+		return true
+	}
+	return false
+}
+
+func (c *cache) add(k key, h uint64) {
+	s := c.set(h)
+	s[3], s[2] = s[2], k
+}
+
+// drop forgets the keys of a host.
+func (c *cache) drop(h uint64) {
+	for i := range c.sets {
+		for j := range c.sets[i] {
+			if c.sets[i][j].h == h {
+				c.sets[i][j] = key{}
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package drum
+
+import (
+	"sort"
+	"sync/atomic"
+)
+
+// A lookup finds queries, sorted by key, in the runs of a bucket, from the
+// newest run to the oldest.
+type lookup struct {
+	q []query
+	// mass counts, at the first query of each host, the host's keys.
+	mass    []int64
+	values  []uint64 // of known queries; nil in a Store without values
+	dropped map[uint64]int
+	stop    *atomic.Bool
+	out     []uint64
+}
+
+func (lk *lookup) run(rr *runReader) error {
+	r, q := rr.r, lk.q
+	n := len(r.blocks) - 1
+	qi := 0
+	for i := range n {
+		if lk.stop.Load() {
+			return errStopped
+		}
+		first, next := r.blocks[i].h, r.blocks[i+1].h
+		qi += sort.Search(len(q)-qi, func(j int) bool { return q[qi+j].h >= first })
+		if qi == len(q) {
+			break
+		}
+		if q[qi].h > next {
+			continue
+		}
+		if i+1 < n && lk.passes(r, i, qi) {
+			lk.mass[qi] += 2 * r.keys / int64(n)
+			continue
+		}
+		b, err := rr.block(i, lk.wanted(r, i, qi))
+		if err != nil {
+			return err
+		}
+		if err := lk.block(b, qi); err != nil {
+			return r.damage(rr.v, r.blocks[i].offset(), err)
+		}
+	}
+	return nil
+}
+
+// passes says whether block i, which lies within a single class of a single
+// host, has none of the queries from qi on.
+func (lk *lookup) passes(r *run, i, qi int) bool {
+	a, b := r.blocks[i], r.blocks[i+1]
+	if a.h != b.h || a.class() != b.class() || lk.q[qi].h != a.h {
+		return false
+	}
+	w := width(a.class())
+	mask := ^uint64(0) << (64 - w)
+	q := lk.q[qi:]
+	j := sort.Search(len(q), func(j int) bool { return q[j].h > a.h || q[j].p >= a.p })
+	return j == len(q) || q[j].h > a.h || q[j].p&mask > b.p
+}
+
+// wanted returns up to which block all will be read.
+func (lk *lookup) wanted(r *run, i, qi int) int {
+	n := len(r.blocks) - 1
+	for i++; i < n; i++ {
+		h := r.blocks[i].h
+		q := lk.q[qi:]
+		j := sort.Search(len(q), func(j int) bool { return q[j].h >= h })
+		if j == len(q) || q[j].h > r.blocks[i+1].h || r.blocks[i].h == r.blocks[i+1].h {
+			break
+		}
+		qi += j
+	}
+	return i
+}
+
+// block looks through one block; the queries before qi are of hosts before it.
+func (lk *lookup) block(b *block, qi int) error {
+	q := lk.q
+	end := qi // of the queries of q[qi]'s host
+	var l list
+	for {
+		if err := b.next(&l); err != nil {
+			return err
+		}
+		if l.n == 0 {
+			return nil
+		}
+		if q[qi].h < l.h {
+			for qi = max(qi, end); qi < len(q) && q[qi].h < l.h; {
+				qi++
+			}
+			if qi == len(q) {
+				return nil // the rest of the block is not asked for
+			}
+			end = qi
+		}
+		if q[qi].h != l.h {
+			continue
+		}
+		if end == qi {
+			for end < len(q) && q[end].h == l.h {
+				end++
+			}
+		}
+		if len(lk.dropped) > 0 {
+			if _, ok := lk.dropped[l.h]; ok {
+				continue
+			}
+		}
+		lk.mass[qi] += int64(l.n)
+		shift := 64 - width(l.class)
+		if q[end-1].p>>shift < l.first {
+			continue
+		}
+		vals, err := b.read(&l, lk.out)
+		if err != nil {
+			return err
+		}
+		j := 0
+		for i := qi; i < end; i++ {
+			v := q[i].p >> shift
+			for j < len(vals) && vals[j] < v {
+				j++
+			}
+			if j == len(vals) {
+				break
+			}
+			if vals[j] != v || q[i].flag&queryKnown != 0 {
+				continue
+			}
+			q[i].flag |= queryKnown
+			if lk.values != nil {
+				lk.values[i] = b.value(l.index + j)
+			}
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// errStopped is a pass that Close has ended.
+var errStopped = errors.New("drum: stopped")
+
+// mergeRatio says which runs go into a new one: those, from the newest on,
+// that have at most so many times the keys that go into it already. So runs
+// grow geometrically, and a key is rewritten O(log n) times.
+const mergeRatio = 2
+
+// A pass answers what is held and, when the table is full, brings its keys to
+// disk. It works on what does not change while it does: frozen table, closed
+// generation, immutable runs.
+type pass struct {
+	s     *Store
+	flush bool
+
+	// Set before it runs.
+	gen     *generation
+	frozen  *table
+	dropped map[uint64]int // hosts, and the position in frozen before which their keys are forgotten
+	runs    [][]*run       // of each bucket, the oldest first
+	next    []*filter      // filters to fill; nil: the bucket keeps its own
+
+	ready     chan struct{} // next is allocated
+	confirmed chan struct{} // closed when what is in frozen is durable at the owner
+	mark      []byte        // set before confirmed is closed
+	done      chan struct{}
+	stop      atomic.Bool
+
+	// What came of it.
+	err      error
+	newRuns  [][]*run
+	obsolete []*run
+	took     time.Duration
+	wrong    atomic.Int64 // held items that were new
+}
+
+// A worker has the buffers for one bucket at a time.
+type worker struct {
+	p        *pass
+	q, tmp   []query
+	mass     []int64
+	values   []uint64
+	out      []uint64
+	fresh    []query
+	classes  []uint8
+	obsolete []*run
+}
+
+func (p *pass) run() {
+	start := time.Now()
+	p.err = p.work()
+	p.took = time.Since(start)
+}
+
+func (p *pass) work() error {
+	s := p.s
+	for _, sp := range p.gen.spills {
+		<-sp.done
+		if sp.err != nil {
+			return sp.err
+		}
+	}
+	slab := p.gen.slab.group(len(s.buckets), s.shift)
+	var fresh grouping
+	if p.flush {
+		fresh = p.frozen.group(len(s.buckets), s.shift)
+	}
+	p.gen.unknown = make([]uint64, (p.gen.n+63)/64)
+	if s.vol.withValues {
+		p.gen.values = make([]uint64, p.gen.n)
+	}
+	p.newRuns = make([][]*run, len(s.buckets))
+	p.obsolete = nil
+	var at atomic.Int64
+	var g errgroup.Group
+	workers := make([]*worker, max(1, min(runtime.GOMAXPROCS(0)-1, len(s.buckets))))
+	for i := range workers {
+		w := &worker{p: p, out: make([]uint64, listKeys)}
+		workers[i] = w
+		g.Go(func() error {
+			for {
+				b := int(at.Add(1)) - 1
+				if b >= len(s.buckets) {
+					return nil
+				}
+				if err := w.bucket(b, &slab, &fresh); err != nil {
+					p.stop.Store(true) // the others, too
+					return err
+				}
+			}
+		})
+	}
+	err := g.Wait()
+	for _, w := range workers {
+		p.obsolete = append(p.obsolete, w.obsolete...)
+	}
+	if err != nil || !p.flush {
+		return err
+	}
+	<-p.confirmed // Close confirms, too, having said stop
+	if p.stop.Load() {
+		return errStopped
+	}
+	return s.writeManifest(p.newRuns, p.mark)
+}
+
+// bucket does the work of one bucket.
+func (w *worker) bucket(b int, slab, fresh *grouping) error {
+	p := w.p
+	s := p.s
+	runs := p.runs[b]
+	p.newRuns[b] = runs
+	if err := w.gather(b, slab, fresh); err != nil {
+		return err
+	}
+	drops := false
+	for h := range p.dropped {
+		drops = drops || int(h>>s.shift) == b
+	}
+	if len(w.q) == 0 && !drops && p.next[b] == nil {
+		return nil
+	}
+	sortQueries(w.q, w.tmp, int(s.shift))
+	lk := lookup{q: w.q, mass: w.mass, dropped: p.dropped, stop: &p.stop, out: w.out}
+	if s.vol.withValues {
+		lk.values = w.values
+	}
+	if len(w.q) > 0 {
+		for i := len(runs) - 1; i >= 0; i-- {
+			if err := s.vol.lookup(&lk, runs[i]); err != nil {
+				return err
+			}
+		}
+	}
+	w.answer()
+	if !p.flush {
+		return nil
+	}
+	from := len(runs)
+	if n := int64(len(w.fresh)); n > 0 {
+		for ; from > 0 && runs[from-1].keys <= mergeRatio*n; from-- {
+			n += runs[from-1].keys
+		}
+	}
+	if drops {
+		from = 0
+	}
+	if from < len(runs) || len(w.fresh) > 0 {
+		r, err := w.merge(b, runs[from:])
+		if err != nil {
+			return err
+		}
+		w.obsolete = append(w.obsolete, runs[from:]...)
+		p.newRuns[b] = append([]*run{}, runs[:from]...)
+		if r != nil {
+			p.newRuns[b] = append(p.newRuns[b], r)
+		}
+	}
+	if f := p.next[b]; f != nil {
+		for _, r := range p.newRuns[b] {
+			if err := s.vol.fill(f, r, &p.stop); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookup finds lk's queries in one run.
+func (v *volume) lookup(lk *lookup, r *run) error {
+	rr, err := v.reader(r)
+	if err != nil {
+		return err
+	}
+	defer rr.close()
+	return lk.run(rr)
+}
+
+// fill adds the keys of a run to a filter.
+func (v *volume) fill(f *filter, r *run, stop *atomic.Bool) error {
+	it, err := v.iterate(r)
+	if err != nil {
+		return err
+	}
+	defer it.rr.close()
+	for {
+		if err := it.next(); err != nil {
+			return err
+		}
+		if it.l.n == 0 {
+			return nil
+		}
+		if stop.Load() {
+			return errStopped
+		}
+		shift := 64 - width(it.l.class)
+		for _, v := range it.vals {
+			f.add(filterHash(it.l.h, v<<shift))
+		}
+	}
+}
+
+// gather collects the queries of a bucket.
+func (w *worker) gather(b int, slab, fresh *grouping) error {
+	p := w.p
+	w.q = w.q[:0]
+	for _, sp := range p.gen.spills {
+		var err error
+		if w.q, err = sp.read(p.s.vol, b, w.q); err != nil {
+			return err
+		}
+	}
+	for _, i := range slab.of(b) {
+		w.q = append(w.q, query{p.gen.slab.at(int(i)), p.gen.base + i, 0})
+	}
+	if p.flush {
+		for _, i := range fresh.of(b) {
+			k := p.frozen.at(int(i))
+			if len(p.dropped) > 0 {
+				if from, ok := p.dropped[k.h]; ok && int(i) < from {
+					continue
+				}
+			}
+			w.q = append(w.q, query{k, i, queryFresh})
+		}
+	}
+	n := len(w.q)
+	if cap(w.tmp) < n {
+		w.tmp = make([]query, n+n/8)
+		w.mass = make([]int64, n+n/8)
+	}
+	w.tmp, w.mass = w.tmp[:n], w.mass[:n]
+	clear(w.mass)
+	if p.s.vol.withValues {
+		w.values = append(w.values[:0], make([]uint64, n)...)
+	}
+	return nil
+}
+
+// answer notes which held items are unknown, and which fresh keys are to be
+// written, in which class.
+func (w *worker) answer() {
+	p := w.p
+	w.fresh, w.classes = w.fresh[:0], w.classes[:0]
+	q := w.q
+	for i := 0; i < len(q); {
+		j, fresh := i, int64(0)
+		for ; j < len(q) && q[j].h == q[i].h; j++ {
+			if q[j].flag&queryFresh != 0 {
+				fresh++
+			}
+		}
+		class := classOf(w.mass[i] + fresh)
+		if p.s.vol.withValues {
+			class = maxClass // an old value in another class would stay beside the new one
+		}
+		for i < j {
+			e, known, table := i, false, -1
+			var value uint64
+			for ; e < j && q[e].p == q[i].p; e++ {
+				if q[e].flag&queryFresh != 0 {
+					table = int(q[e].seq)
+				}
+				if q[e].flag&queryKnown != 0 {
+					known = true
+					if p.s.vol.withValues {
+						value = w.values[e]
+					}
+				}
+			}
+			if table >= 0 && (!known || p.s.vol.withValues) {
+				w.fresh = append(w.fresh, query{q[i].key, uint32(table), 0})
+				w.classes = append(w.classes, class)
+			}
+			if table >= 0 {
+				value = p.frozen.value(table)
+			}
+			for ; i < e; i++ {
+				switch {
+				case q[i].flag&queryFresh != 0:
+				case !known && table < 0:
+					seq := q[i].seq
+					atomic.OrUint64(&p.gen.unknown[seq/64], 1<<(seq%64))
+				case p.gen.values != nil:
+					p.gen.values[q[i].seq] = value
+				}
+			}
+		}
+	}
+}
+
+// merge writes w.fresh and what is in runs into a new run.
+func (w *worker) merge(b int, runs []*run) (*run, error) {
+	s := w.p.s
+	out, err := s.vol.newRun(s.nextNum(), b)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &freshSource{keys: w.fresh, classes: w.classes}
+	if s.vol.withValues {
+		fresh.value = func(pos uint32) uint64 { return w.p.frozen.value(int(pos)) }
+	}
+	var sources []source
+	for _, r := range runs {
+		it, err := s.vol.iterate(r)
+		if err != nil {
+			out.abandon()
+			return nil, err
+		}
+		defer it.rr.close()
+		sources = append(sources, &runSource{it: it, dropped: w.p.dropped})
+	}
+	sources = append(sources, fresh)
+	for _, src := range sources {
+		if err := src.advance(); err != nil {
+			out.abandon()
+			return nil, err
+		}
+	}
+	if err := merge(out, sources, &w.p.stop); err != nil {
+		out.abandon()
+		return nil, err
+	}
+	r, err := out.finish()
+	if err != nil {
+		return nil, fmt.Errorf("merge bucket %d: %w", b, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,171 @@
+package drum
+
+import (
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/disk"
+)
+
+// Commit gives what is held to the operating system: from here on it outlives
+// a kill of the process. The owner commits before it commits that the page
+// from which items came is done.
+func (s *Store) Commit() error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.writeFrame(); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// A Syncing is a sync on its way.
+type Syncing struct {
+	vol   *volume
+	files []disk.File
+	parts []*part
+	sizes []int64
+	named bool          // the directory has all names
+	spent []*generation // were emitted before it began
+	pass  *pass         // whose table was frozen as it began
+}
+
+// BeginSync commits; EndSync will have made it durable. What was emitted until
+// here must be in what the owner makes durable meanwhile. At most one sync is
+// on its way.
+func (s *Store) BeginSync() (*Syncing, error) {
+	if err := s.Commit(); err != nil {
+		return nil, err
+	}
+	t := &Syncing{vol: s.vol, named: true, spent: s.spent}
+	s.spent = nil
+	if p := s.pass; s.state == preparing && p.flush && s.cfg.Journal && closed(p.ready) {
+		if err := s.freeze(); err != nil {
+			return nil, s.fail(err)
+		}
+		t.pass = p
+	}
+	for _, p := range s.parts {
+		if p.size > p.clean {
+			t.files, t.parts, t.sizes = append(t.files, p.file), append(t.parts, p), append(t.sizes, p.size)
+			t.named = t.named && p.named
+		}
+	}
+	return t, nil
+}
+
+// Run does what takes time. It may be called by another goroutine than the
+// Store's owner.
+func (t *Syncing) Run() error {
+	for _, f := range t.files {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("sync held items: %w", err)
+		}
+	}
+	if !t.named {
+		if err := t.vol.fs.SyncDir(t.vol.dir); err != nil {
+			return fmt.Errorf("sync drum: %w", err)
+		}
+	}
+	return nil
+}
+
+// EndSync takes note of a Syncing that has run with this error, if that of the
+// Store or of the owner's own copy failed. mark is where the owner's copy
+// ended when BeginSync was called.
+func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
+	if s.err != nil {
+		return s.err
+	}
+	if err != nil {
+		return s.fail(err)
+	}
+	for i, p := range t.parts {
+		p.synced, p.clean, p.named = t.sizes[i], t.sizes[i], true
+		if p.size > p.synced {
+			continue // a later frame will say so
+		}
+		// An empty frame tells Open that what is before it cannot be torn.
+		note := frameWriter{buf: make([]byte, frameHead)}
+		if err := s.writePart(p, note.seal(p.synced)); err != nil {
+			return s.fail(err)
+		}
+		p.clean = p.size
+	}
+	for _, g := range t.spent {
+		s.remove(g)
+	}
+	if t.pass != nil {
+		t.pass.confirm(mark)
+	}
+	return nil
+}
+
+// spend is called when all of a generation has been emitted. Its files go when
+// the owner has a durable copy.
+func (s *Store) spend(g *generation) {
+	if s.cfg.Journal {
+		s.spent = append(s.spent, g)
+	} else {
+		s.remove(g)
+	}
+}
+
+// remove deletes a generation's files beside the intake. What a crash brings
+// back is asked for once more and known.
+func (s *Store) remove(g *generation) {
+	var files []disk.File
+	var names []string
+	for _, p := range g.parts {
+		files, names = append(files, p.file), append(names, p.name)
+		s.parts = without(s.parts, p)
+	}
+	for _, sp := range g.spills {
+		names = append(names, sp.name)
+	}
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		for _, f := range files {
+			_ = f.Close() // all of it was read
+		}
+		for _, name := range names {
+			_ = s.vol.fs.Remove(name)
+		}
+	}()
+}
+
+func without(parts []*part, p *part) []*part {
+	out := parts[:0]
+	for _, q := range parts {
+		if q != p {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// Save answers everything that is held and brings all keys to disk, with mark
+// as the owner's position: nothing has to be restored after Open. It takes as
+// long as a pass. What was emitted must be durable at the owner before, but for
+// what Save itself emits.
+func (s *Store) Save(mark []byte) error {
+	if err := s.Flush(); err != nil {
+		return err
+	}
+	p := &pass{
+		s: s, flush: true, next: make([]*filter, len(s.buckets)),
+		ready: make(chan struct{}), confirmed: make(chan struct{}), done: make(chan struct{}),
+	}
+	for _, w := range s.planFilters() {
+		p.next[w.bucket] = newFilter(w.keys, w.bits)
+	}
+	close(p.ready)
+	s.pass, s.state = p, preparing
+	if err := s.freeze(); err != nil {
+		return s.fail(err)
+	}
+	p.confirm(mark)
+	p.mark = mark
+	return s.Flush()
+}
