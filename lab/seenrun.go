@@ -391,6 +391,18 @@ func (w *memoryWatch) stop() {
 	<-w.ended
 }
 
+// eachLine calls fn for each whole line of b, without its end, and returns what is left.
+func eachLine(b []byte, fn func([]byte)) []byte {
+	for {
+		line, rest, ok := bytes.Cut(b, []byte("\n"))
+		if !ok {
+			return b
+		}
+		fn(line)
+		b = rest
+	}
+}
+
 // storeLines reads what RunStore writes.
 type storeLines struct {
 	rest   []byte
@@ -401,15 +413,8 @@ type storeLines struct {
 }
 
 func (l *storeLines) Write(b []byte) (int, error) {
-	l.rest = append(l.rest, b...)
-	for {
-		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
-		if !ok {
-			return len(b), nil
-		}
-		l.line(line)
-		l.rest = rest
-	}
+	l.rest = eachLine(append(l.rest, b...), l.line)
+	return len(b), nil
 }
 
 func (l *storeLines) line(b []byte) {

@@ -30,8 +30,18 @@ type collection struct {
 	links arena
 }
 
-func newCollection() *collection {
-	return &collection{tree: btree.NewG(32, func(a, b leaf) bool { return less(a.key, b.key) })}
+// newCollection has room for links of so many bytes in all; it is used again,
+// since what grows takes more than is in it.
+func newCollection(bytes int64) *collection {
+	c := &collection{tree: btree.NewG(32, func(a, b leaf) bool { return less(a.key, b.key) })}
+	c.links.aux = make([]byte, 0, bytes*7/10)
+	c.links.keys, c.links.ends = make([]weburl.Key, 0, bytes/180), make([]uint32, 0, bytes/180)
+	return c
+}
+
+func (c *collection) reset() {
+	c.tree.Clear(true)
+	c.links.reset()
 }
 
 // bytes is the memory that it takes.
@@ -60,6 +70,7 @@ type polybot struct {
 	half    int64
 	bulk    bool // keys are on disk
 	now     *collection
+	spare   *collection
 	merging chan merged // nil: no merge is under way
 	name    string      // of the file
 	round   int
@@ -75,9 +86,9 @@ type merged struct {
 }
 
 func openPolybot(c Config) (Store, error) {
-	// One half is being merged while the other takes links in; slices that
-	// grow take more than is in them.
-	return &polybot{cfg: c, half: c.memory() * 2 / 5, now: newCollection(), fresh: fresh{emit: c.Emit}}, nil
+	// One half is being merged while the other takes links in.
+	half := c.memory() * 2 / 5
+	return &polybot{cfg: c, half: half, now: newCollection(half), spare: newCollection(half), fresh: fresh{emit: c.Emit}}, nil
 }
 
 func (p *polybot) Add(items []Item) error {
@@ -116,7 +127,7 @@ func (p *polybot) begin() error {
 		return err
 	}
 	c, from := p.now, p.name
-	p.now = newCollection()
+	p.now = p.spare
 	p.round++
 	to := fmt.Sprintf("urls.%d", p.round)
 	done := make(chan merged, 1)
@@ -152,7 +163,7 @@ func (p *polybot) end(m merged) error {
 			return wrap("polybot", err)
 		}
 	}
-	p.name = m.name
+	p.name, p.spare = m.name, m.c
 	slices.Sort(m.isNew) // as they arrived
 	for len(m.isNew) > 0 {
 		n := min(len(m.isNew), 1000)
@@ -164,6 +175,7 @@ func (p *polybot) end(m merged) error {
 			return err
 		}
 	}
+	m.c.reset()
 	return nil
 }
 

@@ -55,7 +55,7 @@ type Kind struct {
 	// How says in a sentence or two what it does.
 	How  string
 	Open func(Config) (Store, error)
-	// Bounded says that it keeps to Config.Memory, Exact that it is to give
+	// Bounded says that it keeps to Config.Memory, or lives with as much, Exact that it is to give
 	// no false answer.
 	Bounded, Exact bool
 	// Ours is the one that the others are rivals of.
@@ -67,7 +67,7 @@ var Kinds = []Kind{
 	{Name: "ram", Title: "seen in RAM", How: "package seen: ordered hash tables of 16-byte keys in RAM, and nothing on disk.", Open: openRAM, Exact: true, Ours: true},
 	{Name: "map", Title: "Go map", How: "`map[weburl.Key]struct{}`.", Open: openMap, Exact: true},
 	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2: an LSM tree without a log; 10-bit Bloom filters on all levels, half the memory as block cache, a quarter for memtables, look-ups of a batch in key order, new keys written as one batch.", Open: openPebble, Bounded: true, Exact: true},
-	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt: a copy-on-write B+ tree in a mapped file, without fsync; a transaction for each 65,536 links, in key order.", Open: openBolt, Exact: true},
+	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt: a copy-on-write B+ tree in a mapped file, without fsync; a transaction for each 65,536 links, in key order.", Open: openBolt, Bounded: true, Exact: true},
 	{Name: "mercator", Title: "Mercator-like", How: "as Mercator (Heydon and Najork, 1999) first did: a cache of the keys used last in nearly all of the memory, and behind it a hash file with a page read for each key that the cache does not know and a page written for each new one; the file doubles when it is four fifths full.", Open: openMercator, Bounded: true, Exact: true},
 	{Name: "polybot", Title: "Polybot-like", How: "as Polybot (Shkapenyuk and Suel, 2002): a tree in RAM takes links in, and when it is full is merged with the whole sorted, prefix-compressed file by another thread, while a second tree takes links in.", Open: openPolybot, Bounded: true, Exact: true},
 	{Name: "drum-paper", Title: "DRUM as in the paper", How: "as IRLbot (Lee, Leonard, Wang and Loguinov, 2008): 64-bit keys in 16 arrays that spill to 16 bucket files, links to 16 more; when a bucket file is full, all are sorted and compared with the whole of Z, which is written anew.", Open: openDrumPaper, Bounded: true, Exact: true},

@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"gonum.org/v1/plot/plotter"
+)
+
+// Frontier asks: how many links a second can wait and come out again, in how
+// much memory, and does anybody slow the others down?
+type Frontier struct {
+	// Hosts and Links are how many wait at the end. Zero means 1 million hosts
+	// of 20 links, when quick 20,000.
+	Hosts, Links int64
+	// Memory is the bound that the run is held against. Zero means 1 GB.
+	Memory int64
+	Again  string
+}
+
+const (
+	// wantedOps are the least operations a second, a push or a pop each.
+	wantedOps = 500_000
+	// wantedShare is the least share of the politeness ceiling.
+	wantedShare = 0.95
+)
+
+// Errors of the experiment.
+var (
+	ErrUnfair = errors.New("below the politeness ceiling")
+	ErrOrder  = errors.New("links came out twice, or out of order")
+)
+
+// Run implements Experiment.
+func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	if t.Quick {
+		def(&y.Hosts, 20_000)
+	}
+	def(&y.Hosts, 1_000_000)
+	def(&y.Links, 20*y.Hosts)
+	def(&y.Memory, 1e9)
+	dir := filepath.Join(t.Dir, "frontier")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	spec, err := json.Marshal(QueueSpec{Dir: dir, Seed: t.Seed, Hosts: y.Hosts, Points: points(y.Links)})
+	if err != nil {
+		return nil, fmt.Errorf("json: %w", err)
+	}
+	done := t.step("%s hosts, %s links", humanize.Comma(y.Hosts), humanize.Comma(y.Links))
+	out := &queueLines{tick: func(p QueuePoint) {
+		t.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
+	}}
+	p, err := launch(ctx, t.Program, []string{"lab", "frontier-queue", string(spec)}, out)
+	if err != nil {
+		return nil, err
+	}
+	usage, err := p.wait()
+	if err := errors.Join(err, out.err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	if len(out.points) == 0 {
+		return nil, errors.New("the frontier's process said nothing")
+	}
+	l := &out.points[len(out.points)-1]
+	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6, count(float64(l.Disk)/float64(l.Queued)))
+	scale := int64(1)
+	if t.Quick {
+		scale = 20
+	}
+	var fair []*fairRun
+	for _, s := range fairScenarios(scale) {
+		done := t.step("fairness: %s", s.name)
+		r, err := s.run(ctx, filepath.Join(t.Dir, "fair"), t.Seed)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		done("%.4f of the ceiling, in the worst %v %.4f", r.share(), fairWindow, r.worst)
+		fair = append(fair, r)
+	}
+	r := y.result(t, out.points, fair, usage)
+	for _, p := range out.points {
+		if p.Wrong > 0 {
+			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong, humanize.Comma(p.Queued)))
+		}
+	}
+	for _, f := range fair {
+		if f.share() < wantedShare || f.worst < wantedShare {
+			err = errors.Join(err, fmt.Errorf("%w: %s: %.4f, in the worst %v %.4f", ErrUnfair, f.name, f.share(), fairWindow, f.worst))
+		}
+	}
+	return r, err
+}
+
+// result sums the runs up.
+func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
+	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"}, {Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2}, {Name: "RAM", Unit: "MB"},
+		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "hosts in RAM"}, {Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1}, {Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
+	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"}, {Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"}, {Name: "hosts in ram"},
+		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "next p99.9", Unit: "µs"}, {Name: "next max", Unit: "µs"}, {Name: "push max", Unit: "µs"}, {Name: "wrong"}}}
+	var ops, ram plotter.XYs
+	for i := range ps {
+		p := &ps[i]
+		byLinks.Add(p.Queued, p.Hosts, p.PushesPerS(), p.OpsPerS(), float64(p.CPU)/1e3/float64(max(p.Ops, 1)), float64(p.RAM)/1e6,
+			float64(p.Disk)/float64(max(p.Queued, 1)), p.InRAM, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
+		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.InRAM, p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
+		ops = append(ops, plotter.XY{X: float64(p.Queued), Y: p.OpsPerS()})
+		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
+	}
+	last := &ps[len(ps)-1]
+	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine makes the links, pushes and pops; the links alone are made at %s a second, which is not subtracted.",
+		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made))
+	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"}, {Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4}, {Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
+	rates := Panel{Title: "Fetches a second by the politeness ceiling, in virtual time", X: "virtual time (s)", Y: "share", Levels: []Level{{"0.95", wantedShare}}}
+	figures := map[string]any{}
+	for _, f := range fair {
+		fairness.Add(f.name, f.links, f.hosts, f.time, f.fetched, f.ceiling, f.share(), f.worst, f.others)
+		figures[f.name] = map[string]any{"share": f.share(), "worst": f.worst, "others": f.others}
+		rates.Lines = append(rates.Lines, Line{Name: f.name, Points: f.windows})
+	}
+	return &Result{
+		Name: "frontier", Title: "Links that wait",
+		Question: "How many links a second can be pushed and popped as ever more of them wait, in how much memory; and do hosts with a million links, or a million hosts with one, slow the others?",
+		SetUp: fmt.Sprintf("*Load*: a process of its own pushes %s links of %s hosts (seed %d; every twentieth link is of a new host, the others of a host by a power law, so that the largest has millions) with encodings of some 150 octets, %d at a time, as pages have them. At each number of waiting links it is measured: links are popped, resolved, done and pushed in turn, in virtual time, with %d workers, 100 ms a fetch, a delay of 2 s. Every link that comes out is checked: once, and in its host's order. "+
+			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. The ceiling is what politeness and the workers allow: the sum of 1/(delay + fetch) over hosts (or addresses) that have work, and as long as there are some that were never asked, or more than the workers can do, workers/fetch.",
+			humanize.Comma(x.Links), humanize.Comma(x.Hosts), t.Seed, pageLinks, queueWorkers, fairWorkers),
+		Sections: []Section{
+			{Heading: "By waiting links", Table: byLinks, Shown: true, Text: verdict},
+			{Heading: "By the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst window*: the least share of any %v. *Others*: fetches of the hosts of the first line by what they had there in the same time; where the workers are the limit they share with the crowd.", fairWindow)},
+		},
+		Data: data,
+		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the politeness ceiling over virtual time", Panels: []Panel{
+			{Title: "Pushes and pops a second", X: "links waiting", Y: "operations/s", Log: true, Lines: []Line{{Name: "frontier", Points: ops, Bold: true}}},
+			{Title: "Resident memory", X: "links waiting", Y: "MB", Log: true, Lines: []Line{{Name: "frontier", Points: ram, Bold: true}}},
+			rates,
+		}},
+		Figures: map[string]any{"points": ps, "ops_per_s": last.OpsPerS(), "ram_bytes": last.RAM, "bound_bytes": x.Memory, "peak_bytes": usage.Peak, "fairness": figures},
+		Again:   x.Again,
+	}
+}
+
+// queueLines reads what RunQueue writes.
+type queueLines struct {
+	rest   []byte
+	points []QueuePoint
+	err    error
+	tick   func(QueuePoint)
+}
+
+func (l *queueLines) Write(b []byte) (int, error) {
+	l.rest = eachLine(append(l.rest, b...), func(line []byte) {
+		var p QueuePoint
+		if err := json.Unmarshal(line, &p); err != nil {
+			l.err = fmt.Errorf("frontier: what is %q?", line)
+			return
+		}
+		l.points = append(l.points, p)
+		if l.tick != nil {
+			l.tick(p)
+		}
+	})
+	return len(b), nil
+}
+
+// fairWindow is the span of virtual time of which the worst is told.
+const fairWindow = 10 * time.Second

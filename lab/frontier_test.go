@@ -1,0 +1,90 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Everything that is pushed comes out once and in order, whatever the time
+// that takes.
+func TestRunQueue(t *testing.T) {
+	spec, err := json.Marshal(QueueSpec{Dir: t.TempDir(), Seed: 3, Hosts: 500, Points: []int64{3000, 10_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l queueLines
+	if err := RunQueue(context.Background(), spec, &l); err != nil || l.err != nil {
+		t.Fatal(err, l.err)
+	}
+	if len(l.points) != 2 {
+		t.Fatalf("%d points", len(l.points))
+	}
+	for i, p := range l.points {
+		if p.Queued < []int64{3000, 10_000}[i] || p.Ops < 2*p.Queued || p.Wrong != 0 || p.Time <= 0 || p.Made <= 0 || p.InRAM == 0 || p.Hosts < p.Queued/25 {
+			t.Errorf("point %d: %+v", i, p)
+		}
+	}
+	for _, bad := range []string{"", `{"Hosts":5}`, `{"Hosts":-1,"Points":[5]}`} {
+		if err := RunQueue(context.Background(), []byte(bad), &l); err == nil {
+			t.Errorf("%q was run", bad)
+		}
+	}
+}
+
+// Neither a whale nor a crowd nor a shared address takes from the rate that
+// politeness allows.
+func TestFrontierIsFair(t *testing.T) {
+	for _, s := range fairScenarios(50) {
+		s.time = 60 * time.Second
+		r, err := s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1)
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		if r.share() < wantedShare || r.worst < wantedShare || r.share() > 1.05 {
+			t.Errorf("%s: %.4f of the ceiling, in the worst %v %.4f", s.name, r.share(), fairWindow, r.worst)
+		}
+		t.Logf("%s: %d of %.0f, worst %.4f, others %.4f", s.name, r.fetched, r.ceiling, r.worst, r.others)
+	}
+}
+
+// The ceiling is what politeness allows, counted by hand: 3 hosts, one fetch
+// each in 1.1 s.
+func TestFairCeiling(t *testing.T) {
+	s := fairScenario{name: "three", ordinary: 3, each: 100, time: 22 * time.Second}
+	r, err := s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.fetched != 60 || r.ceiling < 59 || r.ceiling > 61 || r.links != 300 || r.hosts != 3 {
+		t.Errorf("%d fetched of %.2f, %d links, %d hosts", r.fetched, r.ceiling, r.links, r.hosts)
+	}
+}
+
+func TestLinkMaker(t *testing.T) {
+	spec := QueueSpec{Hosts: 50, Seed: 1}
+	if n, err := madePerS(spec); err != nil || n <= 0 {
+		t.Error(n, err)
+	}
+	m := linkMaker{rand: newRand(1), hosts: 50}
+	perHost := map[int64]int{}
+	for range 100 {
+		from := m.n
+		links, err := m.page()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range links {
+			host, n, err := linkNumbers(&links[i])
+			if err != nil || n != from+int64(i) || host >= 50 {
+				t.Fatalf("link %d: host %d, number %d, %v", from+int64(i), host, n, err)
+			}
+			perHost[host]++
+		}
+	}
+	if len(perHost) != 50 || perHost[0] < 1000 {
+		t.Errorf("%d hosts, the first has %d of 6,200 links", len(perHost), perHost[0])
+	}
+}

@@ -1,0 +1,320 @@
+package lab
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// A QueueSpec says what the process of a frontier is to do.
+type QueueSpec struct {
+	Dir   string
+	Seed  uint64
+	Hosts int64
+	// Points are the numbers of waiting links at which it is measured, ascending.
+	Points []int64
+}
+
+// A QueuePoint is how a frontier did with so many links.
+type QueuePoint struct {
+	Queued int64 `json:"links"`
+	Hosts  int64 `json:"hosts"` // that have links
+
+	Pushed   int64         `json:"pushes"` // from the point before to this one
+	PushTime time.Duration `json:"push_ns"`
+
+	// The measurement: pushes and pops in turn.
+	Ops  int64         `json:"ops"`
+	Time time.Duration `json:"ns"`
+	CPU  time.Duration `json:"cpu_ns"`
+	IO   IO            `json:"io"`
+	Next Percentiles   `json:"next"`
+	Push Percentiles   `json:"push"`
+
+	RAM   int64 `json:"ram_bytes"` // the most since the point before
+	Disk  int64 `json:"disk_bytes"`
+	InRAM int64 `json:"hosts_in_ram"`
+	// Wrong are links that came out twice or before an earlier one of their host.
+	Wrong int64   `json:"wrong"`
+	Made  float64 `json:"links_made_per_s"`
+}
+
+// OpsPerS are pushes and pops a second.
+func (p *QueuePoint) OpsPerS() float64 { return float64(p.Ops) / max(p.Time.Seconds(), 1e-9) }
+
+// PushesPerS are the pushes a second while it grew.
+func (p *QueuePoint) PushesPerS() float64 {
+	return float64(p.Pushed) / max(p.PushTime.Seconds(), 1e-9)
+}
+
+const (
+	pageLinks    = 62 // of a page, as IRLbot counted them
+	queueWorkers = 1000
+	queueOps     = 2_000_000 // pops of a measurement, at the most
+	fetchTime    = 100 * time.Millisecond
+)
+
+// linkMaker makes links of hosts of all sizes.
+type linkMaker struct {
+	rand  *rand.Rand
+	hosts int64
+	n     int64
+	batch weburl.Batch
+	ref   []byte
+	of    []uint32
+	links []weburl.Link
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6c696e6b)) }
+
+// host is the host of link n: every twentieth is of a new one as long as there are
+// some, the others by a power law of those before.
+func (m *linkMaker) host(n int64) int64 {
+	known := min(n/20+1, m.hosts)
+	if n%20 == 0 && n/20 < m.hosts {
+		return n / 20
+	}
+	return min(int64(math.Exp(m.rand.Float64()*math.Log(float64(known)))), known) - 1
+}
+
+// page makes the links of a page, valid until the next call but for their strings.
+func (m *linkMaker) page() ([]weburl.Link, error) {
+	m.batch.Reset()
+	for i := range pageLinks {
+		host := m.host(m.n + int64(i))
+		m.ref = append(m.ref[:0], "https://h"...)
+		m.ref = appendDigits(m.ref, host, 8)
+		m.ref = append(m.ref, ".example/archive/products/"...)
+		m.ref = appendDigits(m.ref, m.n+int64(i), 12)
+		if _, err := m.batch.Resolve(m.ref); err != nil {
+			return nil, fmt.Errorf("link %s: %w", m.ref, err)
+		}
+	}
+	m.batch.Seal()
+	m.links = m.links[:0]
+	via := m.batch.URL(0).String()
+	for i := range pageLinks {
+		m.links = append(m.links, weburl.Link{URL: m.batch.URL(i), Via: via, Hops: "LLLLLL", Seed: "h00000000.example"})
+	}
+	m.n += pageLinks
+	return m.links, nil
+}
+
+func appendDigits(dst []byte, n int64, width int) []byte {
+	var b [20]byte
+	for i := width - 1; i >= 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(dst, b[:width]...)
+}
+
+// linkNumbers are a link's host and number.
+func linkNumbers(l *weburl.Link) (host, n int64, err error) {
+	name, s := l.URL.Host(), l.URL.String()
+	if len(name) < 9 || len(s) < 12 {
+		return 0, 0, fmt.Errorf("link %s: not made here", s)
+	}
+	host, err = strconv.ParseInt(name[1:9], 10, 64)
+	if err == nil {
+		n, err = strconv.ParseInt(s[len(s)-12:], 10, 64)
+	}
+	return host, n, err
+}
+
+// queueRun is a frontier that is pushed to and popped from.
+type queueRun struct {
+	f      *frontier.Frontier
+	make   *linkMaker
+	mem    *memoryWatch
+	dir    string
+	queued int64
+	last   []uint32 // the last link that came out of each host, and one
+	wrong  int64
+	now    time.Time
+	busy   []fetching // in order of their ends
+	next   *Latencies
+	push   *Latencies
+}
+
+// fetching is a host in process.
+type fetching struct {
+	host string
+	end  time.Time
+}
+
+// RunQueue is the process: it writes a line of JSON for each point.
+func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
+	var s QueueSpec
+	if err := json.Unmarshal(spec, &s); err != nil {
+		return fmt.Errorf("frontier: %w", err)
+	}
+	if s.Hosts <= 0 || s.Hosts >= 1e8 || len(s.Points) == 0 {
+		return fmt.Errorf("frontier: %d hosts, %d points", s.Hosts, len(s.Points))
+	}
+	r := &queueRun{make: &linkMaker{rand: newRand(s.Seed), hosts: s.Hosts}, dir: s.Dir, now: time.Unix(1e9, 0)}
+	made, err := madePerS(s)
+	if err != nil {
+		return err
+	}
+	r.last = make([]uint32, s.Hosts)
+	for i := range r.last {
+		r.last[i] = 1 // so that its memory is there from the beginning
+	}
+	clear(r.last)
+	r.mem = watchMemory()
+	defer r.mem.stop()
+	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{Seed: s.Seed}); err != nil {
+		return err
+	}
+	enc := json.NewEncoder(out)
+	for _, links := range s.Points {
+		p := QueuePoint{Made: made}
+		r.next, r.push = new(Latencies), new(Latencies)
+		start := time.Now()
+		for r.queued < links {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := r.pushPage(); err != nil {
+				return err
+			}
+			p.Pushed += pageLinks
+		}
+		p.PushTime = time.Since(start)
+		if err := r.measure(ctx, &p); err != nil {
+			return err
+		}
+		if err := enc.Encode(p); err != nil {
+			return err
+		}
+	}
+	return r.f.Close()
+}
+
+// madePerS is how many links are made in a second, and nothing done with them.
+func madePerS(s QueueSpec) (float64, error) {
+	m := linkMaker{rand: newRand(s.Seed + 1), hosts: s.Hosts}
+	start := time.Now()
+	for m.n < 200_000 {
+		if _, err := m.page(); err != nil {
+			return 0, err
+		}
+	}
+	return float64(m.n) / time.Since(start).Seconds(), nil
+}
+
+func (r *queueRun) pushPage() error {
+	links, err := r.make.page()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	err = r.f.Push(links)
+	r.push.Add(time.Since(start))
+	r.queued += int64(len(links))
+	return err
+}
+
+// pop takes one link out, once a worker is free and a host is due.
+func (r *queueRun) pop() error {
+	for {
+		if len(r.busy) > 0 && (len(r.busy) == queueWorkers || !r.busy[0].end.After(r.now)) {
+			if err := r.done(); err != nil {
+				return err
+			}
+			continue
+		}
+		start := time.Now()
+		t, wake, ok := r.f.Next(r.now)
+		r.next.Add(time.Since(start))
+		if !ok {
+			if err := r.f.Err(); err != nil {
+				return err
+			}
+			switch {
+			case len(r.busy) > 0 && (wake.IsZero() || !r.busy[0].end.After(wake)):
+				if err := r.done(); err != nil {
+					return err
+				}
+			case wake.IsZero():
+				return fmt.Errorf("frontier: %d links wait, and none comes out", r.queued)
+			case wake.After(r.now):
+				r.now = wake
+			}
+			continue
+		}
+		host, n, err := linkNumbers(&t.Link)
+		if err != nil {
+			return err
+		}
+		if !t.Addr.IsValid() {
+			r.f.Resolved(t.Host, addressOf(host), r.now.Add(time.Hour), r.now)
+			continue
+		}
+		if uint32(n)+1 <= r.last[host] {
+			r.wrong++
+		}
+		r.last[host] = uint32(n) + 1
+		r.queued--
+		r.busy = append(r.busy, fetching{t.Host, r.now.Add(fetchTime)})
+		return nil
+	}
+}
+
+// done ends the fetch that ends first.
+func (r *queueRun) done() error {
+	d := r.busy[0]
+	r.busy = r.busy[1:]
+	if d.end.After(r.now) {
+		r.now = d.end
+	}
+	return r.f.Done(d.host, frontier.Done{}, r.now)
+}
+
+// addressOf is an address for each host.
+func addressOf(host int64) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], 1<<24+uint32(host))
+	return netip.AddrFrom4(b)
+}
+
+// measure pops and pushes in turn.
+func (r *queueRun) measure(ctx context.Context, p *QueuePoint) error {
+	p.Queued, p.Hosts = r.queued, min(r.make.n/20+1, r.make.hosts)
+	r.next, r.push = new(Latencies), new(Latencies)
+	before, cpu, start := ownIO(), ownCPU(), time.Now()
+	for p.Ops < 2*min(queueOps, p.Queued) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for range pageLinks {
+			if err := r.pop(); err != nil {
+				return err
+			}
+		}
+		if err := r.pushPage(); err != nil {
+			return err
+		}
+		p.Ops += 2 * pageLinks
+	}
+	p.Time, p.CPU, p.IO = time.Since(start), ownCPU()-cpu, ownIO().since(before)
+	p.Next, p.Push, p.Wrong = r.next.Spread(), r.push.Spread(), r.wrong
+	p.RAM, _ = r.mem.peak()
+	p.InRAM = int64(r.f.Stats().Hosts)
+	var err error
+	p.Disk, err = sizeOf(r.dir)
+	return err
+}
