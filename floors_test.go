@@ -36,6 +36,8 @@ var floors = func() map[string]int {
 		"scope seen frontier journal dns robots fetch parse archive report admin testweb",
 		// hall: the order of a visit; and webs made of testweb
 		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/stream",
+		// what to crawl next
+		"strategy",
 		// roof: one node, the experiments with it, the program, its end-to-end tests
 		"agent lab/rivals",
 		"lab",

@@ -9,7 +9,7 @@
 //	indexes/     index.cdxj
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl
-//	state/       journal, frontier's spill files, index runs, lock
+//	state/       journal, frontier's spill files, index runs, strategy's files, lock
 //
 // An Agent belongs to one goroutine; Status and Explain may be called by any.
 package agent
@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -39,6 +40,7 @@ import (
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/scope"
 	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/strategy"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -101,7 +103,7 @@ func (a *Agent) dir(elem ...string) string {
 
 // layout is what a crawl directory consists of. The marker, which says that
 // there is a crawl, is made last and goes last.
-var layout = []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill"}
+var layout = []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill", "state/strategy"}
 
 const marker = "crawl.yaml"
 
@@ -264,6 +266,14 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Frontier.Close)
+	if cfg.Strategy != nil {
+		if r.Strategy, err = cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}); err != nil {
+			return err
+		}
+		if c, ok := r.Strategy.(io.Closer); ok {
+			a.onClose(c.Close)
+		}
+	}
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
 	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
@@ -414,6 +424,13 @@ func (a *Agent) conclude(res Result) error {
 	}
 	if err := a.rooms.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
 		return err
+	}
+	if s, ok := a.rooms.Strategy.(interface {
+		WriteReport(fs disk.FS, dir string) error
+	}); ok {
+		if err := s.WriteReport(a.fs, a.dir("reports")); err != nil {
+			return err
+		}
 	}
 	return errors.Join(a.rooms.Log.Sync(), a.rooms.Events.Sync(), a.rooms.Skipped.Sync())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/strategy"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -41,6 +42,11 @@ type Config struct {
 	UserAgent string
 	// MemoryBytes is the budget of the whole process. Zero means 1 GiB.
 	MemoryBytes int64
+	// Strategy opens what decides which page comes next, once the place for
+	// its files is there. If it has a method Close() error, it is closed with
+	// the agent; if WriteReport(disk.FS, dir string) error, that is called at
+	// the end with the folder of the reports. Nil means breadth-first.
+	Strategy func(strategy.Place) (crawl.Strategy, error)
 	// Effective is written to crawl.yaml, if not empty: the flags in force.
 	Effective []byte
 	// FS is where everything is written. Nil means the machine's disk.

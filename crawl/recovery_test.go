@@ -106,7 +106,7 @@ func TestRecoveryModel(t *testing.T) {
 // The same with pages that are visited again: none of these visits is lost,
 // none is counted twice.
 func TestRecoveryModelAgain(t *testing.T) {
-	n := uint64(100)
+	n := uint64(40)
 	if testing.Short() {
 		n = 20
 	}

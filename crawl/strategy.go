@@ -65,7 +65,7 @@ type Planner interface {
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
 }
 
-// Wanted is a link that a Planner wants fetched.
+// Wanted is a link that a Planner wants fetched. It is the Crawler's from then on.
 type Wanted struct {
 	Link weburl.Link
 	// Before is what is known of a URL that was fetched before and is to be

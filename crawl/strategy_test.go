@@ -125,7 +125,8 @@ func (r *returner) Next(now time.Time) (*Wanted, time.Time, error) {
 			wake = earlier(wake, d.at)
 		default:
 			d.at = time.Time{}
-			return &Wanted{Link: d.link, Before: &d.before}, time.Time{}, nil
+			before := d.before
+			return &Wanted{Link: d.link, Before: &before}, time.Time{}, nil
 		}
 	}
 	return nil, wake, nil

@@ -150,7 +150,7 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 		{"seeds.csv", t.seedRows},
 	}
 	for _, f := range files {
-		if err := writeTable(fs, filepath.Join(dir, f.name), f.rows); err != nil {
+		if err := WriteTable(fs, filepath.Join(dir, f.name), f.rows); err != nil {
 			return err // it names the file
 		}
 	}
@@ -162,11 +162,11 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 }
 
 // A row takes the cells of a table's line.
-type row func(cells ...string)
+type row = func(cells ...string)
 
-// writeTable replaces name by a table, whole or not at all. A table of a
-// million lines passes through: it is never in memory.
-func writeTable(fs disk.FS, name string, rows func(row)) error {
+// WriteTable replaces name by a table in CSV, whole or not at all, whose lines
+// rows gives. A table of a million lines passes through: it is never in memory.
+func WriteTable(fs disk.FS, name string, rows func(row func(cells ...string))) error {
 	err := writeRows(fs, name+".tmp", rows)
 	if err == nil {
 		err = fs.Rename(name+".tmp", name)
@@ -181,7 +181,7 @@ func writeTable(fs disk.FS, name string, rows func(row)) error {
 	return nil
 }
 
-func writeRows(fs disk.FS, name string, rows func(row)) error {
+func writeRows(fs disk.FS, name string, rows func(row func(cells ...string))) error {
 	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err

@@ -139,7 +139,7 @@ func (t *Tally) Add(v Visit) {
 		switch {
 		case v.Unchanged:
 			t.n.unchanged++
-		case v.Code > 0:
+		case v.Code > 0 && v.Code < 500 && v.Code != 429: // an answer about the page
 			t.n.changed++
 		}
 	}

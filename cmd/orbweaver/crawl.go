@@ -48,6 +48,8 @@ type CrawlCmd struct {
 	Requisites    bool          `help:"Also fetch what pages need to be shown: images, styles, scripts." group:"What"`
 	Sitemaps      bool          `help:"Also follow the sitemaps that robots.txt names." group:"What"`
 
+	StrategyFlags `embed:""`
+
 	Delay     time.Duration  `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
 	IPDelay   *time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
 	SiteDelay *time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
@@ -97,6 +99,12 @@ func (CrawlCmd) Help() string {
 A list of sites with what their pages need, at most 10,000 pages of each:
 
   orbweaver crawl --contact you@example.org --seeds sites.txt --requisites --host-page-limit 10000
+
+Watch a site: each page again as often as it has been seen to change, but never
+within the hour; what has not changed is not transferred, and kept as a revisit
+record:
+
+  orbweaver crawl --contact you@example.org --strategy recrawl --recrawl-min 1h https://example.org/
 
 Ctrl-C lets what is in flight end and saves; a second Ctrl-C exits at once. In
 both cases, and after a crash, this goes on:
@@ -191,6 +199,15 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("this version crawls with one agent: leave out --listen and --join, and --replicas above 1")
 	case c.Memory < 64<<20:
 		return bad("--memory %d: at least 64MiB", int64(c.Memory))
+	}
+	var err error
+	if cfg.Strategy, err = c.strategy(); err != nil {
+		return cfg, err
+	}
+	if c.Resume {
+		if err := c.keeps(c.Dir); err != nil {
+			return cfg, err
+		}
 	}
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit

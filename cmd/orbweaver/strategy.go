@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/strategy"
+)
+
+// StrategyFlags say which page is fetched next, and which again.
+type StrategyFlags struct {
+	Strategy      string        `help:"bfs: every link, breadth-first. list: the seeds alone, and where they redirect to. recrawl: breadth-first, and each page again as often as it changes. walk: random walks, which sample pages by their PageRank." enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Which page next"`
+	RecrawlMin    time.Duration `help:"With recrawl: visit a page again after D at the earliest, however often it changes." default:"1h" placeholder:"D" group:"Which page next"`
+	RecrawlMax    time.Duration `help:"With recrawl: visit a page again after D at the latest, even if it never changes." default:"720h" placeholder:"D" group:"Which page next"`
+	RecrawlRounds int           `help:"With recrawl: visit a page again N times, then no more; 0 is for ever, until another limit or Ctrl-C." placeholder:"N" group:"Which page next"`
+	Walkers       int           `help:"With walk: so many walk side by side." default:"16" placeholder:"N" group:"Which page next"`
+	WalkSteps     int           `help:"With walk: end after N steps, all walkers together." default:"100000" placeholder:"N" group:"Which page next"`
+	WalkJump      float64       `help:"With walk: the probability that a step leads back to a seed." default:"0.15" placeholder:"P" group:"Which page next"`
+	WalkSeed      uint64        `help:"With walk: another number, other walks; the same, the same." default:"1" placeholder:"N" group:"Which page next"`
+}
+
+// strategy turns the flags into what the agent opens; nil is breadth-first.
+func (f *StrategyFlags) strategy() (func(strategy.Place) (crawl.Strategy, error), error) {
+	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
+		return nil, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case f.RecrawlMin <= 0 || f.RecrawlMax < f.RecrawlMin:
+		return bad("--recrawl-min %s and --recrawl-max %s: above 0, and the second not below the first", f.RecrawlMin, f.RecrawlMax)
+	case f.RecrawlRounds < 0:
+		return bad("--recrawl-rounds %d is negative; 0 is no limit", f.RecrawlRounds)
+	case f.Walkers < 1 || f.Walkers > 10_000:
+		return bad("--walkers %d: from 1 to 10000", f.Walkers)
+	case f.WalkSteps < 1:
+		return bad("--walk-steps %d: at least 1", f.WalkSteps)
+	case f.WalkJump < 0 || f.WalkJump > 1:
+		return bad("--walk-jump %g: a probability, from 0 to 1", f.WalkJump)
+	}
+	switch f.Strategy {
+	case "list":
+		return func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil }, nil
+	case "recrawl":
+		cfg := strategy.RecrawlConfig{Min: f.RecrawlMin, Max: f.RecrawlMax, Rounds: f.RecrawlRounds}
+		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenRecrawl(at, cfg) }, nil
+	case "walk":
+		cfg := strategy.WalkConfig{Walkers: f.Walkers, Steps: f.WalkSteps, Jump: f.WalkJump, Seed: f.WalkSeed}
+		if f.WalkJump == 0 {
+			cfg.Jump = -1 // none
+		}
+		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil
+	}
+	return nil, nil
+}
+
+// keeps refuses to go on with a crawl by another strategy: what the one has
+// fetched, the other knows nothing of.
+func (f *StrategyFlags) keeps(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
+	if err != nil {
+		return nil // the agent says what is wrong with the directory
+	}
+	begun := struct {
+		Strategy string `yaml:"strategy"`
+	}{"bfs"}
+	if err := yaml.Unmarshal(b, &begun); err != nil {
+		return nil // likewise
+	}
+	if begun.Strategy != f.Strategy {
+		return &agent.ConfigError{Text: fmt.Sprintf("--strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s", f.Strategy, dir, begun.Strategy)}
+	}
+	return nil
+}
