@@ -36,6 +36,7 @@ type Panel struct {
 	Lines  []Line
 	Levels []Level
 	Log    bool // both axes are logarithmic, and the legend stands beside the lines
+	Aside  bool // the legend stands beside them
 }
 
 // Bars are the bars of one colour.
@@ -160,10 +161,18 @@ func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 		pl.Add(l)
 	}
 	pl.Add(numbers...) // above the levels
-	pl.Y.Max = headroom(pl.Y.Max)
+	if !p.Aside {
+		pl.Y.Max = headroom(pl.Y.Max)
+	}
 	if len(p.Lines) > 0 {
 		pl.X.Min = min(pl.X.Min, 0)
 		pl.X.Tick.Marker = ticks{}
+	}
+	if p.Aside {
+		legend := pl.Legend
+		legend.Left, legend.YOffs, legend.Padding = true, 0, 3
+		pl.Legend = plot.NewLegend()
+		return pl, &legend
 	}
 	return pl, nil
 }

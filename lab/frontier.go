@@ -118,7 +118,7 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine makes the links, pushes and pops; the links alone are made at %s a second, which is not subtracted.",
 		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made))
 	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"}, {Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4}, {Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
-	rates := Panel{Title: "Fetches a second by the politeness ceiling, in virtual time", X: "virtual time (s)", Y: "share", Levels: []Level{{"0.95", wantedShare}}}
+	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)", Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}
 	figures := map[string]any{}
 	for _, f := range fair {
 		fairness.Add(f.name, f.links, f.hosts, f.time, f.fetched, f.ceiling, f.share(), f.worst, f.others)
