@@ -12,12 +12,12 @@ import (
 
 const (
 	magic      = "owjrnl\r\n"
-	version    = 1
+	version    = 2
 	fileHeader = 36
 	frameHead  = 24
 
-	typeSegment, typeSnapshot = 1, 2
-	frameBatch, frameEnd      = 1, 2
+	typeSegment, typeSnapshot, typePart = 1, 2, 3
+	frameBatch, frameEnd, frameParts    = 1, 2, 3
 
 	// MaxBatch bounds the bytes of a batch with its kinds and lengths.
 	MaxBatch = 64 << 20
@@ -126,7 +126,7 @@ func (f frame) put(dst []byte, number uint64, off int64) {
 
 // parseFrame says whether b holds the frame header of byte off of file number.
 func parseFrame(b []byte, number uint64, off int64) (f frame, ok bool) {
-	if len(b) < frameHead || b[16] != frameBatch && b[16] != frameEnd || b[17]|b[18]|b[19] != 0 {
+	if len(b) < frameHead || b[16] < frameBatch || b[16] > frameParts || b[17]|b[18]|b[19] != 0 {
 		return f, false
 	}
 	if binary.LittleEndian.Uint32(b[20:]) != frameCRC(b, number, off) {
@@ -138,7 +138,7 @@ func parseFrame(b []byte, number uint64, off int64) (f frame, ok bool) {
 // frameCRC covers the place too, so that bytes of another file or of another
 // time are no frame here.
 func frameCRC(head []byte, number uint64, off int64) uint32 {
-	return crc32.Checksum(head[:20], castagnoli) ^ uint32(off) ^ uint32(number)*0x9e3779b1
+	return crc32.Checksum(head[:20], castagnoli) ^ uint32(off) ^ uint32(number^number>>32)*0x9e3779b1
 }
 
 // appendRecord appends one record of a body.
@@ -161,7 +161,7 @@ func nextRecord(body []byte) (kind byte, payload, rest []byte, ok bool) {
 	return body[0], payload[:len(payload):len(payload)], body[1+w+int(n):], true
 }
 
-// A count is what the end frame of a snapshot states.
+// A count is what the end frame of a snapshot or part states.
 type count struct{ batches, records, bytes uint64 }
 
 func (c count) appendTo(dst []byte) []byte {
@@ -169,4 +169,11 @@ func (c count) appendTo(dst []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	return dst
+}
+
+// endBody is the length of an end frame's body.
+const endBody = 32
+
+func appendEnd(dst []byte, c count, parts int64) []byte {
+	return binary.LittleEndian.AppendUint64(c.appendTo(dst), uint64(parts))
 }

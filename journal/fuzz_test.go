@@ -6,34 +6,37 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/journal"
 )
 
-// FuzzReplay reads arbitrary bytes as a segment or a snapshot. With mend the
+// FuzzReplay reads arbitrary bytes as a segment, a snapshot or a part. With mend the
 // checksums are made right first, so that the lengths, counts and varints
 // behind them are tried too.
 func FuzzReplay(f *testing.F) {
-	for _, name := range []string{"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log"} {
-		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
+	for _, name := range []string{"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log", "part-00000002-0000.log"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "v2", name))
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, name[0] == 's', true)
-		f.Add(b[:len(b)-3], name[0] == 's', false)
+		typ := byte(strings.IndexByte("jsp", name[0]))
+		f.Add(b, typ, true)
+		f.Add(b[:len(b)-3], typ, false)
 	}
-	f.Add([]byte{}, false, false)
-	f.Fuzz(func(t *testing.T, data []byte, snapshot, mend bool) {
+	f.Add([]byte{}, byte(0), false)
+	f.Fuzz(func(t *testing.T, data []byte, typ byte, mend bool) {
+		snapshot := typ%3 > 0
 		m := disk.NewMem()
 		must(t, m.MkdirAll("j", 0o755))
 		if mend {
-			data = mended(data, snapshot)
+			data = mended(data, typ%3)
 		}
 		if snapshot {
 			build(t, m, "j")
-			must(t, disk.WriteFile(m, "j/snapshot-00000002.log", data))
+			must(t, disk.WriteFile(m, "j/"+[...]string{1: "snapshot-00000002.log", 2: "part-00000002-0000.log"}[typ%3], data))
 		} else {
 			must(t, disk.WriteFile(m, "j/journal-00000001.log", data))
 		}
@@ -61,17 +64,17 @@ func FuzzReplay(f *testing.F) {
 
 // mended returns data with the header and the checksums that its frames ought
 // to have.
-func mended(data []byte, snapshot bool) []byte {
+func mended(data []byte, typ byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	out := append([]byte(nil), data...)
 	if len(out) < 36 {
 		return out
 	}
 	number := uint32(1)
-	copy(out, "owjrnl\r\n\x01\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
-	if snapshot {
+	copy(out, "owjrnl\r\n\x02\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+	if typ > 0 {
 		number = 2
-		out[10], out[16] = 2, 2
+		out[10], out[16] = 1+typ, 2
 	}
 	binary.LittleEndian.PutUint32(out[32:], crc32.Checksum(out[:32], table))
 	for off := 36; off+24 <= len(out); {

@@ -15,26 +15,29 @@
 // A segment journal-%08d.log is only appended to. snapshot-%08d.log of number
 // N holds, in batches as the caller wrote them, the state before the first
 // frame of segment N; segments and snapshots of smaller numbers are then
-// deleted. Numbers are little-endian, checksums are CRC-32C.
+// deleted. What of that state is large stands in parts, part-%08d-%04d.log of
+// number N and an index, which later snapshots may take over as they are; a
+// part that the newest snapshot does not name is deleted. Numbers are
+// little-endian, checksums are CRC-32C.
 //
 //	file header, 36 bytes
 //	 0  8  magic "owjrnl\r\n"
-//	 8  2  version, 1
-//	10  1  type: 1 segment, 2 snapshot
+//	 8  2  version, 2
+//	10  1  type: 1 segment, 2 snapshot, 3 part
 //	11  5  zero
-//	16  8  number, as in the file's name
+//	16  8  number, as in the file's name; of a part plus its index times 2^40
 //	24  8  segment: size of the segment before it when that was closed, 0 if
-//	       there was none; snapshot: 0
+//	       there was none; others: 0
 //	32  4  checksum of the 32 bytes before
 //
 //	frame, 24 bytes and a body
 //	 0  4  length of the body, at most 64 MiB
 //	 4  4  checksum of the body
 //	 8  8  bytes of this file that were on disk (fsync) when the frame was made
-//	16  1  type: 1 batch, 2 end of a snapshot
+//	16  1  type: 1 batch, 2 end of a snapshot or part, 3 parts of a snapshot
 //	17  3  zero
 //	20  4  checksum of the 20 bytes before, XOR the frame's offset in the file,
-//	       XOR the file's number times 0x9e3779b1, all modulo 2^32
+//	       XOR both halves of the file's number times 0x9e3779b1, all modulo 2^32
 //	24     body
 //
 //	body of a batch: its records, one after the other
@@ -42,8 +45,16 @@
 //	 1  v  length of the payload, unsigned varint
 //	       payload
 //
-//	body of the end: three 8-byte numbers, the batches, records and payload
-//	bytes of the snapshot. Nothing follows it.
+//	body of the parts, in the order in which Replay reads them, for each
+//	 0  8  number and index, as in the part's header
+//	 8  8  size of the file
+//	16 24  as in the part's end
+//	40  v  length of the label, unsigned varint
+//	       label, which is the caller's
+//
+//	body of the end: four 8-byte numbers, the batches, records and payload
+//	bytes of the file, and where its frame of parts begins, 0 for none. Nothing
+//	follows it.
 //
 // # Damage
 //

@@ -222,13 +222,14 @@ func wantFiles(t *testing.T, fs disk.FS, want ...string) {
 func build(t testing.TB, fs disk.FS, dir string) []string {
 	j := open(t, fs, dir, journal.Config{})
 	must(t, j.Append(one("replaced")))
-	must(t, snapshot(j, func(add func(byte, []byte) error) error {
-		for _, s := range []string{"state", ""} {
-			must(t, add('s', []byte(s)))
-		}
-		return nil
-	}))
-	want := []string{"s:state", "s:"}
+	c, err := j.Begin()
+	must(t, err)
+	for _, s := range []string{"state", ""} {
+		must(t, c.Append('s', []byte(s)))
+	}
+	must(t, put(c, "label", "in a part"))
+	must(t, j.Adopt(c, c.Finish()))
+	want := []string{"s:state", "s:", "p:in a part"}
 	for seg := range 3 {
 		if seg > 0 {
 			err := snapshot(j, func(func(byte, []byte) error) error { return os.ErrInvalid })
@@ -255,8 +256,8 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	wantReplay(t, m, "j", want...)
 	es, err := m.ReadDir("j")
 	must(t, err)
-	if len(es) != 4 {
-		t.Fatalf("%d files, want 4", len(es))
+	if len(es) != 5 {
+		t.Fatalf("%d files, want 5", len(es))
 	}
 	const last = "journal-00000004.log"
 	for _, e := range es {
@@ -315,11 +316,11 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	}
 }
 
-// TestGolden: the bytes of version 1 do not change.
+// TestGolden: the bytes of version 2 do not change.
 func TestGolden(t *testing.T) {
 	m := disk.NewMem()
 	want := build(t, m, "j")
-	dir := filepath.Join("testdata", "v1")
+	dir := filepath.Join("testdata", "v2")
 	es, err := m.ReadDir("j")
 	must(t, err)
 	for _, e := range es {

@@ -29,21 +29,27 @@ type Stats struct {
 	TornFile string
 }
 
-// Replay gives fn the records of the newest snapshot and then those of the
-// segments after it, in the order in which they were appended. A payload is
+// Replay gives fn the records of the newest snapshot, of the parts that it
+// stands on, and then those of the segments after it, in the order in which
+// they were appended. A payload is
 // valid until fn returns; an error of fn ends the Replay. It changes nothing
 // on disk. A dir without a journal gives no records and no error.
 //
 // The error for bytes that cannot be read is a *DamageError; fn has had the
 // records before them.
 func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (Stats, error) {
+	return ReplayWithout(fs, dir, nil, fn)
+}
+
+// ReplayWithout is Replay without the parts that skip names.
+func ReplayWithout(fs disk.FS, dir string, skip func(Part) bool, fn func(kind byte, payload []byte) error) (Stats, error) {
 	var st Stats
 	l, err := list(fs, dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return st, nil
 	}
 	if err == nil {
-		err = l.replay(fs, dir, replaying{}, &st, fn)
+		err = l.replay(fs, dir, replaying{skip: skip}, &st, fn)
 	}
 	if err != nil {
 		return st, fmt.Errorf("replay %s: %w", dir, err)
@@ -55,6 +61,7 @@ func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (S
 type replaying struct {
 	closed bool // all segments have successors, so that none has a torn tail
 	recent bool // without the snapshot
+	skip   func(Part) bool
 }
 
 func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn func(byte, []byte) error) error {
@@ -66,6 +73,18 @@ func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn fun
 		s := scanning{typ: typeSnapshot, number: st.Snapshot}
 		if _, err := scan(fs, snapshotName(dir, st.Snapshot), s, st, fn); err != nil {
 			return err
+		}
+		ps, err := l.parts(fs, dir)
+		if err != nil {
+			return err
+		}
+		for i := range ps {
+			if how.skip != nil && how.skip(ps[i]) {
+				continue
+			}
+			if err := ps[i].scan(fs, dir, st, fn); err != nil {
+				return err
+			}
 		}
 	}
 	prev := int64(-1)
@@ -82,7 +101,7 @@ func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn fun
 // A listing is what lies in a journal's directory, in ascending order.
 type listing struct {
 	segments, snapshots []uint64
-	tmp                 []string
+	partNames, tmp      []string
 }
 
 func list(fs disk.FS, dir string) (listing, error) {
@@ -97,6 +116,8 @@ func list(fs disk.FS, dir string) (listing, error) {
 			l.segments = append(l.segments, n)
 		} else if n, ok := number(name, "snapshot-"); ok && n > 0 {
 			l.snapshots = append(l.snapshots, n)
+		} else if _, _, ok := partNumber(name); ok {
+			l.partNames = append(l.partNames, filepath.Join(dir, name))
 		} else if base := name[:max(0, len(name)-len(".tmp"))]; base+".tmp" == name {
 			if _, ok := number(base, "snapshot-"); ok {
 				l.tmp = append(l.tmp, filepath.Join(dir, name))
@@ -143,6 +164,7 @@ type scanning struct {
 	number uint64
 	last   bool  // a torn tail is no damage
 	prev   int64 // size of the segment before, -1 where that was not read
+	part   *Part // that the file is to be
 }
 
 // A scanner reads one file frame by frame.
@@ -156,7 +178,8 @@ type scanner struct {
 	head [fileHeader]byte
 	body []byte
 	sum  count
-	end  bool // the end of a snapshot was read
+	end  bool  // the end of a snapshot or part was read
+	at   int64 // of its frame of parts; 0: none
 }
 
 // scan reads a file, gives fn its records (a nil fn wants none), adds to st,
@@ -181,8 +204,11 @@ func scan(fs disk.FS, name string, how scanning, st *Stats, fn func(byte, []byte
 	if err != nil {
 		return s.off, err
 	}
-	if s.typ == typeSnapshot && !s.end {
-		return s.off, s.damage("snapshot without its end")
+	if s.typ != typeSegment && !s.end {
+		return s.off, s.damage("%s without its end", s.kind())
+	}
+	if s.part != nil && (s.sum != s.part.sum || s.size != s.part.Bytes) {
+		return s.off, s.damage("not the part that the snapshot stands on")
 	}
 	if !whole {
 		if !s.last {
@@ -224,7 +250,10 @@ func (s *scanner) header() (whole bool, err error) {
 // frame reads the next frame; whole is false where the bytes are none.
 func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err error) {
 	if s.end {
-		return false, s.damage("%d bytes behind the end of the snapshot", s.size-s.off)
+		return false, s.damage("%d bytes behind the end of the %s", s.size-s.off, s.kind())
+	}
+	if s.at > 0 && s.size-s.off != frameHead+endBody {
+		return false, s.damage("no end behind the frame of parts")
 	}
 	if s.size-s.off < frameHead {
 		return false, nil
@@ -249,9 +278,12 @@ func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err
 	if crc32.Checksum(s.body, castagnoli) != h.crc {
 		return false, nil
 	}
-	if h.typ == frameEnd {
+	switch h.typ {
+	case frameEnd:
 		err = s.finish()
-	} else {
+	case frameParts:
+		err = s.partsFrame()
+	default:
 		err = s.batch(st, fn)
 	}
 	if err != nil {
@@ -292,15 +324,64 @@ func (s *scanner) batch(st *Stats, fn func(byte, []byte) error) error {
 	return nil
 }
 
+// partsFrame reads a snapshot's frame of parts only for its place: who wants the
+// parts asks listing.parts.
+func (s *scanner) partsFrame() error {
+	if _, ok := parseParts(s.body); !ok || s.typ != typeSnapshot {
+		return s.damage("a malformed frame of parts")
+	}
+	s.at = s.off
+	return nil
+}
+
 func (s *scanner) finish() error {
-	if s.typ != typeSnapshot {
+	if s.typ == typeSegment {
 		return s.damage("the end of a snapshot in a segment")
 	}
-	if want := s.sum.appendTo(nil); string(want) != string(s.body) {
-		return s.damage("the snapshot's end counts other records than these %d", s.sum.records)
+	if want := appendEnd(nil, s.sum, s.at); string(want) != string(s.body) {
+		return s.damage("the end counts other records than these %d", s.sum.records)
 	}
 	s.end = true
 	return nil
+}
+
+// kind names what is read.
+func (s *scanner) kind() string {
+	return [...]string{typeSegment: "segment", typeSnapshot: "snapshot", typePart: "part"}[s.typ]
+}
+
+// knownHeader says what is wrong with a file's header.
+func (s *scanner) knownHeader(head []byte) error {
+	_, err := parseFileHeader(head, s.typ, s.number)
+	switch {
+	case errors.Is(err, ErrVersion):
+		return fmt.Errorf("%s: %w", s.name, err)
+	case err != nil:
+		return s.damage("%v", err)
+	}
+	return nil
+}
+
+// frameAt reads the frame at off, out of turn.
+func (s *scanner) frameAt(off int64) (typ byte, body []byte, err error) {
+	if off < fileHeader || off > s.size-frameHead {
+		return 0, nil, s.damage("no frame at byte %d", off)
+	}
+	if _, err := s.f.ReadAt(s.head[:frameHead], off); err != nil {
+		return 0, nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	h, ok := parseFrame(s.head[:frameHead], s.number, off)
+	if !ok || int64(h.length) > s.size-off-frameHead || h.length > MaxBatch {
+		return 0, nil, s.damage("no whole frame")
+	}
+	body = make([]byte, h.length)
+	if _, err := s.f.ReadAt(body, off+frameHead); err != nil {
+		return 0, nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	if crc32.Checksum(body, castagnoli) != h.crc {
+		return 0, nil, s.damage("no whole frame")
+	}
+	return h.typ, body, nil
 }
 
 // provenDamage looks behind the bytes at s.off, which are no frame, for a frame

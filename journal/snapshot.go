@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/disk"
 )
 
-// snapshotFrame is the size at which a snapshot's records are closed into a
-// frame.
+// snapshotFrame is the size at which the records of a snapshot or part are
+// closed into a frame.
 const snapshotFrame = 256 << 10
 
 // A Checkpoint is a snapshot in the making. Between Begin and Adopt another
@@ -23,8 +23,9 @@ type Checkpoint struct {
 	number uint64
 	tmp    string
 	since  int64 // bytes of the segments that it replaces
-	f      disk.File
-	w      snapshotWriter
+	fileWriter
+	parts []Part // what it stands on
+	made  int    // parts of its own, given up ones too
 }
 
 // Begin syncs and closes the current segment and starts the next one and a
@@ -34,45 +35,47 @@ func (j *Journal) Begin() (*Checkpoint, error) {
 		return nil, err
 	}
 	c := &Checkpoint{fs: j.fs, dir: j.dir, number: j.number, tmp: snapshotName(j.dir, j.number) + ".tmp", since: j.since}
-	f, err := j.fs.OpenFile(c.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot %d: %w", c.number, err)
-	}
-	c.f = f
-	c.w = snapshotWriter{f: f, number: c.number}
-	c.w.buf = appendFileHeader(c.w.buf, typeSnapshot, c.number, 0)
-	if err := c.w.flush(); err != nil {
+	if err := c.create(c.fs, c.tmp, typeSnapshot, c.number); err != nil {
 		c.Abandon()
 		return nil, fmt.Errorf("snapshot %d: %w", c.number, err)
 	}
 	return c, nil
 }
 
-// Append adds a record.
-func (c *Checkpoint) Append(kind byte, payload []byte) error { return c.w.append(kind, payload) }
-
 // Replay gives fn the records that the Checkpoint replaces, like the function
 // of this name. With recent, those of the snapshot before it are left out.
 func (c *Checkpoint) Replay(recent bool, fn func(kind byte, payload []byte) error) error {
-	l, err := list(c.fs, c.dir)
+	return c.ReplayWithout(recent, nil, fn)
+}
+
+// ReplayWithout is Replay without the parts that skip names.
+func (c *Checkpoint) ReplayWithout(recent bool, skip func(Part) bool, fn func(kind byte, payload []byte) error) error {
+	l, err := c.replaced()
 	if err != nil {
 		return err
 	}
-	before := func(n uint64) bool { return n >= c.number }
-	l.segments = slices.DeleteFunc(l.segments, before)
-	l.snapshots = slices.DeleteFunc(l.snapshots, before)
 	var st Stats
-	return l.replay(c.fs, c.dir, replaying{closed: true, recent: recent}, &st, fn)
+	return l.replay(c.fs, c.dir, replaying{closed: true, recent: recent, skip: skip}, &st, fn)
 }
 
-// Finish completes the file and makes it durable.
+// replaced is what lay in the directory before c was begun.
+func (c *Checkpoint) replaced() (listing, error) {
+	l, err := list(c.fs, c.dir)
+	later := func(n uint64) bool { return n >= c.number }
+	l.segments = slices.DeleteFunc(l.segments, later)
+	l.snapshots = slices.DeleteFunc(l.snapshots, later)
+	return l, err
+}
+
+// Finish completes the files and makes them durable.
 func (c *Checkpoint) Finish() error {
-	err := c.w.finish()
-	if cerr := c.f.Close(); err == nil {
-		err = cerr
+	if c.made > 0 { // their names must last before the snapshot's
+		if err := c.fs.SyncDir(c.dir); err != nil {
+			c.Abandon()
+			return fmt.Errorf("snapshot %d: %w", c.number, err)
+		}
 	}
-	c.f = nil
-	if err != nil {
+	if err := c.finish(c.parts); err != nil {
 		c.Abandon()
 		return fmt.Errorf("snapshot %d: %w", c.number, err)
 	}
@@ -82,11 +85,11 @@ func (c *Checkpoint) Finish() error {
 // Abandon gives a Checkpoint up that is not finished: what it would have
 // replaced stays.
 func (c *Checkpoint) Abandon() {
-	if c.f != nil {
-		_ = c.f.Close() // nothing of it counts
-		c.f = nil
-	}
+	c.close()
 	_ = c.fs.Remove(c.tmp) // best effort; Open removes it too
+	for i := range c.made {
+		_ = c.fs.Remove(partName(c.dir, c.number, uint32(i))) // likewise
+	}
 }
 
 // Adopt puts a finished Checkpoint in the place of what it replaces, which is
@@ -136,16 +139,35 @@ func (j *Journal) rotate() error {
 	return nil
 }
 
-type snapshotWriter struct {
-	f      disk.File
+// A fileWriter writes a snapshot or a part.
+type fileWriter struct {
+	f      disk.File // nil: closed
 	number uint64
 	off    int64 // of buf in the file
 	buf    []byte
 	sum    count
-	err    error // of a write, which the caller of append may have dropped
+	err    error // of a write, which the caller of Append may have dropped
 }
 
-func (w *snapshotWriter) append(kind byte, payload []byte) error {
+func (w *fileWriter) create(fs disk.FS, name string, typ byte, number uint64) error {
+	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	*w = fileWriter{f: f, number: number, buf: appendFileHeader(nil, typ, number, 0)}
+	return w.flush()
+}
+
+// close gives up what is not finished.
+func (w *fileWriter) close() {
+	if w.f != nil {
+		_ = w.f.Close() // nothing of it counts
+		w.f = nil
+	}
+}
+
+// Append adds a record.
+func (w *fileWriter) Append(kind byte, payload []byte) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -165,8 +187,11 @@ func (w *snapshotWriter) append(kind byte, payload []byte) error {
 	return nil
 }
 
+// Bytes is how long the file is so far.
+func (w *fileWriter) Bytes() int64 { return w.off + int64(len(w.buf)) }
+
 // batch writes the frame in buf.
-func (w *snapshotWriter) batch() error {
+func (w *fileWriter) batch() error {
 	if len(w.buf) == 0 {
 		return w.err
 	}
@@ -175,7 +200,7 @@ func (w *snapshotWriter) batch() error {
 	return w.flush()
 }
 
-func (w *snapshotWriter) flush() error {
+func (w *fileWriter) flush() error {
 	if w.err != nil {
 		return w.err
 	}
@@ -185,22 +210,43 @@ func (w *snapshotWriter) flush() error {
 	return err
 }
 
-func (w *snapshotWriter) finish() error {
-	if err := w.batch(); err != nil {
-		return err
+// finish writes the end, syncs and closes.
+func (w *fileWriter) finish(parts []Part) error {
+	err := w.batch()
+	at := int64(0)
+	if err == nil && len(parts) > 0 {
+		at = w.off
+		w.buf = append(w.buf, make([]byte, frameHead)...)
+		for i := range parts {
+			w.buf = parts[i].appendTo(w.buf)
+		}
+		sealFrame(w.buf, frameParts, w.number, w.off, 0)
+		err = w.flush()
 	}
-	w.buf = w.sum.appendTo(append(w.buf, make([]byte, frameHead)...))
-	sealFrame(w.buf, frameEnd, w.number, w.off, 0)
-	if err := w.flush(); err != nil {
-		return err
+	if err == nil {
+		w.buf = appendEnd(append(w.buf, make([]byte, frameHead)...), w.sum, at)
+		sealFrame(w.buf, frameEnd, w.number, w.off, 0)
+		err = w.flush()
 	}
-	return w.f.Sync()
+	if err == nil {
+		err = w.f.Sync()
+	}
+	if cerr := w.f.Close(); err == nil {
+		err = cerr
+	}
+	w.f = nil
+	return err
 }
 
-// sweep deletes what the newest snapshot replaces and what a Checkpoint that was
-// interrupted left.
+// sweep deletes what the newest snapshot replaces and what a Checkpoint that
+// was interrupted left.
 func (j *Journal) sweep(l listing) error {
 	gone := l.tmp
+	stray, err := l.strayParts(j.fs, j.dir)
+	if err != nil {
+		return err
+	}
+	gone = append(gone, stray...)
 	for _, n := range l.snapshots {
 		if n < l.newest() {
 			gone = append(gone, snapshotName(j.dir, n))
