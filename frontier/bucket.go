@@ -54,7 +54,7 @@ type group struct {
 
 func newGroup(addr, site *bucket) *group {
 	return &group{addr: addr, site: site, pos: -1, hosts: heap[*host]{
-		less: func(a, b *host) bool { return a.key.ahead(b.key) },
+		less: func(a, b *host) bool { return a.key().ahead(b.key()) },
 		pos:  func(h *host) *int32 { return &h.pos },
 	}}
 }
@@ -112,7 +112,7 @@ func (f *Frontier) regroup(g *group) {
 		f.offer(g.site, nil)
 		return
 	}
-	g.key = g.hosts.top().key
+	g.key = g.hosts.top().key()
 	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
 		f.settle(g)
 	} else {
@@ -219,7 +219,7 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 
 // settleAt makes addr the address of h, which is not in a group.
 func (f *Frontier) settleAt(h *host, addr netip.Addr) {
-	h.own().addr = addr
+	f.own(h).addr = addr
 	var a, s *bucket
 	if f.cfg.IPDelay > 0 && addr.IsValid() {
 		a = f.bucket(bucketKey{addr: addr})

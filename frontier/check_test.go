@@ -9,13 +9,15 @@ import (
 // check compares what f says of itself with what a walk finds.
 func (f *Frontier) check() error {
 	var want Stats
-	want.Hosts = len(f.hosts)
+	want.Hosts = f.hosts.len()
 	var ram, fixed, spilled, queued, blockedLinks int64
+	asked := 0
 	live := map[*segment]int{}
 	if blank != (history{}) {
 		return fmt.Errorf("the history of those who have none is %+v", blank)
 	}
-	for name, h := range f.hosts {
+	for h := range f.hosts.all() {
+		name := h.name
 		var n int64
 		if h.front != nil {
 			for _, e := range h.front.items[h.front.head:] {
@@ -32,60 +34,84 @@ func (f *Frontier) check() error {
 		if (h.cur != nil) != h.busy() {
 			return fmt.Errorf("%s: %v, in process %v", name, h.state, h.cur != nil)
 		}
-		for q := h.q; q != nil; q = q.next {
-			if q.next != nil && q.next.level >= q.level {
-				return fmt.Errorf("%s: level %d before %d", name, q.level, q.next.level)
+		if q := &h.q; q.n == 0 && (q.rest != nil || q.class != 0 || q.head.buf != nil || q.head.place != nil || q.head.next != nil) {
+			return fmt.Errorf("%s: an empty queue that is %+v", name, h.q)
+		}
+		for q := h.first(); q != nil; q = q.next() {
+			if next := q.next(); next != nil && next.level >= q.level {
+				return fmt.Errorf("%s: level %d before %d", name, q.level, next.level)
+			}
+			if q != &h.q {
+				fixed += queueOverhead
+			}
+			if q.rest != nil {
+				fixed += restOverhead
+				if *q.rest == (rest{}) {
+					return fmt.Errorf("%s: a rest of nothing", name)
+				}
 			}
 			var qram, qn int64
-			for b := q.head; b != nil; b = b.next {
-				fixed += blockOverhead
+			for b := &q.head; b != nil; b = b.next {
+				if b != &q.head {
+					fixed += blockOverhead
+				}
 				qram += int64(cap(b.buf))
 				qn += int64(b.n)
-				if b.seg != nil {
-					live[b.seg]++
-					spilled += int64(b.size)
+				if b.place != nil {
+					live[b.place.seg]++
+					spilled += int64(b.place.size)
+					fixed += placeOverhead
 				} else if b.buf == nil {
 					return fmt.Errorf("%s: a block is nowhere", name)
 				}
-				if b.next == nil && b != q.tail {
+				if b.next == nil && b != q.tail() {
 					return fmt.Errorf("%s: tail is not the last block", name)
 				}
 				if b.n <= 0 {
 					return fmt.Errorf("%s: a block with %d links", name, b.n)
 				}
 			}
-			if qram != q.ram || qn != q.n || q.n == 0 {
-				return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram, q.n)
+			if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
+				return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram(), q.n)
 			}
-			if (q.class < 0) != (q.ram == 0 || !q.tailInRAM() && q.head.buf == nil) {
-				return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, q.ram, q.class)
+			if (q.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
+				return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, q.class)
 			}
 			ram += qram
 			n += qn
 		}
-		if n != h.n {
-			return fmt.Errorf("%s: %d links, says %d", name, n, h.n)
+		if n != h.links() || (n == 0) != h.empty() {
+			return fmt.Errorf("%s: %d links, says %d", name, n, h.links())
 		}
+		if f.hosts.of(name) != h {
+			return fmt.Errorf("%s: not found", name)
+		}
+		if h.history != &blank {
+			asked++
+		}
+		if h.look != 0 && h.state != exhausted {
+			return fmt.Errorf("%s: %v, looks at %d", name, h.state, h.look)
+		}
+		in := f.heapOf(h)
 		queued += n
 		parked := false
 		switch h.state {
 		case exhausted:
 			want.Exhausted++
-			if h.in != &f.resting || h.n != 0 {
-				return fmt.Errorf("%s: exhausted with %d links, or not resting", name, h.n)
+			if n != 0 || h.due() <= f.clock {
+				return fmt.Errorf("%s: exhausted with %d links, or over", name, n)
 			}
 		case ready:
-			if h.group == nil || h.in != &h.group.hosts || h.n == 0 || h.at > f.clock {
-				return fmt.Errorf("%s: ready with %d links, at %d of %d", name, h.n, h.at, f.clock)
+			if n == 0 || h.at > f.clock {
+				return fmt.Errorf("%s: ready with %d links, at %d of %d", name, n, h.at, f.clock)
 			}
-			if parked = h.group.parkedAt != nil; parked {
+			if parked = f.groupOf(h).parkedAt != nil; parked {
 				want.Parked++
 			} else {
 				want.Ready++
 			}
-			was := h.key
-			if h.head(); was != h.key {
-				return fmt.Errorf("%s: key %v is old", name, was)
+			if h.pos > 0 && h.key().ahead(in.items[(h.pos-1)/2].key()) {
+				return fmt.Errorf("%s: in the wrong place of its group", name)
 			}
 		case waiting, slowed:
 			if h.state == waiting {
@@ -93,8 +119,8 @@ func (f *Frontier) check() error {
 			} else {
 				want.Slowed++
 			}
-			if h.in != &f.waiting || h.n == 0 || h.due != h.at {
-				return fmt.Errorf("%s: waiting with %d links", name, h.n)
+			if n == 0 || h.due() != h.at {
+				return fmt.Errorf("%s: waiting with %d links", name, n)
 			}
 		case resolving:
 			want.Resolving++
@@ -103,11 +129,11 @@ func (f *Frontier) check() error {
 		case blocked:
 			want.Blocked++
 			blockedLinks += n
-			if h.in != nil || !h.retired {
+			if !h.retired {
 				return fmt.Errorf("%s: blocked, but in a heap", name)
 			}
 		}
-		if h.in != nil && h.in.items[h.pos] != h {
+		if (in == nil) != (h.pos < 0) || in != nil && in.items[h.pos] != h {
 			return fmt.Errorf("%s: not where it says", name)
 		}
 	}
@@ -116,7 +142,8 @@ func (f *Frontier) check() error {
 		return err
 	}
 	retired := 0
-	for name, h := range f.hosts {
+	for h := range f.hosts.all() {
+		name := h.name
 		if h.retired {
 			retired++
 			if h.pooled != pools.of[name] {
@@ -128,7 +155,7 @@ func (f *Frontier) check() error {
 		if h.state == blocked {
 			blockedLinks += h.pooled
 		}
-		for q := h.q; q != nil; q = q.next {
+		for q := h.first(); q != nil; q = q.next() {
 			if first, ok := pools.first[q.level]; ok && first <= q.last {
 				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last, first, q.level)
 			}
@@ -140,7 +167,10 @@ func (f *Frontier) check() error {
 	fixed += pools.ram
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
 	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
-	want.RAMBytes = ram + fixed + int64(len(f.hosts))*hostOverhead
+	want.RAMBytes = ram + fixed + f.overhead()
+	if asked != f.asked {
+		return fmt.Errorf("%d hosts with a history, says %d", asked, f.asked)
+	}
 	want.SpilledBytes, want.SpillFiles = spilled, f.files
 	if got := f.Stats(); got != want {
 		return fmt.Errorf("stats\n got %+v\nwant %+v", got, want)
@@ -173,7 +203,7 @@ func (f *Frontier) checkBuckets() error {
 			continue
 		case g.in == nil || g.in.items[g.pos] != g:
 			return fmt.Errorf("a group with hosts in no heap")
-		case g.key != g.hosts.top().key:
+		case g.key != g.hosts.top().key():
 			return fmt.Errorf("a group's key is not that of its best host")
 		}
 	}

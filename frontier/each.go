@@ -20,9 +20,9 @@ func (f *Frontier) EachEncoded(fn func(enc []byte) error) error {
 	if f.err != nil {
 		return f.err
 	}
-	hs := make([]*host, 0, len(f.hosts))
-	for _, h := range f.hosts {
-		if h.n > 0 || h.cur != nil {
+	hs := make([]*host, 0, f.hosts.len())
+	for h := range f.hosts.all() {
+		if !h.empty() || h.cur != nil {
 			hs = append(hs, h)
 		}
 	}
@@ -79,9 +79,9 @@ func (f *Frontier) merge(hs []*host, of map[string]int64, current bool, fn func(
 		if len(front) > 0 {
 			cs.push(&cursor{number: front[0].number, front: front})
 		}
-		for q := h.q; q != nil; q = q.next {
-			b := q.head
-			cs.push(&cursor{number: b.first, b: b, r: b.r, left: b.n})
+		for q := h.first(); q != nil; q = q.next() {
+			b := &q.head
+			cs.push(&cursor{number: b.first, b: b, r: int(b.r), left: b.n})
 		}
 	}
 	for _, p := range f.pools {
@@ -146,7 +146,7 @@ func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool
 	if c.b = c.b.next; c.b == nil {
 		return false, nil
 	}
-	c.r, c.left, c.number, c.window = c.b.r, c.b.n, c.b.first, nil
+	c.r, c.left, c.number, c.window = int(c.b.r), c.b.n, c.b.first, nil
 	return true, nil
 }
 
@@ -179,12 +179,12 @@ func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, siz
 			i += w + v
 			return d, src[i : i+n], w + v + n, nil
 		}
-		if c.b.buf != nil || c.at == c.r && len(c.window) == int(c.b.size)-blockHeader-c.r {
+		if c.b.buf != nil || c.at == c.r && len(c.window) == int(c.b.place.size)-blockHeader-c.r {
 			return 0, nil, 0, c.b.damaged(c.r)
 		}
 		want := window
 		if c.at == c.r { // a link longer than the window
-			want = int(c.b.size)
+			want = int(c.b.place.size)
 		}
 		if err := f.fill(c, want); err != nil {
 			return 0, nil, 0, err
@@ -195,12 +195,12 @@ func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, siz
 
 // fill reads up to n bytes from where c stands.
 func (f *Frontier) fill(c *cursor, n int) error {
-	n = min(n, int(c.b.size)-blockHeader-c.r)
+	n = min(n, int(c.b.place.size)-blockHeader-c.r)
 	if n <= 0 {
 		return c.b.damaged(c.r)
 	}
 	buf := make([]byte, n)
-	if err := f.readAt(c.b.seg, buf, c.b.off+blockHeader+int64(c.r)); err != nil {
+	if err := f.readAt(c.b.place.seg, buf, c.b.place.off+blockHeader+int64(c.r)); err != nil {
 		return err
 	}
 	c.window, c.at = buf, c.r
@@ -209,22 +209,23 @@ func (f *Frontier) fill(c *cursor, n int) error {
 
 // verify reads the whole block for its checksum.
 func (f *Frontier) verify(b *block) error {
-	if cap(f.scratch) < int(b.size) {
-		f.scratch = make([]byte, b.size)
+	size := int(b.place.size)
+	if cap(f.scratch) < size {
+		f.scratch = make([]byte, size)
 	}
-	_, err := f.readBlock(b, f.scratch[:b.size])
+	_, err := f.readBlock(b, f.scratch[:size])
 	return err
 }
 
-func (f *Frontier) read(b *block) ([]byte, error) { return f.readBlock(b, make([]byte, b.size)) }
+func (f *Frontier) read(b *block) ([]byte, error) { return f.readBlock(b, make([]byte, b.place.size)) }
 
 func (f *Frontier) readBlock(b *block, buf []byte) ([]byte, error) {
-	if err := f.readAt(b.seg, buf, b.off); err != nil {
+	if err := f.readAt(b.place.seg, buf, b.place.off); err != nil {
 		return nil, err
 	}
 	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
 		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
-		return nil, fmt.Errorf("spill %s at %d: %w", b.seg.name, b.off, ErrSpill)
+		return nil, fmt.Errorf("spill %s at %d: %w", b.place.seg.name, b.place.off, ErrSpill)
 	}
 	return buf[blockHeader:], nil
 }

@@ -57,7 +57,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	f.tick(now)
 	e = Explanation{Host: host, State: "unknown"}
 	why := func(format string, a ...any) { e.Reasons = append(e.Reasons, fmt.Sprintf(format, a...)) }
-	h := f.hosts[host]
+	h := f.hosts.of(host)
 	if n := f.pooled; n > 0 {
 		defer func() {
 			why("%s in the pool, for which no queue is open yet; some may be its own", plural(int(n), "link is", "links are"))
@@ -71,7 +71,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		}
 		return e
 	}
-	e.State, e.Queued, e.Slow = h.state.String(), h.n, int(h.slow)
+	e.State, e.Queued, e.Slow = h.state.String(), h.links(), int(h.slow)
 	e.Delay = max(f.cfg.HostDelay, h.delay)
 	if h.addr.IsValid() {
 		e.Address = h.addr.String()
@@ -104,7 +104,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if h.state != ready {
 		return e
 	}
-	if g := h.group; g.parkedAt != nil {
+	if g := f.groupOf(h); g.parkedAt != nil {
 		e.State = "parked"
 		for _, b := range [...]*bucket{g.addr, g.site} {
 			switch {
@@ -140,29 +140,30 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 	if h.front.len() > 0 {
 		return h.front.items[h.front.head], true, nil
 	}
-	if h.q == nil {
+	if h.q.n == 0 {
 		return entry{}, false, nil
 	}
-	c := *h.q.head
+	c := h.q.head
 	if c.buf == nil {
-		if c.buf, err = f.read(h.q.head); err != nil {
+		if c.buf, err = f.read(&h.q.head); err != nil {
 			return entry{}, false, err
 		}
 	}
-	enc, _, err := c.at(c.r)
+	enc, _, err := c.at(int(c.r))
 	return entry{number: c.first, level: h.q.level, enc: enc}, err == nil, err
 }
 
 // behind counts the hosts that go before h: of the ready ones, and of those
 // parked at the same bucket.
 func (f *Frontier) behind(h *host) (n int) {
-	hostAhead := func(o *host) bool { return o.key.ahead(h.key) }
+	mine := h.key()
+	hostAhead := func(o *host) bool { return o.key().ahead(mine) }
 	groups := &f.ready
-	if b := h.group.parkedAt; b != nil {
+	if b := f.groupOf(h).parkedAt; b != nil {
 		groups = &b.parked
 	}
 	groups.before(func(g *group) bool {
-		if !g.key.ahead(h.key) {
+		if !g.key.ahead(mine) {
 			return false
 		}
 		n += g.hosts.before(hostAhead)

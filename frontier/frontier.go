@@ -108,7 +108,7 @@ type Frontier struct {
 	rand *rand.Rand
 	err  error // sticky: a queue that could not be read
 
-	hosts   map[string]*host
+	hosts   dict
 	buckets map[bucketKey]*bucket
 	groups  map[groupKey]*group
 	open_   *group // hosts that no address or site holds back
@@ -123,15 +123,17 @@ type Frontier struct {
 	clock  int64  // nanoseconds since epoch; never goes back
 	number uint64 // the last request number given
 
-	hushed   bool  // Touched was called
-	hushedAt int64 // last
-	enc      []byte
+	hushed      bool  // Touched or Hush was called
+	hushedHosts bool  // Hush was called
+	hushedAt    int64 // last
+	enc         []byte
 
 	restored []HostState // until there is a time
 
 	stats   Stats
 	queued  int64 // links in hosts' queues
 	retired int   // hosts
+	asked   int   // hosts with a history
 
 	// links that are in no queue yet
 	pools      []*pool // those with links; highest level first
@@ -170,7 +172,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	f := &Frontier{
 		cfg: cfg, fs: fs, dir: dir,
 		rand:    rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		hosts:   make(map[string]*host),
+		hosts:   newDict(),
 		buckets: make(map[bucketKey]*bucket),
 		groups:  make(map[groupKey]*group),
 		ready:   newGroupHeap(),
@@ -227,21 +229,37 @@ func (f *Frontier) Push(ls []weburl.Link) error {
 	if f.cfg.Scramble {
 		ls = scramble(ls)
 	}
-	var last *host
 	for i := range ls {
-		l := &ls[i]
-		name := l.URL.Host()
 		f.number++
-		f.enc = l.AppendTo(f.enc[:0])
-		if f.intoPool(name, l.Level, f.number, f.enc) {
-			continue
-		}
-		if last == nil || last.name != name {
-			last = f.host(name)
-		}
-		f.insert(last, l.Level, f.number, f.enc)
+		f.push(&ls[i], f.number)
 	}
 	return f.overflow()
+}
+
+// PushAt queues links with request numbers that the caller gives, none of them
+// lower than the last one given: the numbers of an earlier run, or the last one
+// once more for a link that is to be fetched again.
+func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
+	if f.err != nil {
+		return f.err
+	}
+	for i := range ls {
+		if numbers[i] < f.number {
+			return fmt.Errorf("push %s: number %d behind %d", ls[i].URL, numbers[i], f.number)
+		}
+		f.number = numbers[i]
+		f.push(&ls[i], f.number)
+	}
+	return f.overflow()
+}
+
+func (f *Frontier) push(l *weburl.Link, number uint64) {
+	name := l.URL.Host()
+	f.enc = l.AppendTo(f.enc[:0])
+	if f.intoPool(name, l.Level, number, f.enc) {
+		return
+	}
+	f.insert(f.host(name), l.Level, number, f.enc)
 }
 
 // overflow writes to disk what RAM should not hold.
@@ -251,14 +269,14 @@ func (f *Frontier) overflow() error {
 
 // insert queues a link and moves h to where it now belongs.
 func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
-	first := h.n == 0
+	first, before := h.empty(), h.key()
 	f.enqueue(h, level, number, enc)
 	switch {
 	case h.busy():
 	case first:
 		f.leave(h)
 		f.place(h)
-	case level > h.key.level || h.state == blocked:
+	case level > before.level:
 		f.rekey(h)
 	}
 	if h.state == blocked {
@@ -279,7 +297,7 @@ func (f *Frontier) PushFront(l weburl.Link) error {
 }
 
 func (f *Frontier) front(h *host, e entry, first bool) {
-	empty := h.n == 0
+	empty := h.empty()
 	f.putFront(h, e, first)
 	if h.state == blocked {
 		f.stats.BlockedLinks++
@@ -370,7 +388,7 @@ func (f *Frontier) wake() time.Time {
 	}
 	var at int64 = -1
 	if f.waiting.len() > 0 {
-		at = f.waiting.top().due
+		at = f.waiting.top().due()
 	}
 	if f.freeing.len() > 0 {
 		if t := f.freeing.top().freeAt; at < 0 || t < at {
@@ -389,7 +407,7 @@ func (f *Frontier) wake() time.Time {
 // is not being resolved it does nothing.
 func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time) {
 	f.tick(now)
-	h := f.hosts[host]
+	h := f.hosts.of(host)
 	if h == nil || h.state != resolving {
 		return
 	}
@@ -432,16 +450,16 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if f.err != nil {
 		return f.err
 	}
-	h := f.hosts[host]
+	h := f.hosts.of(host)
 	if h == nil || !h.busy() {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
-		h.own().delay = max(d.Delay, 0)
-		h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
+		f.own(h).delay = max(d.Delay, 0)
+		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
-		h.at = max(h.at, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
+		f.notBefore(h, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
 	}
 	f.answered(h, d)
 	if d.SlowDown || d.RetryAfter > 0 {
@@ -470,7 +488,7 @@ func (f *Frontier) tick(now time.Time) {
 		f.restored = nil
 	}
 	f.clock = max(f.clock, f.since(now))
-	for f.waiting.len() > 0 && f.waiting.top().due <= f.clock {
+	for f.waiting.len() > 0 && f.waiting.top().due() <= f.clock {
 		h := f.waiting.top()
 		f.leave(h)
 		f.place(h)
@@ -480,7 +498,7 @@ func (f *Frontier) tick(now time.Time) {
 		b.in = nil
 		f.offer(b, nil)
 	}
-	for f.resting.len() > 0 && f.resting.top().due <= f.clock {
+	for f.resting.len() > 0 && f.resting.top().due() <= f.clock {
 		h := f.resting.top()
 		f.leave(h)
 		f.place(h)
@@ -498,12 +516,15 @@ func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }
 
 // host finds or makes the entry of the dictionary.
 func (f *Frontier) host(name string) *host {
-	if h := f.hosts[name]; h != nil {
+	if h := f.hosts.of(name); h != nil {
 		return h
 	}
 	h := &host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
-	f.hosts[h.name] = h
+	f.hosts.add(h)
+	if f.hushedHosts && f.hushedAt+int64(f.cfg.HostDelay) > f.clock {
+		f.notBefore(h, f.hushedAt+int64(f.cfg.HostDelay))
+	}
 	if f.cfg.NoAddresses {
 		f.settleAt(h, netip.Addr{})
 	} else if a, err := netip.ParseAddr(strings.Trim(h.name, "[]")); err == nil {

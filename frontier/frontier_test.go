@@ -77,8 +77,8 @@ func TestSlowDown(t *testing.T) {
 		t.Errorf("after 91 quiet minutes: %v, want 32m within a tenth", got)
 	}
 	now = now.Add(24 * time.Hour)
-	if _, _, ok := f.Next(now); ok || len(f.hosts) != 0 {
-		t.Errorf("forgiven after a day, but %d hosts are remembered", len(f.hosts))
+	if _, _, ok := f.Next(now); ok || f.hosts.len() != 0 {
+		t.Errorf("forgiven after a day, but %d hosts are remembered", f.hosts.len())
 	}
 	if got := pause(); got > 66*time.Second {
 		t.Errorf("after a day: %v, want 1m", got)

@@ -26,20 +26,14 @@ func (s state) String() string {
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or none:
 // ready in its group's, waiting and slowed in Frontier.waiting, exhausted in
-// Frontier.resting, else nowhere. There are far more hosts that wait for their
-// first request than others, so what these have not got is in the history.
+// Frontier.resting, else nowhere (pos is -1). There are far more hosts that
+// wait for their first request than others, so what these have not got is in
+// the history, and what one level and one block of links need is in the host.
 type host struct {
 	*history
 	name string
-	q    *queue // of the highest level
-	n    int64  // links, without cur
-	key  key
-	at   int64 // not before
-	due  int64 // its place in waiting or resting
-
-	in    *heap[*host]
-	group *group // when ready: where
-	pos   int32
+	q    queue // of the highest level
+	pos  int32
 
 	turns   int16 // requests in a row
 	state   state
@@ -54,6 +48,8 @@ type history struct {
 	addr      netip.Addr
 	addrUntil int64 // the look-up expires
 	addrFresh int64 // for the next request it holds until then in any case
+	at        int64 // not before
+	look      int64 // exhausted, and at is over: when to look again whether it is forgiven
 	slowUntil int64 // end of the last pause
 	began     int64 // in process or resolving since
 	delay     time.Duration
@@ -65,12 +61,77 @@ type history struct {
 // blank is the history of all hosts that have none. It is only read.
 var blank history
 
-// own is the host's history, to be written.
-func (h *host) own() *history {
+// own is h's history, to be written.
+func (f *Frontier) own(h *host) *history {
 	if h.history == &blank {
 		h.history = &history{}
+		f.asked++
 	}
 	return h.history
+}
+
+// notBefore holds h back until at. It is in no heap.
+func (f *Frontier) notBefore(h *host, at int64) {
+	if at > h.at {
+		f.own(h).at = at
+	}
+}
+
+// due is h's place in waiting or resting.
+func (h *host) due() int64 { return max(h.at, h.look) }
+
+// empty says whether h has no links.
+func (h *host) empty() bool { return h.q.n == 0 && h.front.len() == 0 }
+
+// links is the number of h's links, without the one in process.
+func (h *host) links() int64 {
+	n := int64(h.front.len())
+	for q := h.first(); q != nil; q = q.next() {
+		n += int64(q.n)
+	}
+	return n
+}
+
+// first is the queue of the highest level, nil if there is none.
+func (h *host) first() *queue {
+	if h.q.n == 0 {
+		return nil
+	}
+	return &h.q
+}
+
+// key is h's place in the ready queue: that of its first link. h has links.
+func (h *host) key() key {
+	k := key{warm: h.turns > 0}
+	if h.q.n > 0 {
+		k.level, k.number = h.q.level, h.q.head.first
+	}
+	if h.front.len() > 0 {
+		e := &h.front.items[h.front.head]
+		k.level, k.number = max(k.level, e.level), e.number
+	}
+	return k
+}
+
+// groupOf is where h is when it is ready.
+func (f *Frontier) groupOf(h *host) *group {
+	if h.home != nil {
+		return h.home
+	}
+	return f.open_
+}
+
+// heapOf is the heap of h's state. The state does not change while h is in it.
+func (f *Frontier) heapOf(h *host) *heap[*host] {
+	switch h.state {
+	case ready:
+		return &f.groupOf(h).hosts
+	case waiting, slowed:
+		return &f.waiting
+	case exhausted:
+		return &f.resting
+	}
+	return nil
 }
 
 // busy says whether the caller has h.
@@ -78,7 +139,7 @@ func (h *host) busy() bool { return h.state == inProcess || h.state == resolving
 
 func newHostTimes() heap[*host] {
 	return heap[*host]{
-		less: func(a, b *host) bool { return a.due < b.due },
+		less: func(a, b *host) bool { return a.due() < b.due() },
 		pos:  func(h *host) *int32 { return &h.pos },
 	}
 }
@@ -111,13 +172,15 @@ func (f *Frontier) become(h *host, s state) {
 
 // leave takes h out of the heap that it is in.
 func (f *Frontier) leave(h *host) {
-	if h.in == nil {
+	if h.pos < 0 {
 		return
 	}
-	h.in.remove(h)
-	h.in = nil
-	if g := h.group; g != nil {
-		h.group = nil
+	f.heapOf(h).remove(h)
+	if h.look != 0 {
+		f.own(h).look = 0
+	}
+	if h.state == ready {
+		g := f.groupOf(h)
 		if g.parkedAt != nil {
 			f.stats.Parked--
 		}
@@ -127,44 +190,35 @@ func (f *Frontier) leave(h *host) {
 
 // place puts h, which is in no heap and not in process, where it belongs.
 func (f *Frontier) place(h *host) {
-	if h.n == 0 {
+	if h.empty() {
 		h.turns = 0 // its links in the pools, if any, do not find it warm
 	}
 	switch {
 	case h.retired:
 		f.become(h, blocked)
-	case h.n == 0:
+	case h.empty():
 		f.forgive(h)
 		if h.at <= f.clock && h.slow == 0 {
 			f.forget(h)
 			return
 		}
 		f.become(h, exhausted)
-		h.due = h.at
 		if h.at <= f.clock {
 			// Nothing but a slow-down is left: look again when it is forgiven.
-			h.due = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
+			f.own(h).look = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
 		}
-		h.in = &f.resting
-		h.in.push(h)
+		f.resting.push(h)
 	case h.at > f.clock:
 		if h.slowUntil > f.clock {
 			f.become(h, slowed)
 		} else {
 			f.become(h, waiting)
 		}
-		h.due = h.at
-		h.in = &f.waiting
-		h.in.push(h)
+		f.waiting.push(h)
 	default:
 		f.become(h, ready)
-		h.head()
-		g := h.home
-		if g == nil {
-			g = f.open_
-		}
-		h.group, h.in = g, &g.hosts
-		h.in.push(h)
+		g := f.groupOf(h)
+		g.hosts.push(h)
 		if g.parkedAt != nil {
 			f.stats.Parked++
 		}
@@ -174,18 +228,18 @@ func (f *Frontier) place(h *host) {
 
 // rekey moves a host whose first link has changed.
 func (f *Frontier) rekey(h *host) {
-	h.head()
-	if h.group != nil {
-		h.in.fix(h)
-		f.regroup(h.group)
+	if h.state == ready {
+		g := f.groupOf(h)
+		g.hosts.fix(h)
+		f.regroup(g)
 	}
 }
 
 // begin gives h, the best of g, to the caller.
 func (f *Frontier) begin(h *host, g *group, e entry) {
-	h.in.remove(h)
-	h.in, h.group = nil, nil
-	h.own().cur, h.own().began = &e, f.clock
+	g.hosts.remove(h)
+	own := f.own(h)
+	own.cur, own.began = &e, f.clock
 	f.fixed += e.ram()
 	if f.cfg.NoAddresses || h.home != nil && (h.addrUntil > f.clock || h.addrFresh > f.clock) {
 		f.become(h, inProcess)
@@ -206,12 +260,12 @@ func (f *Frontier) end(h *host, back *entry) {
 	if back == h.cur && back != nil {
 		f.fixed -= back.ram() // putFront counts it again
 	}
-	h.own().cur = nil
+	f.own(h).cur = nil
 	if back != nil {
 		f.putFront(h, *back, true)
 	}
 	if h.retired {
-		f.stats.BlockedLinks += h.n + h.pooled
+		f.stats.BlockedLinks += h.links() + h.pooled
 	}
 	f.place(h)
 }
@@ -220,7 +274,10 @@ func (f *Frontier) end(h *host, back *entry) {
 func (f *Frontier) forget(h *host) {
 	f.count(h.state, -1)
 	f.leaveHome(h)
-	delete(f.hosts, h.name)
+	f.hosts.remove(h)
+	if h.history != &blank {
+		f.asked--
+	}
 }
 
 // slowDownOrWait applies the pause that d asks for.
@@ -229,8 +286,8 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 		f.slowDown(h, d.RetryAfter)
 		return
 	}
-	h.own().slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
-	h.at = max(h.at, h.slowUntil)
+	f.own(h).slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
+	f.notBefore(h, h.slowUntil)
 }
 
 // slowDown lets h pause: SlowBase, doubled for each pause that is not yet
@@ -238,7 +295,7 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 func (f *Frontier) slowDown(h *host, least time.Duration) {
 	f.forgive(h)
 	if h.slow < maxSlow {
-		h.own().slow++
+		f.own(h).slow++
 	}
 	pause := f.cfg.SlowMax
 	if n := h.slow - 1; f.cfg.SlowBase <= f.cfg.SlowMax>>n {
@@ -246,8 +303,8 @@ func (f *Frontier) slowDown(h *host, least time.Duration) {
 	}
 	pause += time.Duration((f.rand.Float64()*0.2 - 0.1) * float64(pause))
 	pause = min(max(pause, least), f.cfg.SlowMax)
-	h.own().slowUntil = max(h.slowUntil, f.clock+int64(pause))
-	h.at = max(h.at, h.slowUntil)
+	f.own(h).slowUntil = max(h.slowUntil, f.clock+int64(pause))
+	f.notBefore(h, h.slowUntil)
 }
 
 // forgiveGood is how many good answers in a row halve the pause that threatens
@@ -259,11 +316,11 @@ func (f *Frontier) answered(h *host, d Done) {
 	switch {
 	case d.NoRequest || h.slow == 0:
 	case d.SlowDown || d.RetryAfter > 0:
-		h.own().good = 0
+		f.own(h).good = 0
 	default:
-		if h.own().good++; h.good == forgiveGood {
-			h.own().good = 0
-			h.own().slow--
+		if f.own(h).good++; h.good == forgiveGood {
+			f.own(h).good = 0
+			f.own(h).slow--
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (m *model) touched() {
 	}
 	h := m.host(name)
 	least := max(m.cfg.HostDelay, d)
-	if fh := m.f.hosts[name]; fh != nil {
+	if fh := m.f.hosts.of(name); fh != nil {
 		least = max(least, fh.delay)
 	}
 	if at := m.now.Add(least); at.After(h.at) {
@@ -237,7 +237,7 @@ func (m *model) forgive(h *modelHost) {
 // sync lets the model forget what the frontier has forgotten, if it may.
 func (m *model) sync() {
 	for name, h := range m.hosts {
-		if m.f.hosts[name] != nil {
+		if m.f.hosts.of(name) != nil {
 			continue
 		}
 		m.forgive(h)
@@ -252,7 +252,7 @@ func (m *model) sync() {
 		}
 	}
 	for name, h := range m.hosts {
-		if fh := m.f.hosts[name]; fh != nil && fh.n == 0 && !fh.busy() {
+		if fh := m.f.hosts.of(name); fh != nil && fh.empty() && !fh.busy() {
 			h.turns = 0 // its connection waits for none of its links
 		}
 	}
@@ -403,7 +403,7 @@ func (m *model) checkWake(wake time.Time) {
 func (m *model) inProcess(resolved bool) *modelHost {
 	var names []string
 	for _, h := range m.hosts {
-		if h.cur != nil && (m.f.hosts[h.name].state == inProcess) == resolved {
+		if h.cur != nil && (m.f.hosts.of(h.name).state == inProcess) == resolved {
 			names = append(names, h.name)
 		}
 	}
@@ -429,7 +429,7 @@ func (m *model) done() {
 	h := m.inProcess(rapid.IntRange(0, 4).Draw(m.t, "unresolved") > 0)
 	m.advance()
 	d := Done{
-		NoRequest: m.f.hosts[h.name].state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
+		NoRequest: m.f.hosts.of(h.name).state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
 		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
 		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
 	}
@@ -490,7 +490,7 @@ func (m *model) done() {
 	h.held = nil
 	m.must(m.f.Done(h.name, d, m.now))
 	h.at = least
-	if fh := m.f.hosts[h.name]; fh != nil {
+	if fh := m.f.hosts.of(h.name); fh != nil {
 		// The jitter is the frontier's to choose, within its bounds.
 		at := m.f.epoch.Add(time.Duration(fh.at))
 		most := least

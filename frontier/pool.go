@@ -111,7 +111,7 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 	p.n++
 	f.pooled++
 	if f.retired > 0 {
-		if h := f.hosts[name]; h != nil && h.retired {
+		if h := f.hosts.of(name); h != nil && h.retired {
 			f.blockPooled(h, 1)
 		}
 	}
@@ -120,7 +120,7 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 
 // blockPooled counts n more links of a retired host in the pools.
 func (f *Frontier) blockPooled(h *host, n int64) {
-	h.own().pooled += n
+	f.own(h).pooled += n
 	if h.state == blocked {
 		f.stats.BlockedLinks += n
 	}

@@ -75,7 +75,7 @@ func TestPoolOrder(t *testing.T) {
 					if !ok || got != w {
 						t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
 					}
-					most = max(most, len(f.hosts))
+					most = max(most, f.hosts.len())
 					if i%1000 == 0 {
 						if err := f.check(); err != nil {
 							t.Fatal(err)

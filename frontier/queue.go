@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -14,9 +15,23 @@ const (
 	// when they are written to disk: fewer references stay in RAM.
 	spillBlockBytes = 64 << 10
 
-	blockOverhead = 160 // a block and its queue, which mostly has no other, in bytes
-	hostOverhead  = 190 // a host, its name, its place in the dictionary and its heap
+	// What is counted for what Go allocates, in bytes. A host: itself with its
+	// first queue and block, its name, its places in the dictionary and a heap.
+	hostOverhead    = 128 + 24 + 12 + 10
+	historyOverhead = 128
+	groupOverhead   = 96 + 8 + 40
+	bucketOverhead  = 128 + 80
+	blockOverhead   = 64 // behind a queue's first
+	placeOverhead   = 24
+	queueOverhead   = 96 // behind a host's first
+	restOverhead    = 24
 )
+
+// overhead is what hosts take, and what they share, beside their links.
+func (f *Frontier) overhead() int64 {
+	return int64(f.hosts.len())*hostOverhead + int64(f.asked)*historyOverhead +
+		int64(len(f.groups))*groupOverhead + int64(len(f.buckets))*bucketOverhead
+}
 
 // An entry is a link outside the queues: in process or put in front of them.
 type entry struct {
@@ -35,26 +50,90 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 //	       uvarint length of the link
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
-	level      uint8
-	class      int8   // of the spill list that it is in; -1: none
-	next       *queue // of the next lower level
-	head, tail *block
-	n          int64
-	last       uint64 // number of the last entry
-	ram        int64  // bytes of its blocks in RAM
+	head block
+	last uint64 // number of the last entry
+	rest *rest  // nil: no more blocks, no more queues
 
 	listPrev, listNext *queue // spill list
+
+	n     uint32 // entries
+	level uint8
+	class int8 // of the spill list that it is in; 0: none
+}
+
+// A rest is what few queues have.
+type rest struct {
+	tail *block // the last one; nil: the head
+	ram  int64  // bytes in RAM of the blocks behind the head
+	next *queue // of the next lower level
 }
 
 type block struct {
 	next  *block
 	buf   []byte // nil: only on disk
-	r     int    // entries before it are consumed
+	r     int32  // entries before it are consumed
 	n     int32  // entries left
-	size  int32  // on disk, header included
 	first uint64 // number of the first entry left
-	seg   *segment
-	off   int64
+	place *place // nil: only in RAM
+}
+
+// A place is where a block is on disk.
+type place struct {
+	seg  *segment
+	off  int64
+	size int32 // header included
+}
+
+// next is the queue of the next lower level.
+func (q *queue) next() *queue {
+	if q.rest == nil {
+		return nil
+	}
+	return q.rest.next
+}
+
+func (q *queue) tail() *block {
+	if q.rest == nil || q.rest.tail == nil {
+		return &q.head
+	}
+	return q.rest.tail
+}
+
+// ram is the number of bytes of its blocks in RAM.
+func (q *queue) ram() int64 {
+	n := int64(cap(q.head.buf))
+	if q.rest != nil {
+		n += q.rest.ram
+	}
+	return n
+}
+
+func (f *Frontier) setNext(q, next *queue) {
+	f.need(q).next = next
+	f.trim(q)
+}
+
+func (f *Frontier) setTail(q *queue, b *block) {
+	if b == &q.head {
+		b = nil
+	}
+	f.need(q).tail = b
+	f.trim(q)
+}
+
+func (f *Frontier) need(q *queue) *rest {
+	if q.rest == nil {
+		q.rest = &rest{}
+		f.fixed += restOverhead
+	}
+	return q.rest
+}
+
+func (f *Frontier) trim(q *queue) {
+	if q.rest != nil && *q.rest == (rest{}) {
+		q.rest = nil
+		f.fixed -= restOverhead
+	}
 }
 
 // add appends a link to q.
@@ -64,24 +143,24 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	k += binary.PutUvarint(head[k:], uint64(len(enc)))
 	need := k + len(enc)
 
-	b := q.tail
-	if b == nil || b.seg != nil || len(b.buf) > 0 && len(b.buf)-b.r+need > blockBytes {
-		b = &block{first: number}
-		if q.tail == nil {
-			q.head = b
-		} else {
-			q.tail.next = b
-		}
-		q.tail = b
+	b := q.tail()
+	switch {
+	case q.n == 0:
+		b.first = number
+	case b.place != nil || len(b.buf)-int(b.r)+need > blockBytes:
+		next := &block{first: number}
+		b.next = next
+		f.setTail(q, next)
 		f.fixed += blockOverhead
+		b = next
 	}
 	if b.r > 0 && len(b.buf)+need > cap(b.buf) {
 		b.buf = b.buf[:copy(b.buf, b.buf[b.r:])]
 		b.r = 0
 	}
 	was := cap(b.buf)
-	b.buf = append(append(b.buf, head[:k]...), enc...)
-	f.grow(q, int64(cap(b.buf)-was))
+	b.buf = append(append(slices.Grow(b.buf, need), head[:k]...), enc...)
+	f.grow(q, b, int64(cap(b.buf)-was))
 	b.n++
 	q.n++
 	q.last = number
@@ -90,16 +169,16 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 
 // take removes q's first entry. The bytes of the link are a copy.
 func (f *Frontier) take(q *queue) (entry, error) {
-	b := q.head
+	b := &q.head
 	if err := f.load(q, b); err != nil {
 		return entry{}, err
 	}
-	enc, end, err := b.at(b.r)
+	enc, end, err := b.at(int(b.r))
 	if err != nil {
 		return entry{}, err
 	}
 	e := entry{level: q.level, number: b.first, enc: append([]byte(nil), enc...)}
-	b.r = end
+	b.r = int32(end)
 	b.n--
 	q.n--
 	if b.n > 0 {
@@ -108,14 +187,21 @@ func (f *Frontier) take(q *queue) (entry, error) {
 		f.enlist(q)
 		return e, nil
 	}
-	f.grow(q, -int64(cap(b.buf)))
-	f.fixed -= blockOverhead
-	if q.head = b.next; q.head == nil {
-		q.tail = nil
+	f.grow(q, b, -int64(cap(b.buf)))
+	old := *b
+	if next := b.next; next == nil {
+		*b = block{}
+	} else {
+		q.rest.ram -= int64(cap(next.buf)) // it is no longer behind the head
+		*b = *next
+		f.fixed -= blockOverhead
+		if q.rest.tail == next {
+			f.setTail(q, b)
+		}
 	}
 	f.enlist(q)
-	if b.seg != nil {
-		return e, f.release(b)
+	if old.place != nil {
+		return e, f.release(&old)
 	}
 	return e, nil
 }
@@ -134,21 +220,21 @@ func (b *block) at(i int) (enc []byte, end int, err error) {
 	return b.buf[i : i+int(n)], i + int(n), nil
 }
 
-func (f *Frontier) grow(q *queue, n int64) {
-	q.ram += n
+// grow counts n more bytes in RAM of b, a block of q.
+func (f *Frontier) grow(q *queue, b *block, n int64) {
 	f.ram += n
+	if b != &q.head {
+		q.rest.ram += n
+	}
 }
 
 // enlist puts q into the spill list of its size, so that the longest tail is
 // found without a search. Tails come before heads: the head of a queue is what
 // the next request needs.
 func (f *Frontier) enlist(q *queue) {
-	class := int8(-1)
-	var headRAM int64
-	if q.head != nil {
-		headRAM = int64(cap(q.head.buf))
-	}
-	switch tail := q.ram - headRAM; {
+	var class int8
+	headRAM := int64(cap(q.head.buf))
+	switch tail := q.ram() - headRAM; {
 	case q.tailInRAM() && tail > 0:
 		class = int8(min(32+bits.Len64(uint64(tail)), len(f.lists)-1))
 	case headRAM > 0:
@@ -158,7 +244,7 @@ func (f *Frontier) enlist(q *queue) {
 		return
 	}
 	f.delist(q)
-	if class >= 0 {
+	if class > 0 {
 		q.class = class
 		q.listNext = f.lists[class]
 		if q.listNext != nil {
@@ -170,11 +256,11 @@ func (f *Frontier) enlist(q *queue) {
 
 // tailInRAM says whether q has bytes in RAM beyond its first block.
 func (q *queue) tailInRAM() bool {
-	return q.head != q.tail && q.tail != nil && q.tail.buf != nil
+	return q.rest != nil && q.rest.tail != nil && q.rest.tail.buf != nil
 }
 
 func (f *Frontier) delist(q *queue) {
-	if q.class < 0 {
+	if q.class == 0 {
 		return
 	}
 	if q.listPrev != nil {
@@ -185,7 +271,7 @@ func (f *Frontier) delist(q *queue) {
 	if q.listNext != nil {
 		q.listNext.listPrev = q.listPrev
 	}
-	q.listPrev, q.listNext, q.class = nil, nil, -1
+	q.listPrev, q.listNext, q.class = nil, nil, 0
 }
 
 // frontQueue holds what comes before a host's queues: retries, then prerequisites.
@@ -228,18 +314,43 @@ func (q *frontQueue) take() entry {
 	return e
 }
 
-// enqueue appends a link to its level of h's queues.
+// enqueue appends a link to its level of h's queues. The host itself has the
+// highest one.
 func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
-	p := &h.q
-	for *p != nil && (*p).level > level {
-		p = &(*p).next
+	q := &h.q
+	switch {
+	case q.n == 0:
+		q.level, q.last = level, number
+	case q.level < level:
+		lower := &queue{}
+		f.move(lower, q)
+		f.fixed += queueOverhead
+		q.level, q.last = level, number
+		f.setNext(q, lower)
+	default:
+		for next := q.next(); next != nil && next.level >= level; next = q.next() {
+			q = next
+		}
+		if q.level > level {
+			lower := &queue{level: level, last: number}
+			f.fixed += queueOverhead
+			if next := q.next(); next != nil {
+				f.setNext(lower, next)
+			}
+			f.setNext(q, lower)
+			q = lower
+		}
 	}
-	if *p == nil || (*p).level != level {
-		*p = &queue{level: level, next: *p, class: -1, last: number}
-	}
-	f.add(*p, number, enc)
-	h.n++
+	f.add(q, number, enc)
 	f.queued++
+}
+
+// move makes to what from is, and from empty.
+func (f *Frontier) move(to, from *queue) {
+	f.delist(from)
+	*to = *from
+	*from = queue{}
+	f.enlist(to)
 }
 
 // dequeue removes h's first link.
@@ -250,41 +361,33 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 		if h.front.len() == 0 {
 			h.front = nil
 		}
-		h.n--
 		f.queued--
 		return e, nil
 	}
-	q := h.q
+	q := &h.q
 	e, err := f.take(q)
 	if e.enc != nil {
-		h.n--
 		f.queued--
 	}
 	if q.n == 0 {
 		f.delist(q)
-		h.q = q.next
+		next := q.next()
+		if q.rest != nil {
+			f.fixed -= restOverhead
+		}
+		if *q = (queue{}); next != nil {
+			f.move(q, next)
+			f.fixed -= queueOverhead
+		}
 	}
 	return e, err
-}
-
-// head sets h's key to that of its first link. h has links.
-func (h *host) head() {
-	k := key{warm: h.turns > 0}
-	if h.q != nil {
-		k.level, k.number = h.q.level, h.q.head.first
-	}
-	if h.front.len() > 0 {
-		e := &h.front.items[h.front.head]
-		k.level, k.number = max(k.level, e.level), e.number
-	}
-	h.key = k
 }
 
 // putFront puts a link before h's queues: before all else, or behind what is
 // there already.
 func (f *Frontier) putFront(h *host, e entry, first bool) {
 	if h.front == nil {
-		h.own().front = &frontQueue{}
+		f.own(h).front = &frontQueue{}
 	}
 	if first {
 		h.front.prepend(e)
@@ -292,7 +395,6 @@ func (f *Frontier) putFront(h *host, e entry, first bool) {
 		h.front.append(e)
 	}
 	f.fixed += e.ram()
-	h.n++
 	f.queued++
 }
 

@@ -25,7 +25,7 @@ func (f *Frontier) retire(names []string) {
 		f.err = err
 	}
 	for name, n := range of {
-		h := f.hosts[name]
+		h := f.hosts.of(name)
 		f.markRetired(h, n)
 		if !h.busy() {
 			f.leave(h)
@@ -39,16 +39,16 @@ func (f *Frontier) markRetired(h *host, pooled int64) {
 	h.retired = true
 	f.retired++
 	if pooled > 0 {
-		h.own().pooled = pooled
+		f.own(h).pooled = pooled
 	}
 	if !h.busy() {
-		f.stats.BlockedLinks += h.n + pooled
+		f.stats.BlockedLinks += h.links() + pooled
 	}
 }
 
 // Unblock takes a Block back.
 func (f *Frontier) Unblock(host string) {
-	h := f.hosts[host]
+	h := f.hosts.of(host)
 	if h == nil || !h.retired {
 		return
 	}
@@ -56,10 +56,10 @@ func (f *Frontier) Unblock(host string) {
 	f.retired--
 	pooled := h.pooled
 	if pooled > 0 {
-		h.own().pooled = 0
+		f.own(h).pooled = 0
 	}
 	if h.state == blocked {
-		f.stats.BlockedLinks -= h.n + pooled
+		f.stats.BlockedLinks -= h.links() + pooled
 		f.place(h)
 	}
 }
@@ -84,7 +84,7 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 			continue
 		}
 		of[name] = 0
-		if h := f.hosts[name]; h != nil && h.n > 0 {
+		if h := f.hosts.of(name); h != nil && !h.empty() {
 			hs = append(hs, h)
 		}
 	}
@@ -117,7 +117,7 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 		}
 		r.upTo = f.number
 		r.left += n
-		if h := f.hosts[name]; h != nil && h.retired {
+		if h := f.hosts.of(name); h != nil && h.retired {
 			f.blockPooled(h, -n)
 		}
 	}
@@ -126,7 +126,7 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 
 // empty forgets what stands in h's queues.
 func (f *Frontier) empty(h *host) (n int64, first error) {
-	n = h.n
+	n = h.links()
 	busy := h.busy()
 	if !busy {
 		f.leave(h)
@@ -138,19 +138,27 @@ func (f *Frontier) empty(h *host) (n int64, first error) {
 	if h.front != nil {
 		h.front = nil
 	}
-	for q := h.q; q != nil; q = q.next {
+	for q := h.first(); q != nil; q = q.next() {
 		f.delist(q)
-		f.grow(q, -q.ram)
-		for b := q.head; b != nil; b = b.next {
-			f.fixed -= blockOverhead
-			if b.seg != nil {
+		f.ram -= q.ram()
+		for b := &q.head; b != nil; b = b.next {
+			if b != &q.head {
+				f.fixed -= blockOverhead
+			}
+			if b.place != nil {
 				if err := f.release(b); err != nil && first == nil {
 					first = err
 				}
 			}
 		}
+		if q != &h.q {
+			f.fixed -= queueOverhead
+		}
+		if q.rest != nil {
+			f.fixed -= restOverhead
+		}
 	}
-	h.q, h.n = nil, 0
+	h.q = queue{}
 	f.queued -= n
 	if h.state == blocked {
 		f.stats.BlockedLinks -= n

@@ -83,14 +83,14 @@ func (f *Frontier) spill() error {
 // budget is what the queues' bytes may take: the memory without what cannot be
 // spilled, but never less than a quarter of it, lest every push be a write.
 func (f *Frontier) budget() int64 {
-	return max(f.cfg.MemoryBytes-int64(len(f.hosts))*hostOverhead-f.fixed, f.cfg.MemoryBytes/4)
+	return max(f.cfg.MemoryBytes-f.overhead()-f.fixed, f.cfg.MemoryBytes/4)
 }
 
 // gather adds to the write buffer what q can spare: its tail, or without one
 // its head. It returns the bytes of RAM that this frees. Blocks that are on
 // disk already lose their copy at once.
 func (f *Frontier) gather(q *queue) (freed int64) {
-	b := q.head
+	b := &q.head
 	if q.tailInRAM() {
 		b = b.next
 	}
@@ -101,8 +101,8 @@ func (f *Frontier) gather(q *queue) (freed int64) {
 			continue
 		}
 		freed += int64(cap(b.buf))
-		if b.seg != nil {
-			f.grow(q, -int64(cap(b.buf)))
+		if b.place != nil {
+			f.grow(q, b, -int64(cap(b.buf)))
 			freed -= int64(cap(b.buf))
 			b.buf, r = nil, nil
 			continue
@@ -147,7 +147,7 @@ func (f *Frontier) writeRuns() error {
 	for _, r := range f.runs {
 		b := r.first
 		for c := b; ; c = c.next {
-			f.grow(r.q, -int64(cap(c.buf)))
+			f.grow(r.q, c, -int64(cap(c.buf)))
 			if c != b {
 				f.fixed -= blockOverhead
 			}
@@ -156,11 +156,12 @@ func (f *Frontier) writeRuns() error {
 				break
 			}
 		}
-		if r.q.tail == r.last {
-			r.q.tail = b
+		if r.q.tail() == r.last {
+			f.setTail(r.q, b)
 		}
 		b.next, b.n, b.r = r.last.next, r.n, 0
-		b.seg, b.off, b.size = s, s.size+int64(r.off), int32(r.size)
+		b.place = &place{seg: s, off: s.size + int64(r.off), size: int32(r.size)}
+		f.fixed += placeOverhead
 		s.live++
 		f.spilled += int64(r.size)
 	}
@@ -242,14 +243,15 @@ func (f *Frontier) load(q *queue, b *block) error {
 		return err
 	}
 	b.buf = buf
-	f.grow(q, int64(cap(buf)))
+	f.grow(q, b, int64(cap(buf)))
 	return nil
 }
 
 // release tells b's segment that the block is consumed.
 func (f *Frontier) release(b *block) error {
-	s := b.seg
-	f.spilled -= int64(b.size)
+	s := b.place.seg
+	f.spilled -= int64(b.place.size)
+	f.fixed -= placeOverhead
 	if s.live--; s.live > 0 {
 		return nil
 	}
@@ -260,8 +262,8 @@ func (f *Frontier) release(b *block) error {
 }
 
 func (b *block) damaged(i int) error {
-	if b.seg == nil {
+	if b.place == nil {
 		return fmt.Errorf("queue in memory: %w", ErrSpill)
 	}
-	return fmt.Errorf("spill %s at %d: %w", b.seg.name, b.off+blockHeader+int64(i), ErrSpill)
+	return fmt.Errorf("spill %s at %d: %w", b.place.seg.name, b.place.off+blockHeader+int64(i), ErrSpill)
 }

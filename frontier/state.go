@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
@@ -38,11 +39,11 @@ type Stats struct {
 // Stats returns the counts.
 func (f *Frontier) Stats() Stats {
 	s := f.stats
-	s.Hosts = len(f.hosts)
+	s.Hosts = f.hosts.len()
 	s.Ready -= s.Parked
 	s.Queued = f.queued + f.pooled
 	s.Pooled = f.pooled
-	s.RAMBytes = f.ram + f.fixed + int64(len(f.hosts))*hostOverhead
+	s.RAMBytes = f.ram + f.fixed + f.overhead()
 	s.SpilledBytes = f.spilled
 	s.SpillFiles = f.files
 	s.PoolBytes = f.poolBytes
@@ -140,7 +141,7 @@ func DecodeHostState(src []byte) (HostState, error) {
 
 // Host returns what is to be remembered of a host.
 func (f *Frontier) Host(host string) HostState {
-	h := f.hosts[host]
+	h := f.hosts.of(host)
 	if h == nil {
 		return HostState{Host: host}
 	}
@@ -160,7 +161,7 @@ func (f *Frontier) hostState(h *host) HostState {
 
 // EachHost shows the state of all hosts of which there is something to remember.
 func (f *Frontier) EachHost(fn func(HostState) error) error {
-	for _, h := range f.hosts {
+	for h := range f.hosts.all() {
 		if h.at > f.clock || h.slow > 0 || h.retired || h.delay > 0 {
 			if err := fn(f.hostState(h)); err != nil {
 				return err
@@ -184,7 +185,7 @@ func (f *Frontier) Restore(s HostState) {
 func (f *Frontier) restore(ss []HostState) {
 	toRetire := make(map[string]int64)
 	for _, s := range ss {
-		if h := f.hosts[s.Host]; s.Blocked && (h == nil || !h.retired) {
+		if h := f.hosts.of(s.Host); s.Blocked && (h == nil || !h.retired) {
 			toRetire[s.Host] = 0
 		}
 	}
@@ -198,10 +199,10 @@ func (f *Frontier) restore(ss []HostState) {
 		if !busy {
 			f.leave(h)
 		}
-		own := h.own()
+		own := f.own(h)
 		own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
 		if !s.NotBefore.IsZero() {
-			h.at = max(h.at, min(f.since(s.NotBefore), end))
+			f.notBefore(h, min(f.since(s.NotBefore), end))
 		}
 		if !s.SlowUntil.IsZero() {
 			own.slowUntil = min(f.since(s.SlowUntil), end)
@@ -209,6 +210,26 @@ func (f *Frontier) restore(ss []HostState) {
 		if s.Blocked && !h.retired {
 			f.markRetired(h, toRetire[s.Host])
 		}
+		if !busy {
+			f.place(h)
+		}
+	}
+}
+
+// Hush says that any host may have been asked a moment before now by a crawl
+// that has ended: the quiet times of all hosts, addresses and sites run from
+// now, also of those that are met later. Hosts with a delay of their own want
+// Touched as well.
+func (f *Frontier) Hush(now time.Time) {
+	f.tick(now)
+	f.hush()
+	f.hushedHosts = true
+	for _, h := range slices.Collect(f.hosts.all()) { // some may go
+		busy := h.busy()
+		if !busy {
+			f.leave(h)
+		}
+		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 		if !busy {
 			f.place(h)
 		}
@@ -226,8 +247,8 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	if !busy {
 		f.leave(h)
 	}
-	h.own().delay = max(h.delay, delay) // for a snapshot before its next request
-	h.at = max(h.at, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
+	f.own(h).delay = max(h.delay, delay) // for a snapshot before its next request
+	f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 	if !busy {
 		f.place(h)
 	}
