@@ -1,12 +1,11 @@
 package crawl
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
-	"slices"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/frontier"
@@ -18,15 +17,18 @@ import (
 
 // A checkpoint replaces the journal by what it amounts to: the same records,
 // each said once. What is small (counts, hosts, paths) the dispatcher writes at
-// one instant. What grows with the crawl is merged beside it, from the files
-// that the checkpoint replaces: the keys of all URLs, and the links that were
-// accepted and are not finished, in the order of their acceptance.
+// one instant. What grows with the crawl stands in parts, which are made beside
+// it, from the files that the checkpoint replaces: the keys of all URLs, and
+// the links that were accepted and are not finished, in the order of their
+// acceptance. A part that is still good is taken over as it is.
 //
-//	snapshot K, P     -> keys -> K
-//	segments A        -> keys -> K
-//	         A without F      -> P
+//	segments: accepts -> keys -> K parts
+//	segments: accepts without finishes -> P parts
+//	P parts of the snapshot before, of which much is finished -> P parts
+//	finishes of what the other P parts hold -> X
 //
-// So a crawl goes on while its state, however large, is written anew.
+// So a crawl goes on while its state, however large, is written anew, and a
+// checkpoint costs what has happened since the last one.
 type checkpoint struct {
 	*journal.Checkpoint
 	began time.Time
@@ -101,25 +103,17 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := k.put(kindSpan, c.span(time.Now())); err != nil {
 		return err
 	}
+	if err := k.put(kindNumber, binary.AppendUvarint(nil, c.accepted)); err != nil {
+		return err
+	}
 	for _, u := range c.widened {
 		if err := k.put(kindSeed, []byte(u.String())); err != nil {
 			return err
 		}
 	}
 	var buf []byte
-	for tally := c.Tally.AppendTo(nil); ; {
-		n := min(len(tally), tallyPiece)
-		more := byte(0)
-		if n < len(tally) {
-			more = 1
-		}
-		buf = append(append(buf[:0], more), tally[:n]...)
-		if err := k.put(kindTally, buf); err != nil {
-			return err
-		}
-		if tally = tally[n:]; more == 0 {
-			break
-		}
+	if err := putPieces(kindTally, c.Tally.AppendTo(nil), tallyPiece, k.put); err != nil {
+		return err
 	}
 	if c.Queries != nil {
 		buf = buf[:0]
@@ -159,98 +153,73 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 	}); err != nil {
 		return err
 	}
-	finished, err := k.finished(lost)
+	return k.mergeLinks(lost)
+}
+
+// mergeLinks makes the parts.
+func (k *checkpoint) mergeLinks(lost func(*finish) bool) error {
+	g := ledger{done: roaring64.New(), states: k.states}
+	before := uint64(0) // the last accept of the snapshot before
+	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
+		err := g.read(kind, p, lost)
+		if kind == kindNumber {
+			before = g.last
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	parts, err := k.Parts()
 	if err != nil {
 		return err
 	}
-	keys := make([]weburl.Key, 0, keysPiece)
-	flush := func() error {
-		if len(keys) == 0 {
+	a := assembly{Checkpoint: k.Checkpoint, kept: roaring64.New()}
+	defer a.abandon()
+	if err := a.carryPending(parts, g.done); err != nil {
+		return err
+	}
+	number := before
+	if err := k.Replay(true, func(kind byte, p []byte) error {
+		if kind != kindAccept {
 			return nil
 		}
-		buf = appendKeys(buf[:0], keys)
-		keys = keys[:0]
-		return k.put(kindKeys, buf)
+		if number++; g.done.Contains(number) {
+			return nil
+		}
+		return a.pending(number, p)
+	}); err != nil {
+		return err
 	}
-	err = k.Replay(false, func(kind byte, p []byte) error {
-		switch kind {
-		case kindKeys:
-			return k.put(kind, p)
-		case kindAccept, kindPending:
-			l, _, err := weburl.PeekLink(p)
-			if err != nil {
-				return err
-			}
-			key := l.URL.Key()
-			if kind == kindAccept { // the others are among the snapshot's keys
-				if keys = append(keys, key); len(keys) == cap(keys) {
-					if err := flush(); err != nil {
-						return err
-					}
-				}
-			}
-			if finished.has(key) {
-				return nil
-			}
-			return k.put(kindPending, p)
-		case kindFinish, kindState:
+	if err := a.endPending(); err != nil {
+		return err
+	}
+	if err := a.carryKeys(parts, int64(number-before)*16); err != nil {
+		return err
+	}
+	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
+		if kind == kindFinish || kind == kindState {
 			return k.putState(kind, p, lost)
 		}
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	return flush()
-}
-
-// keysPiece is how many keys a record holds.
-const keysPiece = 4096
-
-// finished is the URLs that were finished since the snapshot.
-func (k *checkpoint) finished(lost func(*finish) bool) (keySet, error) {
-	var keys []weburl.Key
-	err := k.Replay(true, func(kind byte, p []byte) error {
-		if kind != kindFinish {
+	if err := k.Replay(true, func(kind byte, p []byte) error {
+		if kind != kindAccept {
 			return nil
 		}
-		f, err := decodeFinish(p)
+		l, _, err := weburl.PeekLink(p)
 		if err != nil {
 			return err
 		}
-		if f.flags&flagRobots == 0 && (lost == nil || !lost(&f)) {
-			keys = append(keys, f.link.URL.Key())
-			k.states.saw(&f)
-		}
-		return nil
-	})
-	return newKeySet(keys), err
-}
-
-// A keySet is a set of keys that does not change: 16 bytes a key and 4 to 8
-// for the index, where a look-up finds its place in the sorted keys.
-type keySet struct {
-	keys  []weburl.Key
-	start []uint32 // by the first bits of Path, and the end behind the last
-	shift int
-}
-
-// newKeySet makes a set of keys, which it sorts.
-func newKeySet(keys []weburl.Key) keySet {
-	n := max(bits.Len(uint(len(keys))), 1)
-	s := keySet{keys: keys, start: make([]uint32, 1<<n+1), shift: 64 - n}
-	slices.SortFunc(keys, func(a, b weburl.Key) int { return cmp.Compare(a.Path, b.Path) })
-	at := 0
-	for i := range s.start {
-		for at < len(keys) && keys[at].Path>>s.shift < uint64(i) {
-			at++
-		}
-		s.start[i] = uint32(at)
+		return a.key(l.URL.Key())
+	}); err != nil {
+		return err
 	}
-	return s
-}
-
-func (s *keySet) has(k weburl.Key) bool {
-	i := k.Path >> s.shift
-	return slices.Contains(s.keys[s.start[i]:s.start[i+1]], k)
+	if err := a.endKeys(number); err != nil {
+		return err
+	}
+	k.bytes += a.bytes
+	g.done.And(a.kept)
+	return putPieces(kindDone, appendRuns(nil, g.done), donePiece, k.put)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"strings"
@@ -113,39 +112,6 @@ func responses(t *testing.T, fs disk.FS) (n int) {
 		}
 	}
 	return n
-}
-
-// A set of keys has what it was made of, and nothing else.
-func TestKeySet(t *testing.T) {
-	const seed = 3
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, n := range []int{0, 1, 2, 3, 100, 5000} {
-		have := map[weburl.Key]bool{}
-		var keys []weburl.Key
-		for range n {
-			k := weburl.Key{Host: rng.Uint64N(5), Path: rng.Uint64()}
-			if rng.IntN(4) == 0 {
-				k.Path = rng.Uint64N(3) * (1<<64 - 1) / 2 // crowds at the ends
-			}
-			have[k] = true
-			keys = append(keys, k)
-		}
-		s := newKeySet(keys)
-		for k := range have {
-			if !s.has(k) {
-				t.Errorf("seed %d, %d keys: %v is missing", seed, n, k)
-			}
-			k.Host += 5
-			if s.has(k) {
-				t.Errorf("seed %d, %d keys: %v is there", seed, n, k)
-			}
-		}
-		for range 1000 {
-			if k := (weburl.Key{Host: rng.Uint64N(5), Path: rng.Uint64()}); s.has(k) != have[k] {
-				t.Errorf("seed %d, %d keys: %v: got %v", seed, n, k, s.has(k))
-			}
-		}
-	}
 }
 
 // A visit at rest holds on to nothing of a page that took much memory.

@@ -173,17 +173,20 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	free       []*visit           // visits not in use
-	busy       int                // visits at a worker or at the door
-	resolving  int                // look-ups under way
-	unresolved []*visit           // wait for one of them to end
-	later      waiting            // URLs that wait for a retry beside the queues
-	attempts   map[weburl.Key]int // visits made to URLs that came back from later
-	trouble    troubles           // failures in a row, by host
-	errands    map[string]int     // robots.txt fetches queued for other hosts' sake
+	free       []*visit              // visits not in use
+	busy       int                   // visits at a worker or at the door
+	resolving  int                   // look-ups under way
+	unresolved []*visit              // wait for one of them to end
+	later      waiting               // URLs that wait for a retry beside the queues
+	attempts   map[weburl.Key]int    // visits made to URLs that came back from later
+	requeued   map[weburl.Key]uint64 // the numbers of accepts of URLs that are queued again
+	trouble    troubles              // failures in a row, by host
+	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
 	batch      batch
 	dirty      bool          // the journal holds what is not synced
 	fresh      []weburl.Link // new links of the batch in hand
+	accepted   uint64        // the number of the last accept
+	numbers    []uint64      // of fresh
 	items      []seen.Item
 	skips      recent      // URLs whose skipping was logged lately
 	skipped    []skipCount // of the visit in hand
@@ -225,6 +228,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		cfg: cfg, Rooms: rooms,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
 		attempts:   map[weburl.Key]int{},
+		requeued:   map[weburl.Key]uint64{},
 		errands:    map[string]int{},
 		known:      new(known),
 		tasks:      make(chan *visit, cfg.handed()),
@@ -399,6 +403,9 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if n, ok := c.attempts[key]; ok {
 			t.Attempt += n
 		}
+		if n, ok := c.requeued[key]; ok {
+			t.Number = n
+		}
 		v := c.take(t)
 		v.before = c.revisiting[key]
 		host := t.Host
@@ -521,6 +528,7 @@ func (c *Crawler) take(t frontier.Task) *visit {
 type delayed struct {
 	at      time.Time
 	link    weburl.Link
+	number  uint64
 	attempt int
 }
 
@@ -548,7 +556,7 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 		}
 		d := heap.Pop(&c.later).(delayed)
 		c.attempts[d.link.URL.Key()] = d.attempt
-		if c.fatal = c.Frontier.Push([]weburl.Link{d.link}); c.fatal != nil {
+		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
 			return time.Time{}
 		}
 	}

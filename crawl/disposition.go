@@ -118,7 +118,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	}
 	c.retrying.put(l.URL.Key(), v.reason(), at)
 	if !p.host && len(c.later)+len(c.attempts) < laterMax {
-		heap.Push(&c.later, delayed{at, l, v.task.Attempt + 1})
+		heap.Push(&c.later, delayed{at, l, v.task.Number, v.task.Attempt + 1})
 		return
 	}
 	d.Again, d.Attempt = &l, v.task.Attempt+1
@@ -154,7 +154,7 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
 func (c *Crawler) finish(v *visit, now time.Time) {
 	c.skipped = c.skipped[:0]
 	f := c.finishOf(v, c.policy(v).tries > 1)
-	f.tries = v.task.Attempt
+	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
 	if v.outcome == Fetched {
 		if v.status/100 == 2 {
 			f.flags |= flagPage
@@ -179,6 +179,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.log(v, f, now)
 	c.lastURL = v.asked.URL.String()
 	c.retrying.forget(v.task.Link.URL.Key())
+	delete(c.requeued, v.task.Link.URL.Key())
 	c.record(v, &f)
 }
 

@@ -90,7 +90,12 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		c.fresh = append(c.fresh, l)
 	}
 	c.Tally.Accepted(int64(len(c.fresh)))
-	return c.Frontier.Push(c.fresh)
+	c.numbers = c.numbers[:0]
+	for range c.fresh {
+		c.accepted++
+		c.numbers = append(c.numbers, c.accepted)
+	}
+	return c.Frontier.PushAt(c.fresh, c.numbers)
 }
 
 // widen makes the target of a seed's redirects a seed to the scope.

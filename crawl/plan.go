@@ -40,7 +40,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 			// The archive may have forgotten it, however recently it was visited.
 			c.Archive.RememberRecord(w.Before.Digest, w.Before.Original)
 		}
-		if err := c.Frontier.Push([]weburl.Link{w.Link}); err != nil {
+		if err := c.requeue(w.Link, 0); err != nil {
 			c.fatal = fmt.Errorf("frontier: %w", err)
 		}
 	}

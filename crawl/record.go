@@ -15,8 +15,12 @@ import (
 //	F finish   see finish
 //	H host     a frontier.HostState: politeness that outlives the process
 //	R robots   a robots.Entry
-//	K keys     snapshot: seen's keys, 16 bytes each, big-endian
-//	P pending  snapshot: a Link that was accepted and is not finished
+//	K keys     part: seen's keys, 16 bytes each, big-endian
+//	P pending  part: uvarint number of a Link that was accepted and is not
+//	           finished, and the Link
+//	N number   snapshot: uvarint number of the last accept before it
+//	X done     snapshot: the numbers of finished Links that its parts still
+//	           have, see appendRuns, in pieces like T
 //	D digest   snapshot: a payload to recognize, see appendOriginal
 //	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
 //	           each, big-endian
@@ -36,6 +40,8 @@ const (
 	kindSpan    byte = 'S'
 	kindSeed    byte = 'W'
 	kindPending byte = 'P'
+	kindNumber  byte = 'N'
+	kindDone    byte = 'X'
 	kindDigest  byte = 'D'
 	kindQueries byte = 'Q'
 	kindState   byte = 'V'
@@ -51,6 +57,7 @@ var errRecord = errors.New("damaged journal record")
 // to count it again, and to see whether its WARC record is whole.
 type finish struct {
 	link   weburl.Link // URL and Hops; Via is in the log
+	number uint64      // of its accept; 0: of none, as of a robots.txt or a URL that was finished before
 	code   int         // as in crawl.log
 	kind   string      // of the error; empty for none
 	mime   string
@@ -89,6 +96,7 @@ func (f *finish) appendTo(dst []byte) []byte {
 		dst = append(dst, s...)
 	}
 	dst = f.link.AppendTo(dst)
+	dst = binary.AppendUvarint(dst, f.number)
 	dst = binary.AppendVarint(dst, int64(f.code))
 	str(f.kind)
 	str(f.mime)
@@ -144,6 +152,7 @@ func decodeFinish(src []byte) (f finish, err error) {
 		src = src[n:]
 		return s
 	}
+	f.number = uv()
 	f.code = int(iv())
 	f.kind = str()
 	f.mime = str()

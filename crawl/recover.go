@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
@@ -25,83 +27,91 @@ type Recovered struct {
 // dir, before Seed and Run. intact says whether a WARC file still has all up
 // to end: a power failure can take from it what the journal calls finished.
 //
-// Two passes: the first learns which URLs are finished, the second queues the
-// others in the order in which they were accepted.
+// Two passes: the first learns which accepts are finished, the second queues
+// the others in the order in which they were made.
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
 	var r Recovered
-	finished := map[weburl.Key]struct{}{}
 	states := c.states()
+	g := ledger{done: roaring64.New(), states: states}
 	lost := func(f *finish) bool { return f.file != "" && !intact(f.file, f.end) }
-	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
-		if kind != kindFinish {
-			return nil
-		}
-		f, err := decodeFinish(p)
-		if err != nil {
-			return err
-		}
-		switch {
-		case f.flags&flagRobots != 0:
-		case lost(&f):
-			r.Repeated++
-		default:
-			finished[f.link.URL.Key()] = struct{}{}
-			states.saw(&f)
-		}
-		return nil
-	})
-	if err != nil {
+	if _, err := journal.ReplayWithout(fs, dir, anyPart, func(kind byte, p []byte) error {
+		return g.read(kind, p, lost)
+	}); err != nil {
 		return r, err
 	}
+	r.Repeated = g.repeated
 	delays := map[string]time.Duration{}
-	touch := func(host string, d time.Duration) { delays[host] = max(delays[host], d) }
+	touch := func(host string, d time.Duration) {
+		if d > 0 { // the others are hushed
+			delays[host] = max(delays[host], d)
+		}
+	}
 	var keys []weburl.Key
 	var batch []weburl.Link
+	var numbers []uint64
 	push := func() error {
-		err := c.Frontier.Push(batch)
-		batch = batch[:0]
+		err := c.Frontier.PushAt(batch, numbers)
+		batch, numbers = batch[:0], numbers[:0]
 		return err
 	}
-	var tally []byte
-	_, err = journal.Replay(fs, dir, func(kind byte, p []byte) error {
+	// pending queues a link that is not finished. Whoever has links left may
+	// have been asked when the run ended, without a trace: see Hush below.
+	pending := func(l weburl.Link, number uint64) error {
+		if g.done.Contains(number) {
+			return nil
+		}
+		// Whoever has links left may have been asked when the run ended,
+		// without a trace.
+		batch, numbers = append(batch, l), append(numbers, number)
+		if len(batch) == 1024 {
+			return push()
+		}
+		return nil
+	}
+	var tally pieces
+	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
 		switch kind {
-		case kindAccept, kindPending:
+		case kindAccept:
 			l, _, err := weburl.DecodeLink(p)
 			if err != nil {
 				return err
 			}
-			if kind == kindAccept {
-				c.Tally.Accepted(1)
-				if l.Hops == "" {
-					c.Tally.Found(1)
-				}
+			c.Tally.Accepted(1)
+			if l.Hops == "" {
+				c.Tally.Found(1)
 			}
-			k := l.URL.Key()
-			keys = append(keys[:0], k)
+			keys = append(keys[:0], l.URL.Key())
 			if err := c.Seen.Restore(keys); err != nil {
 				return err
 			}
-			if c.Queries != nil && kind == kindAccept {
+			if c.Queries != nil {
 				c.Queries.Admit(l.URL)
 			}
-			if _, ok := finished[k]; ok {
-				return nil
+			c.accepted++
+			return pending(l, c.accepted)
+		case kindPending:
+			number, enc, err := splitPending(p)
+			if err != nil {
+				return err
 			}
-			// Whoever has links left may have been asked when the run ended,
-			// without a trace.
-			host := l.URL.Host()
-			delays[host] = max(delays[host], 0)
-			if batch = append(batch, l); len(batch) == 1024 {
-				return push()
+			l, _, err := weburl.DecodeLink(enc)
+			if err != nil {
+				return err
 			}
+			return pending(l, number)
+		case kindNumber:
+			n, _ := binary.Uvarint(p) // which the ledger has read
+			c.accepted = n
 			return nil
+		case kindDone:
+			return nil // likewise
 		case kindFinish:
 			f, err := decodeFinish(p)
 			if err != nil {
 				return err
 			}
 			if !f.began.IsZero() && f.began.Unix() > 0 {
-				delays[f.link.URL.Host()] = max(delays[f.link.URL.Host()], f.delay)
+				touch(f.link.URL.Host(), f.delay)
 			}
 			if lost(&f) {
 				return nil
@@ -141,15 +151,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return c.Seen.Restore(keys)
 		case kindTally:
-			if len(p) == 0 {
-				return errRecord
+			whole, err := tally.add(p)
+			if err != nil || whole == nil {
+				return err
 			}
-			if tally = append(tally, p[1:]...); p[0] != 0 {
-				return nil // more is to come
-			}
-			err := c.Tally.Decode(tally)
-			tally = nil
-			return err
+			return c.Tally.Decode(whole)
 		case kindSpan:
 			started, took, err := decodeSpan(p)
 			if err != nil {
@@ -190,6 +196,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	}
 	if err != nil {
 		return r, err
+	}
+	if c.accepted > 0 {
+		c.Frontier.Hush(now)
 	}
 	for host, d := range delays {
 		c.Frontier.Touched(host, d, now)

@@ -78,3 +78,10 @@ func (t *troubles) clear(host string) {
 	delete(t.now, host)
 	delete(t.before, host)
 }
+
+// requeue puts a link that was accepted before, or is visited again, behind all
+// others. number is that of its accept; 0: it is finished.
+func (c *Crawler) requeue(l weburl.Link, number uint64) error {
+	c.requeued[l.URL.Key()] = number
+	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
+}
