@@ -101,7 +101,7 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 	s := &story{
 		// As many workers as may have something to do: none of a dead process
 		// finds a task at its door.
-		cfg:      Config{Workers: 8, SnapshotBytes: 4 << 10, SyncEvery: slowEvery, DrainTimeout: time.Nanosecond},
+		cfg:      Config{Workers: 8, SnapshotBytes: 2 << 10, SyncEvery: slowEvery, DrainTimeout: time.Nanosecond},
 		frontier: frontier.Config{HostDelay: slowDelay, Seed: 1},
 		scope:    scope.Config{Scope: scope.Any},
 	}
@@ -239,14 +239,15 @@ func TestSlowDisk(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			syncs, merges := slowReference(t, late)
-			if len(syncs) < 5 || len(merges) < 3 {
+			if len(syncs) < 5 || len(merges) < 2 {
 				t.Fatalf("late %v: %d fsyncs and %d merges, too few", late, len(syncs), len(merges))
 			}
 			for what, list := range map[string][]stretch{"fsync": syncs, "merge": merges} {
 				for _, x := range list {
 					t.Logf("late %v: %s, %s", late, what, x)
-					// Each of the hosts is due every half second.
-					if x.to-x.from < slowSync-2*lookEvery || x.asked < 2*slowHosts {
+					// Each of the hosts is due every half second; a checkpoint that is
+					// adopted meanwhile takes some of the time.
+					if x.to-x.from < slowSync-2*lookEvery || x.asked < slowHosts {
 						t.Errorf("late %v: %s, %s; want more of both", late, what, x)
 					}
 				}
