@@ -259,6 +259,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		// is to breadth-first, the fewer seem deeper than they are.
 		cfg.Frontier.Burst = -1
 	}
+	// Without any delay a connection costs more than the order is worth.
+	fr := &cfg.Frontier
+	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
 	if cfg.Frontier.MemoryBytes == 0 {
 		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
 	}

@@ -31,6 +31,12 @@ type Config struct {
 	// they share one connection, which costs more than a request. Zero means
 	// 64, a negative value 1. It has no effect with a delay.
 	Burst int
+	// Gather lets new links of a host that is in the dictionary pass those of
+	// other hosts that wait in the pools: its requests in a row get longer, at
+	// the price of the order among hosts and, where a host was forgotten and
+	// comes again, within it. It is for crawls without a delay, where a new
+	// connection costs more than a request.
+	Gather bool
 	// Active is how many hosts are kept ready to be asked (Polybot's x). While
 	// there are as many, further links wait in pools on disk and their hosts
 	// cost no memory; see ActiveFor. Zero means 10,000, a negative value all.
@@ -256,6 +262,12 @@ func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
 func (f *Frontier) push(l *weburl.Link, number uint64) {
 	name := l.URL.Host()
 	f.enc = l.AppendTo(f.enc[:0])
+	if f.cfg.Gather {
+		if h := f.hosts.of(name); h != nil {
+			f.insert(h, l.Level, number, f.enc)
+			return
+		}
+	}
 	if f.intoPool(name, l.Level, number, f.enc) {
 		return
 	}

@@ -46,7 +46,8 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 // A queue holds the links of one level of one host, in FIFO order. It is a list
 // of blocks; each is in RAM, on disk, or on disk with a copy in RAM.
 //
-//	entry: uvarint request number minus that of the entry before it in the queue
+//	entry: uvarint request number minus that of the entry before it in the queue,
+//	       modulo 2^64: with Config.Gather it may be the lower one
 //	       uvarint length of the link
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
