@@ -38,6 +38,9 @@ type Seen struct {
 	// Each bounds the time of a rival with one shape; ours have ten times as
 	// much. Zero means 3 min, when quick 1.5 s.
 	Each time.Duration
+	// Profiles is the folder for processor profiles of the last measurement of
+	// each; empty: none are taken.
+	Profiles string
 	// Again is the command that measures it again, for the text.
 	Again string
 }
@@ -160,7 +163,11 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	spec, err := json.Marshal(StoreSpec{Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
+	profile := ""
+	if x.Profiles != "" {
+		profile = filepath.Join(x.Profiles, kind.Name+"-"+shape+".pprof")
+	}
+	spec, err := json.Marshal(StoreSpec{Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
 		Points: points(x.Keys), Checks: windowChecks, Window: window, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("json: %w", err)

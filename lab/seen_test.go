@@ -129,8 +129,11 @@ func TestRunStore(t *testing.T) {
 		}
 	}
 	// One that writes is seen to, on a system that tells.
-	spec.Store, spec.Memory = "drum-paper", 1e6
+	spec.Store, spec.Memory, spec.Profile = "drum-paper", 1e6, filepath.Join(t.TempDir(), "profile")
 	l = runStore(t, spec)
+	if _, err := ReadProfile(spec.Profile); err != nil {
+		t.Error(err)
+	}
 	if p := l.points[1]; p.Disk < 8*p.Known || ownIO() != (IO{}) && p.IO.Written < 150*p.Checks {
 		t.Errorf("%+v", p)
 	}

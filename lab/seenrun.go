@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ type StoreSpec struct {
 	Checks int64
 	// Window bounds the time of a measurement, Limit that of all.
 	Window, Limit time.Duration
+	// Profile is the file for a processor profile of the last measurement;
+	// empty: none.
+	Profile string
 }
 
 // A StorePoint is what a store did when it knew so many keys.
@@ -226,7 +230,7 @@ func (r *storeRun) run(ctx context.Context, out *json.Encoder) (StoreEnd, error)
 			}
 		}
 		p.FillKeys, p.FillTime, p.FillWritten = r.s.Fresh()-from, time.Since(start), ownIO().since(before).Written
-		why, err := r.measure(ctx, &p)
+		why, err := r.profiled(ctx, &p, keys == r.spec.Points[len(r.spec.Points)-1])
 		if err != nil {
 			return StoreEnd{}, err
 		}
@@ -241,6 +245,27 @@ func (r *storeRun) run(ctx context.Context, out *json.Encoder) (StoreEnd, error)
 		}
 	}
 	return StoreEnd{"done", r.s.Fresh()}, nil
+}
+
+// profiled is measure, with a profile of the last one if that is wanted.
+func (r *storeRun) profiled(ctx context.Context, p *StorePoint, last bool) (why string, err error) {
+	if !last || r.spec.Profile == "" {
+		return r.measure(ctx, p)
+	}
+	f, err := os.Create(r.spec.Profile)
+	if err != nil {
+		return "", fmt.Errorf("profile: %w", err)
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return "", fmt.Errorf("profile: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	return r.measure(ctx, p)
 }
 
 // measure is one measurement.

@@ -18,13 +18,14 @@ import (
 // LabSeenCmd is "lab seen".
 type LabSeenCmd struct {
 	labFlags
-	Only    []string      `placeholder:"STORE" help:"Only these stores: ${labstores}."`
-	Shape   []string      `placeholder:"SHAPE" help:"Only this shape of the stream: uniform, zipf."`
-	Keys    int64         `placeholder:"N" help:"Measure up to so many known keys (default: 100000000, quick 1000000)."`
-	Billion bool          `help:"Measure up to a billion known keys; takes hours and some 100 GB of disk."`
-	Memory  int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
-	Most    int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
-	Each    time.Duration `placeholder:"D" help:"Time of a rival with one shape; ours get ten times as much (default: 3m, quick 1.5s)."`
+	Only       []string      `placeholder:"STORE" help:"Only these stores: ${labstores}."`
+	Shape      []string      `placeholder:"SHAPE" help:"Only this shape of the stream: uniform, zipf."`
+	Keys       int64         `placeholder:"N" help:"Measure up to so many known keys (default: 100000000, quick 1000000)."`
+	Billion    bool          `help:"Measure up to a billion known keys; takes hours and tens of GB of disk."`
+	Memory     int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
+	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
+	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep a processor profile of the last measurement of each here."`
+	Each       time.Duration `placeholder:"D" help:"Time of a rival with one shape; ours get ten times as much (default: 3m, quick 1.5s)."`
 }
 
 // Help says what comes out.
@@ -64,11 +65,16 @@ func (c *LabSeenCmd) Run(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
+	if c.CPUProfile != "" {
+		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
+			return fmt.Errorf("cpuprofile: %w", err)
+		}
+	}
 	keys := c.Keys
 	if c.Billion {
 		keys = 1e9
 	}
-	return c.run(out, self, &lab.Seen{Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Again: c.again()})
+	return c.run(out, self, &lab.Seen{Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Profiles: c.CPUProfile, Again: c.again()})
 }
 
 // again is the command that measures the same.

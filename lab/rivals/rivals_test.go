@@ -68,7 +68,7 @@ func TestRivalsAreRight(t *testing.T) {
 			for _, shape := range []stream.Shape{stream.Uniform, stream.Zipf} {
 				seed := rand.Uint64()
 				t.Logf("%v, seed %d", shape, seed)
-				if j := put(t, k, seed, shape, 256<<10, 40_000); j.Missing() != 0 {
+				if j := put(t, k, seed, shape, 128<<10, 20_000); j.Missing() != 0 {
 					t.Errorf("%v: %d of %d are missing", shape, j.Missing(), j.Told())
 				}
 			}
@@ -99,7 +99,7 @@ func TestJudgeSeesBloom(t *testing.T) {
 func TestRivalsTakeAnyKey(t *testing.T) {
 	const most = ^uint64(0)
 	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63}, {Path: 1 << 63}}
-	for i := range uint64(3000) {
+	for i := range uint64(1500) {
 		odd = append(odd, weburl.Key{Host: 7, Path: i << 40}, weburl.Key{Host: i << 50, Path: 7})
 	}
 	for _, k := range Kinds {
