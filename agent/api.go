@@ -53,6 +53,8 @@ var (
 	descPages       = prometheus.NewDesc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.", nil, nil)
 	descFetched     = prometheus.NewDesc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.", nil, nil)
 	descBytes       = prometheus.NewDesc("orbweaver_fetch_received_bytes_total", "Bytes received.", nil, nil)
+	descRevisits    = prometheus.NewDesc("orbweaver_crawl_revisits_total", "Visits to URLs visited before.", nil, nil)
+	descUnchanged   = prometheus.NewDesc("orbweaver_crawl_unchanged_total", "Of these: found as they had been.", nil, nil)
 	descErrors      = prometheus.NewDesc("orbweaver_fetch_errors_total", "URLs given up, by kind.", []string{"kind"}, nil)
 	descDenied      = prometheus.NewDesc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.", nil, nil)
 	descRobots      = prometheus.NewDesc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.", nil, nil)
@@ -83,6 +85,8 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descFetched, s.Fetched)
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)
+	count(descRevisits, s.Revisits)
+	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {
 		count(descErrors, n, kind)
 	}

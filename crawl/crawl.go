@@ -208,6 +208,7 @@ type Crawler struct {
 	retrying   retrying               // what failed and is not given up
 	planner    Planner                // the Strategy, if it is one
 	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
+	nextWanted time.Time              // when the Planner wants the next
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 

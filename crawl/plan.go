@@ -20,6 +20,7 @@ const againMax = 1 << 15
 func (c *Crawler) want(now time.Time) (wake time.Time) {
 	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
 		w, wake, err := c.planner.Next(now)
+		c.nextWanted = wake
 		if err != nil {
 			c.fatal = fmt.Errorf("strategy: %w", err)
 			return time.Time{}

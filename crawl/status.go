@@ -28,8 +28,9 @@ type Status struct {
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
-	Revisits   int64            `json:"revisits"`  // visits to URLs visited before
-	Unchanged  int64            `json:"unchanged"` // of these: found as they had been
+	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
+	Unchanged  int64            `json:"unchanged"`           // of these: found as they had been
+	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    int64            `json:"skipped"`
 	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
@@ -53,7 +54,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }

@@ -60,6 +60,16 @@ http://a.example/news1 /urgent /3
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		s.check(t, w)
+
+		// A kill changes nothing of it.
+		s = &story{text: s.text, strategy: s.strategy, pauses: []pause{{at: 4500 * time.Millisecond, kill: true}}}
+		s.parse(t)
+		w = s.run(t)
+		want = strings.NewReplacer("6s     a", "6.5s   a", "8s     a", "8.5s   a", "10s    a", "10.5s  a", "12s    a", "12.5s  a", "14s    a", "14.5s  a").Replace(want)
+		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
+			t.Errorf("requests with a kill (-want +got):\n%s", diff)
+		}
+		s.check(t, w)
 	})
 }
 

@@ -25,6 +25,8 @@ type Snapshot struct {
 	Errors                      map[string]int64 // by kind
 	Retrying                    map[string]int64 // URLs that failed and are visited again, by kind
 	RetryIn                     time.Duration    // until the next of these visits; 0: now or unknown
+	Revisits, Unchanged         int64            // visits to pages visited before, and those of them that found no change
+	NextIn                      time.Duration    // until the next of these visits is due; 0: now, or never
 	Memory                      int64            // bytes in use
 	LastURL                     string
 
@@ -74,6 +76,7 @@ type Progress struct {
 	drawn   []int // width of each line of the block
 	last    *Snapshot
 	retried bool // its line stays, so that the block does not jump
+	again   bool // likewise
 	behind  bool // last is not shown
 	closed  bool
 }
@@ -249,11 +252,26 @@ func byKind(counts map[string]int64) (total int64, kinds []string) {
 func (s *Snapshot) retrying() string {
 	_, kinds := byKind(s.Retrying)
 	line := strings.Join(kinds, ", ")
-	if line != "" && s.RetryIn > 0 {
-		in := span(max(s.RetryIn.Round(time.Second), time.Second))
-		line += " (next in " + strings.Replace(in, ".0s", "s", 1) + ")"
+	if line != "" {
+		line += nextIn(s.RetryIn)
 	}
 	return line
+}
+
+func nextIn(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " (next in " + strings.Replace(span(max(d.Round(time.Second), time.Second)), ".0s", "s", 1) + ")"
+}
+
+// revisits is what was visited again, such as "12, 9 unchanged (next in 27s)";
+// empty where nothing is to be.
+func (s *Snapshot) revisits() string {
+	if s.Revisits == 0 && s.NextIn <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s unchanged", humanize.Comma(s.Revisits), humanize.Comma(s.Unchanged)) + nextIn(s.NextIn)
 }
 
 func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond, 0))) + "/s" }
@@ -285,6 +303,12 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 		fmt.Sprintf("  bytes    %s, %s", size, rate(bytes)),
 		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued), humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
 		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)), humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
+	}
+	if again := s.revisits(); again != "" {
+		p.again = true
+		lines = append(lines, "  again    "+again)
+	} else if p.again {
+		lines = append(lines, "  again    none")
 	}
 	if retrying := s.retrying(); retrying != "" {
 		p.retried = true
@@ -383,6 +407,9 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts %d ready %d waiting %d slowed  %d in flight",
 		pages, s.mean(), humanize.Bytes(uint64(max(s.Bytes, 0))), rate(bytes), humanize.Comma(s.Queued),
 		s.Ready, s.Waiting, s.Slowed, s.InFlight+s.Resolving)
+	if again := s.revisits(); again != "" {
+		b.WriteString("  again: " + again)
+	}
 	if retrying := s.retrying(); retrying != "" {
 		b.WriteString("  retrying: " + retrying)
 	}
@@ -417,6 +444,9 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Denied     int64            `json:"robots_denied"`
 		Duplicates int64            `json:"duplicates"`
 		Skipped    int64            `json:"skipped"`
+		Revisits   int64            `json:"revisits,omitempty"`
+		Unchanged  int64            `json:"unchanged,omitempty"`
+		NextIn     float64          `json:"next_visit_s,omitempty"`
 		Errors     map[string]int64 `json:"errors"`
 		Retrying   map[string]int64 `json:"retrying"`
 		RetryIn    float64          `json:"next_retry_s,omitempty"`
@@ -427,7 +457,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}{
 		now.UTC().Format(logTime), s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
-		s.Denied, s.Duplicates, s.Skipped, s.Errors, s.Retrying, round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
+		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying, round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"

@@ -117,7 +117,9 @@ func snapshots() []Snapshot {
 	c := b
 	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800, "http://日本.example/日本語のページ", nil
 	c.Retrying, c.RetryIn = nil, 0
-	return []Snapshot{a, b, c}
+	d := c
+	d.State, d.Queued, d.InFlight, d.Resolving, d.Revisits, d.Unchanged, d.NextIn = "", 0, 0, 0, 1234, 1000, 2*time.Hour
+	return []Snapshot{a, b, c, d}
 }
 
 func TestLive(t *testing.T) {
@@ -257,6 +259,19 @@ func TestRetrying(t *testing.T) {
 		s := Snapshot{Retrying: tt.kinds, RetryIn: tt.in}
 		if got := s.retrying(); got != tt.want {
 			t.Errorf("%v in %v: got %q, want %q", tt.kinds, tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestRevisitsShown(t *testing.T) {
+	for want, s := range map[string]Snapshot{
+		"":                               {},
+		"0, 0 unchanged (next in 1h 0m)": {NextIn: time.Hour},
+		"1,200, 9 unchanged":             {Revisits: 1200, Unchanged: 9},
+		"3, 2 unchanged (next in 5s)":    {Revisits: 3, Unchanged: 2, NextIn: 5200 * time.Millisecond},
+	} {
+		if got := s.revisits(); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

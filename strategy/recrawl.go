@@ -210,7 +210,7 @@ func decodePage(b []byte) (weburl.Link, *history, error) {
 func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 	type line struct {
 		rate  float64
-		cells [7]string
+		cells [8]string
 	}
 	var lines []line
 	var dropped int
@@ -220,10 +220,15 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 			return
 		}
 		rate := h.seen.rate()
-		at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
-		lines = append(lines, line{rate, [7]string{
+		at := func(ms int64) string {
+			if ms == 0 {
+				return ""
+			}
+			return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+		}
+		lines = append(lines, line{rate, [8]string{
 			url, strconv.Itoa(int(h.visits)), strconv.Itoa(int(h.changes)),
-			strconv.FormatFloat(rate*24*3600, 'g', 4, 64), strconv.FormatFloat(h.interval.Seconds(), 'f', 0, 64), at(h.last), at(h.due),
+			strconv.FormatFloat(rate*24*3600, 'g', 4, 64), strconv.FormatFloat(h.interval.Seconds(), 'f', 0, 64), at(h.last), at(h.changed), at(h.due),
 		}})
 	}
 	err := r.due.each(func(e entry) error {
@@ -243,7 +248,7 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.cells[0], b.cells[0]))
 	})
 	return report.WriteTable(fs, filepath.Join(dir, "recrawl.csv"), func(row func(...string)) {
-		row("url", "visits", "changes", "changes_per_day", "interval_s", "last", "due")
+		row("url", "visits", "changes", "changes_per_day", "interval_s", "last_visit", "last_change", "next_visit")
 		for _, l := range lines {
 			row(l.cells[:]...)
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,10 +163,10 @@ func TestRecrawlStory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantCSV := `url,visits,changes,changes_per_day,interval_s,last,due
-http://a.example/1,3,1,438.9,120,2000-01-01T00:03:02Z,2000-01-01T00:05:02Z
-http://a.example/,3,0,0,120,2000-01-01T00:04:01Z,2000-01-01T00:06:01Z
-http://a.example/2,3,0,0,120,2000-01-01T00:03:27Z,2000-01-01T00:05:27Z
+		wantCSV := `url,visits,changes,changes_per_day,interval_s,last_visit,last_change,next_visit
+http://a.example/1,3,1,438.9,120,2000-01-01T00:03:02Z,2000-01-01T00:01:40Z,2000-01-01T00:05:02Z
+http://a.example/,3,0,0,120,2000-01-01T00:04:01Z,,2000-01-01T00:06:01Z
+http://a.example/2,3,0,0,120,2000-01-01T00:03:27Z,,2000-01-01T00:05:27Z
 `
 		if diff := cmp.Diff(wantCSV, string(csv)); diff != "" {
 			t.Errorf("report (-want +got):\n%s", diff)
@@ -185,7 +186,10 @@ func TestRecrawlGoesOn(t *testing.T) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))
-				docs := map[string]*doc{"http://a.example/": {etag: true}}
+				docs := map[string]*doc{
+					"http://a.example/":           {etag: true},
+					"http://c.example/robots.txt": {text: "User-agent: *\nCrawl-delay: 3\n"},
+				}
 				for i := range 12 {
 					path := fmt.Sprint("http://", string(rune('a'+i%3)), ".example/p", i)
 					docs["http://a.example/"].links = append(docs["http://a.example/"].links, path)
@@ -199,6 +203,7 @@ func TestRecrawlGoesOn(t *testing.T) {
 				for range rng.IntN(5) {
 					ends = append(ends, end{time.Duration(1 + rng.IntN(60_000)*int(time.Millisecond)), []string{"signal", "kill", "crash"}[rng.IntN(3)]})
 				}
+				w.delays = map[string]time.Duration{"c.example": 3 * time.Second}
 				known := map[string]string{}
 				w.run(t, ends, func(p *process, stop crawl.Stop, last bool) {
 					if !last {
@@ -248,6 +253,41 @@ func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 		out[o.url] = "in the queues"
 	}
 	return out
+}
+
+// A disk that runs full under the schedule ends the run; when there is room
+// again, the crawl goes on as if nothing had been.
+func TestRecrawlOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := map[string]*doc{"http://a.example/": {}}
+		for i := range 40 {
+			path := fmt.Sprint("/", i)
+			docs["http://a.example/"].links = append(docs["http://a.example/"].links, path)
+			docs["http://a.example"+path] = &doc{etag: true}
+		}
+		full := true
+		cfg := RecrawlConfig{Min: time.Minute, Max: 10 * time.Minute, Rounds: 2, MemoryBytes: 4096}
+		w := newWorld(t, docs, func(at Place) (crawl.Strategy, error) {
+			at.FS = disk.NewFaulty(at.FS, func(c disk.Call) disk.Fault {
+				if full && c.Op == disk.OpWrite {
+					return disk.Fault{Err: syscall.ENOSPC}
+				}
+				return disk.Fault{}
+			})
+			return OpenRecrawl(at, cfg)
+		}, "http://a.example/")
+		p := w.open(t)
+		if _, err := p.Run(t.Context()); !disk.IsFull(err) || !strings.Contains(err.Error(), "strategy") {
+			t.Errorf("error %v", err)
+		}
+		full = false
+		p.close(t)
+		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
+			if s := p.Tally.Summary(0, ""); stop != crawl.Finished || s.Finished != 41 || s.Revisits != 82 || s.Unchanged != 82 {
+				t.Errorf("%s, %+v", stop, s)
+			}
+		})
+	})
 }
 
 // poissonDoc changes at random times, on average every d.

@@ -241,7 +241,7 @@ func (w *Walk) arrive(l weburl.Link, state []byte) error {
 }
 
 // atOnce is how many steps are made before the crawl has its turn again.
-const atOnce = 1000
+const atOnce = 200
 
 // Next implements crawl.Planner: walkers go on as far as pages are known.
 func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {

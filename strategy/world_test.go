@@ -40,6 +40,7 @@ type doc struct {
 	links   []string
 	to      string // redirect
 	status  int    // 0: 200
+	text    string // a body that is no page
 	changes func(at time.Duration) (version int, last time.Duration)
 	etag    bool // says ETag, and confirms it
 	dated   bool // says Last-Modified, and confirms it
@@ -139,6 +140,9 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 	if d.etag && h.Get("If-None-Match") == etag || d.dated && !d.etag && h.Get("If-Modified-Since") == modified {
 		return "HTTP/1.1 304 Not Modified\r\n" + head + "\r\n", 304
 	}
+	if d.text != "" {
+		return fmt.Sprintf("HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(d.text), d.text), 200
+	}
 	body := fmt.Sprintf("<title>%s</title><p>Version %d</p>\n", url, version)
 	for _, l := range d.links {
 		body += `<a href="` + l + `">x</a> <img src="/i.png">`
@@ -164,6 +168,7 @@ type world struct {
 	seeds    []weburl.URL
 	cfg      crawl.Config
 	delay    time.Duration
+	delays   map[string]time.Duration // Crawl-delay of hosts
 	strategy func(Place) (crawl.Strategy, error)
 	mem      *disk.Mem
 }
@@ -324,7 +329,11 @@ func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Sto
 	last := map[string]time.Duration{}
 	for _, a := range w.web.asked {
 		host := mustURL(t, a.url).Host()
-		if before, ok := last[host]; ok && a.at-before < w.delay {
+		delay := w.delay
+		if !strings.HasSuffix(a.url, "/robots.txt") {
+			delay = max(delay, w.delays[host])
+		}
+		if before, ok := last[host]; ok && a.at-before < delay {
 			t.Errorf("%s at %s, %s after the one before", a.url, a.at, a.at-before)
 		}
 		last[host] = a.at

@@ -201,7 +201,7 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--memory %d: at least 64MiB", int64(c.Memory))
 	}
 	var err error
-	if cfg.Strategy, err = c.strategy(); err != nil {
+	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
 	}
 	if c.Resume {

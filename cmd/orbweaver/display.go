@@ -82,7 +82,12 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	if !s.NextRetry.IsZero() {
 		retryIn = time.Until(s.NextRetry)
 	}
+	nextIn := time.Duration(0)
+	if !s.NextVisit.IsZero() {
+		nextIn = time.Until(s.NextVisit)
+	}
 	return report.Snapshot{
+		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: nextIn,
 		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
 		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,

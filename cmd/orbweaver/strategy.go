@@ -26,7 +26,7 @@ type StrategyFlags struct {
 }
 
 // strategy turns the flags into what the agent opens; nil is breadth-first.
-func (f *StrategyFlags) strategy() (func(strategy.Place) (crawl.Strategy, error), error) {
+func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strategy, error), error) {
 	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
 		return nil, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
@@ -39,6 +39,8 @@ func (f *StrategyFlags) strategy() (func(strategy.Place) (crawl.Strategy, error)
 		return bad("--walkers %d: from 1 to 10000", f.Walkers)
 	case f.WalkSteps < 1:
 		return bad("--walk-steps %d: at least 1", f.WalkSteps)
+	case f.Strategy == "walk" && depth >= 0:
+		return bad("--depth %d: a walk has no depth; --walk-steps bounds it, and --walk-jump how far it leads", depth)
 	case f.WalkJump < 0 || f.WalkJump > 1:
 		return bad("--walk-jump %g: a probability, from 0 to 1", f.WalkJump)
 	}
