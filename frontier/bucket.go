@@ -278,6 +278,9 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 	return b
 }
 
+// hushing says whether all hosts are in their quiet time after Hush.
+func (f *Frontier) hushing() bool { return f.quietTill > f.clock }
+
 // hush begins the quiet times of all addresses and sites at the present time,
 // of those to come as well.
 func (f *Frontier) hush() {

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -156,7 +157,7 @@ func (f *Frontier) check() error {
 			blockedLinks += h.pooled
 		}
 		for q := h.first(); q != nil; q = q.next() {
-			if first, ok := pools.first[q.level]; ok && first <= q.last {
+			if first, ok := pools.first[q.level]; ok && first < q.last {
 				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last, first, q.level)
 			}
 		}
@@ -247,7 +248,7 @@ type poolsFound struct {
 // checkPools reads all pools and compares what it finds with what they say.
 func (f *Frontier) checkPools() (poolsFound, error) {
 	found := poolsFound{of: map[string]int64{}, first: map[uint8]uint64{}}
-	removed := map[string]int64{}
+	removed := map[string]levelCount{}
 	level := 256
 	for _, p := range f.pools {
 		if int(p.level) >= level {
@@ -285,7 +286,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 				if !ok {
 					return found, fmt.Errorf("level %d, frame %d: damaged at %d", p.level, i, at)
 				}
-				if number, at = num, end; number <= last {
+				if number, at = num, end; number < last {
 					return found, fmt.Errorf("level %d: number %d behind %d", p.level, number, last)
 				}
 				last = number
@@ -295,8 +296,12 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 				}
 				n++
 				name := l.URL.Host()
-				if r := f.removed[name]; r != nil && number <= r.upTo {
-					removed[name]++
+				if at := removed[name]; at[p.level] < f.removed[name][p.level] {
+					if at == nil {
+						at = levelCount{}
+						removed[name] = at
+					}
+					at[p.level]++
 					continue
 				}
 				found.n++
@@ -313,9 +318,9 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 			return found, fmt.Errorf("level %d: %d links, says %d", p.level, n, p.n)
 		}
 	}
-	for name, r := range f.removed {
-		if r.left != removed[name] || r.left == 0 {
-			return found, fmt.Errorf("%s: %d links removed, says %d", name, removed[name], r.left)
+	for name, c := range f.removed {
+		if !maps.Equal(c, removed[name]) || len(c) == 0 {
+			return found, fmt.Errorf("%s: %v links removed, says %v", name, removed[name], c)
 		}
 	}
 	return found, nil

@@ -63,7 +63,7 @@ const (
 // order of their numbers. There is a cursor for each queue; those on disk hold
 // only a small part of a block, so that the memory stays in bounds with very
 // many hosts.
-func (f *Frontier) merge(hs []*host, of map[string]int64, current bool, fn func([]byte) error) error {
+func (f *Frontier) merge(hs []*host, of map[string]levelCount, current bool, fn func([]byte) error) error {
 	cs := heap[*cursor]{
 		less: func(a, b *cursor) bool { return a.number < b.number },
 		pos:  func(c *cursor) *int32 { return &c.pos },

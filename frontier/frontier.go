@@ -129,10 +129,10 @@ type Frontier struct {
 	clock  int64  // nanoseconds since epoch; never goes back
 	number uint64 // the last request number given
 
-	hushed      bool  // Touched or Hush was called
-	hushedHosts bool  // Hush was called
-	hushedAt    int64 // last
-	enc         []byte
+	hushed    bool  // Touched or Hush was called
+	hushedAt  int64 // last
+	quietTill int64 // the quiet time of all hosts after Hush
+	enc       []byte
 
 	restored []HostState // until there is a time
 
@@ -142,11 +142,11 @@ type Frontier struct {
 	asked   int   // hosts with a history
 
 	// links that are in no queue yet
-	pools      []*pool // those with links; highest level first
-	pooled     int64   // links in them, without dropped ones
-	poolBytes  int64   // on disk
-	poolFiles  int     // on disk
-	removed    map[string]*removal
+	pools      []*pool               // those with links; highest level first
+	pooled     int64                 // links in them, without dropped ones
+	poolBytes  int64                 // on disk
+	poolFiles  int                   // on disk
+	removed    map[string]levelCount // dropped links that are in the pools
 	spare      []byte
 	frameBytes int // a frame is closed at this size
 	readAtOnce int // frames
@@ -186,7 +186,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		resting: newHostTimes(),
 		freeing: newBucketTimes(),
 		fading:  newBucketTimes(),
-		removed: make(map[string]*removal),
+		removed: make(map[string]levelCount),
 
 		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
 		readAtOnce: framesRead,
@@ -395,7 +395,7 @@ func (f *Frontier) wake() time.Time {
 	if f.err != nil {
 		return time.Time{}
 	}
-	if len(f.pools) > 0 {
+	if f.reading() {
 		return f.time_(f.clock + 1)
 	}
 	var at int64 = -1
@@ -406,6 +406,9 @@ func (f *Frontier) wake() time.Time {
 		if t := f.freeing.top().freeAt; at < 0 || t < at {
 			at = t
 		}
+	}
+	if len(f.pools) > 0 && f.hushing() && (at < 0 || f.quietTill < at) {
+		at = f.quietTill // to read on
 	}
 	if at < 0 {
 		return time.Time{}
@@ -534,8 +537,8 @@ func (f *Frontier) host(name string) *host {
 	h := &host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
 	f.hosts.add(h)
-	if f.hushedHosts && f.hushedAt+int64(f.cfg.HostDelay) > f.clock {
-		f.notBefore(h, f.hushedAt+int64(f.cfg.HostDelay))
+	if f.hushing() {
+		f.notBefore(h, f.quietTill)
 	}
 	if f.cfg.NoAddresses {
 		f.settleAt(h, netip.Addr{})

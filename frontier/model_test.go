@@ -37,8 +37,10 @@ type model struct {
 	number  uint64
 	serial  int
 	retries int
-	gone    map[string]bool  // URLs finished
-	first   map[uint8]uint64 // numbers of the first links in the pools
+	gone    map[string]bool // URLs finished
+	inPool  map[string]levelCount
+
+	hushedHosts time.Time
 
 	hushedAt time.Time
 }
@@ -96,7 +98,7 @@ func (m *model) head(h *modelHost) modelLink {
 	if len(h.front) > 0 {
 		head := h.front[0]
 		for l, q := range h.queues {
-			if first, ok := m.first[l]; len(q) > 0 && (!ok || q[0].number < first) {
+			if len(q) > int(m.inPool[h.name][l]) {
 				head.level = max(head.level, l)
 			}
 		}
@@ -109,8 +111,7 @@ func (m *model) head(h *modelHost) modelLink {
 // a pool does not find its host warm.
 func (m *model) key(h *modelHost) key {
 	l := m.head(h)
-	first, ok := m.first[l.level]
-	pooled := len(h.front) == 0 && ok && l.number >= first
+	pooled := len(h.front) == 0 && len(h.queues[l.level]) == int(m.inPool[h.name][l.level])
 	return key{l.level, h.turns > 0 && !pooled, l.number}
 }
 
@@ -128,10 +129,18 @@ func (m *model) pop(h *modelHost) modelLink {
 func (m *model) host(name string) *modelHost {
 	h := m.hosts[name]
 	if h == nil {
-		h = &modelHost{name: name, queues: map[uint8][]modelLink{}}
+		h = &modelHost{name: name, queues: map[uint8][]modelLink{}, at: m.hushEnd()}
 		m.hosts[name] = h
 	}
 	return h
+}
+
+// hushEnd is the least time of hosts that are met after a Hush.
+func (m *model) hushEnd() time.Time {
+	if m.hushedHosts.IsZero() {
+		return time.Time{}
+	}
+	return m.hushedHosts.Add(m.cfg.HostDelay)
 }
 
 // shared names what h shares with others.
@@ -191,6 +200,28 @@ func (m *model) touched() {
 	m.f.Touched(name, d, m.now)
 }
 
+func (m *model) hush() {
+	m.advance()
+	m.f.tick(m.now)
+	m.sync()
+	m.hushedAt, m.hushedHosts = m.now, m.now
+	for k, b := range m.buckets {
+		if at := m.now.Add(m.delay(k)); at.After(b.freeAt) {
+			b.freeAt = at
+		}
+	}
+	for name, h := range m.hosts {
+		least := m.cfg.HostDelay
+		if fh := m.f.hosts.of(name); fh != nil {
+			least = max(least, fh.delay)
+		}
+		if at := m.now.Add(least); at.After(h.at) {
+			h.at = at
+		}
+	}
+	m.f.Hush(m.now)
+}
+
 // due is the earliest time at which h could be given out if nothing else
 // happened; ok is false if that alone would never let it.
 func (m *model) due(h *modelHost) (at time.Time, ok bool) {
@@ -242,13 +273,13 @@ func (m *model) sync() {
 		}
 		m.forgive(h)
 		pooled := m.pooled(h)
-		if h.n() != pooled || h.cur != nil || h.blocked || h.at.After(m.now) || h.slow > 0 {
+		if h.n() != pooled || h.cur != nil || h.blocked || h.at.After(m.now) && h.at.After(m.hushEnd()) || h.slow > 0 {
 			m.t.Fatalf("%s: forgotten with %d links, %d in the pools, not before %v, slow %d", name, h.n(), pooled, h.at, h.slow)
 		}
 		if pooled == 0 {
 			delete(m.hosts, name)
 		} else {
-			m.hosts[name] = &modelHost{name: name, queues: h.queues}
+			m.hosts[name] = &modelHost{name: name, queues: h.queues, at: m.hushEnd()}
 		}
 	}
 	for name, h := range m.hosts {
@@ -260,9 +291,9 @@ func (m *model) sync() {
 
 // pooled is how many links of h are in no queue yet.
 func (m *model) pooled(h *modelHost) int {
-	of := map[string]int64{h.name: 0}
+	of := map[string]levelCount{h.name: {}}
 	m.must(m.f.countPooled(of))
-	return int(of[h.name])
+	return int(of[h.name].total())
 }
 
 const modelHosts, modelSites, modelAddrs = 9, 3, 4
@@ -279,16 +310,27 @@ func (m *model) link(name string, level uint8) weburl.Link {
 
 func (m *model) push() {
 	var ls []weburl.Link
+	var numbers []uint64
+	given := rapid.IntRange(0, 3).Draw(m.t, "given") == 0
 	for range rapid.IntRange(1, 12).Draw(m.t, "links") {
 		name := m.name()
 		level := uint8(max(0, rapid.IntRange(-6, 2).Draw(m.t, "level")))
 		l := m.link(name, level)
 		ls = append(ls, l)
-		m.number++
+		if given {
+			m.number += uint64(rapid.IntRange(0, 2).Draw(m.t, "number")) // the last one once more
+		} else {
+			m.number++
+		}
+		numbers = append(numbers, m.number)
 		h := m.host(name)
 		h.queues[level] = append(h.queues[level], modelLink{number: m.number, level: level, url: l.URL.String()})
 	}
-	m.must(m.f.Push(ls))
+	if given {
+		m.must(m.f.PushAt(ls, numbers))
+	} else {
+		m.must(m.f.Push(ls))
+	}
 }
 
 func (m *model) pushFront() {
@@ -314,14 +356,16 @@ func (m *model) next() {
 	// The time and the pools first: they change which hosts it remembers.
 	m.f.tick(m.now)
 	m.sync()
-	for more := true; more; more = len(m.f.pools) > 0 && m.f.hungry(m.f.pools[0].level) {
+	for more := true; more; more = m.f.reading() {
 		_, err := m.f.best()
 		m.must(err)
 	}
 	m.sync()
-	pools, err := m.f.checkPools()
-	m.must(err)
-	m.first = pools.first
+	m.inPool = map[string]levelCount{}
+	for name := range m.hosts {
+		m.inPool[name] = levelCount{}
+	}
+	m.must(m.f.countPooled(m.inPool))
 	want := m.best()
 	got, wake, ok := m.f.Next(m.now)
 	m.must(m.f.Err())
@@ -339,15 +383,15 @@ func (m *model) next() {
 		m.t.Fatalf("Next gives %s; want nothing", got.Link.URL)
 	}
 	h := want
-	if other := m.hosts[got.Host]; other != nil && got.Number == 0 {
-		// Prerequisites are equal among each other.
-		if at, ok := m.due(other); ok && !at.After(m.now) && m.key(other) == m.key(h) && m.key(h).number == 0 {
+	if other := m.hosts[got.Host]; other != nil && other != h {
+		// Prerequisites are equal among each other, and links with the same number.
+		if at, ok := m.due(other); ok && !at.After(m.now) && m.key(other) == m.key(h) {
 			h = other
 		}
 	}
 	l := m.pop(h)
 	if got.Host != h.name || got.Link.URL.String() != l.url || got.Number != l.number || got.Attempt != l.attempt {
-		m.t.Logf("%+v\nwant %s\n got %s", m.first, m.f.Explain(h.name, m.now), m.f.Explain(got.Host, m.now))
+		m.t.Logf("%+v\nwant %s\n got %s", m.inPool, m.f.Explain(h.name, m.now), m.f.Explain(got.Host, m.now))
 		m.t.Logf("%+v", m.hosts[got.Host])
 		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s", got.Link.URL, got.Number, got.Attempt, l, h.name)
 	}
@@ -677,6 +721,11 @@ func TestModel(t *testing.T) {
 			"touched": step(func() {
 				if rapid.IntRange(0, 9).Draw(m.t, "touch") == 0 {
 					m.touched()
+				}
+			}),
+			"hush": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "hush") == 0 {
+					m.hush()
 				}
 			}),
 			"each": step(m.each),

@@ -49,19 +49,29 @@ type frame struct {
 	first, last uint64 // numbers
 }
 
-// A removal is a Drop of links that are in a pool: they are passed over when
-// they are read.
-type removal struct {
-	upTo uint64 // links with a number up to this one
-	left int64  // of them in the pools
+// A levelCount is how many links of a host the pool of each level has.
+type levelCount map[uint8]int64
+
+func (c levelCount) total() (n int64) {
+	for _, k := range c {
+		n += k
+	}
+	return n
 }
 
 // hungry says whether a link of this level is wanted in its host's queue: too
 // few hosts are ready, or none with a link as good.
 func (f *Frontier) hungry(level uint8) bool {
 	n := f.stats.Ready - f.stats.Parked
+	if f.hushing() {
+		// Nobody can be asked, and those that wait will be ready together.
+		return f.cfg.Active < 0 || n+f.stats.Waiting < f.cfg.Active
+	}
 	return f.cfg.Active < 0 || n < f.cfg.Active || !f.readyAt(level)
 }
+
+// reading says whether there is a link to be read, and a wish for it.
+func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.hungry(f.pools[0].level) }
 
 // readyAt says whether a host is ready with a link of this level or a higher one.
 func (f *Frontier) readyAt(level uint8) bool {
@@ -156,9 +166,9 @@ const (
 // refill reads on in the pools, in the highest first, while hosts are wanted,
 // but not for longer than a few milliseconds.
 func (f *Frontier) refill() error {
-	for i := 0; i < f.readAtOnce && len(f.pools) > 0; i++ {
+	for i := 0; i < f.readAtOnce && f.reading(); i++ {
 		p := f.pools[0]
-		if !f.hungry(p.level) || i > 0 && f.readyAt(p.level) {
+		if i > 0 && f.readyAt(p.level) {
 			return nil
 		}
 		if err := f.readOn(p); err != nil {
@@ -213,7 +223,7 @@ func (f *Frontier) readOn(p *pool) error {
 			return fmt.Errorf("%s: %w: %w", place, ErrSpill, err)
 		}
 		name := l.URL.Host()
-		if len(f.removed) > 0 && f.passOver(name, number) {
+		if len(f.removed) > 0 && f.passOver(name, p.level) {
 			continue
 		}
 		f.pooled--
@@ -234,14 +244,17 @@ func (f *Frontier) readOn(p *pool) error {
 	return nil
 }
 
-// passOver says whether a link that was read has been dropped.
-func (f *Frontier) passOver(name string, number uint64) bool {
-	r := f.removed[name]
-	if r == nil || number > r.upTo {
+// passOver says whether a link that was read has been dropped: so were as many
+// of a host's first links in the pool of a level as Frontier.removed says.
+func (f *Frontier) passOver(name string, level uint8) bool {
+	c := f.removed[name]
+	if c[level] == 0 {
 		return false
 	}
-	if r.left--; r.left == 0 {
-		delete(f.removed, name)
+	if c[level]--; c[level] == 0 {
+		if delete(c, level); len(c) == 0 {
+			delete(f.removed, name)
+		}
 	}
 	return true
 }
@@ -250,8 +263,9 @@ func (f *Frontier) passOver(name string, number uint64) bool {
 type poolCursor struct {
 	f      *Frontier
 	p      *pool
-	of     map[string]int64 // hosts whose links it counts and shows; nil: all
-	file   int              // behind the files: -1
+	of     map[string]levelCount // hosts whose links it counts and shows; nil: all
+	passed map[string]int64      // dropped links
+	file   int                   // behind the files: -1
 	off    int64
 	frames []*frame // not yet begun
 	buf    []byte
@@ -262,8 +276,8 @@ type poolCursor struct {
 	enc    []byte // of the link that it stands at
 }
 
-func (f *Frontier) walkPool(p *pool, of map[string]int64) *poolCursor {
-	w := &poolCursor{f: f, p: p, of: of, frames: p.frames}
+func (f *Frontier) walkPool(p *pool, of map[string]levelCount) *poolCursor {
+	w := &poolCursor{f: f, p: p, of: of, frames: p.frames, passed: make(map[string]int64)}
 	if len(p.files) > 0 {
 		w.off = p.files[0].read
 	}
@@ -289,14 +303,15 @@ func (w *poolCursor) next() (ok bool, err error) {
 			return false, fmt.Errorf("pool of level %d: %w: %w", w.p.level, ErrSpill, err)
 		}
 		name := l.URL.Host()
-		if r := w.f.removed[name]; r != nil && w.number <= r.upTo {
+		if n := w.f.removed[name][w.p.level]; n > 0 && w.passed[name] < n {
+			w.passed[strings.Clone(name)]++ // an assignment replaces the key, which lies in buf
 			continue
 		}
 		if w.of == nil {
 			return true, nil
 		}
-		if n, ok := w.of[name]; ok {
-			w.of[strings.Clone(name)] = n + 1 // an assignment replaces the key, which lies in buf
+		if c, ok := w.of[name]; ok {
+			c[w.p.level]++
 			return true, nil
 		}
 	}
@@ -329,7 +344,7 @@ func (w *poolCursor) nextFrame() (ok bool, err error) {
 
 // countPooled counts the links in the pools of each host in of: one pass over
 // all pools.
-func (f *Frontier) countPooled(of map[string]int64) error {
+func (f *Frontier) countPooled(of map[string]levelCount) error {
 	if len(of) == 0 {
 		return nil
 	}

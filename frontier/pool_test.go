@@ -492,6 +492,50 @@ func TestPoolBlocked(t *testing.T) {
 	}
 }
 
+// TestPoolDropThenSameNumber: a link that is queued again with the last number
+// is not taken for those of its host that were dropped before.
+func TestPoolDropThenSameNumber(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, Active: 1})
+	push(t, f, "http://a.example/", "http://b.example/1", "http://b.example/2")
+	if n, err := f.Drop("b.example", nil); n != 2 || err != nil {
+		t.Fatalf("dropped %d, %v", n, err)
+	}
+	if err := f.PushAt([]weburl.Link{link(t, "http://b.example/3", 0)}, []uint64{3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"http://a.example/", "http://b.example/3"} {
+		if got, ok := take(t, f, start); !ok || got.URL.String() != want {
+			t.Fatalf("got %v, %v, want %s", got.URL, ok, want)
+		}
+	}
+	if f.Len() != 0 || len(f.removed) != 0 {
+		t.Errorf("%d left, removed %v", f.Len(), f.removed)
+	}
+}
+
+// TestPoolHush: in the quiet time of all hosts the pool is not read in search
+// of one that may be asked.
+func TestPoolHush(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Minute, MemoryBytes: 20_000})
+	bulk(t, f, manyLinks(t, 3000, 1000), 100)
+	f.Hush(start)
+	f.Touched("h1.example", time.Hour, start) // later than the others
+	for range 50 {
+		if _, wake, ok := f.Next(start.Add(time.Second)); ok || !wake.Equal(start.Add(time.Minute)) {
+			t.Fatalf("%v, wake in %v, want 1m", ok, wake.Sub(start))
+		}
+	}
+	if n := f.hosts.len(); n > 20 {
+		t.Errorf("%d hosts in RAM", n)
+	}
+	if _, ok := take(t, f, start.Add(time.Minute)); !ok {
+		t.Error("nobody may be asked after the quiet time")
+	}
+}
+
 // TestPoolCrash: what a power failure leaves of the files is nobody's; the next
 // frontier begins empty.
 func TestPoolCrash(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 func (f *Frontier) Block(host string) { f.retire([]string{host}) }
 
 func (f *Frontier) retire(names []string) {
-	of := make(map[string]int64, len(names))
+	of := make(map[string]levelCount, len(names))
 	for _, name := range names {
 		if !f.host(name).retired {
-			of[name] = 0
+			of[name] = levelCount{}
 		}
 	}
 	if len(of) == 0 {
@@ -24,9 +24,9 @@ func (f *Frontier) retire(names []string) {
 	if err := f.countPooled(of); err != nil && f.err == nil {
 		f.err = err
 	}
-	for name, n := range of {
+	for name, c := range of {
 		h := f.hosts.of(name)
-		f.markRetired(h, n)
+		f.markRetired(h, c.total())
 		if !h.busy() {
 			f.leave(h)
 			f.place(h)
@@ -77,13 +77,13 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 	if f.err != nil {
 		return 0, f.err
 	}
-	of := make(map[string]int64, len(hosts))
+	of := make(map[string]levelCount, len(hosts))
 	var hs []*host
 	for _, name := range hosts {
 		if _, ok := of[name]; ok {
 			continue
 		}
-		of[name] = 0
+		of[name] = levelCount{}
 		if h := f.hosts.of(name); h != nil && !h.empty() {
 			hs = append(hs, h)
 		}
@@ -104,19 +104,20 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 			err = e
 		}
 	}
-	for name, n := range of {
+	for name, c := range of {
+		n := c.total()
 		if n == 0 {
 			continue
 		}
 		total += n
 		f.pooled -= n
-		r := f.removed[name]
-		if r == nil {
-			r = &removal{}
-			f.removed[strings.Clone(name)] = r
+		if r := f.removed[name]; r == nil {
+			f.removed[strings.Clone(name)] = c
+		} else {
+			for level, n := range c {
+				r[level] += n
+			}
 		}
-		r.upTo = f.number
-		r.left += n
 		if h := f.hosts.of(name); h != nil && h.retired {
 			f.blockPooled(h, -n)
 		}

@@ -183,10 +183,10 @@ func (f *Frontier) Restore(s HostState) {
 }
 
 func (f *Frontier) restore(ss []HostState) {
-	toRetire := make(map[string]int64)
+	toRetire := make(map[string]levelCount)
 	for _, s := range ss {
 		if h := f.hosts.of(s.Host); s.Blocked && (h == nil || !h.retired) {
-			toRetire[s.Host] = 0
+			toRetire[s.Host] = levelCount{}
 		}
 	}
 	if err := f.countPooled(toRetire); err != nil && f.err == nil {
@@ -208,7 +208,7 @@ func (f *Frontier) restore(ss []HostState) {
 			own.slowUntil = min(f.since(s.SlowUntil), end)
 		}
 		if s.Blocked && !h.retired {
-			f.markRetired(h, toRetire[s.Host])
+			f.markRetired(h, toRetire[s.Host].total())
 		}
 		if !busy {
 			f.place(h)
@@ -223,7 +223,7 @@ func (f *Frontier) restore(ss []HostState) {
 func (f *Frontier) Hush(now time.Time) {
 	f.tick(now)
 	f.hush()
-	f.hushedHosts = true
+	f.quietTill = f.clock + int64(f.cfg.HostDelay)
 	for _, h := range slices.Collect(f.hosts.all()) { // some may go
 		busy := h.busy()
 		if !busy {

@@ -19,7 +19,7 @@ import (
 // TestStories plays testdata/stories/*.txt: what is pushed, how hosts answer,
 // and in which order and when the requests then go out. A line is one of
 //
-//	config host=2s ip=1s site=1s memory=100 …
+//	config host=2s ip=1s site=1s memory=100 active=1 …
 //	dns    a.example 192.0.2.1        default: an address of its own
 //	took   a.example 500ms            how long each response takes; default 0
 //	at     3s push a.example/1 …      at that time; !2 in front of a URL: level 2
@@ -115,6 +115,8 @@ func (s *story) config(args []string) {
 			s.cfg.SlowBase = s.dur(v)
 		case "forgive":
 			s.cfg.ForgiveAfter = s.dur(v)
+		case "active":
+			s.cfg.Active, _ = strconv.Atoi(v)
 		case "memory":
 			s.cfg.MemoryBytes, _ = strconv.ParseInt(v, 10, 64)
 		default:
