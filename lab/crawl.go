@@ -30,9 +30,9 @@ type crawlJob struct {
 	PageLimit int64
 	Profile   string   // file for a profile; empty: none
 	Flags     []string // further ones
-	// Tick, if not nil, is called each second with how the crawl stands and
-	// how much memory it holds.
-	Tick func(s progressLine, resident int64)
+	// Tick, if not nil, is called each second with how the crawl stands, its
+	// memory and the processor time of both sides.
+	Tick func(s progressLine, now Sample)
 }
 
 // A crawlRun is what a crawl did and took.
@@ -123,16 +123,16 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 		args = append(args, "--cpuprofile", j.Profile)
 	}
 	args = append(append(args, j.Flags...), j.Web.Seed)
+	before := j.Web.cpu()
 	var p *process
 	started := make(chan struct{})
 	ticks := &progressLines{tick: func(s progressLine) {
 		<-started
 		if j.Tick != nil && p != nil {
 			now, _ := memoryOf(p.cmd.Process.Pid)
-			j.Tick(s, now)
+			j.Tick(s, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, now, p.cpu(), j.Web.cpu() - before})
 		}
 	}}
-	before := j.Web.cpu()
 	p, err := launch(ctx, j.Program, args, nil, ticks)
 	close(started)
 	if err != nil {

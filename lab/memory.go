@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,11 +60,11 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 		done := t.step("%s pages of %s hosts", humanize.Comma(y.Pages), humanize.Comma(y.Hosts))
 		stop := keepSmall(filepath.Join(dir, "crawl", "archive"))
 		defer stop()
-		job := crawlJob{Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, Tick: func(s progressLine, resident int64) {
+		job := crawlJob{Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, Tick: func(s progressLine, now Sample) {
 			mu.Lock()
-			samples = append(samples, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, resident})
+			samples = append(samples, now)
 			mu.Unlock()
-			t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), resident/1e6)
+			t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), now.Resident/1e6)
 		}}
 		if run, err = job.run(ctx); err != nil {
 			return err
@@ -106,12 +108,14 @@ func keepSmall(dir string) (stop func()) {
 // result sums the run up.
 func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	tenths := Tenths(samples)
-	byTenth := &Table{Columns: []Column{{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3}, {Name: "most memory", Unit: "MB"}}}
+	byTenth := &Table{Columns: []Column{{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3}, {Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "web's", Unit: "µs"}}}
 	last := 0.0
 	for i, rate := range tenths {
 		until := run.Summary.Pages * int64(i+1) / 10
 		last = rate / max(tenths[0], 1e-9)
-		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, run.Summary.Pages*int64(i)/10, until))/1e6)
+		from := run.Summary.Pages * int64(i) / 10
+		cpu, web := cpuAPage(samples, from, until)
+		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, from, until))/1e6, cpu, web)
 	}
 	verdict := "The crawl is too short to be told in tenths."
 	if tenths != nil {
@@ -150,17 +154,29 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 		SetUp: fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, served with gzip by a process of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d`, everything else as by default. "+
 			"Pages and resident memory are noted each second. Archive files that are complete are emptied meanwhile, to save the disk.", t.Seed, humanize.Comma(x.Hosts), x.PagesMean, x.Pages),
 		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict}, {Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
-		Data:     Table{Columns: []Column{{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}}},
+		Data:     Table{Columns: []Column{{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}, {Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"}}},
 		Again:    x.Again,
 		Figures: map[string]any{"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound, "wall_s": run.Usage.Wall.Seconds(),
 			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths, "last_to_first": last,
 			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice},
 	}
 	for _, p := range samples {
-		r.Data.Add(p.At, p.Pages, p.Resident)
+		r.Data.Add(p.At, p.Pages, p.Resident, p.CPU, p.WebCPU)
 	}
 	r.Figure = memoryFigure(samples, tenths, x.Bound)
 	return r
+}
+
+// cpuAPage is the processor time a page of agent and web between two numbers of
+// pages, in microseconds.
+func cpuAPage(samples []Sample, from, until int64) (agent, web float64) {
+	at := func(pages int64) Sample {
+		i, _ := slices.BinarySearchFunc(samples, pages, func(s Sample, n int64) int { return cmp.Compare(s.Pages, n) })
+		return samples[min(i, len(samples)-1)]
+	}
+	a, b := at(from), at(until)
+	n := float64(max(b.Pages-a.Pages, 1))
+	return float64(b.CPU-a.CPU) / n / 1e3, float64(b.WebCPU-a.WebCPU) / n / 1e3
 }
 
 // mostOf is the most memory of the samples between two numbers of pages.

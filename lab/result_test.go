@@ -174,7 +174,7 @@ func TestMemoryResult(t *testing.T) {
 			rate = 50
 		}
 		pages += rate
-		samples = append(samples, Sample{time.Duration(i+1) * time.Second, pages, int64(i+1) * 10e6})
+		samples = append(samples, Sample{At: time.Duration(i+1) * time.Second, Pages: pages, Resident: int64(i+1) * 10e6})
 	}
 	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second, Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
 	run.Summary.Pages = pages

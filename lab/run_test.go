@@ -62,7 +62,7 @@ func TestCrawlToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := 0
-	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"), Tick: func(progressLine, int64) { lines++ }}
+	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"), Tick: func(progressLine, Sample) { lines++ }}
 	r, err := job.run(context.Background())
 	if err != nil {
 		t.Fatal(err)

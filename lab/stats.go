@@ -40,6 +40,8 @@ type Sample struct {
 	At       time.Duration // since its start
 	Pages    int64
 	Resident int64 // bytes of memory
+	// Processor time until then, of the agent and of the web.
+	CPU, WebCPU time.Duration
 }
 
 // Tenths are the pages/s of each tenth of a crawl's pages, from samples in

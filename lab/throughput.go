@@ -257,8 +257,8 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 	}
 	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
 		done := b.t.step("%s: %s, %s", k.name, p.Name, what)
-		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"), Tick: func(s progressLine, resident int64) {
-			b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), resident/1e6)
+		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"), Tick: func(s progressLine, now Sample) {
+			b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), now.Resident/1e6)
 		}}
 		switch {
 		case b.t.Quick:
