@@ -3,6 +3,7 @@ package strategy
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ type schedule struct {
 	fs    disk.FS
 	dir   string
 	limit int64 // bytes of the heap
-	heap  []entry
+	heap  entries
 	ram   int64
 	runs  []*run
 	n     int64
@@ -62,8 +63,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // push adds a page; data is kept.
 func (s *schedule) push(due int64, data []byte) error {
-	s.heap = append(s.heap, entry{due, data})
-	s.up(len(s.heap) - 1)
+	heap.Push(&s.heap, entry{due, data})
 	s.ram += int64(len(data)) + entryOverhead
 	s.n++
 	if s.ram > s.limit && len(s.heap) > 8 {
@@ -103,11 +103,7 @@ func (s *schedule) pop() (entry, error) {
 		return e, s.advance(from)
 	}
 	s.ram -= int64(len(e.data)) + entryOverhead
-	last := len(s.heap) - 1
-	s.heap[0] = s.heap[last]
-	s.heap[last] = entry{}
-	s.heap = s.heap[:last]
-	s.down(0)
+	heap.Pop(&s.heap)
 	return e, nil
 }
 
@@ -339,30 +335,17 @@ func (r *run) load() error {
 	return nil
 }
 
-func (s *schedule) up(i int) {
-	for i > 0 {
-		p := (i - 1) / 2
-		if s.heap[p].compare(s.heap[i]) <= 0 {
-			return
-		}
-		s.heap[p], s.heap[i] = s.heap[i], s.heap[p]
-		i = p
-	}
-}
+// entries is a heap.
+type entries []entry
 
-func (s *schedule) down(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(s.heap) {
-			return
-		}
-		if c+1 < len(s.heap) && s.heap[c+1].compare(s.heap[c]) < 0 {
-			c++
-		}
-		if s.heap[i].compare(s.heap[c]) <= 0 {
-			return
-		}
-		s.heap[i], s.heap[c] = s.heap[c], s.heap[i]
-		i = c
-	}
+func (h entries) Len() int           { return len(h) }
+func (h entries) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
+func (h entries) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *entries) Push(x any)        { *h = append(*h, x.(entry)) }
+func (h *entries) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = entry{}
+	*h = (*h)[:last]
+	return e
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/report"
@@ -315,17 +317,13 @@ func (w *Walk) jump(p *walker, chance uint64) {
 	p.at = weburl.Link{URL: u, Seed: u.Host()}
 }
 
-// chance is a number that looks random (SplitMix64's mixer, Steele, Lea and
-// Flood, OOPSLA 2014, over its arguments one after the other).
+// chance is a number that looks random.
 func (w *Walk) chance(walker, step, what int) uint64 {
-	z := w.cfg.Seed
-	for _, n := range [...]int{walker, step, what} {
-		z += 0x9e3779b97f4a7c15 * (uint64(n) + 1)
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		z ^= z >> 31
+	var b [32]byte
+	for i, n := range [...]uint64{w.cfg.Seed, uint64(walker), uint64(step), uint64(what)} {
+		binary.LittleEndian.PutUint64(b[8*i:], n)
 	}
-	return z
+	return xxhash.Sum64(b[:])
 }
 
 // read is what the file has at a place.
