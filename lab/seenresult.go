@@ -117,6 +117,9 @@ func (x *Seen) against(rs []*storeResult) *Section {
 	return &Section{Heading: "Ours against the targets", Table: table, Shown: true}
 }
 
+// cpuTold is the least processor time that is shown by the check.
+const cpuTold = 100 * time.Millisecond
+
 // growth are the tables over the number of keys.
 func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 	ps := points(x.Keys)
@@ -135,7 +138,7 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 		if s.Shape != shape {
 			continue
 		}
-		row := func(t *Table, f func(p *StorePoint) float64) {
+		row := func(t *Table, f func(p *StorePoint) any) {
 			cells := []any{s.Kind.Title}
 			for i := range ps {
 				if i < len(s.Points) {
@@ -146,14 +149,19 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 			}
 			t.Add(cells...)
 		}
-		row(speed, (*StorePoint).PerS)
-		row(cpu, func(p *StorePoint) float64 { return perCheck(p, int64(p.CPU)) / 1e3 })
-		row(read, func(p *StorePoint) float64 { return perCheck(p, p.IO.Read) })
-		row(written, func(p *StorePoint) float64 { return perCheck(p, p.IO.Written) })
+		row(speed, func(p *StorePoint) any { return p.PerS() })
+		row(cpu, func(p *StorePoint) any {
+			if p.CPU < cpuTold {
+				return nil
+			}
+			return perCheck(p, int64(p.CPU)) / 1e3
+		})
+		row(read, func(p *StorePoint) any { return perCheck(p, p.IO.Read) })
+		row(written, func(p *StorePoint) any { return perCheck(p, p.IO.Written) })
 	}
 	return []Section{
 		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true, Text: "Empty: it was stopped before, see below."},
-		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the stream included. It says more than the rate does where other things ran on the machine."},
+		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the stream included. It says more than the rate does where other things ran on the machine. Empty as well: less than " + cpuTold.String() + " in all, of which the system tells hundredths of a second only."},
 		{Heading: "Octets read a check, " + shape, Table: read},
 		{Heading: "Octets written a check, " + shape, Table: written},
 	}

@@ -161,7 +161,8 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	defer r.mem.stop()
 	memory := r.spec.Memory
 	if kind.Bounded {
-		debug.SetMemoryLimit(r.mem.base.anon + memory)
+		// The collector lets the heap grow up to its limit, and a bit over it.
+		debug.SetMemoryLimit(r.mem.base.anon + memory - memory/16)
 		memory -= memory / 8 // for the run time of Go
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})
