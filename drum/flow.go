@@ -2,6 +2,7 @@ package drum
 
 import (
 	"errors"
+	"maps"
 	"time"
 )
 
@@ -9,6 +10,9 @@ import (
 // asked for n items.
 func (s *Store) step(n int) error {
 	for {
+		if err := s.published(); err != nil {
+			return s.fail(err)
+		}
 		switch s.state {
 		case idle:
 			if !s.due() {
@@ -66,8 +70,26 @@ func (s *Store) notify() {
 	}
 }
 
-// full says that the table is to be brought to disk.
+// published takes note of a manifest that was written.
+func (s *Store) published() error {
+	p := s.pub
+	if p == nil || !closed(p.published) {
+		return nil
+	}
+	s.pub = nil
+	s.mark = p.mark
+	s.obsolete = append(s.obsolete, p.obsolete...)
+	return p.pubErr
+}
+
+// full says that the table is to be brought to disk, and that it can be.
 func (s *Store) full() bool {
+	if s.pub != nil {
+		return false
+	}
+	if 4*len(s.drops) >= max(s.tune.memKeys, 4) {
+		return true
+	}
 	if s.onDisk {
 		return s.mem.n >= s.tune.memKeys
 	}
@@ -139,13 +161,18 @@ func (s *Store) pace() error {
 	}
 }
 
+func (s *Store) newPass(flush bool) *pass {
+	return &pass{
+		s: s, flush: flush, next: make([]*filter, len(s.buckets)),
+		ready: make(chan struct{}), done: make(chan struct{}),
+		confirmed: make(chan struct{}), published: make(chan struct{}),
+	}
+}
+
 // prepare begins a pass. Filters take a while to allocate, so that happens
 // beside the intake, before the pass needs them.
 func (s *Store) prepare() {
-	p := &pass{
-		s: s, flush: s.full(), next: make([]*filter, len(s.buckets)),
-		ready: make(chan struct{}), confirmed: make(chan struct{}), done: make(chan struct{}),
-	}
+	p := s.newPass(s.full())
 	s.pass, s.state = p, preparing
 	if !p.flush {
 		close(p.ready)
@@ -222,7 +249,9 @@ func (s *Store) freeze() error {
 	for i := range s.buckets {
 		p.runs[i] = s.buckets[i].runs
 	}
-	if p.flush {
+	if !p.flush {
+		p.dropped = maps.Clone(s.drops) // a crash may have left their items held
+	} else {
 		s.frozen, s.frozenDrops = s.mem, s.drops
 		p.frozen, p.dropped = s.frozen, s.frozenDrops
 		s.mem, s.drops = newTable(s.pool, s.vol.withValues), map[uint64]int{}
@@ -287,8 +316,13 @@ func (s *Store) adopt() error {
 			}
 			s.onDisk = s.onDisk || len(b.runs) > 0
 		}
-		s.mark = p.mark
-		s.obsolete = append(s.obsolete, p.obsolete...)
+		s.pub = p
+		s.work.Add(1)
+		go func() {
+			defer s.work.Done()
+			p.publish()
+			s.notify()
+		}()
 		s.frozen.release()
 		s.frozen, s.frozenDrops, p.frozen = nil, nil, nil
 		if s.cache == nil && !s.cfg.Known {

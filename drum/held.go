@@ -159,6 +159,7 @@ func (s *Store) newPart() (*part, error) {
 		f.Close()
 		return nil, err
 	}
+	s.parts = append(s.parts, p)
 	return p, nil
 }
 

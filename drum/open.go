@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -28,6 +29,9 @@ import (
 // from returning a Store: see Damaged.
 func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, error) {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open drum: %w", err)
+	}
+	if err := fs.SyncDir(filepath.Dir(dir)); err != nil { // or all would be gone with its name
 		return nil, fmt.Errorf("open drum: %w", err)
 	}
 	t := cfg.tuning()
@@ -141,7 +145,7 @@ func (s *Store) openRuns(m *manifest) error {
 				b.runs = append(b.runs, r)
 			}
 			if whole && len(b.runs) > 0 {
-				if err := noted(s.refill(b, total, nil)); err != nil {
+				if err := noted(s.refill(b, total)); err != nil {
 					return err
 				}
 			}
@@ -165,10 +169,9 @@ func (s *Store) openRuns(m *manifest) error {
 	return nil
 }
 
-// refill makes a bucket's filter from its runs and, if mem is not nil, from
-// the keys of the bucket in it; total are the keys of all buckets. A damaged
-// bucket has none.
-func (s *Store) refill(b *bucket, total int64, mem *table) error {
+// refill makes a bucket's filter from its runs and from the keys of the bucket
+// in tables; total are the keys of all buckets. A damaged bucket has none.
+func (s *Store) refill(b *bucket, total int64, tables ...*table) error {
 	b.filter = nil
 	keys := b.keys()
 	f := newFilter(keys+keys/7+64, s.perKey(total))
@@ -178,9 +181,9 @@ func (s *Store) refill(b *bucket, total int64, mem *table) error {
 			return err
 		}
 	}
-	if mem != nil {
-		for i := range mem.n {
-			if k := mem.at(i); &s.buckets[k.h>>s.shift] == b {
+	for _, t := range tables {
+		for i := 0; t != nil && i < t.n; i++ {
+			if k := t.at(i); &s.buckets[k.h>>s.shift] == b {
 				f.add(filterHash(k.h, k.p))
 			}
 		}
@@ -210,33 +213,27 @@ func (s *Store) openPart(num uint64) error {
 	if g.n == 0 {
 		g.since = time.Now()
 	}
-	var gap int64 = -1 // where bytes are that are no frame
-	synced := int64(0)
 	head := make([]byte, len(heldMagic))
 	off := int64(0)
 	if n, _ := f.ReadAt(head, 0); n == len(head) && string(head) == heldMagic {
 		off = int64(n)
-	} else {
-		gap = 0
 	}
 	for off < p.size {
-		items, fr, durable, err := s.frameAt(p, off)
-		if errors.Is(err, errFrame) {
-			if gap < 0 {
-				gap = off
-			}
-			if off, err = s.nextFrame(p, off+1); err != nil {
+		items, fr, _, err := s.frameAt(p, off)
+		if errors.Is(err, errFrame) || off == 0 {
+			next, durable, err := s.afterGap(p, off)
+			if err != nil {
 				return err
 			}
+			if durable <= off { // what comes was never promised to be there
+				break
+			}
+			s.damages = append(s.damages, Damage{File: p.name, Offset: off, Bucket: -1, Err: errFrame})
+			off = next
 			continue
 		} else if err != nil {
 			return err
 		}
-		synced = max(synced, durable)
-		if gap >= 0 && gap < synced {
-			s.damages = append(s.damages, Damage{File: p.name, Offset: gap, Bucket: -1, Err: errFrame})
-		}
-		gap = -1
 		for range fr.n {
 			var it Item
 			if _, items, err = nextItem(items, &it, s.vol.withValues); err != nil {
@@ -246,10 +243,48 @@ func (s *Store) openPart(num uint64) error {
 				return err
 			}
 		}
-		g.frames = append(g.frames, fr)
+		if fr.n > 0 {
+			g.frames = append(g.frames, fr)
+		}
 		off += int64(fr.size)
 	}
+	if off < p.size {
+		if err := f.Truncate(off); err != nil {
+			return fmt.Errorf("open held items: %w", err)
+		}
+		p.size = off
+	}
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return fmt.Errorf("open held items: %w", err)
+	}
 	return nil
+}
+
+// afterGap returns where the next frame behind a gap is, or the end of the
+// file, and how much the frames behind it say was durable.
+func (s *Store) afterGap(p *part, off int64) (next, durable int64, err error) {
+	next = -1
+	for off++; off < p.size; {
+		if off, err = s.nextFrame(p, off); err != nil || off == p.size {
+			break
+		}
+		_, f, synced, err := s.frameAt(p, off)
+		if errors.Is(err, errFrame) {
+			off++
+			continue
+		} else if err != nil {
+			return 0, 0, err
+		}
+		if next < 0 {
+			next = off
+		}
+		durable = max(durable, synced)
+		off += int64(f.size)
+	}
+	if next < 0 {
+		next = p.size
+	}
+	return next, durable, err
 }
 
 // frameAt reads the frame at off.

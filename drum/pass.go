@@ -28,22 +28,24 @@ type pass struct {
 	// Set before it runs.
 	gen     *generation
 	frozen  *table
-	dropped map[uint64]int // hosts, and the position in frozen before which their keys are forgotten
+	dropped map[uint64]int // hosts that the runs do not count for, and the position in frozen before which their keys are forgotten
 	runs    [][]*run       // of each bucket, the oldest first
 	next    []*filter      // filters to fill; nil: the bucket keeps its own
 
-	ready     chan struct{} // next is allocated
+	ready chan struct{} // next is allocated
+	done  chan struct{}
+	stop  atomic.Bool
+
 	confirmed chan struct{} // closed when what is in frozen is durable at the owner
 	mark      []byte        // set before confirmed is closed
-	done      chan struct{}
-	stop      atomic.Bool
+	published chan struct{} // closed when the manifest has the new runs
+	pubErr    error         // set before that
 
 	// What came of it.
 	err      error
 	newRuns  [][]*run
 	obsolete []*run
 	took     time.Duration
-	wrong    atomic.Int64 // held items that were new
 }
 
 // A worker has the buffers for one bucket at a time.
@@ -106,14 +108,18 @@ func (p *pass) work() error {
 	for _, w := range workers {
 		p.obsolete = append(p.obsolete, w.obsolete...)
 	}
-	if err != nil || !p.flush {
-		return err
-	}
+	return err
+}
+
+// publish writes the manifest when the owner's copy of the keys is durable.
+func (p *pass) publish() {
+	defer close(p.published)
 	<-p.confirmed // Close confirms, too, having said stop
 	if p.stop.Load() {
-		return errStopped
+		p.pubErr = errStopped
+		return
 	}
-	return s.writeManifest(p.newRuns, p.mark)
+	p.pubErr = p.s.writeManifest(p.newRuns, p.mark)
 }
 
 // bucket does the work of one bucket.
@@ -129,7 +135,7 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 	for h := range p.dropped {
 		drops = drops || int(h>>s.shift) == b
 	}
-	if len(w.q) == 0 && !drops && p.next[b] == nil {
+	if len(w.q) == 0 && !(drops && p.flush) && p.next[b] == nil {
 		return nil
 	}
 	sortQueries(w.q, w.tmp, int(s.shift))

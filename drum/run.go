@@ -257,6 +257,9 @@ func (v *volume) openRun(num uint64, bucket int, keys, size int64) (*run, error)
 	if err := v.readAt(f, head, 0); err != nil {
 		return r, r.damage(v, 0, err)
 	}
+	if string(head) != runMagic {
+		return r, r.damage(v, 0, errBlock)
+	}
 	if err := v.readAt(f, foot, size-runFoot); err != nil {
 		return r, r.damage(v, size-runFoot, err)
 	}
@@ -266,7 +269,7 @@ func (v *volume) openRun(num uint64, bucket int, keys, size int64) (*run, error)
 	if v.withValues {
 		flags = 1
 	}
-	if string(head) != runMagic || le.Uint32(foot[52:]) != crc32.Checksum(foot[:52], castagnoli) ||
+	if le.Uint32(foot[52:]) != crc32.Checksum(foot[:52], castagnoli) ||
 		string(foot[:8]) != runMagic || int(le.Uint32(foot[8:])) != bucket || le.Uint32(foot[12:]) != flags ||
 		int64(le.Uint64(foot[24:])) != keys || le.Uint64(foot[40:]) != num ||
 		blocks < 2 || blocks > size || off+blocks*indexSize+runFoot != size {
@@ -315,6 +318,9 @@ type runReader struct {
 }
 
 func (v *volume) reader(r *run) (*runReader, error) {
+	if r.blocks == nil {
+		return nil, r.damage(v, 0, errBlock) // as Open found
+	}
 	f, err := v.fs.OpenFile(v.path(runName(r.num)), os.O_RDONLY, 0)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {

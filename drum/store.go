@@ -14,7 +14,9 @@ var (
 	// ErrMemory is a Store whose owner asks for more than fits in its budget
 	// and does not say by EndSync that its own copy is durable.
 	ErrMemory = errors.New("drum: out of memory budget")
-	errClosed = errors.New("drum: closed")
+	// ErrSyncing is a call that needs a manifest which waits for EndSync.
+	ErrSyncing = errors.New("drum: a sync is on its way")
+	errClosed  = errors.New("drum: closed")
 )
 
 // Config tunes a Store. The zero Config is a set of keys with 512 MiB.
@@ -150,6 +152,7 @@ type Store struct {
 
 	state    state
 	pass     *pass
+	pub      *pass // whose runs are in use, but not yet in the manifest
 	flushing bool
 	last     time.Time     // the last pass's end
 	cost     time.Duration // and how long it took
@@ -343,7 +346,8 @@ func (s *Store) flushOut() error {
 }
 
 // Restore inserts keys without asking whether they are known, and without an
-// answer: what the owner's journal has since Mark.
+// answer: what the owner's journal has since Mark, right after Open. A full
+// table is brought to disk meanwhile.
 func (s *Store) Restore(keys []weburl.Key) error {
 	if s.err != nil {
 		return s.err
@@ -358,7 +362,11 @@ func (s *Store) Restore(keys []weburl.Key) error {
 			}
 		}
 	}
-	return s.step(0)
+	// What Open found held waits: an answer may be among the keys to come.
+	if s.state == idle && s.full() {
+		return s.flushTable(s.mark)
+	}
+	return nil
 }
 
 // Emit hands out what passes have found, for a few milliseconds at most, and
@@ -385,7 +393,7 @@ func (s *Store) Flush() error {
 		if err := s.step(1 << 30); err != nil {
 			return err
 		}
-		if s.state == idle && s.gen.n == 0 {
+		if s.gen.n == 0 && (s.state == idle || s.state == preparing) {
 			return nil
 		}
 		s.wait()
@@ -407,7 +415,8 @@ func (s *Store) wait() {
 }
 
 // Len is how many keys are known. Keys that were restored though they were in
-// the runs, or updated, count twice until their runs are merged.
+// the runs, or updated, count twice until their runs are merged, and dropped
+// ones until the next flush.
 func (s *Store) Len() int64 {
 	n := int64(s.mem.n)
 	if s.frozen != nil {
@@ -458,7 +467,7 @@ func (s *Store) Stats() Stats {
 			st.FilterBytes += r.bytes()
 		}
 	}
-	if s.pass != nil && s.state != idle {
+	if s.passGeneration() != nil {
 		st.Held += int64(s.pass.gen.n)
 	}
 	for _, p := range s.parts {
@@ -489,9 +498,11 @@ func (s *Store) Close() error {
 		err = s.writeFrame()
 	}
 	s.timer.Stop()
-	if p := s.pass; p != nil {
-		p.stop.Store(true)
-		p.confirm(nil)
+	for _, p := range []*pass{s.pass, s.pub} {
+		if p != nil {
+			p.stop.Store(true)
+			p.confirm(nil)
+		}
 	}
 	s.work.Wait()
 	for _, p := range s.parts {

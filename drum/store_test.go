@@ -14,8 +14,8 @@ import (
 // small makes everything happen with few keys.
 func small(rng *rand.Rand) tuning {
 	return tuning{
-		bucketBits: uint(1 + rng.IntN(3)), memKeys: 1 + rng.IntN(300), firstKeys: 1 + rng.IntN(300),
-		slabKeys: 1 + rng.IntN(400), cacheSets: 1 + rng.IntN(20), blockBytes: 64 << rng.IntN(6),
+		bucketBits: uint(1 + rng.IntN(3)), memKeys: 20 + rng.IntN(300), firstKeys: 20 + rng.IntN(300),
+		slabKeys: 50 + rng.IntN(400), cacheSets: 1 + rng.IntN(20), blockBytes: 64 << rng.IntN(6),
 		filterBytes: 1 << (4 + rng.IntN(14)), heldMin: 1 + rng.IntN(1000), age: time.Duration(1+rng.IntN(20)) * time.Millisecond,
 	}
 }

@@ -153,19 +153,51 @@ func (s *Store) Save(mark []byte) error {
 	if err := s.Flush(); err != nil {
 		return err
 	}
-	p := &pass{
-		s: s, flush: true, next: make([]*filter, len(s.buckets)),
-		ready: make(chan struct{}), confirmed: make(chan struct{}), done: make(chan struct{}),
+	if err := s.quiet(); err != nil {
+		return err
 	}
+	return s.flushTable(mark)
+}
+
+// flushTable brings the table to disk and waits for it. It needs an idle Store
+// and leaves what is held as it is.
+func (s *Store) flushTable(mark []byte) error {
+	if err := s.writeFrame(); err != nil {
+		return s.fail(err)
+	}
+	p := s.newPass(true)
 	for _, w := range s.planFilters() {
 		p.next[w.bucket] = newFilter(w.keys, w.bits)
 	}
 	close(p.ready)
+	p.confirm(mark)
+	held, part := s.gen, s.part
+	s.gen = &generation{slab: log{pool: s.pool}}
 	s.pass, s.state = p, preparing
-	if err := s.freeze(); err != nil {
+	err := s.freeze()
+	s.gen, s.part = held, part
+	if err != nil {
 		return s.fail(err)
 	}
-	p.confirm(mark)
-	p.mark = mark
-	return s.Flush()
+	<-p.done
+	if err := s.adopt(); err != nil {
+		return err
+	}
+	s.pass, s.state = nil, idle
+	return s.settle()
+}
+
+// settle waits until the manifest names all runs.
+func (s *Store) settle() error {
+	if s.pub == nil {
+		return nil
+	}
+	if !closed(s.pub.confirmed) {
+		return ErrSyncing
+	}
+	<-s.pub.published
+	if err := s.published(); err != nil {
+		return s.fail(err)
+	}
+	return nil
 }
