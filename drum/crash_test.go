@@ -209,9 +209,9 @@ func (o *owner) drop() error {
 }
 
 func TestCrashes(t *testing.T) {
-	n := 60
+	n := 25
 	if testing.Short() {
-		n = 10
+		n = 5
 	}
 	for range n {
 		seed := rand.Uint64()

@@ -29,7 +29,7 @@ func news(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.
 
 // TestHandOver moves hosts from one Store to another, and back.
 func TestHandOver(t *testing.T) {
-	for range 20 {
+	for range 6 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -40,8 +40,8 @@ func TestHandOver(t *testing.T) {
 			}
 			owner := map[uint64]int{} // of a host
 			model := map[weburl.Key]bool{}
-			for range 60 {
-				for range rng.IntN(200) {
+			for range 25 {
+				for range rng.IntN(300) {
 					k := randomKey(rng)
 					s := stores[owner[k.Host]]
 					must(t, s.Add([]Item{{Key: k}}))

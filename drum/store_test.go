@@ -42,7 +42,7 @@ func randomKey(rng *rand.Rand) weburl.Key {
 }
 
 func TestSetAgainstMap(t *testing.T) {
-	for range 30 {
+	for range 12 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))

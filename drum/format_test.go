@@ -1,0 +1,302 @@
+package drum
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+func TestMixIsABijection(t *testing.T) {
+	for _, x := range []uint64{0, 1, 1 << 63, ^uint64(0), 0x123456789abcdef} {
+		if got := unmix(mix(x)); got != x {
+			t.Errorf("unmix(mix(%#x)) = %#x", x, got)
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	for _, c := range []struct {
+		m     int64
+		class uint8
+		width uint
+	}{{0, 0, 38}, {1, 0, 38}, {2, 1, 42}, {16, 1, 42}, {17, 2, 46}, {256, 2, 46}, {257, 3, 50}, {1 << 16, 4, 54}, {1<<16 + 1, 5, 58}, {1 << 24, 6, 62}, {1<<24 + 1, 7, 64}, {1 << 40, 7, 64}} {
+		if got := classOf(c.m); got != c.class || width(got) != c.width {
+			t.Errorf("classOf(%d) = %d of %d bits, want %d of %d", c.m, got, width(got), c.class, c.width)
+		}
+	}
+}
+
+// TestLists writes and reads lists of every class and many lengths.
+func TestLists(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	for range 300 {
+		var w blockWriter
+		type want struct {
+			h      uint64
+			class  uint8
+			vals   []uint64
+			values []uint64
+		}
+		var wants []want
+		withValues := rng.IntN(2) == 0
+		h := rng.Uint64N(1 << 40)
+		for range 1 + rng.IntN(20) {
+			part := rng.IntN(4) == 0
+			x := want{h: h, class: uint8(rng.IntN(8))}
+			n := 1 + rng.IntN(1<<rng.IntN(10))
+			for range n {
+				v := rng.Uint64() >> (64 - width(x.class))
+				if part && rng.IntN(2) == 0 { // close to each other
+					v = 1<<(width(x.class)-1) + rng.Uint64N(5000)
+				}
+				x.vals = append(x.vals, v)
+			}
+			slices.Sort(x.vals)
+			x.vals = slices.Compact(x.vals)
+			if withValues {
+				for range x.vals {
+					x.values = append(x.values, rng.Uint64())
+				}
+			}
+			w.add(x.h, x.class, x.vals, x.values, part)
+			wants = append(wants, x)
+			h += rng.Uint64N(3) * rng.Uint64N(1<<rng.IntN(58))
+		}
+		buf := append(slices.Clone(w.finish()), bytes.Repeat([]byte{0xff}, slack)...)
+		var b block
+		if err := b.parse(buf, withValues); err != nil {
+			t.Fatal(err)
+		}
+		var l list
+		out := make([]uint64, listKeys)
+		for i, x := range wants {
+			if err := b.next(&l); err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.read(&l, out)
+			if err != nil {
+				t.Fatalf("list %d: %v", i, err)
+			}
+			if l.h != x.h || l.class != x.class || !slices.Equal(got, x.vals) {
+				t.Fatalf("list %d of host %x class %d: %x, want %x %d %x", i, l.h, l.class, got, x.h, x.class, x.vals)
+			}
+			for j, v := range x.values {
+				if g := b.value(l.index + j); g != v {
+					t.Fatalf("value %d of list %d: %x, want %x", j, i, g, v)
+				}
+			}
+		}
+		if err := b.next(&l); err != nil || l.n != 0 {
+			t.Fatalf("after the last list: %v, %d", err, l.n)
+		}
+	}
+}
+
+func TestSortQueries(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	for range 60 {
+		shift := 52 + rng.IntN(12)
+		q := make([]query, rng.IntN(3000))
+		for i := range q {
+			q[i].h = rng.Uint64() >> (64 - shift)
+			if rng.IntN(2) == 0 {
+				q[i].h = 77
+			}
+			q[i].p = rng.Uint64() >> rng.IntN(64)
+		}
+		want := slices.Clone(q)
+		slices.SortFunc(want, func(a, b query) int {
+			switch {
+			case a.less(b.key):
+				return -1
+			case b.less(a.key):
+				return 1
+			}
+			return 0
+		})
+		sortQueries(q, make([]query, len(q)), shift)
+		if !slices.EqualFunc(q, want, func(a, b query) bool { return a.key == b.key }) {
+			t.Fatal("not sorted")
+		}
+	}
+}
+
+// golden are the files of version 1: one run, a manifest, a part.
+func golden(t *testing.T) map[string][]byte {
+	mem := disk.NewMem()
+	v := &volume{fs: mem, dir: "g", blockBytes: 400}
+	must(t, mem.MkdirAll("g", 0o755))
+	s := &Store{vol: v, seed: 42, bucketBits: 1, shift: 63, buckets: make([]bucket, 2), pool: &pool{}}
+	s.gen = &generation{slab: log{pool: s.pool}}
+	s.tune.slabKeys = 1 << 20
+	w, err := v.newRun(7, 1)
+	must(t, err)
+	h := uint64(1) << 63
+	for i := range uint64(40) {
+		class := uint8(i % 4)
+		h += mix(i) >> 10 & 3 * (mix(i) >> 8)
+		vals := []uint64{}
+		for j := range i*i%23 + 1 {
+			vals = append(vals, mix(i*100+j)>>(64-width(class)))
+		}
+		slices.Sort(vals)
+		must(t, w.add(h, class, vals, nil))
+		h++
+	}
+	long := make([]uint64, 1500)
+	for i := range long {
+		long[i] = mix(uint64(i)) >> (64 - width(6))
+	}
+	slices.Sort(long)
+	must(t, w.add(^uint64(0), 6, long, nil))
+	r, err := w.finish()
+	must(t, err)
+	must(t, s.writeManifest([][]*run{{}, {r}}, []byte("a mark")))
+	s.num.Store(7)
+	for i := range 3 {
+		it := Item{Key: nth(uint64(i), 1), Aux: fmt.Appendf(nil, "aux %d", i)}
+		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
+	}
+	must(t, s.writeFrame())
+	files := map[string][]byte{}
+	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
+		b, err := disk.ReadFile(mem, "g/"+name, 1<<20)
+		must(t, err)
+		files[name] = b
+	}
+	return files
+}
+
+// TestGolden: what version 1 wrote is written and read still.
+// UPDATE_GOLDEN=1 writes the files anew; a changed format wants a new version.
+func TestGolden(t *testing.T) {
+	for name, got := range golden(t) {
+		file := filepath.Join("testdata", "v1", name)
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must(t, os.WriteFile(file, got, 0o644))
+		}
+		want, err := os.ReadFile(file)
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is written in another way", name)
+		}
+	}
+	mem := disk.NewMem()
+	must(t, mem.MkdirAll("g", 0o755))
+	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
+		must(t, err)
+		must(t, disk.WriteFile(mem, "g/"+name, b))
+	}
+	s, got := news(t, mem, "g", Config{})
+	if st := s.Stats(); len(s.Damaged()) > 0 || st.Held != 3 || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
+		t.Errorf("%+v, mark %q, damaged %v", st, s.Mark(), s.Damaged())
+	}
+	must(t, s.Flush())
+	if len(got) != 3 || got[nth(2, 1)] != 1 {
+		t.Errorf("the held items are new: %v", got)
+	}
+	must(t, s.Close())
+}
+
+// FuzzBlock: no bytes make the decoder panic, hang or read beyond them.
+func FuzzBlock(f *testing.F) {
+	var w blockWriter
+	w.add(1, 0, []uint64{5}, []uint64{1}, false)
+	w.add(1, 2, []uint64{5, 6, 1 << 45}, []uint64{1, 2, 3}, false)
+	w.add(9, 6, []uint64{1 << 61, 1<<61 + 1}, []uint64{1, 2}, true)
+	f.Add(slices.Clone(w.finish()), true)
+	w.add(3, 7, []uint64{^uint64(0)}, nil, false)
+	f.Add(slices.Clone(w.finish()), false)
+	f.Fuzz(func(t *testing.T, data []byte, withValues bool) {
+		buf := append(slices.Clone(data), make([]byte, slack)...)
+		var b block
+		if err := b.parse(buf, withValues); err == nil {
+			readAll(t, &b, withValues)
+		}
+		if len(data) < blockHead {
+			return
+		}
+		if err := b.parseChecked(buf, withValues); err == nil { // as if the checksum were right
+			readAll(t, &b, withValues)
+		}
+	})
+}
+
+func readAll(t *testing.T, b *block, withValues bool) {
+	out := make([]uint64, listKeys)
+	total := 0
+	for {
+		var l list
+		if err := b.next(&l); err != nil {
+			if !errors.Is(err, errBlock) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if l.n == 0 {
+			break
+		}
+		vals, err := b.read(&l, out)
+		if err != nil {
+			return
+		}
+		total += len(vals)
+		if withValues {
+			b.value(l.index + l.n - 1)
+		}
+	}
+	if total != b.keys {
+		t.Fatalf("%d keys, the head says %d", total, b.keys)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	m := manifest{seed: 1, bucketBits: 6, mark: []byte("x"), runs: []manifestRun{{1, 2, 3, 4}, {5, 6, 7, 8}}}
+	f.Add(m.encode())
+	f.Add((&manifest{withValues: true}).encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := decodeManifest(data)
+		if err != nil {
+			return
+		}
+		if again, err := decodeManifest(m.encode()); err != nil || !slices.Equal(again.runs, m.runs) || !bytes.Equal(again.mark, m.mark) {
+			t.Fatalf("%v, %v", again, err)
+		}
+	})
+}
+
+func FuzzFrame(f *testing.F) {
+	var w frameWriter
+	w.add(opAdd, &Item{Key: weburl.Key{Host: 1, Path: 2}, Aux: []byte("aux")}, false)
+	w.add(opCheck, &Item{Key: weburl.Key{Host: 3, Path: 4}}, false)
+	f.Add(slices.Clone(w.seal(9)), false)
+	f.Fuzz(func(t *testing.T, data []byte, withValues bool) {
+		n, _, items, err := parseFrame(data)
+		if err != nil {
+			if len(data) < frameHead {
+				return
+			}
+			n, items = 100, data[frameHead:]
+		}
+		for range min(n, 1000) {
+			var it Item
+			if _, items, err = nextItem(items, &it, withValues); err != nil {
+				return
+			}
+		}
+	})
+}
