@@ -54,31 +54,32 @@ func (m *manifest) encode() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// errManifest is a manifest that does not say what was written.
-var errManifest = errors.New("damaged manifest")
+// ErrManifest is a manifest that does not say what was written: the Store has
+// to be made anew.
+var ErrManifest = errors.New("damaged manifest")
 
 func decodeManifest(b []byte) (*manifest, error) {
 	le := binary.LittleEndian
 	n := len(b) - 4
 	if n < 26 || le.Uint32(b[n:]) != crc32.Checksum(b[:n], castagnoli) || string(b[:8]) != manifestMagic {
-		return nil, errManifest
+		return nil, ErrManifest
 	}
 	m := &manifest{seed: le.Uint64(b[8:]), bucketBits: uint(b[16]), withValues: b[17]&1 != 0}
 	b = b[18:n]
 	mark := int64(le.Uint32(b))
 	if mark > int64(len(b))-8 || m.bucketBits > maxBucketBits {
-		return nil, errManifest
+		return nil, ErrManifest
 	}
 	m.mark = append([]byte{}, b[4:4+mark]...)
 	b = b[4+mark:]
 	runs := int64(le.Uint32(b))
 	if b = b[4:]; int64(len(b)) != runs*28 {
-		return nil, errManifest
+		return nil, ErrManifest
 	}
 	for ; len(b) > 0; b = b[28:] {
 		r := manifestRun{le.Uint64(b), int(le.Uint32(b[8:])), int64(le.Uint64(b[12:])), int64(le.Uint64(b[20:]))}
 		if r.bucket>>m.bucketBits != 0 || r.keys <= 0 || r.size <= 0 {
-			return nil, errManifest
+			return nil, ErrManifest
 		}
 		m.runs = append(m.runs, r)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync"
 	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/disk"
@@ -28,6 +29,7 @@ type volume struct {
 	dir        string
 	withValues bool
 	blockBytes int
+	readers    sync.Pool // of *runReader, with their memory
 
 	read, written atomic.Int64
 }
@@ -328,10 +330,21 @@ func (v *volume) reader(r *run) (*runReader, error) {
 		}
 		return nil, fmt.Errorf("open run: %w", err)
 	}
-	return &runReader{v: v, r: r, file: f}, nil
+	rr, _ := v.readers.Get().(*runReader)
+	if rr == nil {
+		rr = &runReader{}
+	}
+	rr.v, rr.r, rr.file, rr.from, rr.to = v, r, f, 0, 0
+	return rr, nil
 }
 
-func (rr *runReader) close() { _ = rr.file.Close() } // it was only read
+// close gives the memory back, too: nothing that came from rr is of use then.
+func (rr *runReader) close() {
+	_ = rr.file.Close() // it was only read
+	v := rr.v
+	rr.v, rr.r, rr.file = nil, nil, nil
+	v.readers.Put(rr)
+}
 
 // block reads block i; the blocks up to block upto will be wanted, too.
 func (rr *runReader) block(i, upto int) (*block, error) {
