@@ -279,14 +279,14 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
-	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
+	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: cfg.MemoryBytes / 4}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
 		return err
 	}
 	a.onClose(r.Seen.Close)
 
 	// Archive and logs first: what the journal says is finished must be there.
 	flush := func() error {
-		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush())
+		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
 	}
 	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) }
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"), journal.Config{Before: flush, BeforeSync: sync}); err != nil {

@@ -47,6 +47,10 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 // beginCheckpoint starts one. lost says which finishes do not count, because
 // their WARC records are gone; nil: all count.
 func (c *Crawler) beginCheckpoint(lost func(*finish) bool) error {
+	// What is in the journal when Begin syncs it must be in seen's files.
+	if err := c.sync(); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	j, err := c.Journal.Begin()
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

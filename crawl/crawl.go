@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/dns"
 	"github.com/orbweaver/orbweaver/fetch"
 	"github.com/orbweaver/orbweaver/frontier"
@@ -212,6 +213,8 @@ type Crawler struct {
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 
+	fs       disk.FS // and
+	dir      string  // of the journal
 	known    *known
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
@@ -278,7 +281,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.fatal = err
 	}
 	if c.fatal == nil {
-		c.fatal = c.Journal.Sync()
+		c.fatal = c.sync()
 	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(true)
@@ -334,6 +337,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		case <-timer.C:
 		case f := <-c.commands:
 			f(time.Now())
+		case <-c.Seen.Ready():
+			c.emit()
 		case <-done:
 			done = nil
 			c.halt(Signal)
@@ -346,12 +351,10 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 // finished ends the run if really nothing is left: nothing is under way and
 // nothing waits for a time.
 func (c *Crawler) finished() {
-	// A store that answers in bulk may hold new URLs back.
 	before := c.Frontier.Pending()
-	if c.fatal = c.Seen.Flush(); c.fatal != nil {
+	if c.flushSeen(); c.fatal != nil {
 		return
 	}
-	c.append()
 	switch err := c.Frontier.Err(); {
 	case c.fatal != nil || c.Frontier.Pending() > before:
 	case err != nil:

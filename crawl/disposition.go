@@ -152,7 +152,6 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
 
 // finish ends a URL: log, counts, its links, its finish.
 func (c *Crawler) finish(v *visit, now time.Time) {
-	c.skipped = c.skipped[:0]
 	f := c.finishOf(v, c.policy(v).tries > 1)
 	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
 	if v.outcome == Fetched {
@@ -191,11 +190,11 @@ func (c *Crawler) record(v *visit, f *finish) {
 	c.Tally.Retried(int64(f.tries))
 	c.rec = f.appendTo(c.rec[:0])
 	c.batch.add(kindFinish, c.rec)
+	f.skips, c.skipped = nil, c.skipped[:0]
 }
 
 // logRobots logs and counts a fetch of robots.txt, and keeps what it said.
 func (c *Crawler) logRobots(v *visit, now time.Time) {
-	c.skipped = c.skipped[:0]
 	c.intake(v) // sitemaps
 	for _, s := range v.skipped {
 		c.skip(s)

@@ -1,9 +1,11 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/orbweaver/orbweaver/drum"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -21,7 +23,7 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	if c.fatal == nil {
 		// Whatever happens, the next run knows that there was one, and that
 		// it may have asked somebody.
-		c.fatal = c.Journal.Sync()
+		c.fatal = c.sync()
 	}
 	return c.fatal
 }
@@ -36,16 +38,50 @@ func (c *Crawler) intake(v *visit) {
 	for _, f := range v.found {
 		c.items = append(c.items, seen.Item{Key: f.key, Aux: v.enc[f.from:f.to]})
 	}
-	if err := c.Seen.Add(c.items); err != nil {
-		c.fatal = fmt.Errorf("seen: %w", err)
+	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
 	}
-	// From here on a page that names one of these may finish without it: its
-	// finish comes later in the journal than their accepts, since Add has
-	// emitted what is new. (With a store that emits later, what it holds back
-	// must not be added here.)
+	// From here on a page that names one of these may finish without it: what
+	// is new has its accept in the journal before that finish, and what seen
+	// holds back is in seen's own files, which are written first.
 	for _, f := range v.found {
 		c.known.add(f.key)
+	}
+}
+
+// emit takes in what seen had held back and found to be new.
+func (c *Crawler) emit() {
+	if c.repair(c.Seen.Emit()); c.fatal == nil {
+		c.append()
+	}
+}
+
+// flushSeen takes in all that seen holds back.
+func (c *Crawler) flushSeen() {
+	if c.repair(c.Seen.Flush()); c.fatal == nil {
+		c.append()
+	}
+}
+
+// repair handles an error of seen: of a part of it that is damaged the journal
+// has a copy.
+func (c *Crawler) repair(err error) {
+	for tries := 0; err != nil; tries++ {
+		var d *drum.Damage
+		if !errors.As(err, &d) || tries > 2 {
+			c.fatal = fmt.Errorf("seen: %w", err)
+			return
+		}
+		c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
+		if c.append(); c.fatal != nil {
+			return
+		}
+		if c.fatal = c.Journal.Commit(); c.fatal != nil {
+			return
+		}
+		if err = c.rebuildSeen(); err == nil {
+			err = c.Seen.Emit()
+		}
 	}
 }
 

@@ -53,7 +53,6 @@ func (c *Crawler) takeIn(l weburl.Link) {
 	v := &c.alone
 	v.found, v.enc = v.found[:0], v.enc[:0]
 	v.add(l, l.URL.Key())
-	c.skipped = c.skipped[:0]
 	c.intake(v)
 	c.append()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/robots"
+	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -40,6 +41,13 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return r, err
 	}
 	r.Repeated = g.repeated
+	c.fs, c.dir = fs, dir
+	if g.last < c.Seen.Mark() {
+		return r, fmt.Errorf("seen has the keys of %d accepted URLs, the journal of %d: delete the folder of seen, it is made anew from the journal", c.Seen.Mark(), g.last)
+	}
+	if err := c.rebuildSeen(); err != nil {
+		return r, fmt.Errorf("seen: %w", err)
+	}
 	delays := map[string]time.Duration{}
 	touch := func(host string, d time.Duration) {
 		if d > 0 { // the others are hushed
@@ -68,8 +76,13 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 		return nil
 	}
+	// Keys that seen has on disk need not be read: those of whole parts.
+	restored := func(p journal.Part) bool {
+		kind, _, last, err := parseLabel(p.Label)
+		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
+	}
 	var tally pieces
-	_, err := journal.Replay(fs, dir, func(kind byte, p []byte) error {
+	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
 		case kindAccept:
 			l, _, err := weburl.DecodeLink(p)
@@ -80,14 +93,16 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			if l.Hops == "" {
 				c.Tally.Found(1)
 			}
-			keys = append(keys[:0], l.URL.Key())
-			if err := c.Seen.Restore(keys); err != nil {
-				return err
-			}
 			if c.Queries != nil {
 				c.Queries.Admit(l.URL)
 			}
 			c.accepted++
+			if c.accepted > c.Seen.Mark() {
+				keys = append(keys[:0], l.URL.Key())
+				if err := c.Seen.Restore(keys); err != nil {
+					return err
+				}
+			}
 			return pending(l, c.accepted)
 		case kindPending:
 			number, enc, err := splitPending(p)
@@ -219,6 +234,37 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	return r, nil
 }
 
+// rebuildSeen makes what is damaged of seen anew from the journal.
+func (c *Crawler) rebuildSeen() error {
+	_, err := c.Seen.Repair(func(yield func([]weburl.Key) error) error {
+		var keys []weburl.Key
+		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
+			kind, _, _, err := parseLabel(p.Label)
+			return err == nil && kind != kindKeys
+		}, func(kind byte, p []byte) error {
+			keys = keys[:0]
+			switch kind {
+			case kindKeys:
+				var err error
+				if keys, err = decodeKeys(keys, p); err != nil {
+					return err
+				}
+			case kindAccept:
+				l, _, err := weburl.PeekLink(p)
+				if err != nil {
+					return err
+				}
+				keys = append(keys, l.URL.Key())
+			default:
+				return nil
+			}
+			return yield(keys)
+		})
+		return err
+	})
+	return err
+}
+
 // count counts a finish of an earlier run.
 func (c *Crawler) count(f *finish) {
 	c.Tally.Add(visitOf(f))
@@ -263,7 +309,12 @@ func (c *Crawler) save(now time.Time) {
 			c.synced = now
 		}
 		return
-	case now.Sub(c.synced) >= c.cfg.SyncEvery && c.syncing == nil:
+	case c.syncing == nil && c.checkpointDue():
+		// First: on a disk that needs longer than SyncEvery for a sync there
+		// would always be one on its way.
+		c.fatal = c.beginCheckpoint(nil)
+		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+	case c.syncing == nil && now.Sub(c.synced) >= c.cfg.SyncEvery:
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
@@ -277,26 +328,60 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
 	}
-	if c.fatal == nil && c.checkpoint == nil && c.syncing == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize) {
-		c.fatal = c.beginCheckpoint(nil)
-	}
+}
+
+// checkpointDue says that the journal has grown by as much as the last
+// checkpoint wrote.
+func (c *Crawler) checkpointDue() bool {
+	return c.checkpoint == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
 }
 
 // A syncing is an fsync on its way, while the crawl goes on.
 type syncing struct {
-	*journal.Syncing
-	done chan error // it never blocks
+	journal  *journal.Syncing
+	seen     *seen.Syncing
+	accepted uint64
+	done     chan error // it never blocks
+}
+
+// run does what takes time: what is held back by seen first, then, with
+// archive and logs, the journal, which speaks of all of them.
+func (s *syncing) run() error {
+	if err := s.seen.Run(); err != nil {
+		return err
+	}
+	return s.journal.Run()
+}
+
+// startSync commits what endSync will have made durable.
+func (c *Crawler) startSync() (*syncing, error) {
+	j, err := c.Journal.BeginSync()
+	if err != nil {
+		return nil, err
+	}
+	held, err := c.Seen.BeginSync()
+	if err != nil {
+		return nil, fmt.Errorf("seen: %w", err)
+	}
+	return &syncing{j, held, c.accepted, make(chan error, 1)}, nil
+}
+
+// noteSync takes note of a sync that has run with this error.
+func (c *Crawler) noteSync(s *syncing, err error) error {
+	if err := c.Journal.EndSync(s.journal, err); err != nil {
+		return err
+	}
+	return c.Seen.EndSync(s.seen, err, s.accepted)
 }
 
 // beginSync makes what is in the journal durable, in a while.
 func (c *Crawler) beginSync() error {
-	j, err := c.Journal.BeginSync()
+	s, err := c.startSync()
 	if err != nil {
 		return err
 	}
-	s := &syncing{j, make(chan error, 1)}
 	c.syncing = s
-	go func() { s.done <- s.Run() }()
+	go func() { s.done <- s.run() }()
 	return nil
 }
 
@@ -318,5 +403,14 @@ func (c *Crawler) endSync(wait bool) error {
 		}
 	}
 	c.syncing = nil
-	return c.Journal.EndSync(s.Syncing, err)
+	return c.noteSync(s, err)
+}
+
+// sync makes all durable at once.
+func (c *Crawler) sync() error {
+	s, err := c.startSync()
+	if err != nil {
+		return err
+	}
+	return c.noteSync(s, s.run())
 }

@@ -218,7 +218,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fail(err)
 	r.Journal, err = journal.Open(fs, path("state", "journal"), journal.Config{
 		Before: func() error {
-			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush())
+			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
 		},
 		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
 	})

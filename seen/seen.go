@@ -1,51 +1,47 @@
 // Package seen answers, in bulk: which of these URLs are new?
 //
-//	Add(batch) -> shard of the host -> segment of the URL -> emit(new)
+//	Add(batch) -> drum -> emit(new), now or in a later Add, Emit or Flush
 //
-// A key is emitted at most once, ever, and always if it is new; new keys are
-// emitted in the order in which they arrived. A Store is the index of a crawl,
-// not its memory: Restore fills it from the journal after a start, and the
-// journal's checkpoints take the keys from its own files, not from here. Each
-// reads them out. The keys of one host lie together, so
-// that they can be read out, written in and dropped when the host changes
-// hands. One goroutine owns a Store.
+// A key is emitted at most once, ever, and always if it is new. Nearly all new
+// keys are emitted in the call that brings them; the few that cannot be told
+// from known ones without the disk wait for a pass over it, beside the crawl.
+// How that works is package drum's; this one is its use for URLs, with the
+// crawl's journal as the durable copy.
+//
+//	owner: Commit, then write the journal      what is held outlives a kill
+//	owner: BeginSync, sync the journal, EndSync     ... a power failure
+//	start: Open, Restore what Mark does not cover
+//
+// What a Store has on disk is never ahead of the journal: keys come into its
+// runs after the sync that made their accepts durable. If the runs are damaged
+// Rebuild makes them anew from the journal's keys. One goroutine owns a Store.
 //
 // # Exactness
 //
-// Keys are 128 bits, 64 of the host and 64 of the whole URL. Two URLs of
-// different hosts are taken for one with probability 2^-128, so among n = 10^9
-// URLs n²/2 · 2^-128 = 1.5e-21 pairs are expected to be. Two URLs of one host
-// share the first half: a host of m URLs expects m²/2 · 2^-64 false
-// duplicates. With 10^9 URLs that is 2.7e-8 on a million hosts of a thousand,
-// 2.7e-4 with 10^8 of them on one host, and 0.027 if one host has them all: a
-// crawl of that size loses one URL in forty crawls at the very worst.
+// Keys are 128 bits, 64 of the host and 64 of the whole URL; on disk a key of
+// a host of m URLs keeps about 38 + log2(m) bits of the second half. A new URL
+// is falsely taken for a known one with odds of some 2^-38, so among 10^9 URLs
+// less than 0.01 are; package drum has the arithmetic.
 //
 // These figures hold for chance, not for malice: the hash of weburl.Key is not
 // a cryptographic one, so a site can make its own URLs collide with each other
 // and thereby hide pages of its own.
-//
-// # Memory
-//
-// This implementation keeps its keys in RAM, 19 to 23 bytes each; see
-// DESIGN.md.
 package seen
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/drum"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// ErrMemory is a Store that has reached Config.MemoryBytes.
-var ErrMemory = errors.New("seen: out of memory budget")
-
 // Config tunes a Store. The zero Config is good.
 type Config struct {
-	// MemoryBytes bounds the RAM that keys take; over it Add and Restore
-	// return ErrMemory. Zero means no bound.
+	// MemoryBytes bounds the RAM of everything. Zero means 256 MiB. Up to about
+	// 10 million keys for each 256 MiB nothing is ever read from disk.
 	MemoryBytes int64
 }
 
@@ -56,186 +52,132 @@ type Item struct {
 	Aux []byte
 }
 
-const (
-	shardBits  = 10 // a host's keys are found in 1/1024 of the store
-	blockItems = 4096
-)
+// Stats counts what a Store holds and did.
+type Stats = drum.Stats
 
 // A Store is the set of keys that were ever added.
 type Store struct {
-	cfg    Config
-	emit   func([]Item) error
-	seed   uint64 // makes the places of keys unpredictable from outside
-	shards [1 << shardBits]shard
-	zero   bool // the zero key, which marks a free slot and so cannot lie in one
-	len    int64
-	bytes  int64
-	fresh  []Item
-	err    error // the first one; a Store does not work on after it
+	d    *drum.Store
+	emit func([]Item) error
+	ask  []drum.Item
+	out  []Item
+	mark uint64
 }
 
-// Open returns an empty Store. dir belongs to it and is emptied, because what
-// a Store must remember is in the journal. emit gets the new items of an Add;
+// Open opens the Store in dir, or makes an empty one. emit gets the new items;
 // the slice is the Store's and valid until emit returns, and emit must not
-// call the Store.
+// call the Store. With a damaged manifest it is begun anew: Mark is 0 then.
+// Other damage waits for Repair.
 func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, error) {
-	if err := fs.RemoveAll(dir); err != nil {
+	if cfg.MemoryBytes <= 0 {
+		cfg.MemoryBytes = 256 << 20
+	}
+	s := &Store{emit: emit}
+	open := func() (err error) {
+		s.d, err = drum.Open(fs, dir, drum.Config{MemoryBytes: cfg.MemoryBytes, Journal: true}, s.answers)
+		return err
+	}
+	err := open()
+	if errors.Is(err, drum.ErrManifest) {
+		// The journal has it all.
+		if err := fs.RemoveAll(dir); err != nil {
+			return nil, fmt.Errorf("open seen: %w", err)
+		}
+		err = open()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open seen: %w", err)
 	}
-	return &Store{cfg: cfg, emit: emit, seed: rand.Uint64()}, nil
+	if m := s.d.Mark(); len(m) > 0 {
+		n, w := binary.Uvarint(m)
+		if w != len(m) {
+			s.d.Close()
+			return nil, fmt.Errorf("open seen %s: mark %x", dir, m)
+		}
+		s.mark = n
+	}
+	return s, nil
 }
 
 // Add checks items. Duplicates vanish, also those within items; what is new
-// reaches emit in the order of arrival, in this call or in a later Add or
-// Flush. An Aux must stay unchanged until then. An error is final: some items
-// may be in the Store that were never emitted, so it has to be rebuilt.
+// reaches emit, in this call or in a later Add, Emit or Flush. An Aux may
+// change when Add returns. A *drum.Damage asks for Rebuild; the items are
+// taken. Any other error is final.
 func (s *Store) Add(items []Item) error {
-	if s.err != nil {
-		return s.err
-	}
-	s.fresh = s.fresh[:0]
+	s.ask = s.ask[:0]
 	for i := range items {
-		if s.insert(items[i].Key) {
-			s.fresh = append(s.fresh, items[i])
-		}
+		s.ask = append(s.ask, drum.Item{Key: items[i].Key, Aux: items[i].Aux})
 	}
-	if err := s.within(); err != nil {
-		return err
-	}
-	if len(s.fresh) == 0 {
-		return nil
-	}
-	if err := s.emit(s.fresh); err != nil {
-		s.err = err
-	}
-	clear(s.fresh) // the Aux belong to others
-	return s.err
+	err := s.d.Add(s.ask)
+	clear(s.ask) // the Aux belong to others
+	return err
 }
+
+// answers is what drum emits to.
+func (s *Store) answers(items []drum.Item) error {
+	s.out = s.out[:0]
+	for i := range items {
+		s.out = append(s.out, Item{Key: items[i].Key, Aux: items[i].Aux})
+	}
+	err := s.emit(s.out)
+	clear(s.out)
+	return err
+}
+
+// Ready gets a value when Emit has something to do.
+func (s *Store) Ready() <-chan struct{} { return s.d.Ready() }
+
+// Emit hands out what was held and found to be new, for a few milliseconds at
+// most.
+func (s *Store) Emit() error { return s.d.Emit() }
 
 // Flush returns when everything new of earlier calls has been emitted.
-func (s *Store) Flush() error { return s.err }
+func (s *Store) Flush() error { return s.d.Flush() }
 
-// Restore adds keys without emitting them: from a snapshot, or a host that was
-// handed over. Keys that are there already do no harm.
-func (s *Store) Restore(keys []weburl.Key) error {
-	if s.err != nil {
-		return s.err
-	}
-	for _, k := range keys {
-		s.insert(k)
-	}
-	return s.within()
+// Restore adds keys without emitting them, before the first Add: what the
+// owner has accepted since Mark.
+func (s *Store) Restore(keys []weburl.Key) error { return s.d.Restore(keys) }
+
+// Mark is how many of the owner's accepts, the first ones, need no Restore.
+func (s *Store) Mark() uint64 { return s.mark }
+
+// Commit writes what is held: it survives the death of the process. The owner
+// calls it ahead of each write of its journal.
+func (s *Store) Commit() error { return s.d.Commit() }
+
+// A Syncing is a sync on its way; its Run may be called by another goroutine.
+type Syncing = drum.Syncing
+
+// BeginSync begins to make what is held durable. The owner's journal is synced
+// meanwhile, all of it that was appended before this call.
+func (s *Store) BeginSync() (*Syncing, error) { return s.d.BeginSync() }
+
+// EndSync takes note of a Syncing that has run, beside the journal's, with this
+// error. accepted is how many accepts the owner had made when it began.
+func (s *Store) EndSync(t *Syncing, err error, accepted uint64) error {
+	return s.d.EndSync(t, err, binary.AppendUvarint(nil, accepted))
 }
 
-func (s *Store) within() error {
-	if max := s.cfg.MemoryBytes; max > 0 && s.MemoryBytes() > max {
-		s.err = fmt.Errorf("%w (%d keys, %d bytes)", ErrMemory, s.len, max)
-	}
-	return s.err
-}
-
-// Len is the number of keys.
-func (s *Store) Len() int64 { return s.len }
-
-// MemoryBytes is the RAM that the Store takes.
-func (s *Store) MemoryBytes() int64 {
-	const fixed = 1 << shardBits * shardSize
-	return fixed + s.bytes + int64(cap(s.fresh))*itemSize
-}
-
-// Each reads all keys out in blocks of at most 4096, each host's in a row of
-// blocks that it may share with others. The block is valid until fn returns;
-// fn must not call the Store.
-func (s *Store) Each(fn func([]weburl.Key) error) error {
-	if s.err != nil {
-		return s.err
-	}
-	b := block{keys: make([]weburl.Key, 0, blockItems), fn: fn}
-	if s.zero {
-		b.add(weburl.Key{})
-	}
-	for i := range s.shards {
-		s.shards[i].each(b.add)
-	}
-	return b.flush()
-}
-
-// Range reads the keys of one host out like Each.
-func (s *Store) Range(host uint64, fn func([]weburl.Key) error) error {
-	if s.err != nil {
-		return s.err
-	}
-	b := block{keys: make([]weburl.Key, 0, blockItems), fn: fn}
-	if s.zero && host == 0 {
-		b.add(weburl.Key{})
-	}
-	s.shardOf(host).each(func(k weburl.Key) {
-		if k.Host == host {
-			b.add(k)
+// Repair rebuilds what is damaged, if anything is, from all keys that were ever
+// accepted, which load gives to yield in any order, once for each damage.
+func (s *Store) Repair(load func(yield func([]weburl.Key) error) error) (repaired []drum.Damage, err error) {
+	for _, d := range s.d.Damaged() {
+		if d.Bucket >= 0 {
+			if err := s.d.Rebuild(d.Bucket, load); err != nil {
+				return repaired, fmt.Errorf("rebuild seen after %w: %w", &d, err)
+			}
 		}
-	})
-	return b.flush()
-}
-
-// Drop forgets the keys of one host and says how many there were.
-func (s *Store) Drop(host uint64) int64 {
-	var n int64
-	if s.zero && host == 0 {
-		s.zero = false
-		n = 1
+		repaired = append(repaired, d)
 	}
-	gone, bytes := s.shardOf(host).drop(host, s.seed)
-	n += gone
-	s.len -= n
-	s.bytes += bytes
-	return n
+	return repaired, nil
 }
 
-// Close gives the memory back. The Store cannot be used after it.
-func (s *Store) Close() error {
-	*s = Store{err: errors.New("seen: closed")}
-	return nil
-}
+// Len is about how many keys there are.
+func (s *Store) Len() int64 { return s.d.Len() }
 
-// insert says whether k is new.
-func (s *Store) insert(k weburl.Key) bool {
-	if k == (weburl.Key{}) {
-		isNew := !s.zero
-		s.zero = true
-		if isNew {
-			s.len++
-		}
-		return isNew
-	}
-	isNew, bytes := s.shardOf(k.Host).insert(k, s.seed)
-	s.bytes += bytes
-	if isNew {
-		s.len++
-	}
-	return isNew
-}
+// Stats returns the counts.
+func (s *Store) Stats() Stats { return s.d.Stats() }
 
-func (s *Store) shardOf(host uint64) *shard {
-	return &s.shards[mix(host^s.seed)>>(64-shardBits)]
-}
-
-// A block gathers keys for a callback until the callback returns an error.
-type block struct {
-	keys []weburl.Key
-	fn   func([]weburl.Key) error
-	err  error
-}
-
-func (b *block) add(k weburl.Key) {
-	if b.keys = append(b.keys, k); len(b.keys) == cap(b.keys) {
-		_ = b.flush() // kept in b.err
-	}
-}
-
-func (b *block) flush() error {
-	if b.err == nil && len(b.keys) > 0 {
-		b.err = b.fn(b.keys)
-	}
-	b.keys = b.keys[:0]
-	return b.err
-}
+// Close waits for a pass under way and gives the memory back. What was not
+// synced is as after a kill.
+func (s *Store) Close() error { return s.d.Close() }

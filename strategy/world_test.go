@@ -236,7 +236,7 @@ func (w *world) open(t *testing.T) *process {
 	ok(err)
 	r.Journal, err = journal.Open(fs, dir+"/state/journal", journal.Config{
 		Before: func() error {
-			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush())
+			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
 		},
 		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
 	})

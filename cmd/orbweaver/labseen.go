@@ -35,7 +35,7 @@ links, of which one in ten is new. Every answer is checked; a false one of a sto
 that is to be exact ends the experiment with exit code 1.
 
   orbweaver lab seen --quick --out /tmp/lab
-  orbweaver lab seen --only ram,pebble --keys 20000000 --work /big/disk
+  orbweaver lab seen --only drum,pebble --keys 20000000 --work /big/disk
 
 What people write below the marker in NAME.md stays.`
 }

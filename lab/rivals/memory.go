@@ -1,16 +1,6 @@
 package rivals
 
-import (
-	"path/filepath"
-
-	"github.com/orbweaver/orbweaver/seen"
-	"github.com/orbweaver/orbweaver/weburl"
-)
-
-// openRAM opens package seen.
-func openRAM(c Config) (Store, error) {
-	return seen.Open(c.FS, filepath.Join(c.Dir, "seen"), seen.Config{}, c.Emit)
-}
+import "github.com/orbweaver/orbweaver/weburl"
 
 // goMap is the least that one can write.
 type goMap struct {
