@@ -134,8 +134,8 @@ func (s *Store) Emit() error { return s.d.Emit() }
 // Flush returns when everything new of earlier calls has been emitted.
 func (s *Store) Flush() error { return s.d.Flush() }
 
-// Restore adds keys without emitting them, before the first Add: what the
-// owner has accepted since Mark.
+// Restore adds keys without emitting them, before the first Add and after
+// Repair: what the owner has accepted since Mark.
 func (s *Store) Restore(keys []weburl.Key) error { return s.d.Restore(keys) }
 
 // Mark is how many of the owner's accepts, the first ones, need no Restore.
