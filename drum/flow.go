@@ -169,8 +169,8 @@ func (s *Store) newPass(flush bool) *pass {
 	}
 }
 
-// prepare begins a pass. Filters take a while to allocate, so that happens
-// beside the intake, before the pass needs them.
+// prepare begins a pass. Filters and the next table take a while to allocate,
+// so that happens beside the intake, before the pass needs them.
 func (s *Store) prepare() {
 	p := s.newPass(s.full())
 	s.pass, s.state = p, preparing
@@ -182,12 +182,18 @@ func (s *Store) prepare() {
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
-		for _, want := range plan {
-			p.next[want.bucket] = newFilter(want.keys, want.bits)
-		}
-		close(p.ready)
+		p.allocate(plan)
 		s.notify()
 	}()
+}
+
+// allocate makes what a pass that brings the table to disk needs.
+func (p *pass) allocate(plan []wantFilter) {
+	for _, want := range plan {
+		p.next[want.bucket] = newFilter(want.keys, want.bits)
+	}
+	p.empty = newTable(p.s.pool, p.s.vol.withValues, p.s.tune.memKeys)
+	close(p.ready)
 }
 
 type wantFilter struct {
@@ -254,7 +260,7 @@ func (s *Store) freeze() error {
 	} else {
 		s.frozen, s.frozenDrops = s.mem, s.drops
 		p.frozen, p.dropped = s.frozen, s.frozenDrops
-		s.mem, s.drops = newTable(s.pool, s.vol.withValues), map[uint64]int{}
+		s.mem, s.drops, p.empty = p.empty, map[uint64]int{}, nil
 		for i := range s.buckets {
 			s.buckets[i].next, s.buckets[i].fresh = p.next[i], 0
 		}

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A lookup finds queries, sorted by key, in the runs of a bucket, from the
-// newest run to the oldest.
+// A lookup finds queries, sorted by key, in the runs of a bucket; what one has
+// found counts before what the next one has.
 type lookup struct {
 	q []query
 	// mass counts, at the first query of each host, the host's keys.
@@ -46,6 +46,24 @@ func (lk *lookup) run(rr *runReader) error {
 		}
 	}
 	return nil
+}
+
+// settle takes out the queries that are known: a set has no more to say to them.
+func (lk *lookup) settle() {
+	q, n := lk.q, 0
+	for i := 0; i < len(q); {
+		h, mass, from := q[i].h, lk.mass[i], n
+		for ; i < len(q) && q[i].h == h; i++ {
+			if q[i].flag&queryKnown == 0 {
+				q[n] = q[i]
+				n++
+			}
+		}
+		if n > from {
+			lk.mass[from] = mass
+		}
+	}
+	lk.q = q[:n]
 }
 
 // passes says whether block i, which lies within a single class of a single
@@ -123,6 +141,9 @@ func (lk *lookup) block(b *block, qi int) error {
 		j := 0
 		for i := qi; i < end; i++ {
 			v := q[i].p >> shift
+			for j+8 <= len(vals) && vals[j+7] < v {
+				j += 8
+			}
 			for j < len(vals) && vals[j] < v {
 				j++
 			}

@@ -45,7 +45,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	}
 	s.timer.Stop()
 	s.gen = &generation{slab: log{pool: s.pool}}
-	s.mem = newTable(s.pool, cfg.Values)
+	s.mem = newTable(s.pool, cfg.Values, 0)
 	m, err := readManifest(s.vol)
 	if err != nil {
 		return nil, err

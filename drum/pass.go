@@ -31,6 +31,7 @@ type pass struct {
 	dropped map[uint64]int // hosts that the runs do not count for, and the position in frozen before which their keys are forgotten
 	runs    [][]*run       // of each bucket, the oldest first
 	next    []*filter      // filters to fill; nil: the bucket keeps its own
+	empty   *table         // takes the place of frozen
 
 	ready chan struct{} // next is allocated
 	done  chan struct{}
@@ -143,13 +144,22 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 	if s.vol.withValues {
 		lk.values = w.values
 	}
-	if len(w.q) > 0 {
-		for i := len(runs) - 1; i >= 0; i-- {
-			if err := s.vol.lookup(&lk, runs[i]); err != nil {
-				return err
-			}
+	for i := range runs {
+		if len(lk.q) == 0 {
+			break
+		}
+		r := runs[i] // the largest first: it knows most
+		if s.vol.withValues {
+			r = runs[len(runs)-1-i] // the newest first: its value holds
+		}
+		if err := s.vol.lookup(&lk, r); err != nil {
+			return err
+		}
+		if i < len(runs)-1 && !s.vol.withValues {
+			lk.settle()
 		}
 	}
+	w.q = lk.q
 	w.answer()
 	if !p.flush {
 		return nil

@@ -235,6 +235,9 @@ func (s *Store) askBatch(o op, items []Item) error {
 			sink += b.filter.touch(f)
 		}
 		sink += s.mem.touch(ih[i])
+		if s.frozen != nil {
+			sink += s.frozen.touch(ih[i])
+		}
 		if s.cache != nil {
 			sink += s.cache.touch(ih[i])
 		}

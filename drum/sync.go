@@ -166,10 +166,7 @@ func (s *Store) flushTable(mark []byte) error {
 		return s.fail(err)
 	}
 	p := s.newPass(true)
-	for _, w := range s.planFilters() {
-		p.next[w.bucket] = newFilter(w.keys, w.bits)
-	}
-	close(p.ready)
+	p.allocate(s.planFilters())
 	p.confirm(mark)
 	held, part := s.gen, s.part
 	s.gen = &generation{slab: log{pool: s.pool}}

@@ -15,12 +15,13 @@ type (
 	values [chunkKeys]uint64
 )
 
-// A pool keeps chunks for their next use, so that a full Store makes no
-// garbage.
+// A pool keeps chunks, and the slots of a table, for their next use, so that a
+// full Store makes no garbage.
 type pool struct {
-	mu   sync.Mutex // guards free
-	free []*chunk
-	keep int // so many
+	mu    sync.Mutex // guards free and slots
+	free  []*chunk
+	slots []uint32
+	keep  int // chunks
 }
 
 func (p *pool) take() *chunk {
@@ -38,6 +39,25 @@ func (p *pool) put(cs []*chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, cs[:min(len(cs), max(0, p.keep-len(p.free)))]...)
+}
+
+// takeSlots gives n slots that are empty.
+func (p *pool) takeSlots(n int) []uint32 {
+	p.mu.Lock()
+	s := p.slots
+	p.slots = nil
+	p.mu.Unlock()
+	if len(s) != n {
+		return make([]uint32, n)
+	}
+	clear(s)
+	return s
+}
+
+func (p *pool) putSlots(s []uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slots = s
 }
 
 // A log is keys in the order in which they came.
@@ -98,9 +118,10 @@ func (g *grouping) of(b int) []uint32 { return g.at[g.from[b]:g.from[b+1]] }
 // keys that are not there cost one cache miss.
 type table struct {
 	log
-	vals []*values // nil in a Store without values
-	sub  [subs]subIndex
-	size int64 // bytes of all slots
+	vals  []*values // nil in a Store without values
+	sub   [subs]subIndex
+	slots []uint32 // with which the indexes began, in one piece
+	size  int64    // bytes of all slots
 }
 
 type subIndex struct {
@@ -108,12 +129,34 @@ type subIndex struct {
 	n     int
 }
 
-func newTable(p *pool, withValues bool) *table {
+// newTable makes a table that need not grow before it has so many keys.
+func newTable(p *pool, withValues bool, keys int) *table {
 	t := &table{log: log{pool: p}}
 	if withValues {
 		t.vals = []*values{}
 	}
+	if keys == 0 {
+		return t
+	}
+	each := 16
+	for 3*each < 4*(keys/subs+keys/subs/8+1) {
+		each *= 2
+	}
+	t.slots = p.takeSlots(subs * each)
+	t.size = int64(len(t.slots)) * 4
+	for i := range t.sub {
+		t.sub[i].slots = t.slots[i*each : (i+1)*each : (i+1)*each]
+	}
 	return t
+}
+
+// release gives its memory back.
+func (t *table) release() {
+	t.log.release()
+	if t.slots != nil {
+		t.pool.putSlots(t.slots)
+	}
+	t.slots, t.sub = nil, [subs]subIndex{}
 }
 
 func tag(h uint64) uint32 { return uint32(h>>48&0xff) << posBits }
