@@ -32,8 +32,8 @@ func (b *bucket) free(clock int64) bool { return b.holder == nil && b.freeAt <= 
 
 func newBucketTimes() heap[*bucket] {
 	return heap[*bucket]{
-		less: func(a, b *bucket) bool { return a.freeAt < b.freeAt },
-		pos:  func(b *bucket) *int32 { return &b.pos },
+		key: func(b *bucket) uint64 { return uint64(b.freeAt) },
+		pos: func(b *bucket) *int32 { return &b.pos },
 	}
 }
 
@@ -45,7 +45,7 @@ type groupKey struct{ addr, site *bucket }
 type group struct {
 	addr, site *bucket // nil: none
 	hosts      heap[*host]
-	key        key // of the best host
+	key        uint64 // order of the best host's
 	in         *heap[*group]
 	parkedAt   *bucket
 	pos        int32
@@ -54,16 +54,14 @@ type group struct {
 
 func newGroup(addr, site *bucket) *group {
 	return &group{addr: addr, site: site, pos: -1, hosts: heap[*host]{
-		less: func(a, b *host) bool { return a.key().ahead(b.key()) },
-		pos:  func(h *host) *int32 { return &h.pos },
+		key: func(h *host) uint64 { return h.key().order() },
+		pos: func(h *host) *int32 { return &h.pos },
 	}}
 }
 
 func newGroupHeap() heap[*group] {
-	return heap[*group]{less: groupLess, pos: func(g *group) *int32 { return &g.pos }}
+	return heap[*group]{key: func(g *group) uint64 { return g.key }, pos: func(g *group) *int32 { return &g.pos }}
 }
-
-func groupLess(a, b *group) bool { return a.key.ahead(b.key) }
 
 // A key is a host's place in the ready queue: that of its first link.
 type key struct {
@@ -83,6 +81,22 @@ func (k key) ahead(o key) bool {
 	}
 	return k.number < o.number
 }
+
+// numberBits are those of a request number that count in the order: more
+// requests than anybody makes.
+const numberBits = 55
+
+// order is lower for the key that is ahead, and tells the level.
+func (k key) order() uint64 {
+	o := uint64(^k.level)<<(numberBits+1) | min(k.number, 1<<numberBits-1)
+	if !k.warm {
+		o |= 1 << numberBits
+	}
+	return o
+}
+
+// levelOf is the level of a key with this order.
+func levelOf(order uint64) uint8 { return ^uint8(order >> (numberBits + 1)) }
 
 // obstacle is the bucket that holds g back, the one for longer if both do.
 func (g *group) obstacle(clock int64) *bucket {
@@ -112,7 +126,7 @@ func (f *Frontier) regroup(g *group) {
 		f.offer(g.site, nil)
 		return
 	}
-	g.key = g.hosts.top().key()
+	g.key = g.hosts.first()
 	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
 		f.settle(g)
 	} else {
@@ -177,7 +191,7 @@ func (f *Frontier) offer(b *bucket, taker *group) {
 	}
 	for b != nil && b.free(f.clock) && b.parked.len() > 0 {
 		g := b.parked.top()
-		if taker != nil && !groupLess(g, taker) {
+		if taker != nil && g.key >= taker.key {
 			return
 		}
 		if f.settle(g) {

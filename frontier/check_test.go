@@ -3,6 +3,7 @@ package frontier
 import (
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -14,7 +15,7 @@ func (f *Frontier) check() error {
 	var ram, fixed, spilled, queued, blockedLinks int64
 	asked := 0
 	live := map[*segment]int{}
-	if blank != (history{}) {
+	if !reflect.DeepEqual(blank, history{}) {
 		return fmt.Errorf("the history of those who have none is %+v", blank)
 	}
 	for h := range f.hosts.all() {
@@ -111,7 +112,7 @@ func (f *Frontier) check() error {
 			} else {
 				want.Ready++
 			}
-			if h.pos > 0 && h.key().ahead(in.items[(h.pos-1)/2].key()) {
+			if k, ok := in.has(h); !ok || k != h.key().order() {
 				return fmt.Errorf("%s: in the wrong place of its group", name)
 			}
 		case waiting, slowed:
@@ -134,8 +135,13 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: blocked, but in a heap", name)
 			}
 		}
-		if (in == nil) != (h.pos < 0) || in != nil && in.items[h.pos] != h {
+		if (in == nil) != (h.pos < 0) {
 			return fmt.Errorf("%s: not where it says", name)
+		}
+		if in != nil {
+			if _, ok := in.has(h); !ok {
+				return fmt.Errorf("%s: not where it says", name)
+			}
 		}
 	}
 	pools, err := f.checkPools()
@@ -202,9 +208,9 @@ func (f *Frontier) checkBuckets() error {
 				return fmt.Errorf("a group without hosts in a heap")
 			}
 			continue
-		case g.in == nil || g.in.items[g.pos] != g:
+		case g.in == nil || !g.in.holds(g):
 			return fmt.Errorf("a group with hosts in no heap")
-		case g.key != g.hosts.top().key():
+		case g.key != g.hosts.top().key().order():
 			return fmt.Errorf("a group's key is not that of its best host")
 		}
 	}
@@ -229,7 +235,7 @@ func (f *Frontier) checkBuckets() error {
 		// A free bucket lets the best of its groups be ready.
 		ok := false
 		for _, g := range groups {
-			ok = ok || (g.addr == b || g.site == b) && g.in == &f.ready && !groupLess(b.parked.top(), g)
+			ok = ok || (g.addr == b || g.site == b) && g.in == &f.ready && b.parked.top().key >= g.key
 		}
 		if !ok {
 			return fmt.Errorf("%s: free, but holds back %d groups", b.key, b.parked.len())

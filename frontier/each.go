@@ -65,8 +65,8 @@ const (
 // many hosts.
 func (f *Frontier) merge(hs []*host, of map[string]levelCount, current bool, fn func([]byte) error) error {
 	cs := heap[*cursor]{
-		less: func(a, b *cursor) bool { return a.number < b.number },
-		pos:  func(c *cursor) *int32 { return &c.pos },
+		key: func(c *cursor) uint64 { return c.number },
+		pos: func(c *cursor) *int32 { return &c.pos },
 	}
 	for _, h := range hs {
 		var front []entry

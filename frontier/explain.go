@@ -156,19 +156,12 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 // behind counts the hosts that go before h: of the ready ones, and of those
 // parked at the same bucket.
 func (f *Frontier) behind(h *host) (n int) {
-	mine := h.key()
-	hostAhead := func(o *host) bool { return o.key().ahead(mine) }
+	mine := h.key().order()
 	groups := &f.ready
 	if b := f.groupOf(h).parkedAt; b != nil {
 		groups = &b.parked
 	}
-	groups.before(func(g *group) bool {
-		if !g.key.ahead(mine) {
-			return false
-		}
-		n += g.hosts.before(hostAhead)
-		return true
-	})
+	groups.before(mine, func(g *group) { n += g.hosts.before(mine, nil) })
 	return n
 }
 

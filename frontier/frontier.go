@@ -133,6 +133,7 @@ type Frontier struct {
 	hushedAt  int64 // last
 	quietTill int64 // the quiet time of all hosts after Hush
 	enc       []byte
+	fronts    []*frontQueue // empty
 
 	restored []HostState // until there is a time
 
@@ -147,9 +148,9 @@ type Frontier struct {
 	poolBytes  int64                 // on disk
 	poolFiles  int                   // on disk
 	removed    map[string]levelCount // dropped links that are in the pools
-	spare      []byte
-	frameBytes int // a frame is closed at this size
-	readAtOnce int // frames
+	spares     [][]byte              // for frames
+	frameBytes int                   // a frame is closed at this size
+	readAtOnce int                   // frames
 
 	// queues in RAM and on disk
 	ram      int64 // bytes of queued links in RAM
@@ -281,14 +282,19 @@ func (f *Frontier) overflow() error {
 
 // insert queues a link and moves h to where it now belongs.
 func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
-	first, before := h.empty(), h.key()
+	// What stands before the queues is looked at only if it matters: it lies
+	// elsewhere.
+	first, higher := false, false
+	if h.q.n == 0 || level > h.q.level {
+		first, higher = h.empty(), level > h.key().level
+	}
 	f.enqueue(h, level, number, enc)
 	switch {
 	case h.busy():
 	case first:
 		f.leave(h)
 		f.place(h)
-	case level > before.level:
+	case higher:
 		f.rekey(h)
 	}
 	if h.state == blocked {
@@ -503,22 +509,22 @@ func (f *Frontier) tick(now time.Time) {
 		f.restored = nil
 	}
 	f.clock = max(f.clock, f.since(now))
-	for f.waiting.len() > 0 && f.waiting.top().due() <= f.clock {
+	for f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock) {
 		h := f.waiting.top()
 		f.leave(h)
 		f.place(h)
 	}
-	for f.freeing.len() > 0 && f.freeing.top().freeAt <= f.clock {
+	for f.freeing.len() > 0 && f.freeing.first() <= uint64(f.clock) {
 		b := f.freeing.pop()
 		b.in = nil
 		f.offer(b, nil)
 	}
-	for f.resting.len() > 0 && f.resting.top().due() <= f.clock {
+	for f.resting.len() > 0 && f.resting.first() <= uint64(f.clock) {
 		h := f.resting.top()
 		f.leave(h)
 		f.place(h)
 	}
-	for f.fading.len() > 0 && f.fading.top().freeAt <= f.clock {
+	for f.fading.len() > 0 && f.fading.first() <= uint64(f.clock) {
 		b := f.fading.pop()
 		b.in = nil
 		f.forgetBucket(b)

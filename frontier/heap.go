@@ -1,102 +1,227 @@
 package frontier
 
-// A heap is a binary heap whose members know their place, so that one of
-// them can be removed or moved without a search. pos is -1 outside a heap.
-type heap[T any] struct {
-	items []T
-	less  func(a, b T) bool
-	pos   func(T) *int32
+// A heap gives out its member with the lowest key. Members know their place,
+// so that one of them can be removed or moved without a search; pos is -1
+// outside a heap. Keys stand beside the members, which lie anywhere: no
+// comparison reads one.
+//
+// Most members come in the order of their keys, times that end ever later and
+// hosts with ever higher request numbers. These stand in the run, which is
+// sorted: nothing has to be moved for them. The others are in a tree with four
+// below each: half the levels to be moved through, and as many writes of
+// places to wherever the members lie, as with two.
+type heap[T comparable] struct {
+	tree []heapItem[T]
+	run  []heapItem[T] // from head; without its member, a hole, where one has left
+	key  func(T) uint64
+	pos  func(T) *int32
+
+	head, holes int   // the first and the last of the run are no holes
+	base        int32 // the place in the run of run[0]
 }
 
-func (h *heap[T]) len() int { return len(h.items) }
-func (h *heap[T]) top() T   { return h.items[0] }
+type heapItem[T any] struct {
+	key uint64
+	x   T
+}
+
+const (
+	// heapWidth is how many members stand below one.
+	heapWidth = 4
+	// runPlaces is where places in the run begin again.
+	runPlaces = 1 << 30
+)
+
+func (h *heap[T]) len() int { return len(h.tree) + len(h.run) - h.head - h.holes }
+
+// best is the item with the lowest key.
+func (h *heap[T]) best() *heapItem[T] {
+	if h.head == len(h.run) || len(h.tree) > 0 && h.tree[0].key < h.run[h.head].key {
+		return &h.tree[0]
+	}
+	return &h.run[h.head]
+}
+
+func (h *heap[T]) top() T { return h.best().x }
+
+// first is the lowest key.
+func (h *heap[T]) first() uint64 { return h.best().key }
 
 func (h *heap[T]) push(x T) {
-	h.items = append(h.items, x)
-	*h.pos(x) = int32(len(h.items) - 1)
-	h.up(len(h.items) - 1)
+	it := heapItem[T]{h.key(x), x}
+	n := len(h.run)
+	if n == h.head || h.run[n-1].key <= it.key {
+		h.extend(it)
+		return
+	}
+	if n-1 == h.head || h.run[n-2].key <= it.key {
+		// One that is far behind the others, a host that was told to wait for
+		// a day, does not stay at the end of the run.
+		last := h.run[n-1]
+		h.leaveRun(n - 1)
+		h.extend(it)
+		it = last
+	}
+	h.tree = append(h.tree, heapItem[T]{})
+	h.up(len(h.tree)-1, it)
+}
+
+// extend puts it at the end of the run.
+func (h *heap[T]) extend(it heapItem[T]) {
+	h.run = append(h.run, it)
+	*h.pos(it.x) = (h.base+int32(len(h.run)-1))%runPlaces<<1 | 1
 }
 
 func (h *heap[T]) pop() T {
-	x := h.items[0]
+	x := h.top()
 	h.remove(x)
 	return x
 }
 
+// place is where x is: in the run or in the tree.
+func (h *heap[T]) place(x T) (i int, inRun bool) {
+	p := *h.pos(x)
+	if p&1 == 0 {
+		return int(p >> 1), false
+	}
+	return int((p>>1 - h.base + runPlaces) % runPlaces), true
+}
+
 func (h *heap[T]) remove(x T) {
-	i, last := int(*h.pos(x)), len(h.items)-1
-	if i != last {
-		h.items[i] = h.items[last]
-		*h.pos(h.items[i]) = int32(i)
-	}
-	var zero T
-	h.items[last] = zero
-	h.items = h.items[:last]
+	i, inRun := h.place(x)
 	*h.pos(x) = -1
-	if i < last {
-		h.fixAt(i)
+	if inRun {
+		h.leaveRun(i)
+		return
 	}
-	if cap(h.items) > 64 && len(h.items) < cap(h.items)/4 {
-		h.items = append(make([]T, 0, cap(h.items)/2), h.items...)
+	n := len(h.tree) - 1
+	last := h.tree[n]
+	h.tree[n] = heapItem[T]{}
+	h.tree = h.tree[:n]
+	if i < n {
+		h.put(i, last)
+	}
+	if cap(h.tree) > 64 && n < cap(h.tree)/4 {
+		h.tree = append(make([]heapItem[T], 0, cap(h.tree)/2), h.tree...)
+	}
+}
+
+// leaveRun makes a hole at i.
+func (h *heap[T]) leaveRun(i int) {
+	var none T
+	h.run[i].x = none
+	h.holes++
+	n := len(h.run)
+	for ; h.head < n && h.run[h.head].x == none; h.head++ {
+		h.holes--
+	}
+	for ; n > h.head && h.run[n-1].x == none; n-- {
+		h.holes--
+	}
+	h.run = h.run[:n]
+	switch left := n - h.head; {
+	case left == 0 && cap(h.run) <= 64:
+		h.run, h.head = h.run[:0], 0
+	case n > 64 && 2*left < n:
+		// Half of it has been passed: the others keep their places.
+		h.base = (h.base + int32(h.head)) % runPlaces
+		h.run, h.head = append(make([]heapItem[T], 0, 2*left), h.run[h.head:]...), 0
+	case left > 64 && 2*h.holes > left:
+		run := make([]heapItem[T], 0, left)
+		for _, it := range h.run[h.head:] {
+			if it.x != none {
+				*h.pos(it.x) = int32(len(run))<<1 | 1
+				run = append(run, it)
+			}
+		}
+		h.run, h.head, h.holes, h.base = run, 0, 0, 0
 	}
 }
 
 // fix restores the order after x's key has changed.
-func (h *heap[T]) fix(x T) { h.fixAt(int(*h.pos(x))) }
-
-func (h *heap[T]) fixAt(i int) {
-	if !h.down(i) {
-		h.up(i)
+func (h *heap[T]) fix(x T) {
+	if i, inRun := h.place(x); !inRun {
+		h.put(i, heapItem[T]{h.key(x), x})
+	} else if h.run[i].key != h.key(x) {
+		h.remove(x)
+		h.push(x)
 	}
 }
 
-func (h *heap[T]) up(i int) {
-	x := h.items[i]
+// put puts it where it belongs in the tree; i is free.
+func (h *heap[T]) put(i int, it heapItem[T]) {
+	if i > 0 && it.key < h.tree[(i-1)/heapWidth].key {
+		h.up(i, it)
+	} else {
+		h.down(i, it)
+	}
+}
+
+func (h *heap[T]) up(i int, it heapItem[T]) {
 	for i > 0 {
-		p := (i - 1) / 2
-		if !h.less(x, h.items[p]) {
+		p := (i - 1) / heapWidth
+		if it.key >= h.tree[p].key {
 			break
 		}
-		h.items[i] = h.items[p]
-		*h.pos(h.items[i]) = int32(i)
+		h.set(i, h.tree[p])
 		i = p
 	}
-	h.items[i] = x
-	*h.pos(x) = int32(i)
+	h.set(i, it)
 }
 
-func (h *heap[T]) down(i int) bool {
-	x, start, n := h.items[i], i, len(h.items)
+func (h *heap[T]) down(i int, it heapItem[T]) {
 	for {
-		c := 2*i + 1
-		if c >= n {
+		c := heapWidth*i + 1
+		if c >= len(h.tree) {
 			break
 		}
-		if c+1 < n && h.less(h.items[c+1], h.items[c]) {
-			c++
+		least := c
+		for j, o := range h.tree[c:min(c+heapWidth, len(h.tree))] {
+			if o.key < h.tree[least].key {
+				least = c + j
+			}
 		}
-		if !h.less(h.items[c], x) {
+		if it.key <= h.tree[least].key {
 			break
 		}
-		h.items[i] = h.items[c]
-		*h.pos(h.items[i]) = int32(i)
-		i = c
+		h.set(i, h.tree[least])
+		i = least
 	}
-	h.items[i] = x
-	*h.pos(x) = int32(i)
-	return i > start
+	h.set(i, it)
 }
 
-// before counts the members for which ahead is true. ahead must be true for a
-// parent wherever it is true for a child; only the members counted are visited
-// and the edge around them.
-func (h *heap[T]) before(ahead func(T) bool) (n int) {
+func (h *heap[T]) set(i int, it heapItem[T]) {
+	h.tree[i] = it
+	*h.pos(it.x) = int32(i) << 1
+}
+
+// before counts the members with a key below k and shows them; only they are
+// visited and the edge around them.
+func (h *heap[T]) before(k uint64, see func(T)) (n int) {
+	var none T
+	count := func(x T) {
+		if x == none {
+			return
+		}
+		n++
+		if see != nil {
+			see(x)
+		}
+	}
+	for _, it := range h.run[h.head:] {
+		if it.key >= k {
+			break
+		}
+		count(it.x)
+	}
 	var walk func(i int)
 	walk = func(i int) {
-		if i < len(h.items) && ahead(h.items[i]) {
-			n++
-			walk(2*i + 1)
-			walk(2*i + 2)
+		if i >= len(h.tree) || h.tree[i].key >= k {
+			return
+		}
+		count(h.tree[i].x)
+		for j := range heapWidth {
+			walk(heapWidth*i + 1 + j)
 		}
 	}
 	walk(0)

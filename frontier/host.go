@@ -43,7 +43,8 @@ type host struct {
 // A history is what a host has that was asked or looked up before.
 type history struct {
 	front     *frontQueue
-	cur       *entry // in process
+	cur       *entry // in process: kept, or nil
+	kept      entry
 	home      *group // what its address and site share; nil: address unknown
 	addr      netip.Addr
 	addrUntil int64 // the look-up expires
@@ -139,8 +140,8 @@ func (h *host) busy() bool { return h.state == inProcess || h.state == resolving
 
 func newHostTimes() heap[*host] {
 	return heap[*host]{
-		less: func(a, b *host) bool { return a.due() < b.due() },
-		pos:  func(h *host) *int32 { return &h.pos },
+		key: func(h *host) uint64 { return uint64(h.due()) },
+		pos: func(h *host) *int32 { return &h.pos },
 	}
 }
 
@@ -239,7 +240,8 @@ func (f *Frontier) rekey(h *host) {
 func (f *Frontier) begin(h *host, g *group, e entry) {
 	g.hosts.remove(h)
 	own := f.own(h)
-	own.cur, own.began = &e, f.clock
+	own.kept, own.began = e, f.clock
+	own.cur = &own.kept
 	f.fixed += e.ram()
 	if f.cfg.NoAddresses || h.home != nil && (h.addrUntil > f.clock || h.addrFresh > f.clock) {
 		f.become(h, inProcess)
@@ -260,10 +262,11 @@ func (f *Frontier) end(h *host, back *entry) {
 	if back == h.cur && back != nil {
 		f.fixed -= back.ram() // putFront counts it again
 	}
-	f.own(h).cur = nil
 	if back != nil {
 		f.putFront(h, *back, true)
 	}
+	own := f.own(h)
+	own.cur, own.kept = nil, entry{}
 	if h.retired {
 		f.stats.BlockedLinks += h.links() + h.pooled
 	}

@@ -75,7 +75,7 @@ func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.hungry(f.pools[
 
 // readyAt says whether a host is ready with a link of this level or a higher one.
 func (f *Frontier) readyAt(level uint8) bool {
-	return f.ready.len() > 0 && f.ready.top().key.level >= level
+	return f.ready.len() > 0 && levelOf(f.ready.first()) >= level
 }
 
 // poolAt is the pool of a level, nil if it is empty, and its place.
@@ -106,8 +106,10 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 	if k := len(p.frames); k > 0 && len(p.frames[k-1].entries) < f.frameBytes {
 		c = p.frames[k-1]
 	} else {
-		c = &frame{first: number, last: number, entries: f.spare}
-		f.spare = nil
+		c = &frame{first: number, last: number}
+		if k := len(f.spares); k > 0 {
+			c.entries, f.spares = f.spares[k-1], f.spares[:k-1]
+		}
 		f.fixed += int64(cap(c.entries))
 		p.frames = append(p.frames, c)
 	}
@@ -126,6 +128,13 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 		}
 	}
 	return true
+}
+
+// reuse keeps the bytes of a frame that is written or read for another one.
+func (f *Frontier) reuse(entries []byte) {
+	if len(f.spares) <= framesWritten {
+		f.spares = append(f.spares, entries[:0])
+	}
 }
 
 // blockPooled counts n more links of a retired host in the pools.
@@ -203,7 +212,7 @@ func (f *Frontier) readOn(p *pool) error {
 		p.frames[0] = nil
 		p.frames = p.frames[1:]
 		f.fixed -= int64(cap(c.entries))
-		defer func() { f.spare = c.entries[:0] }()
+		defer f.reuse(c.entries)
 	}
 	if p.n -= int64(c.n); p.n == 0 {
 		_, i := f.poolAt(p.level)
@@ -218,11 +227,10 @@ func (f *Frontier) readOn(p *pool) error {
 		}
 		number, at = num, end
 		n++
-		l, _, err := weburl.PeekLink(enc)
-		if err != nil {
-			return fmt.Errorf("%s: %w: %w", place, ErrSpill, err)
+		name, ok := weburl.PeekHost(enc)
+		if !ok {
+			return fmt.Errorf("%s: %w", place, ErrSpill)
 		}
-		name := l.URL.Host()
 		if len(f.removed) > 0 && f.passOver(name, p.level) {
 			continue
 		}

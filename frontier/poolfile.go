@@ -65,7 +65,7 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 	f.poolBytes += int64(len(f.out))
 	for i, c := range p.frames[:n] {
 		f.fixed -= int64(cap(c.entries))
-		f.spare = c.entries[:0]
+		f.reuse(c.entries)
 		p.frames[i] = nil
 	}
 	p.frames = append([]*frame(nil), p.frames[n:]...)

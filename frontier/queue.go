@@ -17,8 +17,8 @@ const (
 
 	// What is counted for what Go allocates, in bytes. A host: itself with its
 	// first queue and block, its name, its places in the dictionary and a heap.
-	hostOverhead    = 128 + 24 + 12 + 10
-	historyOverhead = 128
+	hostOverhead    = 128 + 24 + 22 + 16
+	historyOverhead = 160
 	groupOverhead   = 96 + 8 + 40
 	bucketOverhead  = 128 + 80
 	blockOverhead   = 64 // behind a queue's first
@@ -160,7 +160,11 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 		b.r = 0
 	}
 	was := cap(b.buf)
-	b.buf = append(append(slices.Grow(b.buf, need), head[:k]...), enc...)
+	if len(b.buf)+need > was {
+		// Twice as much, up to a block: those of long queues move seldom.
+		b.buf = slices.Grow(b.buf, max(need, min(was, blockBytes-len(b.buf))))
+	}
+	b.buf = append(append(b.buf, head[:k]...), enc...)
 	f.grow(q, b, int64(cap(b.buf)-was))
 	b.n++
 	q.n++
@@ -168,7 +172,7 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	f.enlist(q)
 }
 
-// take removes q's first entry. The bytes of the link are a copy.
+// take removes q's first entry. Nothing else uses the bytes of the link.
 func (f *Frontier) take(q *queue) (entry, error) {
 	b := &q.head
 	if err := f.load(q, b); err != nil {
@@ -178,7 +182,12 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	e := entry{level: q.level, number: b.first, enc: append([]byte(nil), enc...)}
+	e := entry{level: q.level, number: b.first}
+	if b.n == 1 && cap(b.buf) <= 2*len(enc) {
+		e.enc = enc // the bytes go with the last link; most hosts have one
+	} else {
+		e.enc = append([]byte(nil), enc...)
+	}
 	b.r = int32(end)
 	b.n--
 	q.n--
@@ -275,6 +284,10 @@ func (f *Frontier) delist(q *queue) {
 	q.listPrev, q.listNext, q.class = nil, nil, 0
 }
 
+// frontSpare is how many empty front queues are kept for other hosts, and how
+// many links they may have room for: every look-up needs one for a moment.
+const frontSpare = 4
+
 // frontQueue holds what comes before a host's queues: retries, then prerequisites.
 type frontQueue struct {
 	items []entry
@@ -360,6 +373,10 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 		e := h.front.take()
 		f.fixed -= e.ram()
 		if h.front.len() == 0 {
+			if cap(h.front.items) <= frontSpare && len(f.fronts) < frontSpare {
+				h.front.items, h.front.head = h.front.items[:0], 0
+				f.fronts = append(f.fronts, h.front)
+			}
 			h.front = nil
 		}
 		f.queued--
@@ -388,7 +405,12 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 // there already.
 func (f *Frontier) putFront(h *host, e entry, first bool) {
 	if h.front == nil {
-		f.own(h).front = &frontQueue{}
+		own := f.own(h)
+		if k := len(f.fronts); k > 0 {
+			own.front, f.fronts = f.fronts[k-1], f.fronts[:k-1]
+		} else {
+			own.front = &frontQueue{}
+		}
 	}
 	if first {
 		h.front.prepend(e)

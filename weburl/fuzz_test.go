@@ -220,8 +220,12 @@ func FuzzDecodeLink(f *testing.F) {
 		if peeked, m, peekErr := PeekLink(src); peeked != l || m != n || peekErr != err {
 			t.Fatalf("%+v, %d, %v, peeked %+v, %d, %v", l, n, err, peeked, m, peekErr)
 		}
+		host, ok := PeekHost(src)
 		if err != nil {
 			return
+		}
+		if !ok || host != l.URL.Host() {
+			t.Fatalf("%+v: host %q, %v", l, host, ok)
 		}
 		if n <= 0 || n > len(src) {
 			t.Fatalf("took %d of %d octets", n, len(src))

@@ -89,6 +89,36 @@ func DecodeLink(src []byte) (l Link, n int, err error) { return decodeLink(src, 
 // looks at a link and passes its encoding on.
 func PeekLink(src []byte) (l Link, n int, err error) { return decodeLink(src, true) }
 
+// PeekHost is the host of the link whose encoding src begins with, and lies in
+// src. It looks at nothing else, so it is for what AppendTo wrote and a
+// checksum has kept; ok is false where there cannot be a link.
+func PeekHost(src []byte) (host string, ok bool) {
+	if len(src) == 0 {
+		return "", false
+	}
+	k, w := binary.Uvarint(src[1:])
+	if w <= 0 || k > uint64(len(src)-1-w) {
+		return "", false
+	}
+	text := src[1+w : 1+w+int(k)]
+	s := unsafe.String(unsafe.SliceData(text), len(text))
+	if s == "" {
+		return "", true // the zero URL
+	}
+	if len(s) <= len("https://") {
+		return "", false
+	}
+	from := hostStart(s[4] == 's')
+	end := from
+	if s[from] == '[' {
+		end += strings.IndexByte(s[from:], ']') + 1
+	}
+	for end < len(s) && s[end] != '/' && s[end] != ':' {
+		end++
+	}
+	return s[from:end], end < len(s)
+}
+
 func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	if len(src) == 0 {
 		return l, 0, ErrLink

@@ -1,0 +1,154 @@
+package frontier
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestHeap: against a list that is searched.
+func TestHeap(t *testing.T) {
+	type member struct {
+		key uint64
+		pos int32
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		h := heap[*member]{
+			key: func(m *member) uint64 { return m.key },
+			pos: func(m *member) *int32 { return &m.pos },
+		}
+		var all []*member
+		// Keys in any order, or most of them ascending.
+		most, ascending := rapid.SampledFrom([]uint64{3, 1000}).Draw(t, "most"), rapid.Bool().Draw(t, "ascending")
+		floor := uint64(0)
+		keys := rapid.Custom(func(t *rapid.T) uint64 {
+			k := rapid.Uint64Range(0, most).Draw(t, "k")
+			if ascending && rapid.IntRange(0, 9).Draw(t, "outlier") > 0 {
+				floor++
+				k = floor + k%3
+			}
+			return k
+		})
+		growing := rapid.IntRange(1, 4).Draw(t, "growing")
+		h.base = rapid.SampledFrom([]int32{0, runPlaces - 20}).Draw(t, "base")
+		drop := func(m *member) {
+			if m.pos != -1 {
+				t.Fatalf("outside, at %d", m.pos)
+			}
+			i := slices.Index(all, m)
+			all = slices.Delete(all, i, i+1)
+		}
+		for range rapid.IntRange(1, 600).Draw(t, "steps") {
+			if len(all) == 0 || rapid.IntRange(0, 4).Draw(t, "op") < growing {
+				m := &member{key: keys.Draw(t, "key"), pos: -1}
+				h.push(m)
+				all = append(all, m)
+			} else {
+				m := rapid.SampledFrom(all).Draw(t, "member")
+				switch rapid.IntRange(0, 2).Draw(t, "op") {
+				case 0:
+					h.remove(m)
+					drop(m)
+				case 1:
+					m.key = keys.Draw(t, "key")
+					h.fix(m)
+				case 2:
+					drop(h.pop())
+				}
+			}
+			if err := h.check(); err != nil {
+				t.Fatal(err)
+			}
+			if h.len() != len(all) {
+				t.Fatalf("%d members, want %d", h.len(), len(all))
+			}
+			if len(all) == 0 {
+				continue
+			}
+			least := slices.MinFunc(all, func(a, b *member) int { return int(a.key) - int(b.key) }).key
+			if h.first() != least || h.top().key != least {
+				t.Fatalf("first %d, top %d, want %d", h.first(), h.top().key, least)
+			}
+			k, below, seen := keys.Draw(t, "below"), 0, 0
+			for _, m := range all {
+				if k, ok := h.has(m); !ok || k != m.key {
+					t.Fatalf("%d is not at %d, or with %d", m.key, m.pos, k)
+				}
+				if m.key < k {
+					below++
+				}
+			}
+			if n := h.before(k, func(m *member) { seen++ }); n != below || seen != below {
+				t.Fatalf("%d below %d, %d shown, want %d", n, k, seen, below)
+			}
+		}
+	})
+}
+
+// has is x's key, if x is where it says.
+func (h *heap[T]) has(x T) (key uint64, ok bool) {
+	p := *h.pos(x)
+	if p < 0 {
+		return 0, false
+	}
+	items := h.tree
+	i, inRun := h.place(x)
+	if inRun {
+		items = h.run
+	}
+	if i >= len(items) || items[i].x != x {
+		return 0, false
+	}
+	return items[i].key, true
+}
+
+func (h *heap[T]) holds(x T) bool { _, ok := h.has(x); return ok }
+
+// check walks the whole heap.
+func (h *heap[T]) check() error {
+	for i, it := range h.tree {
+		if i > 0 && it.key < h.tree[(i-1)/heapWidth].key {
+			return fmt.Errorf("%d at %d of the tree", it.key, i)
+		}
+	}
+	var none T
+	holes := 0
+	for i, it := range h.run[h.head:] {
+		if i > 0 && it.key < h.run[h.head+i-1].key {
+			return fmt.Errorf("%d at %d of the run", it.key, i)
+		}
+		if it.x == none {
+			holes++
+		}
+	}
+	left := len(h.run) - h.head
+	if holes != h.holes || left > 0 && (h.run[h.head].x == none || h.run[len(h.run)-1].x == none) {
+		return fmt.Errorf("%d holes in a run of %d, says %d", holes, left, h.holes)
+	}
+	if most := 4*(left-holes) + 128; len(h.run) > most || cap(h.run) > 2*most {
+		return fmt.Errorf("%d places, %d in all, for a run of %d", len(h.run), cap(h.run), left-holes)
+	}
+	return nil
+}
+
+// TestOrder: the packed key orders as key.ahead does, and tells the level.
+func TestOrder(t *testing.T) {
+	keys := rapid.Custom(func(t *rapid.T) key {
+		return key{rapid.Uint8().Draw(t, "level"), rapid.Bool().Draw(t, "warm"),
+			rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Uint64Range(0, 1<<numberBits-1)).Draw(t, "number")}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := keys.Draw(t, "a"), keys.Draw(t, "b")
+		if rapid.Bool().Draw(t, "same level") {
+			b.level = a.level
+		}
+		if a.ahead(b) != (a.order() < b.order()) || b.ahead(a) != (b.order() < a.order()) {
+			t.Fatalf("%+v is %x, %+v is %x", a, a.order(), b, b.order())
+		}
+		if levelOf(a.order()) != a.level {
+			t.Fatalf("%+v has level %d", a, levelOf(a.order()))
+		}
+	})
+}
