@@ -102,21 +102,21 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 // result sums the runs up.
 func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
 	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"}, {Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2}, {Name: "RAM", Unit: "MB"},
-		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "hosts in RAM"}, {Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1}, {Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
-	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"}, {Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"}, {Name: "hosts in ram"},
+		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "in pools"}, {Name: "hosts in RAM"}, {Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1}, {Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
+	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"}, {Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"}, {Name: "in pools"}, {Name: "hosts in ram"},
 		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "next p99.9", Unit: "µs"}, {Name: "next max", Unit: "µs"}, {Name: "push max", Unit: "µs"}, {Name: "wrong"}}}
 	var ops, ram plotter.XYs
 	for i := range ps {
 		p := &ps[i]
 		byLinks.Add(p.Queued, p.Hosts, p.PushesPerS(), p.OpsPerS(), float64(p.CPU)/1e3/float64(max(p.Ops, 1)), float64(p.RAM)/1e6,
-			float64(p.Disk)/float64(max(p.Queued, 1)), p.InRAM, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
-		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.InRAM, p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
+			float64(p.Disk)/float64(max(p.Queued, 1)), p.Pooled, p.InRAM, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
+		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.Pooled, p.InRAM, p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
 		ops = append(ops, plotter.XY{X: float64(p.Queued), Y: p.OpsPerS()})
 		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
 	}
 	last := &ps[len(ps)-1]
-	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine makes the links, pushes and pops; the links alone are made at %s a second, which is not subtracted.",
-		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made))
+	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine makes the links, pushes and pops; the links alone are made at %s a second; making, timing and checking take %.2f µs of an operation, which are not subtracted.",
+		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made), float64(last.Own)/1e3)
 	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"}, {Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4}, {Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
 	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)", Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}
 	figures := map[string]any{}

@@ -65,8 +65,9 @@ func TestFairCeiling(t *testing.T) {
 
 func TestLinkMaker(t *testing.T) {
 	spec := QueueSpec{Hosts: 50, Seed: 1}
-	if n, err := madePerS(spec); err != nil || n <= 0 {
-		t.Error(n, err)
+	r := queueRun{last: make([]uint32, spec.Hosts)}
+	if made, own, err := r.ownCost(spec); err != nil || made <= 0 || own <= 0 || r.last[0] != 0 {
+		t.Error(made, own, err)
 	}
 	m := linkMaker{rand: newRand(1), hosts: 50}
 	perHost := map[int64]int{}

@@ -49,6 +49,11 @@ type QueuePoint struct {
 	// Wrong are links that came out twice or before an earlier one of their host.
 	Wrong int64   `json:"wrong"`
 	Made  float64 `json:"links_made_per_s"`
+	// Own is what an operation takes without a frontier: its share of making,
+	// timing and checking.
+	Own time.Duration `json:"own_ns_per_op"`
+	// Pooled are the links that no queue was open for at the end.
+	Pooled int64 `json:"pooled"`
 }
 
 // OpsPerS are pushes and pops a second.
@@ -75,6 +80,9 @@ type linkMaker struct {
 	ref   []byte
 	of    []uint32
 	links []weburl.Link
+
+	known int64
+	log   float64 // of known
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6c696e6b)) }
@@ -82,11 +90,13 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6c696
 // host is the host of link n: every twentieth is of a new one as long as there are
 // some, the others by a power law of those before.
 func (m *linkMaker) host(n int64) int64 {
-	known := min(n/20+1, m.hosts)
+	if known := min(n/20+1, m.hosts); known != m.known {
+		m.known, m.log = known, math.Log(float64(known))
+	}
 	if n%20 == 0 && n/20 < m.hosts {
 		return n / 20
 	}
-	return min(int64(math.Exp(m.rand.Float64()*math.Log(float64(known)))), known) - 1
+	return min(int64(math.Exp(m.rand.Float64()*m.log)), m.known) - 1
 }
 
 // page makes the links of a page, valid until the next call but for their strings.
@@ -165,15 +175,15 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 		return fmt.Errorf("frontier: %d hosts, %d points", s.Hosts, len(s.Points))
 	}
 	r := &queueRun{make: &linkMaker{rand: newRand(s.Seed), hosts: s.Hosts}, dir: s.Dir, now: time.Unix(1e9, 0)}
-	made, err := madePerS(s)
-	if err != nil {
-		return err
-	}
 	r.last = make([]uint32, s.Hosts)
 	for i := range r.last {
 		r.last[i] = 1 // so that its memory is there from the beginning
 	}
 	clear(r.last)
+	made, own, err := r.ownCost(s)
+	if err != nil {
+		return err
+	}
 	r.mem = watchMemory()
 	defer r.mem.stop()
 	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{Seed: s.Seed}); err != nil {
@@ -181,7 +191,7 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	}
 	enc := json.NewEncoder(out)
 	for _, links := range s.Points {
-		p := QueuePoint{Made: made}
+		p := QueuePoint{Made: made, Own: own}
 		r.next, r.push = new(Latencies), new(Latencies)
 		start := time.Now()
 		for r.queued < links {
@@ -204,16 +214,49 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	return r.f.Close()
 }
 
-// madePerS is how many links are made in a second, and nothing done with them.
-func madePerS(s QueueSpec) (float64, error) {
+// ownCost is how many links are made in a second, and what an operation takes
+// of a run in which every link comes out at once. It leaves r as it was.
+func (r *queueRun) ownCost(s QueueSpec) (made float64, own time.Duration, err error) {
 	m := linkMaker{rand: newRand(s.Seed + 1), hosts: s.Hosts}
+	var next, push Latencies
+	var making time.Duration
 	start := time.Now()
 	for m.n < 200_000 {
-		if _, err := m.page(); err != nil {
-			return 0, err
+		begin := time.Now()
+		links, err := m.page()
+		if err != nil {
+			return 0, 0, err
+		}
+		making += time.Since(begin)
+		begin = time.Now()
+		push.Add(time.Since(begin))
+		for i := range links {
+			begin = time.Now()
+			next.Add(time.Since(begin))
+			if _, err := r.check(&links[i]); err != nil {
+				return 0, 0, err
+			}
 		}
 	}
-	return float64(m.n) / time.Since(start).Seconds(), nil
+	own = time.Since(start) / time.Duration(2*m.n)
+	if r.wrong > 0 {
+		return 0, 0, fmt.Errorf("%w: %d of the links that were made", ErrOrder, r.wrong)
+	}
+	clear(r.last)
+	return float64(m.n) / making.Seconds(), own, nil
+}
+
+// check notes that l has come out: once, and in its host's order.
+func (r *queueRun) check(l *weburl.Link) (host int64, err error) {
+	host, n, err := linkNumbers(l)
+	if err != nil {
+		return 0, err
+	}
+	if uint32(n)+1 <= r.last[host] {
+		r.wrong++
+	}
+	r.last[host] = uint32(n) + 1
+	return host, nil
 }
 
 func (r *queueRun) pushPage() error {
@@ -256,18 +299,17 @@ func (r *queueRun) pop() error {
 			}
 			continue
 		}
-		host, n, err := linkNumbers(&t.Link)
-		if err != nil {
-			return err
-		}
 		if !t.Addr.IsValid() {
+			host, _, err := linkNumbers(&t.Link)
+			if err != nil {
+				return err
+			}
 			r.f.Resolved(t.Host, addressOf(host), r.now.Add(time.Hour), r.now)
 			continue
 		}
-		if uint32(n)+1 <= r.last[host] {
-			r.wrong++
+		if _, err := r.check(&t.Link); err != nil {
+			return err
 		}
-		r.last[host] = uint32(n) + 1
 		r.queued--
 		r.busy = append(r.busy, fetching{t.Host, r.now.Add(fetchTime)})
 		return nil
@@ -313,7 +355,8 @@ func (r *queueRun) measure(ctx context.Context, p *QueuePoint) error {
 	p.Time, p.CPU, p.IO = time.Since(start), ownCPU()-cpu, ownIO().since(before)
 	p.Next, p.Push, p.Wrong = r.next.Spread(), r.push.Spread(), r.wrong
 	p.RAM, _ = r.mem.peak()
-	p.InRAM = int64(r.f.Stats().Hosts)
+	stats := r.f.Stats()
+	p.InRAM, p.Pooled = int64(stats.Hosts), stats.Pooled
 	var err error
 	p.Disk, err = sizeOf(r.dir)
 	return err
