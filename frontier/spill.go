@@ -30,6 +30,7 @@ type segment struct {
 const (
 	blockHeader = 8
 	writeBytes  = 1 << 20 // one sequential write
+	spillBytes  = 4 << 20 // freed at once, more only if it must be
 	openFiles   = 32      // segments kept open for reading
 )
 
@@ -49,7 +50,9 @@ func (f *Frontier) spill() error {
 	if f.ram <= f.budget() {
 		return nil
 	}
-	target := f.budget() * 7 / 8
+	// Below the budget, lest every push be a write, but not by so much that one
+	// Next or Push has to wait for all of it.
+	target := min(f.budget(), max(f.budget()*7/8, f.ram-spillBytes))
 	for class := len(f.lists) - 1; class >= 0 && f.ram > target; {
 		q := f.lists[class]
 		if q == nil {
