@@ -11,7 +11,9 @@ import (
 )
 
 const (
-	manifestName  = "manifest"
+	// ManifestName is the file without which a directory has no keys, but may
+	// have held items still.
+	ManifestName  = "manifest"
 	manifestMagic = "OWDRUM\x00\x01"
 	maxManifest   = 64 << 20
 )
@@ -100,12 +102,12 @@ func (s *Store) writeManifest(buckets [][]*run, mark []byte) error {
 	}
 	b := m.encode()
 	s.vol.written.Add(int64(len(b)))
-	return disk.WriteFile(s.vol.fs, s.vol.path(manifestName), b)
+	return disk.WriteFile(s.vol.fs, s.vol.path(ManifestName), b)
 }
 
 // readManifest returns nil where there is none.
 func readManifest(v *volume) (*manifest, error) {
-	b, err := disk.ReadFile(v.fs, v.path(manifestName), maxManifest)
+	b, err := disk.ReadFile(v.fs, v.path(ManifestName), maxManifest)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -113,7 +115,7 @@ func readManifest(v *volume) (*manifest, error) {
 	}
 	m, err := decodeManifest(b)
 	if err != nil {
-		return nil, fmt.Errorf("open drum: %s: %w", v.path(manifestName), err)
+		return nil, fmt.Errorf("open drum: %s: %w", v.path(ManifestName), err)
 	}
 	return m, nil
 }

@@ -78,7 +78,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 
 // tidy removes what no manifest names and returns the numbers of the parts.
 func (s *Store) tidy(m *manifest) (parts []uint64, err error) {
-	keep := map[string]bool{manifestName: true}
+	keep := map[string]bool{ManifestName: true}
 	if m != nil {
 		for _, r := range m.runs {
 			keep[runName(r.num)] = true
@@ -99,7 +99,7 @@ func (s *Store) tidy(m *manifest) (parts []uint64, err error) {
 		case keep[name]:
 		case err == nil && kind == "held":
 			parts = append(parts, num)
-		case err == nil && (kind == "run" || kind == "spill"), name == manifestName+".tmp":
+		case err == nil && (kind == "run" || kind == "spill"), name == ManifestName+".tmp":
 			if err := s.vol.fs.Remove(s.vol.path(name)); err != nil {
 				return nil, fmt.Errorf("open drum: %w", err)
 			}

@@ -3,6 +3,7 @@ package drum
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -488,7 +489,7 @@ func (s *Store) Stats() Stats {
 func (s *Store) Mark() []byte { return s.mark }
 
 // Damaged says what is damaged. A bucket is whole again after Rebuild.
-func (s *Store) Damaged() []Damage { return s.damages }
+func (s *Store) Damaged() []Damage { return slices.Clone(s.damages) } // Rebuild changes it
 
 // Close stops a pass and closes the files. It does not write the keys that
 // are not in runs: see Save.

@@ -32,6 +32,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/drum"
@@ -66,7 +67,7 @@ type Store struct {
 
 // Open opens the Store in dir, or makes an empty one. emit gets the new items;
 // the slice is the Store's and valid until emit returns, and emit must not
-// call the Store. With a damaged manifest it is begun anew: Mark is 0 then.
+// call the Store. With a damaged manifest the keys are begun anew: Mark is 0 then.
 // Other damage waits for Repair.
 func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, error) {
 	if cfg.MemoryBytes <= 0 {
@@ -79,8 +80,9 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	}
 	err := open()
 	if errors.Is(err, drum.ErrManifest) {
-		// The journal has it all.
-		if err := fs.RemoveAll(dir); err != nil {
+		// The journal has all keys, and drum removes runs that no manifest
+		// names. What is held is nowhere else, and stays.
+		if err := fs.Remove(filepath.Join(dir, drum.ManifestName)); err != nil {
 			return nil, fmt.Errorf("open seen: %w", err)
 		}
 		err = open()

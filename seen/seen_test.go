@@ -271,3 +271,109 @@ func TestDamage(t *testing.T) {
 		}
 	}
 }
+
+// A damaged manifest costs the keys, of which the journal has a copy, and not
+// what is held back, of which it has none.
+func TestManifestDamaged(t *testing.T) {
+	o := &owner{t: t, mem: disk.NewMem()}
+	rng := rand.New(rand.NewPCG(6, 6))
+	o.open()
+	found := 0
+	for p := 0; found == len(o.accepted) || !o.hasManifest(); p++ {
+		if p == 1000 {
+			t.Fatal("nothing new was ever held back")
+		}
+		o.must(o.s.Flush())
+		o.sync()
+		var page []weburl.Key
+		for range 500 {
+			page = append(page, weburl.Key{Host: uint64(rng.IntN(30)), Path: rng.Uint64()})
+		}
+		found += len(page)
+		o.pages = append(o.pages, page)
+		o.visit(p)
+		o.commit()
+	}
+	o.must(o.s.Close())
+	b, err := disk.ReadFile(o.mem, "seen/manifest", 1<<20)
+	o.must(err)
+	b[len(b)-1] ^= 1
+	o.must(disk.WriteFile(o.mem, "seen/manifest", b))
+	o.open()
+	o.must(o.s.Flush())
+	if len(o.accepted) != found {
+		t.Errorf("%d keys were accepted, %d found", len(o.accepted), found)
+	}
+	once := map[weburl.Key]bool{}
+	for _, k := range o.accepted {
+		if once[k] {
+			t.Errorf("%v was accepted twice", k)
+		}
+		once[k] = true
+	}
+	o.must(o.s.Close())
+}
+
+func (o *owner) hasManifest() bool {
+	_, err := o.mem.Stat("seen/manifest")
+	return err == nil
+}
+
+// Repair mends all that is damaged, not only the first of it.
+func TestRepairAll(t *testing.T) {
+	o := &owner{t: t, mem: disk.NewMem()}
+	rng := rand.New(rand.NewPCG(7, 7))
+	o.open()
+	for p := 0; ; p++ {
+		if b, err := disk.ReadFile(o.mem, "seen/manifest", 1<<20); err == nil && len(b) > 20*28 {
+			break // it names twenty runs
+		}
+		var page []weburl.Key
+		for range 50 {
+			page = append(page, weburl.Key{Host: uint64(rng.IntN(300)), Path: rng.Uint64()})
+		}
+		o.pages = append(o.pages, page)
+		o.visit(p)
+		o.must(o.s.Flush())
+		o.sync()
+	}
+	o.must(o.s.Close())
+	es, err := o.mem.ReadDir("seen")
+	o.must(err)
+	for _, e := range es {
+		if e.Name() == "manifest" {
+			continue
+		}
+		b, err := disk.ReadFile(o.mem, "seen/"+e.Name(), 1<<20)
+		o.must(err)
+		b[len(b)/2] ^= 1
+		o.must(disk.WriteFile(o.mem, "seen/"+e.Name(), b))
+	}
+	s, err := seen.Open(o.mem, "seen", seen.Config{MemoryBytes: tiny}, func(items []seen.Item) error {
+		return fmt.Errorf("%d keys are taken for new", len(items))
+	})
+	o.must(err)
+	repaired, err := s.Repair(o.all)
+	o.must(err)
+	if len(repaired) < 10 {
+		t.Fatalf("%d parts were damaged: %v", len(repaired), repaired)
+	}
+	for _, d := range repaired {
+		if d.File == "" {
+			t.Errorf("repaired without damage: %+v", d)
+		}
+	}
+	if left, err := s.Repair(o.all); err != nil || len(left) > 0 {
+		t.Errorf("damaged after Repair: %v, %v", left, err)
+	}
+	o.must(s.Restore(o.accepted[s.Mark():]))
+	for p := range o.pages {
+		var items []seen.Item
+		for _, k := range o.pages[p] {
+			items = append(items, seen.Item{Key: k})
+		}
+		o.must(s.Add(items))
+	}
+	o.must(s.Flush())
+	o.must(s.Close())
+}
