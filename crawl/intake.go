@@ -56,9 +56,19 @@ func (c *Crawler) emit() {
 	}
 }
 
+// flushTries is more than there are parts of seen that may be damaged.
+const flushTries = 100
+
 // flushSeen takes in all that seen holds back.
 func (c *Crawler) flushSeen() {
-	if c.repair(c.Seen.Flush()); c.fatal == nil {
+	err := c.Seen.Flush()
+	for tries := 0; err != nil && tries < flushTries; tries++ {
+		if c.repair(err); c.fatal != nil {
+			return
+		}
+		err = c.Seen.Flush() // damage had ended it before all was answered
+	}
+	if c.repair(err); c.fatal == nil {
 		c.append()
 	}
 }
@@ -68,7 +78,7 @@ func (c *Crawler) flushSeen() {
 func (c *Crawler) repair(err error) {
 	for tries := 0; err != nil; tries++ {
 		var d *drum.Damage
-		if !errors.As(err, &d) || tries > 2 {
+		if !errors.As(err, &d) || d.Bucket < 0 || tries > 2 {
 			c.fatal = fmt.Errorf("seen: %w", err)
 			return
 		}
@@ -76,7 +86,12 @@ func (c *Crawler) repair(err error) {
 		if c.append(); c.fatal != nil {
 			return
 		}
-		if c.fatal = c.Journal.Commit(); c.fatal != nil {
+		// What is made anew is on disk at once, and must not be ahead of the
+		// journal; and it names its runs where a sync on its way would.
+		if c.fatal = c.endSync(true); c.fatal != nil {
+			return
+		}
+		if c.fatal = c.sync(); c.fatal != nil {
 			return
 		}
 		if err = c.rebuildSeen(); err == nil {

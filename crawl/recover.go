@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
+	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -236,7 +237,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 
 // rebuildSeen makes what is damaged of seen anew from the journal.
 func (c *Crawler) rebuildSeen() error {
-	_, err := c.Seen.Repair(func(yield func([]weburl.Key) error) error {
+	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error) error {
 		var keys []weburl.Key
 		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
 			kind, _, _, err := parseLabel(p.Label)
@@ -262,6 +263,11 @@ func (c *Crawler) rebuildSeen() error {
 		})
 		return err
 	})
+	for _, d := range repaired {
+		if d.Bucket < 0 { // the journal has no copy of links that were held back
+			c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
+		}
+	}
 	return err
 }
 

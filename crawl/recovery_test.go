@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -25,7 +26,7 @@ type randomWeb struct {
 	response map[string]bool          // of those: which answer
 }
 
-func newRandomWeb(rng *rand.Rand) randomWeb {
+func newRandomWeb(rng *rand.Rand, pages int) randomWeb {
 	var b strings.Builder
 	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
 	links := map[string][]string{}
@@ -39,7 +40,7 @@ func newRandomWeb(rng *rand.Rand) randomWeb {
 			fmt.Fprintf(&b, "http://%s/robots.txt robots=User-agent:_*;Crawl-delay:_1\n", host)
 		}
 		urls = append(urls, "http://"+host+"/")
-		for p := range rng.IntN(12) {
+		for p := range rng.IntN(pages) {
 			urls = append(urls, fmt.Sprintf("http://%s/%d", host, p))
 		}
 	}
@@ -98,7 +99,7 @@ func TestRecoveryModel(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0) })
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, seen.Config{}, 0) })
 		})
 	}
 }
@@ -112,18 +113,50 @@ func TestRecoveryModelAgain(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 1+int(seed%3)) })
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 1+int(seed%3), seen.Config{}, 0) })
 		})
 	}
 }
 
-func recoverOnce(t *testing.T, seed uint64, again int) {
+// The same where seen has hardly any memory: nearly all of its keys are on disk,
+// and nearly all links are held back for a while.
+func TestRecoveryModelHeld(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, onDisk, 0) })
+		})
+	}
+}
+
+// The same where bits of seen's runs are lost now and then.
+func TestRecoveryModelDamaged(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, onDisk, 2500*time.Millisecond) })
+		})
+	}
+}
+
+func recoverOnce(t *testing.T, seed uint64, again int, sc seen.Config, damaged time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	web := newRandomWeb(rng)
+	pages := 12
+	if sc == onDisk {
+		pages = 60
+	}
+	web := newRandomWeb(rng, pages)
 	s := &story{
 		cfg:      Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
 		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 		scope:    scope.Config{Scope: scope.Any},
+		seen:     sc,
 	}
 	s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
 	if s.again = again > 0; s.again {
@@ -153,6 +186,9 @@ func recoverOnce(t *testing.T, seed uint64, again int) {
 		at += p.gap + s.cfg.DrainTimeout
 	}
 	s.web = parseWeb(t, web.text)
+	if damaged > 0 {
+		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, damaged)()
+	}
 	w := s.run(t)
 	log := logText(w.lines(t))
 	defer func() {

@@ -43,12 +43,14 @@ type story struct {
 	cfg      Config
 	frontier frontier.Config
 	scope    scope.Config
+	seen     seen.Config
 	fetch    fetch.Config
 	seeds    []weburl.URL
 	pauses   []pause // ends of runs before the last one
 	web      *textWeb
-	strategy func() Strategy // one for each process; nil: none
-	again    bool            // URLs may be visited again
+	strategy func() Strategy          // one for each process; nil: none
+	again    bool                     // URLs may be visited again
+	disk     atomic.Pointer[disk.Mem] // of the last process
 
 	text     string // settings and web as they stand
 	requests string
@@ -191,6 +193,9 @@ const crawlDir = "/crawl"
 
 func (s *story) open(fs disk.FS) (w *world, err error) {
 	w = &world{fs: fs}
+	if m, ok := fs.(*disk.Mem); ok {
+		s.disk.Store(m)
+	}
 	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
 	fail := func(e error) { err = errors.Join(err, e) }
 	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }
@@ -214,7 +219,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fail(err)
 	r.Frontier, err = frontier.Open(fs, path("state", "queues"), s.frontier)
 	fail(err)
-	r.Seen, err = seen.Open(fs, path("state", "seen"), seen.Config{}, func(items []seen.Item) error { return w.Accept(items) })
+	r.Seen, err = seen.Open(fs, path("state", "seen"), s.seen, func(items []seen.Item) error { return w.Accept(items) })
 	fail(err)
 	r.Journal, err = journal.Open(fs, path("state", "journal"), journal.Config{
 		Before: func() error {
