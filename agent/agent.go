@@ -103,7 +103,7 @@ func (a *Agent) dir(elem ...string) string {
 
 // layout is what a crawl directory consists of. The marker, which says that
 // there is a crawl, is made last and goes last.
-var layout = []string{"archive", "indexes", "logs", "reports", "state/journal", "state/queues", "state/index", "state/spill", "state/strategy"}
+var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues", "state/index", "state/spill", "state/strategy"}
 
 const marker = "crawl.yaml"
 
