@@ -17,7 +17,7 @@ func (s *Store) step(n int) error {
 		case idle:
 			if !s.due() {
 				s.arm()
-				return nil
+				return s.pace()
 			}
 			s.prepare()
 		case preparing:
@@ -135,27 +135,42 @@ func (s *Store) arm() {
 	s.timer.Reset(d)
 }
 
-// pace makes an owner that is faster than the passes wait a little.
+// mostKeys is how many keys the table may have before the owner has to wait:
+// as many again may be frozen, and all fit in the budget.
+func (s *Store) mostKeys() int { return min(3*s.tune.memKeys, maxTable/2) }
+
+// pace makes an owner that is faster than the passes wait a little, and one
+// that is much faster until the pass is over.
 func (s *Store) pace() error {
-	over := s.mem.n > 2*max(s.tune.memKeys, s.tune.firstKeys) || int64(s.gen.n) > 8*s.heldMax()
-	if !over || s.state == preparing {
+	over := s.mem.n > s.mostKeys() || int64(s.gen.n) > 8*s.heldMax()
+	var wait chan struct{}
+	switch {
+	case s.state == running:
+		wait = s.pass.done
+	case s.state == preparing && !closed(s.pass.ready):
+		wait = s.pass.ready
+	case s.state == idle && s.pub != nil && closed(s.pub.confirmed):
+		wait = s.pub.published
+	}
+	if !over || wait == nil { // or it is up to the owner, who is to sync
 		if s.mem.n > maxTable-batch {
 			return s.fail(ErrMemory)
 		}
 		return nil
 	}
-	far := s.mem.n > 3*max(s.tune.memKeys, s.tune.firstKeys) && !s.cfg.Journal
+	// With a journal Add is not to block the crawl, but better so than to fail.
+	far := s.mem.n > s.mostKeys()*4/3 && (!s.cfg.Journal || s.mem.n > maxTable/4*3)
 	t := time.NewTimer(5 * time.Millisecond)
 	defer t.Stop()
 	for {
 		select {
-		case <-s.pass.done:
+		case <-wait:
 			return nil
 		case <-t.C:
 			if !far {
 				return nil
 			}
-			<-s.pass.done
+			<-wait
 			return nil
 		}
 	}
@@ -190,6 +205,7 @@ func (s *Store) prepare() {
 // allocate makes what a pass that brings the table to disk needs.
 func (p *pass) allocate(plan []wantFilter) {
 	for _, want := range plan {
+		makeWay()
 		p.next[want.bucket] = newFilter(want.keys, want.bits)
 	}
 	p.empty = newTable(p.s.pool, p.s.vol.withValues, p.s.tune.memKeys)

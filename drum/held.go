@@ -294,6 +294,7 @@ func (s *Store) writeSpill(sp *spill, slab *log, base uint32) error {
 	sp.from = gr.from
 	var buf []byte
 	for b := range s.buckets {
+		makeWay()
 		buf = buf[:0]
 		for _, i := range gr.of(b) {
 			k := slab.at(int(i))

@@ -157,6 +157,7 @@ func (w *runWriter) endBlock() error {
 	if w.w.empty() {
 		return nil
 	}
+	makeWay()
 	at := w.w.first
 	at.at |= uint64(w.off)
 	w.r.blocks = append(w.r.blocks, at)
@@ -367,6 +368,7 @@ func (rr *runReader) block(i, upto int) (*block, error) {
 		}
 		rr.from, rr.to = from, end
 	}
+	makeWay()
 	at := from - rr.from
 	if err := rr.b.parse(rr.buf[at:at+to-from+slack], rr.v.withValues); err != nil {
 		return nil, rr.r.damage(rr.v, from, err)

@@ -59,6 +59,9 @@ func sortDigit(q, tmp []query, shift int, path bool) {
 		}
 		copy(q, tmp[:len(q)])
 		if !last {
+			if len(q) >= chunkKeys {
+				makeWay()
+			}
 			for i := range 256 {
 				if a, b := count[i], count[i+1]; b-a > 1 {
 					sortDigit(q[a:b], tmp[a:b], next, nextPath)

@@ -95,3 +95,29 @@ func TestSetAgainstMap(t *testing.T) {
 		})
 	}
 }
+
+// TestPace: an owner that only inserts is faster than the passes; the table
+// does not outgrow its share for that.
+func TestPace(t *testing.T) {
+	s, err := Open(disk.NewMem(), "d", Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}, func([]Item) error { return nil })
+	must(t, err)
+	items := make([]Item, 100)
+	most := 0
+	for n := uint64(0); n < 150_000; n += uint64(len(items)) {
+		for i := range items {
+			items[i] = Item{Key: nth(n+uint64(i), 50)}
+		}
+		must(t, s.Add(items))
+		if s.onDisk {
+			most = max(most, s.mem.n)
+		}
+	}
+	if limit := 2 * s.mostKeys(); most > limit { // a few Adds go between two looks
+		t.Errorf("a table of %d keys, at most %d", most, limit)
+	}
+	must(t, s.Flush())
+	if got := s.Len(); got < 150_000 {
+		t.Errorf("%d keys, want 150000", got)
+	}
+	must(t, s.Close())
+}

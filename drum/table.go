@@ -95,6 +95,9 @@ func (l *log) group(buckets int, shift uint) grouping {
 	g := grouping{make([]uint32, l.n), make([]uint32, buckets+1)}
 	next := make([]uint32, buckets)
 	for i := range l.n {
+		if i&(chunkKeys-1) == 0 {
+			makeWay()
+		}
 		next[l.at(i).h>>shift]++
 	}
 	sum := uint32(0)
@@ -104,6 +107,9 @@ func (l *log) group(buckets int, shift uint) grouping {
 	}
 	g.from[buckets] = sum
 	for i := range l.n {
+		if i&(chunkKeys-1) == 0 {
+			makeWay()
+		}
 		b := l.at(i).h >> shift
 		g.at[next[b]] = uint32(i)
 		next[b]++
