@@ -44,7 +44,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	r.Repeated = g.repeated
 	c.fs, c.dir = fs, dir
 	if g.last < c.Seen.Mark() {
-		return r, fmt.Errorf("seen has the keys of %d accepted URLs, the journal of %d: delete the folder of seen, it is made anew from the journal", c.Seen.Mark(), g.last)
+		return r, fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: they are not of one crawl, or the journal is an older copy; put the folder state back as it was as a whole", c.Seen.Mark(), g.last)
 	}
 	if err := c.rebuildSeen(); err != nil {
 		return r, fmt.Errorf("seen: %w", err)
