@@ -201,22 +201,17 @@ func (k *checkpoint) mergeLinks(lost func(*finish) bool) error {
 		return err
 	}
 	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
-		if kind == kindFinish || kind == kindState {
+		switch kind {
+		case kindFinish, kindState:
 			return k.putState(kind, p, lost)
+		case kindAccept:
+			l, _, err := weburl.PeekLink(p)
+			if err != nil {
+				return err
+			}
+			return a.key(l.URL.Key())
 		}
 		return nil
-	}); err != nil {
-		return err
-	}
-	if err := k.Replay(true, func(kind byte, p []byte) error {
-		if kind != kindAccept {
-			return nil
-		}
-		l, _, err := weburl.PeekLink(p)
-		if err != nil {
-			return err
-		}
-		return a.key(l.URL.Key())
 	}); err != nil {
 		return err
 	}

@@ -190,7 +190,7 @@ type Crawler struct {
 	numbers    []uint64      // of fresh
 	items      []seen.Item
 	skips      recent      // URLs whose skipping was logged lately
-	skipped    []skipCount // of the visit in hand
+	skipped    []skipCount // not yet in a finish: of the visit in hand, and of what seen had held back
 	rec        []byte      // memory for its finish
 	nextSlot   time.Time   // with Rate: when the next visit may begin
 	urgent     bool        // the journal's batch holds a server's wish
@@ -213,8 +213,8 @@ type Crawler struct {
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 
-	fs       disk.FS // and
-	dir      string  // of the journal
+	fs       disk.FS // of the journal
+	dir      string  // likewise
 	known    *known
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
