@@ -48,6 +48,18 @@ func (lk *lookup) run(rr *runReader) error {
 	return nil
 }
 
+// after is the first query from i on of which before does not hold, as it does
+// of all in front of it. It takes as long as it is away, in bits.
+func (lk *lookup) after(i int, before func(*query) bool) int {
+	q, step := lk.q, 1
+	for i+step <= len(q) && before(&q[i+step-1]) {
+		i += step
+		step *= 2
+	}
+	n := min(step-1, len(q)-i)
+	return i + sort.Search(n, func(j int) bool { return !before(&q[i+j]) })
+}
+
 // settle takes out the queries that are known: a set has no more to say to them.
 func (lk *lookup) settle() {
 	q, n := lk.q, 0
@@ -108,9 +120,7 @@ func (lk *lookup) block(b *block, qi int) error {
 			return nil
 		}
 		if q[qi].h < l.h {
-			for qi = max(qi, end); qi < len(q) && q[qi].h < l.h; {
-				qi++
-			}
+			qi = lk.after(max(qi, end), func(k *query) bool { return k.h < l.h })
 			if qi == len(q) {
 				return nil // the rest of the block is not asked for
 			}
@@ -120,9 +130,7 @@ func (lk *lookup) block(b *block, qi int) error {
 			continue
 		}
 		if end == qi {
-			for end < len(q) && q[end].h == l.h {
-				end++
-			}
+			end = lk.after(qi, func(k *query) bool { return k.h == l.h })
 		}
 		if len(lk.dropped) > 0 {
 			if _, ok := lk.dropped[l.h]; ok {
@@ -138,8 +146,12 @@ func (lk *lookup) block(b *block, qi int) error {
 		if err != nil {
 			return err
 		}
-		j := 0
-		for i := qi; i < end; i++ {
+		// A host of many lists has many queries, of which most lists see few.
+		from, j := qi, 0
+		if q[qi].p>>shift < vals[0] {
+			from = lk.after(qi, func(k *query) bool { return k.h == l.h && k.p>>shift < vals[0] })
+		}
+		for i := from; i < end; i++ {
 			v := q[i].p >> shift
 			for j+8 <= len(vals) && vals[j+7] < v {
 				j += 8
