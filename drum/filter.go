@@ -16,7 +16,7 @@ const (
 // key has one bit in each of the eight words of one block, so that asking
 // costs one cache miss. Bits are set by the owner, for keys as they come, and
 // while it is being filled also by a pass; hence the atomics, of which reading
-// costs nothing.
+// costs nothing. A pass fills one of its own and then unites the two.
 type filter struct {
 	words  []uint64
 	blocks uint64
@@ -67,4 +67,32 @@ func (f *filter) add(h uint64) {
 		}
 		g <<= 6
 	}
+}
+
+// set is add where nobody else knows the filter.
+func (f *filter) set(h uint64) {
+	w := f.block(h)
+	g := h * 0x9e3779b97f4a7c15
+	for i := range w {
+		w[i] |= uint64(1) << (g >> 58 & 63)
+		g <<= 6
+	}
+}
+
+// unite adds what is in o, which is as large.
+func (f *filter) unite(o *filter) {
+	for i, w := range o.words {
+		if w != 0 {
+			atomic.OrUint64(&f.words[i], w)
+		}
+	}
+}
+
+// like makes f empty and as large as o.
+func (f *filter) like(o *filter) {
+	if cap(f.words) < len(o.words) {
+		f.words = make([]uint64, len(o.words))
+	}
+	f.words, f.blocks, f.keys = f.words[:len(o.words)], o.blocks, o.keys
+	clear(f.words)
 }

@@ -398,10 +398,11 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		s.items.reset(items)
 		for i := range f.n {
 			var it Item
-			var o op
-			if o, items, err = nextItem(items, &it, s.vol.withValues); err != nil {
+			o, err := s.items.next(&it, s.cfg.Known || g.isUnknown(f.first+i))
+			if err != nil {
 				return false, &Damage{File: f.part.name, Offset: f.off, Bucket: -1, Err: err}
 			}
 			if err := s.resolve(o, &it, f.first+i); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/disk"
@@ -179,11 +180,13 @@ func golden(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestGolden: what version 1 wrote is written and read still.
-// UPDATE_GOLDEN=1 writes the files anew; a changed format wants a new version.
+// TestGolden: what is written is as it was in the last version of each format,
+// and what earlier ones wrote is read still. UPDATE_GOLDEN=1 writes the files of
+// the last version anew; a changed format wants a new one.
 func TestGolden(t *testing.T) {
+	const last = "v2"
 	for name, got := range golden(t) {
-		file := filepath.Join("testdata", "v1", name)
+		file := filepath.Join("testdata", last, name)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
 			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 			must(t, os.WriteFile(file, got, 0o644))
@@ -194,22 +197,24 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s is written in another way", name)
 		}
 	}
-	mem := disk.NewMem()
-	must(t, mem.MkdirAll("g", 0o755))
-	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
-		b, err := os.ReadFile(filepath.Join("testdata", "v1", name))
-		must(t, err)
-		must(t, disk.WriteFile(mem, "g/"+name, b))
+	for _, version := range []string{"v1", last} {
+		mem := disk.NewMem()
+		must(t, mem.MkdirAll("g", 0o755))
+		for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
+			b, err := os.ReadFile(filepath.Join("testdata", version, name))
+			must(t, err)
+			must(t, disk.WriteFile(mem, "g/"+name, b))
+		}
+		s, got := news(t, mem, "g", Config{})
+		if st := s.Stats(); len(s.Damaged()) > 0 || st.Held != 3 || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
+			t.Errorf("%s: %+v, mark %q, damaged %v", version, st, s.Mark(), s.Damaged())
+		}
+		must(t, s.Flush())
+		if len(got) != 3 || got[nth(2, 1)] != 1 {
+			t.Errorf("%s: the held items are new: %v", version, got)
+		}
+		must(t, s.Close())
 	}
-	s, got := news(t, mem, "g", Config{})
-	if st := s.Stats(); len(s.Damaged()) > 0 || st.Held != 3 || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
-		t.Errorf("%+v, mark %q, damaged %v", st, s.Mark(), s.Damaged())
-	}
-	must(t, s.Flush())
-	if len(got) != 3 || got[nth(2, 1)] != 1 {
-		t.Errorf("the held items are new: %v", got)
-	}
-	must(t, s.Close())
 }
 
 // FuzzBlock: no bytes make the decoder panic, hang or read beyond them.
@@ -281,8 +286,9 @@ func FuzzManifest(f *testing.F) {
 
 func FuzzFrame(f *testing.F) {
 	var w frameWriter
-	w.add(opAdd, &Item{Key: weburl.Key{Host: 1, Path: 2}, Aux: []byte("aux")}, false)
+	w.add(opAdd, &Item{Key: weburl.Key{Host: 1, Path: 2}, Aux: []byte("an aux of some length")}, false)
 	w.add(opCheck, &Item{Key: weburl.Key{Host: 3, Path: 4}}, false)
+	w.add(opAdd, &Item{Key: weburl.Key{Host: 5, Path: 6}, Aux: []byte("an aux of that length")}, false)
 	f.Add(slices.Clone(w.seal(9)), false)
 	f.Fuzz(func(t *testing.T, data []byte, withValues bool) {
 		n, _, items, err := parseFrame(data)
@@ -292,11 +298,66 @@ func FuzzFrame(f *testing.F) {
 			}
 			n, items = 100, data[frameHead:]
 		}
-		for range min(n, 1000) {
+		r := itemReader{withValues: withValues}
+		r.reset(items)
+		for i := range min(n, 1000) {
 			var it Item
-			if _, items, err = nextItem(items, &it, withValues); err != nil {
+			if _, err = r.next(&it, i%3 > 0); err != nil {
 				return
 			}
 		}
 	})
+}
+
+// Whatever Aux have in common, a frame gives them back.
+func TestFrameSharesAux(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	alphabet := []string{"a", "b", "https://www.", "example", "/a/long/path/", "", "\x00", strings.Repeat("tail", 30)}
+	for range 2000 {
+		var w frameWriter
+		var items []Item
+		for range 1 + rng.IntN(12) {
+			aux := ""
+			for range rng.IntN(5) {
+				aux += alphabet[rng.IntN(len(alphabet))]
+			}
+			items = append(items, Item{Key: weburl.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: []byte(aux)})
+			w.add(opAdd, &items[len(items)-1], false)
+		}
+		n, _, packed, err := parseFrame(w.seal(0))
+		if err != nil || int(n) != len(items) {
+			t.Fatal(n, err)
+		}
+		var r itemReader
+		r.reset(packed)
+		var got []Item
+		for range n {
+			var it Item
+			whole := rng.IntN(3) > 0
+			if _, err := r.next(&it, whole); err != nil {
+				t.Fatal(err)
+			}
+			if !whole {
+				it.Aux = nil
+			}
+			got = append(got, it)
+		}
+		for i, want := range items {
+			if got[i].Key != want.Key || got[i].Aux != nil && string(got[i].Aux) != string(want.Aux) {
+				t.Fatalf("item %d: %q, want %q", i, got[i].Aux, want.Aux)
+			}
+		}
+		if len(r.b) > 0 {
+			t.Fatalf("%d bytes are left", len(r.b))
+		}
+	}
+	// Links of one page take their own part only.
+	var w frameWriter
+	tail := strings.Repeat("the page they stand on ", 5)
+	for i := range 100 {
+		w.add(opAdd, &Item{Aux: fmt.Appendf(nil, "https://www.example/%d%s", i, tail)}, false)
+	}
+	if n := len(w.seal(0)); n > 100*24+200 {
+		t.Errorf("100 links of a page in %d bytes", n)
+	}
 }

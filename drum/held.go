@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/bits"
 	"os"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 )
 
 const (
-	heldMagic  = "OWHELD\x00\x01"
+	heldMagic  = "OWHELD\x00\x02"
+	heldMagic1 = "OWHELD\x00\x01" // each item has the whole of its aux
 	frameMagic = 0x4d524644 // "DFRM"
 	frameHead  = 28
 	frameBytes = 64 << 10 // a frame is written when it has so many
@@ -76,26 +78,77 @@ type generation struct {
 	part int // of frame at: items that were emitted
 }
 
-// A frameWriter packs held items.
+// A frameWriter packs held items. What comes from one page has most of its aux
+// in common: an item may leave out what its aux begins and ends with like that
+// of the last item before it that left nothing out, its base.
 type frameWriter struct {
 	buf   []byte
 	n     uint32
 	first uint32
+	base  []byte
 }
+
+// opShared marks an item that has only a part of its aux.
+const opShared = 0x80
 
 func (w *frameWriter) add(o op, it *Item, withValues bool) {
 	if w.n == 0 {
 		w.buf = append(w.buf[:0], make([]byte, frameHead)...)
+		w.base = w.base[:0]
 	}
-	w.buf = append(w.buf, byte(o))
+	prefix, suffix := common(w.base, it.Aux)
+	shared := 2*(prefix+suffix) > len(it.Aux)
+	kind := byte(o)
+	if shared {
+		kind |= opShared
+	}
+	w.buf = append(w.buf, kind)
 	w.buf = binary.LittleEndian.AppendUint64(w.buf, it.Key.Host)
 	w.buf = binary.LittleEndian.AppendUint64(w.buf, it.Key.Path)
 	if withValues {
 		w.buf = binary.LittleEndian.AppendUint64(w.buf, it.Value)
 	}
-	w.buf = binary.AppendUvarint(w.buf, uint64(len(it.Aux)))
-	w.buf = append(w.buf, it.Aux...)
+	if shared {
+		w.buf = binary.AppendUvarint(w.buf, uint64(prefix))
+		w.buf = binary.AppendUvarint(w.buf, uint64(suffix))
+	} else {
+		prefix, suffix = 0, 0
+		w.base = append(w.base[:0], it.Aux...)
+	}
+	own := it.Aux[prefix : len(it.Aux)-suffix]
+	w.buf = binary.AppendUvarint(w.buf, uint64(len(own)))
+	w.buf = append(w.buf, own...)
 	w.n++
+}
+
+// common is how many bytes a and b begin with, and end with besides, that are
+// the same.
+func common(a, b []byte) (prefix, suffix int) {
+	le := binary.LittleEndian
+	most := min(len(a), len(b))
+	for prefix+8 <= most {
+		if x := le.Uint64(a[prefix:]) ^ le.Uint64(b[prefix:]); x != 0 {
+			prefix += bits.TrailingZeros64(x) / 8
+			most = min(most, prefix)
+			break
+		}
+		prefix += 8
+	}
+	for prefix < most && a[prefix] == b[prefix] {
+		prefix++
+	}
+	a, b = a[prefix:], b[prefix:]
+	most = min(len(a), len(b))
+	for suffix+8 <= most {
+		if x := le.Uint64(a[len(a)-suffix-8:]) ^ le.Uint64(b[len(b)-suffix-8:]); x != 0 {
+			return prefix, suffix + bits.LeadingZeros64(x)/8
+		}
+		suffix += 8
+	}
+	for suffix < most && a[len(a)-suffix-1] == b[len(b)-suffix-1] {
+		suffix++
+	}
+	return prefix, suffix
 }
 
 // seal returns the frame; synced are the bytes of its file that are durable.
@@ -120,30 +173,62 @@ func parseFrame(b []byte) (n uint32, synced int64, items []byte, err error) {
 	return le.Uint32(b[20:]), int64(le.Uint64(b[12:])), b[frameHead:], nil
 }
 
-// nextItem takes one item from the front of a frame's.
-func nextItem(b []byte, it *Item, withValues bool) (o op, rest []byte, err error) {
+// An itemReader takes items from the front of a frame's. An Aux is valid until
+// the next frame is read into the same memory.
+type itemReader struct {
+	b          []byte
+	withValues bool
+	base       []byte
+	space      []byte // for what is put together
+}
+
+// reset begins with the items of another frame.
+func (r *itemReader) reset(items []byte) { r.b, r.base, r.space = items, nil, r.space[:0] }
+
+// next takes an item; without whole its Aux is of no use.
+func (r *itemReader) next(it *Item, whole bool) (o op, err error) {
 	le := binary.LittleEndian
 	need := 17
-	if withValues {
+	if r.withValues {
 		need += 8
 	}
-	if len(b) < need || op(b[0]) > opAdd {
-		return 0, nil, errFrame
+	b := r.b
+	if len(b) < need || op(b[0]&^opShared) > opAdd {
+		return 0, errFrame
 	}
-	o = op(b[0])
+	shared := b[0]&opShared != 0
+	o = op(b[0] &^ opShared)
 	it.Key = weburl.Key{Host: le.Uint64(b[1:]), Path: le.Uint64(b[9:])}
 	it.Value, it.Known = 0, false
-	if withValues {
+	if r.withValues {
 		it.Value = le.Uint64(b[17:])
 	}
 	b = b[need:]
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
-		return 0, nil, errFrame
+	var sizes [3]uint64 // shared at the front, at the end, its own
+	for i := range sizes {
+		if i < 2 && !shared {
+			continue
+		}
+		size, n := binary.Uvarint(b)
+		if n <= 0 {
+			return 0, errFrame
+		}
+		sizes[i], b = size, b[n:]
 	}
-	b = b[n:]
-	it.Aux = b[:size:size]
-	return o, b[size:], nil
+	prefix, suffix, own := sizes[0], sizes[1], sizes[2]
+	if most := uint64(len(r.base)); prefix > most || suffix > most-prefix || own > uint64(len(b)) {
+		return 0, errFrame
+	}
+	it.Aux, r.b = b[:own:own], b[own:]
+	switch {
+	case !shared:
+		r.base = it.Aux
+	case whole:
+		at := len(r.space)
+		r.space = append(append(append(r.space, r.base[:prefix]...), it.Aux...), r.base[uint64(len(r.base))-suffix:]...)
+		it.Aux = r.space[at:len(r.space):len(r.space)]
+	}
+	return o, nil
 }
 
 // newPart creates the file of a generation.

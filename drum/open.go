@@ -42,6 +42,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 		seed: rand.Uint64(), bucketBits: t.bucketBits,
 		drops: map[uint64]int{},
 		ready: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
+		items: itemReader{withValues: cfg.Values},
 	}
 	s.timer.Stop()
 	s.gen = &generation{slab: log{pool: s.pool}}
@@ -215,7 +216,7 @@ func (s *Store) openPart(num uint64) error {
 	}
 	head := make([]byte, len(heldMagic))
 	off := int64(0)
-	if n, _ := f.ReadAt(head, 0); n == len(head) && string(head) == heldMagic {
+	if n, _ := f.ReadAt(head, 0); n == len(head) && (string(head) == heldMagic || string(head) == heldMagic1) {
 		off = int64(n)
 	}
 	for off < p.size {
@@ -234,9 +235,10 @@ func (s *Store) openPart(num uint64) error {
 		} else if err != nil {
 			return err
 		}
+		s.items.reset(items)
 		for range fr.n {
 			var it Item
-			if _, items, err = nextItem(items, &it, s.vol.withValues); err != nil {
+			if _, err := s.items.next(&it, false); err != nil {
 				return &Damage{File: p.name, Offset: off, Bucket: -1, Err: err}
 			}
 			if err := s.holdKey(keyOf(it.Key, s.seed)); err != nil {

@@ -64,6 +64,7 @@ type worker struct {
 	out      []uint64
 	fresh    []query
 	classes  []uint8
+	filter   filter // of one bucket, while it is made
 	obsolete []*run
 }
 
@@ -191,11 +192,13 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 		}
 	}
 	if f := p.next[b]; f != nil {
+		w.filter.like(f)
 		for _, r := range p.newRuns[b] {
-			if err := s.vol.fill(f, r, &p.stop); err != nil {
+			if err := s.vol.fill(&w.filter, r, &p.stop); err != nil {
 				return err
 			}
 		}
+		f.unite(&w.filter)
 	}
 	return nil
 }
@@ -210,7 +213,7 @@ func (v *volume) lookup(lk *lookup, r *run) error {
 	return lk.run(rr)
 }
 
-// fill adds the keys of a run to a filter.
+// fill adds the keys of a run to a filter that nobody else knows.
 func (v *volume) fill(f *filter, r *run, stop *atomic.Bool) error {
 	it, err := v.iterate(r)
 	if err != nil {
@@ -229,7 +232,7 @@ func (v *volume) fill(f *filter, r *run, stop *atomic.Bool) error {
 		}
 		shift := 64 - width(it.l.class)
 		for _, v := range it.vals {
-			f.add(filterHash(it.l.h, v<<shift))
+			f.set(filterHash(it.l.h, v<<shift))
 		}
 	}
 }

@@ -148,6 +148,7 @@ type Store struct {
 	part   *part       // of gen
 	frame  frameWriter
 	framed []byte // a frame that was read
+	items  itemReader
 	parts  []*part
 	spent  []*generation // were emitted; their parts wait for EndSync
 
