@@ -135,14 +135,16 @@ func TestAgainstOracle(t *testing.T) {
 		return s
 	})
 	base := rapid.SampledFrom([]string{"", "http://h/a/b?c#d", "https://u:p@h:8/a//", "http://h", "mailto:x"})
-	compared := 0
+	n, compared := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		n++
 		if againstOracle(t, url.Draw(t, "input"), base.Draw(t, "base")) {
 			compared++
 		}
 	})
-	if compared < 50 {
-		t.Errorf("compared %d URLs, want more", compared)
+	t.Logf("compared %d of %d URLs", compared, n)
+	if compared < n/4 { // -short draws fewer
+		t.Errorf("compared %d of %d URLs, want a quarter", compared, n)
 	}
 }
 

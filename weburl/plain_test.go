@@ -96,7 +96,7 @@ var plainPieces = []string{
 
 func TestPlainOnPieces(t *testing.T) {
 	bases := []URL{{}, MustParse("http://a.example/"), MustParse("https://h/a/b/c?d/e"), MustParse("http://h:81//x/%2F/"), MustParse("https://[::1]/q")}
-	took := 0
+	n, took := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for range 40 {
@@ -104,13 +104,15 @@ func TestPlainOnPieces(t *testing.T) {
 			for range 1 + r.IntN(7) {
 				in.WriteString(plainPieces[r.IntN(len(plainPieces))])
 			}
+			n++
 			if checkPlain(t, in.String(), bases[r.IntN(len(bases))]) {
 				took++
 			}
 		}
 	})
-	if took < 200 {
-		t.Errorf("%d inputs are plain, want more", took)
+	t.Logf("%d of %d inputs are plain", took, n)
+	if took < n/40 { // -short draws fewer
+		t.Errorf("%d of %d inputs are plain, want one in forty", took, n)
 	}
 }
 
