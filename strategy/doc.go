@@ -14,9 +14,10 @@
 //
 // What always holds: Recrawl and Walk are Planners, and what they do follows
 // from what the journal brings back and from the clock, so that a crawl goes on
-// after a kill as if nothing had been. Their memory is bounded: what grows with
-// the crawl lies in files below Place.Dir, which are made anew from the journal
-// by every run. The dispatcher owns a Planner; Follow is any worker's.
+// after a kill as if nothing had been. What they keep of a page lies in files
+// below Place.Dir, which are made anew from the journal by every run; in RAM
+// Recrawl's is bounded, and Walk's by the number of its steps. The dispatcher
+// owns a Planner; Follow is any worker's.
 package strategy
 
 import (

@@ -25,7 +25,8 @@ func Rate(n, x int, interval time.Duration) float64 {
 // seconds of those in which the page stayed and of those in which it changed.
 // The likelihood is highest where the sum of t/(exp(rate*t)-1) over the latter
 // is unchanged (section 4.3); with their mean for each t that is solved, and
-// with the half visits of Rate added it is Rate where all are the same.
+// with the half visits of Rate added it is Rate where all are the same. The
+// more the intervals with a change differ, the lower it is.
 func rateOf(n, x, unchanged, changed float64) float64 {
 	if x <= 0 || changed <= 0 {
 		return 0
@@ -84,6 +85,11 @@ func (e *evidence) add(interval time.Duration, changed bool, since time.Duration
 		e.undated++
 	default:
 		e.still += float32(since.Seconds())
+	}
+	if e.unchanged == 0 {
+		// As long as every visit finds a change, what the longer intervals say
+		// follows from the shortest; their mean would say that it changes seldom.
+		e.changed = min(e.changed, e.changes*s)
 	}
 	e.changes++
 	e.changed += s

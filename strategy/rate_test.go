@@ -152,7 +152,8 @@ func TestRateOfPoissonPages(t *testing.T) {
 // visited about as often as it changes, and at the bounds where that is beyond
 // them; one that changes its ways is found out.
 func TestIntervals(t *testing.T) {
-	const seed, lo, hi = 9, time.Minute, 24 * time.Hour
+	const seed = 9
+	lo, hi := time.Minute, 24*time.Hour
 	rng := rand.New(rand.NewPCG(seed, 0))
 	// settle is the median of the interval after so many visits.
 	after := func(visits int, rates func(visit int) float64) time.Duration {
@@ -198,6 +199,21 @@ func TestIntervals(t *testing.T) {
 			t.Logf("%s: %s", c.name, got.Round(time.Second))
 		}
 	}
+	// With bounds that are far apart the first intervals are long, and say little
+	// of a page that changes often.
+	lo, hi = time.Hour, 30*24*time.Hour
+	for _, every := range []time.Duration{2 * time.Hour, 4 * time.Hour, 12 * time.Hour} {
+		got := after(20, constant(every))
+		if ratio := got.Seconds() / every.Seconds(); ratio > 1.25 || ratio < 1/1.25 {
+			t.Errorf("every %s: %s after 20 visits, want within 1.25 (seed %d)", every, got.Round(time.Second), seed)
+		} else {
+			t.Logf("every %s: %s after 20 visits", every, got.Round(time.Second))
+		}
+	}
+	if got := after(8, constant(time.Minute)); got != lo {
+		t.Errorf("every minute: %s after 8 visits, want %s", got, lo)
+	}
+	lo, hi = time.Minute, 24*time.Hour
 	// Unseen changes: never more than double, never beyond the bounds.
 	var e evidence
 	d := first(0, lo, hi)
