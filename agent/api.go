@@ -63,6 +63,8 @@ var (
 	descUnique      = prometheus.NewDesc("orbweaver_seen_urls", "Different URLs accepted.", nil, nil)
 	descQueued      = prometheus.NewDesc("orbweaver_frontier_queued_urls", "URLs in host queues.", nil, nil)
 	descHosts       = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
+	descActive      = prometheus.NewDesc("orbweaver_frontier_active_hosts", "Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.", nil, nil)
+	descPooled      = prometheus.NewDesc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.", nil, nil)
 	descInFlight    = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
 )
 
@@ -98,6 +100,8 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(descQueued, s.Queued)
 	gauge(descInFlight, int64(s.InFlight))
 	f := s.Frontier
+	gauge(descActive, int64(s.Active))
+	gauge(descPooled, f.Pooled)
 	for state, n := range map[string]int{
 		"ready": f.Ready, "parked": f.Parked, "snoozed": f.Waiting, "slowed": f.Slowed,
 		"in-process": f.InProcess, "resolving": f.Resolving, "retired": f.Blocked, "exhausted": f.Exhausted,

@@ -185,6 +185,7 @@ type Crawler struct {
 	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
 	batch      batch
 	dirty      bool          // the journal holds what is not synced
+	arrived    []weburl.Link // links that seen emits, as they come
 	fresh      []weburl.Link // new links of the batch in hand
 	accepted   uint64        // the number of the last accept
 	numbers    []uint64      // of fresh

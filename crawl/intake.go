@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/orbweaver/orbweaver/drum"
+	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -101,14 +102,24 @@ func (c *Crawler) repair(err error) {
 }
 
 // Accept is what seen emits to: URLs that nobody has met. From here on they
-// are durable, in the batch of the visit in hand.
+// are durable, in the batch of the visit in hand, in the order in which they
+// are to be fetched: scrambled, so that a page that names a hundred pages of
+// one site is no burst for it.
 func (c *Crawler) Accept(items []seen.Item) error {
-	c.fresh = c.fresh[:0]
+	c.fresh, c.arrived = c.fresh[:0], c.arrived[:0]
 	for _, it := range items {
 		l, _, err := weburl.PeekLink(it.Aux) // who keeps it clones it
 		if err != nil {
 			return fmt.Errorf("link from seen: %w", err)
 		}
+		c.arrived = append(c.arrived, l)
+	}
+	order := frontier.Scramble(c.arrived)
+	for i := range items {
+		if order != nil {
+			i = order[i]
+		}
+		l := c.arrived[i]
 		if c.Partition != nil && !c.Partition.Mine(l.URL) {
 			if err := c.Exchange.Send([]weburl.Link{l}); err != nil {
 				return err
@@ -132,7 +143,7 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		if l.Hops == "" {
 			c.Tally.Found(1)
 		}
-		c.batch.add(kindAccept, it.Aux)
+		c.batch.add(kindAccept, items[i].Aux)
 		if len(c.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {
 				return c.fatal

@@ -25,6 +25,7 @@ type Status struct {
 	Resolving  int              `json:"resolving"`
 	Unique     int64            `json:"urls_unique"` // URLs accepted
 	Frontier   frontier.Stats   `json:"frontier"`
+	Active     int              `json:"active_hosts"` // how many are kept ready, by the crawl's speed, if there are as many
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
@@ -53,7 +54,7 @@ func (c *Crawler) publish(now time.Time) {
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
-		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
+		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})

@@ -1,9 +1,11 @@
 package frontier
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -330,4 +332,43 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 		}
 	}
 	return found, nil
+}
+
+// each shows all pending links, those in process included, in the order of
+// their numbers.
+func (f *Frontier) each(fn func(weburl.Link) error) error {
+	show := func(e *entry, _ bool) error {
+		l, _, err := weburl.DecodeLink(e.enc)
+		if err != nil {
+			return err
+		}
+		return fn(l)
+	}
+	var hs []*host
+	var busy []*entry
+	for h := range f.hosts.all() {
+		if h.cur != nil {
+			busy = append(busy, h.cur)
+		}
+		if !h.empty() {
+			hs = append(hs, h)
+		}
+	}
+	slices.SortFunc(busy, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })
+	if err := f.merge(hs, nil, func(e *entry, front bool) error {
+		for ; len(busy) > 0 && busy[0].number <= e.number; busy = busy[1:] {
+			if err := show(busy[0], true); err != nil {
+				return err
+			}
+		}
+		return show(e, front)
+	}); err != nil {
+		return err
+	}
+	for _, e := range busy {
+		if err := show(e, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -73,6 +73,47 @@ func (d *dict) of(name string) *host {
 	return h
 }
 
+// meet finds the hosts of all as, in steps: in each the processor can wait for
+// many places of memory at once, where one look-up after the other waits for
+// each of its own. Last it looks at where their queues end, which is needed
+// next.
+func (d *dict) meet(as []arrival) {
+	for i := range as {
+		a := &as[i]
+		a.part, a.hash = d.place(a.name)
+	}
+	for i := range as {
+		a := &as[i]
+		a.h = a.part.like(a.hash)
+	}
+	for i := range as {
+		if a := &as[i]; a.h != nil && a.h.name != a.name {
+			_, a.h = a.part.find(a.name, a.hash)
+		}
+	}
+	for i := range as {
+		if a := &as[i]; a.h != nil {
+			b := a.h.q.tail()
+			a.room = int32(cap(b.buf) - len(b.buf))
+		}
+	}
+}
+
+// like is the first host with this hash, nil if there is none.
+func (p *dictPart) like(hash uint32) *host {
+	if len(p.slots) == 0 {
+		return nil
+	}
+	for slot := p.home(hash); ; {
+		if s := &p.slots[slot]; s.hash == hash || s.hash == 0 {
+			return s.h
+		}
+		if slot++; slot == len(p.slots) {
+			slot = 0
+		}
+	}
+}
+
 // add puts in h, which is not there yet.
 func (d *dict) add(h *host) {
 	p, hash := d.place(h.name)

@@ -5,39 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
-
-	"github.com/orbweaver/orbweaver/weburl"
 )
-
-// Each shows all pending links, those in process included, in the order of
-// their request numbers: pushed in this order to an empty frontier they come
-// out as they would here. fn must not call the frontier.
-func (f *Frontier) Each(fn func(weburl.Link) error) error { return f.EachEncoded(decoding(fn)) }
-
-// EachEncoded is Each for a caller who wants the links' encodings. enc is
-// valid during the call.
-func (f *Frontier) EachEncoded(fn func(enc []byte) error) error {
-	if f.err != nil {
-		return f.err
-	}
-	hs := make([]*host, 0, f.hosts.len())
-	for h := range f.hosts.all() {
-		if !h.empty() || h.cur != nil {
-			hs = append(hs, h)
-		}
-	}
-	return f.merge(hs, nil, true, fn)
-}
-
-func decoding(fn func(weburl.Link) error) func([]byte) error {
-	return func(enc []byte) error {
-		l, _, err := weburl.DecodeLink(enc)
-		if err != nil {
-			return err
-		}
-		return fn(l)
-	}
-}
 
 // A cursor walks one queue or pool, or what stands before the queues of a
 // host, without taking anything from it.
@@ -60,23 +28,19 @@ const (
 )
 
 // merge shows the links of hs, and those of the hosts of in the pools, in the
-// order of their numbers. There is a cursor for each queue; those on disk hold
+// order of their numbers; what is in process is not among them. An entry is
+// valid during the call, and knows its level if it stands before the queues;
+// fn must not call the frontier. There is a cursor for each queue; those on disk hold
 // only a small part of a block, so that the memory stays in bounds with very
 // many hosts.
-func (f *Frontier) merge(hs []*host, of map[string]levelCount, current bool, fn func([]byte) error) error {
+func (f *Frontier) merge(hs []*host, of map[string]levelCount, fn func(e *entry, front bool) error) error {
 	cs := heap[*cursor]{
 		key: func(c *cursor) uint64 { return c.number },
 		pos: func(c *cursor) *int32 { return &c.pos },
 	}
 	for _, h := range hs {
-		var front []entry
-		if h.cur != nil && current {
-			front = append(front, *h.cur)
-		}
-		if h.front != nil {
-			front = append(front, h.front.items[h.front.head:]...)
-		}
-		if len(front) > 0 {
+		if h.front.len() > 0 {
+			front := h.front.items[h.front.head:]
 			cs.push(&cursor{number: front[0].number, front: front})
 		}
 		for q := h.first(); q != nil; q = q.next() {
@@ -111,9 +75,9 @@ func (f *Frontier) merge(hs []*host, of map[string]levelCount, current bool, fn 
 }
 
 // step shows c's link and moves c to the next one.
-func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool, err error) {
+func (f *Frontier) step(c *cursor, window int, fn func(e *entry, front bool) error) (more bool, err error) {
 	if c.front != nil {
-		if err := fn(c.front[0].enc); err != nil {
+		if err := fn(&c.front[0], true); err != nil {
 			return false, err
 		}
 		if c.front = c.front[1:]; len(c.front) == 0 {
@@ -123,7 +87,7 @@ func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool
 		return true, nil
 	}
 	if w := c.pool; w != nil {
-		if err := fn(w.enc); err != nil {
+		if err := fn(&entry{number: c.number, enc: w.enc}, false); err != nil {
 			return false, err
 		}
 		more, err := w.next()
@@ -134,7 +98,7 @@ func (f *Frontier) step(c *cursor, window int, fn func([]byte) error) (more bool
 	if err != nil {
 		return false, err
 	}
-	if err := fn(enc); err != nil {
+	if err := fn(&entry{number: c.number, enc: enc}, false); err != nil {
 		return false, err
 	}
 	c.r += size

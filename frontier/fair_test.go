@@ -85,7 +85,7 @@ func TestWhaleAndCrowd(t *testing.T) {
 		{"the crowd first", false, 300},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := open(t, Config{HostDelay: delay, MemoryBytes: 32 << 20, Active: ActiveFor(float64(tt.workers)/took.Seconds(), delay)})
+			f := open(t, Config{HostDelay: delay, MemoryBytes: 32 << 20})
 			left := map[string]int{}
 			var batch []weburl.Link
 			add := func(url string) {

@@ -39,12 +39,9 @@ type Config struct {
 	Gather bool
 	// Active is how many hosts are kept ready to be asked (Polybot's x). While
 	// there are as many, further links wait in pools on disk and their hosts
-	// cost no memory; see ActiveFor. Zero means 10,000, a negative value all.
+	// cost no memory. Zero means as many as the crawl's speed and quiet time
+	// want, which changes with the speed; a negative value all.
 	Active int
-	// Scramble deals the links of each Push like cards, sorted by site, before
-	// they get their numbers, so that the links of a site stand far apart. It
-	// is for bulk: a list of URLs in alphabetical order.
-	Scramble bool
 	// MemoryBytes bounds the queues held in RAM; the rest spills to disk.
 	// Zero means 256 MiB.
 	MemoryBytes int64
@@ -86,9 +83,6 @@ func (c Config) withDefaults() Config {
 		c.Burst = 1
 	}
 	c.Burst = min(c.Burst, 1<<15-1)
-	if c.Active == 0 {
-		c.Active = activeDefault
-	}
 	if c.MemoryBytes <= 0 {
 		c.MemoryBytes = 256 << 20
 	}
@@ -142,6 +136,9 @@ type Frontier struct {
 	retired int   // hosts
 	asked   int   // hosts with a history
 
+	pace   pace
+	active int // hosts to be kept ready; negative: all
+
 	// links that are in no queue yet
 	pools      []*pool               // those with links; highest level first
 	pooled     int64                 // links in them, without dropped ones
@@ -149,6 +146,7 @@ type Frontier struct {
 	poolFiles  int                   // on disk
 	removed    map[string]levelCount // dropped links that are in the pools
 	spares     [][]byte              // for frames
+	arrivals   []arrival             // empty: memory for those of a frame
 	frameBytes int                   // a frame is closed at this size
 	readAtOnce int                   // frames
 
@@ -188,9 +186,13 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		freeing: newBucketTimes(),
 		fading:  newBucketTimes(),
 		removed: make(map[string]levelCount),
+		active:  cfg.Active,
 
 		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
 		readAtOnce: framesRead,
+	}
+	if cfg.Active == 0 {
+		f.active = activeFor(0, 0, cfg.MemoryBytes)
 	}
 	f.open_ = newGroup(nil, nil)
 	f.open_.refs = 1
@@ -226,15 +228,12 @@ func (f *Frontier) Close() error {
 // from disk. The frontier is of no use after it.
 func (f *Frontier) Err() error { return f.err }
 
-// Push queues new links in the order of their arrival (but see
-// Config.Scramble) and gives them request numbers in it. After an error (a file
+// Push queues new links in the order of their arrival (see Scramble for a
+// better one) and gives them request numbers in it. After an error (a file
 // could not be written) all of ls are queued all the same, in RAM.
 func (f *Frontier) Push(ls []weburl.Link) error {
 	if f.err != nil {
 		return f.err
-	}
-	if f.cfg.Scramble {
-		ls = scramble(ls)
 	}
 	for i := range ls {
 		f.number++
@@ -476,6 +475,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
+		f.pace.n++
 		f.own(h).delay = max(d.Delay, 0)
 		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
 	}
@@ -509,6 +509,7 @@ func (f *Frontier) tick(now time.Time) {
 		f.restored = nil
 	}
 	f.clock = max(f.clock, f.since(now))
+	f.adapt()
 	for f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock) {
 		h := f.waiting.top()
 		f.leave(h)

@@ -15,39 +15,6 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-func open(t testing.TB, cfg Config) *Frontier {
-	t.Helper()
-	f, err := Open(disk.NewMem(), "frontier", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-func push(t testing.TB, f *Frontier, urls ...string) {
-	t.Helper()
-	for _, u := range urls {
-		if err := f.Push([]weburl.Link{link(t, u, 0)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// begin gets the next link, looked up.
-func begin(t testing.TB, f *Frontier, now time.Time) Task {
-	t.Helper()
-	for {
-		task, wake, ok := f.Next(now)
-		if !ok {
-			t.Fatalf("nothing is due at %v; wake %v, %v", now, wake, f.Err())
-		}
-		if task.Addr.IsValid() {
-			return task
-		}
-		f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
-	}
-}
-
 // TestSlowDown doubles the pause from trouble to trouble and halves it in quiet.
 func TestSlowDown(t *testing.T) {
 	f := open(t, Config{SlowMax: time.Hour})
@@ -326,11 +293,7 @@ func TestRestoredOrder(t *testing.T) {
 	}
 	g := open(t, Config{HostDelay: -1, Burst: -1})
 	var want []string
-	if err := f.EachEncoded(func(enc []byte) error {
-		l, _, err := weburl.DecodeLink(enc)
-		if err != nil {
-			return err
-		}
+	if err := f.each(func(l weburl.Link) error {
 		want = append(want, l.URL.String())
 		return g.Push([]weburl.Link{l})
 	}); err != nil {

@@ -29,34 +29,37 @@ func (s state) String() string {
 // Frontier.resting, else nowhere (pos is -1). There are far more hosts that
 // wait for their first request than others, so what these have not got is in
 // the history, and what one level and one block of links need is in the host.
+// A host is two lines of the processor's cache: what moving it needs is in the
+// first.
 type host struct {
 	*history
-	name string
-	q    queue // of the highest level
-	pos  int32
-
+	pos     int32
 	turns   int16 // requests in a row
 	state   state
-	retired bool // blocked as soon as it is not in process
+	retired bool  // blocked as soon as it is not in process
+	q       queue // of the highest level
+	name    string
 }
 
 // A history is what a host has that was asked or looked up before.
+// What moving a host needs is in its first line, too.
 type history struct {
 	front     *frontQueue
 	cur       *entry // in process: kept, or nil
-	kept      entry
 	home      *group // what its address and site share; nil: address unknown
-	addr      netip.Addr
+	at        int64  // not before
+	look      int64  // exhausted, and at is over: when to look again whether it is forgiven
+	slowUntil int64  // end of the last pause
+	slow      uint8
+	good      uint8 // answers in a row since the last pause
 	addrUntil int64 // the look-up expires
+
 	addrFresh int64 // for the next request it holds until then in any case
-	at        int64 // not before
-	look      int64 // exhausted, and at is over: when to look again whether it is forgiven
-	slowUntil int64 // end of the last pause
+	addr      netip.Addr
+	kept      entry
 	began     int64 // in process or resolving since
 	delay     time.Duration
 	pooled    int64 // while it is retired: its links in the pools
-	slow      uint8
-	good      uint8 // answers in a row since the last pause
 }
 
 // blank is the history of all hosts that have none. It is only read.

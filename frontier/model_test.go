@@ -14,17 +14,6 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func link(t testing.TB, url string, level uint8) weburl.Link {
-	t.Helper()
-	u, err := weburl.Parse(url)
-	if err != nil {
-		t.Fatalf("parse %q: %v", url, err)
-	}
-	return weburl.Link{URL: u, Level: level}
-}
-
 // The model does by search what the frontier does with its heaps.
 type model struct {
 	t       *rapid.T
@@ -645,7 +634,7 @@ func (m *model) each() {
 	}
 	var last uint64
 	n := 0
-	m.must(m.f.Each(func(l weburl.Link) error {
+	m.must(m.f.each(func(l weburl.Link) error {
 		num, ok := at[l.URL.String()]
 		if !ok {
 			return fmt.Errorf("%s shown twice, or not pending", l.URL)

@@ -3,28 +3,11 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
-
-// activeDefault is Polybot's own x, which it ran at 120 pages a second.
-const activeDefault = 10_000
-
-// ActiveFor is the Config.Active that keeps a crawl of rate requests a second
-// busy, with a quiet time of delay between two requests to a host: rate times
-// delay hosts wait at any moment and as many must be ready when these are not;
-// twice that is head room for hosts that answer slowly or share an address.
-func ActiveFor(rate float64, delay time.Duration) int {
-	x := 2 * rate * max(delay, time.Second).Seconds()
-	if !(x > 1000) {
-		return 1000
-	}
-	return int(math.Ceil(min(x, 1<<30)))
-}
 
 // A pool is Polybot's queue of request files: the links of one level, in the
 // order of their numbers, that are in no host's queue yet. It grows at its end
@@ -32,7 +15,8 @@ func ActiveFor(rate float64, delay time.Duration) int {
 // beginning.
 type pool struct {
 	level  uint8
-	n      int64 // links in it, dropped ones included
+	n      int64  // links in it, dropped ones included
+	from   uint64 // no link in it has a lower number
 	files  []*poolFile
 	frames []*frame // behind the files; the last one is open
 	broken bool     // the last file could not be written to: make another
@@ -65,9 +49,9 @@ func (f *Frontier) hungry(level uint8) bool {
 	n := f.stats.Ready - f.stats.Parked
 	if f.hushing() {
 		// Nobody can be asked, and those that wait will be ready together.
-		return f.cfg.Active < 0 || n+f.stats.Waiting < f.cfg.Active
+		return f.active < 0 || n+f.stats.Waiting < f.active
 	}
-	return f.cfg.Active < 0 || n < f.cfg.Active || !f.readyAt(level)
+	return f.active < 0 || n < f.active || !f.readyAt(level)
 }
 
 // reading says whether there is a link to be read, and a wish for it.
@@ -99,7 +83,7 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 		if f.hungry(level) {
 			return false
 		}
-		p = &pool{level: level}
+		p = &pool{level: level, from: number}
 		f.pools = slices.Insert(f.pools, i, p)
 	}
 	var c *frame
@@ -147,17 +131,25 @@ func (f *Frontier) blockPooled(h *host, n int64) {
 
 // at reads the entry at offset i; number is that of the entry before it.
 func (c *frame) at(i int, number uint64) (enc []byte, n uint64, end int, ok bool) {
-	d, w := binary.Uvarint(c.entries[i:])
+	d, w := uvarint(c.entries[i:])
 	if w <= 0 {
 		return nil, 0, 0, false
 	}
 	i += w
-	k, w := binary.Uvarint(c.entries[i:])
+	k, w := uvarint(c.entries[i:])
 	if w <= 0 || k > uint64(len(c.entries)-i-w) {
 		return nil, 0, 0, false
 	}
 	i += w
 	return c.entries[i : i+int(k)], number + d, i + int(k), true
+}
+
+// uvarint is binary.Uvarint for numbers of which most take one byte.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
 }
 
 const (
@@ -190,12 +182,12 @@ func (f *Frontier) refill() error {
 // readOn moves the first frame of p into the queues.
 func (f *Frontier) readOn(p *pool) error {
 	var c *frame
+	var err error
 	place := "pool in memory"
 	if len(p.files) > 0 {
 		s := p.files[0]
 		place = fmt.Sprintf("pool %s at %d", s.name, s.read)
 		var size int64
-		var err error
 		if c, size, err = f.readFrame(s, s.read, &f.scratch); err != nil {
 			return err
 		}
@@ -218,38 +210,62 @@ func (f *Frontier) readOn(p *pool) error {
 		_, i := f.poolAt(p.level)
 		f.pools = slices.Delete(f.pools, i, i+1)
 	}
-	number, at, n := c.first, 0, int32(0)
-	var last *host
-	for at < len(c.entries) {
-		enc, num, end, ok := c.at(at, number)
-		if !ok {
-			return fmt.Errorf("%s: %w", place, ErrSpill)
-		}
-		number, at = num, end
-		n++
-		name, ok := weburl.PeekHost(enc)
-		if !ok {
-			return fmt.Errorf("%s: %w", place, ErrSpill)
-		}
-		if len(f.removed) > 0 && f.passOver(name, p.level) {
+	if p.from, err = f.arrive(c); err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	f.hosts.meet(f.arrivals)
+	for i := range f.arrivals {
+		a := &f.arrivals[i]
+		if len(f.removed) > 0 && f.passOver(a.name, p.level) {
 			continue
 		}
 		f.pooled--
-		if last == nil || last.name != name {
-			last = f.host(name)
+		if a.h == nil {
+			a.h = f.host(a.name) // those before it may have brought it in
 		}
-		if last.retired {
-			f.blockPooled(last, -1)
+		if a.h.retired {
+			f.blockPooled(a.h, -1)
 		}
-		f.insert(last, p.level, number, enc)
+		f.insert(a.h, p.level, a.number, a.enc)
 	}
-	if n != c.n {
-		return fmt.Errorf("%s: %d links instead of %d: %w", place, n, c.n, ErrSpill)
-	}
+	clear(f.arrivals)
 	// What cannot be spilled stays in RAM; the next Push or Done tries again
 	// and says so.
 	_ = f.spill()
 	return nil
+}
+
+// An arrival is a link of a frame on its way to its host's queue.
+type arrival struct {
+	enc    []byte
+	name   string // of its host; lies in enc
+	number uint64
+	part   *dictPart // where the dictionary has the host
+	hash   uint32    // likewise
+	room   int32     // what is left in the last block of its queue
+	h      *host     // nil: not met before
+}
+
+// arrive makes the links of c arrivals; last is the number of the last one.
+func (f *Frontier) arrive(c *frame) (last uint64, err error) {
+	f.arrivals = f.arrivals[:0]
+	number, at := c.first, 0
+	for at < len(c.entries) {
+		enc, num, end, ok := c.at(at, number)
+		if !ok {
+			return 0, ErrSpill
+		}
+		number, at = num, end
+		name, ok := weburl.PeekHost(enc)
+		if !ok {
+			return 0, ErrSpill
+		}
+		f.arrivals = append(f.arrivals, arrival{enc: enc, name: name, number: number})
+	}
+	if n := int32(len(f.arrivals)); n != c.n {
+		return 0, fmt.Errorf("%d links instead of %d: %w", n, c.n, ErrSpill)
+	}
+	return number, nil
 }
 
 // passOver says whether a link that was read has been dropped: so were as many

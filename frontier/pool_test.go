@@ -3,7 +3,6 @@ package frontier
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,31 +13,6 @@ import (
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/weburl"
 )
-
-// pooling is a frontier in which nearly all links pass through the pool.
-func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
-	t.Helper()
-	if cfg.Active == 0 {
-		cfg.Active = 10
-	}
-	f, err := Open(fs, "frontier", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// bulk pushes ls in batches of n.
-func bulk(t testing.TB, f *Frontier, ls []weburl.Link, n int) {
-	t.Helper()
-	for len(ls) > 0 {
-		k := min(n, len(ls))
-		if err := f.Push(ls[:k]); err != nil {
-			t.Fatal(err)
-		}
-		ls = ls[k:]
-	}
-}
 
 // TestPoolOrder: with hosts equally available, links come out by number, and a
 // host that only has links in the pool costs no memory.
@@ -59,34 +33,11 @@ func TestPoolOrder(t *testing.T) {
 				if err := f.check(); err != nil {
 					t.Fatal(err)
 				}
-				i := 0
-				if err := f.Each(func(l weburl.Link) error {
-					if l != want[i] {
-						return fmt.Errorf("Each shows %v, want %v", l, want[i])
-					}
-					i++
-					return nil
-				}); err != nil || i != len(want) {
-					t.Fatalf("Each: %d links, %v", i, err)
-				}
+				shows(t, f, want)
 				most := 0
-				for i, w := range want {
-					got, ok := take(t, f, start)
-					if !ok || got != w {
-						t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
-					}
-					most = max(most, f.hosts.len())
-					if i%1000 == 0 {
-						if err := f.check(); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
+				drains(t, f, want, func() { most = max(most, f.hosts.len()) })
 				if bound := active + 1500; most > bound { // and what a frame holds
 					t.Errorf("up to %d hosts in RAM, want at most %d", most, bound)
-				}
-				if s := f.Stats(); s != (Stats{}) {
-					t.Errorf("empty, but %+v", s)
 				}
 			})
 		}
@@ -285,11 +236,7 @@ func TestPoolFails(t *testing.T) {
 			if failed == 0 {
 				t.Fatal("the disk was never full")
 			}
-			for i, w := range want {
-				if got, ok := take(t, f, start); !ok || got != w {
-					t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
-				}
-			}
+			drains(t, f, want, nil)
 			if names, err := mem.ReadDir("frontier"); err != nil || len(names) != 0 {
 				t.Errorf("files are left: %v, %v", names, err)
 			}
@@ -399,7 +346,7 @@ func TestPoolDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			for fn, err := range map[string]error{
-				"Each":    f.Each(func(weburl.Link) error { return nil }),
+				"Each":    f.each(func(weburl.Link) error { return nil }),
 				"Explain": nil,
 			} {
 				if (fn == "Each") != errors.Is(err, ErrSpill) {
@@ -562,94 +509,6 @@ func TestExplainPool(t *testing.T) {
 		"  2 links are in the pool, for which no queue is open yet; some may be its own\n"
 	if got := f.Explain("b.example", start).String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
-func TestActiveFor(t *testing.T) {
-	for _, tt := range []struct {
-		rate  float64
-		delay time.Duration
-		want  int
-	}{{0, 0, 1000}, {120, 30 * time.Second, 7200}, {1000, 2 * time.Second, 4000}, {1e4, 0, 20_000}, {1e300, time.Hour, 1 << 30}} {
-		if got := ActiveFor(tt.rate, tt.delay); got != tt.want {
-			t.Errorf("ActiveFor(%v, %v) = %d, want %d", tt.rate, tt.delay, got, tt.want)
-		}
-	}
-}
-
-// TestScramble: the promise of Config.Scramble, for random batches.
-func TestScramble(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
-	for range 300 {
-		n, sites := 1+r.IntN(200), 1+r.IntN(40)
-		var ls []weburl.Link
-		of := map[string]int{}
-		k := 0
-		for i := range n {
-			site := int(float64(sites) * r.Float64() * r.Float64())
-			l := link(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), site, i), uint8(r.IntN(2)))
-			ls = append(ls, l)
-			name := siteOf(l.URL.Host())
-			of[name]++
-			k = max(k, of[name])
-		}
-		got := scramble(ls)
-		if again := scramble(ls); fmt.Sprint(again) != fmt.Sprint(got) {
-			t.Fatal("the same batch in another order")
-		}
-		place := map[string]int{}  // of a site's last link
-		number := map[string]int{} // of a host's last link
-		for i, l := range got {
-			site, host := siteOf(l.URL.Host()), l.URL.Host()
-			if last, ok := place[site]; ok && n >= 3 && i-last < n/k-1 {
-				t.Fatalf("%s at %d and %d of %d, the largest site has %d", site, last, i, n, k)
-			}
-			place[site] = i
-			var m int
-			if _, err := fmt.Sscanf(l.URL.Path(), "/%d", &m); err != nil {
-				t.Fatal(err)
-			}
-			if last, ok := number[host]; ok && m < last {
-				t.Fatalf("%s: %d behind %d", host, m, last)
-			}
-			number[host] = m
-			of[site]--
-		}
-		for site, n := range of {
-			if n != 0 {
-				t.Fatalf("%s: %d links missing", site, n)
-			}
-		}
-	}
-}
-
-// TestScrambledPush: numbers go to the scrambled order, batch after batch, and
-// the caller's slice stays as it was.
-func TestScrambledPush(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, Scramble: true})
-	var batches [][]weburl.Link
-	for b := range 3 {
-		var ls []weburl.Link
-		for i := range 30 {
-			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%d", i/10, b, i), 0))
-		}
-		batches = append(batches, ls)
-		if err := f.Push(ls); err != nil {
-			t.Fatal(err)
-		}
-		if ls[1].URL.Host() != "h0.example" {
-			t.Fatal("Push has written to its argument")
-		}
-	}
-	for b := range batches {
-		for i := range 30 {
-			l, ok := take(t, f, start)
-			if want := fmt.Sprintf("/%d/%d", b, i%3*10+i/3); !ok || l.URL.Path() != want {
-				t.Fatalf("batch %d, link %d: %v, want %s", b, i, l.URL, want)
-			}
-		}
 	}
 }
 

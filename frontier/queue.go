@@ -51,15 +51,15 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 //	       uvarint length of the link
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
+	n     uint32 // entries
+	level uint8
+	class int8 // of the spill list that it is in; 0: none
+
 	head block
 	last uint64 // number of the last entry
 	rest *rest  // nil: no more blocks, no more queues
 
 	listPrev, listNext *queue // spill list
-
-	n     uint32 // entries
-	level uint8
-	class int8 // of the spill list that it is in; 0: none
 }
 
 // A rest is what few queues have.
@@ -70,11 +70,11 @@ type rest struct {
 }
 
 type block struct {
-	next  *block
+	first uint64 // number of the first entry left
 	buf   []byte // nil: only on disk
 	r     int32  // entries before it are consumed
 	n     int32  // entries left
-	first uint64 // number of the first entry left
+	next  *block
 	place *place // nil: only in RAM
 }
 
@@ -192,7 +192,7 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	b.n--
 	q.n--
 	if b.n > 0 {
-		d, _ := binary.Uvarint(b.buf[b.r:])
+		d, _ := uvarint(b.buf[b.r:])
 		b.first += d
 		f.enlist(q)
 		return e, nil
@@ -218,11 +218,11 @@ func (f *Frontier) take(q *queue) (entry, error) {
 
 // at reads the entry at offset i of b's bytes; end is where the next begins.
 func (b *block) at(i int) (enc []byte, end int, err error) {
-	_, w := binary.Uvarint(b.buf[i:])
+	_, w := uvarint(b.buf[i:])
 	if w <= 0 {
 		return nil, 0, b.damaged(i)
 	}
-	n, v := binary.Uvarint(b.buf[i+w:])
+	n, v := uvarint(b.buf[i+w:])
 	if v <= 0 || n > uint64(len(b.buf)-i-w-v) {
 		return nil, 0, b.damaged(i)
 	}

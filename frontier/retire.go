@@ -77,8 +77,29 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 	if f.err != nil {
 		return 0, f.err
 	}
-	of := make(map[string]levelCount, len(hosts))
-	var hs []*host
+	hs, of := f.named(hosts)
+	var err error
+	if fn == nil {
+		err = f.countPooled(of)
+	} else {
+		err = f.merge(hs, of, func(e *entry, _ bool) error {
+			l, _, err := weburl.DecodeLink(e.enc)
+			if err != nil {
+				return err
+			}
+			return fn(l)
+		})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return f.remove(hs, of)
+}
+
+// named finds those of hosts that have queues, and makes room to count the
+// links that each has in the pools.
+func (f *Frontier) named(hosts []string) (hs []*host, of map[string]levelCount) {
+	of = make(map[string]levelCount, len(hosts))
 	for _, name := range hosts {
 		if _, ok := of[name]; ok {
 			continue
@@ -88,20 +109,16 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 			hs = append(hs, h)
 		}
 	}
-	var err error
-	if fn == nil {
-		err = f.countPooled(of)
-	} else {
-		err = f.merge(hs, of, false, decoding(fn))
-	}
-	if err != nil {
-		return 0, err
-	}
-	var total int64
+	return hs, of
+}
+
+// remove forgets what stands in the queues of hs, and what the hosts of have in
+// the pools: as many as is said there.
+func (f *Frontier) remove(hs []*host, of map[string]levelCount) (total int64, first error) {
 	for _, h := range hs {
-		n, e := f.empty(h)
-		if total += n; e != nil && err == nil {
-			err = e
+		n, err := f.empty(h)
+		if total += n; err != nil && first == nil {
+			first = err
 		}
 	}
 	for name, c := range of {
@@ -122,7 +139,7 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 			f.blockPooled(h, -n)
 		}
 	}
-	return total, err
+	return total, first
 }
 
 // empty forgets what stands in h's queues.

@@ -4,52 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/weburl"
 )
-
-var loopback = netip.MustParseAddr("192.0.2.7")
-
-// take gives out the next link and ends it at once.
-func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
-	t.Helper()
-	for {
-		task, _, ok := f.Next(now)
-		if !ok {
-			return weburl.Link{}, false
-		}
-		if !task.Addr.IsValid() && !f.cfg.NoAddresses {
-			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
-			continue
-		}
-		if err := f.Done(task.Host, Done{}, now); err != nil {
-			t.Fatal(err)
-		}
-		return task.Link, true
-	}
-}
-
-// manyLinks is n links over hosts of very different size.
-func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
-	r := rand.New(rand.NewPCG(1, 2))
-	var ls []weburl.Link
-	for i := range n {
-		host := int(float64(hosts) * r.Float64() * r.Float64() * r.Float64())
-		l := link(t, fmt.Sprintf("http://h%d.example/%d", host, i), 0)
-		l.Via, l.Hops, l.Seed = fmt.Sprintf("http://h%d.example/", host), "LL", "seed.example"
-		ls = append(ls, l)
-	}
-	return ls
-}
 
 // TestSpill pushes far more than the memory holds and takes it all back, from
 // the machine's own disk.
@@ -82,30 +45,8 @@ func TestSpill(t *testing.T) {
 			if f.ram > f.budget() {
 				t.Errorf("%d bytes of queues in RAM, want at most %d", f.ram, f.budget())
 			}
-			i := 0
-			if err := f.Each(func(l weburl.Link) error {
-				if l != want[i] {
-					return fmt.Errorf("Each shows %v, want %v", l, want[i])
-				}
-				i++
-				return nil
-			}); err != nil || i != len(want) {
-				t.Fatalf("Each: %d links, %v", i, err)
-			}
-			for i, w := range want {
-				got, ok := take(t, f, start)
-				if !ok || got != w {
-					t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
-				}
-				if i%1000 == 0 {
-					if err := f.check(); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if s := f.Stats(); s != (Stats{}) {
-				t.Errorf("empty, but %+v", s)
-			}
+			shows(t, f, want)
+			drains(t, f, want, nil)
 			if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
 				t.Errorf("spill files are left: %v, %v", names, err)
 			}
@@ -149,11 +90,7 @@ func TestSpillFails(t *testing.T) {
 			if failed == 0 {
 				t.Fatal("the disk was never full")
 			}
-			for i, w := range want {
-				if got, ok := take(t, f, start); !ok || got != w {
-					t.Fatalf("link %d: %v, %v; want %v (%v)", i, got, ok, w, f.Err())
-				}
-			}
+			drains(t, f, want, nil)
 		})
 	}
 }
@@ -181,7 +118,7 @@ func TestSpillDamaged(t *testing.T) {
 			if err := os.WriteFile(name, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
+			if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
 				t.Errorf("Each: %v", err)
 			}
 			for i := 0; ; i++ {
@@ -255,19 +192,6 @@ func TestLongLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := 0
-	if err := f.Each(func(l weburl.Link) error {
-		if l != want[i] {
-			return fmt.Errorf("Each shows %.50s, want %.50s", l.URL, want[i].URL)
-		}
-		i++
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range want {
-		if got, ok := take(t, f, start); !ok || got != w {
-			t.Fatalf("got %.50s, %v; want %.50s", got.URL, ok, w.URL)
-		}
-	}
+	shows(t, f, want)
+	drains(t, f, want, nil)
 }

@@ -153,7 +153,7 @@ func (s *fairSim) fill(c *fairScenario) (hosts int64, err error) {
 
 // run lets the frontier work for the scenario's time.
 func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRun, error) {
-	cfg := frontier.Config{HostDelay: fairDelay, Seed: seed, Active: frontier.ActiveFor(fairWorkers/fetchTime.Seconds(), fairDelay)}
+	cfg := frontier.Config{HostDelay: fairDelay, Seed: seed}
 	if c.shared > 0 {
 		cfg.IPDelay = fairDelay
 	}
