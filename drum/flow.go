@@ -142,7 +142,7 @@ func (s *Store) mostKeys() int { return min(3*s.tune.memKeys, maxTable/2) }
 // pace makes an owner that is faster than the passes wait a little, and one
 // that is much faster until the pass is over.
 func (s *Store) pace() error {
-	over := s.mem.n > s.mostKeys() || int64(s.gen.n) > 8*s.heldMax()
+	over := s.mem.n > s.mostKeys() || int64(s.gen.n) > 3*s.heldMax()
 	var wait chan struct{}
 	switch {
 	case s.state == running:

@@ -26,7 +26,7 @@ const (
 const (
 	heldMagic  = "OWHELD\x00\x02"
 	heldMagic1 = "OWHELD\x00\x01" // each item has the whole of its aux
-	frameMagic = 0x4d524644 // "DFRM"
+	frameMagic = 0x4d524644       // "DFRM"
 	frameHead  = 28
 	frameBytes = 64 << 10 // a frame is written when it has so many
 	maxFrame   = 1 << 30

@@ -73,7 +73,7 @@ func (c *Config) tuning() tuning {
 		t.bucketBits = 6
 	}
 	set(&t.memKeys, min(maxTable/2, max(16, m/16/itemBytes)))
-	set(&t.firstKeys, min(maxTable/2, max(16, m/8*5/itemBytes)))
+	set(&t.firstKeys, min(maxTable/2, max(16, m/2/itemBytes)))
 	set(&t.slabKeys, max(chunkKeys, m/32/16))
 	set(&t.cacheSets, m/32/64)
 	set(&t.blockBytes, 32<<10)

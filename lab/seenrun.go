@@ -162,7 +162,7 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	memory := r.spec.Memory
 	if kind.Bounded {
 		// The collector lets the heap grow up to its limit, and a bit over it.
-		debug.SetMemoryLimit(r.mem.base.anon + memory - memory/16)
+		debug.SetMemoryLimit(memory - memory/16)
 		memory -= memory / 8 // for the run time of Go
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})

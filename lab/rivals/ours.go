@@ -2,21 +2,30 @@ package rivals
 
 import (
 	"path/filepath"
+	"time"
 
 	"github.com/orbweaver/orbweaver/drum"
 )
 
-// ours is package drum, as a crawl has it.
+// syncEvery is how often a crawl makes durable what it has.
+const syncEvery = time.Second
+
+// ours is package drum, as a crawl has it: with a journal, here of nothing, and
+// what is held brought to the disk once a second.
 type ours struct {
 	s     *drum.Store
 	asked []drum.Item
 	fresh fresh
+
+	sync   *drum.Syncing // on its way
+	synced chan error
+	last   time.Time // when the last one began
 }
 
 func openDrum(c Config) (Store, error) {
-	o := &ours{fresh: fresh{emit: c.Emit}}
+	o := &ours{fresh: fresh{emit: c.Emit}, synced: make(chan error, 1)}
 	var err error
-	o.s, err = drum.Open(c.FS, filepath.Join(c.Dir, "drum"), drum.Config{MemoryBytes: c.memory()}, func(items []drum.Item) error {
+	o.s, err = drum.Open(c.FS, filepath.Join(c.Dir, "drum"), drum.Config{MemoryBytes: c.memory(), Journal: true}, func(items []drum.Item) error {
 		for i := range items {
 			o.fresh.add(Item{Key: items[i].Key, Aux: items[i].Aux})
 		}
@@ -30,11 +39,44 @@ func (o *ours) Add(items []Item) error {
 	for i := range items {
 		o.asked = append(o.asked, drum.Item{Key: items[i].Key, Aux: items[i].Aux})
 	}
-	return o.s.Add(o.asked)
+	if err := o.s.Add(o.asked); err != nil {
+		return err
+	}
+	return o.step()
+}
+
+// step begins a sync when it is time, and ends the one that has run.
+func (o *ours) step() error {
+	if o.sync != nil {
+		select {
+		case err := <-o.synced:
+			t := o.sync
+			o.sync = nil
+			return o.s.EndSync(t, err, nil)
+		default:
+			return nil
+		}
+	}
+	if time.Since(o.last) < syncEvery {
+		return nil
+	}
+	t, err := o.s.BeginSync()
+	if err != nil {
+		return err
+	}
+	o.sync, o.last = t, time.Now()
+	go func() { o.synced <- t.Run() }()
+	return nil
 }
 
 func (o *ours) Flush() error { return o.s.Flush() }
-func (o *ours) Close() error { return o.s.Close() }
+
+func (o *ours) Close() error {
+	if o.sync != nil {
+		<-o.synced
+	}
+	return o.s.Close()
+}
 
 // Told is what the store counts.
 func (o *ours) Told() map[string]int64 {
