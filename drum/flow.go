@@ -103,7 +103,7 @@ func (s *Store) heldMax() int64 {
 	for i := range s.buckets {
 		n += s.buckets[i].keys()
 	}
-	return int64(s.tune.heldMin) + n/20
+	return int64(s.tune.heldMin) + n/10
 }
 
 // due says that a pass should begin: when the table is full, when enough items

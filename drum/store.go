@@ -228,20 +228,31 @@ func (s *Store) ask(o op, items []Item) error {
 func (s *Store) askBatch(o op, items []Item) error {
 	var ks [batch]key
 	var fh, ih [batch]uint64
-	sink := uint64(0)
 	for i := range items {
 		k := keyOf(items[i].Key, s.seed)
 		f := filterHash(k.h, k.p)
 		ks[i], fh[i], ih[i] = k, f, indexHash(f, k.p)
-		if b := &s.buckets[k.h>>s.shift]; b.filter != nil {
+	}
+	// Each loop is short, so that the processor has as many loads under way as
+	// it can.
+	n := len(items)
+	sink := uint64(0)
+	for i, f := range fh[:n] {
+		if b := &s.buckets[ks[i].h>>s.shift]; b.filter != nil {
 			sink += b.filter.touch(f)
 		}
-		sink += s.mem.touch(ih[i])
-		if s.frozen != nil {
-			sink += s.frozen.touch(ih[i])
+	}
+	for _, h := range ih[:n] {
+		sink += s.mem.touch(h)
+	}
+	if s.frozen != nil {
+		for _, h := range ih[:n] {
+			sink += s.frozen.touch(h)
 		}
-		if s.cache != nil {
-			sink += s.cache.touch(ih[i])
+	}
+	if s.cache != nil {
+		for _, h := range ih[:n] {
+			sink += s.cache.touch(h)
 		}
 	}
 	s.sink = sink

@@ -72,6 +72,14 @@ func (x *Seen) defaults(quick bool) {
 	}
 }
 
+// name is that of its files: so many keys are another experiment.
+func (x *Seen) name() string {
+	if x.Keys >= 1e9 {
+		return "seen-billion"
+	}
+	return "seen"
+}
+
 // StoreNames are the names of the stores that Seen can measure, ours first.
 func StoreNames() (names []string) {
 	for _, k := range rivals.Kinds {

@@ -34,7 +34,7 @@ const runBytes = "run_bytes"
 // result sums the runs up.
 func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	r := &Result{
-		Name: "seen", Title: "Which of these links are new?",
+		Name: x.name(), Title: "Which of these links are new?",
 		Question: "What does it cost to find out which links are new, in time, in bytes read and written, in memory and on disk, as the number of known URLs grows: with ours, with what one would use else, and with what the papers describe?",
 		SetUp:    x.setUp(t, rs),
 		Data:     seenData(rs),

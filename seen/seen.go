@@ -42,7 +42,7 @@ import (
 // Config tunes a Store. The zero Config is good.
 type Config struct {
 	// MemoryBytes bounds the RAM of everything. Zero means 256 MiB. Up to about
-	// 10 million keys for each 256 MiB nothing is ever read from disk.
+	// 5 million keys for each 256 MiB nothing is ever read from disk.
 	MemoryBytes int64
 }
 

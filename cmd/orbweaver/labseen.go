@@ -21,7 +21,7 @@ type LabSeenCmd struct {
 	Only       []string      `placeholder:"STORE" help:"Only these stores: ${labstores}."`
 	Shape      []string      `placeholder:"SHAPE" help:"Only this shape of the stream: uniform, zipf."`
 	Keys       int64         `placeholder:"N" help:"Measure up to so many known keys (default: 100000000, quick 1000000)."`
-	Billion    bool          `help:"Measure up to a billion known keys; takes hours and tens of GB of disk."`
+	Billion    bool          `help:"Measure up to a billion known keys, into seen-billion.md and so on; takes most of an hour for ours alone, and tens of GB of disk."`
 	Memory     int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
 	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep a processor profile of the last measurement of each here."`
