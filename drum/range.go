@@ -250,7 +250,8 @@ var ErrWidth = errors.New("drum: bad list")
 
 // Insert writes in keys of hosts that another Store's Range read out: load
 // hands them to add. They are on disk and known when Insert returns; without
-// an error, all are. It waits for a pass and may emit.
+// an error, all are. It waits for a pass and may emit. A value that the Store
+// has in RAM already stays: Drop the host first.
 func (s *Store) Insert(load func(add func(host uint64, l List) error) error) error {
 	if err := s.quiet(); err != nil {
 		return err
@@ -375,6 +376,9 @@ func (s *Store) quiet() error {
 // They must be all that were ever inserted before Mark and not dropped; later
 // ones do no harm if they are durable. A pass that the damage held up goes on afterwards.
 func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) error) error) error {
+	if s.cfg.Values {
+		return errors.New("drum: Rebuild would forget the values: RebuildValues has them")
+	}
 	return s.rebuild(bucket, func(in *inserter) error {
 		return load(func(keys []weburl.Key) error {
 			for _, k := range keys {

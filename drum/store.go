@@ -26,7 +26,8 @@ type Config struct {
 	// than 1.5 bytes a key, and a quarter of it for the rest, filters shrink and
 	// more items have to be held.
 	MemoryBytes int64
-	// Values gives each key a number, which takes 8 more bytes on disk.
+	// Values gives each key a number, which takes 8 more bytes on disk. What the
+	// owner restores and rebuilds then are items.
 	Values bool
 	// Known says that emit wants what is known, too, not only what is not.
 	Known bool
@@ -89,6 +90,8 @@ func (c *Config) tuning() tuning {
 
 // An Item is a key that is asked for, and afterwards the answer.
 type Item struct {
+	// Key is two hashes: the Store counts on the bits of each being random, and
+	// of Path, without values, keeps only the upper ones (see the package comment).
 	Key weburl.Key
 	// Aux goes to emit with the key and is not looked at.
 	Aux []byte
@@ -200,7 +203,8 @@ func (s *Store) Add(items []Item) error { return s.ask(opAdd, items) }
 // between the call and emit.
 func (s *Store) Check(items []Item) error { return s.ask(opCheck, items) }
 
-// Update sets the values of keys, known or not. It has no answers.
+// Update sets the values of keys, known or not. It has no answers, and makes its
+// keys known: an item of an earlier Add that is still held is so, too, then.
 func (s *Store) Update(items []Item) error { return s.ask(opUpdate, items) }
 
 // batch items are looked up together, so that the processor waits for the
@@ -365,17 +369,28 @@ func (s *Store) flushOut() error {
 // answer: what the owner's journal has since Mark, right after Open. A full
 // table is brought to disk meanwhile.
 func (s *Store) Restore(keys []weburl.Key) error {
+	return s.restore(len(keys), func(i int) (weburl.Key, uint64) { return keys[i], 0 })
+}
+
+// RestoreValues is Restore for a Store with values; of items with one key the
+// last one holds.
+func (s *Store) RestoreValues(items []Item) error {
+	return s.restore(len(items), func(i int) (weburl.Key, uint64) { return items[i].Key, items[i].Value })
+}
+
+func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
 	if s.err != nil {
 		return s.err
 	}
-	for _, wk := range keys {
+	for i := range n {
+		wk, value := nth(i)
 		k := keyOf(wk, s.seed)
 		f := filterHash(k.h, k.p)
 		h := indexHash(f, k.p)
-		if s.mem.find(k, h, s.drops[k.h]) < 0 {
-			if err := s.insert(k, &s.buckets[k.h>>s.shift], f, h, 0); err != nil {
-				return s.fail(err)
-			}
+		if pos := s.mem.find(k, h, s.drops[k.h]); pos >= 0 {
+			s.mem.setValue(pos, value)
+		} else if err := s.insert(k, &s.buckets[k.h>>s.shift], f, h, value); err != nil {
+			return s.fail(err)
 		}
 	}
 	// What Open found held waits: an answer may be among the keys to come.

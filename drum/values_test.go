@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -87,4 +88,67 @@ func TestValuesAgainstMap(t *testing.T) {
 			must(t, s.Close())
 		})
 	}
+}
+
+// TestRestoreValues: after a kill with items held, what the owner's journal has
+// is known with its values, and told of once.
+func TestRestoreValues(t *testing.T) {
+	mem := disk.NewMem()
+	cfg := Config{Values: true, Known: true, Journal: true, tune: tuning{bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond}}
+	var journal []Item
+	unknown := map[weburl.Key]int{}
+	known := map[weburl.Key]uint64{}
+	emit := func(items []Item) error {
+		for _, it := range items {
+			if it.Known {
+				known[it.Key] = it.Value
+				continue
+			}
+			unknown[it.Key]++
+			journal = append(journal, Item{Key: it.Key, Value: it.Value})
+		}
+		return nil
+	}
+	s, err := Open(mem, "drum", cfg, emit)
+	must(t, err)
+	var first, second []Item
+	for i := range uint64(200) {
+		first = append(first, Item{Key: weburl.Key{Host: mix(i), Path: mix(i)}, Value: i})
+		second = append(second, Item{Key: weburl.Key{Host: mix(1000 + i), Path: mix(i)}, Value: 1000 + i})
+	}
+	must(t, s.Add(first))
+	must(t, s.Save([]byte{1}))
+	mark := len(journal)
+	must(t, s.Add(second))
+	must(t, s.Commit())
+	must(t, s.Flush())
+	mem = mem.Clone() // a kill: nothing was synced since the mark
+	must(t, s.Close())
+	old := journal
+	s, err = Open(mem, "drum", cfg, emit)
+	must(t, err)
+	if s.Stats().Held == 0 {
+		t.Fatal("nothing was held: the test tests nothing")
+	}
+	for i := mark; i < len(old); i += 10 {
+		must(t, s.RestoreValues(old[i:min(len(old), i+10)]))
+	}
+	must(t, s.Flush())
+	for k, n := range unknown {
+		if n != 1 {
+			t.Fatalf("%v was new %d times", k, n)
+		}
+	}
+	clear(known)
+	must(t, s.Check(append(first, second...)))
+	must(t, s.Flush())
+	for _, it := range append(first, second...) {
+		if v, ok := known[it.Key]; !ok || v != it.Value {
+			t.Errorf("%v is %d, known: %t; want %d", it.Key, v, ok, it.Value)
+		}
+	}
+	if err := s.Rebuild(0, nil); err == nil {
+		t.Error("Rebuild forgets the values")
+	}
+	must(t, s.Close())
 }
