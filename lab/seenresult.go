@@ -97,12 +97,15 @@ func (x *Seen) against(rs []*storeResult) *Section {
 			}
 			row("checks/s", count(p.PerS()), "at least "+count(want.perS), p.PerS() >= want.perS)
 			row("RAM", humanize.Bytes(uint64(p.RAM)), "at most "+humanize.Bytes(uint64(want.ram)), p.RAM <= want.ram)
+			if i == len(s.Points)-1 && s.Usage.Peak > 0 {
+				row("RAM of the whole process, program and stream included", humanize.Bytes(uint64(s.Usage.Peak)), "at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
+			}
 			bytes, ok := p.Told[runBytes]
 			if !ok {
 				bytes = p.Disk
 			}
 			disk := float64(bytes) / float64(p.Known)
-			row("octets a key on disk", count(disk), "at most "+count(want.diskKey), disk <= want.diskKey)
+			row("octets a key on disk, in runs", count(disk), "at most "+count(want.diskKey), disk <= want.diskKey)
 			if n, ok := p.Told[indexBytes]; ok {
 				ram := float64(n) / float64(p.Known)
 				row("octets a key of filter and index", count(ram), "at most "+count(want.ramKey), ram <= want.ramKey)

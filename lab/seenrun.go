@@ -161,9 +161,11 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	defer r.mem.stop()
 	memory := r.spec.Memory
 	if kind.Bounded {
-		// The collector lets the heap grow up to its limit, and a bit over it.
-		debug.SetMemoryLimit(memory - memory/16)
-		memory -= memory / 8 // for the run time of Go
+		// All of the process is to fit, if there is room for more than it. The
+		// collector lets the heap grow up to its limit, and a bit over it.
+		memory -= min(r.mem.base.file, memory/8)
+		debug.SetMemoryLimit(memory - memory/16 + max(0, r.mem.base.anon-memory/16))
+		memory -= memory/8 + min(r.mem.base.anon, memory/16) // for the run time of Go
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})
 	if err != nil {
