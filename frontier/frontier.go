@@ -136,6 +136,11 @@ type Frontier struct {
 	retired int   // hosts
 	asked   int   // hosts with a history
 
+	// hosts that were forgotten, for others
+	formerHosts     []*host
+	formerHistories []*history
+	looked          int64 // nothing: see lookAt
+
 	pace   pace
 	active int // hosts to be kept ready; negative: all
 
@@ -510,7 +515,11 @@ func (f *Frontier) tick(now time.Time) {
 	}
 	f.clock = max(f.clock, f.since(now))
 	f.adapt()
-	for f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock) {
+	for n := 0; f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock); n++ {
+		if n%lookAhead == 0 {
+			// So that the processor waits for many hosts at once, as in dict.meet.
+			f.waiting.ahead(uint64(f.clock), lookAhead, f.lookAt)
+		}
 		h := f.waiting.top()
 		f.leave(h)
 		f.place(h)
@@ -532,6 +541,12 @@ func (f *Frontier) tick(now time.Time) {
 	}
 }
 
+// lookAhead is how many hosts are looked at before they are moved.
+const lookAhead = 16
+
+// lookAt reads of h what moving it needs.
+func (f *Frontier) lookAt(h *host) { f.looked += h.at + int64(h.pos) }
+
 // since is t on the frontier's clock. Both times' monotonic readings are used
 // where they have them, so that a step of the wall clock shortens no quiet time.
 func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }
@@ -541,7 +556,13 @@ func (f *Frontier) host(name string) *host {
 	if h := f.hosts.of(name); h != nil {
 		return h
 	}
-	h := &host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
+	var h *host
+	if n := len(f.formerHosts); n > 0 {
+		h, f.formerHosts = f.formerHosts[n-1], f.formerHosts[:n-1]
+	} else {
+		h = new(host)
+	}
+	*h = host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
 	f.hosts.add(h)
 	if f.hushing() {

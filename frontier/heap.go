@@ -142,9 +142,25 @@ func (h *heap[T]) leaveRun(i int) {
 func (h *heap[T]) fix(x T) {
 	if i, inRun := h.place(x); !inRun {
 		h.put(i, heapItem[T]{h.key(x), x})
-	} else if h.run[i].key != h.key(x) {
+	} else if k := h.key(x); h.len() == 1 {
+		h.run[i].key = k
+	} else if h.run[i].key != k {
 		h.remove(x)
 		h.push(x)
+	}
+}
+
+// ahead shows up to n of those members whose turn comes next if they come out
+// of the run, with keys up to k.
+func (h *heap[T]) ahead(k uint64, n int, see func(T)) {
+	var none T
+	for _, it := range h.run[h.head:min(h.head+n, len(h.run))] {
+		if it.key > k {
+			return
+		}
+		if it.x != none {
+			see(it.x)
+		}
 	}
 }
 

@@ -83,6 +83,15 @@ func TestHeap(t *testing.T) {
 			if n := h.before(k, func(m *member) { seen++ }); n != below || seen != below {
 				t.Fatalf("%d below %d, %d shown, want %d", n, k, seen, below)
 			}
+			most, shown := rapid.IntRange(0, 5).Draw(t, "most shown"), 0
+			h.ahead(k, most, func(m *member) {
+				if shown++; m.key > k || !h.holds(m) {
+					t.Fatalf("%d is shown as ahead of %d", m.key, k)
+				}
+			})
+			if run := h.run[h.head:]; shown > most || most > 0 && shown == 0 && len(run) > 0 && run[0].key <= k {
+				t.Fatalf("%d are shown, of at most %d", shown, most)
+			}
 		}
 	})
 }

@@ -68,7 +68,11 @@ var blank history
 // own is h's history, to be written.
 func (f *Frontier) own(h *host) *history {
 	if h.history == &blank {
-		h.history = &history{}
+		if n := len(f.formerHistories); n > 0 {
+			h.history, f.formerHistories = f.formerHistories[n-1], f.formerHistories[:n-1]
+		} else {
+			h.history = new(history)
+		}
 		f.asked++
 	}
 	return h.history
@@ -281,10 +285,24 @@ func (f *Frontier) forget(h *host) {
 	f.count(h.state, -1)
 	f.leaveHome(h)
 	f.hosts.remove(h)
-	if h.history != &blank {
-		f.asked--
+	own := h.history
+	if len(f.formerHosts) < formerMax {
+		*h = host{}
+		f.formerHosts = append(f.formerHosts, h)
+	}
+	if own == &blank {
+		return
+	}
+	f.asked--
+	if len(f.formerHistories) < formerMax {
+		*own = history{}
+		f.formerHistories = append(f.formerHistories, own)
 	}
 }
+
+// formerMax is how many forgotten hosts are kept for others: what comes and
+// goes in a short while is no work for the collector.
+const formerMax = 1 << 10
 
 // slowDownOrWait applies the pause that d asks for.
 func (f *Frontier) slowDownOrWait(h *host, d Done) {

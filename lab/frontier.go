@@ -115,7 +115,7 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
 	}
 	last := &ps[len(ps)-1]
-	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine makes the links, pushes and pops; the links alone are made at %s a second; making, timing and checking take %.2f µs of an operation, which are not subtracted.",
+	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine pushes and pops; another makes the links meanwhile, up to %s a second. Timing and checking take %.2f µs of an operation, which are not subtracted; the processor time has the making in it as well.",
 		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made), float64(last.Own)/1e3)
 	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"}, {Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4}, {Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
 	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)", Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}

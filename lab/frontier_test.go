@@ -70,15 +70,15 @@ func TestLinkMaker(t *testing.T) {
 		t.Error(made, own, err)
 	}
 	m := linkMaker{rand: newRand(1), hosts: 50}
+	var p linkPage
 	perHost := map[int64]int{}
 	for range 100 {
 		from := m.n
-		links, err := m.page()
-		if err != nil {
+		if err := m.page(&p); err != nil {
 			t.Fatal(err)
 		}
-		for i := range links {
-			host, n, err := linkNumbers(&links[i])
+		for i := range p.links {
+			host, n, err := linkNumbers(&p.links[i])
 			if err != nil || n != from+int64(i) || host >= 50 {
 				t.Fatalf("link %d: host %d, number %d, %v", from+int64(i), host, n, err)
 			}

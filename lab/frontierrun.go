@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
@@ -49,8 +50,8 @@ type QueuePoint struct {
 	// Wrong are links that came out twice or before an earlier one of their host.
 	Wrong int64   `json:"wrong"`
 	Made  float64 `json:"links_made_per_s"`
-	// Own is what an operation takes without a frontier: its share of making,
-	// timing and checking.
+	// Own is what an operation takes without a frontier: its share of timing
+	// and checking.
 	Own time.Duration `json:"own_ns_per_op"`
 	// Pooled are the links that no queue was open for at the end.
 	Pooled int64 `json:"pooled"`
@@ -76,10 +77,7 @@ type linkMaker struct {
 	rand  *rand.Rand
 	hosts int64
 	n     int64
-	batch weburl.Batch
 	ref   []byte
-	of    []uint32
-	links []weburl.Link
 
 	known int64
 	log   float64 // of known
@@ -99,27 +97,91 @@ func (m *linkMaker) host(n int64) int64 {
 	return min(int64(math.Exp(m.rand.Float64()*m.log)), m.known) - 1
 }
 
-// page makes the links of a page, valid until the next call but for their strings.
-func (m *linkMaker) page() ([]weburl.Link, error) {
-	m.batch.Reset()
+// A linkPage is the links of a page.
+type linkPage struct {
+	batch weburl.Batch
+	links []weburl.Link
+}
+
+// page makes the links of the next page.
+func (m *linkMaker) page(p *linkPage) error {
+	p.batch.Reset()
 	for i := range pageLinks {
 		host := m.host(m.n + int64(i))
 		m.ref = append(m.ref[:0], "https://h"...)
 		m.ref = appendDigits(m.ref, host, 8)
 		m.ref = append(m.ref, ".example/archive/products/"...)
 		m.ref = appendDigits(m.ref, m.n+int64(i), 12)
-		if _, err := m.batch.Resolve(m.ref); err != nil {
-			return nil, fmt.Errorf("link %s: %w", m.ref, err)
+		if _, err := p.batch.Resolve(m.ref); err != nil {
+			return fmt.Errorf("link %s: %w", m.ref, err)
 		}
 	}
-	m.batch.Seal()
-	m.links = m.links[:0]
-	via := m.batch.URL(0).String()
+	p.batch.Seal()
+	p.links = p.links[:0]
+	via := p.batch.URL(0).String()
 	for i := range pageLinks {
-		m.links = append(m.links, weburl.Link{URL: m.batch.URL(i), Via: via, Hops: "LLLLLL", Seed: "h00000000.example"})
+		p.links = append(p.links, weburl.Link{URL: p.batch.URL(i), Via: via, Hops: "LLLLLL", Seed: "h00000000.example"})
 	}
 	m.n += pageLinks
-	return m.links, nil
+	return nil
+}
+
+// A linkStack is pages that go from their maker to the frontier together, so
+// that what passes them on costs next to nothing.
+type linkStack struct {
+	pages [16]linkPage
+	err   error
+}
+
+// linkStacks is how many there are.
+const linkStacks = 4
+
+// A linkSource makes pages beside the frontier, whose owner only takes them.
+type linkSource struct {
+	full, free chan *linkStack
+	stop       func() // the maker, and waits for it
+
+	now *linkStack
+	at  int
+}
+
+func newLinkSource(m *linkMaker) *linkSource {
+	s := &linkSource{full: make(chan *linkStack, linkStacks), free: make(chan *linkStack, linkStacks)}
+	for range linkStacks {
+		s.free <- new(linkStack)
+	}
+	over := make(chan struct{})
+	var maker sync.WaitGroup
+	maker.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case k := <-s.free:
+				for i := range k.pages {
+					if k.err = m.page(&k.pages[i]); k.err != nil {
+						break
+					}
+				}
+				s.full <- k // there is room for all
+			}
+		}
+	})
+	s.stop = func() { close(over); maker.Wait() }
+	return s
+}
+
+// page is the links of the next page, valid until the next call but for their
+// strings.
+func (s *linkSource) page() ([]weburl.Link, error) {
+	if s.now == nil || s.at == len(s.now.pages) {
+		if s.now != nil {
+			s.free <- s.now // likewise
+		}
+		s.now, s.at = <-s.full, 0
+	}
+	s.at++
+	return s.now.pages[s.at-1].links, s.now.err
 }
 
 func appendDigits(dst []byte, n int64, width int) []byte {
@@ -147,7 +209,9 @@ func linkNumbers(l *weburl.Link) (host, n int64, err error) {
 // queueRun is a frontier that is pushed to and popped from.
 type queueRun struct {
 	f      *frontier.Frontier
-	make   *linkMaker
+	links  *linkSource
+	made   int64 // links that it gave
+	hosts  int64 // at the most
 	mem    *memoryWatch
 	dir    string
 	queued int64
@@ -174,7 +238,7 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	if s.Hosts <= 0 || s.Hosts >= 1e8 || len(s.Points) == 0 {
 		return fmt.Errorf("frontier: %d hosts, %d points", s.Hosts, len(s.Points))
 	}
-	r := &queueRun{make: &linkMaker{rand: newRand(s.Seed), hosts: s.Hosts}, dir: s.Dir, now: time.Unix(1e9, 0)}
+	r := &queueRun{hosts: s.Hosts, dir: s.Dir, now: time.Unix(1e9, 0)}
 	r.last = make([]uint32, s.Hosts)
 	for i := range r.last {
 		r.last[i] = 1 // so that its memory is there from the beginning
@@ -184,6 +248,8 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	r.links = newLinkSource(&linkMaker{rand: newRand(s.Seed), hosts: s.Hosts})
+	defer r.links.stop()
 	r.mem = watchMemory()
 	defer r.mem.stop()
 	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{Seed: s.Seed}); err != nil {
@@ -214,31 +280,31 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	return r.f.Close()
 }
 
-// ownCost is how many links are made in a second, and what an operation takes
-// of a run in which every link comes out at once. It leaves r as it was.
+// ownCost is how many links are made in a second, and what timing and checking
+// take of an operation. It leaves r as it was.
 func (r *queueRun) ownCost(s QueueSpec) (made float64, own time.Duration, err error) {
 	m := linkMaker{rand: newRand(s.Seed + 1), hosts: s.Hosts}
 	var next, push Latencies
 	var making time.Duration
+	var p linkPage
 	start := time.Now()
 	for m.n < 200_000 {
 		begin := time.Now()
-		links, err := m.page()
-		if err != nil {
+		if err := m.page(&p); err != nil {
 			return 0, 0, err
 		}
 		making += time.Since(begin)
 		begin = time.Now()
 		push.Add(time.Since(begin))
-		for i := range links {
+		for i := range p.links {
 			begin = time.Now()
 			next.Add(time.Since(begin))
-			if _, err := r.check(&links[i]); err != nil {
+			if _, err := r.check(&p.links[i]); err != nil {
 				return 0, 0, err
 			}
 		}
 	}
-	own = time.Since(start) / time.Duration(2*m.n)
+	own = (time.Since(start) - making) / time.Duration(2*m.n)
 	if r.wrong > 0 {
 		return 0, 0, fmt.Errorf("%w: %d of the links that were made", ErrOrder, r.wrong)
 	}
@@ -260,10 +326,11 @@ func (r *queueRun) check(l *weburl.Link) (host int64, err error) {
 }
 
 func (r *queueRun) pushPage() error {
-	links, err := r.make.page()
+	links, err := r.links.page()
 	if err != nil {
 		return err
 	}
+	r.made += int64(len(links))
 	start := time.Now()
 	err = r.f.Push(links)
 	r.push.Add(time.Since(start))
@@ -335,7 +402,7 @@ func addressOf(host int64) netip.Addr {
 
 // measure pops and pushes in turn.
 func (r *queueRun) measure(ctx context.Context, p *QueuePoint) error {
-	p.Queued, p.Hosts = r.queued, min(r.make.n/20+1, r.make.hosts)
+	p.Queued, p.Hosts = r.queued, min(r.made/20+1, r.hosts)
 	r.next, r.push = new(Latencies), new(Latencies)
 	before, cpu, start := ownIO(), ownCPU(), time.Now()
 	for p.Ops < 2*min(queueOps, p.Queued) {
