@@ -400,7 +400,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.cfg.Resume {
 		kind = "resumed"
 	}
-	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.rooms.Frontier.Pending()))
+	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.rooms.Frontier.Pending()),
+		report.F("repeated", a.Recovered.Repeated), report.F("links_lost", a.Recovered.Lost))
 	if a.rooms.Tally.Started().IsZero() {
 		a.rooms.Tally.Start(a.began)
 	}

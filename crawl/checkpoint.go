@@ -44,9 +44,8 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 	return k.Append(kind, p)
 }
 
-// beginCheckpoint starts one. lost says which finishes do not count, because
-// their WARC records are gone; nil: all count.
-func (c *Crawler) beginCheckpoint(lost func(*finish) bool) error {
+// beginCheckpoint starts one, in which the finishes count that a verdict says.
+func (c *Crawler) beginCheckpoint(counts verdict) error {
 	// What is in the journal when Begin syncs it must be in seen's files.
 	if err := c.sync(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -62,7 +61,7 @@ func (c *Crawler) beginCheckpoint(lost func(*finish) bool) error {
 	}
 	c.checkpoint = k
 	go func() {
-		err := k.merge(c.Archive, c.Robots, lost)
+		err := k.merge(c.Archive, c.Robots, counts)
 		if err != nil {
 			k.Abandon()
 		} else {
@@ -104,6 +103,14 @@ func (c *Crawler) endCheckpoint(wait bool) error {
 
 // putSmall writes what the dispatcher owns.
 func (c *Crawler) putSmall(k *checkpoint) error {
+	if err := k.put(kindCrawl, appendCrawl(nil, c.id)); err != nil {
+		return err
+	}
+	if c.holding.open {
+		if err := k.put(kindHeld, c.holding.encode(c.Seen)); err != nil {
+			return err
+		}
+	}
 	if err := k.put(kindSpan, c.span(time.Now())); err != nil {
 		return err
 	}
@@ -119,6 +126,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := putPieces(kindTally, c.Tally.AppendTo(nil), tallyPiece, k.put); err != nil {
 		return err
 	}
+	c.skipped = c.skipped[:0] // are counted with it
 	if c.Queries != nil {
 		buf = buf[:0]
 		c.Queries.Each(func(path uint64, n uint32) error {
@@ -138,7 +146,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 
 // merge writes the rest. It reads files that nobody changes any more, and asks
 // rooms that may be asked by many.
-func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finish) bool) error {
+func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, counts verdict) error {
 	var buf []byte
 	if err := a.EachRemembered(func(digest [20]byte, o archive.Original) error {
 		buf = appendOriginal(buf[:0], digest, o)
@@ -157,15 +165,15 @@ func (k *checkpoint) merge(a *archive.Writer, rc *robots.Cache, lost func(*finis
 	}); err != nil {
 		return err
 	}
-	return k.mergeLinks(lost)
+	return k.mergeLinks(counts)
 }
 
 // mergeLinks makes the parts.
-func (k *checkpoint) mergeLinks(lost func(*finish) bool) error {
-	g := ledger{done: roaring64.New(), states: k.states}
+func (k *checkpoint) mergeLinks(counts verdict) error {
+	g := ledger{done: roaring64.New(), states: k.states, verdict: counts}
 	before := uint64(0) // the last accept of the snapshot before
 	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
-		err := g.read(kind, p, lost)
+		err := g.read(kind, p)
 		if kind == kindNumber {
 			before = g.last
 		}
@@ -203,7 +211,7 @@ func (k *checkpoint) mergeLinks(lost func(*finish) bool) error {
 	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
 		switch kind {
 		case kindFinish, kindState:
-			return k.putState(kind, p, lost)
+			return k.putState(kind, p, &counts)
 		case kindAccept:
 			l, _, err := weburl.PeekLink(p)
 			if err != nil {

@@ -63,7 +63,7 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := w.beginCheckpoint(nil); err != nil {
+		if err := w.beginCheckpoint(all()); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.endCheckpoint(true); err != nil {

@@ -174,12 +174,14 @@ type Crawler struct {
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
-	free       []*visit              // visits not in use
-	busy       int                   // visits at a worker or at the door
-	resolving  int                   // look-ups under way
-	unresolved []*visit              // wait for one of them to end
-	later      waiting               // URLs that wait for a retry beside the queues
-	attempts   map[weburl.Key]int    // visits made to URLs that came back from later
+	free       []*visit           // visits not in use
+	busy       int                // visits at a worker or at the door
+	resolving  int                // look-ups under way
+	unresolved []*visit           // wait for one of them to end
+	later      waiting            // URLs that wait for a retry beside the queues
+	attempts   map[weburl.Key]int // visits made to URLs that came back from later
+	id         seen.Crawl
+	holding    holding
 	requeued   map[weburl.Key]uint64 // the numbers of accepts of URLs that are queued again
 	trouble    troubles              // failures in a row, by host
 	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
@@ -287,9 +289,9 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(true)
 	}
-	if c.fatal == nil && c.Journal.SinceSnapshot() > c.snapSize/4 {
-		// So that the next run begins quickly.
-		if c.fatal = c.beginCheckpoint(nil); c.fatal == nil {
+	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skipped) > 0) {
+		// So that the next run begins quickly, and knows of what no finish tells.
+		if c.fatal = c.beginCheckpoint(all()); c.fatal == nil {
 			c.fatal = c.endCheckpoint(true)
 		}
 	}
@@ -372,6 +374,9 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
 	if c.dirty {
 		d = min(d, c.commitAt().Sub(now))
+	}
+	if c.syncing == nil && c.Seen.WantsSync() {
+		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))

@@ -20,9 +20,9 @@ import (
 // onDisk is a seen that keeps hardly anything in RAM.
 var onDisk = seen.Config{MemoryBytes: 1}
 
-// damage takes a bit from some of seen's runs, so many times at most, until
-// what it returns is called.
-func (s *story) damage(rng *rand.Rand, times int, within time.Duration) (end func()) {
+// damage takes a bit from some of seen's files whose names begin so, so many
+// times at most, until what it returns is called.
+func (s *story) damage(rng *rand.Rand, times int, within time.Duration, files string) (end func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -33,18 +33,18 @@ func (s *story) damage(rng *rand.Rand, times int, within time.Duration) (end fun
 			case <-time.After(time.Duration(rng.Int64N(int64(within)))):
 			}
 			if m := s.disk.Load(); m != nil {
-				damageRuns(m, rng)
+				damageFiles(m, rng, files)
 			}
 		}
 	}()
 	return func() { close(ended); <-gone }
 }
 
-func damageRuns(mem *disk.Mem, rng *rand.Rand) {
+func damageFiles(mem *disk.Mem, rng *rand.Rand, files string) {
 	dir := crawlDir + "/state/seen/"
 	entries, _ := mem.ReadDir(dir) // there may be none yet
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), "run-") || rng.IntN(2) == 0 {
+		if !strings.HasPrefix(e.Name(), files) || rng.IntN(2) == 0 {
 			continue
 		}
 		f, err := mem.OpenFile(dir+e.Name(), os.O_RDWR, 0)
@@ -92,7 +92,7 @@ func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "http://h.example/%d\n", pages)
 		s.web = parseWeb(t, b.String())
-		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond)()
+		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond, "run-")()
 		w := s.run(t)
 		if got := w.Tally.Finished(); w.stop != Finished || got != pages+1 {
 			t.Errorf("stop %s, %d URLs finished of %d", w.stop, got, pages+1)

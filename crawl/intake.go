@@ -42,6 +42,7 @@ func (c *Crawler) intake(v *visit) {
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
 	}
+	c.holds()
 	// From here on a page that names one of these may finish without it: what
 	// is new has its accept in the journal before that finish, and what seen
 	// holds back is in seen's own files, which are written first.
@@ -77,13 +78,12 @@ func (c *Crawler) flushSeen() {
 // repair handles an error of seen: of a part of it that is damaged the journal
 // has a copy.
 func (c *Crawler) repair(err error) {
+	defer c.lostLinks()
 	for tries := 0; err != nil; tries++ {
-		var d *drum.Damage
-		if !errors.As(err, &d) || d.Bucket < 0 || tries > 2 {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage || tries > 2 {
 			c.fatal = fmt.Errorf("seen: %w", err)
 			return
 		}
-		c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
 		if c.append(); c.fatal != nil {
 			return
 		}
@@ -169,15 +169,20 @@ func (c *Crawler) widen(u weburl.URL) {
 // skip logs a URL that is not crawled, once for each stretch of time in which
 // it is met again and again.
 func (c *Crawler) skip(s skip) {
-	c.Tally.Skipped(s.reason)
-	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == s.reason })
-	if i < 0 {
-		i, c.skipped = len(c.skipped), append(c.skipped, skipCount{reason: s.reason})
-	}
-	c.skipped[i].n++
+	c.skipCounted(s.reason)
 	if c.skips.add(s.link.URL.Key()) {
 		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed, Reason: s.reason})
 	}
+}
+
+// skipCounted counts a URL that is not crawled, here and in the next finish.
+func (c *Crawler) skipCounted(reason string) {
+	c.Tally.Skipped(reason)
+	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == reason })
+	if i < 0 {
+		i, c.skipped = len(c.skipped), append(c.skipped, skipCount{reason: reason})
+	}
+	c.skipped[i].n++
 }
 
 // recent is a set that forgets: at most twice recentMax keys.

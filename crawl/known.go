@@ -32,6 +32,14 @@ func (n *known) has(k weburl.Key) bool {
 	return s.path.Load() == k.Path && s.bound.Load() == bind(k)
 }
 
+// forget empties the set: seen has not got all of it.
+func (n *known) forget() {
+	for i := range n.slots {
+		n.slots[i].bound.Store(0)
+		n.slots[i].path.Store(0)
+	}
+}
+
 // add notes that seen has k.
 func (n *known) add(k weburl.Key) {
 	s := n.slot(k)

@@ -7,6 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/journal"
+	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -114,10 +115,26 @@ type ledger struct {
 	repeated int64             // finishes that do not count
 	states   lastStates        // of the finishes that count
 	piece    pieces
+	verdict  verdict
+
+	// missing says how many of the links that were held back in files are gone.
+	// With it the ledger finds out what verdict.sure is to be; nil: that is known.
+	missing func([]seen.HeldFile) int64
+	sure    uint64   // finishes, the first ones, whose links are all there
+	open    bool     // the later ones want a mark behind them
+	unsure  []unsure // those that count if it comes
+	gone    int64    // links that were held back for finishes that count, and are gone
+}
+
+// An unsure is a finish that was taken in.
+type unsure struct {
+	number uint64
+	key    weburl.Key
+	state  bool // it has something to remember
 }
 
 // read takes the records of the ledger; the others it leaves alone.
-func (g *ledger) read(kind byte, p []byte, lost func(*finish) bool) error {
+func (g *ledger) read(kind byte, p []byte) error {
 	switch kind {
 	case kindNumber:
 		n, w := binary.Uvarint(p)
@@ -139,20 +156,65 @@ func (g *ledger) read(kind byte, p []byte, lost func(*finish) bool) error {
 		if err != nil {
 			return err
 		}
+		lost := g.verdict.lost(&f)
 		switch {
 		case f.number > g.last:
 			return errRecord
 		case f.flags&flagRobots != 0:
-		case lost != nil && lost(&f):
+		case lost:
 			g.repeated++
 		default:
 			g.states.saw(&f)
 			if f.number > 0 { // not of a URL that was finished before
 				g.done.Add(f.number)
 			}
+			if g.open {
+				g.unsure = append(g.unsure, unsure{f.number, f.link.URL.Key(), len(f.state) > 0})
+			}
 		}
+		if !g.open {
+			g.sure = g.verdict.n
+		}
+	case kindHeld:
+		return g.held(p)
 	}
 	return nil
+}
+
+// held reads what seen held back.
+func (g *ledger) held(p []byte) error {
+	if g.missing == nil {
+		return nil
+	}
+	files, mark, err := decodeHeld(p)
+	if err != nil {
+		return err
+	}
+	g.open = true
+	if !mark {
+		return nil
+	}
+	g.open = len(files) > 0
+	switch n := g.missing(files); {
+	case n == 0:
+		g.sure, g.unsure, g.gone = g.verdict.n, g.unsure[:0], 0
+	case g.verdict.n == 0: // of a snapshot: its finishes cannot be told apart any more
+		g.gone = n
+	}
+	return nil
+}
+
+// close undoes the finishes that no mark stands behind, and returns the verdict.
+func (g *ledger) close() verdict {
+	for _, u := range g.unsure {
+		g.repeated++
+		g.done.Remove(u.number)
+		if u.state {
+			g.states.unsaw(u.key)
+		}
+	}
+	g.unsure = nil
+	return verdict{intact: g.verdict.intact, sure: g.sure}
 }
 
 // A label says what is in a part: the kind of its records, K or P, and two

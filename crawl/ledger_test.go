@@ -79,7 +79,7 @@ func TestLedger(t *testing.T) {
 				if err := k.put(kindNumber, binary.AppendUvarint(nil, accepted)); err != nil {
 					t.Fatal(err)
 				}
-				if err := k.mergeLinks(nil); err != nil {
+				if err := k.mergeLinks(all()); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				if err := j.Adopt(c, c.Finish()); err != nil {
@@ -113,8 +113,8 @@ func TestLedger(t *testing.T) {
 
 func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending map[uint64]string, keys map[weburl.Key]bool) {
 	t.Helper()
-	g := ledger{done: roaring64.New()}
-	if _, err := journal.ReplayWithout(fs, "j", anyPart, func(kind byte, p []byte) error { return g.read(kind, p, nil) }); err != nil {
+	g := ledger{done: roaring64.New(), verdict: all()}
+	if _, err := journal.ReplayWithout(fs, "j", anyPart, func(kind byte, p []byte) error { return g.read(kind, p) }); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
 	if g.last != accepted {
@@ -223,14 +223,14 @@ func FuzzLedger(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, []byte("P"))
 	f.Fuzz(func(t *testing.T, p, b []byte) {
 		g := ledger{done: roaring64.New(), last: 1 << 24}
-		if err := g.read(kindDone, p, nil); err == nil && len(p) > 0 {
+		if err := g.read(kindDone, p); err == nil && len(p) > 0 {
 			again, err := decodeRuns(appendRuns(nil, g.done), g.last)
 			if err != nil || !again.Equals(g.done) {
 				t.Errorf("%v became %v, %v", g.done, again, err)
 			}
 		}
-		_ = g.read(kindNumber, p, nil)
-		_ = g.read(kindFinish, p, nil)
+		_ = g.read(kindNumber, p)
+		_ = g.read(kindFinish, p)
 		_, _, _ = splitPending(p)
 		if kind, first, last, err := parseLabel(b); err == nil {
 			if k, f, l, err := parseLabel(label(kind, first, last)); err != nil || k != kind || f != first || l != last {

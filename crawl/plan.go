@@ -172,6 +172,16 @@ func (s lastStates) saw(f *finish) {
 	}
 }
 
+// unsaw takes back a finish that was counted, with something to remember.
+func (s lastStates) unsaw(k weburl.Key) {
+	if s == nil {
+		return
+	}
+	if s[k]--; s[k] == 0 {
+		delete(s, k)
+	}
+}
+
 // isLast says, on the second pass, that no later finish takes f's place.
 func (s lastStates) isLast(f *finish) bool {
 	if s == nil || len(f.state) == 0 {
@@ -228,7 +238,7 @@ func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time, touch
 // putState writes what a Planner remembers: of a record of the journal, in the
 // journal's order, if no later one takes its place. A run without a Planner
 // keeps it for one that has it.
-func (k *checkpoint) putState(kind byte, p []byte, lost func(*finish) bool) error {
+func (k *checkpoint) putState(kind byte, p []byte, counts *verdict) error {
 	if kind == kindState {
 		l, _, err := decodeState(p)
 		if err != nil || k.states.has(l.URL.Key()) {
@@ -240,7 +250,7 @@ func (k *checkpoint) putState(kind byte, p []byte, lost func(*finish) bool) erro
 		return nil
 	}
 	f, err := decodeFinish(p)
-	if err != nil || f.flags&flagRobots != 0 || lost != nil && lost(&f) || !k.states.isLast(&f) {
+	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 || !k.states.isLast(&f) {
 		return err
 	}
 	return k.put(kindState, appendState(nil, f.link, f.state))

@@ -3,9 +3,11 @@ package crawl
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -13,6 +15,8 @@ import (
 //
 //	A accept   a Link in its one encoding
 //	F finish   see finish
+//	C crawl    the first record of a journal or snapshot: 1 byte, the version of
+//	           these kinds, and 16 bytes, the crawl's id, which seen has, too
 //	H host     a frontier.HostState: politeness that outlives the process
 //	R robots   a robots.Entry
 //	K keys     part: seen's keys, 16 bytes each, big-endian
@@ -21,6 +25,8 @@ import (
 //	N number   snapshot: uvarint number of the last accept before it
 //	X done     snapshot: the numbers of finished Links that its parts still
 //	           have, see appendRuns, in pieces like T
+//	L held     what seen holds back, see appendHeld; empty: finishes count from
+//	           here on only if an L with files, or with none, is behind them
 //	D digest   snapshot: a payload to recognize, see appendOriginal
 //	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
 //	           each, big-endian
@@ -45,6 +51,8 @@ const (
 	kindDigest  byte = 'D'
 	kindQueries byte = 'Q'
 	kindState   byte = 'V'
+	kindCrawl   byte = 'C'
+	kindHeld    byte = 'L'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,
@@ -52,6 +60,9 @@ const (
 var tallyPiece = 8 << 20
 
 var errRecord = errors.New("damaged journal record")
+
+// ErrVersion is a journal whose records another version of this program wrote.
+var ErrVersion = errors.New("journal records of another version: go on with the program that began the crawl, or begin it anew with --overwrite")
 
 // finish is the durable end of a URL: enough to leave it out of the frontier,
 // to count it again, and to see whether its WARC record is whole.
@@ -178,6 +189,25 @@ func decodeFinish(src []byte) (f finish, err error) {
 		f.state = src
 	}
 	return f, nil
+}
+
+// recordsVersion is that of the kinds.
+const recordsVersion = 1
+
+func appendCrawl(dst []byte, id seen.Crawl) []byte {
+	return append(append(dst, recordsVersion), id[:]...)
+}
+
+// decodeCrawl reads the first record of a journal.
+func decodeCrawl(kind byte, p []byte) (id seen.Crawl, err error) {
+	if kind != kindCrawl || len(p) == 0 || p[0] != recordsVersion {
+		return id, fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, kind, p[:min(len(p), 1)])
+	}
+	if len(p) != 1+len(id) {
+		return id, errRecord
+	}
+	copy(id[:], p[1:])
+	return id, nil
 }
 
 func (c *Crawler) span(now time.Time) []byte {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/drum"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/report"
@@ -21,8 +23,12 @@ import (
 type Recovered struct {
 	Accepted, Finished, Pending int64
 	// Repeated counts the finishes whose WARC record did not survive a power
-	// failure: those URLs are pending again.
+	// failure, or links of theirs that seen had held back: those URLs are
+	// pending again.
 	Repeated int64
+	// Lost is how many links may be gone that seen had held back for pages that
+	// cannot be told any more.
+	Lost int64
 }
 
 // Recover rebuilds seen, frontier, robots cache and counts from the journal in
@@ -33,22 +39,34 @@ type Recovered struct {
 // the others in the order in which they were made.
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
 	var r Recovered
+	c.Journal.EndWith(c.mark)
 	states := c.states()
-	g := ledger{done: roaring64.New(), states: states}
-	lost := func(f *finish) bool { return f.file != "" && !intact(f.file, f.end) }
-	if _, err := journal.ReplayWithout(fs, dir, anyPart, func(kind byte, p []byte) error {
-		return g.read(kind, p, lost)
+	g := ledger{done: roaring64.New(), states: states, verdict: all(), missing: c.Seen.Missing}
+	g.verdict.intact = intact
+	first := true
+	if _, err := journal.ReplayWithout(fs, dir, anyPart, func(kind byte, p []byte) (err error) {
+		if first {
+			first = false
+			c.id, err = decodeCrawl(kind, p)
+			return err
+		}
+		return g.read(kind, p)
 	}); err != nil {
 		return r, err
 	}
-	r.Repeated = g.repeated
+	counts := g.close()
+	r.Repeated, r.Lost = g.repeated, g.gone
 	c.fs, c.dir = fs, dir
-	if g.last < c.Seen.Mark() {
-		return r, fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: they are not of one crawl, or the journal is an older copy; put the folder state back as it was as a whole", c.Seen.Mark(), g.last)
+	if first {
+		c.id = newID()
+		c.batch.add(kindCrawl, appendCrawl(nil, c.id))
+		c.append()
 	}
-	if err := c.rebuildSeen(); err != nil {
-		return r, fmt.Errorf("seen: %w", err)
+	if err := c.bindSeen(g.last); err != nil {
+		return r, err
 	}
+	c.holding.open = g.open
+	verdict := counts
 	delays := map[string]time.Duration{}
 	touch := func(host string, d time.Duration) {
 		if d > 0 { // the others are hushed
@@ -100,7 +118,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			c.accepted++
 			if c.accepted > c.Seen.Mark() {
 				keys = append(keys[:0], l.URL.Key())
-				if err := c.Seen.Restore(keys); err != nil {
+				if err := c.restoreSeen(keys); err != nil {
 					return err
 				}
 			}
@@ -119,7 +137,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			n, _ := binary.Uvarint(p) // which the ledger has read
 			c.accepted = n
 			return nil
-		case kindDone:
+		case kindDone, kindCrawl, kindHeld:
 			return nil // likewise
 		case kindFinish:
 			f, err := decodeFinish(p)
@@ -129,7 +147,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			if !f.began.IsZero() && f.began.Unix() > 0 {
 				touch(f.link.URL.Host(), f.delay)
 			}
-			if lost(&f) {
+			if verdict.lost(&f) {
 				return nil
 			}
 			c.count(&f)
@@ -154,6 +172,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return nil
 		case kindRobots:
+			if verdict.doubtful() { // sitemaps that it names may be lost: it is fetched again
+				return nil
+			}
 			e, err := robots.DecodeEntry(p)
 			if err != nil {
 				return err
@@ -165,7 +186,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			if keys, err = decodeKeys(keys[:0], p); err != nil {
 				return err
 			}
-			return c.Seen.Restore(keys)
+			return c.restoreSeen(keys)
 		case kindTally:
 			whole, err := tally.add(p)
 			if err != nil || whole == nil {
@@ -224,15 +245,71 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if r.Pending > 0 || c.remembered > 0 {
 		c.nextSlot = now.Add(c.cfg.ResumeWait)
 	}
-	if r.Repeated > 0 {
-		// The WARC file may grow past the lost records' ends, or go: from now
-		// on the journal must not call those URLs finished.
-		if err := c.beginCheckpoint(lost); err != nil {
+	if r.Lost > 0 {
+		c.Events.Write("seen-lost", report.F("links", r.Lost))
+		for range r.Lost {
+			c.Tally.Skipped(reasonLost)
+		}
+	}
+	if r.Repeated > 0 || r.Lost > 0 || verdict.doubtful() {
+		// The WARC file may grow past the lost records' ends, or go, and so may
+		// seen's: from now on the journal must not call those URLs finished.
+		c.holding.mute = true // a mark would vouch for them
+		if err := c.beginCheckpoint(counts); err != nil {
 			return r, err
 		}
-		return r, c.endCheckpoint(true)
+		if err := c.endCheckpoint(true); err != nil {
+			return r, err
+		}
+		c.holding.mute = false
 	}
 	return r, nil
+}
+
+func newID() (id seen.Crawl) {
+	rand.Read(id[:])
+	return id
+}
+
+// bindSeen makes sure that seen is this crawl's, and that it is whole. accepted
+// is how many URLs the journal knows of.
+func (c *Crawler) bindSeen(accepted uint64) error {
+	const mend = "put the folder state back as it was as a whole, or delete state/seen: it is made anew from the journal"
+	if err := c.Seen.Bind(c.id); err != nil {
+		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mend)
+	}
+	if accepted < c.Seen.Mark() {
+		return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an older copy; %s", c.Seen.Mark(), accepted, mend)
+	}
+	for _, d := range c.Seen.Lost() { // which the ledger knows of
+		c.damaged(&d)
+	}
+	if err := c.rebuildSeen(); err != nil {
+		return fmt.Errorf("seen: %w", err)
+	}
+	return nil
+}
+
+// damaged tells of a part of seen.
+func (c *Crawler) damaged(d *drum.Damage) {
+	c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
+}
+
+// restoreSeen gives seen keys that it has not on disk.
+func (c *Crawler) restoreSeen(keys []weburl.Key) error {
+	err := c.Seen.Restore(keys)
+	for tries := 0; err != nil && tries < flushTries; tries++ {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage {
+			break
+		}
+		if err = c.rebuildSeen(); err == nil {
+			err = c.Seen.Restore(nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("seen: %w", err)
+	}
+	return nil
 }
 
 // rebuildSeen makes what is damaged of seen anew from the journal.
@@ -263,10 +340,8 @@ func (c *Crawler) rebuildSeen() error {
 		})
 		return err
 	})
-	for _, d := range repaired {
-		if d.Bucket < 0 { // the journal has no copy of links that were held back
-			c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
-		}
+	for i := range repaired {
+		c.damaged(&repaired[i])
 	}
 	return err
 }
@@ -308,7 +383,7 @@ func (c *Crawler) save(now time.Time) {
 		return
 	}
 	switch {
-	case !c.dirty:
+	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
 		// Nothing for the journal, but a log may hold lines back, or an error.
 		if now.Sub(c.synced) >= c.cfg.SyncEvery {
 			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
@@ -318,7 +393,7 @@ func (c *Crawler) save(now time.Time) {
 	case c.syncing == nil && c.checkpointDue():
 		// First: on a disk that needs longer than SyncEvery for a sync there
 		// would always be one on its way.
-		c.fatal = c.beginCheckpoint(nil)
+		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case c.syncing == nil && now.Sub(c.synced) >= c.cfg.SyncEvery:
 		c.batch.add(kindSpan, c.span(now))
@@ -414,6 +489,9 @@ func (c *Crawler) endSync(wait bool) error {
 
 // sync makes all durable at once.
 func (c *Crawler) sync() error {
+	if err := c.markAnyway(); err != nil {
+		return err
+	}
 	s, err := c.startSync()
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
@@ -26,12 +28,18 @@ type randomWeb struct {
 	response map[string]bool          // of those: which answer
 }
 
-func newRandomWeb(rng *rand.Rand, pages int) randomWeb {
+// newRandomWeb makes one of up to pages pages a host, most of which can be
+// reached if it is dense.
+func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 	var b strings.Builder
 	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
 	links := map[string][]string{}
 	var urls, hosts []string
-	for h := range 1 + rng.IntN(5) {
+	hosts0, links0 := 1, 0
+	if dense {
+		hosts0, links0 = 2, 2
+	}
+	for h := range hosts0 + rng.IntN(5) {
 		host := fmt.Sprintf("h%d.example", h)
 		hosts = append(hosts, host)
 		fmt.Fprintf(&b, "dns %s 192.0.2.%d\n", host, 1+rng.IntN(3))
@@ -40,7 +48,7 @@ func newRandomWeb(rng *rand.Rand, pages int) randomWeb {
 			fmt.Fprintf(&b, "http://%s/robots.txt robots=User-agent:_*;Crawl-delay:_1\n", host)
 		}
 		urls = append(urls, "http://"+host+"/")
-		for p := range rng.IntN(pages) {
+		for p := range links0*pages/4 + rng.IntN(pages) {
 			urls = append(urls, fmt.Sprintf("http://%s/%d", host, p))
 		}
 	}
@@ -50,7 +58,11 @@ func newRandomWeb(rng *rand.Rand, pages int) randomWeb {
 			fmt.Fprintf(&b, " slow=%dms", rng.IntN(400))
 		}
 		w.response[u] = true
-		switch rng.IntN(12) {
+		kind := rng.IntN(12)
+		if dense && u == urls[0] {
+			kind = 12
+		}
+		switch kind {
 		case 0:
 			b.WriteString(" 404\n")
 			continue
@@ -66,7 +78,7 @@ func newRandomWeb(rng *rand.Rand, pages int) randomWeb {
 		case 4:
 			b.WriteString(" 503 | 200")
 		}
-		for range rng.IntN(6) {
+		for range links0 + rng.IntN(6) {
 			to := urls[rng.IntN(len(urls))]
 			links[u] = append(links[u], to)
 			b.WriteString(" " + to)
@@ -99,7 +111,7 @@ func TestRecoveryModel(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, seen.Config{}, 0) })
+			synctest.Test(t, func(t *testing.T) { trial{}.run(t, seed) })
 		})
 	}
 }
@@ -113,7 +125,7 @@ func TestRecoveryModelAgain(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 1+int(seed%3), seen.Config{}, 0) })
+			synctest.Test(t, func(t *testing.T) { trial{again: 1 + int(seed%3)}.run(t, seed) })
 		})
 	}
 }
@@ -121,13 +133,13 @@ func TestRecoveryModelAgain(t *testing.T) {
 // The same where seen has hardly any memory: nearly all of its keys are on disk,
 // and nearly all links are held back for a while.
 func TestRecoveryModelHeld(t *testing.T) {
-	n := uint64(40)
+	n := uint64(60)
 	if testing.Short() {
 		n = 20
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, onDisk, 0) })
+			synctest.Test(t, func(t *testing.T) { trial{seen: tiny(seed)}.run(t, seed) })
 		})
 	}
 }
@@ -140,18 +152,52 @@ func TestRecoveryModelDamaged(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { recoverOnce(t, seed, 0, onDisk, 2500*time.Millisecond) })
+			synctest.Test(t, func(t *testing.T) { trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed) })
 		})
 	}
 }
 
-func recoverOnce(t *testing.T, seed uint64, again int, sc seen.Config, damaged time.Duration) {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	pages := 12
-	if sc == onDisk {
-		pages = 60
+// The same where bits of the links that seen holds back are lost, or all of seen
+// while no process runs: a page may be missed then, but not in silence.
+func TestRecoveryModelLost(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
 	}
-	web := newRandomWeb(rng, pages)
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			tr := trial{seen: tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
+			if seed%3 == 0 {
+				tr = trial{seen: tiny(seed), deleted: true}
+			}
+			synctest.Test(t, func(t *testing.T) { tr.run(t, seed) })
+		})
+	}
+}
+
+// tiny is a seen with hardly any memory, whose filters say perhaps to some of
+// what is new, or to all of it.
+func tiny(seed uint64) seen.Config { return seen.Config{MemoryBytes: 1 + int64(seed%2)<<6} }
+
+// A trial is a crawl with what goes wrong in it besides ends of runs.
+type trial struct {
+	again   int // how often each page is visited again
+	seen    seen.Config
+	damaged string // seen's files of which bits are lost now and then
+	within  time.Duration
+	deleted bool // state/seen is, at a kill
+}
+
+func (tr trial) run(t *testing.T, seed uint64) {
+	again, sc := tr.again, tr.seen
+	lossy := tr.deleted || tr.damaged == "held-"
+	rng := rand.New(rand.NewPCG(seed, 7))
+	dense := sc.MemoryBytes > 0
+	pages, least := 12, time.Duration(0)
+	if dense {
+		pages, least = 60, 2*time.Second // for which all is quiet after a restart
+	}
+	web := newRandomWeb(rng, pages, dense)
 	s := &story{
 		cfg:      Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
 		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
@@ -172,22 +218,35 @@ func recoverOnce(t *testing.T, seed uint64, again int, sc seen.Config, damaged t
 	s.seeds = []weburl.URL{u}
 	at := time.Duration(0)
 	for range rng.IntN(7) {
-		at += time.Duration(rng.IntN(3000)) * time.Millisecond
+		at += least + time.Duration(rng.IntN(3000))*time.Millisecond
 		at += time.Millisecond
 		p := pause{at: at, gap: time.Duration(rng.IntN(400)) * time.Millisecond}
-		switch rng.IntN(5) {
-		case 0:
-		case 1, 2:
+		end := rng.IntN(5)
+		switch {
+		case tr.deleted:
+			p.kill = true
+			if end > 0 {
+				p.then = func(m *disk.Mem) {
+					if err := m.RemoveAll(crawlDir + "/state/seen"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		case end == 0 && !lossy:
+		case end <= 2:
 			p.kill = true
 		default:
 			p.crash = true
+			if dense {
+				p.takes = takes(rng)
+			}
 		}
 		s.pauses = append(s.pauses, p)
 		at += p.gap + s.cfg.DrainTimeout
 	}
 	s.web = parseWeb(t, web.text)
-	if damaged > 0 {
-		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, damaged)()
+	if tr.damaged != "" {
+		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, tr.within, tr.damaged)()
 	}
 	w := s.run(t)
 	log := logText(w.lines(t))
@@ -199,16 +258,24 @@ func recoverOnce(t *testing.T, seed uint64, again int, sc seen.Config, damaged t
 	if w.stop != Finished || w.Pending() != 0 {
 		t.Fatalf("stop %s, %d pending", w.stop, w.Pending())
 	}
-	if got := int(w.Tally.Finished()); got != len(web.reach) {
+	missed := len(web.reach) - int(w.Tally.Finished())
+	sum := w.Tally.Summary(0, "")
+	if lost := sum.Skipped[reasonLost]; lossy && lost > 0 {
+		t.Logf("at most %d links are lost, %d pages missed", lost, missed)
+	} else if got := int(w.Tally.Finished()); missed != 0 {
 		t.Errorf("%d URLs finished, %d reachable", got, len(web.reach))
 	}
 	if s.again {
-		sum := w.Tally.Summary(0, "")
 		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want || sum.Unchanged+sum.Changed != want {
 			t.Errorf("%d URLs visited again, %d unchanged and %d changed, want %d", sum.Revisits, sum.Unchanged, sum.Changed, want)
 		}
 	}
-	s.checkRequests(t, web)
+	s.checkPace(t, web)
+	if lossy {
+		s.check(t, w)
+		return
+	}
+	s.checkVisits(t, web)
 	s.check(t, w)
 	have := archived(t, w.fs)
 	for u := range web.reach {
@@ -218,11 +285,26 @@ func recoverOnce(t *testing.T, seed uint64, again int, sc seen.Config, damaged t
 	}
 }
 
-// checkRequests holds the server's view to coverage, overlap and politeness.
-func (s *story) checkRequests(t *testing.T, web randomWeb) {
+// takes chooses of which files a crash takes what was not synced: a file system
+// may keep a later write to one file and lose an earlier one to another. nil is
+// for Mem to choose, down to parts of a write.
+func takes(rng *rand.Rand) func(name string) bool {
+	salt := rng.Uint64()
+	switch of := rng.IntN(8); of {
+	case 0, 1, 2:
+		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/seen/held-") }
+	case 3:
+		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/journal/") }
+	case 4, 5:
+		return func(name string) bool { return xxhash.Sum64String(name)>>(salt%57)&1 == 0 }
+	}
+	return nil
+}
+
+// checkPace holds the server's view to politeness.
+func (s *story) checkPace(t *testing.T, web randomWeb) {
 	t.Helper()
 	last := map[string]request{}
-	visits := map[string][]request{}
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()
 	for _, r := range s.web.asked {
@@ -237,14 +319,24 @@ func (s *story) checkRequests(t *testing.T, web randomWeb) {
 			}
 		}
 		last[r.host] = r
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			visits[r.url] = append(visits[r.url], r)
-		}
 		if s.frontier.IPDelay > 0 {
 			if before, ok := last[r.addr]; ok && r.at-before.end < s.frontier.IPDelay {
 				t.Errorf("%s at %s, %s after %s on the same address", r.url, r.at, r.at-before.end, before.url)
 			}
 			last[r.addr] = r
+		}
+	}
+}
+
+// checkVisits holds it to coverage and overlap.
+func (s *story) checkVisits(t *testing.T, web randomWeb) {
+	t.Helper()
+	visits := map[string][]request{}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	for _, r := range s.web.asked {
+		if !strings.HasSuffix(r.url, "/robots.txt") {
+			visits[r.url] = append(visits[r.url], r)
 		}
 	}
 	for u := range web.reach {

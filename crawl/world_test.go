@@ -64,6 +64,8 @@ type pause struct {
 	end   bool // it ends by itself
 	kill  bool
 	crash bool
+	takes func(name string) bool // the crash takes nothing but of these files
+	then  func(*disk.Mem)        // happens before the next run begins
 	gap   time.Duration
 }
 
@@ -291,7 +293,11 @@ func (s *story) run(t *testing.T) *world {
 		case p.kill:
 			mem = w.kill(cancel)
 		case p.crash:
-			mem = mem.Crash(uint64(p.at))
+			if p.takes != nil {
+				mem = mem.CrashOf(p.takes)
+			} else {
+				mem = mem.Crash(uint64(p.at))
+			}
 			w.kill(cancel)
 		}
 		if !p.end {
@@ -309,6 +315,9 @@ func (s *story) run(t *testing.T) *world {
 			t.Fatal(err)
 		}
 		time.Sleep(p.gap)
+		if p.then != nil {
+			p.then(mem)
+		}
 	}
 	w, err := s.open(mem)
 	if err != nil {

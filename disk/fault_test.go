@@ -197,3 +197,30 @@ func TestLockAcrossProcesses(t *testing.T) {
 		t.Errorf("the other process said %q, want %q in it", out, want)
 	}
 }
+
+// CrashOf takes what was not synced of some files, and keeps all else.
+func TestCrashOf(t *testing.T) {
+	m := disk.NewMem()
+	must(t, m.MkdirAll("d", 0o755))
+	for _, name := range []string{"d/kept", "d/lost"} {
+		f := open(t, m, name, os.O_WRONLY|os.O_CREATE)
+		must(t, write(f, "synced-"))
+		must(t, f.Sync())
+		must(t, m.SyncDir("d"))
+		must(t, write(f, "later"))
+	}
+	put(t, m, "d/kept-new", "x")
+	put(t, m, "d/lost-new", "x")
+	c := m.CrashOf(func(name string) bool { return strings.HasPrefix(name, "/d/lost") })
+	for name, want := range map[string]string{"d/kept": "synced-later", "d/lost": "synced-", "d/kept-new": "x"} {
+		if b, err := disk.ReadFile(c, name, 100); err != nil || string(b) != want {
+			t.Errorf("%s is %q, %v; want %q", name, b, err, want)
+		}
+	}
+	if _, err := c.Stat("d/lost-new"); err == nil {
+		t.Error("a name that was not synced is there")
+	}
+	if b, err := disk.ReadFile(m, "d/lost", 100); err != nil || string(b) != "synced-later" {
+		t.Errorf("the original is %q, %v", b, err)
+	}
+}

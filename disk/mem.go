@@ -117,6 +117,34 @@ func (m *Mem) Crash(seed uint64) *Mem {
 	return m.copyTree(of, func(n *node) []byte { return n.crash(rng) })
 }
 
+// CrashOf returns what a power failure at this moment would leave behind that
+// takes all that was not synced of the files that lost names, their names
+// included, and nothing else: the order in which files were written is not the
+// one in which they reach the disk.
+func (m *Mem) CrashOf(lost func(name string) bool) *Mem {
+	c := m.Clone()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var walk func(from, to *node, dir string)
+	walk = func(from, to *node, dir string) {
+		for name, k := range to.kids {
+			n, path := from.kids[name], dir+"/"+name
+			switch {
+			case n.kids != nil:
+				walk(n, k, path)
+			case !lost(path):
+			case from.onDisk[name] != n:
+				delete(to.kids, name)
+				delete(to.onDisk, name)
+			default:
+				k.data, k.synced = slices.Clone(n.synced), slices.Clone(n.synced)
+			}
+		}
+	}
+	walk(m.root, c.root, "")
+	return c
+}
+
 // Clone returns what a kill of the process at this moment would leave behind:
 // everything that was written.
 func (m *Mem) Clone() *Mem {

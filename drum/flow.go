@@ -228,6 +228,9 @@ func (s *Store) perKey(keys int64) float64 {
 // planFilters says which buckets get another filter in a pass that brings the
 // table to disk.
 func (s *Store) planFilters() []wantFilter {
+	if s.tune.filterBytes <= 0 {
+		return nil
+	}
 	total := int64(0)
 	for i := range s.buckets {
 		total += s.buckets[i].keys() + s.buckets[i].fresh
@@ -395,7 +398,10 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 			continue
 		}
 		items, err := s.readFrame(f)
-		if err != nil {
+		if errors.Is(err, errFrame) {
+			s.lose(f, 0, err)
+			continue
+		} else if err != nil {
 			return false, err
 		}
 		s.items.reset(items)
@@ -403,7 +409,8 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 			var it Item
 			o, err := s.items.next(&it, s.cfg.Known || g.isUnknown(f.first+i))
 			if err != nil {
-				return false, &Damage{File: f.part.name, Offset: f.off, Bucket: -1, Err: err}
+				s.lose(f, i, err)
+				break
 			}
 			if err := s.resolve(o, &it, f.first+i); err != nil {
 				return false, err

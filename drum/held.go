@@ -44,6 +44,15 @@ type part struct {
 	synced int64 // bytes that are known to be durable
 	clean  int64 // bytes that need no sync: those, and a frame that says so
 	named  bool  // so is its name in the directory
+	end    int64 // of its last items, or of those before the first damage
+	items  int64 // up to there
+}
+
+// A HeldFile is a file of held items, as far as it has any.
+type HeldFile struct {
+	Num   uint64
+	End   int64 // of its last items
+	Items int64
 }
 
 func heldName(n uint64) string { return fmt.Sprintf("held-%08d", n) }
@@ -311,8 +320,80 @@ func (s *Store) writeFrame() error {
 		return err
 	}
 	g.frames = append(g.frames, f)
+	s.part.end, s.part.items = s.part.size, s.part.items+int64(w.n)
 	w.n = 0
 	return nil
+}
+
+// held are the generations that have not been emitted.
+func (s *Store) held() []*generation {
+	if g := s.passGeneration(); g != nil {
+		return []*generation{g, s.gen}
+	}
+	return []*generation{s.gen}
+}
+
+// Holds says that some items have no answer yet.
+func (s *Store) Holds() bool {
+	return s.gen.n > 0 || s.pass != nil && s.pass.gen != nil && s.pass.gen.n > 0
+}
+
+// Held appends the files that have items without an answer, as far as they were
+// committed. A file that it no longer names may be removed after the next
+// EndSync.
+func (s *Store) Held(dst []HeldFile) []HeldFile {
+	for _, g := range s.held() {
+		for _, p := range g.parts {
+			if p.end > 0 {
+				dst = append(dst, HeldFile{p.num, p.end, p.items})
+			}
+		}
+	}
+	return dst
+}
+
+// Missing says, after Open, how many of the items that Held told of are gone.
+func (s *Store) Missing(h HeldFile) int64 {
+	n := h.Items
+	for _, g := range s.held() {
+		for _, p := range g.parts {
+			if p.num != h.Num {
+				continue
+			}
+			if p.end >= h.End {
+				return 0
+			}
+			for i := range g.frames {
+				if f := &g.frames[i]; f.part == p && f.off < h.End {
+					n -= int64(f.n)
+				}
+			}
+		}
+	}
+	return max(n, 0)
+}
+
+// lose notes that items of a frame have no answer, from item i on. Their keys
+// are not to look known.
+func (s *Store) lose(f *frame, i uint32, err error) {
+	d := Damage{File: f.part.name, Offset: f.off, Bucket: -1, Err: err}
+	for ; i < f.n; i++ {
+		if s.cfg.Known || s.pass.gen.isUnknown(f.first+i) {
+			d.Items++
+		}
+	}
+	s.lost = append(s.lost, d)
+	if s.cache != nil {
+		clear(s.cache.sets)
+	}
+}
+
+// Lost returns, once, where held items were found to be damaged: those have no
+// answer, and the others have theirs.
+func (s *Store) Lost() []Damage {
+	lost := s.lost
+	s.lost = nil
+	return lost
 }
 
 // readFrame reads a frame into s.framed.
@@ -328,7 +409,7 @@ func (s *Store) readFrame(f *frame) ([]byte, error) {
 	}
 	count, _, items, err := parseFrame(b[:n])
 	if err != nil || count != f.n {
-		return nil, &Damage{File: f.part.name, Offset: f.off, Bucket: -1, Err: errFrame}
+		return nil, errFrame
 	}
 	return items, nil
 }

@@ -174,6 +174,9 @@ func (s *Store) openRuns(m *manifest) error {
 // in tables; total are the keys of all buckets. A damaged bucket has none.
 func (s *Store) refill(b *bucket, total int64, tables ...*table) error {
 	b.filter = nil
+	if s.tune.filterBytes <= 0 {
+		return nil
+	}
 	keys := b.keys()
 	f := newFilter(keys+keys/7+64, s.perKey(total))
 	var stop atomic.Bool
@@ -219,6 +222,7 @@ func (s *Store) openPart(num uint64) error {
 	if n, _ := f.ReadAt(head, 0); n == len(head) && (string(head) == heldMagic || string(head) == heldMagic1) {
 		off = int64(n)
 	}
+	whole := true // so far
 	for off < p.size {
 		items, fr, _, err := s.frameAt(p, off)
 		if errors.Is(err, errFrame) || off == 0 {
@@ -229,8 +233,8 @@ func (s *Store) openPart(num uint64) error {
 			if durable <= off { // what comes was never promised to be there
 				break
 			}
-			s.damages = append(s.damages, Damage{File: p.name, Offset: off, Bucket: -1, Err: errFrame})
-			off = next
+			s.lost = append(s.lost, Damage{File: p.name, Offset: off, Bucket: -1, Err: errFrame})
+			off, whole = next, false
 			continue
 		} else if err != nil {
 			return err
@@ -245,10 +249,14 @@ func (s *Store) openPart(num uint64) error {
 				return err
 			}
 		}
-		if fr.n > 0 {
-			g.frames = append(g.frames, fr)
-		}
 		off += int64(fr.size)
+		if fr.n == 0 {
+			continue
+		}
+		g.frames = append(g.frames, fr)
+		if whole {
+			p.end, p.items = off, p.items+int64(fr.n)
+		}
 	}
 	if off < p.size {
 		if err := f.Truncate(off); err != nil {

@@ -45,6 +45,7 @@ type Damage struct {
 	// Bucket is what Rebuild wants to be told; -1 if no keys are lost but
 	// those of items that were held.
 	Bucket int
+	Items  int64 // held ones that are lost with it, where that is known
 	Err    error
 }
 

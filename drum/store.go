@@ -166,7 +166,8 @@ type Store struct {
 	ready    chan struct{}
 	mark     []byte // of the manifest
 	damages  []Damage
-	obsolete []*run // files to remove
+	lost     []Damage // of held items
+	obsolete []*run   // files to remove
 
 	num  atomic.Uint64 // of the last file
 	work sync.WaitGroup
@@ -367,7 +368,8 @@ func (s *Store) flushOut() error {
 
 // Restore inserts keys without asking whether they are known, and without an
 // answer: what the owner's journal has since Mark, right after Open. A full
-// table is brought to disk meanwhile.
+// table is brought to disk meanwhile. A *Damage asks for Rebuild; the keys are
+// taken.
 func (s *Store) Restore(keys []weburl.Key) error {
 	return s.restore(len(keys), func(i int) (weburl.Key, uint64) { return keys[i], 0 })
 }
@@ -394,6 +396,14 @@ func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
 		}
 	}
 	// What Open found held waits: an answer may be among the keys to come.
+	switch {
+	case s.state == damaged:
+		return s.pass.err
+	case s.state == running: // once more, after Rebuild
+		if err := s.endFlush(); err != nil {
+			return err
+		}
+	}
 	if s.state == idle && s.full() {
 		return s.flushTable(s.mark)
 	}
@@ -515,7 +525,7 @@ func (s *Store) Stats() Stats {
 // what came later it has to Restore after Open. Nil means everything.
 func (s *Store) Mark() []byte { return s.mark }
 
-// Damaged says what is damaged. A bucket is whole again after Rebuild.
+// Damaged says which runs are damaged. A bucket is whole again after Rebuild.
 func (s *Store) Damaged() []Damage { return slices.Clone(s.damages) } // Rebuild changes it
 
 // Close stops a pass and closes the files. It does not write the keys that

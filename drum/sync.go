@@ -30,6 +30,18 @@ type Syncing struct {
 	pass  *pass         // whose table was frozen as it began
 }
 
+// WantsSync says that a pass waits for BeginSync, and what is held for the pass.
+func (s *Store) WantsSync() bool {
+	return s.cfg.Journal && s.state == preparing && s.pass.flush && closed(s.pass.ready)
+}
+
+// SetMark gives a Store the mark that goes with its next manifest if it has none.
+func (s *Store) SetMark(mark []byte) {
+	if len(s.mark) == 0 {
+		s.mark = mark
+	}
+}
+
 // BeginSync commits; EndSync will have made it durable. What was emitted until
 // here must be in what the owner makes durable meanwhile. At most one sync is
 // on its way.
@@ -39,11 +51,11 @@ func (s *Store) BeginSync() (*Syncing, error) {
 	}
 	t := &Syncing{vol: s.vol, named: true, spent: s.spent}
 	s.spent = nil
-	if p := s.pass; s.state == preparing && p.flush && s.cfg.Journal && closed(p.ready) {
+	if s.WantsSync() {
+		t.pass = s.pass
 		if err := s.freeze(); err != nil {
 			return nil, s.fail(err)
 		}
-		t.pass = p
 	}
 	for _, p := range s.parts {
 		if p.size > p.clean {
@@ -176,7 +188,12 @@ func (s *Store) flushTable(mark []byte) error {
 	if err != nil {
 		return s.fail(err)
 	}
-	<-p.done
+	return s.endFlush()
+}
+
+// endFlush waits for what flushTable has begun.
+func (s *Store) endFlush() error {
+	<-s.pass.done
 	if err := s.adopt(); err != nil {
 		return err
 	}

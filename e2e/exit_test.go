@@ -171,6 +171,32 @@ func TestSecondSignal(t *testing.T) {
 	verify(t, dir)
 }
 
+// A state that is not what was written ends the run with its name, and changes
+// nothing.
+func TestBrokenState(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 0)
+	files, err := filepath.Glob(filepath.Join(dir, "state", "journal", "*.log"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no journal: %v", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := crawl(context.Background(), t, "crawl", "--resume", "--dir", dir).must(t, 17)
+	if !strings.Contains(got.stderr, filepath.Join("state", "journal")) {
+		t.Errorf("it said\n%s", got.stderr)
+	}
+}
+
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()

@@ -111,6 +111,7 @@ type Journal struct {
 	since  int64  // bytes of the segments between the newest snapshot and this one
 	buf    []byte // whole frames that follow size
 	err    error  // the first one
+	last   func() (r Record, ok bool)
 }
 
 // Open makes dir's journal ready for appending, or a new one in dir. It cuts a
@@ -226,6 +227,22 @@ func (j *Journal) Append(batch []Record) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	if err := j.add(batch); err != nil {
+		return err
+	}
+	if len(j.buf) >= j.cfg.BufferBytes {
+		return j.Commit()
+	}
+	return nil
+}
+
+// EndWith has last asked, ahead of every write and after Config.Before, for a
+// record to write behind all others, a batch of its own: a batch before it was
+// written whole if it is there.
+func (j *Journal) EndWith(last func() (r Record, ok bool)) { j.last = last }
+
+// add puts a batch into the buffer.
+func (j *Journal) add(batch []Record) error {
 	n := 0
 	for i := range batch {
 		n += 11 + len(batch[i].Payload)
@@ -239,9 +256,6 @@ func (j *Journal) Append(batch []Record) error {
 		j.buf = appendRecord(j.buf, batch[i].Kind, batch[i].Payload)
 	}
 	sealFrame(j.buf[start:], frameBatch, j.number, j.size+int64(start), j.synced)
-	if len(j.buf) >= j.cfg.BufferBytes {
-		return j.Commit()
-	}
 	return nil
 }
 
@@ -259,6 +273,13 @@ func (j *Journal) Commit() error {
 	if j.cfg.Before != nil {
 		if err := j.cfg.Before(); err != nil {
 			return j.fail(err)
+		}
+	}
+	if j.last != nil {
+		if r, ok := j.last(); ok {
+			if err := j.add([]Record{r}); err != nil {
+				return j.fail(err)
+			}
 		}
 	}
 	n, err := j.file.Write(j.buf)

@@ -388,3 +388,26 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*float64(st.Records)/b.Elapsed().Seconds(), "records/s")
 }
+
+// What EndWith says stands behind all that is written at once, and only there.
+func TestEndWith(t *testing.T) {
+	m := disk.NewMem()
+	writes := 0
+	j := open(t, m, "j", journal.Config{BufferBytes: 100, Before: func() error { writes++; return nil }})
+	on := true
+	j.EndWith(func() (journal.Record, bool) {
+		return journal.Record{Kind: 'e', Payload: fmt.Append(nil, writes)}, on
+	})
+	must(t, j.Append(one("1")))
+	must(t, j.Append(one("2")))
+	must(t, j.Commit())
+	must(t, j.Commit()) // nothing to write
+	must(t, j.Append(one(strings.Repeat("x", 100))))
+	on = false
+	must(t, j.Append(one("3")))
+	must(t, j.Sync())
+	on = true
+	must(t, j.Append(one("4")))
+	must(t, j.Close())
+	wantReplay(t, m, "j", "a:1", "a:2", "e:1", "a:"+strings.Repeat("x", 100), "e:2", "a:3", "a:4", "e:4")
+}

@@ -8,9 +8,10 @@
 // How that works is package drum's; this one is its use for URLs, with the
 // crawl's journal as the durable copy.
 //
-//	owner: Commit, then write the journal      what is held outlives a kill
+//	owner: Commit, then write the journal, with Held at the end
+//	                                           what is held outlives a kill
 //	owner: BeginSync, sync the journal, EndSync     ... a power failure
-//	start: Open, Restore what Mark does not cover
+//	start: Open, Bind, look for what is Missing, Restore what Mark does not cover
 //
 // What a Store has on disk is never ahead of the journal: keys come into its
 // runs after the sync that made their accepts durable. If the runs are damaged
@@ -30,6 +31,7 @@ package seen
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -56,13 +58,32 @@ type Item struct {
 // Stats counts what a Store holds and did.
 type Stats = drum.Stats
 
+// A HeldFile is a file of items that have no answer yet, as far as it has any.
+type HeldFile = drum.HeldFile
+
+// A Crawl is the id of a crawl, which is in its journal, too. The zero one is
+// of none.
+type Crawl [16]byte
+
+func (c Crawl) String() string { return hex.EncodeToString(c[:4]) }
+
+// Errors of this package; test with errors.Is.
+var (
+	// ErrVersion is a Store that another version of this program wrote.
+	ErrVersion = errors.New("seen of another version")
+	// ErrCrawl is a Store of another crawl.
+	ErrCrawl = errors.New("of another crawl")
+)
+
 // A Store is the set of keys that were ever added.
 type Store struct {
 	d    *drum.Store
 	emit func([]Item) error
 	ask  []drum.Item
 	out  []Item
-	mark uint64
+
+	crawl Crawl
+	mark  uint64
 }
 
 // Open opens the Store in dir, or makes an empty one. emit gets the new items;
@@ -91,14 +112,38 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 		return nil, fmt.Errorf("open seen: %w", err)
 	}
 	if m := s.d.Mark(); len(m) > 0 {
-		n, w := binary.Uvarint(m)
-		if w != len(m) {
+		if s.crawl, s.mark, err = parseMark(m); err != nil {
 			s.d.Close()
-			return nil, fmt.Errorf("open seen %s: mark %x", dir, m)
+			return nil, fmt.Errorf("open seen %s: %w", dir, err)
 		}
-		s.mark = n
 	}
 	return s, nil
+}
+
+// appendMark encodes how far a crawl's journal is covered: 16 bytes of the
+// crawl's id, uvarint accepts.
+func appendMark(dst []byte, c Crawl, accepted uint64) []byte {
+	return binary.AppendUvarint(append(dst, c[:]...), accepted)
+}
+
+func parseMark(m []byte) (c Crawl, accepted uint64, err error) {
+	n := copy(c[:], m)
+	accepted, w := binary.Uvarint(m[n:])
+	if w <= 0 || n+w != len(m) {
+		return c, 0, fmt.Errorf("%w: mark %x", ErrVersion, m)
+	}
+	return c, accepted, nil
+}
+
+// Bind says whose the Store is, before the first Restore or Add. A Store that
+// has been written for another crawl is an ErrCrawl.
+func (s *Store) Bind(c Crawl) error {
+	if s.crawl != c && s.crawl != (Crawl{}) {
+		return fmt.Errorf("%w: %s, not %s", ErrCrawl, s.crawl, c)
+	}
+	s.crawl = c
+	s.d.SetMark(appendMark(nil, c, 0))
+	return nil
 }
 
 // Add checks items. Duplicates vanish, also those within items; what is new
@@ -137,7 +182,8 @@ func (s *Store) Emit() error { return s.d.Emit() }
 func (s *Store) Flush() error { return s.d.Flush() }
 
 // Restore adds keys without emitting them, before the first Add and after
-// Repair: what the owner has accepted since Mark.
+// Repair: what the owner has accepted since Mark. A *drum.Damage asks for
+// Repair; the keys are taken.
 func (s *Store) Restore(keys []weburl.Key) error { return s.d.Restore(keys) }
 
 // Mark is how many of the owner's accepts, the first ones, need no Restore.
@@ -146,6 +192,30 @@ func (s *Store) Mark() uint64 { return s.mark }
 // Commit writes what is held: it survives the death of the process. The owner
 // calls it ahead of each write of its journal.
 func (s *Store) Commit() error { return s.d.Commit() }
+
+// Holds says that some items have no answer yet.
+func (s *Store) Holds() bool { return s.d.Holds() }
+
+// Held appends the files that have what is held, as far as it was committed. A
+// file that it no longer names may go after the next EndSync, so that the
+// owner's journal must not name it last by then.
+func (s *Store) Held(dst []HeldFile) []HeldFile { return s.d.Held(dst) }
+
+// Missing says, after Open, how many of the items that Held told of are gone.
+func (s *Store) Missing(files []HeldFile) (items int64) {
+	for _, f := range files {
+		items += s.d.Missing(f)
+	}
+	return items
+}
+
+// Lost returns, once, where held items were found to be damaged. Those whose
+// Items are counted never reach emit; it is as if they had not been added. The
+// others, which Open found, Missing counts.
+func (s *Store) Lost() []drum.Damage { return s.d.Lost() }
+
+// WantsSync says that what is held waits for BeginSync.
+func (s *Store) WantsSync() bool { return s.d.WantsSync() }
 
 // A Syncing is a sync on its way; its Run may be called by another goroutine.
 type Syncing = drum.Syncing
@@ -157,17 +227,15 @@ func (s *Store) BeginSync() (*Syncing, error) { return s.d.BeginSync() }
 // EndSync takes note of a Syncing that has run, beside the journal's, with this
 // error. accepted is how many accepts the owner had made when it began.
 func (s *Store) EndSync(t *Syncing, err error, accepted uint64) error {
-	return s.d.EndSync(t, err, binary.AppendUvarint(nil, accepted))
+	return s.d.EndSync(t, err, appendMark(nil, s.crawl, accepted))
 }
 
 // Repair rebuilds what is damaged, if anything is, from all keys that were ever
 // accepted, which load gives to yield in any order, once for each damage.
 func (s *Store) Repair(load func(yield func([]weburl.Key) error) error) (repaired []drum.Damage, err error) {
 	for _, d := range s.d.Damaged() {
-		if d.Bucket >= 0 {
-			if err := s.d.Rebuild(d.Bucket, load); err != nil {
-				return repaired, fmt.Errorf("rebuild seen after %w: %w", &d, err)
-			}
+		if err := s.d.Rebuild(d.Bucket, load); err != nil {
+			return repaired, fmt.Errorf("rebuild seen after %w: %w", &d, err)
 		}
 		repaired = append(repaired, d)
 	}

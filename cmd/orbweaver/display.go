@@ -49,6 +49,12 @@ func (d *display) open() {
 func (d *display) show(a *agent.Agent) (stop func()) {
 	if r := a.Recovered; r.Accepted > 0 {
 		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
+		if r.Repeated > 0 {
+			d.note(fmt.Sprintf("%d of them are fetched once more: their records, or links of theirs, were lost", r.Repeated))
+		}
+		if r.Lost > 0 {
+			d.note(fmt.Sprintf("up to %d links are lost that waited in state/seen", r.Lost))
+		}
 	}
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
