@@ -125,7 +125,7 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], "state/seeds.txt", marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], "state/seeds.txt", strategyFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
@@ -141,6 +141,11 @@ func (a *Agent) claim() error {
 			return fmt.Errorf("crawl directory: %w", err)
 		}
 	}
+	return nil
+}
+
+// mark says in the directory that there is a crawl, and of what kind.
+func (a *Agent) mark(seeds []weburl.URL) error {
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
@@ -148,7 +153,13 @@ func (a *Agent) claim() error {
 	if p := a.cfg.Fetch.Proxy; p != nil && p.User != nil {
 		write = disk.WriteSecret
 	}
-	return write(a.fs, a.dir(marker), a.cfg.Effective)
+	if err := write(a.fs, a.dir(marker), a.cfg.Effective); err != nil {
+		return err
+	}
+	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.rooms.Strategy)+"\n")); err != nil {
+		return err
+	}
+	return a.rememberSeeds(seeds)
 }
 
 // inspect refuses a directory that is not what the operator said, or that is
@@ -192,8 +203,14 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	ua := cfg.userAgent()
 	r := &a.rooms
-	seeds, err := a.rememberSeeds(seeds)
+	seeds, err := a.allSeeds(seeds)
 	if err != nil {
+		return err
+	}
+	if err := a.openStrategy(seeds); err != nil {
+		return err
+	}
+	if err := a.mark(seeds); err != nil {
 		return err
 	}
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
@@ -269,14 +286,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Frontier.Close)
-	if cfg.Strategy != nil {
-		if r.Strategy, err = cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}); err != nil {
-			return err
-		}
-		if c, ok := r.Strategy.(io.Closer); ok {
-			a.onClose(c.Close)
-		}
-	}
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
 	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: cfg.MemoryBytes / 4}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
@@ -308,14 +317,53 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
-	if err := a.crawler.Seed(seeds); err != nil {
+	return a.crawler.Seed(seeds)
+}
+
+// strategyFile has the name of the strategy that the crawl was begun with.
+const strategyFile = "state/strategy.txt"
+
+// strategyName is what --strategy calls s; one of another program has its type.
+func strategyName(s crawl.Strategy) string {
+	switch s.(type) {
+	case nil, strategy.BreadthFirst:
+		return "bfs"
+	case strategy.List:
+		return "list"
+	case *strategy.Recrawl:
+		return "recrawl"
+	case *strategy.Walk:
+		return "walk"
+	}
+	return fmt.Sprintf("%T", s)
+}
+
+// openStrategy opens it, and refuses to go on with a crawl by another than it
+// was begun with: what the one has fetched, the other knows nothing of.
+func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
+	if a.cfg.Strategy != nil {
+		if a.rooms.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}); err != nil {
+			return err
+		}
+		if c, ok := a.rooms.Strategy.(io.Closer); ok {
+			a.onClose(c.Close)
+		}
+	}
+	b, err := disk.ReadFile(a.fs, a.dir(strategyFile), 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
+	}
+	if begun, now := strings.TrimSpace(string(b)), strategyName(a.rooms.Strategy); begun != now {
+		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s", now, a.cfg.Dir, begun)
 	}
 	return nil
 }
 
-// rememberSeeds adds the seeds of earlier runs to those given, and keeps all.
-func (a *Agent) rememberSeeds(given []weburl.URL) ([]weburl.URL, error) {
+// allSeeds adds the seeds of earlier runs to those given.
+func (a *Agent) allSeeds(given []weburl.URL) ([]weburl.URL, error) {
 	name := a.dir("state", "seeds.txt")
 	old, err := disk.ReadFile(a.fs, name, 1<<30)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -339,11 +387,16 @@ func (a *Agent) rememberSeeds(given []weburl.URL) ([]weburl.URL, error) {
 	for _, u := range given {
 		add(u)
 	}
+	return all, nil
+}
+
+// rememberSeeds keeps them for later runs.
+func (a *Agent) rememberSeeds(all []weburl.URL) error {
 	var b strings.Builder
 	for _, u := range all {
 		b.WriteString(u.String() + "\n")
 	}
-	return all, disk.WriteFile(a.fs, name, []byte(b.String()))
+	return disk.WriteFile(a.fs, a.dir("state", "seeds.txt"), []byte(b.String()))
 }
 
 // archived says whether a WARC file has all up to end. A file that is not

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +37,8 @@ type CrawlCmd struct {
 	Config    string `help:"YAML file of flags." placeholder:"FILE" group:"Where"`
 	Resume    bool   `help:"Go on with the crawl in --dir, with the flags it was begun with; those given now win." group:"Where"`
 	Overwrite bool   `help:"Delete the crawl in --dir and begin anew." group:"Where"`
+
+	Unblock []string `help:"With --resume: crawl these hosts again, which \"orbweaver ctl block\" blocked." placeholder:"HOST" group:"Where"`
 
 	Scope         scope.Kind    `help:"How far from the seeds: page, prefix, host, domain or any." default:"host" placeholder:"KIND" group:"What"`
 	Include       []string      `help:"Crawl only URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
@@ -139,6 +142,9 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) (err erro
 	if err != nil {
 		return err
 	}
+	if err := c.foreign(k, told, filepath.Join(c.Dir, "crawl.yaml")); err != nil {
+		return err
+	}
 	if cfg.Effective, err = c.effective(k); err != nil {
 		return err
 	}
@@ -203,11 +209,6 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	var err error
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
-	}
-	if c.Resume {
-		if err := c.keeps(c.Dir); err != nil {
-			return cfg, err
-		}
 	}
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit

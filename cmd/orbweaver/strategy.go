@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/crawl"
@@ -60,21 +61,30 @@ func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strateg
 	return nil, nil
 }
 
-// keeps refuses to go on with a crawl by another strategy: what the one has
-// fetched, the other knows nothing of.
-func (f *StrategyFlags) keeps(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
-	if err != nil {
-		return nil // the agent says what is wrong with the directory
-	}
-	begun := struct {
-		Strategy string `yaml:"strategy"`
-	}{"bfs"}
-	if err := yaml.Unmarshal(b, &begun); err != nil {
-		return nil // likewise
-	}
-	if begun.Strategy != f.Strategy {
-		return &agent.ConfigError{Text: fmt.Sprintf("--strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s", f.Strategy, dir, begun.Strategy)}
+// foreign refuses the flags of another strategy: they would have no effect.
+// begun is the file of a crawl that goes on, whose strategy is judged elsewhere.
+func (f *StrategyFlags) foreign(k *kong.Context, told *settings, begun string) error {
+	for _, flag := range k.Selected().Flags {
+		of := ""
+		switch {
+		case strings.HasPrefix(flag.Name, "recrawl-"):
+			of = "recrawl"
+		case strings.HasPrefix(flag.Name, "walk"):
+			of = "walk"
+		}
+		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == flag && !p.Resolved })
+		if of == "" || of == f.Strategy || !typed && strings.HasPrefix(told.values[flag.Name].from, begun+",") {
+			continue
+		}
+		usual := reflect.New(flag.Target.Type()).Elem()
+		if flag.Default != "" {
+			if err := flag.Parse(kong.Scan().PushTyped(flag.Default, kong.FlagValueToken), usual); err != nil {
+				return fmt.Errorf("--%s: default %q: %w", flag.Name, flag.Default, err)
+			}
+		}
+		if v := flag.Target.Interface(); v != usual.Interface() {
+			return &agent.ConfigError{Text: fmt.Sprintf("--%s %v has no effect with --strategy %s: leave it out, or give --strategy %s", flag.Name, v, f.Strategy, of)}
+		}
 	}
 	return nil
 }
