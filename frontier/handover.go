@@ -45,13 +45,7 @@ func (f *Frontier) HandOver(hosts []string, fn func(Waiting) error) ([]HostState
 			}
 		}
 	}
-	if err := f.merge(hs, of, func(e *entry, front bool) error {
-		l, _, err := weburl.DecodeLink(e.enc)
-		if err != nil {
-			return err
-		}
-		return fn(Waiting{Link: l, Number: e.number, Attempt: int(e.attempt), Front: front})
-	}); err != nil {
+	if err := f.mergeWaiting(hs, of, fn); err != nil {
 		return nil, err
 	}
 	for name := range of {
@@ -65,6 +59,17 @@ func (f *Frontier) HandOver(hosts []string, fn func(Waiting) error) ([]HostState
 		}
 	}
 	return states, err
+}
+
+// mergeWaiting shows what merge does as Waitings, of which fn may keep the link.
+func (f *Frontier) mergeWaiting(hs []*host, of map[string]levelCount, fn func(Waiting) error) error {
+	return f.merge(hs, of, func(e *entry, front bool) error {
+		l, _, err := weburl.DecodeLink(e.enc)
+		if err != nil {
+			return err
+		}
+		return fn(Waiting{Link: l, Number: e.number, Attempt: int(e.attempt), Front: front})
+	})
 }
 
 // TakeOver queues links of another frontier's HandOver, in their order. The

@@ -559,7 +559,7 @@ func (m *model) drop() {
 	name := m.name()
 	h := m.host(name)
 	var got []string
-	n, err := m.f.Drop(name, func(l weburl.Link) error { got = append(got, l.URL.String()); return nil })
+	n, err := m.f.Drop(name, func(w Waiting) error { got = append(got, w.Link.URL.String()); return nil })
 	m.must(err)
 	if n != int64(h.n()) || len(got) != h.n() {
 		m.t.Fatalf("dropped %d links of %s, shown %d, want %d", n, name, len(got), h.n())
@@ -587,16 +587,20 @@ func (m *model) dropAll() {
 	}
 	names = append(names, names[0], "unknown.example")
 	broken := errors.New("broken")
-	_, err := m.f.DropAll(names, func(weburl.Link) error { return broken })
+	_, err := m.f.DropAll(names, func(Waiting) error { return broken })
 	if err != nil && !errors.Is(err, broken) || (err == nil) != (len(want) == 0) {
 		m.t.Fatalf("an error of fn: %v, %d links", err, len(want))
 	}
 	all := len(want)
 	var last uint64
-	n, err := m.f.DropAll(names, func(l weburl.Link) error {
+	n, err := m.f.DropAll(names, func(w Waiting) error {
+		l := w.Link
 		number, ok := want[l.URL.String()]
 		if !ok {
 			return fmt.Errorf("%s dropped, but not queued", l.URL)
+		}
+		if w.Number != number {
+			return fmt.Errorf("%s dropped with number %d, want %d", l.URL, w.Number, number)
 		}
 		delete(want, l.URL.String())
 		if number < last && m.retries == 0 && number > 0 {

@@ -2,8 +2,6 @@ package frontier
 
 import (
 	"strings"
-
-	"github.com/orbweaver/orbweaver/weburl"
 )
 
 // Block retires a host: it is not asked again, its links stay. What is in
@@ -65,7 +63,7 @@ func (f *Frontier) Unblock(host string) {
 }
 
 // Drop is DropAll for one host.
-func (f *Frontier) Drop(host string, fn func(weburl.Link) error) (int64, error) {
+func (f *Frontier) Drop(host string, fn func(Waiting) error) (int64, error) {
 	return f.DropAll([]string{host}, fn)
 }
 
@@ -73,7 +71,7 @@ func (f *Frontier) Drop(host string, fn func(weburl.Link) error) (int64, error) 
 // returns how many they were. Each is shown to fn before, if fn is not nil, in
 // the order of the request numbers; after an error of fn nothing is dropped. It
 // reads all of the pools, once however many the hosts are.
-func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, error) {
+func (f *Frontier) DropAll(hosts []string, fn func(Waiting) error) (int64, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
@@ -82,13 +80,7 @@ func (f *Frontier) DropAll(hosts []string, fn func(weburl.Link) error) (int64, e
 	if fn == nil {
 		err = f.countPooled(of)
 	} else {
-		err = f.merge(hs, of, func(e *entry, _ bool) error {
-			l, _, err := weburl.DecodeLink(e.enc)
-			if err != nil {
-				return err
-			}
-			return fn(l)
-		})
+		err = f.mergeWaiting(hs, of, fn)
 	}
 	if err != nil {
 		return 0, err

@@ -171,7 +171,8 @@ func (f *Frontier) EachHost(fn func(HostState) error) error {
 	return nil
 }
 
-// Restore brings back what Host or EachHost gave. A pause ends at the latest
+// Restore brings back what Host or EachHost gave: of several states of a host
+// the last one says whether it is blocked. A pause ends at the latest
 // SlowMax from now, whatever the clock was when it was written. Before the
 // frontier has been told a time, the state takes effect with the first one.
 func (f *Frontier) Restore(s HostState) {
@@ -194,6 +195,9 @@ func (f *Frontier) restore(ss []HostState) {
 	}
 	end := f.clock + int64(f.cfg.SlowMax)
 	for _, s := range ss {
+		if !s.Blocked {
+			f.Unblock(s.Host)
+		}
 		h := f.host(s.Host)
 		busy := h.busy()
 		if !busy {
