@@ -3,12 +3,15 @@
 //	GET /healthz          200 while the process lives; no token
 //	GET /status           JSON: the crawl as it stands
 //	GET /explain?host=H   text: why H is not being crawled now
+//	POST /block?host=H    let H alone; the answer, text, says how many links wait
+//	POST /unblock?host=H  take that back
+//	POST /drop?host=H     give up the links of H that wait
 //	GET /metrics          Prometheus text
 //
 // It listens on loopback only, and all but /healthz want the token that stands
 // in the crawl directory (Authorization: Bearer), so that who may read the
-// directory may ask, and no page in a browser can. It only reads: nothing here
-// changes a crawl.
+// directory may ask, and no page in a browser can. Only what is POSTed changes
+// a crawl.
 package admin
 
 import (
@@ -35,11 +38,16 @@ type Config struct {
 	Token string
 	// Status returns what /status encodes as JSON. Safe for concurrent use.
 	Status func() any
-	// Explain says why a host is not crawled now. Safe for concurrent use.
-	Explain func(ctx context.Context, host string) (string, error)
+	// Explain says why a host is not crawled now; the others do to it what
+	// their names say, and tell what came of it. Safe for concurrent use. An
+	// ErrHost is the caller's mistake.
+	Explain, Block, Unblock, Drop func(ctx context.Context, host string) (string, error)
 	// Metrics gathers for /metrics.
 	Metrics prometheus.Gatherer
 }
+
+// ErrHost is a host name that is none.
+var ErrHost = errors.New("not a host name")
 
 // ErrAddr is an address that Listen refuses.
 var ErrAddr = errors.New("not a loopback address and port")
@@ -100,22 +108,10 @@ func handler(cfg Config) http.Handler {
 		enc.SetIndent("", "  ")
 		enc.Encode(cfg.Status())
 	})
-	private.HandleFunc("GET /explain", func(w http.ResponseWriter, r *http.Request) {
-		host := r.FormValue("host")
-		if host == "" {
-			http.Error(w, "no host: ask /explain?host=www.example.org", http.StatusBadRequest)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
-		defer cancel()
-		text, err := cfg.Explain(ctx, host)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintln(w, text)
-	})
+	private.HandleFunc("GET /explain", aboutHost(cfg.Explain))
+	private.HandleFunc("POST /block", aboutHost(cfg.Block))
+	private.HandleFunc("POST /unblock", aboutHost(cfg.Unblock))
+	private.HandleFunc("POST /drop", aboutHost(cfg.Drop))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	want := []byte("Bearer " + cfg.Token)
 	mux := http.NewServeMux()
@@ -129,4 +125,27 @@ func handler(cfg Config) http.Handler {
 		private.ServeHTTP(w, r)
 	})
 	return mux
+}
+
+// aboutHost answers with what fn says about a host.
+func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host := r.URL.Query().Get("host")
+		if host == "" {
+			http.Error(w, "no host: ask "+r.URL.Path+"?host=www.example.org", http.StatusBadRequest)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+		defer cancel()
+		text, err := fn(ctx, host)
+		switch {
+		case errors.Is(err, ErrHost):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			fmt.Fprintln(w, text)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -28,6 +29,11 @@ func TestServer(t *testing.T) {
 			}
 			return host + ": in its quiet time", nil
 		},
+		Block:   func(_ context.Context, host string) (string, error) { return host + ": blocked", nil },
+		Unblock: func(_ context.Context, host string) (string, error) { return host + ": unblocked", nil },
+		Drop: func(_ context.Context, host string) (string, error) {
+			return "", fmt.Errorf("%q: %w", host, ErrHost)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,13 +51,24 @@ func TestServer(t *testing.T) {
 		{"/explain?host=a.example", "secret", 200, "a.example: in its quiet time"},
 		{"/explain", "secret", 400, "no host"},
 		{"/explain?host=stopped.example", "secret", 503, "not running"},
+		{"POST /block?host=a.example", "secret", 200, "a.example: blocked"},
+		{"POST /unblock?host=a.example", "secret", 200, "a.example: unblocked"},
+		{"POST /drop?host=a/b", "secret", 400, `"a/b": not a host name`},
+		{"POST /drop", "secret", 400, "no host: ask /drop?host="},
+		{"POST /block?host=a.example", "", 401, "token"},
+		{"/block?host=a.example", "secret", 405, "Not Allowed"},
+		{"POST /explain?host=a.example", "secret", 405, "Not Allowed"},
 		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},
 		{"/metrics", "", 401, "token"},
 		{"/nothing", "secret", 404, "not found"},
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, tt := range tests {
-		req, _ := http.NewRequest("GET", "http://"+s.Addr()+tt.path, nil)
+		method, path, posted := strings.Cut(tt.path, " ")
+		if !posted {
+			method, path = "GET", tt.path
+		}
+		req, _ := http.NewRequest(method, "http://"+s.Addr()+path, nil)
 		if tt.token != "" {
 			req.Header.Set("Authorization", "Bearer "+tt.token)
 		}
@@ -62,7 +79,7 @@ func TestServer(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != tt.status || !strings.Contains(string(b), tt.holds) {
-			t.Errorf("GET %s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status, tt.holds)
+			t.Errorf("%s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status, tt.holds)
 		}
 	}
 }

@@ -11,7 +11,7 @@
 //	reports/     summary.json, *.csv, skipped.jsonl
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock
 //
-// An Agent belongs to one goroutine; Status and Explain may be called by any.
+// An Agent belongs to one goroutine; Status may be called by any.
 package agent
 
 import (
@@ -317,7 +317,26 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
 	}
+	if err := a.unblock(); err != nil {
+		return err
+	}
 	return a.crawler.Seed(seeds)
+}
+
+// unblock does what the operator of a crawl that goes on wants of it first.
+func (a *Agent) unblock() error {
+	for _, s := range a.cfg.Unblock {
+		host, err := ParseHost(s)
+		if err != nil {
+			return err
+		}
+		if ok, err := a.crawler.UnblockBefore(host); err != nil {
+			return err
+		} else if !ok {
+			return configErrorf("unblock %s: it is not blocked in %s", host, a.cfg.Dir)
+		}
+	}
+	return nil
 }
 
 // strategyFile has the name of the strategy that the crawl was begun with.
@@ -494,11 +513,6 @@ func (a *Agent) conclude(res Result) error {
 
 // Status is how the crawl stands; nil before Run.
 func (a *Agent) Status() *crawl.Status { return a.crawler.Status() }
-
-// Explain says why a host is not being crawled now.
-func (a *Agent) Explain(ctx context.Context, host string) (string, error) {
-	return a.crawler.Explain(ctx, host)
-}
 
 // Close closes what Open opened, the lock last. Closing twice does no harm.
 func (a *Agent) Close() error {

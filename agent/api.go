@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -28,7 +29,8 @@ func (a *Agent) Serve(addr string) error {
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
 		Addr: addr, Token: access.Token, Metrics: reg,
-		Status: func() any { return a.Status() }, Explain: a.Explain,
+		Status:  func() any { return a.Status() },
+		Explain: ofHost(a.crawler.Explain), Block: ofHost(a.crawler.Block), Unblock: ofHost(a.crawler.Unblock), Drop: ofHost(a.crawler.Drop),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -44,6 +46,17 @@ func (a *Agent) Serve(addr string) error {
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
 	return nil
+}
+
+// ofHost is fn for a host as people type it.
+func ofHost(fn func(ctx context.Context, host string) (string, error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, s string) (string, error) {
+		host, err := ParseHost(s)
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", admin.ErrHost, err)
+		}
+		return fn(ctx, host)
+	}
 }
 
 // gauges shows the crawl's Status to Prometheus. No label names a host.

@@ -34,6 +34,9 @@ type Config struct {
 	// Resume goes on with the crawl in Dir; Overwrite deletes it first. With
 	// neither, Dir must not hold a crawl.
 	Resume, Overwrite bool
+	// Unblock names hosts that were blocked in the crawl in Dir and are so no
+	// longer. It needs Resume.
+	Unblock []string
 	// Contact is a URL or mail address at which the operator can be reached;
 	// it goes into the User-Agent. Without it only loopback is crawled.
 	Contact string
@@ -116,6 +119,23 @@ func ParseSeed(s string) (weburl.URL, error) {
 	return u, nil
 }
 
+// ParseHost reads a host's name as people type it, and returns it as the crawl
+// knows it: in lower case, in ASCII, without a port.
+func ParseHost(s string) (string, error) {
+	text := strings.TrimSpace(s)
+	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
+		text = "[" + text + "]"
+	}
+	u, err := weburl.Parse("http://" + text + "/")
+	if err == nil && u.String() == "http://"+u.Host()+"/" {
+		return u.Host(), nil
+	}
+	if full, ferr := ParseSeed(text); ferr == nil && text != "" {
+		return "", configErrorf("host %q: a name alone, without scheme, port and path: %s", s, full.Host())
+	}
+	return "", configErrorf("host %q: not a name such as www.example.org", s)
+}
+
 // check refuses what would be impolite or cannot work.
 func (c *Config) check(seeds []weburl.URL) error {
 	if c.Dir == "" {
@@ -123,6 +143,14 @@ func (c *Config) check(seeds []weburl.URL) error {
 	}
 	if c.Resume && c.Overwrite {
 		return configErrorf("--resume and --overwrite exclude each other: go on with the crawl, or delete it")
+	}
+	if len(c.Unblock) > 0 && !c.Resume {
+		return configErrorf("unblock %s: nothing is blocked in a crawl that begins; go on with one by --resume", c.Unblock[0])
+	}
+	for _, h := range c.Unblock {
+		if _, err := ParseHost(h); err != nil {
+			return err
+		}
 	}
 	if len(seeds) == 0 && !c.Resume {
 		return configErrorf("no seeds: name at least one URL, or a file of them with --seeds")

@@ -154,9 +154,11 @@ type Rooms struct {
 // Stop says why a run ended.
 type Stop string
 
-// The reasons. Of these only Finished leaves no work behind.
+// The reasons. Of these only Finished leaves no work behind; OnlyBlocked leaves
+// that of the hosts which the operator has blocked.
 const (
 	Finished      Stop = "finished"
+	OnlyBlocked   Stop = "blocked"
 	Signal        Stop = "signal"
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"
@@ -213,6 +215,7 @@ type Crawler struct {
 	planner    Planner                // the Strategy, if it is one
 	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
 	nextWanted time.Time              // when the Planner wants the next
+	blocked    []string               // hosts, by the operator; sorted, never changed in place
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 
@@ -243,6 +246,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
 		revisiting: map[weburl.Key]*Before{},
+		blocked:    []string{},
 	}
 	c.planner, _ = rooms.Strategy.(Planner)
 	return c
@@ -364,6 +368,8 @@ func (c *Crawler) finished() {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	case c.Frontier.Pending() > 0:
 		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
+	case c.Frontier.Len() > 0:
+		c.stop = OnlyBlocked
 	default:
 		c.stop = Finished
 	}

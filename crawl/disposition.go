@@ -43,7 +43,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
 	case v.outcome == Elsewhere:
-		c.runErrand(v.errand)
+		c.runErrand(v.errand, now)
 		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
 	case isErrand(l):
 		c.settleErrand(v, now)
@@ -171,6 +171,8 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		c.skip(skip{v.task.Link, "robotsTxt"})
 	case OverQuota:
 		c.skip(skip{v.task.Link, "hostPageLimit"})
+	case Dropped:
+		c.skip(skip{v.task.Link, "dropped"})
 	}
 	for _, s := range v.skipped {
 		c.skip(s)
@@ -267,9 +269,16 @@ func (v *visit) reason() string {
 // robots.txt that another host keeps for it has come.
 const errandWait = time.Second
 
-// runErrand queues a robots.txt on another host, once.
-func (c *Crawler) runErrand(l weburl.Link) {
-	id := l.URL.String() + " " + l.Via
+func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
+
+// runErrand queues a robots.txt on another host, once; one that is blocked is
+// not asked for it.
+func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
+	if c.isBlocked(l.URL.Host()) {
+		c.failErrand(l, now)
+		return
+	}
+	id := errandID(l)
 	if c.errands[id]++; c.errands[id] > 1 {
 		return
 	}
@@ -280,15 +289,20 @@ func (c *Crawler) runErrand(l weburl.Link) {
 
 func (c *Crawler) settleErrand(v *visit, now time.Time) {
 	l := v.task.Link
-	delete(c.errands, l.URL.String()+" "+l.Via)
+	delete(c.errands, errandID(l))
 	switch v.outcome {
 	case Prerequisite:
 		c.logRobots(v, now)
 	default:
-		// No address, no reply: nobody knows what the other host would say.
-		if about, err := weburl.Parse(l.Via); err == nil {
-			c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
-		}
+		c.failErrand(l, now)
+	}
+}
+
+// failErrand says that there was no reply: nobody knows what the other host
+// would say.
+func (c *Crawler) failErrand(l weburl.Link, now time.Time) {
+	if about, err := weburl.Parse(l.Via); err == nil {
+		c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
 	}
 }
 

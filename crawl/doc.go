@@ -20,6 +20,9 @@
 //	           A Planner may want it again: it then waits in a host queue once
 //	           more, and finishes once more
 //
+// An operator may block hosts, whose links then wait, and drop links, which are
+// then finished unvisited.
+//
 // What is fetched next is the Strategy's: which links are followed, with what
 // priority, and, for a Planner, which URLs are fetched again and when.
 //

@@ -31,6 +31,8 @@ const (
 	OverQuota
 	// Unresolved is a host without an address.
 	Unresolved
+	// Dropped is a URL that the operator gave up before its turn.
+	Dropped
 	// Abandoned is a visit cut short by the end of the run; it will be made again.
 	Abandoned
 	// Refused is for a Planner: a URL that it wanted is not visited at all, by
@@ -108,6 +110,8 @@ func (v *visit) code(exhausted bool) int {
 		return report.CodeRobotsUnfetchable
 	case OverQuota:
 		return report.CodeQuota
+	case Dropped:
+		return report.CodeDeletedByUser
 	}
 	switch {
 	case exhausted:
@@ -134,7 +138,7 @@ func (v *visit) errorKind() string {
 }
 
 func (o Outcome) String() string {
-	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "abandoned", "refused"}
+	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "dropped", "abandoned", "refused"}
 	if int(o) < len(names) {
 		return names[o]
 	}

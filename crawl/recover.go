@@ -167,6 +167,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return err
 			}
 			c.Frontier.Restore(st)
+			c.setBlocked(st.Host, st.Blocked)
 			if st.Delay > 0 {
 				delays[st.Host] = max(delays[st.Host], st.Delay)
 			}

@@ -1,10 +1,7 @@
 package crawl
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/orbweaver/orbweaver/frontier"
@@ -25,7 +22,8 @@ type Status struct {
 	Resolving  int              `json:"resolving"`
 	Unique     int64            `json:"urls_unique"` // URLs accepted
 	Frontier   frontier.Stats   `json:"frontier"`
-	Active     int              `json:"active_hosts"` // how many are kept ready, by the crawl's speed, if there are as many
+	Active     int              `json:"active_hosts"`  // how many are kept ready, by the crawl's speed, if there are as many
+	Blocked    []string         `json:"blocked_hosts"` // by the operator
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
@@ -54,7 +52,7 @@ func (c *Crawler) publish(now time.Time) {
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
-		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
+		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: c.blocked, Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
@@ -63,7 +61,7 @@ func (c *Crawler) publish(now time.Time) {
 // Pending is how many accepted URLs are not finished, wherever they wait. It is
 // the dispatcher's; others may ask before Run and after it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Pending() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+	return c.Frontier.Len() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
 }
 
 // Elapsed is how long the crawl has run, earlier runs included.
@@ -79,32 +77,3 @@ func (c *Crawler) Status() *Status { return c.status.Load() }
 
 // ErrNotRunning is a question to a Crawler that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
-
-// Explain says why host is not being crawled now, in plain words. Safe for
-// concurrent use while Run is under way; ctx bounds the wait.
-func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
-	out := make(chan string, 1)
-	ask := func(now time.Time) {
-		s := c.Frontier.Explain(host, now).String()
-		for _, d := range c.later {
-			if d.link.URL.Host() == host {
-				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
-			}
-		}
-		if n := c.trouble.of(host); n > 0 {
-			s += "\nfailures in a row: " + strconv.Itoa(n)
-		}
-		out <- s
-	}
-	if c.Status() == nil {
-		return "", ErrNotRunning
-	}
-	select {
-	case c.commands <- ask:
-		return <-out, nil
-	case <-c.ended:
-		return "", ErrNotRunning
-	case <-ctx.Done():
-		return "", fmt.Errorf("explain %s: %w", host, ctx.Err())
-	}
-}

@@ -162,7 +162,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) (err erro
 // config turns flags into the rooms' configurations.
 func (c *CrawlCmd) config() (agent.Config, error) {
 	cfg := agent.Config{
-		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite,
+		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
 		Contact: c.Contact, UserAgent: c.UserAgent, MemoryBytes: int64(c.Memory),
 	}
 	bad := func(format string, args ...any) (agent.Config, error) {
@@ -257,7 +257,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
+		case "help", "config", "dir", "resume", "overwrite", "unblock", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
 			continue
 		}
 		v := f.Target.Interface()

@@ -21,6 +21,9 @@ type CtlCmd struct {
 	Dir     string        `help:"Crawl directory of the crawl to ask; it must run with --api." default:"./crawl" placeholder:"DIR"`
 	Status  CtlStatusCmd  `cmd:"" help:"How the crawl stands, as JSON."`
 	Explain CtlExplainCmd `cmd:"" help:"Why a host is not being crawled now."`
+	Block   CtlBlockCmd   `cmd:"" help:"Let a host alone, also after a restart; its links wait."`
+	Unblock CtlUnblockCmd `cmd:"" help:"Take a block back."`
+	Drop    CtlDropCmd    `cmd:"" help:"Give up the links of a host that wait."`
 }
 
 // Help says what it takes.
@@ -29,6 +32,7 @@ func (CtlCmd) Help() string {
 
   orbweaver crawl --api 127.0.0.1:7480 …
   orbweaver ctl explain www.example.org
+  orbweaver ctl block www.example.org
 
 The address and the token stand in state/api.json of the crawl directory.`
 }
@@ -37,20 +41,58 @@ The address and the token stand in state/api.json of the crawl directory.`
 type CtlStatusCmd struct{}
 
 // Run prints the status.
-func (CtlStatusCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "/status") }
+func (CtlStatusCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "GET", "/status") }
+
+// HostArg is the host that a command is about.
+type HostArg struct {
+	Host string `arg:"" help:"Host name, without scheme and port."`
+}
+
+// ask sends a command about the host, and prints what came of it.
+func (h HostArg) ask(c *cli, out io.Writer, method, path string) error {
+	host, err := agent.ParseHost(h.Host)
+	if err != nil {
+		return err
+	}
+	return c.Ctl.ask(out, method, path+"?host="+url.QueryEscape(host))
+}
 
 // CtlExplainCmd is "ctl explain".
 type CtlExplainCmd struct {
-	Host string `arg:"" help:"Host name, without scheme and port."`
+	HostArg `embed:""`
 }
 
 // Run prints the explanation.
 func (e CtlExplainCmd) Run(c *cli, out io.Writer) error {
-	return c.Ctl.ask(out, "/explain?host="+url.QueryEscape(e.Host))
+	return e.ask(c, out, "GET", "/explain")
 }
 
-// ask puts a question to the running crawl and prints the answer.
-func (c *CtlCmd) ask(out io.Writer, path string) error {
+// CtlBlockCmd is "ctl block".
+type CtlBlockCmd struct {
+	HostArg `embed:""`
+}
+
+// Run blocks the host.
+func (b CtlBlockCmd) Run(c *cli, out io.Writer) error { return b.ask(c, out, "POST", "/block") }
+
+// CtlUnblockCmd is "ctl unblock".
+type CtlUnblockCmd struct {
+	HostArg `embed:""`
+}
+
+// Run unblocks the host.
+func (u CtlUnblockCmd) Run(c *cli, out io.Writer) error { return u.ask(c, out, "POST", "/unblock") }
+
+// CtlDropCmd is "ctl drop".
+type CtlDropCmd struct {
+	HostArg `embed:""`
+}
+
+// Run drops the host's links.
+func (d CtlDropCmd) Run(c *cli, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
+
+// ask puts a question or an order to the running crawl and prints the answer.
+func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 	b, err := os.ReadFile(filepath.Join(c.Dir, agent.APIFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &agent.ConfigError{Text: fmt.Sprintf("no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
@@ -62,7 +104,7 @@ func (c *CtlCmd) ask(out io.Writer, path string) error {
 	if err := json.Unmarshal(b, &access); err != nil {
 		return fmt.Errorf("%s: %w", agent.APIFile, err)
 	}
-	req, err := http.NewRequest("GET", "http://"+access.Addr+path, nil)
+	req, err := http.NewRequest(method, "http://"+access.Addr+path, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", agent.APIFile, err)
 	}

@@ -81,7 +81,7 @@ func (d *display) show(a *agent.Agent) (stop func()) {
 
 func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	state := ""
-	if s.Stop != "" && s.Stop != crawl.Finished {
+	if s.Stop != "" && s.Stop != crawl.Finished && s.Stop != crawl.OnlyBlocked {
 		state = "stopping"
 	}
 	retryIn := time.Duration(0)
@@ -130,7 +130,10 @@ func (d *display) summary(dir string, r agent.Result) error {
 	}
 	_, err = fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
-	if err == nil && r.Stop != crawl.Finished {
+	if err == nil && r.Stop == crawl.OnlyBlocked {
+		_, err = fmt.Fprintf(d.out, "\nDone, but for the links of blocked hosts: %s. To crawl such a host after all:\n\n  orbweaver crawl --resume --unblock HOST%s\n",
+			humanize.Comma(r.Summary.Queued), dirFlag(dir))
+	} else if err == nil && r.Stop != crawl.Finished {
 		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. Go on:\n\n  orbweaver crawl --resume%s%s\n",
 			r.Stop, humanize.Comma(r.Summary.Queued), d.further(r), dirFlag(dir))
 	}

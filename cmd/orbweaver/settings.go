@@ -84,7 +84,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 
 // onlyByHand are the flags that no file may set: they choose what becomes of a
 // directory, or which file is read.
-var onlyByHand = []string{"config", "resume", "overwrite"}
+var onlyByHand = []string{"config", "resume", "overwrite", "unblock"}
 
 // gather reads environment and files, the weaker after the stronger.
 func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {

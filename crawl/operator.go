@@ -1,0 +1,255 @@
+package crawl
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/report"
+)
+
+// What an operator may do to a host while the crawl runs. What is said of it
+// holds when the answer comes: it is in the journal, synced.
+//
+//	block    no request any more; its links stay, and wait
+//	unblock  they go on
+//	drop     its links are finished, unvisited (Dropped)
+//
+// What is under way at a worker ends as usual. A block is a word of the host's
+// record in the journal (kindHost), which checkpoints carry; a drop is the
+// finishes of the links.
+
+// command lets the dispatcher do what, and waits for its answer; ctx bounds
+// the wait.
+func (c *Crawler) command(ctx context.Context, name, host string, what func(now time.Time) (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	out := make(chan answer, 1)
+	f := func(now time.Time) {
+		text, err := what(now)
+		out <- answer{text, err}
+	}
+	if c.Status() == nil {
+		return "", ErrNotRunning
+	}
+	select {
+	case c.commands <- f:
+		a := <-out
+		return a.text, a.err
+	case <-c.ended:
+		return "", ErrNotRunning
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: %w", name, host, ctx.Err())
+	}
+}
+
+// Explain says why host is not being crawled now, in plain words. Safe for
+// concurrent use while Run is under way; ctx bounds the wait.
+func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
+		s := c.Frontier.Explain(host, now).String()
+		for _, d := range c.later {
+			if d.link.URL.Host() == host {
+				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
+			}
+		}
+		if n := c.trouble.of(host); n > 0 {
+			s += "\nfailures in a row: " + strconv.Itoa(n)
+		}
+		return s, nil
+	})
+}
+
+// Block lets a host alone until Unblock, also in later runs; it says how many
+// links wait. Safe for concurrent use while Run is under way, as Unblock and
+// Drop are.
+func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "block", host, func(now time.Time) (string, error) {
+		was := c.isBlocked(host)
+		if !was {
+			c.Frontier.Block(host)
+			if err := c.noteBlock(host, true); err != nil {
+				return "", err
+			}
+		}
+		e := c.Frontier.Explain(host, now)
+		s := host + ": blocked"
+		if was {
+			s += " already"
+		}
+		return s + ", " + links(e.Queued+c.laterOf(host)) + " wait" + only(e.Queued+c.laterOf(host)) + underWay(e), nil
+	})
+}
+
+// Unblock takes a Block back.
+func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "unblock", host, func(now time.Time) (string, error) {
+		if !c.isBlocked(host) {
+			return host + ": is not blocked", nil
+		}
+		n := c.Frontier.Explain(host, now).Queued + c.laterOf(host)
+		if err := c.unblock(host); err != nil {
+			return "", err
+		}
+		return host + ": unblocked, " + links(n) + " waited", nil
+	})
+}
+
+// UnblockBefore is Unblock before Run; ok says that host was blocked.
+func (c *Crawler) UnblockBefore(host string) (ok bool, err error) {
+	if !c.isBlocked(host) {
+		return false, nil
+	}
+	return true, c.unblock(host)
+}
+
+func (c *Crawler) unblock(host string) error {
+	c.Frontier.Unblock(host)
+	return c.noteBlock(host, false)
+}
+
+// Drop gives up all links of host that wait: they are finished, as if their
+// turn had come and gone. Links found later are taken as before, unless the
+// host is blocked.
+func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "drop", host, func(now time.Time) (string, error) {
+		n, err := c.drop(host, now)
+		if err != nil {
+			c.fatal = err // some are finished, and some would be queued still
+			return "", err
+		}
+		c.Events.Write("host-dropped", report.F("host", host), report.F("links", n))
+		if err := c.secure(); err != nil {
+			return "", err
+		}
+		return host + ": " + links(n) + " dropped" + underWay(c.Frontier.Explain(host, now)), nil
+	})
+}
+
+func (c *Crawler) drop(host string, now time.Time) (n int64, err error) {
+	one := func(t frontier.Task) error {
+		if isErrand(t.Link) { // asked for again, by those who want it
+			delete(c.errands, errandID(t.Link))
+			return nil
+		}
+		k := t.Link.URL.Key()
+		t.Attempt += c.attempts[k]
+		if number, ok := c.requeued[k]; ok {
+			t.Number = number
+		}
+		delete(c.attempts, k)
+		v := c.take(t)
+		v.before, v.outcome = c.revisiting[k], Dropped
+		c.finish(v, now)
+		if len(c.batch.arena) > batchBytes {
+			c.append()
+		}
+		c.recycle(v)
+		n++
+		return c.fatal
+	}
+	if _, err := c.Frontier.Drop(host, func(w frontier.Waiting) error {
+		return one(frontier.Task{Link: w.Link, Host: host, Attempt: w.Attempt, Number: w.Number})
+	}); err != nil {
+		return n, fmt.Errorf("drop %s: %w", host, err)
+	}
+	var its []delayed
+	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
+		mine := d.link.URL.Host() == host
+		if mine {
+			its = append(its, d)
+		}
+		return mine
+	})
+	heap.Init(&c.later)
+	for _, d := range its {
+		if err := one(frontier.Task{Link: d.link, Host: host, Attempt: d.attempt, Number: d.number}); err != nil {
+			return n, fmt.Errorf("drop %s: %w", host, err)
+		}
+	}
+	return n, nil
+}
+
+// noteBlock makes durable that a host is blocked, or no longer.
+func (c *Crawler) noteBlock(host string, blocked bool) error {
+	if err := c.Frontier.Err(); err != nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+		return c.fatal
+	}
+	c.setBlocked(host, blocked)
+	c.batch.add(kindHost, c.Frontier.Host(host).AppendTo(nil))
+	event := "host-unblocked"
+	if blocked {
+		event = "host-blocked"
+	}
+	c.Events.Write(event, report.F("host", host))
+	return c.secure()
+}
+
+// secure makes durable what has been decided, at once.
+func (c *Crawler) secure() error {
+	c.append()
+	if c.fatal == nil {
+		c.fatal = c.endSync(true)
+	}
+	if c.fatal == nil {
+		c.fatal = c.sync()
+	}
+	return c.fatal
+}
+
+// setBlocked keeps the names of the blocked hosts. The list that a Status
+// shows does not change.
+func (c *Crawler) setBlocked(host string, blocked bool) {
+	i, was := slices.BinarySearch(c.blocked, host)
+	switch {
+	case blocked && !was:
+		c.blocked = slices.Insert(slices.Clone(c.blocked), i, strings.Clone(host))
+	case !blocked && was:
+		c.blocked = slices.Delete(slices.Clone(c.blocked), i, i+1)
+	}
+}
+
+func (c *Crawler) isBlocked(host string) bool {
+	_, is := slices.BinarySearch(c.blocked, host)
+	return is
+}
+
+// laterOf counts the links of host that wait beside the queues.
+func (c *Crawler) laterOf(host string) (n int64) {
+	for _, d := range c.later {
+		if d.link.URL.Host() == host {
+			n++
+		}
+	}
+	return n
+}
+
+func links(n int64) string {
+	if n == 1 {
+		return "1 link"
+	}
+	return strconv.FormatInt(n, 10) + " links"
+}
+
+// only ends the verb of one link.
+func only(n int64) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
+}
+
+func underWay(e frontier.Explanation) string {
+	if e.State == "in process" || e.State == "resolving" {
+		return "; one is under way, and ends as usual"
+	}
+	return ""
+}
