@@ -105,7 +105,10 @@ func (a *Agent) dir(elem ...string) string {
 // there is a crawl, is made last and goes last.
 var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues", "state/index", "state/spill", "state/strategy"}
 
-const marker = "crawl.yaml"
+const (
+	marker    = "crawl.yaml"
+	seedsFile = "state/seeds.txt"
+)
 
 // claim makes the directory ours: laid out, locked, and with or without an
 // earlier crawl as the operator said. What it refuses it leaves as it was.
@@ -125,9 +128,15 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], "state/seeds.txt", strategyFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], seedsFile, strategyFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
+			}
+		}
+	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
+		for _, name := range []string{seedsFile, strategyFile} {
+			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
+				return fmt.Errorf("crawl directory: %w", err)
 			}
 		}
 	}
@@ -144,8 +153,15 @@ func (a *Agent) claim() error {
 	return nil
 }
 
-// mark says in the directory that there is a crawl, and of what kind.
+// mark says in the directory of what kind the crawl is, and then that there is
+// one: whoever goes on with it may give no seeds.
 func (a *Agent) mark(seeds []weburl.URL) error {
+	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.rooms.Strategy)+"\n")); err != nil {
+		return err
+	}
+	if err := a.rememberSeeds(seeds); err != nil {
+		return err
+	}
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
@@ -153,13 +169,7 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	if p := a.cfg.Fetch.Proxy; p != nil && p.User != nil {
 		write = disk.WriteSecret
 	}
-	if err := write(a.fs, a.dir(marker), a.cfg.Effective); err != nil {
-		return err
-	}
-	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.rooms.Strategy)+"\n")); err != nil {
-		return err
-	}
-	return a.rememberSeeds(seeds)
+	return write(a.fs, a.dir(marker), a.cfg.Effective)
 }
 
 // inspect refuses a directory that is not what the operator said, or that is
@@ -383,7 +393,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 
 // allSeeds adds the seeds of earlier runs to those given.
 func (a *Agent) allSeeds(given []weburl.URL) ([]weburl.URL, error) {
-	name := a.dir("state", "seeds.txt")
+	name := a.dir(seedsFile)
 	old, err := disk.ReadFile(a.fs, name, 1<<30)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -415,7 +425,7 @@ func (a *Agent) rememberSeeds(all []weburl.URL) error {
 	for _, u := range all {
 		b.WriteString(u.String() + "\n")
 	}
-	return disk.WriteFile(a.fs, a.dir("state", "seeds.txt"), []byte(b.String()))
+	return disk.WriteFile(a.fs, a.dir(seedsFile), []byte(b.String()))
 }
 
 // archived says whether a WARC file has all up to end. A file that is not

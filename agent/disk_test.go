@@ -329,3 +329,45 @@ func TestDiskFull(t *testing.T) {
 		})
 	}
 }
+
+// As soon as there is a crawl that a run without seeds can go on with, its seeds
+// are on disk, wherever a kill hits.
+func TestKilledWhileBegun(t *testing.T) {
+	const seed = "http://a.example/"
+	left := 0
+	for n, opened := int64(1), false; !opened; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			mem := disk.NewMem()
+			if err := mem.MkdirAll("/crawl/state", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			// Of a run that was killed before there was a crawl.
+			if err := disk.WriteFile(mem, "/crawl/state/seeds.txt", []byte("http://b.example/\n")); err != nil {
+				t.Fatal(err)
+			}
+			dead := errors.New("killed")
+			cfg := newSmallWeb().config(t, disk.NewFaulty(mem, func(c disk.Call) disk.Fault {
+				if c.Change >= n {
+					return disk.Fault{Err: dead}
+				}
+				return disk.Fault{}
+			}))
+			a, err := Open(cfg)
+			if opened = err == nil; opened {
+				_ = a.Close() // which the disk does not let it do
+			} else if !errors.Is(err, dead) {
+				t.Fatal(err)
+			}
+			if _, err := mem.Stat("/crawl/crawl.yaml"); err != nil {
+				return
+			}
+			left++
+			if b, err := disk.ReadFile(mem, "/crawl/state/seeds.txt", 1000); err != nil || string(b) != seed+"\n" {
+				t.Errorf("killed at operation %d there is a crawl of %q, %v", n, b, err)
+			}
+		})
+	}
+	if left < 10 {
+		t.Errorf("only %d kills left a crawl", left)
+	}
+}
