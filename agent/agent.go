@@ -63,8 +63,16 @@ type Result struct {
 	Summary report.Summary
 }
 
+// A StateError is a crawl directory that could not be opened: the disk or what
+// is on it is broken, unless the error is also one of the other kinds.
+type StateError struct{ err error }
+
+func (e *StateError) Error() string { return e.err.Error() }
+func (e *StateError) Unwrap() error { return e.err }
+
 // Open opens the crawl in cfg.Dir, or begins it. The error is a *ConfigError,
-// one that disk.IsFull knows, disk.ErrLocked, or another of the disk.
+// one that disk.IsFull knows, disk.ErrLocked, a *StateError, or another of the
+// disk.
 func Open(cfg Config) (_ *Agent, err error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
@@ -92,7 +100,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 		return nil, err
 	}
 	if err := a.open(seeds); err != nil {
-		return nil, err
+		return nil, &StateError{err}
 	}
 	return a, nil
 }

@@ -332,9 +332,7 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	unwatch := watchSignals(d, cancel)
 	defer unwatch()
 	a, err := agent.Open(cfg)
-	if bad := (*agent.ConfigError)(nil); err != nil && !errors.As(err, &bad) && !errors.Is(err, disk.ErrLocked) && !disk.IsFull(err) {
-		return &exitError{exitFatal, err.Error()}
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	if api != "" {

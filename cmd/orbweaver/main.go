@@ -130,6 +130,7 @@ func helpText(v *kong.Value) string {
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
 	var bad *agent.ConfigError
+	var state *agent.StateError
 	switch {
 	case err == nil:
 		return 0
@@ -147,5 +148,8 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitDiskFull
 	}
 	fmt.Fprintln(stderr, "orbweaver:", err)
+	if errors.As(err, &state) {
+		return exitFatal
+	}
 	return exitOther
 }
