@@ -103,7 +103,7 @@ func (s *Store) heldMax() int64 {
 	for i := range s.buckets {
 		n += s.buckets[i].keys()
 	}
-	return int64(s.tune.heldMin) + n/10
+	return min(int64(s.tune.heldMin)+n/10, int64(s.tune.heldMost))
 }
 
 // due says that a pass should begin: when the table is full, when enough items
@@ -137,7 +137,7 @@ func (s *Store) arm() {
 
 // mostKeys is how many keys the table may have before the owner has to wait:
 // as many again may be frozen, and all fit in the budget.
-func (s *Store) mostKeys() int { return min(3*s.tune.memKeys, maxTable/2) }
+func (s *Store) mostKeys() int { return min(2*s.tune.memKeys, maxTable/2) }
 
 // pace makes an owner that is faster than the passes wait a little, and one
 // that is much faster until the pass is over.

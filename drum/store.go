@@ -22,8 +22,8 @@ var (
 
 // Config tunes a Store. The zero Config is a set of keys with 512 MiB.
 type Config struct {
-	// MemoryBytes bounds the RAM of everything. Zero means 512 MiB. With less
-	// than 1.5 bytes a key, and a quarter of it for the rest, filters shrink and
+	// MemoryBytes bounds the RAM of everything. Zero means 512 MiB. Half of it
+	// is for filters: with less than 1.5 bytes of that a key, they shrink and
 	// more items have to be held.
 	MemoryBytes int64
 	// Values gives each key a number, which takes 8 more bytes on disk. What the
@@ -51,12 +51,14 @@ type tuning struct {
 	blockBytes  int
 	filterBytes int64
 	heldMin     int // held items that start a pass, where runs are small
+	heldMost    int // and where they are large: a bucket's are in RAM at once
 	age         time.Duration
 }
 
 const (
 	maxBucketBits = 12
 	itemBytes     = 24 // of a key in a table, about
+	queryBytes    = 56 // of a held item in a pass
 )
 
 func (c *Config) tuning() tuning {
@@ -73,14 +75,15 @@ func (c *Config) tuning() tuning {
 	if t.bucketBits == 0 {
 		t.bucketBits = 6
 	}
-	set(&t.memKeys, min(maxTable/2, max(16, m/16/itemBytes)))
+	set(&t.memKeys, min(maxTable/2, max(16, m/24/itemBytes)))
 	set(&t.firstKeys, min(maxTable/2, max(16, m/2/itemBytes)))
 	set(&t.slabKeys, max(chunkKeys, m/32/16))
 	set(&t.cacheSets, m/32/64)
 	set(&t.blockBytes, 32<<10)
 	set(&t.heldMin, 1<<16)
+	set(&t.heldMost, max(int64(t.heldMin), m/32/queryBytes<<t.bucketBits))
 	if t.filterBytes == 0 {
-		t.filterBytes = m / 8 * 5
+		t.filterBytes = m / 2
 	}
 	if t.age == 0 {
 		t.age = 100 * time.Millisecond

@@ -98,7 +98,7 @@ func (x *Seen) against(rs []*storeResult) *Section {
 			row("checks/s", count(p.PerS()), "at least "+count(want.perS), p.PerS() >= want.perS)
 			row("RAM", humanize.Bytes(uint64(p.RAM)), "at most "+humanize.Bytes(uint64(want.ram)), p.RAM <= want.ram)
 			if i == len(s.Points)-1 && s.Usage.Peak > 0 {
-				row("RAM of the whole process, program and stream included", humanize.Bytes(uint64(s.Usage.Peak)), "at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
+				row("RAM of the whole process, with program, stream and judge", humanize.Bytes(uint64(s.Usage.Peak)), "at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
 			}
 			bytes, ok := p.Told[runBytes]
 			if !ok {

@@ -161,11 +161,13 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	defer r.mem.stop()
 	memory := r.spec.Memory
 	if kind.Bounded {
-		// All of the process is to fit, if there is room for more than it. The
-		// collector lets the heap grow up to its limit, and a bit over it.
+		// All of the process is to fit but the judge, if there is room for more
+		// than it. The collector lets the heap grow up to its limit, and a bit
+		// over it.
+		own := r.mem.base.anon - r.judge.Bytes()
 		memory -= min(r.mem.base.file, memory/8)
-		debug.SetMemoryLimit(memory - memory/16 + max(0, r.mem.base.anon-memory/16))
-		memory -= memory/8 + min(r.mem.base.anon, memory/16) // for the run time of Go
+		debug.SetMemoryLimit(memory - memory/16 + r.judge.Bytes())
+		memory -= memory/8 + min(max(0, own), memory/16) // for the run time of Go
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})
 	if err != nil {

@@ -23,6 +23,9 @@ func NewJudge(s *Stream, urls int64) *Judge {
 	return j
 }
 
+// Bytes is the memory that it takes.
+func (j *Judge) Bytes() int64 { return int64(len(j.told)) * 8 }
+
 // Emitted takes what a store says to be new, and gives the number of its URL.
 func (j *Judge) Emitted(it *Item) (i uint64, ok bool) {
 	i, ok = j.s.Number(it)
