@@ -503,6 +503,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		f.fixed -= h.cur.ram()
 	}
 	f.end(h, back)
+	f.readAhead(h)
 	return f.overflow()
 }
 

@@ -238,6 +238,9 @@ func (f *Frontier) grow(q *queue, b *block, n int64) {
 	}
 }
 
+// tailClass is the first spill list of queues with a tail in RAM.
+const tailClass = 32
+
 // enlist puts q into the spill list of its size, so that the longest tail is
 // found without a search. Tails come before heads: the head of a queue is what
 // the next request needs.
@@ -246,9 +249,9 @@ func (f *Frontier) enlist(q *queue) {
 	headRAM := int64(cap(q.head.buf))
 	switch tail := q.ram() - headRAM; {
 	case q.tailInRAM() && tail > 0:
-		class = int8(min(32+bits.Len64(uint64(tail)), len(f.lists)-1))
+		class = int8(min(tailClass+bits.Len64(uint64(tail)), len(f.lists)-1))
 	case headRAM > 0:
-		class = int8(min(bits.Len64(uint64(headRAM)), 31))
+		class = int8(min(bits.Len64(uint64(headRAM)), tailClass-1))
 	}
 	if class == q.class {
 		return

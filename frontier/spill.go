@@ -250,6 +250,29 @@ func (f *Frontier) load(q *queue, b *block) error {
 	return nil
 }
 
+// readAhead brings the next link of a host that is not due yet into RAM, if
+// there is room or the tail of another queue can make some. What does not come
+// back from disk Next will find.
+func (f *Frontier) readAhead(h *host) {
+	q := h.first()
+	if q == nil || q.head.buf != nil || f.ram+int64(q.head.place.size) > f.budget() && !f.tails() {
+		return
+	}
+	if f.load(q, &q.head) == nil {
+		f.enlist(q)
+	}
+}
+
+// tails says whether a queue has more than its head in RAM.
+func (f *Frontier) tails() bool {
+	for _, q := range f.lists[tailClass:] {
+		if q != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // release tells b's segment that the block is consumed.
 func (f *Frontier) release(b *block) error {
 	s := b.place.seg

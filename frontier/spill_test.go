@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -194,4 +195,54 @@ func TestLongLinks(t *testing.T) {
 	}
 	shows(t, f, want)
 	drains(t, f, want, nil)
+}
+
+// TestReadAhead: with room for a block of each host, links are read when the
+// one before them is done, not when they are due.
+func TestReadAhead(t *testing.T) {
+	inNext, reads, readsInNext := false, 0, 0
+	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
+		if c.Op == disk.OpRead {
+			if reads++; inNext {
+				readsInNext++
+			}
+		}
+		return disk.Fault{}
+	})
+	f, err := Open(fs, "/q", Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const hosts, each = 20, 2000
+	for j := range each {
+		var ls []weburl.Link
+		for i := range hosts {
+			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
+		}
+		if err := f.Push(ls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := start
+	for n := 0; n < hosts*each; {
+		inNext = true
+		l, wake, ok := f.Next(now)
+		inNext = false
+		if !ok {
+			if err := f.Err(); err != nil || !wake.After(now) {
+				t.Fatalf("after %d links: %v", n, err)
+			}
+			now = wake
+			continue
+		}
+		n++
+		if err := f.Done(l.Host, Done{}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d reads, %d of them in Next", reads, readsInNext)
+	if reads < hosts || readsInNext > 0 {
+		t.Errorf("%d of %d reads were in Next", readsInNext, reads)
+	}
 }
