@@ -214,6 +214,7 @@ type Crawler struct {
 	retrying   retrying               // what failed and is not given up
 	planner    Planner                // the Strategy, if it is one
 	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
+	hostsAgain map[string]*hostAgain  // of these, by host
 	nextWanted time.Time              // when the Planner wants the next
 	blocked    []string               // hosts, by the operator; sorted, never changed in place
 	alone      visit                  // for links that no visit has found
@@ -246,6 +247,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
 		revisiting: map[weburl.Key]*Before{},
+		hostsAgain: map[string]*hostAgain{},
 		blocked:    []string{},
 	}
 	c.planner, _ = rooms.Strategy.(Planner)

@@ -73,7 +73,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.again(v, c.policy(v), &d, now)
 	}
 	if !v.proxyDown() {
-		c.settleHost(v, host, &d)
+		c.settleHost(v, host, &d, now)
 	}
 	if c.fatal == nil {
 		c.fatal = c.Frontier.Done(host, d, now)
@@ -128,10 +128,11 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 }
 
 // settleHost notes what the visit says about its host.
-func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done) {
+func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.Time) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
 	if !v.began.IsZero() {
 		c.noProxy = time.Time{} // it was there
+		c.hostsAgain[host].served(now)
 	}
 	switch v.outcome {
 	case Fetched:
@@ -233,7 +234,7 @@ func visitOf(f *finish) report.Visit {
 		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Bytes: f.size,
 		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
 		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
-		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0,
+		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0, Unknown: f.flags&flagUnknown != 0,
 	}
 }
 

@@ -11,13 +11,10 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// againMax bounds the URLs that wait in the queues to be fetched again, with
-// what is known of each in RAM, some 500 bytes.
-const againMax = 1 << 15
-
 // want asks the Planner what it wants, and queues that. wake is when to ask
 // again; zero: when a visit has ended.
 func (c *Crawler) want(now time.Time) (wake time.Time) {
+	quota := quotaMax
 	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
 		w, wake, err := c.planner.Next(now)
 		c.nextWanted = wake
@@ -32,17 +29,11 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 			c.takeIn(w.Link)
 			continue
 		}
-		k := w.Link.URL.Key()
-		if _, twice := c.revisiting[k]; twice {
-			continue
-		}
-		c.revisiting[k] = w.Before
-		if w.Before.Original.URL != "" {
-			// The archive may have forgotten it, however recently it was visited.
-			c.Archive.RememberRecord(w.Before.Digest, w.Before.Original)
-		}
-		if err := c.requeue(w.Link, 0); err != nil {
-			c.fatal = fmt.Errorf("frontier: %w", err)
+		var off bool
+		if off, c.fatal = c.wantAgain(w, now); off {
+			if quota--; quota == 0 {
+				return now // others want their turn
+			}
 		}
 	}
 	return time.Time{}
@@ -78,17 +69,20 @@ func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 	l := v.task.Link
 	visit := Visit{
 		Link: l, Outcome: v.outcome, Status: v.status, Began: v.began, Now: now,
-		Again: v.before != nil, Unchanged: v.unchanged(),
+		Again: v.before != nil, Unchanged: v.unchanged(), Compared: v.compared(),
 		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
 	}
 	if v.archived {
 		visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest
 	}
 	if v.before != nil {
-		delete(c.revisiting, l.URL.Key())
+		c.revisited(l.URL)
 		f.flags |= flagAgain
-		if visit.Unchanged {
+		switch {
+		case visit.Unchanged:
 			f.flags |= flagUnchanged
+		case v.outcome == Fetched && !visit.Compared:
+			f.flags |= flagUnknown
 		}
 		if v.status == 304 {
 			visit.Response = *v.before
@@ -105,8 +99,14 @@ func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 
 // unchanged says that a page that was visited again is as it was.
 func (v *visit) unchanged() bool {
+	return v.compared() && (v.confirmed() || v.print == v.before.Print)
+}
+
+// compared says that it is known whether it is: the two prints are of whole
+// contents, or of what is known of two that were cut.
+func (v *visit) compared() bool {
 	b := v.before
-	return b != nil && v.outcome == Fetched && (v.confirmed() || v.print != 0 && v.print == b.Print)
+	return b != nil && v.outcome == Fetched && (v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
 }
 
 // confirmed says that the server confirmed what it had sent before.
@@ -120,17 +120,34 @@ func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
 	v.validators, v.modified = fetch.ConditionOf(r), fetch.LastModified(r.Header)
 	to, redirect := fetch.Redirect(r)
 	switch {
-	case r.Truncated != "":
-		v.print = 0
-	case cut: // the archive reads all of it
-		v.print, v.cut = 0, true
 	case redirect:
 		v.print = printOf(r.Status, []byte(to))
-	case r.Status/100 == 2:
-		v.print = printOf(200, body)
-	default:
+	case r.Status/100 != 2:
 		v.print = printOf(r.Status, nil) // error pages tell the time and the like
+	case r.Truncated != "":
+		v.print = printOfCut(r, body)
+	case cut: // the archive reads all of it
+		v.print, v.cut = 0, true
+	default:
+		v.print = printOf(200, body)
 	}
+}
+
+// printCut marks the print of a content that did not come to its end.
+const printCut = 1
+
+// printOfCut is the print of a content that did not come to its end: what the
+// server says of the whole, or, where we ended it at our bound, the bytes up to
+// there. 0: nothing that can be compared, since the next may end elsewhere.
+func printOfCut(r *fetch.Response, body []byte) uint64 {
+	etag, modified := r.Header.Get("ETag"), r.Header.Get("Last-Modified")
+	switch {
+	case etag != "" || modified != "":
+		return printOf(0, []byte(etag+"\n"+modified)) | printCut
+	case r.Truncated == fetch.TruncatedLength:
+		return printOf(200, body) | printCut
+	}
+	return 0
 }
 
 func printOf(status int, content []byte) uint64 {
@@ -138,7 +155,7 @@ func printOf(status int, content []byte) uint64 {
 	d.Reset()
 	d.Write(content)
 	d.Write(binary.LittleEndian.AppendUint32(nil, uint32(status)))
-	return max(d.Sum64(), 1)
+	return max(d.Sum64()&^printCut, 2)
 }
 
 // follow asks the Strategy about a link that stands on v's page, and sorts it.

@@ -99,6 +99,7 @@ const (
 	flagRobots    // a robots.txt: logged and counted, but no URL of the frontier
 	flagAgain     // of a URL that was finished before
 	flagUnchanged // and was found as it had been
+	flagUnknown   // or nobody knows, since it was cut
 )
 
 func (f *finish) appendTo(dst []byte) []byte {

@@ -65,6 +65,14 @@ type Planner interface {
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
 }
 
+// A Postponer is a Planner that takes back what Next gave out with a Before: it
+// is wanted at until, or later. A Planner that can want more URLs of a host
+// again than the host answers in time has to be one: others would have to wait
+// for that host.
+type Postponer interface {
+	PutOff(w *Wanted, until time.Time) error
+}
+
 // Wanted is a link that a Planner wants fetched. It is the Crawler's from then on.
 type Wanted struct {
 	Link weburl.Link
@@ -72,6 +80,8 @@ type Wanted struct {
 	// fetched again. Without it the link is taken in as if a page named it: in
 	// its turn, and only if it is new.
 	Before *Before
+	// Returned says that a Postponer had it put off, and its time has come.
+	Returned bool
 }
 
 // Before is an earlier response to a URL, with which the next is compared.
@@ -93,9 +103,11 @@ type Visit struct {
 	Now     time.Time
 	// Again says that the Planner wanted it with a Before; Unchanged, that the
 	// content is still that: the server said so (304), or sent it again.
-	Again, Unchanged bool
-	// Now's response, for the next time. Print is 0 where there is no content
-	// to compare: no response, or one that was cut.
+	// Compared says that there is an answer to this question: there is none
+	// without a response, and if only one of the two came to its end.
+	Again, Unchanged, Compared bool
+	// Now's response, for the next time. Print is 0 where there is nothing that
+	// could be compared.
 	Response Before
 	Modified time.Time // the Last-Modified of the response; zero: not told
 	// Offered are the links of the page that Follow offered, in its order,

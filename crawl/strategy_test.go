@@ -74,7 +74,7 @@ http://a.example/news1 /urgent /3
 }
 
 // A returner wants each page again, n times, every so often. It remembers the
-// number of visits, and when the last one was.
+// number of visits, when the last one was and the print of its content.
 type returner struct {
 	follower
 	n, every int // seconds
@@ -87,6 +87,7 @@ type returning struct {
 	at     time.Time
 	visits int
 	before Before
+	off    bool // it was put off
 }
 
 func (r *returner) Visited(v *Visit) ([]byte, error) {
@@ -105,14 +106,15 @@ func (r *returner) Visited(v *Visit) ([]byte, error) {
 		}
 	}
 	link := weburl.Link{URL: v.Link.URL.Clone(), Hops: strings.Clone(v.Link.Hops), Seed: strings.Clone(v.Link.Seed)}
-	r.due = append(r.due, returning{link, v.Now.Add(time.Duration(r.every) * time.Second), n, v.Response})
-	return fmt.Appendf(nil, "%d %d", n, v.Now.UnixMilli()), nil
+	r.due = append(r.due, returning{link, v.Now.Add(time.Duration(r.every) * time.Second), n, v.Response, false})
+	return fmt.Appendf(nil, "%d %d %d", n, v.Now.UnixMilli(), v.Response.Print), nil
 }
 
 func (r *returner) Restore(l weburl.Link, state []byte) error {
 	var n int
 	var at int64
-	if _, err := fmt.Sscanf(string(state), "%d %d", &n, &at); err != nil {
+	var print uint64
+	if _, err := fmt.Sscanf(string(state), "%d %d %d", &n, &at, &print); err != nil {
 		return err
 	}
 	r.restored++
@@ -121,7 +123,7 @@ func (r *returner) Restore(l weburl.Link, state []byte) error {
 			return fmt.Errorf("%s is restored twice", l.URL)
 		}
 	}
-	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n, Before{}})
+	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n, Before{Print: print}, false})
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (r *returner) Next(now time.Time) (*Wanted, time.Time, error) {
 		default:
 			d.at = time.Time{}
 			before := d.before
-			return &Wanted{Link: d.link, Before: &before}, time.Time{}, nil
+			return &Wanted{Link: d.link, Before: &before, Returned: d.off}, time.Time{}, nil
 		}
 	}
 	return nil, wake, nil
@@ -281,4 +283,56 @@ func (b bad) Next(now time.Time) (*Wanted, time.Time, error) {
 		w.Before.If.ETag = "\r\nX: y"
 	}
 	return w, wake, err
+}
+
+// PutOff implements Postponer.
+func (r *returner) PutOff(w *Wanted, until time.Time) error {
+	for i := range r.due {
+		if d := &r.due[i]; d.link.URL == w.Link.URL && d.at.IsZero() {
+			d.at, d.off = until, true
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is put off and was not wanted", w.Link.URL)
+}
+
+// TestWhaleAgain: a host with far more pages that are due than it can be asked
+// for, and more than there is room for, does not keep another one waiting; nor
+// has it a pause itself, nor any of its pages none of the turns.
+func TestWhaleAgain(t *testing.T) {
+	defer func(n int) { againMax = n }(againMax)
+	againMax = 40
+	synctest.Test(t, func(t *testing.T) {
+		text := "delay 1s\ntime-limit 300s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\ndns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/"
+		for i := range 60 {
+			text += fmt.Sprint(" /", i)
+		}
+		for i := range 60 {
+			text += fmt.Sprint("\nhttp://a.example/", i)
+		}
+		s, w := playWith(t, text+"\n", func() Strategy { return &returner{follower: takeAll, n: 1 << 30, every: 3} })
+		visits := map[string]int{}
+		for _, r := range s.web.told() {
+			visits[r.url]++
+		}
+		if n := visits["http://b.example/"]; n < 70 {
+			t.Errorf("the other host's page was visited %d times in 300 s, due every 3 s", n)
+		}
+		all := 0
+		for i := range 60 {
+			n := visits[fmt.Sprint("http://a.example/", i)]
+			if all += n; n < 2 {
+				t.Errorf("/%d was visited %d times", i, n)
+			}
+		}
+		if all < 280 {
+			t.Errorf("the whale's pages were visited %d times in 300 s, once a second at the most", all)
+		}
+		if len(w.revisiting) > againMax {
+			t.Errorf("%d wait", len(w.revisiting))
+		}
+		t.Logf("whale %d visits, other %d", all, visits["http://b.example/"])
+		s.again = true
+		s.check(t, w)
+	})
 }

@@ -37,7 +37,7 @@ type Summary struct {
 	Truncated  int64   `json:"truncated"`
 	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
 	Unchanged  int64   `json:"unchanged"`  // of these: found as they had been
-	Changed    int64   `json:"changed"`    // of these: not so; the others failed
+	Changed    int64   `json:"changed"`    // of these: not so; the others failed, or were cut
 	RobotsTxt  int64   `json:"robots_txt"` // fetches of robots.txt
 	Denied     int64   `json:"robots_denied"`
 	Retries    int64   `json:"retries"`

@@ -25,6 +25,7 @@ type Visit struct {
 	Truncated bool
 	Again     bool // a URL whose turn came before: it is not counted among the URLs twice
 	Unchanged bool // which was found as it had been
+	Unknown   bool // or of which nobody knows whether it was
 }
 
 // What a server can make up is counted under at most so many names.
@@ -139,6 +140,7 @@ func (t *Tally) Add(v Visit) {
 		switch {
 		case v.Unchanged:
 			t.n.unchanged++
+		case v.Unknown:
 		case v.Code > 0 && v.Code < 500 && v.Code != 429: // an answer about the page
 			t.n.changed++
 		}

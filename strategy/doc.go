@@ -12,6 +12,9 @@
 // A program that imports the packages adds its own in the same way; see the
 // example.
 //
+// Of a host with more pages due than it can be asked for the crawl queues a few
+// at a time, and Recrawl is a Postponer: it takes the others back.
+//
 // What always holds: Recrawl and Walk are Planners, and what they do follows
 // from what the journal brings back and from the clock, so that a crawl goes on
 // after a kill as if nothing had been. What they keep of a page lies in files

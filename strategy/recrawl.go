@@ -107,6 +107,11 @@ func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
 		h = r.meet(v)
 	default:
 		delete(r.out, k)
+		if v.Outcome == crawl.Dropped {
+			h.due = never
+			r.enc = h.appendTo(r.enc[:0])
+			return r.enc, r.plan(v.Link, h)
+		}
 		r.learn(h, v)
 	}
 	if o := &h.before.Original; o.URL == v.Link.URL.String() {
@@ -129,10 +134,19 @@ func (r *Recrawl) meet(v *crawl.Visit) *history {
 // learn is what another visit tells.
 func (r *Recrawl) learn(h *history, v *crawl.Visit) {
 	h.visits++
-	if v.Outcome != crawl.Fetched || v.Status >= 500 || v.Status == 429 || v.Response.Print == 0 {
+	if v.Outcome != crawl.Fetched || v.Status >= 500 || v.Status == 429 {
 		return // nobody knows what the page is like now; nor will it be asked for sooner
 	}
 	began := v.Began.UnixMilli()
+	if !v.Compared {
+		// It was cut, now or before: an expensive visit that told nothing. What
+		// it is compared with next is this one, if that can be.
+		h.interval = min(2*h.interval, r.cfg.Max).Truncate(time.Millisecond)
+		if v.Response.Print != 0 || h.before.Print == 0 {
+			h.before, h.last = v.Response, began
+		}
+		return
+	}
 	interval := time.Duration(began-h.last) * time.Millisecond
 	since := time.Duration(-1)
 	if !v.Unchanged {
@@ -193,7 +207,18 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	if before.Original.URL == "" && before.Original.ID != [16]byte{} {
 		before.Original.URL = l.URL.String()
 	}
-	return &crawl.Wanted{Link: l, Before: &before}, time.Time{}, nil
+	return &crawl.Wanted{Link: l, Before: &before, Returned: e.due != h.due}, time.Time{}, nil
+}
+
+// PutOff implements crawl.Postponer.
+func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
+	k := w.Link.URL.Key()
+	h := r.out[k].history
+	if h == nil {
+		return fmt.Errorf("%s is put off and was not due", w.Link.URL)
+	}
+	delete(r.out, k)
+	return r.due.push(until.UnixMilli()+1, h.appendTo(w.Link.AppendTo(nil)))
 }
 
 func decodePage(b []byte) (weburl.Link, *history, error) {
@@ -221,7 +246,7 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 		}
 		rate := h.seen.rate()
 		at := func(ms int64) string {
-			if ms == 0 {
+			if ms == 0 || ms == never {
 				return ""
 			}
 			return time.UnixMilli(ms).UTC().Format(time.RFC3339)

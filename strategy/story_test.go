@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/archive"
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/weburl"
 )
 
 func fixed(s crawl.Strategy) func(Place) (crawl.Strategy, error) {
@@ -344,4 +345,129 @@ func TestRecrawlRates(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRecrawlCut: pages that do not come to their end are compared by what is
+// known of them, and where nothing is they are visited less and less.
+func TestRecrawlCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minutes := every(5 * time.Minute)
+		w := newWorld(t, map[string]*doc{
+			"http://a.example/":       {links: []string{"/still", "/changes", "/dated", "/tagged", "/breaks", "/says"}},
+			"http://a.example/still":  {pad: 5000},
+			"http://a.example/dated":  {pad: 5000, dated: true},
+			"http://a.example/breaks": {pad: 500, breaks: true, changes: minutes},
+			// Of these it is known that they change, or seen.
+			"http://a.example/changes": {pad: 5000, changes: minutes},
+			"http://a.example/tagged":  {pad: 5000, etag: true, changes: minutes},
+			"http://a.example/says":    {pad: 500, etag: true, breaks: true, changes: minutes},
+		}, recrawl(RecrawlConfig{Min: time.Minute, Max: 64 * time.Minute}), "http://a.example/")
+		w.maxBody = 1000
+		w.cfg.TimeLimit = 24 * time.Hour
+		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
+			if s := p.Tally.Summary(0, ""); s.Truncated < 100 || s.Changed+s.Unchanged >= s.Revisits || s.Changed < 100 {
+				t.Errorf("%+v", s)
+			}
+		})
+		for path, changing := range map[string]bool{"still": false, "dated": false, "breaks": false, "changes": true, "tagged": true, "says": true} {
+			n := len(w.web.visits("http://a.example/" + path))
+			if !changing && (n < 23 || n > 28) || changing && n < 100 {
+				t.Errorf("/%s: %d visits in a day", path, n)
+			}
+		}
+	})
+}
+
+// TestRecrawlWhale: of a host with more due pages than are queued at once, each
+// has its turns, and the host no pause.
+func TestRecrawlWhale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := map[string]*doc{"http://a.example/": {}, "http://b.example/": {changes: every(time.Second)}}
+		const pages = 200
+		for i := range pages {
+			path := fmt.Sprint("http://a.example/p", i)
+			docs["http://a.example/"].links = append(docs["http://a.example/"].links, path)
+			docs[path] = &doc{changes: every(time.Second)}
+		}
+		w := newWorld(t, docs, recrawl(RecrawlConfig{Min: 10 * time.Second, Max: 10 * time.Second, MemoryBytes: 5000}), "http://a.example/", "http://b.example/")
+		w.cfg.TimeLimit = 2000 * time.Second
+		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {})
+		if n := len(w.web.visits("http://b.example/")); n < 150 {
+			t.Errorf("the other host's page was visited %d times in 2000 s, due every 10 s", n)
+		}
+		all := 0
+		for i := range pages {
+			n := len(w.web.visits(fmt.Sprint("http://a.example/p", i)))
+			if all += n; n < 4 {
+				t.Errorf("p%d was visited %d times", i, n)
+			}
+		}
+		if all < 1900 {
+			t.Errorf("the whale's pages were visited %d times in 2000 s, once a second at the most", all)
+		}
+		t.Logf("whale %d visits, other %d", all, len(w.web.visits("http://b.example/")))
+	})
+}
+
+// A page that the operator dropped while it waited is not visited again, nor is
+// it after a restart.
+func TestRecrawlDropped(t *testing.T) {
+	mem := disk.NewMem()
+	now := time.Unix(1e9, 0)
+	open := func() *Recrawl {
+		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	l := weburl.Link{URL: mustURL(t, "http://a.example/")}
+	if _, err := r.Visited(&crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now, Response: crawl.Before{Print: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	w, _, err := r.Next(now)
+	if err != nil || w == nil || w.Returned {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	if err := r.PutOff(w, now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if w, wake, err := r.Next(now); w != nil || wake.Sub(now).Round(time.Second) != time.Minute || err != nil {
+		t.Fatalf("%+v, %s, %v", w, wake, err)
+	}
+	now = now.Add(2 * time.Minute)
+	if w, _, err = r.Next(now); err != nil || w == nil || !w.Returned {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	state, err := r.Visited(&crawl.Visit{Link: w.Link, Outcome: crawl.Dropped, Now: now, Again: true})
+	if err != nil || len(state) == 0 {
+		t.Fatalf("%q, %v", state, err)
+	}
+	state = slices.Clone(state)
+	for range 2 {
+		if w, wake, err := r.Next(now.Add(1000 * time.Hour)); w != nil || !wake.IsZero() || err != nil {
+			t.Errorf("%+v, %s, %v", w, wake, err)
+		}
+		if err := r.WriteReport(mem, dir); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := disk.ReadFile(mem, dir+"/recrawl.csv", 1<<20); err != nil || !strings.HasSuffix(string(b), "http://a.example/,1,0,0,60,2001-09-09T01:46:40Z,,\n") {
+			t.Errorf("%q, %v", b, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r = open()
+		if err := r.Restore(w.Link, state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.PutOff(w, now); err == nil {
+		t.Error("a page was put off that was not due")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -41,6 +41,8 @@ type doc struct {
 	to      string // redirect
 	status  int    // 0: 200
 	text    string // a body that is no page
+	pad     int    // so many more bytes
+	breaks  bool   // off within the body, each time elsewhere
 	changes func(at time.Duration) (version int, last time.Duration)
 	etag    bool // says ETag, and confirms it
 	dated   bool // says Last-Modified, and confirms it
@@ -114,7 +116,7 @@ func (w *web) serve(c net.Conn) {
 		w.mu.Lock()
 		w.open[r.Host]--
 		w.mu.Unlock()
-		if err != nil {
+		if d := w.docs[url]; err != nil || d != nil && d.breaks {
 			return
 		}
 	}
@@ -144,10 +146,15 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 		return fmt.Sprintf("HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(d.text), d.text), 200
 	}
 	body := fmt.Sprintf("<title>%s</title><p>Version %d</p>\n", url, version)
+	body += strings.Repeat("x", d.pad)
 	for _, l := range d.links {
 		body += `<a href="` + l + `">x</a> <img src="/i.png">`
 	}
-	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), head, body), status
+	size := len(body)
+	if d.breaks {
+		body = body[:size/2+int(now.Milliseconds()%20)]
+	}
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, size, head, body), status
 }
 
 // visits are the times at which a URL was asked for.
@@ -169,6 +176,7 @@ type world struct {
 	cfg      crawl.Config
 	delay    time.Duration
 	delays   map[string]time.Duration // Crawl-delay of hosts
+	maxBody  int64
 	strategy func(Place) (crawl.Strategy, error)
 	mem      *disk.Mem
 }
@@ -211,7 +219,7 @@ func (w *world) open(t *testing.T) *process {
 	var err error
 	fs := w.mem
 	ok(fs.MkdirAll(dir+"/state/journal", 0o755))
-	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", Dial: w.web.dialer(p.dead.Load)})
+	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody, Dial: w.web.dialer(p.dead.Load)})
 	ok(err)
 	r := crawl.Rooms{
 		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(),
