@@ -343,18 +343,19 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 // unblock does what the operator of a crawl that goes on wants of it first.
 func (a *Agent) unblock() error {
+	var hosts []string
 	for _, s := range a.cfg.Unblock {
 		host, err := ParseHost(s)
 		if err != nil {
 			return err
 		}
-		if ok, err := a.crawler.UnblockBefore(host); err != nil {
-			return err
-		} else if !ok {
-			return configErrorf("unblock %s: it is not blocked in %s", host, a.cfg.Dir)
-		}
+		hosts = append(hosts, host)
 	}
-	return nil
+	free, err := a.crawler.UnblockBefore(hosts)
+	if err == nil && free != "" {
+		err = configErrorf("unblock %s: it is not blocked in %s", free, a.cfg.Dir)
+	}
+	return err
 }
 
 // strategyFile has the name of the strategy that the crawl was begun with.

@@ -216,7 +216,6 @@ type Crawler struct {
 	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
 	hostsAgain map[string]*hostAgain  // of these, by host
 	nextWanted time.Time              // when the Planner wants the next
-	blocked    []string               // hosts, by the operator; sorted, never changed in place
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 
@@ -226,8 +225,9 @@ type Crawler struct {
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
-	ended    chan struct{} // closed when nobody takes commands any more
-	closing  atomic.Bool   // visits that have not begun are not to begin
+	ended    chan struct{}            // closed when nobody takes commands any more
+	closing  atomic.Bool              // visits that have not begun are not to begin
+	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
 }
@@ -248,8 +248,8 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		ended:      make(chan struct{}),
 		revisiting: map[weburl.Key]*Before{},
 		hostsAgain: map[string]*hostAgain{},
-		blocked:    []string{},
 	}
+	c.blocked.Store(&[]string{})
 	c.planner, _ = rooms.Strategy.(Planner)
 	return c
 }
@@ -265,7 +265,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				if c.closing.Load() {
+				if c.closing.Load() || c.isBlocked(v.task.Host) {
 					v.outcome = Abandoned // it had not begun
 				} else {
 					v.err = c.visit(work, v)

@@ -20,7 +20,7 @@ import (
 //	unblock  they go on
 //	drop     its links are finished, unvisited (Dropped)
 //
-// What is under way at a worker ends as usual. A block is a word of the host's
+// What a worker has begun ends as usual. A block is a word of the host's
 // record in the journal (kindHost), which checkpoints carry; a drop is the
 // finishes of the links.
 
@@ -102,12 +102,23 @@ func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
 	})
 }
 
-// UnblockBefore is Unblock before Run; ok says that host was blocked.
-func (c *Crawler) UnblockBefore(host string) (ok bool, err error) {
-	if !c.isBlocked(host) {
-		return false, nil
+// UnblockBefore is Unblock before Run, of all hosts; if one of them is not
+// blocked nothing is done, and it is returned.
+func (c *Crawler) UnblockBefore(hosts []string) (free string, err error) {
+	for _, host := range hosts {
+		if !c.isBlocked(host) {
+			return host, nil
+		}
 	}
-	return true, c.unblock(host)
+	for _, host := range hosts {
+		if !c.isBlocked(host) {
+			continue // it was named twice
+		}
+		if err := c.unblock(host); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 func (c *Crawler) unblock(host string) error {
@@ -205,20 +216,24 @@ func (c *Crawler) secure() error {
 	return c.fatal
 }
 
-// setBlocked keeps the names of the blocked hosts. The list that a Status
-// shows does not change.
+// setBlocked keeps the names of the blocked hosts, which workers read.
 func (c *Crawler) setBlocked(host string, blocked bool) {
-	i, was := slices.BinarySearch(c.blocked, host)
+	names := *c.blocked.Load()
+	i, was := slices.BinarySearch(names, host)
 	switch {
-	case blocked && !was:
-		c.blocked = slices.Insert(slices.Clone(c.blocked), i, strings.Clone(host))
-	case !blocked && was:
-		c.blocked = slices.Delete(slices.Clone(c.blocked), i, i+1)
+	case blocked == was:
+		return
+	case blocked:
+		names = slices.Insert(slices.Clone(names), i, strings.Clone(host))
+	default:
+		names = slices.Delete(slices.Clone(names), i, i+1)
 	}
+	c.blocked.Store(&names)
 }
 
+// isBlocked may be asked by any.
 func (c *Crawler) isBlocked(host string) bool {
-	_, is := slices.BinarySearch(c.blocked, host)
+	_, is := slices.BinarySearch(*c.blocked.Load(), host)
 	return is
 }
 

@@ -3,8 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/frontier"
-	"github.com/orbweaver/orbweaver/report"
 )
 
 const orderedWeb = `
@@ -60,6 +57,9 @@ func TestBlockOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r := w.rec; r.Accepted != 5 || r.Finished+r.Pending != r.Accepted {
+			t.Errorf("recovered %+v", r)
+		}
 		if stop, err := w.Run(t.Context()); stop != OnlyBlocked || err != nil || w.Pending() != 4 {
 			t.Errorf("ended with %s, %v, %d links pending", stop, err, w.Pending())
 		}
@@ -79,11 +79,14 @@ func TestBlockOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := w.UnblockBefore("a.example"); !ok || err != nil {
-			t.Error(ok, err)
+		if free, err := w.UnblockBefore([]string{"a.example", "b.example"}); free != "b.example" || err != nil || !w.isBlocked("a.example") {
+			t.Errorf("%q is not blocked, %v", free, err)
 		}
-		if ok, err := w.UnblockBefore("a.example"); ok || err != nil {
-			t.Error(ok, err)
+		if free, err := w.UnblockBefore([]string{"a.example", "a.example"}); free != "" || err != nil || w.isBlocked("a.example") {
+			t.Errorf("%q is not blocked, %v", free, err)
+		}
+		if free, err := w.UnblockBefore([]string{"a.example"}); free != "a.example" || err != nil {
+			t.Errorf("%q is not blocked, %v", free, err)
 		}
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 			t.Errorf("ended with %s, %v", stop, err)
@@ -147,6 +150,57 @@ func TestDropOverKill(t *testing.T) {
 	})
 }
 
+// A host that is blocked while its visit waits for a worker is not asked.
+func TestBlockAtTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: `
+delay 1s
+workers 2
+seed http://a.example/
+seed http://b.example/
+seed http://c.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+dns c.example 192.0.2.3
+http://a.example/ slow=20s
+http://b.example/ slow=20s
+http://c.example/ slow=20s
+`}
+		s.parse(t)
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stop Stop
+		ended := make(chan struct{})
+		go func() { defer close(ended); stop, err = w.Run(t.Context()) }()
+		time.Sleep(5 * time.Second) // two of them are being asked
+		asked := map[string]bool{}
+		for _, r := range s.web.told() {
+			asked[r.host] = asked[r.host] || !strings.HasSuffix(r.url, "/robots.txt")
+		}
+		for _, host := range []string{"a.example", "b.example", "c.example"} {
+			if asked[host] {
+				continue
+			}
+			if e := w.Frontier.Explain(host, time.Now()); e.State != "in process" {
+				t.Errorf("%s: %s, not at the door", host, e.State)
+			}
+			if _, err := w.Block(t.Context(), host); err != nil {
+				t.Error(err)
+			}
+		}
+		<-ended
+		if stop != OnlyBlocked || err != nil || w.Pending() != 1 || w.Tally.Finished() != 2 {
+			t.Errorf("ended with %s, %v, %d finished, %d pending", stop, err, w.Tally.Finished(), w.Pending())
+		}
+		s.accounts(t, w)
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A robots.txt that another host keeps for this one cannot be had while that
 // one is blocked; nobody waits for it for ever.
 func TestBlockedHostHasOthersRobots(t *testing.T) {
@@ -186,133 +240,4 @@ http://b.example/ slow=20s
 			t.Error(err)
 		}
 	})
-}
-
-// TestOrdersModel gives orders at random instants to crawls of random webs that
-// end at random instants, and holds them to what was answered.
-func TestOrdersModel(t *testing.T) {
-	n := uint64(60)
-	if testing.Short() {
-		n = 15
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, int(seed%3)) })
-		})
-	}
-}
-
-func ordersOnce(t *testing.T, seed uint64, again int) {
-	rng := rand.New(rand.NewPCG(seed, 9))
-	web := newRandomWeb(rng, 12, false)
-	s := &story{text: "seed http://h0.example/\ndelay 300ms\nslow-base 1s\n" + web.text, again: again > 0}
-	s.parse(t)
-	s.pauses = []pause{{kill: true, crash: true}} // not more than that is to be held against the logs
-	s.cfg.SnapshotBytes = 2048
-	if rng.IntN(2) == 0 {
-		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
-	}
-	if again > 0 {
-		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 2} }
-	}
-	mem := disk.NewMem()
-	blocked := map[string]time.Duration{} // since when
-	type span struct {
-		host     string
-		from, to time.Duration
-	}
-	var spans []span
-	gone := map[string]time.Duration{} // URLs that were dropped
-	since := func() time.Duration { return time.Since(s.web.start) }
-	for run := 0; ; run++ {
-		last := run == 4
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.accounts(t, w)
-		for h := range blocked {
-			if !w.isBlocked(h) || !w.Frontier.Host(h).Blocked {
-				t.Fatalf("run %d: %s is no longer blocked", run, h)
-			}
-			if last {
-				spans = append(spans, span{h, blocked[h], since()})
-				if ok, err := w.UnblockBefore(h); !ok || err != nil {
-					t.Fatal(ok, err)
-				}
-			}
-		}
-		if len(w.blocked) != len(blocked) && !last {
-			t.Fatalf("run %d: %q blocked, want %v", run, w.blocked, blocked)
-		}
-		if last {
-			stop, err := w.Run(t.Context())
-			if err != nil || stop != Finished {
-				t.Fatal(stop, err)
-			}
-			s.check(t, w)
-			break
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan Stop, 1)
-		go func() {
-			stop, err := w.Run(ctx)
-			if err != nil && !w.dead.Load() {
-				t.Error(err)
-			}
-			ended <- stop
-		}()
-		synctest.Wait()
-		for range rng.IntN(8) {
-			time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
-			host := fmt.Sprintf("h%d.example", rng.IntN(3))
-			switch rng.IntN(3) {
-			case 0:
-				if _, err := w.Block(ctx, host); err == nil {
-					if _, was := blocked[host]; !was {
-						blocked[host] = since()
-					}
-				}
-			case 1:
-				at := since()
-				if _, err := w.Unblock(ctx, host); err == nil {
-					if from, was := blocked[host]; was {
-						spans = append(spans, span{host, from, at})
-						delete(blocked, host)
-					}
-				}
-			case 2:
-				if _, err := w.Drop(ctx, host); err == nil {
-					synctest.Wait()
-					for _, l := range w.lines(t) {
-						if _, ok := gone[l.URL]; l.Code == report.CodeDeletedByUser && !ok && again == 0 {
-							gone[l.URL] = since()
-						}
-					}
-				}
-			}
-		}
-		synctest.Wait()
-		switch rng.IntN(3) {
-		case 0:
-			mem = w.kill(cancel)
-		case 1:
-			mem = mem.Crash(seed)
-			w.kill(cancel)
-		}
-		cancel()
-		<-ended
-		w.close()
-	}
-	t.Logf("%d times blocked, %d URLs dropped", len(spans), len(gone))
-	for _, r := range s.web.told() {
-		for _, b := range spans {
-			if r.host == b.host && r.at > b.from && r.at < b.to {
-				t.Errorf("%s asked for at %s: blocked from %s to %s", r.url, r.at, b.from, b.to)
-			}
-		}
-		if at, ok := gone[r.url]; ok && r.at > at {
-			t.Errorf("%s asked for at %s: dropped at %s", r.url, r.at, at)
-		}
-	}
 }

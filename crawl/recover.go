@@ -21,6 +21,7 @@ import (
 
 // Recovered says what an earlier run left.
 type Recovered struct {
+	// Pending has the links of blocked hosts, too.
 	Accepted, Finished, Pending int64
 	// Repeated counts the finishes whose WARC record did not survive a power
 	// failure, or links of theirs that seen had held back: those URLs are
@@ -242,7 +243,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		c.Frontier.Touched(host, d, now)
 	}
 	sum := c.Tally.Summary(0, "")
-	r.Accepted, r.Finished, r.Pending = sum.Unique, sum.Finished, c.Frontier.Pending()
+	r.Accepted, r.Finished, r.Pending = sum.Unique, sum.Finished, c.Pending()
 	if r.Pending > 0 || c.remembered > 0 {
 		c.nextSlot = now.Add(c.cfg.ResumeWait)
 	}

@@ -26,6 +26,7 @@ type randomWeb struct {
 	reach    map[string]bool          // URLs that a crawl from the seed meets
 	delays   map[string]time.Duration // Crawl-delay of hosts
 	response map[string]bool          // of those: which answer
+	links    map[string][]string      // of each page
 }
 
 // newRandomWeb makes one of up to pages pages a host, most of which can be
@@ -97,7 +98,7 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 			}
 		}
 	}
-	w.text = b.String()
+	w.text, w.links = b.String(), links
 	return w
 }
 
