@@ -3,6 +3,7 @@ package crawl
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ import (
 // finishes of the links.
 
 // command lets the dispatcher do what, and waits for its answer; ctx bounds
-// the wait.
+// the wait: what has begun by then goes on (ErrUnderWay).
 func (c *Crawler) command(ctx context.Context, name, host string, what func(now time.Time) (string, error)) (string, error) {
 	type answer struct {
 		text string
@@ -41,14 +42,21 @@ func (c *Crawler) command(ctx context.Context, name, host string, what func(now 
 	}
 	select {
 	case c.commands <- f:
-		a := <-out
-		return a.text, a.err
 	case <-c.ended:
 		return "", ErrNotRunning
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s %s: %w", name, host, ctx.Err())
 	}
+	select {
+	case a := <-out:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: %w", name, host, ErrUnderWay)
+	}
 }
+
+// ErrUnderWay is an order that takes longer than its caller waits: it goes on.
+var ErrUnderWay = errors.New("under way, and goes on")
 
 // Explain says why host is not being crawled now, in plain words. Safe for
 // concurrent use while Run is under way; ctx bounds the wait.

@@ -201,6 +201,39 @@ http://c.example/ slow=20s
 	})
 }
 
+// Whoever gives an order that takes long hears that it goes on.
+func TestLongOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		s.parse(t)
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.Run(t.Context()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		done := false
+		text, err := w.command(ctx, "drop", "a.example", func(time.Time) (string, error) {
+			time.Sleep(time.Minute)
+			done = true
+			return "done", nil
+		})
+		if text != "" || !errors.Is(err, ErrUnderWay) {
+			t.Errorf("got %q, %v", text, err)
+		}
+		<-ended
+		if !done || w.Tally.Finished() != 6 {
+			t.Errorf("done is %t, %d URLs finished", done, w.Tally.Finished())
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A robots.txt that another host keeps for this one cannot be had while that
 // one is blocked; nobody waits for it for ever.
 func TestBlockedHostHasOthersRobots(t *testing.T) {
