@@ -14,7 +14,8 @@ import (
 // leave what was written last. So while anything is held the journal says, at
 // the end of each write, which files that is and where they end (kindHeld), and
 // after a power failure a finish counts only if one of these marks that stand
-// behind it agrees with what is on disk.
+// behind it agrees with what is on disk. The finish of a link that the operator
+// dropped always counts: it found none.
 //
 // Why one is enough: at a mark all links of the pages before it were accepted,
 // or known, in records before it, or in the files that it names. Why a finish
@@ -136,8 +137,12 @@ func all() verdict { return verdict{sure: 1<<64 - 1} }
 // that were held back may be.
 func (v *verdict) lost(f *finish) bool {
 	v.n++
-	return v.doubtful() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
+	return v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
 }
+
+// dropped says that the operator gave the URL up: there are no links to be gone,
+// and what was answered holds.
+func (f *finish) dropped() bool { return f.code == report.CodeDeletedByUser }
 
 // doubtful says that the links of the last finish may be gone.
 func (v *verdict) doubtful() bool { return v.n > v.sure }

@@ -168,7 +168,7 @@ func (g *ledger) read(kind byte, p []byte) error {
 			if f.number > 0 { // not of a URL that was finished before
 				g.done.Add(f.number)
 			}
-			if g.open {
+			if g.open && !f.dropped() {
 				g.unsure = append(g.unsure, unsure{f.number, f.link.URL.Key(), len(f.state) > 0})
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/seen"
 )
 
 // TestOrdersModel gives orders at random instants to crawls of random webs that
@@ -23,7 +22,7 @@ func TestOrdersModel(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, int(seed%3), seen.Config{}) })
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, int(seed%3), trial{}) })
 		})
 	}
 }
@@ -37,12 +36,27 @@ func TestOrdersModelHeld(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, max(0, int(seed%4)-2), tiny(seed)) })
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: tiny(seed)}) })
 		})
 	}
 }
 
-func ordersOnce(t *testing.T, seed uint64, again int, sc seen.Config) {
+// The same where all of seen is gone now and then while no process runs: links
+// may be lost with it, but no order is.
+func TestOrdersModelLost(t *testing.T) {
+	n := uint64(60)
+	if testing.Short() {
+		n = 15
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, 0, trial{seen: tiny(seed), deleted: true}) })
+		})
+	}
+}
+
+func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
+	sc := tr.seen
 	rng := rand.New(rand.NewPCG(seed, 9))
 	dense := sc.MemoryBytes > 0
 	pages := 12
@@ -91,7 +105,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, sc seen.Config) {
 		}
 		s.accounts(t, w)
 		note("open: recovered %+v, blocked %q", w.rec, *w.blocked.Load())
-		if w.rec.Lost > 0 {
+		if w.rec.Lost > 0 && !tr.deleted {
 			t.Errorf("run %d: %d lost", run, w.rec.Lost)
 		}
 		for h := range blocked {
@@ -169,6 +183,11 @@ func ordersOnce(t *testing.T, seed uint64, again int, sc seen.Config) {
 		case 1, 2:
 			note("kill")
 			mem = w.kill(cancel)
+			if tr.deleted {
+				if err := mem.RemoveAll(crawlDir + "/state/seen"); err != nil {
+					t.Error(err)
+				}
+			}
 		default:
 			note("crash")
 			if tk := takes(rng); tk != nil {
@@ -204,7 +223,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, sc seen.Config) {
 		u := todo[0]
 		todo = todo[1:]
 		_, dropped := gone[u]
-		if !dropped && !asked[u] {
+		if !dropped && !asked[u] && !tr.deleted {
 			t.Errorf("%s was neither asked for nor dropped", u)
 		}
 		for _, to := range web.links[u] {
@@ -220,11 +239,11 @@ func ordersOnce(t *testing.T, seed uint64, again int, sc seen.Config) {
 			most++
 		}
 	}
-	if n := int(w.Tally.Finished()); n < len(least) || n > most {
+	if n := int(w.Tally.Finished()); n < len(least) && !tr.deleted || n > most {
 		t.Errorf("%d URLs finished, want %d to %d", n, len(least), most)
 	}
 	sum := w.Tally.Summary(0, "")
-	if int(sum.Skipped["dropped"]) < len(gone) || len(sum.Skipped) > 1 {
+	if int(sum.Skipped["dropped"]) < len(gone) || len(sum.Skipped) > 1 && !tr.deleted {
 		t.Errorf("skipped %v, %d URLs dropped", sum.Skipped, len(gone))
 	}
 	s.checkPace(t, web)
