@@ -51,7 +51,7 @@ func (c *Crawler) command(ctx context.Context, name, host string, what func(now 
 	case a := <-out:
 		return a.text, a.err
 	case <-ctx.Done():
-		return "", fmt.Errorf("%s %s: %w", name, host, ErrUnderWay)
+		return "", fmt.Errorf("%s %s: %w: %w", name, host, ErrUnderWay, ctx.Err())
 	}
 }
 
