@@ -84,7 +84,7 @@ func (x *Seen) against(rs []*storeResult) *Section {
 		}
 		for _, want := range targets {
 			i := slices.IndexFunc(s.Points, func(p StorePoint) bool { return p.Keys >= want.keys && p.Keys < want.keys*3/2 })
-			if i < 0 {
+			if i < 0 || x.Memory > want.ram { // who had more memory shows nothing
 				continue
 			}
 			p := &s.Points[i]

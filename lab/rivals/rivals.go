@@ -64,7 +64,7 @@ type Kind struct {
 
 // Kinds are all of them, ours first.
 var Kinds = []Kind{
-	{Name: "drum", Title: "drum", How: "package drum: a cache, a table and a filter in RAM answer what they can; the rest is held for a pass that reads sorted runs, behind the intake.", Open: openDrum, Bounded: true, Exact: true, Ours: true},
+	{Name: "drum", Title: "drum", How: "package drum: a cache, a table and a filter in RAM answer what they can; the rest is held for a pass that reads sorted runs, behind the intake. As in a crawl, what is held is synced once a second.", Open: openDrum, Bounded: true, Exact: true, Ours: true},
 	{Name: "map", Title: "Go map", How: "`map[weburl.Key]struct{}`.", Open: openMap, Exact: true},
 	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2: an LSM tree without a log; 10-bit Bloom filters on all levels, half the memory as block cache, a quarter for memtables, look-ups of a batch in key order, new keys written as one batch.", Open: openPebble, Bounded: true, Exact: true},
 	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt: a copy-on-write B+ tree in a mapped file, without fsync; a transaction for each 65,536 links, in key order.", Open: openBolt, Bounded: true, Exact: true},
