@@ -99,6 +99,13 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 				t.Fatalf("it ended, with %d pending: %v", w.Pending(), <-done)
 			}
 		}
+		last := make(chan struct{})
+		select {
+		case w.commands <- func(time.Time) { close(last) }: // those before it have ended
+			<-last
+		case <-w.ended:
+			t.Fatalf("it ended, with %d pending: %v", w.Pending(), <-done)
+		}
 		if held == 0 || longest > 2*time.Second {
 			t.Errorf("passes for %d held links at most waited for up to %s", held, longest)
 		}
