@@ -91,19 +91,28 @@ func (s *Store) full() bool {
 		return true
 	}
 	if s.onDisk {
-		return s.mem.n >= s.tune.memKeys
+		return s.mem.n >= s.tableKeys()
 	}
 	return s.mem.n >= s.tune.firstKeys
+}
+
+// diskKeys is how many keys the runs have.
+func (s *Store) diskKeys() (n int64) {
+	for i := range s.buckets {
+		n += s.buckets[i].keys()
+	}
+	return n
 }
 
 // heldMax is how many held items are worth a pass at once: reading the runs
 // costs as much as there are keys.
 func (s *Store) heldMax() int64 {
-	n := int64(0)
-	for i := range s.buckets {
-		n += s.buckets[i].keys()
-	}
-	return min(int64(s.tune.heldMin)+n/10, int64(s.tune.heldMost))
+	return min(int64(s.tune.heldMin)+s.diskKeys()/10, int64(s.tune.heldMost))
+}
+
+// tableKeys is likewise with how many keys the table is brought to disk.
+func (s *Store) tableKeys() int {
+	return max(s.tune.memKeys, min(int(s.diskKeys()/200), s.tune.memMost))
 }
 
 // due says that a pass should begin: when the table is full, when enough items
@@ -137,7 +146,7 @@ func (s *Store) arm() {
 
 // mostKeys is how many keys the table may have before the owner has to wait:
 // as many again may be frozen, and all fit in the budget.
-func (s *Store) mostKeys() int { return min(2*s.tune.memKeys, maxTable/2) }
+func (s *Store) mostKeys() int { return min(2*s.tableKeys(), maxTable/2) }
 
 // pace makes an owner that is faster than the passes wait a little, and one
 // that is much faster until the pass is over.
@@ -178,7 +187,7 @@ func (s *Store) pace() error {
 
 func (s *Store) newPass(flush bool) *pass {
 	return &pass{
-		s: s, flush: flush, next: make([]*filter, len(s.buckets)),
+		s: s, flush: flush, tableKeys: s.tableKeys(), next: make([]*filter, len(s.buckets)),
 		ready: make(chan struct{}), done: make(chan struct{}),
 		confirmed: make(chan struct{}), published: make(chan struct{}),
 	}
@@ -208,7 +217,7 @@ func (p *pass) allocate(plan []wantFilter) {
 		makeWay()
 		p.next[want.bucket] = newFilter(want.keys, want.bits)
 	}
-	p.empty = newTable(p.s.pool, p.s.vol.withValues, p.s.tune.memKeys)
+	p.empty = newTable(p.s.pool, p.s.vol.withValues, p.tableKeys)
 	close(p.ready)
 }
 

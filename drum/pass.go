@@ -26,12 +26,13 @@ type pass struct {
 	flush bool
 
 	// Set before it runs.
-	gen     *generation
-	frozen  *table
-	dropped map[uint64]int // hosts that the runs do not count for, and the position in frozen before which their keys are forgotten
-	runs    [][]*run       // of each bucket, the oldest first
-	next    []*filter      // filters to fill; nil: the bucket keeps its own
-	empty   *table         // takes the place of frozen
+	gen       *generation
+	frozen    *table
+	dropped   map[uint64]int // hosts that the runs do not count for, and the position in frozen before which their keys are forgotten
+	runs      [][]*run       // of each bucket, the oldest first
+	next      []*filter      // filters to fill; nil: the bucket keeps its own
+	empty     *table         // takes the place of frozen
+	tableKeys int            // of empty, before it grows
 
 	ready chan struct{} // next is allocated
 	done  chan struct{}

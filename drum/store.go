@@ -45,6 +45,7 @@ type Config struct {
 type tuning struct {
 	bucketBits  uint
 	memKeys     int // in the table that is frozen next
+	memMost     int // likewise where there are so many keys on disk that a pass takes long
 	firstKeys   int // in the first one
 	slabKeys    int // held keys in RAM
 	cacheSets   int
@@ -76,6 +77,7 @@ func (c *Config) tuning() tuning {
 		t.bucketBits = 6
 	}
 	set(&t.memKeys, min(maxTable/2, max(16, m/24/itemBytes)))
+	set(&t.memMost, min(maxTable/2, max(int64(t.memKeys), m/12/itemBytes)))
 	set(&t.firstKeys, min(maxTable/2, max(16, m/2/itemBytes)))
 	set(&t.slabKeys, max(chunkKeys, m/32/16))
 	set(&t.cacheSets, m/32/64)
