@@ -69,7 +69,26 @@ func (o *ours) step() error {
 	return nil
 }
 
-func (o *ours) Flush() error { return o.s.Flush() }
+// Flush brings a full table to disk first, which waits for a sync.
+func (o *ours) Flush() error {
+	if o.sync != nil {
+		t := o.sync
+		o.sync = nil
+		if err := o.s.EndSync(t, <-o.synced, nil); err != nil {
+			return err
+		}
+	}
+	if o.s.WantsSync() {
+		t, err := o.s.BeginSync()
+		if err != nil {
+			return err
+		}
+		if err := o.s.EndSync(t, t.Run(), nil); err != nil {
+			return err
+		}
+	}
+	return o.s.Flush()
+}
 
 func (o *ours) Close() error {
 	if o.sync != nil {
