@@ -13,7 +13,7 @@ import (
 // changed while hosts are assigned by it: they would move.
 const Buckets = 1 << 18
 
-// maxBuckets bounds the table of owners at 128 MB.
+// maxBuckets bounds the tables at 256 MB.
 const maxBuckets = 1 << 26
 
 // A Rendezvous assigns a host to the agent that drew best for the host's
@@ -23,7 +23,8 @@ type Rendezvous struct {
 	draws  []draws // of agents
 	even   bool    // all have the same weight
 	owners []uint16
-	shift  uint // of a point to its bucket
+	nexts  []uint16 // who has the bucket if the owner is not there; the owner if it is alone
+	shift  uint     // of a point to its bucket
 }
 
 // draws is what an agent's numbers come from.
@@ -78,14 +79,14 @@ func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 		return nil, err
 	}
 	for b := range r.owners {
-		r.owners[b] = r.best(b)
+		r.owners[b], r.nexts[b] = r.best(b)
 	}
 	return r, nil
 }
 
-// rendezvousOf is a Rendezvous without its owners.
+// rendezvousOf is a Rendezvous whose buckets have no owners yet.
 func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
-	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), shift: uint(65 - bits.Len(uint(buckets)))}
+	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets), shift: uint(65 - bits.Len(uint(buckets)))}
 	seeds := make(map[uint64]string, len(agents))
 	for _, a := range agents {
 		d := draws{hash(a.Name), uint64(a.weight(Replicas))}
@@ -109,15 +110,26 @@ func (r *Rendezvous) lot(agent, bucket int) lot {
 	return l
 }
 
-// best is the agent that has the bucket.
-func (r *Rendezvous) best(bucket int) uint16 {
+// best are the two agents that are first for the bucket.
+func (r *Rendezvous) best(bucket int) (owner, next uint16) {
 	first := r.lot(0, bucket)
-	for i := 1; i < len(r.agents); i++ {
-		if l := r.lot(i, bucket); l.before(&first) {
-			first = l
+	if len(r.agents) == 1 {
+		return 0, 0
+	}
+	second := r.lot(1, bucket)
+	if second.before(&first) {
+		first, second = second, first
+	}
+	for i := 2; i < len(r.agents); i++ {
+		l := r.lot(i, bucket)
+		if !l.before(&second) {
+			continue
+		}
+		if second = l; l.before(&first) {
+			first, second = l, first
 		}
 	}
-	return uint16(first.agent)
+	return uint16(first.agent), uint16(second.agent)
 }
 
 // With is the Rendezvous with one more agent. Errors are those of New.
@@ -130,15 +142,22 @@ func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
 	if err != nil {
 		return nil, err
 	}
-	for b, owner := range r.owners {
+	for b := range r.owners {
+		owner, next := r.owners[b], r.nexts[b]
 		if int(owner) >= at {
 			owner++
 		}
-		own, old := out.lot(at, b), out.lot(int(owner), b)
-		if own.before(&old) {
-			owner = uint16(at)
+		if int(next) >= at {
+			next++
 		}
-		out.owners[b] = owner
+		own, first, second := out.lot(at, b), out.lot(int(owner), b), out.lot(int(next), b)
+		switch {
+		case own.before(&first):
+			owner, next = uint16(at), owner
+		case owner == next || own.before(&second):
+			next = uint16(at)
+		}
+		out.owners[b], out.nexts[b] = owner, next
 	}
 	return out, nil
 }
@@ -154,14 +173,19 @@ func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 	if err != nil {
 		return nil, err
 	}
-	for b, owner := range r.owners {
-		switch {
-		case int(owner) == at:
-			owner = out.best(b)
-		case int(owner) > at:
+	for b := range r.owners {
+		owner, next := r.owners[b], r.nexts[b]
+		if int(owner) == at || int(next) == at {
+			out.owners[b], out.nexts[b] = out.best(b)
+			continue
+		}
+		if int(owner) > at {
 			owner--
 		}
-		out.owners[b] = owner
+		if int(next) > at {
+			next--
+		}
+		out.owners[b], out.nexts[b] = owner, next
 	}
 	return out, nil
 }
@@ -175,16 +199,19 @@ func (r *Rendezvous) Owner(key uint64) Agent { return r.agents[r.owners[point(ke
 
 // Nearest appends to dst the t agents that are first in the order of the host
 // with this key: the owner, then who would be if it were not there, and so on;
-// all, if there are no more than t. The time is that of a hash for each agent.
-// Up to 16 it allocates nothing but dst.
+// all, if there are no more than t. Of more than two the time is that of a
+// hash for each agent. Up to 16 it allocates nothing but dst.
 func (r *Rendezvous) Nearest(dst []Agent, key uint64, t int) []Agent {
 	t = min(t, len(r.agents))
 	if t <= 0 {
 		return dst
 	}
 	bucket := int(point(key) >> r.shift)
-	if t == 1 {
-		return append(dst, r.agents[r.owners[bucket]])
+	if dst = append(dst, r.agents[r.owners[bucket]]); t == 1 {
+		return dst
+	}
+	if t == 2 {
+		return append(dst, r.agents[r.nexts[bucket]])
 	}
 	var few [16]lot
 	first := few[:0]
@@ -205,7 +232,7 @@ func (r *Rendezvous) Nearest(dst []Agent, key uint64, t int) []Agent {
 		}
 		first = slices.Insert(first, at, l)
 	}
-	for _, l := range first {
+	for _, l := range first[1:] { // the owner is there already
 		dst = append(dst, r.agents[l.agent])
 	}
 	return dst
