@@ -25,6 +25,7 @@ type LabCmd struct {
 	Throughput    LabThroughputCmd    `cmd:"" help:"Pages a second of an agent beside the least work that still counts as crawling; memory of a long crawl."`
 	Seen          LabSeenCmd          `cmd:"" help:"What it costs to find out which links are new, as known URLs grow in number: ours beside other stores."`
 	Frontier      LabFrontierCmd      `cmd:"" help:"How many links a second wait and come out again, in how much memory, and whether whales slow the others."`
+	Ring          LabRingCmd          `cmd:"" help:"How evenly agents divide the hosts, what it costs to know whose a host is, and what moves when one joins."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     LabSeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of an experiment."`
 	FrontierQueue LabFrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of an experiment."`

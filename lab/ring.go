@@ -1,0 +1,397 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/ring"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Ring asks: how evenly do agents divide the hosts among themselves, what
+// does it cost to know whose a host is, and what moves when one joins?
+//
+// It runs in this process, as nothing else runs beside it.
+type Ring struct {
+	// Hosts are met at most. Zero means 10 million, when quick 200,000.
+	Hosts int64
+	// Agents are there at most, up to 1,000. Zero means 1,000, when quick 100.
+	Agents int64
+	// Sets of names are tried. Zero means 50, when quick 5.
+	Sets  int64
+	Again string
+}
+
+const (
+	maxRingAgents = 1000
+	// lotsBudget bounds what one number of agents draws for rendezvous in all
+	// sets of names; of large ones there are fewer sets, but one at least.
+	lotsBudget, quickLots = 200_000_000, 20_000_000
+	// paper100 and paper200 are the paper's bounds of the deviation with so many
+	// replicas.
+	paper100, paper200 = 0.06, 0.045
+)
+
+func (x *Ring) defaults(quick bool) {
+	if quick {
+		def(&x.Hosts, 200_000)
+		def(&x.Agents, 100)
+		def(&x.Sets, 5)
+	}
+	def(&x.Hosts, 10_000_000)
+	def(&x.Agents, maxRingAgents)
+	def(&x.Sets, 50)
+}
+
+// sizes are the numbers of agents.
+func (x *Ring) sizes() (ns []int) {
+	for _, n := range []int{2, 5, 10, 20, 50, 100, 200, 500, 1000} {
+		if n <= int(x.Agents) {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+// A divider says whose a host is.
+type divider interface {
+	Owner(key uint64) ring.Agent
+	Nearest(dst []ring.Agent, key uint64, t int) []ring.Agent
+	Agents() []ring.Agent
+	Shares() []float64
+}
+
+// A way is one of those to divide hosts.
+type way struct {
+	name  string
+	k     int                 // replicas; 0: not a ring
+	lots  func(n int) float64 // drawn to make one of n agents
+	build func([]ring.Agent) (divider, error)
+	join  func(divider, ring.Agent) (divider, error)
+	leave func(divider, string) (divider, error)
+}
+
+// made is v as a divider, or nil with the error.
+func made[T divider](v T, err error) (divider, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func ringWay(k int) way {
+	return way{
+		name: fmt.Sprintf("ring, κ=%d", k), k: k, lots: func(int) float64 { return 0 },
+		build: func(as []ring.Agent) (divider, error) { return made(ring.New(as, k)) },
+		join:  func(d divider, a ring.Agent) (divider, error) { return made(d.(*ring.Ring).With(a)) },
+		leave: func(d divider, name string) (divider, error) { return made(d.(*ring.Ring).Without(name)) },
+	}
+}
+
+func rendezvousWay(bits int) way {
+	return way{
+		name: fmt.Sprintf("rendezvous, 2^%d", bits), lots: func(n int) float64 { return math.Ldexp(float64(n), bits) },
+		build: func(as []ring.Agent) (divider, error) { return made(ring.NewRendezvous(as, 1<<bits)) },
+		join:  func(d divider, a ring.Agent) (divider, error) { return made(d.(*ring.Rendezvous).With(a)) },
+		leave: func(d divider, name string) (divider, error) { return made(d.(*ring.Rendezvous).Without(name)) },
+	}
+}
+
+var (
+	ring100, ring200 = ringWay(100), ringWay(ring.Replicas)
+	rendezvous18     = rendezvousWay(18)
+	growing          = []way{ring100, ring200, rendezvous18}
+	allWays          = []way{ring100, ring200, rendezvousWay(16), rendezvous18, rendezvousWay(20)}
+)
+
+// members are n agents with names of their own for each set and seed, and
+// these capacities in turn.
+func members(seed uint64, set, n int, capacities []float64) []ring.Agent {
+	as := make([]ring.Agent, n)
+	for i := range as {
+		as[i] = ring.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed), Capacity: capacities[i%len(capacities)]}
+	}
+	return as
+}
+
+var (
+	equal = []float64{1}
+	mixed = []float64{1, 2, 4}
+)
+
+// A Deviation is how far agents are from their shares: of share/expected - 1
+// over the agents, the mean of the absolutes, the root of the mean of the
+// squares, and the largest absolute.
+type Deviation struct {
+	MAD float64 `json:"mad"`
+	RMS float64 `json:"rms"`
+	Max float64 `json:"max"`
+}
+
+// deviation is that of shares, which may be counts.
+func deviation(agents []ring.Agent, shares []float64) (d Deviation) {
+	all, capacity := 0.0, 0.0
+	for i, a := range agents {
+		all += shares[i]
+		capacity += a.Capacity
+	}
+	for i, a := range agents {
+		off := math.Abs(shares[i]/all*capacity/a.Capacity - 1)
+		d.MAD += off
+		d.RMS += off * off
+		d.Max = max(d.Max, off)
+	}
+	n := float64(len(agents))
+	d.MAD, d.RMS = d.MAD/n, math.Sqrt(d.RMS/n)
+	return d
+}
+
+// A RingGrowth is the deviation as hosts are met.
+type RingGrowth struct {
+	Way    string      `json:"way"`
+	Agents int         `json:"agents"`
+	Hosts  []int64     `json:"hosts"`
+	By     []Deviation `json:"deviation"`
+
+	k int
+}
+
+// A RingLimit is the deviation with ever more hosts: of the sets of names the
+// mean of each figure and the greatest.
+type RingLimit struct {
+	Way        string    `json:"way"`
+	Agents     int       `json:"agents"`
+	Capacities string    `json:"capacities"`
+	Sets       int       `json:"sets"`
+	Mean       Deviation `json:"mean"`
+	Worst      Deviation `json:"worst"`
+
+	k int
+}
+
+// A RingMove is what moved of the hosts.
+type RingMove struct {
+	Way    string  `json:"way"`
+	What   string  `json:"what"`
+	Moved  float64 `json:"moved"`
+	Ideal  float64 `json:"ideal"`
+	Astray float64 `json:"between_others"`
+}
+
+// ringRun is all that was measured.
+type ringRun struct {
+	growth []RingGrowth
+	limits []RingLimit
+	moves  []RingMove
+	times  []RingTime
+}
+
+// Run implements Experiment.
+func (x *Ring) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	y.defaults(t.Quick)
+	keys := hostKeys(t.Seed, y.Hosts)
+	var r ringRun
+	for _, w := range allWays {
+		for _, n := range y.sizes() {
+			if err := y.measure(ctx, t, &r, w, n, keys); err != nil {
+				return nil, fmt.Errorf("%s, %d agents: %w", w.name, n, err)
+			}
+		}
+	}
+	for _, w := range []way{ring200, rendezvous18, moduloWay} {
+		moves, err := movesOf(w, t.Seed, keys[:min(len(keys), 1_000_000)])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.name, err)
+		}
+		r.moves = append(r.moves, moves...)
+	}
+	return y.result(t, &r), nil
+}
+
+// measure does all with one way and number of agents.
+func (x *Ring) measure(ctx context.Context, t *Trial, r *ringRun, w way, n int, keys []uint64) error {
+	done := t.step("%s, %s agents", w.name, humanize.Comma(int64(n)))
+	for _, capacities := range [][]float64{equal, mixed} {
+		l, err := x.limit(ctx, t, w, n, capacities)
+		if err != nil {
+			return err
+		}
+		r.limits = append(r.limits, l)
+	}
+	for _, g := range growing {
+		if g.name != w.name {
+			continue
+		}
+		d, err := w.build(members(t.Seed, 0, n, equal))
+		if err != nil {
+			return err
+		}
+		grown, err := grow(ctx, d, keys)
+		if err != nil {
+			return err
+		}
+		grown.Way, grown.k = w.name, w.k
+		r.growth = append(r.growth, grown)
+	}
+	tm, err := timeRing(w, members(t.Seed, 0, n, equal), keys)
+	if err != nil {
+		return err
+	}
+	r.times = append(r.times, tm)
+	done("MAD %.2f %%, owner %.1f ns", 100*r.limits[len(r.limits)-2].Mean.MAD, tm.Owner)
+	return ctx.Err()
+}
+
+// hostKeys are those of n hosts.
+func hostKeys(seed uint64, n int64) []uint64 {
+	keys := make([]uint64, n)
+	var name []byte
+	for i := range keys {
+		name = strconv.AppendInt(append(name[:0], "host-"...), int64(i), 10)
+		name = append(strconv.AppendUint(append(name, ".seed-"...), seed, 10), ".example"...)
+		keys[i] = weburl.HostKey(string(name))
+	}
+	return keys
+}
+
+// counter counts hosts by owner.
+func counter(d divider) (agents []ring.Agent, number map[string]int) {
+	agents = d.Agents()
+	number = make(map[string]int, len(agents))
+	for i, a := range agents {
+		number[a.Name] = i
+	}
+	return agents, number
+}
+
+// grow counts whose hosts are, and holds it against the shares at 1, 2, 5,
+// 10... thousand.
+func grow(ctx context.Context, d divider, keys []uint64) (RingGrowth, error) {
+	agents, number := counter(d)
+	counts := make([]float64, len(agents))
+	g := RingGrowth{Agents: len(agents)}
+	from := int64(0)
+	for _, p := range growthPoints(int64(len(keys))) {
+		for _, key := range keys[from:p] {
+			counts[number[d.Owner(key).Name]]++
+		}
+		from = p
+		g.Hosts, g.By = append(g.Hosts, p), append(g.By, deviation(agents, counts))
+		if err := ctx.Err(); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// growthPoints are 1, 2, 5, 10... thousand hosts, up to most.
+func growthPoints(most int64) (ps []int64) {
+	for p := int64(1000); p < most; p *= 10 {
+		for _, times := range []int64{1, 2, 5} {
+			if p*times < most {
+				ps = append(ps, p*times)
+			}
+		}
+	}
+	return append(ps, most)
+}
+
+// limit looks at the shares themselves, with several sets of names.
+func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []float64) (RingLimit, error) {
+	sets, budget := int(x.Sets), float64(lotsBudget)
+	if t.Quick {
+		budget = quickLots
+	}
+	if lots := w.lots(n); lots > 0 {
+		sets = max(1, min(sets, int(budget/lots)))
+	}
+	l := RingLimit{Way: w.name, Agents: n, Capacities: "equal", Sets: sets, k: w.k}
+	if len(capacities) > 1 {
+		l.Capacities = "mixed"
+	}
+	for set := range sets {
+		d, err := w.build(members(t.Seed, set, n, capacities))
+		if err != nil {
+			return l, err
+		}
+		one := deviation(d.Agents(), d.Shares())
+		share := 1 / float64(sets)
+		l.Mean = Deviation{l.Mean.MAD + one.MAD*share, l.Mean.RMS + one.RMS*share, l.Mean.Max + one.Max*share}
+		l.Worst = Deviation{max(l.Worst.MAD, one.MAD), max(l.Worst.RMS, one.RMS), max(l.Worst.Max, one.Max)}
+		if err := ctx.Err(); err != nil {
+			return l, err
+		}
+		t.partial("set %d of %d", set+1, sets)
+	}
+	return l, nil
+}
+
+// modulo is what crawlers do that know no better: key mod agents.
+type modulo []ring.Agent
+
+func (m modulo) Owner(key uint64) ring.Agent                            { return m[key%uint64(len(m))] }
+func (m modulo) Nearest(dst []ring.Agent, _ uint64, _ int) []ring.Agent { return dst }
+func (m modulo) Agents() []ring.Agent                                   { return m }
+func (m modulo) Shares() []float64                                      { return make([]float64, len(m)) }
+
+var moduloWay = way{
+	name:  "modulo",
+	build: func(as []ring.Agent) (divider, error) { return modulo(as), nil },
+	join: func(d divider, a ring.Agent) (divider, error) {
+		return append(modulo(nil), append(d.(modulo), a)...), nil
+	},
+	leave: func(d divider, name string) (divider, error) {
+		var rest modulo
+		for _, a := range d.(modulo) {
+			if a.Name != name {
+				rest = append(rest, a)
+			}
+		}
+		return rest, nil
+	},
+}
+
+// movesOf says what moves when one agent joins 16, and when one leaves them.
+func movesOf(w way, seed uint64, keys []uint64) ([]RingMove, error) {
+	as := members(seed, 0, 17, equal)
+	newcomer, old := as[16], as[:16]
+	before, err := w.build(old)
+	if err != nil {
+		return nil, err
+	}
+	joined, err := w.join(before, newcomer)
+	if err != nil {
+		return nil, err
+	}
+	left, err := w.leave(before, old[5].Name)
+	if err != nil {
+		return nil, err
+	}
+	return []RingMove{
+		moved(w, "one joins 16", before, joined, keys, newcomer.Name, 1.0/17),
+		moved(w, "one leaves 16", before, left, keys, old[5].Name, 1.0/16),
+	}, nil
+}
+
+// moved counts the hosts that have another owner, and those of them that
+// neither came from nor went to who.
+func moved(w way, what string, before, after divider, keys []uint64, who string, ideal float64) RingMove {
+	m := RingMove{Way: w.name, What: what, Ideal: ideal}
+	for _, key := range keys {
+		a, b := before.Owner(key).Name, after.Owner(key).Name
+		if a != b {
+			m.Moved++
+			if a != who && b != who {
+				m.Astray++
+			}
+		}
+	}
+	m.Moved /= float64(len(keys))
+	m.Astray /= float64(len(keys))
+	return m
+}

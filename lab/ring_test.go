@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"context"
+	"io"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/ring"
+)
+
+// Counted by hand: of 8 hosts, expected 2 and 6.
+func TestDeviation(t *testing.T) {
+	d := deviation([]ring.Agent{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 3}}, []float64{3, 5})
+	want := Deviation{MAD: (0.5 + 1.0/6) / 2, RMS: math.Sqrt((0.25 + 1.0/36) / 2), Max: 0.5}
+	for _, v := range [][2]float64{{d.MAD, want.MAD}, {d.RMS, want.RMS}, {d.Max, want.Max}} {
+		if math.Abs(v[0]-v[1]) > 1e-12 {
+			t.Errorf("deviation %+v, want %+v", d, want)
+		}
+	}
+}
+
+func TestGrowthPoints(t *testing.T) {
+	if got, want := growthPoints(20_000), []int64{1000, 2000, 5000, 10_000, 20_000}; !slices.Equal(got, want) {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	if got := growthPoints(500); !slices.Equal(got, []int64{500}) {
+		t.Errorf("got %d", got)
+	}
+}
+
+// What has no owner to stay with moves, what is contravariant stays.
+func TestMoves(t *testing.T) {
+	keys := hostKeys(1, 20_000)
+	for _, w := range []way{ring200, rendezvousWay(16), moduloWay} {
+		ms, err := movesOf(w, 1, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			if w.name == moduloWay.name {
+				if m.Moved < 0.9 || m.Astray < 0.8 {
+					t.Errorf("%+v: a remainder moves nearly all", m)
+				}
+			} else if m.Astray != 0 || m.Moved < m.Ideal*0.7 || m.Moved > m.Ideal*1.3 {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+}
+
+// The ring's deviation is what the theory says, and rendezvous' what n trials
+// have.
+func TestRingExperiment(t *testing.T) {
+	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
+	r, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := r.Figures["limits"].([]RingLimit)
+	if len(limits) != len(allWays)*4*2 {
+		t.Fatalf("%d limits", len(limits))
+	}
+	for _, l := range limits {
+		if l.Agents != 20 || l.Capacities != "equal" {
+			continue
+		}
+		others := math.Sqrt(1 - 1.0/20)
+		want := map[string]float64{
+			"ring, κ=100":      others / math.Sqrt(2*100),
+			"ring, κ=200":      others / math.Sqrt(2*200),
+			"rendezvous, 2^16": others * math.Sqrt(20.0/(1<<16)),
+			"rendezvous, 2^18": others * math.Sqrt(20.0/(1<<18)),
+			"rendezvous, 2^20": others * math.Sqrt(20.0/(1<<20)),
+		}[l.Way]
+		// Of the root of the mean of the squares: 1/sqrt(2n) and a bit.
+		if n := float64(l.Sets * 20); math.Abs(l.Mean.RMS/want-1) > 5/math.Sqrt(2*n) {
+			t.Errorf("%s: RMS %.4f, theory %.4f", l.Way, l.Mean.RMS, want)
+		}
+		if !(l.Mean.MAD < l.Mean.RMS && l.Mean.RMS < l.Mean.Max && l.Mean.Max <= l.Worst.Max) {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, g := range r.Figures["growth"].([]RingGrowth) {
+		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(growthPoints(30_000)) || g.Agents == 20 && first <= last {
+			t.Errorf("%s, %d agents: from %.4f to %.4f", g.Way, g.Agents, first, last)
+		}
+	}
+	for _, m := range r.Figures["times"].([]RingTime) {
+		if m.Owner <= 0 || m.Next <= 0 || m.New <= 0 || m.With <= 0 || m.Without <= 0 || m.Bytes < 2000 {
+			t.Errorf("%+v", m)
+		}
+	}
+	if len(r.Figure.Panels) != 4 || len(r.Figure.Panels[0].Lines) != 4 || r.Figure.SVG(io.Discard) != nil {
+		t.Error("figure")
+	}
+}

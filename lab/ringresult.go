@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dustin/go-humanize"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/ring"
+)
+
+// percent is a share in hundredths.
+const percent = 100
+
+// result sums the measurements up.
+func (x *Ring) result(t *Trial, r *ringRun) *Result {
+	return &Result{
+		Name: "ring", Title: "Whose is this host?",
+		Question: "How evenly do agents without a centre divide the hosts among themselves, by UbiCrawler's ring (section 4.3) and by rendezvous hashing over virtual buckets; what does it cost to know whose a host is; and what moves when an agent joins or leaves?",
+		SetUp:    x.setUp(t),
+		Sections: []Section{
+			{Heading: "The paper's figure", Table: x.paper(r), Shown: true,
+				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial number of hosts has been met, for small as well as for large sets of agents; it does not say which deviation. *Below*: for how many numbers of agents the mean of all sets of names is. *Theory*: a share is the mean of w random parts of the circle, each from the middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean absolute of that is √(2/π) times as much."},
+			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true, Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of the sets of names, and the greatest mean absolute deviation of a set."},
+			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
+			{Heading: "As hosts are met", Table: growthTable(r), Text: "Mean absolute deviation, one set of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts."},
+			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the one after it.", ringRounds, humanize.Comma(ringLookups), ringRounds)},
+			{Heading: "What moves", Table: moveTable(r), Shown: true, Text: "*Astray*: moved between two agents neither of which came or went."},
+		},
+		Data:    x.data(r),
+		Figure:  x.figure(r),
+		Figures: map[string]any{"growth": r.growth, "limits": r.limits, "times": r.times, "moves": r.moves},
+		Again:   x.Again,
+	}
+}
+
+func (x *Ring) setUp(t *Trial) string {
+	return fmt.Sprintf("Names of agents and hosts are made up from seed %d; a host's key is the xxHash of its name, as in a crawl. *Ring*: κ replicas times the capacity. *Rendezvous*: so many buckets; the default is %s. "+
+		"Deviations are of share/expected - 1 over the agents, where the expected share is the capacity by that of all: *MAD*, the mean of the absolutes; *RMS*, the root of the mean of the squares; *max*, the largest absolute. "+
+		"They are measured with up to %s hosts, and of the shares of circle or buckets themselves, that is with ever more hosts, for up to %d sets of names (fewer for rendezvous with many agents and buckets, whose agents make up for it in number). "+
+		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(ring.Buckets), humanize.Comma(x.Hosts), x.Sets)
+}
+
+// paper holds the ring against the paper by each metric.
+func (x *Ring) paper(r *ringRun) *Table {
+	table := &Table{Columns: []Column{{Name: "replicas"}, {Name: "deviation"}, {Name: "least", Unit: "%", Digits: 2}, {Name: "greatest", Unit: "%", Digits: 2}, {Name: "theory", Unit: "%", Digits: 2}, {Name: "paper"}, {Name: "below"}, {Name: "fits"}}}
+	for _, w := range []struct {
+		k     int
+		bound float64
+	}{{ring100.k, paper100}, {ring200.k, paper200}} {
+		rms := percent / math.Sqrt(2*float64(w.k))
+		for _, m := range []struct {
+			name   string
+			of     func(Deviation) float64
+			theory any
+		}{
+			{"mean absolute (MAD)", func(d Deviation) float64 { return d.MAD }, rms * math.Sqrt(2/math.Pi)},
+			{"root mean square (RMS)", func(d Deviation) float64 { return d.RMS }, rms},
+			{"maximum", func(d Deviation) float64 { return d.Max }, nil},
+		} {
+			var all []float64
+			below := 0
+			for _, l := range r.limits {
+				if l.k == w.k && l.Capacities == "equal" {
+					all = append(all, percent*m.of(l.Mean))
+					if m.of(l.Mean) < w.bound {
+						below++
+					}
+				}
+			}
+			fits := "no"
+			if below == len(all) {
+				fits = "yes"
+			}
+			table.Add(w.k, m.name, slices.Min(all), slices.Max(all), m.theory, fmt.Sprintf("below %g %%", percent*w.bound), fmt.Sprintf("%d of %d", below, len(all)), fits)
+		}
+	}
+	return table
+}
+
+// limitTable has the deviations of the shares themselves.
+func limitTable(r *ringRun, capacities string) *Table {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "sets"}, {Name: "MAD", Unit: "%", Digits: 2}, {Name: "RMS", Unit: "%", Digits: 2}, {Name: "max", Unit: "%", Digits: 2}, {Name: "greatest MAD", Unit: "%", Digits: 2}}}
+	for _, l := range r.limits {
+		if l.Capacities == capacities {
+			table.Add(l.Way, l.Agents, l.Sets, percent*l.Mean.MAD, percent*l.Mean.RMS, percent*l.Mean.Max, percent*l.Worst.MAD)
+		}
+	}
+	return table
+}
+
+// toldHosts are the numbers of hosts in the text; the CSV has all.
+func toldHosts(most int64) (ps []int64) {
+	for p := int64(10_000); p < most; p *= 10 {
+		ps = append(ps, p)
+	}
+	return append(ps, most)
+}
+
+func growthTable(r *ringRun) *Table {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}}}
+	if len(r.growth) == 0 {
+		return table
+	}
+	hosts := r.growth[0].Hosts
+	told := toldHosts(hosts[len(hosts)-1])
+	for _, p := range told {
+		table.Columns = append(table.Columns, Column{Name: short10(p) + " hosts", Unit: "%", Digits: 2})
+	}
+	for _, g := range r.growth {
+		cells := []any{g.Way, g.Agents}
+		for _, p := range told {
+			cells = append(cells, percent*g.By[slices.Index(g.Hosts, p)].MAD)
+		}
+		table.Add(cells...)
+	}
+	return table
+}
+
+func timeTable(r *ringRun) *Table {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "owner", Unit: "ns", Digits: 1}, {Name: "next", Unit: "ns", Digits: 1}, {Name: "made anew", Unit: "ms", Digits: 2}, {Name: "join", Unit: "ms", Digits: 2}, {Name: "leave", Unit: "ms", Digits: 2}, {Name: "memory", Unit: "kB"}}}
+	for _, m := range r.times {
+		table.Add(m.Way, m.Agents, m.Owner, m.Next, m.New, m.With, m.Without, float64(m.Bytes)/1e3)
+	}
+	return table
+}
+
+func moveTable(r *ringRun) *Table {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "what happens"}, {Name: "moved", Unit: "%", Digits: 2}, {Name: "least that must", Unit: "%", Digits: 2}, {Name: "astray", Unit: "%", Digits: 2}}}
+	for _, m := range r.moves {
+		table.Add(m.Way, m.What, percent*m.Moved, percent*m.Ideal, percent*m.Astray)
+	}
+	return table
+}
+
+// data is the CSV: deviations, and times where there are no hosts.
+func (x *Ring) data(r *ringRun) Table {
+	t := Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "capacities"}, {Name: "hosts"}, {Name: "sets"}, {Name: "mad"}, {Name: "rms"}, {Name: "max"}, {Name: "worst mad"}, {Name: "worst rms"}, {Name: "worst max"},
+		{Name: "owner ns"}, {Name: "next ns"}, {Name: "new", Unit: "ms"}, {Name: "with", Unit: "ms"}, {Name: "without", Unit: "ms"}, {Name: "bytes"}}}
+	for _, g := range r.growth {
+		for i, d := range g.By {
+			t.Add(g.Way, g.Agents, "equal", g.Hosts[i], 1, d.MAD, d.RMS, d.Max, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+		}
+	}
+	for _, l := range r.limits {
+		t.Add(l.Way, l.Agents, l.Capacities, nil, l.Sets, l.Mean.MAD, l.Mean.RMS, l.Mean.Max, l.Worst.MAD, l.Worst.RMS, l.Worst.Max, nil, nil, nil, nil, nil, nil)
+	}
+	for _, m := range r.times {
+		t.Add(m.Way, m.Agents, "equal", nil, nil, nil, nil, nil, nil, nil, nil, m.Owner, m.Next, m.New, m.With, m.Without, m.Bytes)
+	}
+	return t
+}
+
+// drawnSizes are the numbers of agents in the paper's figure, as far as lines
+// can be told apart.
+var drawnSizes = []int{2, 10, 100, 1000}
+
+// figure shows the deviation as hosts are met, as the paper does, and with ever
+// more hosts, and the time of a look-up.
+func (x *Ring) figure(r *ringRun) *Figure {
+	rings := Panel{Title: "Ring: deviation (MAD) as hosts are met; thin κ=100, thick κ=200", X: "hosts", Y: "%", Log: true}
+	buckets := Panel{Title: "Rendezvous: the same", X: "hosts", Y: "%", Log: true}
+	for _, g := range r.growth {
+		at := slices.Index(drawnSizes, g.Agents)
+		if at < 0 {
+			continue
+		}
+		line := Line{Name: fmt.Sprintf("%d agents", g.Agents), Color: at + 1, Bold: g.k != ring100.k}
+		for i, d := range g.By {
+			if d.MAD > 0 { // an exact half has no logarithm
+				line.Points = append(line.Points, plotter.XY{X: float64(g.Hosts[i]), Y: percent * d.MAD})
+			}
+		}
+		p := &buckets
+		if g.k > 0 {
+			p = &rings
+			line.Name += fmt.Sprintf(", κ=%d", g.k)
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	limits := Panel{Title: "With ever more hosts", X: "agents", Y: "MAD (%)", Log: true}
+	times := Panel{Title: "Time of a look-up", X: "agents", Y: "ns", Log: true}
+	for i, w := range allWays {
+		line := Line{Name: w.name, Color: i + 1, Bold: w.name == rendezvous18.name || w.name == ring200.name}
+		for _, l := range r.limits {
+			if l.Way == w.name && l.Capacities == "equal" && l.Mean.MAD > 0 {
+				line.Points = append(line.Points, plotter.XY{X: float64(l.Agents), Y: percent * l.Mean.MAD})
+			}
+		}
+		limits.Lines = append(limits.Lines, line)
+		line.Points = nil
+		for _, m := range r.times {
+			if m.Way == w.name {
+				line.Points = append(line.Points, plotter.XY{X: float64(m.Agents), Y: m.Owner})
+			}
+		}
+		times.Lines = append(times.Lines, line)
+	}
+	return &Figure{Alt: "Deviation from the expected shares as hosts are met and with ever more hosts, and the time of a look-up, by the number of agents", Panels: []Panel{rings, buckets, limits, times}}
+}

@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/orbweaver/orbweaver/ring"
+)
+
+// A RingTime is what it costs to know whose a host is.
+type RingTime struct {
+	Way    string `json:"way"`
+	Agents int    `json:"agents"`
+	// Owner is a look-up, Next one of owner and next nearest, in ns.
+	Owner float64 `json:"owner_ns"`
+	Next  float64 `json:"next_ns"`
+	// New makes it anew, With has one join, Without one leave.
+	New     time.Duration `json:"new_ns"`
+	With    time.Duration `json:"with_ns"`
+	Without time.Duration `json:"without_ns"`
+	Bytes   int64         `json:"bytes"`
+
+	k int
+}
+
+const (
+	ringRounds  = 5       // of each the fastest counts
+	ringLookups = 500_000 // in a round
+	// nextShare: of so many look-ups one is of two agents, which may take microseconds.
+	nextShare = 20
+)
+
+// owned keeps the compiler from leaving look-ups out.
+var owned int
+
+// timeRing measures a way with agents.
+func timeRing(w way, agents []ring.Agent, keys []uint64) (RingTime, error) {
+	r := RingTime{Way: w.name, Agents: len(agents), k: w.k}
+	keys = keys[:min(len(keys), ringLookups)]
+	before := heap()
+	d, err := w.build(agents)
+	if err != nil {
+		return r, err
+	}
+	r.Bytes = heap() - before
+	ns := func(n int, f func(key uint64)) float64 {
+		return float64(fastest(ringRounds, func() {
+			for _, key := range keys[:n] {
+				f(key)
+			}
+		})) / float64(n)
+	}
+	// Without the call through f an Owner would take a nanosecond less, in both.
+	r.Owner = ns(len(keys), func(key uint64) { owned += len(d.Owner(key).Name) })
+	buf := make([]ring.Agent, 0, 2)
+	r.Next = ns(max(1, len(keys)/nextShare), func(key uint64) {
+		buf = d.Nearest(buf[:0], key, 2)
+		owned += len(buf)
+	})
+	// As long as it takes, it is measured once.
+	again := ringRounds
+	if w.lots(len(agents)) > quickLots {
+		again = 1
+	}
+	r.New = fastest(again, func() { _, err = w.build(agents) })
+	if err != nil {
+		return r, err
+	}
+	r.With = fastest(ringRounds, func() { _, err = w.join(d, ring.Agent{Name: "newcomer", Capacity: 1}) })
+	if err != nil {
+		return r, err
+	}
+	r.Without = fastest(ringRounds, func() { _, err = w.leave(d, agents[0].Name) })
+	runtime.KeepAlive(d)
+	return r, err
+}
+
+// fastest is the time of the fastest of n calls.
+func fastest(n int, f func()) time.Duration {
+	best := time.Duration(0)
+	for i := range n {
+		start := time.Now()
+		f()
+		if d := time.Since(start); i == 0 || d < best {
+			best = d
+		}
+	}
+	return best
+}
+
+// heap are the octets that are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first has freed by finalizers
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
