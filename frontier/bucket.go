@@ -233,7 +233,7 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 
 // settleAt makes addr the address of h, which is not in a group.
 func (f *Frontier) settleAt(h *host, addr netip.Addr) {
-	f.own(h).addr = addr
+	f.setAddr(h, addr)
 	var a, s *bucket
 	if f.cfg.IPDelay > 0 && addr.IsValid() {
 		a = f.bucket(bucketKey{addr: addr})

@@ -15,10 +15,10 @@ func (f *Frontier) check() error {
 	var want Stats
 	want.Hosts = f.hosts.len()
 	var ram, fixed, spilled, queued, blockedLinks int64
-	asked := 0
+	rares, visits := 0, 0
 	live := map[*segment]int{}
-	if !reflect.DeepEqual(blank, history{}) {
-		return fmt.Errorf("the history of those who have none is %+v", blank)
+	if !reflect.DeepEqual(blank, rare{}) {
+		return fmt.Errorf("the rare of those who have none is %+v", blank)
 	}
 	for h := range f.hosts.all() {
 		name := h.name
@@ -32,13 +32,14 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: an empty front", name)
 			}
 		}
-		if h.cur != nil {
-			fixed += h.cur.ram()
+		if h.busy() {
+			visits++
+			v := &f.visits[visitOf(h)]
+			if fixed += v.link.ram(); v.h != h || v.name != name {
+				return fmt.Errorf("%s: %v, its visit is one of %s", name, h.state, v.name)
+			}
 		}
-		if (h.cur != nil) != h.busy() {
-			return fmt.Errorf("%s: %v, in process %v", name, h.state, h.cur != nil)
-		}
-		if q := &h.q; q.n == 0 && (q.rest != nil || q.class != 0 || q.head.buf != nil || q.head.place != nil || q.head.next != nil) {
+		if q := &h.q; q.n == 0 && (q.rest != nil || q.head.buf != nil) {
 			return fmt.Errorf("%s: an empty queue that is %+v", name, h.q)
 		}
 		for q := h.first(); q != nil; q = q.next() {
@@ -49,27 +50,21 @@ func (f *Frontier) check() error {
 				fixed += queueOverhead
 			}
 			if q.rest != nil {
-				fixed += restOverhead
-				if *q.rest == (rest{}) {
+				fixed += restOverhead + int64(cap(q.rest.blocks))*blockOverhead
+				if q.blocks() == 1 && q.next() == nil && !q.place(0).onDisk() {
 					return fmt.Errorf("%s: a rest of nothing", name)
 				}
 			}
 			var qram, qn int64
-			for b := &q.head; b != nil; b = b.next {
-				if b != &q.head {
-					fixed += blockOverhead
-				}
+			for i := range q.blocks() {
+				b := q.block(i)
 				qram += int64(cap(b.buf))
 				qn += int64(b.n)
-				if b.place != nil {
-					live[b.place.seg]++
-					spilled += int64(b.place.size)
-					fixed += placeOverhead
+				if p := q.place(i); p.onDisk() {
+					live[p.seg]++
+					spilled += int64(p.size)
 				} else if b.buf == nil {
 					return fmt.Errorf("%s: a block is nowhere", name)
-				}
-				if b.next == nil && b != q.tail() {
-					return fmt.Errorf("%s: tail is not the last block", name)
 				}
 				if b.n <= 0 {
 					return fmt.Errorf("%s: a block with %d links", name, b.n)
@@ -78,8 +73,8 @@ func (f *Frontier) check() error {
 			if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
 				return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram(), q.n)
 			}
-			if (q.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
-				return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, q.class)
+			if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
+				return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, r.class)
 			}
 			ram += qram
 			n += qn
@@ -90,8 +85,10 @@ func (f *Frontier) check() error {
 		if f.hosts.of(name) != h {
 			return fmt.Errorf("%s: not found", name)
 		}
-		if h.history != &blank {
-			asked++
+		if h.rare != &blank {
+			if rares++; *h.rare == blank {
+				return fmt.Errorf("%s: an empty rare", name)
+			}
 		}
 		if h.look != 0 && h.state != exhausted {
 			return fmt.Errorf("%s: %v, looks at %d", name, h.state, h.look)
@@ -165,8 +162,8 @@ func (f *Frontier) check() error {
 			blockedLinks += h.pooled
 		}
 		for q := h.first(); q != nil; q = q.next() {
-			if first, ok := pools.first[q.level]; ok && first < q.last {
-				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last, first, q.level)
+			if first, ok := pools.first[q.level]; ok && first < q.last() {
+				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last(), first, q.level)
 			}
 		}
 	}
@@ -177,8 +174,8 @@ func (f *Frontier) check() error {
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
 	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
 	want.RAMBytes = ram + fixed + f.overhead()
-	if asked != f.asked {
-		return fmt.Errorf("%d hosts with a history, says %d", asked, f.asked)
+	if rares != f.rares || visits != len(f.visits)-len(f.freeVisits) {
+		return fmt.Errorf("%d hosts with a rare, %d with a visit, says %d, %d", rares, visits, f.rares, len(f.visits)-len(f.freeVisits))
 	}
 	want.SpilledBytes, want.SpillFiles = spilled, f.files
 	if got := f.Stats(); got != want {
@@ -347,8 +344,8 @@ func (f *Frontier) each(fn func(weburl.Link) error) error {
 	var hs []*host
 	var busy []*entry
 	for h := range f.hosts.all() {
-		if h.cur != nil {
-			busy = append(busy, h.cur)
+		if e := f.cur(h); e != nil {
+			busy = append(busy, e)
 		}
 		if !h.empty() {
 			hs = append(hs, h)

@@ -114,9 +114,8 @@ func (p *dictPart) like(hash uint32) *host {
 	}
 }
 
-// add puts in h, which is not there yet.
-func (d *dict) add(h *host) {
-	p, hash := d.place(h.name)
+// add puts in h, which is not there yet; p and hash are what place says of it.
+func (d *dict) add(h *host, p *dictPart, hash uint32) {
 	if 8*(p.n+1) > 7*len(p.slots) {
 		p.resize(max(dictMin, len(p.slots)+len(p.slots)/4))
 	}

@@ -48,7 +48,8 @@ func TestDict(t *testing.T) {
 				delete(want, name)
 			case h == nil && len(want) < most:
 				h = &host{name: name}
-				d.add(h)
+				p, hash := d.place(h.name)
+				d.add(h, p, hash)
 				want[name] = h
 			}
 		}

@@ -14,11 +14,12 @@ type cursor struct {
 	pos    int32
 	front  []entry
 	pool   *poolCursor
-	b      *block
-	r      int   // in b's entries
-	left   int32 // in b
+	q      *queue
+	i      int   // the block of q
+	r      int   // in its entries
+	left   int32 // in it
 	window []byte
-	at     int // where window begins in b's entries
+	at     int // where window begins in the block's entries
 }
 
 // The bytes of a disk block that a cursor keeps at once.
@@ -45,7 +46,7 @@ func (f *Frontier) merge(hs []*host, of map[string]levelCount, fn func(e *entry,
 		}
 		for q := h.first(); q != nil; q = q.next() {
 			b := &q.head
-			cs.push(&cursor{number: b.first, b: b, r: int(b.r), left: b.n})
+			cs.push(&cursor{number: b.first, q: q, r: int(b.r), left: b.n})
 		}
 	}
 	for _, p := range f.pools {
@@ -103,23 +104,24 @@ func (f *Frontier) step(c *cursor, window int, fn func(e *entry, front bool) err
 	}
 	c.r += size
 	if c.left--; c.left > 0 {
-		d, _, _, err := f.entryAt(c, window)
-		c.number += d
+		c.number, _, _, err = f.entryAt(c, window)
 		return true, err
 	}
-	if c.b = c.b.next; c.b == nil {
+	if c.i++; c.i == c.q.blocks() {
 		return false, nil
 	}
-	c.r, c.left, c.number, c.window = int(c.b.r), c.b.n, c.b.first, nil
+	b := c.q.block(c.i)
+	c.r, c.left, c.number, c.window = int(b.r), b.n, b.first, nil
 	return true, nil
 }
 
 // entryAt reads the entry at c without its block's bytes staying in RAM.
-func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, size int, err error) {
-	src, base := c.b.buf, 0
-	if src == nil {
+func (f *Frontier) entryAt(c *cursor, window int) (number uint64, enc []byte, size int, err error) {
+	src, base, place := c.q.block(c.i).buf, 0, c.q.place(c.i)
+	inRAM := src != nil
+	if !inRAM {
 		if c.window == nil {
-			if err := f.verify(c.b); err != nil {
+			if err := f.verify(place); err != nil {
 				return 0, nil, 0, err
 			}
 			if err := f.fill(c, window); err != nil {
@@ -135,7 +137,7 @@ func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, siz
 		if w > 0 {
 			var k uint64
 			if k, v = binary.Uvarint(src[i+w:]); k > 1<<30 {
-				return 0, nil, 0, c.b.damaged(c.r)
+				return 0, nil, 0, place.damaged(c.r)
 			}
 			n = int(k)
 		}
@@ -143,12 +145,12 @@ func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, siz
 			i += w + v
 			return d, src[i : i+n], w + v + n, nil
 		}
-		if c.b.buf != nil || c.at == c.r && len(c.window) == int(c.b.place.size)-blockHeader-c.r {
-			return 0, nil, 0, c.b.damaged(c.r)
+		if inRAM || c.at == c.r && len(c.window) == int(place.size)-blockHeader-c.r {
+			return 0, nil, 0, place.damaged(c.r)
 		}
 		want := window
 		if c.at == c.r { // a link longer than the window
-			want = int(c.b.place.size)
+			want = int(place.size)
 		}
 		if err := f.fill(c, want); err != nil {
 			return 0, nil, 0, err
@@ -159,12 +161,13 @@ func (f *Frontier) entryAt(c *cursor, window int) (delta uint64, enc []byte, siz
 
 // fill reads up to n bytes from where c stands.
 func (f *Frontier) fill(c *cursor, n int) error {
-	n = min(n, int(c.b.place.size)-blockHeader-c.r)
+	place := c.q.place(c.i)
+	n = min(n, int(place.size)-blockHeader-c.r)
 	if n <= 0 {
-		return c.b.damaged(c.r)
+		return place.damaged(c.r)
 	}
 	buf := make([]byte, n)
-	if err := f.readAt(c.b.place.seg, buf, c.b.place.off+blockHeader+int64(c.r)); err != nil {
+	if err := f.readAt(place.seg, buf, place.off+blockHeader+int64(c.r)); err != nil {
 		return err
 	}
 	c.window, c.at = buf, c.r
@@ -172,24 +175,24 @@ func (f *Frontier) fill(c *cursor, n int) error {
 }
 
 // verify reads the whole block for its checksum.
-func (f *Frontier) verify(b *block) error {
-	size := int(b.place.size)
+func (f *Frontier) verify(p place) error {
+	size := int(p.size)
 	if cap(f.scratch) < size {
 		f.scratch = make([]byte, size)
 	}
-	_, err := f.readBlock(b, f.scratch[:size])
+	_, err := f.readBlock(p, f.scratch[:size])
 	return err
 }
 
-func (f *Frontier) read(b *block) ([]byte, error) { return f.readBlock(b, make([]byte, b.place.size)) }
+func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
 
-func (f *Frontier) readBlock(b *block, buf []byte) ([]byte, error) {
-	if err := f.readAt(b.place.seg, buf, b.place.off); err != nil {
+func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
+	if err := f.readAt(p.seg, buf, p.off); err != nil {
 		return nil, err
 	}
 	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
 		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
-		return nil, fmt.Errorf("spill %s at %d: %w", b.place.seg.name, b.place.off, ErrSpill)
+		return nil, fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off, ErrSpill)
 	}
 	return buf[blockHeader:], nil
 }

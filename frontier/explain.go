@@ -73,11 +73,11 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	e.State, e.Queued, e.Slow = h.state.String(), h.links()+h.pooled, int(h.slow)
 	e.Delay = max(f.cfg.HostDelay, h.delay)
-	if h.addr.IsValid() {
-		e.Address = h.addr.String()
+	if a := h.addr(); a.IsValid() {
+		e.Address = a.String()
 	}
-	if h.cur != nil {
-		e.show(*h.cur)
+	if c := f.cur(h); c != nil {
+		e.show(*c)
 	} else if c, ok, err := f.peek(h); err != nil {
 		why("queue cannot be read: %v", err)
 	} else if ok {
@@ -88,9 +88,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	switch h.state {
 	case inProcess:
-		why("in process for %s; one request at a time", f.ago(h.began))
+		why("in process for %s; one request at a time", f.ago(f.began(h)))
 	case resolving:
-		why("waiting for DNS for %s", f.ago(h.began))
+		why("waiting for DNS for %s", f.ago(f.began(h)))
 	case exhausted:
 		why("nothing queued")
 	}
@@ -110,7 +110,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			switch {
 			case b == nil || b.free(f.clock):
 			case b.holder != nil:
-				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(b.holder.began))
+				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(f.began(b.holder)))
 			default:
 				why("%s, last used by %s, is quiet until %s, in %s", b.key, b.last, clock(f.time_(b.freeAt)), f.until(b.freeAt))
 				if t := f.time_(b.freeAt); t.After(e.Due) {
@@ -145,12 +145,12 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 	}
 	c := h.q.head
 	if c.buf == nil {
-		if c.buf, err = f.read(&h.q.head); err != nil {
+		if c.buf, err = f.read(h.q.place(0)); err != nil {
 			return entry{}, false, err
 		}
 	}
-	enc, _, err := c.at(int(c.r))
-	return entry{number: c.first, level: h.q.level, enc: enc}, err == nil, err
+	number, enc, _, err := c.at(int(c.r))
+	return entry{number: number, level: h.q.level, enc: enc}, err == nil, err
 }
 
 // behind counts the hosts that go before h: of the ready ones, and of those

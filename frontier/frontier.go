@@ -134,12 +134,17 @@ type Frontier struct {
 	stats   Stats
 	queued  int64 // links in hosts' queues
 	retired int   // hosts
-	asked   int   // hosts with a history
+	rares   int   // hosts that have one
 
-	// hosts that were forgotten, for others
-	formerHosts     []*host
-	formerHistories []*history
-	looked          int64 // nothing: see lookAt
+	visits     []visit
+	freeVisits []int32
+	visitAt    []int32 // where the visit of a name may be, see visitSlot
+
+	// memory of what was forgotten, for others
+	formerHosts []*host
+	formerRares []*rare
+	blanks      [][]byte // empty
+	looked      int64    // nothing: see lookAt
 
 	pace   pace
 	active int // hosts to be kept ready; negative: all
@@ -160,11 +165,13 @@ type Frontier struct {
 	fixed    int64 // bytes in RAM that cannot be spilled, hosts apart
 	spilled  int64 // bytes of blocks on disk not yet consumed
 	lists    [64]*queue
+	tails    int // queues in the lists for those with more than a head in RAM
 	out      []byte
 	runs     []run
 	scratch  []byte
 	segments int // ever made, pool files as well
 	files    int // segments on disk now
+	swept    int // the part of the dictionary whose heads are spilled next
 	current  *segment
 	open     []*segment
 }
@@ -377,7 +384,7 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	t.Host, t.Attempt, t.Number = h.name, int(e.attempt), e.number
 	f.begin(h, g, e)
 	if h.state == inProcess {
-		t.Addr = h.addr
+		t.Addr = h.addr()
 	}
 	return t, time.Time{}, true
 }
@@ -432,18 +439,19 @@ func (f *Frontier) wake() time.Time {
 // is not being resolved it does nothing.
 func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time) {
 	f.tick(now)
-	h := f.hosts.of(host)
+	h := f.visited(host)
 	if h == nil || h.state != resolving {
 		return
 	}
 	if addr.IsValid() {
 		f.settleAt(h, addr.Unmap())
-		h.addrUntil = f.since(expires)
-		h.addrFresh = f.clock + int64(freshAddress)
+		h.until = secondsOf(f.since(expires))
+		h.fresh = secondsOf(f.clock + int64(freshAddress))
 	} else {
 		f.slowDown(h, 0)
 	}
-	f.end(h, h.cur)
+	back := *f.cur(h)
+	f.end(h, &back)
 }
 
 // Done tells how a link that Next gave out has ended.
@@ -475,13 +483,16 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if f.err != nil {
 		return f.err
 	}
-	h := f.hosts.of(host)
+	h := f.visited(host)
 	if h == nil || !h.busy() {
 		return fmt.Errorf("done %s: %w", host, ErrNotInProcess)
 	}
 	if !d.NoRequest {
 		f.pace.n++
-		f.own(h).delay = max(d.Delay, 0)
+		if delay := max(d.Delay, 0); delay != h.delay {
+			f.own(h).delay = delay
+			f.disown(h)
+		}
 		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
@@ -497,10 +508,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	f.releaseBuckets(h, d.NoRequest)
 	var back *entry
 	if d.Again != nil {
-		back = &entry{level: d.Again.Level, number: h.cur.number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil)}
-	}
-	if h.cur != nil {
-		f.fixed -= h.cur.ram()
+		back = &entry{level: d.Again.Level, number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil)}
 	}
 	f.end(h, back)
 	f.readAhead(h)
@@ -530,7 +538,10 @@ func (f *Frontier) tick(now time.Time) {
 		b.in = nil
 		f.offer(b, nil)
 	}
-	for f.resting.len() > 0 && f.resting.first() <= uint64(f.clock) {
+	for n := 0; f.resting.len() > 0 && f.resting.first() <= uint64(f.clock); n++ {
+		if n%lookAhead == 0 {
+			f.resting.ahead(uint64(f.clock), lookAhead, f.lookAt)
+		}
 		h := f.resting.top()
 		f.leave(h)
 		f.place(h)
@@ -554,26 +565,42 @@ func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }
 
 // host finds or makes the entry of the dictionary.
 func (f *Frontier) host(name string) *host {
-	if h := f.hosts.of(name); h != nil {
+	p, hash := f.hosts.place(name)
+	return f.hostAt(name, p, hash)
+}
+
+// hostAt is host, with what dict.place says of the name.
+func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
+	_, h := p.find(name, hash)
+	if h != nil {
 		return h
 	}
-	var h *host
 	if n := len(f.formerHosts); n > 0 {
 		h, f.formerHosts = f.formerHosts[n-1], f.formerHosts[:n-1]
 	} else {
 		h = new(host)
 	}
-	*h = host{history: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
+	*h = host{rare: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
-	f.hosts.add(h)
+	f.hosts.add(h, p, hash)
 	if f.hushing() {
 		f.notBefore(h, f.quietTill)
 	}
 	if f.cfg.NoAddresses {
 		f.settleAt(h, netip.Addr{})
-	} else if a, err := netip.ParseAddr(strings.Trim(h.name, "[]")); err == nil {
-		f.settleAt(h, a.Unmap())
-		h.addrUntil = 1<<63 - 1
+	} else if a, ok := addrIn(h.name); ok {
+		f.settleAt(h, a)
+		h.until = always
 	}
 	return h
+}
+
+// addrIn is the address that a host's name is, if it is one: then it ends with
+// a digit, or with a bracket.
+func addrIn(name string) (a netip.Addr, ok bool) {
+	if n := len(name); n == 0 || name[n-1] != ']' && (name[n-1] < '0' || name[n-1] > '9') {
+		return a, false
+	}
+	a, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return a.Unmap(), err == nil
 }

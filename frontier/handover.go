@@ -115,7 +115,7 @@ func (f *Frontier) takeOver(w *Waiting) {
 func (h *host) lastAt(level uint8) uint64 {
 	for q := h.first(); q != nil; q = q.next() {
 		if q.level == level {
-			return q.last
+			return q.last()
 		}
 	}
 	return 0

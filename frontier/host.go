@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"math"
 	"net/netip"
 	"time"
 )
@@ -26,62 +27,104 @@ func (s state) String() string {
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or none:
 // ready in its group's, waiting and slowed in Frontier.waiting, exhausted in
-// Frontier.resting, else nowhere (pos is -1). There are far more hosts that
-// wait for their first request than others, so what these have not got is in
-// the history, and what one level and one block of links need is in the host.
-// A host is two lines of the processor's cache: what moving it needs is in the
-// first.
+// Frontier.resting, else nowhere (pos is negative). What one level and one block
+// of links need is in the host, what few have is in the rare, and what only
+// hosts have that were given out is in their visit. A host is two lines of the
+// processor's cache: what moving it needs is in the first.
 type host struct {
-	*history
-	pos     int32
+	at      int64 // not before
+	home    *group
+	pos     int32 // in its heap; -1: in none; less: see visitOf
 	turns   int16 // requests in a row
 	state   state
-	retired bool  // blocked as soon as it is not in process
-	q       queue // of the highest level
-	name    string
+	retired bool // blocked as soon as it is not in process
+	*rare
+	q    queue // of the highest level
+	name string
+
+	// Where it is, once it was looked up: home is not nil.
+	ip4   [4]byte // all zero: see rare.addr
+	until seconds // the look-up expires
+	fresh seconds // for the next request it holds until then in any case
 }
 
-// A history is what a host has that was asked or looked up before.
-// What moving a host needs is in its first line, too.
-type history struct {
+// A rare is what few hosts have.
+type rare struct {
 	front     *frontQueue
-	cur       *entry // in process: kept, or nil
-	home      *group // what its address and site share; nil: address unknown
-	at        int64  // not before
-	look      int64  // exhausted, and at is over: when to look again whether it is forgiven
-	slowUntil int64  // end of the last pause
+	look      int64 // exhausted, and at is over: when to look again whether it is forgiven
+	slowUntil int64 // end of the last pause
+	delay     time.Duration
+	pooled    int64      // while it is retired: its links in the pools
+	addr      netip.Addr // not of IPv4
 	slow      uint8
 	good      uint8 // answers in a row since the last pause
-	addrUntil int64 // the look-up expires
-
-	addrFresh int64 // for the next request it holds until then in any case
-	addr      netip.Addr
-	kept      entry
-	began     int64 // in process or resolving since
-	delay     time.Duration
-	pooled    int64 // while it is retired: its links in the pools
 }
 
-// blank is the history of all hosts that have none. It is only read.
-var blank history
+// blank is the rare of all hosts that have none. It is only read.
+var blank rare
 
-// own is h's history, to be written.
-func (f *Frontier) own(h *host) *history {
-	if h.history == &blank {
-		if n := len(f.formerHistories); n > 0 {
-			h.history, f.formerHistories = f.formerHistories[n-1], f.formerHistories[:n-1]
+// own is h's rare, to be written.
+func (f *Frontier) own(h *host) *rare {
+	if h.rare == &blank {
+		if n := len(f.formerRares); n > 0 {
+			h.rare, f.formerRares = f.formerRares[n-1], f.formerRares[:n-1]
 		} else {
-			h.history = new(history)
+			h.rare = new(rare)
 		}
-		f.asked++
+		f.rares++
 	}
-	return h.history
+	return h.rare
 }
+
+// disown takes h's rare away if there is nothing in it.
+func (f *Frontier) disown(h *host) {
+	if own := h.rare; own != &blank && *own == blank {
+		h.rare = &blank
+		f.rares--
+		if len(f.formerRares) < formerMax {
+			f.formerRares = append(f.formerRares, own)
+		}
+	}
+}
+
+// addr is where h is; invalid: not known, or not to be known.
+func (h *host) addr() netip.Addr {
+	if h.ip4 != [4]byte{} {
+		return netip.AddrFrom4(h.ip4)
+	}
+	return h.rare.addr
+}
+
+func (f *Frontier) setAddr(h *host, a netip.Addr) {
+	h.ip4 = [4]byte{}
+	if a.Is4() {
+		h.ip4 = a.As4()
+	}
+	if h.ip4 != [4]byte{} {
+		a = netip.Addr{}
+	}
+	if h.rare.addr != a {
+		f.own(h).addr = a
+		f.disown(h)
+	}
+}
+
+// seconds is a time since the frontier's epoch, rounded down.
+type seconds uint32
+
+// always is a time that does not come.
+const always seconds = math.MaxUint32
+
+func secondsOf(at int64) seconds {
+	return seconds(min(max(at, 0)/int64(time.Second), int64(always)))
+}
+
+func (s seconds) after(clock int64) bool { return int64(s)*int64(time.Second) > clock }
 
 // notBefore holds h back until at. It is in no heap.
 func (f *Frontier) notBefore(h *host, at int64) {
 	if at > h.at {
-		f.own(h).at = at
+		h.at = at
 	}
 }
 
@@ -185,7 +228,8 @@ func (f *Frontier) leave(h *host) {
 	}
 	f.heapOf(h).remove(h)
 	if h.look != 0 {
-		f.own(h).look = 0
+		h.look = 0
+		f.disown(h)
 	}
 	if h.state == ready {
 		g := f.groupOf(h)
@@ -246,13 +290,11 @@ func (f *Frontier) rekey(h *host) {
 // begin gives h, the best of g, to the caller.
 func (f *Frontier) begin(h *host, g *group, e entry) {
 	g.hosts.remove(h)
-	own := f.own(h)
-	own.kept, own.began = e, f.clock
-	own.cur = &own.kept
+	f.visit(h, e)
 	f.fixed += e.ram()
-	if f.cfg.NoAddresses || h.home != nil && (h.addrUntil > f.clock || h.addrFresh > f.clock) {
+	if f.cfg.NoAddresses || h.home != nil && (h.until.after(f.clock) || h.fresh.after(f.clock)) {
 		f.become(h, inProcess)
-		h.addrFresh = 0
+		h.fresh = 0
 		for _, b := range [...]*bucket{h.home.addr, h.home.site} {
 			if b != nil {
 				b.holder, b.last = h, h.name
@@ -266,14 +308,11 @@ func (f *Frontier) begin(h *host, g *group, e entry) {
 
 // end takes h back from the caller, with the link that comes next.
 func (f *Frontier) end(h *host, back *entry) {
-	if back == h.cur && back != nil {
-		f.fixed -= back.ram() // putFront counts it again
-	}
+	f.fixed -= f.cur(h).ram()
 	if back != nil {
 		f.putFront(h, *back, true)
 	}
-	own := f.own(h)
-	own.cur, own.kept = nil, entry{}
+	f.leaveVisit(h)
 	if h.retired {
 		f.stats.BlockedLinks += h.links() + h.pooled
 	}
@@ -285,18 +324,13 @@ func (f *Frontier) forget(h *host) {
 	f.count(h.state, -1)
 	f.leaveHome(h)
 	f.hosts.remove(h)
-	own := h.history
+	if h.rare != &blank {
+		*h.rare = rare{}
+		f.disown(h)
+	}
 	if len(f.formerHosts) < formerMax {
 		*h = host{}
 		f.formerHosts = append(f.formerHosts, h)
-	}
-	if own == &blank {
-		return
-	}
-	f.asked--
-	if len(f.formerHistories) < formerMax {
-		*own = history{}
-		f.formerHistories = append(f.formerHistories, own)
 	}
 }
 
@@ -340,11 +374,11 @@ func (f *Frontier) answered(h *host, d Done) {
 	switch {
 	case d.NoRequest || h.slow == 0:
 	case d.SlowDown || d.RetryAfter > 0:
-		f.own(h).good = 0
+		h.good = 0
 	default:
-		if f.own(h).good++; h.good == forgiveGood {
-			f.own(h).good = 0
-			f.own(h).slow--
+		if h.good++; h.good == forgiveGood {
+			h.good = 0
+			h.slow--
 		}
 	}
 }

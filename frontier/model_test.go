@@ -447,12 +447,17 @@ func (m *model) inProcess(resolved bool) *modelHost {
 	return m.hosts[rapid.SampledFrom(names).Draw(m.t, "host")]
 }
 
+// whole is t in whole seconds since the first time of all, as look-ups expire.
+func (m *model) whole(t time.Time) time.Time {
+	return m.f.epoch.Add(t.Sub(m.f.epoch).Truncate(time.Second))
+}
+
 func (m *model) resolved() {
 	h := m.inProcess(false)
 	m.advance()
 	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, modelAddrs-1).Draw(m.t, "addr"))})
 	expires := m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(m.t, "ttl")) * time.Second)
-	h.addr, h.until, h.fresh = addr, expires, m.now.Add(freshAddress)
+	h.addr, h.until, h.fresh = addr, m.whole(expires), m.whole(m.now.Add(freshAddress))
 	h.front = append([]modelLink{*h.cur}, h.front...)
 	h.cur = nil
 	m.f.Resolved(h.name, addr, expires, m.now)

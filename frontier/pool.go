@@ -124,6 +124,7 @@ func (f *Frontier) reuse(entries []byte) {
 // blockPooled counts n more links of a retired host in the pools.
 func (f *Frontier) blockPooled(h *host, n int64) {
 	f.own(h).pooled += n
+	f.disown(h)
 	if h.state == blocked {
 		f.stats.BlockedLinks += n
 	}
@@ -221,7 +222,7 @@ func (f *Frontier) readOn(p *pool) error {
 		}
 		f.pooled--
 		if a.h == nil {
-			a.h = f.host(a.name) // those before it may have brought it in
+			a.h = f.hostAt(a.name, a.part, a.hash) // those before it may have brought it in
 		}
 		if a.h.retired {
 			f.blockPooled(a.h, -1)

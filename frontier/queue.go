@@ -17,19 +17,18 @@ const (
 
 	// What is counted for what Go allocates, in bytes. A host: itself with its
 	// first queue and block, its name, its places in the dictionary and a heap.
-	hostOverhead    = 128 + 24 + 22 + 16
-	historyOverhead = 160
-	groupOverhead   = 96 + 8 + 40
-	bucketOverhead  = 128 + 80
-	blockOverhead   = 64 // behind a queue's first
-	placeOverhead   = 24
-	queueOverhead   = 96 // behind a host's first
-	restOverhead    = 24
+	hostOverhead   = 128 + 24 + 22 + 16
+	rareOverhead   = 80
+	groupOverhead  = 96 + 8 + 40
+	bucketOverhead = 128 + 80
+	blockOverhead  = 64 // behind a queue's first
+	queueOverhead  = 64 // behind a host's first
+	restOverhead   = 96
 )
 
 // overhead is what hosts take, and what they share, beside their links.
 func (f *Frontier) overhead() int64 {
-	return int64(f.hosts.len())*hostOverhead + int64(f.asked)*historyOverhead +
+	return int64(f.hosts.len())*hostOverhead + int64(f.rares)*rareOverhead +
 		int64(len(f.groups))*groupOverhead + int64(len(f.buckets))*bucketOverhead
 }
 
@@ -43,47 +42,54 @@ type entry struct {
 
 func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 
-// A queue holds the links of one level of one host, in FIFO order. It is a list
-// of blocks; each is in RAM, on disk, or on disk with a copy in RAM.
+// A queue holds the links of one level of one host, in FIFO order: blocks, of
+// which each is in RAM, on disk, or on disk with a copy in RAM. What is only in
+// RAM and in one block, as nearly all queues are, needs no more than this.
 //
-//	entry: uvarint request number minus that of the entry before it in the queue,
-//	       modulo 2^64: with Config.Gather it may be the lower one
+//	entry: uvarint request number
 //	       uvarint length of the link
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
 	n     uint32 // entries
 	level uint8
-	class int8 // of the spill list that it is in; 0: none
-
-	head block
-	last uint64 // number of the last entry
-	rest *rest  // nil: no more blocks, no more queues
-
-	listPrev, listNext *queue // spill list
+	head  block
+	rest  *rest // nil: one block, never written, and no queue of a lower level
 }
 
 // A rest is what few queues have.
 type rest struct {
-	tail *block // the last one; nil: the head
-	ram  int64  // bytes in RAM of the blocks behind the head
-	next *queue // of the next lower level
+	place  place    // of the head
+	blocks []behind // behind the head
+	ram    int64    // bytes in RAM of these
+	last   uint64   // number of the last entry
+	next   *queue   // of the next lower level
+
+	listPrev, listNext *queue // spill list
+	class              int8   // of the spill list that it is in; 0: none
 }
 
+// A block is neighbouring entries.
 type block struct {
 	first uint64 // number of the first entry left
 	buf   []byte // nil: only on disk
 	r     int32  // entries before it are consumed
 	n     int32  // entries left
-	next  *block
-	place *place // nil: only in RAM
 }
 
-// A place is where a block is on disk.
+// behind is a block that is not its queue's first.
+type behind struct {
+	block
+	place place
+}
+
+// A place is where a block is on disk; the zero place: nowhere.
 type place struct {
 	seg  *segment
 	off  int64
 	size int32 // header included
 }
+
+func (p place) onDisk() bool { return p.seg != nil }
 
 // next is the queue of the next lower level.
 func (q *queue) next() *queue {
@@ -93,12 +99,33 @@ func (q *queue) next() *queue {
 	return q.rest.next
 }
 
-func (q *queue) tail() *block {
-	if q.rest == nil || q.rest.tail == nil {
+// blocks is how many q has; block 0 is the head.
+func (q *queue) blocks() int {
+	if q.rest == nil {
+		return 1
+	}
+	return 1 + len(q.rest.blocks)
+}
+
+func (q *queue) block(i int) *block {
+	if i == 0 {
 		return &q.head
 	}
-	return q.rest.tail
+	return &q.rest.blocks[i-1].block
 }
+
+func (q *queue) place(i int) place {
+	switch {
+	case i > 0:
+		return q.rest.blocks[i-1].place
+	case q.rest == nil:
+		return place{}
+	}
+	return q.rest.place
+}
+
+// tail is the last block.
+func (q *queue) tail() *block { return q.block(q.blocks() - 1) }
 
 // ram is the number of bytes of its blocks in RAM.
 func (q *queue) ram() int64 {
@@ -109,81 +136,134 @@ func (q *queue) ram() int64 {
 	return n
 }
 
+// last is the number of q's last entry. q has some.
+func (q *queue) last() (number uint64) {
+	if q.rest != nil {
+		return q.rest.last
+	}
+	number = q.head.first
+	for i, left := int(q.head.r), q.head.n; left > 0; left-- {
+		n, _, end, err := q.head.at(i)
+		if err != nil {
+			break // take says so
+		}
+		number, i = n, end
+	}
+	return number
+}
+
 func (f *Frontier) setNext(q, next *queue) {
 	f.need(q).next = next
 	f.trim(q)
 }
 
-func (f *Frontier) setTail(q *queue, b *block) {
-	if b == &q.head {
-		b = nil
-	}
-	f.need(q).tail = b
-	f.trim(q)
-}
-
+// need makes q a rest, if it has none.
 func (f *Frontier) need(q *queue) *rest {
 	if q.rest == nil {
-		q.rest = &rest{}
+		r := &rest{}
+		if q.n > 0 {
+			r.last = q.last()
+		}
+		q.rest = r
 		f.fixed += restOverhead
+		f.enlist(q)
 	}
 	return q.rest
 }
 
+// trim takes q's rest away if there is nothing in it.
 func (f *Frontier) trim(q *queue) {
-	if q.rest != nil && *q.rest == (rest{}) {
+	if r := q.rest; r != nil && !r.place.onDisk() && len(r.blocks) == 0 && r.next == nil {
+		f.delist(q)
+		f.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
 		q.rest = nil
-		f.fixed -= restOverhead
 	}
 }
 
 // add appends a link to q.
 func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	var head [2 * binary.MaxVarintLen64]byte
-	k := binary.PutUvarint(head[:], number-q.last)
+	k := binary.PutUvarint(head[:], number)
 	k += binary.PutUvarint(head[k:], uint64(len(enc)))
 	need := k + len(enc)
 
-	b := q.tail()
+	i := q.blocks() - 1
+	b := q.block(i)
 	switch {
 	case q.n == 0:
 		b.first = number
-	case b.place != nil || len(b.buf)-int(b.r)+need > blockBytes:
-		next := &block{first: number}
-		b.next = next
-		f.setTail(q, next)
-		f.fixed += blockOverhead
-		b = next
+	case q.place(i).onDisk() || len(b.buf)-int(b.r)+need > blockBytes:
+		b = f.extend(q, number)
+		i++
 	}
 	if b.r > 0 && len(b.buf)+need > cap(b.buf) {
 		b.buf = b.buf[:copy(b.buf, b.buf[b.r:])]
 		b.r = 0
 	}
-	was := cap(b.buf)
-	if len(b.buf)+need > was {
+	if was := cap(b.buf); len(b.buf)+need > was {
 		// Twice as much, up to a block: those of long queues move seldom.
 		b.buf = slices.Grow(b.buf, max(need, min(was, blockBytes-len(b.buf))))
+		f.grow(q, i, int64(cap(b.buf)-was))
 	}
 	b.buf = append(append(b.buf, head[:k]...), enc...)
-	f.grow(q, b, int64(cap(b.buf)-was))
 	b.n++
 	q.n++
-	q.last = number
-	f.enlist(q)
+	if q.rest != nil {
+		q.rest.last = number
+		f.enlist(q)
+	}
+}
+
+// extend is a new block at the end of q. It has all its room from the beginning,
+// for the queue has filled one already, unless so many have tails that these
+// would go to disk when they are nearly empty.
+func (f *Frontier) extend(q *queue, number uint64) *block {
+	r := f.need(q)
+	was := cap(r.blocks)
+	b := behind{block: block{first: number}}
+	if int64(f.tails) < f.budget()/2/blockBytes {
+		b.buf = f.blank()
+	}
+	r.blocks = append(r.blocks, b)
+	f.fixed += int64(cap(r.blocks)-was) * blockOverhead
+	f.grow(q, len(r.blocks), int64(cap(b.buf)))
+	return &r.blocks[len(r.blocks)-1].block
+}
+
+// blank is memory for a block.
+func (f *Frontier) blank() []byte {
+	if k := len(f.blanks); k > 0 {
+		b := f.blanks[k-1]
+		f.blanks = f.blanks[:k-1]
+		return b
+	}
+	return make([]byte, 0, blockBytes)
+}
+
+// blanksMax is how many blocks' memory is kept for others: what a spill frees
+// at once.
+const blanksMax = spillBytes / blockBytes
+
+// free gives the memory of a block back, to be used again.
+func (f *Frontier) free(buf []byte) {
+	if cap(buf) == blockBytes && len(f.blanks) < blanksMax {
+		f.blanks = append(f.blanks, buf[:0])
+	}
 }
 
 // take removes q's first entry. Nothing else uses the bytes of the link.
 func (f *Frontier) take(q *queue) (entry, error) {
 	b := &q.head
-	if err := f.load(q, b); err != nil {
+	if err := f.load(q); err != nil {
 		return entry{}, err
 	}
-	enc, end, err := b.at(int(b.r))
+	number, enc, end, err := b.at(int(b.r))
 	if err != nil {
-		return entry{}, err
+		return entry{}, q.place(0).damaged(int(b.r))
 	}
-	e := entry{level: q.level, number: b.first}
-	if b.n == 1 && cap(b.buf) <= 2*len(enc) {
+	e := entry{level: q.level, number: number}
+	alone := b.n == 1 && cap(b.buf) <= 2*len(enc)
+	if alone {
 		e.enc = enc // the bytes go with the last link; most hosts have one
 	} else {
 		e.enc = append([]byte(nil), enc...)
@@ -192,48 +272,60 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	b.n--
 	q.n--
 	if b.n > 0 {
-		d, _ := uvarint(b.buf[b.r:])
-		b.first += d
-		f.enlist(q)
+		b.first, _ = uvarint(b.buf[b.r:])
 		return e, nil
 	}
-	f.grow(q, b, -int64(cap(b.buf)))
-	old := *b
-	if next := b.next; next == nil {
-		*b = block{}
-	} else {
-		q.rest.ram -= int64(cap(next.buf)) // it is no longer behind the head
-		*b = *next
-		f.fixed -= blockOverhead
-		if q.rest.tail == next {
-			f.setTail(q, b)
-		}
+	f.grow(q, 0, -int64(cap(b.buf)))
+	if !alone {
+		f.free(b.buf)
 	}
-	f.enlist(q)
-	if old.place != nil {
-		return e, f.release(&old)
+	old := q.place(0)
+	f.behead(q)
+	if old.onDisk() {
+		return e, f.release(old)
 	}
 	return e, nil
 }
 
+// behead makes the second block of q, if it has one, the first. The first one's
+// bytes in RAM are no longer counted.
+func (f *Frontier) behead(q *queue) {
+	q.head = block{}
+	r := q.rest
+	if r == nil {
+		return
+	}
+	r.place = place{}
+	if len(r.blocks) > 0 {
+		second := &r.blocks[0]
+		q.head, r.place = second.block, second.place
+		r.ram -= int64(cap(q.head.buf)) // it is no longer behind the head
+		*second = behind{}
+		r.blocks = r.blocks[1:]
+		f.fixed -= blockOverhead
+	}
+	f.enlist(q)
+	f.trim(q)
+}
+
 // at reads the entry at offset i of b's bytes; end is where the next begins.
-func (b *block) at(i int) (enc []byte, end int, err error) {
-	_, w := uvarint(b.buf[i:])
+func (b *block) at(i int) (number uint64, enc []byte, end int, err error) {
+	number, w := uvarint(b.buf[i:])
 	if w <= 0 {
-		return nil, 0, b.damaged(i)
+		return 0, nil, 0, ErrSpill
 	}
 	n, v := uvarint(b.buf[i+w:])
 	if v <= 0 || n > uint64(len(b.buf)-i-w-v) {
-		return nil, 0, b.damaged(i)
+		return 0, nil, 0, ErrSpill
 	}
 	i += w + v
-	return b.buf[i : i+int(n)], i + int(n), nil
+	return number, b.buf[i : i+int(n)], i + int(n), nil
 }
 
-// grow counts n more bytes in RAM of b, a block of q.
-func (f *Frontier) grow(q *queue, b *block, n int64) {
+// grow counts n more bytes in RAM of q's block i.
+func (f *Frontier) grow(q *queue, i int, n int64) {
 	f.ram += n
-	if b != &q.head {
+	if i > 0 {
 		q.rest.ram += n
 	}
 }
@@ -243,25 +335,32 @@ const tailClass = 32
 
 // enlist puts q into the spill list of its size, so that the longest tail is
 // found without a search. Tails come before heads: the head of a queue is what
-// the next request needs.
+// the next request needs. Queues without a rest are in no list.
 func (f *Frontier) enlist(q *queue) {
+	r := q.rest
+	if r == nil {
+		return
+	}
 	var class int8
 	headRAM := int64(cap(q.head.buf))
-	switch tail := q.ram() - headRAM; {
-	case q.tailInRAM() && tail > 0:
-		class = int8(min(tailClass+bits.Len64(uint64(tail)), len(f.lists)-1))
+	switch {
+	case r.ram > 0 && q.tailInRAM():
+		class = int8(min(tailClass+bits.Len64(uint64(r.ram)), len(f.lists)-1))
 	case headRAM > 0:
 		class = int8(min(bits.Len64(uint64(headRAM)), tailClass-1))
 	}
-	if class == q.class {
+	if class == r.class {
 		return
 	}
 	f.delist(q)
 	if class > 0 {
-		q.class = class
-		q.listNext = f.lists[class]
-		if q.listNext != nil {
-			q.listNext.listPrev = q
+		r.class = class
+		if class >= tailClass {
+			f.tails++
+		}
+		r.listNext = f.lists[class]
+		if r.listNext != nil {
+			r.listNext.rest.listPrev = q
 		}
 		f.lists[class] = q
 	}
@@ -269,22 +368,43 @@ func (f *Frontier) enlist(q *queue) {
 
 // tailInRAM says whether q has bytes in RAM beyond its first block.
 func (q *queue) tailInRAM() bool {
-	return q.rest != nil && q.rest.tail != nil && q.rest.tail.buf != nil
+	return q.rest != nil && len(q.rest.blocks) > 0 && q.rest.blocks[len(q.rest.blocks)-1].buf != nil
 }
 
 func (f *Frontier) delist(q *queue) {
-	if q.class == 0 {
+	r := q.rest
+	if r == nil || r.class == 0 {
 		return
 	}
-	if q.listPrev != nil {
-		q.listPrev.listNext = q.listNext
+	if r.listPrev != nil {
+		r.listPrev.rest.listNext = r.listNext
 	} else {
-		f.lists[q.class] = q.listNext
+		f.lists[r.class] = r.listNext
 	}
-	if q.listNext != nil {
-		q.listNext.listPrev = q.listPrev
+	if r.listNext != nil {
+		r.listNext.rest.listPrev = r.listPrev
 	}
-	q.listPrev, q.listNext, q.class = nil, nil, 0
+	if r.class >= tailClass {
+		f.tails--
+	}
+	r.listPrev, r.listNext, r.class = nil, nil, 0
+}
+
+// discard forgets all that is in q; q itself is the caller's.
+func (f *Frontier) discard(q *queue) (first error) {
+	f.delist(q)
+	f.ram -= q.ram()
+	for i := range q.blocks() {
+		if p := q.place(i); p.onDisk() {
+			if err := f.release(p); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	if r := q.rest; r != nil {
+		f.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
+	}
+	return first
 }
 
 // frontSpare is how many empty front queues are kept for other hosts, and how
@@ -337,19 +457,19 @@ func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
 	q := &h.q
 	switch {
 	case q.n == 0:
-		q.level, q.last = level, number
+		q.level = level
 	case q.level < level:
 		lower := &queue{}
 		f.move(lower, q)
 		f.fixed += queueOverhead
-		q.level, q.last = level, number
+		q.level = level
 		f.setNext(q, lower)
 	default:
 		for next := q.next(); next != nil && next.level >= level; next = q.next() {
 			q = next
 		}
 		if q.level > level {
-			lower := &queue{level: level, last: number}
+			lower := &queue{level: level}
 			f.fixed += queueOverhead
 			if next := q.next(); next != nil {
 				f.setNext(lower, next)
@@ -381,6 +501,7 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 				f.fronts = append(f.fronts, h.front)
 			}
 			h.front = nil
+			f.disown(h)
 		}
 		f.queued--
 		return e, nil
@@ -391,10 +512,9 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 		f.queued--
 	}
 	if q.n == 0 {
-		f.delist(q)
 		next := q.next()
 		if q.rest != nil {
-			f.fixed -= restOverhead
+			f.setNext(q, nil)
 		}
 		if *q = (queue{}); next != nil {
 			f.move(q, next)

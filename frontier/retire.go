@@ -54,7 +54,8 @@ func (f *Frontier) Unblock(host string) {
 	f.retired--
 	pooled := h.pooled
 	if pooled > 0 {
-		f.own(h).pooled = 0
+		h.pooled = 0
+		f.disown(h)
 	}
 	if h.state == blocked {
 		f.stats.BlockedLinks -= h.links() + pooled
@@ -147,25 +148,14 @@ func (f *Frontier) empty(h *host) (n int64, first error) {
 	}
 	if h.front != nil {
 		h.front = nil
+		f.disown(h)
 	}
 	for q := h.first(); q != nil; q = q.next() {
-		f.delist(q)
-		f.ram -= q.ram()
-		for b := &q.head; b != nil; b = b.next {
-			if b != &q.head {
-				f.fixed -= blockOverhead
-			}
-			if b.place != nil {
-				if err := f.release(b); err != nil && first == nil {
-					first = err
-				}
-			}
+		if err := f.discard(q); err != nil && first == nil {
+			first = err
 		}
 		if q != &h.q {
 			f.fixed -= queueOverhead
-		}
-		if q.rest != nil {
-			f.fixed -= restOverhead
 		}
 	}
 	h.q = queue{}

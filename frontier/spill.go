@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/disk"
 )
@@ -39,7 +40,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // A run is neighbouring blocks of a queue that become one block on disk.
 type run struct {
 	q           *queue
-	first, last *block
+	first, last int // blocks
 	n           int32
 	off, size   int // in the write buffer
 }
@@ -80,6 +81,36 @@ func (f *Frontier) spill() error {
 			return err
 		}
 	}
+	return f.spillHeads(target)
+}
+
+// spillHeads writes the heads that are in no list until the queues fit into
+// target. They are found by going round the dictionary, a part at a time.
+func (f *Frontier) spillHeads(target int64) error {
+	for range dictParts {
+		if f.ram <= target {
+			return nil
+		}
+		slots := f.hosts.parts[f.swept%dictParts].slots
+		for i := 0; i < len(slots) && f.ram > target; {
+			var freed int64
+			f.out, f.runs = f.out[:0], f.runs[:0]
+			for ; i < len(slots) && len(f.out) < writeBytes && f.ram-freed > target; i++ {
+				if h := slots[i].h; h != nil && h.q.n > 0 && h.q.rest == nil {
+					freed += f.gather(&h.q)
+				}
+			}
+			if err := f.writeRuns(); err != nil {
+				return err
+			}
+			for j := range f.runs {
+				f.enlist(f.runs[j].q)
+			}
+		}
+		if f.ram > target {
+			f.swept++ // nothing is left in this part
+		}
+	}
 	return nil
 }
 
@@ -93,31 +124,32 @@ func (f *Frontier) budget() int64 {
 // its head. It returns the bytes of RAM that this frees. Blocks that are on
 // disk already lose their copy at once.
 func (f *Frontier) gather(q *queue) (freed int64) {
-	b := &q.head
+	i := 0
 	if q.tailInRAM() {
-		b = b.next
+		i = 1
 	}
 	var r *run
-	for ; b != nil; b = b.next {
+	for ; i < q.blocks(); i++ {
+		b := q.block(i)
 		if b.buf == nil {
 			r = nil
 			continue
 		}
 		freed += int64(cap(b.buf))
-		if b.place != nil {
-			f.grow(q, b, -int64(cap(b.buf)))
+		if q.place(i).onDisk() {
+			f.grow(q, i, -int64(cap(b.buf)))
 			freed -= int64(cap(b.buf))
 			b.buf, r = nil, nil
 			continue
 		}
 		entries := b.buf[b.r:]
 		if r == nil || r.size+len(entries) > spillBlockBytes {
-			f.runs = append(f.runs, run{q: q, first: b, off: len(f.out), size: blockHeader})
+			f.runs = append(f.runs, run{q: q, first: i, off: len(f.out), size: blockHeader})
 			r = &f.runs[len(f.runs)-1]
 			f.out = append(f.out, make([]byte, blockHeader)...)
 		}
 		f.out = append(f.out, entries...)
-		r.last = b
+		r.last = i
 		r.n += b.n
 		r.size += len(entries)
 	}
@@ -147,32 +179,40 @@ func (f *Frontier) writeRuns() error {
 		}
 		return fmt.Errorf("spill %s: %w", s.name, err)
 	}
-	for _, r := range f.runs {
-		b := r.first
-		for c := b; ; c = c.next {
-			f.grow(r.q, c, -int64(cap(c.buf)))
-			if c != b {
-				f.fixed -= blockOverhead
-			}
-			c.buf = nil
-			if c == r.last {
-				break
-			}
+	for i := range f.runs {
+		r := &f.runs[i]
+		rest := f.need(r.q)
+		for j := r.first; j <= r.last; j++ {
+			b := r.q.block(j)
+			f.grow(r.q, j, -int64(cap(b.buf)))
+			f.free(b.buf)
+			b.buf, b.r = nil, 0
 		}
-		if r.q.tail() == r.last {
-			f.setTail(r.q, b)
+		r.q.block(r.first).n = r.n
+		p := place{seg: s, off: s.size + int64(r.off), size: int32(r.size)}
+		if r.first == 0 {
+			rest.place = p
+		} else {
+			rest.blocks[r.first-1].place = p
 		}
-		b.next, b.n, b.r = r.last.next, r.n, 0
-		b.place = &place{seg: s, off: s.size + int64(r.off), size: int32(r.size)}
-		f.fixed += placeOverhead
 		s.live++
 		f.spilled += int64(r.size)
 	}
+	f.joinRuns()
 	s.size += int64(len(f.out))
 	if s.size >= f.cfg.SegmentBytes {
 		f.current = nil
 	}
 	return nil
+}
+
+// joinRuns takes out the blocks that became one with that before them.
+func (f *Frontier) joinRuns() {
+	for i := len(f.runs) - 1; i >= 0; i-- { // what is before a run keeps its place
+		if r := &f.runs[i]; r.last > r.first {
+			r.q.rest.blocks = slices.Delete(r.q.rest.blocks, r.first, r.last)
+		}
+	}
 }
 
 func (f *Frontier) writable() (*segment, error) {
@@ -236,17 +276,18 @@ func (f *Frontier) deleteSegment(s *segment) error {
 	return nil
 }
 
-// load brings b's bytes into RAM.
-func (f *Frontier) load(q *queue, b *block) error {
-	if b.buf != nil {
+// load brings the bytes of q's head into RAM.
+func (f *Frontier) load(q *queue) error {
+	if q.head.buf != nil {
 		return nil
 	}
-	buf, err := f.read(b)
+	buf, err := f.read(q.rest.place)
 	if err != nil {
 		return err
 	}
-	b.buf = buf
-	f.grow(q, b, int64(cap(buf)))
+	q.head.buf = buf
+	f.grow(q, 0, int64(cap(buf)))
+	f.enlist(q)
 	return nil
 }
 
@@ -255,29 +296,16 @@ func (f *Frontier) load(q *queue, b *block) error {
 // back from disk Next will find.
 func (f *Frontier) readAhead(h *host) {
 	q := h.first()
-	if q == nil || q.head.buf != nil || f.ram+int64(q.head.place.size) > f.budget() && !f.tails() {
+	if q == nil || q.head.buf != nil || f.ram+int64(q.rest.place.size) > f.budget() && f.tails == 0 {
 		return
 	}
-	if f.load(q, &q.head) == nil {
-		f.enlist(q)
-	}
+	_ = f.load(q)
 }
 
-// tails says whether a queue has more than its head in RAM.
-func (f *Frontier) tails() bool {
-	for _, q := range f.lists[tailClass:] {
-		if q != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// release tells b's segment that the block is consumed.
-func (f *Frontier) release(b *block) error {
-	s := b.place.seg
-	f.spilled -= int64(b.place.size)
-	f.fixed -= placeOverhead
+// release tells p's segment that the block there is consumed.
+func (f *Frontier) release(p place) error {
+	s := p.seg
+	f.spilled -= int64(p.size)
 	if s.live--; s.live > 0 {
 		return nil
 	}
@@ -287,9 +315,9 @@ func (f *Frontier) release(b *block) error {
 	return f.deleteSegment(s)
 }
 
-func (b *block) damaged(i int) error {
-	if b.place == nil {
+func (p place) damaged(i int) error {
+	if !p.onDisk() {
 		return fmt.Errorf("queue in memory: %w", ErrSpill)
 	}
-	return fmt.Errorf("spill %s at %d: %w", b.place.seg.name, b.place.off+blockHeader+int64(i), ErrSpill)
+	return fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
 }

@@ -203,7 +203,7 @@ func (f *Frontier) restore(ss []HostState) {
 		if !busy {
 			f.leave(h)
 		}
-		own := f.own(h)
+		own := f.own(h) // empty perhaps, until disown
 		own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
 		if !s.NotBefore.IsZero() {
 			f.notBefore(h, min(f.since(s.NotBefore), end))
@@ -214,6 +214,7 @@ func (f *Frontier) restore(ss []HostState) {
 		if s.Blocked && !h.retired {
 			f.markRetired(h, toRetire[s.Host].total())
 		}
+		f.disown(h)
 		if !busy {
 			f.place(h)
 		}
@@ -251,7 +252,9 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	if !busy {
 		f.leave(h)
 	}
-	f.own(h).delay = max(h.delay, delay) // for a snapshot before its next request
+	if delay > h.delay {
+		f.own(h).delay = delay // for a snapshot before its next request
+	}
 	f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 	if !busy {
 		f.place(h)
