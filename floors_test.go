@@ -29,11 +29,11 @@ var floors = func() map[string]int {
 	m := map[string]int{}
 	for floor, packages := range []string{
 		// plinth: what everybody speaks
-		"weburl disk",
+		"weburl disk exchange/pb",
 		// bases: what any column may stand on
 		"drum",
 		// columns: none of them knows another
-		"ring scope seen frontier journal dns robots fetch parse archive report admin testweb",
+		"ring scope seen frontier journal dns robots fetch parse archive report admin exchange testweb",
 		// hall: the order of a visit; and webs made of testweb
 		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/stream",
 		// what to crawl next

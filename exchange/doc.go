@@ -1,0 +1,27 @@
+// Package exchange answers: how do agents call one another, and who may?
+//
+//	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Handlers
+//	                                                            `-> gossip, for package member
+//
+// One port serves all: TCP carries the calls (Connect, protobuf, zstd) and the
+// streams of gossip, UDP its packets. Which of the two a connection is, ALPN
+// tells, and without keys its first octet. Without keys there is only loopback.
+//
+//	call    lane   carries                                 the answer says
+//	Hello   quick  who I am, what must be alike            you are welcome, or why not
+//	Push    bulk   links of the receiver                   they are durable
+//	Ship    bulk   journal records for a replica           they are durable
+//	Claim   bulk   hosts that are the caller's now         what is known of each
+//	Hand    bulk   a stream: all that is known of hosts    it is durable
+//	Lease   quick  package lease's batch                   package lease's batch
+//	Pulse   quick  the caller's view                       idle or not, and counts
+//	End     quick  all are idle                            whether the answerer still is
+//	Budget  quick  pages wanted                            pages granted
+//
+// What always holds: a handler sees a call only when the certificate, the name
+// in it and the crawl agree, and what it sees has been checked: sizes, counts,
+// encodings. What was refused is counted by kind. The package knows bytes and
+// batches; what is done with them is given to it. Calls are at least once: a
+// call whose answer was lost may have been carried out. Peers and Servers are
+// safe for concurrent use.
+package exchange

@@ -1,0 +1,335 @@
+package exchange
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// maxConns bounds the connections that are open at once, maxShaking those of
+	// strangers until they have proved who they are.
+	maxConns, maxShaking = 1024, 64
+	shakeTimeout         = 10 * time.Second
+	// gossipMark is the first octet of a stream of gossip where there is no TLS
+	// to tell it from a call; no request of HTTP begins with it.
+	gossipMark = 0xF6
+	// udpBuffer holds the packets of a burst while the processor is busy.
+	udpBuffer = 1 << 20
+)
+
+// ErrPlain is an address beyond this machine, and no keys.
+var ErrPlain = errors.New("other machines are reached with keys only: make them with \"orbweaver cluster keys\"")
+
+// A Listener is an agent's port: TCP for calls and for streams of gossip, UDP
+// for packets of gossip.
+type Listener struct {
+	keys     *Keys
+	tcp      net.Listener
+	udp      net.PacketConn
+	calls    *inlet
+	gossip   *inlet
+	counts   *counters
+	ctx      context.Context
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	shaking  chan struct{}
+	open     chan struct{}
+	closeOne sync.Once
+}
+
+// CheckListen refuses what Listen would refuse for its form: addr is an IP
+// address and a port, and without keys the address is a loopback one.
+func CheckListen(addr string, keys *Keys) error {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen %q: an IP address and a port are needed, such as 127.0.0.1:7470", addr)
+	}
+	if keys == nil && !ap.Addr().IsLoopback() {
+		return fmt.Errorf("listen %s: %w", addr, ErrPlain)
+	}
+	return nil
+}
+
+// Listen takes the port. Port 0 is one that is free for both, for tests.
+func Listen(addr string, keys *Keys) (*Listener, error) {
+	if err := CheckListen(addr, keys); err != nil {
+		return nil, err
+	}
+	tcp, udp, err := ports(addr)
+	if err != nil {
+		return nil, err
+	}
+	if b, ok := udp.(*net.UDPConn); ok {
+		_ = b.SetReadBuffer(udpBuffer) // the system's own size does, too
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Listener{
+		keys: keys, tcp: tcp, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
+		calls: newInlet(ctx, tcp.Addr()), gossip: newInlet(ctx, tcp.Addr()),
+		shaking: make(chan struct{}, maxShaking), open: make(chan struct{}, maxConns),
+	}
+	l.wg.Go(l.accept)
+	return l, nil
+}
+
+// ports are one port, of both kinds.
+func ports(addr string) (net.Listener, net.PacketConn, error) {
+	for try := 0; ; try++ {
+		tcp, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, nil, fmt.Errorf("listen: %w", err)
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		if err == nil {
+			return tcp, udp, nil
+		}
+		tcp.Close()
+		// Only where the system chose the port may another one do.
+		if netip.MustParseAddrPort(addr).Port() != 0 || try == 20 {
+			return nil, nil, fmt.Errorf("listen: %w", err)
+		}
+	}
+}
+
+// Addr is where it listens, with the port that it has.
+func (l *Listener) Addr() string { return l.tcp.Addr().String() }
+
+// Gossip are the streams of gossip that other agents open.
+func (l *Listener) Gossip() net.Listener { return l.gossip }
+
+// Packets sends and receives packets of gossip. They are as they come: whoever
+// reads them decrypts them with Keys.Gossip.
+func (l *Listener) Packets() net.PacketConn { return l.udp }
+
+// Close ends all that came in through it, and returns when nothing runs.
+func (l *Listener) Close() error {
+	var err error
+	l.closeOne.Do(func() {
+		l.stop()
+		err = errors.Join(l.tcp.Close(), l.udp.Close())
+		l.wg.Wait()
+	})
+	return err
+}
+
+func (l *Listener) accept() {
+	for {
+		conn, err := l.tcp.Accept()
+		if err != nil {
+			if l.ctx.Err() != nil {
+				return
+			}
+			// Too many open files, or a caller that is gone: neither is the end.
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-l.ctx.Done():
+				return
+			}
+			continue
+		}
+		select {
+		case l.open <- struct{}{}:
+		default:
+			l.counts.refuse(Busy)
+			conn.Close()
+			continue
+		}
+		select {
+		case l.shaking <- struct{}{}:
+		default:
+			l.counts.refuse(Busy)
+			<-l.open
+			conn.Close()
+			continue
+		}
+		l.wg.Go(func() {
+			l.sort(&counted{Conn: conn, counts: l.counts, gone: sync.OnceFunc(func() { <-l.open })})
+			<-l.shaking
+		})
+	}
+}
+
+// sort finds out who is calling and what for, and gives the connection to
+// those who wait for it.
+func (l *Listener) sort(raw net.Conn) {
+	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
+	defer stop()
+	raw.SetDeadline(time.Now().Add(shakeTimeout))
+	var conn net.Conn
+	var to *inlet
+	if l.keys != nil {
+		secure := tls.Server(raw, l.keys.server())
+		if err := secure.HandshakeContext(l.ctx); err != nil {
+			l.counts.refuse(Stranger)
+			raw.Close()
+			return
+		}
+		conn = secure
+		switch secure.ConnectionState().NegotiatedProtocol {
+		case protoCalls:
+			to = l.calls
+		case protoGossip:
+			to = l.gossip
+		}
+	} else {
+		var first [1]byte
+		if _, err := io.ReadFull(raw, first[:]); err != nil {
+			raw.Close()
+			return
+		}
+		if first[0] == gossipMark {
+			conn, to = raw, l.gossip
+		} else {
+			conn, to = &peeked{Conn: raw, first: first[:]}, l.calls
+		}
+	}
+	if to == nil { // a member of the cluster that wants neither
+		l.counts.refuse(Malformed)
+		conn.Close()
+		return
+	}
+	raw.SetDeadline(time.Time{})
+	if !to.give(conn) {
+		conn.Close()
+	}
+}
+
+// DialGossip opens a stream of gossip to the agent called name, or to any of
+// the cluster if name is empty. dial makes the connection; nil is the system's.
+func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string) (net.Conn, error) {
+	raw, err := reach(ctx, keys, dial, addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	defer stop()
+	if keys == nil {
+		_, err = raw.Write([]byte{gossipMark})
+	} else {
+		secure := tls.Client(raw, keys.client(protoGossip, name))
+		if err = secure.HandshakeContext(ctx); err == nil {
+			return secure, nil
+		}
+	}
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("gossip with %s: %w", addr, err)
+	}
+	return raw, nil
+}
+
+// A Dialer makes connections: net.Dialer's DialContext, or a test's.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// reach makes a connection for one use; without keys to loopback only.
+func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn, error) {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// Judged by where it arrived, as a name may mean anything.
+	if keys == nil {
+		if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err != nil || !to.Addr().Unmap().IsLoopback() {
+			conn.Close()
+			return nil, fmt.Errorf("call %s: %w", addr, ErrPlain)
+		}
+	}
+	return conn, nil
+}
+
+// An inlet is a net.Listener of the connections that it is given.
+type inlet struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	addr   net.Addr
+	queued chan net.Conn
+}
+
+func newInlet(ctx context.Context, addr net.Addr) *inlet {
+	in := &inlet{addr: addr, queued: make(chan net.Conn)}
+	in.ctx, in.stop = context.WithCancel(ctx)
+	return in
+}
+
+// give says whether somebody took conn.
+func (in *inlet) give(conn net.Conn) bool {
+	select {
+	case in.queued <- conn:
+		return true
+	case <-in.ctx.Done():
+		return false
+	case <-time.After(shakeTimeout): // nobody listens yet
+		return false
+	}
+}
+
+// Accept waits for the next connection.
+func (in *inlet) Accept() (net.Conn, error) {
+	select {
+	case conn := <-in.queued:
+		return conn, nil
+	case <-in.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (in *inlet) Close() error {
+	in.stop()
+	return nil
+}
+
+// Addr is the listener's address.
+func (in *inlet) Addr() net.Addr { return in.addr }
+
+// A peeked connection gives back what was read to find out what it is.
+type peeked struct {
+	net.Conn
+	first []byte
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.first) > 0 {
+		n := copy(b, p.first)
+		p.first = p.first[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// A counted connection counts its octets, and says when it is gone.
+type counted struct {
+	net.Conn
+	counts *counters
+	gone   func()
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.counts.received.Add(uint64(n))
+	return n, err
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.counts.sent.Add(uint64(n))
+	return n, err
+}
+
+func (c *counted) Close() error {
+	err := c.Conn.Close()
+	if c.gone != nil {
+		c.gone()
+	}
+	return err
+}
