@@ -54,7 +54,9 @@ type Agent struct {
 	closers []func() error // last first
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
-	began     time.Time
+	// NotBlocked are those of Config.Unblock that were free already.
+	NotBlocked []string
+	began      time.Time
 }
 
 // Result is how a run ended.
@@ -342,7 +344,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 }
 
 // unblock does what the operator of a crawl that goes on wants of it first.
-func (a *Agent) unblock() error {
+func (a *Agent) unblock() (err error) {
 	var hosts []string
 	for _, s := range a.cfg.Unblock {
 		host, err := ParseHost(s)
@@ -351,10 +353,7 @@ func (a *Agent) unblock() error {
 		}
 		hosts = append(hosts, host)
 	}
-	free, err := a.crawler.UnblockBefore(hosts)
-	if err == nil && free != "" {
-		err = configErrorf("unblock %s: it is not blocked in %s", free, a.cfg.Dir)
-	}
+	a.NotBlocked, err = a.crawler.UnblockBefore(hosts)
 	return err
 }
 
@@ -491,8 +490,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.cfg.Resume {
 		kind = "resumed"
 	}
-	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.rooms.Frontier.Pending()),
-		report.F("repeated", a.Recovered.Repeated), report.F("links_lost", a.Recovered.Lost))
+	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.crawler.Pending()),
+		report.F("blocked", a.rooms.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated), report.F("links_lost", a.Recovered.Lost))
 	if a.rooms.Tally.Started().IsZero() {
 		a.rooms.Tally.Start(a.began)
 	}

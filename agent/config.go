@@ -35,7 +35,7 @@ type Config struct {
 	// neither, Dir must not hold a crawl.
 	Resume, Overwrite bool
 	// Unblock names hosts that were blocked in the crawl in Dir and are so no
-	// longer. It needs Resume.
+	// longer; see Agent.NotBlocked. It needs Resume.
 	Unblock []string
 	// Contact is a URL or mail address at which the operator can be reached;
 	// it goes into the User-Agent. Without it only loopback is crawled.

@@ -138,6 +138,11 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
+	for host, d := range *c.drops.Load() {
+		if err := k.put(kindDrop, appendDrop(nil, host, d)); err != nil {
+			return err
+		}
+	}
 	return c.Frontier.EachHost(func(st frontier.HostState) error {
 		buf = st.AppendTo(buf[:0])
 		return k.put(kindHost, buf)

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -187,6 +186,8 @@ type Crawler struct {
 	requeued   map[weburl.Key]uint64 // the numbers of accepts of URLs that are queued again
 	trouble    troubles              // failures in a row, by host
 	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
+	nth        uint64                // of the last drop
+	stamped    []byte                // memory for links on their way to seen
 	batch      batch
 	dirty      bool          // the journal holds what is not synced
 	arrived    []weburl.Link // links that seen emits, as they come
@@ -225,9 +226,10 @@ type Crawler struct {
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
-	ended    chan struct{}            // closed when nobody takes commands any more
-	closing  atomic.Bool              // visits that have not begun are not to begin
-	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
+	ended    chan struct{}                   // closed when nobody takes commands any more
+	closing  atomic.Bool                     // visits that have not begun are not to begin
+	blocked  atomic.Pointer[[]string]        // hosts, by the operator; sorted, never changed in place
+	drops    atomic.Pointer[map[string]drop] // the last one of each host; never changed in place
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
 }
@@ -250,6 +252,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		hostsAgain: map[string]*hostAgain{},
 	}
 	c.blocked.Store(&[]string{})
+	c.drops.Store(&map[string]drop{})
 	c.planner, _ = rooms.Strategy.(Planner)
 	return c
 }
@@ -265,7 +268,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				if c.closing.Load() || c.isBlocked(v.task.Host) {
+				if c.closing.Load() || c.isBlocked(v.task.Host) || c.dropped(v.task.Host, v.task.Number) {
 					v.outcome = Abandoned // it had not begun
 				} else {
 					v.err = c.visit(work, v)
@@ -325,6 +328,9 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)
+		if c.giveUp(now) {
+			wake = now
+		}
 		if c.fatal != nil {
 			break
 		}
@@ -428,6 +434,10 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		v.before = c.revisiting[key]
 		host := t.Host
 		switch {
+		case c.dropped(host, t.Number):
+			// It came back to its host after the order.
+			v.outcome = Dropped
+			c.settle(v, now)
 		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil && !isErrand(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
@@ -540,45 +550,6 @@ func (c *Crawler) take(t frontier.Task) *visit {
 	v := &visit{}
 	v.reset(t)
 	return v
-}
-
-// A delayed URL failed alone and waits for its retry.
-type delayed struct {
-	at      time.Time
-	link    weburl.Link
-	number  uint64
-	attempt int
-}
-
-// waiting is a heap by time.
-type waiting []delayed
-
-func (w waiting) Len() int           { return len(w) }
-func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
-func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(delayed)) }
-func (w *waiting) Pop() any {
-	old := *w
-	d := old[len(old)-1]
-	old[len(old)-1] = delayed{}
-	*w = old[:len(old)-1]
-	return d
-}
-
-// release puts the retries that are due back into their host queues, and says
-// when the next one is due.
-func (c *Crawler) release(now time.Time) (next time.Time) {
-	for len(c.later) > 0 {
-		if at := c.later[0].at; at.After(now) {
-			return at
-		}
-		d := heap.Pop(&c.later).(delayed)
-		c.attempts[d.link.URL.Key()] = d.attempt
-		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
-			return time.Time{}
-		}
-	}
-	return time.Time{}
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -316,6 +316,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(sample.appendTo(nil))
 	f.Add(appendOriginal(nil, [20]byte{1}, archive.Original{URL: "http://a.example/"}))
 	f.Add([]byte{0xe0, 1, 7})
+	f.Add(appendDrop(nil, "a.example", drop{1, 2, time.UnixMilli(3)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if fin, err := decodeFinish(b); err == nil {
 			again, err := decodeFinish(fin.appendTo(nil))
@@ -324,6 +325,11 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 		decodeOriginal(b)
+		if host, d, err := decodeDrop(b); err == nil {
+			if host2, again, err := decodeDrop(appendDrop(nil, host, d)); err != nil || host2 != host || again != d {
+				t.Fatalf("drop of %q %+v became %q %+v, %v", host, d, host2, again, err)
+			}
+		}
 		decodeSpan(b)
 		if ks, err := decodeKeys(nil, b); err == nil && !bytes.Equal(appendKeys(nil, ks), b) {
 			t.Errorf("%x became other keys", b)

@@ -63,7 +63,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		if v.failure != 0 {
 			c.retrying.put(l.URL.Key(), v.reason(), now)
 		}
-	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || c.final(v):
+	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped || c.final(v):
 		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
 			c.again(v, p, &d, now)
 		} else {

@@ -21,7 +21,7 @@
 //	           more, and finishes once more
 //
 // An operator may block hosts, whose links then wait, and drop links, which are
-// then finished unvisited.
+// then finished unvisited, in a while.
 //
 // What is fetched next is the Strategy's: which links are followed, with what
 // priority, and, for a Planner, which URLs are fetched again and when.

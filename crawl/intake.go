@@ -35,9 +35,9 @@ func (c *Crawler) intake(v *visit) {
 	if len(v.found) == 0 {
 		return
 	}
-	c.items = c.items[:0]
+	c.items, c.stamped = c.items[:0], c.stamped[:0]
 	for _, f := range v.found {
-		c.items = append(c.items, seen.Item{Key: f.key, Aux: v.enc[f.from:f.to]})
+		c.items = append(c.items, seen.Item{Key: f.key, Aux: c.stamp(v.enc[f.from:f.to])})
 	}
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
@@ -106,7 +106,7 @@ func (c *Crawler) repair(err error) {
 // are to be fetched: scrambled, so that a page that names a hundred pages of
 // one site is no burst for it.
 func (c *Crawler) Accept(items []seen.Item) error {
-	c.fresh, c.arrived = c.fresh[:0], c.arrived[:0]
+	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
 	for _, it := range items {
 		l, _, err := weburl.PeekLink(it.Aux) // who keeps it clones it
 		if err != nil {
@@ -114,7 +114,7 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		}
 		c.arrived = append(c.arrived, l)
 	}
-	order := frontier.Scramble(c.arrived)
+	order, before := frontier.Scramble(c.arrived), c.accepted
 	for i := range items {
 		if order != nil {
 			i = order[i]
@@ -143,20 +143,26 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		if l.Hops == "" {
 			c.Tally.Found(1)
 		}
-		c.batch.add(kindAccept, items[i].Aux)
+		enc, dropped, err := c.unstamp(items[i].Aux, l)
+		if err != nil {
+			return err
+		}
+		c.batch.add(kindAccept, enc)
+		c.accepted++
+		if dropped {
+			if err := c.acceptDropped(enc, c.accepted); err != nil {
+				return err
+			}
+		} else {
+			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
+		}
 		if len(c.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {
 				return c.fatal
 			}
 		}
-		c.fresh = append(c.fresh, l)
 	}
-	c.Tally.Accepted(int64(len(c.fresh)))
-	c.numbers = c.numbers[:0]
-	for range c.fresh {
-		c.accepted++
-		c.numbers = append(c.numbers, c.accepted)
-	}
+	c.Tally.Accepted(int64(c.accepted - before))
 	return c.Frontier.PushAt(c.fresh, c.numbers)
 }
 

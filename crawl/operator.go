@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +18,12 @@ import (
 //
 //	block    no request any more; its links stay, and wait
 //	unblock  they go on
-//	drop     its links are finished, unvisited (Dropped)
+//	drop     its links are not fetched, and are finished (Dropped), see drop.go
 //
-// What a worker has begun ends as usual. A block is a word of the host's
-// record in the journal (kindHost), which checkpoints carry; a drop is the
-// finishes of the links.
+// What a worker has begun ends as usual. None of them reads a queue or a pool:
+// an order takes the dispatcher as long as a sync of the journal, however many
+// links it is about. A block is a word of the host's record in the journal
+// (kindHost), a drop a record of its own; checkpoints carry both.
 
 // command lets the dispatcher do what, and waits for its answer; ctx bounds
 // the wait: what has begun by then goes on (ErrUnderWay).
@@ -76,7 +76,7 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 }
 
 // Block lets a host alone until Unblock, also in later runs; it says how many
-// links wait. Safe for concurrent use while Run is under way, as Unblock and
+// links wait in its queue. Safe for concurrent use while Run is under way, as Unblock and
 // Drop are.
 func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 	return c.command(ctx, "block", host, func(now time.Time) (string, error) {
@@ -87,13 +87,23 @@ func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 				return "", err
 			}
 		}
-		e := c.Frontier.Explain(host, now)
 		s := host + ": blocked"
 		if was {
 			s += " already"
 		}
-		return s + ", " + links(e.Queued+c.laterOf(host)) + " wait" + only(e.Queued+c.laterOf(host)) + underWay(e), nil
+		e, n, others := c.waiting(host, now)
+		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e), nil
 	})
+}
+
+// waiting says how many links of host wait, as far as that is known for nothing,
+// and of those that nobody has counted.
+func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
+	e = c.Frontier.Explain(host, now)
+	if p := c.Frontier.Stats().Pooled; p > 0 {
+		others = ", not counting any among the " + links(p) + " in the pools"
+	}
+	return e, e.Queued + c.laterOf(host), others
 }
 
 // Unblock takes a Block back.
@@ -102,98 +112,32 @@ func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
 		if !c.isBlocked(host) {
 			return host + ": is not blocked", nil
 		}
-		n := c.Frontier.Explain(host, now).Queued + c.laterOf(host)
+		_, n, others := c.waiting(host, now)
 		if err := c.unblock(host); err != nil {
 			return "", err
 		}
-		return host + ": unblocked, " + links(n) + " waited", nil
+		return host + ": unblocked, " + links(n) + " waited" + others, nil
 	})
 }
 
-// UnblockBefore is Unblock before Run, of all hosts; if one of them is not
-// blocked nothing is done, and it is returned.
-func (c *Crawler) UnblockBefore(hosts []string) (free string, err error) {
-	for _, host := range hosts {
+// UnblockBefore is Unblock before Run, of all hosts; it returns those that were
+// not blocked.
+func (c *Crawler) UnblockBefore(hosts []string) (free []string, err error) {
+	for _, host := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
 		if !c.isBlocked(host) {
-			return host, nil
-		}
-	}
-	for _, host := range hosts {
-		if !c.isBlocked(host) {
-			continue // it was named twice
+			free = append(free, host)
+			continue
 		}
 		if err := c.unblock(host); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return "", nil
+	return free, nil
 }
 
 func (c *Crawler) unblock(host string) error {
 	c.Frontier.Unblock(host)
 	return c.noteBlock(host, false)
-}
-
-// Drop gives up all links of host that wait: they are finished, as if their
-// turn had come and gone. Links found later are taken as before, unless the
-// host is blocked.
-func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "drop", host, func(now time.Time) (string, error) {
-		n, err := c.drop(host, now)
-		if err != nil {
-			c.fatal = err // some are finished, and some would be queued still
-			return "", err
-		}
-		c.Events.Write("host-dropped", report.F("host", host), report.F("links", n))
-		if err := c.secure(); err != nil {
-			return "", err
-		}
-		return host + ": " + links(n) + " dropped" + underWay(c.Frontier.Explain(host, now)), nil
-	})
-}
-
-func (c *Crawler) drop(host string, now time.Time) (n int64, err error) {
-	one := func(t frontier.Task) error {
-		if isErrand(t.Link) { // asked for again, by those who want it
-			delete(c.errands, errandID(t.Link))
-			return nil
-		}
-		k := t.Link.URL.Key()
-		t.Attempt += c.attempts[k]
-		if number, ok := c.requeued[k]; ok {
-			t.Number = number
-		}
-		delete(c.attempts, k)
-		v := c.take(t)
-		v.before, v.outcome = c.revisiting[k], Dropped
-		c.finish(v, now)
-		if len(c.batch.arena) > batchBytes {
-			c.append()
-		}
-		c.recycle(v)
-		n++
-		return c.fatal
-	}
-	if _, err := c.Frontier.Drop(host, func(w frontier.Waiting) error {
-		return one(frontier.Task{Link: w.Link, Host: host, Attempt: w.Attempt, Number: w.Number})
-	}); err != nil {
-		return n, fmt.Errorf("drop %s: %w", host, err)
-	}
-	var its []delayed
-	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
-		mine := d.link.URL.Host() == host
-		if mine {
-			its = append(its, d)
-		}
-		return mine
-	})
-	heap.Init(&c.later)
-	for _, d := range its {
-		if err := one(frontier.Task{Link: d.link, Host: host, Attempt: d.attempt, Number: d.number}); err != nil {
-			return n, fmt.Errorf("drop %s: %w", host, err)
-		}
-	}
-	return n, nil
 }
 
 // noteBlock makes durable that a host is blocked, or no longer.

@@ -18,6 +18,7 @@ import (
 //	C crawl    the first record of a journal or snapshot: 1 byte, the version of
 //	           these kinds, and 16 bytes, the crawl's id, which seen has, too
 //	H host     a frontier.HostState: politeness that outlives the process
+//	G gone     a drop of a host's links, see appendDrop
 //	R robots   a robots.Entry
 //	K keys     part: seen's keys, 16 bytes each, big-endian
 //	P pending  part: uvarint number of a Link that was accepted and is not
@@ -53,6 +54,7 @@ const (
 	kindState   byte = 'V'
 	kindCrawl   byte = 'C'
 	kindHeld    byte = 'L'
+	kindDrop    byte = 'G'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,

@@ -51,6 +51,13 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			c.id, err = decodeCrawl(kind, p)
 			return err
 		}
+		if kind == kindDrop {
+			host, d, err := decodeDrop(p)
+			if err == nil {
+				c.noteDrop(host, d)
+			}
+			return err
+		}
 		return g.read(kind, p)
 	}); err != nil {
 		return r, err
@@ -74,6 +81,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			delays[host] = max(delays[host], d)
 		}
 	}
+	if f, ok := c.planner.(Forgetter); ok {
+		for host, d := range *c.drops.Load() {
+			f.Forget(host, d.at)
+		}
+	}
 	var keys []weburl.Key
 	var batch []weburl.Link
 	var numbers []uint64
@@ -88,8 +100,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		if g.done.Contains(number) {
 			return nil
 		}
-		// Whoever has links left may have been asked when the run ended,
-		// without a trace.
+		if c.dropped(l.URL.Host(), number) {
+			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+		}
 		batch, numbers = append(batch, l), append(numbers, number)
 		if len(batch) == 1024 {
 			return push()
@@ -138,7 +151,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			n, _ := binary.Uvarint(p) // which the ledger has read
 			c.accepted = n
 			return nil
-		case kindDone, kindCrawl, kindHeld:
+		case kindDone, kindCrawl, kindHeld, kindDrop:
 			return nil // likewise
 		case kindFinish:
 			f, err := decodeFinish(p)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"container/heap"
 	"strings"
 	"time"
 
@@ -84,4 +85,43 @@ func (t *troubles) clear(host string) {
 func (c *Crawler) requeue(l weburl.Link, number uint64) error {
 	c.requeued[l.URL.Key()] = number
 	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
+}
+
+// A delayed URL failed alone and waits for its retry.
+type delayed struct {
+	at      time.Time
+	link    weburl.Link
+	number  uint64
+	attempt int
+}
+
+// waiting is a heap by time.
+type waiting []delayed
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
+func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+func (w *waiting) Push(x any)        { *w = append(*w, x.(delayed)) }
+func (w *waiting) Pop() any {
+	old := *w
+	d := old[len(old)-1]
+	old[len(old)-1] = delayed{}
+	*w = old[:len(old)-1]
+	return d
+}
+
+// release puts the retries that are due back into their host queues, and says
+// when the next one is due.
+func (c *Crawler) release(now time.Time) (next time.Time) {
+	for len(c.later) > 0 {
+		if at := c.later[0].at; at.After(now) {
+			return at
+		}
+		d := heap.Pop(&c.later).(delayed)
+		c.attempts[d.link.URL.Key()] = d.attempt
+		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
+			return time.Time{}
+		}
+	}
+	return time.Time{}
 }

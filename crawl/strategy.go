@@ -73,6 +73,13 @@ type Postponer interface {
 	PutOff(w *Wanted, until time.Time) error
 }
 
+// A Forgetter is a Planner that can be told to want nothing of a host any more
+// that was visited last before at, also of what Restore brings. The operator has
+// dropped the host's links.
+type Forgetter interface {
+	Forget(host string, at time.Time)
+}
+
 // Wanted is a link that a Planner wants fetched. It is the Crawler's from then on.
 type Wanted struct {
 	Link weburl.Link

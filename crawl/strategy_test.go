@@ -80,6 +80,25 @@ type returner struct {
 	n, every int // seconds
 	due      []returning
 	restored int
+	forgot   map[string]time.Time
+}
+
+func (r *returner) Forget(host string, at time.Time) {
+	if r.forgot == nil {
+		r.forgot = map[string]time.Time{}
+	}
+	r.forgot[host] = at
+	for i := range r.due {
+		r.forget(&r.due[i])
+	}
+}
+
+// forget wants d no more if its last visit was too early.
+func (r *returner) forget(d *returning) {
+	last := d.at.Add(-time.Duration(r.every) * time.Second)
+	if at, ok := r.forgot[d.link.URL.Host()]; ok && !d.at.IsZero() && last.Before(at) {
+		d.visits = r.n + 1
+	}
 }
 
 type returning struct {
@@ -105,6 +124,9 @@ func (r *returner) Visited(v *Visit) ([]byte, error) {
 			break
 		}
 	}
+	if v.Outcome == Dropped {
+		n = r.n + 1
+	}
 	link := weburl.Link{URL: v.Link.URL.Clone(), Hops: strings.Clone(v.Link.Hops), Seed: strings.Clone(v.Link.Seed)}
 	r.due = append(r.due, returning{link, v.Now.Add(time.Duration(r.every) * time.Second), n, v.Response, false})
 	return fmt.Appendf(nil, "%d %d %d", n, v.Now.UnixMilli(), v.Response.Print), nil
@@ -124,6 +146,7 @@ func (r *returner) Restore(l weburl.Link, state []byte) error {
 		}
 	}
 	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n, Before{Print: print}, false})
+	r.forget(&r.due[len(r.due)-1])
 	return nil
 }
 

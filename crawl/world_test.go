@@ -33,6 +33,7 @@ import (
 
 func TestMain(m *testing.M) {
 	tallyPiece = 100 // so that a snapshot has several
+	dropSlice = 3
 	goleak.VerifyTestMain(m)
 }
 

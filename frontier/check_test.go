@@ -3,7 +3,6 @@ package frontier
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -14,9 +13,9 @@ import (
 func (f *Frontier) check() error {
 	var want Stats
 	want.Hosts = f.hosts.len()
-	var ram, fixed, spilled, queued, blockedLinks int64
+	var fixed, queued, blockedLinks int64
 	rares, visits := 0, 0
-	live := map[*segment]int{}
+	sums := sums{live: map[*segment]int{}}
 	if !reflect.DeepEqual(blank, rare{}) {
 		return fmt.Errorf("the rare of those who have none is %+v", blank)
 	}
@@ -49,35 +48,10 @@ func (f *Frontier) check() error {
 			if q != &h.q {
 				fixed += queueOverhead
 			}
-			if q.rest != nil {
-				fixed += restOverhead + int64(cap(q.rest.blocks))*blockOverhead
-				if q.blocks() == 1 && q.next() == nil && !q.place(0).onDisk() {
-					return fmt.Errorf("%s: a rest of nothing", name)
-				}
+			if err := sums.queue(name, q); err != nil {
+				return err
 			}
-			var qram, qn int64
-			for i := range q.blocks() {
-				b := q.block(i)
-				qram += int64(cap(b.buf))
-				qn += int64(b.n)
-				if p := q.place(i); p.onDisk() {
-					live[p.seg]++
-					spilled += int64(p.size)
-				} else if b.buf == nil {
-					return fmt.Errorf("%s: a block is nowhere", name)
-				}
-				if b.n <= 0 {
-					return fmt.Errorf("%s: a block with %d links", name, b.n)
-				}
-			}
-			if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
-				return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram(), q.n)
-			}
-			if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
-				return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, r.class)
-			}
-			ram += qram
-			n += qn
+			n += int64(q.n)
 		}
 		if n != h.links() || (n == 0) != h.empty() {
 			return fmt.Errorf("%s: %d links, says %d", name, n, h.links())
@@ -147,49 +121,90 @@ func (f *Frontier) check() error {
 	if err != nil {
 		return err
 	}
-	retired := 0
 	for h := range f.hosts.all() {
-		name := h.name
-		if h.retired {
-			retired++
-			if h.pooled != pools.of[name] {
-				return fmt.Errorf("%s: retired with %d links in the pools, says %d", name, pools.of[name], h.pooled)
-			}
-		} else if h.pooled != 0 {
-			return fmt.Errorf("%s: not retired, says %d links in the pools", name, h.pooled)
-		}
-		if h.state == blocked {
-			blockedLinks += h.pooled
-		}
 		for q := h.first(); q != nil; q = q.next() {
 			if first, ok := pools.first[q.level]; ok && first < q.last() {
-				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", name, q.last(), first, q.level)
+				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", h.name, q.last(), first, q.level)
 			}
 		}
 	}
-	if retired != f.retired {
-		return fmt.Errorf("%d hosts retired, says %d", retired, f.retired)
+	w := &f.withdrawn
+	n := int64(w.front.len())
+	for _, e := range w.front.items[w.front.head:] {
+		fixed += e.ram()
 	}
+	for _, q := range w.qs {
+		fixed += queueOverhead
+		if err := sums.queue("withdrawn", q); err != nil {
+			return err
+		}
+		n += int64(q.n)
+	}
+	if n != w.n {
+		return fmt.Errorf("%d withdrawn, says %d", n, w.n)
+	}
+	queued += n
+	want.Withdrawn = n
+	fixed += sums.fixed
 	fixed += pools.ram
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
 	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
-	want.RAMBytes = ram + fixed + f.overhead()
+	want.RAMBytes = sums.ram + fixed + f.overhead()
 	if rares != f.rares || visits != len(f.visits)-len(f.freeVisits) {
 		return fmt.Errorf("%d hosts with a rare, %d with a visit, says %d, %d", rares, visits, f.rares, len(f.visits)-len(f.freeVisits))
 	}
-	want.SpilledBytes, want.SpillFiles = spilled, f.files
+	want.SpilledBytes, want.SpillFiles = sums.spilled, f.files
 	if got := f.Stats(); got != want {
 		return fmt.Errorf("stats\n got %+v\nwant %+v", got, want)
 	}
-	for s, n := range live {
+	for s, n := range sums.live {
 		if s.live != n {
 			return fmt.Errorf("%s: %d blocks live, says %d", s.name, n, s.live)
 		}
 	}
-	if want := len(live); f.files < want {
+	if want := len(sums.live); f.files < want {
 		return fmt.Errorf("%d spill files, %d hold blocks", f.files, want)
 	}
 	return f.checkBuckets()
+}
+
+// sums are what queues come to.
+type sums struct {
+	ram, fixed, spilled int64
+	live                map[*segment]int
+}
+
+// queue checks q, and adds what it takes, itself apart.
+func (s *sums) queue(name string, q *queue) error {
+	if q.rest != nil {
+		s.fixed += restOverhead + int64(cap(q.rest.blocks))*blockOverhead
+		if q.blocks() == 1 && q.next() == nil && !q.place(0).onDisk() {
+			return fmt.Errorf("%s: a rest of nothing", name)
+		}
+	}
+	var qram, qn int64
+	for i := range q.blocks() {
+		b := q.block(i)
+		qram += int64(cap(b.buf))
+		qn += int64(b.n)
+		if p := q.place(i); p.onDisk() {
+			s.live[p.seg]++
+			s.spilled += int64(p.size)
+		} else if b.buf == nil {
+			return fmt.Errorf("%s: a block is nowhere", name)
+		}
+		if b.n <= 0 {
+			return fmt.Errorf("%s: a block with %d links", name, b.n)
+		}
+	}
+	if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
+		return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram(), q.n)
+	}
+	if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
+		return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, r.class)
+	}
+	s.ram += qram
+	return nil
 }
 
 func (f *Frontier) checkBuckets() error {
@@ -246,14 +261,12 @@ func (f *Frontier) checkBuckets() error {
 type poolsFound struct {
 	n, ram, bytes int64
 	files         int
-	of            map[string]int64 // links of each host
 	first         map[uint8]uint64 // number in each level
 }
 
 // checkPools reads all pools and compares what it finds with what they say.
 func (f *Frontier) checkPools() (poolsFound, error) {
-	found := poolsFound{of: map[string]int64{}, first: map[uint8]uint64{}}
-	removed := map[string]levelCount{}
+	found := poolsFound{first: map[uint8]uint64{}}
 	level := 256
 	for _, p := range f.pools {
 		if int(p.level) >= level {
@@ -300,17 +313,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 					return found, fmt.Errorf("level %d: %v, %v", p.level, l, err)
 				}
 				n++
-				name := l.URL.Host()
-				if at := removed[name]; at[p.level] < f.removed[name][p.level] {
-					if at == nil {
-						at = levelCount{}
-						removed[name] = at
-					}
-					at[p.level]++
-					continue
-				}
 				found.n++
-				found.of[name]++
 				if _, ok := found.first[p.level]; !ok {
 					found.first[p.level] = number
 				}
@@ -322,48 +325,161 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 		if n != p.n || n == 0 {
 			return found, fmt.Errorf("level %d: %d links, says %d", p.level, n, p.n)
 		}
-	}
-	for name, c := range f.removed {
-		if !maps.Equal(c, removed[name]) || len(c) == 0 {
-			return found, fmt.Errorf("%s: %v links removed, says %v", name, removed[name], c)
+		end := p.at
+		for _, m := range p.marks {
+			if m.end < end || m.end <= p.at || m.end > p.at+p.n || p.withdrawn[m.name] < m.end {
+				return found, fmt.Errorf("level %d: mark %+v behind %d, at %d with %d links", p.level, m, end, p.at, p.n)
+			}
+			end = m.end
+		}
+		for name, end := range p.withdrawn {
+			if !slices.Contains(p.marks, mark{name, end}) {
+				return found, fmt.Errorf("level %d: no mark of %s", p.level, name)
+			}
 		}
 	}
 	return found, nil
 }
 
-// each shows all pending links, those in process included, in the order of
-// their numbers.
-func (f *Frontier) each(fn func(weburl.Link) error) error {
-	show := func(e *entry, _ bool) error {
-		l, _, err := weburl.DecodeLink(e.enc)
-		if err != nil {
+// A standing is a link somewhere in a Frontier.
+type standing struct {
+	link      weburl.Link
+	number    uint64
+	pool      bool
+	withdrawn bool
+}
+
+// walk finds all links that are queued or in process; in each queue they come in
+// its order.
+func (f *Frontier) walk() (all []standing, err error) {
+	add := func(enc []byte, s standing) error {
+		if s.link, _, err = weburl.DecodeLink(enc); err != nil {
 			return err
 		}
-		return fn(l)
+		all = append(all, s)
+		return nil
 	}
-	var hs []*host
-	var busy []*entry
-	for h := range f.hosts.all() {
-		if e := f.cur(h); e != nil {
-			busy = append(busy, e)
+	walkQueue := func(q *queue, withdrawn bool) error {
+		for i := range q.blocks() {
+			c := *q.block(i)
+			if c.buf == nil {
+				if c.buf, err = f.read(q.place(i)); err != nil {
+					return err
+				}
+			}
+			at := int(c.r)
+			for range c.n {
+				number, enc, end, err := c.at(at)
+				if err != nil {
+					return err
+				}
+				if err := add(enc, standing{number: number, withdrawn: withdrawn}); err != nil {
+					return err
+				}
+				at = end
+			}
 		}
-		if !h.empty() {
-			hs = append(hs, h)
-		}
+		return nil
 	}
-	slices.SortFunc(busy, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })
-	if err := f.merge(hs, nil, func(e *entry, front bool) error {
-		for ; len(busy) > 0 && busy[0].number <= e.number; busy = busy[1:] {
-			if err := show(busy[0], true); err != nil {
+	walkFront := func(q *frontQueue, withdrawn bool) error {
+		for _, e := range q.items[q.head:] {
+			if err := add(e.enc, standing{number: e.number, withdrawn: withdrawn}); err != nil {
 				return err
 			}
 		}
-		return show(e, front)
-	}); err != nil {
+		return nil
+	}
+	for h := range f.hosts.all() {
+		if e := f.cur(h); e != nil {
+			if err := add(e.enc, standing{number: e.number}); err != nil {
+				return nil, err
+			}
+		}
+		if h.front != nil {
+			if err := walkFront(h.front, false); err != nil {
+				return nil, err
+			}
+		}
+		for q := h.first(); q != nil; q = q.next() {
+			if err := walkQueue(q, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range f.pools {
+		place := p.at
+		walkFrame := func(c *frame) error {
+			number := c.first
+			for at := 0; at < len(c.entries); place++ {
+				enc, num, end, ok := c.at(at, number)
+				if !ok {
+					return ErrSpill
+				}
+				number, at = num, end
+				name, _ := weburl.PeekHost(enc)
+				if err := add(enc, standing{number: number, pool: true, withdrawn: place < p.withdrawn[name]}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for _, s := range p.files {
+			for off := s.read; off < s.size; {
+				var buf []byte
+				c, size, err := f.readFrame(s, off, &buf)
+				if err != nil {
+					return nil, err
+				}
+				off += size
+				if err := walkFrame(c); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for _, c := range p.frames {
+			if err := walkFrame(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, q := range f.withdrawn.qs {
+		if err := walkQueue(q, true); err != nil {
+			return nil, err
+		}
+	}
+	return all, walkFront(&f.withdrawn.front, true)
+}
+
+// A levelCount is how many links of a host the pool of each level has.
+type levelCount map[uint8]int64
+
+// countPooled counts the links of each host in the pools, without withdrawn ones.
+func (f *Frontier) countPooled() (map[string]levelCount, error) {
+	all, err := f.walk()
+	of := map[string]levelCount{}
+	for _, s := range all {
+		if !s.pool || s.withdrawn {
+			continue
+		}
+		name := s.link.URL.Host()
+		if of[name] == nil {
+			of[name] = levelCount{}
+		}
+		of[name][s.link.Level]++
+	}
+	return of, err
+}
+
+// each shows all pending links, those in process included, in the order of
+// their numbers.
+func (f *Frontier) each(fn func(weburl.Link) error) error {
+	all, err := f.walk()
+	if err != nil {
 		return err
 	}
-	for _, e := range busy {
-		if err := show(e, true); err != nil {
+	slices.SortStableFunc(all, func(a, b standing) int { return cmp.Compare(a.number, b.number) })
+	for _, s := range all {
+		if err := fn(s.link); err != nil {
 			return err
 		}
 	}

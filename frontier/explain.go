@@ -11,7 +11,7 @@ type Explanation struct {
 	Host string
 	// State is one of the package comment's: "unknown", "ready", "parked", …
 	State   string
-	Queued  int64  // links, without the one in process; those in the pools only of a blocked host
+	Queued  int64  // links, without the one in process and those in the pools
 	Next    string // URL in process or first in the queue
 	Number  uint64 // its request number; 0 for a prerequisite
 	Level   uint8
@@ -71,7 +71,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		}
 		return e
 	}
-	e.State, e.Queued, e.Slow = h.state.String(), h.links()+h.pooled, int(h.slow)
+	e.State, e.Queued, e.Slow = h.state.String(), h.links(), int(h.slow)
 	e.Delay = max(f.cfg.HostDelay, h.delay)
 	if a := h.addr(); a.IsValid() {
 		e.Address = a.String()

@@ -12,9 +12,6 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// ErrNotInProcess is a Done for a host that Next has not given out.
-var ErrNotInProcess = errors.New("host is not in process")
-
 // Config tunes a Frontier. The zero Config is polite and safe.
 type Config struct {
 	// HostDelay is the quiet time between the end of one response and the
@@ -95,11 +92,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// freshAddress is how long an address serves for the request that it was
-// looked up for, however short its TTL: a host that waits for its turn at a
-// shared address would otherwise be looked up again and again.
-const freshAddress = 10 * time.Minute
-
 // A Frontier holds the links that are still to be fetched.
 type Frontier struct {
 	cfg  Config
@@ -131,10 +123,9 @@ type Frontier struct {
 
 	restored []HostState // until there is a time
 
-	stats   Stats
-	queued  int64 // links in hosts' queues
-	retired int   // hosts
-	rares   int   // hosts that have one
+	stats  Stats
+	queued int64 // links in hosts' queues, and withdrawn ones
+	rares  int   // hosts that have one
 
 	visits     []visit
 	freeVisits []int32
@@ -150,15 +141,16 @@ type Frontier struct {
 	active int // hosts to be kept ready; negative: all
 
 	// links that are in no queue yet
-	pools      []*pool               // those with links; highest level first
-	pooled     int64                 // links in them, without dropped ones
-	poolBytes  int64                 // on disk
-	poolFiles  int                   // on disk
-	removed    map[string]levelCount // dropped links that are in the pools
-	spares     [][]byte              // for frames
-	arrivals   []arrival             // empty: memory for those of a frame
-	frameBytes int                   // a frame is closed at this size
-	readAtOnce int                   // frames
+	pools      []*pool   // those with links; highest level first
+	pooled     int64     // links in them
+	poolBytes  int64     // on disk
+	poolFiles  int       // on disk
+	spares     [][]byte  // for frames
+	arrivals   []arrival // empty: memory for those of a frame
+	frameBytes int       // a frame is closed at this size
+	readAtOnce int       // frames
+
+	withdrawn withdrawn
 
 	// queues in RAM and on disk
 	ram      int64 // bytes of queued links in RAM
@@ -197,7 +189,6 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		resting: newHostTimes(),
 		freeing: newBucketTimes(),
 		fading:  newBucketTimes(),
-		removed: make(map[string]levelCount),
 		active:  cfg.Active,
 
 		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
@@ -280,7 +271,7 @@ func (f *Frontier) push(l *weburl.Link, number uint64) {
 			return
 		}
 	}
-	if f.intoPool(name, l.Level, number, f.enc) {
+	if f.intoPool(l.Level, number, f.enc) {
 		return
 	}
 	f.insert(f.host(name), l.Level, number, f.enc)

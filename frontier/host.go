@@ -54,7 +54,6 @@ type rare struct {
 	look      int64 // exhausted, and at is over: when to look again whether it is forgiven
 	slowUntil int64 // end of the last pause
 	delay     time.Duration
-	pooled    int64      // while it is retired: its links in the pools
 	addr      netip.Addr // not of IPv4
 	slow      uint8
 	good      uint8 // answers in a row since the last pause
@@ -314,7 +313,7 @@ func (f *Frontier) end(h *host, back *entry) {
 	}
 	f.leaveVisit(h)
 	if h.retired {
-		f.stats.BlockedLinks += h.links() + h.pooled
+		f.stats.BlockedLinks += h.links()
 	}
 	f.place(h)
 }
@@ -397,3 +396,8 @@ func (f *Frontier) forgive(h *host) {
 		h.slowUntil += int64(f.cfg.ForgiveAfter)
 	}
 }
+
+// freshAddress is how long an address serves for the request that it was
+// looked up for, however short its TTL: a host that waits for its turn at a
+// shared address would otherwise be looked up again and again.
+const freshAddress = 10 * time.Minute

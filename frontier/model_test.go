@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type model struct {
 	retries int
 	gone    map[string]bool // URLs finished
 	inPool  map[string]levelCount
+
+	withdrawn []modelLink // not shown yet; of a host and level in its order
 
 	hushedHosts time.Time
 
@@ -280,9 +283,13 @@ func (m *model) sync() {
 
 // pooled is how many links of h are in no queue yet.
 func (m *model) pooled(h *modelHost) int {
-	of := map[string]levelCount{h.name: {}}
-	m.must(m.f.countPooled(of))
-	return int(of[h.name].total())
+	of, err := m.f.countPooled()
+	m.must(err)
+	n := 0
+	for _, k := range of[h.name] {
+		n += int(k)
+	}
+	return n
 }
 
 const modelHosts, modelSites, modelAddrs = 9, 3, 4
@@ -350,11 +357,9 @@ func (m *model) next() {
 		m.must(err)
 	}
 	m.sync()
-	m.inPool = map[string]levelCount{}
-	for name := range m.hosts {
-		m.inPool[name] = levelCount{}
-	}
-	m.must(m.f.countPooled(m.inPool))
+	var err error
+	m.inPool, err = m.f.countPooled()
+	m.must(err)
 	want := m.best()
 	got, wake, ok := m.f.Next(m.now)
 	m.must(m.f.Err())
@@ -560,65 +565,64 @@ func (m *model) block() {
 	h.blocked = !h.blocked
 }
 
-func (m *model) drop() {
+// withdraw takes the links of a host, or hands the host over.
+func (m *model) withdraw() {
 	name := m.name()
 	h := m.host(name)
-	var got []string
-	n, err := m.f.Drop(name, func(w Waiting) error { got = append(got, w.Link.URL.String()); return nil })
-	m.must(err)
-	if n != int64(h.n()) || len(got) != h.n() {
-		m.t.Fatalf("dropped %d links of %s, shown %d, want %d", n, name, len(got), h.n())
+	m.withdrawn = append(m.withdrawn, h.front...)
+	for _, q := range h.queues {
+		m.withdrawn = append(m.withdrawn, q...)
 	}
 	h.front, h.queues = nil, map[uint8][]modelLink{}
+	if rapid.IntRange(0, 1).Draw(m.t, "hand over") == 0 {
+		m.f.Withdraw(name)
+		return
+	}
+	_, err := m.f.HandOver(name)
+	if h.cur != nil {
+		if !errors.Is(err, ErrInProcess) {
+			m.t.Fatalf("%s is in process, HandOver says %v", name, err)
+		}
+		m.f.Withdraw(name)
+		return
+	}
+	m.must(err)
+	if fh := m.f.hosts.of(name); fh != nil {
+		m.t.Fatalf("%s is known after HandOver", name)
+	}
+	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd()}
 }
 
-// dropAll hands over the hosts of a site.
-func (m *model) dropAll() {
-	site := rapid.IntRange(0, modelSites-1).Draw(m.t, "site")
-	var names []string
-	want := map[string]uint64{}
-	for i := site; i < modelHosts; i += modelSites {
-		h := m.host(fmt.Sprintf("h%d.s%d.example", i, site))
-		names = append(names, h.name)
-		for _, l := range h.front {
-			want[l.url] = l.number
+// showWithdrawn takes some of what was withdrawn.
+func (m *model) showWithdrawn() {
+	most := rapid.IntRange(0, 9).Draw(m.t, "most")
+	shown := 0
+	done, err := m.f.Withdrawn(most, func(w Waiting) error {
+		shown++
+		// The first one of its host and level comes first.
+		i := slices.IndexFunc(m.withdrawn, func(l modelLink) bool { return l.url == w.Link.URL.String() })
+		if i < 0 {
+			return fmt.Errorf("%s was not withdrawn", w.Link.URL)
 		}
-		for _, q := range h.queues {
-			for _, l := range q {
-				want[l.url] = l.number
+		l := m.withdrawn[i]
+		if l.number != w.Number || l.attempt != w.Attempt || l.level != w.Link.Level {
+			return fmt.Errorf("%+v shown, want %+v", w, l)
+		}
+		for _, o := range m.withdrawn[:i] {
+			if !w.Front && o.level == l.level && hostOf(o.url) == hostOf(l.url) && o.attempt == 0 && o.number > 0 && o.number < l.number {
+				return fmt.Errorf("%s shown before %s", l.url, o.url)
 			}
 		}
-		h.front, h.queues = nil, map[uint8][]modelLink{}
-	}
-	names = append(names, names[0], "unknown.example")
-	broken := errors.New("broken")
-	_, err := m.f.DropAll(names, func(Waiting) error { return broken })
-	if err != nil && !errors.Is(err, broken) || (err == nil) != (len(want) == 0) {
-		m.t.Fatalf("an error of fn: %v, %d links", err, len(want))
-	}
-	all := len(want)
-	var last uint64
-	n, err := m.f.DropAll(names, func(w Waiting) error {
-		l := w.Link
-		number, ok := want[l.URL.String()]
-		if !ok {
-			return fmt.Errorf("%s dropped, but not queued", l.URL)
-		}
-		if w.Number != number {
-			return fmt.Errorf("%s dropped with number %d, want %d", l.URL, w.Number, number)
-		}
-		delete(want, l.URL.String())
-		if number < last && m.retries == 0 && number > 0 {
-			return fmt.Errorf("%s: number %d behind %d", l.URL, number, last)
-		}
-		last = number
+		m.withdrawn = slices.Delete(m.withdrawn, i, i+1)
 		return nil
 	})
 	m.must(err)
-	if n != int64(all) || len(want) != 0 {
-		m.t.Fatalf("%d dropped, %d not shown, want %d", n, len(want), all)
+	if shown > most || done != (m.f.Stats().Withdrawn == 0) || !done && shown < most {
+		m.t.Fatalf("%d shown of at most %d, %d withdrawn, done is %v", shown, most, m.f.Stats().Withdrawn, done)
 	}
 }
+
+func hostOf(url string) string { return strings.Split(url, "/")[2] }
 
 // pending is what Each must show.
 func (m *model) pending() (ls []modelLink) {
@@ -631,6 +635,7 @@ func (m *model) pending() (ls []modelLink) {
 			ls = append(ls, q...)
 		}
 	}
+	ls = append(ls, m.withdrawn...)
 	slices.SortFunc(ls, func(a, b modelLink) int { return int(a.number) - int(b.number) })
 	return ls
 }
@@ -706,16 +711,12 @@ func TestModel(t *testing.T) {
 			"done":      step(m.done),
 			"done2":     step(m.done),
 			"block":     step(func() { m.block() }),
-			"drop": step(func() {
-				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
-					m.drop()
+			"withdraw": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "withdraw") == 0 {
+					m.withdraw()
 				}
 			}),
-			"dropAll": step(func() {
-				if rapid.IntRange(0, 9).Draw(m.t, "drop") == 0 {
-					m.dropAll()
-				}
-			}),
+			"withdrawn": step(m.showWithdrawn),
 			"touched": step(func() {
 				if rapid.IntRange(0, 9).Draw(m.t, "touch") == 0 {
 					m.touched()

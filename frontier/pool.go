@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -15,11 +14,46 @@ import (
 // beginning.
 type pool struct {
 	level  uint8
-	n      int64  // links in it, dropped ones included
+	n      int64  // links in it, withdrawn ones included
+	at     int64  // how many were in it before its first one
 	from   uint64 // no link in it has a lower number
 	files  []*poolFile
 	frames []*frame // behind the files; the last one is open
 	broken bool     // the last file could not be written to: make another
+
+	marks     []mark           // ascending
+	withdrawn map[string]int64 // the last mark of each host
+}
+
+// A mark says that the links of a host in a pool are withdrawn that stand before
+// a place in it.
+type mark struct {
+	name string
+	end  int64
+}
+
+// withdraw marks what the pool has of a host.
+func (p *pool) withdraw(name string) {
+	m := mark{name, p.at + p.n}
+	if p.withdrawn == nil {
+		p.withdrawn = make(map[string]int64)
+	}
+	if p.withdrawn[name] != m.end {
+		p.withdrawn[name] = m.end
+		p.marks = append(p.marks, m)
+	}
+}
+
+// passed takes note that the first n links have been read.
+func (p *pool) passed(n int64) {
+	p.at += n
+	p.n -= n
+	for len(p.marks) > 0 && p.marks[0].end <= p.at {
+		if m := p.marks[0]; p.withdrawn[m.name] == m.end {
+			delete(p.withdrawn, m.name)
+		}
+		p.marks = p.marks[1:]
+	}
 }
 
 // A frame is neighbouring links of a pool.
@@ -31,16 +65,6 @@ type frame struct {
 	entries     []byte
 	n           int32
 	first, last uint64 // numbers
-}
-
-// A levelCount is how many links of a host the pool of each level has.
-type levelCount map[uint8]int64
-
-func (c levelCount) total() (n int64) {
-	for _, k := range c {
-		n += k
-	}
-	return n
 }
 
 // hungry says whether a link of this level is wanted in its host's queue: too
@@ -77,7 +101,7 @@ func (f *Frontier) poolAt(level uint8) (*pool, int) {
 
 // intoPool puts the link into its level's pool, unless its host's queue wants
 // it now and no earlier link of its level is before it.
-func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte) (taken bool) {
+func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool) {
 	p, i := f.poolAt(level)
 	if p == nil {
 		if f.hungry(level) {
@@ -106,11 +130,6 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 	c.n++
 	p.n++
 	f.pooled++
-	if f.retired > 0 {
-		if h := f.hosts.of(name); h != nil && h.retired {
-			f.blockPooled(h, 1)
-		}
-	}
 	return true
 }
 
@@ -118,15 +137,6 @@ func (f *Frontier) intoPool(name string, level uint8, number uint64, enc []byte)
 func (f *Frontier) reuse(entries []byte) {
 	if len(f.spares) <= framesWritten {
 		f.spares = append(f.spares, entries[:0])
-	}
-}
-
-// blockPooled counts n more links of a retired host in the pools.
-func (f *Frontier) blockPooled(h *host, n int64) {
-	f.own(h).pooled += n
-	f.disown(h)
-	if h.state == blocked {
-		f.stats.BlockedLinks += n
 	}
 }
 
@@ -207,7 +217,7 @@ func (f *Frontier) readOn(p *pool) error {
 		f.fixed -= int64(cap(c.entries))
 		defer f.reuse(c.entries)
 	}
-	if p.n -= int64(c.n); p.n == 0 {
+	if p.n == int64(c.n) {
 		_, i := f.poolAt(p.level)
 		f.pools = slices.Delete(f.pools, i, i+1)
 	}
@@ -217,19 +227,18 @@ func (f *Frontier) readOn(p *pool) error {
 	f.hosts.meet(f.arrivals)
 	for i := range f.arrivals {
 		a := &f.arrivals[i]
-		if len(f.removed) > 0 && f.passOver(a.name, p.level) {
+		f.pooled--
+		if len(p.withdrawn) > 0 && p.at+int64(i) < p.withdrawn[a.name] {
+			f.withdrawn.add(f, a.number, a.enc)
 			continue
 		}
-		f.pooled--
 		if a.h == nil {
 			a.h = f.hostAt(a.name, a.part, a.hash) // those before it may have brought it in
-		}
-		if a.h.retired {
-			f.blockPooled(a.h, -1)
 		}
 		f.insert(a.h, p.level, a.number, a.enc)
 	}
 	clear(f.arrivals)
+	p.passed(int64(c.n))
 	// What cannot be spilled stays in RAM; the next Push or Done tries again
 	// and says so.
 	_ = f.spill()
@@ -267,121 +276,4 @@ func (f *Frontier) arrive(c *frame) (last uint64, err error) {
 		return 0, fmt.Errorf("%d links instead of %d: %w", n, c.n, ErrSpill)
 	}
 	return number, nil
-}
-
-// passOver says whether a link that was read has been dropped: so were as many
-// of a host's first links in the pool of a level as Frontier.removed says.
-func (f *Frontier) passOver(name string, level uint8) bool {
-	c := f.removed[name]
-	if c[level] == 0 {
-		return false
-	}
-	if c[level]--; c[level] == 0 {
-		if delete(c, level); len(c) == 0 {
-			delete(f.removed, name)
-		}
-	}
-	return true
-}
-
-// A poolCursor walks a pool without taking anything from it.
-type poolCursor struct {
-	f      *Frontier
-	p      *pool
-	of     map[string]levelCount // hosts whose links it counts and shows; nil: all
-	passed map[string]int64      // dropped links
-	file   int                   // behind the files: -1
-	off    int64
-	frames []*frame // not yet begun
-	buf    []byte
-
-	c      *frame
-	at     int
-	number uint64
-	enc    []byte // of the link that it stands at
-}
-
-func (f *Frontier) walkPool(p *pool, of map[string]levelCount) *poolCursor {
-	w := &poolCursor{f: f, p: p, of: of, frames: p.frames, passed: make(map[string]int64)}
-	if len(p.files) > 0 {
-		w.off = p.files[0].read
-	}
-	return w
-}
-
-// next goes to the next link, or says that there is none.
-func (w *poolCursor) next() (ok bool, err error) {
-	for {
-		for w.c == nil || w.at == len(w.c.entries) {
-			if ok, err := w.nextFrame(); !ok || err != nil {
-				return false, err
-			}
-		}
-		if w.enc, w.number, w.at, ok = w.c.at(w.at, w.number); !ok {
-			return false, fmt.Errorf("pool of level %d: %w", w.p.level, ErrSpill)
-		}
-		if w.of == nil && len(w.f.removed) == 0 {
-			return true, nil
-		}
-		l, _, err := weburl.PeekLink(w.enc)
-		if err != nil {
-			return false, fmt.Errorf("pool of level %d: %w: %w", w.p.level, ErrSpill, err)
-		}
-		name := l.URL.Host()
-		if n := w.f.removed[name][w.p.level]; n > 0 && w.passed[name] < n {
-			w.passed[strings.Clone(name)]++ // an assignment replaces the key, which lies in buf
-			continue
-		}
-		if w.of == nil {
-			return true, nil
-		}
-		if c, ok := w.of[name]; ok {
-			c[w.p.level]++
-			return true, nil
-		}
-	}
-}
-
-func (w *poolCursor) nextFrame() (ok bool, err error) {
-	w.at = 0
-	if w.file < len(w.p.files) {
-		s := w.p.files[w.file]
-		var size int64
-		if w.c, size, err = w.f.readFrame(s, w.off, &w.buf); err != nil {
-			return false, err
-		}
-		if w.off += size; w.off == s.size {
-			if w.file++; w.file < len(w.p.files) {
-				w.off = w.p.files[w.file].read
-			}
-			if s != w.p.files[0] && s != w.p.files[len(w.p.files)-1] {
-				err = w.f.closePoolFile(s)
-			}
-		}
-	} else if len(w.frames) > 0 {
-		w.c, w.frames = w.frames[0], w.frames[1:]
-	} else {
-		return false, nil
-	}
-	w.number = w.c.first
-	return true, err
-}
-
-// countPooled counts the links in the pools of each host in of: one pass over
-// all pools.
-func (f *Frontier) countPooled(of map[string]levelCount) error {
-	if len(of) == 0 {
-		return nil
-	}
-	for _, p := range f.pools {
-		w := f.walkPool(p, of)
-		for {
-			if ok, err := w.next(); err != nil {
-				return err
-			} else if !ok {
-				break
-			}
-		}
-	}
-	return nil
 }

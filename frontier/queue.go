@@ -390,23 +390,6 @@ func (f *Frontier) delist(q *queue) {
 	r.listPrev, r.listNext, r.class = nil, nil, 0
 }
 
-// discard forgets all that is in q; q itself is the caller's.
-func (f *Frontier) discard(q *queue) (first error) {
-	f.delist(q)
-	f.ram -= q.ram()
-	for i := range q.blocks() {
-		if p := q.place(i); p.onDisk() {
-			if err := f.release(p); err != nil && first == nil {
-				first = err
-			}
-		}
-	}
-	if r := q.rest; r != nil {
-		f.fixed -= restOverhead + int64(cap(r.blocks))*blockOverhead
-	}
-	return first
-}
-
 // frontSpare is how many empty front queues are kept for other hosts, and how
 // many links they may have room for: every look-up needs one for a moment.
 const frontSpare = 4

@@ -321,3 +321,28 @@ func (p place) damaged(i int) error {
 	}
 	return fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
 }
+
+func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
+
+func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
+	if err := f.readAt(p.seg, buf, p.off); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
+		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
+		return nil, fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off, ErrSpill)
+	}
+	return buf[blockHeader:], nil
+}
+
+func (f *Frontier) readAt(s *segment, buf []byte, off int64) error {
+	if s.file == nil {
+		if err := f.openSegment(s, os.O_RDONLY); err != nil {
+			return err
+		}
+	}
+	if _, err := s.file.ReadAt(buf, off); err != nil {
+		return fmt.Errorf("spill %s at %d: %w", s.name, off, err)
+	}
+	return nil
+}

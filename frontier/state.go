@@ -27,7 +27,8 @@ type Stats struct {
 
 	Queued       int64 `json:"queued"`        // links that are not in process
 	Pooled       int64 `json:"pooled"`        // of these: in the pools, in no host's queue yet
-	BlockedLinks int64 `json:"blocked_links"` // of these: of blocked hosts
+	BlockedLinks int64 `json:"blocked_links"` // of these: in the queues of blocked hosts
+	Withdrawn    int64 `json:"withdrawn"`     // of these: to be shown by Withdrawn
 
 	RAMBytes     int64 `json:"ram_bytes"`     // estimate: hosts, the queues in RAM and the pools' ends
 	SpilledBytes int64 `json:"spilled_bytes"` // queues on disk
@@ -43,6 +44,7 @@ func (f *Frontier) Stats() Stats {
 	s.Ready -= s.Parked
 	s.Queued = f.queued + f.pooled
 	s.Pooled = f.pooled
+	s.Withdrawn = f.withdrawn.n
 	s.RAMBytes = f.ram + f.fixed + f.overhead()
 	s.SpilledBytes = f.spilled
 	s.SpillFiles = f.files
@@ -58,7 +60,8 @@ func (f *Frontier) Len() int64 {
 }
 
 // Pending is the number of links that are queued or in process, without those
-// of blocked hosts. At 0 the crawl is complete.
+// in the queues of blocked hosts. At 0 the crawl is complete; links of blocked
+// hosts in the pools come to their queues as these are read, which is before.
 func (f *Frontier) Pending() int64 {
 	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.InProcess+f.stats.Resolving)
 }
@@ -184,15 +187,6 @@ func (f *Frontier) Restore(s HostState) {
 }
 
 func (f *Frontier) restore(ss []HostState) {
-	toRetire := make(map[string]levelCount)
-	for _, s := range ss {
-		if h := f.hosts.of(s.Host); s.Blocked && (h == nil || !h.retired) {
-			toRetire[s.Host] = levelCount{}
-		}
-	}
-	if err := f.countPooled(toRetire); err != nil && f.err == nil {
-		f.err = err
-	}
 	end := f.clock + int64(f.cfg.SlowMax)
 	for _, s := range ss {
 		if !s.Blocked {
@@ -211,8 +205,8 @@ func (f *Frontier) restore(ss []HostState) {
 		if !s.SlowUntil.IsZero() {
 			own.slowUntil = min(f.since(s.SlowUntil), end)
 		}
-		if s.Blocked && !h.retired {
-			f.markRetired(h, toRetire[s.Host].total())
+		if s.Blocked {
+			f.retire(h)
 		}
 		f.disown(h)
 		if !busy {

@@ -266,8 +266,8 @@ func (s *story) do(f *Frontier, d todo, now time.Time) {
 		f.Block(d.args[0])
 	case "unblock":
 		f.Unblock(d.args[0])
-	case "drop":
-		_, err = f.Drop(d.args[0], nil)
+	case "withdraw":
+		f.Withdraw(d.args[0])
 	case "touched":
 		f.Touched(d.args[0], s.dur(d.args[1]), now)
 	case "explain":

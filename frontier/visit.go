@@ -1,6 +1,12 @@
 package frontier
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
+
+// ErrNotInProcess is a Done for a host that Next has not given out.
+var ErrNotInProcess = errors.New("host is not in process")
 
 // A visit is what only a host has that was given out: the caller has as many
 // at once as it has workers, so these lie together and are used again at once.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
@@ -61,6 +62,8 @@ type Recrawl struct {
 	due schedule
 	out map[weburl.Key]underway // in the crawl's queues
 	enc []byte
+
+	forgotten map[string]int64 // hosts: pages visited last before this, in Unix milliseconds, are not due
 }
 
 // underway is a page that is to be visited in its turn.
@@ -74,7 +77,7 @@ func OpenRecrawl(at Place, cfg RecrawlConfig) (*Recrawl, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]underway{}}
+	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]underway{}, forgotten: map[string]int64{}}
 	r.due = schedule{fs: at.FS, dir: at.Dir, limit: r.cfg.MemoryBytes}
 	return r, nil
 }
@@ -185,8 +188,34 @@ func (r *Recrawl) Restore(l weburl.Link, state []byte) error {
 	return r.plan(l, h)
 }
 
+// Forget implements crawl.Forgetter. The pages stay in the schedule, and in the
+// report, and are left out when they are due.
+func (r *Recrawl) Forget(host string, at time.Time) {
+	r.forgotten[strings.Clone(host)] = at.UnixMilli()
+}
+
 // Next implements crawl.Planner.
 func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+	for range atOnce {
+		w, wake, err := r.next(now)
+		if w == nil || err != nil {
+			return nil, wake, err
+		}
+		h := r.out[w.Link.URL.Key()].history
+		if at, ok := r.forgotten[w.Link.URL.Host()]; !ok || h.last >= at {
+			return w, time.Time{}, nil
+		}
+		delete(r.out, w.Link.URL.Key())
+		h.due = never
+		if err := r.plan(w.Link, h); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	return nil, now, nil // others want their turn
+}
+
+// next takes out the next page that is due.
+func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	e, ok := r.due.earliest()
 	if !ok || e.due == never {
 		return nil, time.Time{}, nil

@@ -471,3 +471,63 @@ func TestRecrawlDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Pages of a host that the operator dropped are not visited again when their time
+// comes, also after a restart; one that is found there later is.
+func TestRecrawlForgotten(t *testing.T) {
+	mem := disk.NewMem()
+	now := time.Unix(1e9, 0)
+	const pages = 2*atOnce + 10
+	states := map[string][]byte{}
+	for restart := range 2 {
+		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit := func(url string) {
+			state, err := r.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			states[url] = slices.Clone(state)
+		}
+		if restart == 0 {
+			visit("http://b.example/")
+			for i := range pages {
+				visit(fmt.Sprint("http://a.example/", i))
+			}
+			r.Forget("a.example", now.Add(time.Second))
+			now = now.Add(2 * time.Second)
+			visit("http://a.example/late")
+		} else {
+			r.Forget("a.example", time.Unix(1e9+1, 0))
+			for url, state := range states {
+				if err := r.Restore(weburl.Link{URL: mustURL(t, url)}, state); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := map[string]bool{}
+		at := now.Add(time.Hour)
+		for turns := 0; ; turns++ {
+			w, wake, err := r.Next(at)
+			if err != nil || turns > 10 {
+				t.Fatal(err, turns)
+			}
+			if w != nil {
+				got[w.Link.URL.String()] = true
+			} else if wake.IsZero() {
+				if turns < 4 {
+					t.Errorf("%d pages were left out in %d turns", pages, turns)
+				}
+				break
+			}
+		}
+		if len(got) != 2 || !got["http://b.example/"] || !got["http://a.example/late"] {
+			t.Errorf("%v are due", got)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -47,6 +47,9 @@ func (d *display) open() {
 
 // show begins to show a at work; the function it returns ends that.
 func (d *display) show(a *agent.Agent) (stop func()) {
+	for _, h := range a.NotBlocked {
+		d.note(h + ": is not blocked")
+	}
 	if r := a.Recovered; r.Accepted > 0 {
 		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
 		if r.Repeated > 0 {

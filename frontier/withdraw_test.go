@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// TestHandOver: hosts that are handed over have the same queues, clocks and
-// numbers as in a frontier that kept them, and their links come out there at
+// TestHandOver: hosts that are handed over have the same queues and clocks as in
+// a frontier that kept them, and their links come out there at
 // the same times and in the same order; the others stay as they were.
 func TestHandOver(t *testing.T) {
 	first := rand.Uint64()
@@ -94,36 +95,53 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		for h := range busy {
-			if _, err := giver.HandOver([]string{h, given[0]}, nil); !errors.Is(err, ErrInProcess) {
+			if _, err := giver.HandOver(h); !errors.Is(err, ErrInProcess) {
 				t.Fatalf("seed %d: %s is in process, HandOver says %v", seed, h, err)
 			}
 		}
-		// An error leaves all as it was.
-		broken := errors.New("broken")
-		all := giver.Len()
-		if _, err := giver.HandOver(given, func(Waiting) error { return broken }); err != nil && !errors.Is(err, broken) || giver.Len() != all {
-			t.Fatalf("seed %d: %v, %d links, want %d", seed, err, giver.Len(), all)
-		}
-		var ws []Waiting
-		states, err := giver.HandOver(append(given, given[0], "unknown.example"), func(w Waiting) error { ws = append(ws, w); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
 		taker.tick(now)
-		for _, s := range states {
-			taker.Restore(s)
-		}
-		for part := range slices.Chunk(ws, 7) {
-			if err := taker.TakeOver(part); err != nil {
+		for _, h := range append(given, given[0], "unknown.example") {
+			s, err := giver.HandOver(h)
+			if err != nil {
 				t.Fatal(err)
 			}
+			if s != (HostState{Host: h}) {
+				taker.Restore(s)
+			}
 		}
+		// What is in the pools comes last: what is left there is given out by now.
+		moved := int64(0)
+		move := func() {
+			for done := false; !done; {
+				var err error
+				if done, err = giver.Withdrawn(7, func(w Waiting) error {
+					moved++
+					if w.Front {
+						return taker.PushFront(w.Link)
+					}
+					return taker.Push([]weburl.Link{w.Link})
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		move()
+		total := giver.Len()
+		for len(giver.pools) > 0 {
+			if err := giver.readOn(giver.pools[0]); err != nil {
+				t.Fatal(err)
+			}
+			if err := giver.check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		move()
 		for _, f := range []*Frontier{giver, taker} {
 			if err := f.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if giver.Len()+int64(len(ws)) != kept.Len() || taker.Len() != int64(len(ws)) {
+		if giver.Len()+moved != kept.Len() || taker.Len() != moved || total < giver.Len() {
 			t.Fatalf("seed %d: %d + %d links of %d", seed, giver.Len(), taker.Len(), kept.Len())
 		}
 		for i := range hosts {
@@ -142,10 +160,8 @@ func TestHandOver(t *testing.T) {
 		}
 		// Each host's links, with their times, as where they were kept.
 		type turn struct {
-			At      time.Time
-			URL     string
-			Number  uint64
-			Attempt int
+			At  time.Time
+			URL string
 		}
 		drain := func(f *Frontier) map[string][]turn {
 			out := map[string][]turn{}
@@ -161,7 +177,7 @@ func TestHandOver(t *testing.T) {
 					at = wake
 					continue
 				}
-				out[task.Host] = append(out[task.Host], turn{at, task.Link.URL.String(), task.Number, task.Attempt})
+				out[task.Host] = append(out[task.Host], turn{at, task.Link.URL.String()})
 				if err := f.Done(task.Host, Done{}, at); err != nil {
 					t.Fatal(err)
 				}
@@ -185,84 +201,109 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestTakeOver: a taker that has links and pools of its own keeps its order:
-// early links come early, and numbers never run backwards in a host.
-func TestTakeOver(t *testing.T) {
-	first := rand.Uint64()
-	t.Logf("seed %d", first)
-	for seed := first; seed < first+40; seed++ {
-		r := rand.New(rand.NewPCG(seed, 4))
-		f, err := Open(disk.NewMem(), "q", Config{HostDelay: -1, Burst: -1, NoAddresses: true, Active: 1 + r.IntN(5),
-			Gather: r.IntN(4) == 0, MemoryBytes: []int64{1, 1 << 20}[r.IntN(2)], SegmentBytes: 2000})
-		if err != nil {
+// TestWithdrawPooled: links that are withdrawn while they are in the pools come
+// out of these as such, once, and no others, however they are numbered.
+func TestWithdrawPooled(t *testing.T) {
+	for _, memory := range []int64{20_000, 1 << 20} {
+		f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
+		ls := manyLinks(t, 2000, 30)
+		bulk(t, f, ls, 100)
+		f.tick(start)
+		want := map[string]bool{} // URLs that are withdrawn
+		note := func(host string, ls []weburl.Link) {
+			for _, l := range ls {
+				if l.URL.Host() == host {
+					want[l.URL.String()] = true
+				}
+			}
+		}
+		f.Block("h3.example")
+		f.Withdraw("h3.example") // a block is no obstacle
+		note("h3.example", ls)
+		f.Withdraw("h5.example")
+		f.Withdraw("h5.example")
+		note("h5.example", ls)
+		f.Withdraw("unknown.example")
+		late := []weburl.Link{link(t, "http://h5.example/late", 0), link(t, "http://h6.example/late", 0)}
+		if err := f.PushAt(late, []uint64{2000, 2000}); err != nil { // the last number once more
 			t.Fatal(err)
 		}
-		f.frameBytes = 200
-		want := map[string]bool{}
-		number, serial := uint64(0), 0
-		add := func(kind string, host int) weburl.Link {
-			serial++
-			l := link(t, fmt.Sprintf("http://%s%d.example/%s%d", kind[:1], host, kind, serial), 0)
-			want[l.URL.String()] = true
-			return l
-		}
-		for range 50 + r.IntN(200) {
-			switch r.IntN(3) {
-			case 0:
-				if err := f.Push([]weburl.Link{add("own", r.IntN(9)), add("shared", r.IntN(3))}); err != nil {
-					t.Fatal(err)
-				}
-			case 1:
-				number += uint64(r.IntN(3)) // as fast as ours, more or less
-				w := Waiting{Link: add([]string{"given", "shared"}[r.IntN(2)], r.IntN(3)), Number: number, Attempt: 0}
-				if r.IntN(9) == 0 {
-					w.Front, w.Attempt = true, 2
-				}
-				if err := f.TakeOver([]Waiting{w}); err != nil {
-					t.Fatal(err)
-				}
-			case 2:
-				if task, _, ok := f.Next(start); ok {
-					if !want[task.Link.URL.String()] {
-						t.Fatalf("seed %d: %s comes out twice", seed, task.Link.URL)
-					}
-					delete(want, task.Link.URL.String())
-					if err := f.Done(task.Host, Done{}, start); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if !f.cfg.Gather {
-				if err := f.check(); err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-			}
-		}
-		last := map[string]uint64{}
-		for {
-			task, _, ok := f.Next(start)
-			if !ok {
-				break
-			}
-			if !want[task.Link.URL.String()] {
-				t.Fatalf("seed %d: %s comes out twice", seed, task.Link.URL)
-			}
-			delete(want, task.Link.URL.String())
-			if task.Number < last[task.Host] && task.Attempt == 0 && !f.cfg.Gather {
-				t.Fatalf("seed %d: %s has number %d, after %d", seed, task.Link.URL, task.Number, last[task.Host])
-			}
-			if task.Attempt == 0 {
-				last[task.Host] = task.Number
-			}
-			if err := f.Done(task.Host, Done{}, start); err != nil {
+		f.Withdraw("h6.example")
+		note("h6.example", ls)
+		note("h6.example", late)
+		f.Unblock("h3.example")
+		push(t, f, "http://h6.example/later")
+		given, shown := map[string]bool{}, map[string]bool{}
+		for len(given)+len(shown) < 2003 {
+			if err := f.check(); err != nil {
 				t.Fatal(err)
 			}
+			if l, ok := take(t, f, start); ok {
+				given[l.URL.String()] = true
+			}
+			before := len(shown)
+			if _, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if len(shown) > before+3 {
+				t.Fatalf("%d shown at once", len(shown)-before)
+			}
 		}
-		if len(want) > 0 || f.Len() != 0 || f.Err() != nil {
-			t.Fatalf("seed %d: %d links did not come out, %v", seed, len(want), f.Err())
+		if diff := cmp.Diff(want, shown); diff != "" {
+			t.Fatalf("withdrawn (-want +got):\n%s", diff)
 		}
-		if err := f.Push([]weburl.Link{add("own", 1)}); err != nil || f.number <= number && number > 0 {
-			t.Fatalf("seed %d: number %d after %d, %v", seed, f.number, number, err)
+		for u := range given {
+			if want[u] {
+				t.Fatalf("%s given out and withdrawn", u)
+			}
+		}
+		if f.Len() != 0 || f.Withdrawing("h3.example") || f.Withdrawing("h6.example") {
+			t.Errorf("%d left", f.Len())
 		}
 	}
+}
+
+// TestWithdrawAtOnce: taking a host's links back costs the same however many
+// they are, and reads nothing.
+func TestWithdrawAtOnce(t *testing.T) {
+	fs := &countingFS{FS: disk.NewMem()}
+	f := pooling(t, fs, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
+	bulk(t, f, manyLinks(t, 5000, 30), 100)
+	f.tick(start)
+	f.Next(start) // some are in queues
+	if s := f.Stats(); s.Pooled < 4000 || s.PoolBytes == 0 {
+		t.Fatalf("%+v", s)
+	}
+	reads := fs.reads
+	for i := range 30 {
+		f.Block(fmt.Sprintf("h%d.example", i))
+		f.Withdraw(fmt.Sprintf("h%d.example", i))
+	}
+	if fs.reads != reads {
+		t.Errorf("%d reads", fs.reads-reads)
+	}
+	if f.Len() != 5000 {
+		t.Errorf("%d links", f.Len())
+	}
+}
+
+// A countingFS counts reads.
+type countingFS struct {
+	disk.FS
+	reads int
+}
+
+func (c *countingFS) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := c.FS.OpenFile(name, flag, perm)
+	return countingFile{f, c}, err
+}
+
+type countingFile struct {
+	disk.File
+	fs *countingFS
+}
+
+func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
+	f.fs.reads++
+	return f.File.ReadAt(p, off)
 }
