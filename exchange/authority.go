@@ -132,6 +132,9 @@ func (a *Authority) make() error {
 	})
 }
 
+// Dir is where the authority's own key rests.
+func (a *Authority) Dir() string { return filepath.Join(a.dir, authorityDir) }
+
 // Issue makes the bundle of the agent called name, and returns its directory.
 // One that is there already is an ErrExists: its agent may be using it.
 func (a *Authority) Issue(name string) (dir string, err error) {
