@@ -78,10 +78,11 @@
 //	 4  checksum                           8 entries, 8 keys, 8 offset of the
 //	                                       entries, 8 N, 4 their checksum, 4 its own
 //	held-N
-//	 8  "OWHELD" 0 2
+//	 8  "OWHELD" 0 3
 //	    frames: 4 "DFRM"  4 checksum of the rest  4 length of all
 //	            8 bytes of this file that were durable when it was written
-//	            4 items  4 zero
+//	            4 items  4 length of the items unpacked; 0: they are not packed
+//	            (S2 block format; versions 1 and 2: never)
 //	            items: 1 operation  8 host  8 path  (8 value)  uvarint length, aux
 //	            with 80h in the operation a part of aux is left out: before the
 //	            length stand uvarint bytes at its front and uvarint at its end

@@ -364,6 +364,9 @@ func (s *Store) adopt() error {
 		}
 	}
 	p.gen.slab.release()
+	if err := s.takeAll(p.gen); err != nil {
+		return s.fail(err)
+	}
 	s.state = emitting
 	return nil
 }

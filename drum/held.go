@@ -24,8 +24,9 @@ const (
 )
 
 const (
-	heldMagic  = "OWHELD\x00\x02"
-	heldMagic1 = "OWHELD\x00\x01" // each item has the whole of its aux
+	heldMagic  = "OWHELD\x00\x03"
+	heldMagic2 = "OWHELD\x00\x02" // no frame is packed
+	heldMagic1 = "OWHELD\x00\x01" // and each item has the whole of its aux
 	frameMagic = 0x4d524644       // "DFRM"
 	frameHead  = 28
 	frameBytes = 64 << 10 // a frame is written when it has so many
@@ -44,6 +45,7 @@ type part struct {
 	synced int64 // bytes that are known to be durable
 	clean  int64 // bytes that need no sync: those, and a frame that says so
 	named  bool  // so is its name in the directory
+	away   int   // frames on their way to it, which come behind size
 	end    int64 // of its last items, or of those before the first damage
 	items  int64 // up to there
 }
@@ -160,26 +162,28 @@ func common(a, b []byte) (prefix, suffix int) {
 	return prefix, suffix
 }
 
-// seal returns the frame; synced are the bytes of its file that are durable.
-func (w *frameWriter) seal(synced int64) []byte {
+// sealFrame fills the head of a frame in. raw is how long its items are
+// unpacked, 0 if they are not packed; synced are the bytes of its file that are
+// durable.
+func sealFrame(b []byte, n uint32, raw int, synced int64) {
 	le := binary.LittleEndian
-	le.PutUint32(w.buf, frameMagic)
-	le.PutUint32(w.buf[8:], uint32(len(w.buf)))
-	le.PutUint64(w.buf[12:], uint64(synced))
-	le.PutUint32(w.buf[20:], w.n)
-	le.PutUint32(w.buf[24:], 0)
-	le.PutUint32(w.buf[4:], crc32.Checksum(w.buf[8:], castagnoli))
-	return w.buf
+	le.PutUint32(b, frameMagic)
+	le.PutUint32(b[8:], uint32(len(b)))
+	le.PutUint64(b[12:], uint64(synced))
+	le.PutUint32(b[20:], n)
+	le.PutUint32(b[24:], uint32(raw))
+	le.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
 }
 
-// parseFrame checks a whole frame.
-func parseFrame(b []byte) (n uint32, synced int64, items []byte, err error) {
+// parseFrame checks a whole frame. Its items are in buf where they are packed.
+func parseFrame(b []byte, buf *[]byte) (n uint32, synced int64, items []byte, err error) {
 	le := binary.LittleEndian
 	if len(b) < frameHead || le.Uint32(b) != frameMagic || int(le.Uint32(b[8:])) != len(b) ||
 		crc32.Checksum(b[8:], castagnoli) != le.Uint32(b[4:]) {
 		return 0, 0, nil, errFrame
 	}
-	return le.Uint32(b[20:]), int64(le.Uint64(b[12:])), b[frameHead:], nil
+	items, err = unpackFrame(b, buf)
+	return le.Uint32(b[20:]), int64(le.Uint64(b[12:])), items, err
 }
 
 // An itemReader takes items from the front of a frame's. An Aux is valid until
@@ -300,7 +304,7 @@ func (s *Store) holdKey(k key) error {
 	return nil
 }
 
-// writeFrame writes the items that are not yet written.
+// writeFrame has the items written that are in no frame yet.
 func (s *Store) writeFrame() error {
 	w := &s.frame
 	if w.n == 0 {
@@ -315,14 +319,25 @@ func (s *Store) writeFrame() error {
 		s.part = p
 		g.parts = append(g.parts, p)
 	}
-	f := frame{s.part, s.part.size, uint32(len(w.buf)), w.first, w.n}
-	if err := s.writePart(s.part, w.seal(s.part.synced)); err != nil {
+	if err := s.take(s.scribe.most - 1); err != nil {
 		return err
 	}
-	g.frames = append(g.frames, f)
-	s.part.end, s.part.items = s.part.size, s.part.items+int64(w.n)
-	w.n = 0
+	p := s.part
+	p.away++
+	s.give(&sheet{buf: w.buf, gen: g, part: p, at: frame{part: p, first: w.first, n: w.n}, synced: p.synced})
+	w.buf, w.n = nil, 0
+	if free := s.scribe.free; len(free) > 0 {
+		w.buf, s.scribe.free = free[len(free)-1], free[:len(free)-1]
+	}
 	return nil
+}
+
+// commit writes all that is held, and waits for it.
+func (s *Store) commit() error {
+	if err := s.writeFrame(); err != nil {
+		return err
+	}
+	return s.take(0)
 }
 
 // held are the generations that have not been emitted.
@@ -407,7 +422,7 @@ func (s *Store) readFrame(f *frame) ([]byte, error) {
 	if n < len(b) && err != io.EOF {
 		return nil, fmt.Errorf("read held items: %w", err)
 	}
-	count, _, items, err := parseFrame(b[:n])
+	count, _, items, err := parseFrame(b[:n], &s.unpacked)
 	if err != nil || count != f.n {
 		return nil, errFrame
 	}

@@ -42,7 +42,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 		seed: rand.Uint64(), bucketBits: t.bucketBits,
 		drops: map[uint64]int{},
 		ready: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
-		items: itemReader{withValues: cfg.Values},
+		items: itemReader{withValues: cfg.Values}, scribe: newScribe(t.sheets),
 	}
 	s.timer.Stop()
 	s.gen = &generation{slab: log{pool: s.pool}}
@@ -219,7 +219,7 @@ func (s *Store) openPart(num uint64) error {
 	}
 	head := make([]byte, len(heldMagic))
 	off := int64(0)
-	if n, _ := f.ReadAt(head, 0); n == len(head) && (string(head) == heldMagic || string(head) == heldMagic1) {
+	if n, _ := f.ReadAt(head, 0); n == len(head) && (string(head) == heldMagic || string(head) == heldMagic2 || string(head) == heldMagic1) {
 		off = int64(n)
 	}
 	whole := true // so far
@@ -318,7 +318,7 @@ func (s *Store) frameAt(p *part, off int64) (items []byte, f frame, synced int64
 		return nil, f, 0, err
 	}
 	s.vol.read.Add(size)
-	n, synced, items, err := parseFrame(b)
+	n, synced, items, err := parseFrame(b, &s.unpacked)
 	return items, frame{p, off, uint32(size), s.gen.n, n}, synced, err
 }
 

@@ -53,6 +53,7 @@ type tuning struct {
 	filterBytes int64
 	heldMin     int // held items that start a pass, where runs are small
 	heldMost    int // and where they are large: a bucket's are in RAM at once
+	sheets      int // frames of held items on their way to the disk
 	age         time.Duration
 }
 
@@ -84,6 +85,7 @@ func (c *Config) tuning() tuning {
 	set(&t.blockBytes, 32<<10)
 	set(&t.heldMin, 1<<16)
 	set(&t.heldMost, max(int64(t.heldMin), m/32/queryBytes<<t.bucketBits))
+	set(&t.sheets, min(128, max(2, m/64/frameBytes)))
 	if t.filterBytes == 0 {
 		t.filterBytes = m / 2
 	}
@@ -152,13 +154,15 @@ type Store struct {
 	frozenDrops map[uint64]int
 	cache       *cache
 
-	gen    *generation // is being collected
-	part   *part       // of gen
-	frame  frameWriter
-	framed []byte // a frame that was read
-	items  itemReader
-	parts  []*part
-	spent  []*generation // were emitted; their parts wait for EndSync
+	gen      *generation // is being collected
+	part     *part       // of gen
+	frame    frameWriter
+	scribe   *scribe
+	framed   []byte // a frame that was read
+	unpacked []byte // its items
+	items    itemReader
+	parts    []*part
+	spent    []*generation // were emitted; their parts wait for EndSync
 
 	state    state
 	pass     *pass
@@ -541,7 +545,7 @@ func (s *Store) Close() error {
 	}
 	err := s.err
 	if err == nil {
-		err = s.writeFrame()
+		err = s.commit()
 	}
 	s.timer.Stop()
 	for _, p := range []*pass{s.pass, s.pub} {

@@ -13,7 +13,7 @@ func (s *Store) Commit() error {
 	if s.err != nil {
 		return s.err
 	}
-	if err := s.writeFrame(); err != nil {
+	if err := s.commit(); err != nil {
 		return s.fail(err)
 	}
 	return nil
@@ -94,12 +94,13 @@ func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 	}
 	for i, p := range t.parts {
 		p.synced, p.clean, p.named = t.sizes[i], t.sizes[i], true
-		if p.size > p.synced {
+		if p.size > p.synced || p.away > 0 {
 			continue // a later frame will say so
 		}
 		// An empty frame tells Open that what is before it cannot be torn.
-		note := frameWriter{buf: make([]byte, frameHead)}
-		if err := s.writePart(p, note.seal(p.synced)); err != nil {
+		note := make([]byte, frameHead)
+		sealFrame(note, 0, 0, p.synced)
+		if err := s.writePart(p, note); err != nil {
 			return s.fail(err)
 		}
 		p.clean = p.size
