@@ -281,8 +281,8 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 			found.files++
 			found.bytes += s.size - s.read
 			for off := s.read; off < s.size; {
-				var buf []byte
-				c, size, err := f.readFrame(s, off, &buf)
+				var w frameWindow
+				c, size, err := f.readFrame(s, off, &w)
 				if err != nil {
 					return found, err
 				}
@@ -425,8 +425,8 @@ func (f *Frontier) walk() (all []standing, err error) {
 		}
 		for _, s := range p.files {
 			for off := s.read; off < s.size; {
-				var buf []byte
-				c, size, err := f.readFrame(s, off, &buf)
+				var w frameWindow
+				c, size, err := f.readFrame(s, off, &w)
 				if err != nil {
 					return nil, err
 				}

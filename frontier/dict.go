@@ -75,9 +75,9 @@ func (d *dict) of(name string) *host {
 
 // meet finds the hosts of all as, in steps: in each the processor can wait for
 // many places of memory at once, where one look-up after the other waits for
-// each of its own. Last it looks at where their queues end, which is needed
-// next.
-func (d *dict) meet(as []arrival) {
+// each of its own. Last it looks at where their queues end, to which the links
+// go next.
+func (d *dict) meet(as []arrival) (looked int) {
 	for i := range as {
 		a := &as[i]
 		a.part, a.hash = d.place(a.name)
@@ -93,11 +93,24 @@ func (d *dict) meet(as []arrival) {
 	}
 	for i := range as {
 		if a := &as[i]; a.h != nil {
-			b := a.h.q.tail()
-			a.room = int32(cap(b.buf) - len(b.buf))
+			a.room = a.h.q.tail().buf
 		}
 	}
+	for i := range as {
+		room := as[i].room
+		if n := len(room); n > 0 {
+			looked += int(room[n-1])
+			if n+linkRoom < cap(room) {
+				looked += int(room[:cap(room)][n+linkRoom])
+			}
+		}
+	}
+	return looked
 }
+
+// linkRoom is where, behind a queue's end, another look is taken: a link is
+// longer than a line of the processor's cache.
+const linkRoom = 96
 
 // like is the first host with this hash, nil if there is none.
 func (p *dictPart) like(hash uint32) *host {
@@ -188,6 +201,17 @@ func (d *dict) all() iter.Seq[*host] {
 				if s.h != nil && !yield(s.h) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// queues are the hosts' first ones.
+func (p *dictPart) queues() iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		for _, s := range p.slots {
+			if s.h != nil && !yield(&s.h.q) {
+				return
 			}
 		}
 	}

@@ -134,21 +134,22 @@ type Frontier struct {
 	// memory of what was forgotten, for others
 	formerHosts []*host
 	formerRares []*rare
-	blanks      [][]byte // empty
-	looked      int64    // nothing: see lookAt
+	blanks      [roomClasses][][]byte // empty
+	looked      int                   // nothing: see lookAt
 
 	pace   pace
 	active int // hosts to be kept ready; negative: all
 
 	// links that are in no queue yet
-	pools      []*pool   // those with links; highest level first
-	pooled     int64     // links in them
-	poolBytes  int64     // on disk
-	poolFiles  int       // on disk
-	spares     [][]byte  // for frames
-	arrivals   []arrival // empty: memory for those of a frame
-	frameBytes int       // a frame is closed at this size
-	readAtOnce int       // frames
+	pools      []*pool     // those with links; highest level first
+	pooled     int64       // links in them
+	poolBytes  int64       // on disk
+	poolFiles  int         // on disk
+	spares     [][]byte    // for frames
+	window     frameWindow // of the file that is read
+	arrivals   []arrival   // empty: memory for those of a frame
+	frameBytes int         // a frame is closed at this size
+	readAtOnce int         // frames
 
 	withdrawn withdrawn
 
@@ -519,6 +520,7 @@ func (f *Frontier) tick(now time.Time) {
 		if n%lookAhead == 0 {
 			// So that the processor waits for many hosts at once, as in dict.meet.
 			f.waiting.ahead(uint64(f.clock), lookAhead, f.lookAt)
+			f.waiting.ahead(uint64(f.clock), lookAhead, f.lookInto)
 		}
 		h := f.waiting.top()
 		f.leave(h)
@@ -547,8 +549,15 @@ func (f *Frontier) tick(now time.Time) {
 // lookAhead is how many hosts are looked at before they are moved.
 const lookAhead = 16
 
-// lookAt reads of h what moving it needs.
-func (f *Frontier) lookAt(h *host) { f.looked += h.at + int64(h.pos) }
+// lookAt reads of h what moving it needs, and of where its first link is.
+func (f *Frontier) lookAt(h *host) { f.looked += int(h.pos) + int(h.q.head.r) }
+
+// lookInto reads of h's first link, which it will soon be asked for.
+func (f *Frontier) lookInto(h *host) {
+	if b := &h.q.head; int(b.r) < len(b.buf) {
+		f.looked += int(b.buf[b.r])
+	}
+}
 
 // since is t on the frontier's clock. Both times' monotonic readings are used
 // where they have them, so that a step of the wall clock shortens no quiet time.

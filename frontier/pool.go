@@ -199,7 +199,7 @@ func (f *Frontier) readOn(p *pool) error {
 		s := p.files[0]
 		place = fmt.Sprintf("pool %s at %d", s.name, s.read)
 		var size int64
-		if c, size, err = f.readFrame(s, s.read, &f.scratch); err != nil {
+		if c, size, err = f.readFrame(s, s.read, &f.window); err != nil {
 			return err
 		}
 		s.read += size
@@ -224,7 +224,7 @@ func (f *Frontier) readOn(p *pool) error {
 	if p.from, err = f.arrive(c); err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	f.hosts.meet(f.arrivals)
+	f.looked += f.hosts.meet(f.arrivals)
 	for i := range f.arrivals {
 		a := &f.arrivals[i]
 		f.pooled--
@@ -252,7 +252,7 @@ type arrival struct {
 	number uint64
 	part   *dictPart // where the dictionary has the host
 	hash   uint32    // likewise
-	room   int32     // what is left in the last block of its queue
+	room   []byte    // the last block of its queue
 	h      *host     // nil: not met before
 }
 

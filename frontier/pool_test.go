@@ -48,7 +48,7 @@ func TestPoolOrder(t *testing.T) {
 // and Close leaves none.
 func TestPoolFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "frontier")
-	f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 1 << 20, MemoryBytes: 32 << 20})
+	f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,15 +490,17 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Add(append(good, good...))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, size, short, ok := decodeFrame(b)
+		c, size, short, ok := decodeFrame(nil, b)
 		if !ok {
 			if short != 0 && short <= len(b) {
 				t.Errorf("%d bytes, and needs %d", len(b), short)
 			}
 			return
 		}
-		if got := c.appendTo(nil); string(got) != string(b[:size]) {
-			t.Errorf("encoded again: %x, want %x", got, b[:size])
+		// Not always the same bytes: another encoder may pack them otherwise.
+		again, n, _, ok := decodeFrame(nil, c.appendTo(nil))
+		if !ok || n == 0 || size == 0 || again.n != c.n || again.first != c.first || string(again.entries) != string(c.entries) {
+			t.Errorf("encoded and decoded again: %+v, want %+v", again, c)
 		}
 		at, number := 0, c.first
 		for at < len(c.entries) {

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/klauspost/compress/s2"
 
 	"github.com/orbweaver/orbweaver/disk"
 )
@@ -16,10 +19,10 @@ import (
 // is as large as a segment of spilled blocks.
 //
 //	frame: uint32 LE  CRC-32C of what follows
-//	       uint32 LE  length of the entries
+//	       uint32 LE  length of the rest
 //	       uint32 LE  number of links
 //	       uint64 LE  request number of the first
-//	       bytes      entries
+//	       bytes      entries, an S2 block
 type poolFile struct {
 	name string
 	file disk.File // nil: opened when needed
@@ -75,24 +78,25 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 // appendTo appends c as it stands in a file.
 func (c *frame) appendTo(dst []byte) []byte {
 	at := len(dst)
-	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.entries)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(c.n))
-	dst = binary.LittleEndian.AppendUint64(dst, c.first)
-	dst = append(dst, c.entries...)
+	dst = slices.Grow(dst, frameHeader+s2.MaxEncodedLen(len(c.entries)))[:at+frameHeader]
+	packed := s2.Encode(dst[at+frameHeader:cap(dst)], c.entries)
+	binary.LittleEndian.PutUint32(dst[at+4:], uint32(len(packed)))
+	binary.LittleEndian.PutUint32(dst[at+8:], uint32(c.n))
+	binary.LittleEndian.PutUint64(dst[at+12:], c.first)
+	dst = dst[:at+frameHeader+len(packed)]
 	binary.LittleEndian.PutUint32(dst[at:], crc32.Checksum(dst[at+4:], castagnoli))
 	return dst
 }
 
 // decodeFrame reads what appendTo wrote from the front of src and says how long
 // it is; short is how many bytes it needs if src has not got them all. The
-// entries lie in src.
-func decodeFrame(src []byte) (c frame, size, short int, ok bool) {
+// entries lie in dst, if there is room.
+func decodeFrame(dst, src []byte) (c frame, size, short int, ok bool) {
 	if len(src) < frameHeader {
 		return c, 0, frameHeader, false
 	}
 	n := binary.LittleEndian.Uint32(src[4:])
-	if n > 1<<30 {
+	if n > frameMost {
 		return c, 0, 0, false
 	}
 	if size = frameHeader + int(n); size > len(src) {
@@ -103,32 +107,55 @@ func decodeFrame(src []byte) (c frame, size, short int, ok bool) {
 	}
 	c.n = int32(binary.LittleEndian.Uint32(src[8:]))
 	c.first = binary.LittleEndian.Uint64(src[12:])
-	c.entries = src[frameHeader:size]
-	return c, size, 0, c.n > 0
+	packed := src[frameHeader:size]
+	if k, err := s2.DecodedLen(packed); err != nil || k > frameMost {
+		return c, 0, 0, false
+	}
+	var err error
+	c.entries, err = s2.Decode(dst[:cap(dst)], packed)
+	return c, size, 0, err == nil && c.n > 0
+}
+
+// frameMost bounds a frame, lest a damaged one ask for all memory.
+const frameMost = 1 << 30
+
+// A frameWindow is a part of a pool's file in RAM, of which frame after frame
+// is read, and the entries of the last one.
+type frameWindow struct {
+	s       *poolFile // nil: nothing is in it
+	off     int64
+	bytes   []byte
+	entries []byte
+}
+
+// at is what w has of s from off on.
+func (w *frameWindow) at(s *poolFile, off int64) []byte {
+	if i := off - w.off; s == w.s && i >= 0 && i < int64(len(w.bytes)) {
+		return w.bytes[i:]
+	}
+	return nil
 }
 
 // readFrame reads the frame of s at off; size is its length in the file. Its
-// entries are valid until buf is used again.
-func (f *Frontier) readFrame(s *poolFile, off int64, buf *[]byte) (c *frame, size int64, err error) {
-	// Nearly always this holds all of it.
-	want := frameHeader + f.frameBytes + f.frameBytes/16
+// entries are valid until w is used again.
+func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, size int64, err error) {
 	for {
-		want = int(min(int64(want), s.size-off))
-		if cap(*buf) < want {
-			*buf = make([]byte, want)
-		}
-		b := (*buf)[:want]
-		if err := f.readPool(s, b, off); err != nil {
-			return nil, 0, err
-		}
-		got, n, short, ok := decodeFrame(b)
+		got, n, short, ok := decodeFrame(w.entries, w.at(s, off))
 		if ok {
+			w.entries = got.entries
 			return &got, int64(n), nil
 		}
-		if short <= want || int64(short) > s.size-off {
+		if short == 0 || int64(short) > s.size-off {
 			return nil, 0, fmt.Errorf("pool %s at %d: %w", s.name, off, ErrSpill)
 		}
-		want = short
+		// Nearly always this holds all of it, and some more of them.
+		want := int(min(int64(max(short, frameHeader+f.frameBytes)), s.size-off))
+		w.s = nil
+		w.bytes = slices.Grow(w.bytes[:0], want)[:want]
+		if err := f.readPool(s, w.bytes, off); err != nil {
+			return nil, 0, err
+		}
+		w.s, w.off = s, off
 	}
 }
 

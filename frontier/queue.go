@@ -201,8 +201,7 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 		b.r = 0
 	}
 	if was := cap(b.buf); len(b.buf)+need > was {
-		// Twice as much, up to a block: those of long queues move seldom.
-		b.buf = slices.Grow(b.buf, max(need, min(was, blockBytes-len(b.buf))))
+		f.widen(b, need)
 		f.grow(q, i, int64(cap(b.buf)-was))
 	}
 	b.buf = append(append(b.buf, head[:k]...), enc...)
@@ -222,7 +221,7 @@ func (f *Frontier) extend(q *queue, number uint64) *block {
 	was := cap(r.blocks)
 	b := behind{block: block{first: number}}
 	if int64(f.tails) < f.budget()/2/blockBytes {
-		b.buf = f.blank()
+		b.buf = f.room(blockBytes)
 	}
 	r.blocks = append(r.blocks, b)
 	f.fixed += int64(cap(r.blocks)-was) * blockOverhead
@@ -230,24 +229,44 @@ func (f *Frontier) extend(q *queue, number uint64) *block {
 	return &r.blocks[len(r.blocks)-1].block
 }
 
-// blank is memory for a block.
-func (f *Frontier) blank() []byte {
-	if k := len(f.blanks); k > 0 {
-		b := f.blanks[k-1]
-		f.blanks = f.blanks[:k-1]
-		return b
+// widen makes room for n more bytes in b: twice as much as it had, up to a
+// block. The first link gets what it needs.
+func (f *Frontier) widen(b *block, n int) {
+	n += len(b.buf)
+	if cap(b.buf) == 0 || n > blockBytes {
+		b.buf = slices.Grow(b.buf, n-len(b.buf))
+		return
 	}
-	return make([]byte, 0, blockBytes)
+	old := b.buf
+	b.buf = append(f.room(max(n, min(2*cap(old), blockBytes))), old...)
+	f.free(old)
 }
 
-// blanksMax is how many blocks' memory is kept for others: what a spill frees
-// at once.
-const blanksMax = spillBytes / blockBytes
+const (
+	// Rooms are powers of two, so that they serve again; blockBytes is the largest.
+	roomMin     = 8 // 256 bytes
+	roomClasses = 6
+	// roomsKept is how many bytes of each size are kept: what a spill frees.
+	roomsKept = spillBytes
+)
+
+// room is memory for n bytes, at most a block's.
+func (f *Frontier) room(n int) []byte {
+	c := max(bits.Len(uint(n-1)), roomMin) - roomMin
+	if k := len(f.blanks[c]); k > 0 {
+		b := f.blanks[c][k-1]
+		f.blanks[c] = f.blanks[c][:k-1]
+		return b
+	}
+	return make([]byte, 0, 1<<(c+roomMin))
+}
 
 // free gives the memory of a block back, to be used again.
 func (f *Frontier) free(buf []byte) {
-	if cap(buf) == blockBytes && len(f.blanks) < blanksMax {
-		f.blanks = append(f.blanks, buf[:0])
+	n := cap(buf)
+	c := bits.Len(uint(n)) - 1 - roomMin
+	if c >= 0 && c < roomClasses && n&(n-1) == 0 && len(f.blanks[c])*n < roomsKept {
+		f.blanks[c] = append(f.blanks[c], buf[:0])
 	}
 }
 

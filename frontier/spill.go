@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,33 +86,54 @@ func (f *Frontier) spill() error {
 }
 
 // spillHeads writes the heads that are in no list until the queues fit into
-// target. They are found by going round the dictionary, a part at a time.
+// target. They are found by going round the dictionary, a part at a time; what
+// was withdrawn is in no host.
 func (f *Frontier) spillHeads(target int64) error {
+	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil {
+		return err
+	}
 	for range dictParts {
 		if f.ram <= target {
 			return nil
 		}
-		slots := f.hosts.parts[f.swept%dictParts].slots
-		for i := 0; i < len(slots) && f.ram > target; {
-			var freed int64
-			f.out, f.runs = f.out[:0], f.runs[:0]
-			for ; i < len(slots) && len(f.out) < writeBytes && f.ram-freed > target; i++ {
-				if h := slots[i].h; h != nil && h.q.n > 0 && h.q.rest == nil {
-					freed += f.gather(&h.q)
-				}
-			}
-			if err := f.writeRuns(); err != nil {
-				return err
-			}
-			for j := range f.runs {
-				f.enlist(f.runs[j].q)
-			}
+		part := &f.hosts.parts[f.swept%dictParts]
+		if err := f.spillLoose(target, part.queues()); err != nil {
+			return err
 		}
 		if f.ram > target {
 			f.swept++ // nothing is left in this part
 		}
 	}
 	return nil
+}
+
+// spillLoose writes those of qs that are in no list until all queues fit into
+// target.
+func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
+	var freed int64
+	write := func() error {
+		err := f.writeRuns()
+		for i := range f.runs {
+			f.enlist(f.runs[i].q)
+		}
+		f.out, f.runs, freed = f.out[:0], f.runs[:0], 0
+		return err
+	}
+	f.out, f.runs = f.out[:0], f.runs[:0]
+	for q := range qs {
+		if f.ram-freed <= target {
+			break
+		}
+		if q.n > 0 && q.rest == nil {
+			freed += f.gather(q)
+		}
+		if len(f.out) >= writeBytes {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+	}
+	return write()
 }
 
 // budget is what the queues' bytes may take: the memory without what cannot be
