@@ -31,6 +31,8 @@ const (
 	// lotsBudget bounds what one number of agents draws for rendezvous in all
 	// sets of names; of large ones there are fewer sets, but one at least.
 	lotsBudget, quickLots = 200_000_000, 20_000_000
+	// growthSets are the sets of names with which hosts are met.
+	growthSets = 5
 	// paper100 and paper200 are the paper's bounds of the deviation with so many
 	// replicas.
 	paper100, paper200 = 0.06, 0.045
@@ -150,10 +152,18 @@ func deviation(agents []ring.Agent, shares []float64) (d Deviation) {
 	return d
 }
 
-// A RingGrowth is the deviation as hosts are met.
+// add makes d the mean of n such as one.
+func (d *Deviation) add(one Deviation, n int) {
+	d.MAD += one.MAD / float64(n)
+	d.RMS += one.RMS / float64(n)
+	d.Max += one.Max / float64(n)
+}
+
+// A RingGrowth is the deviation as hosts are met, the mean of some sets of names.
 type RingGrowth struct {
 	Way    string      `json:"way"`
 	Agents int         `json:"agents"`
+	Sets   int         `json:"sets"`
 	Hosts  []int64     `json:"hosts"`
 	By     []Deviation `json:"deviation"`
 
@@ -227,16 +237,18 @@ func (x *Ring) measure(ctx context.Context, t *Trial, r *ringRun, w way, n int, 
 		if g.name != w.name {
 			continue
 		}
-		d, err := w.build(members(t.Seed, 0, n, equal))
-		if err != nil {
-			return err
+		mean := RingGrowth{Way: w.name, Agents: n, Sets: min(int(x.Sets), growthSets), k: w.k}
+		for set := range mean.Sets {
+			d, err := w.build(members(t.Seed, set, n, equal))
+			if err != nil {
+				return err
+			}
+			if err := mean.add(ctx, d, keys); err != nil {
+				return err
+			}
+			t.partial("hosts, set %d of %d", set+1, mean.Sets)
 		}
-		grown, err := grow(ctx, d, keys)
-		if err != nil {
-			return err
-		}
-		grown.Way, grown.k = w.name, w.k
-		r.growth = append(r.growth, grown)
+		r.growth = append(r.growth, mean)
 	}
 	tm, err := timeRing(w, members(t.Seed, 0, n, equal), keys)
 	if err != nil {
@@ -269,24 +281,27 @@ func counter(d divider) (agents []ring.Agent, number map[string]int) {
 	return agents, number
 }
 
-// grow counts whose hosts are, and holds it against the shares at 1, 2, 5,
+// add counts whose hosts are, and holds it against the shares at 1, 2, 5,
 // 10... thousand.
-func grow(ctx context.Context, d divider, keys []uint64) (RingGrowth, error) {
+func (g *RingGrowth) add(ctx context.Context, d divider, keys []uint64) error {
 	agents, number := counter(d)
 	counts := make([]float64, len(agents))
-	g := RingGrowth{Agents: len(agents)}
+	g.Hosts = growthPoints(int64(len(keys)))
+	if g.By == nil {
+		g.By = make([]Deviation, len(g.Hosts))
+	}
 	from := int64(0)
-	for _, p := range growthPoints(int64(len(keys))) {
+	for i, p := range g.Hosts {
 		for _, key := range keys[from:p] {
 			counts[number[d.Owner(key).Name]]++
 		}
 		from = p
-		g.Hosts, g.By = append(g.Hosts, p), append(g.By, deviation(agents, counts))
+		g.By[i].add(deviation(agents, counts), g.Sets)
 		if err := ctx.Err(); err != nil {
-			return g, err
+			return err
 		}
 	}
-	return g, nil
+	return nil
 }
 
 // growthPoints are 1, 2, 5, 10... thousand hosts, up to most.
@@ -320,8 +335,7 @@ func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []f
 			return l, err
 		}
 		one := deviation(d.Agents(), d.Shares())
-		share := 1 / float64(sets)
-		l.Mean = Deviation{l.Mean.MAD + one.MAD*share, l.Mean.RMS + one.RMS*share, l.Mean.Max + one.Max*share}
+		l.Mean.add(one, sets)
 		l.Worst = Deviation{max(l.Worst.MAD, one.MAD), max(l.Worst.RMS, one.RMS), max(l.Worst.Max, one.Max)}
 		if err := ctx.Err(); err != nil {
 			return l, err

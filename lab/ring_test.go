@@ -92,7 +92,7 @@ func TestRingExperiment(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if len(r.Figure.Panels) != 4 || len(r.Figure.Panels[0].Lines) != 4 || r.Figure.SVG(io.Discard) != nil {
+	if len(r.Figure.Panels) != 4 || len(r.Figure.Panels[0].Lines) != 6 || r.Figure.SVG(io.Discard) != nil {
 		t.Error("figure")
 	}
 }

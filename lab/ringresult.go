@@ -25,7 +25,7 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial number of hosts has been met, for small as well as for large sets of agents; it does not say which deviation. *Below*: for how many numbers of agents the mean of all sets of names is. *Theory*: a share is the mean of w random parts of the circle, each from the middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean absolute of that is √(2/π) times as much."},
 			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true, Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of the sets of names, and the greatest mean absolute deviation of a set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
-			{Heading: "As hosts are met", Table: growthTable(r), Text: "Mean absolute deviation, one set of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts."},
+			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of %d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
 			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the one after it.", ringRounds, humanize.Comma(ringLookups), ringRounds)},
 			{Heading: "What moves", Table: moveTable(r), Shown: true, Text: "*Astray*: moved between two agents neither of which came or went."},
 		},
@@ -141,7 +141,7 @@ func (x *Ring) data(r *ringRun) Table {
 		{Name: "owner ns"}, {Name: "next ns"}, {Name: "new", Unit: "ms"}, {Name: "with", Unit: "ms"}, {Name: "without", Unit: "ms"}, {Name: "bytes"}}}
 	for _, g := range r.growth {
 		for i, d := range g.By {
-			t.Add(g.Way, g.Agents, "equal", g.Hosts[i], 1, d.MAD, d.RMS, d.Max, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+			t.Add(g.Way, g.Agents, "equal", g.Hosts[i], g.Sets, d.MAD, d.RMS, d.Max, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 		}
 	}
 	for _, l := range r.limits {
@@ -179,6 +179,13 @@ func (x *Ring) figure(r *ringRun) *Figure {
 			line.Name += fmt.Sprintf(", κ=%d", g.k)
 		}
 		p.Lines = append(p.Lines, line)
+	}
+	for i, bound := range []float64{paper100, paper200} {
+		line := Line{Name: fmt.Sprintf("the paper's %g %%", percent*bound), Color: 8 - 2*i, Bold: i == 1}
+		for _, h := range []int64{growthPoints(x.Hosts)[0], x.Hosts} {
+			line.Points = append(line.Points, plotter.XY{X: float64(h), Y: percent * bound})
+		}
+		rings.Lines = append(rings.Lines, line)
 	}
 	limits := Panel{Title: "With ever more hosts", X: "agents", Y: "MAD (%)", Log: true}
 	times := Panel{Title: "Time of a look-up", X: "agents", Y: "ns", Log: true}

@@ -103,6 +103,19 @@ func TestNearestReplica(t *testing.T) {
 	})
 }
 
+// Of two replicas at the same distance the one upwards counts, also over 0.
+func TestMiddle(t *testing.T) {
+	r := must[*Ring](t)(ringOf(named(2), 1, []replica{{10, 0}, {1 << 63, 1}}))
+	for p, want := range map[uint64]uint16{5 + 1<<62: 1, 5 + 3<<62: 0, 6 + 1<<62: 1, 4 + 1<<62: 0, 10: 0, 9: 0, 1 << 63: 1, 1<<63 + 1: 1} {
+		if got := r.owner(p); got != want {
+			t.Errorf("owner of %x is %d, want %d", p, got, want)
+		}
+		if got := r.nearest(nil, p, 2); got[0] != r.agents[want] || len(got) != 2 {
+			t.Errorf("nearest to %x are %v, want %d first", p, got, want)
+		}
+	}
+}
+
 // Two agents at one point are refused, by name, whoever joins.
 func TestConflict(t *testing.T) {
 	agents := named(3)
