@@ -30,7 +30,7 @@ const (
 	maxRingAgents = 1000
 	// lotsBudget bounds what one number of agents draws for rendezvous in all
 	// sets of names; of large ones there are fewer sets, but one at least.
-	lotsBudget, quickLots = 200_000_000, 20_000_000
+	lotsBudget, quickLots = 50_000_000, 20_000_000
 	// growthSets are the sets of names with which hosts are met.
 	growthSets = 5
 	// paper100 and paper200 are the paper's bounds of the deviation with so many

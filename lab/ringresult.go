@@ -26,7 +26,7 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true, Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of the sets of names, and the greatest mean absolute deviation of a set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
 			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of %d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
-			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the one after it.", ringRounds, humanize.Comma(ringLookups), ringRounds)},
+			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the one after it.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
 			{Heading: "What moves", Table: moveTable(r), Shown: true, Text: "*Astray*: moved between two agents neither of which came or went."},
 		},
 		Data:    x.data(r),

@@ -24,10 +24,10 @@ type RingTime struct {
 }
 
 const (
-	ringRounds  = 5       // of each the fastest counts
-	ringLookups = 500_000 // in a round
-	// nextShare: of so many look-ups one is of two agents, which may take microseconds.
-	nextShare = 20
+	ringRounds = 5 // of a change; the fastest counts
+	// lookupRounds are so short that some of them are not interrupted, whatever
+	// else runs on the machine; each is of other hosts.
+	lookupRounds, ringLookups = 100, 20_000
 )
 
 // owned keeps the compiler from leaving look-ups out.
@@ -36,24 +36,27 @@ var owned int
 // timeRing measures a way with agents.
 func timeRing(w way, agents []ring.Agent, keys []uint64) (RingTime, error) {
 	r := RingTime{Way: w.name, Agents: len(agents), k: w.k}
-	keys = keys[:min(len(keys), ringLookups)]
 	before := heap()
 	d, err := w.build(agents)
 	if err != nil {
 		return r, err
 	}
 	r.Bytes = heap() - before
-	ns := func(n int, f func(key uint64)) float64 {
-		return float64(fastest(ringRounds, func() {
-			for _, key := range keys[:n] {
+	ns := func(f func(key uint64)) float64 {
+		n, from := min(len(keys), ringLookups), 0
+		return float64(fastest(lookupRounds, func() {
+			for _, key := range keys[from : from+n] {
 				f(key)
+			}
+			if from += n; from+n > len(keys) {
+				from = 0
 			}
 		})) / float64(n)
 	}
 	// Without the call through f an Owner would take a nanosecond less, in both.
-	r.Owner = ns(len(keys), func(key uint64) { owned += len(d.Owner(key).Name) })
+	r.Owner = ns(func(key uint64) { owned += len(d.Owner(key).Name) })
 	buf := make([]ring.Agent, 0, 2)
-	r.Next = ns(max(1, len(keys)/nextShare), func(key uint64) {
+	r.Next = ns(func(key uint64) {
 		buf = d.Nearest(buf[:0], key, 2)
 		owned += len(buf)
 	})
