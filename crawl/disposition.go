@@ -72,6 +72,10 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	default:
 		c.again(v, c.policy(v), &d, now)
 	}
+	if d.Again != nil && c.dropped(host, v.task.Number) {
+		d.Again = nil
+		c.withdraw(v)
+	}
 	if !v.proxyDown() {
 		c.settleHost(v, host, &d, now)
 	}
@@ -111,6 +115,10 @@ func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
 // again puts a URL off that failed for a passing reason.
 func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	l := v.task.Link
+	if c.dropped(l.URL.Host(), v.task.Number) {
+		c.withdraw(v)
+		return
+	}
 	wait := c.jitter(backoff(p.wait, v.task.Attempt))
 	at := now.Add(wait)
 	if v.outcome == RobotsUnreachable && v.until.After(at) {

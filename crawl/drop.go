@@ -149,6 +149,15 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 	return !done
 }
 
+// withdraw gives up the link of a visit that has ended without its finish, and
+// whose host was dropped meanwhile: it waits for nothing any more.
+func (c *Crawler) withdraw(v *visit) {
+	t := &v.task
+	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: t.Link, Number: t.Number, Attempt: t.Attempt}}); err != nil && c.fatal == nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+}
+
 // finishDropped finishes a link that is in no queue any more.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	v := c.take(t)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -190,6 +191,45 @@ func TestDropGoesOn(t *testing.T) {
 			}
 			if got := w.Tally.Summary(0, "").Skipped["dropped"]; int(got) != n {
 				t.Errorf("seed %d: %d dropped, want %d", seed, got, n)
+			}
+			s.check(t, w)
+		})
+	}
+}
+
+// A link that is under way when its host is dropped is not tried again, and
+// nobody waits for the time at which it would be.
+func TestDropUnderWay(t *testing.T) {
+	for _, blocked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &story{text: `
+delay 1s
+seed http://a.example/
+seed http://a.example/2
+dns a.example 192.0.2.1
+http://a.example/ 503 slow=5s
+http://a.example/2 504 slow=5s
+`}
+			w, _, end := s.begin(t)
+			time.Sleep(4 * time.Second)
+			asked := len(s.web.told())
+			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one is under way, and ends as usual" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if blocked {
+				if _, err := w.Block(t.Context(), "a.example"); err != nil {
+					t.Error(err)
+				}
+			}
+			stop, err := end()
+			if took := time.Since(s.web.start); stop != Finished || err != nil || took > 20*time.Second {
+				t.Errorf("ended with %s, %v, after %s", stop, err, took)
+			}
+			if got := len(s.web.told()); got != asked {
+				t.Errorf("%d requests after the drop", got-asked)
+			}
+			if n := w.Tally.Summary(0, "").Skipped["dropped"]; n != 2 {
+				t.Errorf("%d dropped", n)
 			}
 			s.check(t, w)
 		})

@@ -152,8 +152,14 @@ func TestDropOverKill(t *testing.T) {
 	})
 }
 
-// A host that is blocked while its visit waits for a worker is not asked.
-func TestBlockAtTheDoor(t *testing.T) {
+// A host that is blocked while its visit waits for a worker is not asked, nor is
+// one that is dropped.
+func TestOrderAtTheDoor(t *testing.T) {
+	t.Run("block", func(t *testing.T) { orderAtTheDoor(t, (*world).Block, OnlyBlocked, 2) })
+	t.Run("drop", func(t *testing.T) { orderAtTheDoor(t, (*world).Drop, Finished, 3) })
+}
+
+func orderAtTheDoor(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop, finished int64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `
 delay 1s
@@ -168,7 +174,7 @@ http://a.example/ slow=20s
 http://b.example/ slow=20s
 http://c.example/ slow=20s
 `}
-		w, _, end := s.begin(t)
+		w, _, wait := s.begin(t)
 		time.Sleep(5 * time.Second) // two of them are being asked
 		asked := map[string]bool{}
 		for _, r := range s.web.told() {
@@ -178,13 +184,16 @@ http://c.example/ slow=20s
 			if asked[host] {
 				continue
 			}
-			if text, err := w.Block(t.Context(), host); !strings.HasSuffix(text, "is under way, and ends as usual") || err != nil {
+			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "is under way, and ends as usual") || err != nil {
 				t.Errorf("%q, %v: not at the door", text, err)
 			}
 		}
-		stop, err := end()
-		if stop != OnlyBlocked || err != nil || w.Pending() != 1 || w.Tally.Finished() != 2 {
+		stop, err := wait()
+		if stop != end || err != nil || w.Pending() != 3-finished || w.Tally.Finished() != finished {
 			t.Errorf("ended with %s, %v, %d finished, %d pending", stop, err, w.Tally.Finished(), w.Pending())
+		}
+		if n := len(slices.DeleteFunc(s.web.told(), func(r request) bool { return strings.HasSuffix(r.url, "/robots.txt") })); n != 2 {
+			t.Errorf("%d pages asked for", n)
 		}
 		s.accounts(t, w)
 		if err := w.close(); err != nil {
