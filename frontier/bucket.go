@@ -22,7 +22,7 @@ type bucket struct {
 	freeAt int64
 	holder *host
 	last   string         // the host that held it last
-	parked heap[*group]   // groups that it holds back
+	parked *heap[*group]  // groups that it holds back; nil: none
 	in     *heap[*bucket] // freeing, fading or nil
 	pos    int32
 	refs   int32 // groups
@@ -44,7 +44,7 @@ type groupKey struct{ addr, site *bucket }
 // It is in Frontier.ready, in a bucket's parked, or, without hosts, nowhere.
 type group struct {
 	addr, site *bucket // nil: none
-	hosts      heap[*host]
+	hosts      crowd
 	key        uint64 // order of the best host's
 	in         *heap[*group]
 	parkedAt   *bucket
@@ -53,10 +53,7 @@ type group struct {
 }
 
 func newGroup(addr, site *bucket) *group {
-	return &group{addr: addr, site: site, pos: -1, hosts: heap[*host]{
-		key: func(h *host) uint64 { return h.key().order() },
-		pos: func(h *host) *int32 { return &h.pos },
-	}}
+	return &group{addr: addr, site: site, pos: -1}
 }
 
 func newGroupHeap() heap[*group] {
@@ -146,8 +143,11 @@ func (f *Frontier) detach(g *group) {
 	if b := g.parkedAt; b != nil {
 		g.parkedAt = nil
 		f.stats.Parked -= g.hosts.len()
-		if b.parked.len() == 0 && b.in == &f.freeing {
-			f.time(b, &f.fading)
+		if b.parked.len() == 0 {
+			b.parked = nil
+			if b.in == &f.freeing {
+				f.time(b, &f.fading)
+			}
 		}
 	}
 }
@@ -162,7 +162,11 @@ func (f *Frontier) settle(g *group) bool {
 		g.in.push(g)
 		return true
 	}
-	g.parkedAt, g.in = b, &b.parked
+	if b.parked == nil {
+		parked := newGroupHeap()
+		b.parked = &parked
+	}
+	g.parkedAt, g.in = b, b.parked
 	g.in.push(g)
 	f.stats.Parked += g.hosts.len()
 	if b.holder == nil {
@@ -189,7 +193,7 @@ func (f *Frontier) offer(b *bucket, taker *group) {
 	if taker != nil && taker.in != &f.ready {
 		taker = nil
 	}
-	for b != nil && b.free(f.clock) && b.parked.len() > 0 {
+	for b != nil && b.free(f.clock) && b.parked != nil {
 		g := b.parked.top()
 		if taker != nil && g.key >= taker.key {
 			return
@@ -281,10 +285,17 @@ func (f *Frontier) leaveHome(h *host) {
 }
 
 func (f *Frontier) bucket(k bucketKey) *bucket {
-	b := f.buckets[k]
+	b := f.addrs[k.addr]
+	if k.site != "" {
+		b = f.sites[k.site]
+	}
 	if b == nil {
-		b = &bucket{key: k, pos: -1, parked: newGroupHeap()}
-		f.buckets[k] = b
+		b = &bucket{key: k, pos: -1}
+		if k.site != "" {
+			f.sites[k.site] = b
+		} else {
+			f.addrs[k.addr] = b
+		}
 		if f.hushed {
 			f.quiet(b, f.hushedAt)
 		}
@@ -302,7 +313,10 @@ func (f *Frontier) hush() {
 		return
 	}
 	f.hushed, f.hushedAt = true, f.clock
-	for _, b := range f.buckets {
+	for _, b := range f.addrs {
+		f.quiet(b, f.clock)
+	}
+	for _, b := range f.sites {
 		f.quiet(b, f.clock)
 	}
 }
@@ -326,7 +340,7 @@ func (f *Frontier) retime(b *bucket) {
 		b.in.remove(b)
 		b.in = nil
 	}
-	if b.parked.len() > 0 {
+	if b.parked != nil {
 		f.time(b, &f.freeing)
 	} else {
 		f.time(b, &f.fading)
@@ -340,6 +354,10 @@ func (f *Frontier) forgetBucket(b *bucket) {
 			b.in.remove(b)
 			b.in = nil
 		}
-		delete(f.buckets, b.key)
+		if b.key.site != "" {
+			delete(f.sites, b.key.site)
+		} else {
+			delete(f.addrs, b.key.addr)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package frontier
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -85,7 +86,12 @@ func (f *Frontier) check() error {
 			} else {
 				want.Ready++
 			}
-			if k, ok := in.has(h); !ok || k != h.key().order() {
+			c := &f.groupOf(h).hosts
+			k, ok := h.key().order(), c.one == h
+			if in = c.many; in != nil {
+				k, ok = in.has(h)
+			}
+			if !ok || k != h.key().order() || (c.one != nil) == (in != nil) {
 				return fmt.Errorf("%s: in the wrong place of its group", name)
 			}
 		case waiting, slowed:
@@ -108,7 +114,7 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: blocked, but in a heap", name)
 			}
 		}
-		if (in == nil) != (h.pos < 0) {
+		if (in == nil && h.state != ready) != (h.pos < 0) {
 			return fmt.Errorf("%s: not where it says", name)
 		}
 		if in != nil {
@@ -228,7 +234,11 @@ func (f *Frontier) checkBuckets() error {
 			return fmt.Errorf("a group's key is not that of its best host")
 		}
 	}
-	for _, b := range f.buckets {
+	buckets := slices.Collect(maps.Values(f.addrs))
+	for _, b := range slices.AppendSeq(buckets, maps.Values(f.sites)) {
+		if b.parked != nil && b.parked.len() == 0 {
+			return fmt.Errorf("%s: an empty heap", b.key)
+		}
 		if b.holder != nil && (b.holder.state != inProcess || b.in != nil) {
 			return fmt.Errorf("%s: held by %s, %v", b.key, b.holder.name, b.holder.state)
 		}
@@ -236,14 +246,14 @@ func (f *Frontier) checkBuckets() error {
 			return fmt.Errorf("%s: not forgotten", b.key)
 		}
 		if b.holder == nil && b.freeAt > f.clock {
-			if want := &f.freeing; b.parked.len() > 0 && b.in != want {
+			if want := &f.freeing; b.parked != nil && b.in != want {
 				return fmt.Errorf("%s: holds groups back without a timer", b.key)
 			}
 			if b.in == nil {
 				return fmt.Errorf("%s: quiet without a timer", b.key)
 			}
 		}
-		if !b.free(f.clock) || b.parked.len() == 0 {
+		if !b.free(f.clock) || b.parked == nil {
 			continue
 		}
 		// A free bucket lets the best of its groups be ready.

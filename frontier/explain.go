@@ -159,9 +159,9 @@ func (f *Frontier) behind(h *host) (n int) {
 	mine := h.key().order()
 	groups := &f.ready
 	if b := f.groupOf(h).parkedAt; b != nil {
-		groups = &b.parked
+		groups = b.parked
 	}
-	groups.before(mine, func(g *group) { n += g.hosts.before(mine, nil) })
+	groups.before(mine, func(g *group) { n += g.hosts.before(mine) })
 	return n
 }
 

@@ -100,10 +100,11 @@ type Frontier struct {
 	rand *rand.Rand
 	err  error // sticky: a queue that could not be read
 
-	hosts   dict
-	buckets map[bucketKey]*bucket
-	groups  map[groupKey]*group
-	open_   *group // hosts that no address or site holds back
+	hosts  dict
+	addrs  map[netip.Addr]*bucket
+	sites  map[string]*bucket
+	groups map[groupKey]*group
+	open_  *group // hosts that no address or site holds back
 
 	ready   heap[*group]  // by level and request number
 	waiting heap[*host]   // have links, by time
@@ -183,7 +184,8 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		cfg: cfg, fs: fs, dir: dir,
 		rand:    rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
 		hosts:   newDict(),
-		buckets: make(map[bucketKey]*bucket),
+		addrs:   make(map[netip.Addr]*bucket),
+		sites:   make(map[string]*bucket),
 		groups:  make(map[groupKey]*group),
 		ready:   newGroupHeap(),
 		waiting: newHostTimes(),

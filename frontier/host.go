@@ -171,11 +171,10 @@ func (f *Frontier) groupOf(h *host) *group {
 	return f.open_
 }
 
-// heapOf is the heap of h's state. The state does not change while h is in it.
+// heapOf is the heap of h's state, ready apart. The state does not change while
+// h is in it.
 func (f *Frontier) heapOf(h *host) *heap[*host] {
 	switch h.state {
-	case ready:
-		return &f.groupOf(h).hosts
 	case waiting, slowed:
 		return &f.waiting
 	case exhausted:
@@ -225,7 +224,11 @@ func (f *Frontier) leave(h *host) {
 	if h.pos < 0 {
 		return
 	}
-	f.heapOf(h).remove(h)
+	if h.state == ready {
+		f.groupOf(h).hosts.remove(h)
+	} else {
+		f.heapOf(h).remove(h)
+	}
 	if h.look != 0 {
 		h.look = 0
 		f.disown(h)

@@ -19,8 +19,8 @@ const (
 	// first queue and block, its name, its places in the dictionary and a heap.
 	hostOverhead   = 128 + 24 + 22 + 16
 	rareOverhead   = 80
-	groupOverhead  = 96 + 8 + 40
-	bucketOverhead = 128 + 80
+	groupOverhead  = 64 + 40
+	bucketOverhead = 96 + 62
 	blockOverhead  = 64 // behind a queue's first
 	queueOverhead  = 64 // behind a host's first
 	restOverhead   = 96
@@ -29,7 +29,7 @@ const (
 // overhead is what hosts take, and what they share, beside their links.
 func (f *Frontier) overhead() int64 {
 	return int64(f.hosts.len())*hostOverhead + int64(f.rares)*rareOverhead +
-		int64(len(f.groups))*groupOverhead + int64(len(f.buckets))*bucketOverhead
+		int64(len(f.groups))*groupOverhead + int64(len(f.addrs)+len(f.sites))*bucketOverhead
 }
 
 // An entry is a link outside the queues: in process or put in front of them.
@@ -244,8 +244,8 @@ func (f *Frontier) widen(b *block, n int) {
 
 const (
 	// Rooms are powers of two, so that they serve again; blockBytes is the largest.
-	roomMin     = 8 // 256 bytes
-	roomClasses = 6
+	roomMin     = 6 // 64 bytes
+	roomClasses = 8
 	// roomsKept is how many bytes of each size are kept: what a spill frees.
 	roomsKept = spillBytes
 )
