@@ -1,0 +1,541 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A holder is the side of a Peer that has leases. Times are on the Peer's
+// clock.
+type holder struct {
+	cfg    *Config
+	self   Agent
+	view   View
+	lots   map[uint64]*lot
+	desks  map[Agent]*desk
+	called map[uint64]struct{} // held, and others wait
+	using  map[uint64]struct{}
+	news   []uint64      // granted or refused, for the caller
+	idle   time.Duration // a point that is called back may be unused so long
+}
+
+type lotState uint8
+
+const (
+	without  lotState = iota
+	asked             // in a call whose answer is awaited
+	inLine            // the grantor has the ask
+	held              //
+	orphaned          // held, but the view has another grantor now
+)
+
+// A lot is a point that this agent has or wants.
+type lot struct {
+	point   uint64
+	grantor Agent
+	serial  uint64
+	back    uint64        // the serial of a lease to be given back; 0: none
+	backEnd time.Duration // when that ends by itself
+	stamp   uint64        // of the first ask since it was last without
+	askedAt time.Duration // last
+	since   time.Duration // held
+	end     time.Duration // of the lease; of the time to confirm it, if orphaned
+	free    time.Duration // the quiet time is over
+	turn    time.Duration // end of our turn, 0: nobody waits
+	quiet   time.Duration
+	seen    time.Duration // somebody last wanted it
+	state   lotState
+	urgent  bool   // a host waits for it
+	early   uint64 // a serial that was called back before it was known
+	called  bool   // it is or was called back: giving it back is worth a call
+	using   bool
+	queued  queue
+}
+
+// A queue is the one of its desk in which a lot stands; it may be left in
+// others, where it is passed over.
+type queue uint8
+
+const (
+	inNone queue = iota
+	inWants
+	inUrgent
+)
+
+// A desk is what there is to say to a grantor.
+type desk struct {
+	urgent []*lot
+	wants  []*lot
+	gives  []*lot
+	called bool   // somebody waits for one of them
+	strays []Give // leases that we never knew we had
+}
+
+func newHolder(cfg *Config, self Agent) *holder {
+	return &holder{
+		cfg: cfg, self: self, idle: idleAfter,
+		lots:   make(map[uint64]*lot),
+		desks:  make(map[Agent]*desk),
+		called: make(map[uint64]struct{}),
+		using:  make(map[uint64]struct{}),
+	}
+}
+
+func (h *holder) desk(a Agent) *desk {
+	d := h.desks[a]
+	if d == nil {
+		d = &desk{}
+		h.desks[a] = d
+	}
+	return d
+}
+
+// lot finds or makes the entry of a point, nil if there is no room for it.
+func (h *holder) lot(point uint64) *lot {
+	l := h.lots[point]
+	if l == nil && len(h.lots) < h.cfg.Points {
+		l = &lot{point: point}
+		h.lots[point] = l
+	}
+	return l
+}
+
+// look begins a view: what another grantor has given is to be confirmed.
+func (h *holder) look(v View, clock time.Duration) {
+	h.view = v
+	before := h.desks
+	h.desks = make(map[Agent]*desk)
+	for a, d := range before {
+		if len(d.strays) > 0 && v.Has(a) {
+			h.desk(a).strays = d.strays
+		}
+	}
+	for _, l := range h.sortedLots() {
+		wanted := l.queued == inWants
+		l.queued = inNone
+		owner := v.Owner(l.point)
+		if owner != l.grantor && l.grantor != 0 {
+			switch l.state {
+			case held:
+				l.state = orphaned
+				l.end = min(l.end, clock+shorter(h.cfg.Term))
+				l.turn = 0
+				delete(h.called, l.point)
+			case asked, inLine:
+				l.state = without
+			}
+			l.back = 0 // nobody is left who would take it
+			l.grantor = owner
+		}
+		if l.back != 0 {
+			h.putGive(l)
+		}
+		switch {
+		case l.state == orphaned, l.state == without && l.urgent:
+			h.putUrgent(l)
+		case wanted:
+			h.putWant(l)
+		}
+	}
+}
+
+func (h *holder) sortedLots() []*lot {
+	ls := make([]*lot, 0, len(h.lots))
+	for _, l := range h.lots {
+		ls = append(ls, l)
+	}
+	slices.SortFunc(ls, func(a, b *lot) int { return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.point, b.point)) })
+	return ls
+}
+
+func (h *holder) putUrgent(l *lot) {
+	if l.queued != inUrgent {
+		l.queued = inUrgent
+		d := h.desk(h.owner(l))
+		d.urgent = append(d.urgent, l)
+	}
+}
+
+func (h *holder) putWant(l *lot) {
+	if l.queued == inNone {
+		l.queued = inWants
+		d := h.desk(h.owner(l))
+		d.wants = append(d.wants, l)
+	}
+}
+
+func (h *holder) putGive(l *lot) {
+	d := h.desk(l.grantor)
+	d.gives = append(d.gives, l)
+	d.called = d.called || l.called
+}
+
+// owner is who grants l by the view; it is noted when it is first asked for.
+func (h *holder) owner(l *lot) Agent {
+	if l.grantor == 0 {
+		l.grantor = h.view.Owner(l.point)
+	}
+	return l.grantor
+}
+
+// lapse ends all leases: others may have been given the points.
+func (h *holder) lapse(clock time.Duration) {
+	for _, l := range h.sortedLots() {
+		if l.state == held || l.state == orphaned {
+			l.end = clock
+		}
+		// What was asked for is asked for again, so that a lease given on the
+		// old ask, which may have gone to another since, is not taken.
+		l.state, l.back, l.turn, l.askedAt = without, 0, 0, 0
+		if l.urgent {
+			h.putUrgent(l)
+		}
+	}
+	clear(h.called)
+	for _, d := range h.desks {
+		d.gives = nil
+	}
+}
+
+func (h *holder) want(point uint64, quiet, clock time.Duration) {
+	l := h.lot(point)
+	if l == nil {
+		return
+	}
+	l.seen, l.quiet = clock, max(l.quiet, quiet)
+	if l.state == without {
+		h.putWant(l)
+	}
+}
+
+// ready says whether a request may begin, else when that may be; 0: not
+// foreseeable, the point will be in news. wake asks for the lease if need be.
+func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at time.Duration) {
+	l := h.lot(point)
+	if l == nil {
+		return false, clock + askAgain
+	}
+	l.seen, l.quiet = clock, max(l.quiet, quiet)
+	if h.may(l, clock) {
+		return l.free <= clock, l.free
+	}
+	l.urgent = true
+	switch l.state {
+	case without:
+		if l.askedAt == 0 || clock >= l.askedAt+askAgain {
+			h.putUrgent(l)
+			return false, 0
+		}
+		return false, l.askedAt + askAgain
+	case inLine:
+		if l.queued == inWants || clock >= l.askedAt+lineAgain {
+			h.putUrgent(l)
+		}
+	case held:
+		if clock >= l.end {
+			l.state = without
+			h.putUrgent(l)
+		}
+	}
+	return false, 0
+}
+
+// may says whether l is held and our turn is not over.
+func (h *holder) may(l *lot, clock time.Duration) bool {
+	return l.state == held && clock < l.end && (l.turn == 0 || clock < l.turn) && !l.using
+}
+
+func (h *holder) begin(point uint64) {
+	l := h.lots[point]
+	l.using, l.urgent = true, false
+	h.using[point] = struct{}{}
+}
+
+func (h *holder) used(point uint64, free, quiet, clock time.Duration) {
+	l := h.lots[point]
+	if l == nil || !l.using {
+		return
+	}
+	l.using = false
+	delete(h.using, point)
+	l.free, l.seen, l.quiet = max(l.free, free), clock, max(l.quiet, quiet)
+	if l.state == orphaned && clock >= l.end {
+		l.state = without
+	}
+	h.yield(l, clock)
+}
+
+// leave says that nobody here wants the point.
+func (h *holder) leave(point uint64, clock time.Duration) {
+	if l := h.lots[point]; l != nil && !l.using {
+		if l.urgent = false; l.queued == inWants {
+			l.queued = inNone
+		}
+		if l.state == held {
+			h.handBack(l)
+		}
+	}
+}
+
+// yield gives l back if others wait and our turn is over or nobody uses it.
+func (h *holder) yield(l *lot, clock time.Duration) bool {
+	if l.state != held || l.turn == 0 || l.using {
+		return false
+	}
+	if clock < l.turn && clock < max(l.seen, l.free)+h.idle {
+		return false
+	}
+	h.handBack(l)
+	return true
+}
+
+func (h *holder) handBack(l *lot) {
+	l.state, l.turn = without, 0
+	l.back, l.backEnd = l.serial, l.end
+	l.askedAt = 0
+	delete(h.called, l.point)
+	h.putGive(l)
+	if l.urgent {
+		h.putUrgent(l)
+	}
+}
+
+// lost are the points in use whose lease has ended.
+func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
+	for point := range h.using {
+		l := h.lots[point]
+		if !grip || l.state != held && l.state != orphaned || clock >= l.end {
+			points = append(points, point)
+		}
+	}
+	slices.Sort(points)
+	return points
+}
+
+// fill puts into b what there is to say to a grantor, urgent things first.
+func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
+	d := h.desks[a]
+	if d == nil {
+		return
+	}
+	b.Gives = append(b.Gives, d.strays...)
+	d.strays = nil
+	n := 0
+	for _, l := range d.gives {
+		if n++; len(b.Gives) >= h.cfg.Entries {
+			n--
+			break
+		}
+		if l.back != 0 {
+			b.Gives = append(b.Gives, h.asGive(l, clock))
+		}
+	}
+	if d.gives = slices.Delete(d.gives, 0, n); len(d.gives) == 0 {
+		d.called = false
+	}
+	d.urgent = h.fillAsks(b, d.urgent, inUrgent, clock)
+	d.wants = h.fillAsks(b, d.wants, inWants, clock)
+}
+
+func (h *holder) asGive(l *lot, clock time.Duration) Give {
+	return Give{l.point, l.back, max(l.free-clock, 0)}
+}
+
+func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []*lot {
+	for i, l := range ls {
+		if len(b.Asks) >= h.cfg.Entries || len(b.Gives) >= maxItems {
+			return ls[i:]
+		}
+		if l.queued != in {
+			continue
+		}
+		l.queued = inNone
+		if l.state == orphaned && clock >= l.end {
+			l.state = without
+		}
+		if l.state == asked || l.state == without && in == inUrgent && !l.urgent {
+			continue
+		}
+		if l.back != 0 && !slices.ContainsFunc(b.Gives, func(g Give) bool { return g.Point == l.point }) {
+			b.Gives = append(b.Gives, h.asGive(l, clock))
+		}
+		a := Ask{
+			Point: l.point, Quiet: l.quiet, Rest: max(l.free-clock, 0),
+			Urgent: l.urgent, Holding: l.state == orphaned,
+		}
+		if l.state == held {
+			a.Serial = l.serial
+		}
+		b.Asks = append(b.Asks, a)
+		l.askedAt = clock
+		switch l.state {
+		case without:
+			l.state, l.stamp = asked, b.Stamp
+		case inLine: // it may be granted on the first ask
+			l.state = asked
+		case orphaned:
+			l.stamp = b.Stamp
+		}
+	}
+	return nil
+}
+
+// grant takes a lease; if we do not want it, it is given back.
+func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, refuse bool) {
+	if h.view.Owner(v.Point) != from {
+		// It may be what another grantor has confirmed since: who gave it does
+		// not know yet, and would give it on.
+		return Give{}, false
+	}
+	l := h.lots[v.Point]
+	if l == nil {
+		return Give{v.Point, v.Serial, 0}, true
+	}
+	current := l.grantor == from
+	end := min(time.Duration(min(v.Stamp, uint64(clock))), clock) + shorter(v.Held+v.Term)
+	switch {
+	case current && l.state == held && l.serial == v.Serial:
+		l.end = max(l.end, end)
+	case current && l.state != without && l.state != held && v.Stamp >= l.stamp && l.back != v.Serial && clock < end:
+		l.state, l.serial, l.since, l.end, l.turn = held, v.Serial, clock, end, 0
+		l.free = max(l.free, clock+longer(v.Rest))
+		l.called = false
+		h.news = append(h.news, l.point)
+	default:
+		if l.back == v.Serial && l.urgent && (l.state == asked || l.state == inLine) {
+			l.state = without // it was granted, and is given back already
+			h.putUrgent(l)
+		}
+		return Give{v.Point, v.Serial, max(l.free-clock, 0)}, l.state != held || l.serial != v.Serial
+	}
+	if v.Shared || l.early == v.Serial {
+		h.share(l)
+	}
+	return Give{}, false
+}
+
+// share notes that others wait for l.
+func (h *holder) share(l *lot) {
+	l.called = true
+	if l.turn == 0 {
+		l.turn = max(l.since+Turn(l.quiet), 1)
+		h.called[l.point] = struct{}{}
+	}
+}
+
+// recall notes that others wait for a point, and may give it back at once.
+func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, give bool) {
+	if h.view.Owner(v.Point) != from {
+		return Give{}, false // as in grant
+	}
+	l := h.lots[v.Point]
+	switch {
+	case l == nil:
+		return Give{v.Point, v.Serial, 0}, true
+	case l.grantor == from && l.state == held && l.serial == v.Serial:
+		if h.share(l); !h.yield(l, clock) {
+			return Give{}, false
+		}
+	case l.state == orphaned:
+		l.early = v.Serial // before the answer to the claim, perhaps
+		return Give{}, false
+	case l.state == asked || l.state == inLine:
+		// Its grant may be under way, and is of no use any more.
+		l.back, l.backEnd = v.Serial, clock+h.cfg.Hold
+	}
+	return Give{v.Point, v.Serial, max(l.free-clock, 0)}, true
+}
+
+// answered takes in what a grantor has said to what stood in b.
+func (h *holder) answered(b, ans *Batch, clock time.Duration) {
+	for _, v := range b.Gives {
+		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
+			l.back = 0
+		}
+	}
+	for _, v := range ans.Grants {
+		if back, refuse := h.grant(b.To, v, clock); refuse {
+			d := h.desk(b.To)
+			d.strays = append(d.strays, back)
+		}
+	}
+	for _, point := range ans.Refused {
+		if l := h.lots[point]; l != nil && l.grantor == b.To && (l.state == asked || l.state == orphaned) {
+			l.state = without
+			h.news = append(h.news, l.point)
+		}
+	}
+	for _, a := range b.Asks {
+		if l := h.lots[a.Point]; l != nil && l.state == asked && l.grantor == b.To {
+			if l.state = without; a.Urgent {
+				l.state = inLine
+			}
+		}
+	}
+}
+
+// failed says again what stood in b: nobody knows whether it was heard.
+func (h *holder) failed(b *Batch) {
+	for _, v := range b.Gives {
+		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
+			h.putGive(l)
+		} else if l == nil {
+			d := h.desk(b.To)
+			d.strays = append(d.strays, v)
+		}
+	}
+	for _, a := range b.Asks {
+		l := h.lots[a.Point]
+		if l == nil || l.grantor != b.To || l.queued != inNone {
+			continue
+		}
+		switch l.state {
+		case asked:
+			// Its stamp stays: it may have been granted.
+			if l.state = inLine; a.Urgent {
+				h.putUrgent(l)
+			} else {
+				h.putWant(l)
+			}
+		case orphaned:
+			h.putUrgent(l)
+		case held:
+			h.putWant(l)
+		}
+	}
+}
+
+// turns gives back what others wait for when its time has come.
+func (h *holder) turns(clock time.Duration) {
+	for _, point := range sorted(h.called) {
+		h.yield(h.lots[point], clock)
+	}
+}
+
+// sweep gives back what nobody has wanted for long, asks for more time on what
+// is wanted, and forgets the rest.
+func (h *holder) sweep(clock time.Duration) {
+	over := len(h.lots) - h.cfg.Points*7/8
+	for _, l := range h.sortedLots() {
+		if l.back != 0 && clock >= l.backEnd {
+			l.back = 0
+		}
+		if (l.state == held || l.state == orphaned) && clock >= l.end && !l.using {
+			l.state, l.turn = without, 0
+			delete(h.called, l.point)
+		}
+		switch {
+		case l.using || l.queued != inNone || l.state == asked:
+		case l.state == held && over > 0:
+			h.handBack(l)
+			over--
+		case l.state == held && l.turn == 0 && l.seen > l.since && l.end-clock < h.cfg.Hold/4:
+			h.putWant(l)
+		case (l.state == without || l.state == inLine && clock-l.seen > h.cfg.Hold) && l.back == 0 &&
+			l.free <= clock && (over > 0 || clock-l.seen > h.cfg.Term):
+			delete(h.lots, l.point)
+			over--
+		}
+	}
+}

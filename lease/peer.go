@@ -1,0 +1,421 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrNotForUs is a Batch that another agent, or another life of this one, is
+// meant to get, or that makes no sense as what it says it is.
+var ErrNotForUs = errors.New("lease batch is not for us")
+
+// A Peer is one agent's part in the leases, as holder and as grantor. The
+// caller ends what Lost names, carries what Calls gives to its receiver's
+// Serve, and the answer back to Answered.
+type Peer struct {
+	cfg     Config
+	self    Agent
+	epoch   time.Time
+	clock   time.Duration // since epoch; never goes back
+	view    View
+	holder  *holder
+	grantor *grantor
+
+	contact time.Duration // last
+	lapsed  bool          // since then too long ago
+
+	sessions map[Agent]*session
+	paid     float64       // calls
+	paidAt   time.Duration // the trickle
+	barred   time.Duration // first Ready that said no since the last Begin; 0: none
+	swept    time.Duration
+	began    time.Duration // the last page
+	every    time.Duration // mean time between pages
+	busy     time.Duration // the last page where nobody else waited
+}
+
+// A session is what passes between two agents. Calls have growing stamps, one
+// is under way at a time, and older ones than the last are not heard: nothing
+// is repeated or turned round.
+type session struct {
+	stamp  uint64 // of our last call
+	heard  uint64 // of its last call
+	out    *Batch // under way
+	sentAt time.Duration
+}
+
+// New makes the Peer of agent self. It may use nothing before Look.
+func New(self Agent, cfg Config, now time.Time) *Peer {
+	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: purse, sessions: make(map[Agent]*session)}
+	p.clock = 1
+	p.holder = newHolder(&p.cfg, self)
+	p.grantor = newGrantor(&p.cfg, self)
+	return p
+}
+
+func (p *Peer) tick(now time.Time) {
+	p.clock = max(p.clock, now.Sub(p.epoch)+1)
+	if p.view != nil && p.view.Len() == 1 {
+		p.contact = p.clock
+	}
+	if !p.grip() && !p.lapsed && p.view != nil {
+		p.lapsed = true
+		for _, s := range p.sessions {
+			if s.out != nil {
+				p.fail(s)
+			}
+		}
+		p.holder.lapse(p.clock)
+	}
+}
+
+// grip says whether the last contact is not too long ago.
+func (p *Peer) grip() bool { return p.view != nil && p.clock-p.contact < shorter(p.cfg.Term) }
+
+// Look brings a new view. It counts as a contact only if it is the first.
+func (p *Peer) Look(v View, now time.Time) {
+	first := p.view == nil
+	p.tick(now)
+	if p.view = v; first {
+		p.contact = p.clock
+	}
+	p.holder.look(v, p.clock)
+	p.grantor.look(v, p.clock)
+	for a, s := range p.sessions {
+		if !v.Has(a) && s.out != nil {
+			p.fail(s)
+		}
+	}
+}
+
+// Contact says that an agent has just answered whose view is the same as the
+// last one that Look brought: so this agent is still in the others' views.
+// sent is when it was asked. The caller has such answers all the time from the
+// failure detector; without one for Term, this agent stops.
+func (p *Peer) Contact(sent, now time.Time) {
+	p.tick(now)
+	if p.lapsed {
+		p.lapsed = false
+		p.grantor.doubt(p.clock)
+	}
+	p.contact = max(p.contact, min(sent.Sub(p.epoch)+1, p.clock))
+}
+
+// Want says that a host at point will have its turn before long. quiet is the
+// quiet time of the point.
+func (p *Peer) Want(point uint64, quiet time.Duration, now time.Time) {
+	p.tick(now)
+	if p.view != nil {
+		p.holder.want(point, quiet, p.clock)
+	}
+}
+
+// Ready says whether a request may begin at point now, for a host that is due.
+// If not, at is when to ask again; the zero time means that Freed will say so.
+func (p *Peer) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool, at time.Time) {
+	p.tick(now)
+	if !p.grip() {
+		return false, now.Add(p.cfg.Every)
+	}
+	ok, d := p.holder.ready(point, quiet, p.clock)
+	if !ok {
+		if d > p.clock {
+			at = p.epoch.Add(d - 1)
+		}
+		if p.barred == 0 && d == 0 {
+			p.barred = p.clock
+		}
+	}
+	return ok, at
+}
+
+// Begin begins a page that uses all of points, if it may (see Ready).
+func (p *Peer) Begin(now time.Time, points ...uint64) bool {
+	p.tick(now)
+	if !p.grip() {
+		return false
+	}
+	for _, point := range points {
+		if l := p.holder.lots[point]; l == nil || !p.holder.may(l, p.clock) || l.free > p.clock {
+			return false
+		}
+	}
+	alone := true
+	for _, point := range points {
+		p.holder.begin(point)
+		_, called := p.holder.called[point]
+		alone = alone && !called
+	}
+	if alone {
+		p.busy = p.clock
+	}
+	p.paid = min(p.paid+p.cfg.PerPage, savings)
+	p.barred = 0
+	p.every += (min(p.clock-p.began, 10*time.Minute) - p.every) / 8
+	p.began = p.clock
+	p.holder.idle = max(idleAfter, 2*p.every)
+	return true
+}
+
+// Used says that what Begin began has ended at a point, with a response that
+// ended at end; quiet is the quiet time from then on.
+func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, now time.Time) {
+	p.tick(now)
+	p.holder.used(point, min(end.Sub(p.epoch)+1, p.clock)+quiet, quiet, p.clock)
+}
+
+// Leave says that no host here wants point any more.
+func (p *Peer) Leave(point uint64, now time.Time) {
+	p.tick(now)
+	p.holder.leave(point, p.clock)
+}
+
+// Freed are the points of which Ready may say something else than before.
+func (p *Peer) Freed() []uint64 {
+	news := p.holder.news
+	p.holder.news = nil
+	return news
+}
+
+// Lost are the points in use whose lease has ended: what goes on there is to
+// be cut off now. It happens to an agent that has no contact, or none with a
+// grantor after a change of the view.
+func (p *Peer) Lost(now time.Time) []uint64 {
+	p.tick(now)
+	return p.holder.lost(p.clock, p.grip())
+}
+
+// starving says whether there is nothing to begin but what leases hold back.
+func (p *Peer) starving() bool { return p.barred != 0 && p.clock-p.barred > starveAfter }
+
+// slack says whether this agent has had nothing to do for a while but at
+// points for which others wait: then they may have no more to do either, and
+// are told at once what they wait for, as no page would ever pay for it.
+func (p *Peer) slack() bool {
+	return p.clock-p.busy > min(max(30*p.every, slackLeast), slackMost)
+}
+
+func (p *Peer) session(a Agent) *session {
+	s := p.sessions[a]
+	if s == nil {
+		s = &session{sentAt: -p.cfg.Every}
+		p.sessions[a] = s
+	}
+	return s
+}
+
+// Calls are the calls to be made now. It is to be asked every Config.Every.
+func (p *Peer) Calls(now time.Time) (calls []*Batch) {
+	p.tick(now)
+	if p.view == nil {
+		return nil
+	}
+	if d := p.clock - p.paidAt; d >= trickle {
+		p.paid = min(p.paid+float64(d)/float64(trickle), savings)
+		p.paidAt = p.clock
+	}
+	p.grantor.reap(p.clock)
+	if p.clock-p.swept >= sweepEvery {
+		p.swept = p.clock
+		p.holder.sweep(p.clock)
+		p.grantor.sweep(p.clock)
+		for a, s := range p.sessions {
+			if !p.view.Has(a) && s.out == nil && p.clock-s.sentAt > p.cfg.Hold {
+				delete(p.sessions, a)
+			}
+		}
+	}
+	p.holder.turns(p.clock)
+	if !p.grip() {
+		return nil
+	}
+	p.grantor.pass(p.clock)
+	p.own()
+	for _, a := range p.partners() {
+		s := p.session(a)
+		if s.out != nil && p.clock-s.sentAt >= p.cfg.Timeout {
+			p.fail(s)
+		}
+		if s.out != nil || p.clock-s.sentAt < p.cfg.Every || !p.view.Has(a) {
+			continue
+		}
+		needed, free := p.pressing(a)
+		switch {
+		case free && p.clock-s.sentAt >= starveEvery:
+		case needed && p.paid >= 1:
+		default:
+			continue
+		}
+		b := &Batch{From: p.self, To: a, Stamp: s.next(p.clock)}
+		p.holder.fill(a, b, p.clock)
+		p.grantor.notice(a, b, p.clock)
+		if b.empty() {
+			continue
+		}
+		p.paid = max(p.paid-1, 0)
+		s.out, s.sentAt = b, p.clock
+		calls = append(calls, b)
+	}
+	return calls
+}
+
+func (s *session) next(clock time.Duration) uint64 {
+	s.stamp = max(s.stamp+1, uint64(clock))
+	return s.stamp
+}
+
+// partners are those to whom there may be something to say, in a fixed order.
+func (p *Peer) partners() (as []Agent) {
+	for a := range p.holder.desks {
+		as = append(as, a)
+	}
+	for a := range p.grantor.news {
+		as = append(as, a)
+	}
+	for a, s := range p.sessions {
+		if s.out != nil {
+			as = append(as, a)
+		}
+	}
+	slices.Sort(as)
+	as = slices.Compact(as)
+	return slices.DeleteFunc(as, func(a Agent) bool { return a == p.self })
+}
+
+// pressing says whether a call to a is worth its cost, and whether it is to be
+// made whatever that is.
+func (p *Peer) pressing(a Agent) (needed, free bool) {
+	if d := p.holder.desks[a]; d != nil {
+		needed = len(d.gives)+len(d.strays) >= p.cfg.Entries || len(d.wants) >= aheadAt && p.paid > purse/4
+		for _, l := range d.urgent {
+			if l.queued == inUrgent {
+				needed = true
+				if free = l.state == orphaned || p.starving() && l.state != inLine; free {
+					return true, true
+				}
+			}
+		}
+		needed, free = needed || d.called, d.called
+	}
+	news := len(p.grantor.news[a]) > 0
+	return needed || news, (free || news) && p.slack()
+}
+
+// own passes between our own two sides what they have to say to each other.
+func (p *Peer) own() {
+	s := p.session(p.self)
+	for range 4 { // what is given back is asked for again, and granted
+		said := false
+		for _, fill := range []func(b *Batch){
+			func(b *Batch) { p.grantor.notice(p.self, b, p.clock) },
+			func(b *Batch) { p.holder.fill(p.self, b, p.clock) },
+		} {
+			b := &Batch{From: p.self, To: p.self, Stamp: s.next(p.clock)}
+			if fill(b); b.empty() {
+				continue
+			}
+			said = true
+			p.take(b, p.hear(b), p.clock+1)
+			p.grantor.pass(p.clock)
+		}
+		if !said {
+			return
+		}
+	}
+}
+
+// hear is what b's receiver does with it.
+func (p *Peer) hear(b *Batch) *Batch {
+	ans := &Batch{From: p.self, To: b.From, Stamp: b.Stamp, Answer: true}
+	for _, v := range b.Gives {
+		p.grantor.give(b.From, v, p.clock)
+	}
+	// Who waits has its turn before the giver asks again.
+	p.grantor.pass(p.clock)
+	for _, a := range b.Asks {
+		v, granted, refused := p.grantor.ask(b.From, a, b.Stamp, p.clock)
+		switch {
+		case granted:
+			ans.Grants = append(ans.Grants, v)
+		case refused:
+			ans.Refused = append(ans.Refused, a.Point)
+		}
+	}
+	for _, v := range b.Grants {
+		if back, refuse := p.holder.grant(b.From, v, p.clock); refuse {
+			ans.Gives = append(ans.Gives, back)
+		}
+	}
+	for _, v := range b.Recalls {
+		if back, give := p.holder.recall(b.From, v, p.clock); give {
+			ans.Gives = append(ans.Gives, back)
+		}
+	}
+	return ans
+}
+
+// take is what b's sender does with the answer. Who gives a lease back in it
+// may have asked since b was sent, and then still has it.
+func (p *Peer) take(b, ans *Batch, sent time.Duration) {
+	p.holder.answered(b, ans, p.clock)
+	p.grantor.noticed(b.To, b, p.clock)
+	for _, v := range ans.Gives {
+		if r := p.grantor.points[v.Point]; r != nil && r.heard < sent {
+			p.grantor.give(b.To, v, p.clock)
+		}
+	}
+}
+
+// Serve answers a call. The caller vouches for b.From.
+func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
+	p.tick(now)
+	if b.To != p.self || b.From == p.self || b.From == 0 || b.Answer || len(b.Refused) > 0 || p.view == nil {
+		return nil, fmt.Errorf("call of %x: %w", uint64(b.From), ErrNotForUs)
+	}
+	if !p.grip() || !p.view.Has(b.From) {
+		return nil, fmt.Errorf("call of %x, while it or we are not in the view: %w", uint64(b.From), ErrNotForUs)
+	}
+	s := p.session(b.From)
+	if b.Stamp <= s.heard {
+		return nil, fmt.Errorf("call %d of %x after %d: %w", b.Stamp, uint64(b.From), s.heard, ErrNotForUs)
+	}
+	s.heard = b.Stamp
+	return p.hear(b), nil
+}
+
+// Answered brings the answer to a call. One that nobody waits for any more is
+// passed over.
+func (p *Peer) Answered(ans *Batch, now time.Time) error {
+	p.tick(now)
+	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 {
+		return fmt.Errorf("answer of %x: %w", uint64(ans.From), ErrNotForUs)
+	}
+	s := p.sessions[ans.From]
+	if s == nil || s.out == nil || s.out.Stamp != ans.Stamp || p.view == nil {
+		return nil
+	}
+	b := s.out
+	s.out = nil
+	if p.clock-s.sentAt >= p.cfg.Timeout {
+		p.holder.failed(b)
+		return nil
+	}
+	p.take(b, ans, s.sentAt)
+	return nil
+}
+
+// Failed says that a call will have no answer.
+func (p *Peer) Failed(b *Batch, now time.Time) {
+	p.tick(now)
+	if s := p.sessions[b.To]; s != nil && s.out == b {
+		p.fail(s)
+	}
+}
+
+func (p *Peer) fail(s *session) {
+	b := s.out
+	s.out = nil
+	p.holder.failed(b)
+}

@@ -1,0 +1,426 @@
+package lease
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A world is a cluster with a true time that none of its agents knows.
+type world struct {
+	t     testing.TB
+	rand  *rand.Rand
+	cfg   Config
+	now   time.Duration // true
+	queue events
+	seq   int
+
+	agents  []*agent // by place; nil: dead
+	lives   int
+	members []Agent // the truth: who is in the others' views
+	quiet   func(point uint64) time.Duration
+	points  map[uint64]*judged
+	// troubled are those that are not, or soon not, in the others' views.
+	troubled map[Agent]bool
+
+	delay, loss, twice float64 // seconds; shares
+	rates              float64
+	calls, answers     int // messages
+	bytes              int
+	pages              int
+	cut                int
+	dead               bool          // a violation was found
+	lag                time.Duration // views differ for longer than is assumed, and violations are expected
+}
+
+// An agent is one life of one.
+type agent struct {
+	w       *world
+	id      Agent
+	place   int
+	peer    *Peer
+	born    time.Duration
+	rate    float64
+	offset  time.Duration
+	stopped bool
+	gone    bool
+	view    *picture
+	inbox   []func() // while it is stopped
+	uses    map[int]*use
+	nextUse int
+}
+
+type use struct {
+	points []uint64
+	end    time.Duration
+}
+
+// judged is what the web sees of a point.
+type judged struct {
+	user    *agent
+	ended   time.Duration
+	last    Agent
+	begins  int
+	byPlace map[int]int
+	changes int
+}
+
+type picture struct{ members []Agent }
+
+func (v *picture) Owner(point uint64) (best Agent) {
+	var most uint64
+	for _, a := range v.members {
+		h := fnv.New64a()
+		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15), point*0xbf58476d1ce4e5b9))
+		x := h.Sum64()
+		x ^= x >> 29
+		x *= 0x94d049bb133111eb
+		if x ^= x >> 32; best == 0 || x > most {
+			best, most = a, x
+		}
+	}
+	return best
+}
+func (v *picture) Has(a Agent) bool { return slices.Contains(v.members, a) }
+func (v *picture) Len() int         { return len(v.members) }
+
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; return x }
+
+func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
+	w := &world{
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), cfg: cfg.withDefaults(),
+		points: map[uint64]*judged{}, troubled: map[Agent]bool{}, rates: 0.005, delay: 0.02,
+		quiet: func(uint64) time.Duration { return 2 * time.Second },
+	}
+	for range n {
+		w.agents = append(w.agents, nil)
+	}
+	for i := range n {
+		w.start(i)
+	}
+	for _, a := range w.agents {
+		a.look()
+	}
+	return w
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.now + d, w.seq, do})
+}
+
+func (w *world) within(d time.Duration) time.Duration {
+	return time.Duration(w.rand.Float64() * float64(d))
+}
+
+func (w *world) chance(p float64) bool { return w.rand.Float64() < p }
+
+func (w *world) run(until time.Duration) {
+	for len(w.queue) > 0 && w.queue[0].at <= until && !w.dead {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		e.do()
+	}
+	if !w.dead {
+		w.now = until
+	}
+}
+
+// start gives a place a new life.
+func (w *world) start(place int) *agent {
+	w.lives++
+	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{}}
+	a.rate = 1 + (2*w.rand.Float64()-1)*w.rates
+	a.offset = time.Duration((2*w.rand.Float64() - 1) * float64(time.Hour))
+	a.peer = New(a.id, w.cfg, a.clock())
+	w.agents[place] = a
+	w.members = append(slices.Clone(w.members), a.id)
+	w.after(w.within(w.cfg.Every), a.tick)
+	w.after(w.within(time.Second), a.ping)
+	return a
+}
+
+// clock is a's own.
+func (a *agent) clock() time.Time {
+	return time.Unix(1e9, 0).Add(a.offset + time.Duration(float64(a.w.now-a.born)*a.rate))
+}
+
+// do runs what happens to a, later if it is stopped.
+func (a *agent) do(f func()) {
+	switch {
+	case a.gone:
+	case a.stopped:
+		a.inbox = append(a.inbox, f)
+	default:
+		f()
+	}
+}
+
+func (a *agent) look() {
+	m := slices.Clone(a.w.members)
+	if !slices.Contains(m, a.id) {
+		m = append(m, a.id)
+	}
+	slices.Sort(m)
+	a.view = &picture{m}
+	a.peer.Look(a.view, a.clock())
+}
+
+// viewed lets everybody hear of a change of the members.
+func (w *world) viewed() {
+	for _, a := range w.agents {
+		if a != nil {
+			w.after(w.within(max(w.cfg.Settle*9/10, w.lag)), func() { a.do(a.look) })
+		}
+	}
+}
+
+func (w *world) leave(id Agent) {
+	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m Agent) bool { return m == id })
+	w.viewed()
+}
+
+func (w *world) enter(id Agent) {
+	delete(w.troubled, id)
+	if !slices.Contains(w.members, id) {
+		w.members = append(slices.Clone(w.members), id)
+		w.viewed()
+	}
+}
+
+func (a *agent) ping() {
+	w := a.w
+	if a.gone {
+		return
+	}
+	w.after(time.Second, a.ping)
+	o := w.agents[w.rand.IntN(len(w.agents))]
+	if o == nil || o == a || a.stopped || o.stopped || a.view == nil || o.view == nil || w.chance(w.loss) {
+		return
+	}
+	sent := a.clock()
+	w.after(w.trip(), func() {
+		if o.stopped || !slices.Equal(a.view.members, o.view.members) {
+			return
+		}
+		theirs := o.view
+		w.after(w.trip(), func() {
+			a.do(func() {
+				if slices.Equal(a.view.members, theirs.members) {
+					a.peer.Contact(sent, a.clock())
+				}
+			})
+		})
+	})
+}
+
+// trip is how long a message takes.
+func (w *world) trip() time.Duration {
+	d := w.within(time.Duration(2 * w.delay * float64(time.Second)))
+	if w.twice > 0 && w.chance(0.05) {
+		d += w.within(20 * time.Second)
+	}
+	return d
+}
+
+// send carries a message to whoever is there, perhaps not, perhaps twice.
+func (w *world) send(b *Batch, to Agent, got func(o *agent, b *Batch)) {
+	raw := b.AppendTo(nil)
+	w.bytes += len(raw)
+	n := 1
+	if w.chance(w.twice) {
+		n = 2
+	}
+	for range n {
+		if w.chance(w.loss) {
+			continue
+		}
+		w.after(w.trip(), func() {
+			for _, o := range w.agents {
+				if o != nil && o.id == to {
+					o.do(func() {
+						b, err := ParseBatch(raw)
+						if err != nil {
+							w.t.Fatalf("parse: %v", err)
+						}
+						got(o, b)
+					})
+				}
+			}
+		})
+	}
+}
+
+func (a *agent) tick() {
+	if a.gone {
+		return
+	}
+	a.w.after(time.Duration(float64(a.w.cfg.Every)*(0.9+0.2*a.w.rand.Float64())), a.tick)
+	if a.stopped || a.view == nil {
+		return
+	}
+	for _, p := range a.peer.Lost(a.clock()) {
+		a.cutOff(p)
+	}
+	a.exchange()
+}
+
+func (a *agent) exchange() {
+	for _, b := range a.peer.Calls(a.clock()) {
+		a.w.calls++
+		a.w.send(b, b.To, func(o *agent, got *Batch) {
+			if o.view == nil {
+				return
+			}
+			ans, err := o.peer.Serve(got, o.clock())
+			if err != nil {
+				return
+			}
+			a.w.answers++
+			a.w.send(ans, a.id, func(_ *agent, got *Batch) {
+				if err := a.peer.Answered(got, a.clock()); err != nil {
+					a.w.t.Errorf("answered: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func (w *world) judged(p uint64) *judged {
+	j := w.points[p]
+	if j == nil {
+		j = &judged{ended: -time.Hour, byPlace: map[int]int{}}
+		w.points[p] = j
+	}
+	return j
+}
+
+// try begins a page at points for d if a may, and says whether it did.
+func (a *agent) try(d time.Duration, points ...uint64) bool {
+	w := a.w
+	ok := true
+	for _, p := range points {
+		yes, _ := a.peer.Ready(p, w.quiet(p), a.clock())
+		ok = ok && yes
+	}
+	if !ok || !a.peer.Begin(a.clock(), points...) {
+		return false
+	}
+	w.pages++
+	for _, p := range points {
+		j := w.judged(p)
+		if j.user != nil {
+			w.violation("point %d: agent %d begins while %d uses it", p, a.id, j.user.id)
+		}
+		if gap, least := w.now-j.ended, time.Duration(float64(w.quiet(p))/(1+w.rates))-time.Microsecond; gap < least {
+			w.violation("point %d: agent %d begins %v after the end of %d's, not %v", p, a.id, gap, j.last, least)
+		}
+		if j.last != a.id {
+			j.changes++
+		}
+		j.user, j.last = a, a.id
+		j.begins++
+		j.byPlace[a.place]++
+	}
+	a.nextUse++
+	id := a.nextUse
+	a.uses[id] = &use{points, w.now + d}
+	w.after(d, func() { a.finish(id) })
+	return true
+}
+
+func (w *world) violation(format string, args ...any) {
+	w.dead = true
+	if w.lag > 0 {
+		return
+	}
+	w.t.Errorf("at %v: %s", w.now, fmt.Sprintf(format, args...))
+}
+
+// finish is the end of a response; a hears of it when it can.
+func (a *agent) finish(id int) {
+	u := a.uses[id]
+	if u == nil {
+		return
+	}
+	delete(a.uses, id)
+	for _, p := range u.points {
+		j := a.w.judged(p)
+		j.user, j.ended = nil, a.w.now
+	}
+	end := a.clock()
+	a.do(func() {
+		for _, p := range u.points {
+			a.peer.Used(p, end, a.w.quiet(p), a.clock())
+		}
+	})
+}
+
+func (a *agent) cutOff(point uint64) {
+	for id, u := range a.uses {
+		if slices.Contains(u.points, point) {
+			a.w.cut++
+			a.finish(id)
+			return
+		}
+	}
+}
+
+func (w *world) kill(a *agent) {
+	a.gone, w.troubled[a.id] = true, true
+	w.agents[a.place] = nil
+	for id := range a.uses {
+		a.finish(id)
+	}
+	w.after(time.Second+w.within(6*time.Second), func() { w.leave(a.id) })
+}
+
+// stop is a SIGSTOP for d.
+func (w *world) stop(a *agent, d time.Duration) {
+	a.stopped, w.troubled[a.id] = true, true
+	if d > 5*time.Second {
+		w.after(3*time.Second+w.within(2*time.Second), func() { w.leave(a.id) })
+	}
+	w.after(d, func() {
+		a.stopped = false
+		w.rand.Shuffle(len(a.inbox), func(i, j int) { a.inbox[i], a.inbox[j] = a.inbox[j], a.inbox[i] })
+		for _, f := range a.inbox {
+			a.do(f)
+		}
+		a.inbox = nil
+		w.after(w.within(2*time.Second), func() {
+			if !a.gone {
+				w.enter(a.id)
+			}
+		})
+	})
+}
+
+// suspect removes a from the views without reason for d.
+func (w *world) suspect(a *agent, d time.Duration) {
+	w.troubled[a.id] = true
+	w.leave(a.id)
+	w.after(d, func() {
+		if !a.gone {
+			w.enter(a.id)
+		}
+	})
+}

@@ -1,0 +1,277 @@
+package lease
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrBatch is bytes that are no Batch.
+var ErrBatch = errors.New("damaged lease batch")
+
+// An Agent names an agent in one of its lives: a hash of its instance and
+// boot. 0 is nobody.
+type Agent uint64
+
+// A Batch is what one agent says to another in one call or answer. All times
+// in it are durations from when it was sent, none of them negative.
+type Batch struct {
+	From, To Agent
+	// Stamp is of the call, by the caller's own clock and growing; the answer
+	// has it back. It means nothing to others but their order.
+	Stamp  uint64
+	Answer bool
+
+	// To a grantor.
+	Gives []Give // come into effect before Asks
+	Asks  []Ask
+
+	// To a holder.
+	Grants  []Grant
+	Recalls []Recall
+	Refused []uint64 // points asked for that it does not grant, and has not queued
+}
+
+func (b *Batch) empty() bool {
+	return len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
+}
+
+// An Ask is for the lease of a point, or for more time on one that is held.
+type Ask struct {
+	Point uint64
+	Quiet time.Duration // the quiet time after each of the asker's requests
+	Rest  time.Duration // what is left of the one after its last request
+	// Urgent says that a host waits for it: if another has the point, the
+	// asker waits in line and the other is asked to give it back. A lease that
+	// is not urgent is given only if it is free.
+	Urgent bool
+	// Holding says that another grantor has given it to the asker, and that
+	// the view has changed since.
+	Holding bool
+	// Serial is of the lease that the asker has from this grantor, 0: none.
+	Serial uint64
+}
+
+// A Give returns a lease; also one that the sender never knew it had.
+type Give struct {
+	Point  uint64
+	Serial uint64
+	Rest   time.Duration // of the quiet time
+}
+
+// A Grant is a lease.
+type Grant struct {
+	Point  uint64
+	Serial uint64
+	Stamp  uint64        // of the call that asked for it
+	Held   time.Duration // since that call was received
+	Term   time.Duration // it ends
+	Rest   time.Duration // of the quiet time after others' requests
+	Shared bool          // others wait: it is to be given back after a turn
+}
+
+// A Recall asks for a lease back, after the holder's turn.
+type Recall struct {
+	Point  uint64
+	Serial uint64
+}
+
+// maxItems bounds each list of a Batch.
+const maxItems = 1 << 12
+
+// maxDuration bounds the durations in a Batch.
+const maxDuration = 1000 * time.Hour
+
+// wireVersion is the first byte of a Batch.
+const wireVersion = 1
+
+func flags(bs ...bool) (f byte) {
+	for i, b := range bs {
+		if b {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
+// AppendTo appends b's encoding to dst. Durations are rounded up to
+// microseconds where that keeps others waiting and down where it shortens a
+// lease.
+//
+//	byte    version, 1
+//	byte    1: answer
+//	uint64  from, to, stamp; big-endian
+//	uvarint number of gives, each:   uint64 point, uvarint serial, rest
+//	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest
+//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
+//	uvarint number of recalls, each: uint64 point, uvarint serial
+//	uvarint number of refused, each: uint64 point
+//
+// Flags: 1 urgent or shared, 2 holding.
+func (b *Batch) AppendTo(dst []byte) []byte {
+	up := func(d time.Duration) {
+		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
+	}
+	down := func(d time.Duration) {
+		dst = binary.AppendUvarint(dst, uint64(min(max(d, 0), maxDuration)/time.Microsecond))
+	}
+	fixed := func(v uint64) { dst = binary.BigEndian.AppendUint64(dst, v) }
+	dst = append(dst, wireVersion, flags(b.Answer))
+	fixed(uint64(b.From))
+	fixed(uint64(b.To))
+	fixed(b.Stamp)
+	dst = binary.AppendUvarint(dst, uint64(len(b.Gives)))
+	for _, g := range b.Gives {
+		fixed(g.Point)
+		dst = binary.AppendUvarint(dst, g.Serial)
+		up(g.Rest)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Asks)))
+	for _, a := range b.Asks {
+		fixed(a.Point)
+		dst = append(dst, flags(a.Urgent, a.Holding))
+		dst = binary.AppendUvarint(dst, a.Serial)
+		up(a.Quiet)
+		up(a.Rest)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
+	for _, g := range b.Grants {
+		fixed(g.Point)
+		dst = append(dst, flags(g.Shared))
+		dst = binary.AppendUvarint(dst, g.Serial)
+		dst = binary.AppendUvarint(dst, g.Stamp)
+		down(g.Held)
+		down(g.Term)
+		up(g.Rest)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Recalls)))
+	for _, r := range b.Recalls {
+		fixed(r.Point)
+		dst = binary.AppendUvarint(dst, r.Serial)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Refused)))
+	for _, p := range b.Refused {
+		fixed(p)
+	}
+	return dst
+}
+
+// A reader takes a Batch apart; after the first fault it gives zeros.
+type reader struct {
+	src []byte
+	bad string
+}
+
+func (r *reader) fail(what string) {
+	if r.bad == "" {
+		r.bad = what
+	}
+	r.src = nil
+}
+
+func (r *reader) fixed(what string) uint64 {
+	if len(r.src) < 8 {
+		r.fail(what)
+		return 0
+	}
+	v := binary.BigEndian.Uint64(r.src)
+	r.src = r.src[8:]
+	return v
+}
+
+func (r *reader) uvarint(what string) uint64 {
+	v, n := binary.Uvarint(r.src)
+	if n <= 0 {
+		r.fail(what)
+		return 0
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+func (r *reader) flags(what string, most byte) byte {
+	if len(r.src) == 0 || r.src[0] > most {
+		r.fail(what)
+		return 0
+	}
+	f := r.src[0]
+	r.src = r.src[1:]
+	return f
+}
+
+func (r *reader) duration(what string) time.Duration {
+	v := r.uvarint(what)
+	if v > uint64(maxDuration/time.Microsecond) {
+		r.fail(what)
+		return 0
+	}
+	return time.Duration(v) * time.Microsecond
+}
+
+// count reads how many items of at least least bytes follow.
+func (r *reader) count(what string, least int) int {
+	n := r.uvarint(what)
+	if n > maxItems || n*uint64(least) > uint64(len(r.src)) {
+		r.fail(what)
+		return 0
+	}
+	return int(n)
+}
+
+// ParseBatch reads what AppendTo wrote, and nothing behind it. It takes no
+// more memory than a few times src.
+func ParseBatch(src []byte) (*Batch, error) {
+	r := reader{src: src}
+	if r.flags("version", wireVersion) != wireVersion {
+		r.fail("version")
+	}
+	b := &Batch{Answer: r.flags("answer", 1) == 1}
+	b.From, b.To, b.Stamp = Agent(r.fixed("from")), Agent(r.fixed("to")), r.fixed("stamp")
+	if n := r.count("gives", 10); n > 0 {
+		b.Gives = make([]Give, n)
+		for i := range b.Gives {
+			b.Gives[i] = Give{r.fixed("give"), r.uvarint("give serial"), r.duration("give rest")}
+		}
+	}
+	if n := r.count("asks", 12); n > 0 {
+		b.Asks = make([]Ask, n)
+		for i := range b.Asks {
+			a := &b.Asks[i]
+			a.Point = r.fixed("ask")
+			f := r.flags("ask flags", 3)
+			a.Urgent, a.Holding = f&1 > 0, f&2 > 0
+			a.Serial = r.uvarint("ask serial")
+			a.Quiet, a.Rest = r.duration("ask quiet"), r.duration("ask rest")
+		}
+	}
+	if n := r.count("grants", 14); n > 0 {
+		b.Grants = make([]Grant, n)
+		for i := range b.Grants {
+			g := &b.Grants[i]
+			g.Point = r.fixed("grant")
+			g.Shared = r.flags("grant flags", 1) == 1
+			g.Serial, g.Stamp = r.uvarint("grant serial"), r.uvarint("grant stamp")
+			g.Held, g.Term, g.Rest = r.duration("grant held"), r.duration("grant term"), r.duration("grant rest")
+		}
+	}
+	if n := r.count("recalls", 9); n > 0 {
+		b.Recalls = make([]Recall, n)
+		for i := range b.Recalls {
+			b.Recalls[i] = Recall{r.fixed("recall"), r.uvarint("recall serial")}
+		}
+	}
+	if n := r.count("refused", 8); n > 0 {
+		b.Refused = make([]uint64, n)
+		for i := range b.Refused {
+			b.Refused[i] = r.fixed("refused")
+		}
+	}
+	if r.bad == "" && len(r.src) > 0 {
+		r.bad = "end"
+	}
+	if r.bad != "" {
+		return nil, fmt.Errorf("%w: %s", ErrBatch, r.bad)
+	}
+	return b, nil
+}

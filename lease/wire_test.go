@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func randomBatch(r *rand.Rand) *Batch {
+	d := func() time.Duration { return time.Duration(r.IntN(1e9)) * time.Microsecond }
+	yes := func() bool { return r.IntN(2) == 0 }
+	b := &Batch{From: Agent(r.Uint64()), To: Agent(r.Uint64()), Stamp: r.Uint64(), Answer: yes()}
+	for range r.IntN(4) {
+		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d()})
+	}
+	for range r.IntN(4) {
+		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), r.Uint64()})
+	}
+	for range r.IntN(4) {
+		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes()})
+	}
+	for range r.IntN(4) {
+		b.Recalls = append(b.Recalls, Recall{r.Uint64(), r.Uint64()})
+	}
+	for range r.IntN(4) {
+		b.Refused = append(b.Refused, r.Uint64())
+	}
+	return b
+}
+
+func TestBatchComesBack(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		b := randomBatch(r)
+		raw := b.AppendTo(nil)
+		got, err := ParseBatch(raw)
+		if err != nil {
+			t.Fatalf("%+v: %v", b, err)
+		}
+		if diff := cmp.Diff(b, got); diff != "" {
+			t.Fatal(diff)
+		}
+		for n := range raw {
+			if _, err := ParseBatch(raw[:n]); !errors.Is(err, ErrBatch) {
+				t.Fatalf("%d of %d bytes: %v", n, len(raw), err)
+			}
+		}
+		if _, err := ParseBatch(append(raw, 0)); !errors.Is(err, ErrBatch) {
+			t.Fatalf("a byte more: %v", err)
+		}
+	}
+}
+
+// TestRounding: what keeps others waiting gets no shorter on the way, and no
+// lease longer.
+func TestRounding(t *testing.T) {
+	d := 1500 * time.Nanosecond
+	b := &Batch{
+		Gives:  []Give{{Rest: d}},
+		Asks:   []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
+		Grants: []Grant{{Held: d, Term: d, Rest: d}},
+	}
+	got, err := ParseBatch(b.AppendTo(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Batch{
+		Gives:  []Give{{Rest: 2 * time.Microsecond}},
+		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
+		Grants: []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// FuzzBatch: whatever comes from the network is refused or means one thing.
+func FuzzBatch(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 2))
+	f.Add([]byte{})
+	f.Add([]byte{wireVersion, 0})
+	for range 10 {
+		f.Add(randomBatch(r).AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		b, err := ParseBatch(src)
+		if err != nil {
+			return
+		}
+		again, err := ParseBatch(b.AppendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(b, again); diff != "" {
+			t.Fatal(diff)
+		}
+		// A stranger's batch, even with our names, breaks nothing.
+		now := time.Unix(0, 0)
+		p := New(b.To, Config{Points: 100}, now)
+		p.Look(&picture{[]Agent{b.To, b.From}}, now)
+		p.Want(7, time.Second, now)
+		_, _ = p.Serve(b, now)
+		_ = p.Answered(b, now)
+		for range 3 {
+			now = now.Add(4 * time.Second)
+			p.Contact(now, now)
+			p.Calls(now)
+		}
+	})
+}
