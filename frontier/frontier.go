@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
@@ -564,45 +563,3 @@ func (f *Frontier) lookInto(h *host) {
 // since is t on the frontier's clock. Both times' monotonic readings are used
 // where they have them, so that a step of the wall clock shortens no quiet time.
 func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }
-
-// host finds or makes the entry of the dictionary.
-func (f *Frontier) host(name string) *host {
-	p, hash := f.hosts.place(name)
-	return f.hostAt(name, p, hash)
-}
-
-// hostAt is host, with what dict.place says of the name.
-func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
-	_, h := p.find(name, hash)
-	if h != nil {
-		return h
-	}
-	if n := len(f.formerHosts); n > 0 {
-		h, f.formerHosts = f.formerHosts[n-1], f.formerHosts[:n-1]
-	} else {
-		h = new(host)
-	}
-	*h = host{rare: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
-	f.stats.Exhausted++
-	f.hosts.add(h, p, hash)
-	if f.hushing() {
-		f.notBefore(h, f.quietTill)
-	}
-	if f.cfg.NoAddresses {
-		f.settleAt(h, netip.Addr{})
-	} else if a, ok := addrIn(h.name); ok {
-		f.settleAt(h, a)
-		h.until = always
-	}
-	return h
-}
-
-// addrIn is the address that a host's name is, if it is one: then it ends with
-// a digit, or with a bracket.
-func addrIn(name string) (a netip.Addr, ok bool) {
-	if n := len(name); n == 0 || name[n-1] != ']' && (name[n-1] < '0' || name[n-1] > '9') {
-		return a, false
-	}
-	a, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return a.Unmap(), err == nil
-}

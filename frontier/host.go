@@ -3,6 +3,7 @@ package frontier
 import (
 	"math"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -119,6 +120,48 @@ func secondsOf(at int64) seconds {
 }
 
 func (s seconds) after(clock int64) bool { return int64(s)*int64(time.Second) > clock }
+
+// host finds or makes the entry of the dictionary.
+func (f *Frontier) host(name string) *host {
+	p, hash := f.hosts.place(name)
+	return f.hostAt(name, p, hash)
+}
+
+// hostAt is host, with what dict.place says of the name.
+func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
+	_, h := p.find(name, hash)
+	if h != nil {
+		return h
+	}
+	if n := len(f.formerHosts); n > 0 {
+		h, f.formerHosts = f.formerHosts[n-1], f.formerHosts[:n-1]
+	} else {
+		h = new(host)
+	}
+	*h = host{rare: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
+	f.stats.Exhausted++
+	f.hosts.add(h, p, hash)
+	if f.hushing() {
+		f.notBefore(h, f.quietTill)
+	}
+	if f.cfg.NoAddresses {
+		f.settleAt(h, netip.Addr{})
+	} else if a, ok := addrIn(h.name); ok {
+		f.settleAt(h, a)
+		h.until = always
+	}
+	return h
+}
+
+// addrIn is the address that a host's name is, if it is one: then it ends with
+// a digit, or with a bracket.
+func addrIn(name string) (a netip.Addr, ok bool) {
+	if n := len(name); n == 0 || name[n-1] != ']' && (name[n-1] < '0' || name[n-1] > '9') {
+		return a, false
+	}
+	a, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return a.Unmap(), err == nil
+}
 
 // notBefore holds h back until at. It is in no heap.
 func (f *Frontier) notBefore(h *host, at int64) {
