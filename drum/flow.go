@@ -196,7 +196,8 @@ func (s *Store) newPass(flush bool) *pass {
 // prepare begins a pass. Filters and the next table take a while to allocate,
 // so that happens beside the intake, before the pass needs them.
 func (s *Store) prepare() {
-	p := s.newPass(s.full())
+	// A pass that has to read the runs anyway takes a table along that is half full.
+	p := s.newPass(s.full() || s.onDisk && s.pub == nil && 2*s.mem.n >= s.tableKeys())
 	s.pass, s.state = p, preparing
 	if !p.flush {
 		close(p.ready)
@@ -406,6 +407,7 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 			return false, nil
 		}
 		f := &g.frames[g.at]
+		done += int(f.n)
 		if !s.cfg.Known && !g.anyUnknown(f.first, f.n) {
 			continue
 		}
@@ -428,7 +430,6 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 				return false, err
 			}
 		}
-		done += len(s.out)
 		if err := s.flushOut(); err != nil {
 			return false, err
 		}

@@ -46,6 +46,8 @@ type part struct {
 	clean  int64 // bytes that need no sync: those, and a frame that says so
 	named  bool  // so is its name in the directory
 	away   int   // frames on their way to it, which come behind size
+	last   *sheet
+	tail   int64 // where the next write goes; the scribe's while frames are away
 	end    int64 // of its last items, or of those before the first damage
 	items  int64 // up to there
 }
@@ -264,6 +266,7 @@ func (s *Store) newPart() (*part, error) {
 func (s *Store) writePart(p *part, b []byte) error {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
+	p.tail = p.size
 	s.vol.written.Add(int64(n))
 	if err != nil {
 		return fmt.Errorf("write held items: %w", err)
@@ -324,7 +327,8 @@ func (s *Store) writeFrame() error {
 	}
 	p := s.part
 	p.away++
-	s.give(&sheet{buf: w.buf, gen: g, part: p, at: frame{part: p, first: w.first, n: w.n}, synced: p.synced})
+	p.last = &sheet{buf: w.buf, gen: g, part: p, at: frame{part: p, first: w.first, n: w.n}, synced: p.synced}
+	s.give(p.last)
 	w.buf, w.n = nil, 0
 	if free := s.scribe.free; len(free) > 0 {
 		w.buf, s.scribe.free = free[len(free)-1], free[:len(free)-1]

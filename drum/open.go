@@ -264,6 +264,7 @@ func (s *Store) openPart(num uint64) error {
 		}
 		p.size = off
 	}
+	p.tail = p.size
 	if _, err := f.Seek(0, io.SeekEnd); err != nil {
 		return fmt.Errorf("open held items: %w", err)
 	}

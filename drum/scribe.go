@@ -16,6 +16,7 @@ type sheet struct {
 	at     frame
 	synced int64 // of its part, when the sheet was given away
 	err    error
+	done   bool // written, or not to be; under the scribe's mu
 }
 
 // A scribe packs and writes frames beside the intake, in their order: a write
@@ -76,8 +77,9 @@ func (s *Store) write() {
 		if err == nil {
 			err = s.writeSheet(sh)
 		}
+		makeWay()
 		w.mu.Lock()
-		w.err, sh.err = err, err
+		w.err, sh.err, sh.done = err, err, true
 		w.done = append(w.done, sh)
 		w.changed.Broadcast()
 	}
@@ -100,9 +102,11 @@ func (s *Store) writeSheet(sh *sheet) error {
 		}
 	}
 	sealFrame(b, sh.at.n, raw, sh.synced)
-	n, err := sh.part.file.Write(b)
+	p := sh.part
+	n, err := p.file.Write(b)
 	s.vol.written.Add(int64(n))
-	sh.at.size = uint32(len(b))
+	sh.at.off, sh.at.size = p.tail, uint32(len(b))
+	p.tail += int64(n)
 	if err != nil {
 		return fmt.Errorf("write held items: %w", err)
 	}
@@ -130,8 +134,7 @@ func (s *Store) take(most int) error {
 			}
 			w.away--
 			p := sh.part
-			sh.at.off = p.size
-			p.size += int64(sh.at.size)
+			p.size = sh.at.off + int64(sh.at.size)
 			p.end, p.items = p.size, p.items+int64(sh.at.n)
 			p.away--
 			sh.gen.frames = append(sh.gen.frames, sh.at)
@@ -142,6 +145,16 @@ func (s *Store) take(most int) error {
 		}
 	}
 	return nil
+}
+
+// wait returns when a sheet is written, and with it all that were given before.
+func (w *scribe) wait(sh *sheet) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !sh.done {
+		w.changed.Wait()
+	}
+	return sh.err
 }
 
 // takeAll waits until all frames of a generation are written.

@@ -21,13 +21,14 @@ func (s *Store) Commit() error {
 
 // A Syncing is a sync on its way.
 type Syncing struct {
-	vol   *volume
-	files []disk.File
-	parts []*part
-	sizes []int64
-	named bool          // the directory has all names
-	spent []*generation // were emitted before it began
-	pass  *pass         // whose table was frozen as it began
+	vol    *volume
+	scribe *scribe
+	parts  []*part
+	sizes  []int64
+	last   []*sheet      // what is on its way to each part; nil: nothing
+	named  bool          // the directory has all names
+	spent  []*generation // were emitted before it began
+	pass   *pass         // whose table was frozen as it began
 }
 
 // WantsSync says that a pass waits for BeginSync, and what is held for the pass.
@@ -42,14 +43,17 @@ func (s *Store) SetMark(mark []byte) {
 	}
 }
 
-// BeginSync commits; EndSync will have made it durable. What was emitted until
-// here must be in what the owner makes durable meanwhile. At most one sync is
-// on its way.
+// BeginSync begins to make durable what is held; at EndSync it is. What was
+// emitted until here must be in what the owner makes durable meanwhile. At most
+// one sync is on its way.
 func (s *Store) BeginSync() (*Syncing, error) {
-	if err := s.Commit(); err != nil {
-		return nil, err
+	if s.err != nil {
+		return nil, s.err
 	}
-	t := &Syncing{vol: s.vol, named: true, spent: s.spent}
+	if err := s.writeFrame(); err != nil {
+		return nil, s.fail(err)
+	}
+	t := &Syncing{vol: s.vol, scribe: s.scribe, named: true, spent: s.spent}
 	s.spent = nil
 	if s.WantsSync() {
 		t.pass = s.pass
@@ -58,8 +62,12 @@ func (s *Store) BeginSync() (*Syncing, error) {
 		}
 	}
 	for _, p := range s.parts {
-		if p.size > p.clean {
-			t.files, t.parts, t.sizes = append(t.files, p.file), append(t.parts, p), append(t.sizes, p.size)
+		if p.away > 0 || p.size > p.clean {
+			var last *sheet
+			if p.away > 0 {
+				last = p.last
+			}
+			t.parts, t.sizes, t.last = append(t.parts, p), append(t.sizes, p.size), append(t.last, last)
 			t.named = t.named && p.named
 		}
 	}
@@ -69,8 +77,14 @@ func (s *Store) BeginSync() (*Syncing, error) {
 // Run does what takes time. It may be called by another goroutine than the
 // Store's owner.
 func (t *Syncing) Run() error {
-	for _, f := range t.files {
-		if err := f.Sync(); err != nil {
+	for i, p := range t.parts {
+		if sh := t.last[i]; sh != nil {
+			if err := t.scribe.wait(sh); err != nil {
+				return err
+			}
+			t.sizes[i] = sh.at.off + int64(sh.at.size)
+		}
+		if err := p.file.Sync(); err != nil {
 			return fmt.Errorf("sync held items: %w", err)
 		}
 	}

@@ -171,7 +171,7 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 		// over it.
 		own := r.mem.base.anon - r.judge.Bytes()
 		memory -= min(r.mem.base.file, memory/8)
-		debug.SetMemoryLimit(memory - memory/16 + r.judge.Bytes())
+		debug.SetMemoryLimit(memory - memory/12 + r.judge.Bytes())
 		memory -= memory/8 + min(max(0, own), memory/16) // for the run time of Go
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})
