@@ -478,7 +478,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 2))
 				st := &story{id: source(0)}
 				s, err := replica.Open(fs, "r", replica.Config{BufferBytes: 300, PartBytes: 400})
-				for range 40 {
+				for range 25 {
 					if err != nil {
 						break
 					}
