@@ -103,8 +103,8 @@ func ReadGraph(r io.Reader) (*Graph, error) {
 func (g *Graph) Nodes() int { return len(g.ends) }
 func (g *Graph) Links() int { return len(g.to) }
 
-// of are the nodes that a node links to.
-func (g *Graph) of(node uint32) []uint32 {
+// Out are the nodes that a node links to; they are not to be changed.
+func (g *Graph) Out(node uint32) []uint32 {
 	from := uint32(0)
 	if node > 0 {
 		from = g.ends[node-1]
@@ -137,7 +137,7 @@ func (w *Web) divide() {
 // given appends the links of a page as the graph has them.
 func (w *Web) given(host, page int64, dst []Ref) []Ref {
 	d := &w.division
-	for _, to := range w.spec.Graph.of(d.first[host] + uint32(page)) {
+	for _, to := range w.spec.Graph.Out(d.first[host] + uint32(page)) {
 		h := d.host[to]
 		ref := Ref{Host: int64(h), Page: int64(to - d.first[h]), form: absolute, number: loose}
 		if ref.Host == host {

@@ -25,7 +25,7 @@ func TestReadGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Nodes() != 8 || g.Links() != 4 || len(g.of(0)) != 2 || len(g.of(1)) != 0 || g.of(3)[1] != 7 || len(g.of(7)) != 0 {
+	if g.Nodes() != 8 || g.Links() != 4 || len(g.Out(0)) != 2 || len(g.Out(1)) != 0 || g.Out(3)[1] != 7 || len(g.Out(7)) != 0 {
 		t.Errorf("read %+v", g)
 	}
 	for _, bad := range []string{"", "\n", "0", "0\t", "0\t\n", "a\tb\n", "0 1\n", "1\t0\n0\t1\n", "0\t9999999999\n", "0\t999999999\n", "0\t-1\n", "0\t1\nx"} {
