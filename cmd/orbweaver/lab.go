@@ -26,6 +26,7 @@ type LabCmd struct {
 	Seen          LabSeenCmd          `cmd:"" help:"What it costs to find out which links are new, as known URLs grow in number: ours beside other stores."`
 	Frontier      LabFrontierCmd      `cmd:"" help:"How many links a second wait and come out again, in how much memory, and whether whales slow the others."`
 	Ring          LabRingCmd          `cmd:"" help:"How evenly agents divide the hosts, what it costs to know whose a host is, and what moves when one joins."`
+	Quality       LabQualityCmd       `cmd:"" help:"Whether the pages that many others link to are fetched early, by order of the crawl and number of agents."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     LabSeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of an experiment."`
 	FrontierQueue LabFrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of an experiment."`
@@ -182,7 +183,7 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 	}
 	err := lab.Do(ctx, e, t, f.Out)
 	switch {
-	case errors.Is(err, lab.ErrNoBare):
+	case errors.Is(err, lab.ErrNoBare) || errors.Is(err, lab.ErrNoGraph):
 		return &agent.ConfigError{Text: err.Error()}
 	case ctx.Err() != nil:
 		return &exitError{code: exitSignal, text: "interrupted"}

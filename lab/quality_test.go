@@ -1,0 +1,337 @@
+package lab
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// sevenPages are three hosts: 0 to 2, 3 to 5, and 6.
+func sevenPages(t *testing.T) (*linkWeb, *division) {
+	t.Helper()
+	g, err := gen.ReadGraph(strings.NewReader("0\t1\n0\t3\n1\t6\n2\t3\n2\t6\n3\t4\n4\t2\n4\t5\n5\t0\n5\t6\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &division{name: "hosts", host: []int32{0, 0, 0, 1, 1, 1, 2}, sizes: []int{3, 3, 1}}
+	if err := d.complete(g); err != nil {
+		t.Fatal(err)
+	}
+	if d.inside != 0.3 { // 0-1, 3-4, 4-5
+		t.Fatalf("%g of the links inside", d.inside)
+	}
+	return newLinkWeb(g), d
+}
+
+// Each order's rule, followed by hand.
+func TestQualityOrders(t *testing.T) {
+	w, d := sevenPages(t)
+	seeds := []uint32{0}
+	one := func(string) int { return 0 }
+	apart := func(host string) int { // the first host's agent has no other
+		if host == d.names[0] {
+			return 0
+		}
+		return 1
+	}
+	crawled := func(agents int, of func(string) int) []uint32 {
+		pages, err := w.crawled(context.Background(), crawlSpec{dir: t.TempDir(), hosts: d, agents: agents, active: 10, workers: 10, of: of, seed: 1}, seeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages
+	}
+	for _, c := range []struct {
+		name      string
+		got, want []uint32
+	}{
+		{"breadth-first", w.breadthFirst(seeds), []uint32{0, 1, 3, 6, 4, 2, 5}},
+		{"one thread", w.perHost(d, seeds, 1, 1, one), []uint32{0, 1, 3, 4, 5, 6, 2}},
+		{"two threads", w.perHost(d, seeds, 1, 2, one), []uint32{0, 1, 3, 6, 4, 2, 5}},
+		{"two agents", w.perHost(d, seeds, 2, 1, apart), []uint32{0, 1, 3, 4, 2, 5, 6}},
+		{"best of those discovered", w.bestFirst(seeds), []uint32{0, 3, 1, 6, 4, 2, 5}},
+		{"bound", w.ideal(seeds), []uint32{6, 3, 0, 1, 2, 4, 5}},
+		// 0 s: 0; 0.1: 3; 2.1: 1; 2.2: 4, and 6 as soon as it is known; 4.2: 2; 4.3: 5.
+		{"this crawler", crawled(1, one), []uint32{0, 3, 1, 4, 6, 2, 5}},
+		{"two of this crawler", crawled(2, apart), []uint32{0, 3, 1, 4, 6, 2, 5}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %d, want %d", c.name, c.got, c.want)
+		}
+		if err := w.check(seeds, c.got); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for _, wrong := range [][]uint32{{0, 1, 3, 6, 4, 2}, {0, 1, 3, 6, 4, 2, 2}, {0, 1, 3, 6, 4, 2, 5, 5}} {
+		if err := w.check(seeds, wrong); !errors.Is(err, ErrOrders) {
+			t.Errorf("%d: %v, want ErrOrders", wrong, err)
+		}
+	}
+}
+
+// randomGraph has n pages and about n*links links.
+func randomGraph(t *testing.T, r *rand.Rand, n, links int) *gen.Graph {
+	t.Helper()
+	var b strings.Builder
+	for p := range n {
+		for range r.IntN(2*links + 1) {
+			fmt.Fprintf(&b, "%d\t%d\n", p, (p+r.IntN(1+r.IntN(n)))%n)
+		}
+	}
+	fmt.Fprintf(&b, "%d\t0\n", n-1)
+	g, err := gen.ReadGraph(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A page is fetched once, after a page that links to it, by every order, and
+// the same seed gives the same.
+func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 8 {
+		g := randomGraph(t, r, 2+r.IntN(300), 1+r.IntN(4))
+		w := newLinkWeb(g)
+		d := &division{name: "hosts", sizes: make([]int, 1+r.IntN(40))}
+		for range g.Nodes() {
+			h := r.IntN(d.hosts())
+			d.host = append(d.host, int32(h))
+			d.sizes[h]++
+		}
+		if err := d.complete(g); err != nil {
+			t.Fatal(err)
+		}
+		q := &qualityRun{Quality: &Quality{}, t: (&Trial{Seed: seed, Screen: io.Discard}).with(t.TempDir()), web: w, main: d, all: []*division{d}}
+		seeds := w.seedPages(r, 1+r.IntN(5))
+		for _, o := range q.orders() {
+			pages, err := o.fetch(context.Background(), seeds, newRand(seed), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := o.fetch(context.Background(), seeds, newRand(seed), 0); err != nil || !slices.Equal(pages, again) {
+				t.Fatalf("%s, %d agents: the second time it was another; %v", o.name, o.agents, err)
+			}
+			if err := w.check(seeds, pages); err != nil {
+				t.Fatalf("%s: %v", o.name, err)
+			}
+			if o.name == idealName {
+				continue
+			}
+			known := map[uint32]bool{}
+			for _, p := range seeds {
+				known[p] = true
+			}
+			for _, p := range pages {
+				if !known[p] {
+					t.Fatalf("%s, %d agents: page %d was not discovered", o.name, o.agents, p)
+				}
+				for _, to := range g.Out(p) {
+					known[to] = true
+				}
+			}
+		}
+	}
+}
+
+// The runs are the best of all ways to cut.
+func TestRuns(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 60 {
+		g := randomGraph(t, r, 2+r.IntN(10), 1+r.IntN(3))
+		n := g.Nodes()
+		// saved is what a division of begins saves.
+		saved := func(begins []int, cost float64) (sum float64) {
+			for i, from := range begins {
+				to := n
+				if i+1 < len(begins) {
+					to = begins[i+1]
+				}
+				sum -= cost
+				for p := from; p < to; p++ {
+					for _, q := range g.Out(uint32(p)) {
+						if int(q) >= from && int(q) < to {
+							sum += math.Log2(float64(n) / float64(to-from))
+						}
+					}
+				}
+			}
+			return sum
+		}
+		costs := []float64{0.5, 2, 8, 1e6}
+		got, err := runs(context.Background(), g, 1, costs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, cost := range costs {
+			best := math.Inf(-1)
+			for cuts := range 1 << (n - 1) {
+				begins := []int{0}
+				for p := 1; p < n; p++ {
+					if cuts>>(p-1)&1 == 1 {
+						begins = append(begins, p)
+					}
+				}
+				best = max(best, saved(begins, cost))
+			}
+			if s := saved(got[i], cost); math.Abs(s-best) > 1e-6*max(1, math.Abs(best)) {
+				t.Errorf("%d pages, cost %g: runs from %d save %g, at best it is %g", n, cost, got[i], s, best)
+			}
+		}
+	}
+}
+
+// Two hosts with links inside and one between are found, though a boundary is
+// off by less than a step.
+func TestDivideHosts(t *testing.T) {
+	var b strings.Builder
+	for p := range 400 {
+		for k := range 20 {
+			to := p/200*200 + (p*7+k*31)%200
+			if p == 5 && k == 0 {
+				to = 399
+			}
+			fmt.Fprintf(&b, "%d\t%d\n", p, to)
+		}
+	}
+	g, err := gen.ReadGraph(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := divideHosts(context.Background(), g, newRand(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := ds[0]; !slices.Equal(d.sizes, []int{200, 200}) || math.Abs(d.inside-7999.0/8000) > 1e-9 {
+		t.Errorf("%d, %g inside", d.sizes, d.inside)
+	}
+	mixed := ds[len(ds)-1]
+	counts := make([]int, mixed.hosts())
+	for _, h := range mixed.host {
+		counts[h]++
+	}
+	if !slices.Equal(counts, mixed.sizes) || math.Abs(mixed.inside-0.5) > 0.05 {
+		t.Errorf("mixed: %d, %g inside", counts, mixed.inside)
+	}
+}
+
+func TestQualityCurve(t *testing.T) {
+	if got, want := qualityPoints(2000), []int{100, 200, 500, 1000, 2000}; !slices.Equal(got, want) {
+		t.Errorf("points %d, want %d", got, want)
+	}
+	// Page p has indegree p; from the last to the first the mean of the first
+	// hundred is that of 199 to 100, and both best pages are in it.
+	w := &linkWeb{}
+	var pages []uint32
+	for p := range 200 {
+		w.indegree = append(w.indegree, int32(p))
+		pages = append(pages, uint32(199-p))
+	}
+	down, up := &QualityCurve{}, &QualityCurve{}
+	down.add(w, pages)
+	slices.Reverse(pages)
+	up.add(w, pages)
+	for _, c := range []struct {
+		curve          *QualityCurve
+		mean, all, top float64
+	}{{down, 149.5, 99.5, 1}, {up, 49.5, 99.5, 0}} {
+		if got := c.curve.mean(100)[0]; got != c.mean {
+			t.Errorf("mean %g, want %g", got, c.mean)
+		}
+		if c.curve.mean(0)[0] != c.all || c.curve.mean(200)[0] != c.all || c.curve.top(100)[0] != c.top || c.curve.top(200)[0] != 1 {
+			t.Errorf("%+v", c.curve)
+		}
+	}
+	if got := down.beside(up, 100); got != "3.02 (3.02–3.02)" {
+		t.Errorf("beside: %s", got)
+	}
+}
+
+func TestFindGraph(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "none"), dir} {
+		if _, err := FindGraph(path); !errors.Is(err, ErrNoGraph) || !strings.Contains(err.Error(), "https://law.di.unimi.it/") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	file := filepath.Join(dir, "a.tsv.gz")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	fmt.Fprint(z, "0\t1\n1\t0\n")
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, dir} {
+		if got, err := FindGraph(path); got != file || err != nil {
+			t.Errorf("%s: %s, %v", path, got, err)
+		}
+	}
+	// What is too small for a point has its tables and its picture all the same.
+	r, err := (&Quality{Graph: dir, Draws: 1}).Run(context.Background(), (&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Figure.SVG(io.Discard) != nil || r.Sections[0].Table.Columns[1].Name != "all" || r.Sections[0].Table.Rows[0][1] != 1.0 {
+		t.Errorf("%+v", r.Sections[0].Table)
+	}
+}
+
+// On the real graph: the bound is one, and all orders come to the same in the
+// end.
+func TestQualityOfTheRealGraph(t *testing.T) {
+	const graph = "../../shared/data/graph"
+	if _, err := FindGraph(graph); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	if testing.Short() {
+		t.Skip("some seconds")
+	}
+	r, err := (&Quality{Graph: graph, Draws: 1}).Run(context.Background(), (&Trial{Seed: 3, Screen: io.Discard}).with(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	curves := map[string]*QualityCurve{}
+	for _, c := range r.Figures["curves"].([]*QualityCurve) {
+		if c.Agents == 1 && c.Hosts == hostCosts[0].name {
+			curves[c.Order] = c
+		}
+	}
+	if r.Figures["pages"] != 100_000 || r.Figures["links"] != 3_050_615 || r.Figures["links_inside"].(float64) < 0.7 || len(curves) != 9 {
+		t.Fatalf("%v pages, %v links, %v inside, %d orders", r.Figures["pages"], r.Figures["links"], r.Figures["links_inside"], len(curves))
+	}
+	bound := curves[idealName]
+	for name, c := range curves {
+		for _, n := range bound.points() {
+			if c.mean(n)[0] > bound.mean(n)[0]+1e-9 || c.top(n)[0] > bound.top(n)[0]+1e-9 {
+				t.Errorf("%s: %g of the first %d is above the bound %g", name, c.mean(n)[0], n, bound.mean(n)[0])
+			}
+		}
+		if math.Abs(c.mean(0)[0]-bound.mean(0)[0]) > 1e-9 {
+			t.Errorf("%s: all: %g, %g", name, c.mean(0)[0], bound.mean(0)[0])
+		}
+	}
+	if len(r.Figure.Panels) != 3 || len(r.Figure.Panels[0].Lines) != 9 || r.Figure.SVG(io.Discard) != nil {
+		t.Error("figure")
+	}
+}

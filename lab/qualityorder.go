@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"cmp"
+	queue "container/heap"
+	"math/rand/v2"
+	"slices"
+)
+
+// A known is which pages were discovered.
+type known []bool
+
+// add marks pages, and gives those that are new.
+func (k known) add(pages []uint32, fn func(p uint32)) {
+	for _, p := range pages {
+		if !k[p] {
+			k[p] = true
+			fn(p)
+		}
+	}
+}
+
+// breadthFirst is one queue.
+func (w *linkWeb) breadthFirst(seeds []uint32) []uint32 {
+	k := make(known, w.g.Nodes())
+	var queue []uint32
+	push := func(p uint32) { queue = append(queue, p) }
+	k.add(seeds, push)
+	for i := 0; i < len(queue); i++ {
+		k.add(w.g.Out(queue[i]), push)
+	}
+	return queue
+}
+
+// random fetches any of the discovered pages.
+func (w *linkWeb) random(seeds []uint32, r *rand.Rand) (fetched []uint32) {
+	k := make(known, w.g.Nodes())
+	var pool []uint32
+	push := func(p uint32) { pool = append(pool, p) }
+	k.add(seeds, push)
+	for len(pool) > 0 {
+		i, last := r.IntN(len(pool)), len(pool)-1
+		p := pool[i]
+		pool[i] = pool[last]
+		pool = pool[:last]
+		fetched = append(fetched, p)
+		k.add(w.g.Out(p), push)
+	}
+	return fetched
+}
+
+// A pageHeap has the page with the highest indegree on top, of equal ones that
+// with the lower number.
+type pageHeap struct {
+	pages    []uint32
+	indegree []int32
+}
+
+func (h *pageHeap) Len() int { return len(h.pages) }
+func (h *pageHeap) Less(i, j int) bool {
+	a, b := h.pages[i], h.pages[j]
+	if x, y := h.indegree[a], h.indegree[b]; x != y {
+		return x > y
+	}
+	return a < b
+}
+func (h *pageHeap) Swap(i, j int) { h.pages[i], h.pages[j] = h.pages[j], h.pages[i] }
+func (h *pageHeap) Push(p any)    { h.pages = append(h.pages, p.(uint32)) }
+func (h *pageHeap) Pop() any {
+	p := h.pages[len(h.pages)-1]
+	h.pages = h.pages[:len(h.pages)-1]
+	return p
+}
+
+// bestFirst fetches the discovered page with the highest indegree, which no
+// crawler knows.
+func (w *linkWeb) bestFirst(seeds []uint32) (fetched []uint32) {
+	k := make(known, w.g.Nodes())
+	h := &pageHeap{indegree: w.indegree}
+	push := func(p uint32) { queue.Push(h, p) }
+	k.add(seeds, push)
+	for h.Len() > 0 {
+		p := queue.Pop(h).(uint32)
+		fetched = append(fetched, p)
+		k.add(w.g.Out(p), push)
+	}
+	return fetched
+}
+
+// ideal sorts all that can be reached by indegree, as if it were known.
+func (w *linkWeb) ideal(seeds []uint32) []uint32 {
+	pages := w.breadthFirst(seeds)
+	w.byIndegree(pages)
+	return pages
+}
+
+// byIndegree sorts pages, the one with the highest indegree first, of equal ones
+// that with the lower number.
+func (w *linkWeb) byIndegree(pages []uint32) {
+	slices.SortFunc(pages, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(w.indegree[b], w.indegree[a]), cmp.Compare(a, b))
+	})
+}
+
+// perHost is UbiCrawler's order (section 3): a thread visits one host at a time,
+// breadth-first, until no page of it is known that was not fetched; then
+// it takes the host that was met first of those that nobody visits. Links to
+// another host go to the agent that has it. All threads fetch at the same pace,
+// one page each in a round, whose links are known from the next round on.
+func (w *linkWeb) perHost(d *division, seeds []uint32, agents, threads int, of func(host string) int) (fetched []uint32) {
+	type agent struct {
+		hosts   []int32 // that wait for a thread
+		threads []int32 // the host of each, or none
+	}
+	const none = -1
+	as := make([]agent, agents)
+	for i := range as {
+		as[i].threads = slices.Repeat([]int32{none}, threads)
+	}
+	owner := make([]*agent, d.hosts())
+	for h, name := range d.names {
+		owner[h] = &as[of(name)]
+	}
+	waiting := make([][]uint32, d.hosts()) // pages of each host
+	taken := make([]bool, d.hosts())       // by a thread, or waiting for one
+	k := make(known, w.g.Nodes())
+	push := func(p uint32) {
+		h := d.host[p]
+		waiting[h] = append(waiting[h], p)
+		if !taken[h] {
+			taken[h] = true
+			owner[h].hosts = append(owner[h].hosts, h)
+		}
+	}
+	k.add(seeds, push)
+	for {
+		from := len(fetched)
+		for t := range threads {
+			for i := range as {
+				a := &as[i]
+				if a.threads[t] == none && len(a.hosts) > 0 {
+					a.threads[t], a.hosts = a.hosts[0], a.hosts[1:]
+				}
+				if h := a.threads[t]; h != none {
+					fetched = append(fetched, waiting[h][0])
+					waiting[h] = waiting[h][1:]
+				}
+			}
+		}
+		if len(fetched) == from {
+			return fetched
+		}
+		for _, p := range fetched[from:] {
+			k.add(w.g.Out(p), push)
+		}
+		for i := range as {
+			for t, h := range as[i].threads {
+				if h != none && len(waiting[h]) == 0 {
+					as[i].threads[t], taken[h] = none, false
+				}
+			}
+		}
+	}
+}
