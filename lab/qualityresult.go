@@ -366,9 +366,12 @@ func (q *qualityRun) figure() *Figure {
 		top.Lines = append(top.Lines, l)
 	}
 	agents := Panel{Title: "Hosts divided among agents: mean indegree", X: "pages fetched", Y: "mean indegree", Log: true}
-	for _, name := range []string{perHostName(someThreads), crawlerName(atATime)} {
+	for _, o := range []struct{ name, short string }{{perHostName(someThreads), "per host"}, {crawlerName(atATime), "this crawler"}} {
 		for _, n := range agentNumbers {
-			agents.Lines = append(agents.Lines, q.find(name, q.main.name, n).line(fmt.Sprintf("%s, %s", shortOrder(name), agentsOf(n)), len(agents.Lines)+1, q.find(name, q.main.name, n).mean))
+			c := q.find(o.name, q.main.name, n)
+			l := c.line(o.short+", "+agentsOf(n), len(agents.Lines)+1, c.mean)
+			l.Bold = false // they lie upon each other
+			agents.Lines = append(agents.Lines, l)
 		}
 	}
 	return &Figure{Alt: "The mean indegree of the pages fetched so far, and the share of the best hundredth, by order and by number of agents", Panels: []Panel{orders, top, agents}}
