@@ -56,7 +56,7 @@ func BenchmarkSettle(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			v.add(weburl.Link{URL: u, Via: t.Link.URL.String(), Hops: "LL", Seed: "a.example"}, u.Key())
+			w.add(v, weburl.Link{URL: u, Via: t.Link.URL.String(), Hops: "LL", Seed: "a.example"}, u.Key())
 		}
 		b.StartTimer()
 		w.settle(v, now)

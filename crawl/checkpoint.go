@@ -12,7 +12,6 @@ import (
 	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/robots"
-	"github.com/orbweaver/orbweaver/weburl"
 )
 
 // A checkpoint replaces the journal by what it amounts to: the same records,
@@ -197,13 +196,18 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 	}
 	number := before
 	if err := k.Replay(true, func(kind byte, p []byte) error {
-		if kind != kindAccept {
+		left := kindOutward
+		switch kind {
+		case kindAccept:
+			left = kindPending
+		case kindForeign, kindPassed:
+		default:
 			return nil
 		}
 		if number++; g.done.Contains(number) {
 			return nil
 		}
-		return a.pending(number, p)
+		return a.pending(left, number, p)
 	}); err != nil {
 		return err
 	}
@@ -217,12 +221,12 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 		switch kind {
 		case kindFinish, kindState:
 			return k.putState(kind, p, &counts)
-		case kindAccept:
-			l, _, err := weburl.PeekLink(p)
+		case kindAccept, kindForeign:
+			k, err := acceptedKey(kind, p)
 			if err != nil {
 				return err
 			}
-			return a.key(l.URL.Key())
+			return a.key(k)
 		}
 		return nil
 	}); err != nil {

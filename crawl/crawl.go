@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/fetch"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
+	"github.com/orbweaver/orbweaver/outbox"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/scope"
@@ -66,6 +67,10 @@ type Config struct {
 	// SnapshotBytes is the least growth of the journal between two snapshots.
 	// Zero means 64 MiB.
 	SnapshotBytes int64
+	// AckWritten says that links of other agents are acknowledged when they are
+	// written to the journal; a power failure may then lose what their finders
+	// take for delivered. Otherwise when they are synced.
+	AckWritten bool
 	// Seed starts the jitter of waits.
 	Seed uint64
 }
@@ -117,24 +122,31 @@ type Resolver interface {
 	Lookup(ctx context.Context, host string) (dns.Answer, error)
 }
 
-// A Partition says whose a URL is. A single agent is the partition that
-// always answers "mine".
+// A Partition says whose a URL is, by what is known now of the agents there
+// are: when that changes, Crawler.ViewChanged is to be called. A single agent
+// has no Partition. Safe for concurrent use.
 type Partition interface {
-	// Mine says whether this agent crawls u.
-	Mine(u weburl.URL) bool
+	// Owner is the name of the agent that crawls u; mine says that it is this
+	// one. Without a name, and not mine: nobody knows yet.
+	Owner(u weburl.URL) (agent string, mine bool)
 }
 
-// An Exchange takes the links of other agents.
+// An Exchange takes links to other agents. Safe for concurrent use.
 type Exchange interface {
-	Send(ls []weburl.Link) error
+	// Push gives links, encoded one behind the other, to an agent, and returns
+	// nil when they are durable there. hops is how often they have been passed
+	// on before. What failed is pushed again, so that an agent may get links
+	// twice. The memory is valid until Push returns.
+	Push(ctx context.Context, agent string, links []byte, count, hops int) error
 }
 
 // Rooms is what a Crawler leads URLs through. It owns none of them: who opened
 // them closes them when Run has returned.
 type Rooms struct {
-	Partition Partition // nil: all URLs are ours
-	Exchange  Exchange  // nil with a nil Partition
-	Strategy  Strategy  // nil: breadth-first
+	Partition Partition      // nil: all URLs are ours
+	Exchange  Exchange       // nil with a nil Partition
+	Outbox    *outbox.Outbox // likewise
+	Strategy  Strategy       // nil: breadth-first
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
 	Seen      *seen.Store
@@ -219,6 +231,7 @@ type Crawler struct {
 	nextWanted time.Time              // when the Planner wants the next
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
+	abroad     abroad
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise
@@ -295,6 +308,11 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.sync()
 	}
+	if c.fatal == nil && len(c.abroad.due) > 0 {
+		if c.payDebts(time.Now()); c.fatal == nil {
+			c.fatal = c.sync()
+		}
+	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(true)
 	}
@@ -328,6 +346,9 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)
+		if c.Partition != nil {
+			wake = earlier(wake, c.sendOut(work, now))
+		}
 		if c.giveUp(now) {
 			wake = now
 		}
@@ -338,12 +359,13 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			if c.stop != notStopping {
 				return
 			}
-			if wake.IsZero() {
+			if wake.IsZero() && !c.idle() {
 				c.finished()
 				continue
 			}
 		}
 		c.save(now)
+		c.payDebts(now)
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
@@ -371,11 +393,13 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.fatal != nil || c.Frontier.Pending() > before:
+	case c.fatal != nil || c.Frontier.Pending() > before || !c.settledAbroad():
 	case err != nil:
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	case c.Frontier.Pending() > 0:
 		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
+	case c.Partition != nil:
+		c.rest()
 	case c.Frontier.Len() > 0:
 		c.stop = OnlyBlocked
 	default:
@@ -391,6 +415,9 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	}
 	if c.syncing == nil && c.Seen.WantsSync() {
 		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
+	}
+	if c.syncing == nil && len(c.abroad.owed) > 0 && !c.cfg.AckWritten {
+		d = min(d, c.ackAt().Sub(now))
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))
@@ -501,6 +528,7 @@ func (c *Crawler) resolve(ctx context.Context, v *visit) {
 
 // settleAll takes v and every other result that is ready.
 func (c *Crawler) settleAll(v *visit) {
+	c.abroad.activity++
 	for {
 		if v.resolved {
 			c.resolving--

@@ -82,6 +82,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 
 func (c *Crawler) drop(host string, now time.Time) error {
 	d := drop{c.nth + 1, c.accepted, now}
+	c.abroad.activity++
 	c.noteDrop(host, d)
 	c.batch.add(kindDrop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
@@ -152,8 +153,11 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 // withdraw gives up the link of a visit that has ended without its finish, and
 // whose host was dropped meanwhile: it waits for nothing any more.
 func (c *Crawler) withdraw(v *visit) {
-	t := &v.task
-	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: t.Link, Number: t.Number, Attempt: t.Attempt}}); err != nil && c.fatal == nil {
+	c.withdrawLink(v.task.Link, v.task.Number, v.task.Attempt)
+}
+
+func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
+	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil && c.fatal == nil {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (c *Crawler) Seed(us []weburl.URL) error {
 	var v visit
 	for _, u := range us {
-		v.add(weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+		c.add(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
 	}
 	c.intake(&v)
 	c.append()
@@ -37,7 +37,11 @@ func (c *Crawler) intake(v *visit) {
 	}
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
 	for _, f := range v.found {
-		c.items = append(c.items, seen.Item{Key: f.key, Aux: c.stamp(v.enc[f.from:f.to])})
+		k := f.key
+		if f.foreign {
+			k = foreignKey(k)
+		}
+		c.items = append(c.items, seen.Item{Key: k, Aux: c.stamp(v.enc[f.from:f.to])})
 	}
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
@@ -120,14 +124,8 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			i = order[i]
 		}
 		l := c.arrived[i]
-		if c.Partition != nil && !c.Partition.Mine(l.URL) {
-			if err := c.Exchange.Send([]weburl.Link{l}); err != nil {
-				return err
-			}
-			c.Tally.Sent(1)
-			continue
-		}
-		if l.Hops != "" && c.Queries != nil {
+		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
+		if l.Hops != "" && c.Queries != nil && !foreign { // its owner counts
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				if err := c.refuse(l); err != nil {
@@ -140,21 +138,28 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			c.widen(l.URL.Clone())
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}
-		if l.Hops == "" {
+		kind := kindAccept
+		if foreign {
+			kind = kindForeign
+		} else if l.Hops == "" {
 			c.Tally.Found(1)
 		}
 		enc, dropped, err := c.unstamp(items[i].Aux, l)
 		if err != nil {
 			return err
 		}
-		c.batch.add(kindAccept, enc)
+		c.batch.add(kind, enc)
 		c.accepted++
-		if dropped {
-			if err := c.acceptDropped(enc, c.accepted); err != nil {
-				return err
-			}
-		} else {
+		switch {
+		case dropped:
+			err = c.acceptDropped(enc, c.accepted)
+		case foreign:
+			err = c.post(c.accepted, l.URL, 0, enc)
+		default:
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
+		}
+		if err != nil {
+			return err
 		}
 		if len(c.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {

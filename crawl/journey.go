@@ -80,6 +80,7 @@ type visit struct {
 type found struct {
 	key      weburl.Key
 	from, to int // in visit.enc
+	foreign  bool
 }
 
 type skip struct {
@@ -261,15 +262,15 @@ func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
 		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
 		return
 	}
-	v.add(l, k)
+	c.add(v, l, k)
 }
 
 // add encodes a link that is in scope: the same bytes go to seen, journal and
 // frontier.
-func (v *visit) add(l weburl.Link, k weburl.Key) {
+func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
 	from := len(v.enc)
 	v.enc = l.AppendTo(v.enc)
-	v.found = append(v.found, found{k, from, len(v.enc)})
+	v.found = append(v.found, found{k, from, len(v.enc), c.notOurs(l.URL)})
 }
 
 // keep writes an exchange to the archive.

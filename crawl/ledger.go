@@ -116,6 +116,7 @@ type ledger struct {
 	states   lastStates        // of the finishes that count
 	piece    pieces
 	verdict  verdict
+	numbers  []uint64 // memory
 
 	// missing says how many of the links that were held back in files are gone.
 	// With it the ledger finds out what verdict.sure is to be; nil: that is known.
@@ -149,8 +150,14 @@ func (g *ledger) read(kind byte, p []byte) error {
 		}
 		g.done, err = decodeRuns(whole, g.last)
 		return err
-	case kindAccept:
+	case kindAccept, kindForeign, kindPassed:
 		g.last++
+	case kindSent:
+		var err error
+		if g.numbers, _, err = decodeSent(g.numbers[:0], p, g.last); err == nil {
+			g.done.AddMany(g.numbers)
+		}
+		return err
 	case kindFinish:
 		f, err := decodeFinish(p)
 		if err != nil {
@@ -277,8 +284,8 @@ type assembly struct {
 	bytes int64             // written
 }
 
-// pending adds a link.
-func (a *assembly) pending(number uint64, link []byte) error {
+// pending adds a link, of kindPending or kindOutward.
+func (a *assembly) pending(kind byte, number uint64, link []byte) error {
 	if a.w == nil {
 		w, err := a.NewPart()
 		if err != nil {
@@ -288,7 +295,7 @@ func (a *assembly) pending(number uint64, link []byte) error {
 	}
 	a.last = number
 	a.buf = appendPending(a.buf[:0], number, link)
-	if err := a.w.Append(kindPending, a.buf); err != nil {
+	if err := a.w.Append(kind, a.buf); err != nil {
 		return err
 	}
 	if a.w.Bytes() >= largePart {
@@ -382,12 +389,12 @@ func (a *assembly) carryPending(parts []journal.Part, done *roaring64.Bitmap) er
 			a.kept.AddRange(first, last+1)
 			continue
 		}
-		if err := a.ReplayPart(p, func(_ byte, p []byte) error {
+		if err := a.ReplayPart(p, func(kind byte, p []byte) error {
 			number, link, err := splitPending(p)
 			if err != nil || done.Contains(number) {
 				return err
 			}
-			return a.pending(number, link)
+			return a.pending(kind, number, link)
 		}); err != nil {
 			return err
 		}
@@ -426,4 +433,16 @@ func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
 		}
 	}
 	return nil
+}
+
+// acceptedKey is the key in seen of an accept or a foreign link.
+func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
+	l, _, err := weburl.PeekLink(link)
+	if err != nil {
+		return weburl.Key{}, err
+	}
+	if kind == kindForeign {
+		return foreignKey(l.URL.Key()), nil
+	}
+	return l.URL.Key(), nil
 }

@@ -146,6 +146,7 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return c.fatal
 	}
+	c.abroad.activity++
 	c.setBlocked(host, blocked)
 	c.batch.add(kindHost, c.Frontier.Host(host).AppendTo(nil))
 	event := "host-unblocked"

@@ -43,7 +43,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 func (c *Crawler) takeIn(l weburl.Link) {
 	v := &c.alone
 	v.found, v.enc = v.found[:0], v.enc[:0]
-	v.add(l, l.URL.Key())
+	c.add(v, l, l.URL.Key())
 	c.intake(v)
 	c.append()
 }

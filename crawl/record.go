@@ -14,6 +14,11 @@ import (
 // Kinds of journal records. A page's batch is its accepts, then its finish.
 //
 //	A accept   a Link in its one encoding
+//	E foreign  the same of a Link that another agent crawls; it has a number
+//	           among the accepts, too
+//	B between  the same of one that another agent has sent and a third one
+//	           crawls; seen has no key of it
+//	Y sent     numbers of Es and Bs that are over, see appendSent
 //	F finish   see finish
 //	C crawl    the first record of a journal or snapshot: 1 byte, the version of
 //	           these kinds, and 16 bytes, the crawl's id, which seen has, too
@@ -23,6 +28,7 @@ import (
 //	K keys     part: seen's keys, 16 bytes each, big-endian
 //	P pending  part: uvarint number of a Link that was accepted and is not
 //	           finished, and the Link
+//	O outbound part: the same of an E or a B
 //	N number   snapshot: uvarint number of the last accept before it
 //	X done     snapshot: the numbers of finished Links that its parts still
 //	           have, see appendRuns, in pieces like T
@@ -55,6 +61,10 @@ const (
 	kindCrawl   byte = 'C'
 	kindHeld    byte = 'L'
 	kindDrop    byte = 'G'
+	kindForeign byte = 'E'
+	kindPassed  byte = 'B'
+	kindSent    byte = 'Y'
+	kindOutward byte = 'O'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,

@@ -109,6 +109,24 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 		return nil
 	}
+	// outward puts a link into the outbox that others are to have.
+	outward := func(number uint64, enc []byte) error {
+		if g.done.Contains(number) {
+			return nil
+		}
+		if c.Outbox == nil {
+			return ErrAlone
+		}
+		l, _, err := weburl.DecodeLink(enc)
+		if err != nil {
+			return err
+		}
+		if c.dropped(l.URL.Host(), number) {
+			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+		}
+		return c.Outbox.PushLoose(number, enc)
+	}
+	var sent []uint64
 	// Keys that seen has on disk need not be read: those of whole parts.
 	restored := func(p journal.Part) bool {
 		kind, _, last, err := parseLabel(p.Label)
@@ -117,6 +135,32 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	var tally pieces
 	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
+		case kindForeign, kindPassed:
+			c.Tally.Accepted(1)
+			c.accepted++
+			if kind == kindForeign && c.accepted > c.Seen.Mark() {
+				k, err := acceptedKey(kind, p)
+				if err != nil {
+					return err
+				}
+				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
+					return err
+				}
+			}
+			return outward(c.accepted, p)
+		case kindOutward:
+			number, enc, err := splitPending(p)
+			if err != nil {
+				return err
+			}
+			return outward(number, enc)
+		case kindSent:
+			var err error
+			var returned bool
+			if sent, returned, err = decodeSent(sent[:0], p, c.accepted); err == nil {
+				c.countSent(int64(len(sent)), returned)
+			}
+			return err
 		case kindAccept:
 			l, _, err := weburl.DecodeLink(p)
 			if err != nil {
@@ -342,12 +386,12 @@ func (c *Crawler) rebuildSeen() error {
 				if keys, err = decodeKeys(keys, p); err != nil {
 					return err
 				}
-			case kindAccept:
-				l, _, err := weburl.PeekLink(p)
+			case kindAccept, kindForeign:
+				k, err := acceptedKey(kind, p)
 				if err != nil {
 					return err
 				}
-				keys = append(keys, l.URL.Key())
+				keys = append(keys, k)
 			default:
 				return nil
 			}
@@ -410,7 +454,7 @@ func (c *Crawler) save(now time.Time) {
 		// would always be one on its way.
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case c.syncing == nil && now.Sub(c.synced) >= c.cfg.SyncEvery:
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.abroad.owed) > 0 && !c.cfg.AckWritten && !now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
@@ -418,7 +462,7 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case !now.Before(c.commitAt()):
-		c.fatal = c.Journal.Commit()
+		c.fatal = c.commitOwed(now)
 		c.committed, c.urgent = now, false
 	}
 	if c.fatal == nil {
@@ -437,6 +481,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *seen.Syncing
 	accepted uint64
+	owed     []debt
 	done     chan error // it never blocks
 }
 
@@ -459,7 +504,9 @@ func (c *Crawler) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	return &syncing{j, held, c.accepted, make(chan error, 1)}, nil
+	owed := c.abroad.owed
+	c.abroad.owed = nil
+	return &syncing{j, held, c.accepted, owed, make(chan error, 1)}, nil
 }
 
 // noteSync takes note of a sync that has run with this error.
@@ -467,7 +514,11 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 	if err := c.Journal.EndSync(s.journal, err); err != nil {
 		return err
 	}
-	return c.Seen.EndSync(s.seen, err, s.accepted)
+	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
+		return err
+	}
+	c.abroad.due = append(c.abroad.due, s.owed...)
+	return nil
 }
 
 // beginSync makes what is in the journal durable, in a while.
@@ -477,7 +528,12 @@ func (c *Crawler) beginSync() error {
 		return err
 	}
 	c.syncing = s
-	go func() { s.done <- s.run() }()
+	wake := len(s.owed) > 0
+	go func() {
+		if s.done <- s.run(); wake {
+			c.tell(func(time.Time) {})
+		}
+	}()
 	return nil
 }
 

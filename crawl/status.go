@@ -31,7 +31,10 @@ type Status struct {
 	Unchanged  int64            `json:"unchanged"`           // of these: found as they had been
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    int64            `json:"skipped"`
-	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	Sent       int64            `json:"urls_sent"`     // that other agents have now
+	Outgoing   int64            `json:"urls_outgoing"` // that they are to have
+	Received   int64            `json:"urls_received"` // from them, in this run
+	Retrying   map[string]int64 `json:"retrying"`      // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
@@ -53,7 +56,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }
@@ -61,7 +64,15 @@ func (c *Crawler) publish(now time.Time) {
 // Pending is how many accepted URLs are not finished, wherever they wait. It is
 // the dispatcher's; others may ask before Run and after it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+	return c.Frontier.Len() + c.outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+}
+
+// outgoing is how many of them wait for other agents to have them.
+func (c *Crawler) outgoing() int64 {
+	if c.Outbox == nil {
+		return 0
+	}
+	return c.Outbox.Len()
 }
 
 // Elapsed is how long the crawl has run, earlier runs included.

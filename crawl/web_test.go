@@ -54,7 +54,8 @@ type request struct {
 	at, end   time.Duration
 	host, url string
 	addr      string
-	status    int // 0: the answer was not sent to its end
+	by        string // the agent that asked, if there are several
+	status    int    // 0: the answer was not sent to its end
 }
 
 func parseWeb(t *testing.T, text string) *textWeb {
@@ -124,7 +125,7 @@ func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 
 // dialer opens connections for one run of the crawler; dead says that its
 // process has been killed.
-func (w *textWeb) dialer(dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *textWeb) dialer(by string, dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(_ context.Context, _, addr string) (net.Conn, error) {
 		ip, _, _ := net.SplitHostPort(addr)
 		now := time.Since(w.start)
@@ -137,12 +138,12 @@ func (w *textWeb) dialer(dead func() bool) func(ctx context.Context, network, ad
 			return nil, net.ErrClosed
 		}
 		here, there := net.Pipe()
-		go w.serve(there, ip)
+		go w.serve(there, ip, by)
 		return here, nil
 	}
 }
 
-func (w *textWeb) serve(c net.Conn, ip string) {
+func (w *textWeb) serve(c net.Conn, ip, by string) {
 	defer c.Close()
 	in := bufio.NewReader(c)
 	for {
@@ -153,7 +154,7 @@ func (w *textWeb) serve(c net.Conn, ip string) {
 		url := "http://" + r.Host + r.RequestURI
 		w.mu.Lock()
 		i := len(w.asked)
-		w.asked = append(w.asked, request{at: time.Since(w.start), host: r.Host, url: url, addr: ip})
+		w.asked = append(w.asked, request{at: time.Since(w.start), host: r.Host, url: url, addr: ip, by: by})
 		if w.open[r.Host]++; w.open[r.Host] > 1 {
 			w.busy = r.Host
 		}

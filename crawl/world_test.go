@@ -51,6 +51,8 @@ type story struct {
 	web      *textWeb
 	strategy func() Strategy          // one for each process; nil: none
 	again    bool                     // URLs may be visited again
+	name     string                   // of the agent, if there are several
+	with     func(r *Rooms) error     // adds what they need
 	disk     atomic.Pointer[disk.Mem] // of the last process
 
 	text     string // settings and web as they stand
@@ -205,7 +207,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fail(fs.MkdirAll(path("state", "journal"), 0o755))
 	fc := s.fetch
 	fc.FS, fc.SpillDir = fs, path("state")
-	fc.Dial = s.web.dialer(w.dead.Load)
+	fc.Dial = s.web.dialer(s.name, w.dead.Load)
 	w.fetcher, err = fetch.New(fc)
 	fail(err)
 	r.Fetch = w.fetcher
@@ -231,6 +233,9 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
 	})
 	fail(err)
+	if s.with != nil {
+		fail(s.with(&r))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -339,8 +344,8 @@ func (s *story) run(t *testing.T) *world {
 func (s *story) accounts(t *testing.T, w *world) {
 	t.Helper()
 	sum := w.Tally.Summary(0, "")
-	if got := sum.Finished + w.Pending(); got != sum.Unique {
-		t.Errorf("%d URLs finished + %d pending = %d, accepted %d", sum.Finished, w.Pending(), got, sum.Unique)
+	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
+		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent, w.Pending(), got, sum.Unique)
 	}
 }
 

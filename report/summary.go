@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,7 +32,8 @@ type Summary struct {
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
 	Queued     int64   `json:"urls_queued"`
-	Sent       int64   `json:"urls_sent"`
+	Sent       int64   `json:"urls_sent"` // that other agents crawl, and have
+	Overhead   float64 `json:"overhead"`  // of these: for each page fetched here, UbiCrawler's e/n
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
@@ -63,6 +65,9 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	}
 	if took > 0 {
 		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
+	}
+	if t.n.pages > 0 {
+		s.Overhead = math.Round(float64(t.n.sent)/float64(t.n.pages)*1e4) / 1e4
 	}
 	for k, n := range t.errors {
 		s.Errors[k] = n

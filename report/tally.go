@@ -223,6 +223,9 @@ func (t *Tally) Accepted(n int64) { t.n.unique += n }
 // Sent counts URLs passed on to other agents.
 func (t *Tally) Sent(n int64) { t.n.sent += n }
 
+// SentTotal is how many that were.
+func (t *Tally) SentTotal() int64 { return t.n.sent }
+
 // Revisits is the number of visits to URLs that had had their turn, Unchanged
 // how many of them found what had been there.
 func (t *Tally) Revisits() int64 { return t.n.revisits }

@@ -1,0 +1,82 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A crawl of many agents ends when none of them has anything to do. A link on
+// its way is pending at its sender until it is durable at its receiver, so then
+// nothing is on its way either. An agent that has nothing to do rests: only
+// links of others wake it. Whether all rest, the agents ask each other (Pulse);
+// when all did so twice, and nothing has happened in between, they agree (End).
+
+// A Pulse is how an agent stands towards the end of a crawl of many.
+type Pulse struct {
+	// Idle says that nothing is left to do here; Blocked, that links wait of
+	// hosts that the operator has blocked.
+	Idle, Blocked bool
+	// Activity grows with all that makes an agent busy: if it is the same twice,
+	// and the agent is idle, it has been idle in between.
+	Activity uint64
+	Pages    int64
+}
+
+// settledAbroad says that nothing is on its way to other agents, or waits for a
+// sync.
+func (c *Crawler) settledAbroad() bool {
+	return c.Partition == nil ||
+		c.Outbox.Len() == 0 && len(c.abroad.owed) == 0 && len(c.abroad.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
+}
+
+// idle says that nothing is left to do, and that this is known.
+func (c *Crawler) idle() bool {
+	return c.Partition != nil && (!c.settledAbroad() || c.resting())
+}
+
+func (c *Crawler) resting() bool {
+	a := &c.abroad
+	return a.resting && a.restedAt == a.activity && c.busy == 0 && c.resolving == 0 && len(c.later) == 0 &&
+		c.Frontier.Pending() == 0 && c.settledAbroad()
+}
+
+// rest notes that nothing is left to do.
+func (c *Crawler) rest() { c.abroad.resting, c.abroad.restedAt = true, c.abroad.activity }
+
+// Pulse says how the crawl stands. Safe for concurrent use; ctx bounds the wait.
+func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
+	err = c.ask(ctx, "pulse", func() {
+		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.abroad.activity, Pages: c.Tally.Pages()}
+	})
+	return p, err
+}
+
+// End ends the run, if it is idle and has been since activity: all agents are.
+// It says whether it did.
+func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err error) {
+	err = c.ask(ctx, "end", func() {
+		if agreed = c.resting() && c.abroad.activity == activity; !agreed || c.stop != notStopping {
+			return
+		}
+		c.stop = Finished
+		if c.Frontier.Len() > 0 {
+			c.stop = OnlyBlocked
+		}
+	})
+	return agreed, err
+}
+
+// ask lets the dispatcher answer a question.
+func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
+	done := make(chan struct{})
+	select {
+	case c.commands <- func(time.Time) { question(); close(done) }:
+		<-done // the dispatcher has it
+		return nil
+	case <-c.ended:
+		return ErrNotRunning
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", name, ctx.Err())
+	}
+}
