@@ -196,8 +196,7 @@ func (s *Store) newPass(flush bool) *pass {
 // prepare begins a pass. Filters and the next table take a while to allocate,
 // so that happens beside the intake, before the pass needs them.
 func (s *Store) prepare() {
-	// A pass that has to read the runs anyway takes a table along that is half full.
-	p := s.newPass(s.full() || s.onDisk && s.pub == nil && 2*s.mem.n >= s.tableKeys())
+	p := s.newPass(s.full())
 	s.pass, s.state = p, preparing
 	if !p.flush {
 		close(p.ready)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -37,11 +38,17 @@ type scribe struct {
 	done    []*sheet
 	busy    bool
 	err     error // the first one, after which nothing is written
-	packed  []byte
+
+	// Its goroutine's.
+	packed []byte
+	// What octets of items cost lately, in ns each: to pack, and, as they came,
+	// to write; and what share of them packing saves. A page cache takes them
+	// several times as fast as they are packed, a busy disk does not.
+	packs, writes, saves float64
 }
 
 func newScribe(most int) *scribe {
-	w := &scribe{most: most}
+	w := &scribe{most: most, packs: 2, writes: 8, saves: 0.5}
 	w.changed.L = &w.mu
 	return w
 }
@@ -86,24 +93,31 @@ func (s *Store) write() {
 	w.busy = false
 }
 
-// writeSheet writes one frame, packed if that makes it smaller.
+// writeSheet writes one frame, packed if that takes less time than it saves.
 func (s *Store) writeSheet(sh *sheet) error {
 	w := s.scribe
 	b := sh.buf
 	raw := 0
-	if items := b[frameHead:]; len(items) >= packFrom {
+	if items := b[frameHead:]; len(items) >= packFrom && w.saves*w.writes > w.packs {
 		if need := frameHead + s2.MaxEncodedLen(len(items)); cap(w.packed) < need {
 			w.packed = make([]byte, need)
 		}
+		start := time.Now()
 		out := s2.Encode(w.packed[frameHead:cap(w.packed)], items)
-		if len(out) < len(items)-len(items)/8 {
+		lately(&w.packs, perByte(time.Since(start), len(items)))
+		lately(&w.saves, max(0.1, 1-float64(len(out))/float64(len(items))))
+		if len(out) < len(items) {
 			raw = len(items)
 			b = w.packed[:frameHead+len(out)]
 		}
 	}
 	sealFrame(b, sh.at.n, raw, sh.synced)
 	p := sh.part
+	start := time.Now()
 	n, err := p.file.Write(b)
+	if len(b) >= packFrom {
+		lately(&w.writes, perByte(time.Since(start), len(b)))
+	}
 	s.vol.written.Add(int64(n))
 	sh.at.off, sh.at.size = p.tail, uint32(len(b))
 	p.tail += int64(n)
@@ -112,6 +126,15 @@ func (s *Store) writeSheet(sh *sheet) error {
 	}
 	return nil
 }
+
+// perByte is what an octet took, in ns, as far as that is believed: 50 ms for
+// which a sync holds one write up say little of the next ones.
+func perByte(d time.Duration, bytes int) float64 {
+	return min(float64(d.Nanoseconds())/float64(bytes), 50)
+}
+
+// lately moves an average towards a new value.
+func lately(average *float64, v float64) { *average += (v - *average) / 32 }
 
 // packFrom is the size of items from which they are packed.
 const packFrom = 1 << 10
