@@ -106,10 +106,13 @@ func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 	if err != nil {
 		return s.fail(err)
 	}
+	if err := s.take(s.scribe.most); err != nil { // what Run waited for is written
+		return s.fail(err)
+	}
 	for i, p := range t.parts {
 		p.synced, p.clean, p.named = t.sizes[i], t.sizes[i], true
 		if p.size > p.synced || p.away > 0 {
-			continue // a later frame will say so
+			continue // a later sync will say so
 		}
 		// An empty frame tells Open that what is before it cannot be torn.
 		note := make([]byte, frameHead)
