@@ -206,12 +206,17 @@ func (d *dict) all() iter.Seq[*host] {
 	}
 }
 
-// queues are the hosts' first ones.
+// queues are those of the hosts, of all levels; each may get a rest meanwhile.
 func (p *dictPart) queues() iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		for _, s := range p.slots {
-			if s.h != nil && !yield(&s.h.q) {
-				return
+			if s.h == nil {
+				continue
+			}
+			for q := s.h.first(); q != nil; q = q.next() {
+				if !yield(q) {
+					return
+				}
 			}
 		}
 	}

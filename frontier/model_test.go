@@ -327,6 +327,9 @@ func (m *model) push() {
 	} else {
 		m.must(m.f.Push(ls))
 	}
+	if m.f.ram > m.cfg.MemoryBytes { // the budget may have shrunk while it spilled
+		m.t.Fatalf("%d bytes of queues in RAM after a push, with a memory of %d", m.f.ram, m.cfg.MemoryBytes)
+	}
 }
 
 func (m *model) pushFront() {

@@ -87,7 +87,8 @@ func (f *Frontier) spill() error {
 
 // spillHeads writes the heads that are in no list until the queues fit into
 // target. They are found by going round the dictionary, a part at a time; what
-// was withdrawn is in no host.
+// was withdrawn is in no host. All bytes of queues are in a list or found here,
+// whatever their level, so there is something to find while ram is over target.
 func (f *Frontier) spillHeads(target int64) error {
 	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,6 +57,53 @@ func TestSpill(t *testing.T) {
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
+// TestSpillLevels: many hosts with one block of links each, and a few links of
+// higher levels before it, keep within the memory as without these, and no push
+// goes round the dictionary in vain.
+func TestSpillLevels(t *testing.T) {
+	const hosts, memory = 1000, 2 << 20
+	pad := strings.Repeat("x", 900)
+	for levels := range uint8(4) {
+		t.Run(fmt.Sprint(levels), func(t *testing.T) {
+			f := open(t, Config{HostDelay: -1, Burst: -1, Active: -1, MemoryBytes: memory})
+			want := make([][]weburl.Link, levels+1)
+			for i := range hosts {
+				var ls []weburl.Link
+				for j := range 7 {
+					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%s", i, j, pad), 0))
+				}
+				for level := uint8(1); level <= levels; level++ {
+					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d", i, level), level))
+				}
+				for _, l := range ls {
+					want[levels-l.Level] = append(want[levels-l.Level], l)
+				}
+				if err := f.Push(ls); err != nil {
+					t.Fatal(err)
+				}
+				if f.ram > f.budget() {
+					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.ram, f.budget())
+				}
+			}
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			s := f.Stats()
+			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled; %d parts swept", s.RAMBytes, f.ram, s.SpilledBytes, f.swept)
+			if s.RAMBytes > memory {
+				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
+			}
+			if f.swept > hosts {
+				t.Errorf("%d parts of the dictionary swept in %d pushes", f.swept, hosts)
+			}
+			drains(t, f, slices.Concat(want...), nil)
+			if err := f.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
