@@ -110,7 +110,7 @@ func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) 
 		wake = now
 	}
 	var keep func(uint64, []byte) bool
-	if len(*c.drops.Load()) > 0 {
+	if c.drops.n.Load() > 0 {
 		keep = c.keepOut
 	}
 	for {
@@ -157,7 +157,7 @@ func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
 // keepOut says whether a link is still to go out: if its host was dropped, it
 // is finished like those that wait here.
 func (c *Crawler) keepOut(number uint64, enc []byte) bool {
-	if len(*c.drops.Load()) == 0 {
+	if c.drops.n.Load() == 0 {
 		return true
 	}
 	l, _, err := weburl.DecodeLink(enc)

@@ -137,7 +137,8 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	for host, d := range *c.drops.Load() {
+	c.forgetDrops()
+	for host, d := range c.drops.of {
 		if err := k.put(kindDrop, appendDrop(nil, host, d)); err != nil {
 			return err
 		}

@@ -199,6 +199,8 @@ type Crawler struct {
 	trouble    troubles              // failures in a row, by host
 	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
 	nth        uint64                // of the last drop
+	underWay   map[uint64]int        // visits by the nth of the last drop before they were taken
+	planned    bool                  // the journal has what a Planner of an earlier run remembers
 	stamped    []byte                // memory for links on their way to seen
 	batch      batch
 	dirty      bool          // the journal holds what is not synced
@@ -239,10 +241,10 @@ type Crawler struct {
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	commands chan func(now time.Time)
-	ended    chan struct{}                   // closed when nobody takes commands any more
-	closing  atomic.Bool                     // visits that have not begun are not to begin
-	blocked  atomic.Pointer[[]string]        // hosts, by the operator; sorted, never changed in place
-	drops    atomic.Pointer[map[string]drop] // the last one of each host; never changed in place
+	ended    chan struct{}            // closed when nobody takes commands any more
+	closing  atomic.Bool              // visits that have not begun are not to begin
+	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
+	drops    drops
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
 }
@@ -256,6 +258,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		attempts:   map[weburl.Key]int{},
 		requeued:   map[weburl.Key]uint64{},
 		errands:    map[string]int{},
+		underWay:   map[uint64]int{},
 		known:      new(known),
 		tasks:      make(chan *visit, cfg.handed()),
 		results:    make(chan *visit, cfg.handed()+resolversMax),
@@ -265,7 +268,6 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		hostsAgain: map[string]*hostAgain{},
 	}
 	c.blocked.Store(&[]string{})
-	c.drops.Store(&map[string]drop{})
 	c.planner, _ = rooms.Strategy.(Planner)
 	return c
 }
@@ -281,7 +283,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				if c.closing.Load() || c.isBlocked(v.task.Host) || c.dropped(v.task.Host, v.task.Number) {
+				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) {
 					v.outcome = Abandoned // it had not begun
 				} else {
 					v.err = c.visit(work, v)
@@ -459,6 +461,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		}
 		v := c.take(t)
 		v.before = c.revisiting[key]
+		c.begins(v)
 		host := t.Host
 		switch {
 		case c.dropped(host, t.Number):

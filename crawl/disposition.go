@@ -29,6 +29,10 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	}
 	l := v.task.Link
 	host := l.URL.Host()
+	c.ends(v)
+	if v.resolved && v.outcome == Fetched && c.overtaken(v) {
+		v.outcome = Dropped
+	}
 	if !v.resolved || v.outcome != Fetched {
 		delete(c.attempts, l.URL.Key())
 	}
@@ -72,7 +76,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	default:
 		c.again(v, c.policy(v), &d, now)
 	}
-	if d.Again != nil && c.dropped(host, v.task.Number) {
+	if d.Again != nil && c.overtaken(v) {
 		d.Again = nil
 		c.withdraw(v)
 	}
@@ -115,7 +119,7 @@ func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
 // again puts a URL off that failed for a passing reason.
 func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	l := v.task.Link
-	if c.dropped(l.URL.Host(), v.task.Number) {
+	if c.overtaken(v) {
 		c.withdraw(v)
 		return
 	}

@@ -5,9 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/frontier"
@@ -18,8 +19,10 @@ import (
 // A drop is one record of the journal, however many links it is about: of a host
 // those that were found before it. From then on none of them is fetched; they
 // are finished in slices beside the crawl, as far as they wait in queues, and the
-// others when they come out of the pools, or of seen. After a restart the record
-// says which of the pending links they are.
+// others when they come out of the pools, or of seen. A visit that is under way
+// then ends as usual, and is not made again. After a restart the record says
+// which of the pending links they are; when none can be left it goes, with a
+// checkpoint.
 
 // A drop is the last order to drop a host's links.
 type drop struct {
@@ -104,18 +107,96 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	return nil
 }
 
-// noteDrop keeps a drop, which workers read.
+// drops has the last drop of each host. The dispatcher changes it, workers ask;
+// most crawls have none, which costs them no lock.
+type drops struct {
+	n  atomic.Int64 // len(of)
+	mu sync.RWMutex // guards of
+	of map[string]drop
+}
+
+// last is the last drop of host; the zero one: none.
+func (s *drops) last(host string) drop {
+	if s.n.Load() == 0 {
+		return drop{}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.of[host]
+}
+
+func (s *drops) put(host string, d drop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]drop{}
+	}
+	s.of[strings.Clone(host)] = d
+	s.n.Store(int64(len(s.of)))
+}
+
+// forget leaves out the drops that fn says.
+func (s *drops) forget(fn func(host string, d drop) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for host, d := range s.of {
+		if fn(host, d) {
+			delete(s.of, host)
+		}
+	}
+	s.n.Store(int64(len(s.of)))
+}
+
+// noteDrop keeps a drop.
 func (c *Crawler) noteDrop(host string, d drop) {
-	drops := maps.Clone(*c.drops.Load())
-	drops[strings.Clone(host)] = d
-	c.drops.Store(&drops)
+	c.drops.put(host, d)
 	c.nth = max(c.nth, d.nth)
 }
 
 // dropped says whether an accept of host was dropped. It may be asked by any.
 func (c *Crawler) dropped(host string, number uint64) bool {
-	drops := *c.drops.Load()
-	return len(drops) > 0 && drops[host].gives(number)
+	return c.drops.last(host).gives(number)
+}
+
+// overtaken says whether v's host was dropped since v was taken from its queue:
+// then v is not begun, nor made again. It may be asked by any who has v. What is
+// visited again has no number of an accept, so the drops are counted. An errand
+// is for another host's sake.
+func (c *Crawler) overtaken(v *visit) bool {
+	return c.drops.last(v.task.Host).nth > v.drops && !isErrand(v.task.Link)
+}
+
+// begins and ends count the visits under way by the drops before them.
+func (c *Crawler) begins(v *visit) {
+	v.drops = c.nth
+	c.underWay[v.drops]++
+}
+
+func (c *Crawler) ends(v *visit) {
+	if c.underWay[v.drops]--; c.underWay[v.drops] <= 0 {
+		delete(c.underWay, v.drops)
+	}
+}
+
+// forgetDrops forgets the drops of which nothing can be left: no link that was
+// found before them waits anywhere, nor does a visit that began before them go
+// on. Three cannot be told by host without reading them, and keep all drops as
+// long as there are any: links that seen holds back, links in the outbox, and
+// what a Planner remembers, also one of an earlier run. The last drop of all
+// stays, so that the count of the drops, which is behind links that seen will
+// hold, never goes back.
+func (c *Crawler) forgetDrops() {
+	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
+		c.outgoing() > 0 || len(c.abroad.owed)+len(c.abroad.due) > 0 {
+		return
+	}
+	first := c.nth
+	for nth := range c.underWay {
+		first = min(first, nth)
+	}
+	c.drops.forget(func(host string, d drop) bool {
+		return d.nth <= first && d.nth < c.nth && !c.Frontier.Withdrawing(host)
+	})
 }
 
 // dropSlice bounds the links that are finished in one turn of the dispatcher: a
@@ -201,7 +282,7 @@ func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, 
 	if err != nil {
 		return nil, false, fmt.Errorf("link from seen: %w", err)
 	}
-	return aux[:n], (*c.drops.Load())[l.URL.Host()].nth > drops, nil
+	return aux[:n], c.drops.last(l.URL.Host()).nth > drops, nil
 }
 
 // acceptDropped finishes a link with its accept: it was found before its host

@@ -24,7 +24,8 @@ type visit struct {
 	task    frontier.Task
 	asked   weburl.Link // what was requested: task.Link, or a robots.txt for its sake
 	thread  int
-	last    bool // the host is in trouble: no retries
+	drops   uint64 // the last one before it was taken
+	last    bool   // the host is in trouble: no retries
 	outcome Outcome
 	err     error // ours
 

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -82,7 +84,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 	}
 	if f, ok := c.planner.(Forgetter); ok {
-		for host, d := range *c.drops.Load() {
+		for host, d := range c.drops.of {
 			f.Forget(host, d.at)
 		}
 	}
@@ -133,6 +135,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
 	}
 	var tally pieces
+	blocked := map[string]struct{}{}
 	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
 		case kindForeign, kindPassed:
@@ -209,11 +212,13 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return nil
 			}
 			c.count(&f)
+			c.planned = c.planned || len(f.state) > 0
 			if states.isLast(&f) {
 				return c.restoreState(f.link, f.state, now, touch)
 			}
 			return nil
 		case kindState:
+			c.planned = true
 			l, state, err := decodeState(p)
 			if err != nil || c.planner == nil || states.has(l.URL.Key()) {
 				return err
@@ -225,7 +230,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return err
 			}
 			c.Frontier.Restore(st)
-			c.setBlocked(st.Host, st.Blocked)
+			if st.Blocked {
+				blocked[st.Host] = struct{}{}
+			} else {
+				delete(blocked, st.Host)
+			}
 			if st.Delay > 0 {
 				delays[st.Host] = max(delays[st.Host], st.Delay)
 			}
@@ -293,6 +302,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err != nil {
 		return r, err
 	}
+	names := slices.Sorted(maps.Keys(blocked))
+	c.blocked.Store(&names)
 	if c.accepted > 0 {
 		c.Frontier.Hush(now)
 	}
