@@ -39,8 +39,11 @@ func TestDropAgain(t *testing.T) {
 					w, cancel, end := s.begin(t)
 					time.Sleep(c.at)
 					asked := len(s.web.told())
-					if len(w.revisiting) != 1 {
-						t.Fatalf("%d URLs are visited again\n%s", len(w.revisiting), s.web.requests())
+					again := 0
+					w.tell(func(time.Time) { again = len(w.revisiting) })
+					synctest.Wait()
+					if again != 1 {
+						t.Errorf("%d URLs are visited again\n%s", again, s.web.requests())
 					}
 					if _, err := w.Drop(t.Context(), "a.example"); err != nil {
 						t.Fatal(err)
@@ -94,8 +97,11 @@ func TestDropAgainAtTheDoor(t *testing.T) {
 				delete(waits, r.host)
 			}
 		}
-		if w.busy != 3 || len(waits) != 1 {
-			t.Errorf("%d visits under way, %v at the door\n%s", w.busy, waits, s.web.requests())
+		busy := 0
+		w.tell(func(time.Time) { busy = w.busy })
+		synctest.Wait()
+		if busy != 3 || len(waits) != 1 {
+			t.Errorf("%d visits under way, %v at the door\n%s", busy, waits, s.web.requests())
 		}
 		for host := range waits {
 			if _, err := w.Drop(t.Context(), host); err != nil {
