@@ -5,9 +5,10 @@
 //
 // Every agent computes the answer by itself from the names and capacities of
 // those that are alive. There are two ways, with the same methods. Rendezvous is
-// the default: up to some 600 agents it divides the hosts more evenly than the Ring,
-// with ten a tenth as unevenly, and a look-up takes a quarter of the time. What
-// costs more is a change of the agents, some milliseconds and a megabyte.
+// the default: with 500 agents it still divides the hosts more evenly than the
+// Ring, with ten a ninth as unevenly, and a look-up takes a fifth of the time
+// (docs/lab/ring.md); with 1,000 agents the Ring is the more even one. What costs
+// more is a change of the agents, some milliseconds, and the tables: a megabyte.
 //
 //   - Ring: identifier-seeded consistent hashing (Boldi, Codenotti, Santini,
 //     Vigna: UbiCrawler, 2004, section 4.3). An agent has 200 replicas times
