@@ -1,6 +1,9 @@
 package frontier
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // A bucketKey names an address or a site, the other is zero.
 type bucketKey struct {
@@ -16,7 +19,8 @@ func (k bucketKey) String() string {
 }
 
 // A bucket is what hosts share: an address or a site. It is held by the host
-// in process and then quiet until freeAt.
+// in process and then quiet until freeAt. Hosts that are alone there have none,
+// see share.
 type bucket struct {
 	key    bucketKey
 	freeAt int64
@@ -207,10 +211,14 @@ func (f *Frontier) offer(b *bucket, taker *group) {
 // releaseBuckets ends h's hold on its address and site; the quiet time begins
 // unless nothing was sent.
 func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
-	if h.home == nil {
+	if h.share.alone() {
+		if h.state == inProcess && !noRequest {
+			h.share = endedAt(f.clock)
+		}
 		return
 	}
-	for i, b := range [...]*bucket{h.home.addr, h.home.site} {
+	g := f.groupOf(h)
+	for i, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil || b.holder != h {
 			continue
 		}
@@ -220,11 +228,11 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 			if i == 1 {
 				d = f.cfg.SiteDelay
 			}
-			b.freeAt = max(b.freeAt, f.clock+int64(d))
+			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(d)) // as for those alone
 		}
 	}
 	// Both are free of h before either is offered.
-	for _, b := range [...]*bucket{h.home.addr, h.home.site} {
+	for _, b := range [...]*bucket{g.addr, g.site} {
 		switch {
 		case b == nil:
 		case b.free(f.clock):
@@ -235,46 +243,84 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 	}
 }
 
-// settleAt makes addr the address of h, which is not in a group.
-func (f *Frontier) settleAt(h *host, addr netip.Addr) {
-	f.setAddr(h, addr)
-	var a, s *bucket
-	if f.cfg.IPDelay > 0 && addr.IsValid() {
-		a = f.bucket(bucketKey{addr: addr})
+// settleAt makes a the address of h, which is not in a group's crowd.
+func (f *Frontier) settleAt(h *host, a netip.Addr) {
+	if h.share.alone() && h.addr() == a {
+		return
 	}
-	if f.cfg.SiteDelay > 0 {
-		s = f.bucket(bucketKey{site: siteOf(h.name)})
+	addr, site := f.keys(h, a)
+	if h.share > free {
+		// It stays in its group, unless it is the last one of all.
+		g := f.groupOf(h)
+		same := (g.addr == nil) == !addr.addr.IsValid() && (g.addr == nil || g.addr.key == addr)
+		if same && (g.refs > 1 || f.shared(g.addr) || f.shared(g.site)) {
+			f.setAddr(h, a)
+			return
+		}
 	}
-	g := f.open_
-	if a != nil || s != nil {
-		k := groupKey{a, s}
-		if g = f.groups[k]; g == nil {
-			g = newGroup(a, s)
-			f.groups[k] = g
-			for _, b := range [...]*bucket{a, s} {
-				if b != nil {
-					b.refs++
-				}
+	f.leaveHome(h)
+	f.setAddr(h, a)
+	switch {
+	case !addr.addr.IsValid() && site.site == "":
+		h.share = free
+	case !f.keepAlone(h, addr, site):
+		f.group(h, addr, site)
+	}
+}
+
+// shared says whether anybody but one group without hosts that are ready needs
+// b, which may be nil.
+func (f *Frontier) shared(b *bucket) bool { return b != nil && (b.refs > 1 || !b.free(f.clock)) }
+
+// group makes h, which has no share, one of the group of this address and site.
+func (f *Frontier) group(h *host, addr, site bucketKey) {
+	var k groupKey
+	if addr.addr.IsValid() {
+		k.addr = f.bucket(addr)
+	}
+	if site.site != "" {
+		k.site = f.bucket(site)
+	}
+	n, ok := f.groups[k]
+	if !ok {
+		if last := len(f.freeGroups); last > 0 {
+			n, f.freeGroups = f.freeGroups[last-1], f.freeGroups[:last-1]
+		} else {
+			n = grouped | share(len(f.homes))
+			f.homes = append(f.homes, nil)
+		}
+		f.homes[n&^grouped] = newGroup(k.addr, k.site)
+		f.groups[k] = n
+		for _, b := range [...]*bucket{k.addr, k.site} {
+			if b != nil {
+				b.refs++
 			}
 		}
 	}
-	if g == h.home {
-		return
-	}
-	g.refs++
-	f.leaveHome(h)
-	h.home = g
+	h.share = n
+	f.homes[n&^grouped].refs++
 }
 
+// leaveHome ends h's share in what it shares. Quiet times that run stay.
 func (f *Frontier) leaveHome(h *host) {
-	g := h.home
-	if g == nil {
+	if h.share.alone() {
+		if addr, site := f.freeAt(h, false); max(addr, site) <= f.clock {
+			f.leaveAlone(h)
+			return
+		}
+		f.join(h)
+	}
+	n := h.share
+	h.share = 0
+	if n <= free {
 		return
 	}
-	h.home = nil
+	g := f.homes[n&^grouped]
 	if g.refs--; g.refs > 0 {
 		return
 	}
+	f.homes[n&^grouped] = nil
+	f.freeGroups = append(f.freeGroups, n)
 	delete(f.groups, groupKey{g.addr, g.site})
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b != nil {
@@ -319,6 +365,7 @@ func (f *Frontier) hush() {
 	for _, b := range f.sites {
 		f.quiet(b, f.clock)
 	}
+	f.hushAlone()
 }
 
 // quiet begins b's quiet time at from, unless it is quiet for longer.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -70,18 +71,20 @@ func (f *Frontier) check() error {
 		}
 		in := f.heapOf(h)
 		queued += n
-		parked := false
 		switch h.state {
 		case exhausted:
 			want.Exhausted++
-			if n != 0 || h.due() <= f.clock {
+			if n != 0 || f.due(h) <= f.clock {
 				return fmt.Errorf("%s: exhausted with %d links, or over", name, n)
 			}
 		case ready:
 			if n == 0 || h.at > f.clock {
 				return fmt.Errorf("%s: ready with %d links, at %d of %d", name, n, h.at, f.clock)
 			}
-			if parked = f.groupOf(h).parkedAt != nil; parked {
+			if f.quietAt(h) > f.clock {
+				return fmt.Errorf("%s: ready, but alone and quiet until %d of %d", name, f.quietAt(h), f.clock)
+			}
+			if f.groupOf(h).parkedAt != nil {
 				want.Parked++
 			} else {
 				want.Ready++
@@ -94,13 +97,18 @@ func (f *Frontier) check() error {
 			if !ok || k != h.key().order() || (c.one != nil) == (in != nil) {
 				return fmt.Errorf("%s: in the wrong place of its group", name)
 			}
+		case parked:
+			want.Parked++
+			if n == 0 || h.at > f.clock || f.quietAt(h) <= f.clock {
+				return fmt.Errorf("%s: parked with %d links, at %d, quiet until %d of %d", name, n, h.at, f.quietAt(h), f.clock)
+			}
 		case waiting, slowed:
 			if h.state == waiting {
 				want.Waiting++
 			} else {
 				want.Slowed++
 			}
-			if n == 0 || h.due() != h.at {
+			if n == 0 || f.due(h) != h.at {
 				return fmt.Errorf("%s: waiting with %d links", name, n)
 			}
 		case resolving:
@@ -118,7 +126,7 @@ func (f *Frontier) check() error {
 			return fmt.Errorf("%s: not where it says", name)
 		}
 		if in != nil {
-			if _, ok := in.has(h); !ok {
+			if k, ok := in.has(h); !ok || h.state != ready && k != uint64(f.due(h)) {
 				return fmt.Errorf("%s: not where it says", name)
 			}
 		}
@@ -171,6 +179,9 @@ func (f *Frontier) check() error {
 	if want := len(sums.live); f.files < want {
 		return fmt.Errorf("%d spill files, %d hold blocks", f.files, want)
 	}
+	if err := f.checkShares(); err != nil {
+		return err
+	}
 	return f.checkBuckets()
 }
 
@@ -213,10 +224,74 @@ func (s *sums) queue(name string, q *queue) error {
 	return nil
 }
 
+// checkShares looks at who has an address and a site to itself, and who has not.
+func (f *Frontier) checkShares() error {
+	at, in := map[netip.Addr]int{}, map[string]int{} // hosts
+	refs := map[share]int32{}
+	for h := range f.hosts.all() {
+		if h.share == 0 {
+			continue
+		}
+		addr, site := f.keys(h, h.addr())
+		at[addr.addr]++
+		in[site.site]++
+		if !h.share.alone() {
+			refs[h.share]++
+		}
+	}
+	found := 0
+	for h := range f.hosts.all() {
+		addr, site := f.keys(h, h.addr())
+		g := f.groupOf(h)
+		switch {
+		case h.share == 0:
+		case h.share == free:
+			if addr.addr.IsValid() || site.site != "" {
+				return fmt.Errorf("%s: nothing holds it back, but it is at %v in %v", h.name, addr, site)
+			}
+		case !h.share.alone():
+			if (g.addr != nil) != addr.addr.IsValid() || g.addr != nil && (g.addr.key != addr || f.addrs[addr.addr] != g.addr) {
+				return fmt.Errorf("%s: not in the group of %v", h.name, addr)
+			}
+			if (g.site != nil) != (site.site != "") || g.site != nil && (g.site.key != site || f.sites[site.site] != g.site) {
+				return fmt.Errorf("%s: not in the group of %v", h.name, site)
+			}
+			if g.refs != refs[h.share] {
+				return fmt.Errorf("%s: %d hosts in its group, says %d", h.name, refs[h.share], g.refs)
+			}
+		default:
+			if addr.addr.IsValid() {
+				found++
+				if f.aloneAt.of(addr) != h || at[addr.addr] != 1 || f.addrs[addr.addr] != nil {
+					return fmt.Errorf("%s: not alone at %v", h.name, addr)
+				}
+			}
+			if site.site != "" {
+				found++
+				if f.aloneIn.of(site) != h || in[site.site] != 1 || f.sites[site.site] != nil {
+					return fmt.Errorf("%s: not alone in %v", h.name, site)
+				}
+			}
+		}
+	}
+	if n := f.aloneAt.n + f.aloneIn.n; n != found {
+		return fmt.Errorf("%d places of hosts that are alone, says %d", found, n)
+	}
+	for n := range f.homes {
+		if k := grouped | share(n); n > 0 && (f.homes[n] == nil) == (refs[k] > 0) {
+			return fmt.Errorf("group %d: %d hosts", n, refs[k])
+		}
+	}
+	return nil
+}
+
 func (f *Frontier) checkBuckets() error {
 	groups := []*group{f.open_}
-	for _, g := range f.groups {
-		groups = append(groups, g)
+	for k, n := range f.groups {
+		g := f.homes[n&^grouped]
+		if groups = append(groups, g); g.addr != k.addr || g.site != k.site {
+			return fmt.Errorf("a group is not where it is looked for")
+		}
 		if g.refs <= 0 {
 			return fmt.Errorf("a group that nobody is at home in")
 		}

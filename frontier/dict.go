@@ -3,6 +3,7 @@ package frontier
 import (
 	"hash/maphash"
 	"iter"
+	"slices"
 )
 
 // A dict is Polybot's host dictionary: open addressing with a hash of each name
@@ -130,7 +131,7 @@ func (p *dictPart) like(hash uint32) *host {
 // add puts in h, which is not there yet; p and hash are what place says of it.
 func (d *dict) add(h *host, p *dictPart, hash uint32) {
 	if 8*(p.n+1) > 7*len(p.slots) {
-		p.resize(max(dictMin, len(p.slots)+len(p.slots)/4))
+		p.resize(max(dictMin, len(p.slots)+len(p.slots)/8))
 	}
 	p.put(dictSlot{h, hash})
 	p.n++
@@ -183,9 +184,11 @@ func between(hole, home, i int) bool {
 	return hole < home || home <= i
 }
 
+// resize makes at least n slots: all that what is allocated for n has room for.
 func (p *dictPart) resize(n int) {
 	old := p.slots
-	p.slots = make([]dictSlot, n)
+	p.slots = slices.Grow([]dictSlot(nil), n)
+	p.slots = p.slots[:cap(p.slots)]
 	for _, s := range old {
 		if s.hash != 0 {
 			p.put(s)

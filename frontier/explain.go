@@ -101,6 +101,32 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			why("quiet time of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
 		}
 	}
+	quiet := func(k bucketKey, last string, freeAt int64) {
+		by := ""
+		if last != "" {
+			by = ", last used by " + last + ","
+		}
+		t := f.time_(freeAt)
+		why("%s%s is quiet until %s, in %s", k, by, clock(t), f.until(freeAt))
+		if t.After(e.Due) {
+			e.Due = t
+		}
+	}
+	if h.state == parked {
+		addr, site := f.keys(h, h.addr())
+		last := ""
+		if h.share > unasked {
+			last = h.name
+		}
+		addrAt, siteAt := f.freeAt(h, true)
+		if addrAt > f.clock {
+			quiet(addr, last, addrAt)
+		}
+		if siteAt > f.clock {
+			quiet(site, last, siteAt)
+		}
+		return e
+	}
 	if h.state != ready {
 		return e
 	}
@@ -112,10 +138,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			case b.holder != nil:
 				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(f.began(b.holder)))
 			default:
-				why("%s, last used by %s, is quiet until %s, in %s", b.key, b.last, clock(f.time_(b.freeAt)), f.until(b.freeAt))
-				if t := f.time_(b.freeAt); t.After(e.Due) {
-					e.Due = t
-				}
+				quiet(b.key, b.last, b.freeAt)
 			}
 		}
 	}

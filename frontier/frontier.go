@@ -18,7 +18,8 @@ type Config struct {
 	// Done.Delay may raise it.
 	HostDelay time.Duration
 	// IPDelay is the quiet time of an address, whatever hosts it serves; with
-	// it, one link at a time is in process for an address. Zero means none.
+	// it, one link at a time is in process for an address. It begins at a whole
+	// millisecond. Zero means none.
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
@@ -102,11 +103,15 @@ type Frontier struct {
 	hosts  dict
 	addrs  map[netip.Addr]*bucket
 	sites  map[string]*bucket
-	groups map[groupKey]*group
-	open_  *group // hosts that no address or site holds back
+	groups map[groupKey]share
+	homes  []*group // by number; 0: open_
+	open_  *group   // hosts that no address or site holds back
+
+	aloneAt, aloneIn table   // who has an address, a site, to itself
+	freeGroups       []share // numbers of groups that are gone
 
 	ready   heap[*group]  // by level and request number
-	waiting heap[*host]   // have links, by time
+	waiting heap[*host]   // have links, by time; also those that are alone and parked
 	freeing heap[*bucket] // hold groups back, by time
 	resting heap[*host]   // without links, by time
 	fading  heap[*bucket] // hold nobody back, by time
@@ -185,10 +190,10 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		hosts:   newDict(),
 		addrs:   make(map[netip.Addr]*bucket),
 		sites:   make(map[string]*bucket),
-		groups:  make(map[groupKey]*group),
+		groups:  make(map[groupKey]share),
 		ready:   newGroupHeap(),
-		waiting: newHostTimes(),
-		resting: newHostTimes(),
+		aloneAt: newTable(),
+		aloneIn: newTable(),
 		freeing: newBucketTimes(),
 		fading:  newBucketTimes(),
 		active:  cfg.Active,
@@ -199,7 +204,9 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	if cfg.Active == 0 {
 		f.active = activeFor(0, 0, cfg.MemoryBytes)
 	}
+	f.waiting, f.resting = f.newHostTimes(), f.newHostTimes()
 	f.open_ = newGroup(nil, nil)
+	f.homes = []*group{f.open_}
 	f.open_.refs = 1
 	return f, nil
 }
@@ -410,7 +417,7 @@ func (f *Frontier) wake() time.Time {
 	}
 	var at int64 = -1
 	if f.waiting.len() > 0 {
-		at = f.waiting.top().due()
+		at = int64(f.waiting.first())
 	}
 	if f.freeing.len() > 0 {
 		if t := f.freeing.top().freeAt; at < 0 || t < at {
@@ -495,7 +502,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if d.SlowDown || d.RetryAfter > 0 {
 		f.slowDownOrWait(h, d)
 	}
-	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.clock || h.home != f.open_ {
+	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.clock || h.share != free {
 		h.turns = 0
 	}
 	f.releaseBuckets(h, d.NoRequest)

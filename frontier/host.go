@@ -15,6 +15,7 @@ type state uint8
 const (
 	exhausted state = iota
 	ready
+	parked // alone: held back by its own address or site. Others are ready, their group is parked
 	waiting
 	slowed
 	resolving
@@ -23,7 +24,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"exhausted", "ready", "waiting", "slowed", "resolving", "in process", "blocked"}[s]
+	return [...]string{"exhausted", "ready", "parked", "waiting", "slowed", "resolving", "in process", "blocked"}[s]
 }
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or none:
@@ -33,18 +34,17 @@ func (s state) String() string {
 // hosts have that were given out is in their visit. A host is two lines of the
 // processor's cache: what moving it needs is in the first.
 type host struct {
-	at      int64 // not before
-	home    *group
-	pos     int32 // in its heap; -1: in none; less: see visitOf
-	turns   int16 // requests in a row
+	at      int64   // not before
+	share   share   // zero: not looked up
+	pos     int32   // in its heap; -1: in none; less: see visitOf
+	ip4     [4]byte // where it is, once it was looked up; all zero: see rare.addr
+	turns   int16   // requests in a row
 	state   state
 	retired bool // blocked as soon as it is not in process
 	*rare
 	q    queue // of the highest level
 	name string
 
-	// Where it is, once it was looked up: home is not nil.
-	ip4   [4]byte // all zero: see rare.addr
 	until seconds // the look-up expires
 	fresh seconds // for the next request it holds until then in any case
 }
@@ -171,7 +171,12 @@ func (f *Frontier) notBefore(h *host, at int64) {
 }
 
 // due is h's place in waiting or resting.
-func (h *host) due() int64 { return max(h.at, h.look) }
+func (f *Frontier) due(h *host) int64 {
+	if h.state == parked {
+		return f.quietAt(h)
+	}
+	return max(h.at, h.look)
+}
 
 // empty says whether h has no links.
 func (h *host) empty() bool { return h.q.n == 0 && h.front.len() == 0 }
@@ -208,17 +213,17 @@ func (h *host) key() key {
 
 // groupOf is where h is when it is ready.
 func (f *Frontier) groupOf(h *host) *group {
-	if h.home != nil {
-		return h.home
+	if h.share > free {
+		return f.homes[h.share&^grouped]
 	}
 	return f.open_
 }
 
-// heapOf is the heap of h's state, ready apart. The state does not change while
+// heapOf is the heap of h's state, ready apart, which has one in each group. The state does not change while
 // h is in it.
 func (f *Frontier) heapOf(h *host) *heap[*host] {
 	switch h.state {
-	case waiting, slowed:
+	case waiting, slowed, parked:
 		return &f.waiting
 	case exhausted:
 		return &f.resting
@@ -229,9 +234,9 @@ func (f *Frontier) heapOf(h *host) *heap[*host] {
 // busy says whether the caller has h.
 func (h *host) busy() bool { return h.state == inProcess || h.state == resolving }
 
-func newHostTimes() heap[*host] {
+func (f *Frontier) newHostTimes() heap[*host] {
 	return heap[*host]{
-		key: func(h *host) uint64 { return uint64(h.due()) },
+		key: func(h *host) uint64 { return uint64(f.due(h)) },
 		pos: func(h *host) *int32 { return &h.pos },
 	}
 }
@@ -243,6 +248,9 @@ func (f *Frontier) count(s state, d int) {
 		f.stats.Exhausted += d
 	case ready:
 		f.stats.Ready += d // parked ones are taken off in Stats
+	case parked:
+		f.stats.Ready += d
+		f.stats.Parked += d
 	case waiting:
 		f.stats.Waiting += d
 	case slowed:
@@ -312,7 +320,13 @@ func (f *Frontier) place(h *host) {
 			f.become(h, waiting)
 		}
 		f.waiting.push(h)
+	case f.quietAt(h) > f.clock:
+		f.become(h, parked)
+		f.waiting.push(h)
 	default:
+		if h.share.alone() {
+			h.share = unasked // before the numbers of ends begin again
+		}
 		f.become(h, ready)
 		g := f.groupOf(h)
 		g.hosts.push(h)
@@ -337,10 +351,10 @@ func (f *Frontier) begin(h *host, g *group, e entry) {
 	g.hosts.remove(h)
 	f.visit(h, e)
 	f.fixed += e.ram()
-	if f.cfg.NoAddresses || h.home != nil && (h.until.after(f.clock) || h.fresh.after(f.clock)) {
+	if f.cfg.NoAddresses || h.share != 0 && (h.until.after(f.clock) || h.fresh.after(f.clock)) {
 		f.become(h, inProcess)
 		h.fresh = 0
-		for _, b := range [...]*bucket{h.home.addr, h.home.site} {
+		for _, b := range [...]*bucket{g.addr, g.site} {
 			if b != nil {
 				b.holder, b.last = h, h.name
 			}

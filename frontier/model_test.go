@@ -1,8 +1,10 @@
 package frontier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,6 +22,9 @@ type model struct {
 	t       *rapid.T
 	f       *Frontier
 	mem     disk.FS
+	sites   int // among the hosts
+	addrs   int
+	frame   int // bytes
 	cfg     Config
 	now     time.Time
 	hosts   map[string]*modelHost
@@ -292,11 +297,11 @@ func (m *model) pooled(h *modelHost) int {
 	return n
 }
 
-const modelHosts, modelSites, modelAddrs = 9, 3, 4
+const modelHosts = 9
 
 func (m *model) name() string {
 	i := rapid.IntRange(0, modelHosts-1).Draw(m.t, "host")
-	return fmt.Sprintf("h%d.s%d.example", i, i%modelSites)
+	return fmt.Sprintf("h%d.s%d.example", i, i%m.sites)
 }
 
 func (m *model) link(name string, level uint8) weburl.Link {
@@ -463,7 +468,7 @@ func (m *model) whole(t time.Time) time.Time {
 func (m *model) resolved() {
 	h := m.inProcess(false)
 	m.advance()
-	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, modelAddrs-1).Draw(m.t, "addr"))})
+	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, m.addrs-1).Draw(m.t, "addr"))})
 	expires := m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(m.t, "ttl")) * time.Second)
 	h.addr, h.until, h.fresh = addr, m.whole(expires), m.whole(m.now.Add(freshAddress))
 	h.front = append([]modelLink{*h.cur}, h.front...)
@@ -529,7 +534,8 @@ func (m *model) done() {
 	for _, k := range h.held {
 		b := m.bucket(k)
 		b.holder = ""
-		if at := m.now.Add(m.delay(k)); !d.NoRequest && at.After(b.freeAt) {
+		ended := m.f.epoch.Add((m.now.Sub(m.f.epoch) + time.Millisecond - 1).Truncate(time.Millisecond))
+		if at := ended.Add(m.delay(k)); !d.NoRequest && at.After(b.freeAt) {
 			b.freeAt = at
 		}
 	}
@@ -673,6 +679,105 @@ func (m *model) each() {
 	}
 }
 
+// explain compares what is said of a host with what holds it back.
+func (m *model) explain() {
+	name := m.name()
+	m.f.tick(m.now)
+	m.sync()
+	e := m.f.Explain(name, m.now)
+	h := m.hosts[name]
+	if m.f.hosts.of(name) == nil {
+		if e.State != "unknown" {
+			m.t.Fatalf("not in the dictionary, but %s", e)
+		}
+		return
+	}
+	n := h.n() - m.pooled(h)
+	held, alone, quiet := false, m.f.hosts.of(name).share.alone(), time.Time{}
+	for _, k := range m.shared(h) {
+		b := m.bucket(k)
+		if held = held || b.holder != ""; b.freeAt.After(quiet) {
+			quiet = b.freeAt
+		}
+	}
+	var ok bool
+	switch e.State {
+	case "in process", "resolving":
+		ok = h.cur != nil && (e.State == "resolving") == (m.f.hosts.of(name).state == resolving)
+	case "blocked":
+		ok = h.blocked && h.cur == nil
+	case "exhausted":
+		ok = n == 0 && h.cur == nil
+	case "waiting", "slowed":
+		ok = n > 0 && h.cur == nil && h.at.After(m.now) && e.Due.Equal(h.at)
+	case "parked":
+		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && len(m.shared(h)) > 0
+		if !held && quiet.After(m.now) {
+			ok = ok && e.Due.Equal(quiet)
+		} else {
+			ok = ok && !alone // another one has it, or comes first
+		}
+	case "ready":
+		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && !(alone && quiet.After(m.now))
+	}
+	if !ok || e.Queued != int64(n) {
+		m.t.Fatalf("%+v: %d links, held %v, alone %v, quiet until %v; %s", h, n, held, alone, quiet, e)
+	}
+}
+
+// restart goes on with what the journal keeps: the links and what EachHost shows.
+func (m *model) restart() {
+	m.withdrawn = nil
+	var states []HostState
+	m.must(m.f.EachHost(func(s HostState) error { states = append(states, s); return nil }))
+	links := m.pending()
+	for name, h := range m.hosts { // in each host's order
+		var of []modelLink
+		if h.cur != nil {
+			of = append(of, *h.cur)
+		}
+		of = append(of, h.front...)
+		for _, l := range slices.Sorted(maps.Keys(h.queues)) {
+			of = append(of, h.queues[l]...)
+		}
+		links = append(slices.DeleteFunc(links, func(l modelLink) bool { return hostOf(l.url) == name }), of...)
+	}
+	slices.SortStableFunc(links, func(a, b modelLink) int { return cmp.Compare(a.number, b.number) })
+	m.must(m.f.Close())
+	m.start()
+	m.hosts, m.buckets = map[string]*modelHost{}, map[string]*modelBucket{}
+	m.hushedHosts, m.hushedAt = time.Time{}, time.Time{}
+	for _, s := range states {
+		h := m.host(s.Host)
+		h.at, h.slow, h.slowEnd, h.blocked = s.NotBefore, int(s.Slow), s.SlowUntil, s.Blocked
+		m.f.Restore(s)
+	}
+	m.f.tick(m.now)
+	m.sync()
+	m.hush()
+	for _, l := range links {
+		h := m.host(hostOf(l.url))
+		l.attempt = 0
+		h.queues[l.level] = append(h.queues[l.level], l)
+		m.must(m.f.PushAt([]weburl.Link{link(&testing.T{}, l.url, l.level)}, []uint64{l.number}))
+	}
+	m.number = m.f.number
+}
+
+// start opens a frontier.
+func (m *model) start() {
+	cfg := m.cfg
+	if cfg.HostDelay == 0 {
+		cfg.HostDelay = -1
+	}
+	var err error
+	m.f, err = Open(m.mem, "frontier", cfg)
+	m.must(err)
+	// Links small enough for several frames, and no bound, so that the best
+	// link of all is always found.
+	m.f.frameBytes, m.f.readAtOnce = m.frame, 1<<20
+}
+
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {
@@ -680,6 +785,9 @@ func TestModel(t *testing.T) {
 		}
 		m := &model{
 			t: t, now: start, mem: disk.NewMem(), gone: map[string]bool{},
+			// From all shared to nearly all alone.
+			sites: rapid.SampledFrom([]int{3, 3, 5, modelHosts}).Draw(t, "sites"),
+			addrs: rapid.SampledFrom([]int{4, 4, 10, 50}).Draw(t, "addrs"),
 			hosts: map[string]*modelHost{}, buckets: map[string]*modelBucket{},
 			cfg: Config{
 				HostDelay: ms("host delay", 3000), IPDelay: ms("ip delay", 1500), SiteDelay: ms("site delay", 1500),
@@ -689,17 +797,9 @@ func TestModel(t *testing.T) {
 				SegmentBytes: 500, Burst: rapid.IntRange(1, 4).Draw(t, "burst"),
 			},
 		}
-		cfg := m.cfg
-		if cfg.HostDelay == 0 {
-			cfg.HostDelay = -1
-		}
-		var err error
-		m.f, err = Open(m.mem, "frontier", cfg)
-		m.must(err)
+		m.frame = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame")
+		m.start()
 		m.f.tick(m.now)
-		// Links small enough for several frames, and no bound, so that the best
-		// link of all is always found.
-		m.f.frameBytes, m.f.readAtOnce = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame"), 1<<20
 		step := func(fn func()) func(*rapid.T) {
 			return func(t *rapid.T) { m.t = t; fn() }
 		}
@@ -730,7 +830,13 @@ func TestModel(t *testing.T) {
 					m.hush()
 				}
 			}),
-			"each": step(m.each),
+			"each":    step(m.each),
+			"explain": step(m.explain),
+			"restart": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "restart") == 0 {
+					m.restart()
+				}
+			}),
 			"": func(t *rapid.T) {
 				m.t = t
 				m.sync()

@@ -17,7 +17,8 @@ const (
 
 	// What is counted for what Go allocates, in bytes. A host: itself with its
 	// first queue and block, its name, its places in the dictionary and a heap.
-	hostOverhead   = 128 + 24 + 22 + 16
+	hostOverhead   = 112 + 24 + 22 + 16
+	aloneOverhead  = 12 // in each table
 	rareOverhead   = 80
 	groupOverhead  = 64 + 40
 	bucketOverhead = 96 + 62
@@ -29,6 +30,7 @@ const (
 // overhead is what hosts take, and what they share, beside their links.
 func (f *Frontier) overhead() int64 {
 	return int64(f.hosts.len())*hostOverhead + int64(f.rares)*rareOverhead +
+		int64(f.aloneAt.n+f.aloneIn.n)*aloneOverhead +
 		int64(len(f.groups))*groupOverhead + int64(len(f.addrs)+len(f.sites))*bucketOverhead
 }
 
