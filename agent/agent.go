@@ -9,7 +9,8 @@
 //	indexes/     index.cdxj
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl
-//	state/       journal, frontier's spill files, index runs, strategy's files, lock
+//	state/       journal, frontier's spill files, index runs, strategy's files, lock;
+//	             among others agent.json (who we are) and the outbox's files
 //
 // An Agent belongs to one goroutine; Status may be called by any.
 package agent
@@ -51,6 +52,7 @@ type Agent struct {
 	crawler *crawl.Crawler
 	rooms   crawl.Rooms
 	fetcher *fetch.Fetcher
+	colony  *colony        // nil: this agent is alone
 	closers []func() error // last first
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
@@ -138,13 +140,13 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], seedsFile, strategyFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
-		for _, name := range []string{seedsFile, strategyFile} {
+		for _, name := range []string{seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -329,6 +331,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if f.HostDelay == 0 { // the frontier's default
 		cfg.Crawl.ResumeWait = max(cfg.Crawl.ResumeWait, 2*time.Second)
 	}
+	if err := a.openOthers(); err != nil {
+		return err
+	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
 	intact, err := a.archived(whole)
 	if err != nil {
@@ -495,7 +500,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.rooms.Tally.Started().IsZero() {
 		a.rooms.Tally.Start(a.began)
 	}
-	stop, err := a.crawler.Run(ctx)
+	stop, err := a.crawl(ctx)
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
 	if err != nil {

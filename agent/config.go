@@ -55,6 +55,9 @@ type Config struct {
 	// FS is where everything is written. Nil means the machine's disk.
 	FS disk.FS
 
+	// Cluster is the place among other agents; nil crawls alone.
+	Cluster *Cluster
+
 	Crawl    crawl.Config
 	Scope    scope.Config
 	Frontier frontier.Config
@@ -149,6 +152,15 @@ func (c *Config) check(seeds []weburl.URL) error {
 	}
 	for _, h := range c.Unblock {
 		if _, err := ParseHost(h); err != nil {
+			return err
+		}
+	}
+	if c.Cluster != nil {
+		fsys := c.FS
+		if fsys == nil {
+			fsys = disk.OS
+		}
+		if _, err := c.Cluster.check(fsys); err != nil {
 			return err
 		}
 	}

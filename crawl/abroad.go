@@ -81,7 +81,9 @@ const routeSlice = 256
 // when that is known here, or when nobody crawls any more.
 func (c *Crawler) ViewChanged() {
 	c.tell(func(time.Time) {
-		c.abroad.activity++
+		if c.Outbox.Len() > 0 {
+			c.abroad.activity++
+		}
 		c.Outbox.Reroute()
 	})
 }

@@ -91,6 +91,9 @@ func parseCaller(s string) (c Caller, err error) {
 	return c, c.Crawl.parse(f[3])
 }
 
+// ParseID reads what String wrote.
+func ParseID(s string) (id ID, err error) { err = id.parse(s); return id, err }
+
 func (id *ID) parse(s string) error {
 	if len(s) != 2*len(id) {
 		return malformed("id %.64q", s)

@@ -82,9 +82,11 @@ type CrawlCmd struct {
 	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
 	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
 	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
-	Replicas  int      `help:"Agents that keep a host's journal; alone it can only be 1." default:"1" placeholder:"N" group:"As which agent"`
-	Listen    string   `help:"Address for other agents. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
-	Join      []string `help:"Agents to join. This version crawls alone and refuses it." placeholder:"ADDR" group:"As which agent"`
+	Replicas  int      `help:"Agents that keep a host's journal; this version keeps it with one." default:"1" placeholder:"N" group:"As which agent"`
+	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
+	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
+	Keys      string   `help:"Directory of this agent's keys, made by \"orbweaver cluster keys\"." placeholder:"DIR" group:"As which agent"`
+	Agents    int      `help:"With --listen: begin when N agents are there." default:"1" placeholder:"N" group:"As which agent"`
 
 	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
 	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
@@ -201,14 +203,23 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("a page limit is negative; 0 is no limit")
 	case c.Capacity <= 0:
 		return bad("--capacity %g: a weight above 0", c.Capacity)
-	case c.Listen != "" || len(c.Join) > 0 || c.Replicas != 1:
-		return bad("this version crawls with one agent: leave out --listen and --join, and --replicas above 1")
+	case c.Replicas != 1:
+		return bad("--replicas %d: this version keeps a host's journal with one agent", c.Replicas)
+	case c.Agents < 1:
+		return bad("--agents %d: from 1", c.Agents)
+	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
+		return bad("--join, --keys and --agents are for an agent among others, which needs --listen, the address at which they reach it")
+	case c.Listen != "" && c.Partition != "ring":
+		return bad("--partition %s: among several agents this version knows ring alone", c.Partition)
 	case c.Memory < 64<<20:
 		return bad("--memory %d: at least 64MiB", int64(c.Memory))
 	}
 	var err error
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
+	}
+	if c.Listen != "" {
+		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents}
 	}
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
@@ -348,7 +359,7 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 		err = cerr
 	}
 	if err != nil {
-		if disk.IsFull(err) {
+		if _, setting := errors.AsType[*agent.ConfigError](err); setting || disk.IsFull(err) {
 			return err
 		}
 		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}

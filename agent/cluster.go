@@ -1,0 +1,473 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
+	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/ring"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// Cluster is how an agent belongs to a crawl of several.
+type Cluster struct {
+	// Name is this agent's, different from all others'.
+	Name string
+	// Capacity is its share of the hosts, relative to the others'.
+	Capacity float64
+	// Listen is the IP address and the port at which the others reach it. It is
+	// loopback, unless there are Keys.
+	Listen string
+	// Join are such addresses of others, of which one has to answer. Without
+	// any, or with Listen as the first, this agent begins the cluster.
+	Join []string
+	// Keys is the directory that "cluster keys" made for this agent.
+	Keys string
+	// Agents is how many agents have to be there before the crawl begins. Zero
+	// means 1.
+	Agents int
+}
+
+const (
+	// identityFile says who the agent in this crawl directory is.
+	identityFile = "state/agent.json"
+	// joinPatience is how long the others may take until one of them answers.
+	joinPatience = 2 * time.Minute
+	// pulseEvery is how often the agents are asked whether all are idle.
+	pulseEvery = 250 * time.Millisecond
+	leaveTime  = 3 * time.Second
+)
+
+// identity is what identityFile holds.
+type identity struct {
+	Name string `json:"name"`
+	// Instance is made with the crawl directory, Boot counts its starts.
+	Instance string `json:"instance"`
+	Boot     uint64 `json:"boot"`
+	// Crawl is the cluster's; empty until somebody has told.
+	Crawl string `json:"crawl,omitempty"`
+}
+
+// A colony is an agent's part of its cluster, wired.
+type colony struct {
+	a        *Agent
+	cfg      Cluster
+	keys     *exchange.Keys
+	self     member.Agent
+	who      identity
+	crawl    atomic.Pointer[exchange.ID] // nil: not told yet
+	listener *exchange.Listener
+	client   *exchange.Client
+	server   *exchange.Server
+	member   atomic.Pointer[member.Member]   // nil: not joined yet
+	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
+	ended    atomic.Bool                     // by common consent
+	settings map[string]string
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// check refuses what no agent could work with.
+func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
+	if err := exchange.CheckName(c.Name); err != nil {
+		return nil, configErrorf("--name: %v", err)
+	}
+	var keys *exchange.Keys
+	if c.Keys != "" {
+		var err error
+		if keys, err = exchange.LoadKeys(fsys, c.Keys); err != nil {
+			return nil, configErrorf("--keys: %v", err)
+		}
+		if keys.Name() != c.Name {
+			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys, keys.Name(), c.Name)
+		}
+	}
+	if err := exchange.CheckListen(c.Listen, keys); err != nil {
+		return nil, configErrorf("--%v", err)
+	}
+	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
+		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address", c.Listen)
+	}
+	for _, addr := range c.Join {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return nil, configErrorf("--join %q: an address and a port are needed, such as 192.0.2.1:7470", addr)
+		}
+	}
+	if _, err := ring.NewRendezvous([]ring.Agent{{Name: c.Name, Capacity: c.Capacity}}, 0); err != nil {
+		return nil, configErrorf("%v", err)
+	}
+	return keys, nil
+}
+
+// openCluster makes ready what the agent needs to meet others; Run meets them.
+func (a *Agent) openCluster() error {
+	cfg := *a.cfg.Cluster
+	keys, err := cfg.check(a.fs)
+	if err != nil {
+		return err
+	}
+	c := &colony{a: a, cfg: cfg, keys: keys, settings: map[string]string{
+		"partition": "ring", "scope": a.cfg.Scope.Scope.String(), "version": Version,
+	}}
+	if err := c.identify(); err != nil {
+		return err
+	}
+	if c.listener, err = exchange.Listen(cfg.Listen, keys); err != nil {
+		return &ConfigError{err.Error()}
+	}
+	a.onClose(c.listener.Close)
+	c.self.Addr = c.listener.Addr()
+	c.client = exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller {
+		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
+	}})
+	a.onClose(c.client.Close)
+	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: exchange.Handlers{
+		Hello: c.hello, Push: c.receive, Pulse: c.pulse, End: c.end,
+	}})
+	a.colony = c
+	return nil
+}
+
+// id is the cluster's crawl, zero as long as nobody has told.
+func (c *colony) id() exchange.ID {
+	if id := c.crawl.Load(); id != nil {
+		return *id
+	}
+	return exchange.ID{}
+}
+
+// identify reads who we are, or makes it, and counts this start.
+func (c *colony) identify() error {
+	name := c.a.dir(identityFile)
+	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.who.Name, c.who.Instance = c.cfg.Name, newExchangeID().String()
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(b, &c.who); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if c.who.Name != c.cfg.Name {
+			return configErrorf("--name %s: the crawl in %s is agent %q's", c.cfg.Name, c.a.cfg.Dir, c.who.Name)
+		}
+	}
+	instance, err := exchange.ParseID(c.who.Instance)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if c.who.Crawl != "" {
+		id, err := exchange.ParseID(c.who.Crawl)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		c.crawl.Store(&id)
+	}
+	c.who.Boot++
+	c.self = member.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance, Boot: c.who.Boot}
+	return c.remember()
+}
+
+func (c *colony) remember() error {
+	b, err := json.Marshal(c.who)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(c.a.fs, c.a.dir(identityFile), append(b, '\n'))
+}
+
+func newExchangeID() (id exchange.ID) {
+	rand.Read(id[:])
+	return id
+}
+
+// Owner implements crawl.Partition.
+func (c *colony) Owner(u weburl.URL) (string, bool) {
+	r := c.owners.Load()
+	if r == nil {
+		return "", false
+	}
+	name := r.Owner(weburl.HostKey(u.Host())).Name
+	return name, name == c.cfg.Name
+}
+
+// Push implements crawl.Exchange.
+func (c *colony) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return fmt.Errorf("agent %q is gone", agent)
+	}
+	return c.client.Peer(to.Name, to.Addr).Push(ctx, exchange.Links{Count: count, Data: links, Hops: hops})
+}
+
+// receive answers a Push.
+func (c *colony) receive(ctx context.Context, _ exchange.Caller, l exchange.Links) error {
+	links := make([]weburl.Link, 0, l.Count)
+	for rest := l.Data; len(rest) > 0; {
+		link, n, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return err
+		}
+		links, rest = append(links, link), rest[n:]
+	}
+	err := c.a.crawler.Receive(ctx, links, l.Hops)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return exchange.ErrAgain
+	}
+	return err
+}
+
+func wire(a member.Agent) exchange.Agent {
+	return exchange.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr, State: uint8(a.State)}
+}
+
+func (c *colony) greeting() exchange.Hello {
+	return exchange.Hello{Agent: wire(c.self), Settings: c.settings}
+}
+
+// hello answers an agent that asks whether it may come.
+func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello) (exchange.Welcome, error) {
+	var none exchange.Welcome
+	m, id := c.member.Load(), c.id()
+	if h.Agent.Name == c.self.Name && h.Agent.Instance == c.self.Instance {
+		return none, &exchange.Refusal{Reason: "self", Text: member.ErrSelf.Error()}
+	}
+	if m == nil || id == (exchange.ID{}) {
+		return none, exchange.ErrAgain // not there ourselves
+	}
+	if from.Crawl != (exchange.ID{}) && from.Crawl != id {
+		return none, &exchange.Refusal{Reason: "crawl", Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite", h.Agent.Name)}
+	}
+	if err := h.Differ(c.settings); err != nil {
+		return none, err
+	}
+	agents := []ring.Agent{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
+	for _, a := range m.View().Agents {
+		if a.Name != h.Agent.Name {
+			agents = append(agents, ring.Agent{Name: a.Name, Capacity: a.Capacity})
+		}
+	}
+	if _, err := ring.NewRendezvous(agents, 2); err != nil {
+		return none, &exchange.Refusal{Reason: "ring", Text: err.Error()}
+	}
+	err := m.Admit(member.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot, Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+	switch {
+	case errors.Is(err, member.ErrSelf):
+		return none, &exchange.Refusal{Reason: "self", Text: err.Error()}
+	case err != nil:
+		return none, &exchange.Refusal{Reason: "name", Text: err.Error()}
+	}
+	return exchange.Welcome{Agent: wire(c.self), Crawl: id}, nil
+}
+
+// ask is a Hello to a member of the cluster.
+func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error) {
+	w, err := c.client.Hello(ctx, addr, c.greeting())
+	var refusal *exchange.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Reason == "self":
+		return w, member.ErrSelf
+	case errors.As(err, &refusal):
+		return w, fmt.Errorf("%w: %w", member.ErrRefused, err)
+	}
+	return w, err
+}
+
+// founds says that this agent begins the cluster.
+func (c *colony) founds() bool { return len(c.cfg.Join) == 0 || c.cfg.Join[0] == c.self.Addr }
+
+// join meets the others, and returns when as many are there as there have to be.
+// An error is a *ConfigError where another agent said no.
+func (c *colony) join(ctx context.Context) error {
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.running.Go(func() {
+		if err := c.server.Run(run); err != nil {
+			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
+		}
+	})
+	if c.founds() && c.id() == (exchange.ID{}) {
+		id := newExchangeID()
+		c.crawl.Store(&id)
+	}
+	limit, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	if err := c.learn(limit); err != nil {
+		return c.refused(err)
+	}
+	if c.who.Crawl != c.id().String() {
+		c.who.Crawl = c.id().String()
+		if err := c.remember(); err != nil {
+			return err
+		}
+	}
+	m, err := member.Open(member.Config{
+		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr), Label: c.id().String(), Secret: c.secret(),
+		Packets: c.listener.Packets(), Streams: c.listener.Gossip(),
+		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
+			return exchange.DialGossip(ctx, c.keys, nil, addr, name)
+		},
+		Hello: func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+	})
+	if err != nil {
+		return err
+	}
+	c.member.Store(m)
+	if c.founds() {
+		// Those that come ask us; after a restart the others may be there.
+		limit, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err = m.Join(limit, c.cfg.Join); errors.Is(err, member.ErrNobody) {
+			err = m.Found()
+		}
+	} else {
+		err = m.Join(limit, c.cfg.Join)
+	}
+	if err != nil {
+		return c.refused(err)
+	}
+	told, cancelTold := context.WithTimeout(ctx, time.Second)
+	m.Announce(told, member.Up) // who is not told in time hears it by gossip
+	cancelTold()
+	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
+	for {
+		if up := agentsUp(m.View()); len(up) >= max(c.cfg.Agents, 1) {
+			return c.see(m.View())
+		}
+		select {
+		case <-m.Changes():
+		case err := <-m.Failed():
+			return c.refused(err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *colony) secret() []byte {
+	if c.keys == nil {
+		return nil
+	}
+	return c.keys.Gossip()
+}
+
+// refused is an error of meeting the others, in words for who started us.
+func (c *colony) refused(err error) error {
+	switch {
+	case errors.Is(err, member.ErrRefused), errors.Is(err, member.ErrNobody):
+		return &ConfigError{"--join: " + err.Error()}
+	}
+	return err
+}
+
+// learn asks the others of which crawl they are, unless we know.
+func (c *colony) learn(ctx context.Context) error {
+	var last error
+	for c.id() == (exchange.ID{}) {
+		for _, addr := range c.cfg.Join {
+			w, err := c.ask(ctx, addr)
+			switch {
+			case err == nil:
+				c.crawl.Store(&w.Crawl)
+				return nil
+			case errors.Is(err, member.ErrRefused):
+				return err
+			case !errors.Is(err, member.ErrSelf):
+				last = fmt.Errorf("%s: %w", addr, err)
+			}
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", member.ErrNobody, last)
+		}
+	}
+	return nil
+}
+
+// agentsUp are those of a view that have hosts.
+func agentsUp(v *member.View) (up []ring.Agent) {
+	for _, a := range v.Agents {
+		if a.State == member.Up {
+			up = append(up, ring.Agent{Name: a.Name, Capacity: a.Capacity})
+		}
+	}
+	return up
+}
+
+// see makes whose a host is of a view.
+func (c *colony) see(v *member.View) error {
+	up := agentsUp(v)
+	if old := c.owners.Load(); len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
+		return nil
+	}
+	r, err := ring.NewRendezvous(up, 0)
+	if err != nil {
+		return err
+	}
+	c.owners.Store(r)
+	var names []string
+	for _, a := range up {
+		names = append(names, a.Name)
+	}
+	c.a.rooms.Events.Write("view", report.F("agents", names))
+	return nil
+}
+
+// tend follows the view and looks for the end until ctx is done. fail ends the run.
+func (c *colony) tend(ctx context.Context, fail func(error)) {
+	m := c.member.Load()
+	c.running.Go(func() {
+		for {
+			select {
+			case <-m.Changes():
+				old := c.owners.Load()
+				if err := c.see(m.View()); err != nil {
+					fail(err)
+				}
+				if c.owners.Load() != old {
+					c.a.crawler.ViewChanged()
+				}
+			case err := <-m.Failed():
+				fail(err)
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	c.running.Go(func() { c.seekEnd(ctx) })
+}
+
+// leave goes in good order, and ends what runs.
+func (c *colony) leave() error {
+	if c.stop == nil {
+		return nil
+	}
+	var err error
+	if m := c.member.Load(); m != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		m.Leave(ctx) // who does not hear it finds out
+		cancel()
+		err = m.Close()
+	}
+	c.stop()
+	c.running.Wait()
+	c.stop = nil
+	return err
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
+)
+
+// A cluster ends when all of its agents are idle: asked twice, with nothing done
+// in between and one view. The first by name of those that are up asks; when it
+// goes, the next one does.
+
+// pulse answers whether this agent is idle.
+func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchange.Pulse, error) {
+	p, err := c.a.crawler.Pulse(ctx)
+	if err != nil {
+		return exchange.Pulse{}, exchange.ErrAgain // not begun, or over
+	}
+	return exchange.Pulse{View: c.member.Load().View().Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: p.Idle, Stopped: p.Blocked}, nil
+}
+
+// end answers one who found all to be idle.
+func (c *colony) end(ctx context.Context, _ exchange.Caller, e exchange.End) (bool, error) {
+	agreed, err := c.a.crawler.End(ctx, e.Activity)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return c.ended.Load(), nil
+	}
+	if agreed {
+		c.ended.Store(true)
+	}
+	return agreed, err
+}
+
+// seekEnd asks all agents whether they are idle, if that is ours to do.
+func (c *colony) seekEnd(ctx context.Context) {
+	tick := time.NewTicker(pulseEvery)
+	defer tick.Stop()
+	var before map[string]uint64
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		v := c.member.Load().View()
+		now, idle := c.round(ctx, v)
+		if !idle {
+			before = nil
+			continue
+		}
+		if !maps.Equal(before, now) {
+			before = now
+			continue
+		}
+		before = nil
+		if c.close(ctx, v, now) {
+			return
+		}
+	}
+}
+
+// round is one question to all agents of a view: what each has done so far, if
+// all are idle.
+func (c *colony) round(ctx context.Context, v *member.View) (activity map[string]uint64, idle bool) {
+	for _, a := range v.Agents {
+		if a.State == member.Up && a.Name < c.self.Name {
+			return nil, false // it asks
+		}
+	}
+	own, err := c.a.crawler.Pulse(ctx)
+	if err != nil || !own.Idle {
+		return nil, false
+	}
+	activity = map[string]uint64{c.self.Name: own.Activity}
+	for _, a := range v.Agents {
+		if a.Name == c.self.Name {
+			continue
+		}
+		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, v.Digest())
+		if err != nil || !p.Idle || p.View != v.Digest() {
+			return nil, false
+		}
+		activity[a.Name] = p.Activity
+	}
+	return activity, true
+}
+
+// close ends the crawl of all, the own one last. Whoever does not agree is asked
+// again in the next round.
+func (c *colony) close(ctx context.Context, v *member.View, activity map[string]uint64) bool {
+	for _, a := range v.Agents {
+		if a.Name == c.self.Name {
+			continue
+		}
+		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, exchange.End{View: v.Digest(), Activity: activity[a.Name], Reason: string(crawl.Finished)})
+		if err != nil || !agreed {
+			return false
+		}
+	}
+	agreed, err := c.a.crawler.End(ctx, activity[c.self.Name])
+	return err == nil && agreed
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/outbox"
+)
+
+// openOthers opens what an agent among others needs. One that was among others
+// does not go on alone: it has links of theirs.
+func (a *Agent) openOthers() (err error) {
+	if a.cfg.Cluster == nil {
+		if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
+			return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began", a.cfg.Dir)
+		}
+		return nil
+	}
+	if err := a.openCluster(); err != nil {
+		return err
+	}
+	r := &a.rooms
+	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"), outbox.Config{MemoryBytes: a.cfg.MemoryBytes / 32}); err != nil {
+		return err
+	}
+	a.onClose(r.Outbox.Close)
+	r.Partition, r.Exchange = a.colony, a.colony
+	return nil
+}
+
+// crawl runs the crawler, among others if there are any.
+func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
+	if a.colony == nil {
+		return a.crawler.Run(ctx)
+	}
+	a.onClose(a.colony.leave) // also after an error
+	if err := a.colony.join(ctx); err != nil && ctx.Err() == nil {
+		return "", err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if a.colony.member.Load() != nil {
+		a.colony.tend(ctx, func(err error) { fail(&lostPlace{err}) })
+	}
+	stop, err := a.crawler.Run(ctx)
+	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
+		err = lost
+	}
+	fail(nil)
+	return stop, errors.Join(err, a.colony.leave())
+}
+
+// lostPlace is why an agent cannot stay in its cluster.
+type lostPlace struct{ error }
+
+func (l *lostPlace) Unwrap() error { return l.error }

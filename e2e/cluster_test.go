@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// port finds one of loopback that is free for TCP and for UDP.
+func port(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		p, err := net.ListenPacket("udp", addr)
+		l.Close()
+		if err == nil {
+			p.Close()
+			return addr
+		}
+	}
+	t.Fatal("no port is free for TCP and UDP")
+	return ""
+}
+
+// Agents that begin together divide a web among them: every page is fetched by
+// one of them, none twice, each host by one agent alone, and all of them end by
+// themselves. On loopback that goes without keys; here also with them.
+func TestCluster(t *testing.T) {
+	for _, c := range []struct {
+		agents int
+		keys   bool
+	}{{2, false}, {3, true}} {
+		t.Run(fmt.Sprintf("agents=%d,keys=%v", c.agents, c.keys), func(t *testing.T) {
+			const delay = 10 * time.Millisecond
+			made, err := gen.New(gen.Plain(uint64(7+c.agents), 15))
+			if err != nil {
+				t.Fatal(err)
+			}
+			truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
+			dir := t.TempDir()
+			var names, addrs []string
+			for i := range c.agents {
+				names, addrs = append(names, fmt.Sprintf("a%d", i+1)), append(addrs, port(t))
+			}
+			bundles := filepath.Join(dir, "keys")
+			if c.keys {
+				crawl(context.Background(), t, "cluster", "keys", "--out", bundles, "--agents", strings.Join(names, ",")).must(t, 0)
+			}
+			var ps []*process
+			for i, name := range names {
+				args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+					"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(c.agents))
+				if c.keys {
+					args = append(args, "--keys", filepath.Join(bundles, name))
+				}
+				ps = append(ps, start(t, append(args, made.URL(0, 0))...))
+			}
+			fetched := map[string]string{} // who fetched a URL
+			owner := map[string]string{}
+			sent := 0.0
+			for i, p := range ps {
+				if !ended(p, 3*time.Minute) {
+					t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()), events(t, filepath.Join(dir, names[i])))
+				}
+				if code := p.code(); code != 0 {
+					t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))
+				}
+				home := filepath.Join(dir, names[i])
+				sum := summary(t, home)
+				sent += sum["urls_sent"].(float64)
+				if left := sum["urls_queued"].(float64); left != 0 || sum["stop_reason"] != "finished" {
+					t.Errorf("%s: %v URLs left, %v", names[i], left, sum["stop_reason"])
+				}
+				if got := sum["urls_finished"].(float64) + sum["urls_sent"].(float64); got != sum["urls_unique"] {
+					t.Errorf("%s: %v URLs finished or sent, %v accepted", names[i], got, sum["urls_unique"])
+				}
+				verify(t, home)
+				for u := range indexed(t, home) {
+					if by, ok := fetched[u]; ok {
+						t.Errorf("%s by %s and by %s", u, by, names[i])
+					}
+					fetched[u] = names[i]
+					host := strings.SplitN(u, "/", 4)[2]
+					if by, ok := owner[host]; ok && by != names[i] {
+						t.Errorf("%s: by %s and by %s", host, by, names[i])
+					}
+					owner[host] = names[i]
+				}
+			}
+			noViolations(t, web)
+			r := web.Report()
+			if r.Origin.Missed > 0 || r.Origin.Twice > 0 || r.Origin.Beyond > 0 {
+				t.Errorf("%d pages missed (%v), %d fetched twice, %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Twice, r.Origin.Beyond)
+			}
+			if sent == 0 {
+				t.Error("no URL was sent")
+			}
+			t.Logf("%d pages by %d agents, %v URLs sent: %.2f a page", r.Origin.Fetched, c.agents, sent, sent/float64(r.Origin.Fetched))
+		})
+	}
+}
+
+// Of two agents under one name the second is told so.
+func TestClusterNameInUse(t *testing.T) {
+	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
+	dir, addr := t.TempDir(), port(t)
+	first := start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2", "https://a.example/")...)
+	second := crawl(context.Background(), t, flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a1", "--listen", port(t), "--join", addr, "https://a.example/")...).must(t, 4)
+	if !strings.Contains(second.stderr, `agent name "a1" is in use`) {
+		t.Errorf("stderr: %s", second.stderr)
+	}
+	first.kill()
+}
+
+func ended(p *process, within time.Duration) bool { return !p.lives(within) }
+
+func events(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "logs", "events.jsonl"))
+	if err != nil {
+		return err.Error()
+	}
+	return tail(string(b))
+}
