@@ -28,8 +28,9 @@ type scribe struct {
 	most int // sheets on their way
 
 	// Owned by the Store.
-	away int      // sheets that were given and not taken back
-	free [][]byte // memory for frames
+	away      int      // sheets that were given and not taken back
+	awayBytes int64    // memory of their frames
+	free      [][]byte // memory for frames
 
 	// mu guards what is below; changed tells that a sheet was written.
 	mu      sync.Mutex
@@ -53,10 +54,24 @@ func newScribe(most int) *scribe {
 	return w
 }
 
+// bytes is what the frames take that are on their way, and those that wait to
+// be used again. Memory for a packed one comes on top.
+func (w *scribe) bytes() int64 {
+	n := w.awayBytes
+	for _, b := range w.free {
+		n += int64(cap(b))
+	}
+	return n
+}
+
+// pays says that packing an octet takes less time than it saves.
+func (w *scribe) pays() bool { return w.saves*w.writes > w.packs }
+
 // give has a sheet written.
 func (s *Store) give(sh *sheet) {
 	w := s.scribe
 	w.away++
+	w.awayBytes += int64(cap(sh.buf))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.todo = append(w.todo, sh)
@@ -98,7 +113,7 @@ func (s *Store) writeSheet(sh *sheet) error {
 	w := s.scribe
 	b := sh.buf
 	raw := 0
-	if items := b[frameHead:]; len(items) >= packFrom && w.saves*w.writes > w.packs {
+	if items := b[frameHead:]; len(items) >= packFrom && w.pays() {
 		if need := frameHead + s2.MaxEncodedLen(len(items)); cap(w.packed) < need {
 			w.packed = make([]byte, need)
 		}
@@ -156,6 +171,7 @@ func (s *Store) take(most int) error {
 				return sh.err
 			}
 			w.away--
+			w.awayBytes -= int64(cap(sh.buf))
 			p := sh.part
 			p.size = sh.at.off + int64(sh.at.size)
 			p.end, p.items = p.size, p.items+int64(sh.at.n)

@@ -1,7 +1,9 @@
 package drum
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,4 +121,51 @@ func TestSyncedIsNamed(t *testing.T) {
 		t.Errorf("missing %d, lost %v", s.Missing(last), lost)
 	}
 	must(t, s.Close())
+}
+
+// Frames are packed where that takes less time than the write of what it saves,
+// and come back the same either way.
+func TestPacksWhatPays(t *testing.T) {
+	text := strings.Repeat("http://a.example/as-links-are ", 100)
+	for _, c := range []struct {
+		name                 string
+		packs, writes, saves float64 // ns an octet, and a share
+		want                 bool
+	}{
+		{"a page cache takes them at once", 2, 0.4, 0.5, false},
+		{"a busy disk", 2, 8, 0.5, true},
+		{"a busy disk, hardly anything saved", 2, 8, 0.1, false},
+		{"a slow processor", 20, 8, 0.5, false},
+	} {
+		rng := rand.New(rand.NewPCG(1, 1))
+		s, _, item := holding(t, rng, disk.NewMem())
+		must(t, s.commit())
+		before := len(s.gen.frames)
+		s.scribe.packs, s.scribe.writes, s.scribe.saves = c.packs, c.writes, c.saves
+		var all []Item
+		for range 20 {
+			it := item()
+			it.Aux = []byte(text)
+			all = append(all, it)
+		}
+		must(t, s.Add(all))
+		must(t, s.writeFrame())
+		if s.scribe.bytes() == 0 {
+			t.Errorf("%s: the memory of frames is not counted", c.name)
+		}
+		must(t, s.take(0))
+		f := s.gen.frames[before] // those behind it have learned from it
+		var head [frameHead]byte
+		_, err := f.part.file.ReadAt(head[:], f.off)
+		must(t, err)
+		if packed := binary.LittleEndian.Uint32(head[24:]) > 0; packed != c.want || packed != (int(f.size) < len(text)) {
+			t.Errorf("%s: packed is %t, in %d octets", c.name, packed, f.size)
+		}
+		items, back, _, err := s.frameAt(f.part, f.off)
+		must(t, err)
+		if back.n == 0 || !strings.Contains(string(items), text) {
+			t.Errorf("%s: %d items come back, without the text", c.name, back.n)
+		}
+		must(t, s.Close())
+	}
 }

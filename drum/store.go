@@ -523,7 +523,7 @@ func (s *Store) Stats() Stats {
 	for _, p := range s.parts {
 		st.HeldBytes += p.size
 	}
-	st.MemoryBytes = st.FilterBytes + s.mem.bytes() + s.frozen.bytes() + s.cache.bytes() + s.gen.slab.bytes()
+	st.MemoryBytes = st.FilterBytes + s.mem.bytes() + s.frozen.bytes() + s.cache.bytes() + s.gen.slab.bytes() + s.scribe.bytes()
 	if s.state == running {
 		st.MemoryBytes += s.pass.gen.slab.bytes()
 	}

@@ -55,9 +55,11 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 			if p.Keys < 1_000_000 || p.False() != 0 {
 				t.Errorf("%s, %s: %d false answers at %d keys", shape, name, p.False(), p.Keys)
 			}
-			// A million keys are few for what every store has besides.
+			// A million keys are few for what every store has besides: filters of
+			// buckets this small have room for half as many keys again (10 bits
+			// each), and how full they are depends on when the last pass was.
 			index, runs := float64(p.Told[indexBytes])/float64(p.Known), float64(p.Told[runBytes])/float64(p.Known)
-			if p.RAM > 80e6 || index <= 0 || index > 1.8 || runs <= 0 || runs > 6.5 {
+			if p.RAM > 80e6 || index <= 0 || index > 1.5*10/8+0.1 || runs <= 0 || runs > 6.5 {
 				t.Errorf("%s, %s: %d octets of RAM, %.2f of filter and index a key, %.2f on disk", shape, name, p.RAM, index, runs)
 			}
 		}
