@@ -73,7 +73,8 @@ type colony struct {
 	listener *exchange.Listener
 	client   *exchange.Client
 	server   *exchange.Server
-	member   atomic.Pointer[member.Member]   // nil: not joined yet
+	member   atomic.Pointer[member.Member] // nil: not joined yet
+	start    start
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
 	settings map[string]string
@@ -122,6 +123,7 @@ func (a *Agent) openCluster() error {
 	}
 	c := &colony{a: a, cfg: cfg, keys: keys, settings: map[string]string{
 		"partition": "ring", "scope": a.cfg.Scope.Scope.String(), "version": Version,
+		"ip-delay": a.cfg.Frontier.IPDelay.String(), "site-delay": a.cfg.Frontier.SiteDelay.String(),
 	}}
 	if err := c.identify(); err != nil {
 		return err
@@ -135,9 +137,11 @@ func (a *Agent) openCluster() error {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: exchange.Handlers{
-		Hello: c.hello, Push: c.receive, Pulse: c.pulse, End: c.end,
-	}})
+	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Pulse: c.pulse, End: c.end}
+	if a.leases != nil {
+		handlers.Lease = a.leases.serve
+	}
+	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
 	a.colony = c
 	return nil
 }
@@ -304,6 +308,7 @@ func (c *colony) join(ctx context.Context) error {
 	if c.founds() && c.id() == (exchange.ID{}) {
 		id := newExchangeID()
 		c.crawl.Store(&id)
+		c.start.founds()
 	}
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
@@ -322,7 +327,8 @@ func (c *colony) join(ctx context.Context) error {
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
 			return exchange.DialGossip(ctx, c.keys, nil, addr, name)
 		},
-		Hello: func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+		Pinged: c.a.leases.pinged(),
 	})
 	if err != nil {
 		return err
@@ -347,7 +353,9 @@ func (c *colony) join(ctx context.Context) error {
 	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
 	for {
 		if up := agentsUp(m.View()); len(up) >= max(c.cfg.Agents, 1) {
-			return c.see(m.View())
+			v := m.View()
+			c.a.leases.begin(ctx, v)
+			return c.see(v)
 		}
 		select {
 		case <-m.Changes():
@@ -412,6 +420,9 @@ func agentsUp(v *member.View) (up []ring.Agent) {
 
 // see makes whose a host is of a view.
 func (c *colony) see(v *member.View) error {
+	if err := c.a.leases.look(v); err != nil {
+		return err
+	}
 	up := agentsUp(v)
 	if old := c.owners.Load(); len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
 		return nil
@@ -452,6 +463,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 		}
 	})
 	c.running.Go(func() { c.seekEnd(ctx) })
+	c.a.leases.tend(ctx)
 }
 
 // leave goes in good order, and ends what runs.
