@@ -192,13 +192,17 @@ func (o *Outbox) Reroute() {
 	o.unpark()
 }
 
+// Ask lets Route ask again for those that were to stay.
+func (o *Outbox) Ask() { o.stuck = false }
+
 // A Way is what becomes of a loose link.
 type Way uint8
 
 const (
 	// Send: it goes into an agent's queue.
 	Send Way = iota
-	// Stay: nobody knows yet who gets it. It is asked for again after Reroute.
+	// Stay: nobody knows yet who gets it. It is asked for again after Reroute or
+	// Ask.
 	Stay
 	// Gone: it leaves the outbox.
 	Gone
