@@ -28,6 +28,24 @@ import (
 // finished as returned, and counts for nothing. What waits in our own queues
 // and is another's by now stays: it goes with its host, in one piece.
 
+// A Partition says whose a URL is, by what is known now of the agents there
+// are: when that changes, Crawler.ViewChanged is to be called. A single agent
+// has no Partition. Safe for concurrent use.
+type Partition interface {
+	// Owner is the name of the agent that crawls u; mine says that it is this
+	// one. Without a name, and not mine: nobody knows yet.
+	Owner(u weburl.URL) (agent string, mine bool)
+}
+
+// An Exchange takes links to other agents. Safe for concurrent use.
+type Exchange interface {
+	// Push gives links, encoded one behind the other, to an agent, and returns
+	// nil when they are durable there. hops is how often they have been passed
+	// on before. What failed is pushed again, so that an agent may get links
+	// twice. The memory is valid until Push returns.
+	Push(ctx context.Context, agent string, links []byte, count, hops int) error
+}
+
 // abroad is what concerns other agents.
 type abroad struct {
 	failing map[string]bool // agents to which the last batch did not come
@@ -36,8 +54,6 @@ type abroad struct {
 
 	received, sent, passed int64 // links, in this run
 	activity               uint64
-	cuts                   cuts   // visits that use leases
-	pagesBefore            int64  // of earlier runs
 	resting                bool   // nothing is left to do here
 	restedAt               uint64 // activity then
 }
@@ -46,6 +62,7 @@ type abroad struct {
 type debt struct {
 	from *arrival      // links of another agent; nil: of ours
 	back *outbox.Batch // that have come back
+	safe uint64        // the last epoch whose accepts heirs have to have
 }
 
 // foreignKey is k in seen for a URL that others crawl. Its host part is one that
@@ -87,6 +104,7 @@ func (c *Crawler) ViewChanged() {
 			c.abroad.activity++
 		}
 		c.Outbox.Reroute()
+		c.newHeirs()
 	})
 }
 
@@ -169,6 +187,7 @@ func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 		return true // whoever takes the link sees the error
 	}
 	c.withdrawLink(l, number, 0)
+	c.arrivedAbroad(number)
 	return false
 }
 
@@ -208,7 +227,7 @@ func (c *Crawler) takeBack(b *outbox.Batch) {
 		v.enc = append(v.enc, rest[:n]...)
 		rest = rest[n:]
 	}
-	c.intake(&v)
+	c.intakeSafely(&v)
 	c.owe(debt{back: b})
 }
 
@@ -218,6 +237,7 @@ func (c *Crawler) finishSent(numbers []uint64, returned bool) {
 	c.batch.add(kindSent, c.rec)
 	c.append()
 	c.countSent(int64(len(numbers)), returned)
+	c.arrivedAbroad(numbers...)
 }
 
 func (c *Crawler) countSent(n int64, returned bool) {

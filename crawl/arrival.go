@@ -48,7 +48,7 @@ func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) er
 		c.judge(&a.v, l, l.URL.Key())
 	}
 	select {
-	case c.commands <- func(now time.Time) { c.arrive(a, now) }:
+	case c.commands <- func(now time.Time) { c.arrive(a, now, nil) }:
 	case <-c.ended:
 		return ErrNotRunning
 	case <-ctx.Done():
@@ -69,8 +69,9 @@ func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) er
 	}
 }
 
-// arrive takes in what was received.
-func (c *Crawler) arrive(a *arrival, now time.Time) {
+// arrive takes in what was received. then, if not nil, is done before anybody is
+// told that it is durable.
+func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 	if c.stop != notStopping || c.fatal != nil {
 		a.done <- ErrNotRunning
 		return
@@ -90,9 +91,12 @@ func (c *Crawler) arrive(a *arrival, now time.Time) {
 		}
 	}
 	a.v.found = ours
-	c.intake(&a.v)
+	c.intakeSafely(&a.v)
 	for _, s := range a.v.skipped {
 		c.skip(s)
+	}
+	if then != nil {
+		then()
 	}
 	c.owe(debt{from: a})
 }
@@ -107,6 +111,7 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	c.accepted++
 	c.Tally.Accepted(1)
 	c.abroad.passed++
+	c.goesAbroad()
 	if hops > MaxHops {
 		return c.Outbox.Park(c.accepted, enc, now)
 	}
@@ -116,6 +121,7 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 // owe promises somebody word of the next sync.
 func (c *Crawler) owe(d debt) {
 	c.append()
+	d.safe = c.shipping.now()
 	c.abroad.owed = append(c.abroad.owed, d)
 	c.dirty = true // even if seen holds all of it back
 }
@@ -142,10 +148,13 @@ func (c *Crawler) commitOwed(now time.Time) error {
 	return nil
 }
 
-// payDebts gives word of what is durable.
+// payDebts gives word of what is durable, here and in the replicas.
 func (c *Crawler) payDebts(now time.Time) {
+	left := c.abroad.due[:0]
 	for _, d := range c.abroad.due {
 		switch {
+		case c.fatal == nil && !c.shipping.copied(d.safe):
+			left = append(left, d)
 		case c.fatal != nil:
 		case d.from != nil:
 			d.from.done <- nil
@@ -155,5 +164,6 @@ func (c *Crawler) payDebts(now time.Time) {
 			c.Outbox.Done(d.back, true, now)
 		}
 	}
-	c.abroad.due = c.abroad.due[:0]
+	clear(c.abroad.due[len(left):])
+	c.abroad.due = left
 }

@@ -201,7 +201,7 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 		switch kind {
 		case kindAccept:
 			left = kindPending
-		case kindForeign, kindPassed:
+		case kindForeign, kindPassed, kindInherited:
 		default:
 			return nil
 		}
@@ -222,12 +222,12 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 		switch kind {
 		case kindFinish, kindState:
 			return k.putState(kind, p, &counts)
-		case kindAccept, kindForeign:
+		case kindAccept, kindForeign, kindInherited:
 			k, err := acceptedKey(kind, p)
 			if err != nil {
 				return err
 			}
-			return a.key(k)
+			return a.key(k, kind == kindForeign)
 		}
 		return nil
 	}); err != nil {

@@ -122,31 +122,13 @@ type Resolver interface {
 	Lookup(ctx context.Context, host string) (dns.Answer, error)
 }
 
-// A Partition says whose a URL is, by what is known now of the agents there
-// are: when that changes, Crawler.ViewChanged is to be called. A single agent
-// has no Partition. Safe for concurrent use.
-type Partition interface {
-	// Owner is the name of the agent that crawls u; mine says that it is this
-	// one. Without a name, and not mine: nobody knows yet.
-	Owner(u weburl.URL) (agent string, mine bool)
-}
-
-// An Exchange takes links to other agents. Safe for concurrent use.
-type Exchange interface {
-	// Push gives links, encoded one behind the other, to an agent, and returns
-	// nil when they are durable there. hops is how often they have been passed
-	// on before. What failed is pushed again, so that an agent may get links
-	// twice. The memory is valid until Push returns.
-	Push(ctx context.Context, agent string, links []byte, count, hops int) error
-}
-
 // Rooms is what a Crawler leads URLs through. It owns none of them: who opened
 // them closes them when Run has returned.
 type Rooms struct {
 	Partition Partition      // nil: all URLs are ours
 	Exchange  Exchange       // nil with a nil Partition
 	Outbox    *outbox.Outbox // likewise
-	Leases    Leases         // nil: none; else the Frontier's Config has them, too
+	Copies    *Copies        // nil: nobody else has what is journaled here
 	Strategy  Strategy       // nil: breadth-first
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
@@ -235,6 +217,7 @@ type Crawler struct {
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 	abroad     abroad
+	shipping   shipping
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise
@@ -284,7 +267,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || c.lapsed(v) {
+				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) {
 					v.outcome = Abandoned // it had not begun
 				} else {
 					v.err = c.visit(work, v)
@@ -293,7 +276,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 			}
 		})
 	}
-	c.began, c.abroad.pagesBefore = time.Now(), c.Tally.Pages()
+	c.began = time.Now()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
@@ -331,6 +314,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.checkpoint = nil
 	}
 	c.publish(time.Now())
+	c.tellCopies()
 	return c.stop, c.fatal
 }
 
@@ -369,6 +353,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		}
 		c.save(now)
 		c.payDebts(now)
+		wake = earlier(wake, c.shipOut(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {

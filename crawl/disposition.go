@@ -43,7 +43,6 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.recycle(v)
 		return
 	case v.outcome == Abandoned || v.outcome == Stale:
-		d.NoRequest = d.NoRequest && !v.leased.isOff() // it may have been sent
 		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
@@ -90,6 +89,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	if d.SlowDown || d.RetryAfter > 0 {
 		st := c.Frontier.Host(host)
 		c.batch.add(kindHost, st.AppendTo(nil))
+		c.copyClock(st, now)
 		c.urgent = true
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
 	}
@@ -206,6 +206,7 @@ func (c *Crawler) record(v *visit, f *finish) {
 	c.Tally.Retried(int64(f.tries))
 	c.rec = f.appendTo(c.rec[:0])
 	c.batch.add(kindFinish, c.rec)
+	c.copyFinish(f)
 	f.skips, c.skipped = nil, c.skipped[:0]
 }
 

@@ -124,6 +124,11 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			i = order[i]
 		}
 		l := c.arrived[i]
+		if l.URL.IsZero() {
+			c.acceptKnown(items[i].Key)
+			before++ // it is none of this crawl's
+			continue
+		}
 		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
 		if l.Hops != "" && c.Queries != nil && !foreign { // its owner counts
 			if d := c.Queries.Admit(l.URL); !d.In {
@@ -154,8 +159,10 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		case dropped:
 			err = c.acceptDropped(enc, c.accepted)
 		case foreign:
+			c.goesAbroad()
 			err = c.post(c.accepted, l.URL, 0, enc)
 		default:
+			c.copyAccept(c.accepted, items[i].Key.Host, enc)
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
 		}
 		if err != nil {

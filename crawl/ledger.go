@@ -152,6 +152,9 @@ func (g *ledger) read(kind byte, p []byte) error {
 		return err
 	case kindAccept, kindForeign, kindPassed:
 		g.last++
+	case kindInherited:
+		g.last++
+		g.done.Add(g.last)
 	case kindSent:
 		var err error
 		if g.numbers, _, err = decodeSent(g.numbers[:0], p, g.last); err == nil {
@@ -278,7 +281,7 @@ type assembly struct {
 	w     *journal.PartWriter // of keys or of pending links; nil: none is open
 	first uint64              // number in w
 	last  uint64
-	keys  []weburl.Key
+	keys  [2][]weburl.Key // ours, and foreign ones
 	buf   []byte
 	kept  *roaring64.Bitmap // numbers of pending parts that were taken over
 	bytes int64             // written
@@ -328,8 +331,12 @@ func (a *assembly) abandon() {
 }
 
 // key adds one to the part of keys.
-func (a *assembly) key(k weburl.Key) error {
-	if a.keys = append(a.keys, k); len(a.keys) == keysPiece {
+func (a *assembly) key(k weburl.Key, foreign bool) error {
+	ks := &a.keys[0]
+	if foreign {
+		ks = &a.keys[1]
+	}
+	if *ks = append(*ks, k); len(*ks) == keysPiece {
 		return a.flushKeys()
 	}
 	return nil
@@ -339,15 +346,20 @@ func (a *assembly) key(k weburl.Key) error {
 const keysPiece = 4096
 
 func (a *assembly) flushKeys() error {
-	if len(a.keys) == 0 {
-		return nil
+	for i, kind := range [...]byte{kindKeys, kindForeignKeys} {
+		if len(a.keys[i]) == 0 {
+			continue
+		}
+		a.buf = appendKeys(a.buf[:0], a.keys[i])
+		a.keys[i] = a.keys[i][:0]
+		if err := a.keysRecord(kind, a.buf); err != nil {
+			return err
+		}
 	}
-	a.buf = appendKeys(a.buf[:0], a.keys)
-	a.keys = a.keys[:0]
-	return a.keysRecord(a.buf)
+	return nil
 }
 
-func (a *assembly) keysRecord(p []byte) error {
+func (a *assembly) keysRecord(kind byte, p []byte) error {
 	if a.w == nil {
 		w, err := a.NewPart()
 		if err != nil {
@@ -355,7 +367,7 @@ func (a *assembly) keysRecord(p []byte) error {
 		}
 		a.w = w
 	}
-	return a.w.Append(kindKeys, p)
+	return a.w.Append(kind, p)
 }
 
 // endKeys ends the part of the keys up to last.
@@ -428,15 +440,23 @@ func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
 		a.first = last + 1
 	}
 	for _, p := range ks[keep:] {
-		if err := a.ReplayPart(p, func(_ byte, p []byte) error { return a.keysRecord(p) }); err != nil {
+		if err := a.ReplayPart(p, a.keysRecord); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// acceptedKey is the key in seen of an accept or a foreign link.
+// acceptedKey is the key in seen of what has a number and a key.
 func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
+	if kind == kindInherited {
+		var one [1]weburl.Key
+		if len(link) != 16 {
+			return weburl.Key{}, errRecord
+		}
+		_, err := decodeKeys(one[:0], link)
+		return one[0], err
+	}
 	l, _, err := weburl.PeekLink(link)
 	if err != nil {
 		return weburl.Key{}, err

@@ -18,6 +18,8 @@ import (
 //	           among the accepts, too
 //	B between  the same of one that another agent has sent and a third one
 //	           crawls; seen has no key of it
+//	I inherit  the key, 16 bytes, of a URL that was finished elsewhere, and is
+//	           known from now on; it has a number, too, and is finished with it
 //	Y sent     numbers of Es and Bs that are over, see appendSent
 //	F finish   see finish
 //	C crawl    the first record of a journal or snapshot: 1 byte, the version of
@@ -26,6 +28,7 @@ import (
 //	G gone     a drop of a host's links, see appendDrop
 //	R robots   a robots.Entry
 //	K keys     part: seen's keys, 16 bytes each, big-endian
+//	J          part: the same of Es
 //	P pending  part: uvarint number of a Link that was accepted and is not
 //	           finished, and the Link
 //	O outbound part: the same of an E or a B
@@ -65,6 +68,9 @@ const (
 	kindPassed  byte = 'B'
 	kindSent    byte = 'Y'
 	kindOutward byte = 'O'
+
+	kindInherited   byte = 'I'
+	kindForeignKeys byte = 'J'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,

@@ -138,15 +138,14 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	blocked := map[string]struct{}{}
 	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
+		case kindInherited:
+			c.accepted++
+			return c.restoreAccepted(kind, p)
 		case kindForeign, kindPassed:
 			c.Tally.Accepted(1)
 			c.accepted++
-			if kind == kindForeign && c.accepted > c.Seen.Mark() {
-				k, err := acceptedKey(kind, p)
-				if err != nil {
-					return err
-				}
-				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
+			if kind == kindForeign {
+				if err := c.restoreAccepted(kind, p); err != nil {
 					return err
 				}
 			}
@@ -249,7 +248,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			c.Robots.Restore(e)
 			return nil
-		case kindKeys:
+		case kindKeys, kindForeignKeys:
 			var err error
 			if keys, err = decodeKeys(keys[:0], p); err != nil {
 				return err
@@ -333,6 +332,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 		c.holding.mute = false
 	}
+	c.beginCopies()
 	return r, nil
 }
 
@@ -392,12 +392,12 @@ func (c *Crawler) rebuildSeen() error {
 		}, func(kind byte, p []byte) error {
 			keys = keys[:0]
 			switch kind {
-			case kindKeys:
+			case kindKeys, kindForeignKeys:
 				var err error
 				if keys, err = decodeKeys(keys, p); err != nil {
 					return err
 				}
-			case kindAccept, kindForeign:
+			case kindAccept, kindForeign, kindInherited:
 				k, err := acceptedKey(kind, p)
 				if err != nil {
 					return err
@@ -476,6 +476,7 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.commitOwed(now)
 		c.committed, c.urgent = now, false
 	}
+	c.copyCommitted(now)
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
 	}
@@ -484,7 +485,7 @@ func (c *Crawler) save(now time.Time) {
 // checkpointDue says that the journal has grown by as much as the last
 // checkpoint wrote.
 func (c *Crawler) checkpointDue() bool {
-	return c.checkpoint == nil && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
+	return c.checkpoint == nil && !c.shipping.whole.reading && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
 }
 
 // A syncing is an fsync on its way, while the crawl goes on.

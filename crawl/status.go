@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/frontier"
-	"github.com/orbweaver/orbweaver/report"
 )
 
 // Status is the crawl as it stood a moment ago.
@@ -32,11 +31,12 @@ type Status struct {
 	Unchanged  int64            `json:"unchanged"`           // of these: found as they had been
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    int64            `json:"skipped"`
-	Sent       int64            `json:"urls_sent"`     // that other agents have now
-	Outgoing   int64            `json:"urls_outgoing"` // that they are to have
-	Received   int64            `json:"urls_received"` // from them, in this run
-	Leases     *report.Leases   `json:"leases,omitempty"`
-	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	Sent       int64            `json:"urls_sent"`       // that other agents have now
+	Outgoing   int64            `json:"urls_outgoing"`   // that they are to have
+	Received   int64            `json:"urls_received"`   // from them, in this run
+	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
+	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
+	Retrying   map[string]int64 `json:"retrying"`        // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
@@ -58,7 +58,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Leases: c.leaseCounts(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), CopyLagS: c.shipping.lag(now).Seconds(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }

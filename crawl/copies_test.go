@@ -1,0 +1,578 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/outbox"
+	"github.com/orbweaver/orbweaver/replica"
+	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// A band are agents that keep replicas of each other, and some of which die
+// with their disks.
+type band struct {
+	t     *testing.T
+	web   *textWeb
+	mates []*mate
+	harsh bool
+
+	mu    sync.Mutex // guards what follows
+	rng   *rand.Rand
+	log   strings.Builder
+	acked map[string]map[weburl.Key]time.Duration // finishes that an heir has, by source
+	taken Inherited
+}
+
+// A mate is one agent, over all its processes.
+type mate struct {
+	*story
+	b     *band
+	index int
+	view  atomic.Pointer[roster] // nil: not known yet
+	bars  atomic.Pointer[[]barred]
+	mem   *disk.Mem
+	w     atomic.Pointer[world] // nil: no process runs
+	store *replica.Store
+	run   context.Context
+	stop  context.CancelFunc
+	ended chan Stop
+	busy  atomic.Int32 // taking over
+	tasks sync.WaitGroup
+	dead  bool // for good
+	ends  []pause
+}
+
+// A roster is a view: the names of those alive.
+type roster struct{ names string }
+
+type barred struct {
+	lost   string
+	before *roster // nil: of all hosts
+}
+
+// nearest are the agents of a host in its order.
+func (r *roster) nearest(host uint64) []string {
+	names := strings.Split(r.names, " ")
+	slices.SortFunc(names, func(a, b string) int {
+		return int(int64(xxhash.Sum64String(fmt.Sprint(a, host))>>1) - int64(xxhash.Sum64String(fmt.Sprint(b, host))>>1))
+	})
+	return names
+}
+
+type mateHeirs struct {
+	roster
+	self string
+}
+
+func (h mateHeirs) Heir(host uint64) string {
+	for _, n := range h.nearest(host)[:min(2, len(strings.Split(h.names, " ")))] {
+		if n != h.self {
+			return n
+		}
+	}
+	return ""
+}
+
+func (m *mate) Heirs() Heirs {
+	if v := m.view.Load(); v != nil {
+		return mateHeirs{*v, m.name}
+	}
+	return nil
+}
+
+func (m *mate) Owner(u weburl.URL) (string, bool) {
+	host := weburl.HostKey(u.Host())
+	owner := m.view.Load().nearest(host)[0]
+	for _, b := range *m.bars.Load() {
+		if owner == m.name && (b.before == nil || b.before.nearest(host)[0] == b.lost) {
+			return "", false
+		}
+	}
+	return owner, owner == m.name
+}
+
+func (b *band) roll(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rng.IntN(n)
+}
+
+func (b *band) note(format string, a ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(&b.log, "%s "+format+"\n", append([]any{time.Since(b.web.start)}, a...)...)
+}
+
+func (b *band) mate(name string) *mate {
+	return b.mates[slices.IndexFunc(b.mates, func(m *mate) bool { return m.name == name })]
+}
+
+// call is a call to another agent, which may be lost, late or made twice.
+func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
+	b, to := m.b, m.b.mate(agent)
+	times := 1
+	time.Sleep(time.Millisecond)
+	if b.harsh {
+		time.Sleep(time.Duration(b.roll(200)) * time.Millisecond)
+		switch b.roll(8) {
+		case 0:
+			return errLost
+		case 1:
+			times = 2
+		}
+	}
+	me := m.w.Load()
+	for range times {
+		w := to.w.Load()
+		if w == nil || me == nil {
+			return errLost
+		}
+		if err := fn(to, w); err != nil {
+			return err
+		}
+		if to.w.Load() != w || m.w.Load() != me {
+			return errLost // the process is dead, and what it said is not to be heard
+		}
+	}
+	if b.harsh && b.roll(8) == 0 {
+		return errLost
+	}
+	return nil
+}
+
+// Push implements Exchange.
+func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	var ls []weburl.Link
+	for rest := links; len(rest) > 0; {
+		l, used, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return err
+		}
+		ls, rest = append(ls, l), rest[used:]
+	}
+	return m.call(agent, func(_ *mate, w *world) error { return w.Receive(ctx, ls, hops) })
+}
+
+func (m *mate) source() replica.Source {
+	return replica.Source{Name: m.name, Instance: [16]byte{byte(m.index + 1)}}
+}
+
+// Ship implements Shipper.
+func (m *mate) Ship(_ context.Context, agent string, number uint64, records []byte, count int) error {
+	records = slices.Clone(records)
+	err := m.call(agent, func(to *mate, _ *world) error {
+		store, src := to.store, m.source()
+		if number > 1 && !slices.ContainsFunc(store.Sources(), func(i replica.Info) bool { return i.Source == src }) {
+			return ErrNotWhole
+		}
+		if err := store.Append(src, 0, records); err != nil {
+			return err
+		}
+		_, err := store.Sync(src)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.b.mu.Lock()
+	defer m.b.mu.Unlock()
+	n := 0
+	for rest := records; len(rest) > 0; n++ {
+		r, used, err := replica.Decode(rest, nil)
+		if err != nil {
+			return err
+		}
+		if r.Kind == replica.Finish {
+			if _, ok := m.b.acked[m.name][r.Key()]; !ok {
+				m.b.acked[m.name][r.Key()] = time.Since(m.b.web.start)
+			}
+		}
+		rest = rest[used:]
+	}
+	if n != count {
+		return fmt.Errorf("%d records, %d said", n, count)
+	}
+	return nil
+}
+
+// open starts a process.
+func (m *mate) open() {
+	t := m.b.t
+	var err error
+	if err = m.mem.MkdirAll(crawlDir+"/state", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if m.store, err = replica.Open(m.mem, crawlDir+"/state/replica", replica.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	bars := []barred{}
+	for _, lost := range m.missing() { // a seed may be one's that is dead
+		bars = append(bars, barred{lost, nil})
+	}
+	m.bars.Store(&bars)
+	w, err := m.story.open(m.mem)
+	if err != nil {
+		t.Fatal(m.name, err)
+	}
+	m.accounts(t, w)
+	m.b.note("%s opens: %+v", m.name, w.rec)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan Stop, 1)
+	m.run, m.stop, m.ended = ctx, cancel, ended
+	m.w.Store(w)
+	go func() {
+		stop, err := w.Run(ctx)
+		if err != nil && !w.dead.Load() {
+			t.Error(m.name, err)
+		}
+		ended <- stop
+	}()
+	for _, lost := range m.missing() {
+		m.inherit(lost, nil)
+	}
+}
+
+// missing are those that have shipped here and are not alive.
+func (m *mate) missing() (names []string) {
+	for _, i := range m.store.Sources() {
+		if !slices.Contains(strings.Split(m.view.Load().names, " "), i.Source.Name) {
+			names = append(names, i.Source.Name)
+		}
+	}
+	return names
+}
+
+// inherit goes on with what a dead one had.
+func (m *mate) inherit(lost string, before *roster) {
+	w, ctx, store := m.w.Load(), m.run, m.store
+	m.busy.Add(1)
+	bars := append(slices.Clone(*m.bars.Load()), barred{lost, before})
+	m.bars.Store(&bars)
+	w.ViewChanged()
+	m.tasks.Go(func() {
+		defer m.busy.Add(-1)
+		for {
+			n, err := w.Inherit(ctx, store, m.b.mate(lost).source(), func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
+			m.b.mu.Lock()
+			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known, m.b.taken.Passed+n.Passed
+			m.b.mu.Unlock()
+			m.b.note("%s inherits from %s: %+v %v", m.name, lost, n, err)
+			switch {
+			case errors.Is(err, replica.ErrNewer):
+				continue
+			case err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotRunning):
+				m.b.t.Error(m.name, err)
+			case err != nil:
+				return // the process ends
+			}
+			break
+		}
+		left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == lost })
+		m.bars.Store(&left)
+		w.ViewChanged()
+	})
+}
+
+// loses is what an agent does when it hears of a death.
+func (m *mate) loses(lost string) {
+	before := m.view.Load()
+	names := slices.DeleteFunc(strings.Split(before.names, " "), func(n string) bool { return n == lost })
+	m.view.Store(&roster{strings.Join(names, " ")})
+	m.b.note("%s has lost %s", m.name, lost)
+	if m.w.Load() != nil {
+		m.inherit(lost, before)
+	}
+}
+
+// end ends a process: by a signal, a kill or a power failure.
+func (m *mate) end(p pause) {
+	w := m.w.Load()
+	synctest.Wait()
+	p.at = time.Since(m.b.web.start)
+	m.b.note("%s ends: %+v", m.name, p)
+	m.w.Store(nil)
+	old := m.store
+	switch {
+	case p.kill:
+		m.mem = w.kill(m.stop)
+	case p.crash:
+		if p.takes != nil {
+			m.mem = m.mem.CrashOf(p.takes)
+		} else {
+			m.mem = m.mem.Crash(uint64(p.at))
+		}
+		w.kill(m.stop)
+	}
+	m.stop()
+	<-m.ended
+	m.tasks.Wait()
+	if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close()); err != nil {
+		m.b.t.Fatal(err)
+	}
+	_ = old.Close()
+	m.ends = append(m.ends, p)
+}
+
+func (b *band) living() (ms []*mate) {
+	for _, m := range b.mates {
+		if !m.dead {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// calm waits until all agents know of the dead, have taken over what these had,
+// and have shipped what they know.
+func (b *band) calm() {
+	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		calm := true
+		for _, m := range b.living() {
+			w := m.w.Load()
+			if w == nil || m.busy.Load() > 0 || len(strings.Split(m.view.Load().names, " ")) != len(b.living()) {
+				calm = false
+				continue
+			}
+			if err := w.ask(context.Background(), "calm", func() {
+				s := &w.shipping
+				calm = calm && s.whole.last == s.heirs && !s.whole.reading && len(s.whole.anew) == 0 && w.Outbox.Len() == 0 && w.Copies.Out.Len() == 0
+			}); err != nil {
+				b.t.Fatal(m.name, err)
+			}
+		}
+		if calm {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Error("there is no calm")
+			return
+		}
+	}
+}
+
+// finish is cluster.finish.
+func (b *band) finish() {
+	ctx := context.Background()
+	var before []uint64
+	for end := time.Now().Add(20 * time.Minute); ; {
+		time.Sleep(300 * time.Millisecond)
+		if time.Now().After(end) {
+			for _, m := range b.living() {
+				w := m.w.Load()
+				p, err := w.Pulse(ctx)
+				b.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox, %d to ship, busy %d", m.name, p, err, w.Status().Queued, w.Status().Outgoing, w.Status().Copying, m.busy.Load())
+				m.stop()
+			}
+			return
+		}
+		var now []uint64
+		idle := true
+		for _, m := range b.living() {
+			p, err := m.w.Load().Pulse(ctx)
+			if err != nil {
+				b.t.Fatal(m.name, err)
+			}
+			idle = idle && p.Idle && m.busy.Load() == 0
+			now = append(now, p.Activity)
+		}
+		if idle && slices.Equal(before, now) {
+			break
+		}
+		if before = nil; idle {
+			before = now
+		}
+	}
+	for i, m := range b.living() {
+		if agreed, err := m.w.Load().End(ctx, before[i]); err != nil || !agreed {
+			b.t.Errorf("%s does not agree to the end: %v", m.name, err)
+			m.stop()
+		}
+	}
+}
+
+// A fate says what befalls a band.
+type fate struct {
+	agents, deaths int
+	harsh          bool
+	ends           int // of processes that come back, at most, of each agent
+	crashes        bool
+	tiny           bool
+}
+
+func (f fate) play(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 21))
+	web := newRandomWeb(rng, 40, true)
+	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: f.harsh, acked: map[string]map[weburl.Key]time.Duration{}}
+	var names []string
+	for i := range f.agents {
+		names = append(names, fmt.Sprint("a", i))
+	}
+	for i, name := range names {
+		m := &mate{b: b, index: i, mem: disk.NewMem(), story: &story{
+			cfg: Config{
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+			},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+			scope:    scope.Config{Scope: scope.Any},
+			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:      b.web, name: name,
+		}}
+		m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
+		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
+		if f.tiny {
+			m.seen = tiny(seed)
+			oc.MemoryBytes = 1
+		}
+		m.with = func(r *Rooms) (err error) {
+			r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
+			for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out, "waiting": &r.Copies.Waiting} {
+				if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		m.view.Store(&roster{strings.Join(names, " ")})
+		b.mates = append(b.mates, m)
+		b.acked[name] = map[weburl.Key]time.Duration{}
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, f, web.text, b.log.String(), b.web.byAgent())
+		}
+	}()
+	for _, m := range b.mates {
+		m.open()
+	}
+	for range f.deaths {
+		time.Sleep(time.Duration(rng.IntN(4000)) * time.Millisecond)
+		for range rng.IntN(f.ends + 1) {
+			m := b.living()[rng.IntN(len(b.living()))]
+			p := pause{kill: true}
+			if f.crashes && rng.IntN(2) == 0 {
+				p = pause{crash: true, takes: takes(rng)}
+			}
+			if rng.IntN(5) == 0 {
+				p = pause{}
+			}
+			m.end(p)
+			time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+			m.open()
+			time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		}
+		b.calm() // the death of a second machine before that is not what two copies are for
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		m := b.living()[rng.IntN(len(b.living()))]
+		m.end(pause{kill: true})
+		m.dead, m.mem = true, nil
+		var heard sync.WaitGroup
+		for _, o := range b.living() {
+			wait := time.Duration(rng.IntN(1500)) * time.Millisecond
+			heard.Go(func() {
+				time.Sleep(wait)
+				o.loses(m.name)
+			})
+		}
+		heard.Wait()
+		if f.ends > 0 && rng.IntN(2) == 0 { // an heir dies and comes back while it takes over
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+			o := b.living()[rng.IntN(len(b.living()))]
+			o.end(pause{kill: true})
+			time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+			o.open()
+		}
+	}
+	b.finish()
+	for _, m := range b.living() {
+		w := m.w.Load()
+		if stop := <-m.ended; stop != Finished || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
+		}
+		m.tasks.Wait()
+		m.accounts(t, w)
+		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(), m.store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		m.verify(t, m.mem)
+	}
+	b.check(web)
+}
+
+// check holds the server's view to coverage and repeats.
+func (b *band) check(web randomWeb) {
+	visits := map[string][]request{}
+	for _, r := range b.web.told() {
+		if !strings.HasSuffix(r.url, "/robots.txt") {
+			visits[r.url] = append(visits[r.url], r)
+		}
+	}
+	repeated, total := 0, 0
+	for u := range web.reach {
+		if len(visits[u]) == 0 {
+			b.t.Errorf("%s was never asked for", u)
+		}
+	}
+	for u, rs := range visits {
+		total++
+		if !web.reach[u] {
+			b.t.Errorf("%s is not reachable", u)
+		}
+		for i, r := range rs[1:] {
+			before := rs[i] // by whom it was fetched before
+			if before.status == 503 {
+				continue
+			}
+			repeated++
+			m := b.mate(before.by)
+			at, acked := b.acked[before.by][weburl.MustParse(u).Key()]
+			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
+			switch {
+			case k < 0:
+				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.by, before.at, r.by, r.at)
+			case m.ends[k].crash && before.by == r.by && before.end+1300*time.Millisecond > m.ends[k].at:
+			case acked && at < m.ends[k].at:
+				b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.by, before.at, r.by, r.at, at)
+			}
+		}
+	}
+	b.t.Logf("%d URLs, %d asked for again; taken over: %+v", total, repeated, b.taken)
+}
+
+func deathModel(t *testing.T, n uint64, fateOf func(seed uint64) fate) {
+	if testing.Short() {
+		n /= 4
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { fateOf(seed).play(t, seed) })
+		})
+	}
+}
+
+// TestDeath lets one of three agents die with its disk.
+func TestDeath(t *testing.T) {
+	deathModel(t, 40, func(seed uint64) fate { return fate{agents: 3, deaths: 1, tiny: seed%4 == 3} })
+}
+
+// The same where calls and answers are lost, late and repeated, two of four die
+// one after the other, and the others have kills and power failures.
+func TestDeathModel(t *testing.T) {
+	deathModel(t, 60, func(seed uint64) fate {
+		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3), crashes: true, tiny: seed%5 == 4}
+	})
+}

@@ -1,0 +1,234 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/replica"
+	"github.com/orbweaver/orbweaver/seen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// When an agent is gone, its heirs go on with its hosts from their replicas.
+// What is pending there is taken in like links of another agent, and what is
+// finished like links that are found to be new and are finished at once: a
+// number, a key in the journal (kindInherited), a key in seen, and no visit. So
+// the same may be inherited twice, and what seen knows already stays as it is.
+// Links of hosts that somebody else owns by now go on to that agent.
+
+// An Inherited counts what an Inherit took over.
+type Inherited struct {
+	// Pending and Known are of hosts that are ours now, Passed are links of
+	// others.
+	Pending, Known, Passed int64
+}
+
+// inheritItems bounds what is given to the dispatcher at once, inheritAhead how
+// often before the first of it is durable.
+const (
+	inheritItems = 1000
+	inheritAhead = 8
+)
+
+// A legacy is a part of what a source had.
+type legacy struct {
+	a        arrival // pending links, of ours and of others
+	links    []weburl.Link
+	ours     []bool // of links
+	finished []weburl.Key
+	known    []weburl.Key // once the links are taken in
+	clocks   []replica.Record
+	hosts    map[string]struct{} // ours that have links
+}
+
+func (l *legacy) items() int { return len(l.links) + len(l.finished) + len(l.known) + len(l.clocks) }
+
+// Inherit takes over what a source that is gone has shipped to store, and has it
+// forgotten there once it is durable here. ours says whether a host, by the key
+// of its name, is this agent's from now on; until Inherit has returned Partition
+// should say of such a host that nobody knows. An error of which
+// replica.ErrNewer is one means: once more.
+func (c *Crawler) Inherit(ctx context.Context, store *replica.Store, source replica.Source, ours func(host uint64) bool) (n Inherited, err error) {
+	in := inheriting{c: c, ctx: ctx, n: &n}
+	in.begin()
+	mark, err := store.Import(ctx, source, nil, replica.Funcs{
+		Clock: func(r replica.Record) error {
+			if ours(r.Host) {
+				r.State = append([]byte(nil), r.State...)
+				in.l.clocks = append(in.l.clocks, r)
+			}
+			return in.added()
+		},
+		Finished: func(rs []replica.Record) error {
+			if !ours(rs[0].Host) {
+				return nil
+			}
+			for i := range rs {
+				in.l.finished = append(in.l.finished, rs[i].Key())
+			}
+			n.Known += int64(len(rs))
+			return in.added()
+		},
+		Pending: func(rs []replica.Record) error {
+			mine := ours(rs[0].Host)
+			for i := range rs {
+				link, _, err := weburl.DecodeLink(rs[i].Link)
+				if err != nil {
+					return err
+				}
+				in.l.links, in.l.ours = append(in.l.links, link), append(in.l.ours, mine)
+				if mine {
+					in.l.hosts[link.URL.Host()] = struct{}{}
+				}
+			}
+			if mine {
+				n.Pending += int64(len(rs))
+			} else {
+				n.Passed += int64(len(rs))
+			}
+			return in.added()
+		},
+		Known: func(r replica.Record) error {
+			if !ours(r.Host) || r.Width != 64 {
+				return nil
+			}
+			for _, p := range r.Paths {
+				in.l.known = append(in.l.known, weburl.Key{Host: r.Host, Path: p})
+			}
+			n.Known += int64(len(r.Paths))
+			return in.added()
+		},
+	})
+	damage := err
+	if err != nil && !errors.Is(err, replica.ErrDamaged) {
+		return n, fmt.Errorf("inherit: %w", err)
+	}
+	if err := errors.Join(in.give(), in.wait(0)); err != nil {
+		return n, fmt.Errorf("inherit from %v: %w", source, err)
+	}
+	if damage != nil { // it is as good as it is
+		return n, store.Reset(ctx, source)
+	}
+	return n, store.DropSource(ctx, mark)
+}
+
+type inheriting struct {
+	c     *Crawler
+	ctx   context.Context
+	n     *Inherited
+	l     *legacy
+	given []*legacy
+}
+
+func (in *inheriting) begin() {
+	in.l = &legacy{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
+}
+
+func (in *inheriting) added() error {
+	if in.l.items() < inheritItems {
+		return nil
+	}
+	return in.give()
+}
+
+// give gives the dispatcher what has gathered.
+func (in *inheriting) give() error {
+	l, c := in.l, in.c
+	if l.items() == 0 {
+		return nil
+	}
+	in.begin()
+	for i, link := range l.links {
+		n := len(l.a.v.found)
+		c.judge(&l.a.v, link, link.URL.Key())
+		if len(l.a.v.found) > n {
+			l.a.v.found[n].foreign = !l.ours[i]
+		}
+	}
+	select {
+	case c.commands <- func(now time.Time) { c.inherit(l, now) }:
+	case <-c.ended:
+		return ErrNotRunning
+	case <-in.ctx.Done():
+		return in.ctx.Err()
+	}
+	in.given = append(in.given, l)
+	return in.wait(inheritAhead)
+}
+
+// wait returns when no more than ahead of what was given are not durable.
+func (in *inheriting) wait(ahead int) error {
+	for len(in.given) > ahead {
+		select {
+		case err := <-in.given[0].a.done:
+			if err != nil {
+				return err
+			}
+		case <-in.c.ended:
+			return ErrNotRunning
+		case <-in.ctx.Done():
+			return in.ctx.Err()
+		}
+		in.given = in.given[1:]
+	}
+	return nil
+}
+
+// inherit takes a part in.
+func (c *Crawler) inherit(l *legacy, now time.Time) {
+	if c.stop != notStopping || c.fatal != nil {
+		l.a.done <- ErrNotRunning
+		return
+	}
+	for _, r := range l.clocks {
+		st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
+		if len(r.State) == 1 && r.State[0] > 0 {
+			st.Slow, st.SlowUntil = r.State[0], st.NotBefore
+		}
+		c.Frontier.Restore(st)
+		c.batch.add(kindHost, c.Frontier.Host(r.Name).AppendTo(nil))
+	}
+	for host := range l.hosts { // the other one may have asked a moment ago
+		c.Frontier.Touched(host, 0, now)
+	}
+	if c.know(l.finished); c.fatal == nil {
+		c.arrive(&l.a, now, func() { c.know(l.known) })
+	}
+}
+
+// know takes in keys of URLs that are finished.
+func (c *Crawler) know(keys []weburl.Key) {
+	if len(keys) == 0 || c.fatal != nil {
+		return
+	}
+	aux := weburl.Link{}.AppendTo(nil)
+	c.items = c.items[:0]
+	for _, k := range keys {
+		c.items = append(c.items, seen.Item{Key: k, Aux: aux})
+	}
+	c.repair(c.Seen.Add(c.items))
+	c.holds()
+}
+
+// acceptKnown is Accept of such a key.
+func (c *Crawler) acceptKnown(k weburl.Key) {
+	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{k}))
+	c.accepted++
+	c.copyKnown(k)
+}
+
+// restoreAccepted gives seen the key of the accept in hand, if it has not got it
+// on disk.
+func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
+	if c.accepted <= c.Seen.Mark() {
+		return nil
+	}
+	k, err := acceptedKey(kind, p)
+	if err != nil {
+		return err
+	}
+	return c.restoreSeen([]weburl.Key{k})
+}
