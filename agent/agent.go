@@ -10,7 +10,7 @@
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
-//	             among others agent.json (who we are) and the outbox's files
+//	             among others agent.json (who we are), the outbox's files, replicas
 //
 // An Agent belongs to one goroutine; Status may be called by any.
 package agent
@@ -53,7 +53,6 @@ type Agent struct {
 	rooms   crawl.Rooms
 	fetcher *fetch.Fetcher
 	colony  *colony        // nil: this agent is alone
-	leases  *leases        // nil: no address or site is shared with others
 	closers []func() error // last first
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
@@ -141,13 +140,13 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], seedsFile, strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
-		for _, name := range []string{seedsFile, strategyFile, identityFile} {
+		for _, name := range []string{replicaDir, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -305,7 +304,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if cfg.Frontier.MemoryBytes == 0 {
 		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
 	}
-	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
 	}
@@ -505,9 +503,6 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	stop, err := a.crawl(ctx)
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
-	if s := a.Status(); s != nil {
-		res.Summary.Leases = s.Leases
-	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.rooms.Events.Write("error", report.F("error", err.Error()))

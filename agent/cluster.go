@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,9 @@ type Cluster struct {
 	Join []string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
+	// Replicas is how many agents keep what is known of a host: 1 or 2. Zero
+	// means 1.
+	Replicas int
 	// Agents is how many agents have to be there before the crawl begins. Zero
 	// means 1.
 	Agents int
@@ -73,10 +77,11 @@ type colony struct {
 	listener *exchange.Listener
 	client   *exchange.Client
 	server   *exchange.Server
-	member   atomic.Pointer[member.Member] // nil: not joined yet
-	start    start
+	member   atomic.Pointer[member.Member]   // nil: not joined yet
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
+	saw      atomic.Uint64                   // digest of the view that owners are of
+	copies   *copies                         // nil: of each host there is one
 	settings map[string]string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -122,8 +127,7 @@ func (a *Agent) openCluster() error {
 		return err
 	}
 	c := &colony{a: a, cfg: cfg, keys: keys, settings: map[string]string{
-		"partition": "ring", "scope": a.cfg.Scope.Scope.String(), "version": Version,
-		"ip-delay": a.cfg.Frontier.IPDelay.String(), "site-delay": a.cfg.Frontier.SiteDelay.String(),
+		"partition": "ring", "replicas": strconv.Itoa(max(cfg.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "version": Version,
 	}}
 	if err := c.identify(); err != nil {
 		return err
@@ -137,13 +141,11 @@ func (a *Agent) openCluster() error {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Pulse: c.pulse, End: c.end}
-	if a.leases != nil {
-		handlers.Lease = a.leases.serve
-	}
-	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
+	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: exchange.Handlers{
+		Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end,
+	}})
 	a.colony = c
-	return nil
+	return a.openCopies()
 }
 
 // id is the cluster's crawl, zero as long as nobody has told.
@@ -206,8 +208,7 @@ func (c *colony) Owner(u weburl.URL) (string, bool) {
 	if r == nil {
 		return "", false
 	}
-	name := r.Owner(weburl.HostKey(u.Host())).Name
-	return name, name == c.cfg.Name
+	return c.ready(r.Owner(weburl.HostKey(u.Host())).Name, u)
 }
 
 // Push implements crawl.Exchange.
@@ -234,6 +235,14 @@ func (c *colony) receive(ctx context.Context, _ exchange.Caller, l exchange.Link
 		return exchange.ErrAgain
 	}
 	return err
+}
+
+// keep answers a Ship.
+func (c *colony) keep(ctx context.Context, from exchange.Caller, r exchange.Records) error {
+	if c.copies == nil {
+		return exchange.ErrAgain
+	}
+	return c.copies.receive(ctx, from, r)
 }
 
 func wire(a member.Agent) exchange.Agent {
@@ -308,7 +317,6 @@ func (c *colony) join(ctx context.Context) error {
 	if c.founds() && c.id() == (exchange.ID{}) {
 		id := newExchangeID()
 		c.crawl.Store(&id)
-		c.start.founds()
 	}
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
@@ -327,8 +335,7 @@ func (c *colony) join(ctx context.Context) error {
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
 			return exchange.DialGossip(ctx, c.keys, nil, addr, name)
 		},
-		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
-		Pinged: c.a.leases.pinged(),
+		Hello: func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
 	})
 	if err != nil {
 		return err
@@ -353,9 +360,7 @@ func (c *colony) join(ctx context.Context) error {
 	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
 	for {
 		if up := agentsUp(m.View()); len(up) >= max(c.cfg.Agents, 1) {
-			v := m.View()
-			c.a.leases.begin(ctx, v)
-			return c.see(v)
+			return c.see(m.View())
 		}
 		select {
 		case <-m.Changes():
@@ -420,11 +425,13 @@ func agentsUp(v *member.View) (up []ring.Agent) {
 
 // see makes whose a host is of a view.
 func (c *colony) see(v *member.View) error {
-	if err := c.a.leases.look(v); err != nil {
-		return err
+	up, old := agentsUp(v), c.owners.Load()
+	if c.copies != nil {
+		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are
+		defer c.copies.takeOver()         // when that is known
 	}
-	up := agentsUp(v)
-	if old := c.owners.Load(); len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
+	defer c.saw.Store(v.Digest())
+	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
 		return nil
 	}
 	r, err := ring.NewRendezvous(up, 0)
@@ -451,7 +458,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 				if err := c.see(m.View()); err != nil {
 					fail(err)
 				}
-				if c.owners.Load() != old {
+				if c.owners.Load() != old || !c.copies.settled() {
 					c.a.crawler.ViewChanged()
 				}
 			case err := <-m.Failed():
@@ -463,7 +470,14 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 		}
 	})
 	c.running.Go(func() { c.seekEnd(ctx) })
-	c.a.leases.tend(ctx)
+	if k := c.copies; k != nil {
+		c.running.Go(func() { k.tend(ctx) })
+		c.running.Go(func() {
+			if err := k.store.Run(ctx); err != nil {
+				fail(err)
+			}
+		})
+	}
 }
 
 // leave goes in good order, and ends what runs.

@@ -21,7 +21,7 @@ func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchan
 	if err != nil {
 		return exchange.Pulse{}, exchange.ErrAgain // not begun, or over
 	}
-	return exchange.Pulse{View: c.member.Load().View().Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: p.Idle, Stopped: p.Blocked}, nil
+	return exchange.Pulse{View: c.member.Load().View().Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: p.Idle && c.settled(), Stopped: p.Blocked}, nil
 }
 
 // end answers one who found all to be idle.
@@ -73,7 +73,7 @@ func (c *colony) round(ctx context.Context, v *member.View) (activity map[string
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
-	if err != nil || !own.Idle {
+	if err != nil || !own.Idle || !c.settled() {
 		return nil, false
 	}
 	activity = map[string]uint64{c.self.Name: own.Activity}

@@ -82,7 +82,7 @@ type CrawlCmd struct {
 	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
 	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
 	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
-	Replicas  int      `help:"Agents that keep a host's journal; this version keeps it with one." default:"1" placeholder:"N" group:"As which agent"`
+	Replicas  int      `help:"With --listen: agents that keep what is known of a host, 1 or 2; with 2, the default, the loss of any one with its disk loses no URL." default:"0" placeholder:"N" group:"As which agent"`
 	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
 	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
 	Keys      string   `help:"Directory of this agent's keys, made by \"orbweaver cluster keys\"." placeholder:"DIR" group:"As which agent"`
@@ -203,8 +203,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("a page limit is negative; 0 is no limit")
 	case c.Capacity <= 0:
 		return bad("--capacity %g: a weight above 0", c.Capacity)
-	case c.Replicas != 1:
-		return bad("--replicas %d: this version keeps a host's journal with one agent", c.Replicas)
+	case c.Replicas < 0 || c.Replicas > 2:
+		return bad("--replicas %d: 1 or 2", c.Replicas)
+	case c.Replicas == 2 && c.Listen == "":
+		return bad("--replicas 2 is for an agent among others, which needs --listen")
 	case c.Agents < 1:
 		return bad("--agents %d: from 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
@@ -219,7 +221,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return cfg, err
 	}
 	if c.Listen != "" {
-		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents}
+		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2}
+		if c.Replicas > 0 {
+			cfg.Cluster.Replicas = c.Replicas
+		}
 	}
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit

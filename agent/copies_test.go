@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
+	"github.com/orbweaver/orbweaver/replica"
+	"github.com/orbweaver/orbweaver/ring"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+func finishOf(url string) []byte {
+	k := weburl.MustParse(url).Key()
+	r := replica.Record{Kind: replica.Finish, Host: k.Host, Path: k.Path}
+	return r.AppendTo(nil)
+}
+
+// What an agent keeps of another: batches that go on from what is there, each
+// once, and nothing of one that is lost.
+func TestKeepsReplica(t *testing.T) {
+	ctx := context.Background()
+	store, err := replica.Open(disk.NewMem(), "/replica", replica.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	k := &copies{c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}}
+	from := exchange.Caller{Name: "a2", Instance: exchange.ID{7}, Boot: 1}
+	source := replica.Source{Name: "a2", Instance: from.Instance}
+	ship := func(number uint64, url string) error {
+		return k.receive(ctx, from, exchange.Records{Seq: number, Count: 1, Data: finishOf(url)})
+	}
+	known := func() (n int) {
+		t.Helper()
+		if _, err := store.Import(ctx, source, nil, replica.Funcs{Finished: func(rs []replica.Record) error { n += len(rs); return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	bytes := func() int64 { return store.Sources()[0].Bytes }
+	var refusal *exchange.Refusal
+	if err := ship(5, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole {
+		t.Errorf("a batch that goes on from nothing: %v", err)
+	}
+	for n, u := range []string{"http://a.example/1", "http://a.example/2"} {
+		if err := ship(uint64(n+1), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := bytes()
+	if err := ship(2, "http://a.example/2"); err != nil || bytes() != was {
+		t.Errorf("a batch that comes again: %v, %d octets more", err, bytes()-was)
+	}
+	// The same agent after a restart begins anew, in the same replica.
+	from.Boot = 2
+	if err := ship(1, "http://a.example/3"); err != nil || known() != 3 {
+		t.Errorf("after a restart: %v, %d known", err, known())
+	}
+	if err := k.receive(ctx, from, exchange.Records{Seq: 2, Count: 1, Data: []byte("nonsense")}); !errors.Is(err, exchange.ErrMalformed) {
+		t.Errorf("nonsense: %v", err)
+	}
+
+	both, err := ring.NewRendezvous([]ring.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a2 := member.Agent{Name: "a2", Instance: from.Instance, State: member.Up}
+	k.lose(&member.View{Agents: []member.Agent{a2}}, both, time.Now())
+	if !k.settled() {
+		t.Error("one that is there is lost")
+	}
+	k.lose(&member.View{Lost: []member.Agent{a2}}, both, time.Now())
+	if err := ship(2, "http://a.example/4"); !errors.Is(err, exchange.ErrAgain) || k.settled() {
+		t.Errorf("of one that is lost: %v", err)
+	}
+	for host := range uint64(100) {
+		host *= 0x9e3779b97f4a7c15
+		if own := both.Owner(host).Name == "a2"; k.barred(host) != own {
+			t.Errorf("host %x: barred %v, its own %v", host, !own, own)
+		}
+	}
+	// It is back: it was a false suspicion.
+	k.lose(&member.View{Agents: []member.Agent{a2}}, both, time.Now())
+	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
+		t.Errorf("of one that is back: %v, %d known", err, known())
+	}
+	// Another machine under its name is another source, and the old one is lost.
+	a2.Instance = exchange.ID{8}
+	k.lose(&member.View{Agents: []member.Agent{a2}}, both, time.Now())
+	if k.settled() || !k.has(source) {
+		t.Error("the instance that was lost is not missed")
+	}
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// One of three agents is killed amid the crawl, and its disk goes with it. The
+// others go on with its hosts from their replicas: every page is fetched, and
+// twice only those whose end no other agent had heard of.
+func TestClusterDeath(t *testing.T) {
+	const delay = 30 * time.Millisecond
+	hosts := int64(24)
+	if testing.Short() {
+		hosts = 10
+	}
+	made, err := gen.New(gen.Plain(23, hosts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
+	dir := t.TempDir()
+	names, addrs := []string{"a1", "a2", "a3"}, []string{port(t), port(t), port(t)}
+	var ps []*process
+	for i, name := range names {
+		args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", "3")
+		ps = append(ps, start(t, append(args, made.URL(0, 0))...))
+	}
+	all := web.Report().Origin.Reachable
+	for end := time.Now().Add(2 * time.Minute); web.Report().Origin.Fetched < all/3; {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d pages after two minutes\n%s", web.Report().Origin.Fetched, all, events(t, filepath.Join(dir, "a1")))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	dead := 1
+	if _, killed := ps[dead].kill(); !killed {
+		t.Fatal("it had ended before")
+	}
+	if err := os.RemoveAll(filepath.Join(dir, names[dead])); err != nil {
+		t.Fatal(err)
+	}
+	at := web.Report().Origin.Fetched
+	taken := 0
+	for i, p := range ps {
+		if i == dead {
+			continue
+		}
+		home := filepath.Join(dir, names[i])
+		if !ended(p, 5*time.Minute) {
+			t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()), events(t, home))
+		}
+		if code := p.code(); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))
+		}
+		verify(t, home)
+		b, err := os.ReadFile(filepath.Join(home, "logs", "events.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, `"inherited"`) {
+				taken++
+			}
+			for _, kind := range []string{"inherited", "shipped", "shipped-whole", "ship-failed", "inherit-failed"} {
+				if strings.Contains(line, fmt.Sprintf("%q", kind)) {
+					t.Logf("%s: %s", names[i], strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+	if taken != 2 {
+		t.Errorf("%d agents have taken over what the dead one had", taken)
+	}
+	r := web.Report()
+	if r.Origin.Missed > 0 || r.Origin.Beyond > 0 {
+		t.Errorf("%d pages missed (%v), %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Beyond)
+	}
+	t.Logf("killed after %d of %d pages: %d fetched twice, %.3f %%", at, all, r.Origin.Twice, 100*float64(r.Origin.Twice)/float64(all))
+	// A second of the dead agent's pages, at most one for each host and delay.
+	if most := hosts * int64(time.Second/delay); r.Origin.Twice > most {
+		t.Errorf("%d pages fetched twice, at most %d in a second", r.Origin.Twice, most)
+	}
+}
