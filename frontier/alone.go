@@ -81,8 +81,7 @@ func (f *Frontier) quietAt(h *host) int64 {
 // keepAlone makes h, which has no share, one that is alone if nobody else has
 // its address (if that is valid) or its site (if there is one).
 func (f *Frontier) keepAlone(h *host, addr, site bucketKey) bool {
-	// What others here have not, other agents may have.
-	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil
+	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost
 	if addr.addr.IsValid() {
 		if o := f.aloneAt.of(addr); o != nil {
 			f.join(o)

@@ -218,16 +218,17 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 		return
 	}
 	g := f.groupOf(h)
-	for _, b := range [...]*bucket{g.addr, g.site} {
+	for i, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil || b.holder != h {
 			continue
 		}
 		b.holder = nil
 		if !noRequest {
-			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(f.delay(b.key))) // as for those alone
-		}
-		if f.cfg.Lease != nil {
-			f.used(b, noRequest)
+			d := f.cfg.IPDelay
+			if i == 1 {
+				d = f.cfg.SiteDelay
+			}
+			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(d)) // as for those alone
 		}
 	}
 	// Both are free of h before either is offered.
@@ -344,7 +345,6 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 		if f.hushed {
 			f.quiet(b, f.hushedAt)
 		}
-		f.want(k)
 	}
 	return b
 }
@@ -370,7 +370,11 @@ func (f *Frontier) hush() {
 
 // quiet begins b's quiet time at from, unless it is quiet for longer.
 func (f *Frontier) quiet(b *bucket, from int64) {
-	if at := from + int64(f.delay(b.key)); at > max(b.freeAt, f.clock) {
+	d := f.cfg.IPDelay
+	if !b.key.addr.IsValid() {
+		d = f.cfg.SiteDelay
+	}
+	if at := from + int64(d); at > max(b.freeAt, f.clock) {
 		if b.freeAt = at; b.holder == nil {
 			f.retime(b)
 		}
@@ -393,9 +397,6 @@ func (f *Frontier) retime(b *bucket) {
 // forgetBucket removes a bucket that nobody names and whose quiet time is over.
 func (f *Frontier) forgetBucket(b *bucket) {
 	if b.refs == 0 && b.free(f.clock) {
-		if f.unbar(b) {
-			f.cfg.Lease.Leave(b.key.point(), f.time_(f.clock))
-		}
 		if b.in != nil {
 			b.in.remove(b)
 			b.in = nil

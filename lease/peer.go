@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,13 +73,6 @@ func (p *Peer) tick(now time.Time) {
 
 // grip says whether the last contact is not too long ago.
 func (p *Peer) grip() bool { return p.view != nil && p.clock-p.contact < shorter(p.cfg.Term) }
-
-// Grip says whether requests may begin at all: the last contact is not too long
-// ago.
-func (p *Peer) Grip(now time.Time) bool {
-	p.tick(now)
-	return p.grip()
-}
 
 // Look brings a new view. It counts as a contact only if it is the first.
 func (p *Peer) Look(v View, now time.Time) {
@@ -274,8 +266,7 @@ func (s *session) next(clock time.Duration) uint64 {
 	return s.stamp
 }
 
-// partners are those to whom there may be something to say, who was called last
-// at the end: what few pages pay for would else always go to the same ones.
+// partners are those to whom there may be something to say, in a fixed order.
 func (p *Peer) partners() (as []Agent) {
 	for a := range p.holder.desks {
 		as = append(as, a)
@@ -290,7 +281,6 @@ func (p *Peer) partners() (as []Agent) {
 	}
 	slices.Sort(as)
 	as = slices.Compact(as)
-	slices.SortStableFunc(as, func(a, b Agent) int { return cmp.Compare(p.session(a).sentAt, p.session(b).sentAt) })
 	return slices.DeleteFunc(as, func(a Agent) bool { return a == p.self })
 }
 

@@ -178,8 +178,6 @@ type agent struct {
 	addr string
 	node *node
 	m    *Member // nil: not running
-
-	pinged func(digest uint64, sent time.Time)
 }
 
 // agent makes one that has never run.
@@ -208,7 +206,7 @@ func (a *agent) open() {
 	m, err := Open(Config{
 		Self: a.self, Advertise: addr, Label: a.w.label, Secret: a.w.secret,
 		Packets: a.node, Streams: a.node, Dial: a.node.dial, Seed: seed,
-		Hello: a.hello, Pinged: a.pinged,
+		Hello: a.hello,
 	})
 	if err != nil {
 		a.w.t.Fatal(err)
