@@ -48,6 +48,7 @@ type lot struct {
 	state   lotState
 	urgent  bool   // a host waits for it
 	early   uint64 // a serial that was called back before it was known
+	unheard bool   // the ask may not have come to the grantor, and is to be said again
 	called  bool   // it is or was called back: giving it back is worth a call
 	using   bool
 	queued  queue
@@ -350,7 +351,7 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		if l.queued != in {
 			continue
 		}
-		l.queued = inNone
+		l.queued, l.unheard = inNone, false
 		if l.state == orphaned && clock >= l.end {
 			l.state = without
 		}
@@ -493,6 +494,7 @@ func (h *holder) failed(b *Batch) {
 		switch l.state {
 		case asked:
 			// Its stamp stays: it may have been granted.
+			l.unheard = true
 			if l.state = inLine; a.Urgent {
 				h.putUrgent(l)
 			} else {

@@ -292,7 +292,7 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 		for _, l := range d.urgent {
 			if l.queued == inUrgent {
 				needed = true
-				if free = l.state == orphaned || p.starving() && l.state != inLine; free {
+				if free = l.state == orphaned || p.starving() && (l.state != inLine || l.unheard); free {
 					return true, true
 				}
 			}
