@@ -81,7 +81,8 @@ func (f *Frontier) quietAt(h *host) int64 {
 // keepAlone makes h, which has no share, one that is alone if nobody else has
 // its address (if that is valid) or its site (if there is one).
 func (f *Frontier) keepAlone(h *host, addr, site bucketKey) bool {
-	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost
+	// What others here have not, other agents may have.
+	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil
 	if addr.addr.IsValid() {
 		if o := f.aloneAt.of(addr); o != nil {
 			f.join(o)

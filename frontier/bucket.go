@@ -218,17 +218,16 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 		return
 	}
 	g := f.groupOf(h)
-	for i, b := range [...]*bucket{g.addr, g.site} {
+	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil || b.holder != h {
 			continue
 		}
 		b.holder = nil
 		if !noRequest {
-			d := f.cfg.IPDelay
-			if i == 1 {
-				d = f.cfg.SiteDelay
-			}
-			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(d)) // as for those alone
+			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(f.delay(b.key))) // as for those alone
+		}
+		if f.cfg.Lease != nil {
+			f.used(b, noRequest)
 		}
 	}
 	// Both are free of h before either is offered.
@@ -345,6 +344,7 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 		if f.hushed {
 			f.quiet(b, f.hushedAt)
 		}
+		f.want(k)
 	}
 	return b
 }
@@ -370,11 +370,7 @@ func (f *Frontier) hush() {
 
 // quiet begins b's quiet time at from, unless it is quiet for longer.
 func (f *Frontier) quiet(b *bucket, from int64) {
-	d := f.cfg.IPDelay
-	if !b.key.addr.IsValid() {
-		d = f.cfg.SiteDelay
-	}
-	if at := from + int64(d); at > max(b.freeAt, f.clock) {
+	if at := from + int64(f.delay(b.key)); at > max(b.freeAt, f.clock) {
 		if b.freeAt = at; b.holder == nil {
 			f.retime(b)
 		}
@@ -397,6 +393,9 @@ func (f *Frontier) retime(b *bucket) {
 // forgetBucket removes a bucket that nobody names and whose quiet time is over.
 func (f *Frontier) forgetBucket(b *bucket) {
 	if b.refs == 0 && b.free(f.clock) {
+		if f.unbar(b) {
+			f.cfg.Lease.Leave(b.key.point(), f.time_(f.clock))
+		}
 		if b.in != nil {
 			b.in.remove(b)
 			b.in = nil

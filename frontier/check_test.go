@@ -168,6 +168,12 @@ func (f *Frontier) check() error {
 		return fmt.Errorf("%d hosts with a rare, %d with a visit, says %d, %d", rares, visits, f.rares, len(f.visits)-len(f.freeVisits))
 	}
 	want.SpilledBytes, want.SpillFiles = sums.spilled, f.files
+	want.LeasesAwaited, want.LeaseWaits = len(f.barred), f.stats.LeaseWaits
+	for point, b := range f.barred {
+		if b.key.point() != point || b.holder != nil || b.freeAt <= f.clock || b.in != &f.freeing && b.in != &f.fading {
+			return fmt.Errorf("%s: awaited, free at %d of %d, without a timer", b.key, b.freeAt, f.clock)
+		}
+	}
 	if got := f.Stats(); got != want {
 		return fmt.Errorf("stats\n got %+v\nwant %+v", got, want)
 	}

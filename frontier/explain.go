@@ -137,6 +137,8 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			case b == nil || b.free(f.clock):
 			case b.holder != nil:
 				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(f.began(b.holder)))
+			case f.awaited(b):
+				why("waits for the lease of %s, which another agent may have", b.key)
 			default:
 				quiet(b.key, b.last, b.freeAt)
 			}

@@ -53,6 +53,10 @@ type Config struct {
 	// threatens a host is halved, as it is by 16 good answers in a row. Zero
 	// means 30 min, a negative value at once.
 	ForgiveAfter time.Duration
+	// Lease says at which addresses and sites requests may be made, where other
+	// agents have hosts there as well. It counts only where there is an IPDelay or
+	// a SiteDelay. Nil: this agent is alone.
+	Lease Lease
 	// NoAddresses says that hosts are fetched without a look-up (through a
 	// proxy): tasks have no address, and IPDelay does not apply.
 	NoAddresses bool
@@ -142,6 +146,10 @@ type Frontier struct {
 	blanks      [roomClasses][][]byte // empty
 	looked      int                   // nothing: see lookAt
 
+	barred      map[uint64]*bucket // whose lease is waited for, by point; each has a timer
+	barredLeast int                // of them are never too many
+	points      [2]uint64          // scratch
+
 	pace   pace
 	active int // hosts to be kept ready; negative: all
 
@@ -192,6 +200,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		sites:   make(map[string]*bucket),
 		groups:  make(map[groupKey]share),
 		ready:   newGroupHeap(),
+		barred:  make(map[uint64]*bucket),
 		aloneAt: newTable(),
 		aloneIn: newTable(),
 		freeing: newBucketTimes(),
@@ -365,12 +374,15 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	if f.err != nil {
 		return Task{}, time.Time{}, false
 	}
-	g, err := f.best()
-	if err != nil {
-		f.err = err
-	}
-	if g == nil {
-		return Task{}, f.wake(), false
+	var g *group
+	var err error
+	for g == nil || !f.beginLeased(g) {
+		if g, err = f.best(); err != nil {
+			f.err = err
+		}
+		if g == nil {
+			return Task{}, f.wake(), false
+		}
 	}
 	h := g.hosts.top()
 	e, err := f.dequeue(h)
@@ -399,7 +411,7 @@ func (f *Frontier) best() (*group, error) {
 			return nil, nil
 		}
 		g := f.ready.top()
-		if g.obstacle(f.clock) == nil {
+		if g.obstacle(f.clock) == nil && f.leased(g) {
 			return g, nil
 		}
 		f.settle(g)
@@ -426,6 +438,11 @@ func (f *Frontier) wake() time.Time {
 	}
 	if len(f.pools) > 0 && f.hushing() && (at < 0 || f.quietTill < at) {
 		at = f.quietTill // to read on
+	}
+	if len(f.pools) > 0 && f.crowded() && f.fading.len() > 0 {
+		if t := f.fading.top().freeAt; at < 0 || t < at {
+			at = t // likewise
+		}
 	}
 	if at < 0 {
 		return time.Time{}
@@ -537,6 +554,7 @@ func (f *Frontier) tick(now time.Time) {
 	for f.freeing.len() > 0 && f.freeing.first() <= uint64(f.clock) {
 		b := f.freeing.pop()
 		b.in = nil
+		f.unbar(b)
 		f.offer(b, nil)
 	}
 	for n := 0; f.resting.len() > 0 && f.resting.first() <= uint64(f.clock); n++ {
@@ -551,6 +569,7 @@ func (f *Frontier) tick(now time.Time) {
 		b := f.fading.pop()
 		b.in = nil
 		f.forgetBucket(b)
+		f.unbar(b)
 	}
 }
 

@@ -144,6 +144,9 @@ func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
 	if f.hushing() {
 		f.notBefore(h, f.quietTill)
 	}
+	if f.cfg.Lease != nil && f.cfg.SiteDelay > 0 {
+		f.want(bucketKey{site: siteOf(h.name)})
+	}
 	if f.cfg.NoAddresses {
 		f.settleAt(h, netip.Addr{})
 	} else if a, ok := addrIn(h.name); ok {
@@ -351,7 +354,7 @@ func (f *Frontier) begin(h *host, g *group, e entry) {
 	g.hosts.remove(h)
 	f.visit(h, e)
 	f.fixed += e.ram()
-	if f.cfg.NoAddresses || h.share != 0 && (h.until.after(f.clock) || h.fresh.after(f.clock)) {
+	if f.resolved(h) {
 		f.become(h, inProcess)
 		h.fresh = 0
 		for _, b := range [...]*bucket{g.addr, g.site} {

@@ -39,6 +39,8 @@ type model struct {
 
 	hushedHosts time.Time
 
+	lease *fakeLease // nil: none
+
 	hushedAt time.Time
 }
 
@@ -234,6 +236,16 @@ func (m *model) due(h *modelHost) (at time.Time, ok bool) {
 		if b.freeAt.After(at) {
 			at = b.freeAt
 		}
+		if m.lease == nil {
+			continue
+		}
+		p := m.point(k)
+		if !m.lease.held[p] {
+			return at, false
+		}
+		if free := m.lease.free[p]; free.After(at) {
+			at = free
+		}
 	}
 	return at, true
 }
@@ -415,6 +427,12 @@ func (m *model) next() {
 	}
 	h.held = m.shared(h)
 	for _, k := range h.held {
+		if m.lease != nil {
+			if by, ok := m.lease.using[m.point(k)]; !ok || by != "" {
+				m.t.Fatalf("%s given out, %s is begun: %v, by %q", got.Host, k, ok, by)
+			}
+			m.lease.using[m.point(k)] = got.Host
+		}
 		m.bucket(k).holder = h.name
 	}
 }
@@ -427,7 +445,7 @@ func (m *model) checkWake(wake time.Time) {
 			// It may wake only to be held back by something else.
 			later = later || h.at.After(m.now)
 			for _, k := range m.shared(h) {
-				later = later || m.bucket(k).freeAt.After(m.now)
+				later = later || m.lease != nil || m.bucket(k).freeAt.After(m.now)
 			}
 		}
 		at, ok := m.due(h)
@@ -712,7 +730,9 @@ func (m *model) explain() {
 		ok = n > 0 && h.cur == nil && h.at.After(m.now) && e.Due.Equal(h.at)
 	case "parked":
 		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && len(m.shared(h)) > 0
-		if !held && quiet.After(m.now) {
+		if m.lease != nil {
+			// What it waits for is seen when it is next asked for.
+		} else if !held && quiet.After(m.now) {
 			ok = ok && e.Due.Equal(quiet)
 		} else {
 			ok = ok && !alone // another one has it, or comes first
@@ -771,14 +791,25 @@ func (m *model) start() {
 		cfg.HostDelay = -1
 	}
 	var err error
+	if m.lease != nil {
+		m.lease.using = map[uint64]string{}
+		cfg.Lease = m.lease
+	}
 	m.f, err = Open(m.mem, "frontier", cfg)
 	m.must(err)
+	m.f.barredLeast = 1 << 30
 	// Links small enough for several frames, and no bound, so that the best
 	// link of all is always found.
 	m.f.frameBytes, m.f.readAtOnce = m.frame, 1<<20
 }
 
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { testModel(t, false) }
+
+// The same where other agents have hosts at the addresses and sites, so that
+// these come and go.
+func TestModelLease(t *testing.T) { testModel(t, true) }
+
+func testModel(t *testing.T, leased bool) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, most int) time.Duration {
 			return time.Duration(max(0, rapid.IntRange(-most, most).Draw(t, name))) * time.Millisecond
@@ -798,6 +829,9 @@ func TestModel(t *testing.T) {
 			},
 		}
 		m.frame = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame")
+		if leased {
+			m.lease = newFakeLease(m)
+		}
 		m.start()
 		m.f.tick(m.now)
 		step := func(fn func()) func(*rapid.T) {
@@ -830,6 +864,8 @@ func TestModel(t *testing.T) {
 					m.hush()
 				}
 			}),
+			"lease":   step(m.leases),
+			"lease2":  step(m.leases),
 			"each":    step(m.each),
 			"explain": step(m.explain),
 			"restart": step(func() {

@@ -71,6 +71,9 @@ type frame struct {
 // few hosts are ready, or none with a link as good.
 func (f *Frontier) hungry(level uint8) bool {
 	n := f.stats.Ready - f.stats.Parked
+	if f.crowded() {
+		return false
+	}
 	if f.hushing() {
 		// Nobody can be asked, and those that wait will be ready together.
 		return f.active < 0 || n+f.stats.Waiting < f.active

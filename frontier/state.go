@@ -35,6 +35,9 @@ type Stats struct {
 	SpillFiles   int   `json:"spill_files"`
 	PoolBytes    int64 `json:"pool_bytes"` // pools on disk
 	PoolFiles    int   `json:"pool_files"`
+
+	LeasesAwaited int   `json:"leases_awaited"` // addresses and sites that hosts wait for
+	LeaseWaits    int64 `json:"lease_waits"`    // how often hosts whose turn it was began to
 }
 
 // Stats returns the counts.
@@ -50,6 +53,7 @@ func (f *Frontier) Stats() Stats {
 	s.SpillFiles = f.files
 	s.PoolBytes = f.poolBytes
 	s.PoolFiles = f.poolFiles
+	s.LeasesAwaited = len(f.barred)
 	return s
 }
 
