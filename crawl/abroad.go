@@ -54,6 +54,8 @@ type abroad struct {
 
 	received, sent, passed int64 // links, in this run
 	activity               uint64
+	cuts                   cuts   // visits that use leases
+	pagesBefore            int64  // of earlier runs
 	resting                bool   // nothing is left to do here
 	restedAt               uint64 // activity then
 }

@@ -129,6 +129,7 @@ type Rooms struct {
 	Exchange  Exchange       // nil with a nil Partition
 	Outbox    *outbox.Outbox // likewise
 	Copies    *Copies        // nil: nobody else has what is journaled here
+	Leases    Leases         // nil: none; else the Frontier's Config has them, too
 	Strategy  Strategy       // nil: breadth-first
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
@@ -267,7 +268,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.inFlight.Go(func() {
 			for v := range c.tasks {
 				v.thread = i + 1
-				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) {
+				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || c.lapsed(v) {
 					v.outcome = Abandoned // it had not begun
 				} else {
 					v.err = c.visit(work, v)
@@ -276,7 +277,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 			}
 		})
 	}
-	c.began = time.Now()
+	c.began, c.abroad.pagesBefore = time.Now(), c.Tally.Pages()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)

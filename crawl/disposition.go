@@ -43,6 +43,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.recycle(v)
 		return
 	case v.outcome == Abandoned || v.outcome == Stale:
+		d.NoRequest = d.NoRequest && !v.leased.isOff() // it may have been sent
 		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)

@@ -170,11 +170,17 @@ func (c *Crawler) overtaken(v *visit) bool {
 func (c *Crawler) begins(v *visit) {
 	v.drops = c.nth
 	c.underWay[v.drops]++
+	if c.Leases != nil {
+		c.cuttable(v)
+	}
 }
 
 func (c *Crawler) ends(v *visit) {
 	if c.underWay[v.drops]--; c.underWay[v.drops] <= 0 {
 		delete(c.underWay, v.drops)
+	}
+	if v.leased != nil {
+		c.abroad.cuts.settled(v.leased)
 	}
 }
 

@@ -28,6 +28,7 @@ type visit struct {
 	last    bool   // the host is in trouble: no retries
 	outcome Outcome
 	err     error // ours
+	leased  *cut  // nil: it uses no lease
 
 	// Of a look-up.
 	resolved   bool
@@ -97,6 +98,11 @@ func (v *visit) reset(t frontier.Task) {
 // did is in v.
 func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	l := v.task.Link
+	if v.leased != nil {
+		var end context.CancelFunc
+		ctx, end = v.leased.begin(ctx)
+		defer end()
+	}
 	if isErrand(l) {
 		about, err := weburl.Parse(l.Via)
 		if err != nil {

@@ -33,7 +33,8 @@ const (
 	Unresolved
 	// Dropped is a URL that the operator gave up before its turn.
 	Dropped
-	// Abandoned is a visit cut short by the end of the run; it will be made again.
+	// Abandoned is a visit cut short by the end of the run, or by the loss of a
+	// lease; it will be made again.
 	Abandoned
 	// Refused is for a Planner: a URL that it wanted is not visited at all, by
 	// a guard against traps.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/frontier"
+	"github.com/orbweaver/orbweaver/report"
 )
 
 // Status is the crawl as it stood a moment ago.
@@ -36,7 +37,8 @@ type Status struct {
 	Received   int64            `json:"urls_received"`   // from them, in this run
 	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
 	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
-	Retrying   map[string]int64 `json:"retrying"`        // URLs that failed and are visited again, by kind
+	Leases     *report.Leases   `json:"leases,omitempty"`
+	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
@@ -58,7 +60,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), CopyLagS: c.shipping.lag(now).Seconds(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }

@@ -74,6 +74,13 @@ func (p *Peer) tick(now time.Time) {
 // grip says whether the last contact is not too long ago.
 func (p *Peer) grip() bool { return p.view != nil && p.clock-p.contact < shorter(p.cfg.Term) }
 
+// Grip says whether requests may begin at all: the last contact is not too long
+// ago.
+func (p *Peer) Grip(now time.Time) bool {
+	p.tick(now)
+	return p.grip()
+}
+
 // Look brings a new view. It counts as a contact only if it is the first.
 func (p *Peer) Look(v View, now time.Time) {
 	first := p.view == nil

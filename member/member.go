@@ -54,6 +54,10 @@ type Config struct {
 	// says. An ErrRefused is its no, an ErrSelf that it is us; any other error,
 	// that it did not answer.
 	Hello func(ctx context.Context, addr string) error
+	// Pinged, if not nil, is told of each answer to a ping of the failure detector:
+	// the View.Digest of whoever answered, as it was then, and when it was asked.
+	// It must not wait.
+	Pinged func(digest uint64, sent time.Time)
 
 	// Interval is that of the failure detector: all other times are multiples
 	// of it. Zero means 1s.
@@ -95,6 +99,7 @@ type Member struct {
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
+	met      map[life]struct{}
 }
 
 // Open returns the Member of an agent that has nobody yet. It uses no network
@@ -127,6 +132,7 @@ func Open(cfg Config) (*Member, error) {
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 		rivals: make(chan Agent, 1), living: map[string]living{}, lost: map[[16]byte]living{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
+		met: map[life]struct{}{{cfg.Self.Instance, cfg.Self.Boot}: {}},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mu.Lock()
@@ -184,6 +190,7 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Label, c.SecretKey, c.Transport = m.config.Self.Name, m.config.Label, m.config.Secret, t
 	c.Delegate, c.Events, c.Alive = delegate{m}, delegate{m}, delegate{m}
+	c.Ping = pings{m, t}
 	c.Logger = log.New(m.config.Log, "", log.LstdFlags)
 	// Each interval an agent pings one other. No answer within half of it: three
 	// others are asked to ping, and a stream is tried. None of them by its end:
@@ -476,6 +483,9 @@ func (m *Member) lives(n *memberlist.Node) {
 	defer m.mu.Unlock()
 	if a.Name == m.self.Name {
 		return
+	}
+	if len(m.met) < maxLost {
+		m.met[life{a.Instance, a.Boot}] = struct{}{}
 	}
 	// A machine that came back with an empty disk, before its death was seen.
 	if was, ok := m.living[a.Name]; ok && was.Instance != a.Instance {

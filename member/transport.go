@@ -20,6 +20,7 @@ const maxPacket = 64 << 10
 type transport struct {
 	config  *Config
 	self    netip.AddrPort
+	began   time.Time
 	ctx     context.Context
 	stop    context.CancelFunc
 	packets chan *memberlist.Packet
@@ -30,7 +31,7 @@ type transport struct {
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(cfg *Config, self netip.AddrPort) *transport {
-	t := &transport{config: cfg, self: self, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn)}
+	t := &transport{config: cfg, self: self, began: time.Now(), packets: make(chan *memberlist.Packet), streams: make(chan net.Conn)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wg.Go(t.receive)
 	t.wg.Go(t.accept)
@@ -57,7 +58,7 @@ func (t *transport) receive() {
 		if n == 0 {
 			continue
 		}
-		p := &memberlist.Packet{Buf: append([]byte(nil), b[:n]...), From: from, Timestamp: time.Now()}
+		p := &memberlist.Packet{Buf: append([]byte(nil), b[:n]...), From: from, Timestamp: t.began} // see pings
 		select {
 		case t.packets <- p:
 		case <-t.ctx.Done():

@@ -178,6 +178,8 @@ type agent struct {
 	addr string
 	node *node
 	m    *Member // nil: not running
+
+	pinged func(digest uint64, sent time.Time)
 }
 
 // agent makes one that has never run.
@@ -206,7 +208,7 @@ func (a *agent) open() {
 	m, err := Open(Config{
 		Self: a.self, Advertise: addr, Label: a.w.label, Secret: a.w.secret,
 		Packets: a.node, Streams: a.node, Dial: a.node.dial, Seed: seed,
-		Hello: a.hello,
+		Hello: a.hello, Pinged: a.pinged,
 	})
 	if err != nil {
 		a.w.t.Fatal(err)

@@ -45,10 +45,27 @@ type Summary struct {
 	Retries    int64   `json:"retries"`
 	StopReason string  `json:"stop_reason"`
 	PeakMemory int64   `json:"peak_memory_bytes"`
+	Leases     *Leases `json:"leases,omitempty"` // with other agents, of the last run
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
+}
+
+// Leases is what it cost to share addresses and sites with other agents.
+type Leases struct {
+	Messages int64   `json:"messages"` // calls and answers that this agent has sent
+	PerPage  float64 `json:"messages_per_page"`
+	Asked    int64   `json:"asked"`   // addresses and sites, each time that they were asked for
+	Waits    int64   `json:"waits"`   // how often hosts whose turn it was began to wait for one
+	CutOff   int64   `json:"cut_off"` // visits, for a lease that was lost
+}
+
+// Count divides the messages by the pages of the same run.
+func (l *Leases) Count(pages int64) {
+	if l.PerPage = 0; pages > 0 {
+		l.PerPage = math.Round(float64(l.Messages)/float64(pages)*1e4) / 1e4
+	}
 }
 
 // Summary sums t up; took is how long the crawl ran, over all its runs.
@@ -100,6 +117,9 @@ func (s Summary) String() string {
 	}
 	optional("URLs queued", s.Queued)
 	optional("URLs sent", s.Sent)
+	if s.Leases != nil {
+		optional("lease messages", s.Leases.Messages)
+	}
 	optional("duplicates", s.Duplicates)
 	optional("truncated", s.Truncated)
 	optional("revisits", s.Revisits)
