@@ -53,6 +53,7 @@ type Agent struct {
 	rooms   crawl.Rooms
 	fetcher *fetch.Fetcher
 	colony  *colony        // nil: this agent is alone
+	leases  *leases        // nil: no address or site is shared with others
 	closers []func() error // last first
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
@@ -304,6 +305,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if cfg.Frontier.MemoryBytes == 0 {
 		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
 	}
+	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
 	}
@@ -503,6 +505,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	stop, err := a.crawl(ctx)
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
+	if s := a.Status(); s != nil {
+		res.Summary.Leases = s.Leases
+	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.rooms.Events.Write("error", report.F("error", err.Error()))

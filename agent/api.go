@@ -78,6 +78,11 @@ var (
 	descHosts       = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
 	descActive      = prometheus.NewDesc("orbweaver_frontier_active_hosts", "Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.", nil, nil)
 	descPooled      = prometheus.NewDesc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.", nil, nil)
+	descLeases      = prometheus.NewDesc("orbweaver_lease_messages_total", "Calls and answers sent for leases of addresses and domains that other agents share.", nil, nil)
+	descAsked       = prometheus.NewDesc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.", nil, nil)
+	descLeaseWaits  = prometheus.NewDesc("orbweaver_lease_waits_total", "How often hosts whose turn it was began to wait for a lease.", nil, nil)
+	descCutOff      = prometheus.NewDesc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.", nil, nil)
+	descAwaited     = prometheus.NewDesc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.", nil, nil)
 	descInFlight    = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
 )
 
@@ -113,6 +118,13 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(descQueued, s.Queued)
 	gauge(descInFlight, int64(s.InFlight))
 	f := s.Frontier
+	if l := s.Leases; l != nil {
+		count(descLeases, l.Messages)
+		count(descAsked, l.Asked)
+		count(descLeaseWaits, l.Waits)
+		count(descCutOff, l.CutOff)
+		gauge(descAwaited, int64(f.LeasesAwaited))
+	}
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
 	for state, n := range map[string]int{

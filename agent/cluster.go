@@ -77,7 +77,8 @@ type colony struct {
 	listener *exchange.Listener
 	client   *exchange.Client
 	server   *exchange.Server
-	member   atomic.Pointer[member.Member]   // nil: not joined yet
+	member   atomic.Pointer[member.Member] // nil: not joined yet
+	start    start
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
 	saw      atomic.Uint64                   // digest of the view that owners are of
@@ -128,6 +129,7 @@ func (a *Agent) openCluster() error {
 	}
 	c := &colony{a: a, cfg: cfg, keys: keys, settings: map[string]string{
 		"partition": "ring", "replicas": strconv.Itoa(max(cfg.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "version": Version,
+		"ip-delay": a.cfg.Frontier.IPDelay.String(), "site-delay": a.cfg.Frontier.SiteDelay.String(),
 	}}
 	if err := c.identify(); err != nil {
 		return err
@@ -141,9 +143,11 @@ func (a *Agent) openCluster() error {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: exchange.Handlers{
-		Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end,
-	}})
+	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end}
+	if a.leases != nil {
+		handlers.Lease = a.leases.serve
+	}
+	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
 	a.colony = c
 	return a.openCopies()
 }
@@ -317,6 +321,7 @@ func (c *colony) join(ctx context.Context) error {
 	if c.founds() && c.id() == (exchange.ID{}) {
 		id := newExchangeID()
 		c.crawl.Store(&id)
+		c.start.founds()
 	}
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
@@ -335,7 +340,8 @@ func (c *colony) join(ctx context.Context) error {
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
 			return exchange.DialGossip(ctx, c.keys, nil, addr, name)
 		},
-		Hello: func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+		Pinged: c.a.leases.pinged(),
 	})
 	if err != nil {
 		return err
@@ -360,7 +366,9 @@ func (c *colony) join(ctx context.Context) error {
 	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
 	for {
 		if up := agentsUp(m.View()); len(up) >= max(c.cfg.Agents, 1) {
-			return c.see(m.View())
+			v := m.View()
+			c.a.leases.begin(ctx, v)
+			return c.see(v)
 		}
 		select {
 		case <-m.Changes():
@@ -425,6 +433,9 @@ func agentsUp(v *member.View) (up []ring.Agent) {
 
 // see makes whose a host is of a view.
 func (c *colony) see(v *member.View) error {
+	if err := c.a.leases.look(v); err != nil {
+		return err
+	}
 	up, old := agentsUp(v), c.owners.Load()
 	if c.copies != nil {
 		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are
@@ -478,6 +489,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 			}
 		})
 	}
+	c.a.leases.tend(ctx)
 }
 
 // leave goes in good order, and ends what runs.
