@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -273,7 +274,8 @@ func (s *session) next(clock time.Duration) uint64 {
 	return s.stamp
 }
 
-// partners are those to whom there may be something to say, in a fixed order.
+// partners are those to whom there may be something to say, who was called last
+// at the end: what few pages pay for would else always go to the same ones.
 func (p *Peer) partners() (as []Agent) {
 	for a := range p.holder.desks {
 		as = append(as, a)
@@ -288,6 +290,7 @@ func (p *Peer) partners() (as []Agent) {
 	}
 	slices.Sort(as)
 	as = slices.Compact(as)
+	slices.SortStableFunc(as, func(a, b Agent) int { return cmp.Compare(p.session(a).sentAt, p.session(b).sentAt) })
 	return slices.DeleteFunc(as, func(a Agent) bool { return a == p.self })
 }
 
