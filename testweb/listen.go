@@ -18,8 +18,11 @@ type counter struct{ atomic.Int64 }
 // socket for each address would not scale to many hosts. The socket is bound
 // to the loopback device where the system can do that, and connections whose
 // local address is not loopback are dropped unread in any case.
-func listenLoopback(port int) (net.Listener, error) {
+func listenLoopback(port int, routed bool) (net.Listener, error) {
 	lc := net.ListenConfig{Control: bindLoopback, KeepAlive: -1}
+	if routed {
+		lc.Control = nil
+	}
 	return lc.Listen(context.Background(), "tcp4", wildcard+":"+strconv.Itoa(port))
 }
 

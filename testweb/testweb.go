@@ -12,7 +12,8 @@
 // so that there may be a million of them, at tens of thousands of pages a
 // second; all else is served by net/http.
 //
-// What always holds: nothing outside this machine can reach it; a request
+// What always holds: nothing outside this machine can reach it, unless the
+// machine routes its loopback addresses and Config.Routed is set; a request
 // lasts from its first byte read until the last write of its response began
 // or the client was gone, so that a client that keeps a delay is never blamed
 // for the scheduling of the server; memory is bounded whatever the number of
@@ -59,6 +60,10 @@ type Config struct {
 	HTTPPort, HTTPSPort int
 	// DNS and Control are host:port on loopback. Empty means 127.0.0.1:0.
 	DNS, Control string
+	// Routed also answers what comes to a loopback address over another device
+	// than loopback. Linux drops that, unless it was told to route such packets
+	// (route_localnet), as among network namespaces of one machine.
+	Routed bool
 	// Addresses spreads the hosts without an address of their own over so many
 	// addresses, in order. Zero gives each host its own.
 	Addresses int
@@ -261,10 +266,10 @@ func (s *site) robotsText() []byte {
 }
 
 func (w *Web) listen() (err error) {
-	if w.plain, err = listenLoopback(w.cfg.HTTPPort); err != nil {
+	if w.plain, err = listenLoopback(w.cfg.HTTPPort, w.cfg.Routed); err != nil {
 		return fmt.Errorf("listen http: %w", err)
 	}
-	if w.secure, err = listenLoopback(w.cfg.HTTPSPort); err != nil {
+	if w.secure, err = listenLoopback(w.cfg.HTTPSPort, w.cfg.Routed); err != nil {
 		return fmt.Errorf("listen https: %w", err)
 	}
 	if w.control, err = net.Listen("tcp", loopbackOnly(w.cfg.Control)); err != nil {

@@ -1,0 +1,285 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+var (
+	long      = flag.Bool("long", false, "tell the stories of clusters at length")
+	storySeed = flag.Uint64("story-seed", 0, "seed of a story, to repeat one; 0 draws one")
+)
+
+// A plot is what a story begins with.
+type plot struct {
+	agents int
+	hosts  int64
+	pages  float64 // of a host
+	delay  time.Duration
+	flags  []string // of all agents
+}
+
+// A story is a crawl by agents in network namespaces, which know each other by
+// mutual TLS, and the web's own account of it.
+type story struct {
+	*testing.T
+	plot
+	seed   uint64
+	made   *gen.Web
+	truth  *gen.Truth
+	web    *testweb.Web
+	wire   *wire
+	dir    string
+	agents []*actor
+}
+
+// An actor is an agent of a story, in the place of its number.
+type actor struct {
+	s      *story
+	number int // from 1
+	name   string
+	dir    string
+	p      *process // nil: not started
+	gone   bool     // for good
+}
+
+// A verdict is what came of a story.
+type verdict struct {
+	reachable, missed, beyond int64
+	twice                     int64 // pages that the web gave more than once
+	archived, copies          int64 // pages in the archives there are, and their records
+	violations                map[string]int64
+	sent                      float64
+	wrong                     []string // what no story may show
+}
+
+// overlap is the paper's: what was fetched beyond once, by what was fetched.
+func (v *verdict) overlap() float64 { return float64(v.twice) / max(1, float64(v.reachable)) }
+
+// tell begins a story: the web is there, and no agent.
+func tell(t *testing.T, p plot) *story {
+	t.Helper()
+	s := &story{T: t, plot: p, seed: *storySeed, dir: t.TempDir()}
+	if s.seed == 0 {
+		s.seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-story-seed %d", s.seed)
+	if *long {
+		s.plot.hosts, s.plot.pages = 6*p.hosts, 2*p.pages
+	}
+	s.wire = newWire(t, p.agents, s.seed)
+	spec := gen.Plain(s.seed, s.plot.hosts)
+	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, int64(8*s.plot.pages), 6000
+	var err error
+	if s.made, err = gen.New(spec); err != nil {
+		t.Fatal(err)
+	}
+	if s.truth, err = s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.wire.places[0].within(func() {
+		s.web, err = testweb.New(testweb.Config{
+			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay}, Routed: true, DNS: "127.0.0.53:0",
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := s.web.Start()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("testweb: %v", err)
+		}
+	})
+	var names []string
+	for i := range p.agents {
+		name := fmt.Sprintf("a%d", i+1)
+		names = append(names, name)
+		s.agents = append(s.agents, &actor{s: s, number: i + 1, name: name, dir: filepath.Join(s.dir, name)})
+	}
+	crawl(context.Background(), t, "cluster", "keys", "--out", filepath.Join(s.dir, "keys"), "--agents", strings.Join(names, ",")).must(t, 0)
+	return s
+}
+
+func (a *actor) addr() string { return a.s.wire.places[a.number].addr.String() + ":7470" }
+
+// start lets an agent begin its crawl, or with "--resume" go on with it.
+func (a *actor) start(more ...string) {
+	s := a.s
+	s.Helper()
+	delay := s.delay.String()
+	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", "0", "--site-delay", "0",
+		"--name", a.name, "--listen", a.addr(), "--keys", filepath.Join(s.dir, "keys", a.name))
+	var join []string
+	if a.number == 1 {
+		join = append(join, a.addr()) // it begins the cluster
+	}
+	for _, other := range s.agents {
+		if other != a {
+			join = append(join, other.addr())
+		}
+	}
+	args = append(args, "--join", strings.Join(join, ","))
+	args = append(append(args, s.flags...), more...)
+	a.p = &process{cmd: exec.Command(orbweaver, append(args, s.made.URL(0, 0))...), done: make(chan struct{})}
+	a.p.cmd.Stdout, a.p.cmd.Stderr = &a.p.out, &a.p.out
+	if err := s.wire.places[a.number].start(a.p.cmd); err != nil {
+		s.Fatal(err)
+	}
+	p := a.p
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait() // the exit code is asked for later
+	}()
+	s.Cleanup(func() { p.kill() })
+}
+
+// startAll lets all agents begin, none before all are there.
+func (s *story) startAll() {
+	s.Helper()
+	for _, a := range s.agents {
+		a.start("--agents", strconv.Itoa(len(s.agents)))
+	}
+}
+
+// await waits until the web has given so many of its reachable pages.
+func (s *story) await(share float64) {
+	s.Helper()
+	want := int64(share * float64(s.web.Report().Origin.Reachable))
+	for deadline := time.Now().Add(s.patience()); ; time.Sleep(20 * time.Millisecond) {
+		if s.web.Report().Origin.Fetched >= want {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.dump()
+			s.Fatalf("%d pages of %d are not fetched", want, s.web.Report().Origin.Reachable)
+		}
+	}
+}
+
+func (s *story) patience() time.Duration {
+	if *long {
+		return 20 * time.Minute
+	}
+	return 2 * time.Minute
+}
+
+// end waits until all agents that are left have ended by themselves, with code.
+func (s *story) end(code int) {
+	s.Helper()
+	deadline := time.Now().Add(s.patience())
+	for _, a := range s.agents {
+		if a.gone || a.p == nil {
+			continue
+		}
+		if !ended(a.p, time.Until(deadline)) {
+			s.dump()
+			s.Fatalf("%s does not end", a.name)
+		}
+		if got := a.p.code(); got != code {
+			s.Errorf("%s: exit code %d, want %d\n%s", a.name, got, code, tail(a.p.out.String()))
+		}
+	}
+}
+
+// dump says what the agents said last.
+func (s *story) dump() {
+	for _, a := range s.agents {
+		if a.p != nil && !a.gone {
+			s.Logf("%s: %s\n%s", a.name, tail(a.p.out.String()), events(s.T, a.dir))
+		}
+	}
+	r := s.web.Report()
+	s.Logf("the web: %d pages of %d, missed %v", r.Origin.Fetched, r.Origin.Reachable, r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))])
+}
+
+// judge compares the web's account and the archives with the truth.
+func (s *story) judge() *verdict {
+	s.Helper()
+	r := s.web.Report()
+	v := &verdict{
+		reachable: r.Origin.Reachable, missed: r.Origin.Missed, beyond: r.Origin.Beyond, twice: r.Origin.Twice,
+		violations: map[string]int64{},
+	}
+	for kind, n := range r.ViolationCount {
+		if n > 0 {
+			v.violations[kind] = n
+		}
+	}
+	pages := map[string]int{}
+	for _, a := range s.agents {
+		if _, err := os.Stat(a.dir); err != nil {
+			continue // its disk is lost
+		}
+		verify(s.T, a.dir)
+		for u, n := range indexed(s.T, a.dir) {
+			if !strings.HasSuffix(u, "/robots.txt") {
+				pages[u] += n
+			}
+		}
+		sum := summary(s.T, a.dir)
+		v.sent += sum["urls_sent"].(float64)
+		if left := sum["urls_queued"].(float64); left != 0 {
+			v.wrong = append(v.wrong, fmt.Sprintf("%s: %v URLs left", a.name, left))
+		}
+	}
+	v.archived = int64(len(pages))
+	for _, n := range pages {
+		v.copies += int64(n)
+	}
+	s.Logf("%d agents, %d pages: coverage %.4f, overlap %.4f, %d of them archived in %d records; violations %v; e/n %.2f; %d packets, %d lost",
+		len(s.agents), v.reachable, 1-float64(v.missed)/float64(v.reachable), v.overlap(), v.archived, v.copies, v.violations,
+		v.sent/float64(v.reachable), s.wire.carried.Load(), s.wire.lost.Load())
+	for _, w := range v.wrong {
+		s.Error(w)
+	}
+	if v.missed > 0 || v.beyond > 0 {
+		s.Errorf("%d pages missed (%v), %d beyond", v.missed, r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))], v.beyond)
+	}
+	return v
+}
+
+// polite fails for any violation.
+func (s *story) polite() {
+	s.Helper()
+	noViolations(s.T, s.web)
+}
+
+// Four agents and no fault: every page once, and each host by one agent alone.
+func TestStoryNoFault(t *testing.T) {
+	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, delay: 10 * time.Millisecond})
+	s.startAll()
+	s.end(0)
+	v := s.judge()
+	s.polite()
+	if v.twice > 0 || v.archived != v.reachable || v.copies != v.archived {
+		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies, v.reachable)
+	}
+	by := map[string]string{}
+	for _, a := range s.agents {
+		mine := indexed(s.T, a.dir)
+		if len(mine) == 0 {
+			s.Errorf("%s fetched nothing", a.name)
+		}
+		for u := range mine {
+			host := strings.SplitN(u, "/", 4)[2]
+			if other, ok := by[host]; ok && other != a.name {
+				s.Fatalf("%s: by %s and by %s", host, other, a.name)
+			}
+			by[host] = a.name
+		}
+	}
+}
