@@ -508,6 +508,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if s := a.Status(); s != nil {
 		res.Summary.Leases = s.Leases
 	}
+	if c := a.colony; c != nil {
+		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)
+	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.rooms.Events.Write("error", report.F("error", err.Error()))

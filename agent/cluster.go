@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,6 +82,7 @@ type colony struct {
 	ended    atomic.Bool                     // by common consent
 	saw      atomic.Uint64                   // digest of the view that owners are of
 	copies   *copies                         // nil: of each host there is one
+	limits   limits
 	settings map[string]string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -127,10 +127,11 @@ func (a *Agent) openCluster() error {
 	if err != nil {
 		return err
 	}
-	c := &colony{a: a, cfg: cfg, keys: keys, settings: map[string]string{
-		"partition": "ring", "replicas": strconv.Itoa(max(cfg.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "version": Version,
-		"ip-delay": a.cfg.Frontier.IPDelay.String(), "site-delay": a.cfg.Frontier.SiteDelay.String(),
-	}}
+	settings, err := a.shared()
+	if err != nil {
+		return err
+	}
+	c := &colony{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
 	if err := c.identify(); err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (a *Agent) openCluster() error {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end}
+	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
@@ -289,12 +290,15 @@ func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello
 	case err != nil:
 		return none, &exchange.Refusal{Reason: "name", Text: err.Error()}
 	}
-	return exchange.Welcome{Agent: wire(c.self), Crawl: id}, nil
+	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now())}, nil
 }
 
 // ask is a Hello to a member of the cluster.
 func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error) {
 	w, err := c.client.Hello(ctx, addr, c.greeting())
+	if err == nil {
+		c.limits.since(w.Elapsed, time.Now())
+	}
 	var refusal *exchange.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Reason == "self":
@@ -313,6 +317,7 @@ func (c *colony) founds() bool { return len(c.cfg.Join) == 0 || c.cfg.Join[0] ==
 func (c *colony) join(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
+	c.limits.since(0, time.Now())
 	c.running.Go(func() {
 		if err := c.server.Run(run); err != nil {
 			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
@@ -490,6 +495,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 		})
 	}
 	c.a.leases.tend(ctx)
+	c.running.Go(func() { c.keepLimit(ctx) })
 }
 
 // leave goes in good order, and ends what runs.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/outbox"
@@ -38,6 +39,8 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if err := a.colony.join(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
+	a.crawler.ShareLimit()
+	a.crawler.RanBefore(a.colony.limits.running(time.Now()))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	if a.colony.member.Load() != nil {

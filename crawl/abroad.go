@@ -58,6 +58,7 @@ type abroad struct {
 	pagesBefore            int64  // of earlier runs
 	resting                bool   // nothing is left to do here
 	restedAt               uint64 // activity then
+	ration                 ration
 }
 
 // A debt is what somebody is told when what is in the journal now is durable.

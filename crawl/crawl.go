@@ -429,8 +429,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	c.lookUp(work)
 	quota := quotaMax
 	for c.busy < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
-		if c.cfg.PageLimit > 0 && c.Tally.Pages()+int64(c.busy) >= c.cfg.PageLimit {
-			return wake
+		if spent, ask := c.spent(now); spent {
+			return earlier(wake, ask)
 		}
 		if c.nextSlot.After(now) {
 			return earlier(wake, c.nextSlot)

@@ -360,12 +360,12 @@ func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	return agreed, err
 }
 
-// Budget asks for pages to fetch.
-func (p *Peer) Budget(ctx context.Context, want int) (g Grant, err error) {
+// Budget tells what this agent holds of the pages to fetch, and asks for more.
+func (p *Peer) Budget(ctx context.Context, b Budget) (g Grant, err error) {
 	err = p.call(ctx, CallBudget, func(ctx context.Context) error {
-		res, err := p.calls.Budget(ctx, &pb.BudgetRequest{Want: uint32(want)})
+		res, err := p.calls.Budget(ctx, budgetToWire(b))
 		if err == nil {
-			g, err = grantFromWire(res, want)
+			g, err = grantFromWire(res, b)
 		}
 		return err
 	})

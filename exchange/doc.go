@@ -16,7 +16,7 @@
 //	Lease   quick  package lease's batch                   package lease's batch
 //	Pulse   quick  the caller's view                       idle or not, and counts
 //	End     quick  all are idle                            whether the answerer still is
-//	Budget  quick  pages wanted                            pages granted
+//	Budget  quick  pages used, held, wanted                pages to hold
 //
 // What always holds: a handler sees a call only when the certificate, the name
 // in it and the crawl agree, and what it sees has been checked: sizes, counts,

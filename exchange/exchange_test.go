@@ -160,9 +160,9 @@ func TestCalls(t *testing.T) {
 				},
 				Pulse: func(_ context.Context, from Caller, v uint64) (Pulse, error) { note(from, v); return pulse, nil },
 				End:   func(_ context.Context, from Caller, e End) (bool, error) { note(from, e); return true, nil },
-				Budget: func(_ context.Context, from Caller, n int) (Grant, error) {
-					note(from, n)
-					return Grant{n - 1, true}, nil
+				Budget: func(_ context.Context, from Caller, b Budget) (Grant, error) {
+					note(from, b)
+					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
 				},
 			})
 			c := client(t, k1, me, nil)
@@ -209,10 +209,11 @@ func TestCalls(t *testing.T) {
 			if ok, err := p.End(ctx, end); err != nil || !ok {
 				t.Errorf("End = %v, %v", ok, err)
 			}
-			if g, err := p.Budget(ctx, 10); err != nil || g != (Grant{9, true}) {
+			budget := Budget{Seq: 3, Used: 4, Held: 5, Want: 10, Known: map[string]int64{"a1": 5, "a3": 0}}
+			if g, err := p.Budget(ctx, budget); err != nil || !cmp.Equal(g, Grant{14, true, budget.Known}) {
 				t.Errorf("Budget = %v, %v", g, err)
 			}
-			want := []any{hello, hello, push, ship, hosts, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, 10}
+			want := []any{hello, hello, push, ship, hosts, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.
@@ -522,7 +523,8 @@ func TestHostileMessages(t *testing.T) {
 		{"too many hosts", "Claim", "application/proto", "", who, encoded(t, &pb.ClaimRequest{Hosts: slices.Repeat([]string{"a.example"}, MaxClaim+1)}), 400, "malformed"},
 		{"hello of another", "Hello", "application/proto", "", who, encoded(t, helloToWire(Hello{Agent: Agent{Name: "a9", Capacity: 1, Addr: "a:1"}})), 400, "malformed"},
 		{"no capacity", "Hello", "application/proto", "", who, encoded(t, helloToWire(Hello{Agent: Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Addr: "a:1"}})), 400, "malformed"},
-		{"a budget of nothing", "Budget", "application/proto", "", who, nil, 400, "malformed"},
+		{"more pages than held", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
+		{"pages of nobody", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
 		{"a long reason", "End", "application/proto", "", who, encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
 		{"too large", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, maxMessage)}), 429, "too-large"},
 		{"too large a batch", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, MaxData+1)}), 429, "too-large"},
@@ -537,7 +539,7 @@ func TestHostileMessages(t *testing.T) {
 				Claim:  func(context.Context, Caller, []string) ([]Verdict, error) { t.Error("reached"); return nil, nil },
 				Lease:  func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
 				End:    func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
-				Budget: func(context.Context, Caller, int) (Grant, error) { t.Error("reached"); return Grant{}, nil },
+				Budget: func(context.Context, Caller, Budget) (Grant, error) { t.Error("reached"); return Grant{}, nil },
 			})
 			status, text := post(t, l, c.call, c.contentType, c.encoding, c.body, c.who)
 			if status != c.status {

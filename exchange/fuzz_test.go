@@ -54,7 +54,8 @@ func FuzzMessages(f *testing.F) {
 	add(6, partToWire(Part{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://a.example/").Data}))
 	add(6, partToWire(Part{Host: "a.example", Kind: PartKeys, Count: 1, Data: make([]byte, 16)}))
 	add(7, &pb.EndRequest{Reason: "finished"})
-	add(8, &pb.BudgetResponse{Granted: 3})
+	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
+	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -168,8 +169,15 @@ func FuzzMessages(f *testing.F) {
 		case 8:
 			var w pb.BudgetResponse
 			if read(&w) {
-				if g, err := grantFromWire(&w, 5); err == nil && (g.Pages < 0 || g.Pages > 5) {
-					t.Fatalf("%d pages", g.Pages)
+				if g, err := grantFromWire(&w, Budget{Held: 10, Want: 5}); err == nil && (g.Held < 10 || g.Held > 15) {
+					t.Fatalf("%d pages", g.Held)
+				}
+			}
+		case 9:
+			var w pb.BudgetRequest
+			if read(&w) {
+				if b, err := budgetFromWire(&w); err == nil && (b.Used < 0 || b.Used > b.Held || b.Held > maxPages || b.Want < 0 || b.Want > maxWant) {
+					t.Fatalf("%+v", b)
 				}
 			}
 		}

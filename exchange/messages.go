@@ -29,6 +29,7 @@ const (
 	maxSetting  = 256 // octets of a name or a value
 	maxReason   = 64
 	maxWant     = 1 << 20
+	maxPages    = 1 << 60 // of an agent
 	keyLen      = 16
 	maxCapacity = 1e6
 )
@@ -264,9 +265,22 @@ type End struct {
 	Reason string
 }
 
-// A Grant is some of the pages that may still be fetched.
+// A Budget is what an agent has of the pages that all together may fetch.
+type Budget struct {
+	// Seq numbers those of one start of an agent: an older one says nothing.
+	Seq uint64
+	// Used were fetched, of those Held, over all runs; Want are asked for.
+	Used, Held, Want int64
+	// Known is what the agents held when this one last heard of them: so it
+	// outlives whoever counts.
+	Known map[string]int64
+}
+
+// A Grant answers a Budget.
 type Grant struct {
-	Pages int
-	// Spent: there are no more.
+	// Held is from now on.
+	Held int64
+	// Spent: all have been fetched.
 	Spent bool
+	Known map[string]int64
 }

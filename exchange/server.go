@@ -86,7 +86,7 @@ type Handlers struct {
 	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
-	Budget func(ctx context.Context, from Caller, want int) (Grant, error)
+	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
 }
 
 // ServerConfig is who answers, and how.
@@ -382,16 +382,7 @@ func (a answers) End(ctx context.Context, req *pb.EndRequest) (*pb.EndResponse, 
 }
 
 func (a answers) Budget(ctx context.Context, req *pb.BudgetRequest) (*pb.BudgetResponse, error) {
-	decode := func(w *pb.BudgetRequest) (int, error) {
-		if w.Want == 0 || w.Want > maxWant {
-			return 0, malformed("%d pages wanted", w.Want)
-		}
-		return int(w.Want), nil
-	}
-	do := a.s.config.Handlers.Budget
-	return handle(a.s, ctx, CallBudget, req, decode, do, func(g Grant) *pb.BudgetResponse {
-		return &pb.BudgetResponse{Granted: uint32(g.Pages), Spent: g.Spent}
-	})
+	return handle(a.s, ctx, CallBudget, req, budgetFromWire, a.s.config.Handlers.Budget, grantToWire)
 }
 
 // A pressed body does not wait for a caller that has stopped sending.

@@ -204,9 +204,54 @@ func endFromWire(w *pb.EndRequest) (End, error) {
 	return End{View: w.View, Activity: w.Activity, Reason: w.Reason}, nil
 }
 
-func grantFromWire(w *pb.BudgetResponse, want int) (Grant, error) {
-	if w.Granted > uint32(want) {
-		return Grant{}, malformed("%d pages granted of %d", w.Granted, want)
+func knownToWire(known map[string]int64) map[string]uint64 {
+	w := make(map[string]uint64, len(known))
+	for name, pages := range known {
+		w[name] = uint64(pages)
 	}
-	return Grant{Pages: int(w.Granted), Spent: w.Spent}, nil
+	return w
+}
+
+func knownFromWire(w map[string]uint64) (map[string]int64, error) {
+	if len(w) > maxAgents {
+		return nil, malformed("%d agents known", len(w))
+	}
+	known := make(map[string]int64, len(w))
+	for name, pages := range w {
+		if err := CheckName(name); err != nil {
+			return nil, malformed("%v", err)
+		}
+		if pages > maxPages {
+			return nil, malformed("%d pages", pages)
+		}
+		known[name] = int64(pages)
+	}
+	return known, nil
+}
+
+func budgetToWire(b Budget) *pb.BudgetRequest {
+	return &pb.BudgetRequest{Seq: b.Seq, Used: uint64(b.Used), Held: uint64(b.Held), Want: uint32(b.Want), Known: knownToWire(b.Known)}
+}
+
+func budgetFromWire(w *pb.BudgetRequest) (b Budget, err error) {
+	if w.Used > w.Held || w.Held > maxPages || w.Want > maxWant {
+		return b, malformed("%d pages of %d, %d wanted", w.Used, w.Held, w.Want)
+	}
+	b = Budget{Seq: w.Seq, Used: int64(w.Used), Held: int64(w.Held), Want: int64(w.Want)}
+	b.Known, err = knownFromWire(w.Known)
+	return b, err
+}
+
+func grantToWire(g Grant) *pb.BudgetResponse {
+	return &pb.BudgetResponse{Held: uint64(g.Held), Spent: g.Spent, Known: knownToWire(g.Known)}
+}
+
+// grantFromWire reads the answer to b.
+func grantFromWire(w *pb.BudgetResponse, b Budget) (g Grant, err error) {
+	if w.Held < uint64(b.Held) || w.Held > uint64(b.Held+b.Want) {
+		return g, malformed("%d pages to hold, of %d and %d wanted", w.Held, b.Held, b.Want)
+	}
+	g = Grant{Held: int64(w.Held), Spent: w.Spent}
+	g.Known, err = knownFromWire(w.Known)
+	return g, err
 }

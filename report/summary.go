@@ -32,8 +32,9 @@ type Summary struct {
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
 	Queued     int64   `json:"urls_queued"`
-	Sent       int64   `json:"urls_sent"` // that other agents crawl, and have
-	Overhead   float64 `json:"overhead"`  // of these: for each page fetched here, UbiCrawler's e/n
+	Sent       int64   `json:"urls_sent"`       // that other agents crawl, and have
+	Overhead   float64 `json:"overhead"`        // of these: for each page fetched here, UbiCrawler's e/n
+	Exchanged  int64   `json:"bytes_exchanged"` // sent to other agents, with answers to them, in this run
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
@@ -119,6 +120,9 @@ func (s Summary) String() string {
 	optional("URLs sent", s.Sent)
 	if s.Leases != nil {
 		optional("lease messages", s.Leases.Messages)
+	}
+	if s.Exchanged > 0 {
+		row("bytes to agents", "%s", humanize.Bytes(uint64(s.Exchanged)))
 	}
 	optional("duplicates", s.Duplicates)
 	optional("truncated", s.Truncated)

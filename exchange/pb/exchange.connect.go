@@ -74,7 +74,7 @@ type ExchangeClient interface {
 	Pulse(context.Context, *PulseRequest) (*PulseResponse, error)
 	// All are idle: it is over.
 	End(context.Context, *EndRequest) (*EndResponse, error)
-	// Some of the pages that the cluster may still fetch.
+	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
 }
 
@@ -255,7 +255,7 @@ type ExchangeHandler interface {
 	Pulse(context.Context, *PulseRequest) (*PulseResponse, error)
 	// All are idle: it is over.
 	End(context.Context, *EndRequest) (*EndResponse, error)
-	// Some of the pages that the cluster may still fetch.
+	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
 }
 

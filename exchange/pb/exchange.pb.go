@@ -942,7 +942,11 @@ func (x *EndResponse) GetAgreed() bool {
 
 type BudgetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Want          uint32                 `protobuf:"varint,1,opt,name=want,proto3" json:"want,omitempty"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Used          uint64                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	Held          uint64                 `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
+	Want          uint32                 `protobuf:"varint,4,opt,name=want,proto3" json:"want,omitempty"`
+	Known         map[string]uint64      `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // what the agents held when we last heard
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,6 +981,27 @@ func (*BudgetRequest) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{17}
 }
 
+func (x *BudgetRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *BudgetRequest) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *BudgetRequest) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
 func (x *BudgetRequest) GetWant() uint32 {
 	if x != nil {
 		return x.Want
@@ -984,10 +1009,18 @@ func (x *BudgetRequest) GetWant() uint32 {
 	return 0
 }
 
+func (x *BudgetRequest) GetKnown() map[string]uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
 type BudgetResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Granted       uint32                 `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
+	Held          uint64                 `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"` // from now on
 	Spent         bool                   `protobuf:"varint,2,opt,name=spent,proto3" json:"spent,omitempty"`
+	Known         map[string]uint64      `protobuf:"bytes,3,rep,name=known,proto3" json:"known,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1022,9 +1055,9 @@ func (*BudgetResponse) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *BudgetResponse) GetGranted() uint32 {
+func (x *BudgetResponse) GetHeld() uint64 {
 	if x != nil {
-		return x.Granted
+		return x.Held
 	}
 	return 0
 }
@@ -1034,6 +1067,13 @@ func (x *BudgetResponse) GetSpent() bool {
 		return x.Spent
 	}
 	return false
+}
+
+func (x *BudgetResponse) GetKnown() map[string]uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return nil
 }
 
 var File_exchange_proto protoreflect.FileDescriptor
@@ -1100,12 +1140,25 @@ const file_exchange_proto_rawDesc = "" +
 	"\bactivity\x18\x02 \x01(\x04R\bactivity\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"%\n" +
 	"\vEndResponse\x12\x16\n" +
-	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"#\n" +
-	"\rBudgetRequest\x12\x12\n" +
-	"\x04want\x18\x01 \x01(\rR\x04want\"@\n" +
-	"\x0eBudgetResponse\x12\x18\n" +
-	"\agranted\x18\x01 \x01(\rR\agranted\x12\x14\n" +
-	"\x05spent\x18\x02 \x01(\bR\x05spent2\xf4\x05\n" +
+	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"\xde\x01\n" +
+	"\rBudgetRequest\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x12\n" +
+	"\x04held\x18\x03 \x01(\x04R\x04held\x12\x12\n" +
+	"\x04want\x18\x04 \x01(\rR\x04want\x12E\n" +
+	"\x05known\x18\x05 \x03(\v2/.orbweaver.exchange.v1.BudgetRequest.KnownEntryR\x05known\x1a8\n" +
+	"\n" +
+	"KnownEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xbc\x01\n" +
+	"\x0eBudgetResponse\x12\x12\n" +
+	"\x04held\x18\x01 \x01(\x04R\x04held\x12\x14\n" +
+	"\x05spent\x18\x02 \x01(\bR\x05spent\x12F\n" +
+	"\x05known\x18\x03 \x03(\v20.orbweaver.exchange.v1.BudgetResponse.KnownEntryR\x05known\x1a8\n" +
+	"\n" +
+	"KnownEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xf4\x05\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12O\n" +
@@ -1129,7 +1182,7 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),          // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),   // 1: orbweaver.exchange.v1.HelloRequest
@@ -1151,35 +1204,39 @@ var file_exchange_proto_goTypes = []any{
 	(*BudgetRequest)(nil),  // 17: orbweaver.exchange.v1.BudgetRequest
 	(*BudgetResponse)(nil), // 18: orbweaver.exchange.v1.BudgetResponse
 	nil,                    // 19: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                    // 20: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                    // 21: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
 	19, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	1,  // 4: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
-	3,  // 5: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 6: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	7,  // 7: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	9,  // 8: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	11, // 9: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	13, // 10: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	15, // 11: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	17, // 12: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	2,  // 13: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 14: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 15: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	8,  // 16: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	10, // 17: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	12, // 18: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	14, // 19: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	16, // 20: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	18, // 21: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	13, // [13:22] is the sub-list for method output_type
-	4,  // [4:13] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	20, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	21, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	1,  // 6: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
+	3,  // 7: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
+	5,  // 8: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	7,  // 9: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	9,  // 10: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	11, // 11: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	13, // 12: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	15, // 13: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	17, // 14: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	2,  // 15: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 16: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	6,  // 17: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	8,  // 18: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	10, // 19: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	12, // 20: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	14, // 21: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	16, // 22: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	18, // 23: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	15, // [15:24] is the sub-list for method output_type
+	6,  // [6:15] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_exchange_proto_init() }
@@ -1193,7 +1250,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
