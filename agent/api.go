@@ -26,6 +26,9 @@ type APIAccess struct {
 func (a *Agent) Serve(addr string) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.colony != nil {
+		reg.MustRegister(exchanges{a.colony})
+	}
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
 		Addr: addr, Token: access.Token, Metrics: reg,

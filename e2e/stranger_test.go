@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// A stranger, with no keys or with those of another authority, can neither join
+// agents that crawl, nor ask them, nor give them a URL. They turn it away, count
+// it, and go on.
+func TestClusterStrangers(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	made, err := gen.New(gen.Plain(21, 12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}, Sites: []testweb.Site{{
+		Host: "pushed.example", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") }),
+	}}})
+	dir := t.TempDir()
+	ours, theirs := filepath.Join(dir, "keys"), filepath.Join(dir, "other-keys")
+	for _, k := range []string{ours, theirs} {
+		crawl(context.Background(), t, "cluster", "keys", "--out", k, "--agents", "a1,a2,a3").must(t, 0)
+	}
+	addrs := []string{port(t), port(t)}
+	var ps []*process
+	for i, addr := range addrs {
+		name := fmt.Sprintf("a%d", i+1)
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+			"--api", "127.0.0.1:0", "--name", name, "--listen", addr, "--join", addrs[0], "--agents", "2", "--keys", filepath.Join(ours, name), made.URL(0, 0))...))
+	}
+	home := filepath.Join(dir, "a1")
+	for began := time.Now(); web.Report().Pages < 10; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("the agents do not crawl:\n%s\n%s", tail(ps[0].out.String()), events(t, home))
+		}
+	}
+	before := refused(t, home)
+
+	// One with keys of another authority, under a name that is free.
+	alien := start(t, flags(t, web, filepath.Join(dir, "alien"), "--quiet", "--scope", "any",
+		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"), "https://pushed.example/")...)
+
+	link := weburl.Link{URL: mustParse(t, "http://pushed.example/")}.AppendTo(nil)
+	for what, keys := range map[string]*exchange.Keys{"no keys": nil, "another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
+		me := exchange.Caller{Name: "a2", Instance: exchange.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even knowing that
+		c := exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller { return me }})
+		p := c.Peer("a1", addrs[0])
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		hello := exchange.Hello{Agent: exchange.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"}}
+		if w, err := p.Hello(ctx, hello); err == nil {
+			t.Errorf("%s: welcome %+v", what, w)
+		}
+		if v, err := p.Pulse(ctx, 0); err == nil {
+			t.Errorf("%s: pulse %+v", what, v)
+		}
+		if err := p.Push(ctx, exchange.Links{Count: 1, Data: link}); err == nil {
+			t.Errorf("%s: a link was taken", what)
+		}
+		if _, err := p.End(ctx, exchange.End{Reason: "finished"}); err == nil {
+			t.Errorf("%s: the crawl was ended", what)
+		}
+		cancel()
+		c.Close()
+	}
+	if alien.lives(2 * time.Second) {
+		alien.kill()
+	} else if code := alien.code(); code != 4 {
+		t.Errorf("exit code %d of an agent with another authority's keys", code)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "alien", "logs", "events.jsonl")); err != nil || strings.Contains(string(b), `"joined"`) {
+		t.Errorf("it joined: %v\n%s", err, b)
+	}
+	if now := refused(t, home); now["stranger"] < before["stranger"]+5 {
+		t.Errorf("refused %v, before it was %v", now, before)
+	} else {
+		t.Logf("refused %v", now)
+	}
+
+	for i, p := range ps {
+		if !ended(p, 2*time.Minute) {
+			t.Fatalf("a%d does not end", i+1)
+		}
+		if code := p.code(); code != 0 {
+			t.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
+		}
+	}
+	noViolations(t, web)
+	if r := web.Report(); r.Hosts["pushed.example"].Requests > 0 || r.Origin.Missed > 0 || r.Origin.Twice > 0 {
+		t.Errorf("%d requests for what a stranger gave, %d pages missed, %d twice", r.Hosts["pushed.example"].Requests, r.Origin.Missed, r.Origin.Twice)
+	}
+}
+
+func mustParse(t *testing.T, s string) weburl.URL {
+	t.Helper()
+	u, err := weburl.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func loadKeys(t *testing.T, dir string) *exchange.Keys {
+	t.Helper()
+	k, err := exchange.LoadKeys(disk.OS, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// crawlID is that of an agent's cluster.
+func crawlID(t *testing.T, dir string) exchange.ID {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "state", "agent.json"))
+	var who struct{ Crawl string }
+	if err == nil {
+		err = json.Unmarshal(b, &who)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := exchange.ParseID(who.Crawl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{reason="([a-z-]+)"\} ([0-9.e+]+)$`)
+
+// refused is what a running agent has turned away, by its metrics.
+func refused(t *testing.T, dir string) map[string]float64 {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, agent.APIFile))
+	var api agent.APIAccess
+	if err == nil {
+		err = json.Unmarshal(b, &api)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest("GET", "http://"+api.Addr+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+api.Token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, m := range refusedLine.FindAllStringSubmatch(string(text), -1) {
+		if counts[m[1]], err = strconv.ParseFloat(m[2], 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(counts) == 0 {
+		t.Fatalf("nothing is said of refusals:\n%s", tail(string(text)))
+	}
+	return counts
+}
