@@ -25,6 +25,7 @@ type WebSpec struct {
 	Identity  bool // bodies as they are, whatever the client takes
 	CloseEach bool // a connection ends with its first response
 	Truth     bool // know what is reachable, and report what was missed
+	Shape     testweb.Shape
 	// Promise is what the crawl claims to keep, beside robots.txt.
 	Promise testweb.Promise
 }
@@ -62,7 +63,7 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 	if err != nil {
 		return fmt.Errorf("web: %w", err)
 	}
-	cfg := testweb.Config{Origin: web, CloseEach: s.CloseEach, Promise: s.Promise, TTL: time.Hour}
+	cfg := testweb.Config{Origin: web, CloseEach: s.CloseEach, Promise: s.Promise, TTL: time.Hour, Shape: s.Shape}
 	if s.Truth {
 		truth, err := web.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
 		if err != nil {

@@ -27,6 +27,7 @@ type LabCmd struct {
 	Frontier      LabFrontierCmd      `cmd:"" help:"How many links a second wait and come out again, in how much memory, and whether whales slow the others."`
 	Ring          LabRingCmd          `cmd:"" help:"How evenly agents divide the hosts, what it costs to know whose a host is, and what moves when one joins."`
 	Quality       LabQualityCmd       `cmd:"" help:"Whether the pages that many others link to are fetched early, by order of the crawl and number of agents."`
+	Scaling       LabScalingCmd       `cmd:"" help:"Whether each agent fetches as many pages among many as alone, and what it costs to exchange links."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     LabSeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of an experiment."`
 	FrontierQueue LabFrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of an experiment."`

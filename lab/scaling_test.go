@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPagesAt(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
+	ps := []paged{{at(1), 0, 0}, {at(2), 10, 100}, {at(4), 50, 500}}
+	for _, c := range []struct {
+		at, want float64
+		ok       bool
+	}{{0.5, 0, false}, {1, 0, true}, {1.5, 5, true}, {2, 10, true}, {3, 30, true}, {4, 0, false}} {
+		if got, ok := pagesAt(ps, at(c.at)); ok != c.ok || math.Abs(got.pages-c.want) > 1e-9 || math.Abs(got.bytes-10*c.want) > 1e-9 {
+			t.Errorf("at %v s: %v, %v, want %v, %v", c.at, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestScalingPoints(t *testing.T) {
+	x := &Scaling{Agents: []int{1, 7}}
+	ps := x.points([]ScalingRun{
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90},
+		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53},
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98},
+	})
+	if p := ps[1]; math.Abs(p.OfOne-0.98) > 1e-9 || p.LowOfOne != 0.9 || p.TopOfOne != 1.02 || p.PagesPerS != 90 {
+		t.Errorf("%+v", p)
+	}
+	if v := x.verdict(ps); !strings.Contains(v, "missed: 98.0 %") {
+		t.Errorf("verdict %q", v)
+	}
+}
+
+// The experiment as it is, with two agents for a moment.
+func TestScalingExperiment(t *testing.T) {
+	program := buildProgram(t)
+	var screen bytes.Buffer
+	out := t.TempDir()
+	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
+	err := Do(context.Background(), &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second, Hosts: 20, Again: "again"}, trial, out)
+	t.Log(screen.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
