@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,11 +157,7 @@ func TestLeasesKilled(t *testing.T) {
 	sites, seeds := sharingWeb(9, 9, 6, 60)
 	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
 	ps, homes := leased(t, web, t.TempDir(), seeds, 3)
-	for began := time.Now(); web.Report().Pages < 300; time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatalf("%d pages in a minute:\n%s", web.Report().Pages, tail(ps[0].out.String()))
-		}
-	}
+	reaches(t, web, 300, ps[0])
 	at, killed := ps[1].kill()
 	if !killed {
 		t.Fatal("it had ended before")
@@ -191,4 +188,104 @@ func TestLeasesKilled(t *testing.T) {
 	if later["domain"] == 0 || later["address"] == 0 {
 		t.Errorf("requests 10 s after the kill: %v; want some of both", later)
 	}
+}
+
+// noSharedViolations is noViolations without those of hosts.
+func noSharedViolations(t *testing.T, web *testweb.Web) {
+	t.Helper()
+	r := web.Report()
+	if a, s := r.Gaps["address"], r.Gaps["site"]; a.TooShort > 0 || s.TooShort > 0 || a.Promised == 0 || s.Promised == 0 {
+		t.Errorf("gaps too short: %d of %d of addresses, %d of %d of sites", a.TooShort, a.Promised, s.TooShort, s.Promised)
+	}
+	for _, v := range r.Violations {
+		if v.By != "host" {
+			t.Errorf("%s", v)
+		}
+	}
+}
+
+// reaches waits until so many pages were answered.
+func reaches(t *testing.T, web *testweb.Web, pages int64, p *process) {
+	t.Helper()
+	for began := time.Now(); web.Report().Pages < pages; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute || !p.lives(0) {
+			t.Fatalf("%d pages of %d:\n%s", web.Report().Pages, pages, tail(p.out.String()))
+		}
+	}
+}
+
+// An agent that comes later waits for what was used before it, and takes nothing
+// from under the others' hands.
+func TestLeasesLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	sites, seeds := sharingWeb(8, 8, 4, 80)
+	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
+	dir := t.TempDir()
+	ps, homes := leased(t, web, dir, seeds, 2)
+	reaches(t, web, 200, ps[0])
+	late := filepath.Join(dir, "late")
+	join := identityOf(t, ps[0])
+	p := start(t, flags(t, web, late, "--quiet", "--delay", leaseDelay.String(), "--seeds", seedFile(t, seeds),
+		"--name", "a9", "--listen", port(t), "--join", join)...)
+	ps, homes = append(ps, p), append(homes, late)
+	for i, p := range ps {
+		if !ended(p, 4*time.Minute) {
+			t.Fatalf("%s does not end:\n%s\n%s", homes[i], tail(p.out.String()), events(t, homes[i]))
+		}
+		if code := p.code(); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", homes[i], code, tail(p.out.String()))
+		}
+		if want := fmt.Sprintf(`"together":%v`, i < 2); !strings.Contains(events(t, homes[i]), want) {
+			t.Errorf("%s: want %s in\n%s", homes[i], want, events(t, homes[i]))
+		}
+	}
+	noSharedViolations(t, web)
+}
+
+// identityOf is where an agent listens.
+func identityOf(t *testing.T, p *process) string {
+	t.Helper()
+	for i, a := range p.cmd.Args {
+		if a == "--listen" {
+			return p.cmd.Args[i+1]
+		}
+	}
+	t.Fatal("it listens nowhere")
+	return ""
+}
+
+// An agent that is stopped for longer than its leases last begins nothing when
+// it goes on, although the visits that it was about to begin know of nothing.
+func TestLeasesStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	sites, seeds := sharingWeb(9, 9, 4, 80)
+	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
+	ps, homes := leased(t, web, t.TempDir(), seeds, 3)
+	reaches(t, web, 200, ps[0])
+	for range 2 {
+		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(22 * time.Second)
+		if err := ps[1].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if !ps[1].lives(8 * time.Second) {
+			break
+		}
+	}
+	for i, p := range ps {
+		if !ended(p, 4*time.Minute) {
+			t.Fatalf("%s does not end:\n%s\n%s", homes[i], tail(p.out.String()), events(t, homes[i]))
+		}
+		if code := p.code(); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", homes[i], code, tail(p.out.String()))
+		}
+		t.Logf("%s: %v", homes[i], summary(t, homes[i])["leases"])
+	}
+	noSharedViolations(t, web)
 }
