@@ -63,8 +63,9 @@ type abroad struct {
 
 // A debt is what somebody is told when what is in the journal now is durable.
 type debt struct {
-	from *arrival      // links of another agent; nil: of ours
-	back *outbox.Batch // that have come back
+	from *arrival      // links of another agent
+	back *outbox.Batch // links of ours that have come back
+	then func()        // nil with one of these
 	safe uint64        // the last epoch whose accepts heirs have to have
 }
 
@@ -73,7 +74,7 @@ type debt struct {
 func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
 
 // isForeign says whether a key is that of a foreign link.
-func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host != weburl.HostKey(u.Host()) }
+func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
 // notOurs says that another agent crawls u, or that nobody knows. Any may ask.
 func (c *Crawler) notOurs(u weburl.URL) bool {
@@ -108,6 +109,7 @@ func (c *Crawler) ViewChanged() {
 		}
 		c.Outbox.Reroute()
 		c.newHeirs()
+		c.resettle()
 	})
 }
 
@@ -133,6 +135,9 @@ func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) 
 	}
 	if c.Outbox.Loose() {
 		wake = now
+	}
+	if c.Tenancy != nil {
+		wake = earlier(wake, c.settleIn(work, now))
 	}
 	var keep func(uint64, []byte) bool
 	if c.drops.n.Load() > 0 {
@@ -236,11 +241,16 @@ func (c *Crawler) takeBack(b *outbox.Batch) {
 
 // finishSent ends links that others have, or that are accepted here once more.
 func (c *Crawler) finishSent(numbers []uint64, returned bool) {
+	c.endSent(numbers, returned)
+	c.arrivedAbroad(numbers...)
+}
+
+// endSent is finishSent of links that nobody was to have.
+func (c *Crawler) endSent(numbers []uint64, returned bool) {
 	c.rec = appendSent(c.rec[:0], numbers, returned)
 	c.batch.add(kindSent, c.rec)
 	c.append()
 	c.countSent(int64(len(numbers)), returned)
-	c.arrivedAbroad(numbers...)
 }
 
 func (c *Crawler) countSent(n int64, returned bool) {

@@ -156,6 +156,8 @@ func (c *Crawler) payDebts(now time.Time) {
 		case c.fatal == nil && !c.shipping.copied(d.safe):
 			left = append(left, d)
 		case c.fatal != nil:
+		case d.then != nil:
+			d.then()
 		case d.from != nil:
 			d.from.done <- nil
 		default:

@@ -3,6 +3,7 @@ package crawl
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -35,6 +36,8 @@ type checkpoint struct {
 	done  chan error // of the merge; it never blocks
 
 	states lastStates
+	moves  bool              // hosts do, among agents
+	handed map[uint64]handed // as it was when the checkpoint began
 }
 
 // put appends a record.
@@ -53,7 +56,7 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{}}
+	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{}, moves: c.Tenancy != nil, handed: maps.Clone(c.tenants.handed)}
 	if err := c.putSmall(k); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)
@@ -143,7 +146,11 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
+	if err := c.tenants.put(k.put); err != nil {
+		return err
+	}
 	return c.Frontier.EachHost(func(st frontier.HostState) error {
+		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
 		buf = st.AppendTo(buf[:0])
 		return k.put(kindHost, buf)
 	})
@@ -218,16 +225,27 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 	if err := a.carryKeys(parts, int64(number-before)*16); err != nil {
 		return err
 	}
+	at, done := before, counts
 	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
 		switch kind {
 		case kindFinish, kindState:
+			if key, ok, err := k.doneOf(kind, p, &done); err != nil {
+				return err
+			} else if ok {
+				if err := a.done(key); err != nil {
+					return err
+				}
+			}
 			return k.putState(kind, p, &counts)
-		case kindAccept, kindForeign, kindInherited:
-			k, err := acceptedKey(kind, p)
-			if err != nil {
+		case kindAccept, kindForeign, kindPassed, kindInherited:
+			at++
+			key, ok, err := ownedKey(kind, p, at, k.handed)
+			if err != nil || !ok {
 				return err
 			}
-			return a.key(k, kind == kindForeign)
+			return a.key(key, kind == kindForeign)
+		case kindKeys, kindDoneKeys, kindList:
+			return a.keysRecord(kind, p)
 		}
 		return nil
 	}); err != nil {

@@ -29,6 +29,8 @@ type cluster struct {
 	nodes []*node
 	harsh bool // batches and answers get lost, late and repeated
 
+	members [][]string // of each view; nil: all are in all of them
+
 	mu  sync.Mutex // guards rng and log
 	rng *rand.Rand
 	log strings.Builder
@@ -44,10 +46,17 @@ type node struct {
 	stop  context.CancelFunc
 	ended chan Stop
 	ends  []pause // of processes
+
+	mu    sync.Mutex // guards views and boots
+	views []int64    // that this process has had
+	boots int
 }
 
 // ownerOf is whose a host is, by the view of that number.
 func (c *cluster) ownerOf(host string, view int64) string {
+	if c.members != nil {
+		return c.order(host, view)[0]
+	}
 	return c.nodes[xxhash.Sum64String(fmt.Sprint(host, view))%uint64(len(c.nodes))].name
 }
 
@@ -183,6 +192,7 @@ func (c *cluster) finish(patience time.Duration) {
 				w := n.w.Load()
 				p, err := w.Pulse(ctx)
 				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued, w.Status().Outgoing)
+				n.stop()
 			}
 			return
 		}

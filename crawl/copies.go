@@ -227,11 +227,25 @@ func (c *Crawler) goesAbroad() {
 	}
 }
 
+// leavesFor notes that others are to have a link that was accepted as ours.
+func (c *Crawler) leavesFor(number uint64) {
+	s := &c.shipping
+	if i := s.epochOf(number); i >= 0 {
+		s.epochs[i].away++
+	}
+}
+
+// epochOf is the place of the epoch in which a link was accepted; negative: it is
+// over.
+func (s *shipping) epochOf(number uint64) int {
+	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
+}
+
 // arrivedAbroad notes that they have it, or that it is over.
 func (c *Crawler) arrivedAbroad(numbers ...uint64) {
 	s := &c.shipping
 	for _, n := range numbers {
-		if i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > n }) - 1; i >= 0 && s.epochs[i].away > 0 {
+		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {
 			s.epochs[i].away--
 		}
 	}

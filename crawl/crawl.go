@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +129,7 @@ type Rooms struct {
 	Outbox    *outbox.Outbox // likewise
 	Copies    *Copies        // nil: nobody else has what is journaled here
 	Leases    Leases         // nil: none; else the Frontier's Config has them, too
+	Tenancy   Tenancy        // nil: hosts stay where they are
 	Strategy  Strategy       // nil: breadth-first
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
@@ -219,6 +219,7 @@ type Crawler struct {
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
 	abroad     abroad
 	shipping   shipping
+	tenants    tenants
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise
@@ -254,6 +255,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 	}
 	c.blocked.Store(&[]string{})
 	c.planner, _ = rooms.Strategy.(Planner)
+	c.tenants.init()
 	return c
 }
 
@@ -411,6 +413,9 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))
 	}
+	if c.tenants.ready && c.stop == notStopping {
+		d = 0
+	}
 	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
 		d = min(d, c.cfg.TimeLimit-now.Sub(c.began))
 	}
@@ -438,6 +443,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		t, due, ok := c.Frontier.Next(now)
 		if !ok {
 			return earlier(wake, due)
+		}
+		if c.Tenancy != nil && !c.mayVisit(&t, now) {
+			if c.fatal != nil {
+				return wake
+			}
+			continue
 		}
 		key := t.Link.URL.Key()
 		if n, ok := c.attempts[key]; ok {
@@ -483,38 +494,6 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 // rateSlack is how much of the time in which no visit began, though it might
 // have, is made up for: the clock is not finer.
 const rateSlack = 10 * time.Millisecond
-
-// lookUp starts the look-ups that wait, as far as there is room. Hosts whose
-// address is known do not wait behind those of a name server that is slow.
-func (c *Crawler) lookUp(work context.Context) {
-	for len(c.unresolved) > 0 && c.resolving < resolversMax {
-		v := c.unresolved[0]
-		c.unresolved[0] = nil
-		c.unresolved = c.unresolved[1:]
-		c.resolving++
-		c.inFlight.Go(func() { c.resolve(work, v) })
-	}
-}
-
-// resolve looks the host of a visit up. It runs outside the workers: a dead
-// name server must not keep live hosts waiting.
-func (c *Crawler) resolve(ctx context.Context, v *visit) {
-	a, err := c.DNS.Lookup(ctx, v.task.Link.URL.Host())
-	v.resolved, v.addr, v.expires = true, netip.Addr{}, a.Expires
-	switch {
-	case ctx.Err() != nil:
-		v.outcome = Abandoned
-	case err != nil:
-		v.outcome, v.noSuchHost, v.detail = Unresolved, isNotFound(err), err.Error()
-	case len(a.Addrs) == 0:
-		v.outcome, v.noSuchHost, v.detail = Unresolved, true, "no address"
-	default:
-		// A host that answers on one of its addresses only is found by its
-		// retries.
-		v.addr = a.Addrs[v.task.Attempt%len(a.Addrs)]
-	}
-	c.results <- v
-}
 
 // settleAll takes v and every other result that is ready.
 func (c *Crawler) settleAll(v *visit) {

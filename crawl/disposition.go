@@ -89,6 +89,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
 		st := c.Frontier.Host(host)
+		st.Blocked = c.isBlocked(host)
 		c.batch.add(kindHost, st.AppendTo(nil))
 		c.copyClock(st, now)
 		c.urgent = true
@@ -197,6 +198,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.retrying.forget(v.task.Link.URL.Key())
 	delete(c.requeued, v.task.Link.URL.Key())
 	c.record(v, &f)
+	c.isDone(v.task.Link.URL.Key())
 }
 
 // record counts a finish and puts it into the batch. Replayed, it counts the same.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"encoding/binary"
@@ -222,6 +223,9 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
 		k := t.Link.URL.Key()
+		if c.Tenancy != nil && !c.dropped(t.Host, cmp.Or(c.requeued[k], w.Number)) {
+			return c.sendAway(w)
+		}
 		t.Attempt += c.attempts[k]
 		if number, ok := c.requeued[k]; ok {
 			t.Number = number

@@ -194,6 +194,9 @@ func (c *Crawler) inherit(l *legacy, now time.Time) {
 	for host := range l.hosts { // the other one may have asked a moment ago
 		c.Frontier.Touched(host, 0, now)
 	}
+	if c.isDoneElsewhere(l.finished); c.fatal != nil {
+		return
+	}
 	if c.know(l.finished); c.fatal == nil {
 		c.arrive(&l.a, now, func() { c.know(l.known) })
 	}
@@ -207,17 +210,17 @@ func (c *Crawler) know(keys []weburl.Key) {
 	aux := weburl.Link{}.AppendTo(nil)
 	c.items = c.items[:0]
 	for _, k := range keys {
-		c.items = append(c.items, seen.Item{Key: k, Aux: aux})
+		c.items = append(c.items, seen.Item{Key: c.ownKey(k), Aux: appendKeys(aux[:len(aux):len(aux)], []weburl.Key{k})})
 	}
 	c.repair(c.Seen.Add(c.items))
 	c.holds()
 }
 
 // acceptKnown is Accept of such a key.
-func (c *Crawler) acceptKnown(k weburl.Key) {
-	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{k}))
+func (c *Crawler) acceptKnown(it seen.Item) {
+	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{it.Key}))
 	c.accepted++
-	c.copyKnown(k)
+	c.copyKnown(plainKey(it))
 }
 
 // restoreAccepted gives seen the key of the accept in hand, if it has not got it

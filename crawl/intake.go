@@ -40,6 +40,8 @@ func (c *Crawler) intake(v *visit) {
 		k := f.key
 		if f.foreign {
 			k = foreignKey(k)
+		} else {
+			k = c.ownKey(k)
 		}
 		c.items = append(c.items, seen.Item{Key: k, Aux: c.stamp(v.enc[f.from:f.to])})
 	}
@@ -125,11 +127,13 @@ func (c *Crawler) Accept(items []seen.Item) error {
 		}
 		l := c.arrived[i]
 		if l.URL.IsZero() {
-			c.acceptKnown(items[i].Key)
+			c.acceptKnown(items[i])
 			before++ // it is none of this crawl's
 			continue
 		}
 		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
+		stale := c.Tenancy != nil && !foreign && items[i].Key != c.ownKey(l.URL.Key()) // was given away meanwhile
+		foreign = foreign || stale
 		if l.Hops != "" && c.Queries != nil && !foreign { // its owner counts
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
@@ -144,7 +148,9 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}
 		kind := kindAccept
-		if foreign {
+		if stale {
+			kind = kindPassed
+		} else if foreign {
 			kind = kindForeign
 		} else if l.Hops == "" {
 			c.Tally.Found(1)
@@ -162,7 +168,7 @@ func (c *Crawler) Accept(items []seen.Item) error {
 			c.goesAbroad()
 			err = c.post(c.accepted, l.URL, 0, enc)
 		default:
-			c.copyAccept(c.accepted, items[i].Key.Host, enc)
+			c.copyAccept(c.accepted, c.hostOf(items[i].Key, l.URL), enc)
 			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
 		}
 		if err != nil {

@@ -243,7 +243,7 @@ func parseLabel(b []byte) (kind byte, first, last uint64, err error) {
 	if n > 0 {
 		last, m = binary.Uvarint(b[1+n:])
 	}
-	if m <= 0 || 1+n+m != len(b) || first == 0 || last < first || last > maxNumber {
+	if m <= 0 || 1+n+m != len(b) || first == 0 || last < first-1 || last > maxNumber {
 		return 0, 0, 0, fmt.Errorf("%w: label %x of a part", errRecord, b)
 	}
 	return b[0], first, last, nil
@@ -281,7 +281,7 @@ type assembly struct {
 	w     *journal.PartWriter // of keys or of pending links; nil: none is open
 	first uint64              // number in w
 	last  uint64
-	keys  [2][]weburl.Key // ours, and foreign ones
+	keys  [3][]weburl.Key // ours, foreign ones, and done ones
 	buf   []byte
 	kept  *roaring64.Bitmap // numbers of pending parts that were taken over
 	bytes int64             // written
@@ -332,10 +332,16 @@ func (a *assembly) abandon() {
 
 // key adds one to the part of keys.
 func (a *assembly) key(k weburl.Key, foreign bool) error {
-	ks := &a.keys[0]
 	if foreign {
-		ks = &a.keys[1]
+		return a.addKey(&a.keys[1], k)
 	}
+	return a.addKey(&a.keys[0], k)
+}
+
+// done adds the key of what is finished.
+func (a *assembly) done(k weburl.Key) error { return a.addKey(&a.keys[2], k) }
+
+func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
 	if *ks = append(*ks, k); len(*ks) == keysPiece {
 		return a.flushKeys()
 	}
@@ -346,7 +352,7 @@ func (a *assembly) key(k weburl.Key, foreign bool) error {
 const keysPiece = 4096
 
 func (a *assembly) flushKeys() error {
-	for i, kind := range [...]byte{kindKeys, kindForeignKeys} {
+	for i, kind := range [...]byte{kindKeys, kindForeignKeys, kindDoneKeys} {
 		if len(a.keys[i]) == 0 {
 			continue
 		}
@@ -359,6 +365,7 @@ func (a *assembly) flushKeys() error {
 	return nil
 }
 
+// keysRecord adds a record of keys as it is.
 func (a *assembly) keysRecord(kind byte, p []byte) error {
 	if a.w == nil {
 		w, err := a.NewPart()
@@ -465,4 +472,17 @@ func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
 		return foreignKey(l.URL.Key()), nil
 	}
 	return l.URL.Key(), nil
+}
+
+// ownedKey is the same where hosts were given away; number is that of the
+// record. There is none, or none that anybody asks for, if ok is false.
+func ownedKey(kind byte, link []byte, number uint64, of map[uint64]handed) (k weburl.Key, ok bool, err error) {
+	if kind == kindPassed {
+		return k, false, nil
+	}
+	if k, err = acceptedKey(kind, link); err != nil || kind != kindAccept {
+		return k, err == nil, err
+	}
+	h, is := of[k.Host]
+	return h.key(k), !is || number > h.last, nil
 }

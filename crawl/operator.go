@@ -148,7 +148,9 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 	}
 	c.abroad.activity++
 	c.setBlocked(host, blocked)
-	c.batch.add(kindHost, c.Frontier.Host(host).AppendTo(nil))
+	st := c.Frontier.Host(host)
+	st.Blocked = blocked
+	c.batch.add(kindHost, st.AppendTo(nil))
 	event := "host-unblocked"
 	if blocked {
 		event = "host-blocked"

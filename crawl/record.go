@@ -29,6 +29,7 @@ import (
 //	R robots   a robots.Entry
 //	K keys     part: seen's keys, 16 bytes each, big-endian
 //	J          part: the same of Es
+//	U          the same of what is finished, see doneKey
 //	P pending  part: uvarint number of a Link that was accepted and is not
 //	           finished, and the Link
 //	O outbound part: the same of an E or a B
@@ -45,6 +46,9 @@ import (
 //	           is 1 where more is to come
 //	S span     when the crawl began, Unix microseconds, and how long its runs
 //	           took, microseconds (two uvarints)
+//	h handed   what is to be known of a host that was given away, see appendHanded
+//	M list     keys as seen's lists have them, see appendList
+//	Z absent   the same of links that wait here and are finished elsewhere
 //	W seed     a URL that a seed redirected to, and that widens the scope
 const (
 	kindAccept  byte = 'A'
@@ -71,6 +75,10 @@ const (
 
 	kindInherited   byte = 'I'
 	kindForeignKeys byte = 'J'
+	kindHanded      byte = 'h'
+	kindList        byte = 'M'
+	kindAbsent      byte = 'Z'
+	kindDoneKeys    byte = 'U'
 )
 
 // tallyPiece bounds a tally record: a crawl of many hosts has a large tally,

@@ -12,7 +12,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/drum"
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/report"
@@ -60,6 +59,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return err
 		}
+		if kind == kindHanded || kind == kindAbsent {
+			return c.tenants.read(kind, p)
+		}
 		return g.read(kind, p)
 	}); err != nil {
 		return r, err
@@ -105,6 +107,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		if c.dropped(l.URL.Host(), number) {
 			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 		}
+		if c.Tenancy != nil {
+			if elsewhere, err := c.recoverAway(l, number); elsewhere || err != nil {
+				return err
+			}
+		}
 		batch, numbers = append(batch, l), append(numbers, number)
 		if len(batch) == 1024 {
 			return push()
@@ -132,8 +139,12 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	// Keys that seen has on disk need not be read: those of whole parts.
 	restored := func(p journal.Part) bool {
 		kind, _, last, err := parseLabel(p.Label)
+		if c.Tenancy != nil { // finishes have keys there, too
+			last++
+		}
 		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
 	}
+	lists := false
 	var tally pieces
 	blocked := map[string]struct{}{}
 	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
@@ -176,9 +187,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				c.Queries.Admit(l.URL)
 			}
 			c.accepted++
-			if c.accepted > c.Seen.Mark() {
-				keys = append(keys[:0], l.URL.Key())
-				if err := c.restoreSeen(keys); err != nil {
+			if k, ok, err := ownedKey(kind, p, c.accepted, c.tenants.handed); err != nil {
+				return err
+			} else if ok && c.accepted > c.Seen.Mark() {
+				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
 					return err
 				}
 			}
@@ -197,7 +209,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			n, _ := binary.Uvarint(p) // which the ledger has read
 			c.accepted = n
 			return nil
-		case kindDone, kindCrawl, kindHeld, kindDrop:
+		case kindList:
+			lists = lists || c.accepted >= c.Seen.Mark()
+			return nil
+		case kindDone, kindCrawl, kindHeld, kindDrop, kindHanded, kindAbsent:
 			return nil // likewise
 		case kindFinish:
 			f, err := decodeFinish(p)
@@ -211,6 +226,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return nil
 			}
 			c.count(&f)
+			if c.Tenancy != nil && f.flags&flagRobots == 0 && c.accepted >= c.Seen.Mark() {
+				if err := c.restoreSeen(append(keys[:0], doneKey(f.link.URL.Key()))); err != nil {
+					return err
+				}
+			}
 			c.planned = c.planned || len(f.state) > 0
 			if states.isLast(&f) {
 				return c.restoreState(f.link, f.state, now, touch)
@@ -248,7 +268,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			c.Robots.Restore(e)
 			return nil
-		case kindKeys, kindForeignKeys:
+		case kindKeys, kindForeignKeys, kindDoneKeys:
 			var err error
 			if keys, err = decodeKeys(keys[:0], p); err != nil {
 				return err
@@ -298,6 +318,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err == nil {
 		err = push()
 	}
+	if err == nil {
+		err = c.recoverTenancy(lists)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -339,81 +362,6 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 func newID() (id seen.Crawl) {
 	rand.Read(id[:])
 	return id
-}
-
-// bindSeen makes sure that seen is this crawl's, and that it is whole. accepted
-// is how many URLs the journal knows of.
-func (c *Crawler) bindSeen(accepted uint64) error {
-	const mend = "put the folder state back as it was as a whole, or delete state/seen: it is made anew from the journal"
-	if err := c.Seen.Bind(c.id); err != nil {
-		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mend)
-	}
-	if accepted < c.Seen.Mark() {
-		return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an older copy; %s", c.Seen.Mark(), accepted, mend)
-	}
-	for _, d := range c.Seen.Lost() { // which the ledger knows of
-		c.damaged(&d)
-	}
-	if err := c.rebuildSeen(); err != nil {
-		return fmt.Errorf("seen: %w", err)
-	}
-	return nil
-}
-
-// damaged tells of a part of seen.
-func (c *Crawler) damaged(d *drum.Damage) {
-	c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
-}
-
-// restoreSeen gives seen keys that it has not on disk.
-func (c *Crawler) restoreSeen(keys []weburl.Key) error {
-	err := c.Seen.Restore(keys)
-	for tries := 0; err != nil && tries < flushTries; tries++ {
-		if _, damage := errors.AsType[*drum.Damage](err); !damage {
-			break
-		}
-		if err = c.rebuildSeen(); err == nil {
-			err = c.Seen.Restore(nil)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("seen: %w", err)
-	}
-	return nil
-}
-
-// rebuildSeen makes what is damaged of seen anew from the journal.
-func (c *Crawler) rebuildSeen() error {
-	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error) error {
-		var keys []weburl.Key
-		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
-			kind, _, _, err := parseLabel(p.Label)
-			return err == nil && kind != kindKeys
-		}, func(kind byte, p []byte) error {
-			keys = keys[:0]
-			switch kind {
-			case kindKeys, kindForeignKeys:
-				var err error
-				if keys, err = decodeKeys(keys, p); err != nil {
-					return err
-				}
-			case kindAccept, kindForeign, kindInherited:
-				k, err := acceptedKey(kind, p)
-				if err != nil {
-					return err
-				}
-				keys = append(keys, k)
-			default:
-				return nil
-			}
-			return yield(keys)
-		})
-		return err
-	})
-	for i := range repaired {
-		c.damaged(&repaired[i])
-	}
-	return err
 }
 
 // count counts a finish of an earlier run.
@@ -508,6 +456,9 @@ func (s *syncing) run() error {
 
 // startSync commits what endSync will have made durable.
 func (c *Crawler) startSync() (*syncing, error) {
+	if c.noteDone(); c.fatal != nil {
+		return nil, c.fatal
+	}
 	j, err := c.Journal.BeginSync()
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ type Pulse struct {
 // sync.
 func (c *Crawler) settledAbroad() bool {
 	return c.Partition == nil ||
-		c.Outbox.Len() == 0 && len(c.abroad.owed) == 0 && len(c.abroad.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
+		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.abroad.owed) == 0 && len(c.abroad.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
 }
 
 // idle says that nothing is left to do, and that this is known.

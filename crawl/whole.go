@@ -237,6 +237,9 @@ func (t *telling) finished(ctx context.Context, open *sketch) error {
 	var keys []weburl.Key
 	err := t.files.ReplayWithout(false, notKeys, func(kind byte, p []byte) error {
 		var err error
+		if t.c.Tenancy != nil {
+			return t.done(ctx, kind, p)
+		}
 		switch kind {
 		case kindKeys:
 			keys, err = decodeKeys(keys[:0], p)

@@ -68,3 +68,13 @@ func classOf(m int64) uint8 {
 	}
 	return uint8(min(maxClass, (bits.Len64(uint64(m-1))+widthStep-1)/widthStep))
 }
+
+// ValidWidth says whether a class keeps so many bits.
+func ValidWidth(bits uint) bool {
+	for c := range uint8(maxClass + 1) {
+		if width(c) == bits {
+			return true
+		}
+	}
+	return false
+}

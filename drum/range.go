@@ -258,33 +258,10 @@ func (s *Store) Insert(load func(add func(host uint64, l List) error) error) err
 	}
 	in := &inserter{s: s, only: -1, runs: make([][]*run, len(s.buckets))}
 	err := load(func(host uint64, l List) error {
-		class := uint8(0)
-		for class < maxClass && width(class) != l.Width {
-			class++
-		}
-		if width(class) != l.Width || s.vol.withValues && (class != maxClass || len(l.Values) != len(l.Paths)) {
-			return fmt.Errorf("%w: width %d, %d paths, %d values", ErrWidth, l.Width, len(l.Paths), len(l.Values))
-		}
-		h := place(host, s.seed)
-		if _, ok := s.drops[h]; ok {
+		if _, ok := s.drops[place(host, s.seed)]; ok {
 			return fmt.Errorf("drum: insert into a host that was dropped just now: Save first")
 		}
-		for i, v := range l.Paths {
-			if l.Width < 64 && v>>l.Width != 0 {
-				return fmt.Errorf("%w: path of more than %d bits", ErrWidth, l.Width)
-			}
-			r := insertRow{h: h, v: v, class: class}
-			if class == maxClass {
-				r.class = maxClass + 1 // may be kept narrower
-			}
-			if s.vol.withValues {
-				r.value = l.Values[i]
-			}
-			if err := in.add(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return in.list(host, l)
 	})
 	if err == nil {
 		err = in.flush()
@@ -294,6 +271,35 @@ func (s *Store) Insert(load func(add func(host uint64, l List) error) error) err
 		return err
 	}
 	return s.takeIn(in, false)
+}
+
+// list takes the keys of a List.
+func (in *inserter) list(host uint64, l List) error {
+	s := in.s
+	class := uint8(0)
+	for class < maxClass && width(class) != l.Width {
+		class++
+	}
+	if width(class) != l.Width || s.vol.withValues && (class != maxClass || len(l.Values) != len(l.Paths)) {
+		return fmt.Errorf("%w: width %d, %d paths, %d values", ErrWidth, l.Width, len(l.Paths), len(l.Values))
+	}
+	h := place(host, s.seed)
+	for i, v := range l.Paths {
+		if l.Width < 64 && v>>l.Width != 0 {
+			return fmt.Errorf("%w: path of more than %d bits", ErrWidth, l.Width)
+		}
+		r := insertRow{h: h, v: v, class: class}
+		if class == maxClass {
+			r.class = maxClass + 1 // may be kept narrower
+		}
+		if s.vol.withValues {
+			r.value = l.Values[i]
+		}
+		if err := in.add(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // abandon gives up runs that no manifest names.
@@ -376,6 +382,12 @@ func (s *Store) quiet() error {
 // They must be all that were ever inserted before Mark and not dropped; later
 // ones do no harm if they are durable. A pass that the damage held up goes on afterwards.
 func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) error) error) error {
+	return s.RebuildLists(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error { return load(keys) })
+}
+
+// RebuildLists is Rebuild where some of the keys came by Insert: load hands the
+// Lists of those to lists once more.
+func (s *Store) RebuildLists(bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error) error {
 	if s.cfg.Values {
 		return errors.New("drum: Rebuild would forget the values: RebuildValues has them")
 	}
@@ -387,7 +399,7 @@ func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) erro
 				}
 			}
 			return nil
-		})
+		}, in.list)
 	})
 }
 

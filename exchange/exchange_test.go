@@ -175,7 +175,7 @@ func TestCalls(t *testing.T) {
 			hosts := []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}
 			parts := []Part{
 				{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://a.example/x").Data},
-				{Host: "a.example", Kind: PartKeys, Count: 2, Data: bytes.Repeat([]byte{5}, 32)},
+				{Host: "a.example", Kind: PartKeys, Count: 2, Data: bytes.Repeat([]byte{5}, 17)},
 				{Host: "a.example", Kind: PartState, Data: []byte("clock")},
 				{Host: "a.example", Kind: PartGone},
 			}
@@ -579,7 +579,7 @@ func TestHostileMessages(t *testing.T) {
 			return n, nil
 		}})
 		for i, bad := range []Part{
-			{Host: "a.example", Kind: PartKeys, Count: 2, Data: make([]byte, 31)},
+			{Host: "a.example", Kind: PartKeys, Count: 2, Data: make([]byte, 16)},
 			{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://b.example/").Data},
 			{Host: "", Kind: PartGone},
 			{Host: "a.example", Kind: 9},

@@ -52,7 +52,7 @@ func FuzzMessages(f *testing.F) {
 	add(4, &pb.ClaimRequest{Hosts: []string{"a.example"}})
 	add(5, verdictsToWire([]Verdict{Unknown, Again}))
 	add(6, partToWire(Part{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://a.example/").Data}))
-	add(6, partToWire(Part{Host: "a.example", Kind: PartKeys, Count: 1, Data: make([]byte, 16)}))
+	add(6, partToWire(Part{Host: "a.example", Kind: PartKeys, Count: 1, Data: append([]byte{42}, make([]byte, 8)...)}))
 	add(7, &pb.EndRequest{Reason: "finished"})
 	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
 	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
@@ -152,7 +152,7 @@ func FuzzMessages(f *testing.F) {
 			case PartLinks:
 				counted(Links{Count: p.Count, Data: p.Data})
 			case PartKeys:
-				if len(p.Data) != 16*p.Count {
+				if len(p.Data) != 1+8*p.Count {
 					t.Fatalf("%d keys in %d octets", p.Count, len(p.Data))
 				}
 			}

@@ -30,7 +30,7 @@ const (
 	maxReason   = 64
 	maxWant     = 1 << 20
 	maxPages    = 1 << 60 // of an agent
-	keyLen      = 16
+	keyLen      = 8
 	maxCapacity = 1e6
 )
 
@@ -175,8 +175,11 @@ const (
 	Unknown Verdict = 1 + iota
 	// Coming: it stops, and will Hand over what it has.
 	Coming
-	// Again: by its view the host is not the asker's; ask again.
+	// Again: by its view the host is not the asker's, or it is in process; ask
+	// again.
 	Again
+	// Never: it never had the host.
+	Never
 )
 
 // A Part is one piece of what is handed over of a host. Parts of a host come
@@ -196,7 +199,8 @@ type PartKind uint8
 const (
 	// PartLinks: pending links, as in Links, in their order.
 	PartLinks PartKind = 1 + iota
-	// PartKeys: keys of known URLs, 16 octets each.
+	// PartKeys: keys of known URLs: an octet, how many bits are known of each,
+	// then 8 octets of each.
 	PartKeys
 	// PartState: what politeness must not forget, and how its sender is asked
 	// to encode it, is the agent's business: durations only.
@@ -216,7 +220,7 @@ func (p Part) check() error {
 	case PartLinks:
 		return Links{Count: p.Count, Data: p.Data}.check(p.Host)
 	case PartKeys:
-		if p.Count <= 0 || len(p.Data) != p.Count*keyLen {
+		if p.Count <= 0 || len(p.Data) != 1+p.Count*keyLen || p.Data[0] == 0 || p.Data[0] > 8*keyLen {
 			return malformed("%d octets for %d keys", len(p.Data), p.Count)
 		}
 	case PartState:

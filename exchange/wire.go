@@ -167,7 +167,7 @@ func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]Verdict, error) {
 	}
 	vs := make([]Verdict, hosts)
 	for i, b := range w.Verdicts {
-		if vs[i] = Verdict(b); vs[i] < Unknown || vs[i] > Again {
+		if vs[i] = Verdict(b); vs[i] < Unknown || vs[i] > Never {
 			return nil, malformed("verdict %d", b)
 		}
 	}

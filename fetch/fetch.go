@@ -114,6 +114,14 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return r, nil
 }
 
+// LetGo closes the idle connection of a host that this crawler is not to ask any
+// more: whoever asks it next has one of its own.
+func (f *Fetcher) LetGo(host string) {
+	if c := f.idle.take(host); c != nil {
+		c.Close()
+	}
+}
+
 // try sends over the host's idle connection, else over a new one.
 func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, send []byte) (err error) {
 	stop := context.AfterFunc(ctx, l.snap)

@@ -197,6 +197,13 @@ func (r *Rendezvous) Agents() []Agent { return slices.Clone(r.agents) }
 // nothing.
 func (r *Rendezvous) Owner(key uint64) Agent { return r.agents[r.owners[point(key)>>r.shift]] }
 
+// Bucket is where the host with this key is: hosts of one bucket have one order
+// of agents.
+func (r *Rendezvous) Bucket(key uint64) int { return int(point(key) >> r.shift) }
+
+// OwnerOf is the agent of the hosts of a bucket.
+func (r *Rendezvous) OwnerOf(bucket int) Agent { return r.agents[r.owners[bucket]] }
+
 // Nearest appends to dst the t agents that are first in the order of the host
 // with this key: the owner, then who would be if it were not there, and so on;
 // all, if there are no more than t. Of more than two the time is that of a

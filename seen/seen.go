@@ -231,10 +231,11 @@ func (s *Store) EndSync(t *Syncing, err error, accepted uint64) error {
 }
 
 // Repair rebuilds what is damaged, if anything is, from all keys that were ever
-// accepted, which load gives to yield in any order, once for each damage.
-func (s *Store) Repair(load func(yield func([]weburl.Key) error) error) (repaired []drum.Damage, err error) {
+// accepted or inserted, which load gives to keys and lists in any order, once
+// for each damage.
+func (s *Store) Repair(load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error) (repaired []drum.Damage, err error) {
 	for _, d := range s.d.Damaged() {
-		if err := s.d.Rebuild(d.Bucket, load); err != nil {
+		if err := s.d.RebuildLists(d.Bucket, load); err != nil {
 			return repaired, fmt.Errorf("rebuild seen after %w: %w", &d, err)
 		}
 		repaired = append(repaired, d)

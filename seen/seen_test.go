@@ -55,7 +55,9 @@ func (o *owner) open() {
 }
 
 // all is what Repair wants: the keys in the journal.
-func (o *owner) all(yield func([]weburl.Key) error) error { return yield(o.accepted) }
+func (o *owner) all(yield func([]weburl.Key) error, _ func(uint64, seen.List) error) error {
+	return yield(o.accepted)
+}
 
 func (o *owner) must(err error) {
 	o.t.Helper()
