@@ -43,6 +43,9 @@ type Cluster struct {
 	// Agents is how many agents have to be there before the crawl begins. Zero
 	// means 1.
 	Agents int
+	// Recovery is how many agents are asked what they know of a host that
+	// becomes this one's. Zero means 2.
+	Recovery int
 }
 
 const (
@@ -83,6 +86,8 @@ type colony struct {
 	saw      atomic.Uint64                   // digest of the view that owners are of
 	copies   *copies                         // nil: of each host there is one
 	limits   limits
+	tenure   atomic.Pointer[tenure] // nil with owners
+	late     atomic.Bool            // the others had begun when we came
 	settings map[string]string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -144,7 +149,7 @@ func (a *Agent) openCluster() error {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Pulse: c.pulse, End: c.end, Budget: c.budget}
+	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
@@ -290,7 +295,7 @@ func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello
 	case err != nil:
 		return none, &exchange.Refusal{Reason: "name", Text: err.Error()}
 	}
-	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now())}, nil
+	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()), Agents: c.crawling()}, nil
 }
 
 // ask is a Hello to a member of the cluster.
@@ -298,6 +303,9 @@ func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error)
 	w, err := c.client.Hello(ctx, addr, c.greeting())
 	if err == nil {
 		c.limits.since(w.Elapsed, time.Now())
+		if len(w.Agents) > 0 {
+			c.late.Store(true)
+		}
 	}
 	var refusal *exchange.Refusal
 	switch {
@@ -454,6 +462,7 @@ func (c *colony) see(v *member.View) error {
 	if err != nil {
 		return err
 	}
+	c.settle(r)
 	c.owners.Store(r)
 	var names []string
 	for _, a := range up {

@@ -26,7 +26,7 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	a.onClose(r.Outbox.Close)
-	r.Partition, r.Exchange = a.colony, a.colony
+	r.Partition, r.Exchange, r.Tenancy = a.colony, a.colony, a.colony
 	return nil
 }
 

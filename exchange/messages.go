@@ -120,7 +120,8 @@ type Welcome struct {
 	// Elapsed is how long the crawl has been running: a duration, as no two
 	// machines' clocks are compared.
 	Elapsed time.Duration
-	Agents  []Agent
+	// Agents are those that crawl; none: they have not begun.
+	Agents []Agent
 }
 
 // Links are encoded weburl.Links, one behind the other.

@@ -86,6 +86,7 @@ type CrawlCmd struct {
 	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
 	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
 	Keys      string   `help:"Directory of this agent's keys, made by \"orbweaver cluster keys\"." placeholder:"DIR" group:"As which agent"`
+	Recovery  int      `help:"With --listen: agents that are asked what they know of a host that becomes this one's." default:"2" placeholder:"N" group:"As which agent"`
 	Agents    int      `help:"With --listen: begin when N agents are there." default:"1" placeholder:"N" group:"As which agent"`
 
 	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
@@ -207,6 +208,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--replicas %d: 1 or 2", c.Replicas)
 	case c.Replicas == 2 && c.Listen == "":
 		return bad("--replicas 2 is for an agent among others, which needs --listen")
+	case c.Recovery < 1:
+		return bad("--recovery %d: from 1", c.Recovery)
 	case c.Agents < 1:
 		return bad("--agents %d: from 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
@@ -221,7 +224,7 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return cfg, err
 	}
 	if c.Listen != "" {
-		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2}
+		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2, Recovery: c.Recovery}
 		if c.Replicas > 0 {
 			cfg.Cluster.Replicas = c.Replicas
 		}
