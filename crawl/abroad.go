@@ -25,8 +25,7 @@ import (
 //
 // When the view changes, all that is in the outbox is routed anew. What is ours
 // by now is taken in as if another agent had sent it; its first number is then
-// finished as returned, and counts for nothing. What waits in our own queues
-// and is another's by now stays: it goes with its host, in one piece.
+// finished as returned, and counts for nothing. Whole hosts: see Tenancy.
 
 // A Partition says whose a URL is, by what is known now of the agents there
 // are: when that changes, Crawler.ViewChanged is to be called. A single agent

@@ -38,7 +38,8 @@ type Status struct {
 	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
 	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
 	Leases     *report.Leases   `json:"leases,omitempty"`
-	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	Moves      *Moves           `json:"moves,omitempty"` // of hosts between agents
+	Retrying   map[string]int64 `json:"retrying"`        // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
@@ -59,8 +60,8 @@ func (c *Crawler) publish(now time.Time) {
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
-		Unique: c.Seen.Len(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Retrying: retrying, NextRetry: next,
+		Unique: c.unique(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }
@@ -92,3 +93,11 @@ func (c *Crawler) Status() *Status { return c.status.Load() }
 
 // ErrNotRunning is a question to a Crawler that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
+
+// unique is how many URLs were accepted, about.
+func (c *Crawler) unique() int64 {
+	if c.Tenancy != nil { // seen has finished ones twice
+		return int64(c.accepted)
+	}
+	return c.Seen.Len()
+}

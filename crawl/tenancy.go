@@ -140,6 +140,17 @@ type Moves struct {
 	KeysIn   int64 `json:"keys_taken"`
 	KeysOut  int64 `json:"keys_given"`
 	LinksOut int64 `json:"links_given"`
+	Held     int   `json:"hosts_held"` // now
+}
+
+// moves is what has moved; nil: nothing does.
+func (c *Crawler) moves() *Moves {
+	if c.Tenancy == nil {
+		return nil
+	}
+	n := c.tenants.n
+	n.Held = len(c.tenants.held)
+	return &n
 }
 
 func (t *tenants) init() {

@@ -49,7 +49,7 @@ func TestClusterJoin(t *testing.T) {
 	for _, replicas := range []string{"1", "2"} {
 		t.Run("replicas="+replicas, func(t *testing.T) {
 			const delay = 40 * time.Millisecond
-			made, err := gen.New(gen.Plain(31, 30))
+			made, err := gen.New(gen.Plain(31, 15))
 			if err != nil {
 				t.Fatal(err)
 			}
