@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/member"
+)
+
+// What an agent says to others that ask whether it begins with them.
+func TestStarts(t *testing.T) {
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	streams, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer streams.Close()
+	nobody := errors.New("nobody")
+	open := func(boot uint64) *colony {
+		self := member.Agent{Name: "a1", Capacity: 1, Addr: "127.0.0.1:7470", Instance: [16]byte{1}, Boot: boot}
+		m, err := member.Open(member.Config{
+			Self: self, Advertise: netip.MustParseAddrPort(self.Addr), Packets: packets, Streams: streams,
+			Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
+			Hello: func(context.Context, string) error { return nobody },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		c := &colony{self: self}
+		if got := c.starts(1); got != togetherNotYet {
+			t.Errorf("before it is a member: %d", got)
+		}
+		c.member.Store(m)
+		return c
+	}
+	c := open(1)
+	m := c.member.Load()
+	if err := m.Announce(t.Context(), member.Up); err != nil {
+		t.Fatal(err)
+	}
+	v := m.View()
+	hash := agentsHash(v)
+	if got := c.starts(hash); got != togetherNotYet {
+		t.Errorf("before it has begun with any: %d", got)
+	}
+	if c.together(t.Context(), v) {
+		t.Error("began alone, in a crawl that somebody else began")
+	}
+	if got := c.starts(hash); got != togetherYes {
+		t.Errorf("begun with these: %d", got)
+	}
+	if got := c.starts(hash + 1); got != togetherNo {
+		t.Errorf("begun with others: %d", got)
+	}
+	c.start.founds()
+	if got := c.starts(hash); got != togetherFounder {
+		t.Errorf("begun with these, and it began the crawl: %d", got)
+	}
+	if !c.together(t.Context(), v) {
+		t.Error("the one that began the crawl does not begin it alone")
+	}
+	// It sees nobody up any more, itself included.
+	if err := m.Announce(t.Context(), member.Leaving); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.starts(hash); got != togetherNo {
+		t.Errorf("begun with these, sees others: %d", got)
+	}
+	m.Announce(t.Context(), member.Up)
+	if got := c.starts(hash); got != togetherFounder {
+		t.Errorf("sees them again: %d", got)
+	}
+
+	c = open(2)
+	c.member.Load().Announce(t.Context(), member.Up)
+	c.start.founds()
+	if v := c.member.Load().View(); c.together(t.Context(), v) || c.starts(agentsHash(v)) != togetherNo {
+		t.Error("a second life begins as if there had been none before")
+	}
+}
+
+// A view is the same for leases as long as nobody's life, address or place among
+// those that own something is another.
+func TestLeaseView(t *testing.T) {
+	view := func(as ...member.Agent) *leaseView {
+		v, err := newLeaseView(&member.View{Agents: as})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	agent := func(name string, boot uint64, s member.State) member.Agent {
+		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{name[1]}, Boot: boot, Addr: "127.0.0.1:1", State: s}
+	}
+	a, b := agent("a1", 1, member.Up), agent("a2", 1, member.Up)
+	if v := view(agent("a1", 1, member.Joining)); v != nil {
+		t.Errorf("a view without anybody up: %+v", v)
+	}
+	two := view(a, b)
+	for i, c := range []struct {
+		v    *leaseView
+		same bool
+	}{
+		{view(a, b), true}, {view(a, b, agent("a3", 1, member.Joining)), true}, {view(a), false},
+		{view(a, agent("a2", 2, member.Up)), false}, {view(a, agent("a2", 1, member.Leaving)), false}, {view(a, b, agent("a3", 1, member.Up)), false},
+	} {
+		if got := two.same(c.v); got != c.same {
+			t.Errorf("view %d: same %v", i, got)
+		}
+	}
+	leaving := view(a, agent("a2", 1, member.Leaving))
+	id := leaseAgent(b.Instance, b.Boot)
+	if !leaving.Has(id) || leaving.Len() != 2 || id == leaseAgent(b.Instance, 2) {
+		t.Error("one that leaves is not there")
+	}
+	granted := map[bool]int{}
+	for p := range uint64(1000) {
+		granted[two.Owner(p) == id]++
+		if leaving.Owner(p) == id {
+			t.Fatal("one that leaves grants")
+		}
+	}
+	if granted[true] < 300 || granted[false] < 300 {
+		t.Errorf("of 1000 points one grants %d, the other %d", granted[true], granted[false])
+	}
+}
