@@ -109,6 +109,10 @@ const (
 	callAgain = 30 * time.Second
 	// sweepEvery is how often everything is looked at.
 	sweepEvery = 10 * time.Second
+	// roomEvery is the same for the points that an agent has, while these are
+	// nearly as many as it may have: a crawl of many small hosts has new ones all
+	// the time.
+	roomEvery = time.Second
 	// aheadAt is how many points that are wanted ahead are worth a call.
 	aheadAt = 64
 	// maxChanges is how many views are kept to tell what is new to a grantor.

@@ -515,10 +515,16 @@ func (h *holder) turns(clock time.Duration) {
 	}
 }
 
+// full says whether there is little room for more points.
+func (h *holder) full() bool { return len(h.lots) > h.cfg.Points*7/8 }
+
 // sweep gives back what nobody has wanted for long, asks for more time on what
 // is wanted, and forgets the rest.
 func (h *holder) sweep(clock time.Duration) {
-	over := len(h.lots) - h.cfg.Points*7/8
+	over := 0
+	if h.full() {
+		over = len(h.lots) - h.cfg.Points*3/4
+	}
 	for _, l := range h.sortedLots() {
 		if l.back != 0 && clock >= l.backEnd {
 			l.back = 0

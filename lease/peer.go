@@ -32,6 +32,7 @@ type Peer struct {
 	paidAt   time.Duration // the trickle
 	barred   time.Duration // first Ready that said no since the last Begin; 0: none
 	swept    time.Duration
+	roomAt   time.Duration // the holder's part of that
 	began    time.Duration // the last page
 	every    time.Duration // mean time between pages
 	busy     time.Duration // the last page where nobody else waited
@@ -225,8 +226,12 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		p.paidAt = p.clock
 	}
 	p.grantor.reap(p.clock)
+	if p.holder.full() && p.clock-p.roomAt >= roomEvery {
+		p.roomAt = p.clock
+		p.holder.sweep(p.clock)
+	}
 	if p.clock-p.swept >= sweepEvery {
-		p.swept = p.clock
+		p.swept, p.roomAt = p.clock, p.clock
 		p.holder.sweep(p.clock)
 		p.grantor.sweep(p.clock)
 		for a, s := range p.sessions {
