@@ -252,7 +252,10 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	defer r.links.stop()
 	r.mem = watchMemory()
 	defer r.mem.stop()
-	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{Seed: s.Seed}); err != nil {
+	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{
+		Seed: s.Seed, HostDelay: 2 * time.Second, // as a crawl has them
+		IPDelay: 500 * time.Millisecond, SiteDelay: 500 * time.Millisecond,
+	}); err != nil {
 		return err
 	}
 	enc := json.NewEncoder(out)

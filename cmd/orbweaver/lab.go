@@ -37,7 +37,7 @@ type LabCmd struct {
 type labFlags struct {
 	Quick bool   `help:"In under a minute; too short to quote."`
 	Seed  uint64 `default:"1" help:"Of all that is drawn at random."`
-	Out   string `default:"docs/lab" placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json here."`
+	Out   string `placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json here (default: docs/lab; of a quick run orbweaver-lab among the temporary files)."`
 	Work  string `placeholder:"DIR" help:"Run in a new folder in here, on the disk that is to be measured (default: that for temporary files)."`
 }
 
@@ -182,7 +182,7 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 			t.Width = w
 		}
 	}
-	err := lab.Do(ctx, e, t, f.Out)
+	err := lab.Do(ctx, e, t, f.dir())
 	switch {
 	case errors.Is(err, lab.ErrNoBare) || errors.Is(err, lab.ErrNoGraph):
 		return &agent.ConfigError{Text: err.Error()}
@@ -190,6 +190,18 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 		return &exitError{code: exitSignal, text: "interrupted"}
 	}
 	return err
+}
+
+// dir is where the results go. Those of a quick run do not take the place of
+// those that somebody has explained.
+func (f *labFlags) dir() string {
+	switch {
+	case f.Out != "":
+		return f.Out
+	case f.Quick:
+		return filepath.Join(os.TempDir(), "orbweaver-lab")
+	}
+	return filepath.Join("docs", "lab")
 }
 
 // LabWebCmd is "lab web": the process that an experiment starts for its web.
