@@ -129,6 +129,9 @@ func (l *leases) look(v *member.View) error {
 	digest := v.Digest()
 	l.mu.Lock()
 	defer l.done()
+	if l.peer == nil {
+		return nil // the run ends before it has begun
+	}
 	if l.digest = digest; !l.view.same(view) {
 		l.view = view
 		l.peer.Look(view, time.Now())
