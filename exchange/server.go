@@ -105,6 +105,7 @@ type Server struct {
 	http        *http.Server
 	errors      *connect.ErrorWriter
 	bulk, quick chan struct{}
+	ships       chan struct{}  // Pushes wait for them, at other agents
 	running     sync.WaitGroup // calls
 }
 
@@ -112,7 +113,7 @@ type Server struct {
 func NewServer(l *Listener, cfg ServerConfig) *Server {
 	s := &Server{
 		config: cfg, listener: l, counts: l.counts,
-		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick),
+		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick), ships: make(chan struct{}, servedBulk),
 	}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(codec{s.counts}),
@@ -176,7 +177,10 @@ func (s *Server) admit(next http.Handler) http.Handler {
 			return
 		}
 		lane := s.quick
-		if call.bulk() {
+		switch {
+		case call == CallShip:
+			lane = s.ships
+		case call.bulk():
 			lane = s.bulk
 		}
 		select {
