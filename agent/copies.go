@@ -299,7 +299,7 @@ func (k *copies) tend(ctx context.Context) {
 // inherit takes over what one had. It says whether there is any use in going on.
 func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	began, events := time.Now(), k.c.a.rooms.Events
-	n, err := k.c.a.crawler.Inherit(ctx, k.store, l.source, func(host uint64) bool {
+	n, err := k.c.a.crawler.TakeOver(ctx, k.store, l.source, func(host uint64) bool {
 		return k.c.owners.Load().Owner(host).Name == k.c.self.Name
 	})
 	over := false

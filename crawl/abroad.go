@@ -125,7 +125,7 @@ func (c *Crawler) tell(f func(now time.Time)) (told bool) {
 // sendOut sends what others are to have. wake is when there is more to do; zero:
 // not before an answer comes.
 func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) {
-	if c.stop != notStopping || c.fatal != nil {
+	if c.stop != notStopping && c.shipping.lingering.IsZero() || c.fatal != nil {
 		return time.Time{}
 	}
 	if err := c.Outbox.Route(routeSlice, c.wayOf); err != nil {

@@ -111,6 +111,8 @@ type shipping struct {
 	lanes map[string]*shipLane
 	whole whole
 
+	lingering time.Time // a stop waits until then
+
 	records, octets int64 // shipped
 	longest         time.Duration
 	sum             time.Duration // of the epochs' lags
@@ -209,13 +211,13 @@ func (c *Crawler) copyFinish(f *finish) {
 // copyClock ships when a host may be asked again.
 func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
 	if c.Copies != nil {
-		r := clockOf(st, now)
+		r := clockRecord(st, now)
 		c.stage(countsNothing, &r, weburl.HostKey(st.Host))
 	}
 }
 
-// clockOf is a host's state in durations: no two machines' clocks are compared.
-func clockOf(st frontier.HostState, now time.Time) replica.Record {
+// clockRecord is a host's state in durations: no two machines' clocks are compared.
+func clockRecord(st frontier.HostState, now time.Time) replica.Record {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), replica.MaxPause) }
 	return replica.Record{Kind: replica.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: []byte{st.Slow}}
 }
@@ -241,7 +243,8 @@ func (s *shipping) epochOf(number uint64) int {
 	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
 }
 
-// arrivedAbroad notes that they have it, or that it is over.
+// arrivedAbroad notes that they have them, or that it is over with them: each of
+// these was said to go there.
 func (c *Crawler) arrivedAbroad(numbers ...uint64) {
 	s := &c.shipping
 	for _, n := range numbers {
@@ -531,6 +534,22 @@ func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.T
 		c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)), report.F("error", err))
 	}
 	c.Copies.Out.Done(b, err == nil, now)
+}
+
+// lingerTime bounds the time that a stop waits for others to have what was found
+// and finished: they may be about to go on with it.
+const lingerTime = 2 * time.Second
+
+// lingers says whether a stop is to wait for that.
+func (c *Crawler) lingers(now time.Time) bool {
+	s := &c.shipping
+	if c.Copies == nil || s.heirs == nil || c.stop == Finished || c.stop == OnlyBlocked || c.copying() == 0 {
+		return false
+	}
+	if s.lingering.IsZero() {
+		s.lingering = now.Add(lingerTime)
+	}
+	return now.Before(s.lingering)
 }
 
 // copying is how many records heirs are to have.

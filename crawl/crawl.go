@@ -346,10 +346,10 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			break
 		}
 		if c.busy == 0 && c.resolving == 0 {
-			if c.stop != notStopping {
+			if c.stop != notStopping && !c.lingers(now) {
 				return
 			}
-			if wake.IsZero() && !c.idle() {
+			if c.stop == notStopping && wake.IsZero() && !c.idle() {
 				c.finished()
 				continue
 			}

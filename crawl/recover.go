@@ -424,7 +424,9 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.commitOwed(now)
 		c.committed, c.urgent = now, false
 	}
-	c.copyCommitted(now)
+	if c.committed.Equal(now) {
+		c.copyCommitted(now)
+	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
 	}

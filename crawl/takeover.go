@@ -19,18 +19,18 @@ import (
 // the same may be inherited twice, and what seen knows already stays as it is.
 // Links of hosts that somebody else owns by now go on to that agent.
 
-// An Inherited counts what an Inherit took over.
-type Inherited struct {
+// An Taken counts what an TakeOver took over.
+type Taken struct {
 	// Pending and Known are of hosts that are ours now, Passed are links of
 	// others.
 	Pending, Known, Passed int64
 }
 
-// inheritItems bounds what is given to the dispatcher at once, inheritAhead how
+// takeItems bounds what is given to the dispatcher at once, takeAhead how
 // often before the first of it is durable.
 const (
-	inheritItems = 1000
-	inheritAhead = 8
+	takeItems = 1000
+	takeAhead = 8
 )
 
 // A legacy is a part of what a source had.
@@ -46,13 +46,13 @@ type legacy struct {
 
 func (l *legacy) items() int { return len(l.links) + len(l.finished) + len(l.known) + len(l.clocks) }
 
-// Inherit takes over what a source that is gone has shipped to store, and has it
+// TakeOver takes over what a source that is gone has shipped to store, and has it
 // forgotten there once it is durable here. ours says whether a host, by the key
-// of its name, is this agent's from now on; until Inherit has returned Partition
+// of its name, is this agent's from now on; until it has returned Partition
 // should say of such a host that nobody knows. An error of which
 // replica.ErrNewer is one means: once more.
-func (c *Crawler) Inherit(ctx context.Context, store *replica.Store, source replica.Source, ours func(host uint64) bool) (n Inherited, err error) {
-	in := inheriting{c: c, ctx: ctx, n: &n}
+func (c *Crawler) TakeOver(ctx context.Context, store *replica.Store, source replica.Source, ours func(host uint64) bool) (n Taken, err error) {
+	in := takingOver{c: c, ctx: ctx, n: &n}
 	in.begin()
 	mark, err := store.Import(ctx, source, nil, replica.Funcs{
 		Clock: func(r replica.Record) error {
@@ -104,10 +104,10 @@ func (c *Crawler) Inherit(ctx context.Context, store *replica.Store, source repl
 	})
 	damage := err
 	if err != nil && !errors.Is(err, replica.ErrDamaged) {
-		return n, fmt.Errorf("inherit: %w", err)
+		return n, fmt.Errorf("take over: %w", err)
 	}
 	if err := errors.Join(in.give(), in.wait(0)); err != nil {
-		return n, fmt.Errorf("inherit from %v: %w", source, err)
+		return n, fmt.Errorf("take over from %v: %w", source, err)
 	}
 	if damage != nil { // it is as good as it is
 		return n, store.Reset(ctx, source)
@@ -115,27 +115,27 @@ func (c *Crawler) Inherit(ctx context.Context, store *replica.Store, source repl
 	return n, store.DropSource(ctx, mark)
 }
 
-type inheriting struct {
+type takingOver struct {
 	c     *Crawler
 	ctx   context.Context
-	n     *Inherited
+	n     *Taken
 	l     *legacy
 	given []*legacy
 }
 
-func (in *inheriting) begin() {
+func (in *takingOver) begin() {
 	in.l = &legacy{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
 }
 
-func (in *inheriting) added() error {
-	if in.l.items() < inheritItems {
+func (in *takingOver) added() error {
+	if in.l.items() < takeItems {
 		return nil
 	}
 	return in.give()
 }
 
 // give gives the dispatcher what has gathered.
-func (in *inheriting) give() error {
+func (in *takingOver) give() error {
 	l, c := in.l, in.c
 	if l.items() == 0 {
 		return nil
@@ -149,18 +149,18 @@ func (in *inheriting) give() error {
 		}
 	}
 	select {
-	case c.commands <- func(now time.Time) { c.inherit(l, now) }:
+	case c.commands <- func(now time.Time) { c.takeOver(l, now) }:
 	case <-c.ended:
 		return ErrNotRunning
 	case <-in.ctx.Done():
 		return in.ctx.Err()
 	}
 	in.given = append(in.given, l)
-	return in.wait(inheritAhead)
+	return in.wait(takeAhead)
 }
 
 // wait returns when no more than ahead of what was given are not durable.
-func (in *inheriting) wait(ahead int) error {
+func (in *takingOver) wait(ahead int) error {
 	for len(in.given) > ahead {
 		select {
 		case err := <-in.given[0].a.done:
@@ -177,8 +177,8 @@ func (in *inheriting) wait(ahead int) error {
 	return nil
 }
 
-// inherit takes a part in.
-func (c *Crawler) inherit(l *legacy, now time.Time) {
+// takeOver takes a part in.
+func (c *Crawler) takeOver(l *legacy, now time.Time) {
 	if c.stop != notStopping || c.fatal != nil {
 		l.a.done <- ErrNotRunning
 		return

@@ -25,8 +25,8 @@ import (
 // and both may come in any order: a link that is finished stays so. If the view
 // changes before the end, it begins again.
 //
-// Until then the heir before keeps what it has. If the owner dies, it passes the
-// links on to those who own them.
+// The heir before keeps what it has. If the owner dies, it passes the links on to
+// those who own them, who know most of them.
 
 // whole is the telling of all that is known.
 type whole struct {
@@ -207,7 +207,7 @@ func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 				return err
 			}
 			if host := weburl.HostKey(st.Host); t.wanted(host) {
-				r := clockOf(st, t.began)
+				r := clockRecord(st, t.began)
 				return t.put(ctx, &r, host)
 			}
 		}
