@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,4 +94,68 @@ func TestClusterDeath(t *testing.T) {
 	if most := hosts * int64(time.Second/delay); r.Origin.Twice > most {
 		t.Errorf("%d pages fetched twice, at most %d in a second", r.Origin.Twice, most)
 	}
+}
+
+// With one copy of what is known of a host and with two, the same pages are
+// fetched, each once. The second copy costs so many octets, and so much time of
+// the processors.
+func TestReplicas(t *testing.T) {
+	const delay = 5 * time.Millisecond
+	var cpu [2]time.Duration
+	for i, replicas := range []string{"1", "2"} {
+		made, err := gen.New(gen.Plain(31, 30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
+		dir := t.TempDir()
+		first := port(t)
+		var ps []*process
+		for k, addr := range []string{first, port(t), port(t)} {
+			name := fmt.Sprint("a", k+1)
+			args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+				"--name", name, "--listen", addr, "--join", first, "--agents", "3", "--replicas", replicas)
+			ps = append(ps, start(t, append(args, made.URL(0, 0))...))
+		}
+		urls, octets := 0.0, 0.0
+		for k, p := range ps {
+			home := filepath.Join(dir, fmt.Sprint("a", k+1))
+			if !ended(p, 3*time.Minute) || p.code() != 0 {
+				t.Fatalf("a%d: %s\n%s", k+1, tail(p.out.String()), events(t, home))
+			}
+			cpu[i] += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+			urls += summary(t, home)["urls_unique"].(float64)
+			b, err := os.ReadFile(filepath.Join(home, "logs", "events.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(b)) {
+				var e struct {
+					Event          string
+					Bytes, Records float64
+					Left           int64
+				}
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatal(err)
+				}
+				if e.Event == "shipped" {
+					octets += e.Bytes
+					t.Logf("a%d: %s", k+1, strings.TrimSpace(line))
+				}
+			}
+		}
+		if r := web.Report().Origin; r.Missed > 0 || r.Twice > 0 {
+			t.Errorf("%s replicas: %d pages missed, %d fetched twice", replicas, r.Missed, r.Twice)
+		}
+		each := octets / urls
+		if replicas == "1" && octets > 0 || replicas == "2" && (each < 20 || each > 400) {
+			t.Errorf("%s replicas: %.0f octets shipped of a URL", replicas, each)
+		}
+		t.Logf("%s replicas: %d pages, %s of the processors, %.0f octets shipped of each of %.0f URLs", replicas, web.Report().Origin.Fetched, cpu[i], each, urls)
+	}
+	t.Logf("a second copy takes %.2f times the time", float64(cpu[1])/float64(cpu[0]))
 }
