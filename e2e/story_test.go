@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,10 +27,11 @@ var (
 // A plot is what a story begins with.
 type plot struct {
 	agents int
-	hosts  int64
-	pages  float64 // of a host
-	delay  time.Duration
-	flags  []string // of all agents
+	hosts  int64   // six times as many at length, if it grows
+	pages  float64 // of a host; twice as many
+	grows  bool
+	delay  time.Duration // of a host; an address and a site have half of it
+	flags  []string      // of all agents
 }
 
 // A story is a crawl by agents in network namespaces, which know each other by
@@ -77,7 +79,7 @@ func tell(t *testing.T, p plot) *story {
 		s.seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-story-seed %d", s.seed)
-	if *long {
+	if *long && p.grows {
 		s.plot.hosts, s.plot.pages = 6*p.hosts, 2*p.pages
 	}
 	s.wire = newWire(t, p.agents, s.seed)
@@ -92,7 +94,7 @@ func tell(t *testing.T, p plot) *story {
 	}
 	s.wire.places[0].within(func() {
 		s.web, err = testweb.New(testweb.Config{
-			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay}, Routed: true, DNS: "127.0.0.53:0",
+			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.delay / 2}, Routed: true, DNS: "127.0.0.53:0",
 		})
 	})
 	if err != nil {
@@ -120,8 +122,8 @@ func (a *actor) addr() string { return a.s.wire.places[a.number].addr.String() +
 func (a *actor) start(more ...string) {
 	s := a.s
 	s.Helper()
-	delay := s.delay.String()
-	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", "0", "--site-delay", "0",
+	delay, half := s.delay.String(), (s.delay / 2).String()
+	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay", half,
 		"--name", a.name, "--listen", a.addr(), "--keys", filepath.Join(s.dir, "keys", a.name))
 	var join []string
 	if a.number == 1 {
@@ -145,6 +147,78 @@ func (a *actor) start(more ...string) {
 		p.cmd.Wait() // the exit code is asked for later
 	}()
 	s.Cleanup(func() { p.kill() })
+}
+
+// lost is the loss of an agent's machine: its network, then its process, and its
+// disk. It returns how many pages it had fetched in its last second.
+func (a *actor) lost() (lastSecond int64) {
+	s := a.s
+	s.Helper()
+	before := *s.wire.rule.Load()
+	s.wire.follow(func(from, to int) path {
+		if from == a.number || to == a.number {
+			return path{cut: true}
+		}
+		return before(from, to)
+	})
+	if _, killed := a.p.kill(); !killed {
+		s.Fatalf("%s had ended before", a.name)
+	}
+	a.gone = true
+	lastSecond = pagesLately(s.T, a.dir)
+	if err := os.RemoveAll(a.dir); err != nil {
+		s.Fatal(err)
+	}
+	r := s.web.Report()
+	s.Logf("%s is lost after %d of %d pages, %d of them its own in its last second", a.name, r.Origin.Fetched, r.Origin.Reachable, lastSecond)
+	return lastSecond
+}
+
+// pagesLately is how many pages stand in the last second of an agent's crawl.log,
+// and may be fetched again if the agent is lost: a few more are in flight, or not
+// in the log yet.
+func pagesLately(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var times []time.Time
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if at, err := time.Parse("2006-01-02T15:04:05.000Z", f[0]); err == nil && len(f) > 3 && !strings.HasSuffix(f[3], "/robots.txt") {
+			times = append(times, at)
+		}
+	}
+	if len(times) == 0 {
+		t.Fatalf("%s: no pages in crawl.log:\n%s", dir, tail(string(b)))
+	}
+	for _, at := range times {
+		if at.After(times[len(times)-1].Add(-time.Second)) {
+			n++
+		}
+	}
+	return n
+}
+
+// says waits until an agent's events have a kind.
+func (a *actor) says(kind string, since int) {
+	a.s.Helper()
+	for deadline := time.Now().Add(time.Minute); a.said(kind) <= since; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.s.dump()
+			a.s.Fatalf("%s does not say %s", a.name, kind)
+		}
+	}
+}
+
+// said counts the events of a kind.
+func (a *actor) said(kind string) int {
+	b, err := os.ReadFile(filepath.Join(a.dir, "logs", "events.jsonl"))
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(b), fmt.Sprintf(`"event":%q`, kind))
 }
 
 // startAll lets all agents begin, none before all are there.
@@ -171,7 +245,7 @@ func (s *story) await(share float64) {
 }
 
 func (s *story) patience() time.Duration {
-	if *long {
+	if *long && s.grows {
 		return 20 * time.Minute
 	}
 	return 2 * time.Minute
@@ -252,15 +326,22 @@ func (s *story) judge() *verdict {
 	return v
 }
 
-// polite fails for any violation.
+// polite fails for any violation. Where machines were lost, the web takes their
+// connections for open until it has given them up: these it may see beside those
+// of who took over.
 func (s *story) polite() {
 	s.Helper()
-	noViolations(s.T, s.web)
+	lost := slices.ContainsFunc(s.agents, func(a *actor) bool { return a.gone })
+	for _, v := range s.web.Report().Violations {
+		if !lost || v.Kind != "connections" {
+			s.Errorf("%s", v)
+		}
+	}
 }
 
 // Four agents and no fault: every page once, and each host by one agent alone.
 func TestStoryNoFault(t *testing.T) {
-	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, delay: 10 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, grows: true, delay: 10 * time.Millisecond})
 	s.startAll()
 	s.end(0)
 	v := s.judge()
