@@ -26,12 +26,13 @@ var (
 
 // A plot is what a story begins with.
 type plot struct {
-	agents int
-	hosts  int64   // six times as many at length, if it grows
-	pages  float64 // of a host; twice as many
-	grows  bool
-	delay  time.Duration // of a host; an address and a site have half of it
-	flags  []string      // of all agents
+	agents    int
+	hosts     int64   // six times as many at length, if it grows
+	pages     float64 // of a host; twice as many
+	grows     bool
+	delay     time.Duration // of a host; an address and a site have half of it
+	flags     []string      // of all agents
+	addresses int           // of all hosts together; 0: one of each
 }
 
 // A story is a crawl by agents in network namespaces, which know each other by
@@ -94,7 +95,7 @@ func tell(t *testing.T, p plot) *story {
 	}
 	s.wire.places[0].within(func() {
 		s.web, err = testweb.New(testweb.Config{
-			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.delay / 2}, Routed: true, DNS: "127.0.0.53:0",
+			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.delay / 2}, Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
 		})
 	})
 	if err != nil {
