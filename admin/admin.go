@@ -6,6 +6,7 @@
 //	POST /block?host=H    let H alone; the answer, text, says how many links wait
 //	POST /unblock?host=H  take that back
 //	POST /drop?host=H     give up the links of H that wait
+//	POST /leave           give all hosts to the other agents, and end
 //	GET /metrics          Prometheus text
 //
 // It listens on loopback only, and all but /healthz want the token that stands
@@ -42,6 +43,9 @@ type Config struct {
 	// their names say, and tell what came of it. Safe for concurrent use. An
 	// ErrHost is the caller's mistake.
 	Explain, Block, Unblock, Drop func(ctx context.Context, host string) (string, error)
+	// Leave has the agent give its hosts away and end; nil: it cannot. Safe for
+	// concurrent use.
+	Leave func(ctx context.Context) (string, error)
 	// Metrics gathers for /metrics.
 	Metrics prometheus.Gatherer
 }
@@ -112,6 +116,9 @@ func handler(cfg Config) http.Handler {
 	private.HandleFunc("POST /block", aboutHost(cfg.Block))
 	private.HandleFunc("POST /unblock", aboutHost(cfg.Unblock))
 	private.HandleFunc("POST /drop", aboutHost(cfg.Drop))
+	if cfg.Leave != nil {
+		private.HandleFunc("POST /leave", func(w http.ResponseWriter, r *http.Request) { say(w, r, cfg.Leave) })
+	}
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	want := []byte("Bearer " + cfg.Token)
 	mux := http.NewServeMux()
@@ -135,17 +142,22 @@ func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.H
 			http.Error(w, "no host: ask "+r.URL.Path+"?host=www.example.org", http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
-		defer cancel()
-		text, err := fn(ctx, host)
-		switch {
-		case errors.Is(err, ErrHost):
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			fmt.Fprintln(w, text)
-		}
+		say(w, r, func(ctx context.Context) (string, error) { return fn(ctx, host) })
+	}
+}
+
+// say answers with what fn says.
+func say(w http.ResponseWriter, r *http.Request, fn func(ctx context.Context) (string, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	text, err := fn(ctx)
+	switch {
+	case errors.Is(err, ErrHost):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, text)
 	}
 }

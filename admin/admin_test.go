@@ -34,6 +34,7 @@ func TestServer(t *testing.T) {
 		Drop: func(_ context.Context, host string) (string, error) {
 			return "", fmt.Errorf("%q: %w", host, ErrHost)
 		},
+		Leave: func(context.Context) (string, error) { return "it leaves", nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +57,9 @@ func TestServer(t *testing.T) {
 		{"POST /drop?host=a/b", "secret", 400, `"a/b": not a host name`},
 		{"POST /drop", "secret", 400, "no host: ask /drop?host="},
 		{"POST /block?host=a.example", "", 401, "token"},
+		{"POST /leave", "secret", 200, "it leaves"},
+		{"POST /leave", "", 401, "token"},
+		{"/leave", "secret", 405, "Not Allowed"},
 		{"/block?host=a.example", "secret", 405, "Not Allowed"},
 		{"POST /explain?host=a.example", "secret", 405, "Not Allowed"},
 		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},

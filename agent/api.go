@@ -34,6 +34,7 @@ func (a *Agent) Serve(addr string) error {
 		Addr: addr, Token: access.Token, Metrics: reg,
 		Status:  func() any { return a.Status() },
 		Explain: ofHost(a.crawler.Explain), Block: ofHost(a.crawler.Block), Unblock: ofHost(a.crawler.Unblock), Drop: ofHost(a.crawler.Drop),
+		Leave: a.Leave,
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}

@@ -126,7 +126,14 @@ func (c *Crawler) answered(agent string, view uint64, hosts []string, vs []Verdi
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
-		l.hosts = append(hosts, l.hosts...)
+		for _, host := range hosts {
+			if others, _ := c.Tenancy.Before(host); slices.Contains(others, agent) {
+				l.hosts = append(l.hosts, host)
+			} else if w := t.held[host]; w != nil { // it has gone, and is not waited for
+				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
+				c.askFor(host, w, now)
+			}
+		}
 		l.due = now.Add(min(claimWait<<min(l.failures, 10), claimWaitMax))
 		l.failures++
 		return

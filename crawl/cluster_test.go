@@ -30,6 +30,7 @@ type cluster struct {
 	harsh bool // batches and answers get lost, late and repeated
 
 	members [][]string // of each view; nil: all are in all of them
+	leaver  atomic.Pointer[node]
 
 	mu  sync.Mutex // guards rng and log
 	rng *rand.Rand
@@ -50,6 +51,7 @@ type node struct {
 	mu    sync.Mutex // guards views and boots
 	views []int64    // that this process has had
 	boots int
+	left  atomic.Bool // for good
 }
 
 // ownerOf is whose a host is, by the view of that number.
@@ -188,7 +190,7 @@ func (c *cluster) finish(patience time.Duration) {
 	for end := time.Now().Add(patience); ; {
 		time.Sleep(300 * time.Millisecond)
 		if time.Now().After(end) {
-			for _, n := range c.nodes {
+			for _, n := range c.present() {
 				w := n.w.Load()
 				p, err := w.Pulse(ctx)
 				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued, w.Status().Outgoing)
@@ -198,7 +200,7 @@ func (c *cluster) finish(patience time.Duration) {
 		}
 		var now []uint64
 		idle := true
-		for _, n := range c.nodes {
+		for _, n := range c.present() {
 			p, err := n.w.Load().Pulse(ctx)
 			if err != nil {
 				c.t.Fatal(n.name, err)
@@ -213,13 +215,23 @@ func (c *cluster) finish(patience time.Duration) {
 			before = now
 		}
 	}
-	for i, n := range c.nodes {
+	for i, n := range c.present() {
 		agreed, err := n.w.Load().End(ctx, before[i])
 		if err != nil || !agreed {
 			c.t.Errorf("%s does not agree to the end: %v", n.name, err)
 			n.stop()
 		}
 	}
+}
+
+// present are those that have not left for good.
+func (c *cluster) present() (ns []*node) {
+	for _, n := range c.nodes {
+		if !n.left.Load() {
+			ns = append(ns, n)
+		}
+	}
+	return ns
 }
 
 // A shape says what befalls a cluster.

@@ -130,6 +130,8 @@ type tenants struct {
 	giving map[string]*gift // by agent
 	ready  bool             // some of it may go now
 
+	leaving leaving
+
 	n Moves
 }
 
@@ -436,7 +438,8 @@ func (c *Crawler) unhold(host string) {
 
 // settleIn asks for hosts and gives hosts away. wake is when there is more to do.
 func (c *Crawler) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	return earlier(c.askAround(work, now), c.giveOut(work, now))
+	wake = earlier(c.leaveOn(now), c.askAround(work, now))
+	return earlier(wake, c.giveOut(work, now))
 }
 
 func (c *Crawler) tellMoves(name string, agent string, hosts int, keys int64) {

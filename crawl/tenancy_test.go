@@ -61,7 +61,11 @@ func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 
 // Before implements Tenancy.
 func (n *node) Before(host string) ([]string, int) {
-	return slices.DeleteFunc(n.c.order(host, n.view.Load()), func(a string) bool { return a == n.name }), 2
+	names, enough := slices.DeleteFunc(n.c.order(host, n.view.Load()), func(a string) bool { return a == n.name }), 2
+	if l := n.c.leaver.Load(); l != nil && l.w.Load() != nil && !slices.Contains(names, l.name) && l != n {
+		return append([]string{l.name}, names...), enough + 1
+	}
+	return names, enough
 }
 
 // Identity implements Tenancy.
@@ -196,7 +200,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		view := int64(len(c.members))
 		c.members = append(c.members, members)
 		for _, n := range c.nodes {
-			if !slices.Contains(members, n.name) {
+			if !slices.Contains(members, n.name) && n.name != mv.away {
 				continue
 			}
 			add(at+ms(1200), func() {
@@ -256,6 +260,33 @@ func (mv moves) run(t *testing.T, seed uint64) {
 				at += 1300*time.Millisecond + ms(2000)
 			}
 		}
+	case "leave": // one gives all away
+		n := c.nodes[rng.IntN(mv.begin)]
+		mv.away = n.name
+		add(at, func() {
+			w := n.w.Load()
+			c.leaver.Store(n)
+			c.note("%s leaves", n.name)
+			if err := w.Leave(context.Background(), time.Hour); err != nil {
+				t.Error(err)
+			}
+			go func() {
+				stop := <-n.ended
+				n.left.Store(true)
+				c.note("%s has left: %s, %d pending", n.name, stop, w.Pending())
+				if stop != Left || w.Pending() != 0 {
+					t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+				}
+				n.ended <- stop
+				n.w.Store(nil)
+				n.accounts(t, w)
+				if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+					t.Error(err)
+				}
+				n.verify(t, n.mem)
+			}()
+		})
+		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
 	case "return": // one is away with its disk, and comes back
 		n := c.nodes[rng.IntN(mv.begin)]
 		mv.away = n.name
@@ -271,7 +302,10 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		time.Sleep(e.at - time.Since(c.web.start))
 		e.do()
 	}
-	for _, n := range c.nodes { // who was down when it came has heard of it
+	for mv.kind == "leave" && !c.leaver.Load().left.Load() {
+		time.Sleep(time.Second)
+	}
+	for _, n := range c.present() { // who was down when it came has heard of it
 		if w := n.w.Load(); n.view.Load() < last() {
 			n.sees(last())
 			w.ViewChanged()
@@ -279,7 +313,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	c.finish(10 * time.Minute)
 	claimed := int64(0)
-	for _, n := range c.nodes {
+	for _, n := range c.present() {
 		w := n.w.Load()
 		if stop := <-n.ended; stop != Finished || w.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
@@ -337,7 +371,7 @@ func (c *cluster) checkMoves(web randomWeb, mv moves) {
 				continue
 			}
 			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
-			excused := before.by == mv.away // nobody knew while it was away
+			excused := mv.kind == "return" && before.by == mv.away // nobody knew while it was away
 			for _, p := range n.ends {
 				excused = excused || p.at >= before.at && p.at <= r.at && (!p.crash && p.at <= before.end+150*time.Millisecond || p.crash && p.at <= before.end+1300*time.Millisecond)
 			}
@@ -386,6 +420,13 @@ func TestMovesFlap(t *testing.T) {
 func TestMovesReturn(t *testing.T) {
 	movesModel(t, 60, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "return", tiny: seed%3 == 2, harsh: seed%2 == 1}
+	})
+}
+
+// An agent leaves for good, and nobody can ask it later.
+func TestMovesLeave(t *testing.T) {
+	movesModel(t, 60, func(seed uint64) moves {
+		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }
 

@@ -274,6 +274,13 @@ func (t *Tally) SkippedTotal() (n int64) {
 // Hosts is the number of hosts that had a visit.
 func (t *Tally) Hosts() int { return t.hosts.count }
 
+// EachHost shows the names of the hosts that had a visit.
+func (t *Tally) EachHost(fn func(host string)) {
+	for name := range t.hosts.all() {
+		fn(string(name))
+	}
+}
+
 // HostPages is the number of pages of one host.
 func (t *Tally) HostPages(host string) int64 {
 	if h := t.hosts.find(host); h != nil {

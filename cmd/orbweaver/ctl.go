@@ -24,6 +24,7 @@ type CtlCmd struct {
 	Block   CtlBlockCmd   `cmd:"" help:"Let a host alone, also after a restart; its links wait."`
 	Unblock CtlUnblockCmd `cmd:"" help:"Take a block back."`
 	Drop    CtlDropCmd    `cmd:"" help:"Give up the links of a host that wait."`
+	Leave   CtlLeaveCmd   `cmd:"" help:"Give all hosts of this agent to the others, and end it."`
 }
 
 // Help says what it takes.
@@ -90,6 +91,12 @@ type CtlDropCmd struct {
 
 // Run drops the host's links.
 func (d CtlDropCmd) Run(c *cli, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
+
+// CtlLeaveCmd is "ctl leave".
+type CtlLeaveCmd struct{}
+
+// Run has the agent leave its cluster.
+func (CtlLeaveCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
 
 // ask puts a question or an order to the running crawl and prints the answer.
 func (c *CtlCmd) ask(out io.Writer, method, path string) error {

@@ -136,7 +136,7 @@ func (d *display) summary(dir string, r agent.Result) error {
 	if err == nil && r.Stop == crawl.OnlyBlocked {
 		_, err = fmt.Fprintf(d.out, "\nDone, but for the links of blocked hosts: %s. To crawl such a host after all:\n\n  orbweaver crawl --resume --unblock HOST%s\n",
 			humanize.Comma(r.Summary.Queued), dirFlag(dir))
-	} else if err == nil && r.Stop != crawl.Finished {
+	} else if err == nil && r.Stop != crawl.Finished && r.Stop != crawl.Left {
 		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. Go on:\n\n  orbweaver crawl --resume%s%s\n",
 			r.Stop, humanize.Comma(r.Summary.Queued), d.further(r), dirFlag(dir))
 	}

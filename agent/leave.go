@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/member"
+	"github.com/orbweaver/orbweaver/report"
+)
+
+// leaveWithin is how long an agent may take to give its hosts away.
+const leaveWithin = 10 * time.Minute
+
+// Leave has this agent give all it has to the others, and end. It returns when
+// that has begun, with words for who asked. Safe for concurrent use.
+func (a *Agent) Leave(ctx context.Context) (string, error) {
+	c := a.colony
+	if c == nil {
+		return "", errors.New("this agent is alone: there is nobody to give its hosts to")
+	}
+	m := c.member.Load()
+	if m == nil || c.tenure.Load() == nil {
+		return "", errors.New("the crawl has not begun")
+	}
+	others := 0
+	for _, o := range m.View().Agents {
+		if o.State == member.Up && o.Name != c.self.Name {
+			others++
+		}
+	}
+	if others == 0 {
+		return "", errors.New("there is no other agent to give the hosts to")
+	}
+	if err := a.crawler.Leave(ctx, leaveWithin); err != nil {
+		return "", err
+	}
+	// Who is not told in time hears it by gossip, and what is given away is passed
+	// on until then.
+	if err := m.Announce(ctx, member.Leaving); err != nil {
+		a.rooms.Events.Write("leave-unheard", report.F("error", err))
+	}
+	return fmt.Sprintf("%s gives its hosts to the %d others, and ends when they have them", c.self.Name, others), nil
+}
