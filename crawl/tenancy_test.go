@@ -214,9 +214,6 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	last := func() int64 { return int64(len(c.members) - 1) }
 	for _, n := range c.nodes[:mv.begin] {
-		n.start(0)
-	}
-	for _, n := range c.nodes[:mv.begin] {
 		at := time.Duration(0)
 		for range rng.IntN(mv.ends + 1) {
 			at += time.Duration(1+rng.IntN(3000)) * time.Millisecond
@@ -296,6 +293,9 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		change(at, first)
 		view := last()
 		add(at, func() { n.start(view) })
+	}
+	for _, n := range c.nodes[:mv.begin] {
+		n.start(0)
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	for _, e := range events {
@@ -404,28 +404,28 @@ func TestMovesJoin(t *testing.T) {
 // The same with calls that get lost, late and repeated, and with processes that
 // end in between.
 func TestMovesJoinHarsh(t *testing.T) {
-	movesModel(t, 80, func(seed uint64) moves {
+	movesModel(t, 60, func(seed uint64) moves {
 		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3, crashes: true}
 	})
 }
 
 // An agent comes and goes as its hosts go to and fro.
 func TestMovesFlap(t *testing.T) {
-	movesModel(t, 60, func(seed uint64) moves {
+	movesModel(t, 40, func(seed uint64) moves {
 		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3), crashes: true}
 	})
 }
 
 // An agent is away for a while, and comes back with what it knew.
 func TestMovesReturn(t *testing.T) {
-	movesModel(t, 60, func(seed uint64) moves {
+	movesModel(t, 40, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "return", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }
 
 // An agent leaves for good, and nobody can ask it later.
 func TestMovesLeave(t *testing.T) {
-	movesModel(t, 60, func(seed uint64) moves {
+	movesModel(t, 40, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }
