@@ -160,3 +160,70 @@ func (s *story) views() (ns []string) {
 	}
 	return ns
 }
+
+// A fourth agent joins three when half of the pages are fetched: hosts move to
+// it, and none is asked by two at once.
+func TestStoryJoin(t *testing.T) {
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, grows: true, delay: 40 * time.Millisecond})
+	for _, a := range s.agents[:3] {
+		a.start("--agents", "3")
+	}
+	s.await(0.4)
+	s.agents[3].start()
+	s.agents[3].says("hosts-taken", 0)
+	s.end(0)
+	v := s.judge()
+	s.polite()
+	if v.twice > 0 {
+		s.Errorf("%d pages fetched twice", v.twice)
+	}
+	if len(indexed(t, s.agents[3].dir)) == 0 {
+		s.Error("the fourth has fetched nothing")
+	}
+}
+
+// Every agent is stopped in good order and started again, one after the other,
+// while the others go on.
+func TestStoryRollingRestart(t *testing.T) {
+	if !*long {
+		t.Skip("told with -long")
+	}
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 150 * time.Millisecond})
+	s.startAll()
+	for i, a := range s.agents {
+		s.await(0.1 + 0.1*float64(i))
+		a.p.cmd.Process.Signal(syscall.SIGTERM)
+		if !ended(a.p, time.Minute) {
+			s.dump()
+			t.Fatalf("%s does not stop", a.name)
+		}
+		if code := a.p.code(); code != 11 {
+			t.Errorf("%s: exit code %d, want 11", a.name, code)
+		}
+		a.start("--resume")
+		a.says("joined", 1)
+	}
+	s.end(0)
+	v := s.judge()
+	s.Logf("%d pages fetched twice", v.twice)
+}
+
+// An agent is killed, the others take over, and it returns with an old state.
+func TestStoryReturn(t *testing.T) {
+	if !*long {
+		t.Skip("told with -long")
+	}
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 150 * time.Millisecond})
+	rng := rand.New(rand.NewPCG(s.seed, 3))
+	s.startAll()
+	s.await(0.2)
+	a := s.agents[rng.IntN(4)]
+	last := pagesLately(t, a.dir)
+	a.p.kill()
+	s.await(0.5)
+	a.start("--resume")
+	s.end(0)
+	v := s.judge()
+	s.polite()
+	s.repeated(v, last, 1)
+}
