@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -54,7 +55,72 @@ type mate struct {
 	busy  atomic.Int32 // taking over
 	tasks sync.WaitGroup
 	dead  bool // for good
+	late  bool // it came when the others had begun
 	ends  []pause
+
+	moves sync.Mutex // guards what follows
+	views []*roster  // of the process
+	boots int
+}
+
+// sees takes note of a view.
+func (m *mate) sees(v *roster) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	m.views = append(m.views, v)
+	m.view.Store(v)
+}
+
+// Tenure implements Tenancy.
+func (m *mate) Tenure(host string) (owner string, mine bool, since uint64) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	key := weburl.HostKey(host)
+	i := len(m.views) - 1
+	if owner = m.views[i].nearest(key)[0]; owner != m.name {
+		return owner, false, 0
+	}
+	if m.barred(key) {
+		return "", false, 0
+	}
+	for i > 0 && m.views[i-1].nearest(key)[0] == m.name {
+		i--
+	}
+	if i == 0 && m.boots == 1 && !m.late {
+		return owner, true, 0
+	}
+	return owner, true, uint64(m.boots*1000 + i + 1)
+}
+
+// Before implements Tenancy.
+func (m *mate) Before(host string) ([]string, int) {
+	return slices.DeleteFunc(m.view.Load().nearest(weburl.HostKey(host)), func(a string) bool { return a == m.name }), 2
+}
+
+// Identity implements Tenancy.
+func (m *mate) Identity(agent string) string { return agent }
+
+// Claim implements Tenancy.
+func (m *mate) Claim(ctx context.Context, agent string, hosts []string) (vs []Verdict, err error) {
+	err = m.call(agent, func(_ *mate, w *world) (err error) {
+		vs, err = w.Claimed(ctx, m.name, m.name, hosts)
+		return err
+	})
+	return vs, err
+}
+
+// Hand implements Tenancy.
+func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
+	return m.call(agent, func(_ *mate, w *world) error {
+		_, err := w.Handed(ctx, m.name, func(yield func(Part, error) bool) {
+			for p := range parts {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		})
+		return err
+	})
 }
 
 // A roster is a view: the names of those alive.
@@ -98,12 +164,14 @@ func (m *mate) Heirs() Heirs {
 func (m *mate) Owner(u weburl.URL) (string, bool) {
 	host := weburl.HostKey(u.Host())
 	owner := m.view.Load().nearest(host)[0]
-	for _, b := range *m.bars.Load() {
-		if owner == m.name && (b.before == nil || b.before.nearest(host)[0] == b.lost) {
-			return "", false
-		}
+	if owner == m.name && m.barred(host) {
+		return "", false
 	}
 	return owner, owner == m.name
+}
+
+func (m *mate) barred(host uint64) bool {
+	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.before == nil || b.before.nearest(host)[0] == b.lost })
 }
 
 func (b *band) roll(n int) int {
@@ -228,6 +296,10 @@ func (m *mate) open() {
 		bars = append(bars, barred{lost, nil})
 	}
 	m.bars.Store(&bars)
+	m.moves.Lock()
+	m.views = []*roster{m.view.Load()}
+	m.boots++
+	m.moves.Unlock()
 	w, err := m.story.open(m.mem)
 	if err != nil {
 		t.Fatal(m.name, err)
@@ -264,8 +336,6 @@ func (m *mate) missing() (names []string) {
 func (m *mate) inherit(lost string, before *roster) {
 	w, ctx, store := m.w.Load(), m.run, m.store
 	m.busy.Add(1)
-	bars := append(slices.Clone(*m.bars.Load()), barred{lost, before})
-	m.bars.Store(&bars)
 	w.ViewChanged()
 	m.tasks.Go(func() {
 		defer m.busy.Add(-1)
@@ -295,7 +365,9 @@ func (m *mate) inherit(lost string, before *roster) {
 func (m *mate) loses(lost string) {
 	before := m.view.Load()
 	names := slices.DeleteFunc(strings.Split(before.names, " "), func(n string) bool { return n == lost })
-	m.view.Store(&roster{strings.Join(names, " ")})
+	bars := append(slices.Clone(*m.bars.Load()), barred{lost, before})
+	m.bars.Store(&bars)
+	m.sees(&roster{strings.Join(names, " ")})
 	m.b.note("%s has lost %s", m.name, lost)
 	if m.w.Load() != nil {
 		m.inherit(lost, before)
@@ -339,7 +411,7 @@ func (m *mate) gains(name string) {
 	}
 	names = append(names, name)
 	slices.Sort(names)
-	m.view.Store(&roster{strings.Join(names, " ")})
+	m.sees(&roster{strings.Join(names, " ")})
 	m.b.note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
 		w.ViewChanged()
@@ -445,7 +517,8 @@ type fate struct {
 	late           int  // of the agents: they come later
 	doubts         bool // agents are taken for dead that are not
 	harsh          bool
-	ends           int // of processes that come back, at most, of each agent
+	moves          bool // hosts do
+	ends           int  // of processes that come back, at most, of each agent
 	crashes        bool
 	tiny           bool
 }
@@ -476,6 +549,9 @@ func (f fate) play(t *testing.T, seed uint64) {
 		}
 		m.with = func(r *Rooms) (err error) {
 			r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
+			if f.moves {
+				r.Tenancy = m
+			}
 			for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out, "waiting": &r.Copies.Waiting} {
 				if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
 					return err
@@ -501,6 +577,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		m.view.Store(&roster{b.living()[0].view.Load().names})
 		m.gains(m.name)
+		m.late = true
 		m.open()
 		b.hear(m, func(o *mate) { o.gains(m.name) })
 	}
@@ -623,6 +700,16 @@ func TestDeath(t *testing.T) {
 func TestDeathModel(t *testing.T) {
 	deathModel(t, 60, func(seed uint64) fate {
 		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3), crashes: true, tiny: seed%5 == 4}
+	})
+}
+
+// The same where hosts move between agents.
+func TestDeathMoves(t *testing.T) {
+	deathModel(t, 60, func(seed uint64) fate {
+		return fate{
+			agents: 3 + int(seed%2), deaths: 1 + int(seed%2), late: int(seed / 2 % 2), moves: true,
+			harsh: seed%3 > 0, ends: int(seed / 2 % 3), crashes: true, tiny: seed%5 == 4,
+		}
 	})
 }
 

@@ -400,6 +400,7 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal = c.endSync(false); c.fatal != nil {
 		return
 	}
+	wrote := true
 	switch {
 	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
 		// Nothing for the journal, but a log may hold lines back, or an error.
@@ -423,8 +424,10 @@ func (c *Crawler) save(now time.Time) {
 	case !now.Before(c.commitAt()):
 		c.fatal = c.commitOwed(now)
 		c.committed, c.urgent = now, false
+	default:
+		wrote = false
 	}
-	if c.committed.Equal(now) {
+	if wrote {
 		c.copyCommitted(now)
 	}
 	if c.fatal == nil {
