@@ -108,7 +108,11 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		if err != nil {
 			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
 		}
-		return c.fetchRobots(ctx, v, about, l.URL)
+		err = c.fetchRobots(ctx, v, about, l.URL)
+		if c.notOurs(l.URL) {
+			c.letGo(l.URL.Host()) // who crawls it has a connection of its own
+		}
+		return err
 	}
 	a := c.Robots.Ask(l.URL, time.Now())
 	v.delay = a.Delay
@@ -388,6 +392,13 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.asked.Hops += "P"
 	}
 	return c.keep(v, resp)
+}
+
+// letGo closes the idle connection of a host that another agent asks.
+func (c *Crawler) letGo(host string) {
+	if f, ok := c.Fetch.(interface{ LetGo(host string) }); ok {
+		f.LetGo(host)
+	}
 }
 
 // errandHops marks a robots.txt that is fetched for another host's sake. Such

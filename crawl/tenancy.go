@@ -354,9 +354,7 @@ func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
 		}
 		return false
 	}
-	if f, ok := c.Fetch.(interface{ LetGo(host string) }); ok {
-		f.LetGo(host)
-	}
+	c.letGo(host)
 	t := &c.tenants
 	c.abroad.activity++
 	var its []frontier.Waiting

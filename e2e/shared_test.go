@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// An agent that would want other links than the cluster is not let in, and told
+// why; with every host in scope it may bring seeds of its own.
+func TestClusterSharedSettings(t *testing.T) {
+	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
+	dir := t.TempDir()
+	n := 0
+	agent := func(name, listen string, more ...string) []string {
+		n++
+		return flags(t, web, filepath.Join(dir, fmt.Sprint(n)), append([]string{"--quiet", "--name", name, "--listen", listen}, more...)...)
+	}
+	addr := port(t)
+	start(t, agent("a1", addr, "--agents", "9", "https://a.example/", "https://b.example/")...)
+	for _, c := range []struct {
+		says  string
+		flags []string
+	}{
+		{`has scope "domain", the cluster has "host"`, []string{"--scope", "domain", "https://a.example/", "https://b.example/"}},
+		{`has seeds and rules of scope`, []string{"https://a.example/"}},
+		{`has seeds and rules of scope`, []string{"--exclude", "/private/", "https://a.example/", "https://b.example/"}},
+		{`has seeds and rules of scope`, []string{"--depth", "3", "https://a.example/", "https://b.example/"}},
+		{`has replicas "1", the cluster has "2"`, []string{"--replicas", "1", "https://a.example/", "https://b.example/"}},
+	} {
+		r := crawl(context.Background(), t, agent("a2", port(t), append([]string{"--join", addr}, c.flags...)...)...).must(t, 4)
+		if !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%v: %s", c.flags, r.stderr)
+		}
+	}
+	any := port(t)
+	first := start(t, agent("b1", any, "--agents", "2", "--scope", "any", "http://plain-0.example/")...)
+	second := start(t, agent("b2", port(t), "--agents", "2", "--join", any, "--scope", "any", "http://plain-1.example/")...)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if r := web.Report(); r.Hosts["plain-0.example"].Pages > 0 && r.Hosts["plain-1.example"].Pages > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("agents with seeds of their own do not crawl: %s%s", first.out.String(), second.out.String())
+		}
+	}
+}
+
+// The robots.txt of hosts of all agents stands on one host, which one of them
+// crawls: it is asked by one at a time, and with its quiet time.
+func TestClusterRobotsElsewhere(t *testing.T) {
+	const hosts, delay = 12, 60 * time.Millisecond
+	sites := []testweb.Site{{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Addr: "127.9.9.9"}}
+	var seeds []string
+	for i := range hosts {
+		host := fmt.Sprintf("moved-%d.example", i)
+		site := testweb.Site{Host: host, Handler: site(host, 6)}
+		site.Robots = "User-agent: *\nDisallow: /private/\n" // what the judge reads
+		site.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
+		sites, seeds = append(sites, site), append(seeds, "http://"+site.Host+"/")
+	}
+	web := serve(t, testweb.Config{Sites: sites, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4}})
+	dir := t.TempDir()
+	addrs := []string{port(t), port(t), port(t)}
+	var ps []*process
+	for i, addr := range addrs {
+		name := fmt.Sprintf("a%d", i+1)
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), append([]string{"--quiet", "--scope", "any", "--delay", delay.String(),
+			"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3"}, seeds...)...)...))
+	}
+	pages := 0.0
+	for i, p := range ps {
+		home := filepath.Join(dir, fmt.Sprintf("a%d", i+1))
+		if !ended(p, 3*time.Minute) {
+			t.Fatalf("a%d does not end:\n%s", i+1, events(t, home))
+		}
+		if code := p.code(); code != 0 {
+			t.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
+		}
+		n := summary(t, home)["pages"].(float64)
+		if n == 0 {
+			t.Errorf("a%d has fetched nothing", i+1)
+		}
+		pages += n
+	}
+	noViolations(t, web)
+	if pages < hosts {
+		t.Errorf("%v pages of %d hosts", pages, hosts)
+	}
+	r := web.Report()
+	t.Logf("%v pages; robots.txt of central.example: %d requests", pages, r.Hosts["central.example"].Requests)
+	if r.Repeated > 0 {
+		t.Errorf("%d answers repeated: %v", r.Repeated, r.Twice)
+	}
+}
