@@ -77,6 +77,43 @@ func TestStoryBadNetwork(t *testing.T) {
 	s.Logf("%d pages fetched twice; views: %v", v.twice, s.views())
 }
 
+// An agent is stopped for half a minute, long enough that the others take it for
+// dead, and goes on as if nothing had been.
+func TestStoryFalseSuspicion(t *testing.T) {
+	if !*long {
+		t.Skip("told with -long")
+	}
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 100 * time.Millisecond})
+	rng := rand.New(rand.NewPCG(s.seed, 4))
+	s.startAll()
+	s.await(0.2)
+	a := s.agents[rng.IntN(4)]
+	a.p.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(30 * time.Second)
+	a.p.cmd.Process.Signal(syscall.SIGCONT)
+	s.end(0)
+	v := s.judge()
+	s.Logf("%d pages fetched twice; views: %v", v.twice, s.views())
+}
+
+// Two and two cannot reach each other for a while.
+func TestStoryPartition(t *testing.T) {
+	if !*long {
+		t.Skip("told with -long")
+	}
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 100 * time.Millisecond})
+	s.startAll()
+	s.await(0.2)
+	s.wire.follow(func(from, to int) path {
+		return path{cut: from != 0 && to != 0 && (from <= 2) != (to <= 2)}
+	})
+	time.Sleep(25 * time.Second)
+	s.wire.follow(func(int, int) path { return path{} })
+	s.end(0)
+	v := s.judge()
+	s.Logf("%d pages fetched twice; views: %v", v.twice, s.views())
+}
+
 // An agent has a twentieth of the others' time.
 func TestStorySlowAgent(t *testing.T) {
 	if !*long {
