@@ -57,7 +57,7 @@ type band struct {
 	left     map[int]bool // agents that leave for good
 }
 
-const bandDelay = 40 * time.Millisecond
+const bandDelay = 20 * time.Millisecond
 
 func newBand(t *testing.T, seed uint64, agents int, replicas string) *band {
 	t.Helper()
@@ -174,27 +174,54 @@ func TestClusterJoin(t *testing.T) {
 	}
 }
 
-// One of three is stopped, is away until the others have gone on with its hosts,
-// and comes back with what it knew then.
+// One of three is stopped, or killed, is away until the others have gone on with
+// its hosts, and comes back with what it knew then. Of what a killed one had
+// fetched in its last moments the others know nothing.
 func TestClusterReturn(t *testing.T) {
-	b := newBand(t, 32, 3, "2")
-	for i := range 3 {
-		b.begin(i, "--agents", "3", b.seed())
+	for _, kill := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kill=%v", kill), func(t *testing.T) {
+			b := newBand(t, 32, 3, "2")
+			for i := range 3 {
+				b.begin(i, "--agents", "3", b.seed())
+			}
+			b.await(150)
+			twice := int64(0)
+			if kill {
+				at, _ := b.ps[1].kill()
+				twice = linesSince(t, b.home(1), at.Add(-time.Second))
+			} else {
+				b.stop(1)
+			}
+			for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(0), "inherited"))+len(eventsOf(t, b.home(2), "inherited")) < 2; {
+				if time.Now().After(end) {
+					t.Fatalf("nobody goes on with a2's hosts\n%s", events(t, b.home(0)))
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			b.await(b.web.Report().Origin.Fetched + 100)
+			b.begin(1, "--resume")
+			b.finish(twice)
+			if taken := eventsOf(t, b.home(1), "hosts-taken"); sum(taken, "keys") == 0 {
+				t.Error("nothing was told to the one that came back")
+			}
+		})
 	}
-	b.await(150)
-	b.stop(1)
-	for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(0), "inherited"))+len(eventsOf(t, b.home(2), "inherited")) < 2; {
-		if time.Now().After(end) {
-			t.Fatalf("nobody goes on with a2's hosts\n%s", events(t, b.home(0)))
+}
+
+// linesSince counts the lines of a crawl.log that are not older than a time.
+func linesSince(t *testing.T, dir string, since time.Time) (n int64) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		stamp, _, _ := strings.Cut(line, " ")
+		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && !at.Before(since) {
+			n++
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	b.await(b.web.Report().Origin.Fetched + 100)
-	b.begin(1, "--resume")
-	b.finish(0)
-	if taken := eventsOf(t, b.home(1), "hosts-taken"); sum(taken, "keys") == 0 {
-		t.Error("nothing was told to the one that came back")
-	}
+	return n
 }
 
 // All of three are stopped and started again, one after the other.
