@@ -82,7 +82,7 @@ type CrawlCmd struct {
 	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
 	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
 	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
-	Replicas  int      `help:"With --listen: agents that keep what is known of a host, 1 or 2; with 2, the default, the loss of any one with its disk loses no URL." default:"0" placeholder:"N" group:"As which agent"`
+	Replicas  int      `help:"With --listen: agents that keep what is known of a host, 1 or 2; with 2, the default, the loss of any one with its disk loses no URL." placeholder:"N" group:"As which agent"`
 	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
 	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
 	Keys      string   `help:"Directory of this agent's keys, made by \"orbweaver cluster keys\"." placeholder:"DIR" group:"As which agent"`
