@@ -52,7 +52,8 @@ func TestClusterSharedSettings(t *testing.T) {
 }
 
 // The robots.txt of hosts of all agents stands on one host, which one of them
-// crawls: it is asked by one at a time, and with its quiet time.
+// crawls: it is asked by one at a time, over one connection at a time, and with
+// the quiet time of its address.
 func TestClusterRobotsElsewhere(t *testing.T) {
 	const hosts, delay = 12, 60 * time.Millisecond
 	sites := []testweb.Site{{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Addr: "127.9.9.9"}}
@@ -64,13 +65,13 @@ func TestClusterRobotsElsewhere(t *testing.T) {
 		site.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
 		sites, seeds = append(sites, site), append(seeds, "http://"+site.Host+"/")
 	}
-	web := serve(t, testweb.Config{Sites: sites, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4}})
+	web := serve(t, testweb.Config{Sites: sites, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay / 4}})
 	dir := t.TempDir()
 	addrs := []string{port(t), port(t), port(t)}
 	var ps []*process
 	for i, addr := range addrs {
 		name := fmt.Sprintf("a%d", i+1)
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), append([]string{"--quiet", "--scope", "any", "--delay", delay.String(),
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), append([]string{"--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", delay.String(),
 			"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3"}, seeds...)...)...))
 	}
 	pages := 0.0
