@@ -506,7 +506,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
 	if s := a.Status(); s != nil {
-		res.Summary.Leases = s.Leases
+		res.Summary.Leases, res.Summary.Moves = s.Leases, s.Moves
 	}
 	if c := a.colony; c != nil {
 		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)

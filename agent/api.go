@@ -82,6 +82,9 @@ var (
 	descHosts       = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
 	descActive      = prometheus.NewDesc("orbweaver_frontier_active_hosts", "Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.", nil, nil)
 	descPooled      = prometheus.NewDesc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.", nil, nil)
+	descClaimed     = prometheus.NewDesc("orbweaver_hosts_claimed_total", "Hosts that became this agent's while it crawls.", nil, nil)
+	descGiven       = prometheus.NewDesc("orbweaver_hosts_given_total", "Hosts given to other agents.", nil, nil)
+	descHeld        = prometheus.NewDesc("orbweaver_hosts_held", "Hosts that wait until other agents have told what they know of them.", nil, nil)
 	descLeases      = prometheus.NewDesc("orbweaver_lease_messages_total", "Calls and answers sent for leases of addresses and domains that other agents share.", nil, nil)
 	descAsked       = prometheus.NewDesc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.", nil, nil)
 	descLeaseWaits  = prometheus.NewDesc("orbweaver_lease_waits_total", "How often hosts whose turn it was began to wait for a lease.", nil, nil)
@@ -122,6 +125,11 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(descQueued, s.Queued)
 	gauge(descInFlight, int64(s.InFlight))
 	f := s.Frontier
+	if m := s.Moves; m != nil {
+		count(descClaimed, m.Claimed)
+		count(descGiven, m.Given)
+		gauge(descHeld, int64(m.Held))
+	}
 	if l := s.Leases; l != nil {
 		count(descLeases, l.Messages)
 		count(descAsked, l.Asked)

@@ -38,7 +38,7 @@ type Status struct {
 	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
 	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
 	Leases     *report.Leases   `json:"leases,omitempty"`
-	Moves      *Moves           `json:"moves,omitempty"` // of hosts between agents
+	Moves      *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Retrying   map[string]int64 `json:"retrying"`        // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`

@@ -132,21 +132,11 @@ type tenants struct {
 
 	leaving leaving
 
-	n Moves
-}
-
-// Moves counts what moved in this run.
-type Moves struct {
-	Claimed  int64 `json:"hosts_claimed"`
-	Given    int64 `json:"hosts_given"`
-	KeysIn   int64 `json:"keys_taken"`
-	KeysOut  int64 `json:"keys_given"`
-	LinksOut int64 `json:"links_given"`
-	Held     int   `json:"hosts_held"` // now
+	n report.Moves
 }
 
 // moves is what has moved; nil: nothing does.
-func (c *Crawler) moves() *Moves {
+func (c *Crawler) moves() *report.Moves {
 	if c.Tenancy == nil {
 		return nil
 	}

@@ -47,10 +47,21 @@ type Summary struct {
 	StopReason string  `json:"stop_reason"`
 	PeakMemory int64   `json:"peak_memory_bytes"`
 	Leases     *Leases `json:"leases,omitempty"` // with other agents, of the last run
+	Moves      *Moves  `json:"moves,omitempty"`  // of hosts between agents, in the last run
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
+}
+
+// Moves counts hosts that came from other agents, and went to them.
+type Moves struct {
+	Claimed  int64 `json:"hosts_claimed"` // became ours, and all who may know them have told
+	Given    int64 `json:"hosts_given"`
+	KeysIn   int64 `json:"keys_taken"` // of URLs that are finished
+	KeysOut  int64 `json:"keys_given"`
+	LinksOut int64 `json:"links_given"`
+	Held     int   `json:"hosts_held"` // now: they wait for an answer
 }
 
 // Leases is what it cost to share addresses and sites with other agents.
@@ -118,6 +129,10 @@ func (s Summary) String() string {
 	}
 	optional("URLs queued", s.Queued)
 	optional("URLs sent", s.Sent)
+	if s.Moves != nil {
+		optional("hosts claimed", s.Moves.Claimed)
+		optional("hosts given away", s.Moves.Given)
+	}
 	if s.Leases != nil {
 		optional("lease messages", s.Leases.Messages)
 	}
