@@ -22,8 +22,8 @@ type spender struct {
 
 // Agents fetch, tell, die and come back, with what they had or without; answers
 // are lost, and the one that counts changes. Together they never fetch more than
-// the limit, but for what whoever counted gave itself unheard before it died; and
-// in the end the limit is reached.
+// the limit, but for what whoever counted gave itself unheard before it died, and
+// for what nobody is left to know; and in the end the limit is reached.
 func TestPurse(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -70,7 +70,7 @@ func TestPurse(t *testing.T) {
 			maps.Copy(s.known, p.known())
 			return spent
 		}
-		slack := int64(0)
+		slack, unheard := int64(0), map[*spender]int64{}
 		for range rng.IntN(400) {
 			s := all[rng.IntN(len(all))]
 			if !s.lives {
@@ -78,6 +78,7 @@ func TestPurse(t *testing.T) {
 					s.lives = true
 					s.boot++
 					s.seq = 0
+					delete(unheard, s)
 					if rng.IntN(2) == 0 {
 						s.used = 0
 					}
@@ -98,20 +99,32 @@ func TestPurse(t *testing.T) {
 				elect()
 			case len(there()) > 1 && rng.IntN(3) == 0:
 				s.lives = false
-				heard := int64(0)
-				if s != counter {
-					if a := p.living[s.name]; a != nil {
-						heard = a.held
-					}
-				} else {
+				was := p
+				if s == counter {
 					elect()
 				}
-				for _, o := range all {
-					if o.lives {
-						heard = max(heard, o.known[s.name])
+				// What it held unheard dies with it, and what it alone knew of those
+				// that went before: whoever is left may just have come.
+				for _, d := range all {
+					if d.lives {
+						continue
 					}
+					heard := unheard[d]
+					if was == p {
+						heard += p.gone[d.name]
+						if a := p.living[d.name]; a != nil {
+							heard = unheard[d] + a.held
+						}
+					}
+					for _, o := range all {
+						if o.lives {
+							heard = max(heard, unheard[d]+o.known[d.name])
+						}
+					}
+					more := max(0, d.held-heard)
+					unheard[d] += more
+					slack += more
 				}
-				slack += max(0, s.held-heard)
 				// What one agent alone knows of another may die with it.
 				for _, o := range all {
 					if o.lives {
