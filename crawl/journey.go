@@ -109,8 +109,8 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
 		}
 		err = c.fetchRobots(ctx, v, about, l.URL)
-		if c.notOurs(l.URL) {
-			c.letGo(l.URL.Host()) // who crawls it has a connection of its own
+		if c.Partition != nil {
+			c.letGo(l.URL.Host()) // the next one who asks it may be another agent
 		}
 		return err
 	}
