@@ -70,7 +70,7 @@ func newBand(t *testing.T, seed uint64, agents int, replicas string) *band {
 		t.Fatal(err)
 	}
 	b := &band{t: t, made: made, dir: t.TempDir(), replicas: replicas, ps: make([]*process, agents)}
-	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: bandDelay}})
+	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14, Promise: testweb.Promise{HostDelay: bandDelay}})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
 	}
@@ -182,13 +182,14 @@ func TestClusterReturn(t *testing.T) {
 		t.Run(fmt.Sprintf("kill=%v", kill), func(t *testing.T) {
 			b := newBand(t, 32, 3, "2")
 			for i := range 3 {
-				b.begin(i, "--agents", "3", b.seed())
+				b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
 			}
 			b.await(150)
-			twice := int64(0)
+			var at time.Time
+			var untold time.Duration
 			if kill {
-				at, _ := b.ps[1].kill()
-				twice = linesSince(t, b.home(1), at.Add(-time.Second))
+				untold = b.untold(1)
+				at, _ = b.ps[1].kill()
 			} else {
 				b.stop(1)
 			}
@@ -200,7 +201,8 @@ func TestClusterReturn(t *testing.T) {
 			}
 			b.await(b.web.Report().Origin.Fetched + 100)
 			b.begin(1, "--resume")
-			b.finish(twice)
+			b.finish(b.web.Report().Origin.Reachable)
+			b.repeats(at, untold)
 			if taken := eventsOf(t, b.home(1), "hosts-taken"); sum(taken, "keys") == 0 {
 				t.Error("nothing was told to the one that came back")
 			}
@@ -208,20 +210,45 @@ func TestClusterReturn(t *testing.T) {
 	}
 }
 
-// linesSince counts the lines of a crawl.log that are not older than a time.
-func linesSince(t *testing.T, dir string, since time.Time) (n int64) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
-	if err != nil {
-		t.Fatal(err)
+// untold is for how long an agent has had something that no other has been told.
+func (b *band) untold(i int) time.Duration {
+	b.t.Helper()
+	var s struct {
+		Lag float64 `json:"copies_lag_s"`
 	}
-	for line := range strings.Lines(string(data)) {
-		stamp, _, _ := strings.Cut(line, " ")
-		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && !at.Before(since) {
-			n++
+	answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status").must(b.t, 0)
+	if err := json.Unmarshal([]byte(answer.stdout), &s); err != nil {
+		b.t.Fatalf("status of a%d: %v\n%s", i+1, err, answer.stdout)
+	}
+	return time.Duration(s.Lag * float64(time.Second))
+}
+
+// repeats fails the test unless each page that was answered twice was answered
+// first in the last second before a kill, or in the time for which the killed
+// agent had not been able to tell the others, and again after the kill.
+func (b *band) repeats(kill time.Time, untold time.Duration) {
+	b.t.Helper()
+	const asking = 200 * time.Millisecond // ctl takes its time before the kill
+	last, n, oldest := map[string]testweb.Entry{}, 0, time.Duration(0)
+	log := b.web.Log()
+	if r := b.web.Report(); int64(len(log)) != r.Requests {
+		b.t.Fatalf("%d of %d requests in the log", len(log), r.Requests)
+	}
+	for _, e := range log {
+		if e.Aborted || e.Broken || strings.HasSuffix(e.URL, "/robots.txt") {
+			continue
 		}
+		if old, ok := last[e.URL]; ok {
+			n++
+			before := kill.Sub(old.Ended)
+			oldest = max(oldest, before)
+			if kill.IsZero() || before > max(time.Second, untold+asking) || e.Began.Before(kill) {
+				b.t.Errorf("%s: answered at %v and again at %v", e.URL, old.Ended, e.Began)
+			}
+		}
+		last[e.URL] = e
 	}
-	return n
+	b.t.Logf("%d pages answered twice, the oldest %v before the kill; untold for %v", n, oldest, untold)
 }
 
 // All of three are stopped and started again, one after the other.
