@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -127,6 +128,7 @@ type Peer struct {
 	transport   *http.Transport
 	calls       pb.ExchangeClient
 	bulk, quick *lane
+	apart       atomic.Pointer[error] // what the last connection found out, if it cannot be used
 	ctx         context.Context
 	stop        context.CancelFunc
 }
@@ -149,6 +151,8 @@ func (c *Client) peer(name, addr string) *Peer {
 			}
 			// Whoever closes a Peer does not wait for its connection to be idle.
 			stop := context.AfterFunc(p.ctx, func() { conn.Close() })
+			p.apart.Store(nil)
+			conn = &answered{Conn: conn, peer: p}
 			return &counted{Conn: conn, counts: c.counts, gone: func() { stop() }}, nil
 		},
 		// A peer that is cut off without a word is noticed by this alone.
@@ -203,7 +207,7 @@ func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) err
 	}
 	timed, stop := context.WithTimeout(ctx, limits[call])
 	p.client.counts.calls[call].Add(1)
-	err := p.understand(fn(timed))
+	err := p.whyApart(p.understand(fn(timed)))
 	stop()
 	if err != nil {
 		p.client.counts.errors[call].Add(1)

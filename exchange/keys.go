@@ -173,7 +173,11 @@ func (k *Keys) client(proto, name string) *tls.Config {
 		// for every handshake, and is all of the judgement.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name)
+			err := k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name)
+			if _, other := errors.AsType[x509.UnknownAuthorityError](err); other {
+				return fmt.Errorf("%w: %w", ErrStranger, err)
+			}
+			return err
 		},
 	}
 }

@@ -168,6 +168,9 @@ func (l *Listener) sort(raw net.Conn) {
 		secure := tls.Server(raw, l.keys.server())
 		if err := secure.HandshakeContext(l.ctx); err != nil {
 			l.counts.refuse(Stranger)
+			if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
+				sayNoHandshake(raw)
+			}
 			raw.Close()
 			return
 		}
@@ -184,15 +187,18 @@ func (l *Listener) sort(raw net.Conn) {
 			raw.Close()
 			return
 		}
-		if first[0] == gossipMark {
+		switch first[0] {
+		case gossipMark:
 			conn, to = raw, l.gossip
-		} else {
+		case recordHandshake:
+			sayNoHandshake(raw)
+		default:
 			conn, to = &peeked{Conn: raw, first: first[:]}, l.calls
 		}
 	}
-	if to == nil { // a member of the cluster that wants neither
+	if to == nil { // a member of the cluster that wants neither, or one with keys
 		l.counts.refuse(Malformed)
-		conn.Close()
+		raw.Close()
 		return
 	}
 	raw.SetDeadline(time.Time{})
