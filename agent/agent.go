@@ -233,6 +233,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.openStrategy(seeds); err != nil {
 		return err
 	}
+	if err := a.prepareOthers(seeds); err != nil {
+		return err
+	}
 	if err := a.mark(seeds); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (a *Agent) Serve(addr string) error {
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
 		Addr: addr, Token: access.Token, Metrics: reg,
-		Status:  func() any { return a.Status() },
+		Status:  a.status,
 		Explain: ofHost(a.crawler.Explain), Block: ofHost(a.crawler.Block), Unblock: ofHost(a.crawler.Unblock), Drop: ofHost(a.crawler.Drop),
 		Leave: a.Leave,
 	})
@@ -50,6 +50,17 @@ func (a *Agent) Serve(addr string) error {
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
 	return nil
+}
+
+// status is how the crawl stands, or what the agent waits for before it begins.
+func (a *Agent) status() any {
+	if s := a.Status(); s != nil || a.colony == nil {
+		return s
+	}
+	if w := a.colony.waits.Load(); w != nil {
+		return w
+	}
+	return Waiting{For: "an agent that answers", Agents: []string{}}
 }
 
 // ofHost is fn for a host as people type it.

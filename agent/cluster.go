@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +53,6 @@ type Cluster struct {
 const (
 	// identityFile says who the agent in this crawl directory is.
 	identityFile = "state/agent.json"
-	// joinPatience is how long the others may take until one of them answers.
-	joinPatience = 2 * time.Minute
 	// pulseEvery is how often the agents are asked whether all are idle.
 	pulseEvery = 250 * time.Millisecond
 	leaveTime  = 3 * time.Second
@@ -66,6 +66,10 @@ type identity struct {
 	Boot     uint64 `json:"boot"`
 	// Crawl is the cluster's; empty until somebody has told.
 	Crawl string `json:"crawl,omitempty"`
+	// Begun says that it has crawled: it need not wait for as many as have to begin.
+	Begun bool `json:"begun,omitempty"`
+	// Others are the addresses of the others by name, as they were last.
+	Others map[string]string `json:"others,omitempty"`
 }
 
 // A colony is an agent's part of its cluster, wired.
@@ -81,6 +85,9 @@ type colony struct {
 	server   *exchange.Server
 	member   atomic.Pointer[member.Member] // nil: not joined yet
 	start    start
+	founder  bool     // this agent begins the cluster
+	join     []string // of --join, those that are not its own
+	waits    atomic.Pointer[Waiting]
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
 	saw      atomic.Uint64                   // digest of the view that owners are of
@@ -88,6 +95,7 @@ type colony struct {
 	limits   limits
 	tenure   atomic.Pointer[tenure] // nil with owners
 	late     atomic.Bool            // the others had begun when we came
+	begun    atomic.Bool            // we have, in this life or before
 	settings map[string]string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -115,7 +123,8 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address", c.Listen)
 	}
 	for _, addr := range c.Join {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		host, port, err := net.SplitHostPort(addr)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
 			return nil, configErrorf("--join %q: an address and a port are needed, such as 192.0.2.1:7470", addr)
 		}
 	}
@@ -125,36 +134,44 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 	return keys, nil
 }
 
-// openCluster makes ready what the agent needs to meet others; Run meets them.
-func (a *Agent) openCluster() error {
+// prepareCluster takes the place among others, before there is a crawl in the
+// directory: what is refused leaves it as it was.
+func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	cfg := *a.cfg.Cluster
 	keys, err := cfg.check(a.fs)
 	if err != nil {
 		return err
 	}
-	settings, err := a.shared()
+	settings, err := a.shared(seeds)
 	if err != nil {
 		return err
 	}
 	c := &colony{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
-	if err := c.identify(); err != nil {
-		return err
-	}
 	if c.listener, err = exchange.Listen(cfg.Listen, keys); err != nil {
 		return &ConfigError{err.Error()}
 	}
 	a.onClose(c.listener.Close)
 	c.self.Addr = c.listener.Addr()
+	if err := c.identify(); err != nil {
+		return err
+	}
+	c.sortJoin()
 	c.client = exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
+	a.colony = c
+	return c.mayCome()
+}
+
+// openCluster makes ready what the agent needs to meet others; Run meets them.
+func (a *Agent) openCluster() error {
+	c := a.colony
 	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
 	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
-	a.colony = c
 	return a.openCopies()
 }
 
@@ -194,8 +211,9 @@ func (c *colony) identify() error {
 		}
 		c.crawl.Store(&id)
 	}
+	c.begun.Store(c.who.Begun)
 	c.who.Boot++
-	c.self = member.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance, Boot: c.who.Boot}
+	c.self = member.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance, Boot: c.who.Boot, Addr: c.self.Addr}
 	return c.remember()
 }
 
@@ -260,15 +278,23 @@ func wire(a member.Agent) exchange.Agent {
 }
 
 func (c *colony) greeting() exchange.Hello {
-	return exchange.Hello{Agent: wire(c.self), Settings: c.settings}
+	return exchange.Hello{Agent: wire(c.self), Settings: c.terms()}
+}
+
+// copied refuses one that would be an agent that lives.
+func copied(a member.Agent) error {
+	return &exchange.Refusal{Reason: "copy", Text: fmt.Sprintf("agent %q is running already, at %s, from this crawl directory or a copy of it", a.Name, a.Addr)}
 }
 
 // hello answers an agent that asks whether it may come.
-func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello) (exchange.Welcome, error) {
+func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hello) (exchange.Welcome, error) {
 	var none exchange.Welcome
 	m, id := c.member.Load(), c.id()
 	if h.Agent.Name == c.self.Name && h.Agent.Instance == c.self.Instance {
-		return none, &exchange.Refusal{Reason: "self", Text: member.ErrSelf.Error()}
+		if h.Agent.Boot == c.self.Boot && h.Agent.Addr == c.self.Addr {
+			return none, &exchange.Refusal{Reason: "self", Text: member.ErrSelf.Error()}
+		}
+		return none, copied(c.self)
 	}
 	if m == nil || id == (exchange.ID{}) {
 		return none, exchange.ErrAgain // not there ourselves
@@ -276,8 +302,11 @@ func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello
 	if from.Crawl != (exchange.ID{}) && from.Crawl != id {
 		return none, &exchange.Refusal{Reason: "crawl", Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite", h.Agent.Name)}
 	}
-	if err := h.Differ(c.settings); err != nil {
+	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
 		return none, err
+	}
+	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance && was.Addr != h.Agent.Addr && c.lives(ctx, was) {
+		return none, copied(was)
 	}
 	agents := []ring.Agent{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
 	for _, a := range m.View().Agents {
@@ -302,8 +331,8 @@ func (c *colony) hello(_ context.Context, from exchange.Caller, h exchange.Hello
 func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error) {
 	w, err := c.client.Hello(ctx, addr, c.greeting())
 	if err == nil {
-		c.limits.since(w.Elapsed, time.Now())
 		if len(w.Agents) > 0 {
+			c.limits.since(w.Elapsed, time.Now())
 			c.late.Store(true)
 		}
 	}
@@ -317,28 +346,18 @@ func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error)
 	return w, err
 }
 
-// founds says that this agent begins the cluster.
-func (c *colony) founds() bool { return len(c.cfg.Join) == 0 || c.cfg.Join[0] == c.self.Addr }
-
-// join meets the others, and returns when as many are there as there have to be.
+// meet finds the others, and returns when as many are there as there have to be.
 // An error is a *ConfigError where another agent said no.
-func (c *colony) join(ctx context.Context) error {
+func (c *colony) meet(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
-	c.limits.since(0, time.Now())
 	c.running.Go(func() {
 		if err := c.server.Run(run); err != nil {
 			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
 		}
 	})
-	if c.founds() && c.id() == (exchange.ID{}) {
-		id := newExchangeID()
-		c.crawl.Store(&id)
-		c.start.founds()
-	}
-	limit, cancel := context.WithTimeout(ctx, joinPatience)
-	defer cancel()
-	if err := c.learn(limit); err != nil {
+	at, err := c.find(ctx)
+	if err != nil {
 		return c.refused(err)
 	}
 	if c.who.Crawl != c.id().String() {
@@ -360,37 +379,20 @@ func (c *colony) join(ctx context.Context) error {
 		return err
 	}
 	c.member.Store(m)
-	if c.founds() {
-		// Those that come ask us; after a restart the others may be there.
-		limit, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if err = m.Join(limit, c.cfg.Join); errors.Is(err, member.ErrNobody) {
-			err = m.Found()
-		}
-	} else {
-		err = m.Join(limit, c.cfg.Join)
-	}
-	if err != nil {
+	if err := c.enter(ctx, m, at); err != nil {
 		return c.refused(err)
 	}
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, member.Up) // who is not told in time hears it by gossip
 	cancelTold()
 	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
-	for {
-		if up := agentsUp(m.View()); len(up) >= max(c.cfg.Agents, 1) {
-			v := m.View()
-			c.a.leases.begin(ctx, v)
-			return c.see(v)
-		}
-		select {
-		case <-m.Changes():
-		case err := <-m.Failed():
-			return c.refused(err)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	v, err := c.wait(ctx, m)
+	if err != nil {
+		return err
 	}
+	c.limits.since(0, time.Now()) // waiting does not count
+	c.a.leases.begin(ctx, v)
+	return c.see(v)
 }
 
 func (c *colony) secret() []byte {
@@ -407,31 +409,6 @@ func (c *colony) refused(err error) error {
 		return &ConfigError{"--join: " + err.Error()}
 	}
 	return err
-}
-
-// learn asks the others of which crawl they are, unless we know.
-func (c *colony) learn(ctx context.Context) error {
-	var last error
-	for c.id() == (exchange.ID{}) {
-		for _, addr := range c.cfg.Join {
-			w, err := c.ask(ctx, addr)
-			switch {
-			case err == nil:
-				c.crawl.Store(&w.Crawl)
-				return nil
-			case errors.Is(err, member.ErrRefused):
-				return err
-			case !errors.Is(err, member.ErrSelf):
-				last = fmt.Errorf("%s: %w", addr, err)
-			}
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", member.ErrNobody, last)
-		}
-	}
-	return nil
 }
 
 // agentsUp are those of a view that have hosts.
@@ -485,6 +462,9 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 				}
 				if c.owners.Load() != old || !c.copies.settled() {
 					c.a.crawler.ViewChanged()
+				}
+				if err := c.recall(m.View(), true); err != nil {
+					fail(err)
 				}
 			case err := <-m.Failed():
 				fail(err)

@@ -57,6 +57,9 @@ type Config struct {
 
 	// Cluster is the place among other agents; nil crawls alone.
 	Cluster *Cluster
+	// Note is told what an agent waits for that cannot begin, for people to read.
+	// Safe for concurrent use; nil tells nobody.
+	Note func(text string)
 
 	Crawl    crawl.Config
 	Scope    scope.Config

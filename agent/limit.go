@@ -50,6 +50,9 @@ func (l *limits) since(d time.Duration, now time.Time) {
 func (l *limits) running(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		return 0
+	}
 	return now.Sub(l.began)
 }
 

@@ -7,15 +7,24 @@ import (
 
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/outbox"
+	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// openOthers opens what an agent among others needs. One that was among others
-// does not go on alone: it has links of theirs.
+// prepareOthers refuses what cannot be among others, or alone. One that was among
+// others does not go on alone: it has links of theirs.
+func (a *Agent) prepareOthers(seeds []weburl.URL) error {
+	if a.cfg.Cluster != nil {
+		return a.prepareCluster(seeds)
+	}
+	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
+		return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began", a.cfg.Dir)
+	}
+	return nil
+}
+
+// openOthers opens what an agent among others needs.
 func (a *Agent) openOthers() (err error) {
-	if a.cfg.Cluster == nil {
-		if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
-			return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began", a.cfg.Dir)
-		}
+	if a.colony == nil {
 		return nil
 	}
 	if err := a.openCluster(); err != nil {
@@ -36,7 +45,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(a.colony.leave) // also after an error
-	if err := a.colony.join(ctx); err != nil && ctx.Err() == nil {
+	if err := a.colony.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
 	a.crawler.ShareLimit()

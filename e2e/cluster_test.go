@@ -121,7 +121,7 @@ func TestClusterNameInUse(t *testing.T) {
 	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
 	dir, addr := t.TempDir(), port(t)
 	first := start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2", "https://a.example/")...)
-	second := crawl(context.Background(), t, flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a1", "--listen", port(t), "--join", addr, "https://a.example/")...).must(t, 4)
+	second := crawl(context.Background(), t, flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a1", "--listen", port(t), "--join", addr, "--agents", "2", "https://a.example/")...).must(t, 4)
 	if !strings.Contains(second.stderr, `agent name "a1" is in use`) {
 		t.Errorf("stderr: %s", second.stderr)
 	}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"iter"
 	"log"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,12 +59,14 @@ func (r *Refusal) Error() string { return r.Text }
 
 // Differ is the refusal of an agent whose settings are not ours, or nil.
 func (h Hello) Differ(ours map[string]string) error {
-	for name, our := range ours {
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		our := ours[name]
 		if their := h.Settings[name]; their != our {
 			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster has %q: all agents must have the same", h.Agent.Name, name, their, our)}
 		}
 	}
-	for name, their := range h.Settings {
+	for _, name := range slices.Sorted(maps.Keys(h.Settings)) {
+		their := h.Settings[name]
 		if _, ok := ours[name]; !ok {
 			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster does not know it: all agents must have the same version", h.Agent.Name, name, their)}
 		}

@@ -66,6 +66,11 @@ type Recrawl struct {
 	forgotten map[string]int64 // hosts: pages visited last before this, in Unix milliseconds, are not due
 }
 
+// Terms are what it was told, for people and to be compared.
+func (r *Recrawl) Terms() string {
+	return fmt.Sprintf("from %s to %s, %d rounds", r.cfg.Min, r.cfg.Max, r.cfg.Rounds)
+}
+
 // underway is a page that is to be visited in its turn.
 type underway struct {
 	url string

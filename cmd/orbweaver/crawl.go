@@ -350,6 +350,7 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	// then is a stop like any other.
 	unwatch := watchSignals(d, cancel)
 	defer unwatch()
+	cfg.Note = d.note
 	a, err := agent.Open(cfg)
 	if err != nil {
 		return err

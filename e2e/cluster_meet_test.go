@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// An agent that may not come is told why at once, and its directory is as it was;
+// the others say meanwhile for how many they wait.
+func TestClusterRefusals(t *testing.T) {
+	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
+	dir, addr := t.TempDir(), port(t)
+	home := func(name string) string { return filepath.Join(dir, name) }
+	args := func(name, listen string, more ...string) []string {
+		return flags(t, web, home(name), append([]string{"--quiet", "--delay", "20ms", "--name", name, "--listen", listen, "https://a.example/"}, more...)...)
+	}
+	first := start(t, args("a1", addr, "--agents", "2", "--api", "127.0.0.1:0")...)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if es := eventsOf(t, home("a1"), "waiting"); len(es) > 0 {
+			if es[0]["for"] != "2 agents" || fmt.Sprint(es[0]["agents"]) != "[a1]" {
+				t.Errorf("waits for %v, %v are there", es[0]["for"], es[0]["agents"])
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a1 does not wait:\n%s", events(t, home("a1")))
+		}
+	}
+	status := crawl(t.Context(), t, "ctl", "--dir", home("a1"), "status").must(t, 0)
+	if !strings.Contains(status.stdout, `"waiting_for": "2 agents"`) {
+		t.Errorf("status: %s", status.stdout)
+	}
+	keys := filepath.Join(dir, "keys")
+	crawl(t.Context(), t, "cluster", "keys", "--out", keys, "--agents", "a2").must(t, 0)
+	for i, c := range []struct {
+		want string
+		args []string
+	}{
+		{`has delay "30ms", the cluster has "20ms"`, []string{"--delay", "30ms"}},
+		{`has strategy "list", the cluster has "bfs"`, []string{"--strategy", "list"}},
+		{`has host-page-limit "3", the cluster has "0"`, []string{"--host-page-limit", "3"}},
+		{`has --agents 3, those that are there wait for 2`, []string{"--agents", "3"}},
+		{"--strategy walk is for one agent", []string{"--strategy", "walk"}},
+		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
+		{"address already in use", []string{"--listen", addr}},
+	} {
+		began := time.Now()
+		more := append([]string{"--agents", "2", "--join", addr}, c.args...)
+		refused := crawl(t.Context(), t, args("a2", port(t), more...)...).must(t, 4)
+		if !strings.Contains(refused.stderr, c.want) {
+			t.Errorf("%d: stderr: %s", i, refused.stderr)
+		}
+		if time.Since(began) > time.Minute {
+			t.Errorf("%d: it took %s", i, time.Since(began))
+		}
+		if _, err := os.Stat(filepath.Join(home("a2"), "crawl.yaml")); !os.IsNotExist(err) {
+			t.Fatalf("%d: the crawl is begun: %v", i, err)
+		}
+	}
+
+	// A copy of the directory of an agent that lives.
+	if err := os.CopyFS(home("copy"), os.DirFS(home("a1"))); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(home("copy"), "crawl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := crawl(t.Context(), t, "crawl", "--quiet", "--resume", "--dir", home("copy"), "--listen", port(t), "--join", addr).must(t, 4)
+	if want := fmt.Sprintf(`agent "a1" is running already, at %s, from this crawl directory or a copy of it`, addr); !strings.Contains(copied.stderr, want) {
+		t.Errorf("stderr: %s", copied.stderr)
+	}
+	if after, err := os.ReadFile(filepath.Join(home("copy"), "crawl.yaml")); err != nil || string(after) != string(before) {
+		t.Errorf("crawl.yaml was %s, is %s (%v)", before, after, err)
+	}
+
+	// The second one may come as it should be, after all that.
+	second := start(t, args("a2", port(t), "--agents", "2", "--join", addr)...)
+	for i, p := range []*process{first, second} {
+		if !ended(p, 2*time.Minute) || p.code() != 0 {
+			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(fmt.Sprint("a", i+1))))
+		}
+	}
+
+	// Its own address in other words is no other agent.
+	own := port(t)
+	_, number, err := net.SplitHostPort(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crawl(t.Context(), t, args("b1", own, "--join", "localhost:"+number)...).must(t, 0)
+}
+
+// The agent that began the cluster is killed and comes back: it meets the others
+// before it goes on. One whose others are gone goes on alone, whatever it was told
+// to wait for at its beginning.
+func TestClusterBack(t *testing.T) {
+	const delay = 40 * time.Millisecond
+	made, err := gen.New(gen.Plain(31, 15))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
+	dir := t.TempDir()
+	addrs := []string{port(t), port(t)}
+	home := func(i int) string { return filepath.Join(dir, fmt.Sprint("a", i+1)) }
+	var ps []*process
+	for i := range addrs {
+		args := flags(t, web, home(i), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+			"--name", fmt.Sprint("a", i+1), "--listen", addrs[i], "--agents", "2", "--replicas", "1")
+		if i > 0 {
+			args = append(args, "--join", addrs[0])
+		}
+		ps = append(ps, start(t, append(args, made.URL(0, 0))...))
+	}
+	fetched := func(n int64) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); web.Report().Origin.Fetched < n; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d pages after a minute\n%s\n%s", web.Report().Origin.Fetched, events(t, home(0)), events(t, home(1)))
+			}
+		}
+	}
+	resume := func(i int) {
+		ps[i] = start(t, "crawl", "--quiet", "--resume", "--dir", home(i))
+	}
+	views := func(i int) (all []string) {
+		for _, e := range eventsOf(t, home(i), "view") {
+			all = append(all, fmt.Sprint(e["agents"]))
+		}
+		return all
+	}
+	await := func(i, n int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); len(views(i)) < n; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("a%d has seen %v\n%s", i+1, views(i), events(t, home(i)))
+			}
+		}
+	}
+	fetched(40)
+	ps[0].kill()
+	seen := len(views(0))
+	resume(0)
+	await(0, seen+1)
+	if got := views(0)[seen]; got != "[a1 a2]" {
+		t.Errorf("the founder came back to %s", got)
+	}
+
+	ps[0].kill()
+	ps[1].kill()
+	seen = len(views(1))
+	resume(1)
+	await(1, seen+1)
+	if got := views(1)[seen]; got != "[a2]" || len(eventsOf(t, home(1), "alone")) != 1 {
+		t.Errorf("the one that is left came back to %s\n%s", got, events(t, home(1)))
+	}
+	resume(0)
+	await(1, seen+2)
+	for i, p := range ps {
+		if !ended(p, 3*time.Minute) || p.code() != 0 {
+			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(i)))
+		}
+		verify(t, home(i))
+	}
+	noViolations(t, web)
+	if r := web.Report(); r.Origin.Missed > 0 {
+		t.Errorf("%d pages missed (%v)", r.Origin.Missed, r.Origin.MissedURLs)
+	}
+}
