@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,21 +16,11 @@ import (
 // port finds one of loopback that is free for TCP and for UDP.
 func port(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		p, err := net.ListenPacket("udp", addr)
-		l.Close()
-		if err == nil {
-			p.Close()
-			return addr
-		}
+	addrs, err := testweb.FreeAddrs(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free for TCP and UDP")
-	return ""
+	return addrs[0]
 }
 
 // Agents that begin together divide a web among them: every page is fetched by

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,7 +191,7 @@ func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebS
 		return fmt.Errorf("scaling: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	addrs, err := freeAddrs(n)
+	addrs, err := testweb.FreeAddrs(n)
 	if err != nil {
 		return err
 	}
@@ -227,18 +226,38 @@ func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebS
 		}
 		all = append(all, a)
 	}
-	for _, a := range all {
-		u, werr := a.process.wait(exitTimeLimit)
-		a.usage = u
-		err = errors.Join(err, werr)
-	}
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err = errors.Join(wait(all), ctx.Err()); err != nil {
 		return err
 	}
 	if err := x.held(ctx, all); err != nil {
 		return err
 	}
 	return f(all)
+}
+
+// wait waits for the end of all. Where one fails the others are killed, since
+// they may wait for it.
+func wait(all []*scaled) error {
+	var running sync.WaitGroup
+	var failed sync.Once
+	var first error
+	for _, a := range all {
+		running.Go(func() {
+			u, err := a.process.wait(exitTimeLimit)
+			a.usage = u
+			if err == nil {
+				return
+			}
+			failed.Do(func() {
+				first = fmt.Errorf("%s: %w", a.name, err)
+				for _, b := range all {
+					b.process.cmd.Process.Kill()
+				}
+			})
+		})
+	}
+	running.Wait()
+	return first
 }
 
 // start starts the agent.
@@ -369,29 +388,4 @@ func pagesAt(ps []paged, at time.Time) (r reckoned, ok bool) {
 		}
 	}
 	return r, false
-}
-
-// freeAddrs are addresses of loopback, each free for TCP and for UDP.
-func freeAddrs(n int) (addrs []string, err error) {
-	var open []interface{ Close() error }
-	defer func() {
-		for _, c := range open {
-			c.Close()
-		}
-	}()
-	for try := 0; len(addrs) < n; try++ {
-		if try > 20*n {
-			return nil, errors.New("no ports are free for TCP and UDP")
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("scaling: %w", err)
-		}
-		open = append(open, l)
-		if p, err := net.ListenPacket("udp", l.Addr().String()); err == nil {
-			open = append(open, p)
-			addrs = append(addrs, l.Addr().String())
-		}
-	}
-	return addrs, nil
 }
