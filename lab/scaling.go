@@ -48,6 +48,9 @@ const (
 	scalingHosts = 2000
 	// scalingPages are the pages of a host on average.
 	scalingPages = 20
+	// startSlack is what the agents, and startSlack1 what each of them, may take
+	// until the last one crawls.
+	startSlack, startSlack1 = 4 * time.Second, time.Second
 	// scalingMemory is the budget of an agent.
 	scalingMemory = "128MiB"
 	// scalingAim is how much of what one agent does alone each of them has to do
@@ -165,7 +168,7 @@ type paged struct {
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))), Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
 	spec.PagesMean = scalingPages
-	err = x.together(ctx, t, n, n, spec, x.Warm+x.Measured+4*time.Second, func(all []*scaled) error {
+	err = x.together(ctx, t, n, n, spec, x.Warm+x.Measured+startSlack+time.Duration(n)*startSlack1, func(all []*scaled) error {
 		r, err = x.measured(all)
 		return err
 	})
