@@ -82,6 +82,7 @@ type Member struct {
 	changes chan struct{}
 	failed  chan error
 	rivals  chan Agent
+	differ  chan string // an agent whose view is another, as memberlist names it
 	ctx     context.Context
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
@@ -130,7 +131,7 @@ func Open(cfg Config) (*Member, error) {
 	}
 	m := &Member{
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
-		rivals: make(chan Agent, 1), living: map[string]living{}, lost: map[[16]byte]living{},
+		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
 		met: map[life]struct{}{{cfg.Self.Instance, cfg.Self.Boot}: {}},
 	}
@@ -214,7 +215,8 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 	c.RetransmitMult = 4
 	// One that was stopped for half a minute hears of its death, and refutes it.
 	c.GossipToTheDeadTime = 60 * i
-	// What gossip has lost is found by comparing all with one other.
+	// What gossip has lost is found by comparing all with one other, should
+	// answers to pings not have told it before (see compare).
 	c.PushPullInterval = 15 * i
 	c.TCPTimeout = 5 * i
 	// A dead agent's name is free for another address at once: whether it may
@@ -242,6 +244,7 @@ func (m *Member) begin() error {
 	}
 	m.list = list
 	m.wg.Go(func() { m.keepTrying(list) })
+	m.wg.Go(func() { m.compare(list) })
 	m.wg.Go(func() {
 		for {
 			select {

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"context"
 	"encoding/binary"
 	"time"
 
@@ -15,9 +16,6 @@ type pings struct {
 
 // AckPayload is what our answers to pings carry: 8 octets, big endian.
 func (p pings) AckPayload() []byte {
-	if p.m.config.Pinged == nil {
-		return nil
-	}
 	return binary.BigEndian.AppendUint64(nil, p.m.View().Digest())
 }
 
@@ -26,9 +24,57 @@ func (p pings) AckPayload() []byte {
 // that counts, and it must not be later than it was, however long we were stopped
 // before we come to be called: so all packets are stamped with the beginning of
 // the transport, from which that time follows. Nothing else looks at the stamps.
-func (p pings) NotifyPingComplete(_ *memberlist.Node, rtt time.Duration, payload []byte) {
-	if p.m.config.Pinged != nil && len(payload) == 8 {
-		p.m.config.Pinged(binary.BigEndian.Uint64(payload), p.t.began.Add(-rtt))
+func (p pings) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
+	if len(payload) != 8 {
+		return
+	}
+	digest := binary.BigEndian.Uint64(payload)
+	if digest != p.m.View().Digest() {
+		select {
+		case p.m.differ <- n.Name + "/" + n.Address():
+		default: // somebody else differs
+		}
+	}
+	if p.m.config.Pinged != nil {
+		p.m.config.Pinged(digest, p.t.began.Add(-rtt))
+	}
+}
+
+// compareEvery bounds how often all that is known is compared, in intervals, and
+// for each so many agents once more, as what is sent grows with them.
+const compareEvery, compareMore = 1, 64
+
+// compare compares all with those whose views are others than ours. Gossip tells a
+// change some times, to some of those who are there at that time: when several
+// agents come at once, one of them may not hear of another before the next
+// comparison that memberlist makes by itself.
+func (m *Member) compare(list *memberlist.Memberlist) {
+	for {
+		select {
+		case at := <-m.differ:
+			list.Join([]string{at}) // an error: the next answer says it again
+		case <-m.ctx.Done():
+			return
+		}
+		if !pass(m.ctx, m.config.Interval*time.Duration(compareEvery+len(m.View().Agents)/compareMore)) {
+			return
+		}
+		select {
+		case <-m.differ: // that was then
+		default:
+		}
+	}
+}
+
+// pass waits, and says whether ctx is still there.
+func pass(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
