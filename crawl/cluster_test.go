@@ -182,12 +182,16 @@ func (n *node) end(p pause) {
 	n.ends = append(n.ends, p)
 }
 
+// modelPatience is longer than a host that was overloaded again and again is left
+// alone.
+const modelPatience = 24 * time.Hour
+
 // finish waits for the end as the agents of a cluster do: it comes when all are
 // idle, twice, and nothing has happened in between.
-func (c *cluster) finish(patience time.Duration) {
+func (c *cluster) finish() {
 	ctx := context.Background()
 	var before []uint64
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(modelPatience); ; {
 		time.Sleep(300 * time.Millisecond)
 		if time.Now().After(end) {
 			for _, n := range c.present() {
@@ -325,7 +329,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 		time.Sleep(e.at - time.Since(c.web.start))
 		e.do()
 	}
-	c.finish(10 * time.Minute)
+	c.finish()
 	pages, sent := 0, int64(0)
 	for _, n := range c.nodes {
 		w := n.w.Load()
@@ -403,14 +407,7 @@ func (w *textWeb) byAgent() string {
 }
 
 func clusterModel(t *testing.T, n uint64, shapeOf func(seed uint64) shape) {
-	if testing.Short() {
-		n /= 4
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { shapeOf(seed).run(t, seed) })
-		})
-	}
+	models(t, n, func(t *testing.T, seed uint64) { shapeOf(seed).run(t, seed) })
 }
 
 // TestCluster lets two and three agents crawl random webs together.

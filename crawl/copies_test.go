@@ -37,6 +37,8 @@ type band struct {
 	log   strings.Builder
 	acked map[string]map[weburl.Key]time.Duration // finishes that an heir has, by source
 	taken Taken
+
+	apart atomic.Pointer[map[string]int] // whose calls to whom are lost: of another side; nil: nobody's
 }
 
 // A mate is one agent, over all its processes.
@@ -52,7 +54,8 @@ type mate struct {
 	run   context.Context
 	stop  context.CancelFunc
 	ended chan Stop
-	busy  atomic.Int32 // taking over
+	busy  atomic.Int32  // taking over
+	turn  chan struct{} // has an element while it does
 	tasks sync.WaitGroup
 	dead  bool // for good
 	late  bool // it came when the others had begun
@@ -207,13 +210,13 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 	me := m.w.Load()
 	for range times {
 		w := to.w.Load()
-		if w == nil || me == nil {
+		if w == nil || me == nil || b.cut(m, to) {
 			return errLost
 		}
 		if err := fn(to, w); err != nil {
 			return err
 		}
-		if to.w.Load() != w || m.w.Load() != me {
+		if b.cut(m, to) || to.w.Load() != w || m.w.Load() != me {
 			return errLost // the process is dead, and what it said is not to be heard
 		}
 	}
@@ -339,7 +342,9 @@ func (m *mate) inherit(lost string, before *roster) {
 	w.ViewChanged()
 	m.tasks.Go(func() {
 		defer m.busy.Add(-1)
-		for {
+		m.turn <- struct{}{}
+		defer func() { <-m.turn }()
+		for m.misses(lost) {
 			n, err := w.TakeOver(ctx, store, m.b.mate(lost).source(), func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
 			m.b.mu.Lock()
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known, m.b.taken.Passed+n.Passed
@@ -412,6 +417,10 @@ func (m *mate) gains(name string) {
 	names = append(names, name)
 	slices.Sort(names)
 	m.sees(&roster{strings.Join(names, " ")})
+	if bars := m.bars.Load(); bars != nil {
+		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost == name })
+		m.bars.Store(&left) // what is being taken over of it is taken over to the end
+	}
 	m.b.note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
 		w.ViewChanged()
@@ -475,7 +484,7 @@ func (b *band) calm() {
 func (b *band) finish() {
 	ctx := context.Background()
 	var before []uint64
-	for end := time.Now().Add(20 * time.Minute); ; {
+	for end := time.Now().Add(modelPatience); ; {
 		time.Sleep(300 * time.Millisecond)
 		if time.Now().After(end) {
 			for _, m := range b.living() {
@@ -516,6 +525,8 @@ type fate struct {
 	agents, deaths int
 	late           int  // of the agents: they come later
 	doubts         bool // agents are taken for dead that are not
+	splits         int  // how often two halves take each other for dead
+	quiet          bool // one is taken for dead for a while when nothing is left to do
 	harsh          bool
 	moves          bool // hosts do
 	ends           int  // of processes that come back, at most, of each agent
@@ -532,7 +543,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 		names = append(names, fmt.Sprint("a", i))
 	}
 	for i, name := range names {
-		m := &mate{b: b, index: i, mem: disk.NewMem(), story: &story{
+		m := &mate{b: b, index: i, mem: disk.NewMem(), turn: make(chan struct{}, 1), story: &story{
 			cfg: Config{
 				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
 			},
@@ -581,6 +592,9 @@ func (f fate) play(t *testing.T, seed uint64) {
 		m.open()
 		b.hear(m, func(o *mate) { o.gains(m.name) })
 	}
+	for range f.splits {
+		b.split(rng)
+	}
 	for range f.deaths {
 		if f.doubts {
 			time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
@@ -619,6 +633,9 @@ func (f fate) play(t *testing.T, seed uint64) {
 			time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
 			o.open()
 		}
+	}
+	if f.quiet {
+		b.quiet(rng)
 	}
 	b.finish()
 	for _, m := range b.living() {
@@ -661,7 +678,7 @@ func (b *band) check(web randomWeb, f fate) {
 				continue
 			}
 			repeated++
-			if before.by != r.by && (f.late > 0 || f.doubts) {
+			if before.by != r.by && (f.late > 0 || f.doubts || f.splits > 0) {
 				continue // hosts are not handed over: what an owner has got it keeps
 			}
 			m := b.mate(before.by)
@@ -680,14 +697,7 @@ func (b *band) check(web randomWeb, f fate) {
 }
 
 func deathModel(t *testing.T, n uint64, fateOf func(seed uint64) fate) {
-	if testing.Short() {
-		n /= 4
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { fateOf(seed).play(t, seed) })
-		})
-	}
+	models(t, n, func(t *testing.T, seed uint64) { fateOf(seed).play(t, seed) })
 }
 
 // TestDeath lets one of three agents die with its disk.

@@ -408,7 +408,7 @@ func (c *Crawler) save(now time.Time) {
 			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
 			c.synced = now
 		}
-		return
+		wrote = false
 	case c.syncing == nil && c.checkpointDue():
 		// First: on a disk that needs longer than SyncEvery for a sync there
 		// would always be one on its way.

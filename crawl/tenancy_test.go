@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -311,7 +310,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			w.ViewChanged()
 		}
 	}
-	c.finish(10 * time.Minute)
+	c.finish()
 	claimed := int64(0)
 	for _, n := range c.present() {
 		w := n.w.Load()
@@ -383,14 +382,7 @@ func (c *cluster) checkMoves(web randomWeb, mv moves) {
 }
 
 func movesModel(t *testing.T, n uint64, of func(seed uint64) moves) {
-	if testing.Short() {
-		n /= 4
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { of(seed).run(t, seed) })
-		})
-	}
+	models(t, n, func(t *testing.T, seed uint64) { of(seed).run(t, seed) })
 }
 
 // TestMovesJoin lets agents come while others crawl: no page is missed, none is

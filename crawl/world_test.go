@@ -37,7 +37,28 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var update = flag.Bool("update", false, "write what the stories come to into their files")
+var (
+	update     = flag.Bool("update", false, "write what the stories come to into their files")
+	modelFirst = flag.Uint64("model-first", 0, "first seed of the models of clusters")
+	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
+)
+
+// models runs a model of a cluster once for each seed: for n of them, or for as
+// many as the flags say.
+func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
+	if testing.Short() {
+		n /= 4
+	}
+	if *modelSeeds > 0 {
+		n = *modelSeeds
+	}
+	for i := range n {
+		seed := *modelFirst + i
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { run(t, seed) })
+		})
+	}
+}
 
 // A story is a crawl in text: settings and a web, then what is to be seen.
 type story struct {

@@ -1,0 +1,134 @@
+package crawl
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// cut says that nothing comes from one agent to another.
+func (b *band) cut(from, to *mate) bool {
+	sides := b.apart.Load()
+	return sides != nil && (*sides)[from.name] != (*sides)[to.name]
+}
+
+// misses says that an agent is still taken for dead.
+func (m *mate) misses(lost string) bool {
+	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.lost == lost })
+}
+
+// split lets the agents of two sides not reach each other for a while. Each takes
+// those of the other side for dead, one after the other, if it lasts, and hears in
+// its time that they are not.
+func (b *band) split(rng *rand.Rand) {
+	time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+	all := b.living()
+	sides := map[string]int{}
+	order, n := rng.Perm(len(all)), 1+rng.IntN(len(all)-1)
+	for i, k := range order {
+		if i < n {
+			sides[all[k].name] = 1
+		}
+	}
+	b.apart.Store(&sides)
+	b.note("split: %v", sides)
+	var hearing sync.WaitGroup
+	healed := make(chan struct{})
+	for _, m := range all {
+		seed := rng.Uint64()
+		hearing.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 23))
+			var others []string
+			for _, o := range all {
+				if sides[o.name] != sides[m.name] {
+					others = append(others, o.name)
+				}
+			}
+			rng.Shuffle(len(others), func(i, k int) { others[i], others[k] = others[k], others[i] })
+			for _, o := range others {
+				time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+				if rng.IntN(10) > 0 && b.apart.Load() != nil {
+					m.loses(o)
+				}
+			}
+			<-healed
+			for _, o := range others {
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+				m.gains(o)
+			}
+		})
+	}
+	time.Sleep(time.Duration(500+rng.IntN(6000)) * time.Millisecond)
+	b.apart.Store(nil)
+	b.note("healed")
+	close(healed)
+	hearing.Wait()
+	for _, m := range all {
+		if len(strings.Split(m.view.Load().names, " ")) != len(all) {
+			b.t.Errorf("%s sees %s", m.name, m.view.Load().names)
+		}
+	}
+}
+
+// quiet waits until nobody has anything to do, and lets one be taken for dead for
+// a while, by agents that are making a checkpoint.
+func (b *band) quiet(rng *rand.Rand) {
+	for idle := false; !idle; time.Sleep(100 * time.Millisecond) {
+		idle = true
+		for _, m := range b.living() {
+			p, err := m.w.Load().Pulse(context.Background())
+			if err != nil {
+				b.t.Fatal(m.name, err)
+			}
+			idle = idle && p.Idle && m.busy.Load() == 0
+		}
+	}
+	for _, m := range b.living() {
+		w := m.w.Load()
+		if err := w.ask(context.Background(), "checkpoint", func() {
+			if w.checkpoint != nil {
+				return
+			}
+			if w.fatal = w.endSync(true); w.fatal == nil {
+				w.fatal = w.beginCheckpoint(all())
+			}
+		}); err != nil {
+			b.t.Fatal(m.name, err)
+		}
+	}
+	one := b.living()[rng.IntN(len(b.living()))]
+	b.hear(one, func(o *mate) {
+		o.loses(one.name)
+		time.Sleep(time.Duration(b.roll(2000)) * time.Millisecond)
+		o.gains(one.name)
+	})
+	b.calm()
+}
+
+// TestQuiet lets hosts get other heirs where nobody has anything to do, or to
+// write: what is known of them is told all the same.
+func TestQuiet(t *testing.T) {
+	deathModel(t, 6, func(seed uint64) fate { return fate{agents: 3, quiet: true, moves: seed%2 == 1} })
+}
+
+// TestSplit lets agents take each other for dead that are not, while hosts move:
+// one alone, or both halves each other. No URL is lost, and all end.
+func TestSplit(t *testing.T) {
+	deathModel(t, 60, func(seed uint64) fate {
+		return fate{agents: 2 + int(seed%3), splits: 1 + int(seed/3%2), moves: true, harsh: seed%4 > 1, tiny: seed%5 == 4}
+	})
+}
+
+// The same where one of them dies in the end.
+func TestSplitDeath(t *testing.T) {
+	deathModel(t, 60, func(seed uint64) fate {
+		return fate{
+			agents: 3 + int(seed%2), splits: int(seed % 3), doubts: seed%3 == 0, deaths: 1, moves: true, harsh: seed%4 > 1,
+			ends: int(seed / 2 % 2), crashes: true, tiny: seed%5 == 4,
+		}
+	})
+}
