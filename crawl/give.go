@@ -18,7 +18,8 @@ type gift struct {
 	busy     bool                // some of it is on its way, or will be after a sync
 	due      time.Time
 	failures int
-	ready    *bundle // durable here: it may go
+	ready    *bundle             // durable here: it may go
+	stale    map[uint64]struct{} // hosts of which more is finished than is in what is on its way
 }
 
 // A bundle is what is known of some hosts: of one, or of as many as have not too
@@ -98,6 +99,20 @@ func (c *Crawler) give(host, to string) {
 	}
 }
 
+// newlyDone notes that nobody has been told all that is finished of a host.
+func (t *tenants) newlyDone(host uint64) {
+	delete(t.given, host)
+	for _, g := range t.giving {
+		if !g.busy {
+			continue
+		}
+		if g.stale == nil {
+			g.stale = map[uint64]struct{}{}
+		}
+		g.stale[host] = struct{}{}
+	}
+}
+
 // giveOut tells agents what they are to know. wake is when there is more to do.
 func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) {
 	c.tenants.ready = false
@@ -164,7 +179,7 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 	if len(b.hosts) == 0 {
 		return
 	}
-	g.busy = true
+	g.busy, g.stale = true, nil
 	c.owe(debt{then: func() { g.ready, c.tenants.ready = b, true }})
 }
 
@@ -183,8 +198,10 @@ func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	g.failures, g.due = 0, time.Time{}
 	t := &c.tenants
 	for _, host := range b.hosts {
-		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent {
-			t.given[weburl.HostKey(host)] = b.identity
+		key := weburl.HostKey(host)
+		_, stale := g.stale[key]
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent && !stale {
+			t.given[key] = b.identity
 		}
 	}
 	t.n.KeysOut += b.keys

@@ -85,6 +85,15 @@ func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 		c.flushSeen() // and see what comes of it
 		return now
 	}
+	if done {
+		// Visits that were under way have told of more.
+		c.Tally.EachHost(func(host string) {
+			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" && c.tenants.given[weburl.HostKey(host)] == "" {
+				l.told = append(l.told, host)
+			}
+		})
+		done = len(l.told) == 0
+	}
 	if done || now.After(l.limit) {
 		n := &c.tenants.n
 		c.Events.Write("gave-all", report.F("left", c.Pending()), report.F("hosts", n.Given), report.F("links", n.LinksOut), report.F("keys", n.KeysOut))

@@ -291,6 +291,7 @@ func (c *Crawler) insert(all []ranged) error {
 func (c *Crawler) isDone(k weburl.Key) {
 	if c.Tenancy != nil {
 		c.tenants.done = append(c.tenants.done, doneKey(k))
+		c.tenants.newlyDone(k.Host)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -497,4 +498,12 @@ func TestPaths(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The same where a host is asked for the last time while its agent is about to
+// leave: what came of that the others are told, too.
+func TestMovesLeaveInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moves{agents: 3, begin: 3, kind: "leave"}.run(t, 3108)
+	})
 }
