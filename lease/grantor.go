@@ -19,7 +19,8 @@ type grantor struct {
 	news map[Agent]map[uint64]struct{}
 	// changes are the views that were in force before, with when they ended.
 	changes []change
-	// gone are agents that left the view, with when their leases end.
+	// gone are agents that left the view, with when their leases end, and their
+	// places in line: until then they may come back and know nothing of it.
 	gone map[Agent]time.Duration
 }
 
@@ -75,14 +76,17 @@ func (g *grantor) look(v View, clock time.Duration) {
 			delete(g.gone, a)
 		}
 	}
-	for _, r := range g.points {
-		if _, known := g.gone[r.holder]; !known && r.holder != 0 && !v.Has(r.holder) {
-			g.gone[r.holder] = end
+	missing := func(a Agent) {
+		if _, known := g.gone[a]; !known && !v.Has(a) {
+			g.gone[a] = end
 		}
 	}
-	for a := range g.news {
-		if !v.Has(a) {
-			delete(g.news, a)
+	for _, r := range g.points {
+		if r.holder != 0 {
+			missing(r.holder)
+		}
+		for _, w := range r.line {
+			missing(w.agent)
 		}
 	}
 }
@@ -281,14 +285,15 @@ func (g *grantor) pass(clock time.Duration) {
 		if !g.mine(point) || !g.settled(point, r, clock) {
 			continue
 		}
-		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return !g.view.Has(w.agent) })
 		if len(r.line) == 0 {
 			delete(g.due, point)
 			continue
 		}
-		w := r.line[0]
-		g.grant(point, r, w, clock)
-		g.tell(w.agent, point)
+		if i := slices.IndexFunc(r.line, func(w waiter) bool { return g.view.Has(w.agent) }); i >= 0 {
+			w := r.line[i]
+			g.grant(point, r, w, clock)
+			g.tell(w.agent, point)
+		}
 	}
 }
 
@@ -352,6 +357,10 @@ func (g *grantor) reap(clock time.Duration) {
 	}
 	for point, r := range g.points {
 		g.expire(point, r, clock)
+		r.line = slices.DeleteFunc(r.line, func(w waiter) bool {
+			t, gone := g.gone[w.agent]
+			return gone && clock >= t
+		})
 	}
 	for a, t := range g.gone {
 		if clock >= t {
@@ -362,6 +371,11 @@ func (g *grantor) reap(clock time.Duration) {
 
 // sweep forgets points of which there is nothing to remember.
 func (g *grantor) sweep(clock time.Duration) {
+	for a, n := range g.news {
+		if len(n) == 0 {
+			delete(g.news, a)
+		}
+	}
 	for point, r := range g.points {
 		g.expire(point, r, clock)
 		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return w.heard+g.cfg.Hold < clock })

@@ -1,0 +1,47 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// busyAt lets an agent try for one point all the time.
+func (w *world) busyAt(place int, point uint64) {
+	if a := w.agents[place]; a != nil && !a.stopped && a.view != nil {
+		a.try(100*time.Millisecond, point)
+		a.peer.Freed()
+	}
+	w.after(200*time.Millisecond, func() { w.busyAt(place, point) })
+}
+
+// TestSuspectKeepsItsTurn: an agent that the others take for dead for some
+// seconds, and that hears nothing of it, waits no longer for a point than if
+// nothing had been, nor do others for one that it has.
+func TestSuspectKeepsItsTurn(t *testing.T) {
+	for _, suspect := range []int{0, 1} {
+		for at := 21 * time.Second; at < 150*time.Second; at += 3 * time.Second {
+			t.Run(fmt.Sprintf("%d at %v", suspect, at), func(t *testing.T) {
+				w := newWorld(t, uint64(at), 3, Config{})
+				grantor := w.agents[2]
+				var point uint64
+				for grantor.view.Owner(point) != grantor.id {
+					point++
+				}
+				w.busyAt(0, point)
+				w.run(20 * time.Second)
+				w.busyAt(1, point)
+				w.run(at)
+				w.suspect(w.agents[suspect], 4*time.Second)
+				w.run(at + 20*time.Second)
+				for range 4 {
+					clear(w.judged(point).byPlace)
+					w.run(w.now + 3*Turn(w.quiet(point)))
+					if by := w.judged(point).byPlace; by[0] == 0 || by[1] == 0 {
+						t.Fatalf("at %v: not everybody had a turn: %v", w.now, by)
+					}
+				}
+			})
+		}
+	}
+}
