@@ -98,11 +98,7 @@ func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
 func (s *Store) rangeTable(t *table, h uint64, from int, fn func(List) error) error {
 	type pair struct{ path, value uint64 }
 	var found []pair
-	for i := from; i < t.n; i++ {
-		if k := t.at(i); k.h == h {
-			found = append(found, pair{k.p, t.value(i)})
-		}
-	}
+	t.ofHost(h, from, func(pos int) { found = append(found, pair{t.at(pos).p, t.value(pos)}) })
 	slices.SortFunc(found, func(a, b pair) int {
 		if a.path < b.path {
 			return -1

@@ -128,6 +128,7 @@ type table struct {
 	sub   [subs]subIndex
 	slots []uint32 // with which the indexes began, in one piece
 	size  int64    // bytes of all slots
+	hosts hostIndex
 }
 
 type subIndex struct {
@@ -162,7 +163,7 @@ func (t *table) release() {
 	if t.slots != nil {
 		t.pool.putSlots(t.slots)
 	}
-	t.slots, t.sub = nil, [subs]subIndex{}
+	t.slots, t.sub, t.hosts = nil, [subs]subIndex{}, hostIndex{}
 }
 
 func tag(h uint64) uint32 { return uint32(h>>48&0xff) << posBits }
@@ -253,5 +254,5 @@ func (t *table) bytes() int64 {
 	if t == nil {
 		return 0
 	}
-	return t.log.bytes() + int64(len(t.vals))*chunkKeys*8 + t.size
+	return t.log.bytes() + int64(len(t.vals))*chunkKeys*8 + t.size + t.hosts.bytes()
 }

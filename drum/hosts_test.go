@@ -1,0 +1,84 @@
+package drum
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A host's positions are those that a look at all keys finds, with an index and
+// without one, while the table grows beyond it.
+func TestOfHost(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	tb := newTable(&pool{}, false, 0)
+	defer tb.release()
+	hosts := make([]uint64, 300)
+	for i := range hosts {
+		hosts[i] = rng.Uint64() >> (rng.IntN(8) * 8) // some have all groups in common
+	}
+	indexes, last := 0, 0
+	for range 2000 {
+		for range rng.IntN(100) {
+			k := key{hosts[int(float64(len(hosts))*rng.Float64()*rng.Float64())], rng.Uint64()}
+			tb.insert(k, indexHash(filterHash(k.h, k.p), k.p), 0)
+		}
+		h, from := hosts[rng.IntN(len(hosts))], 0
+		if rng.IntN(4) == 0 {
+			from = rng.IntN(tb.n + 1)
+		}
+		var got, want []int
+		tb.ofHost(h, from, func(pos int) { got = append(got, pos) })
+		for i := from; i < tb.n; i++ {
+			if tb.at(i).h == h {
+				want = append(want, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d keys, %d in the index: positions %v from %d, want %v", tb.n, tb.hosts.upTo, got, from, want)
+		}
+		if tb.hosts.upTo != last {
+			indexes, last = indexes+1, tb.hosts.upTo
+		}
+	}
+	if indexes < 5 {
+		t.Errorf("%d indexes", indexes)
+	}
+	t.Logf("%d keys, %d indexes", tb.n, indexes)
+}
+
+// BenchmarkRange is what it takes to read one host out of many from a table of a
+// million keys.
+func BenchmarkRange(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	tb := newTable(&pool{}, false, 1<<20)
+	hosts := make([]uint64, 10000)
+	for i := range hosts {
+		hosts[i] = rng.Uint64()
+	}
+	for range 1 << 20 {
+		k := key{hosts[rng.IntN(len(hosts))], rng.Uint64()}
+		tb.insert(k, indexHash(filterHash(k.h, k.p), k.p), 0)
+	}
+	n, i := 0, 0
+	b.Run("all keys", func(b *testing.B) {
+		for b.Loop() {
+			tb.hosts = hostIndex{}
+			tb.ofHost(hosts[i%len(hosts)], 0, func(int) { n++ })
+			i++
+		}
+	})
+	b.Run("index", func(b *testing.B) {
+		tb.indexHosts()
+		for b.Loop() {
+			tb.ofHost(hosts[i%len(hosts)], 0, func(int) { n++ })
+			i++
+		}
+	})
+	b.Run("making it", func(b *testing.B) {
+		for b.Loop() {
+			tb.indexHosts()
+		}
+	})
+}
