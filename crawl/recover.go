@@ -147,6 +147,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	lists := false
 	var tally pieces
 	blocked := map[string]struct{}{}
+	var past pastClock
 	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
 		case kindInherited:
@@ -221,6 +222,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			if !f.began.IsZero() && f.began.Unix() > 0 {
 				touch(f.link.URL.Host(), f.delay)
+				past.saw(f.began)
 			}
 			if verdict.lost(&f) {
 				return nil
@@ -248,7 +250,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			if err != nil {
 				return err
 			}
-			c.Frontier.Restore(st)
+			past.hosts = append(past.hosts, st)
 			if st.Blocked {
 				blocked[st.Host] = struct{}{}
 			} else {
@@ -324,6 +326,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err != nil {
 		return r, err
 	}
+	past.restore(c.Frontier, now)
 	names := slices.Sorted(maps.Keys(blocked))
 	c.blocked.Store(&names)
 	if c.accepted > 0 {

@@ -251,6 +251,9 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 		if c.giveUp > 0 && st.since(now) >= c.giveUp {
 			return Answer{Verdict: Allowed}
 		}
+		if st.left(now) > c.wait(&st, now)+time.Second {
+			return askFor(u) // learnt by a clock that has been set back, too
+		}
 		return Answer{Verdict: Unreachable, Until: st.until()}
 	}
 	a := Answer{Delay: c.delay(&st)}
@@ -351,8 +354,14 @@ func (c *Cache) unreachable(before *state, now time.Time) state {
 	if hasRules(before.class) {
 		st.class, st.group = ClassStale, before.group
 	}
-	st.expires = now.Add(min(max(st.since(now), c.retryWait), maxBackoff)).UnixMicro()
+	st.expires = now.Add(c.wait(&st, now)).UnixMicro()
 	return st
+}
+
+// wait is how long an origin that is unreachable at now is left alone: the longer,
+// the later it is.
+func (c *Cache) wait(st *state, now time.Time) time.Duration {
+	return min(max(st.since(now), c.retryWait), maxBackoff)
 }
 
 // resolve makes the values of Sitemap lines absolute.

@@ -122,7 +122,8 @@ func TestCache(t *testing.T) {
 		}},
 		{"unreachable by a clock that was wrong", Config{}, []step{
 			later(0, fetch), learn(Reply{Failed: true}, "unreachable 1m0s"), later(-365*24*time.Hour, fetch),
-			learn(Reply{Failed: true}, "unreachable 1m0s"),
+			learn(Reply{Failed: true}, "unreachable 1m0s"), later(-time.Second, "unreachable 1m1s"), later(-time.Hour, fetch),
+			learn(status(503), "unreachable 1m0s"), later(time.Minute, fetch), learn(status(503), "unreachable 1m0s"),
 		}},
 		{"own TTL", Config{TTL: time.Minute}, []step{
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied), later(time.Minute, fetch),
