@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -33,6 +34,7 @@ type plot struct {
 	delay     time.Duration // of a host; an address and a site have half of it
 	flags     []string      // of all agents
 	addresses int           // of all hosts together; 0: one of each
+	names     string        // of the agents, before their number; empty: "a"
 }
 
 // A story is a crawl by agents in network namespaces, which know each other by
@@ -55,8 +57,9 @@ type actor struct {
 	number int // from 1
 	name   string
 	dir    string
-	p      *process // nil: not started
-	gone   bool     // for good
+	p      *process      // nil: not started
+	gone   bool          // for good
+	clock  time.Duration // its wall clock is wrong by so much
 }
 
 // A verdict is what came of a story.
@@ -109,7 +112,7 @@ func tell(t *testing.T, p plot) *story {
 	})
 	var names []string
 	for i := range p.agents {
-		name := fmt.Sprintf("a%d", i+1)
+		name := fmt.Sprintf("%s%d", cmp.Or(p.names, "a"), i+1)
 		names = append(names, name)
 		s.agents = append(s.agents, &actor{s: s, number: i + 1, name: name, dir: filepath.Join(s.dir, name)})
 	}
@@ -138,6 +141,9 @@ func (a *actor) start(more ...string) {
 	args = append(args, "--join", strings.Join(join, ","))
 	args = append(append(args, s.flags...), more...)
 	a.p = &process{cmd: exec.Command(orbweaver, append(args, s.made.URL(0, 0))...), done: make(chan struct{})}
+	if a.clock != 0 {
+		wrongClock(s.T, a.p.cmd, a.clock)
+	}
 	a.p.cmd.Stdout, a.p.cmd.Stderr = &a.p.out, &a.p.out
 	if err := s.wire.places[a.number].start(a.p.cmd); err != nil {
 		s.Fatal(err)
