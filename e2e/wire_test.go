@@ -31,6 +31,7 @@ import (
 type wire struct {
 	places []*place // the web's first
 	rule   atomic.Pointer[func(from, to int) path]
+	heard  atomic.Pointer[func(packet []byte)] // nil: nobody listens
 	seed   uint64
 
 	mu      sync.Mutex // guards what follows
@@ -216,6 +217,9 @@ func (w *wire) carry(from int) {
 		to, ok := w.placeOf(b[:n])
 		if !ok || to == from {
 			continue
+		}
+		if hear := w.heard.Load(); hear != nil {
+			(*hear)(b[:n])
 		}
 		switch p := (*w.rule.Load())(from, to); {
 		case p.cut || p.loss > 0 && w.chance() < p.loss:
