@@ -38,8 +38,9 @@ type copies struct {
 	store *replica.Store
 	wake  chan struct{}
 
-	// ship is held by who appends to the store; who declares a source lost takes
-	// it whole, so that nothing comes from it behind that.
+	// ship is held by who appends to the store; who declares a source lost, or
+	// forgets what there is of it, takes it whole, so that nothing comes from it
+	// behind that.
 	ship sync.RWMutex
 	// mu guards what follows; it is taken behind ship.
 	mu     sync.Mutex
@@ -216,7 +217,17 @@ func (k *copies) lose(v *member.View, before *ring.Rendezvous, now time.Time) {
 		}
 		losses = append(losses, l)
 	}
-	k.put(losses)
+	if !slices.Equal(k.losses, losses) {
+		k.put(losses)
+	}
+}
+
+// barring is the same as long as the same hosts are barred.
+func (k *copies) barring() *[]*loss {
+	if k == nil {
+		return nil
+	}
+	return k.bars.Load()
 }
 
 // takeOver lets tend begin with what is lost.
@@ -299,7 +310,7 @@ func (k *copies) tend(ctx context.Context) {
 // inherit takes over what one had. It says whether there is any use in going on.
 func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	began, events := time.Now(), k.c.a.rooms.Events
-	n, err := k.c.a.crawler.TakeOver(ctx, k.store, l.source, func(host uint64) bool {
+	n, err := k.c.a.crawler.TakeOver(ctx, bequest{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners.Load().Owner(host).Name == k.c.self.Name
 	})
 	over := false
@@ -322,11 +333,40 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		return true
 	}
 	k.mu.Lock()
-	delete(k.heard, l.source)
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
 	k.mu.Unlock()
 	k.c.a.crawler.ViewChanged()
 	return true
+}
+
+// A bequest is the store for who takes over a source: when that is forgotten, so
+// is which batch came last. A source that is back by then, and goes on, is asked
+// for all it knows.
+type bequest struct {
+	*replica.Store
+	k      *copies
+	source replica.Source
+}
+
+// DropSource implements crawl.Bequest, as does Reset.
+func (b bequest) DropSource(ctx context.Context, mark replica.Mark) error {
+	return b.forget(func() error { return b.Store.DropSource(ctx, mark) })
+}
+
+func (b bequest) Reset(ctx context.Context, source replica.Source) error {
+	return b.forget(func() error { return b.Store.Reset(ctx, source) })
+}
+
+func (b bequest) forget(drop func() error) error {
+	b.k.ship.Lock()
+	defer b.k.ship.Unlock()
+	if err := drop(); err != nil {
+		return err
+	}
+	b.k.mu.Lock()
+	defer b.k.mu.Unlock()
+	delete(b.k.heard, b.source)
+	return nil
 }
 
 // ready is Owner's answer: a host that was a lost agent's is nobody's until it is

@@ -85,9 +85,32 @@ func TestKeepsReplica(t *testing.T) {
 		}
 	}
 	// It is back: it was a false suspicion.
+	bars := k.barring()
+	k.lose(&member.View{Lost: []member.Agent{a2}}, both, time.Now())
+	if k.barring() != bars {
+		t.Error("other hosts are barred, though nothing has changed")
+	}
 	k.lose(&member.View{Agents: []member.Agent{a2}}, both, time.Now())
 	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
 		t.Errorf("of one that is back: %v, %d known", err, known())
+	}
+	if k.barring() == bars {
+		t.Error("the same hosts are barred, though it is back")
+	}
+	// It came back while its hosts were taken over, and its replica is forgotten:
+	// what it goes on with is nothing without what came before.
+	mark, err := store.Import(ctx, source, nil, replica.Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (bequest{store, k, source}).DropSource(ctx, mark); err != nil {
+		t.Fatal(err)
+	}
+	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || k.has(source) {
+		t.Errorf("a batch that goes on from what is forgotten: %v", err)
+	}
+	if err := ship(1, "http://a.example/1"); err != nil || known() != 1 {
+		t.Errorf("it begins anew: %v, %d known", err, known())
 	}
 	// Another machine under its name is another source, and the old one is lost.
 	a2.Instance = exchange.ID{8}

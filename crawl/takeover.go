@@ -46,12 +46,19 @@ type legacy struct {
 
 func (l *legacy) items() int { return len(l.links) + len(l.finished) + len(l.known) + len(l.clocks) }
 
+// A Bequest has what sources have shipped: a replica.Store.
+type Bequest interface {
+	Import(ctx context.Context, source replica.Source, wanted func(host uint64) bool, fn replica.Funcs) (replica.Mark, error)
+	DropSource(ctx context.Context, mark replica.Mark) error
+	Reset(ctx context.Context, source replica.Source) error
+}
+
 // TakeOver takes over what a source that is gone has shipped to store, and has it
 // forgotten there once it is durable here. ours says whether a host, by the key
 // of its name, is this agent's from now on; until it has returned Partition
 // should say of such a host that nobody knows. An error of which
 // replica.ErrNewer is one means: once more.
-func (c *Crawler) TakeOver(ctx context.Context, store *replica.Store, source replica.Source, ours func(host uint64) bool) (n Taken, err error) {
+func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source replica.Source, ours func(host uint64) bool) (n Taken, err error) {
 	in := takingOver{c: c, ctx: ctx, n: &n}
 	in.begin()
 	mark, err := store.Import(ctx, source, nil, replica.Funcs{
