@@ -36,7 +36,7 @@ func TestClusterDeath(t *testing.T) {
 	var ps []*process
 	for i, name := range names {
 		args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
-			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", "3")
+			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0")
 		ps = append(ps, start(t, append(args, made.URL(0, 0))...))
 	}
 	all := web.Report().Origin.Reachable
@@ -61,7 +61,7 @@ func TestClusterDeath(t *testing.T) {
 		}
 		home := filepath.Join(dir, names[i])
 		if !ended(p, 5*time.Minute) {
-			t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()), events(t, home))
+			t.Fatalf("%s does not end:\n%s\n%s\n%s", names[i], events(t, home), p.stuck(t, home, nil), ps[len(ps)-1-i].stuck(t, filepath.Join(dir, names[len(ps)-1-i]), nil))
 		}
 		if code := p.code(); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))

@@ -30,11 +30,20 @@ type plot struct {
 	agents    int
 	hosts     int64   // six times as many at length, if it grows
 	pages     float64 // of a host; twice as many
+	most      int64   // of any host; 0: eight times as many
 	grows     bool
 	delay     time.Duration // of a host; an address and a site have half of it
+	apart     bool          // hosts have addresses of their own, and sites no quiet time
 	flags     []string      // of all agents
 	addresses int           // of all hosts together; 0: one of each
 	names     string        // of the agents, before their number; empty: "a"
+}
+
+func (p plot) siteDelay() time.Duration {
+	if p.apart {
+		return 0
+	}
+	return p.delay / 2
 }
 
 // A story is a crawl by agents in network namespaces, which know each other by
@@ -88,7 +97,10 @@ func tell(t *testing.T, p plot) *story {
 	}
 	s.wire = newWire(t, p.agents, s.seed)
 	spec := gen.Plain(s.seed, s.plot.hosts)
-	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, int64(8*s.plot.pages), 6000
+	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, cmp.Or(p.most, int64(8*s.plot.pages)), 6000
+	if p.apart {
+		spec.Addresses = -1
+	}
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
@@ -98,7 +110,7 @@ func tell(t *testing.T, p plot) *story {
 	}
 	s.wire.places[0].within(func() {
 		s.web, err = testweb.New(testweb.Config{
-			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.delay / 2}, Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
+			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.siteDelay()}, Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
 		})
 	})
 	if err != nil {
@@ -126,9 +138,9 @@ func (a *actor) addr() string { return a.s.wire.places[a.number].addr.String() +
 func (a *actor) start(more ...string) {
 	s := a.s
 	s.Helper()
-	delay, half := s.delay.String(), (s.delay / 2).String()
-	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay", half,
-		"--name", a.name, "--listen", a.addr(), "--keys", filepath.Join(s.dir, "keys", a.name))
+	delay, half, site := s.delay.String(), (s.delay / 2).String(), s.siteDelay().String()
+	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay", site,
+		"--name", a.name, "--listen", a.addr(), "--api", "127.0.0.1:0", "--keys", filepath.Join(s.dir, "keys", a.name))
 	var join []string
 	if a.number == 1 {
 		join = append(join, a.addr()) // it begins the cluster
@@ -240,35 +252,42 @@ func (s *story) startAll() {
 func (s *story) await(share float64) {
 	s.Helper()
 	want := int64(share * float64(s.web.Report().Origin.Reachable))
-	for deadline := time.Now().Add(s.patience()); ; time.Sleep(20 * time.Millisecond) {
+	for p := s.patience(); ; time.Sleep(20 * time.Millisecond) {
 		if s.web.Report().Origin.Fetched >= want {
 			return
 		}
-		if time.Now().After(deadline) {
+		if p.over() {
 			s.dump()
 			s.Fatalf("%d pages of %d are not fetched", want, s.web.Report().Origin.Reachable)
 		}
 	}
 }
 
-func (s *story) patience() time.Duration {
-	if *long && s.grows {
-		return 20 * time.Minute
-	}
-	return 2 * time.Minute
+func (s *story) patience() *patience {
+	return &patience{happened: func() int64 {
+		n := s.web.Report().Origin.Fetched
+		for _, a := range s.agents {
+			if i, err := os.Stat(filepath.Join(a.dir, "logs", "events.jsonl")); err == nil {
+				n += i.Size()
+			}
+		}
+		return n
+	}}
 }
 
 // end waits until all agents that are left have ended by themselves, with code.
 func (s *story) end(code int) {
 	s.Helper()
-	deadline := time.Now().Add(s.patience())
+	p := s.patience()
 	for _, a := range s.agents {
 		if a.gone || a.p == nil {
 			continue
 		}
-		if !ended(a.p, time.Until(deadline)) {
-			s.dump()
-			s.Fatalf("%s does not end", a.name)
+		for !ended(a.p, 100*time.Millisecond) {
+			if p.over() {
+				s.dump()
+				s.Fatalf("%s does not end", a.name)
+			}
 		}
 		if got := a.p.code(); got != code {
 			s.Errorf("%s: exit code %d, want %d\n%s", a.name, got, code, tail(a.p.out.String()))
@@ -280,7 +299,7 @@ func (s *story) end(code int) {
 func (s *story) dump() {
 	for _, a := range s.agents {
 		if a.p != nil && !a.gone {
-			s.Logf("%s: %s\n%s", a.name, tail(a.p.out.String()), events(s.T, a.dir))
+			s.Logf("%s: %s\n%s", a.name, events(s.T, a.dir), a.p.stuck(s.T, a.dir, s.wire.places[a.number].start))
 		}
 	}
 	r := s.web.Report()

@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A patience is over when nothing has happened for five minutes, or what happens
+// has no end. Only the time counts in which the test itself had its turns: where
+// a machine has no time for anybody, nobody is stuck.
+type patience struct {
+	happened func() int64 // it changes with whatever happens
+
+	last          int64
+	quiet, waited time.Duration
+	asked         time.Time
+}
+
+const (
+	quietMost  = 5 * time.Minute
+	waitedMost = 30 * time.Minute
+	turnMost   = time.Second
+)
+
+func (p *patience) over() bool {
+	now := time.Now()
+	if p.asked.IsZero() {
+		p.asked = now
+	}
+	turn := min(now.Sub(p.asked), turnMost)
+	p.asked = now
+	p.waited += turn
+	if n := p.happened(); n != p.last {
+		p.last, p.quiet = n, 0
+	} else {
+		p.quiet += turn
+	}
+	return p.quiet > quietMost || p.waited > waitedMost
+}
+
+// stuck ends a process that should have ended by itself, and says what it was at:
+// its status, if it has an API, and its goroutines. begin starts a command where
+// the API can be reached; nil is here.
+func (p *process) stuck(t *testing.T, dir string, begin func(*exec.Cmd) error) string {
+	t.Helper()
+	var b strings.Builder
+	if begin == nil {
+		begin = (*exec.Cmd).Start
+	}
+	var out bytes.Buffer
+	ask := exec.Command(orbweaver, "ctl", "--dir", dir, "status")
+	ask.Stdout, ask.Stderr = &out, &out
+	if begin(ask) == nil {
+		late := time.AfterFunc(10*time.Second, func() { ask.Process.Kill() })
+		ask.Wait()
+		late.Stop()
+	}
+	b.WriteString(out.String())
+	p.cmd.Process.Signal(syscall.SIGQUIT)
+	if !ended(p, 10*time.Second) {
+		p.kill()
+	}
+	b.WriteString(p.out.String())
+	return b.String()
+}
