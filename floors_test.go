@@ -33,7 +33,7 @@ var floors = func() map[string]int {
 		// bases: what any column may stand on
 		"drum journal",
 		// columns: none of them knows another
-		"ring lease scope seen frontier outbox replica dns robots fetch parse archive report admin exchange member testweb",
+		"ring lease scope seen content frontier outbox replica dns robots fetch parse archive report admin exchange member testweb",
 		// hall: the order of a visit; and webs made of testweb
 		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/stream",
 		// what to crawl next
