@@ -81,7 +81,9 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case isHTTP && x.NotModified != nil:
 		from, profile = *x.NotModified, ProfileNotModified
 	case clear && x.Truncated == "" && size > int64(len(head)):
-		if o, ok := table.find(&g.digest); ok {
+		if x.Same != nil {
+			from, profile = *x.Same, ProfileIdentical
+		} else if o, ok := table.find(&g.digest); ok && (!x.Own || o.URL == x.URL) {
 			from, profile = o, ProfileIdentical
 		} else {
 			g.fresh = true

@@ -69,6 +69,13 @@ type Exchange struct {
 	// NotModified is the earlier response that a 304 confirms: it makes the
 	// record a revisit of profile server-not-modified. Nil otherwise.
 	NotModified *Original
+	// Same is an earlier response with this payload, wherever it is archived: it
+	// makes the record a revisit of profile identical-payload-digest, if
+	// PayloadDigest has one. Nil: the Writer looks for one of its own.
+	Same *Original
+	// Own says that others may refer to this record: it is no revisit of another
+	// URL's that has the same payload, but for Same.
+	Own bool
 	// Metadata is the block of the metadata record; empty: none.
 	Metadata []Field
 }
