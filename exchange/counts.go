@@ -19,10 +19,11 @@ const (
 	CallPulse
 	CallEnd
 	CallBudget
+	CallContents
 	calls // how many
 )
 
-var callNames = [calls]string{"Hello", "Push", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget"}
+var callNames = [calls]string{"Hello", "Push", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget", "Contents"}
 
 func (c Call) String() string {
 	if c < calls {

@@ -17,6 +17,7 @@
 //	Pulse   quick  the caller's view                       idle or not, and counts
 //	End     quick  all are idle                            whether the answerer still is
 //	Budget  quick  pages used, held, wanted                pages to hold
+//	Contents quick digests of the receiver's contents      the pages that had them first
 //
 // What always holds: a handler sees a call only when the certificate, the name
 // in it and the crawl agree, and what it sees has been checked: sizes, counts,

@@ -164,6 +164,10 @@ func TestCalls(t *testing.T) {
 					note(from, b)
 					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
 				},
+				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentPage, error) {
+					note(from, cs)
+					return []ContentPage{{}, {URL: "http://a.example/first", Date: cs[0].Page.Date}}, nil
+				},
 			})
 			c := client(t, k1, me, nil)
 			p := c.Peer("a2", l.Addr())
@@ -213,7 +217,12 @@ func TestCalls(t *testing.T) {
 			if g, err := p.Budget(ctx, budget); err != nil || !cmp.Equal(g, Grant{14, true, budget.Known}) {
 				t.Errorf("Budget = %v, %v", g, err)
 			}
-			want := []any{hello, hello, push, ship, hosts, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget}
+			at := time.UnixMilli(1700000000123).UTC()
+			contents := []Content{{[20]byte{1, 2}, ContentPage{"http://a.example/", at}}, {[20]byte{3}, ContentPage{"http://b.example/?q", at.Add(time.Hour)}}}
+			if ps, err := p.Contents(ctx, contents); err != nil || !slices.Equal(ps, []ContentPage{{}, {"http://a.example/first", at}}) {
+				t.Errorf("Contents = %v, %v", ps, err)
+			}
+			want := []any{hello, hello, push, ship, hosts, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget, contents}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.
@@ -525,6 +534,12 @@ func TestHostileMessages(t *testing.T) {
 		{"no capacity", "Hello", "application/proto", "", who, encoded(t, helloToWire(Hello{Agent: Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Addr: "a:1"}})), 400, "malformed"},
 		{"more pages than held", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
 		{"pages of nobody", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
+		{"no contents", "Contents", "application/proto", "", who, nil, 400, "malformed"},
+		{"half a digest", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 10), Page: &pb.ContentPage{Url: "http://a.example/"}}}}), 400, "malformed"},
+		{"a content of no page", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20)}}}), 400, "malformed"},
+		{"a page that is none", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/\r\nWARC-Type: x"}}}}), 400, "malformed"},
+		{"a page out of time", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/", DateMs: 1 << 62}}}}), 400, "malformed"},
+		{"too many contents", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: slices.Repeat([]*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/"}}}, MaxContents+1)}), 429, "too-large"},
 		{"a long reason", "End", "application/proto", "", who, encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
 		{"too large", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, maxMessage)}), 429, "too-large"},
 		{"too large a batch", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, MaxData+1)}), 429, "too-large"},
@@ -540,6 +555,10 @@ func TestHostileMessages(t *testing.T) {
 				Lease:  func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
 				End:    func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
 				Budget: func(context.Context, Caller, Budget) (Grant, error) { t.Error("reached"); return Grant{}, nil },
+				Contents: func(context.Context, Caller, []Content) ([]ContentPage, error) {
+					t.Error("reached")
+					return nil, nil
+				},
 			})
 			status, text := post(t, l, c.call, c.contentType, c.encoding, c.body, c.who)
 			if status != c.status {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,9 @@ func FuzzMessages(f *testing.F) {
 	add(7, &pb.EndRequest{Reason: "finished"})
 	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
 	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
+	page := ContentPage{URL: "http://a.example/", Date: time.UnixMilli(1700000000123)}
+	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page}, {Digest: [20]byte{2}, Page: page}}))
+	add(11, firstsToWire([]ContentPage{page, {}}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -76,7 +80,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatalf("%d links, said %d", n, l.Count)
 			}
 		}
-		switch kind % 9 {
+		switch kind % 12 {
 		case 0:
 			var w pb.HelloRequest
 			if !read(&w) {
@@ -180,8 +184,51 @@ func FuzzMessages(f *testing.F) {
 					t.Fatalf("%+v", b)
 				}
 			}
+		case 10:
+			var w pb.ContentsRequest
+			if !read(&w) {
+				return
+			}
+			cs, err := contentsFromWire(&w)
+			if err != nil {
+				return
+			}
+			if len(cs) == 0 || len(cs) > MaxContents {
+				t.Fatalf("%d contents", len(cs))
+			}
+			for _, c := range cs {
+				contentPage(t, c.Page)
+			}
+			if again, err := contentsFromWire(contentsToWire(cs)); err != nil || !slices.Equal(again, cs) {
+				t.Fatalf("%+v is %+v, %v", cs, again, err)
+			}
+		case 11:
+			var w pb.ContentsResponse
+			if !read(&w) {
+				return
+			}
+			firsts, err := firstsFromWire(&w, 2)
+			if err != nil {
+				return
+			}
+			if len(firsts) != 2 {
+				t.Fatalf("%d answers", len(firsts))
+			}
+			for _, p := range firsts {
+				if p != (ContentPage{}) {
+					contentPage(t, p)
+				}
+			}
 		}
 	})
+}
+
+// contentPage holds one that was let through to its bounds.
+func contentPage(t *testing.T, p ContentPage) {
+	u, err := weburl.Parse(p.URL)
+	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 || p.Date.Year() > 9999 {
+		t.Fatalf("page %q at %v: %v", p.URL, p.Date, err)
+	}
 }
 
 func TestBackoff(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: 10 * time.Minute, CallLease: 5 * time.Second,
-	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second,
+	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 }
 
 // bulk calls carry much, and are answered when a disk has it.
@@ -91,6 +91,8 @@ type Handlers struct {
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
+	// Contents returns as many pages as there are contents.
+	Contents func(ctx context.Context, from Caller, cs []Content) (firsts []ContentPage, err error)
 }
 
 // ServerConfig is who answers, and how.

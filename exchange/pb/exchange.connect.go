@@ -53,6 +53,8 @@ const (
 	ExchangeEndProcedure = "/orbweaver.exchange.v1.Exchange/End"
 	// ExchangeBudgetProcedure is the fully-qualified name of the Exchange's Budget RPC.
 	ExchangeBudgetProcedure = "/orbweaver.exchange.v1.Exchange/Budget"
+	// ExchangeContentsProcedure is the fully-qualified name of the Exchange's Contents RPC.
+	ExchangeContentsProcedure = "/orbweaver.exchange.v1.Exchange/Contents"
 )
 
 // ExchangeClient is a client for the orbweaver.exchange.v1.Exchange service.
@@ -76,6 +78,8 @@ type ExchangeClient interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
+	// Which pages had these contents first? They are yours to judge.
+	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
 }
 
 // NewExchangeClient constructs a client for the orbweaver.exchange.v1.Exchange service. By default,
@@ -143,20 +147,27 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Budget")),
 			connect.WithClientOptions(opts...),
 		),
+		contents: connect.NewClient[ContentsRequest, ContentsResponse](
+			httpClient,
+			baseURL+ExchangeContentsProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Contents")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // exchangeClient implements ExchangeClient.
 type exchangeClient struct {
-	hello  *connect.Client[HelloRequest, HelloResponse]
-	push   *connect.Client[PushRequest, PushResponse]
-	ship   *connect.Client[ShipRequest, ShipResponse]
-	claim  *connect.Client[ClaimRequest, ClaimResponse]
-	hand   *connect.Client[HandRequest, HandResponse]
-	lease  *connect.Client[LeaseRequest, LeaseResponse]
-	pulse  *connect.Client[PulseRequest, PulseResponse]
-	end    *connect.Client[EndRequest, EndResponse]
-	budget *connect.Client[BudgetRequest, BudgetResponse]
+	hello    *connect.Client[HelloRequest, HelloResponse]
+	push     *connect.Client[PushRequest, PushResponse]
+	ship     *connect.Client[ShipRequest, ShipResponse]
+	claim    *connect.Client[ClaimRequest, ClaimResponse]
+	hand     *connect.Client[HandRequest, HandResponse]
+	lease    *connect.Client[LeaseRequest, LeaseResponse]
+	pulse    *connect.Client[PulseRequest, PulseResponse]
+	end      *connect.Client[EndRequest, EndResponse]
+	budget   *connect.Client[BudgetRequest, BudgetResponse]
+	contents *connect.Client[ContentsRequest, ContentsResponse]
 }
 
 // Hello calls orbweaver.exchange.v1.Exchange.Hello.
@@ -236,6 +247,15 @@ func (c *exchangeClient) Budget(ctx context.Context, req *BudgetRequest) (*Budge
 	return nil, err
 }
 
+// Contents calls orbweaver.exchange.v1.Exchange.Contents.
+func (c *exchangeClient) Contents(ctx context.Context, req *ContentsRequest) (*ContentsResponse, error) {
+	response, err := c.contents.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ExchangeHandler is an implementation of the orbweaver.exchange.v1.Exchange service.
 type ExchangeHandler interface {
 	// May I come into the cluster? Asked before gossip starts, and of a rival
@@ -257,6 +277,8 @@ type ExchangeHandler interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
+	// Which pages had these contents first? They are yours to judge.
+	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
 }
 
 // NewExchangeHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -320,6 +342,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Budget")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangeContentsHandler := connect.NewUnaryHandlerSimple(
+		ExchangeContentsProcedure,
+		svc.Contents,
+		connect.WithSchema(exchangeMethods.ByName("Contents")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.exchange.v1.Exchange/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ExchangeHelloProcedure:
@@ -340,6 +368,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeEndHandler.ServeHTTP(w, r)
 		case ExchangeBudgetProcedure:
 			exchangeBudgetHandler.ServeHTTP(w, r)
+		case ExchangeContentsProcedure:
+			exchangeContentsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -383,4 +413,8 @@ func (UnimplementedExchangeHandler) End(context.Context, *EndRequest) (*EndRespo
 
 func (UnimplementedExchangeHandler) Budget(context.Context, *BudgetRequest) (*BudgetResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Budget is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Contents(context.Context, *ContentsRequest) (*ContentsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Contents is not implemented"))
 }

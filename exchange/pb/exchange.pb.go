@@ -1076,6 +1076,198 @@ func (x *BudgetResponse) GetKnown() map[string]uint64 {
 	return nil
 }
 
+type ContentPage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	DateMs        uint64                 `protobuf:"varint,2,opt,name=date_ms,json=dateMs,proto3" json:"date_ms,omitempty"` // of its record, since 1970
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentPage) Reset() {
+	*x = ContentPage{}
+	mi := &file_exchange_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentPage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentPage) ProtoMessage() {}
+
+func (x *ContentPage) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentPage.ProtoReflect.Descriptor instead.
+func (*ContentPage) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ContentPage) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *ContentPage) GetDateMs() uint64 {
+	if x != nil {
+		return x.DateMs
+	}
+	return 0
+}
+
+type Content struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-1 of the payload
+	Page          *ContentPage           `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`     // the one that asks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Content) Reset() {
+	*x = Content{}
+	mi := &file_exchange_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Content) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Content) ProtoMessage() {}
+
+func (x *Content) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Content.ProtoReflect.Descriptor instead.
+func (*Content) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Content) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Content) GetPage() *ContentPage {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+type ContentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contents      []*Content             `protobuf:"bytes,1,rep,name=contents,proto3" json:"contents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentsRequest) Reset() {
+	*x = ContentsRequest{}
+	mi := &file_exchange_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentsRequest) ProtoMessage() {}
+
+func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
+func (*ContentsRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ContentsRequest) GetContents() []*Content {
+	if x != nil {
+		return x.Contents
+	}
+	return nil
+}
+
+type ContentsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Firsts        []*ContentPage         `protobuf:"bytes,1,rep,name=firsts,proto3" json:"firsts,omitempty"` // of each; without a URL: the one that asks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentsResponse) Reset() {
+	*x = ContentsResponse{}
+	mi := &file_exchange_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentsResponse) ProtoMessage() {}
+
+func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
+func (*ContentsResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ContentsResponse) GetFirsts() []*ContentPage {
+	if x != nil {
+		return x.Firsts
+	}
+	return nil
+}
+
 var File_exchange_proto protoreflect.FileDescriptor
 
 const file_exchange_proto_rawDesc = "" +
@@ -1158,7 +1350,17 @@ const file_exchange_proto_rawDesc = "" +
 	"\n" +
 	"KnownEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xf4\x05\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"8\n" +
+	"\vContentPage\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x17\n" +
+	"\adate_ms\x18\x02 \x01(\x04R\x06dateMs\"Y\n" +
+	"\aContent\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x126\n" +
+	"\x04page\x18\x02 \x01(\v2\".orbweaver.exchange.v1.ContentPageR\x04page\"M\n" +
+	"\x0fContentsRequest\x12:\n" +
+	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"N\n" +
+	"\x10ContentsResponse\x12:\n" +
+	"\x06firsts\x18\x01 \x03(\v2\".orbweaver.exchange.v1.ContentPageR\x06firsts2\xd1\x06\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12O\n" +
@@ -1168,7 +1370,8 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05Lease\x12#.orbweaver.exchange.v1.LeaseRequest\x1a$.orbweaver.exchange.v1.LeaseResponse\x12R\n" +
 	"\x05Pulse\x12#.orbweaver.exchange.v1.PulseRequest\x1a$.orbweaver.exchange.v1.PulseResponse\x12L\n" +
 	"\x03End\x12!.orbweaver.exchange.v1.EndRequest\x1a\".orbweaver.exchange.v1.EndResponse\x12U\n" +
-	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponseB,Z*github.com/orbweaver/orbweaver/exchange/pbb\x06proto3"
+	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12[\n" +
+	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponseB,Z*github.com/orbweaver/orbweaver/exchange/pbb\x06proto3"
 
 var (
 	file_exchange_proto_rawDescOnce sync.Once
@@ -1182,61 +1385,70 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_exchange_proto_goTypes = []any{
-	(*Agent)(nil),          // 0: orbweaver.exchange.v1.Agent
-	(*HelloRequest)(nil),   // 1: orbweaver.exchange.v1.HelloRequest
-	(*HelloResponse)(nil),  // 2: orbweaver.exchange.v1.HelloResponse
-	(*PushRequest)(nil),    // 3: orbweaver.exchange.v1.PushRequest
-	(*PushResponse)(nil),   // 4: orbweaver.exchange.v1.PushResponse
-	(*ShipRequest)(nil),    // 5: orbweaver.exchange.v1.ShipRequest
-	(*ShipResponse)(nil),   // 6: orbweaver.exchange.v1.ShipResponse
-	(*ClaimRequest)(nil),   // 7: orbweaver.exchange.v1.ClaimRequest
-	(*ClaimResponse)(nil),  // 8: orbweaver.exchange.v1.ClaimResponse
-	(*HandRequest)(nil),    // 9: orbweaver.exchange.v1.HandRequest
-	(*HandResponse)(nil),   // 10: orbweaver.exchange.v1.HandResponse
-	(*LeaseRequest)(nil),   // 11: orbweaver.exchange.v1.LeaseRequest
-	(*LeaseResponse)(nil),  // 12: orbweaver.exchange.v1.LeaseResponse
-	(*PulseRequest)(nil),   // 13: orbweaver.exchange.v1.PulseRequest
-	(*PulseResponse)(nil),  // 14: orbweaver.exchange.v1.PulseResponse
-	(*EndRequest)(nil),     // 15: orbweaver.exchange.v1.EndRequest
-	(*EndResponse)(nil),    // 16: orbweaver.exchange.v1.EndResponse
-	(*BudgetRequest)(nil),  // 17: orbweaver.exchange.v1.BudgetRequest
-	(*BudgetResponse)(nil), // 18: orbweaver.exchange.v1.BudgetResponse
-	nil,                    // 19: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                    // 20: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                    // 21: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
+	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
+	(*HelloResponse)(nil),    // 2: orbweaver.exchange.v1.HelloResponse
+	(*PushRequest)(nil),      // 3: orbweaver.exchange.v1.PushRequest
+	(*PushResponse)(nil),     // 4: orbweaver.exchange.v1.PushResponse
+	(*ShipRequest)(nil),      // 5: orbweaver.exchange.v1.ShipRequest
+	(*ShipResponse)(nil),     // 6: orbweaver.exchange.v1.ShipResponse
+	(*ClaimRequest)(nil),     // 7: orbweaver.exchange.v1.ClaimRequest
+	(*ClaimResponse)(nil),    // 8: orbweaver.exchange.v1.ClaimResponse
+	(*HandRequest)(nil),      // 9: orbweaver.exchange.v1.HandRequest
+	(*HandResponse)(nil),     // 10: orbweaver.exchange.v1.HandResponse
+	(*LeaseRequest)(nil),     // 11: orbweaver.exchange.v1.LeaseRequest
+	(*LeaseResponse)(nil),    // 12: orbweaver.exchange.v1.LeaseResponse
+	(*PulseRequest)(nil),     // 13: orbweaver.exchange.v1.PulseRequest
+	(*PulseResponse)(nil),    // 14: orbweaver.exchange.v1.PulseResponse
+	(*EndRequest)(nil),       // 15: orbweaver.exchange.v1.EndRequest
+	(*EndResponse)(nil),      // 16: orbweaver.exchange.v1.EndResponse
+	(*BudgetRequest)(nil),    // 17: orbweaver.exchange.v1.BudgetRequest
+	(*BudgetResponse)(nil),   // 18: orbweaver.exchange.v1.BudgetResponse
+	(*ContentPage)(nil),      // 19: orbweaver.exchange.v1.ContentPage
+	(*Content)(nil),          // 20: orbweaver.exchange.v1.Content
+	(*ContentsRequest)(nil),  // 21: orbweaver.exchange.v1.ContentsRequest
+	(*ContentsResponse)(nil), // 22: orbweaver.exchange.v1.ContentsResponse
+	nil,                      // 23: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 24: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 25: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	19, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	23, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	20, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	21, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
-	1,  // 6: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
-	3,  // 7: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 8: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	7,  // 9: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	9,  // 10: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	11, // 11: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	13, // 12: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	15, // 13: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	17, // 14: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	2,  // 15: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 16: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 17: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	8,  // 18: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	10, // 19: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	12, // 20: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	14, // 21: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	16, // 22: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	18, // 23: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	15, // [15:24] is the sub-list for method output_type
-	6,  // [6:15] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	24, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	25, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	19, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
+	20, // 7: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
+	19, // 8: orbweaver.exchange.v1.ContentsResponse.firsts:type_name -> orbweaver.exchange.v1.ContentPage
+	1,  // 9: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
+	3,  // 10: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
+	5,  // 11: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	7,  // 12: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	9,  // 13: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	11, // 14: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	13, // 15: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	15, // 16: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	17, // 17: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	21, // 18: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	2,  // 19: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 20: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	6,  // 21: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	8,  // 22: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	10, // 23: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	12, // 24: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	14, // 25: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	16, // 26: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	18, // 27: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	22, // 28: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	19, // [19:29] is the sub-list for method output_type
+	9,  // [9:19] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_exchange_proto_init() }
@@ -1250,7 +1462,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,132 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/exchange/pb"
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+const (
+	// MaxContents bounds the contents in one call, MaxContentURL the URL of a page
+	// that has one.
+	MaxContents   = 128
+	MaxContentURL = 4096
+	digestLen     = 20
+	maxMillis     = 253402300799999 // the end of the year 9999
+)
+
+// A Content is asked for: the payload of a page, by its digest.
+type Content struct {
+	Digest [digestLen]byte
+	Page   ContentPage
+}
+
+// A ContentPage is where a content was met. The zero one, in an answer, says that
+// no other page had it before.
+type ContentPage struct {
+	URL string
+	// Date is its record's, to the millisecond.
+	Date time.Time
+}
+
+// Contents asks the agent whose contents these are which pages had them first. An
+// answer of a content is zero if the page that asks is the first one.
+func (p *Peer) Contents(ctx context.Context, cs []Content) (firsts []ContentPage, err error) {
+	err = p.call(ctx, CallContents, func(ctx context.Context) error {
+		res, err := p.calls.Contents(ctx, contentsToWire(cs))
+		if err == nil {
+			firsts, err = firstsFromWire(res, len(cs))
+		}
+		return err
+	})
+	return firsts, err
+}
+
+func (a answers) Contents(ctx context.Context, req *pb.ContentsRequest) (*pb.ContentsResponse, error) {
+	return handle(a.s, ctx, CallContents, req, contentsFromWire, a.s.config.Handlers.Contents, firstsToWire)
+}
+
+func contentsToWire(cs []Content) *pb.ContentsRequest {
+	w := &pb.ContentsRequest{Contents: make([]*pb.Content, len(cs))}
+	for i := range cs {
+		w.Contents[i] = &pb.Content{Digest: cs[i].Digest[:], Page: contentPageToWire(cs[i].Page)}
+	}
+	return w
+}
+
+func contentsFromWire(w *pb.ContentsRequest) ([]Content, error) {
+	if len(w.Contents) == 0 {
+		return nil, malformed("no contents")
+	}
+	if len(w.Contents) > MaxContents {
+		return nil, fmt.Errorf("%w: %d contents", errTooLarge, len(w.Contents))
+	}
+	cs := make([]Content, len(w.Contents))
+	for i, c := range w.Contents {
+		if len(c.GetDigest()) != digestLen {
+			return nil, malformed("digest of %d octets", len(c.GetDigest()))
+		}
+		page, err := contentPageFromWire(c.Page)
+		if err == nil && page.URL == "" {
+			err = malformed("content %d of no page", i)
+		}
+		if err != nil {
+			return nil, err
+		}
+		cs[i] = Content{Digest: [digestLen]byte(c.Digest), Page: page}
+	}
+	return cs, nil
+}
+
+func firstsToWire(firsts []ContentPage) *pb.ContentsResponse {
+	w := &pb.ContentsResponse{Firsts: make([]*pb.ContentPage, len(firsts))}
+	for i, p := range firsts {
+		w.Firsts[i] = contentPageToWire(p)
+	}
+	return w
+}
+
+// firstsFromWire reads the answer to so many questions.
+func firstsFromWire(w *pb.ContentsResponse, asked int) ([]ContentPage, error) {
+	if len(w.Firsts) != asked {
+		return nil, malformed("%d answers to %d contents", len(w.Firsts), asked)
+	}
+	firsts := make([]ContentPage, asked)
+	for i, p := range w.Firsts {
+		var err error
+		if firsts[i], err = contentPageFromWire(p); err != nil {
+			return nil, err
+		}
+	}
+	return firsts, nil
+}
+
+func contentPageToWire(p ContentPage) *pb.ContentPage {
+	if p.URL == "" {
+		return &pb.ContentPage{}
+	}
+	return &pb.ContentPage{Url: p.URL, DateMs: uint64(p.Date.UnixMilli())}
+}
+
+// contentPageFromWire lets a URL through only in its canonical form: it goes into
+// records and logs.
+func contentPageFromWire(w *pb.ContentPage) (p ContentPage, err error) {
+	switch url := w.GetUrl(); {
+	case len(url) > MaxContentURL:
+		return p, malformed("URL of %d octets", len(url))
+	case w.GetDateMs() > maxMillis:
+		return p, malformed("date %d ms", w.GetDateMs())
+	case url == "" && w.GetDateMs() != 0:
+		return p, malformed("date of no page")
+	case url == "":
+		return p, nil
+	default:
+		if u, err := weburl.Parse(url); err != nil || u.String() != url {
+			return p, malformed("URL %.64q", url)
+		}
+		return ContentPage{URL: url, Date: time.UnixMilli(int64(w.DateMs)).UTC()}, nil
+	}
+}
