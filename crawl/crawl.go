@@ -128,6 +128,7 @@ type Rooms struct {
 	Exchange  Exchange       // nil with a nil Partition
 	Outbox    *outbox.Outbox // likewise
 	Copies    *Copies        // nil: nobody else has what is journaled here
+	Contents  Contents       // nil: whether another agent's page had a content is not asked
 	Leases    Leases         // nil: none; else the Frontier's Config has them, too
 	Tenancy   Tenancy        // nil: hosts stay where they are
 	Strategy  Strategy       // nil: breadth-first

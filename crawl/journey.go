@@ -52,6 +52,9 @@ type visit struct {
 	detail     string
 	written    archive.Written
 	archived   bool
+	judged     bool             // Contents was asked
+	duplicate  bool             // another page had its content first:
+	first      archive.Original // this one
 	meta       []archive.Field
 	page       parse.Page
 
@@ -139,6 +142,11 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
+	if c.Contents != nil {
+		if err := c.compare(ctx, v, resp); err != nil {
+			return err
+		}
+	}
 	if resp.Failure == nil {
 		if err := c.read(v, resp); err != nil {
 			return err
@@ -212,6 +220,9 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if r.Status/100 != 2 {
 		return nil // an error page's links are its server's, not its content's
 	}
+	if v.duplicate && c.planner == nil {
+		return nil // its links are the first one's
+	}
 	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
 	if sitemap {
 		limit = max(limit, sitemapMax)
@@ -225,6 +236,10 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	}
 	if cut {
 		v.notes = append(v.notes, "links-cut")
+	}
+	if v.duplicate {
+		v.fingerprint(r, body, cut)
+		return nil
 	}
 	parse.Parse(parse.Input{
 		URL:         l.URL,
@@ -287,14 +302,10 @@ func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
 // keep writes an exchange to the archive.
 func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	l := v.asked
-	x := archive.Exchange{
-		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
-		HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
-	}
 	if r.Wire.Size() == 0 {
 		return nil // nothing came: the log says why
 	}
-	x.Response = r.Wire
+	x := exchangeOf(l, r)
 	v.meta = v.meta[:0]
 	note := func(name, value string) {
 		if value != "" {
@@ -305,7 +316,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	note("via", l.Via)
 	note("hopsFromSeed", l.Hops)
 	note("sourceTag", l.Seed)
-	if v.outcome == Fetched && v.status/100 == 2 {
+	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
 		note("charset", v.page.Charset)
 	}
 	if v.failure != 0 {
@@ -314,6 +325,9 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	x.Metadata = v.meta
 	if v.confirmed() && v.before.Original.URL != "" {
 		x.NotModified = &v.before.Original
+	}
+	if x.Own = v.judged; v.duplicate {
+		x.Same = &v.first
 	}
 	w, err := c.Archive.Write(&x)
 	if err != nil {
@@ -324,12 +338,22 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		v.print = printOf(200, w.PayloadDigest[:])
 	}
 	switch {
+	case v.duplicate:
+		v.notes = append(v.notes, "duplicate:content")
 	case w.Revisit:
 		v.notes = append(v.notes, "duplicate:digest")
 	case x.NotModified != nil:
 		v.notes = append(v.notes, "warcRevisit:notModified")
 	}
 	return nil
+}
+
+// exchangeOf is what the archive is to have of a response to l.
+func exchangeOf(l weburl.Link, r *fetch.Response) archive.Exchange {
+	return archive.Exchange{
+		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
+		Response: r.Wire, HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
+	}
 }
 
 // robotsBody bounds what is read of a robots.txt: what counts (RFC 9309, 2.5)

@@ -39,7 +39,8 @@ type Status struct {
 	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
 	Leases     *report.Leases   `json:"leases,omitempty"`
 	Moves      *report.Moves    `json:"moves,omitempty"` // of hosts between agents
-	Retrying   map[string]int64 `json:"retrying"`        // URLs that failed and are visited again, by kind
+	Contents   *report.Contents `json:"contents,omitempty"`
+	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
@@ -61,7 +62,7 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.unique(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Retrying: retrying, NextRetry: next,
+		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }

@@ -49,6 +49,8 @@ type Summary struct {
 	Leases     *Leases `json:"leases,omitempty"` // with other agents, of the last run
 	Moves      *Moves  `json:"moves,omitempty"`  // of hosts between agents, in the last run
 
+	Contents *Contents `json:"contents,omitempty"` // shared out by their hash, in the last run
+
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
@@ -136,6 +138,7 @@ func (s Summary) String() string {
 	if s.Leases != nil {
 		optional("lease messages", s.Leases.Messages)
 	}
+	s.Contents.rows(row)
 	if s.Exchanged > 0 {
 		row("bytes to agents", "%s", humanize.Bytes(uint64(s.Exchanged)))
 	}
