@@ -10,7 +10,8 @@
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
-//	             among others agent.json (who we are), the outbox's files, replicas
+//	             among others agent.json (who we are), the outbox's files, replicas,
+//	             contents
 //
 // An Agent belongs to one goroutine; Status may be called by any.
 package agent
@@ -47,14 +48,15 @@ import (
 
 // Agent is one node, open and ready to Run once.
 type Agent struct {
-	cfg     Config
-	fs      disk.FS
-	crawler *crawl.Crawler
-	rooms   crawl.Rooms
-	fetcher *fetch.Fetcher
-	colony  *colony        // nil: this agent is alone
-	leases  *leases        // nil: no address or site is shared with others
-	closers []func() error // last first
+	cfg      Config
+	fs       disk.FS
+	crawler  *crawl.Crawler
+	rooms    crawl.Rooms
+	fetcher  *fetch.Fetcher
+	colony   *colony        // nil: this agent is alone
+	leases   *leases        // nil: no address or site is shared with others
+	contents *contents      // nil: they are not shared out
+	closers  []func() error // last first
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
 	// NotBlocked are those of Config.Unblock that were free already.
@@ -141,13 +143,13 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, seedsFile, strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, contentsDir, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
-		for _, name := range []string{replicaDir, seedsFile, strategyFile, identityFile} {
+		for _, name := range []string{replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -509,7 +511,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
 	if s := a.Status(); s != nil {
-		res.Summary.Leases, res.Summary.Moves = s.Leases, s.Moves
+		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
 	if c := a.colony; c != nil {
 		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)

@@ -39,6 +39,9 @@ type Cluster struct {
 	Join []string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
+	// Partition is how the work is shared out: PartitionRing, which an empty one
+	// means, or PartitionHash.
+	Partition string
 	// Replicas is how many agents keep what is known of a host: 1 or 2. Zero
 	// means 1.
 	Replicas int
@@ -116,6 +119,9 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys, keys.Name(), c.Name)
 		}
 	}
+	if p := c.partition(); p != PartitionRing && p != PartitionHash {
+		return nil, configErrorf("--partition %s: among several agents this version knows ring and hash", p)
+	}
 	if err := exchange.CheckListen(c.Listen, keys); err != nil {
 		return nil, configErrorf("--%v", err)
 	}
@@ -170,6 +176,9 @@ func (a *Agent) openCluster() error {
 	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
+	}
+	if a.contents != nil {
+		handlers.Contents = a.contents.serve
 	}
 	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
 	return a.openCopies()
@@ -356,6 +365,7 @@ func (c *colony) meet(ctx context.Context) error {
 			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
 		}
 	})
+	c.a.contents.begin(run)
 	at, err := c.find(ctx)
 	if err != nil {
 		return c.refused(err)
@@ -484,6 +494,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 		})
 	}
 	c.a.leases.tend(ctx)
+	c.a.contents.tend(ctx, fail)
 	c.running.Go(func() { c.keepLimit(ctx) })
 }
 

@@ -47,6 +47,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	if r := e.c.owners.Load(); r != nil {
 		metric(descAgents, prometheus.GaugeValue, float64(len(r.Agents())))
 	}
+	e.c.a.contents.collect(func(d *prometheus.Desc, v int64) { metric(d, prometheus.CounterValue, float64(v)) })
 	if s := e.c.a.Status(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))

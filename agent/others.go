@@ -27,6 +27,9 @@ func (a *Agent) openOthers() (err error) {
 	if a.colony == nil {
 		return nil
 	}
+	if err := a.openContents(); err != nil {
+		return err
+	}
 	if err := a.openCluster(); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	f := &a.cfg.Frontier
 	return map[string]string{
-		"version": Version, "partition": "ring", "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
+		"version": Version, "partition": a.cfg.Cluster.partition(), "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.rooms.Strategy), "requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		// A host moves, and is as slow at its next agent.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0), "site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),

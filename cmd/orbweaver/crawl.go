@@ -81,7 +81,7 @@ type CrawlCmd struct {
 
 	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
 	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
-	Partition string   `help:"Who crawls a URL among agents: ring, sites, topic or hash. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
+	Partition string   `help:"How agents share out the work: ring, hosts alone; hash, contents as well: one agent judges which page had one first, the others with it are archived as revisits and their links not followed; sites or topic, not among several agents yet. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
 	Replicas  int      `help:"With --listen: agents that keep what is known of a host, 1 or 2; with 2, the default, the loss of any one with its disk loses no URL." placeholder:"N" group:"As which agent"`
 	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
 	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
@@ -214,8 +214,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--agents %d: from 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
 		return bad("--join, --keys and --agents are for an agent among others, which needs --listen, the address at which they reach it")
-	case c.Listen != "" && c.Partition != "ring":
-		return bad("--partition %s: among several agents this version knows ring alone", c.Partition)
+	case c.Listen != "" && c.Partition != agent.PartitionRing && c.Partition != agent.PartitionHash:
+		return bad("--partition %s: among several agents this version knows ring and hash", c.Partition)
 	case c.Memory < 64<<20:
 		return bad("--memory %d: at least 64MiB", int64(c.Memory))
 	}
@@ -224,7 +224,7 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return cfg, err
 	}
 	if c.Listen != "" {
-		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2, Recovery: c.Recovery}
+		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2, Recovery: c.Recovery, Partition: c.Partition}
 		if c.Replicas > 0 {
 			cfg.Cluster.Replicas = c.Replicas
 		}
