@@ -219,7 +219,7 @@ func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
 // clockRecord is a host's state in durations: no two machines' clocks are compared.
 func clockRecord(st frontier.HostState, now time.Time) replica.Record {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), replica.MaxPause) }
-	return replica.Record{Kind: replica.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: []byte{st.Slow}}
+	return replica.Record{Kind: replica.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: appendClockState(nil, st)}
 }
 
 // goesAbroad notes that a link was accepted that others are to have.

@@ -80,7 +80,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 		if p := c.Frontier.Stats().Pooled; p > 0 {
 			s += ", and those among the " + links(p) + " in the pools as these are read"
 		}
-		return s + underWay(e), nil
+		return s + underWay(e) + c.alsoThere(host), nil
 	})
 }
 

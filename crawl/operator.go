@@ -63,6 +63,9 @@ var ErrUnderWay = errors.New("under way, and goes on")
 func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
 		s := c.Frontier.Explain(host, now).String()
+		if agent := c.agentOf(host); agent != "" {
+			s = host + " is crawled by agent " + agent + ", which knows more; here:\n" + s
+		}
 		for _, d := range c.later {
 			if d.link.URL.Host() == host {
 				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
@@ -92,8 +95,38 @@ func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 			s += " already"
 		}
 		e, n, others := c.waiting(host, now)
-		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e), nil
+		c.copyBlock(host, now)
+		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e) + c.alsoThere(host), nil
 	})
+}
+
+// agentOf is the other agent that crawls host, if that is known.
+func (c *Crawler) agentOf(host string) string {
+	if c.Tenancy == nil {
+		return ""
+	}
+	owner, mine, _ := c.Tenancy.Tenure(host)
+	if mine {
+		return ""
+	}
+	return owner
+}
+
+// alsoThere says where an order has to be given as well: it is this agent's alone.
+func (c *Crawler) alsoThere(host string) string {
+	if agent := c.agentOf(host); agent != "" {
+		return "; but it is agent " + agent + " that crawls the host, and has not been told: say it there"
+	}
+	return ""
+}
+
+// copyBlock has the host's heir know whether it is blocked.
+func (c *Crawler) copyBlock(host string, now time.Time) {
+	if c.Copies != nil && c.agentOf(host) == "" {
+		st := c.Frontier.Host(host)
+		st.Blocked = c.isBlocked(host)
+		c.copyClock(st, now)
+	}
 }
 
 // waiting says how many links of host wait, as far as that is known for nothing,
@@ -110,13 +143,14 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
 	return c.command(ctx, "unblock", host, func(now time.Time) (string, error) {
 		if !c.isBlocked(host) {
-			return host + ": is not blocked", nil
+			return host + ": is not blocked" + c.alsoThere(host), nil
 		}
 		_, n, others := c.waiting(host, now)
 		if err := c.unblock(host); err != nil {
 			return "", err
 		}
-		return host + ": unblocked, " + links(n) + " waited" + others, nil
+		c.copyBlock(host, now)
+		return host + ": unblocked, " + links(n) + " waited" + others + c.alsoThere(host), nil
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/replica"
+	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -184,6 +185,22 @@ func (in *takingOver) wait(ahead int) error {
 	return nil
 }
 
+// A Clock's state, beside the durations: 1 byte pauses that are not forgiven, and
+// 1 byte 1 if the operator has blocked the host.
+func appendClockState(dst []byte, st frontier.HostState) []byte {
+	if dst = append(dst, st.Slow); st.Blocked {
+		dst = append(dst, 1)
+	}
+	return dst
+}
+
+func clockState(b []byte) (slow uint8, blocked bool) {
+	if len(b) > 0 {
+		slow = b[0]
+	}
+	return slow, len(b) > 1 && b[1] == 1
+}
+
 // takeOver takes a part in.
 func (c *Crawler) takeOver(l *legacy, now time.Time) {
 	if c.stop != notStopping || c.fatal != nil {
@@ -191,12 +208,19 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 		return
 	}
 	for _, r := range l.clocks {
+		slow, blocked := clockState(r.State)
+		if blocked && !c.isBlocked(r.Name) {
+			c.setBlocked(r.Name, true)
+			c.Events.Write("host-blocked", report.F("host", r.Name))
+		}
 		st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
-		if len(r.State) == 1 && r.State[0] > 0 {
-			st.Slow, st.SlowUntil = r.State[0], st.NotBefore
+		if slow > 0 {
+			st.Slow, st.SlowUntil = slow, st.NotBefore
 		}
 		c.Frontier.Restore(st)
-		c.batch.add(kindHost, c.Frontier.Host(r.Name).AppendTo(nil))
+		st = c.Frontier.Host(r.Name)
+		st.Blocked = c.isBlocked(r.Name)
+		c.batch.add(kindHost, st.AppendTo(nil))
 	}
 	for host := range l.hosts { // the other one may have asked a moment ago
 		c.Frontier.Touched(host, 0, now)

@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// An operator's order is one agent's: another one that is told says whose the host
+// is. Where the agent is lost with its disk, its heir lets the host alone, too.
+func TestClusterBlock(t *testing.T) {
+	b := newBand(t, 36, 2, "2")
+	for i := range 2 {
+		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())
+	}
+	b.await(30)
+	ctl := func(i int, order, host string) string {
+		return crawl(t.Context(), t, "ctl", "--dir", b.home(i), order, host).must(t, 0).stdout
+	}
+	host := ""
+	for i := int64(1); i < 15 && host == ""; i++ {
+		h := weburl.MustParse(b.made.URL(i, 0)).Host()
+		if strings.Contains(ctl(0, "explain", h), "is crawled by agent a2") {
+			host = h
+		}
+	}
+	if host == "" {
+		t.Fatal("a1 knows of no host of a2")
+	}
+	for _, order := range []string{"block", "unblock", "drop"} {
+		if answer := ctl(0, order, host); !strings.Contains(answer, "it is agent a2 that crawls the host, and has not been told") {
+			t.Errorf("a1 is told to %s %s: %s", order, host, answer)
+		}
+	}
+	if answer := ctl(1, "block", host); !strings.Contains(answer, host+": blocked") || strings.Contains(answer, "agent") {
+		t.Errorf("a2: %s", answer)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if s := ctl(1, "explain", host); strings.Contains(s, "blocked") && !strings.Contains(s, "in process") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the host stays in process")
+		}
+	}
+	time.Sleep(2 * time.Second) // what was found and said is with the heir
+	b.ps[1].kill()
+	if err := os.RemoveAll(b.home(1)); err != nil {
+		t.Fatal(err)
+	}
+	if !ended(b.ps[0], 2*time.Minute) || b.ps[0].code() != 0 {
+		t.Fatalf("a1 does not end:\n%s\n%s", tail(b.ps[0].out.String()), events(t, b.home(0)))
+	}
+	s := summary(t, b.home(0))
+	if s["stop_reason"] != "blocked" || s["urls_queued"].(float64) == 0 {
+		t.Errorf("a1 ended for %v, %v URLs are left", s["stop_reason"], s["urls_queued"])
+	}
+	log, err := os.ReadFile(filepath.Join(b.home(0), "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if f := strings.Fields(line); len(f) > 3 && f[1] != "-6000" && strings.Contains(f[3], "//"+host+"/") {
+			t.Errorf("a1 has asked a host that was blocked: %s", line)
+		}
+	}
+	if len(eventsOf(t, b.home(0), "host-blocked")) != 2 { // a1 was told once itself
+		t.Errorf("events:\n%s", events(t, b.home(0)))
+	}
+}
