@@ -476,6 +476,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 				if err := c.recall(m.View(), true); err != nil {
 					fail(err)
 				}
+				c.stay(ctx, m)
 			case err := <-m.Failed():
 				fail(err)
 				return

@@ -43,3 +43,29 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("%s gives its hosts to the %d others, and ends when they have them", c.self.Name, others), nil
 }
+
+// stay takes a Leave back where everybody leaves: one has to take what the others
+// give, the first by name. Without that each would give all to the next, which
+// gives it back.
+func (c *colony) stay(ctx context.Context, m *member.Member) {
+	var self member.State
+	for _, a := range m.View().Agents {
+		switch {
+		case a.State == member.Up, a.State == member.Leaving && a.Name < c.self.Name:
+			return
+		case a.Name == c.self.Name:
+			self = a.State
+		}
+	}
+	if self != member.Leaving {
+		return
+	}
+	if was, err := c.a.crawler.Stay(ctx); err != nil || !was {
+		return // it is over
+	}
+	told, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := m.Announce(told, member.Up); err != nil {
+		c.a.rooms.Events.Write("leave-unheard", report.F("error", err))
+	}
+}

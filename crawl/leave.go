@@ -46,6 +46,21 @@ func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
 	})
 }
 
+// Stay takes a Leave back: what was given away is others', what was not goes on
+// here, by Tenancy. It says whether this agent was leaving.
+func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
+	err = c.ask(ctx, "stay", func() {
+		l := &c.tenants.leaving
+		if was = l.on; was && c.stop == notStopping {
+			c.abroad.activity++
+			*l = leaving{}
+			c.Frontier.ReadSome()
+			c.Events.Write("leave-undone", report.F("links", c.Pending()))
+		}
+	})
+	return was, err
+}
+
 // leaveOn goes on with it. wake is when to go on.
 func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 	l := &c.tenants.leaving

@@ -56,7 +56,7 @@ func activeFor(speed float64, quiet time.Duration, memory int64) int {
 
 // adapt brings the number of active hosts to what the crawl's speed wants.
 func (f *Frontier) adapt() {
-	if f.pace.ended(f.clock) && f.cfg.Active == 0 {
+	if f.pace.ended(f.clock) && f.cfg.Active == 0 && !f.readAll {
 		f.active = activeFor(f.pace.speed, f.quietTime(), f.cfg.MemoryBytes)
 	}
 }

@@ -150,8 +150,9 @@ type Frontier struct {
 	barredLeast int                // of them are never too many
 	points      [2]uint64          // scratch
 
-	pace   pace
-	active int // hosts to be kept ready; negative: all
+	pace    pace
+	active  int  // hosts to be kept ready; negative: all
+	readAll bool // whatever Config says, see ReadAll
 
 	// links that are in no queue yet
 	pools      []*pool     // those with links; highest level first

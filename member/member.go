@@ -368,7 +368,8 @@ func (m *Member) ask(addr string) error {
 	return m.config.Hello(ctx, addr)
 }
 
-// Announce tells all in which state we are: Up, then Leaving. It returns when
+// Announce tells all in which state we are: Up, then Leaving, or Up again where all
+// others leave, too. It returns when
 // somebody has been told, or nobody is there, or ctx ends; gossip goes on.
 func (m *Member) Announce(ctx context.Context, s State) error {
 	m.mu.Lock()
