@@ -96,6 +96,7 @@ type colony struct {
 	saw      atomic.Uint64                   // digest of the view that owners are of
 	copies   *copies                         // nil: of each host there is one
 	limits   limits
+	guests   guests
 	tenure   atomic.Pointer[tenure] // nil with owners
 	late     atomic.Bool            // the others had begun when we came
 	begun    atomic.Bool            // we have, in this life or before
@@ -332,6 +333,9 @@ func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hel
 		return none, &exchange.Refusal{Reason: "self", Text: err.Error()}
 	case err != nil:
 		return none, &exchange.Refusal{Reason: "name", Text: err.Error()}
+	}
+	if err := c.guests.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
+		return none, err
 	}
 	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()), Agents: c.crawling()}, nil
 }

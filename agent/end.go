@@ -21,17 +21,30 @@ func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchan
 	if err != nil {
 		return exchange.Pulse{}, exchange.ErrAgain // not begun, or over
 	}
-	return exchange.Pulse{View: c.member.Load().View().Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: p.Idle && c.settled(), Stopped: p.Blocked}, nil
+	v := c.member.Load().View()
+	idle := p.Idle && c.settled() && !c.guests.expected(v, time.Now())
+	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: idle, Stopped: p.Blocked}, nil
 }
 
 // end answers one who found all to be idle.
 func (c *colony) end(ctx context.Context, _ exchange.Caller, e exchange.End) (bool, error) {
+	if c.ended.Load() {
+		return true, nil
+	}
+	c.guests.shut(ending)
+	next := open
+	defer func() { c.guests.shut(next) }()
+	if c.guests.expected(c.member.Load().View(), time.Now()) {
+		return false, nil
+	}
 	agreed, err := c.a.crawler.End(ctx, e.Activity)
 	if errors.Is(err, crawl.ErrNotRunning) {
+		next = ending
 		return c.ended.Load(), nil
 	}
 	if agreed {
 		c.ended.Store(true)
+		next = ended
 	}
 	return agreed, err
 }
@@ -73,7 +86,7 @@ func (c *colony) round(ctx context.Context, v *member.View) (activity map[string
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
-	if err != nil || !own.Idle || !c.settled() {
+	if err != nil || !own.Idle || !c.settled() || c.guests.expected(v, time.Now()) {
 		return nil, false
 	}
 	activity = map[string]uint64{c.self.Name: own.Activity}
@@ -92,7 +105,16 @@ func (c *colony) round(ctx context.Context, v *member.View) (activity map[string
 
 // close ends the crawl of all, the own one last. Whoever does not agree is asked
 // again in the next round.
-func (c *colony) close(ctx context.Context, v *member.View, activity map[string]uint64) bool {
+func (c *colony) close(ctx context.Context, v *member.View, activity map[string]uint64) (over bool) {
+	c.guests.shut(ending)
+	defer func() {
+		if !over {
+			c.guests.shut(open)
+		}
+	}()
+	if c.guests.expected(c.member.Load().View(), time.Now()) {
+		return false
+	}
 	for _, a := range v.Agents {
 		if a.Name == c.self.Name {
 			continue
@@ -103,5 +125,9 @@ func (c *colony) close(ctx context.Context, v *member.View, activity map[string]
 		}
 	}
 	agreed, err := c.a.crawler.End(ctx, activity[c.self.Name])
-	return err == nil && agreed
+	if err != nil || !agreed {
+		return false
+	}
+	c.guests.shut(ended)
+	return true
 }

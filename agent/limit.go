@@ -179,6 +179,7 @@ func (c *colony) reached(ctx context.Context, n crawl.Need) {
 			break
 		}
 	}
+	c.guests.shut(ended)
 	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); err != nil && !errors.Is(err, crawl.ErrNotRunning) && ctx.Err() == nil {
 		c.a.rooms.Events.Write("halt-failed", report.F("error", err))
 	}

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
+)
+
+// A crawl does not end between the welcome of an agent and its coming: nobody would
+// be left to tell it what is finished, and it would fetch all of it once more.
+
+// guestTime is how long an agent that was welcomed may take until it is one of the
+// agents; it may also never come.
+const guestTime = 5 * time.Second
+
+// A door says who may come.
+type door uint8
+
+const (
+	open   door = iota
+	ending      // whoever asks is to ask again
+	ended       // the crawl is over
+)
+
+// guests are the agents that were told that they may come, and are not there yet.
+type guests struct {
+	mu   sync.Mutex // guards what follows
+	door door
+	at   map[exchange.ID]time.Time // by instance
+}
+
+func (g *guests) shut(d door) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.door = d
+}
+
+// welcome notes that an agent may come, unless it is too late. One that comes back
+// goes on alone when nobody is left.
+func (g *guests) welcome(a exchange.Agent, back bool, now time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.door == ended && !back:
+		return &exchange.Refusal{Reason: "over", Text: "the crawl has ended: nothing is left to do in it"}
+	case g.door != open:
+		return exchange.ErrAgain
+	}
+	if g.at == nil {
+		g.at = map[exchange.ID]time.Time{}
+	}
+	g.at[a.Instance] = now
+	return nil
+}
+
+// expected says whether one of them may still come.
+func (g *guests) expected(v *member.View, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range v.Agents {
+		delete(g.at, a.Instance)
+	}
+	for instance, at := range g.at {
+		if now.Sub(at) > guestTime {
+			delete(g.at, instance)
+		}
+	}
+	return len(g.at) > 0
+}

@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
+)
+
+func TestGuests(t *testing.T) {
+	now := time.Now()
+	var g guests
+	a, b := exchange.ID{1}, exchange.ID{2}
+	alone := &member.View{Agents: []member.Agent{{Name: "a0", Instance: exchange.ID{9}}}}
+	both := &member.View{Agents: []member.Agent{{Name: "a0", Instance: exchange.ID{9}}, {Name: "a1", Instance: a}}}
+	if g.expected(alone, now) {
+		t.Error("somebody is expected before anybody was welcomed")
+	}
+	for _, id := range []exchange.ID{a, b} {
+		if err := g.welcome(exchange.Agent{Instance: id}, false, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !g.expected(alone, now) || !g.expected(both, now.Add(guestTime)) {
+		t.Error("who was welcomed is not expected")
+	}
+	if g.expected(alone, now.Add(guestTime+1)) {
+		t.Error("one who does not come is expected for ever")
+	}
+
+	g.shut(ending)
+	for _, back := range []bool{false, true} {
+		if err := g.welcome(exchange.Agent{Instance: a}, back, now); !errors.Is(err, exchange.ErrAgain) {
+			t.Errorf("while it ends: %v", err)
+		}
+	}
+	g.shut(ended)
+	if refusal, ok := errors.AsType[*exchange.Refusal](g.welcome(exchange.Agent{Instance: a}, false, now)); !ok || refusal.Reason != "over" {
+		t.Error("a new agent is let in when the crawl is over")
+	}
+	if err := g.welcome(exchange.Agent{Instance: a}, true, now); !errors.Is(err, exchange.ErrAgain) {
+		t.Errorf("one that comes back: %v", err)
+	}
+	if g.expected(alone, now) {
+		t.Error("one who may not come is expected")
+	}
+	g.shut(open)
+	if err := g.welcome(exchange.Agent{Instance: a}, false, now); err != nil {
+		t.Error(err)
+	}
+}
