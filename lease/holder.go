@@ -113,7 +113,7 @@ func (h *holder) look(v View, clock time.Duration) {
 		}
 	}
 	for _, l := range h.sortedLots() {
-		wanted := l.queued == inWants
+		was := l.queued
 		l.queued = inNone
 		owner := v.Owner(l.point)
 		if owner != l.grantor && l.grantor != 0 {
@@ -133,9 +133,9 @@ func (h *holder) look(v View, clock time.Duration) {
 			h.putGive(l)
 		}
 		switch {
-		case l.state == orphaned, l.state == without && l.urgent:
-			h.putUrgent(l)
-		case wanted:
+		case l.state == orphaned, l.state == without && l.urgent, l.state == inLine && was == inUrgent:
+			h.putUrgent(l) // the last, as the grantor may not have heard of it
+		case was == inWants:
 			h.putWant(l)
 		}
 	}

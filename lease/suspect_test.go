@@ -45,3 +45,38 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestUnheardIsAskedAgain: an ask that nobody answered is made again, also if the
+// view changes meanwhile, and the point has the same grantor.
+func TestUnheardIsAskedAgain(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	p := New(1, Config{First: true}, start)
+	views := []*picture{{[]Agent{1, 2}}, {[]Agent{1, 2, 3}}}
+	var point uint64
+	for views[0].Owner(point) != 2 || views[1].Owner(point) != 2 {
+		point++
+	}
+	p.Look(views[0], start)
+	asks := func(from, to time.Duration) (last *Batch) {
+		for d := from; d < to; d += 250 * time.Millisecond {
+			now := start.Add(d)
+			p.Contact(now, now)
+			p.Ready(point, time.Second, now)
+			for _, b := range p.Calls(now) {
+				if len(b.Asks) > 0 {
+					return b
+				}
+			}
+		}
+		return nil
+	}
+	b := asks(0, 5*time.Second)
+	if b == nil {
+		t.Fatal("nothing is asked for")
+	}
+	p.Failed(b, start.Add(5*time.Second)) // its view was another one
+	p.Look(views[1], start.Add(5*time.Second))
+	if asks(5*time.Second, 20*time.Second) == nil {
+		t.Error("it is not asked for again")
+	}
+}
