@@ -59,7 +59,11 @@ func (j *judge) First(ctx context.Context, digest [20]byte, size int64, page arc
 	return first, first.URL != page.URL
 }
 
-func (j *judge) Counts() report.Contents { return j.counts }
+func (j *judge) Counts() report.Contents {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.counts
+}
 
 // A mirrorWeb has pages with one content on several hosts, with links of their own
 // host and of others.
