@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 // orbweaver is the program under test, built once.
 var orbweaver string
 
+var raced = flag.Bool("raced", false, "test a program with the race detector in it")
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == measured {
 		os.Exit(measure(os.Args[2], os.Args[3:]))
@@ -31,11 +34,24 @@ func TestMain(m *testing.M) {
 	orbweaver = filepath.Join(dir, "orbweaver")
 	build := exec.Command("go", "build", "-o", orbweaver, "github.com/orbweaver/orbweaver/cmd/orbweaver")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	flag.Parse()
+	races := filepath.Join(dir, "race") // and the process's number
+	if *raced {
+		build.Args = append(build.Args[:2:2], append([]string{"-race"}, build.Args[2:]...)...)
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+		os.Setenv("GORACE", "log_path="+races)
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
 	}
 	code := m.Run()
+	found, _ := filepath.Glob(races + ".*") // the pattern is a good one
+	for _, name := range found {
+		text, err := os.ReadFile(name)
+		fmt.Fprintf(os.Stderr, "%s: %v\n%s", name, err, text)
+		code = 1
+	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
