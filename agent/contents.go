@@ -31,7 +31,7 @@ const (
 	// with its content. Then it counts as that.
 	contentsPatience = 2 * time.Second
 	contentsAgain    = 50 * time.Millisecond
-	// contentsRecent bounds what is known here of contents met lately: some 8 MB.
+	// contentsRecent bounds what is known here of contents met lately: some 10 MB.
 	contentsRecent = 1 << 16
 )
 

@@ -25,7 +25,7 @@
 // compared there. SHA-1 is what the archive has; whoever can make two contents of
 // one SHA-1 can hide one of them.
 //
-// A content takes some 19 octets in drum (its host's part is its own) and 34 and
+// A content takes some 24 octets in drum (a host of its own, and all bits of it) and 34 and
 // its URL in the file. RAM is bounded by Config.MemoryBytes, and in a Recent by
 // the number of its entries.
 //

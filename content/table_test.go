@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,11 +211,12 @@ func TestAskers(t *testing.T) {
 // What is damaged is as if it were not there: a content is new again, and the
 // others are known.
 func TestDamage(t *testing.T) {
+	const all = 150
 	mem := memory(t)
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
 	fill := func() {
 		r := start(t, mem, cfg)
-		for n := range 400 {
+		for n := range all {
 			if _, err := r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n)}}); err != nil {
 				t.Fatal(err)
 			}
@@ -238,9 +240,12 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	count := func() (known int) {
+	count := func(then func()) (known int) {
 		r := start(t, mem, cfg)
-		for n := range 400 {
+		for n := range all {
+			if n == all/4 && then != nil {
+				then()
+			}
 			a, err := r.Ask(t.Context(), []Question{{digestOf(n), Page{URL: "http://other.example/", Date: time.Unix(1, 0)}}})
 			if err != nil {
 				t.Fatal(err)
@@ -256,30 +261,37 @@ func TestDamage(t *testing.T) {
 		}
 		return known
 	}
-	entries, err := mem.ReadDir(tableDir + "/keys")
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs := 0
-	for _, e := range entries {
-		if len(e.Name()) > 4 && e.Name()[:4] == "run-" {
-			info, err := e.Info()
-			if err != nil {
-				t.Fatal(err)
+	flipRuns := func() {
+		entries, err := mem.ReadDir(tableDir + "/keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "run-") {
+				info, err := e.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				flip(tableDir+"/keys/"+e.Name(), info.Size()/2)
+				runs++
 			}
-			flip(tableDir+"/keys/"+e.Name(), info.Size()/2)
-			runs++
+		}
+		if runs == 0 {
+			t.Fatal("nothing is on disk")
 		}
 	}
-	if runs == 0 {
-		t.Fatal("nothing is on disk")
-	}
-	if n := count(); n != 400 {
+	flipRuns()
+	if n := count(nil); n != all {
 		t.Errorf("%d contents known with damaged runs, want all: the file has them", n)
 	}
+	fill()
+	if n := count(flipRuns); n != all {
+		t.Errorf("%d contents known with runs that are damaged while it runs, want all", n)
+	}
 	flip(tableDir+"/"+fileName, 12)
-	if n := count(); n != 399 {
-		t.Errorf("%d contents known with one damaged in the file, want 399", n)
+	if n := count(nil); n != all-1 {
+		t.Errorf("%d contents known with one damaged in the file, want all others", n)
 	}
 }
 
