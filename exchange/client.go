@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// askedBulk and askedQuick bound the calls to one agent that are under way.
-	askedBulk, askedQuick = 4, 16
+	// askedBulk, askedQuick and askedContents bound the calls to one agent that are
+	// under way.
+	askedBulk, askedQuick, askedContents = 4, 16, 4
 	// dialTimeout is shorter than the failure detector's patience, so that a
 	// call to a dead agent ends before its hosts are somebody else's.
 	dialTimeout = 3 * time.Second
@@ -128,6 +129,7 @@ type Peer struct {
 	transport   *http.Transport
 	calls       pb.ExchangeClient
 	bulk, quick *lane
+	contents    *lane                 // they may wait for a disk, and leases are not to wait for them
 	apart       atomic.Pointer[error] // what the last connection found out, if it cannot be used
 	ctx         context.Context
 	stop        context.CancelFunc
@@ -137,6 +139,7 @@ func (c *Client) peer(name, addr string) *Peer {
 	p := &Peer{
 		name: name, addr: addr, client: c,
 		bulk: newLane(askedBulk, c.config.Seed^1), quick: newLane(askedQuick, c.config.Seed^2),
+		contents: newLane(askedContents, c.config.Seed^3),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.transport = &http.Transport{
@@ -199,8 +202,11 @@ func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) err
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
 	lane := p.quick
-	if call.bulk() {
+	switch {
+	case call.bulk():
 		lane = p.bulk
+	case call == CallContents:
+		lane = p.contents
 	}
 	if err := lane.enter(ctx); err != nil {
 		return p.wrap(call, err)

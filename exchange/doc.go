@@ -7,17 +7,17 @@
 // streams of gossip, UDP its packets. Which of the two a connection is, ALPN
 // tells, and without keys its first octet. Without keys there is only loopback.
 //
-//	call    lane   carries                                 the answer says
-//	Hello   quick  who I am, what must be alike            you are welcome, or why not
-//	Push    bulk   links of the receiver                   they are durable
-//	Ship    bulk   journal records for a replica           they are durable
-//	Claim   bulk   hosts that are the caller's now         what is known of each
-//	Hand    bulk   a stream: all that is known of hosts    it is durable
-//	Lease   quick  package lease's batch                   package lease's batch
-//	Pulse   quick  the caller's view                       idle or not, and counts
-//	End     quick  all are idle                            whether the answerer still is
-//	Budget  quick  pages used, held, wanted                pages to hold
-//	Contents quick digests of the receiver's contents      the pages that had them first
+//	call      lane   carries                                 the answer says
+//	Hello     quick  who I am, what must be alike            you are welcome, or why not
+//	Push      bulk   links of the receiver                   they are durable
+//	Ship      bulk   journal records for a replica           they are durable
+//	Claim     bulk   hosts that are the caller's now         what is known of each
+//	Hand      bulk   a stream: all that is known of hosts    it is durable
+//	Lease     quick  package lease's batch                   package lease's batch
+//	Pulse     quick  the caller's view                       idle or not, and counts
+//	End       quick  all are idle                            whether the answerer still is
+//	Budget    quick  pages used, held, wanted                pages to hold
+//	Contents  own    digests of the receiver's contents      the pages that had them first
 //
 // What always holds: a handler sees a call only when the certificate, the name
 // in it and the crawl agree, and what it sees has been checked: sizes, counts,
