@@ -387,7 +387,7 @@ func (c *colony) meet(ctx context.Context) error {
 			return exchange.DialGossip(ctx, c.keys, nil, addr, name)
 		},
 		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
-		Pinged: c.a.leases.pinged(),
+		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip,
 	})
 	if err != nil {
 		return err
@@ -419,7 +419,9 @@ func (c *colony) secret() []byte {
 // refused is an error of meeting the others, in words for who started us.
 func (c *colony) refused(err error) error {
 	switch {
-	case errors.Is(err, member.ErrRefused), errors.Is(err, member.ErrNobody):
+	case errors.Is(err, member.ErrNobody):
+		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir + ": go on with --resume, and a --join at which an agent answers."}
+	case errors.Is(err, member.ErrRefused):
 		return &ConfigError{"--join: " + err.Error()}
 	}
 	return err

@@ -229,6 +229,9 @@ func (p *Peer) wrap(call Call, err error) error {
 	if p.ctx.Err() != nil {
 		err = fmt.Errorf("%w: gone", ErrUnreachable)
 	}
+	if p.name == "" {
+		return fmt.Errorf("%s %s: %w", call, p.addr, err)
+	}
 	return fmt.Errorf("%s %s (%s): %w", call, p.name, p.addr, err)
 }
 

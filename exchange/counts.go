@@ -49,10 +49,13 @@ const (
 	TooLarge
 	// Busy: more than is served at once.
 	Busy
+	// Gossip: a packet or a stream of gossip that cannot be read, or is of another
+	// crawl.
+	Gossip
 	refusals // how many
 )
 
-var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy"}
+var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy", "gossip"}
 
 func (r Refused) String() string {
 	if r < refusals {

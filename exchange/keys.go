@@ -50,10 +50,21 @@ func CheckName(name string) error {
 	return nil
 }
 
-// LoadKeys reads the bundle in dir. Every failure is an ErrKeys.
+// LoadKeys reads the bundle in dir. Every failure is an ErrKeys, also that a secret
+// one of its files can be read by everybody on the machine.
 func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
 	read := func(name string) ([]byte, error) {
 		b, err := disk.ReadFile(fs, filepath.Join(dir, name), maxKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+		}
+		if name != keyFile && name != gossipFile {
+			return b, nil
+		}
+		info, err := fs.Stat(filepath.Join(dir, name))
+		if err == nil && info.Mode().Perm()&0o007 != 0 {
+			err = fmt.Errorf("%s can be read by everybody on this machine: chmod 600 it, and bring new keys to all agents if somebody may have", filepath.Join(dir, name))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ const (
 	// gossipMark is the first octet of a stream of gossip where there is no TLS
 	// to tell it from a call; no request of HTTP begins with it.
 	gossipMark = 0xF6
+	// http2Preface begins a connection of calls (RFC 9113, section 3.4).
+	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	// udpBuffer holds the packets of a burst while the processor is busy.
 	udpBuffer = 1 << 20
 )
@@ -108,6 +111,10 @@ func (l *Listener) Gossip() net.Listener { return l.gossip }
 // reads them decrypts them with Keys.Gossip.
 func (l *Listener) Packets() net.PacketConn { return l.udp }
 
+// RefusedGossip counts what who reads the packets and streams of gossip could not
+// read.
+func (l *Listener) RefusedGossip() { l.counts.refuse(Gossip) }
+
 // Close ends all that came in through it, and returns when nothing runs.
 func (l *Listener) Close() error {
 	var err error
@@ -158,7 +165,7 @@ func (l *Listener) accept() {
 
 // sort finds out who is calling and what for, and gives the connection to
 // those who wait for it.
-func (l *Listener) sort(raw net.Conn) {
+func (l *Listener) sort(raw *counted) {
 	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
 	defer stop()
 	raw.SetDeadline(time.Now().Add(shakeTimeout))
@@ -192,8 +199,13 @@ func (l *Listener) sort(raw net.Conn) {
 			conn, to = raw, l.gossip
 		case recordHandshake:
 			sayNoHandshake(raw)
-		default:
-			conn, to = &peeked{Conn: raw, first: first[:]}, l.calls
+		case http2Preface[0]:
+			// An agent begins a call with it; nobody else is worth an answer.
+			begin := make([]byte, len(http2Preface))
+			begin[0] = first[0]
+			if _, err := io.ReadFull(raw, begin[1:]); err == nil && string(begin) == http2Preface {
+				conn, to = &peeked{Conn: raw, first: begin}, l.calls
+			}
 		}
 	}
 	if to == nil { // a member of the cluster that wants neither, or one with keys
@@ -202,7 +214,9 @@ func (l *Listener) sort(raw net.Conn) {
 		return
 	}
 	raw.SetDeadline(time.Time{})
+	raw.calls.Store(to == l.calls)
 	if !to.give(conn) {
+		raw.calls.Store(false)
 		conn.Close()
 	}
 }
@@ -313,16 +327,36 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// A counted connection counts its octets, and says when it is gone.
+// A counted connection counts its octets, and says when it is gone. One for calls
+// that is closed here, not by the caller, before it brought a request has brought
+// something else: frames that are too large, or none of HTTP/2.
 type counted struct {
 	net.Conn
-	counts *counters
-	gone   func()
+	counts      *counters
+	gone        func()
+	calls       atomic.Bool // it is for calls
+	asked, left atomic.Bool // it has brought a request; the caller has gone
+}
+
+// countedOf is the counted connection below one that was given to the calls.
+func countedOf(c net.Conn) *counted {
+	switch k := c.(type) {
+	case *tls.Conn:
+		return countedOf(k.NetConn())
+	case *peeked:
+		return countedOf(k.Conn)
+	case *counted:
+		return k
+	}
+	return nil
 }
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.counts.received.Add(uint64(n))
+	if err != nil {
+		c.left.Store(true)
+	}
 	return n, err
 }
 
@@ -333,6 +367,9 @@ func (c *counted) Write(b []byte) (int, error) {
 }
 
 func (c *counted) Close() error {
+	if c.calls.Swap(false) && !c.asked.Load() && !c.left.Load() {
+		c.counts.refuse(Malformed)
+	}
 	err := c.Conn.Close()
 	if c.gone != nil {
 		c.gone()

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -136,15 +137,31 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		http.Error(w, "no such call", http.StatusNotFound)
 	})
 	s.http = &http.Server{
-		Handler: mux, ReadHeaderTimeout: shakeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: asking(mux), ReadHeaderTimeout: shakeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
 		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, countedOf(c))
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is counted, not logged
 	}
 	s.http.Protocols.SetHTTP2(true)
 	s.http.Protocols.SetUnencryptedHTTP2(l.keys == nil)
 	return s
+}
+
+// connKey is the context's key of a request's connection.
+type connKey struct{}
+
+// asking notes that a connection has brought a request.
+func asking(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*counted); ok && c != nil {
+			c.asked.Store(true)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Run answers until ctx ends, and returns when no call is being answered.

@@ -65,6 +65,9 @@ type Config struct {
 	// Seed is that of our own randomness; memberlist has its own, which cannot
 	// be set. Zero is a random one.
 	Seed uint64
+	// Refused, if not nil, is called for each packet and stream of gossip that could
+	// not be read, or was another crawl's. It must not wait.
+	Refused func()
 	// Log takes memberlist's lines; nil throws them away.
 	Log io.Writer
 }
@@ -97,6 +100,7 @@ type Member struct {
 	self     Agent
 	living   map[string]living
 	lost     map[[16]byte]living
+	gone     map[[16]byte]struct{} // instances that said so
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
@@ -131,7 +135,7 @@ func Open(cfg Config) (*Member, error) {
 	}
 	m := &Member{
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
-		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{},
+		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
 		met: map[life]struct{}{{cfg.Self.Instance, cfg.Self.Boot}: {}},
 	}
@@ -192,7 +196,7 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 	c.Name, c.Label, c.SecretKey, c.Transport = m.config.Self.Name, m.config.Label, m.config.Secret, t
 	c.Delegate, c.Events, c.Alive = delegate{m}, delegate{m}, delegate{m}
 	c.Ping = pings{m, t}
-	c.Logger = log.New(m.config.Log, "", log.LstdFlags)
+	c.Logger = log.New(complaints{m.config.Refused, m.config.Log}, "", log.LstdFlags)
 	// Each interval an agent pings one other. No answer within half of it: three
 	// others are asked to ping, and a stream is tried. None of them by its end:
 	// the agent is suspected.
@@ -442,11 +446,49 @@ func (delegate) NotifyMsg([]byte) {}
 // GetBroadcasts has none.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is none.
-func (delegate) LocalState(bool) []byte { return nil }
+// LocalState is the instances that have said Gone, 16 octets each: when two compare
+// all they know, memberlist says that somebody left, but not what he said last.
+func (d delegate) LocalState(bool) []byte {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	var b []byte
+	for i := range d.m.gone {
+		b = append(b, i[:]...)
+	}
+	return b
+}
 
-// MergeRemoteState is never needed.
-func (delegate) MergeRemoteState([]byte, bool) {}
+// MergeRemoteState hears it, after memberlist has told who lives and who has left.
+func (d delegate) MergeRemoteState(b []byte, _ bool) {
+	m := d.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for ; len(b) >= 16; b = b[16:] {
+		i := [16]byte(b)
+		if !m.isThere(i) {
+			m.wentAway(i)
+		}
+	}
+	m.publish()
+}
+
+// wentAway notes that an instance has said Gone. mu is held.
+func (m *Member) wentAway(i [16]byte) {
+	if len(m.gone) < maxLost {
+		m.gone[i] = struct{}{}
+	}
+	delete(m.lost, i)
+}
+
+// isThere says whether an instance lives, and has not said Gone. mu is held.
+func (m *Member) isThere(i [16]byte) bool {
+	for _, a := range m.living {
+		if a.Instance == i && a.State != Gone {
+			return true
+		}
+	}
+	return m.self.Instance == i
+}
 
 // NotifyAlive looks at what is said of an agent before it counts.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
@@ -497,6 +539,9 @@ func (m *Member) lives(n *memberlist.Node) {
 	}
 	m.living[a.Name] = living{a, netip.AddrPortFrom(addrOf(n.Addr), n.Port).String()}
 	delete(m.lost, a.Instance)
+	if delete(m.gone, a.Instance); a.State == Gone {
+		m.wentAway(a.Instance)
+	}
 	delete(m.reserved, a.Name)
 	m.publish()
 }
@@ -508,7 +553,7 @@ func addrOf(ip net.IP) netip.Addr {
 
 // miss remembers one that went without a word. mu is held.
 func (m *Member) miss(was living) {
-	if was.State != Gone && len(m.lost) < maxLost {
+	if _, gone := m.gone[was.Instance]; !gone && was.State != Gone && len(m.lost) < maxLost {
 		m.lost[was.Instance] = was
 	}
 }

@@ -179,7 +179,8 @@ type agent struct {
 	node *node
 	m    *Member // nil: not running
 
-	pinged func(digest uint64, sent time.Time)
+	pinged  func(digest uint64, sent time.Time)
+	refused func()
 }
 
 // agent makes one that has never run.
@@ -208,7 +209,7 @@ func (a *agent) open() {
 	m, err := Open(Config{
 		Self: a.self, Advertise: addr, Label: a.w.label, Secret: a.w.secret,
 		Packets: a.node, Streams: a.node, Dial: a.node.dial, Seed: seed,
-		Hello: a.hello, Pinged: a.pinged,
+		Hello: a.hello, Pinged: a.pinged, Refused: a.refused,
 	})
 	if err != nil {
 		a.w.t.Fatal(err)

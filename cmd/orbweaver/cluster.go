@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,6 +53,9 @@ Agents that are all on one machine, on loopback, need no keys.`
 // Run makes all the bundles, or none if one cannot be made.
 func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	bad := func(err error) error { return &exitError{exitConfig, err.Error()} }
+	if len(c.Agents) == 0 {
+		return bad(errors.New("--agents: the names of the agents that are to have keys, such as a1,a2,a3"))
+	}
 	seen := map[string]bool{}
 	for i, name := range c.Agents {
 		c.Agents[i] = strings.TrimSpace(name)

@@ -202,8 +202,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--depth %d: 0 is the seeds alone, -1 no limit", c.Depth)
 	case c.PageLimit < 0 || c.HostPageLimit < 0:
 		return bad("a page limit is negative; 0 is no limit")
-	case c.Capacity <= 0:
-		return bad("--capacity %g: a weight above 0", c.Capacity)
+	case !(c.Capacity > 0 && c.Capacity <= 1000): // not a number neither
+		return bad("--capacity %g: a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
 		return bad("--replicas %d: 1 or 2", c.Replicas)
 	case c.Replicas == 2 && c.Listen == "":
