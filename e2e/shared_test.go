@@ -72,13 +72,17 @@ func TestClusterRobotsElsewhere(t *testing.T) {
 	for i, addr := range addrs {
 		name := fmt.Sprintf("a%d", i+1)
 		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), append([]string{"--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", delay.String(),
-			"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3"}, seeds...)...)...))
+			"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0"}, seeds...)...)...))
 	}
 	pages := 0.0
 	for i, p := range ps {
 		home := filepath.Join(dir, fmt.Sprintf("a%d", i+1))
 		if !ended(p, 3*time.Minute) {
-			t.Fatalf("a%d does not end:\n%s", i+1, events(t, home))
+			for k, p := range ps {
+				home := filepath.Join(dir, fmt.Sprintf("a%d", k+1))
+				t.Logf("a%d:\n%s\n%s", k+1, events(t, home), p.stuck(t, home, nil))
+			}
+			t.Fatalf("a%d does not end", i+1)
 		}
 		if code := p.code(); code != 0 {
 			t.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
