@@ -513,6 +513,9 @@ func (c *colony) leave() error {
 	var err error
 	if m := c.member.Load(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		if !c.ended.Load() { // else nobody wants them
+			c.a.leases.quit(ctx)
+		}
 		m.Leave(ctx) // who does not hear it finds out
 		cancel()
 		err = m.Close()

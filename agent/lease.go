@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -44,11 +46,20 @@ type leaseView struct {
 	owners *ring.Rendezvous
 	ids    map[string]lease.Agent       // of those that grant
 	agents map[lease.Agent]member.Agent // also those that leave
+	digest uint64
 }
 
 func (v *leaseView) Owner(point uint64) lease.Agent { return v.ids[v.owners.Owner(point).Name] }
+func (v *leaseView) Digest() uint64                 { return v.digest }
+func (v *leaseView) Grantors() []lease.Agent        { return slices.Sorted(maps.Values(v.ids)) }
 func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
 func (v *leaseView) Len() int                       { return len(v.agents) }
+func (v *leaseView) Heir(point uint64) lease.Agent {
+	if two := v.owners.Nearest(nil, point, 2); len(two) == 2 {
+		return v.ids[two[1].Name]
+	}
+	return 0
+}
 
 // leaseAgent names an agent in one of its lives.
 func leaseAgent(instance exchange.ID, boot uint64) lease.Agent {
@@ -66,7 +77,8 @@ func newLeaseView(v *member.View) (*leaseView, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leaseView{owners, map[string]lease.Agent{}, map[lease.Agent]member.Agent{}}
+	l := &leaseView{owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]member.Agent{}}
+	var said []byte
 	for _, a := range v.Agents {
 		if a.State != member.Up && a.State != member.Leaving {
 			continue
@@ -76,7 +88,9 @@ func newLeaseView(v *member.View) (*leaseView, error) {
 		if a.State == member.Up {
 			l.ids[a.Name] = id
 		}
+		said = fmt.Appendf(said, "%q %x %v %v\n", a.Name, uint64(id), a.Capacity, a.State)
 	}
+	l.digest = xxhash.Sum64(said)
 	return l, nil
 }
 

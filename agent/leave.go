@@ -36,6 +36,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := a.crawler.Leave(ctx, leaveWithin); err != nil {
 		return "", err
 	}
+	a.leases.retire(ctx)
 	// Who is not told in time hears it by gossip, and what is given away is passed
 	// on until then.
 	if err := m.Announce(ctx, member.Leaving); err != nil {

@@ -80,7 +80,7 @@ func TestSharedWithoutLeases(t *testing.T) {
 }
 
 // leased starts agents that crawl a web together.
-func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents int) (ps []*process, homes []string) {
+func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents int, more ...string) (ps []*process, homes []string) {
 	var addrs []string
 	for range agents {
 		addrs = append(addrs, port(t))
@@ -88,8 +88,9 @@ func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents i
 	for i := range agents {
 		name := fmt.Sprintf("a%d", i+1)
 		homes = append(homes, filepath.Join(dir, name))
-		ps = append(ps, start(t, flags(t, web, homes[i], "--quiet", "--delay", leaseDelay.String(), "--seeds", seedFile(t, seeds),
-			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(agents))...))
+		args := flags(t, web, homes[i], "--quiet", "--delay", leaseDelay.String(), "--seeds", seedFile(t, seeds),
+			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(agents))
+		ps = append(ps, start(t, append(args, more...)...))
 	}
 	return ps, homes
 }

@@ -124,6 +124,12 @@ const (
 type View interface {
 	// Owner is the agent that grants the leases of a point.
 	Owner(point uint64) Agent
+	// Heir is the agent that grants them when the Owner does no more; 0: nobody.
+	Heir(point uint64) Agent
+	// Grantors are all that grant any.
+	Grantors() []Agent
+	// Digest is the same for two views only if they say the same.
+	Digest() uint64
 	// Has says whether an agent is in it, in this life.
 	Has(a Agent) bool
 	// Len is the number of agents.

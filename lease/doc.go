@@ -21,6 +21,8 @@
 // with the cluster for the last Config.Term: an agent that is lost to the
 // others stops by itself before they give on what it had.
 //
+// An agent that goes in good order (Retire, Quit) leaves nothing to wait for.
+//
 // There is no I/O, no clock, no goroutine and no lock: one goroutine owns a
 // Peer. See DESIGN.md for the reasons and for what is not promised.
 package lease

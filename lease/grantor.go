@@ -22,12 +22,28 @@ type grantor struct {
 	// gone are agents that left the view, with when their leases end, and their
 	// places in line: until then they may come back and know nothing of it.
 	gone map[Agent]time.Duration
+	// wills are what agents have told that go, in this view.
+	wills map[Agent]*testament
+	// retired says that we go, and legacies what others are yet to be told.
+	retired  bool
+	legacies map[Agent]*legacy
 }
 
-// A change is the end of a view; nil: of one that nothing is known of.
+// A change is the end of a view; nil: of one that nothing is known of. Those who
+// left have told what they knew of the points whose heir we were.
 type change struct {
-	at  time.Duration
-	was View
+	at   time.Duration
+	was  View
+	left map[Agent]struct{}
+}
+
+// tells says that all is known of what was granted of a point before.
+func (c *change) tells(point uint64, self Agent) bool {
+	if c.was == nil || len(c.left) == 0 {
+		return false
+	}
+	_, ok := c.left[c.was.Owner(point)]
+	return ok && c.was.Heir(point) == self
 }
 
 // A record is what is known of a point.
@@ -59,6 +75,7 @@ func newGrantor(cfg *Config, self Agent) *grantor {
 		due:    make(map[uint64]struct{}),
 		news:   make(map[Agent]map[uint64]struct{}),
 		gone:   make(map[Agent]time.Duration),
+		wills:  make(map[Agent]*testament),
 	}
 }
 
@@ -66,9 +83,10 @@ func newGrantor(cfg *Config, self Agent) *grantor {
 // another's for a while: its holder may never have heard of that.
 func (g *grantor) look(v View, clock time.Duration) {
 	was := g.view
-	g.view = v
+	g.view, g.legacies = v, nil
+	left := g.inherit(was, clock)
 	if was != nil || !g.cfg.First {
-		g.changed(was, clock)
+		g.changed(was, left, clock)
 	}
 	end := clock + g.cfg.grace()
 	for a := range g.gone {
@@ -92,13 +110,13 @@ func (g *grantor) look(v View, clock time.Duration) {
 }
 
 // doubt says that others may have granted our points without our knowing.
-func (g *grantor) doubt(clock time.Duration) { g.changed(nil, clock) }
+func (g *grantor) doubt(clock time.Duration) { g.changed(nil, nil, clock) }
 
-func (g *grantor) changed(was View, clock time.Duration) {
+func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration) {
 	g.changes = slices.DeleteFunc(g.changes, func(c change) bool {
 		return c.at+g.cfg.grace()+g.cfg.Hold < clock
 	})
-	g.changes = append(g.changes, change{clock, was})
+	g.changes = append(g.changes, change{clock, was, left})
 	if len(g.changes) > maxChanges {
 		g.changes = g.changes[1:]
 		g.changes[0].was = nil
@@ -106,26 +124,28 @@ func (g *grantor) changed(was View, clock time.Duration) {
 }
 
 // mine says whether the leases of a point are ours to give.
-func (g *grantor) mine(point uint64) bool { return g.view != nil && g.view.Owner(point) == g.self }
+func (g *grantor) mine(point uint64) bool {
+	return g.view != nil && !g.retired && g.view.Owner(point) == g.self
+}
 
-// newSince is when the point last became ours; ok is false if it always was.
-func (g *grantor) newSince(point uint64) (at time.Duration, ok bool) {
-	for _, c := range slices.Backward(g.changes) {
-		if c.was == nil || c.was.Owner(point) != g.self {
-			return c.at, true
+// newAt is the change by which the point last became ours; nil if it always was.
+func (g *grantor) newAt(point uint64) *change {
+	for i := len(g.changes) - 1; i >= 0; i-- {
+		if c := &g.changes[i]; c.was == nil || c.was.Owner(point) != g.self {
+			return c
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // settled says whether a point that nobody has may be granted, and brings its
 // quiet time to what others may have caused before it was ours.
 func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
-	since, ok := g.newSince(point)
-	if !ok {
+	c := g.newAt(point)
+	if c == nil || c.tells(point, g.self) {
 		return true
 	}
-	end := since + g.cfg.grace()
+	end := c.at + g.cfg.grace()
 	r.free = max(r.free, end+longer(r.quiet))
 	return clock >= end
 }
@@ -191,10 +211,10 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	}
 	r.quiet = max(r.quiet, min(a.Quiet, g.cfg.Hold))
 	w := waiter{from, stamp, clock}
-	since, fresh := g.newSince(a.Point)
+	c := g.newAt(a.Point)
 	// What is known from a time before others granted it may be over.
-	stale := fresh && r.holder != 0 && r.since < since
-	if a.Holding && fresh && clock < since+g.cfg.grace() && (r.holder == 0 || stale) {
+	stale := c != nil && r.holder != 0 && r.since < c.at
+	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !c.tells(a.Point, g.self)) {
 		if r.holder != 0 {
 			g.release(a.Point, r, 0)
 		}
@@ -203,7 +223,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		gr.Rest = 0 // it alone has used it
 		return gr, true, false
 	}
-	if stale && r.holder == from && a.Serial != r.serial {
+	if stale && r.holder == from && (a.Serial != r.serial || r.serial == 0) {
 		g.release(a.Point, r, 0)
 	}
 	r.free = max(r.free, clock+longer(min(a.Rest, g.cfg.Hold)))
@@ -217,7 +237,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		return g.asGrant(a.Point, r, clock), true, false
 	case a.Holding:
 		return Grant{}, false, true
-	case r.holder == 0 && len(r.line) == 0 && g.settled(a.Point, r, clock):
+	case r.holder == 0 && !g.awaited(r) && g.settled(a.Point, r, clock):
 		g.grant(a.Point, r, w, clock)
 		return g.answer(a.Point, r, clock), true, false
 	case !a.Urgent:
@@ -225,6 +245,11 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	}
 	g.queue(a.Point, r, w)
 	return Grant{}, false, false
+}
+
+// awaited says whether somebody waits who is there.
+func (g *grantor) awaited(r *record) bool {
+	return slices.ContainsFunc(r.line, func(w waiter) bool { return g.view.Has(w.agent) })
 }
 
 // queue lets w wait in line, where it was if it has asked before.

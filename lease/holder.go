@@ -18,6 +18,8 @@ type holder struct {
 	using  map[uint64]struct{}
 	news   []uint64      // granted or refused, for the caller
 	idle   time.Duration // a point that is called back may be unused so long
+
+	quitting bool
 }
 
 type lotState uint8
@@ -201,7 +203,7 @@ func (h *holder) lapse(clock time.Duration) {
 
 func (h *holder) want(point uint64, quiet, clock time.Duration) {
 	l := h.lot(point)
-	if l == nil {
+	if l == nil || h.quitting {
 		return
 	}
 	l.seen, l.quiet = clock, max(l.quiet, quiet)
@@ -214,7 +216,7 @@ func (h *holder) want(point uint64, quiet, clock time.Duration) {
 // foreseeable, the point will be in news. wake asks for the lease if need be.
 func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at time.Duration) {
 	l := h.lot(point)
-	if l == nil {
+	if l == nil || h.quitting {
 		return false, clock + askAgain
 	}
 	l.seen, l.quiet = clock, max(l.quiet, quiet)
@@ -322,9 +324,12 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	}
 	b.Gives = append(b.Gives, d.strays...)
 	d.strays = nil
-	n := 0
+	n, most := 0, h.cfg.Entries
+	if h.quitting {
+		most = maxItems
+	}
 	for _, l := range d.gives {
-		if n++; len(b.Gives) >= h.cfg.Entries {
+		if n++; len(b.Gives) >= most {
 			n--
 			break
 		}
@@ -334,6 +339,9 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	}
 	if d.gives = slices.Delete(d.gives, 0, n); len(d.gives) == 0 {
 		d.called = false
+	}
+	if h.quitting {
+		return
 	}
 	d.urgent = h.fillAsks(b, d.urgent, inUrgent, clock)
 	d.wants = h.fillAsks(b, d.wants, inWants, clock)

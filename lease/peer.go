@@ -245,17 +245,22 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		return nil
 	}
 	p.grantor.pass(p.clock)
+	if p.holder.quitting {
+		p.holder.quit() // what has come or ended since
+	}
 	p.own()
 	for _, a := range p.partners() {
 		s := p.session(a)
 		if s.out != nil && p.clock-s.sentAt >= p.cfg.Timeout {
 			p.fail(s)
 		}
-		if s.out != nil || p.clock-s.sentAt < p.cfg.Every || !p.view.Has(a) {
+		parting := p.parting(a)
+		if s.out != nil || p.clock-s.sentAt < p.cfg.Every && !parting || !p.view.Has(a) {
 			continue
 		}
 		needed, free := p.pressing(a)
 		switch {
+		case parting:
 		case free && p.clock-s.sentAt >= starveEvery:
 		case needed && p.paid >= 1:
 		default:
@@ -264,6 +269,7 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		b := &Batch{From: p.self, To: a, Stamp: s.next(p.clock)}
 		p.holder.fill(a, b, p.clock)
 		p.grantor.notice(a, b, p.clock)
+		p.grantor.will(a, b, p.clock)
 		if b.empty() {
 			continue
 		}
@@ -286,6 +292,9 @@ func (p *Peer) partners() (as []Agent) {
 		as = append(as, a)
 	}
 	for a := range p.grantor.news {
+		as = append(as, a)
+	}
+	for a := range p.grantor.legacies {
 		as = append(as, a)
 	}
 	for a, s := range p.sessions {
@@ -344,6 +353,9 @@ func (p *Peer) own() {
 // hear is what b's receiver does with it.
 func (p *Peer) hear(b *Batch) *Batch {
 	ans := &Batch{From: p.self, To: b.From, Stamp: b.Stamp, Answer: true}
+	if b.Will != nil {
+		p.grantor.hear(b.From, b.Will, p.clock)
+	}
 	for _, v := range b.Gives {
 		p.grantor.give(b.From, v, p.clock)
 	}
@@ -376,6 +388,7 @@ func (p *Peer) hear(b *Batch) *Batch {
 func (p *Peer) take(b, ans *Batch, sent time.Duration) {
 	p.holder.answered(b, ans, p.clock)
 	p.grantor.noticed(b.To, b, p.clock)
+	p.grantor.willed(b.To, b)
 	for _, v := range ans.Gives {
 		if r := p.grantor.points[v.Point]; r != nil && r.heard < sent {
 			p.grantor.give(b.To, v, p.clock)
@@ -404,7 +417,7 @@ func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
 // passed over.
 func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	p.tick(now)
-	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 {
+	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 || ans.Will != nil {
 		return fmt.Errorf("answer of %x: %w", uint64(ans.From), ErrNotForUs)
 	}
 	s := p.sessions[ans.From]

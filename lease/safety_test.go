@@ -8,7 +8,7 @@ import (
 // work lets an agent try for points at random.
 func (w *world) work(place, points int) {
 	a := w.agents[place]
-	if a != nil && !a.stopped && a.view != nil {
+	if a != nil && !a.stopped && !a.idle && a.view != nil {
 		ps := []uint64{uint64(w.rand.IntN(points))}
 		if w.chance(0.4) {
 			if q := uint64(w.rand.IntN(points)); q != ps[0] {
@@ -48,7 +48,7 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 	if a == nil || w.troubled[a.id] || living < 3 {
 		return // who sees nobody that lives is in a partition
 	}
-	switch w.rand.IntN(5) {
+	switch w.rand.IntN(6) {
 	case 0, 1:
 		place := a.place
 		w.kill(a)
@@ -63,6 +63,14 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 		w.suspect(a, w.within(30*time.Second))
 	case 4:
 		w.loss = 0.3 * w.rand.Float64()
+	case 5:
+		place := a.place
+		w.part(a, false)
+		w.after(2*time.Minute+w.within(40*time.Second), func() {
+			b := w.start(place)
+			b.look()
+			w.viewed()
+		})
 	}
 }
 
@@ -85,7 +93,7 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	if testing.Short() {
 		n = 6
 	}
-	pages, cut, changes := 0, 0, 0
+	pages, cut, changes, wills := 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%5), Config{})
 		const points = 12
@@ -112,8 +120,12 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		}
 		pages += w.pages
 		cut += w.cut
+		wills += w.wills
 	})
-	t.Logf("%d pages, %d changes of hand, %d cut off", pages, changes, cut)
+	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over", pages, changes, cut, wills)
+	if wills == 0 {
+		t.Error("no will was taken over: agents that go are not tested")
+	}
 }
 
 // TestWhatIsAssumed: with views that differ for a minute there are violations,
@@ -145,7 +157,7 @@ func TestAlone(t *testing.T) {
 	if ok, _ := p.Ready(7, time.Second, now); ok {
 		t.Error("ready before there is a view")
 	}
-	p.Look(&picture{[]Agent{1}}, now)
+	p.Look(&picture{members: []Agent{1}}, now)
 	for i := range 100 {
 		now = now.Add(time.Hour)
 		p.Ready(7, time.Second, now)
@@ -174,7 +186,7 @@ func TestAlone(t *testing.T) {
 func TestWithoutContact(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{}, start)
-	v := &picture{[]Agent{1, 2}}
+	v := &picture{members: []Agent{1, 2}}
 	var point uint64
 	for v.Owner(point) != 1 {
 		point++

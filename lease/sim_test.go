@@ -23,6 +23,7 @@ type world struct {
 	agents  []*agent // by place; nil: dead
 	lives   int
 	members []Agent // the truth: who is in the others' views
+	going   []Agent // of these, those that grant nothing any more
 	quiet   func(point uint64) time.Duration
 	points  map[uint64]*judged
 	// troubled are those that are not, or soon not, in the others' views.
@@ -34,6 +35,7 @@ type world struct {
 	bytes              int
 	pages              int
 	cut                int
+	wills              int           // that were taken over
 	dead               bool          // a violation was found
 	lag                time.Duration // views differ for longer than is assumed, and violations are expected
 }
@@ -48,6 +50,7 @@ type agent struct {
 	rate    float64
 	offset  time.Duration
 	stopped bool
+	idle    bool // it begins nothing any more
 	gone    bool
 	view    *picture
 	inbox   []func() // while it is stopped
@@ -70,11 +73,17 @@ type judged struct {
 	changes int
 }
 
-type picture struct{ members []Agent }
+type picture struct{ members, going []Agent }
 
-func (v *picture) Owner(point uint64) (best Agent) {
+func (v *picture) Owner(point uint64) Agent { return v.best(point, 0) }
+func (v *picture) Heir(point uint64) Agent  { return v.best(point, v.Owner(point)) }
+
+func (v *picture) best(point uint64, not Agent) (best Agent) {
 	var most uint64
-	for _, a := range v.members {
+	for _, a := range v.Grantors() {
+		if a == not {
+			continue
+		}
 		h := fnv.New64a()
 		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15), point*0xbf58476d1ce4e5b9))
 		x := h.Sum64()
@@ -85,6 +94,19 @@ func (v *picture) Owner(point uint64) (best Agent) {
 		}
 	}
 	return best
+}
+func (v *picture) Grantors() []Agent {
+	return slices.DeleteFunc(slices.Clone(v.members), func(a Agent) bool { return slices.Contains(v.going, a) })
+}
+func (v *picture) Digest() uint64 {
+	h := fnv.New64a()
+	for _, as := range [][]Agent{v.members, v.going} {
+		for _, a := range as {
+			h.Write(binary.BigEndian.AppendUint64(nil, uint64(a)))
+		}
+		h.Write([]byte("and"))
+	}
+	return h.Sum64()
 }
 func (v *picture) Has(a Agent) bool { return slices.Contains(v.members, a) }
 func (v *picture) Len() int         { return len(v.members) }
@@ -180,8 +202,11 @@ func (a *agent) look() {
 		m = append(m, a.id)
 	}
 	slices.Sort(m)
-	a.view = &picture{m}
+	a.view = &picture{m, slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)), func(g Agent) bool { return !slices.Contains(m, g) })}
 	a.peer.Look(a.view, a.clock())
+	if cs := a.peer.grantor.changes; len(cs) > 0 && cs[len(cs)-1].at == a.peer.clock {
+		a.w.wills += len(cs[len(cs)-1].left)
+	}
 }
 
 // viewed lets everybody hear of a change of the members.
@@ -191,6 +216,65 @@ func (w *world) viewed() {
 			w.after(w.within(max(w.cfg.Settle*9/10, w.lag)), func() { a.do(a.look) })
 		}
 	}
+}
+
+// part lets a go in good order: it ends what it does, retires, perhaps long before
+// it goes, and gives back. Without words it does none of the last two.
+func (w *world) part(a *agent, wordless bool) {
+	w.troubled[a.id] = true
+	a.idle = true
+	out := func() {
+		if a.gone {
+			return
+		}
+		a.gone = true
+		w.agents[a.place] = nil
+		w.going = slices.DeleteFunc(slices.Clone(w.going), func(g Agent) bool { return g == a.id })
+		w.leave(a.id)
+	}
+	quit := func() {
+		var turn func(end time.Duration)
+		turn = func(end time.Duration) {
+			a.do(func() {
+				if len(a.uses) > 0 {
+					w.after(100*time.Millisecond, func() { turn(end) })
+					return
+				}
+				if a.peer.Quit(a.clock()); a.peer.Told(a.clock()) || w.now > end {
+					out()
+					return
+				}
+				a.exchange()
+				w.after(50*time.Millisecond, func() { turn(end) })
+			})
+		}
+		if wordless {
+			var wait func()
+			wait = func() {
+				if len(a.uses) > 0 {
+					w.after(100*time.Millisecond, wait)
+					return
+				}
+				out()
+			}
+			wait()
+			return
+		}
+		turn(w.now + 2*time.Second)
+	}
+	if wordless || w.chance(0.5) {
+		quit()
+		return
+	}
+	// It has hosts to give away first.
+	a.peer.Retire(a.clock())
+	a.exchange()
+	w.after(time.Second, func() {
+		w.going = append(slices.Clone(w.going), a.id)
+		a.do(a.look)
+		w.viewed()
+		w.after(w.within(30*time.Second), quit)
+	})
 }
 
 func (w *world) leave(id Agent) {
@@ -218,13 +302,13 @@ func (a *agent) ping() {
 	}
 	sent := a.clock()
 	w.after(w.trip(), func() {
-		if o.stopped || !slices.Equal(a.view.members, o.view.members) {
+		if o.stopped || a.view.Digest() != o.view.Digest() {
 			return
 		}
 		theirs := o.view
 		w.after(w.trip(), func() {
 			a.do(func() {
-				if slices.Equal(a.view.members, theirs.members) {
+				if a.view.Digest() == theirs.Digest() {
 					a.peer.Contact(sent, a.clock())
 				}
 			})

@@ -51,7 +51,7 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 func TestUnheardIsAskedAgain(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{First: true}, start)
-	views := []*picture{{[]Agent{1, 2}}, {[]Agent{1, 2, 3}}}
+	views := []*picture{{members: []Agent{1, 2}}, {members: []Agent{1, 2, 3}}}
 	var point uint64
 	for views[0].Owner(point) != 2 || views[1].Owner(point) != 2 {
 		point++

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type Batch struct {
 	Answer bool
 
 	// To a grantor.
+	Will  *Will  // nil, unless the sender goes
 	Gives []Give // come into effect before Asks
 	Asks  []Ask
 
@@ -34,7 +36,7 @@ type Batch struct {
 }
 
 func (b *Batch) empty() bool {
-	return len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
+	return b.Will == nil && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
 }
 
 // An Ask is for the lease of a point, or for more time on one that is held.
@@ -84,7 +86,7 @@ const maxItems = 1 << 12
 const maxDuration = 1000 * time.Hour
 
 // wireVersion is the first byte of a Batch.
-const wireVersion = 1
+const wireVersion = 2
 
 func flags(bs ...bool) (f byte) {
 	for i, b := range bs {
@@ -99,7 +101,7 @@ func flags(bs ...bool) (f byte) {
 // microseconds where that keeps others waiting and down where it shortens a
 // lease.
 //
-//	byte    version, 1
+//	byte    version, 2
 //	byte    1: answer
 //	uint64  from, to, stamp; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest
@@ -107,6 +109,10 @@ func flags(bs ...bool) (f byte) {
 //	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
 //	uvarint number of recalls, each: uint64 point, uvarint serial
 //	uvarint number of refused, each: uint64 point
+//	byte    1: a will, of which there are:
+//	uint64  view
+//	uvarint total
+//	uvarint number of bequests, each: uint64 point, uint64 holder, quiet, rest
 //
 // Flags: 1 urgent or shared, 2 holding.
 func (b *Batch) AppendTo(dst []byte) []byte {
@@ -153,6 +159,18 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.Refused)))
 	for _, p := range b.Refused {
 		fixed(p)
+	}
+	dst = append(dst, flags(b.Will != nil))
+	if w := b.Will; w != nil {
+		fixed(w.View)
+		dst = binary.AppendUvarint(dst, uint64(w.Total))
+		dst = binary.AppendUvarint(dst, uint64(len(w.Estate)))
+		for _, q := range w.Estate {
+			fixed(q.Point)
+			fixed(uint64(q.Holder))
+			up(q.Quiet)
+			up(q.Rest)
+		}
 	}
 	return dst
 }
@@ -266,6 +284,21 @@ func ParseBatch(src []byte) (*Batch, error) {
 		for i := range b.Refused {
 			b.Refused[i] = r.fixed("refused")
 		}
+	}
+	if r.flags("will", 1) == 1 {
+		w := &Will{View: r.fixed("view")}
+		if n := r.uvarint("total"); n <= math.MaxInt32 {
+			w.Total = int(n)
+		} else {
+			r.fail("total")
+		}
+		if n := r.count("bequests", 18); n > 0 {
+			w.Estate = make([]Bequest, n)
+			for i := range w.Estate {
+				w.Estate[i] = Bequest{r.fixed("bequest"), Agent(r.fixed("bequest holder")), r.duration("bequest quiet"), r.duration("bequest rest")}
+			}
+		}
+		b.Will = w
 	}
 	if r.bad == "" && len(r.src) > 0 {
 		r.bad = "end"

@@ -28,6 +28,12 @@ func randomBatch(r *rand.Rand) *Batch {
 	for range r.IntN(4) {
 		b.Refused = append(b.Refused, r.Uint64())
 	}
+	if yes() {
+		b.Will = &Will{View: r.Uint64(), Total: r.IntN(1 << 20)}
+		for range r.IntN(4) {
+			b.Will.Estate = append(b.Will.Estate, Bequest{r.Uint64(), Agent(r.Uint64()), d(), d()})
+		}
+	}
 	return b
 }
 
@@ -64,6 +70,7 @@ func TestRounding(t *testing.T) {
 		Gives:  []Give{{Rest: d}},
 		Asks:   []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
 		Grants: []Grant{{Held: d, Term: d, Rest: d}},
+		Will:   &Will{Estate: []Bequest{{Quiet: d, Rest: d}}},
 	}
 	got, err := ParseBatch(b.AppendTo(nil))
 	if err != nil {
@@ -73,6 +80,7 @@ func TestRounding(t *testing.T) {
 		Gives:  []Give{{Rest: 2 * time.Microsecond}},
 		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
 		Grants: []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
+		Will:   &Will{Estate: []Bequest{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -102,7 +110,7 @@ func FuzzBatch(f *testing.F) {
 		// A stranger's batch, even with our names, breaks nothing.
 		now := time.Unix(0, 0)
 		p := New(b.To, Config{Points: 100}, now)
-		p.Look(&picture{[]Agent{b.To, b.From}}, now)
+		p.Look(&picture{members: []Agent{b.To, b.From}}, now)
 		p.Want(7, time.Second, now)
 		_, _ = p.Serve(b, now)
 		_ = p.Answered(b, now)

@@ -1,0 +1,245 @@
+package lease
+
+import (
+	"slices"
+	"time"
+)
+
+// An agent that goes in good order leaves nothing for others to wait for:
+//
+//	Retire -> grants nothing more -> Will to each of those who will grant its points
+//	Quit   -> that, and Gives of all that it holds
+//	Told   -> the view may go on without it
+
+// A Will is what a grantor that goes tells one who will grant points of its. It
+// has granted nothing since.
+type Will struct {
+	// View is the digest of the view in which it granted last.
+	View uint64
+	// Total is of how many points it tells, in this Batch and in others: of those
+	// that it does not name nobody has the lease, and the quiet time is over.
+	Total  int
+	Estate []Bequest
+}
+
+// A Bequest is what is known of a point.
+type Bequest struct {
+	Point  uint64
+	Holder Agent         // 0: nobody
+	Quiet  time.Duration // the longest that was asked for
+	Rest   time.Duration // of the quiet time
+}
+
+// A legacy is what one agent is yet to be told.
+type legacy struct {
+	total int
+	left  []uint64 // points
+}
+
+// A testament is what an agent has told so far.
+type testament struct {
+	total  int
+	estate map[uint64]inherited
+}
+
+type inherited struct {
+	holder      Agent
+	free, quiet time.Duration
+}
+
+// bequeath makes out what others are to be told. Who does not know yet what was
+// granted before it says nothing.
+func (g *grantor) bequeath(clock time.Duration) {
+	if g.view == nil {
+		return
+	}
+	for _, c := range g.changes {
+		if clock < c.at+g.cfg.grace() {
+			return
+		}
+	}
+	g.legacies = make(map[Agent]*legacy)
+	for _, a := range g.view.Grantors() {
+		if a != g.self {
+			g.legacies[a] = &legacy{}
+		}
+	}
+	for point, r := range g.points {
+		g.expire(point, r, clock)
+		if g.view.Owner(point) != g.self || r.holder == 0 && r.free <= clock {
+			continue
+		}
+		if l := g.legacies[g.view.Heir(point)]; l != nil {
+			l.left = append(l.left, point)
+		}
+	}
+	for _, l := range g.legacies {
+		slices.Sort(l.left)
+		l.total = len(l.left)
+	}
+}
+
+// will puts into b what its receiver is yet to be told, or a part of it.
+func (g *grantor) will(a Agent, b *Batch, clock time.Duration) {
+	l := g.legacies[a]
+	if l == nil {
+		return
+	}
+	b.Will = &Will{View: g.view.Digest(), Total: l.total}
+	for _, point := range l.left[:min(len(l.left), maxItems)] {
+		q := Bequest{Point: point}
+		if r := g.points[point]; r != nil {
+			q.Holder, q.Quiet, q.Rest = r.holder, r.quiet, max(r.free-clock, 0)
+		}
+		b.Will.Estate = append(b.Will.Estate, q)
+	}
+}
+
+// willed says that its receiver has heard b.
+func (g *grantor) willed(a Agent, b *Batch) {
+	if l := g.legacies[a]; l != nil && b.Will != nil {
+		if l.left = l.left[len(b.Will.Estate):]; len(l.left) == 0 {
+			delete(g.legacies, a)
+		}
+	}
+}
+
+// hear takes in what an agent that goes has told. It is of use only if the next
+// view is the first one without it.
+func (g *grantor) hear(from Agent, w *Will, clock time.Duration) {
+	if g.view == nil || w.View != g.view.Digest() || w.Total > 2*g.cfg.Points {
+		delete(g.wills, from)
+		return
+	}
+	t := g.wills[from]
+	if t == nil || t.total != w.Total {
+		t = &testament{total: w.Total, estate: make(map[uint64]inherited)}
+		g.wills[from] = t
+	}
+	for _, q := range w.Estate {
+		t.estate[q.Point] = inherited{q.Holder, clock + longer(q.Rest), min(q.Quiet, g.cfg.Hold)}
+	}
+	if len(t.estate) > t.total {
+		delete(g.wills, from)
+	}
+}
+
+// inherit takes over, in the view that has just begun, the points of agents that
+// have told all of them, and returns these agents. What was known of the points
+// here is from before those agents granted them.
+func (g *grantor) inherit(was View, clock time.Duration) map[Agent]struct{} {
+	wills := g.wills
+	g.wills = make(map[Agent]*testament)
+	if was == nil || len(wills) == 0 {
+		return nil
+	}
+	left := make(map[Agent]struct{})
+	grants := g.view.Grantors()
+	room := 2*g.cfg.Points - len(g.points)
+	for a, t := range wills {
+		room -= len(t.estate)
+		if len(t.estate) == t.total && room >= 0 && !slices.Contains(grants, a) {
+			left[a] = struct{}{}
+		}
+	}
+	for point, r := range g.points {
+		if _, ok := left[was.Owner(point)]; ok && r.holder != 0 && was.Heir(point) == g.self {
+			g.release(point, r, 0)
+		}
+	}
+	for a := range left {
+		for point, e := range wills[a].estate {
+			if was.Owner(point) != a || was.Heir(point) != g.self || !g.mine(point) {
+				continue
+			}
+			r := g.points[point]
+			if r == nil {
+				r = &record{}
+				g.points[point] = r
+			}
+			r.quiet, r.free = max(r.quiet, e.quiet), max(r.free, e.free)
+			if e.holder != 0 {
+				// It is to confirm that, as it would have to without a will, and
+				// gets a serial of ours then: until it does, 0.
+				r.holder, r.serial = e.holder, 0
+				r.since, r.until = clock-1, clock+g.cfg.grace()
+				r.told, r.called = true, false
+				delete(g.due, point)
+			}
+		}
+	}
+	return left
+}
+
+// quit gives back what is held and not in use, and asks for nothing more.
+func (h *holder) quit() {
+	h.quitting = true
+	for _, l := range h.sortedLots() {
+		l.urgent, l.queued = false, inNone
+		if l.state == held && !l.using {
+			h.handBack(l)
+		}
+	}
+}
+
+// owes says whether there is something to give back to an agent that is there.
+func (h *holder) owes() bool {
+	for _, l := range h.lots {
+		if l.back != 0 && l.grantor != h.self && h.view.Has(l.grantor) {
+			return true
+		}
+	}
+	return false
+}
+
+// Retire says that this agent goes before long, in good order: from now on it
+// grants nothing, and tells those who will what they have to know. What it holds
+// it keeps until Quit. There is no way back.
+func (p *Peer) Retire(now time.Time) {
+	p.tick(now)
+	if p.grantor.retired {
+		return
+	}
+	p.grantor.retired = true
+	if p.grip() {
+		p.grantor.bequeath(p.clock)
+	}
+}
+
+// Quit says that this agent begins nothing any more: it gives back all that it
+// holds, and what is in use when that has ended, and retires.
+func (p *Peer) Quit(now time.Time) {
+	p.tick(now)
+	retired := p.grantor.retired
+	p.grantor.retired = true // what is given back goes to nobody
+	p.holder.quit()
+	if p.grip() {
+		if p.own(); !retired {
+			p.grantor.bequeath(p.clock)
+		}
+	}
+}
+
+// Told says, after Retire or Quit, that there is nothing left that could be said:
+// the view may go on without this agent.
+func (p *Peer) Told(now time.Time) bool {
+	p.tick(now)
+	if !p.grip() {
+		return true
+	}
+	for _, s := range p.sessions {
+		if s.out != nil && (s.out.Will != nil || len(s.out.Gives) > 0) {
+			return false
+		}
+	}
+	return len(p.grantor.legacies) == 0 && !(p.holder.quitting && p.holder.owes())
+}
+
+// parting says whether there is something to say to a before we go.
+func (p *Peer) parting(a Agent) bool {
+	if p.grantor.legacies[a] != nil {
+		return true
+	}
+	d := p.holder.desks[a]
+	return p.holder.quitting && d != nil && len(d.gives)+len(d.strays) > 0
+}
