@@ -64,6 +64,7 @@ func (c *colony) stay(ctx context.Context, m *member.Member) {
 	if was, err := c.a.crawler.Stay(ctx); err != nil || !was {
 		return // it is over
 	}
+	c.a.leases.stay()
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, member.Up); err != nil {

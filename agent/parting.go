@@ -23,6 +23,18 @@ func (l *leases) retire(ctx context.Context) { l.part(ctx, "leases-retired", fal
 // quit has it also give back what it holds: before it goes.
 func (l *leases) quit(ctx context.Context) { l.part(ctx, "leases-left", true) }
 
+// stay takes retire back.
+func (l *leases) stay() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.done()
+	if l.peer != nil {
+		l.peer.Stay(time.Now())
+	}
+}
+
 func (l *leases) part(ctx context.Context, event string, all bool) {
 	if l == nil {
 		return

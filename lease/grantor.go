@@ -223,7 +223,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		gr.Rest = 0 // it alone has used it
 		return gr, true, false
 	}
-	if stale && r.holder == from && (a.Serial != r.serial || r.serial == 0) {
+	if stale && r.holder == from && !a.Holding && (a.Serial != r.serial || r.serial == 0) {
 		g.release(a.Point, r, 0)
 	}
 	r.free = max(r.free, clock+longer(min(a.Rest, g.cfg.Hold)))

@@ -322,7 +322,12 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	if d == nil {
 		return
 	}
-	b.Gives = append(b.Gives, d.strays...)
+	for _, v := range d.strays {
+		// It may have come once more, on a later ask.
+		if l := h.lots[v.Point]; l == nil || l.state != held || l.serial != v.Serial {
+			b.Gives = append(b.Gives, v)
+		}
+	}
 	d.strays = nil
 	n, most := 0, h.cfg.Entries
 	if h.quitting {
@@ -378,13 +383,13 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		}
 		b.Asks = append(b.Asks, a)
 		l.askedAt = clock
-		switch l.state {
-		case without:
-			l.state, l.stamp = asked, b.Stamp
-		case inLine: // it may be granted on the first ask
-			l.state = asked
-		case orphaned:
+		if l.state != held {
+			// By this ask the grantor learns that we do not have it: a lease that
+			// is on its way on an earlier one may be another's then.
 			l.stamp = b.Stamp
+		}
+		if l.state == without || l.state == inLine {
+			l.state = asked
 		}
 	}
 	return nil
@@ -411,6 +416,9 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		l.free = max(l.free, clock+longer(v.Rest))
 		l.called = false
 		h.news = append(h.news, l.point)
+	case current && l.state == orphaned:
+		// To give that back would give away what we claim: the claim confirms it.
+		return Give{}, false
 	default:
 		if l.back == v.Serial && l.urgent && (l.state == asked || l.state == inLine) {
 			l.state = without // it was granted, and is given back already

@@ -10,6 +10,7 @@ import (
 //	Retire -> grants nothing more -> Will to each of those who will grant its points
 //	Quit   -> that, and Gives of all that it holds
 //	Told   -> the view may go on without it
+//	Stay   -> or it grants again after all
 
 // A Will is what a grantor that goes tells one who will grant points of its. It
 // has granted nothing since.
@@ -38,6 +39,7 @@ type legacy struct {
 
 // A testament is what an agent has told so far.
 type testament struct {
+	heard  time.Duration
 	total  int
 	estate map[uint64]inherited
 }
@@ -105,7 +107,8 @@ func (g *grantor) willed(a Agent, b *Batch) {
 }
 
 // hear takes in what an agent that goes has told. It is of use only if the next
-// view is the first one without it.
+// view is the first one without it, and comes within Term: until then the agent
+// does not grant again, if it stays after all.
 func (g *grantor) hear(from Agent, w *Will, clock time.Duration) {
 	if g.view == nil || w.View != g.view.Digest() || w.Total > 2*g.cfg.Points {
 		delete(g.wills, from)
@@ -113,7 +116,7 @@ func (g *grantor) hear(from Agent, w *Will, clock time.Duration) {
 	}
 	t := g.wills[from]
 	if t == nil || t.total != w.Total {
-		t = &testament{total: w.Total, estate: make(map[uint64]inherited)}
+		t = &testament{heard: clock, total: w.Total, estate: make(map[uint64]inherited)}
 		g.wills[from] = t
 	}
 	for _, q := range w.Estate {
@@ -138,7 +141,7 @@ func (g *grantor) inherit(was View, clock time.Duration) map[Agent]struct{} {
 	room := 2*g.cfg.Points - len(g.points)
 	for a, t := range wills {
 		room -= len(t.estate)
-		if len(t.estate) == t.total && room >= 0 && !slices.Contains(grants, a) {
+		if len(t.estate) == t.total && room >= 0 && clock < t.heard+shorter(g.cfg.Term) && !slices.Contains(grants, a) {
 			left[a] = struct{}{}
 		}
 	}
@@ -194,7 +197,7 @@ func (h *holder) owes() bool {
 
 // Retire says that this agent goes before long, in good order: from now on it
 // grants nothing, and tells those who will what they have to know. What it holds
-// it keeps until Quit. There is no way back.
+// it keeps until Quit.
 func (p *Peer) Retire(now time.Time) {
 	p.tick(now)
 	if p.grantor.retired {
@@ -203,6 +206,16 @@ func (p *Peer) Retire(now time.Time) {
 	p.grantor.retired = true
 	if p.grip() {
 		p.grantor.bequeath(p.clock)
+	}
+}
+
+// Stay takes Retire back. Others may have been told that they grant its points, so
+// that it knows nothing of them.
+func (p *Peer) Stay(now time.Time) {
+	p.tick(now)
+	if p.grantor.retired && !p.holder.quitting {
+		p.grantor.retired, p.grantor.legacies = false, nil
+		p.grantor.doubt(p.clock)
 	}
 }
 

@@ -107,6 +107,10 @@ func TestWillsThatDoNotCount(t *testing.T) {
 			w.start(2)
 			heir.look()
 		}},
+		{"told long ago", false, func(w *world, giver, heir *agent) {
+			w.hand(giver, heir, 100)
+			w.run(w.now + 11*time.Second)
+		}},
 		{"told by who does not know", false, func(w *world, giver, heir *agent) {
 			w.hand(giver, heir, 100)
 		}},
@@ -154,6 +158,40 @@ func TestWillsThatDoNotCount(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An agent that stays after all grants its points again, but not before what it
+// told is worth nothing.
+func TestStay(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	v, point := pair()
+	g := New(1, Config{First: true}, now)
+	g.Look(v, now)
+	ready := func() bool {
+		g.Contact(now, now)
+		g.Ready(point, time.Second, now)
+		g.Calls(now)
+		ok, _ := g.Ready(point, time.Second, now)
+		return ok
+	}
+	g.Retire(now)
+	if ready() {
+		t.Fatal("granted by who grants nothing")
+	}
+	g.Stay(now)
+	began := now
+	for !ready() {
+		if now = now.Add(250 * time.Millisecond); now.Sub(began) > time.Minute {
+			t.Fatal("it grants nothing any more")
+		}
+	}
+	if took := now.Sub(began); took < 16*time.Second {
+		t.Errorf("it grants again after %v", took)
+	}
+	g.Quit(now)
+	if g.Stay(now); ready() {
+		t.Error("there is a way back from Quit")
 	}
 }
 

@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// pair is two agents of which the first grants the point.
+func pair() (v *picture, point uint64) {
+	v = &picture{members: []Agent{1, 2}}
+	for v.Owner(point) != 1 {
+		point++
+	}
+	return v, point
+}
+
+// An ask says that its sender has no lease: a grant on an earlier one that comes
+// after it may be another's by then, and is not taken.
+func TestGrantOfAnEarlierAsk(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	v, point := pair()
+	p := New(2, Config{}, now)
+	p.Look(v, now)
+	ask := func() uint64 {
+		t.Helper()
+		p.Contact(now, now)
+		p.Ready(point, time.Second, now)
+		for range 40 {
+			now = now.Add(250 * time.Millisecond)
+			p.Contact(now, now)
+			if calls := p.Calls(now); len(calls) > 0 {
+				if len(calls[0].Asks) != 1 {
+					t.Fatalf("call %+v", calls[0])
+				}
+				p.Failed(calls[0], now) // heard or not
+				return calls[0].Stamp
+			}
+		}
+		t.Fatal("nothing is asked for")
+		return 0
+	}
+	stamp := uint64(0)
+	grant := func(serial, ask uint64) *Batch {
+		t.Helper()
+		stamp++
+		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, Grants: []Grant{{Point: point, Serial: serial, Stamp: ask, Term: time.Hour}}}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ans
+	}
+	first := ask()
+	second := ask()
+	if first >= second {
+		t.Fatalf("asked at %d and at %d", first, second)
+	}
+	if ans := grant(7, first); len(ans.Gives) != 1 || ans.Gives[0].Serial != 7 {
+		t.Errorf("a late grant is answered by %+v", ans)
+	}
+	if ok, _ := p.Ready(point, time.Second, now); ok {
+		t.Fatal("a late grant was taken")
+	}
+	if ans := grant(8, second); len(ans.Gives) != 0 {
+		t.Errorf("the grant is answered by %+v", ans)
+	}
+	if ok, _ := p.Ready(point, time.Second, now); !ok {
+		t.Error("the grant was not taken")
+	}
+}
+
+// Who holds a point, confirmed by another grantor meanwhile, is not robbed of it
+// by the first one, however long ago that last granted it.
+func TestHolderComesBack(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	v, point := pair()
+	g := New(1, Config{First: true}, now)
+	g.Look(v, now)
+	stamp := uint64(0)
+	ask := func(a Ask) *Batch {
+		t.Helper()
+		stamp++
+		g.Contact(now, now)
+		ans, err := g.Serve(&Batch{From: 2, To: 1, Stamp: stamp, Asks: []Ask{a}}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ans
+	}
+	if ans := ask(Ask{Point: point, Quiet: time.Second, Urgent: true}); len(ans.Grants) != 1 {
+		t.Fatalf("not granted: %+v", ans)
+	}
+	now = now.Add(30 * time.Second) // without contact for longer than its term
+	g.Calls(now)
+	g.Contact(now, now)
+	g.Ready(point, time.Second, now) // it wants the point itself
+	for range 20 {
+		now = now.Add(time.Second)
+		g.Contact(now, now)
+		g.Calls(now)
+	}
+	ans := ask(Ask{Point: point, Quiet: time.Second, Urgent: true, Holding: true})
+	if len(ans.Grants) != 1 {
+		t.Fatalf("not confirmed: %+v", ans)
+	}
+	if ok, _ := g.Ready(point, time.Second, now); ok {
+		t.Error("the grantor has it, too")
+	}
+}
+
+// Who claims a point that another grantor has confirmed does not give away by the
+// way what its own grantor has granted it long before.
+func TestGrantWhileClaiming(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	v, point := pair()
+	p := New(2, Config{First: true}, now)
+	alone := &picture{members: []Agent{2}}
+	p.Look(alone, now)
+	p.Ready(point, time.Second, now)
+	p.Calls(now)
+	if ok, _ := p.Ready(point, time.Second, now); !ok {
+		t.Fatal("not granted by itself")
+	}
+	now = now.Add(time.Second)
+	p.Look(v, now)
+	p.Contact(now, now)
+	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: 1, Grants: []Grant{{Point: point, Serial: 7, Stamp: 0, Term: time.Hour}}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ans.Gives) > 0 {
+		t.Errorf("given back: %+v", ans.Gives)
+	}
+	calls := p.Calls(now)
+	if len(calls) != 1 || len(calls[0].Gives) > 0 || len(calls[0].Asks) != 1 || !calls[0].Asks[0].Holding {
+		t.Fatalf("calls %+v", calls)
+	}
+	p.Contact(now, now)
+	if err := p.Answered(&Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true, Grants: []Grant{{Point: point, Serial: 7, Stamp: calls[0].Stamp, Term: time.Hour}}}, now); err != nil {
+		t.Fatal(err)
+	}
+	if ok, _ := p.Ready(point, time.Second, now); !ok {
+		t.Error("its claim is confirmed, and it does not have the point")
+	}
+}
