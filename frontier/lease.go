@@ -74,7 +74,6 @@ func (f *Frontier) leased(g *group) bool {
 	if f.cfg.Lease == nil || g == f.open_ {
 		return true
 	}
-	ok := true
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		if b == nil {
 			continue
@@ -91,9 +90,11 @@ func (f *Frontier) leased(g *group) bool {
 		default:
 			f.bar(b, max(f.since(at), f.clock+1))
 		}
-		ok = false
+		// The site's turn is when we have the address's: two agents of which each
+		// has one and waits for the other would not come out of that.
+		return false
 	}
-	return ok
+	return true
 }
 
 // bar lets b, which is free, be quiet until at.
