@@ -214,10 +214,25 @@ func TestDamage(t *testing.T) {
 	const all = 150
 	mem := memory(t)
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
+	onDisk := func() (runs []string) {
+		entries, err := mem.ReadDir(tableDir + "/keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "run-") {
+				runs = append(runs, tableDir+"/keys/"+e.Name())
+			}
+		}
+		return runs
+	}
 	fill := func() {
 		r := start(t, mem, cfg)
-		for n := range all {
-			if _, err := r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n)}}); err != nil {
+		for n := 0; n < all || len(onDisk()) == 0; n++ { // keys go to disk behind the answers
+			if n > 1000*all {
+				t.Fatal("nothing is on disk")
+			}
+			if _, err := r.Ask(t.Context(), []Question{{digestOf(n % all), pageOf(n % all)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -262,22 +277,15 @@ func TestDamage(t *testing.T) {
 		return known
 	}
 	flipRuns := func() {
-		entries, err := mem.ReadDir(tableDir + "/keys")
-		if err != nil {
-			t.Fatal(err)
-		}
-		runs := 0
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), "run-") {
-				info, err := e.Info()
-				if err != nil {
-					t.Fatal(err)
-				}
-				flip(tableDir+"/keys/"+e.Name(), info.Size()/2)
-				runs++
+		runs := onDisk()
+		for _, name := range runs {
+			info, err := mem.Stat(name)
+			if err != nil {
+				t.Fatal(err)
 			}
+			flip(name, info.Size()/2)
 		}
-		if runs == 0 {
+		if len(runs) == 0 {
 			t.Fatal("nothing is on disk")
 		}
 	}
