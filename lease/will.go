@@ -185,6 +185,16 @@ func (h *holder) quit() {
 	}
 }
 
+// giveOwn gives back what we have granted ourselves and do not use: nobody could
+// confirm it in time, if we go before our heirs follow the view.
+func (h *holder) giveOwn() {
+	for _, l := range h.sortedLots() {
+		if l.state == held && !l.using && l.grantor == h.self {
+			h.handBack(l)
+		}
+	}
+}
+
 // owes says whether there is something to give back to an agent that is there.
 func (h *holder) owes() bool {
 	for _, l := range h.lots {
@@ -196,15 +206,17 @@ func (h *holder) owes() bool {
 }
 
 // Retire says that this agent goes before long, in good order: from now on it
-// grants nothing, and tells those who will what they have to know. What it holds
-// it keeps until Quit.
+// grants nothing, and tells those who will what they have to know. What others have
+// granted it, and what it uses, it keeps until Quit.
 func (p *Peer) Retire(now time.Time) {
 	p.tick(now)
 	if p.grantor.retired {
 		return
 	}
 	p.grantor.retired = true
+	p.holder.giveOwn()
 	if p.grip() {
+		p.own()
 		p.grantor.bequeath(p.clock)
 	}
 }
