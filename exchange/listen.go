@@ -363,6 +363,9 @@ func (c *counted) Read(b []byte) (int, error) {
 func (c *counted) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.counts.sent.Add(uint64(n))
+	if err != nil {
+		c.left.Store(true)
+	}
 	return n, err
 }
 
