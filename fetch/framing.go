@@ -23,15 +23,16 @@ type frame struct {
 	length int64
 }
 
-// frameOf decides the framing of r's body. A Content-Length that is no number
-// or stands twice with different numbers is noted, and the body read to the
-// connection's end: nobody knows which of them lies.
+// frameOf decides the framing of r's body. If the Content-Length is not a
+// number, or two of them differ, frameOf notes that and the body ends with the
+// connection: no length can be trusted.
 func frameOf(r *Response) frame {
 	if r.Status == 204 || r.Status == 304 || r.Status == 101 {
 		return frame{kind: byNothing}
 	}
-	// HTTP/1.0 has no transfer coding (RFC 9112, 6.1).
-	if r.Proto != "HTTP/1.0" && r.Proto != "HTTP/0.9" {
+	// Versions below 1.1 have no transfer coding (RFC 9112, 6.1). Both numbers
+	// of a version are one digit, so strings compare as versions do.
+	if r.Proto >= "HTTP/1.1" {
 		last, coded := "", false
 		r.Header.tokens("Transfer-Encoding", func(t string) bool {
 			last = t
