@@ -226,10 +226,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if cfg.Scope.Today.IsZero() {
 		cfg.Scope.Today = now
 	}
-	ua := cfg.userAgent()
-	r := &a.rooms
-	seeds, err := a.allSeeds(seeds)
+	ua, token, err := cfg.Identity()
 	if err != nil {
+		return err
+	}
+	r := &a.rooms
+	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
 	}
 	if err := a.openStrategy(seeds); err != nil {
@@ -297,7 +299,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Archive.Close)
 
-	cfg.Robots.Agent = ProductToken
+	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
 	if cfg.Scope.Depth != nil {
 		// A URL has the depth at which it was found first: the nearer the order
@@ -332,7 +334,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Journal.Close)
 
-	cfg.Crawl.Agent = ProductToken
+	cfg.Crawl.Agent = token
 	f := &cfg.Frontier
 	cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
 	if f.HostDelay == 0 { // the frontier's default

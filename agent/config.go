@@ -21,8 +21,9 @@ import (
 // Version of the program, for User-Agent and warcinfo.
 const Version = "0.1.0"
 
-// ProductToken is what robots.txt files know us by (RFC 9309, 2.2.1).
-const ProductToken = "orbweaver"
+// productName is the product in the default User-Agent, and so the name under
+// which robots.txt files know the crawler by default.
+const productName = "orbweaver"
 
 // Config is one crawl on one agent: where it lives, who runs it, and the
 // configuration of every room. The zero Config needs only Dir and Seeds.
@@ -43,6 +44,10 @@ type Config struct {
 	// UserAgent replaces the User-Agent wholly. Empty means
 	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
 	UserAgent string
+	// RobotsAgent is the product token whose groups in robots.txt, robots meta
+	// and X-Robots-Tag the crawl obeys. Empty means robots.ProductToken of the
+	// User-Agent in force.
+	RobotsAgent string
 	// MemoryBytes is the budget of the whole process. Zero means 1 GiB.
 	MemoryBytes int64
 	// Strategy opens what decides which page comes next, once the place for
@@ -80,15 +85,30 @@ func configErrorf(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
-// userAgent is the User-Agent in force.
-func (c *Config) userAgent() string {
-	switch {
-	case c.UserAgent != "":
-		return c.UserAgent
-	case c.Contact == "":
-		return "Mozilla/5.0 (compatible; " + ProductToken + "/" + Version + ")"
+// Identity returns the User-Agent in force and the product token that it obeys in
+// robots.txt files. The error is a *ConfigError.
+func (c *Config) Identity() (userAgent, token string, err error) {
+	userAgent, token = c.UserAgent, c.RobotsAgent
+	if strings.ContainsAny(userAgent, "\r\n") {
+		return "", "", configErrorf("--user-agent %q: it holds a line break; give one line", userAgent)
 	}
-	return "Mozilla/5.0 (compatible; " + ProductToken + "/" + Version + "; +" + c.Contact + ")"
+	if userAgent == "" {
+		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
+		if c.Contact != "" {
+			userAgent += "; +" + c.Contact
+		}
+		userAgent += ")"
+	}
+	if token == "" {
+		if token = robots.ProductToken(userAgent); token == "" {
+			return "", "", configErrorf("--user-agent %q: it names no product that a robots.txt could name; "+
+				"begin with one such as mybot/1.0, or give the name with --robots-agent", userAgent)
+		}
+	}
+	if !robots.IsToken(token) {
+		return "", "", configErrorf("--robots-agent %q: a name has letters, digits, - and _ only, such as mybot", token)
+	}
+	return userAgent, token, nil
 }
 
 // seeds parses Seeds.
@@ -182,8 +202,8 @@ func (c *Config) check(seeds []weburl.URL) error {
 	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
 		return configErrorf("contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
 	}
-	if strings.ContainsAny(c.UserAgent, "\r\n") {
-		return configErrorf("user agent %q holds a line break", c.UserAgent)
+	if _, _, err := c.Identity(); err != nil {
+		return err
 	}
 	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay, "time-limit": c.Crawl.TimeLimit} {
 		if d < 0 {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
@@ -16,17 +17,24 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// shared are the settings that all agents must have alike: by another scope an
-// owner would leave out what a finder takes for wanted, and the link be lost.
+// shared returns the settings that all agents must have alike. With another scope
+// an owner would leave out a link that its finder wants, and the link would be
+// lost. With another robots-agent a host would be crawled by other rules after it
+// has moved.
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	if _, walk := a.rooms.Strategy.(*strategy.Walk); walk {
 		return nil, configErrorf("--strategy walk is for one agent: a walk is not carried on by another agent; leave --listen out")
 	}
+	_, token, err := a.cfg.Identity()
+	if err != nil {
+		return nil, err
+	}
 	f := &a.cfg.Frontier
 	return map[string]string{
 		"version": Version, "partition": a.cfg.Cluster.partition(), "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
-		"strategy": strategyTerms(a.rooms.Strategy), "requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
+		"strategy": strategyTerms(a.rooms.Strategy), "robots-agent": strings.ToLower(token),
+		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		// A host moves, and is as slow at its next agent.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0), "site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
 		"page-limit": strconv.FormatInt(a.cfg.Crawl.PageLimit, 10), "host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),

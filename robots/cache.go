@@ -308,7 +308,7 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 		st = c.unreachable(&before, now)
 	case r.Status < 300:
 		rules := Parse(r.Body)
-		st.class, st.group = ClassRules, rules.crawlerGroup(c.agent)
+		st.class, st.group = ClassRules, rules.CrawlerGroup(c.agent)
 		sitemaps = resolve(rules.Sitemaps(), fetched)
 	case r.Status == 304 && hasRules(before.class):
 		st.class, st.group = ClassRules, before.group
@@ -416,7 +416,7 @@ func (c *Cache) Restore(e Entry) {
 	st := known(e.Class, e.Fetched, e.Expires)
 	switch e.Class {
 	case ClassRules, ClassStale:
-		st.group = Parse(e.Body).crawlerGroup(c.agent)
+		st.group = Parse(e.Body).CrawlerGroup(c.agent)
 	case ClassUnavailable, ClassUnreachable:
 	default:
 		return

@@ -45,9 +45,9 @@ func (g *group) lineText(i int32) string {
 // never named: a line for it names "MJ".
 func (r *Rules) Group(agent string) Group { return r.group(agent, false) }
 
-// crawlerGroup is Group for a crawler that wants to be polite even if it has
-// digits in its name: it heeds what names it in full as well.
-func (r *Rules) crawlerGroup(agent string) Group {
+// CrawlerGroup selects what a crawler named agent obeys. It is Group, but for an
+// agent with a digit in its name: that one obeys the groups that name it in full.
+func (r *Rules) CrawlerGroup(agent string) Group {
 	return r.group(agent, tokenLen(agent, false) < len(agent))
 }
 

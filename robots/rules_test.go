@@ -299,9 +299,9 @@ func TestReduced(t *testing.T) {
 	for name, body := range realFiles(t) {
 		rules := Parse(body)
 		for _, agent := range []string{"orbweaver", "Googlebot", "bingbot", "GPTBot", "MJ12bot"} {
-			g := rules.crawlerGroup(agent)
+			g := rules.CrawlerGroup(agent)
 			text := g.appendText(nil)
-			if again := Parse(text).crawlerGroup(agent); !same(g, again) {
+			if again := Parse(text).CrawlerGroup(agent); !same(g, again) {
 				t.Errorf("%s for %s: differs after being written down as %.200q", name, agent, text)
 			}
 			if len(text) > len(body) {
@@ -341,9 +341,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
 		rules := Parse(body)
 		for _, agent := range []string{"orbweaver", "x", "MJ12bot"} {
-			g := rules.crawlerGroup(agent)
+			g := rules.CrawlerGroup(agent)
 			text := g.appendText(nil)
-			if again := Parse(text).crawlerGroup(agent); !same(g, again) {
+			if again := Parse(text).CrawlerGroup(agent); !same(g, again) {
 				t.Fatalf("%q: %q says something else", body, text)
 			}
 			if len(text) > len(body) {

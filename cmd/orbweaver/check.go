@@ -36,6 +36,15 @@ type webFlags struct {
 	Insecure     bool     `help:"Accept every certificate."`
 	AllowPrivate bool     `help:"Also connect to private and loopback addresses."`
 	Contact      string   `help:"Contact for the User-Agent." placeholder:"URL|MAIL"`
+	UserAgent    string   `help:"Send this User-Agent header and judge for the product named in it, as \"orbweaver crawl\" does." placeholder:"S"`
+	RobotsAgent  string   `help:"Judge for this product name instead of the one in --user-agent." placeholder:"NAME" aliases:"agent"`
+}
+
+// identity returns the User-Agent to send and the product name whose rules
+// hold, as a crawl with the same flags has them.
+func (w *webFlags) identity() (userAgent, token string, err error) {
+	c := agent.Config{Contact: w.Contact, UserAgent: w.UserAgent, RobotsAgent: w.RobotsAgent}
+	return c.Identity()
 }
 
 // get fetches one URL, following redirects by hand. The body is decoded and
@@ -46,9 +55,9 @@ func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte,
 		return nil, nil, &agent.ConfigError{Text: err.Error()}
 	}
 	defer res.Close()
-	ua := "Mozilla/5.0 (compatible; " + agent.ProductToken + "/" + agent.Version + ")"
-	if w.Contact != "" {
-		ua = strings.TrimSuffix(ua, ")") + "; +" + w.Contact + ")"
+	ua, _, err := w.identity()
+	if err != nil {
+		return nil, nil, err
 	}
 	f, err := fetch.New(fetch.Config{
 		UserAgent: ua, ConnectTo: w.ConnectTo, CAFile: w.CA, Insecure: w.Insecure, AllowPrivate: w.AllowPrivate,
@@ -217,14 +226,17 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 
 // CheckRobotsCmd is "check robots".
 type CheckRobotsCmd struct {
-	File  string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
-	Agent string   `help:"Product token to judge for." default:"orbweaver" placeholder:"TOKEN"`
-	URL   []string `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
+	File string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
+	URL  []string `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
 	webFlags
 }
 
 // Run judges each URL; the exit code is 1 if one is not allowed.
 func (c *CheckRobotsCmd) Run(out io.Writer) error {
+	_, token, err := c.identity()
+	if err != nil {
+		return err
+	}
 	urls, err := arguments(c.URL)
 	if err != nil {
 		return err
@@ -243,7 +255,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 			}
 			known[u.Origin()] = rules
 		}
-		g := rules.Group(c.Agent)
+		g := rules.CrawlerGroup(token)
 		allowed, rule, line := g.Crawlable(u.RequestURI())
 		word := "allowed"
 		if !allowed {
@@ -311,7 +323,10 @@ type CheckLinksCmd struct {
 func (c *CheckLinksCmd) Run(out io.Writer) error {
 	const max = 64 << 20
 	in := parse.Input{ContentType: c.ContentType}
-	var err error
+	_, token, err := c.identity()
+	if err != nil {
+		return err
+	}
 	if strings.Contains(c.Page, "://") {
 		if in.URL, err = parseURL(c.Page); err != nil {
 			return err
@@ -333,7 +348,7 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 		}
 	}
 	var p parse.Page
-	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: agent.ProductToken}, &p)
+	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: token}, &p)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, l := range p.Links {
 		note := ""

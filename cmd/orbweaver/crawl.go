@@ -53,15 +53,16 @@ type CrawlCmd struct {
 
 	StrategyFlags `embed:""`
 
-	Delay     time.Duration  `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
-	IPDelay   *time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
-	SiteDelay *time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
-	SlowDown  time.Duration  `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
-	Retries   int            `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
-	RetryWait time.Duration  `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
-	Rate      float64        `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
-	UserAgent string         `help:"User-Agent, wholly; the default names Orbweaver and the contact." placeholder:"S" group:"How politely"`
-	Contact   string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
+	Delay       time.Duration  `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
+	IPDelay     *time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
+	SiteDelay   *time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
+	SlowDown    time.Duration  `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
+	Retries     int            `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
+	RetryWait   time.Duration  `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
+	Rate        float64        `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
+	UserAgent   string         `help:"Send this User-Agent header; the default names Orbweaver and the contact. The robots.txt groups that the crawl obeys are those of the product named in it: mybot in \"mybot/1.0\" and in \"Mozilla/5.0 (compatible; mybot/1.0)\"." placeholder:"S" group:"How politely"`
+	RobotsAgent string         `help:"Obey the robots.txt groups and robots meta tags of this product name instead of the one in --user-agent." placeholder:"NAME" group:"How politely"`
+	Contact     string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
 
 	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
 	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
@@ -166,7 +167,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) (err erro
 func (c *CrawlCmd) config() (agent.Config, error) {
 	cfg := agent.Config{
 		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
-		Contact: c.Contact, UserAgent: c.UserAgent, MemoryBytes: int64(c.Memory),
+		Contact: c.Contact, UserAgent: c.UserAgent, RobotsAgent: c.RobotsAgent, MemoryBytes: int64(c.Memory),
 	}
 	bad := func(format string, args ...any) (agent.Config, error) {
 		return cfg, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
