@@ -18,6 +18,9 @@ type charset struct {
 	// legacy says that queries are to be put back into enc (URL, 4.4: UTF-8
 	// stands in for UTF-16 and replacement).
 	legacy bool
+	// tentative says that nothing has named the encoding yet, so that a later
+	// meta element may (HTML, 13.2.3.4).
+	tentative bool
 }
 
 // prescanned is how many bytes are searched for a declaration (HTML, 13.2.3.2).
@@ -26,10 +29,11 @@ const prescanned = 1024
 var utf8Charset = charset{name: "utf-8", enc: unicode.UTF8, utf8: true}
 
 // charsetOf finds a body's encoding in the order of HTML, 13.2.3.2: byte order
-// mark, transport, declaration within the first 1024 bytes, and windows-1252.
-// For XML it is byte order mark, transport, XML declaration, UTF-8 (RFC 7303,
-// 3), for CSS byte order mark, transport, @charset, UTF-8 (CSS Syntax, 3.2).
-// Unknown labels are passed over. The rest is the body without the mark.
+// mark, transport, declaration within the first 1024 bytes, and windows-1252,
+// which is tentative. For XML the order is byte order mark, transport, XML
+// declaration, UTF-8 (RFC 7303, 3). For CSS it is byte order mark, transport,
+// @charset, UTF-8 (CSS Syntax, 3.2). charsetOf skips unknown labels. The rest
+// is the body without the mark.
 func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")):
@@ -78,6 +82,7 @@ func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
 		}
 	}
 	cs, _ = lookup(fallback)
+	cs.tentative = kind == HTML
 	return cs, body
 }
 
@@ -136,18 +141,47 @@ func prescan(head []byte) (charset, bool) {
 		}
 		label, ok := s.attr(aCharset)
 		if !ok {
-			equiv, _ := s.attr(aHTTPEquiv)
-			if !fold(equiv, "content-type") {
-				continue
-			}
-			content, _ := s.attr(aContent)
-			label = labelIn(content)
+			label = contentCharset(&s)
 		}
 		if cs, ok := declared(label); ok {
 			return cs, true
 		}
 	}
 	return charset{}, false
+}
+
+// contentCharset is the label in a meta element's content, if the element
+// stands for the header field Content-Type.
+func contentCharset(s *scanner) []byte {
+	equiv, _ := s.attr(aHTTPEquiv)
+	if !fold(equiv, "content-type") {
+		return nil
+	}
+	content, _ := s.attr(aContent)
+	return labelIn(content)
+}
+
+// lateCharset reads a meta element that stands behind the prescanned bytes. If
+// it declares an encoding, the encoding counts for the whole document (HTML,
+// 13.2.3.4 and 13.2.6.4.4). lateCharset reports whether the encoding differs
+// from the one in use, so that the scan must start anew.
+func (p *Page) lateCharset(s *scanner) bool {
+	w := &p.work
+	label, _ := s.attr(aCharset)
+	cs, ok := declared(label)
+	if !ok {
+		cs, ok = declared(contentCharset(s))
+	}
+	if !ok {
+		return false
+	}
+	if cs.name == w.cs.name {
+		w.cs.tentative = false
+		return false
+	}
+	w.cs, p.Charset = cs, cs.name
+	p.Base, w.haveURL, w.based = w.self, false, noBase // it was decoded wrongly
+	return true
 }
 
 // labelIn extracts the label from the content of a meta element (HTML, 2.6.5).

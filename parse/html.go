@@ -20,15 +20,21 @@ import (
 // Content of noscript is read, as by a browser without scripts; content of a
 // template is not, unless it is a declarative shadow root.
 func (p *Page) html(body []byte, xml bool) {
-	body, p.work.cs = p.work.cs.scannable(body)
-	if m := p.mark(); !p.scan(body, xml) {
+	m := p.mark()
+	for {
+		var text []byte
+		text, p.work.cs = p.work.cs.scannable(body)
+		if p.scan(text, xml) {
+			return
+		}
 		p.rewind(m)
-		p.scan(body, xml)
 	}
 }
 
-// scan is html for a body that is scannable. It stops, and is false, at a base
-// element that references before it should have been resolved against.
+// scan is html for a body that is scannable. It stops and returns false at an
+// element that changes the meaning of what stands before it: the first base
+// element, and the first meta element that declares another encoding than the
+// tentative one. The next scan knows it, so a page is scanned at most four times.
 func (p *Page) scan(body []byte, xml bool) bool {
 	w := &p.work
 	w.relative = false
@@ -64,6 +70,9 @@ func (p *Page) scan(body []byte, xml bool) bool {
 		}
 		space := f.start(&s, t)
 		s.cdata = f.cdata()
+		if t == tMeta && w.cs.tentative && space == nsHTML && p.lateCharset(&s) {
+			return false
+		}
 		if templates == 0 {
 			if t != tOther {
 				p.element(&s, t, space)

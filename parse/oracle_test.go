@@ -40,6 +40,11 @@ func walk(doc weburl.URL, contentType string, body []byte, req bool) (*oracle, e
 		// x/net guesses UTF-8 from the bytes, which HTML leaves open.
 		enc, name = xcharset.Lookup("windows-1252")
 	}
+	if !certain && name == "windows-1252" && !declaresLatin1.Match(body[:min(len(body), 1024)]) {
+		if late := lateLabel(body); late != "" {
+			enc, name = xcharset.Lookup(late)
+		}
+	}
 	text := bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
 	if name != "utf-8" {
 		if b, err := enc.NewDecoder().Bytes(text); err == nil {
@@ -63,6 +68,40 @@ func walk(doc weburl.URL, contentType string, body []byte, req bool) (*oracle, e
 	}
 	return o, nil
 }
+
+// lateLabel is the first known encoding that a meta element of the tree
+// declares.
+func lateLabel(body []byte) (name string) {
+	root, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		return ""
+	}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode || n.Data != "meta" || n.Namespace != "" {
+			continue
+		}
+		label, _ := attrOfNode(n, "charset")
+		if _, name = xcharset.Lookup(label); name == "" {
+			content, _ := attrOfNode(n, "content")
+			equiv, _ := attrOfNode(n, "http-equiv")
+			if m := charsetIn.FindStringSubmatch(content); m != nil && strings.EqualFold(equiv, "content-type") {
+				_, name = xcharset.Lookup(m[1])
+			}
+		}
+		if strings.HasPrefix(name, "utf-16") {
+			return "utf-8"
+		}
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+var (
+	charsetIn      = regexp.MustCompile(`(?i)charset\s*=\s*["']?([^"'\s;]+)`)
+	declaresLatin1 = regexp.MustCompile(`(?i)charset\s*=\s*["']?(windows-1252|latin1|iso-8859-1|us-ascii)|<\?xml[^>]*encoding`)
+)
 
 var declaresUTF8 = regexp.MustCompile(`(?i)charset\s*=\s*["']?utf-?8|encoding=["']utf-8`)
 

@@ -8,8 +8,9 @@
 // page with fewer links. The work is linear in the size of the body, nothing
 // recurses, and what a page can make us keep is bounded by Options. References
 // are resolved as they are met. The first base element holds for the whole
-// document wherever it stands (HTML, 2.4.3), so where one comes after a
-// reference the scan starts anew, once.
+// document wherever it stands (HTML, 2.4.3). So does the first declaration of
+// the encoding if nothing before it decides (HTML, 13.2.3.4). If either stands
+// behind a reference, the scan starts anew, once for each.
 //
 // Parse is safe for concurrent use; a Page belongs to one goroutine, which
 // reuses it from response to response.
