@@ -180,7 +180,7 @@ func (p *Page) lateCharset(s *scanner) bool {
 		return false
 	}
 	w.cs, p.Charset = cs, cs.name
-	p.Base, w.haveURL, w.based = w.self, false, noBase // it was decoded wrongly
+	p.Base, w.haveURL, w.based = w.self, false, noBase // a base element was decoded wrongly
 	return true
 }
 

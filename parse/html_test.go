@@ -58,8 +58,17 @@ func TestHTML(t *testing.T) {
 		{"refresh", `<meta http-equiv=Refresh content="5; URL='1'">`, Options{}, "R 1 meta@refresh"},
 		{"refresh with references", `<meta http-equiv=refresh content="0;url=1?a&amp;amp;b">`, Options{}, "R 1?a&amp;b meta@refresh"},
 		{"link keywords", `<link rel=canonical href=1><link rel=next href=2><link rel="alternate nofollow" href=3>
-			<link rel=dns-prefetch href=//no.example><link rel=stylesheet href=no><link href=no><link rel=next>`, Options{},
+			<link rel=dns-prefetch href=//no.example><link rel=stylesheet href=no><link rel=next>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href!"},
+		{"link types of HTML that are hyperlinks", `<link rel=alternate href=1><link rel=author href=2><link rel=help href=3><link rel=license href=4>
+			<link rel=Me href=5><link rel=next href=6><link rel=prev href=7><link rel=privacy-policy href=8><link rel=search href=9>
+			<link rel=terms-of-service href=10>`, Options{}, "L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
+			"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
+		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3><link rel="" href=4>`, Options{},
+			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href"},
+		{"link types of HTML that are no pages", `<link rel=dns-prefetch href=1><link rel=expect href=#2><link rel=pingback href=3><link rel=preconnect href=4>
+			<link rel=icon href=5><link rel=manifest href=6><link rel=modulepreload href=7><link rel=prefetch href=8><link rel=preload href=9>
+			<link rel=compression-dictionary href=10>`, Options{}, ""},
 		{"link requisites", `<link rel="stylesheet" href=1><link rel="Shortcut ICON" href=2><link rel=preload as=image imagesrcset="3 1x, 4 2x">
 			<link rel="alternate stylesheet" href=5><link rel=manifest href=6>`, all,
 			"E 1 link@href, E 2 link@href, E 3 link@imagesrcset, E 4 link@imagesrcset, E 5 link@href, E 6 link@href"},

@@ -247,12 +247,10 @@ func (o *oracle) set(n *html.Node, key, place string) {
 	}
 }
 
-var followed = strings.Fields(`canonical alternate amphtml appendix archives author begin bookmark
-	chapter contents copyright end first glossary help home index last license next parent prerender
-	prev previous privacy-policy section shortlink start subsection terms-of-service toc top up`)
-
-var loaded = strings.Fields(`apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image
-	fluid-icon icon image_src manifest mask-icon modulepreload prefetch preload stylesheet`)
+// loaded and hints are the link types that HTML 4.6.7 calls resources, and icons.
+var loaded, hints = strings.Fields(`apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image
+	compression-dictionary fluid-icon icon image_src manifest mask-icon modulepreload prefetch preload stylesheet`),
+	strings.Fields(`dns-prefetch expect pingback preconnect`)
 
 func (o *oracle) visit(n *html.Node) {
 	if n.Type == html.ElementNode {
@@ -327,16 +325,16 @@ func (o *oracle) element(n *html.Node) {
 			o.add(href, "L", n.Data+"@href", nofollow)
 		}
 	case "link":
-		var follow, load bool
+		var load, hint bool
 		for _, r := range rels {
-			follow = follow || slices.Contains(followed, r)
 			load = load || slices.Contains(loaded, r)
+			hint = hint || slices.Contains(hints, r)
 		}
 		canonical := slices.Contains(rels, "canonical")
 		if cleanRef(href) != "" {
 			if load && !canonical {
 				o.load(n, "href", "E", "link@href")
-			} else if follow {
+			} else if canonical || !hint {
 				u := o.add(href, "L", "link@href", nofollow)
 				if canonical && o.canonical == "" {
 					o.canonical = u

@@ -1,20 +1,24 @@
 package parse
 
-// What a rel keyword of a link element makes of it.
+// The classes of a rel keyword of a link element.
 const (
-	relNone = iota
-	relFollow
-	relLoad
+	relFollow = iota // a hyperlink, or unknown
+	relLoad          // a browser loads the resource
+	relHint          // a browser prepares something, but shows nothing of it
 	relCanonical
 	relNoFollow
 )
 
-// relOf sorts the keywords of a link element (HTML, 4.6.8, and what is
-// registered or in wide use besides). Unknown ones lead nowhere.
+// relOf classifies a keyword by HTML's list of link types (4.6.7) and by the
+// icons that are registered or in wide use besides. HTML's hyperlinks are
+// alternate, author, canonical, help, license, me, next, prev, privacy-policy,
+// search and terms-of-service. Unknown keywords (amphtml, shortlink, top) mostly
+// name pages, too, so only resources are listed here. A link element without
+// rel names a page as well: microdata and RDFa use it so.
 func relOf(word []byte) int {
 	var buf [32]byte
 	if len(word) > len(buf) {
-		return relNone
+		return relFollow
 	}
 	w := buf[:len(word)]
 	for i, c := range word {
@@ -25,52 +29,42 @@ func relOf(word []byte) int {
 		return relCanonical
 	case "nofollow":
 		return relNoFollow
-	case "alternate", "amphtml", "appendix", "archives", "author", "begin", "bookmark", "chapter",
-		"contents", "copyright", "end", "first", "glossary", "help", "home", "index", "last",
-		"license", "next", "parent", "prerender", "prev", "previous", "privacy-policy", "section",
-		"shortlink", "start", "subsection", "terms-of-service", "toc", "top", "up":
-		return relFollow
 	case "apple-touch-icon", "apple-touch-icon-precomposed", "apple-touch-startup-image",
-		"fluid-icon", "icon", "image_src", "manifest", "mask-icon", "modulepreload", "prefetch",
-		"preload", "stylesheet":
+		"compression-dictionary", "fluid-icon", "icon", "image_src", "manifest", "mask-icon",
+		"modulepreload", "prefetch", "preload", "stylesheet":
 		return relLoad
+	case "dns-prefetch", "expect", "pingback", "preconnect":
+		return relHint
 	}
-	return relNone
+	return relFollow
 }
 
-// link reads a link element. A stylesheet is loaded even if it is an
-// alternate; of the other keywords any that is followed makes it a link.
+// link reads a link element. It is a hyperlink unless one of its keywords names
+// a resource or a hint: an alternate stylesheet is a stylesheet. A canonical
+// link is a hyperlink in any case.
 func (p *Page) link(s *scanner) {
-	href, ok := s.attr(aHref)
-	if !ok {
-		href = nil
-	}
-	rel, ok := s.attr(aRel)
-	if !ok {
-		return
-	}
-	var follow, load, canonical, nofollow bool
+	href, _ := s.attr(aHref)
+	rel, _ := s.attr(aRel)
+	var load, hint, canonical, nofollow bool
 	rel = p.value(rel)
 	for w, rest := nextToken(rel); w != nil; w, rest = nextToken(rest) {
 		switch relOf(w) {
-		case relFollow:
-			follow = true
 		case relLoad:
 			load = true
+		case relHint:
+			hint = true
 		case relCanonical:
-			follow, canonical = true, true
+			canonical = true
 		case relNoFollow:
 			nofollow = true
 		}
 	}
 	if len(trim(href)) > 0 {
 		switch {
-		case load && !canonical:
-			if p.work.opt.Requisites {
-				p.add(href, 'E', "link@href", false)
-			}
-		case follow:
+		case canonical || !load && !hint:
 			p.note(href, ref{tag: "link@href", hop: 'L', nofollow: nofollow, canonical: canonical}, true)
+		case load && p.work.opt.Requisites:
+			p.add(href, 'E', "link@href", false)
 		}
 	}
 	if load && p.work.opt.Requisites {

@@ -12,24 +12,15 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// followed are the relations of a link element that lead a reader on.
-var followed = map[string]bool{}
+// resources are the link types that do not lead to a page: HTML's external
+// resources (4.6.7) and the icons of phones. Every other link is followed.
+var resources = map[string]bool{}
 
 func init() {
-	for _, r := range strings.Fields(`canonical alternate amphtml appendix archives author begin bookmark chapter contents
-		copyright end first glossary help home index last license next parent prerender prev previous privacy-policy
-		section shortlink start subsection terms-of-service toc top up`) {
-		followed[r] = true
-	}
-}
-
-// loaded are those that a browser loads for the page; they are no links.
-var loaded = map[string]bool{}
-
-func init() {
-	for _, r := range strings.Fields(`apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image fluid-icon icon
-		image_src manifest mask-icon modulepreload prefetch preload stylesheet`) {
-		loaded[r] = true
+	for _, r := range strings.Fields(`compression-dictionary dns-prefetch expect icon manifest modulepreload pingback
+		preconnect prefetch preload stylesheet
+		apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image fluid-icon image_src mask-icon`) {
+		resources[r] = true
 	}
 }
 
@@ -95,11 +86,7 @@ func (p *page) directives(list string) {
 }
 
 func (p *page) html(body []byte, ctype string) {
-	r, err := charset.NewReader(bytes.NewReader(body), ctype)
-	if err != nil {
-		r = bytes.NewReader(body)
-	}
-	root, err := html.ParseWithOptions(r, html.ParseOptionEnableScripting(false))
+	root, err := html.ParseWithOptions(bytes.NewReader(decoded(body, ctype)), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		return
 	}
@@ -119,6 +106,28 @@ func (p *page) html(body []byte, ctype string) {
 			n = n.NextSibling
 		}
 	}
+}
+
+// declaration finds a charset in a meta element's tag.
+var declaration = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?([a-z0-9_:-]+)`)
+
+// decoded is the body in UTF-8. If neither a byte order mark, the header nor the
+// first 1024 bytes name the encoding, the first meta element that does counts
+// (HTML, 13.2.3.4).
+func decoded(body []byte, ctype string) []byte {
+	enc, _, certain := charset.DetermineEncoding(body, ctype)
+	if !certain && !declaration.Match(body[:min(len(body), 1024)]) {
+		if m := declaration.FindSubmatch(body); m != nil {
+			if e, name := charset.Lookup(string(m[1])); e != nil && !strings.HasPrefix(name, "utf-16") {
+				enc = e
+			}
+		}
+	}
+	text, err := enc.NewDecoder().Bytes(body)
+	if err != nil {
+		return body
+	}
+	return text
 }
 
 // inert says whether n is a template, whose content is not part of the page
@@ -173,12 +182,11 @@ func (p *page) element(n *html.Node) {
 			p.refs = append(p.refs, href)
 		}
 	case "link":
-		follow, load := false, false
+		resource := false
 		for w := range rel {
-			follow = follow || followed[w]
-			load = load || loaded[w]
+			resource = resource || resources[w]
 		}
-		if follow && (!load || rel["canonical"]) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
+		if (!resource || rel["canonical"]) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
 			p.refs = append(p.refs, href)
 		}
 	case "frame", "iframe":

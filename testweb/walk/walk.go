@@ -5,10 +5,10 @@
 //
 // It is the yardstick for a crawler's coverage: a plain breadth-first walk with
 // net/http and x/net/html, without delays, in memory, sharing no code with the
-// crawler. A page's links are those of a, area, link with a relation that a
-// reader follows, frame, iframe, meta refresh, feeds and SVG's a; rel=nofollow,
-// robots meta and X-Robots-Tag are obeyed. A redirect is a URL of its own and
-// leads to its target.
+// crawler. A page's links are every href or src of a, area, link, iframe and frame
+// that is no resource, meta refresh, feeds and SVG's a. Walk obeys rel=nofollow,
+// robots meta and X-Robots-Tag. A redirect is a URL of its own and leads to its
+// target.
 package walk
 
 import (

@@ -38,6 +38,7 @@ func serving(t testing.TB, cfg testweb.Config) (*testweb.Web, *x509.CertPool) {
 func TestWalk(t *testing.T) {
 	a := map[string]string{
 		"/": `<a href=" /one "><a href="dir/../two?x=1#frag"><area href="/area"><link rel=canonical href="https://a.example/canon">
+			<link rel=search href=/search><link rel=unheard-of href=/unheard><link href=/bare><link rel=preconnect href=/hint>
 			<link rel=stylesheet href=/style.css><link rel="alternate stylesheet" href=/alt.css><iframe src=/frame></iframe>
 			<a rel="external nofollow" href=/not><a href="\back\slash"><a href="/private/x"><a href="/private/ok">
 			<a href=mailto:x@y><a href="http://elsewhere.example/"><a href="//b.example"><noscript><a href=/noscript></noscript>
@@ -45,6 +46,7 @@ func TestWalk(t *testing.T) {
 		"/one":         `<meta name=robots content="noindex, nofollow"><a href=/hidden>`,
 		"/two?x=1":     `<meta http-equiv=refresh content="0; url=/refreshed">`,
 		"/canon":       "same",
+		"/bare":        "",
 		"/frame":       `<base href="https://a.example/deep/er/"><a href=../based>`,
 		"/back/slash":  "->/landed",
 		"/landed":      "",
@@ -67,8 +69,8 @@ func TestWalk(t *testing.T) {
 		got = append(got, strings.TrimPrefix(u, "https://a.example"))
 	}
 	slices.Sort(got)
-	want := strings.Fields(`/ /area /back/slash /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b /item /landed /noscript
-		/one /private/ok /refreshed /svg /two?x=1 https://b.example/`)
+	want := strings.Fields(`/ /area /back/slash /bare /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b /item /landed /noscript
+		/one /private/ok /refreshed /search /svg /two?x=1 /unheard https://b.example/`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -94,6 +96,21 @@ func TestWalk(t *testing.T) {
 	}
 	if _, err := Walk(context.Background(), Config{Seeds: []string{"https://a.example"}, MaxPages: 3, DialContext: w.DialContext, RootCAs: pool}); err == nil {
 		t.Error("over MaxPages: no error")
+	}
+}
+
+func TestLateCharset(t *testing.T) {
+	far := strings.Repeat(" ", 1100)
+	for _, tt := range []struct{ ctype, body, want string }{
+		{"text/html", far + "<meta charset=windows-1251><a href='\xe4'>", "/%D0%B4"},
+		{"text/html", far + "<meta http-equiv=content-type content='text/html; charset=koi8-r'><a href='\xc4'>", "/%D0%B4"},
+		{"text/html; charset=windows-1252", far + "<meta charset=windows-1251><a href='\xe4'>", "/%C3%A4"},
+		{"text/html", "<meta charset=windows-1252>" + far + "<meta charset=windows-1251><a href='\xe4'>", "/%C3%A4"},
+	} {
+		got := links("http://a.example/", http.Header{"Content-Type": {tt.ctype}}, []byte(tt.body))
+		if len(got) != 1 || got[0] != "http://a.example"+tt.want {
+			t.Errorf("%s %q: got %q, want %s", tt.ctype, strings.TrimSpace(tt.body), got, tt.want)
+		}
 	}
 }
 
