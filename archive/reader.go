@@ -16,6 +16,9 @@ import (
 const (
 	maxHeader = 2 << 20 // bytes of a record's header; a URL may be 1 MB
 	maxFields = 4096
+
+	// magic begins a record, in any case as other readers take it.
+	magic = "WARC/"
 )
 
 // ErrDamaged is a file that is no WARC file, or not one any more. Every error
@@ -50,7 +53,7 @@ func (h Header) Value(name string) string {
 // A Record is one record of a WARC file. Its content is read from it; what is
 // left is skipped by the Reader's Next or Finish.
 type Record struct {
-	Version string // "WARC/1.1"
+	Version string // "WARC/1.1", in the writer's case
 	Header  Header
 	Offset  int64 // in the file; of the gzip member for a compressed record
 	// Length is the record's bytes in the file: of the gzip member, or of the
@@ -216,8 +219,8 @@ func (r *Reader) Next() (*Record, error) {
 
 // open looks at the next raw byte: plain record, gzip member or end.
 func (r *Reader) open() error {
-	magic, err := r.raw.Peek(2)
-	if len(magic) == 0 {
+	start, err := r.raw.Peek(2)
+	if len(start) == 0 {
 		if err != io.EOF {
 			return r.readError(err)
 		}
@@ -225,7 +228,7 @@ func (r *Reader) open() error {
 		return io.EOF
 	}
 	r.member, r.records = r.offset(), 0
-	if len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+	if len(start) < 2 || start[0] != 0x1f || start[1] != 0x8b {
 		r.cur = r.raw
 		return nil
 	}
@@ -284,30 +287,42 @@ func (r *Reader) header() (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(line, "WARC/") {
+	if !hasPrefixFold(line, magic) {
 		return nil, r.broken(rec.Offset, fmt.Sprintf("no WARC record: %.40q", line))
 	}
 	rec.Version = strings.TrimSpace(line)
+	var value []byte // of the last field
 	for {
 		line, err := r.line(rec.Offset, &total)
 		if err != nil {
 			return nil, err
 		}
+		n := len(rec.Header)
+		if n > 0 && line != "" && (line[0] == ' ' || line[0] == '\t') {
+			// A folded line goes on with the value (RFC 2616, 2.2).
+			if value == nil {
+				value = []byte(rec.Header[n-1].Value)
+			}
+			if line = strings.TrimSpace(line); len(value) > 0 && line != "" {
+				value = append(value, ' ')
+			}
+			value = append(value, line...)
+			continue
+		}
+		if value != nil {
+			rec.Header[n-1].Value, value = string(value), nil
+		}
 		if line == "" {
 			break
 		}
-		if n := len(rec.Header); n > 0 && (line[0] == ' ' || line[0] == '\t') {
-			rec.Header[n-1].Value += " " + strings.TrimSpace(line) // total bounds the sum
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
+		name, v, ok := strings.Cut(line, ":")
 		if !ok {
 			return nil, r.broken(rec.Offset, fmt.Sprintf("header line without a colon: %.40q", line))
 		}
 		if len(rec.Header) == maxFields {
 			return nil, r.broken(rec.Offset, fmt.Sprintf("more than %d header fields", maxFields))
 		}
-		rec.Header = append(rec.Header, Field{strings.TrimSpace(name), strings.TrimSpace(value)})
+		rec.Header = append(rec.Header, Field{strings.TrimSpace(name), strings.TrimSpace(v)})
 	}
 	length := rec.Header.Value("Content-Length")
 	size, err := strconv.ParseInt(length, 10, 64)
@@ -413,7 +428,7 @@ func (r *Reader) Skip() (skipped int64, err error) {
 			return r.offset() - from, r.err
 		}
 		for i := range p {
-			if p[i] == 0x1f && startsMember(p[i:]) || p[i] == 'W' && bytes.HasPrefix(p[i:], []byte("WARC/")) && (i == 0 || p[i-1] == '\n') {
+			if p[i] == 0x1f && startsMember(p[i:]) || p[i]|0x20 == 'w' && hasPrefixFold(string(p[i:min(len(p), i+len(magic))]), magic) && (i == 0 || p[i-1] == '\n') {
 				r.raw.Discard(i) // peeked
 				return r.offset() - from, nil
 			}
@@ -436,7 +451,7 @@ func startsMember(p []byte) bool {
 	if err != nil {
 		return false
 	}
-	var b [5]byte
+	var b [len(magic)]byte
 	_, err = io.ReadFull(z, b[:])
-	return err == nil && string(b[:]) == "WARC/"
+	return err == nil && hasPrefixFold(string(b[:]), magic)
 }

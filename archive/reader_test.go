@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -23,13 +24,15 @@ func TestReaderForms(t *testing.T) {
 	size := strings.NewReplacer(
 		"{plain}", fmt.Sprint(len(plainRecord)-4), "{next}", fmt.Sprint(len(plainRecord)),
 		"{lf}", fmt.Sprint(len(lf)-2), "{nextlf}", fmt.Sprint(len(lf)),
-		"{gz}", fmt.Sprint(len(gz)), "{none}", fmt.Sprint(len(gzipped(""))))
+		"{gz}", fmt.Sprint(len(gz)), "{gzlow}", fmt.Sprint(len(gzipped("warc/1.0"+plainRecord[8:]))), "{none}", fmt.Sprint(len(gzipped(""))))
 	for _, c := range []struct {
 		name, file string
 		want       string // offset+length/gzip/shared of each record, then the error
 	}{
 		{"empty", "", "EOF"},
 		{"one", plainRecord, "0+{plain}/false/false EOF"},
+		{"lower case", "warc/1.0" + plainRecord[8:], "0+{plain}/false/false EOF"},
+		{"lower case in gzip", gzipped("warc/1.0" + plainRecord[8:]), "0+{gzlow}/true/false EOF"},
 		{"two", plainRecord + plainRecord, "0+{plain}/false/false {next}+{plain}/false/false EOF"},
 		{"line feeds", lf + lf, "0+{lf}/false/false {nextlf}+{lf}/false/false EOF"},
 		{"blank lines in front", "\r\n\r\n" + plainRecord, "4+{plain}/false/false EOF"},
@@ -95,6 +98,89 @@ func TestRecordFields(t *testing.T) {
 	}
 	if _, err := r.Next(); err != io.EOF {
 		t.Errorf("after the last: %v", err)
+	}
+}
+
+// TestFoldedFields: a value may go on, or only begin, on lines that start with
+// a blank. The time is linear in the number of such lines.
+func TestFoldedFields(t *testing.T) {
+	many := strings.Repeat("\r\n x", maxHeader/8)
+	r := NewReader(strings.NewReader("WARC/1.0\r\nContent-Length:\r\n 3\r\nWARC-Target-URI:\r\n\t\r\n  http://a/\r\nX:  \r\n \r\nY: a" + many +
+		"\r\nZ: z\r\n\r\nabc\r\n\r\n"))
+	rec, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{fmt.Sprint(rec.Size), rec.URL(), rec.Header.Value("X"), rec.Header.Value("Z")}
+	if want := []string{"3", "http://a/", "", "z"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := rec.Header.Value("Y"), "a"+strings.Repeat(" x", maxHeader/8); got != want {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+	if err := r.Finish(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSkipToLowerCase: reading goes on at a record in lower case, too.
+func TestSkipToLowerCase(t *testing.T) {
+	low := "warc/1.0" + plainRecord[8:]
+	for _, file := range []string{"rubbish\n" + low, "rubbish\n" + gzipped(low)} {
+		r := NewReader(strings.NewReader(file))
+		if _, err := r.Next(); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("rubbish: %v", err)
+		}
+		if _, err := r.Skip(); err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := r.Next(); err != nil || rec.Offset != 8 {
+			t.Errorf("behind rubbish: %+v %v", rec, err)
+		}
+	}
+}
+
+// TestVerifySegments: warnings about segment fields and repeated IDs.
+func TestVerifySegments(t *testing.T) {
+	record := func(kind, id, more string) string {
+		return "WARC/1.1\r\nWARC-Type: " + kind + "\r\nWARC-Record-ID: <urn:x:" + id + ">\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n" +
+			"WARC-Target-URI: http://a.example/\r\nContent-Length: 0\r\n" + more + "\r\n\r\n\r\n"
+	}
+	const origin = "WARC-Segment-Origin-ID: <urn:x:1>\r\n"
+	for _, c := range []struct{ name, file, want string }{
+		{"whole", record("response", "1", "WARC-Segment-Number: 1\r\n") + record("continuation", "2", "WARC-Segment-Number: 2\r\n"+origin), ""},
+		{"second without origin", record("response", "1", "WARC-Segment-Number: 2\r\n"),
+			"warning: response with WARC-Segment-Number 2, which is a continuation's"},
+		{"continuation 1", record("continuation", "1", "WARC-Segment-Number: 1\r\n"+origin),
+			"warning: continuation with WARC-Segment-Number 1, which is the first record's"},
+		{"continuation without number", record("continuation", "1", origin), "warning: continuation without WARC-Segment-Number"},
+		{"continuation without origin", record("continuation", "1", "WARC-Segment-Number: 2\r\n"), "error: continuation without WARC-Segment-Origin-ID"},
+		{"origin at the first", record("response", "1", "WARC-Segment-Number: 1\r\n"+origin),
+			"warning: response with a WARC-Segment-Origin-ID, which only a continuation has"},
+		{"no number", record("response", "1", "WARC-Segment-Number: one\r\n"), `warning: WARC-Segment-Number "one" is not a number from 1`},
+		{"zero", record("response", "1", "WARC-Segment-Number: 0\r\n"), `warning: WARC-Segment-Number "0" is not a number from 1`},
+		{"repeated ID", record("resource", "1", "") + record("resource", "2", "") + record("resource", "1", ""),
+			"warning: another record has the same WARC-Record-ID"},
+	} {
+		rep, err := Verify(strings.NewReader(c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range rep.Problems {
+			_, text, _ := strings.Cut(p.String(), ": ")
+			text, _, _ = strings.Cut(text, " <urn")
+			got = append(got, text)
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	var v Verifier
+	for i, want := range []int64{0, 1} {
+		if rep, err := v.Verify(strings.NewReader(plainRecord)); err != nil || rep.Warnings != want {
+			t.Errorf("file %d: %d warnings (%v), want %d", i, rep.Warnings, err, want)
+		}
 	}
 }
 

@@ -3,8 +3,10 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -59,16 +61,36 @@ func (r *Report) add(p Problem) {
 	}
 }
 
-// Verify reads the whole WARC file r and checks: that it is records from end
-// to end, each as long as it says and with its end; that each has a gzip
-// member of its own; the fields that ISO 28500 makes mandatory; block and
-// payload digests. Behind a damage it goes on with the next record that can be
-// found. The error is of reading r; what is wrong with the file is in the
-// Report.
-func Verify(r io.Reader) (*Report, error) {
+// maxIDs bounds the record IDs that a Verifier compares, 8 bytes each and a
+// map's overhead: an archive of several terabytes.
+const maxIDs = 64 << 20
+
+// A Verifier checks WARC files. It remembers record IDs from file to file, so
+// that it can warn about one that is repeated. The zero Verifier is ready. It
+// is not safe for concurrent use.
+type Verifier struct {
+	rep  *Report
+	buf  []byte
+	ids  map[uint64]struct{}
+	seed maphash.Seed
+}
+
+// Verify checks one file with a Verifier of its own.
+func Verify(r io.Reader) (*Report, error) { return new(Verifier).Verify(r) }
+
+// Verify reads the whole WARC file r. It checks that the file consists of
+// records from end to end, each as long as it says and with its end; that each
+// has a gzip member of its own; the fields that ISO 28500 makes mandatory;
+// block and payload digests. Behind a damage it goes on with the next record
+// that can be found. The error is of reading r; what is wrong with the file is
+// in the Report.
+func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 	rep := &Report{Types: make(map[string]int64)}
 	rd := NewReader(r)
-	v := verifier{rep: rep, buf: make([]byte, 32<<10)}
+	v.rep = rep
+	if v.buf == nil {
+		v.buf, v.ids, v.seed = make([]byte, 32<<10), map[uint64]struct{}{}, maphash.MakeSeed()
+	}
 	for {
 		rec, err := rd.Next()
 		if err == io.EOF {
@@ -103,13 +125,8 @@ func Verify(r io.Reader) (*Report, error) {
 	return rep, nil
 }
 
-type verifier struct {
-	rep *Report
-	buf []byte
-}
-
 // record checks one record to its end.
-func (v *verifier) record(rd *Reader, rec *Record) error {
+func (v *Verifier) record(rd *Reader, rec *Record) error {
 	id := rec.Header.Value("WARC-Record-ID")
 	fault := func(warning bool, format string, args ...any) {
 		v.rep.add(Problem{rec.Offset, id, fmt.Sprintf(format, args...), warning})
@@ -123,6 +140,10 @@ func (v *verifier) record(rd *Reader, rec *Record) error {
 		v.rep.Types["other"]++
 	}
 	checkFields(rec, kind, fault)
+	checkSegment(rec, kind, fault)
+	if v.repeated(id) {
+		fault(true, "another record has the same WARC-Record-ID")
+	}
 	if err := v.digests(rec, kind, fault); err != nil {
 		return err
 	}
@@ -185,15 +206,57 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	if kind == "revisit" && rec.Header.Value("WARC-Profile") == "" {
 		fault(false, "revisit without WARC-Profile")
 	}
-	if kind == "continuation" && rec.Header.Value("WARC-Segment-Origin-ID") == "" {
-		fault(false, "continuation without WARC-Segment-Origin-ID")
+}
+
+// checkSegment looks at the fields of segmented records (ISO 28500, 5.17 to
+// 5.20 and 8): the first has number 1, its continuations have higher ones and
+// name its ID as their origin.
+func checkSegment(rec *Record, kind string, fault func(bool, string, ...any)) {
+	const number, origin = "WARC-Segment-Number", "WARC-Segment-Origin-ID"
+	hasOrigin := rec.Header.Value(origin) != ""
+	continuation := kind == "continuation"
+	if continuation && !hasOrigin {
+		fault(false, "continuation without %s", origin)
 	}
+	if !continuation && hasOrigin {
+		fault(true, "%.20s with a %s, which only a continuation has", kind, origin)
+	}
+	text := rec.Header.Value(number)
+	n, err := strconv.ParseUint(text, 10, 63)
+	switch {
+	case text == "":
+		if continuation {
+			fault(true, "continuation without %s", number)
+		}
+	case err != nil || n == 0:
+		fault(true, "%s %.20q is not a number from 1", number, text)
+	case continuation && n == 1:
+		fault(true, "continuation with %s 1, which is the first record's", number)
+	case !continuation && n > 1:
+		fault(true, "%.20s with %s %d, which is a continuation's", kind, number, n)
+	}
+}
+
+// repeated reports whether a record before this one had the ID. Two IDs in 2^64
+// are taken for one.
+func (v *Verifier) repeated(id string) bool {
+	if id == "" {
+		return false
+	}
+	h := maphash.String(v.seed, id)
+	if _, ok := v.ids[h]; ok {
+		return true
+	}
+	if len(v.ids) < maxIDs {
+		v.ids[h] = struct{}{}
+	}
+	return false
 }
 
 // digests reads the content and compares it to the digests in the header. The
 // payload of a chunked message counts with its chunk sizes or without: the
 // standard wants the one, warcio and with it most files have the other.
-func (v *verifier) digests(rec *Record, kind string, fault func(bool, string, ...any)) error {
+func (v *Verifier) digests(rec *Record, kind string, fault func(bool, string, ...any)) error {
 	segmented := rec.Header.Value("WARC-Segment-Number") != ""
 	block, payload := v.digest(rec, "WARC-Block-Digest", fault), v.digest(rec, "WARC-Payload-Digest", fault)
 	if kind == "revisit" || segmented {
@@ -242,7 +305,7 @@ func (v *verifier) digests(rec *Record, kind string, fault func(bool, string, ..
 // onlyWriter keeps io.Copy to its buffer.
 type onlyWriter struct{ io.Writer }
 
-func (v *verifier) digest(rec *Record, name string, fault func(bool, string, ...any)) *digest {
+func (v *Verifier) digest(rec *Record, name string, fault func(bool, string, ...any)) *digest {
 	value := rec.Header.Value(name)
 	if value == "" {
 		return nil

@@ -123,13 +123,14 @@ func (c *WarcVerifyCmd) Run(out io.Writer) error {
 		return err
 	}
 	bad := 0
+	var v archive.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
 	}
 	for _, file := range files {
 		var rep *archive.Report
 		err := withWARC(file, func(f *os.File) (err error) {
-			rep, err = archive.Verify(f)
+			rep, err = v.Verify(f)
 			return err
 		})
 		if err != nil {

@@ -86,6 +86,7 @@ func content(dst []byte, f *os.File, offset, limit int64) (_ []byte, cut bool, e
 func warcHead(in *bufio.Reader) (size int64, truncated bool, err error) {
 	size = -1
 	started, continued := false, false
+	open := false // a Content-Length whose value may follow on a folded line
 	for total := 0; total < maxWARCHead; {
 		line, err := in.ReadSlice('\n')
 		total += len(line)
@@ -109,14 +110,22 @@ func warcHead(in *bufio.Reader) (size int64, truncated bool, err error) {
 			}
 			return size, truncated, nil
 		case !started:
-			if !bytes.HasPrefix(line, []byte("WARC/")) {
+			if len(line) < 5 || !fold(line[:5], "warc/") {
 				return 0, false, errRecord
 			}
 			started = true
+		case open && (line[0] == ' ' || line[0] == '\t'):
+			line = bytes.TrimSpace(line)
+			if size, err = strconv.ParseInt(string(line), 10, 64); err != nil || size < 0 {
+				return 0, false, errRecord
+			}
+			open = false
 		default:
 			name, value, _ := bytes.Cut(line, []byte{':'})
 			name = bytes.TrimSpace(name)
 			switch {
+			case size < 0 && fold(name, "content-length") && len(bytes.TrimSpace(value)) == 0:
+				open = true
 			case size < 0 && fold(name, "content-length"):
 				if size, err = strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64); err != nil || size < 0 {
 					return 0, false, errRecord

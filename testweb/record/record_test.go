@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"errors"
 	"net/netip"
 	"slices"
@@ -338,5 +339,19 @@ func TestTruth(t *testing.T) {
 	}
 	if had != 3 {
 		t.Errorf("has %d pages, want 3", had)
+	}
+}
+
+// TestHeadForms: a version in lower case and a length on a folded line.
+func TestHeadForms(t *testing.T) {
+	for _, head := range []string{
+		"WARC/1.1\r\nContent-Length: 483\r\n\r\n",
+		"warc/1.0\r\ncontent-length: 483\r\n\r\n",
+		"WARC/1.0\r\nContent-Length:\r\n 483\r\n\r\n",
+		"WARC/1.0\r\nContent-Length: \r\n\t483\r\nX: y\r\n z\r\n\r\n",
+	} {
+		if size, _, err := warcHead(bufio.NewReader(strings.NewReader(head))); size != 483 || err != nil {
+			t.Errorf("%q: got %d, %v", head, size, err)
+		}
 	}
 }
