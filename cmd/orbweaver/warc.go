@@ -102,8 +102,9 @@ type WarcVerifyCmd struct {
 func (WarcVerifyCmd) Help() string {
 	return `A file is right if it consists of records from end to end, each as long as it
 says, each in a gzip member of its own, with the fields that ISO 28500 demands
-and with content that matches its digests. A warning is what readers can live
-with. Behind a damage the check goes on with the next record that it finds, and
+and with content that matches its digests. A warning is what readers can live with:
+segment fields that contradict the record's type, a record ID that another
+record of these files has, and more. Behind a damage the check goes on with the next record that it finds, and
 SKIPPED says how many bytes that cost.
 
 One line a file, then what is wrong with it. The exit code is 1 if any file has
@@ -223,6 +224,8 @@ type WarcExtractCmd struct {
 	At      string `placeholder:"TIME" help:"With --url in a crawl directory: the capture whose 14-digit time begins so."`
 	Payload bool   `help:"Only the body, without transfer coding and content coding." xor:"part"`
 	Headers bool   `help:"Only the record's header and the HTTP header." xor:"part"`
+	// Originals are other agents' directories.
+	Originals []string `placeholder:"DIR" help:"With --payload: also look for the original of a revisit in these crawl directories."`
 }
 
 // Help teaches what comes out.
@@ -232,7 +235,10 @@ func (WarcExtractCmd) Help() string {
   orbweaver warc extract crawl --url https://example.com/ --payload
   orbweaver warc extract crawl/archive/X.warc.gz --offset 1834 --headers
 
-A revisit record has no body of its own; the message says whose body it had.`
+A revisit record has no body of its own. With --payload its original is looked
+for: in the crawl directory of the file, then in --originals, and for a file
+outside of a crawl directory in the file itself. In a cluster the original may
+be in the archive of another agent.`
 }
 
 // Run extracts.
@@ -254,16 +260,48 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		if rec == nil {
 			return fmt.Errorf("no capture of %s", c.URL)
 		}
-		return c.write(out, rec)
+		return c.write(out, f, rec)
 	})
 }
 
-func (c *WarcExtractCmd) at(out io.Writer, f io.ReadSeeker, offset int64) error {
+func (c *WarcExtractCmd) at(out io.Writer, f archiveFile, offset int64) error {
 	rec, err := archive.At(f, offset)
 	if err != nil {
 		return err
 	}
-	return c.write(out, rec)
+	return c.write(out, f, rec)
+}
+
+// An archiveFile is an open WARC file.
+type archiveFile interface {
+	io.ReadSeeker
+	Name() string
+}
+
+// original opens the record that holds the payload of a revisit in f.
+func (c *WarcExtractCmd) original(f archiveFile, rec *archive.Record) (*archive.Record, io.Closer, error) {
+	ref := rec.Reference()
+	dirs := c.Originals
+	path, err := filepath.Abs(f.Name())
+	if err != nil {
+		return nil, nil, err
+	}
+	own := filepath.Dir(filepath.Dir(path))
+	inCrawl := filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own)
+	if inCrawl {
+		dirs = append([]string{own}, dirs...)
+	}
+	found, file, err := archive.OpenOriginal(nil, dirs, ref)
+	if errors.Is(err, archive.ErrNoOriginal) && !inCrawl {
+		if found, err = archive.FindOriginal(f, ref); err == nil {
+			return found, io.NopCloser(nil), nil
+		}
+	}
+	if errors.Is(err, archive.ErrNoOriginal) {
+		return nil, nil, fmt.Errorf("the record at %d is a revisit and its original is not here: %s; "+
+			"name the crawl directories of other agents with --originals", rec.Offset, warcCell(ref.String()))
+	}
+	return found, file, err
 }
 
 // fromCrawl finds the capture in a crawl directory's index.
@@ -299,12 +337,16 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	return nil
 }
 
-// write prints the part of the record that is wanted.
-func (c *WarcExtractCmd) write(out io.Writer, rec *archive.Record) error {
+// write prints the part of the record that is wanted. rec is a record of f.
+func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *archive.Record) error {
 	if c.Payload {
 		if rec.Type() == "revisit" {
-			return fmt.Errorf("the record at %d is a revisit: its body is that of %s, captured %s", rec.Offset,
-				warcCell(rec.Header.Value("WARC-Refers-To-Target-URI")), warcCell(rec.Header.Value("WARC-Refers-To-Date")))
+			found, file, err := c.original(f, rec)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			rec = found
 		}
 		body, err := rec.Payload()
 		if err != nil {
