@@ -128,7 +128,8 @@ func (c *Config) seeds() ([]weburl.URL, error) {
 	return us, nil
 }
 
-// ParseSeed reads a seed as people type it: a URL, or one without its scheme.
+// ParseSeed reads a seed as people type it: a URL, or one without its scheme. A
+// URL with credentials is an error, since the crawler would not send them.
 func ParseSeed(s string) (weburl.URL, error) {
 	s = strings.TrimSpace(s)
 	full := s
@@ -141,6 +142,15 @@ func ParseSeed(s string) (weburl.URL, error) {
 	u, err := weburl.Parse(full)
 	if err != nil {
 		return u, configErrorf("seed %q: %v; a seed is a URL such as https://example.org/", s, err)
+	}
+	_, authority, _ := strings.Cut(full, ":")
+	authority = strings.TrimLeft(authority, `/\`)
+	if end := strings.IndexAny(authority, `/\?#`); end >= 0 {
+		authority = authority[:end]
+	}
+	if strings.Contains(authority, "@") {
+		return u, configErrorf("seed %s: it was given with a user name or password, which the crawler does not send; "+
+			"remove all up to the @", u)
 	}
 	return u, nil
 }

@@ -43,12 +43,17 @@ func (l *Line) appendFront(dst []byte) []byte {
 	return appendCapture(dst, l.URL, l.MIME, l.Detected, l.Status, l.Digest)
 }
 
-// appendCapture appends the object up to the record's place.
+// maxIndexField bounds a field of a line but for its URL, in bytes: pywb reads
+// lines into memory, and servers choose what stands in their headers.
+const maxIndexField = 255
+
+// appendCapture appends the object up to the record's place. Fields that are
+// empty or too long are left out.
 func appendCapture(dst []byte, url, mime, detected, status, digest string) []byte {
 	dst = append(dst, ` {"url": `...)
 	dst = appendJSON(dst, url)
 	for _, f := range [...]Field{{"mime", mime}, {"mime-detected", detected}, {"status", status}, {"digest", digest}} {
-		if f.Value == "" || f.Value == "-" {
+		if f.Value == "" || f.Value == "-" || len(f.Value) > maxIndexField {
 			continue
 		}
 		dst = append(dst, `, "`...)

@@ -127,16 +127,23 @@ type httpHead struct {
 	Bare     bool // neither a status nor a field: nothing a reader could use
 }
 
-// MIME is the media type without parameters, as CDXJ wants it; "unk" where the
-// header names none.
+// MIME is the media type without parameters, as CDXJ wants it; "unk" if the
+// header names none, or one that is longer than maxMIME.
 func (h httpHead) MIME() string { return mimeOf(h.Type) }
+
+// maxMIME is the longest media type in bytes that may be registered (RFC 6838,
+// 4.2).
+const maxMIME = 255
 
 func mimeOf(contentType string) string {
 	if contentType == "" {
 		return "unk"
 	}
 	if i := strings.IndexAny(contentType, "; "); i >= 0 {
-		return contentType[:i]
+		contentType = contentType[:i]
+	}
+	if len(contentType) > maxMIME {
+		return "unk"
 	}
 	return contentType
 }

@@ -262,3 +262,38 @@ func TestRevisitsModel(t *testing.T) {
 		}
 	})
 }
+
+// TestLongFieldsStayOut: servers choose what stands in their headers, and index
+// lines stay short. The writer's line and the indexer's are the same.
+func TestLongFieldsStayOut(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	mem := disk.NewMem()
+	cfg := testConfig("/c")
+	cfg.FS = mem
+	writeAll(t, cfg, []*Exchange{page("http://a.example/", "HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
+	build := func() []byte {
+		t.Helper()
+		if err := BuildIndex(mem, "/c"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	ours := build() // from the writer's lines
+	if err := mem.RemoveAll("/c/state/index"); err != nil {
+		t.Fatal(err)
+	}
+	if again := build(); !bytes.Equal(ours, again) {
+		t.Errorf("the indexer has\n%.500s\nthe writer\n%.500s", again, ours)
+	}
+	if l, err := ParseLine(ours); err != nil || l.MIME != "unk" || l.Status != "200" || len(ours) > 1000 {
+		t.Errorf("%d bytes, %+v, %v", len(ours), l, err)
+	}
+	l := Line{URL: "http://a.example/", MIME: "text/html", Detected: long, Status: long, Digest: long}
+	if got := l.AppendTo(nil); len(got) > 1000 || !bytes.Contains(got, []byte(`"mime": "text/html", "length"`)) {
+		t.Errorf("%d bytes: %.300s", len(got), got)
+	}
+}

@@ -336,3 +336,14 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+func TestMediaTypeIsBounded(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", " Text/HTML ; charset=x": "text/html", "text/" + strings.Repeat("x", 250): "text/" + strings.Repeat("x", 250),
+		"text/" + strings.Repeat("x", 200<<10): "invalid",
+	} {
+		if got := mediaType(in); got != want {
+			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
+		}
+	}
+}

@@ -445,10 +445,15 @@ func trailing(s string, b byte) int {
 	return n
 }
 
-// mediaType is a Content-Type without parameters, in lower case.
+// mediaType is the type and subtype of a Content-Type in lower case. Longer ones
+// than RFC 6838, 4.2 allows are "invalid", so that a server cannot fill the
+// journal and the logs.
 func mediaType(s string) string {
 	s, _, _ = strings.Cut(s, ";")
-	return strings.ToLower(strings.TrimSpace(s))
+	if s = strings.TrimSpace(s); len(s) > 255 {
+		return "invalid"
+	}
+	return strings.ToLower(s)
 }
 
 // maxAge reads Cache-Control's max-age (RFC 9111, 5.2.2.1); zero is none.
