@@ -222,7 +222,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if m, ok := fs.(*disk.Mem); ok {
 		s.disk.Store(m)
 	}
-	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
+	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}), Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
 	fail := func(e error) { err = errors.Join(err, e) }
 	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }
 	fail(fs.MkdirAll(path("state", "journal"), 0o755))

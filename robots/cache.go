@@ -2,6 +2,7 @@ package robots
 
 import (
 	"hash/maphash"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +27,9 @@ type Config struct {
 	// counts as unavailable, and all is allowed. Zero means 30 days
 	// (RFC 9309, 2.3.1.4); negative means never.
 	GiveUp time.Duration
-	// RetryWait is how long an unreachable robots.txt is left alone at first;
-	// the wait doubles up to an hour. Zero means 60 s.
+	// RetryWait is how long an unreachable robots.txt is left alone after the
+	// first failure. The wait doubles with each further failure in a row, up to
+	// an hour, however long the failures take. Zero means 60 s.
 	RetryWait time.Duration
 	// MemoryBytes bounds the cache; the origins asked about longest ago are
 	// forgotten first, and have to be fetched again before anything else of
@@ -95,6 +97,7 @@ type state struct {
 	chain            *chain // with classRedirect
 	fetched, expires int64  // microseconds since 1970; expires: when to fetch again
 	class            uint8  // 0: nothing is known
+	failures         uint8  // in a row, with ClassUnreachable and ClassStale
 }
 
 // A chain is where a chain of redirects stands; immutable.
@@ -251,7 +254,7 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 		if c.giveUp > 0 && st.since(now) >= c.giveUp {
 			return Answer{Verdict: Allowed}
 		}
-		if st.left(now) > c.wait(&st, now)+time.Second {
+		if st.left(now) > c.wait(&st)+time.Second {
 			return askFor(u) // learnt by a clock that has been set back, too
 		}
 		return Answer{Verdict: Unreachable, Until: st.until()}
@@ -344,24 +347,32 @@ func (c *Cache) life(maxAge time.Duration) time.Duration {
 	return min(c.ttl, max(maxAge, minTTL))
 }
 
-// unreachable is the state after a failure at now. The wait is as long as the
-// origin has failed already, so that it doubles, between a minute and an hour.
+// unreachable is the state after a failure at now.
 func (c *Cache) unreachable(before *state, now time.Time) state {
 	st := known(ClassUnreachable, now, now)
 	if before.class == ClassUnreachable || before.class == ClassStale {
 		st.fetched = before.fetched // the first failure
+		st.failures = before.failures
+	}
+	if st.failures < math.MaxUint8 {
+		st.failures++
 	}
 	if hasRules(before.class) {
 		st.class, st.group = ClassStale, before.group
 	}
-	st.expires = now.Add(c.wait(&st, now)).UnixMicro()
+	st.expires = now.Add(c.wait(&st)).UnixMicro()
 	return st
 }
 
-// wait is how long an origin that is unreachable at now is left alone: the longer,
-// the later it is.
-func (c *Cache) wait(st *state, now time.Time) time.Duration {
-	return min(max(st.since(now), c.retryWait), maxBackoff)
+// wait is how long an unreachable origin is left alone. It depends on the
+// failures alone: time in which the crawl asked nothing says nothing about the
+// origin.
+func (c *Cache) wait(st *state) time.Duration {
+	wait := min(c.retryWait, maxBackoff)
+	for n := uint8(1); n < st.failures && wait < maxBackoff; n++ {
+		wait *= 2
+	}
+	return min(wait, maxBackoff)
 }
 
 // resolve makes the values of Sitemap lines absolute.
@@ -402,8 +413,8 @@ func (c *Cache) entry(origin string, st state) (e Entry, ok bool) {
 	return Entry{
 		Origin: origin, Agent: c.agent,
 		Fetched: time.UnixMicro(st.fetched).UTC(), Expires: st.until(),
-		Class: st.class,
-		Body:  st.group.appendText(nil),
+		Class: st.class, Failures: st.failures,
+		Body: st.group.appendText(nil),
 	}, true
 }
 
@@ -414,6 +425,7 @@ func (c *Cache) Restore(e Entry) {
 		return
 	}
 	st := known(e.Class, e.Fetched, e.Expires)
+	st.failures = e.Failures
 	switch e.Class {
 	case ClassRules, ClassStale:
 		st.group = Parse(e.Body).CrawlerGroup(c.agent)

@@ -122,8 +122,8 @@ func TestCache(t *testing.T) {
 		}},
 		{"unreachable by a clock that was wrong", Config{}, []step{
 			later(0, fetch), learn(Reply{Failed: true}, "unreachable 1m0s"), later(-365*24*time.Hour, fetch),
-			learn(Reply{Failed: true}, "unreachable 1m0s"), later(-time.Second, "unreachable 1m1s"), later(-time.Hour, fetch),
-			learn(status(503), "unreachable 1m0s"), later(time.Minute, fetch), learn(status(503), "unreachable 1m0s"),
+			learn(Reply{Failed: true}, "unreachable 2m0s"), later(-time.Second, "unreachable 2m1s"), later(-time.Hour, fetch),
+			learn(status(503), "unreachable 4m0s"), later(4*time.Minute, fetch), learn(status(503), "unreachable 8m0s"),
 		}},
 		{"own TTL", Config{TTL: time.Minute}, []step{
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied), later(time.Minute, fetch),
@@ -131,31 +131,42 @@ func TestCache(t *testing.T) {
 		{"unreachable, waits double", Config{}, []step{
 			later(0, fetch), learn(status(503), "unreachable 1m0s"),
 			later(time.Minute-1, "unreachable 1ns"), later(1, fetch),
-			learn(Reply{Failed: true}, "unreachable 1m0s"), later(time.Minute, fetch),
-			learn(status(429), "unreachable 2m0s"), later(2*time.Minute, fetch),
-			learn(status(500), "unreachable 4m0s"), later(4*time.Minute, fetch),
-			learn(Reply{Status: 0}, "unreachable 8m0s"), later(8*time.Minute, fetch),
-			learn(status(599), "unreachable 16m0s"), later(16*time.Minute, fetch),
-			learn(status(999), "unreachable 32m0s"), later(32*time.Minute, fetch),
+			learn(Reply{Failed: true}, "unreachable 2m0s"), later(2*time.Minute, fetch),
+			learn(status(429), "unreachable 4m0s"), later(4*time.Minute, fetch),
+			learn(status(500), "unreachable 8m0s"), later(8*time.Minute, fetch),
+			learn(Reply{Status: 0}, "unreachable 16m0s"), later(16*time.Minute, fetch),
+			learn(status(599), "unreachable 32m0s"), later(32*time.Minute, fetch),
+			learn(status(999), "unreachable 1h0m0s"), later(time.Hour, fetch),
 			learn(Reply{Failed: true, Status: 200}, "unreachable 1h0m0s"), later(time.Hour, fetch),
 			learn(ok(no), denied), later(24*time.Hour, fetch),
 			learn(status(404), "allowed"), later(24*time.Hour, fetch),
 			learn(status(503), "unreachable 1m0s"),
 		}},
+		{"unreachable, slow to fail", Config{RetryWait: time.Second}, []step{
+			later(36*time.Second, fetch), learn(Reply{Failed: true}, "unreachable 1s"), later(time.Second, fetch),
+			later(36*time.Second, fetch), learn(Reply{Failed: true}, "unreachable 2s"), later(2*time.Second, fetch),
+			later(36*time.Second, fetch), learn(Reply{Failed: true}, "unreachable 4s"), later(4*time.Second, fetch),
+			later(36*time.Second, fetch), learn(Reply{Failed: true}, "unreachable 8s"),
+		}},
+		{"unreachable, long not asked", Config{}, []step{
+			later(0, fetch), learn(status(503), "unreachable 1m0s"),
+			later(5*24*time.Hour, fetch), learn(status(503), "unreachable 2m0s"),
+			later(5*24*time.Hour, fetch), learn(status(503), "unreachable 4m0s"),
+		}},
 		{"unreachable for a month", Config{}, []step{
 			later(0, fetch), learn(status(503), "unreachable 1m0s"),
-			later(30*24*time.Hour-time.Second, fetch), learn(status(503), "unreachable 1h0m0s"),
+			later(30*24*time.Hour-time.Second, fetch), learn(status(503), "unreachable 2m0s"),
 			later(time.Minute, "allowed"), later(time.Hour, fetch), learn(status(503), "allowed"),
 		}},
 		{"unreachable for ever", Config{GiveUp: -1}, []step{
 			later(0, fetch), learn(status(503), "unreachable 1m0s"),
-			later(365*24*time.Hour, fetch), learn(status(503), "unreachable 1h0m0s"),
+			later(365*24*time.Hour, fetch), learn(status(503), "unreachable 2m0s"),
 		}},
 		{"an earlier copy holds", Config{}, []step{
 			later(0, fetch), learn(ok(no), denied), later(25*time.Hour, fetch),
 			learn(status(503), denied), later(time.Minute, fetch),
 			learn(Reply{Failed: true}, denied), later(100*24*time.Hour, fetch),
-			learn(status(503), denied), later(time.Hour, fetch),
+			learn(status(503), denied), later(4*time.Minute-1, denied), later(1, fetch),
 			learn(ok(""), "allowed"),
 		}},
 		{"redirects", Config{}, []step{
@@ -183,8 +194,8 @@ func TestCache(t *testing.T) {
 		{"redirect of another kind", Config{}, []step{later(0, fetch), learn(to(300, "/x"), "allowed")}},
 		{"redirect to a failure", Config{}, []step{
 			later(0, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 1m0s"),
-			later(time.Minute, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 1m0s"),
-			later(time.Minute, fetch), learn(ok(no), denied), later(24*time.Hour, fetch),
+			later(time.Minute, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 2m0s"),
+			later(2*time.Minute, fetch), learn(ok(no), denied), later(24*time.Hour, fetch),
 			learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), denied),
 		}},
 		{"chain left alone", Config{}, []step{
@@ -327,9 +338,11 @@ func TestDecodeEntryDamaged(t *testing.T) {
 	none.Origin = ""
 	for name, b := range map[string][]byte{
 		"more":        append(bytes.Clone(good), 0),
-		"version":     append([]byte{2}, good[1:]...),
-		"class 0":     append([]byte{1, 0}, good[2:]...),
-		"class 5":     append([]byte{1, classRedirect}, good[2:]...),
+		"version 0":   append([]byte{0}, good[1:]...),
+		"version 3":   append([]byte{3}, good[1:]...),
+		"class 0":     append([]byte{2, 0}, good[2:]...),
+		"class 5":     append([]byte{2, classRedirect}, good[2:]...),
+		"failures":    {2, ClassUnreachable, 0, 0, 0x80, 2, 0, 1, 'o', 0},
 		"big body":    big.AppendTo(nil),
 		"long origin": long.AppendTo(nil),
 		"no origin":   none.AppendTo(nil),
@@ -341,8 +354,13 @@ func TestDecodeEntryDamaged(t *testing.T) {
 }
 
 func FuzzEntry(f *testing.F) {
-	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour), Class: ClassStale, Body: []byte("User-agent: *\nDisallow: /")}
+	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour), Class: ClassStale, Failures: 7, Body: []byte("User-agent: *\nDisallow: /")}
 	f.Add(e.AppendTo(nil))
+	v1, err := os.ReadFile("testdata/entry-v1.bin")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(v1)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -357,7 +375,7 @@ func FuzzEntry(f *testing.F) {
 		}
 		c := NewCache(Config{Agent: e.Agent})
 		c.Restore(e)
-		if got, ok := c.Entry(e.Origin); !ok || got.Class != e.Class || !got.Expires.Equal(e.Expires) {
+		if got, ok := c.Entry(e.Origin); !ok || got.Class != e.Class || got.Failures != e.Failures || !got.Expires.Equal(e.Expires) {
 			t.Fatalf("got %+v, want %+v", got, e)
 		}
 	})
@@ -533,25 +551,78 @@ func TestCacheMemoryIsHonest(t *testing.T) {
 	runtime.KeepAlive(files)
 }
 
-// The encoding is kept: this is what version 1 looks like on disk.
+// The encodings are kept. Version 1 does not count failures.
 func TestEntryGolden(t *testing.T) {
-	want := Entry{
+	rules := Entry{
 		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassRules,
 		Fetched: start, Expires: start.Add(24 * time.Hour), Body: []byte("\n\nUser-agent: *\nDisallow: /p"),
 	}
+	stale := rules
+	stale.Class, stale.Failures = ClassStale, 3
+	for file, want := range map[string]Entry{"entry-v1.bin": rules, "entry-v2.bin": stale} {
+		b, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeEntry(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: decode (-want +got)\n%s", file, d)
+		}
+		if enc := want.AppendTo(nil); b[0] == entryVersion && !bytes.Equal(enc, b) {
+			t.Errorf("%s: encode: got %q, want %q", file, enc, b)
+		}
+	}
+}
+
+// An unreachable origin of version 1 has failed once, as far as is known.
+func TestEntryOfVersion1Unreachable(t *testing.T) {
 	b, err := os.ReadFile("testdata/entry-v1.bin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := DecodeEntry(b)
-	if err != nil {
-		t.Fatal(err)
+	b[1] = ClassUnreachable
+	e, err := DecodeEntry(b)
+	if err != nil || e.Failures != 1 {
+		t.Fatalf("%d failures, %v", e.Failures, err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("decode (-want +got)\n%s", d)
+	c := NewCache(Config{Agent: "orbweaver"})
+	c.Restore(e)
+	u := mustParse(t, e.Origin+"/p")
+	now := e.Expires
+	c.Learn(u, u, Reply{Failed: true}, now)
+	if got := brief(c.Ask(u, now), now); got != "unreachable 2m0s" {
+		t.Errorf("the next failure: %s", got)
 	}
-	if enc := want.AppendTo(nil); !bytes.Equal(enc, b) {
-		t.Errorf("encode: got %q, want %q", enc, b)
+}
+
+// The count of failures goes on after a restart.
+func TestFailuresOutliveARestart(t *testing.T) {
+	u := mustParse(t, "https://a.example/p")
+	now := start
+	c := NewCache(Config{Agent: "x", RetryWait: time.Second})
+	for n := range 300 { // more than the count can hold
+		c.Learn(u, u, Reply{Failed: true}, now)
+		want := "unreachable " + min(time.Second<<min(n, 12), time.Hour).String()
+		if got := brief(c.Ask(u, now), now); got != want {
+			t.Fatalf("after failure %d: %s, want %s", n+1, got, want)
+		}
+		e, ok := c.Entry(u.Origin())
+		if !ok {
+			t.Fatal("no entry")
+		}
+		e, err := DecodeEntry(e.AppendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = NewCache(Config{Agent: "x", RetryWait: time.Second})
+		c.Restore(e)
+		if got := brief(c.Ask(u, now), now); got != want {
+			t.Fatalf("after failure %d and a restart: %s, want %s", n+1, got, want)
+		}
+		now = now.Add(2 * time.Hour)
 	}
 }
 

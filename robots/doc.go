@@ -25,10 +25,12 @@
 // # Encoding of an Entry
 //
 //	bytes    what
-//	1        version, 1
+//	1        version, 2
 //	1        class
 //	varint   fetched, microseconds since 1970 (zigzag)
 //	varint   expires, likewise
+//	1        failures in a row, 0 where the class is neither unreachable nor stale;
+//	         version 1 does not have this byte
 //	uvarint  length, then the agent whose rules these are
 //	uvarint  length, then the origin
 //	uvarint  length, then the body: the robots.txt with every line blank that

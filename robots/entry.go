@@ -36,13 +36,16 @@ type Entry struct {
 	// again; both are kept to the microsecond.
 	Fetched, Expires time.Time
 	Class            uint8
+	// Failures counts the fetches in a row that failed, with ClassUnreachable
+	// and ClassStale; at most 255.
+	Failures uint8
 	// Body is the robots.txt, reduced to the lines that concern Agent; empty
 	// where there are no rules. At most ReadLimit bytes.
 	Body []byte
 }
 
 const (
-	entryVersion = 1
+	entryVersion = 2
 	maxOrigin    = 2048
 	maxAgent     = 256
 )
@@ -52,6 +55,7 @@ func (e Entry) AppendTo(dst []byte) []byte {
 	dst = append(dst, entryVersion, e.Class)
 	dst = binary.AppendVarint(dst, e.Fetched.UnixMicro())
 	dst = binary.AppendVarint(dst, e.Expires.UnixMicro())
+	dst = append(dst, e.Failures)
 	dst = appendBytes(dst, e.Agent)
 	dst = appendBytes(dst, e.Origin)
 	return appendBytes(dst, e.Body)
@@ -62,13 +66,14 @@ func appendBytes[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, s...)
 }
 
-// DecodeEntry reads the one Entry that src holds. The Entry does not share
+// DecodeEntry reads the one Entry that src holds, of any version. The Entry does not share
 // src's memory. The error is ErrEntry.
 func DecodeEntry(src []byte) (Entry, error) {
 	var e Entry
-	if len(src) < 2 || src[0] != entryVersion {
+	if len(src) < 2 || src[0] < 1 || src[0] > entryVersion {
 		return e, fmt.Errorf("decode version: %w", ErrEntry)
 	}
+	version := src[0]
 	e.Class = src[1]
 	if e.Class < ClassRules || e.Class > ClassStale {
 		return Entry{}, fmt.Errorf("decode class %d: %w", e.Class, ErrEntry)
@@ -80,6 +85,16 @@ func DecodeEntry(src []byte) (Entry, error) {
 			return Entry{}, fmt.Errorf("decode time: %w", ErrEntry)
 		}
 		*t, src = time.UnixMicro(v).UTC(), src[n:]
+	}
+	failed := e.Class == ClassUnreachable || e.Class == ClassStale
+	switch {
+	case version == 1 && failed:
+		e.Failures = 1 // it did not count them
+	case version > 1:
+		if len(src) == 0 || (src[0] > 0) != failed {
+			return Entry{}, fmt.Errorf("decode failures: %w", ErrEntry)
+		}
+		e.Failures, src = src[0], src[1:]
 	}
 	var agent, origin []byte
 	for _, f := range [...]struct {
