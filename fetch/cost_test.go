@@ -49,6 +49,7 @@ func BenchmarkCost(b *testing.B) {
 		{name: "kept-identity", path: "/i", hosts: 256, cfg: Config{IdleKeep: time.Minute}},
 		{name: "kept-gzip", path: "/z", hosts: 256, cfg: Config{IdleKeep: time.Minute}},
 		{name: "kept-chunked", path: "/c", hosts: 256, cfg: Config{IdleKeep: time.Minute}},
+		{name: "kept-tls", path: "/i", hosts: 256, tls: true, resume: true, cfg: Config{IdleKeep: time.Minute}},
 		{name: "new-identity", path: "/i", hosts: 20_000, cfg: Config{IdleKeep: -1}},
 		{name: "new-gzip", path: "/z", hosts: 20_000, cfg: Config{IdleKeep: -1}},
 		{name: "tls-resumed", path: "/z", hosts: 256, tls: true, resume: true, cfg: Config{IdleKeep: -1}},

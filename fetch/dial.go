@@ -491,7 +491,8 @@ func (d *dialer) secure(c *conn, t *target, until time.Time) *Failure {
 		s := &slender{ClientSessionCache: cfg.ClientSessionCache}
 		cfg.ClientSessionCache, cfg.VerifyConnection = s, s.weigh
 	}
-	tc := tls.Client(c.raw, cfg)
+	c.tap = &tap{Conn: c.raw}
+	tc := tls.Client(c.tap, cfg)
 	c.raw.SetDeadline(until)
 	if err := tc.Handshake(); err != nil {
 		if isTimeout(err) {

@@ -7,9 +7,10 @@
 // a truncated one, or a Failure, within Config.TotalTimeout; the bytes of both
 // directions are kept as they went; no address of a private network is dialled
 // unless the operator said so; sizes, counts and times are bounded whatever
-// the server does. Redirects are not followed and nothing is asked again: where
-// a kept connection ends before its first byte, the server may have read the
-// request, and it is the caller who knows when the next one is polite (see
+// the server does. Bytes that arrive on a kept connection before the server has
+// acknowledged a request are not taken for the answer to it. Redirects are not followed and nothing is asked
+// again: if a kept connection ends before its first byte, the server may have
+// read the request, and the caller knows when the next one is polite (see
 // Response.Stale).
 //
 // A Fetcher is safe for concurrent use. Who calls it sees to it that a host
@@ -126,9 +127,18 @@ func (f *Fetcher) LetGo(host string) {
 func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, send []byte) (err error) {
 	stop := context.AfterFunc(ctx, l.snap)
 	c := f.idle.take(t.host)
-	if c != nil && (!c.serves(t) || !c.alive()) {
-		c.Close()
-		c = nil
+	if c != nil {
+		found := ended
+		if c.serves(t) {
+			found = c.look()
+		}
+		if found == spoke {
+			x.r.note("unasked-bytes")
+		}
+		if found != silent {
+			c.Close()
+			c = nil
+		}
 	}
 	if c != nil {
 		x.r.Reused = true
@@ -167,7 +177,8 @@ type exchange struct {
 	err     error     // of the spill disk
 	waiting bool      // no byte has come
 	keep    bool      // the connection can serve another request
-	dead    bool      // the connection ended before its first byte
+	early   bool      // bytes came before the server had the request
+	dead    bool      // the connection gave no answer: it ended before its first byte, or early
 }
 
 func (x *exchange) fail(k Kind, err error) error {
@@ -181,6 +192,7 @@ var (
 	errClosed    = errors.New("connection closed before a complete header")
 	errHeaderBig = errors.New("header too large")
 	errInterims  = errors.New("endless interim responses")
+	errEarly     = errors.New("bytes on a kept connection before the server had the request")
 	errProxyAuth = errors.New("proxy wants other credentials (407)")
 )
 
@@ -229,7 +241,9 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 		n, fault := c.rw.Read(room)
 		if n > 0 {
 			w.n += n
-			x.waiting = false
+			if x.waiting {
+				x.waiting, x.early = false, x.r.Reused && c.early()
+			}
 			return room[:n], nil, nil // a fault will be told again
 		}
 		if fault != nil {
@@ -309,6 +323,10 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 		if fault != nil {
 			return false, x.headFault(fault, werr, dropped > 0)
 		}
+		if x.early {
+			x.dead = true
+			return false, x.fail(Broken, errEarly)
+		}
 	}
 }
 
@@ -372,11 +390,15 @@ func (x *exchange) body(c *conn) error {
 			x.keep, r.Truncated = false, TruncatedLength
 			return nil
 		case end >= 0:
+			more := c.held()
 			if w.Size() > end {
 				w.cut(end)
-				x.keep = false
+				more = spoke
+			}
+			if more == spoke {
 				r.note("excess-bytes")
 			}
+			x.keep = x.keep && more == silent
 			return nil
 		case ch.state == chunkBad:
 			x.keep, r.Truncated = false, TruncatedDisconnect

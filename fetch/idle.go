@@ -12,6 +12,7 @@ import (
 type conn struct {
 	raw     net.Conn // TCP
 	rw      net.Conn // raw, or TLS over it
+	tap     *tap     // between both; nil without TLS
 	host    string
 	origin  string
 	addr    netip.AddrPort // the server's; invalid where a proxy found it
@@ -19,7 +20,8 @@ type conn struct {
 	fwd     bool           // a proxy reads our requests
 	resumed bool           // a TLS session was
 	armed   time.Time      // its deadline
-	silent  func() bool    // nothing has come since the last response; nil before it was asked
+	sock    *socket        // for looks at raw; nil before the first look, or if raw allows none
+	one     [1]byte        // a byte that is not expected
 
 	since      time.Time // idle
 	prev, next *conn     // in idle's list
@@ -31,17 +33,6 @@ func (c *conn) Close() { c.raw.Close() }
 // serves says whether a request to t may go over c.
 func (c *conn) serves(t *target) bool {
 	return c.origin == t.origin && (c.named || !t.addr.IsValid() || c.addr.Addr() == t.addr.Unmap())
-}
-
-// alive says that the server has neither closed c nor sent what nobody asked
-// for (a 408 before it closes): that would be taken for the next response.
-func (c *conn) alive() bool {
-	if c.silent == nil {
-		if c.silent = prober(c.raw); c.silent == nil {
-			return true // nobody can tell: it shows when it is used
-		}
-	}
-	return c.silent()
 }
 
 // The bounds of Config.MaxIdle's default.

@@ -4,7 +4,13 @@ package fetch
 
 import "net"
 
-// prober cannot tell here; a dead connection shows when it is used.
-func prober(net.Conn) func() bool { return nil }
+// socket cannot look here: a dead connection shows when it is used.
+type socket struct{}
+
+func newSocket(net.Conn) *socket { return nil }
+
+func (*socket) look() state { return silent }
+
+func (*socket) unacked() bool { return false }
 
 func idleDefault() int { return minIdle }

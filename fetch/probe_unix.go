@@ -17,10 +17,17 @@ func idleDefault() int {
 	return int(min(max(l.Cur/4, minIdle), maxIdle))
 }
 
-// prober returns a function that peeks into what waits to be read from c and
-// says whether that is nothing. It is nil where c cannot tell. (Session
-// tickets come before the first response and have been read with it.)
-func prober(c net.Conn) func() bool {
+// socket looks at a TCP connection without reading from it. One goroutine
+// owns it.
+type socket struct {
+	rc          syscall.RawConn
+	peek, count func(fd uintptr) // made once, so that a look allocates nothing
+	seen        state
+	pending     bool
+}
+
+// newSocket returns nil if c is not a connection of the system.
+func newSocket(c net.Conn) *socket {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil
@@ -29,11 +36,31 @@ func prober(c net.Conn) func() bool {
 	if err != nil {
 		return nil
 	}
-	var silent bool
+	s := &socket{rc: rc}
 	var b [1]byte
-	peek := func(fd uintptr) {
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		silent = err == syscall.EAGAIN || err == syscall.EINTR
+	s.peek = func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		switch {
+		case err == syscall.EAGAIN || err == syscall.EINTR:
+			s.seen = silent
+		case err == nil && n > 0:
+			s.seen = spoke
+		default:
+			s.seen = ended
+		}
 	}
-	return func() bool { return rc.Control(peek) == nil && silent }
+	s.count = func(fd uintptr) { s.pending = unacked(int(fd)) }
+	return s
 }
+
+// look reports what there is to read. It never waits.
+func (s *socket) look() state {
+	if s.rc.Control(s.peek) != nil {
+		return ended
+	}
+	return s.seen
+}
+
+// unacked reports whether the other side's system has yet to acknowledge bytes
+// that we sent.
+func (s *socket) unacked() bool { return s.rc.Control(s.count) == nil && s.pending }

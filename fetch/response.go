@@ -30,8 +30,9 @@ type Response struct {
 	Request []byte
 	Reused  bool // sent over a kept connection
 	Resumed bool // over one whose TLS session goes on with an earlier one's
-	// Stale: the Failure is that a kept connection ended before it gave a byte.
-	// It says little about the URL: another try goes over a new connection.
+	// Stale: the Failure is that a kept connection ended before it gave a byte,
+	// or gave bytes before the server had the request. It says little about
+	// the URL. The connection is closed, so another try goes over a new one.
 	Stale   bool
 	Status  int // 0 with a Failure
 	Proto   string
@@ -45,7 +46,8 @@ type Response struct {
 	Failure   *Failure
 	// Note lists, separated by commas, what was odd: bad-content-length,
 	// broken-chunk, early-close, reset, excess-bytes, no-trailer-end,
-	// timeout-idle, timeout-total.
+	// timeout-idle, timeout-total, unasked-bytes (on the connection that was
+	// kept for this request, which was closed for it).
 	Note string
 
 	chunked bool

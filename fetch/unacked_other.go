@@ -1,0 +1,6 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package fetch
+
+// unacked cannot tell here.
+func unacked(int) bool { return false }
