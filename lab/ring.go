@@ -51,7 +51,7 @@ func (x *Ring) defaults(quick bool) {
 
 // sizes are the numbers of agents.
 func (x *Ring) sizes() (ns []int) {
-	for _, n := range []int{2, 5, 10, 20, 50, 100, 200, 500, 1000} {
+	for _, n := range []int{2, 5, 10, 16, 20, 50, 100, 200, 500, 1000} {
 		if n <= int(x.Agents) {
 			ns = append(ns, n)
 		}

@@ -59,7 +59,7 @@ func TestRingExperiment(t *testing.T) {
 		t.Fatal(err)
 	}
 	limits := r.Figures["limits"].([]RingLimit)
-	if len(limits) != len(allWays)*4*2 {
+	if len(limits) != len(allWays)*5*2 {
 		t.Fatalf("%d limits", len(limits))
 	}
 	for _, l := range limits {
@@ -94,5 +94,37 @@ func TestRingExperiment(t *testing.T) {
 	}
 	if len(r.Figure.Panels) != 4 || len(r.Figure.Panels[0].Lines) != 6 || r.Figure.SVG(io.Discard) != nil {
 		t.Error("figure")
+	}
+}
+
+// A bound that the hosts met exceed is kept in part only.
+func TestRingFits(t *testing.T) {
+	grown := func(mads ...float64) (g []RingGrowth) {
+		for i, m := range mads {
+			g = append(g, RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.5, RMS: 0.5, Max: 0.5}, {MAD: m, RMS: m, Max: m}}, k: ring100.k},
+				RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.01, RMS: 0.01, Max: 0.01}}, k: ring200.k})
+		}
+		return g
+	}
+	limit := func(k int, d Deviation) RingLimit { return RingLimit{Capacities: "equal", Mean: d, k: k} }
+	r := &ringRun{
+		growth: grown(0.0665, 0.05),
+		limits: []RingLimit{
+			limit(ring100.k, Deviation{0.05, 0.07, 0.2}), limit(ring100.k, Deviation{0.04, 0.05, 0.1}),
+			limit(ring200.k, Deviation{0.03, 0.03, 0.03}),
+		},
+	}
+	want := [][]any{
+		{"2 of 2", "1 of 2", "in part"}, {"1 of 2", "1 of 2", "no"}, {"0 of 2", "1 of 2", "no"},
+		{"1 of 1", "2 of 2", "yes"}, {"1 of 1", "2 of 2", "yes"}, {"1 of 1", "2 of 2", "yes"},
+	}
+	rows := new(Ring).paper(r).Rows
+	for i, row := range rows {
+		if got := []any{row[6], row[8], row[9]}; !slices.Equal(got, want[i]) {
+			t.Errorf("row %d: got %v, want %v", i, got, want[i])
+		}
+	}
+	if got := rows[0][7].(float64); math.Abs(got-6.65) > 1e-9 {
+		t.Errorf("greatest of the hosts met: %g, want 6.65", got)
 	}
 }
