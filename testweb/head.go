@@ -12,8 +12,9 @@ type head struct {
 	target, host string
 	n            int // bytes, the empty line included
 	gzip         bool
-	head         bool // HEAD
-	close        bool // the client takes one answer only
+	head         bool   // HEAD
+	close        bool   // the client takes one answer only
+	none, since  string // If-None-Match and If-Modified-Since
 }
 
 // A verdict is what parseHead makes of the bytes so far.
@@ -91,6 +92,16 @@ func parseHead(b []byte) (h head, v verdict) {
 					return h, oddHead
 				}
 			}
+		case is(name, "if-none-match"):
+			if h.none != "" {
+				return h, oddHead
+			}
+			h.none = text(value)
+		case is(name, "if-modified-since"):
+			if h.since != "" {
+				return h, oddHead
+			}
+			h.since = text(value)
 		case is(name, "content-length"), is(name, "transfer-encoding"), is(name, "expect"), is(name, "upgrade"), is(name, "trailer"):
 			return h, oddHead
 		}

@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -53,6 +54,44 @@ type Query struct {
 	// Answers that were pages (Reply.Page not below 0) are not counted: what was
 	// a page once stays one.
 	Answered int
+	// At is when it is answered. It is set for an Origin whose pages change only.
+	At time.Time
+	// IfNoneMatch and IfModifiedSince are the request's fields of these names,
+	// empty where there is none.
+	IfNoneMatch, IfModifiedSince string
+}
+
+// A Changing says when the pages of an Origin change. It is a pure function of
+// its arguments and safe for concurrent use.
+type Changing interface {
+	// Changed is when a page changed last, at or before a time, and when it
+	// changes next; the zero time means never.
+	Changed(host, page int64, at time.Time) (last, next time.Time)
+}
+
+// MatchesETag reports whether the value of an If-None-Match field names an ETag
+// by the weak comparison, or is "*" (RFC 9110, 13.1.2). An empty etag, which
+// stands for none, matches "*" only.
+func MatchesETag(field, etag string) bool {
+	if strings.Trim(field, " \t") == "*" {
+		return true
+	}
+	etag = strings.TrimPrefix(etag, "W/")
+	for etag != "" {
+		field = strings.TrimPrefix(strings.TrimLeft(field, " \t,"), "W/")
+		if len(field) == 0 || field[0] != '"' {
+			return false
+		}
+		end := strings.IndexByte(field[1:], '"') + 2
+		if end < 2 {
+			return false
+		}
+		if field[:end] == etag {
+			return true
+		}
+		field = field[end:]
+	}
+	return false
 }
 
 // A Reply says what a response is.

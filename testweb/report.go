@@ -67,6 +67,7 @@ type Report struct {
 	Traps      TrapReport           `json:"traps"`
 	TLS        TLSReport            `json:"tls"`
 	Origin     *OriginReport        `json:"origin,omitempty"`
+	Fresh      *FreshReport         `json:"fresh,omitempty"`
 	DNSQueries int64                `json:"dns_queries"`
 }
 

@@ -218,6 +218,9 @@ func (t *tracker) report(w *Web) *Report {
 		r.Sites[d.of.name(t)] = d.group
 	}
 	t.reportViolations(r, pending)
+	if t.fresh != nil {
+		r.Fresh = t.fresh.report(now)
+	}
 	if t.origin != nil {
 		origin.Hosts = t.origin.Hosts()
 		tab.hold(&origin, w.cfg.Truth)

@@ -53,6 +53,9 @@ type Config struct {
 	Origin Origin
 	// Truth says what a crawl of the Origin should fetch, for the Report; nil: unknown.
 	Truth Truth
+	// Changes says when the Origin's pages change, for the Report to say how fresh
+	// the crawl's copies are; nil: they do not change.
+	Changes Changing
 	// CloseEach ends every connection with its first response.
 	CloseEach bool
 	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero

@@ -32,6 +32,7 @@ type request struct {
 	retry    int64 // Retry-After of the response, 0 none
 	bytes    int64 // of the body
 	page     int64 // the Origin's, -1 none
+	dated    int64 // when the answer was made; 0: the pages do not change
 	status   int
 	trap     int // depth
 	conn     int64
@@ -94,6 +95,8 @@ type tracker struct {
 	violations []Violation
 	repeats    map[string]int64
 
+	fresh *freshAccount // nil: the pages do not change
+
 	log requestLog
 }
 
@@ -111,6 +114,9 @@ func newTracker(cfg Config) *tracker {
 	t.log.open(cfg)
 	t.base = time.Now()
 	t.tab.Store(newTables(cfg.Promise, t.base, t.hostLimit))
+	if cfg.Changes != nil {
+		t.fresh = newFreshAccount(cfg.Changes, t.base, int(t.urlLimit))
+	}
 	t.repeats = map[string]int64{}
 	return t
 }
@@ -150,6 +156,9 @@ func (t *tracker) reset(p Promise) {
 		t.gaps[i].reset()
 	}
 	t.traps.reset()
+	if t.fresh != nil {
+		t.fresh.reset(t.now())
+	}
 	t.vmu.Lock()
 	for i := range t.vcount {
 		t.vcount[i].Store(0)
@@ -303,6 +312,14 @@ func (t *tracker) key(r *request) uint64 {
 	return key
 }
 
+// dated sets the time of an answer that is made now, where that matters.
+func (t *tracker) dated(r *request, q *Query) {
+	if t.fresh != nil {
+		r.dated = t.now()
+		q.At = t.time(r.dated)
+	}
+}
+
 // replied notes what the Origin's answer is.
 func (t *tracker) replied(r *request, rep *Reply) {
 	r.status, r.retry, r.page, r.trap = rep.Status, int64(rep.RetryAfter), rep.Page, rep.Trap
@@ -391,6 +408,9 @@ func (t *tracker) count(r *request, end int64) {
 		again = t.countOther(h, r, ok)
 	}
 	h.group.mu.Unlock()
+	if r.dated > 0 && r.page >= 0 && h.number >= 0 && ok {
+		t.fresh.note(pageID{h.number, r.page}, r.status, r.dated)
+	}
 	if again > 0 && r.path != "/robots.txt" {
 		t.repeat(r, again+1)
 	}

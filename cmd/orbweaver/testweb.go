@@ -72,6 +72,11 @@ A web made up from a seed, with and without what goes wrong on the real one:
   orbweaver testweb --generate --hosts 10000 --pages-mean 50
   orbweaver testweb --generate --wild --hosts 200 --seed 7 --report-out report.json
 
+A web whose pages change, a day of it in ten seconds; its report says how fresh
+the crawl's copies were:
+
+  orbweaver testweb --generate --hosts 100 --changes --day 10s --report-out report.json
+
 What was crawled once, as it was recorded, and files:
 
   orbweaver testweb --record crawl
@@ -272,6 +277,9 @@ func (c *TestwebCmd) origin(s *served) error {
 			return err
 		}
 		s.cfg.Origin, s.made, s.seeds = w, w, append(s.seeds, seeds...)
+		if w.Changing() {
+			s.cfg.Changes = w
+		}
 		if truth != nil { // a nil in an interface is something
 			s.cfg.Truth = truth
 		}

@@ -76,6 +76,8 @@ type generateFlags struct {
 	ClosedHosts   *share         `help:"Hosts whose robots.txt forbids everything." placeholder:"SHARE" group:"... of the hosts"`
 	DeadHosts     *share         `help:"Hosts without an address, that hang, reset, or have a wrong certificate." placeholder:"SHARE" group:"... of the hosts"`
 
+	changeFlags
+
 	URLs      string `name:"urls" help:"Write the URLs of random pages to this file, for a client that fetches from a list." placeholder:"FILE" group:"The generated web"`
 	URLsCount int    `name:"urls-count" help:"So many URLs." default:"100000" placeholder:"N" group:"The generated web"`
 }
@@ -120,6 +122,7 @@ func (g *generateFlags) needless() string {
 		{"wild", g.Wild}, {"seed", g.Seed != nil}, {"hosts", g.Hosts != nil}, {"pages-mean", g.PagesMean != nil}, {"max-pages", g.MaxPages != nil},
 		{"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil}, {"local", g.Local != nil}, {"topics", g.Topics != nil},
 		{"languages", g.Languages != nil}, {"locality", g.Locality != nil}, {"graph", g.Graph != ""}, {"crawl-delay", g.CrawlDelay != nil}, {"urls", g.URLs != ""},
+		{"changes", g.Changes}, {g.changeFlags.needless(), g.changeFlags.needless() != ""},
 	} {
 		if f.given {
 			return f.name
@@ -199,6 +202,9 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 			return bad("--graph %v", err)
 		}
 		s.Graph = graph
+	}
+	if err := g.changes(&s); err != nil {
+		return nil, err
 	}
 	if g.URLs != "" && g.URLsCount < 1 {
 		return bad("--urls-count %d: at least 1", g.URLsCount)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -116,6 +117,10 @@ func summarize(out io.Writer, r *testweb.Report) {
 			fmt.Fprintf(out, "reachable   %s; %s fetched, %s missed, %s beyond\n", plural(o.Reachable, "page"), humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
 		}
 	}
+	if f := r.Fresh; f != nil {
+		fmt.Fprintf(out, "fresh       %.1f %% of %s on average, %.1f %% now; %s old on average; %s served, %s confirmed, %s wrongly\n", 100*f.Mean.Fresh, copies(f.Copies), 100*f.Now.Fresh,
+			time.Duration(f.Mean.Age).Round(time.Millisecond), humanize.Comma(f.Served), humanize.Comma(f.Confirmed), humanize.Comma(f.Wrong))
+	}
 	if r.BeforeRobots > 0 {
 		fmt.Fprintf(out, "unasked     %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))
 	}
@@ -138,4 +143,11 @@ func summarize(out io.Writer, r *testweb.Report) {
 	for _, v := range r.Violations[:min(len(r.Violations), 5)] {
 		fmt.Fprintf(out, "            %s\n", warcCell(v.String()))
 	}
+}
+
+func copies(n int64) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return humanize.Comma(n) + " copies"
 }

@@ -99,9 +99,20 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 			return w.problem(dst, q, status)
 		}
 	}
-	l := w.compose(b, q.Host, page)
+	version := uint64(0)
+	var said validators
+	if w.changes != nil {
+		p, at := w.process(q.Host, page), q.At.UnixNano()-w.changes.start
+		last, _ := p.around(at)
+		version, said = p.version(last), w.validatorsOf(p, at, last, q.Gzip)
+		if f < gone && said.confirm(&q) {
+			return said.notModified(dst, &q, page)
+		}
+	}
+	l := w.compose(b, q.Host, page, version)
 	start := len(dst)
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: testweb\r\nContent-Type: text/html; charset=utf-8\r\n"...)
+	dst = said.appendTo(dst)
 	if q.Close {
 		dst = append(dst, "Connection: close\r\n"...)
 	}

@@ -152,7 +152,7 @@ func (w *Web) tune() {
 	var b builder
 	for range 300 {
 		host := int64(below(r.next(), uint64(w.spec.Hosts)))
-		w.compose(&b, host, int64(below(r.next(), uint64(w.Pages(host)))))
+		w.compose(&b, host, int64(below(r.next(), uint64(w.Pages(host)))), 0)
 		at, last := 0, 0
 		for _, i := range b.ids {
 			p := &k.pieces[i]

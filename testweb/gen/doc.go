@@ -33,6 +33,19 @@
 // A web made of a [Graph] keeps that graph, and each page's host; no tree is
 // added to it.
 //
+// # Changes
+//
+// If Spec.Changes is set, each page changes by a Poisson process of its own.
+// Time is divided into cells as long as the page's mean time between changes; a
+// hash of the page and the cell's number gives the changes of that cell. So the
+// last change before a time, and the next one after it, are found by looking at
+// one or two cells, and nothing is kept for a page. Versions of a page differ in
+// their title and text, and have the same links: the truth is the same at all
+// times. Errors, redirects, robots.txt and sitemaps do not change.
+//
+// A page says of its version what its kind says: an ETag and a Last-Modified,
+// one of them, none, or wrong ones. Conditional requests are answered by that.
+//
 // # The truth
 //
 // A page is reachable under [Bounds] when it is a seed, or linked from a

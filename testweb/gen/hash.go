@@ -46,6 +46,7 @@ const (
 	saltTrap
 	saltRough
 	saltTune
+	saltChange
 )
 
 // hash is a random number that follows from the seed, the salt and two numbers.

@@ -18,8 +18,10 @@ type layout struct {
 // of text, the second by nothing.
 const parts = 2
 
-// compose writes the changing parts of a page into b, and says what else it has.
-func (w *Web) compose(b *builder, host, page int64) (l layout) {
+// compose writes the own parts of a page into b, and says what else it has.
+// version is that of a page that changes; 0: it does not. Versions differ in
+// their title and in their text, and have the same links.
+func (w *Web) compose(b *builder, host, page int64, version uint64) (l layout) {
 	k := w.kit
 	host = w.source(host)
 	page = w.original(host, page)
@@ -36,6 +38,10 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 	b.ids = append(b.ids, k.space, k.dash, k.space)
 	b.host(w, host, &k.prefix)
 	b.add(k.example)
+	if version != 0 {
+		b.add(k.space)
+		b.number(k, version)
+	}
 	p := paths{w: w, topic: &k.topics[l.topic], host: host, page: page}
 	cut := [parts + 1]int{0, len(b.refs) * 2 / 5, len(b.refs)}
 	b.text = b.text[:0]
@@ -77,7 +83,7 @@ func (w *Web) compose(b *builder, host, page int64) (l layout) {
 		rest %= classBytes[c]
 		l.size += l.blocks[c] * classBytes[c]
 	}
-	l.variants = r.next()
+	l.variants = r.next() ^ version
 	return l
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	kgzip "github.com/klauspost/compress/gzip"
 	"pgregory.net/rapid"
@@ -230,41 +231,68 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(w.Target(w.Hosts()-1-h, w.Pages(w.Hosts()-1-h)-1), w.Hosts()-1-h, h%2 == 0)
 	}
 	f.Fuzz(func(t *testing.T, target string, host int64, gz bool) {
-		host = int64(uint64(host) % uint64(w.Hosts()))
-		q := testweb.Query{Host: host, Target: target, Gzip: gz, Secure: len(target)%2 == 0, Close: len(target)%3 == 0, Answered: len(target) % 4}
-		out, r := w.Answer([]byte("before"), q)
-		if !bytes.HasPrefix(out, []byte("before")) {
-			t.Fatal("what stood in dst is gone")
-		}
-		out = out[len("before"):]
-		if r.Fault != testweb.NoFault {
-			if r.Cut < 0 || r.Cut > len(out) || r.Page >= 0 {
-				t.Fatalf("%+v of %d bytes", r, len(out))
-			}
-			if len(out) == 0 {
-				return
-			}
-		}
-		head, body := string(out[:r.HeadLen]), out[r.HeadLen:]
-		if !strings.HasPrefix(head, fmt.Sprintf("HTTP/1.1 %d ", r.Status)) || !strings.HasSuffix(head, "\r\n\r\n") || strings.Count(head, "\r\n\r\n") != 1 {
-			t.Fatalf("head %q, reply %+v", head, r)
-		}
-		if n := header(out[:r.HeadLen], "Content-Length"); n != fmt.Sprint(len(body)) {
-			t.Fatalf("length %s, want %d", n, len(body))
-		}
-		if (header(out[:r.HeadLen], "Connection") == "close") != q.Close {
-			t.Fatalf("head %q, want close: %v", head, q.Close)
-		}
-		if r.Page >= w.Pages(host) || r.Page < -1 || r.Page >= 0 && w.Target(host, r.Page) != target {
-			t.Fatalf("page %d for %q", r.Page, target)
-		}
-		if (r.RetryAfter > 0) != (r.Status == 429) || (r.Rule != "") != r.Denied {
-			t.Fatalf("reply %+v", r)
-		}
-		q.Head = true
-		only, _ := w.Answer(nil, q)
-		if string(only) != head {
-			t.Fatalf("HEAD: %q, want %q", only, head)
-		}
+		wellFormed(t, w, target, host, gz, testweb.Query{})
 	})
+}
+
+// FuzzConditions: any target, condition and time get a response of a changing
+// web that is well formed.
+func FuzzConditions(f *testing.F) {
+	s := smallWild(6)
+	s.Changes = &Changes{Lying: 0.2}
+	w := newWeb(f, s)
+	for h := range int64(50) {
+		target := w.Target(h, w.Pages(h)-1)
+		out, r := w.Answer(nil, testweb.Query{Host: h, Target: target, Secure: w.secure(h), At: time.Unix(h*1e6, 5), Answered: 3})
+		f.Add(target, h, h%2 == 0, header(out[:r.HeadLen], "ETag"), header(out[:r.HeadLen], "Last-Modified"), h*1e15)
+	}
+	f.Add("/", int64(1), false, "*", "Sunday, 06-Nov-94 08:49:37 GMT", int64(-1<<62))
+	f.Add("/", int64(1), false, `W/"a, "b,, "`, "x", int64(1<<62))
+	f.Fuzz(func(t *testing.T, target string, host int64, gz bool, none, since string, at int64) {
+		wellFormed(t, w, target, host, gz, testweb.Query{IfNoneMatch: none, IfModifiedSince: since, At: time.Unix(0, at)})
+	})
+}
+
+// wellFormed checks the response to a target, with what the query has beside it.
+func wellFormed(t *testing.T, w *Web, target string, host int64, gz bool, q testweb.Query) {
+	host = int64(uint64(host) % uint64(w.Hosts()))
+	q.Host, q.Target, q.Gzip, q.Secure, q.Close, q.Answered = host, target, gz, len(target)%2 == 0, len(target)%3 == 0, len(target)%4
+	out, r := w.Answer([]byte("before"), q)
+	if !bytes.HasPrefix(out, []byte("before")) {
+		t.Fatal("what stood in dst is gone")
+	}
+	out = out[len("before"):]
+	if r.Fault != testweb.NoFault {
+		if r.Cut < 0 || r.Cut > len(out) || r.Page >= 0 {
+			t.Fatalf("%+v of %d bytes", r, len(out))
+		}
+		if len(out) == 0 {
+			return
+		}
+	}
+	head, body := string(out[:r.HeadLen]), out[r.HeadLen:]
+	if !strings.HasPrefix(head, fmt.Sprintf("HTTP/1.1 %d ", r.Status)) || !strings.HasSuffix(head, "\r\n\r\n") || strings.Count(head, "\r\n\r\n") != 1 {
+		t.Fatalf("head %q, reply %+v", head, r)
+	}
+	if r.Status == 304 {
+		if len(body) > 0 || r.Page < 0 || q.IfNoneMatch+q.IfModifiedSince == "" {
+			t.Fatalf("head %q, %d bytes of body, reply %+v", head, len(body), r)
+		}
+	} else if n := header(out[:r.HeadLen], "Content-Length"); n != fmt.Sprint(len(body)) {
+		t.Fatalf("length %s, want %d", n, len(body))
+	}
+	if (header(out[:r.HeadLen], "Connection") == "close") != q.Close {
+		t.Fatalf("head %q, want close: %v", head, q.Close)
+	}
+	if r.Page >= w.Pages(host) || r.Page < -1 || r.Page >= 0 && w.Target(host, r.Page) != target {
+		t.Fatalf("page %d for %q", r.Page, target)
+	}
+	if (r.RetryAfter > 0) != (r.Status == 429) || (r.Rule != "") != r.Denied {
+		t.Fatalf("reply %+v", r)
+	}
+	q.Head = true
+	only, _ := w.Answer(nil, q)
+	if string(only) != head {
+		t.Fatalf("HEAD: %q, want %q", only, head)
+	}
 }

@@ -125,7 +125,7 @@ func TestLinksAreSpreadAsSaid(t *testing.T) {
 			}
 			indegree[r.Host]++
 		}
-		l := w.compose(&b, h, p)
+		l := w.compose(&b, h, p, 0)
 		bytes += l.size
 	}
 	near := func(what string, got, want, by float64) {

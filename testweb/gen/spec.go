@@ -44,6 +44,9 @@ type Spec struct {
 	// MaxPages, Links, Local, Locality and Mirrors say nothing.
 	Graph *Graph
 
+	// Changes, if not nil, lets the pages change, and say of which version they are.
+	Changes *Changes
+
 	// Of the links:
 	Redirects float64 // lead through one to three redirects; a 32nd of these go round in circles
 	DeadLinks float64 // lead to a 404

@@ -27,6 +27,7 @@ type Web struct {
 	lengths  []uint32 // of pages: quantiles, in PageBytes/65536
 	blocks   blockStore
 	pool     sync.Pool // of *builder
+	changes  *changing // nil: nothing changes
 }
 
 // New makes a web. It takes no memory for hosts and pages.
@@ -36,6 +37,11 @@ func New(spec Spec) (*Web, error) {
 		return nil, fmt.Errorf("generated web: %w", err)
 	}
 	w := &Web{spec: spec, seed: mix(spec.Seed + golden)}
+	if spec.Changes != nil {
+		if w.changes, err = newChanging(*spec.Changes); err != nil {
+			return nil, fmt.Errorf("generated web: %w", err)
+		}
+	}
 	w.sizes = newLaw(&spec, w.hash(saltSize, 0, 0))
 	if spec.Graph != nil {
 		w.divide()
