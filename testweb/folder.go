@@ -106,13 +106,15 @@ func newMount(f Folder, c *fileCache, gz bool) (mount, error) {
 // A file is an answer from a folder.
 type file struct {
 	name     string // on disk
+	stamp    stamp  // of name, before it was read
 	ctype    string
 	etag     string
 	modified time.Time
-	header   string // modified as HTTP has it
-	data     []byte // nil: too large for the cache
-	redirect string // the directory's own URL, with the slash
-	unpack   bool   // on disk it is gzipped
+	header   string  // modified as HTTP has it
+	data     []byte  // nil: too large for the cache
+	rests    []stamp // on these files and folders; none: it never changes
+	redirect string  // the directory's own URL, with the slash
+	unpack   bool    // on disk it is gzipped
 	missing  bool
 
 	zip    sync.Once
@@ -153,12 +155,13 @@ func (m *mount) find(p string) *file {
 		return nil
 	}
 	key := m.Host + " " + m.prefix + " " + p
-	if f := m.cache.get(key); f != nil {
+	if f := m.cache.get(key); f != nil && f.current() {
 		if f.missing {
 			return nil
 		}
 		return f
 	}
+	rests := m.stamps(rest)
 	f, err := m.read(rest, p)
 	switch {
 	case err != nil && rest == "" && m.Index != "":
@@ -166,6 +169,10 @@ func (m *mount) find(p string) *file {
 			header: indexTime.Format(http.TimeFormat), etag: `"index"`}
 	case err != nil:
 		f = &file{missing: true}
+	}
+	f.rests = rests
+	if f.name != "" && (len(rests) == 0 || f.name != rests[0].name) {
+		f.rests = append(f.rests, f.stamp)
 	}
 	m.cache.put(key, f)
 	if f.missing {
@@ -268,8 +275,8 @@ func open(disk, as string, unpack bool) (*file, error) {
 	if !st.Mode().IsRegular() {
 		return nil, errors.New("not a file")
 	}
-	f := &file{name: disk, modified: st.ModTime(), header: st.ModTime().UTC().Format(http.TimeFormat), unpack: unpack,
-		etag: fmt.Sprintf(`"%x-%x"`, st.Size(), st.ModTime().UnixNano()&0xffffffffff)}
+	f := &file{name: disk, stamp: stampOf(disk, st), modified: st.ModTime(), header: st.ModTime().UTC().Format(http.TimeFormat), unpack: unpack,
+		etag: fmt.Sprintf(`"%x-%x"`, st.Size(), st.ModTime().UnixNano())}
 	var in io.Reader = h
 	if unpack {
 		if in, err = gzip.NewReader(h); err != nil {
@@ -285,7 +292,7 @@ func open(disk, as string, unpack bool) (*file, error) {
 	}
 	f.ctype = contentType(as, b)
 	if len(b) <= maxCached {
-		f.data = b
+		f.data, f.etag = b, etagOf(b)
 	}
 	return f, nil
 }
@@ -350,7 +357,7 @@ func listing(dir, p string) (*file, error) {
 		return nil, err
 	}
 	return &file{ctype: "text/html; charset=utf-8", data: b.Bytes(), modified: st.ModTime(),
-		header: st.ModTime().UTC().Format(http.TimeFormat), etag: fmt.Sprintf(`"d%x"`, b.Len())}, nil
+		header: st.ModTime().UTC().Format(http.TimeFormat), etag: etagOf(b.Bytes())}, nil
 }
 
 var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ", "%20", "&", "&amp;", ":", "%3A").Replace
@@ -376,7 +383,12 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 		return true
 	}
 	h["Content-Type"] = []string{f.ctype}
-	h["Last-Modified"] = []string{f.header}
+	modified := f.modified
+	if f.recent(time.Now()) {
+		modified = time.Time{} // not to be told
+	} else {
+		h["Last-Modified"] = []string{f.header}
+	}
 	etag, body := f.etag, f.data
 	if m.gzip && f.data != nil && compressible(f.ctype) {
 		h["Vary"] = []string{"Accept-Encoding"}
@@ -389,10 +401,10 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	}
 	h["Etag"] = []string{etag}
 	if f.data == nil {
-		return m.serveLarge(rw, req, f)
+		return m.serveLarge(rw, req, f, modified)
 	}
-	if none := req.Header.Get("If-None-Match"); none != "" && strings.Contains(none, etag) ||
-		none == "" && notModified(req, f.modified) {
+	none := strings.Join(req.Header.Values("If-None-Match"), ", ")
+	if none != "" && MatchesETag(none, etag) || none == "" && !modified.IsZero() && notModified(req, modified) {
 		rw.WriteHeader(http.StatusNotModified)
 		return true
 	}
@@ -413,15 +425,15 @@ func notModified(req *http.Request, modified time.Time) bool {
 	return err == nil && !modified.Truncate(time.Second).After(t)
 }
 
-// serveLarge streams a file that is not kept in memory.
-func (m *mount) serveLarge(rw *recorder, req *http.Request, f *file) bool {
+// serveLarge streams a file that is not kept in memory. A zero modified is not told.
+func (m *mount) serveLarge(rw *recorder, req *http.Request, f *file, modified time.Time) bool {
 	h, err := os.Open(f.name)
 	if err != nil {
 		return false
 	}
 	defer h.Close()
 	if !f.unpack {
-		http.ServeContent(rw, req, "", f.modified, h)
+		http.ServeContent(rw, req, "", modified, h)
 		return true
 	}
 	z, err := gzip.NewReader(h)
@@ -487,8 +499,9 @@ func (c *fileCache) put(key string, f *file) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m[key] != nil {
-		return
+	if old := s.m[key]; old != nil { // it has changed since
+		delete(s.m, key)
+		s.size.Add(-old.weight(key))
 	}
 	for k, old := range s.m {
 		if s.size.Load()+w <= c.limit {

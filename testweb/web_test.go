@@ -156,6 +156,10 @@ func TestFolder(t *testing.T) {
 		}
 	}
 
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "index.html"), hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
 	res, body := get(t, c, "http://a.example/", "Accept-Encoding", "gzip, br")
 	if res.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(body, "\x1f\x8b") {
 		t.Errorf("gzip asked for: got encoding %q", res.Header.Get("Content-Encoding"))

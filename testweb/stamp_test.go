@@ -1,0 +1,108 @@
+package testweb
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFolderFollowsItsFiles: what is changed on disk is served at once, and the
+// validators say so.
+func TestFolderFollowsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	w := serving(t, Config{Gzip: true, Folders: []Folder{{Host: "a.example", Dir: dir, Listing: true}}})
+	c := client(t, w)
+	// Two versions of each file have the same length, and the same time: that of a
+	// file system with coarse times.
+	now := time.Now()
+	put := func(name, text string, at time.Time) {
+		t.Helper()
+		write(t, dir, name, text)
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(path string, status int, part string, header ...string) *http.Response {
+		t.Helper()
+		res, body := get(t, c, "http://a.example"+path, header...)
+		if res.StatusCode != status || !strings.Contains(body, part) {
+			t.Errorf("%s %q: got %d %q, want %d with %q", path, header, res.StatusCode, body, status, part)
+		}
+		return res
+	}
+	want("/page.html", 404, "")
+	put("page.html", "first "+strings.Repeat("text ", 99), now)
+	first := want("/page.html", 200, "first")
+	put("page.html", "other "+strings.Repeat("text ", 99), now)
+	other := want("/page.html", 200, "other", "If-None-Match", first.Header.Get("Etag"))
+	if other.Header.Get("Etag") == first.Header.Get("Etag") {
+		t.Errorf("both have the ETag %s", other.Header.Get("Etag"))
+	}
+	if m := first.Header.Get("Last-Modified") + other.Header.Get("Last-Modified"); m != "" {
+		t.Errorf("changed in this second, and told of it: %s", m)
+	}
+	want("/page.html", 304, "", "If-None-Match", `"x", W/`+other.Header.Get("Etag"))
+	want("/page.html", 200, "\x1f\x8b", "If-None-Match", other.Header.Get("Etag"), "Accept-Encoding", "gzip")
+	put("page.html", "older "+strings.Repeat("text ", 99), now.Add(-time.Hour))
+	older := want("/page.html", 200, "older", "If-None-Match", other.Header.Get("Etag"))
+	if got, want := older.Header.Get("Last-Modified"), now.Add(-time.Hour).UTC().Format(http.TimeFormat); got != want {
+		t.Errorf("Last-Modified %q, want %q", got, want)
+	}
+	want("/page.html", 304, "", "If-Modified-Since", older.Header.Get("Last-Modified"))
+	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"), "If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT")
+	want("/page.html", 200, "older", "If-Modified-Since", now.Add(-2*time.Hour).UTC().Format(http.TimeFormat))
+	// A file of the same content is the same version, whatever its time.
+	put("page.html", "older "+strings.Repeat("text ", 99), now.Add(-30*time.Minute))
+	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"))
+	want("/page.html", 200, "older", "If-Modified-Since", older.Header.Get("Last-Modified"))
+
+	// What else a path rests on.
+	var packed bytes.Buffer
+	z := gzipWriter(&packed)
+	z.Write([]byte("unpacked"))
+	z.Close()
+	want("/sub/deep/notes.txt", 404, "")
+	put("sub/deep/notes.txt.gz", packed.String(), now)
+	want("/sub/deep/notes.txt", 200, "unpacked")
+	put("sub/deep/notes.txt", "plain", now)
+	want("/sub/deep/notes.txt", 200, "plain")
+	want("/sub/deep/", 200, "notes.txt")
+	put("sub/deep/index.html", "index", now)
+	want("/sub/deep/", 200, "index")
+	if err := os.RemoveAll(filepath.Join(dir, "sub", "deep")); err != nil {
+		t.Fatal(err)
+	}
+	want("/sub/deep/", 404, "")
+	want("/sub/deep/notes.txt", 404, "")
+	put("sub/deep", "a file", now)
+	want("/sub/deep", 200, "a file")
+}
+
+// TestFolderIsKept: a file that has not changed for a while is not read again.
+func TestFolderIsKept(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "page.html")
+	write(t, dir, "page.html", "text")
+	old := time.Now().Add(-time.Hour)
+	for _, n := range []string{name, dir} {
+		if err := os.Chtimes(n, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := newMount(Folder{Host: "a.example", Dir: dir}, newFileCache(0), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/page.html", "/none.html"} {
+		m.find(path)
+		key := "a.example / " + path
+		kept := m.cache.get(key)
+		if m.find(path); kept == nil || m.cache.get(key) != kept {
+			t.Errorf("%s: was read twice", path)
+		}
+	}
+}
