@@ -41,7 +41,8 @@ type Config struct {
 	Status func() any
 	// Explain says why a host is not crawled now; the others do to it what
 	// their names say, and tell what came of it. Safe for concurrent use. An
-	// ErrHost is the caller's mistake.
+	// ErrHost is the caller's mistake; an ErrElsewhere says that another agent
+	// crawls the host, and that nothing has changed.
 	Explain, Block, Unblock, Drop func(ctx context.Context, host string) (string, error)
 	// Leave has the agent give its hosts away and end; nil: it cannot. Safe for
 	// concurrent use.
@@ -52,6 +53,10 @@ type Config struct {
 
 // ErrHost is a host name that is none.
 var ErrHost = errors.New("not a host name")
+
+// ErrElsewhere is an order that another agent has to be given. Its answer is
+// 409 Conflict.
+var ErrElsewhere = errors.New("another agent has to be told")
 
 // ErrAddr is an address that Listen refuses.
 var ErrAddr = errors.New("not a loopback address and port")
@@ -154,6 +159,8 @@ func say(w http.ResponseWriter, r *http.Request, fn func(ctx context.Context) (s
 	switch {
 	case errors.Is(err, ErrHost):
 		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, ErrElsewhere):
+		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:

@@ -29,8 +29,10 @@ func TestServer(t *testing.T) {
 			}
 			return host + ": in its quiet time", nil
 		},
-		Block:   func(_ context.Context, host string) (string, error) { return host + ": blocked", nil },
-		Unblock: func(_ context.Context, host string) (string, error) { return host + ": unblocked", nil },
+		Block: func(_ context.Context, host string) (string, error) { return host + ": blocked", nil },
+		Unblock: func(_ context.Context, host string) (string, error) {
+			return "", fmt.Errorf("%s: %w", host, ErrElsewhere)
+		},
 		Drop: func(_ context.Context, host string) (string, error) {
 			return "", fmt.Errorf("%q: %w", host, ErrHost)
 		},
@@ -53,7 +55,7 @@ func TestServer(t *testing.T) {
 		{"/explain", "secret", 400, "no host"},
 		{"/explain?host=stopped.example", "secret", 503, "not running"},
 		{"POST /block?host=a.example", "secret", 200, "a.example: blocked"},
-		{"POST /unblock?host=a.example", "secret", 200, "a.example: unblocked"},
+		{"POST /unblock?host=a.example", "secret", 409, "a.example: another agent has to be told"},
 		{"POST /drop?host=a/b", "secret", 400, `"a/b": not a host name`},
 		{"POST /drop", "secret", 400, "no host: ask /drop?host="},
 		{"POST /block?host=a.example", "", 401, "token"},

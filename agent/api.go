@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/orbweaver/orbweaver/admin"
+	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
 )
 
@@ -33,8 +35,11 @@ func (a *Agent) Serve(addr string) error {
 	s, err := admin.Listen(admin.Config{
 		Addr: addr, Token: access.Token, Metrics: reg,
 		Status:  a.status,
-		Explain: ofHost(a.crawler.Explain), Block: ofHost(a.crawler.Block), Unblock: ofHost(a.crawler.Unblock), Drop: ofHost(a.crawler.Drop),
-		Leave: a.Leave,
+		Explain: ofHost(a.crawler.Explain),
+		Block:   ofHost(a.order("block", a.crawler.Block)),
+		Unblock: ofHost(a.order("unblock", a.crawler.Unblock)),
+		Drop:    ofHost(a.order("drop", a.crawler.Drop)),
+		Leave:   a.Leave,
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -71,6 +76,27 @@ func ofHost(fn func(ctx context.Context, host string) (string, error)) func(cont
 			return "", fmt.Errorf("%w: %w", admin.ErrHost, err)
 		}
 		return fn(ctx, host)
+	}
+}
+
+// order adds to the refusal of an order where the operator has to give it: the API
+// of the agent that crawls the host, on that agent's machine.
+func (a *Agent) order(
+	name string, fn func(ctx context.Context, host string) (string, error),
+) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, host string) (string, error) {
+		text, err := fn(ctx, host)
+		if e, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
+			at := "unknown here"
+			if m := a.colony.member.Load(); m != nil {
+				if other, ok := m.View().Agent(e.Agent); ok {
+					at = other.Addr
+				}
+			}
+			return "", fmt.Errorf("%w: %w; agent %q listens on %s: run \"orbweaver ctl --dir DIR %s %s\" "+
+				"on its machine, with its crawl directory", admin.ErrElsewhere, err, e.Agent, at, name, host)
+		}
+		return text, err
 	}
 }
 

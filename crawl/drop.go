@@ -66,7 +66,7 @@ func decodeDrop(p []byte) (host string, d drop, err error) {
 // It says how many links wait in the host's queue; those in the pools nobody has
 // counted.
 func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "drop", host, func(now time.Time) (string, error) {
+	return c.order(ctx, "drop", host, func(now time.Time) (string, error) {
 		e, n, _ := c.waiting(host, now)
 		if err := c.drop(host, now); err != nil {
 			c.fatal = err
@@ -80,7 +80,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 		if p := c.Frontier.Stats().Pooled; p > 0 {
 			s += ", and those among the " + links(p) + " in the pools as these are read"
 		}
-		return s + underWay(e) + c.alsoThere(host), nil
+		return s + underWay(e), nil
 	})
 }
 

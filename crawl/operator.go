@@ -79,10 +79,11 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 }
 
 // Block lets a host alone until Unblock, also in later runs; it says how many
-// links wait in its queue. Safe for concurrent use while Run is under way, as Unblock and
-// Drop are.
+// links wait in its queue. Where another agent crawls the host, the error is an
+// *ElsewhereError, as with Unblock and Drop. Safe for concurrent use while Run is
+// under way, as Unblock and Drop are.
 func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "block", host, func(now time.Time) (string, error) {
+	return c.order(ctx, "block", host, func(now time.Time) (string, error) {
 		was := c.isBlocked(host)
 		if !was {
 			c.Frontier.Block(host)
@@ -96,7 +97,28 @@ func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 		}
 		e, n, others := c.waiting(host, now)
 		c.copyBlock(host, now)
-		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e) + c.alsoThere(host), nil
+		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e), nil
+	})
+}
+
+// An ElsewhereError refuses an order about a host that another agent crawls.
+// Nothing has changed here.
+type ElsewhereError struct{ Host, Agent string }
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s is crawled by agent %q: nothing has changed here", e.Host, e.Agent)
+}
+
+// order is a command that only the agent that crawls host can carry out. Any other
+// agent refuses it with an *ElsewhereError.
+func (c *Crawler) order(
+	ctx context.Context, name, host string, what func(now time.Time) (string, error),
+) (string, error) {
+	return c.command(ctx, name, host, func(now time.Time) (string, error) {
+		if agent := c.agentOf(host); agent != "" {
+			return "", &ElsewhereError{Host: host, Agent: agent}
+		}
+		return what(now)
 	})
 }
 
@@ -112,17 +134,9 @@ func (c *Crawler) agentOf(host string) string {
 	return owner
 }
 
-// alsoThere says where an order has to be given as well: it is this agent's alone.
-func (c *Crawler) alsoThere(host string) string {
-	if agent := c.agentOf(host); agent != "" {
-		return "; but it is agent " + agent + " that crawls the host, and has not been told: say it there"
-	}
-	return ""
-}
-
 // copyBlock has the host's heir know whether it is blocked.
 func (c *Crawler) copyBlock(host string, now time.Time) {
-	if c.Copies != nil && c.agentOf(host) == "" {
+	if c.Copies != nil {
 		st := c.Frontier.Host(host)
 		st.Blocked = c.isBlocked(host)
 		c.copyClock(st, now)
@@ -141,16 +155,16 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 
 // Unblock takes a Block back.
 func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "unblock", host, func(now time.Time) (string, error) {
+	return c.order(ctx, "unblock", host, func(now time.Time) (string, error) {
 		if !c.isBlocked(host) {
-			return host + ": is not blocked" + c.alsoThere(host), nil
+			return host + ": is not blocked", nil
 		}
 		_, n, others := c.waiting(host, now)
 		if err := c.unblock(host); err != nil {
 			return "", err
 		}
 		c.copyBlock(host, now)
-		return host + ": unblocked, " + links(n) + " waited" + others + c.alsoThere(host), nil
+		return host + ": unblocked, " + links(n) + " waited" + others, nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,9 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// An operator's order is one agent's: another one that is told says whose the host
-// is. Where the agent is lost with its disk, its heir lets the host alone, too.
+// Only the agent that crawls a host can carry out an order about it. Any other agent
+// refuses the order, changes nothing, and names the agent and its address. When the
+// agent is lost with its disk, its heir keeps the host blocked.
 func TestClusterBlock(t *testing.T) {
 	b := newBand(t, 36, 2, "2")
 	for i := range 2 {
@@ -32,8 +34,11 @@ func TestClusterBlock(t *testing.T) {
 		t.Fatal("a1 knows of no host of a2")
 	}
 	for _, order := range []string{"block", "unblock", "drop"} {
-		if answer := ctl(0, order, host); !strings.Contains(answer, "it is agent a2 that crawls the host, and has not been told") {
-			t.Errorf("a1 is told to %s %s: %s", order, host, answer)
+		refused := crawl(t.Context(), t, "ctl", "--dir", b.home(0), order, host).must(t, 1)
+		want := fmt.Sprintf(`%s is crawled by agent "a2": nothing has changed here; agent "a2" listens on %s: `+
+			`run "orbweaver ctl --dir DIR %s %[1]s"`, host, b.addrs[1], order)
+		if refused.stdout != "" || !strings.Contains(refused.stderr, want) {
+			t.Errorf("a1 is told to %s %s: %s%s", order, host, refused.stdout, refused.stderr)
 		}
 	}
 	if answer := ctl(1, "block", host); !strings.Contains(answer, host+": blocked") || strings.Contains(answer, "agent") {
@@ -68,7 +73,7 @@ func TestClusterBlock(t *testing.T) {
 			t.Errorf("a1 has asked a host that was blocked: %s", line)
 		}
 	}
-	if len(eventsOf(t, b.home(0), "host-blocked")) != 2 { // a1 was told once itself
+	if len(eventsOf(t, b.home(0), "host-blocked")) != 1 { // as a2's heir
 		t.Errorf("events:\n%s", events(t, b.home(0)))
 	}
 }
