@@ -29,6 +29,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
@@ -57,6 +58,8 @@ type Agent struct {
 	leases   *leases        // nil: no address or site is shared with others
 	contents *contents      // nil: they are not shared out
 	closers  []func() error // last first
+	// shortages counts how often a file could not be opened for want of descriptors.
+	shortages atomic.Int64
 	// Recovered is what an earlier run left.
 	Recovered crawl.Recovered
 	// NotBlocked are those of Config.Unblock that were free already.
@@ -97,7 +100,11 @@ func Open(cfg Config) (_ *Agent, err error) {
 	if err := cfg.rehearse(seeds); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, fs: cfg.FS}
+	a := &Agent{cfg: cfg}
+	a.fs = disk.Patient(cfg.FS, a.relieve)
+	if cfg.Fetch.AllowPrivate { // what a private network shows is not for other users of this machine
+		a.fs = disk.Private(a.fs)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -159,6 +166,9 @@ func (a *Agent) claim() error {
 		if err := a.fs.MkdirAll(a.dir(d), 0o755); err != nil {
 			return fmt.Errorf("crawl directory: %w", err)
 		}
+	}
+	if err := a.makePrivate(); err != nil {
+		return err
 	}
 	for _, d := range []string{a.dir("state"), a.dir(), filepath.Dir(a.dir())} {
 		if err := a.fs.SyncDir(d); err != nil {

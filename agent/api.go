@@ -127,6 +127,7 @@ var (
 	descLeaseWaits  = prometheus.NewDesc("orbweaver_lease_waits_total", "How often hosts whose turn it was began to wait for a lease.", nil, nil)
 	descCutOff      = prometheus.NewDesc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.", nil, nil)
 	descAwaited     = prometheus.NewDesc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.", nil, nil)
+	descShortages   = prometheus.NewDesc("orbweaver_files_short_total", "How often a file could not be opened at once, as the process had no file descriptor left.", nil, nil)
 	descInFlight    = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
 )
 
@@ -158,6 +159,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(descRobots, int64(known.Origins))
 	gauge(descRobotsBytes, known.Bytes)
 	count(descForgot, known.Forgotten)
+	count(descShortages, g.a.shortages.Load())
 	gauge(descUnique, s.Unique)
 	gauge(descQueued, s.Queued)
 	gauge(descInFlight, int64(s.InFlight))

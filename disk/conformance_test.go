@@ -23,6 +23,8 @@ func TestConformance(t *testing.T) {
 		{"Mem", func(t *testing.T) (disk.FS, string) { return disk.NewMem(), "/" }},
 		{"FaultyMem", func(t *testing.T) (disk.FS, string) { return disk.NewFaulty(disk.NewMem(), nil), "." }},
 		{"FaultyOS", func(t *testing.T) (disk.FS, string) { return disk.NewFaulty(disk.OS, nil), t.TempDir() }},
+		{"Patient", func(t *testing.T) (disk.FS, string) { return disk.Patient(disk.OS, func() {}), t.TempDir() }},
+		{"Private", func(t *testing.T) (disk.FS, string) { return disk.Private(disk.OS), t.TempDir() }},
 		{"CrashedMem", func(t *testing.T) (disk.FS, string) { return disk.NewMem().Crash(1), "/" }},
 	}
 	for _, impl := range impls {

@@ -226,7 +226,8 @@ func (f *Faulty) SyncDir(dir string) error {
 	return f.fs.SyncDir(dir)
 }
 
-func (f *Faulty) lock(name string) (io.Closer, error) { return lock(f.fs, name) }
+func (f *Faulty) lock(name string) (io.Closer, error)       { return lock(f.fs, name) }
+func (f *Faulty) chmod(name string, perm fs.FileMode) error { return chmod(f.fs, name, perm) }
 
 type faultyFile struct {
 	File

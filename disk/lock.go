@@ -74,7 +74,7 @@ func (m *Mem) lock(name string) (io.Closer, error) {
 		return nil, lockedBy([]byte(pid()))
 	}
 	if n == nil {
-		n = m.newNode(0o644)
+		n = m.newNode(0o600)
 		m.set(entryOp{dir, base, n})
 	}
 	n.change(m, change{})

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -12,11 +13,23 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
 
-// lock takes flock(2), which the kernel gives back when the process ends.
+// lock takes flock(2), which the kernel gives back when the process ends. What it
+// locks is emptied and written to, so it has to be a file of the directory itself: a
+// symbolic link there could name any file of the user.
 func (osFS) lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	switch info, lerr := os.Lstat(name); {
+	case lerr == nil && info.Mode()&os.ModeSymlink != 0:
+		if err == nil {
+			f.Close()
+		}
+		return nil, fmt.Errorf("%s is a symbolic link, which a lock must not be: remove it", name)
+	case err != nil:
 		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file, which a lock must be: remove it", name))
 	}
 	if err := flock(f); err != nil {
 		defer f.Close()

@@ -437,6 +437,18 @@ func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return out, nil
 }
 
+// chmod sets permissions, durably at once: no test depends on more.
+func (m *Mem) chmod(name string, perm fs.FileMode) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, _, n, err := m.existing(name)
+	if err != nil {
+		return pathError("chmod", name, err)
+	}
+	n.mode = n.mode&fs.ModeType | perm.Perm()
+	return nil
+}
+
 // Stat implements FS.
 func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	m.mu.Lock()

@@ -58,7 +58,7 @@ type Config struct {
 	IdleKeep time.Duration
 	// MaxIdle bounds the connections kept. Each takes a file descriptor and
 	// half a KiB of memory, over TLS 16 KiB. Zero means a quarter of the
-	// descriptors that the process may have (RLIMIT_NOFILE), from 256 to
+	// descriptors that the process may have (RLIMIT_NOFILE), from 16 to
 	// 4,096; negative keeps none.
 	MaxIdle int
 	// TLSSessions bounds the TLS sessions kept for resumption, which spares

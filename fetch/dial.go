@@ -18,6 +18,8 @@ import (
 
 	"code.dny.dev/ssrf"
 	"golang.org/x/net/proxy"
+
+	"github.com/orbweaver/orbweaver/disk"
 )
 
 // target is where a request wants to go.
@@ -63,6 +65,8 @@ type dialer struct {
 	proxy string // host:port
 	auth  string // Proxy-Authorization
 	socks proxy.ContextDialer
+	// relieve closes connections that can be spared.
+	relieve func()
 }
 
 // curves are the key exchanges that we offer: those without the post-quantum
@@ -369,8 +373,28 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 	return nil, fail
 }
 
-// dial connects to one address until the given time.
+// dial connects to one address until the given time. A want of file descriptors is
+// not the host's failure: idle connections are closed, and dial tries again.
 func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+	for pause := shortagePause; ; pause = min(2*pause, 20*shortagePause) {
+		c, err := d.dialOnce(ctx, to, named, until)
+		if !disk.IsShortage(err) || !d.cfg.Now().Add(pause).Before(until) {
+			return c, err
+		}
+		d.relieve()
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// shortagePause is the first pause before an address is dialled again for which
+// there was no file descriptor; the longest one is 20 times as long.
+const shortagePause = 10 * time.Millisecond
+
+func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	if d.mode == noProxy && d.cfg.Dial == nil {
 		return d.direct(ctx, to, named, until)
 	}

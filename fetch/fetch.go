@@ -59,6 +59,7 @@ func New(c Config) (*Fetcher, error) {
 	f := &Fetcher{cfg: c}
 	f.spill.fs, f.spill.dir, f.spill.bytes = c.FS, c.SpillDir, int(c.SpillBytes)
 	f.idle.init(c.IdleKeep, c.MaxIdle, c.Now)
+	f.dialer.relieve = f.idle.relieve
 	if err := f.dialer.init(&f.cfg); err != nil {
 		return nil, err
 	}
@@ -71,6 +72,10 @@ func (f *Fetcher) Close() error {
 	f.idle.close()
 	return nil
 }
+
+// Relieve closes half of the idle connections: the process has no file descriptor
+// left. Safe for concurrent use.
+func (f *Fetcher) Relieve() { f.idle.relieve() }
 
 // Fetch sends one request and reads its response to the end. The error is
 // ctx's, or one of our own (a bad Request.Header, the spill disk); it comes

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
 )
 
 // conn is a connection to a host, or to a proxy for it. One goroutine owns
@@ -35,8 +37,18 @@ func (c *conn) serves(t *target) bool {
 	return c.origin == t.origin && (c.named || !t.addr.IsValid() || c.addr.Addr() == t.addr.Unmap())
 }
 
-// The bounds of Config.MaxIdle's default.
-const minIdle, maxIdle = 256, 4096
+// The bounds of Config.MaxIdle's default: unknownIdle is for a process that cannot
+// tell how many descriptors it may have.
+const minIdle, unknownIdle, maxIdle = 16, 256, 4096
+
+// idleDefault is a quarter of the descriptors that the process may have. The others
+// are for connections in use, other agents, the API, name servers and files.
+func idleDefault() int {
+	if n := disk.MaxOpen(); n > 0 {
+		return min(max(n/4, minIdle), maxIdle)
+	}
+	return unknownIdle
+}
 
 // idle keeps connections between requests: at most one a host, at most max
 // in all (the longest idle goes first), each for at most keep. Who comes and
@@ -138,6 +150,22 @@ func (p *idle) expire() {
 			// Not for every connection: what ends within the next moment goes
 			// with it.
 			p.arm(max(left, p.keep/64))
+			p.mu.Unlock()
+			return
+		}
+		p.remove(c)
+		p.mu.Unlock()
+		c.Close()
+	}
+}
+
+// relieve closes the half of the connections that have been idle the longest: the
+// process has no descriptor left.
+func (p *idle) relieve() {
+	for n := (p.len() + 1) / 2; n > 0; n-- {
+		p.mu.Lock()
+		c := p.root.next
+		if c == &p.root {
 			p.mu.Unlock()
 			return
 		}

@@ -12,5 +12,3 @@ func newSocket(net.Conn) *socket { return nil }
 func (*socket) look() state { return silent }
 
 func (*socket) unacked() bool { return false }
-
-func idleDefault() int { return minIdle }

@@ -7,16 +7,6 @@ import (
 	"syscall"
 )
 
-// idleDefault is a quarter of the descriptors that we may have: the others are
-// for connections in use, name servers and files.
-func idleDefault() int {
-	var l syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
-		return minIdle
-	}
-	return int(min(max(l.Cur/4, minIdle), maxIdle))
-}
-
 // socket looks at a TCP connection without reading from it. One goroutine
 // owns it.
 type socket struct {

@@ -1,0 +1,68 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// IsShortage reports whether err means that the process, or the machine, has no file
+// descriptor left.
+func IsShortage(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+const (
+	// shortageFirst and shortageMost are the first and the longest pause before an
+	// operation is tried again for which there was no descriptor.
+	shortageFirst, shortageMost = 5 * time.Millisecond, 250 * time.Millisecond
+	// shortageLimit is how long a shortage may last until it is an error.
+	shortageLimit = 30 * time.Second
+)
+
+// Patient returns an FS like base that outlives a shortage of file descriptors: it
+// calls relieve, which closes whatever the process can spare, and tries again for up
+// to 30 s. relieve is called concurrently and must not use the FS.
+func Patient(base FS, relieve func()) FS { return patient{base, relieve} }
+
+type patient struct {
+	FS
+	relieve func()
+}
+
+func (p patient) retry(op func() error) error {
+	pause := shortageFirst
+	for waited := time.Duration(0); ; {
+		err := op()
+		if !IsShortage(err) || waited >= shortageLimit {
+			return err
+		}
+		p.relieve()
+		time.Sleep(pause)
+		waited += pause
+		pause = min(2*pause, shortageMost)
+	}
+}
+
+func (p patient) OpenFile(name string, flag int, perm fs.FileMode) (f File, err error) {
+	err = p.retry(func() (err error) { f, err = p.FS.OpenFile(name, flag, perm); return err })
+	return f, err
+}
+
+func (p patient) ReadDir(dir string) (entries []fs.DirEntry, err error) {
+	err = p.retry(func() (err error) { entries, err = p.FS.ReadDir(dir); return err })
+	return entries, err
+}
+
+func (p patient) RemoveAll(name string) error {
+	return p.retry(func() error { return p.FS.RemoveAll(name) })
+}
+
+func (p patient) SyncDir(dir string) error {
+	return p.retry(func() error { return p.FS.SyncDir(dir) })
+}
+
+func (p patient) lock(name string) (io.Closer, error)       { return lock(p.FS, name) }
+func (p patient) chmod(name string, perm fs.FileMode) error { return chmod(p.FS, name, perm) }

@@ -1,0 +1,46 @@
+package fetch
+
+import (
+	"context"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Where no descriptor is left for a connection, idle connections are closed and the
+// host does not bear the blame.
+func TestDialWithoutDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := piped(t, Config{IdleKeep: time.Hour}, each(okReply))
+		for _, host := range []string{"a", "b", "c", "d"} {
+			mustFetch(t, f, Request{URL: mustURL(t, "http://"+host+".example/")})
+		}
+		kept, lack := f.idle.len(), 0
+		dial := f.dialer.cfg.Dial
+		f.dialer.cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if f.idle.len() == kept { // every descriptor is taken
+				lack++
+				return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("socket", syscall.EMFILE)}
+			}
+			return dial(ctx, network, addr)
+		}
+		r := mustFetch(t, f, Request{URL: mustURL(t, "http://e.example/")})
+		if outcome(r) != "complete" || kept != 4 || lack != 1 || f.idle.len() != 3 {
+			t.Errorf("%s %v after %d refusals, %d connections idle", outcome(r), r.Failure, lack, f.idle.len())
+		}
+		// A shortage that lasts ends with the time for a connection.
+		f.dialer.cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
+			return nil, os.NewSyscallError("socket", syscall.EMFILE)
+		}
+		began := time.Now()
+		r = mustFetch(t, f, Request{URL: mustURL(t, "http://f.example/")})
+		if r.Failure == nil || r.Failure.Kind != Connect || time.Since(began) > f.cfg.ConnectTimeout {
+			t.Errorf("%v after %s", r.Failure, time.Since(began))
+		}
+		f.Close()
+		n.open.Wait()
+	})
+}
