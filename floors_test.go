@@ -31,7 +31,7 @@ var floors = func() map[string]int {
 		// plinth: what everybody speaks
 		"weburl disk exchange/pb",
 		// bases: what any column may stand on
-		"drum journal",
+		"drum journal inbound",
 		// columns: none of them knows another
 		"ring lease scope seen content frontier outbox replica dns robots fetch parse archive report admin exchange member testweb",
 		// hall: the order of a visit; and webs made of testweb

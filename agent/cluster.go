@@ -163,6 +163,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return err
 	}
 	c.sortJoin()
+	c.nameMembers(nil)
 	c.client = exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller {
 		return exchange.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
@@ -442,6 +443,7 @@ func (c *colony) see(v *member.View) error {
 	if err := c.a.leases.look(v); err != nil {
 		return err
 	}
+	c.nameMembers(v)
 	up, old := agentsUp(v), c.owners.Load()
 	if c.copies != nil {
 		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are

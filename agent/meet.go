@@ -101,6 +101,26 @@ func (c *colony) contacts() (cs []contact) {
 	return cs
 }
 
+// nameMembers tells the listener the addresses of the agents that are known, so that
+// strangers cannot keep them out. v is nil before there is a view.
+func (c *colony) nameMembers(v *member.View) {
+	var addrs []netip.Addr
+	add := func(addr string) {
+		if at, err := netip.ParseAddrPort(addr); err == nil { // a name's address shows in the view
+			addrs = append(addrs, at.Addr())
+		}
+	}
+	for _, k := range c.contacts() {
+		add(k.addr)
+	}
+	if v != nil {
+		for _, a := range slices.Concat(v.Agents, v.Lost) {
+			add(a.Addr)
+		}
+	}
+	c.listener.SetMembers(addrs)
+}
+
 // recall keeps in the crawl directory who the others are, for when this agent
 // comes back. begun says that it crawls.
 func (c *colony) recall(v *member.View, begun bool) error {

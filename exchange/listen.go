@@ -11,13 +11,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/orbweaver/orbweaver/inbound"
 )
 
 const (
-	// maxConns bounds the connections that are open at once, maxShaking those of
-	// strangers until they have proved who they are.
-	maxConns, maxShaking = 1024, 64
-	shakeTimeout         = 10 * time.Second
+	// leastConns and maxConns bound the open connections of callers that have proved
+	// who they are: of each process a quarter of its descriptors. leastShaking and
+	// maxShaking bound those that have not, twice: of members' addresses, and of all
+	// others. Each is a sixteenth of the descriptors.
+	leastConns, maxConns     = 64, 1024
+	leastShaking, maxShaking = 16, 256
+	// shakeTimeout is as long as a caller waits for the handshake to end.
+	shakeTimeout = dialTimeout
+	// takeTimeout is how long a caller that has proved who it is waits for an agent
+	// that is not ready.
+	takeTimeout = 10 * time.Second
 	// gossipMark is the first octet of a stream of gossip where there is no TLS
 	// to tell it from a call; no request of HTTP begins with it.
 	gossipMark = 0xF6
@@ -39,11 +48,10 @@ type Listener struct {
 	calls    *inlet
 	gossip   *inlet
 	counts   *counters
+	pool     *inbound.Pool
 	ctx      context.Context
 	stop     context.CancelFunc
 	wg       sync.WaitGroup
-	shaking  chan struct{}
-	open     chan struct{}
 	closeOne sync.Once
 }
 
@@ -74,10 +82,15 @@ func Listen(addr string, keys *Keys) (*Listener, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Listener{
-		keys: keys, tcp: tcp, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
+		keys: keys, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
 		calls: newInlet(ctx, tcp.Addr()), gossip: newInlet(ctx, tcp.Addr()),
-		shaking: make(chan struct{}, maxShaking), open: make(chan struct{}, maxConns),
 	}
+	shaking := inbound.Share(16, leastShaking, maxShaking)
+	l.pool = inbound.New(inbound.Config{
+		Strangers: shaking, Members: shaking, Proven: inbound.Share(4, leastConns, maxConns),
+		Evicted: func() { l.counts.refuse(Busy) },
+	})
+	l.tcp = l.pool.Listen(tcp)
 	l.wg.Go(l.accept)
 	return l, nil
 }
@@ -103,6 +116,11 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 
 // Addr is where it listens, with the port that it has.
 func (l *Listener) Addr() string { return l.tcp.Addr().String() }
+
+// SetMembers names the IP addresses of the agents that are known. Their connections
+// have places of their own for the handshake, which no stranger can take. Safe for
+// concurrent use.
+func (l *Listener) SetMembers(addrs []netip.Addr) { l.pool.SetMembers(addrs) }
 
 // Gossip are the streams of gossip that other agents open.
 func (l *Listener) Gossip() net.Listener { return l.gossip }
@@ -133,7 +151,7 @@ func (l *Listener) accept() {
 			if l.ctx.Err() != nil {
 				return
 			}
-			// Too many open files, or a caller that is gone: neither is the end.
+			// A caller that is gone is not the end.
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-l.ctx.Done():
@@ -141,31 +159,13 @@ func (l *Listener) accept() {
 			}
 			continue
 		}
-		select {
-		case l.open <- struct{}{}:
-		default:
-			l.counts.refuse(Busy)
-			conn.Close()
-			continue
-		}
-		select {
-		case l.shaking <- struct{}{}:
-		default:
-			l.counts.refuse(Busy)
-			<-l.open
-			conn.Close()
-			continue
-		}
-		l.wg.Go(func() {
-			l.sort(&counted{Conn: conn, counts: l.counts, gone: sync.OnceFunc(func() { <-l.open })})
-			<-l.shaking
-		})
+		l.wg.Go(func() { l.sort(&counted{Conn: conn, counts: l.counts}, conn.(*inbound.Conn)) })
 	}
 }
 
 // sort finds out who is calling and what for, and gives the connection to
 // those who wait for it.
-func (l *Listener) sort(raw *counted) {
+func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
 	defer stop()
 	raw.SetDeadline(time.Now().Add(shakeTimeout))
@@ -174,7 +174,9 @@ func (l *Listener) sort(raw *counted) {
 	if l.keys != nil {
 		secure := tls.Server(raw, l.keys.server())
 		if err := secure.HandshakeContext(l.ctx); err != nil {
-			l.counts.refuse(Stranger)
+			if !in.Evicted() { // else it is counted already
+				l.counts.refuse(Stranger)
+			}
 			if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
 				sayNoHandshake(raw)
 			}
@@ -210,6 +212,13 @@ func (l *Listener) sort(raw *counted) {
 	}
 	if to == nil { // a member of the cluster that wants neither, or one with keys
 		l.counts.refuse(Malformed)
+		raw.Close()
+		return
+	}
+	if !in.Prove() { // too many, or closed to make room
+		if !in.Evicted() {
+			l.counts.refuse(Busy)
+		}
 		raw.Close()
 		return
 	}
@@ -288,7 +297,7 @@ func (in *inlet) give(conn net.Conn) bool {
 		return true
 	case <-in.ctx.Done():
 		return false
-	case <-time.After(shakeTimeout): // nobody listens yet
+	case <-time.After(takeTimeout): // nobody listens yet
 		return false
 	}
 }

@@ -137,7 +137,7 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		http.Error(w, "no such call", http.StatusNotFound)
 	})
 	s.http = &http.Server{
-		Handler: asking(mux), ReadHeaderTimeout: shakeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: asking(mux), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
 		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
 		},

@@ -1,0 +1,224 @@
+package inbound
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A caller is a connection from an address, which notes that it was closed.
+type caller struct {
+	net.Conn
+	from   netip.Addr
+	closed atomic.Bool
+}
+
+func (c *caller) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 1))
+}
+
+func (c *caller) Close() error {
+	c.closed.Store(true)
+	return nil
+}
+
+// stranger is the i-th address of strangers.
+func stranger(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
+
+var alice = netip.MustParseAddr("192.0.2.1")
+
+// However many silent connections one address opens, before and after, a caller from
+// another address stays.
+func TestOneAddress(t *testing.T) {
+	p := New(Config{Strangers: 8, Members: 8, Proven: 8})
+	for range 1000 {
+		p.Enter(&caller{from: stranger(0)})
+	}
+	raw := &caller{from: alice}
+	c := p.Enter(raw)
+	for range 1000 {
+		p.Enter(&caller{from: stranger(0)})
+	}
+	if n, _ := p.Open(); n != 8 || raw.closed.Load() || c.Evicted() || !c.Prove() {
+		t.Errorf("%d unproven, closed %t", n, raw.closed.Load())
+	}
+	// From the same address the last one is in.
+	raw = &caller{from: stranger(0)}
+	if c := p.Enter(raw); raw.closed.Load() || !c.Prove() {
+		t.Error("a caller beside silent ones was not taken in")
+	}
+}
+
+// Of 1,000 addresses with a silent connection each, a caller stays until as many have
+// come after it as there are places; a member stays whatever comes.
+func TestManyAddresses(t *testing.T) {
+	evicted := 0
+	p := New(Config{Strangers: 8, Members: 8, Proven: 8, Evicted: func() { evicted++ }})
+	p.SetMembers([]netip.Addr{alice})
+	for i := range 1000 {
+		p.Enter(&caller{from: stranger(i)})
+	}
+	newcomer, member := &caller{from: netip.MustParseAddr("192.0.2.2")}, &caller{from: alice}
+	c, m := p.Enter(newcomer), p.Enter(member)
+	for i := range 7 {
+		p.Enter(&caller{from: stranger(i)})
+	}
+	if newcomer.closed.Load() {
+		t.Error("closed before its time")
+	}
+	p.Enter(&caller{from: stranger(7)})
+	if !newcomer.closed.Load() || c.Prove() || !c.Evicted() {
+		t.Error("more connections than places")
+	}
+	for i := range 1000 {
+		p.Enter(&caller{from: stranger(i)})
+	}
+	if member.closed.Load() || !m.Prove() {
+		t.Error("strangers took a member's place")
+	}
+	if n, proven := p.Open(); n != 8 || proven != 1 || evicted != 1000+1+8+1000-8 {
+		t.Errorf("%d unproven, %d proven, %d evicted", n, proven, evicted)
+	}
+}
+
+// A /64 of IPv6 is one address, and so is IPv4 in its mapped form.
+func TestOrigin(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"2001:db8::1", "2001:db8::ffff:1", true},
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+		{"192.0.2.1", "::ffff:192.0.2.1", true},
+		{"192.0.2.1", "192.0.2.2", false},
+		{"fe80::1%eth0", "fe80::2%eth1", true},
+	} {
+		if same := origin(netip.MustParseAddr(c.a)) == origin(netip.MustParseAddr(c.b)); same != c.same {
+			t.Errorf("%s and %s: same %t", c.a, c.b, same)
+		}
+	}
+}
+
+// Random callers come, prove themselves and go; the bounds hold, and each connection
+// is what a plain map says.
+func TestModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	p := New(Config{Strangers: 5, Members: 3, Proven: 4})
+	p.SetMembers([]netip.Addr{alice})
+	state := map[*Conn]string{}
+	pick := func() *Conn {
+		for c := range state {
+			return c
+		}
+		return nil
+	}
+	for range 20000 {
+		switch c := pick(); {
+		case c == nil || rng.IntN(3) == 0:
+			from := alice
+			if rng.IntN(3) > 0 {
+				from = stranger(rng.IntN(4))
+			}
+			state[p.Enter(&caller{from: from})] = "unproven"
+			for c := range state {
+				if c.Evicted() {
+					if state[c] != "unproven" || !c.Conn.(*caller).closed.Load() {
+						t.Fatalf("one that is %s was evicted", state[c])
+					}
+					delete(state, c)
+				}
+			}
+		case rng.IntN(2) == 0:
+			proven := 0
+			for _, s := range state {
+				if s == "proven" {
+					proven++
+				}
+			}
+			if ok := c.Prove(); ok != (state[c] == "proven" || proven < 4) {
+				t.Fatalf("Prove of one that is %s beside %d: %t", state[c], proven, ok)
+			} else if ok {
+				state[c] = "proven"
+			}
+		default:
+			c.Close()
+			c.Close()
+			if c.Prove() {
+				t.Fatal("proven after its end")
+			}
+			delete(state, c)
+		}
+		counts := map[string]int{}
+		for _, s := range state {
+			counts[s]++
+		}
+		if n, proven := p.Open(); n != counts["unproven"] || proven != counts["proven"] || n > 8 || proven > 4 {
+			t.Fatalf("%d unproven, %d proven, want %v", n, proven, counts)
+		}
+	}
+	for c := range state {
+		c.Close()
+	}
+	for i := range p.unproven {
+		if k := &p.unproven[i]; k.n != 0 || len(k.from) != 0 || k.oldest != nil || k.newest != nil {
+			t.Errorf("kind %d is not empty: %+v", i, k)
+		}
+	}
+}
+
+// lacking is a listener of a process that has no descriptor left, for some calls.
+type lacking struct {
+	net.Listener
+	times int
+}
+
+func (l *lacking) Accept() (net.Conn, error) {
+	if l.times--; l.times >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return &caller{from: alice}, nil
+}
+
+func (l *lacking) Close() error { return nil }
+
+// Accept outlives a shortage of descriptors: it closes what has proved nothing.
+func TestShortage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Config{Strangers: 16, Members: 16, Proven: 16})
+		for i := range 16 {
+			p.Enter(&caller{from: stranger(i)})
+		}
+		ln := p.Listen(&lacking{times: 3})
+		conn, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := p.Open(); n != 3 { // 16, 8, 4, 2, and the new one
+			t.Errorf("%d unproven", n)
+		}
+		conn.Close()
+		ended := make(chan error)
+		ln = p.Listen(&lacking{times: 1 << 30})
+		go func() {
+			_, err := ln.Accept()
+			ended <- err
+		}()
+		synctest.Wait()
+		ln.Close()
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
