@@ -182,7 +182,7 @@ func (a *Agent) openCluster() error {
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
-	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Handlers: handlers})
+	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
 	return a.openCopies()
 }
 

@@ -69,3 +69,16 @@ func (g *guests) expected(v *member.View, now time.Time) bool {
 	}
 	return len(g.at) > 0
 }
+
+// admitted reports whether a caller is an agent of the cluster: one that this agent has
+// seen in a view or has told that it may come. Until gossip has told of an agent that
+// another one let in, its calls are to be repeated.
+func (c *colony) admitted(from exchange.Caller) bool {
+	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
+		return true
+	}
+	c.guests.mu.Lock()
+	defer c.guests.mu.Unlock()
+	_, ok := c.guests.at[from.Instance]
+	return ok
+}

@@ -86,6 +86,10 @@ func TestClusterStrangers(t *testing.T) {
 		cancel()
 		c.Close()
 	}
+	refusedHello(t, ours, addrs[0], crawlID(t, home), link)
+	if now := refused(t, home); now["not-admitted"] != before["not-admitted"]+3 {
+		t.Errorf("refused %v, before it was %v", now, before)
+	}
 	if alien.lives(2 * time.Second) {
 		alien.kill()
 	} else if code := alien.code(); code != 4 {
@@ -114,6 +118,35 @@ func TestClusterStrangers(t *testing.T) {
 	noViolations(t, web)
 	if r := web.Report(); r.Hosts["pushed.example"].Requests > 0 || r.Origin.Missed > 0 || r.Origin.Twice > 0 {
 		t.Errorf("%d requests for what a stranger gave, %d pages missed, %d twice", r.Hosts["pushed.example"].Requests, r.Origin.Missed, r.Origin.Twice)
+	}
+}
+
+// refusedHello calls as an agent with keys of the cluster that was refused: nothing but
+// Hello is answered.
+func refusedHello(t *testing.T, keys, addr string, crawl exchange.ID, link []byte) {
+	t.Helper()
+	me := exchange.Caller{Name: "a3", Instance: exchange.ID{8}, Boot: 1, Crawl: crawl}
+	c := exchange.NewClient(exchange.ClientConfig{
+		Keys: loadKeys(t, filepath.Join(keys, "a3")), Self: func() exchange.Caller { return me },
+	})
+	defer c.Close()
+	p := c.Peer("a1", addr)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := p.Hello(ctx, exchange.Hello{
+		Agent:    exchange.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"},
+		Settings: map[string]string{"partition": "none"},
+	})
+	if refusal, ok := errors.AsType[*exchange.Refusal](err); !ok || refusal.Reason != "settings" {
+		t.Errorf("an agent with other settings: %v", err)
+	}
+	_, claim := p.Claim(ctx, []string{"pushed.example"})
+	_, pulse := p.Pulse(ctx, 0)
+	push := p.Push(ctx, exchange.Links{Count: 1, Data: link})
+	for call, err := range map[string]error{"Claim": claim, "Pulse": pulse, "Push": push} {
+		if !errors.Is(err, exchange.ErrAgain) {
+			t.Errorf("%s of an agent that was refused: %v", call, err)
+		}
 	}
 }
 

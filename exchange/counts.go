@@ -52,10 +52,12 @@ const (
 	// Gossip: a packet or a stream of gossip that cannot be read, or is of another
 	// crawl.
 	Gossip
+	// NotAdmitted: a call of an agent that has not been admitted to the cluster.
+	NotAdmitted
 	refusals // how many
 )
 
-var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy", "gossip"}
+var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy", "gossip", "not-admitted"}
 
 func (r Refused) String() string {
 	if r < refusals {

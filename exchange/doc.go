@@ -20,8 +20,8 @@
 //	Contents  own    digests of the receiver's contents      the pages that had them first
 //
 // What always holds: a handler sees a call only when the certificate, the name
-// in it and the crawl agree, and what it sees has been checked: sizes, counts,
-// encodings. What was refused is counted by kind. The package knows bytes and
+// in it and the crawl agree and, unless it is Hello, the caller was admitted; what
+// it sees has been checked: sizes, counts, encodings. What was refused is counted by kind. The package knows bytes and
 // batches; what is done with them is given to it. Calls are at least once: a
 // call whose answer was lost may have been carried out. Peers and Servers are
 // safe for concurrent use.

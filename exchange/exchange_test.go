@@ -61,7 +61,9 @@ func serve(t *testing.T, keys *Keys, h Handlers) (*Listener, *Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(l, ServerConfig{Handlers: h, Crawl: func() ID { return theCrawl }})
+	s := NewServer(l, ServerConfig{
+		Handlers: h, Crawl: func() ID { return theCrawl }, Admitted: func(c Caller) bool { return c.Name != unknown },
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -76,6 +78,9 @@ func serve(t *testing.T, keys *Keys, h Handlers) (*Listener, *Server) {
 	})
 	return l, s
 }
+
+// unknown is the name of an agent that has not been admitted.
+const unknown = "unknown"
 
 func caller(name string) Caller {
 	return Caller{Name: name, Instance: ID{9, byte(len(name))}, Boot: 3, Crawl: theCrawl}

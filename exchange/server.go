@@ -102,6 +102,11 @@ type ServerConfig struct {
 	// Crawl is the crawl that the agent belongs to; zero as long as it has to
 	// find out, and then only Hello is answered. Safe for concurrent use.
 	Crawl func() ID
+	// Admitted reports whether the caller is an agent of the cluster: one whose Hello
+	// was answered with yes. All others may only say Hello, and are told to ask again,
+	// as word of a new agent may reach them before it reaches this one. Safe for
+	// concurrent use. Nil admits every caller with a certificate of the cluster.
+	Admitted func(Caller) bool
 }
 
 // A Server answers the calls of other agents.
@@ -263,6 +268,8 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 		return c, OtherCrawl, answer(ErrAgain)
 	case c.Crawl != ours:
 		return c, OtherCrawl, answer(&Refusal{"crawl", fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster", c.Name, c.Crawl, ours)})
+	case call != CallHello && s.config.Admitted != nil && !s.config.Admitted(c):
+		return c, NotAdmitted, answer(fmt.Errorf("%w: agent %q has not been admitted here", ErrAgain, c.Name))
 	}
 	return c, 0, nil
 }

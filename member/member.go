@@ -104,7 +104,7 @@ type Member struct {
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
-	met      map[life]struct{}
+	met      map[life]string // the name of each life
 }
 
 // Open returns the Member of an agent that has nobody yet. It uses no network
@@ -137,7 +137,7 @@ func Open(cfg Config) (*Member, error) {
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
-		met: map[life]struct{}{{cfg.Self.Instance, cfg.Self.Boot}: {}},
+		met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mu.Lock()
@@ -531,7 +531,7 @@ func (m *Member) lives(n *memberlist.Node) {
 		return
 	}
 	if len(m.met) < maxLost {
-		m.met[life{a.Instance, a.Boot}] = struct{}{}
+		m.met[life{a.Instance, a.Boot}] = a.Name
 	}
 	// A machine that came back with an empty disk, before its death was seen.
 	if was, ok := m.living[a.Name]; ok && was.Instance != a.Instance {

@@ -91,3 +91,14 @@ func (m *Member) Met() int {
 	defer m.mu.Unlock()
 	return len(m.met)
 }
+
+// Knows reports whether a life of an agent is, or was, in a view of this one.
+func (m *Member) Knows(name string, instance [16]byte, boot uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, ok := m.living[name]; ok && a.Instance == instance && a.Boot == boot {
+		return true
+	}
+	met, ok := m.met[life{instance, boot}]
+	return ok && met == name
+}
