@@ -12,7 +12,9 @@
 // It listens on loopback only, and all but /healthz want the token that stands
 // in the crawl directory (Authorization: Bearer), so that who may read the
 // directory may ask, and no page in a browser can. Only what is POSTed changes
-// a crawl.
+// a crawl. Connections are bounded, and those without the token make room for others,
+// so that no other user of the machine can take the crawl's descriptors or keep its
+// operator out.
 package admin
 
 import (
@@ -22,6 +24,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,6 +33,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/orbweaver/orbweaver/inbound"
 )
 
 // Config is what a Server shows.
@@ -64,6 +70,18 @@ var ErrAddr = errors.New("not a loopback address and port")
 // NewToken returns a new secret of 130 random bits.
 func NewToken() string { return rand.Text() }
 
+const (
+	// leastConns and maxConns bound the connections that have shown the token, and as
+	// many others: a thirty-second of the process's descriptors each.
+	leastConns, maxConns = 8, 64
+	// headerTimeout is for the header of a request, from its connection's beginning or
+	// the end of the answer before; readTimeout for all of it.
+	headerTimeout, readTimeout = 5 * time.Second, 10 * time.Second
+	writeTimeout               = 30 * time.Second
+	// idleTimeout is how long a connection may wait for its next request.
+	idleTimeout = time.Minute
+)
+
 // Server answers until it is closed.
 type Server struct {
 	ln   net.Listener
@@ -89,15 +107,25 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)
 	}
-	s := &Server{ln: ln, done: make(chan struct{}), http: &http.Server{
-		Handler: handler(cfg), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+	share := inbound.Share(32, leastConns, maxConns)
+	pool := inbound.New(inbound.Config{Strangers: share, Proven: share})
+	s := &Server{ln: pool.Listen(ln), done: make(chan struct{}), http: &http.Server{
+		Handler: handler(cfg), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is not for the operator's terminal
 	}}
 	go func() {
 		defer close(s.done)
-		s.http.Serve(ln)
+		s.http.Serve(s.ln)
 	}()
 	return s, nil
 }
+
+// connKey is the context's key of a request's connection.
+type connKey struct{}
 
 // Addr is where it listens.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
@@ -133,6 +161,9 @@ func handler(cfg Config) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed: it stands in state/api.json of the crawl directory", http.StatusUnauthorized)
 			return
+		}
+		if c, ok := r.Context().Value(connKey{}).(*inbound.Conn); ok {
+			c.Prove() // if there are too many such already, it is the first to be closed
 		}
 		private.ServeHTTP(w, r)
 	})
