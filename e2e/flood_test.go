@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// Other users of the machine open connections to the API and to the port of the agents
+// and say nothing, more than the crawl may have descriptors. It goes on, answers its
+// operator, and misses no page.
+func TestFlood(t *testing.T) {
+	const delay, descriptors, callers = 20 * time.Millisecond, "160", 400
+	made, err := gen.New(gen.Plain(31, 12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
+	dir, addr := filepath.Join(t.TempDir(), "a1"), port(t)
+	args := flags(t, web, dir, "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+		"--api", "127.0.0.1:0", "--name", "a1", "--listen", addr, made.URL(0, 0))
+	p := startCommand(t, exec.Command("sh", append([]string{"-c", "ulimit -n " + descriptors + `; exec "$0" "$@"`, orbweaver}, args...)...))
+
+	var api agent.APIAccess
+	for end := time.Now().Add(time.Minute); api.Addr == ""; time.Sleep(10 * time.Millisecond) {
+		if b, err := os.ReadFile(filepath.Join(dir, agent.APIFile)); err == nil {
+			_ = json.Unmarshal(b, &api) // it is there as a whole or not at all
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no API:\n%s", tail(p.out.String()))
+		}
+	}
+	over := make(chan struct{})
+	var flood sync.WaitGroup
+	for i := range callers {
+		to := api.Addr
+		if i%2 == 0 {
+			to = addr
+		}
+		flood.Go(func() {
+			for {
+				if conn, err := net.Dial("tcp", to); err == nil {
+					done := make(chan struct{})
+					go func() { defer close(done); io.Copy(io.Discard, conn) }()
+					select {
+					case <-done: // closed there: once more
+					case <-over:
+					}
+					conn.Close()
+					<-done
+				}
+				select {
+				case <-over:
+					return
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		})
+	}
+	defer flood.Wait()
+	defer close(over)
+	asked := 0
+	for p.lives(0) && asked < 5 {
+		r := crawl(t.Context(), t, "ctl", "--dir", dir, "status")
+		if r.code != 0 && p.lives(2*time.Second) {
+			t.Errorf("the operator is not answered: %d\n%s", r.code, r.stderr)
+		}
+		asked++
+	}
+	if !ended(p, 3*time.Minute) {
+		t.Fatalf("the crawl does not end:\n%s\n%s", tail(p.out.String()), events(t, dir))
+	}
+	if code := p.code(); code != 0 || asked == 0 {
+		t.Errorf("exit code %d, the operator asked %d times\n%s", code, asked, tail(p.out.String()))
+	}
+	noViolations(t, web)
+	if r := web.Report(); r.Origin.Missed > 0 || r.Origin.Twice > 0 {
+		t.Errorf("%d pages missed, %d fetched twice", r.Origin.Missed, r.Origin.Twice)
+	}
+}
