@@ -263,7 +263,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		fc.From = cfg.Contact
 	}
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
-	if fc.Proxy == nil {
+	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // whatever a URL or a name server says
+	if fc.LooksUp() {
 		cfg.DNS.IPv6 = true
 		res, err := dns.New(cfg.DNS)
 		if err != nil {

@@ -236,7 +236,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 		return &ConfigError{err.Error()}
 	}
 	f.Close()
-	if c.Fetch.Proxy == nil {
+	if c.Fetch.LooksUp() {
 		r, err := dns.New(c.DNS)
 		if err != nil {
 			return &ConfigError{"dns: " + err.Error()}

@@ -79,14 +79,21 @@ type Config struct {
 	// first PORT matches all; an empty ADDR or second PORT changes nothing.
 	// The first rule that matches counts.
 	ConnectTo []string
-	// Proxy is an http, socks5 or socks5h URL. With socks5 we resolve names,
-	// with the others the proxy does.
+	// Proxy is an http, socks5 or socks5h URL. With socks5 the fetcher looks
+	// names up; with the others the proxy does.
 	Proxy *url.URL
 	// AllowPrivate allows to dial loopback, private, link-local and other
 	// special addresses (IANA's special-purpose registries). What ConnectTo
-	// and Proxy name is always allowed. A proxy that resolves names (http,
-	// socks5h) can lead anywhere: only literal addresses are checked then.
+	// and Proxy name is always allowed. If the proxy looks names up (http,
+	// socks5h), the fetcher does not see their addresses. It then checks
+	// literal addresses, and refuses localhost, names of a single label, and
+	// names in .localhost, .local, .internal and .home.arpa. A public name
+	// that leads to a private address is the proxy's to refuse.
 	AllowPrivate bool
+	// LoopbackOnly refuses every address but loopback, also those that
+	// ConnectTo names. Loopback needs AllowPrivate as well. It excludes Proxy,
+	// as a proxy connects from elsewhere.
+	LoopbackOnly bool
 
 	// CAFile is a PEM file of authorities trusted besides the system's; CA,
 	// if set, takes the place of the system's.
@@ -117,6 +124,10 @@ func or[T comparable](p *T, def T) {
 	}
 }
 
+// LooksUp reports whether the fetcher finds the addresses of hosts: always but
+// with a proxy that does.
+func (c *Config) LooksUp() bool { return c.Proxy == nil || c.Proxy.Scheme == "socks5" }
+
 // fill puts the defaults in and checks the rest.
 func (c *Config) fill() error {
 	or(&c.UserAgent, "Orbweaver")
@@ -140,6 +151,9 @@ func (c *Config) fill() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.LoopbackOnly && c.Proxy != nil {
+		return errors.New("fetch: LoopbackOnly with a Proxy: a proxy connects from elsewhere")
 	}
 	if c.MaxHeader < 0 || c.MaxBody < 0 || c.SpillBytes < 0 {
 		return errors.New("fetch: negative size limit")

@@ -64,7 +64,7 @@ type dialer struct {
 	mode  proxyMode
 	proxy string // host:port
 	auth  string // Proxy-Authorization
-	socks proxy.ContextDialer
+	socks socksClient
 	// relieve closes connections that can be spared.
 	relieve func()
 }
@@ -150,25 +150,29 @@ func (d *dialer) initProxy(c *Config) error {
 		pass, _ := u.Password()
 		auth = &proxy.Auth{User: u.Username(), Password: pass}
 	}
-	s, err := proxy.SOCKS5("tcp", d.proxy, auth, toProxy{d})
+	s, err := proxy.SOCKS5("tcp", d.proxy, auth, nil)
 	if err != nil {
 		return fmt.Errorf("fetch: proxy %s: %w", c.Proxy.Redacted(), err)
 	}
-	d.socks = s.(proxy.ContextDialer)
+	d.socks = s.(socksClient)
 	return nil
 }
 
-// toProxy dials the proxy for the SOCKS client.
-type toProxy struct{ d *dialer }
-
-func (t toProxy) Dial(network, addr string) (net.Conn, error) {
-	return t.DialContext(context.Background(), network, addr)
+// socksClient asks the SOCKS proxy on c for a way to addr. Unlike a
+// proxy.Dialer it leaves us the connection itself, into whose socket we look.
+type socksClient interface {
+	DialWithConn(ctx context.Context, c net.Conn, network, addr string) (net.Addr, error)
 }
 
-func (t toProxy) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := t.d.free(ctx, network, addr)
+// viaSOCKS connects to the proxy, and through it to addr.
+func (d *dialer) viaSOCKS(ctx context.Context, addr string) (net.Conn, error) {
+	c, err := d.free(ctx, "tcp", d.proxy)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProxyDown, err)
+	}
+	if _, err := d.socks.DialWithConn(ctx, c, "tcp", addr); err != nil {
+		c.Close()
+		return nil, err
 	}
 	return c, nil
 }
@@ -249,15 +253,14 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 func (d *dialer) reach(ctx context.Context, t *target, end time.Time) (*conn, *Failure) {
 	switch d.mode {
 	case httpProxy, socksRemote:
-		// The proxy resolves names; an address it is given is ours to judge.
-		if ip, err := netip.ParseAddr(t.name()); err == nil && t.toAddr == "" {
-			if err := d.check(ip); err != nil {
+		if t.toAddr == "" {
+			if err := d.checkName(t.name()); err != nil {
 				return nil, &Failure{Refused, err}
 			}
 		}
 		at := net.JoinHostPort(t.name(), t.dialPort())
 		if d.mode == socksRemote {
-			raw, err := d.socks.DialContext(ctx, "tcp", at)
+			raw, err := d.viaSOCKS(ctx, at)
 			if err != nil {
 				return nil, proxyFailure(err)
 			}
@@ -302,9 +305,7 @@ func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, 
 	}
 	lookup := d.cfg.Lookup
 	if lookup == nil {
-		lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
+		lookup = systemLookup
 	}
 	addrs, err := lookup(ctx, name)
 	if err == nil && len(addrs) == 0 {
@@ -316,12 +317,14 @@ func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, 
 	return addrs, named, nil
 }
 
-// check says why ip must not be dialled.
-func (d *dialer) check(ip netip.Addr) error {
-	if d.guard == nil {
-		return nil
+// systemLookup asks the system's resolver. It gives IPv4 addresses in their
+// mapped form, which as such is refused.
+func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
 	}
-	return d.guard.SafeAddr(ip)
+	return addrs, err
 }
 
 // maxDials bounds the addresses tried for one request.
@@ -337,13 +340,11 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 	var fail *Failure
 	addrs = addrs[:min(len(addrs), maxDials)]
 	for i, ip := range addrs {
-		if !named {
-			if err := d.check(ip); err != nil {
-				if fail == nil {
-					fail = &Failure{Refused, err}
-				}
-				continue
+		if err := d.check(ip, named); err != nil {
+			if fail == nil {
+				fail = &Failure{Refused, err}
 			}
+			continue
 		}
 		until := end
 		if more := len(addrs) - i; more > 1 {
@@ -357,7 +358,7 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 			return &conn{raw: raw, rw: raw, named: named, addr: to}, nil
 		}
 		switch {
-		case errors.Is(err, ssrf.ErrProhibitedIP):
+		case isRefusal(err):
 			fail = &Failure{Refused, err}
 		case d.mode == socksLocal:
 			fail = proxyFailure(err)
@@ -401,22 +402,19 @@ func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, un
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if d.mode == socksLocal {
-		return d.socks.DialContext(ctx, "tcp", to.String())
+		return d.viaSOCKS(ctx, to.String())
 	}
 	return d.cfg.Dial(ctx, tcpFor(to), to.String())
 }
 
-// direct connects to an address that has been checked, or named by the
-// operator. The guard checks it once more, in the socket's last moment: no way
-// leads to a connection but through here.
+// direct connects to an address. It checks the address once more, in the
+// socket's last moment: without a proxy or a Config.Dial, no way leads to a
+// connection but through here.
 func (d *dialer) direct(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
-	nd := net.Dialer{KeepAlive: -1, Deadline: until}
-	if !named && d.guard != nil {
-		if err := d.check(to.Addr()); err != nil {
-			return nil, &net.OpError{Op: "dial", Net: tcpFor(to), Addr: net.TCPAddrFromAddrPort(to), Err: err}
-		}
-		nd.Control = d.guard.Safe
+	if err := d.check(to.Addr(), named); err != nil {
+		return nil, refused(to, err)
 	}
+	nd := net.Dialer{KeepAlive: -1, Deadline: until, Control: d.checkLast(named)}
 	return nd.DialContext(ctx, tcpFor(to), to.String())
 }
 

@@ -70,7 +70,7 @@ type CrawlCmd struct {
 	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" group:"With what"`
 	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
 	Insecure     bool          `help:"Accept every certificate." group:"With what"`
-	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT." placeholder:"URL" group:"With what"`
+	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT. With http and socks5h the proxy looks names up, so a public name may lead to a private address behind it; private names are refused without --allow-private. Needs --contact." placeholder:"URL" group:"With what"`
 	AllowPrivate bool          `help:"Also connect to private, loopback and link-local addresses." group:"With what"`
 	MaxBody      byteSize      `help:"Cut bodies (marked as truncated) at so many bytes." default:"256MiB" placeholder:"BYTES" group:"With what"`
 	MaxTime      time.Duration `help:"Cut fetches (marked as truncated) after so long." default:"5m" placeholder:"D" group:"With what"`
