@@ -29,6 +29,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,8 +40,11 @@ import (
 
 // Config is what a Server shows.
 type Config struct {
-	// Addr is a loopback address and port, such as 127.0.0.1:7480.
+	// Addr is a loopback address and port, such as 127.0.0.1:7480. It has no
+	// effect with a Listener.
 	Addr string
+	// Listener, from Reserve, is where the Server answers. The Server owns it.
+	Listener net.Listener
 	// Token is what callers must know. NewToken makes one.
 	Token string
 	// Status returns what /status encodes as JSON. Safe for concurrent use.
@@ -98,14 +102,30 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// Listen begins to answer on cfg.Addr.
-func Listen(cfg Config) (*Server, error) {
-	if err := CheckAddr(cfg.Addr); err != nil {
+// Reserve takes a loopback address and port, 0 for any, before there is
+// anything to answer. The error is an ErrAddr or names the address.
+func Reserve(addr string) (net.Listener, error) {
+	if err := CheckAddr(addr); err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", cfg.Addr)
+	ln, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("api %s: the port is in use; choose another, or port 0 for any that is free", addr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)
+	}
+	return ln, nil
+}
+
+// Listen begins to answer on cfg.Listener, or on cfg.Addr.
+func Listen(cfg Config) (*Server, error) {
+	ln := cfg.Listener
+	if ln == nil {
+		var err error
+		if ln, err = Reserve(cfg.Addr); err != nil {
+			return nil, err
+		}
 	}
 	share := inbound.Share(32, leastConns, maxConns)
 	pool := inbound.New(inbound.Config{Strangers: share, Proven: share})

@@ -71,6 +71,11 @@ type Agent struct {
 type Result struct {
 	Stop    crawl.Stop
 	Summary report.Summary
+	// Failed are the first seeds that brought no response in this run, and
+	// FailedCount is how many did. They are set if no run of this crawl has
+	// fetched anything and it is not one of several agents.
+	Failed      []crawl.FailedSeed
+	FailedCount int64
 }
 
 // A StateError is a crawl directory that could not be opened: the disk or what
@@ -365,6 +370,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.unblock(); err != nil {
 		return err
 	}
+	_, planned := r.Strategy.(crawl.Planner)
+	if cfg.Resume && !planned && a.colony == nil && r.Tally.Fetched() == 0 && a.Recovered.Pending == 0 {
+		// Nothing could be fetched so far. The operator may have changed what
+		// stood in the way.
+		return a.crawler.SeedAgain(seeds)
+	}
 	return a.crawler.Seed(seeds)
 }
 
@@ -525,6 +536,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	res.Summary.Queued = a.crawler.Pending()
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
+	}
+	if a.colony == nil && stop == crawl.Finished && res.Summary.Fetched == 0 {
+		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 	}
 	if c := a.colony; c != nil {
 		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,8 +25,8 @@ type APIAccess struct {
 	Token string `json:"token"`
 }
 
-// Serve answers the API on addr until Close.
-func (a *Agent) Serve(addr string) error {
+// Serve answers the API on ln, which admin.Reserve made, until Close.
+func (a *Agent) Serve(ln net.Listener) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.colony != nil {
@@ -33,7 +34,7 @@ func (a *Agent) Serve(addr string) error {
 	}
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
-		Addr: addr, Token: access.Token, Metrics: reg,
+		Listener: ln, Token: access.Token, Metrics: reg,
 		Status:  a.status,
 		Explain: ofHost(a.crawler.Explain),
 		Block:   ofHost(a.order("block", a.crawler.Block)),

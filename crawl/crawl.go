@@ -221,6 +221,7 @@ type Crawler struct {
 	abroad     abroad
 	shipping   shipping
 	tenants    tenants
+	failures   failures
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise

@@ -277,7 +277,7 @@ func sampleFinish(t testing.TB) finish {
 		t.Fatal(err)
 	}
 	return finish{
-		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61, kind: "robots-unreachable", mime: "text/html",
+		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61, kind: "robots-unreachable", cause: "robots.txt: connection refused", mime: "text/html",
 		size: 1 << 40, began: time.UnixMicro(1234567890123456).UTC(), took: 1500 * time.Microsecond, delay: time.Minute,
 		flags: flagPage | flagTruncated, digest: [20]byte{1, 2, 3}, file: "x.warc.gz", end: 77, tries: 4, found: 1000,
 		skips: []skipCount{{"outOfScope", 7}, {"nofollow", 1}},

@@ -193,6 +193,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
+	c.noteSeed(v, &f)
 	c.log(v, f, now)
 	c.lastURL = v.asked.URL.String()
 	c.retrying.forget(v.task.Link.URL.Key())
@@ -219,6 +220,7 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
+	c.noteRobots(v)
 	f := c.finishOf(v, false)
 	f.flags |= flagRobots
 	c.log(v, f, now)
@@ -231,7 +233,7 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 
 func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
 	f := finish{
-		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted), kind: v.errorKind(), mime: v.mime,
+		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted), kind: v.errorKind(), cause: c.causeOf(v), mime: v.mime,
 		size: v.size, began: v.began, took: v.took, delay: v.delay,
 	}
 	if v.truncated != "" {
@@ -248,7 +250,7 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
 
 func visitOf(f *finish) report.Visit {
 	return report.Visit{
-		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Bytes: f.size,
+		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Cause: f.cause, Bytes: f.size,
 		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
 		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
 		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0, Unknown: f.flags&flagUnknown != 0,
@@ -268,6 +270,9 @@ func (c *Crawler) log(v *visit, f finish, now time.Time) {
 	}
 	if f.kind != "" {
 		line.Notes = append(line.Notes, "error:"+f.kind)
+	}
+	if f.cause != "" {
+		line.Notes = append(line.Notes, "cause:"+f.cause)
 	}
 	if v.rule != "" {
 		line.Notes = append(line.Notes, "rule:"+v.rule)

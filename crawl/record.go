@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
@@ -97,6 +98,7 @@ type finish struct {
 	number uint64      // of its accept; 0: of none, as of a robots.txt or a URL that was finished before
 	code   int         // as in crawl.log
 	kind   string      // of the error; empty for none
+	cause  string      // of the error, in its own words; at most maxCause bytes
 	mime   string
 	size   int64
 	began  time.Time     // to the microsecond
@@ -136,7 +138,11 @@ func (f *finish) appendTo(dst []byte) []byte {
 	dst = f.link.AppendTo(dst)
 	dst = binary.AppendUvarint(dst, f.number)
 	dst = binary.AppendVarint(dst, int64(f.code))
-	str(f.kind)
+	if f.cause == "" {
+		str(f.kind)
+	} else {
+		str(f.kind + "\x00" + f.cause)
+	}
 	str(f.mime)
 	dst = binary.AppendUvarint(dst, uint64(f.size))
 	dst = binary.AppendVarint(dst, f.began.UnixMicro())
@@ -192,7 +198,7 @@ func decodeFinish(src []byte) (f finish, err error) {
 	}
 	f.number = uv()
 	f.code = int(iv())
-	f.kind = str()
+	f.kind, f.cause, _ = strings.Cut(str(), "\x00")
 	f.mime = str()
 	f.size = int64(uv())
 	f.began = time.UnixMicro(iv()).UTC()

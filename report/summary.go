@@ -264,9 +264,9 @@ func (t *Tally) statusRows(row row) {
 }
 
 func (t *Tally) errorRows(row row) {
-	row("error", "urls")
+	row("error", "urls", "first cause")
 	for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
-		row(cell(k), num(t.errors[k]))
+		row(cell(k), num(t.errors[k]), textCell(t.causes[k]))
 	}
 }
 
@@ -288,9 +288,13 @@ func countRow(row row, name string, c *count) {
 	row(cell(name), num(c.urls), num(c.pages), num(c.bytes))
 }
 
-// cell keeps a spreadsheet from taking a name for a formula.
-func cell(s string) string {
-	s = Clean(s)
+// cell is a name for a spreadsheet, which must not take it for a formula.
+func cell(s string) string { return noFormula(Clean(s)) }
+
+// textCell is cell for several words.
+func textCell(s string) string { return noFormula(CleanText(s)) }
+
+func noFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
 		return "'" + s
 	}

@@ -18,6 +18,7 @@ type Visit struct {
 	Code      int    // HTTP status or a negative code
 	MIME      string // as the server said it
 	Error     string // kind; empty for none
+	Cause     string // of the error, in its own words; may be empty
 	Bytes     int64  // received
 	Page      bool   // a successful fetch, archived
 	Robots    bool   // a robots.txt: counted beside the URLs of the crawl
@@ -43,6 +44,7 @@ type Tally struct {
 	mimes   map[string]*count
 	status  map[int]int64
 	errors  map[string]int64
+	causes  map[string]string // by kind of error: the first one's own words
 	skipped map[string]int64
 	started time.Time
 }
@@ -185,6 +187,12 @@ func (t *Tally) Add(v Visit) {
 	}
 	if v.Error != "" {
 		bump(&t.errors, v.Error, 1)
+		if _, ok := t.causes[v.Error]; !ok && v.Cause != "" && t.errors[v.Error] > 0 {
+			if t.causes == nil {
+				t.causes = make(map[string]string)
+			}
+			t.causes[strings.Clone(v.Error)] = strings.Clone(v.Cause)
+		}
 		h.errors++
 	}
 }
@@ -312,8 +320,9 @@ const tallyVersion = 2
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   likewise
 //	status  uvarint number, then each: varint code, uvarint urls
-//	errors  uvarint number, then each: name, uvarint urls
-//	skipped likewise
+//	errors  uvarint number, then each: name, uvarint urls; the name is the kind,
+//	        or the kind, a zero byte and the cause of the first such error
+//	skipped likewise, without a cause
 //
 // A name is its length as a uvarint and its bytes. Hosts and seeds are in the
 // order in which they came, the other names in their own.
@@ -353,10 +362,14 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, int64(k))
 		u(t.status[k])
 	}
-	for _, m := range [...]map[string]int64{t.errors, t.skipped} {
+	for i, m := range [...]map[string]int64{t.errors, t.skipped} {
 		u(int64(len(m)))
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			name(k)
+			if cause := t.causes[k]; i == 0 && cause != "" {
+				name(k + "\x00" + cause)
+			} else {
+				name(k)
+			}
 			u(m[k])
 		}
 	}
@@ -399,10 +412,14 @@ func (t *Tally) Decode(src []byte) error {
 		k := d.varint()
 		n.status[int(k)] = d.uvarint()
 	}
+	n.causes = make(map[string]string)
 	for _, m := range [...]*map[string]int64{&n.errors, &n.skipped} {
 		*m = make(map[string]int64)
 		for range d.len() {
-			k := d.name()
+			k, cause, ok := strings.Cut(d.name(), "\x00")
+			if ok && m == &n.errors {
+				n.causes[k] = cause
+			}
 			(*m)[k] = d.uvarint()
 		}
 	}

@@ -246,6 +246,29 @@ func TestTallyVersion1(t *testing.T) {
 	}
 }
 
+// TestCauses: the first cause of each kind of error is kept, also by the
+// encoding, and reaches the report without what could harm a terminal.
+func TestCauses(t *testing.T) {
+	tally := NewTally()
+	for _, v := range []Visit{{Error: "dns"}, {Error: "tls", Cause: "x509: \x1b[31mred \u202ename"}, {Error: "tls", Cause: "another"}, {Error: "connect"}} {
+		v.Host, v.Code = "a.example", -2
+		tally.Add(v)
+	}
+	got := NewTally()
+	if err := got.Decode(tally.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	mem := disk.NewMem()
+	if err := got.WriteReports(mem, "/r", got.Summary(0, "")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := disk.ReadFile(mem, "/r/errors.csv", 1<<20)
+	want := "error,urls,first cause\ntls,2,x509: %1B[31mred %E2%80%AEname\nconnect,1,\ndns,1,\n"
+	if err != nil || string(b) != want {
+		t.Errorf("got %q (%v), want %q", b, err, want)
+	}
+}
+
 // A URL that is visited again is one URL with more visits.
 func TestRevisits(t *testing.T) {
 	var tally Tally

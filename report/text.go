@@ -24,6 +24,15 @@ func Clean(s string) string {
 	return s
 }
 
+// CleanText is Clean for a text of several words: it keeps the spaces.
+func CleanText(s string) string {
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' })
+	for i, w := range words {
+		words[i] = Clean(w)
+	}
+	return strings.Join(words, " ")
+}
+
 // fit cuts s to width columns, with an ellipsis where something is left out.
 func fit(s string, width int) string {
 	if width <= 0 {

@@ -436,6 +436,18 @@ func (c *Cache) Restore(e Entry) {
 	c.put(e.Origin, st)
 }
 
+// Forget drops what is known of u's origin if its robots.txt could not be
+// fetched, so that the next Ask wants it fetched.
+func (c *Cache) Forget(u weburl.URL) {
+	origin := u.Origin()
+	s, key := c.shard(origin)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.nodes[key]; n != nil && n.origin == origin && n.state.class == ClassUnreachable {
+		c.forget(s, n)
+	}
+}
+
 // Each calls f for every Entry until it fails, and returns that error. What is
 // learned meanwhile may be missing.
 func (c *Cache) Each(f func(Entry) error) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"os/signal"
@@ -113,8 +114,8 @@ record:
 
   orbweaver crawl --contact you@example.org --strategy recrawl --recrawl-min 1h https://example.org/
 
-Ctrl-C lets what is in flight end and saves; a second Ctrl-C exits at once. In
-both cases, and after a crash, this goes on:
+Ctrl-C waits for the requests under way and saves; a second Ctrl-C exits at once.
+In both cases, and after a crash, this goes on:
 
   orbweaver crawl --resume
 
@@ -129,7 +130,8 @@ The same in a file, crawl.yaml say, with --config crawl.yaml:
   exclude: ['\.(zip|iso)$', '/calendar/']
 
 Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
-12 page limit, 13 forced, 14 size limit, 15 time limit, 17 fatal, 1 other.`
+12 page limit, 13 forced, 14 size limit, 15 time limit, 16 nothing could be
+fetched, 17 fatal, 1 other.`
 }
 
 // Run crawls.
@@ -344,20 +346,31 @@ func readSeeds(name string) ([]string, error) {
 
 // runCrawl opens an agent, shows it at work and says how it ended.
 func runCrawl(cfg agent.Config, api string, d *display) error {
-	d.open()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// From here on: a large crawl takes its time to open, and what stops it
-	// then is a stop like any other.
+	d.open(cancel)
+	// Signals count from here on: opening a large crawl takes time, and a stop
+	// during it is a stop like any other.
 	unwatch := watchSignals(d, cancel)
 	defer unwatch()
+	// The port comes first. If it is in use, the directory stays as it is.
+	var ln net.Listener
+	if api != "" {
+		var err error
+		if ln, err = admin.Reserve(api); err != nil {
+			return &agent.ConfigError{Text: "--" + err.Error()}
+		}
+	}
 	cfg.Note = d.note
 	a, err := agent.Open(cfg)
 	if err != nil {
+		if ln != nil {
+			err = errors.Join(err, ln.Close())
+		}
 		return err
 	}
-	if api != "" {
-		if err := a.Serve(api); err != nil {
+	if ln != nil {
+		if err := a.Serve(ln); err != nil {
 			return errors.Join(err, a.Close())
 		}
 	}
@@ -374,8 +387,11 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 		}
 		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}
 	}
-	if err := d.summary(cfg.Dir, res); err != nil {
+	if err := d.summary(cfg.Dir, res); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
+	}
+	if res.FailedCount > 0 {
+		return &exitError{exitNothing, nothingFetched(cfg.Dir, cfg.Contact != "", res)}
 	}
 	switch res.Stop {
 	case crawl.Signal:
@@ -390,17 +406,21 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	return nil
 }
 
-// watchSignals stops a crawl at the first SIGINT or SIGTERM and the process at
-// the second, until unwatch is called.
+// watchSignals stops a crawl at the first SIGINT, SIGTERM or SIGHUP and the
+// process at the second, until unwatch is called. A SIGHUP that was ignored when
+// the program started stays ignored, as nohup wants it.
 func watchSignals(d *display, stop func()) (unwatch func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
 		case <-signals:
-			d.note("stopping: what is in flight ends, then all is saved; once more exits at once")
+			d.note("stopping: waiting for the requests under way, then saving; a second signal exits at once")
 			stop()
 		case <-over:
 			return

@@ -3,12 +3,15 @@ package main
 import (
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/metrics"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -30,11 +33,14 @@ type display struct {
 	progress             *report.Progress
 }
 
-// open makes the display ready for notes.
-func (d *display) open() {
+// open makes the display ready for notes. If a reader of its output closes the
+// pipe, it calls stop.
+func (d *display) open(stop func()) {
+	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe is an error then
+	d.out = pipe{d.out, stop}
 	fd := int(os.Stderr.Fd())
 	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
-	d.progress = report.NewProgress(os.Stderr, mode, func() int {
+	d.progress = report.NewProgress(pipe{os.Stderr, stop}, mode, func() int {
 		w, _, err := term.GetSize(fd)
 		if err != nil {
 			return 0
@@ -80,6 +86,20 @@ func (d *display) show(a *agent.Agent) (stop func()) {
 		}
 	}()
 	return func() { close(over); <-done }
+}
+
+// A pipe tells when nobody reads it any more.
+type pipe struct {
+	io.Writer
+	closed func()
+}
+
+func (p pipe) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		p.closed()
+	}
+	return n, err
 }
 
 func (d *display) snapshot(s *crawl.Status) report.Snapshot {

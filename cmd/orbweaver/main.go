@@ -27,6 +27,7 @@ const (
 	exitSizeLimit = 14
 	exitTimeLimit = 15
 	exitPageLimit = 12
+	exitNothing   = 16
 	exitFatal     = 17
 )
 

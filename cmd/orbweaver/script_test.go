@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 //	exits CODE PROGRAM ARG...    run to the end, and compare the exit code
 //	start NAME PROGRAM ARG...    run beside the script; NAME.out and NAME.err get what it says
 //	ends NAME CODE [SIGNAL]      send the signal, wait for the end, compare the exit code
+//	signals NAME SIGNAL          send the signal alone
 //	await FILE RE                wait until a line of the file matches
 //	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
 //	jsonlines FILE               each line of the file is a JSON object
@@ -63,7 +64,7 @@ func TestScripts(t *testing.T) {
 			return err == nil, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "ends": ends, "await": await, "web": web, "jsonlines": jsonlines, "bare": bare,
+			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web, "jsonlines": jsonlines, "bare": bare,
 		},
 	})
 }
@@ -150,9 +151,7 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not run", args[0])
 	}
 	if len(args) == 3 {
-		sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}[args[2]]
-		usage(ts, ok, "ends NAME CODE INT|TERM|KILL")
-		ts.Check(cmd.Process.Signal(sig))
+		signals(ts, false, []string{args[0], args[2]})
 	}
 	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
 	cmd.Wait()
@@ -161,6 +160,14 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[1] {
 		ts.Fatalf("exit code %s, want %s\n%s%s", got, args[1], ts.ReadFile(args[0]+".out"), ts.ReadFile(args[0]+".err"))
 	}
+}
+
+func signals(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "signals NAME INT|TERM|HUP|KILL")
+	cmd := ts.Value(processesKey{}).(processes)[args[0]]
+	sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}[args[1]]
+	usage(ts, ok && cmd != nil, "signals NAME INT|TERM|HUP|KILL")
+	ts.Check(cmd.Process.Signal(sig))
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {

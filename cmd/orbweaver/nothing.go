@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/report"
+)
+
+// maxFailedShown is how many failed seeds the message names.
+const maxFailedShown = 10
+
+// nothingFetched says which seeds failed, why, and what to do about it.
+func nothingFetched(dir string, contact bool, res agent.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nothing could be fetched: no seed (of %d) brought a response", res.FailedCount)
+	if res.FailedCount == 1 {
+		b.Reset()
+		b.WriteString("nothing could be fetched: the seed brought no response")
+	}
+	var remedies []string
+	for _, s := range res.Failed[:min(len(res.Failed), maxFailedShown)] {
+		why, remedy := explainSeed(s, contact)
+		fmt.Fprintf(&b, "\n  %s  %s", report.Clean(s.URL.String()), report.CleanText(why))
+		if remedy != "" && !strings.Contains(strings.Join(remedies, "\n"), remedy) {
+			remedies = append(remedies, remedy)
+		}
+	}
+	if more := res.FailedCount - maxFailedShown; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more: see %s", more, filepath.Join(dir, "logs", "crawl.log"))
+	}
+	for _, r := range remedies {
+		b.WriteString("\n" + r)
+	}
+	fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s", dirFlag(dir))
+	return b.String()
+}
+
+// explainSeed says why a seed failed, and what the operator can do.
+func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
+	why = s.Kind
+	if s.Cause != "" {
+		why += ": " + s.Cause
+	}
+	tls := s.Kind == "tls" || strings.Contains(s.Cause, "x509:")
+	switch {
+	case s.Code == report.CodeRobotsDenied:
+		return "robots.txt forbids it: " + s.Cause,
+			"\"orbweaver check robots URL\" shows the line of robots.txt that decides. Ask the site's operator for permission."
+	case !contact && s.Kind != "tls" && strings.Contains(s.Cause, "contact"):
+		return why, "Without --contact only this machine is crawled. Give --contact with an address at which the operators of sites can reach you."
+	case s.Kind == "refused-address" || strings.Contains(s.Cause, "refused-address"):
+		return why, "Addresses of this machine and of private networks are crawled only with --allow-private."
+	case tls && strings.Contains(s.Cause, "does not look like a TLS"):
+		return why, "The server does not speak TLS on that port. Try the seed with http:// instead."
+	case tls:
+		return why, "--ca FILE trusts the authority that signed the certificate. --insecure accepts any certificate."
+	case s.Kind == "dns":
+		return why, "Check the spelling of the name. --dns ADDR asks another name server."
+	case s.Kind == "connect" || s.Kind == "timeout-connect" || strings.Contains(s.Cause, "connect: "):
+		return why, "Check that a server listens on that port, and that no firewall is in between."
+	}
+	return why, ""
+}
