@@ -72,7 +72,8 @@ func appendJSON(dst []byte, v any) []byte {
 	if err != nil {
 		b, _ = json.Marshal(fmt.Sprint(v))
 	}
-	return append(dst, b...)
+	dst, _ = appendEscaped(dst, b, true) // the log is looked at on terminals
+	return dst
 }
 
 // A Skip is a URL that was found and not taken. The reasons are scope's and

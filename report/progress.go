@@ -91,7 +91,13 @@ const rateSpan = 10 * time.Second
 
 // NewProgress shows progress on w. width is asked before each drawing for the
 // columns of the terminal; nil or 0 means 80.
+//
+// What is shown is cleaned: line by line in Live, which moves the cursor itself, else by
+// a CleanWriter.
 func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
+	if mode != Live {
+		w = NewCleanWriter(w)
+	}
 	return &Progress{w: w, mode: mode, width: width}
 }
 
@@ -140,7 +146,7 @@ func (p *Progress) show(s Snapshot, now time.Time) {
 func (p *Progress) Message(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text = cleanLine(text)
+	text = OneLine(text)
 	switch p.mode {
 	case Live:
 		var b strings.Builder
@@ -355,6 +361,7 @@ func (p *Progress) draw(lines []string) {
 		if strings.HasPrefix(l, "\x1b") {
 			style, l, _ = strings.Cut(l[1:], "m")
 		}
+		l = OneLine(l)
 		// The last column stays free: some terminals wrap when it is filled.
 		l = fit(l, width-1)
 		if style != "" {
@@ -480,12 +487,3 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 }
 
 func round2(x float64) float64 { return float64(int64(x*100+0.5)) / 100 }
-
-// cleanLine keeps spaces, and no control character.
-func cleanLine(s string) string {
-	words := strings.Split(s, " ")
-	for i, w := range words {
-		words[i] = Clean(w)
-	}
-	return strings.Join(words, " ")
-}

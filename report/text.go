@@ -2,17 +2,10 @@ package report
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 )
-
-// printable says whether r may reach a terminal as it is. Bidirectional
-// controls are not: they can make a URL read as another.
-func printable(r rune, n int) bool {
-	return (r != utf8.RuneError || n > 1) && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
-}
 
 // Clean replaces what does not belong on a terminal line by percent-encoding.
 func Clean(s string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/dns"
 	"github.com/orbweaver/orbweaver/fetch"
 	"github.com/orbweaver/orbweaver/parse"
+	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/robots"
 	"github.com/orbweaver/orbweaver/scope"
 	"github.com/orbweaver/orbweaver/weburl"
@@ -48,8 +49,8 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 }
 
 // get fetches one URL, following redirects by hand. The body is decoded and
-// cut at max bytes.
-func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
+// cut at max bytes. What is wrong with the body is said on errs.
+func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
 		return nil, nil, &agent.ConfigError{Text: err.Error()}
@@ -81,7 +82,7 @@ func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte,
 			if r.Failure.Kind == fetch.Refused {
 				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
 			}
-			return nil, nil, fmt.Errorf("%s: %w", u, r.Failure)
+			return nil, nil, foreignError{fmt.Errorf("%s: %w", u, r.Failure)}
 		}
 		if to, ok := fetch.Redirect(r); ok {
 			next, err := u.Resolve(to)
@@ -96,12 +97,19 @@ func (w *webFlags) get(u weburl.URL, max int64) (_ *fetch.Response, body []byte,
 		body = append([]byte(nil), body...)
 		r.Release()
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "orbweaver: %s: the body is damaged: %v\n", u, err)
+			fmt.Fprintf(errs, "orbweaver: %s: the body is damaged: %s\n", u, report.OneLine(err.Error()))
 		}
 		return r, body, nil
 	}
 	return nil, nil, fmt.Errorf("%s: more than five redirects", u)
 }
+
+// A foreignError has text of a server in it, such as the names in its certificate. It
+// is one line, so that no line of it can pass for ours.
+type foreignError struct{ error }
+
+func (e foreignError) Error() string { return report.OneLine(e.error.Error()) }
+func (e foreignError) Unwrap() error { return e.error }
 
 var errRefused = errors.New("--allow-private would permit it")
 
@@ -232,7 +240,7 @@ type CheckRobotsCmd struct {
 }
 
 // Run judges each URL; the exit code is 1 if one is not allowed.
-func (c *CheckRobotsCmd) Run(out io.Writer) error {
+func (c *CheckRobotsCmd) Run(out io.Writer, errs errorOutput) error {
 	_, token, err := c.identity()
 	if err != nil {
 		return err
@@ -250,7 +258,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 		}
 		rules, ok := known[u.Origin()]
 		if !ok {
-			if rules, err = c.rules(out, u); err != nil {
+			if rules, err = c.rules(out, errs, u); err != nil {
 				return err
 			}
 			known[u.Origin()] = rules
@@ -263,7 +271,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 		}
 		why := "no rule matches"
 		if rule != "" {
-			why = fmt.Sprintf("line %d: %s", line, rule)
+			why = fmt.Sprintf("line %d: %s", line, report.OneLine(rule))
 		}
 		fmt.Fprintf(out, "%-8s %s  (%s)\n", word, u, why)
 		if d, ok := g.CrawlDelay(); ok {
@@ -271,7 +279,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 		}
 		if !ok {
 			for _, s := range rules.Sitemaps() {
-				fmt.Fprintf(out, "         Sitemap %s\n", s)
+				fmt.Fprintf(out, "         Sitemap %s\n", report.OneLine(s))
 			}
 		}
 	}
@@ -282,7 +290,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer) error {
 }
 
 // rules reads the robots.txt that speaks for u.
-func (c *CheckRobotsCmd) rules(out io.Writer, u weburl.URL) (*robots.Rules, error) {
+func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules, error) {
 	if c.File != "" {
 		b, err := readInput(c.File, robots.ReadLimit+1)
 		if err != nil {
@@ -294,7 +302,7 @@ func (c *CheckRobotsCmd) rules(out io.Writer, u weburl.URL) (*robots.Rules, erro
 	if err != nil {
 		return nil, err
 	}
-	r, body, err := c.get(at, robots.ReadLimit+1)
+	r, body, err := c.get(errs, at, robots.ReadLimit+1)
 	switch {
 	case errors.Is(err, errRefused):
 		return nil, err
@@ -320,7 +328,7 @@ type CheckLinksCmd struct {
 }
 
 // Run lists the links.
-func (c *CheckLinksCmd) Run(out io.Writer) error {
+func (c *CheckLinksCmd) Run(out io.Writer, errs errorOutput) error {
 	const max = 64 << 20
 	in := parse.Input{ContentType: c.ContentType}
 	_, token, err := c.identity()
@@ -331,7 +339,7 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 		if in.URL, err = parseURL(c.Page); err != nil {
 			return err
 		}
-		r, body, err := c.get(in.URL, max)
+		r, body, err := c.get(errs, in.URL, max)
 		if err != nil {
 			return err
 		}
@@ -357,7 +365,7 @@ func (c *CheckLinksCmd) Run(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%c\t%s\t%s%s\n", l.Hop, l.Tag, l.URL, note)
 	}
-	fmt.Fprintf(w, "\n%d links; read as %s, %s, base %s", len(p.Links), p.Kind, p.Charset, p.Base)
+	fmt.Fprintf(w, "\n%d links; read as %s, %s, base %s", len(p.Links), p.Kind, report.OneLine(p.Charset), p.Base)
 	for _, n := range []struct {
 		n    int
 		what string

@@ -135,13 +135,13 @@ fetched, 17 fatal, 1 other.`
 }
 
 // Run crawls.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, told *settings) (err error) {
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs errorOutput, told *settings) (err error) {
 	if !c.JSON && !c.Quiet {
 		for _, name := range told.strange {
-			fmt.Fprintf(os.Stderr, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)
+			fmt.Fprintf(errs, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)
 		}
 		if c.Seeds == "-" && term.IsTerminal(int(os.Stdin.Fd())) {
-			fmt.Fprintln(os.Stderr, "Seeds, one a line; Ctrl-D ends them:")
+			fmt.Fprintln(errs, "Seeds, one a line; Ctrl-D ends them:")
 		}
 	}
 	cfg, err := c.config()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/report"
 )
 
 // CtlCmd talks to a running crawl.
@@ -126,7 +127,7 @@ func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the crawl answers: %s", strings.TrimSpace(string(answer)))
+		return fmt.Errorf("the crawl answers: %s", report.OneLine(strings.TrimSpace(string(answer))))
 	}
 	_, err = out.Write(answer)
 	return err

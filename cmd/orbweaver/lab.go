@@ -176,8 +176,8 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	t := &lab.Trial{Quick: f.Quick, Seed: f.Seed, Program: self, Dir: f.Work, Screen: out}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
-		t.Live = true
+	if file := terminal(out); file != nil && os.Getenv("TERM") != "dumb" {
+		t.Live, t.Screen = true, file
 		if w, _, err := term.GetSize(int(file.Fd())); err == nil {
 			t.Width = w
 		}

@@ -78,8 +78,15 @@ a flag wins over the environment, and that over the file.`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the program; it returns the exit code.
+// run is the program; it returns the exit code. What it writes is cleaned (see output).
 func run(args []string, stdout, stderr io.Writer) int {
+	out, errs := newOutput(stdout), newOutput(stderr)
+	defer out.Flush()
+	defer errs.Flush()
+	return runWith(args, out, errs)
+}
+
+func runWith(args []string, stdout, stderr *output) int {
 	var c cli
 	code, exited := 0, false
 	told := &settings{environ: os.Environ()}
@@ -87,10 +94,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Name("orbweaver"),
 		kong.Description(description),
 		kong.UsageOnError(),
-		kong.Writers(stdout, stderr),
+		kong.Writers(stdout.raw, stderr), // the help, which is ours, is as wide as the terminal
 		kong.Exit(func(n int) { code, exited = n, true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.Bind(errorOutput{stderr}),
 		kong.Bind(&c, told),
 		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),

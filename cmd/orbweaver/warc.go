@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/report"
 )
 
 // WarcCmd looks into WARC files: ours and other people's.
@@ -78,17 +79,12 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 	return w.Flush()
 }
 
-// warcCell keeps a cell in its column, and control characters off the terminal.
+// warcCell keeps a cell in its column: other people's archives hold any bytes.
 func warcCell(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
+	return report.OneLine(s)
 }
 
 // A WarcVerifyCmd is "warc verify".
@@ -213,7 +209,7 @@ func (c *WarcIndexCmd) Run(out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	return archive.SortedIndex(nil, files, tmp, out)
+	return archive.SortedIndex(nil, files, tmp, exact(out))
 }
 
 // A WarcExtractCmd is "warc extract".
@@ -235,6 +231,9 @@ func (WarcExtractCmd) Help() string {
   orbweaver warc extract crawl --url https://example.com/ --payload
   orbweaver warc extract crawl/archive/X.warc.gz --offset 1834 --headers
 
+The bytes are exact, unless they go to a terminal: then control characters are
+escaped.
+
 A revisit record has no body of its own. With --payload its original is looked
 for: in the crawl directory of the file, then in --originals, and for a file
 outside of a crawl directory in the file itself. In a cluster the original may
@@ -246,6 +245,7 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
 		return &agent.ConfigError{Text: "extract: --offset or --url must say which record"}
 	}
+	out = exact(out)
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(out)
 	}

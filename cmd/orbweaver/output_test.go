@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/agent"
+)
+
+// evil is what no terminal may get from a server: colours and a title, by C0 and by C1,
+// text that reads backwards, text that hides, and bytes that are not UTF-8.
+const evil = "\x1b[31mred\x1b]0;title\a\u009b2J\u202egpj\u2066x\u200bhidden\x7f\xff"
+
+// harmless reports what is in text that must not be.
+func harmless(text string) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%q is not UTF-8", text)
+	}
+	for _, r := range text {
+		if r != '\n' && r != '\t' && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return fmt.Errorf("%q in %q", r, text)
+		}
+	}
+	return nil
+}
+
+// Whatever a server, an archive or another process answers, what a verb prints is
+// harmless, on both outputs; and what it says is there, escaped.
+func TestForeignText(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "evil\x1b[31m\norbweaver: all is well"
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := http.NewServeMux()
+	site.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "User-agent: *\nDisallow: /private%s\nSitemap: http://a.example/%[1]s\n", evil)
+	})
+	site.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset="+strings.Map(func(r rune) rune {
+			if r < ' ' {
+				return -1
+			}
+			return r
+		}, evil))
+		fmt.Fprintf(w, `<base href="/%s"><a href="/%[1]s">%[1]s</a>`, evil)
+	})
+	serve := func(h http.Handler) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		return s
+	}
+	plain, secure := serve(site), serve(site)
+	plain.Start()
+	defer plain.Close()
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	secure.StartTLS()
+	defer secure.Close()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+
+	// Another program has taken the port of a crawl that was killed.
+	imposter := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/status" {
+			json.NewEncoder(w).Encode(map[string]string{"state": evil})
+			return
+		}
+		http.Error(w, evil+"\nall is well", http.StatusServiceUnavailable)
+	}))
+	imposter.Start()
+	defer imposter.Close()
+	access, err := json.Marshal(agent.APIAccess{Addr: imposter.Listener.Addr().String(), Token: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(dir, agent.APIFile), string(access))
+
+	http1 := "HTTP/1.1 200 OK\r\nContent-Type: " + evil + "\r\n\r\nbody"
+	record := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%s\r\nWARC-Date: 2026-01-02T03:04:05Z\r\n"+
+		"WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000001>\r\nContent-Type: application/http; msgtype=response\r\n"+
+		"Content-Length: %d\r\n\r\n%s\r\n\r\n", evil, len(http1), http1)
+	warc := filepath.Join(dir, "a.warc")
+	write(warc, record)
+
+	for _, c := range []struct {
+		args []string
+		says string // on either output
+		json bool
+	}{
+		{[]string{"check", "robots", "--allow-private", plain.URL + "/private" + "/x"}, `Sitemap http://a.example/\u001b[31mred`, false},
+		{[]string{"check", "robots", "--allow-private", "--file", warc, plain.URL}, "", false},
+		{[]string{"check", "links", "--allow-private", plain.URL}, "1 links", false},
+		{[]string{"check", "links", "--allow-private", "--ca", ca, "--connect-to", "a.example:443:" + secure.Listener.Addr().String(), "https://a.example/"}, `evil\u001b[31m\norbweaver: all is well`, false},
+		{[]string{"check", "url", "http://a.example/" + evil}, "canonical", false},
+		{[]string{"ctl", "--dir", dir, "status"}, `\u001b[31mred`, true},
+		{[]string{"ctl", "--dir", dir, "explain", "a.example"}, `\u001b[31mred`, false},
+		{[]string{"warc", "ls", warc}, `\u001b[31mred`, false},
+		{[]string{"warc", "ls", "--json", warc}, `\u001b[31mred`, true},
+		{[]string{"warc", "verify", "--warnings", warc}, "ERRORS", false},
+		{[]string{"warc", "extract", warc, "--url", evil}, `no capture of \u001b[31mred`, false},
+		{[]string{"crawl", "--" + evil}, `\u001b[31mred`, false},
+	} {
+		var stdout, stderr bytes.Buffer
+		run(c.args, &stdout, &stderr)
+		for _, text := range []string{stdout.String(), stderr.String()} {
+			if err := harmless(text); err != nil {
+				t.Errorf("%q: %v", c.args, err)
+			}
+			if strings.Contains(text, "\norbweaver: all is well") || strings.Contains(text, "\nall is well") {
+				t.Errorf("%q: foreign text stands as a line of its own:\n%s", c.args, text)
+			}
+		}
+		if text := stdout.String() + stderr.String(); !strings.Contains(text, c.says) {
+			t.Errorf("%q does not say %s:\n%s", c.args, c.says, text)
+		}
+		if c.json && !json.Valid(stdout.Bytes()) {
+			t.Errorf("%q: no JSON: %s", c.args, stdout.String())
+		}
+	}
+
+	// Bytes for programs are exact.
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"warc", "extract", warc, "--offset", "0"}, &stdout, &stderr); code != 0 || stdout.String() != record {
+		t.Errorf("extract: %d, %q\n%s", code, stdout.String(), stderr.String())
+	}
+}
+
+// Nothing in this program writes to the standard outputs beside run's, which clean.
+func TestOneOutput(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := regexp.MustCompile(`os\.Std(out|err)|\bprintln?\(|fmt\.Print|\blog\.(Print|Fatal)`)
+	allowed := map[string]int{
+		"main.go":    2, // what main gives to run, on one line
+		"display.go": 2, // the live display, which cleans what it draws
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(aside.FindAllIndex(b, -1)); n > allowed[name] {
+			t.Errorf("%s writes to the standard outputs itself, %d times", name, n)
+		}
+	}
+}
