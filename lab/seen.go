@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,9 +36,18 @@ type Seen struct {
 	// Most is the memory at which a store that takes what it likes is stopped.
 	// Zero means 8 GB.
 	Most int64
-	// Each bounds the time of a rival with one shape; ours have ten times as
-	// much. Zero means 3 min, when quick 1.5 s.
+	// Common is the number of known keys up to which all stores are measured, in
+	// the same time; only ours go on to Keys. Zero means 20 million, when quick
+	// 200,000, or Keys if that is less.
+	Common int64
+	// Each bounds the time of a store up to Common, with one shape. Ours get as
+	// much again for each Common beyond it. Zero means 15 min, when quick 3 s.
 	Each time.Duration
+	// PageCache, if above 0, bounds the memory of each store that keeps its keys
+	// on disk, page cache included, to Memory and as much beside it. Group is the
+	// folder of the control group in which groups for that are made.
+	PageCache int64
+	Group     string
 	// Profiles is the folder for processor profiles of the last measurement of
 	// each; empty: none are taken.
 	Profiles string
@@ -48,6 +58,9 @@ type Seen struct {
 // ErrFalse is a store that gave a wrong answer.
 var ErrFalse = errors.New("false answers")
 
+// commonKeys is the usual number of keys up to which all stores are measured.
+const commonKeys = 20_000_000
+
 // windowChecks are the most checks of a measurement.
 const windowChecks = 100_000_000
 
@@ -55,7 +68,8 @@ func (x *Seen) defaults(quick bool) {
 	if quick {
 		def(&x.Keys, 1_000_000)
 		def(&x.Memory, 32e6)
-		def(&x.Each, 1500*time.Millisecond)
+		def(&x.Common, 200_000)
+		def(&x.Each, 3*time.Second)
 	}
 	def(&x.Keys, 100_000_000)
 	if x.Keys >= 1e9 {
@@ -63,7 +77,9 @@ func (x *Seen) defaults(quick bool) {
 	}
 	def(&x.Memory, 512e6)
 	def(&x.Most, 8e9)
-	def(&x.Each, 3*time.Minute)
+	def(&x.Common, commonKeys)
+	x.Common = min(x.Common, x.Keys)
+	def(&x.Each, 15*time.Minute)
 	if len(x.Stores) == 0 {
 		x.Stores = StoreNames()
 	}
@@ -74,10 +90,14 @@ func (x *Seen) defaults(quick bool) {
 
 // name is that of its files: so many keys are another experiment.
 func (x *Seen) name() string {
+	name := "seen"
 	if x.Keys >= 1e9 {
-		return "seen-billion"
+		name = "seen-billion"
 	}
-	return "seen"
+	if x.PageCache > 0 {
+		name += "-disk"
+	}
+	return name
 }
 
 // StoreNames are the names of the stores that Seen can measure, ours first.
@@ -90,6 +110,21 @@ func StoreNames() (names []string) {
 
 // ShapeNames are the names of the shapes of the stream.
 func ShapeNames() []string { return []string{stream.Uniform.String(), stream.Zipf.String()} }
+
+// windowParts: a measurement takes at most so great a part of a store's time.
+const windowParts = 15
+
+// points are the numbers of keys at which a store is measured up to most: those
+// of Keys, and Common.
+func (x *Seen) points(most int64) (ps []int64) {
+	for _, p := range append(points(x.Keys), x.Common) {
+		if p <= most {
+			ps = append(ps, p)
+		}
+	}
+	slices.Sort(ps)
+	return slices.Compact(ps)
+}
 
 // points are the numbers of keys at which is measured: 1, 2, 5, 10... up to
 // most, over two decades.
@@ -161,10 +196,10 @@ func wrong(rs []*storeResult) error {
 }
 
 // store runs one store in a process of its own.
-func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape string) (*storeResult, error) {
-	limit, window := x.Each, x.Each/4
+func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape string) (r *storeResult, err error) {
+	keys, limit, window := x.Common, x.Each, x.Each/windowParts
 	if kind.Ours {
-		limit, window = 10*x.Each, 2*x.Each
+		keys, limit = x.Keys, x.Each*time.Duration(max(1, x.Keys/x.Common))
 	}
 	dir := filepath.Join(t.Dir, shape+"-"+kind.Name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -175,8 +210,18 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	if x.Profiles != "" {
 		profile = filepath.Join(x.Profiles, kind.Name+"-"+shape+".pprof")
 	}
-	spec, err := json.Marshal(StoreSpec{Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
-		Points: points(x.Keys), Checks: windowChecks, Window: window, Limit: limit})
+	group := ""
+	var bounds *memoryGroup
+	if x.PageCache > 0 && kind.Bounded {
+		bounds, err = newMemoryGroup(x.Group, fmt.Sprintf("orbweaver-lab-%d-%s", os.Getpid(), kind.Name), x.Memory+x.PageCache)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, bounds.remove()) }()
+		group = bounds.dir
+	}
+	spec, err := json.Marshal(StoreSpec{Group: group, Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
+		Points: x.points(keys), Checks: windowChecks, Window: window, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("json: %w", err)
 	}
@@ -191,8 +236,17 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	if err != nil {
 		return nil, err
 	}
-	r := &storeResult{Kind: kind, Shape: shape}
-	if r.Usage, err = p.wait(); err != nil {
+	r = &storeResult{Kind: kind, Shape: shape}
+	r.Usage, err = p.wait()
+	if err != nil && bounds != nil && bounds.killed() {
+		r.Points, r.End, err = out.points, StoreEnd{Why: "memory"}, nil
+		if l := r.last(); l != nil {
+			r.End.Keys = l.Known
+		}
+		done("killed by the limit of its memory group at %s keys or more", humanize.Comma(r.End.Keys))
+		return r, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	if out.err != nil || out.end == nil {

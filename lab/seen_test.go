@@ -184,6 +184,27 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// All stores are measured at the common number of keys; only ours go on.
+func TestCommonPoints(t *testing.T) {
+	x := &Seen{Keys: 100_000_000}
+	x.defaults(false)
+	if want := []int64{1e6, 2e6, 5e6, 1e7, 2e7}; x.Common != 2e7 || !slices.Equal(x.points(x.Common), want) {
+		t.Errorf("%d: %v, want %v", x.Common, x.points(x.Common), want)
+	}
+	x = &Seen{Keys: 1_000_000, Common: 30_000}
+	x.defaults(true)
+	if got, want := x.points(x.Keys), []int64{1e4, 2e4, 3e4, 5e4, 1e5, 2e5, 5e5, 1e6}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	ours := &storeResult{Kind: rivals.Kind{Title: "ours"}, Shape: "zipf", End: StoreEnd{Why: "done"}, Points: []StorePoint{
+		{Keys: 10_000, FillTime: time.Second}, {Keys: 30_005, Checks: 100, Time: time.Second, FillTime: time.Second}, {Keys: 50_000, Checks: 900, Time: time.Second}}}
+	slow := &storeResult{Kind: rivals.Kind{Title: "slow"}, Shape: "zipf", End: StoreEnd{Why: "time", Keys: 12_000}, Points: []StorePoint{{Keys: 10_000}}}
+	rows := x.common([]*storeResult{ours, slow, {Shape: "uniform"}}, "zipf").Table.Rows
+	if len(rows) != 2 || rows[0][1] != 100.0 || rows[0][6] != 2*time.Second || rows[1][1] != nil || rows[1][11] != "by time at 12 k" {
+		t.Errorf("%v", rows)
+	}
+}
+
 func TestPoints(t *testing.T) {
 	for _, c := range []struct {
 		most int64

@@ -26,6 +26,7 @@ type StoreSpec struct {
 	Shape string
 	Seed  uint64
 	Dir   string // exists and is empty
+	Group string // folder of the control group to run in; empty: the present one
 	// Memory is what the store's process may take in all, where the store can
 	// be told; Most what it may take before it is stopped.
 	Memory, Most int64
@@ -144,6 +145,11 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	var r storeRun
 	if err := json.Unmarshal(spec, &r.spec); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	if r.spec.Group != "" {
+		if err := joinMemoryGroup(r.spec.Group); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
 	}
 	shape, err := stream.ParseShape(r.spec.Shape)
 	if err != nil {

@@ -25,7 +25,10 @@ type LabSeenCmd struct {
 	Memory     int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
 	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep a processor profile of the last measurement of each here."`
-	Each       time.Duration `placeholder:"D" help:"Time of a rival with one shape; ours get ten times as much (default: 3m, quick 1.5s)."`
+	Each       time.Duration `placeholder:"D" help:"Give every store D of time up to --common known keys, with one shape (default: 15m, quick 3s)."`
+	Common     int64         `placeholder:"N" help:"Measure all stores up to N known keys; only ours go on to --keys (default: 20000000, quick 200000, or --keys if that is less)."`
+	PageCache  *byteSize     `placeholder:"BYTES" help:"Bound the memory of each store that keeps its keys on disk, page cache included, to --memory and BYTES, in a control group; writes seen-disk.md and so on (default: no bound). Needs --cgroup."`
+	Cgroup     string        `placeholder:"DIR" help:"Make the control groups for --page-cache in DIR, as /sys/fs/cgroup/lab: a group of cgroup v2 that passes the memory controller on, or one of cgroup v1's memory hierarchy."`
 }
 
 // Help says what comes out.
@@ -37,6 +40,12 @@ that is to be exact ends the experiment with exit code 1.
   orbweaver lab seen --quick --out /tmp/lab
   orbweaver lab seen --only drum,pebble --keys 20000000 --work /big/disk
 
+With the stores really on disk, as root, where cgroup v2 is mounted:
+
+  mkdir /sys/fs/cgroup/lab
+  echo +memory > /sys/fs/cgroup/lab/cgroup.subtree_control
+  orbweaver lab seen --page-cache 256MB --cgroup /sys/fs/cgroup/lab
+
 What people write below the marker in NAME.md stays.`
 }
 
@@ -44,8 +53,14 @@ What people write below the marker in NAME.md stays.`
 func (c *LabSeenCmd) Run(out io.Writer) error {
 	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
 	switch {
-	case c.Keys < 0 || c.Memory < 0 || c.Most < 0 || c.Each < 0:
-		return bad("--keys, --memory, --most and --each are above 0")
+	case c.Keys < 0 || c.Memory < 0 || c.Most < 0 || c.Each < 0 || c.Common < 0:
+		return bad("--keys, --memory, --most, --each and --common are above 0")
+	case c.Common > 0 && c.Common < 1000:
+		return bad("--common %d: at least 1000", c.Common)
+	case (c.PageCache != nil) != (c.Cgroup != ""):
+		return bad("--page-cache and --cgroup go together")
+	case c.PageCache != nil && *c.PageCache < 1<<20:
+		return bad("--page-cache %d: at least 1MiB", int64(*c.PageCache))
 	case c.Keys > 0 && c.Keys < 1000:
 		return bad("--keys %d: at least 1000", c.Keys)
 	case c.Keys > 0 && c.Billion:
@@ -74,7 +89,14 @@ func (c *LabSeenCmd) Run(out io.Writer) error {
 	if c.Billion {
 		keys = 1e9
 	}
-	return c.run(out, self, &lab.Seen{Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Profiles: c.CPUProfile, Again: c.again()})
+	x := &lab.Seen{
+		Stores: c.Only, Shapes: c.Shape, Keys: keys, Memory: c.Memory, Most: c.Most, Each: c.Each, Common: c.Common,
+		Group: c.Cgroup, Profiles: c.CPUProfile, Again: c.again(),
+	}
+	if c.PageCache != nil {
+		x.PageCache = int64(*c.PageCache)
+	}
+	return c.run(out, self, x)
 }
 
 // again is the command that measures the same.
@@ -94,6 +116,10 @@ func (c *LabSeenCmd) again() string {
 	add(c.Memory > 0, "--memory %d", c.Memory)
 	add(c.Most > 0, "--most %d", c.Most)
 	add(c.Each > 0, "--each %s", c.Each)
+	add(c.Common > 0, "--common %d", c.Common)
+	if c.PageCache != nil {
+		add(true, "--page-cache %d --cgroup DIR", int64(*c.PageCache))
+	}
 	return s
 }
 
