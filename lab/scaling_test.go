@@ -25,12 +25,22 @@ func TestPagesAt(t *testing.T) {
 func TestScalingPoints(t *testing.T) {
 	x := &Scaling{Agents: []int{1, 7}}
 	ps := x.points([]ScalingRun{
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90},
-		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53},
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98},
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90, costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9, Pages: 10}},
+		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53, costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5, Pages: 40}},
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98, costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7, Pages: 40}},
 	})
 	if p := ps[1]; math.Abs(p.OfOne-0.98) > 1e-9 || p.LowOfOne != 0.9 || p.TopOfOne != 1.02 || p.PagesPerS != 90 {
 		t.Errorf("%+v", p)
+	}
+	if got, want := ps[1].costs, (costs{Overhead: 3, Exchanged: 600, CPU: 2000, Peak: 9, Pages: 29}); got != want {
+		t.Errorf("costs %+v, want %+v", got, want)
+	}
+	x.Bandwidth = 1_000_000
+	if v := x.lineVerdict(ps); !strings.Contains(v, "7 agents 3.00 links and 600 bytes a page, which are 6.0 % of a page's 10,000 bytes") {
+		t.Errorf("costs %q", v)
+	}
+	if row := x.lineCosts(ps).Rows[1]; row[0] != 7 || row[2] != 3.0 || row[3] != 600.0 {
+		t.Errorf("%v", row)
 	}
 	if v := x.verdict(ps); !strings.Contains(v, "missed: 98.0 %") {
 		t.Errorf("verdict %q", v)
