@@ -30,6 +30,7 @@ type crawlJob struct {
 	PageLimit int64
 	Profile   string   // file for a profile; empty: none
 	Flags     []string // further ones
+	Revisits  bool     // pages are visited more than once, and none has to be reached
 	// Tick, if not nil, is called each second with how the crawl stands, its
 	// memory and the processor time of both sides.
 	Tick func(s progressLine, now Sample)
@@ -159,7 +160,7 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	if v := violations(r.Report); v != "" {
 		return r, &ImpoliteError{v}
 	}
-	if e := misfetched(r.Report, r.Summary.StopReason); e != nil {
+	if e := misfetched(r.Report, r.Summary.StopReason); e != nil && !j.Revisits {
 		return r, e
 	}
 	return r, nil

@@ -35,8 +35,9 @@ type Panel struct {
 
 	Lines  []Line
 	Levels []Level
-	Log    bool // both axes are logarithmic, and the legend stands beside the lines
-	Aside  bool // the legend stands beside them
+	Log    bool    // both axes are logarithmic, and the legend stands beside the lines
+	Aside  bool    // the legend stands beside them
+	Top    float64 // the upper end of the y axis; 0: as the lines need
 }
 
 // Bars are the bars of one colour.
@@ -161,7 +162,10 @@ func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 		pl.Add(l)
 	}
 	pl.Add(numbers...) // above the levels
-	if !p.Aside {
+	switch {
+	case p.Top > 0:
+		pl.Y.Max = p.Top
+	case !p.Aside:
 		pl.Y.Max = headroom(pl.Y.Max)
 	}
 	if len(p.Lines) > 0 {

@@ -64,6 +64,9 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 		return fmt.Errorf("web: %w", err)
 	}
 	cfg := testweb.Config{Origin: web, CloseEach: s.CloseEach, Promise: s.Promise, TTL: time.Hour, Shape: s.Shape}
+	if web.Changing() {
+		cfg.Changes = web
+	}
 	if s.Truth {
 		truth, err := web.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
 		if err != nil {

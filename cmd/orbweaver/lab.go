@@ -27,6 +27,7 @@ type LabCmd struct {
 	Frontier      LabFrontierCmd      `cmd:"" help:"How many links a second wait and come out again, in how much memory, and whether whales slow the others."`
 	Ring          LabRingCmd          `cmd:"" help:"How evenly agents divide the hosts, what it costs to know whose a host is, and what moves when one joins."`
 	Quality       LabQualityCmd       `cmd:"" help:"Whether the pages that many others link to are fetched early, by order of the crawl and number of agents."`
+	Freshness     LabFreshnessCmd     `cmd:"" help:"How fresh the copies of changing pages are with --strategy recrawl, beside one fixed interval with as many visits."`
 	Scaling       LabScalingCmd       `cmd:"" help:"Whether each agent fetches as many pages among many as alone, and what it costs to exchange links."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     LabSeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of an experiment."`
@@ -184,7 +185,7 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 	}
 	err := lab.Do(ctx, e, t, f.dir())
 	switch {
-	case errors.Is(err, lab.ErrNoBare) || errors.Is(err, lab.ErrNoGraph):
+	case errors.Is(err, lab.ErrNoBare) || errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
 		return &agent.ConfigError{Text: err.Error()}
 	case ctx.Err() != nil:
 		return &exitError{code: exitSignal, text: "interrupted"}

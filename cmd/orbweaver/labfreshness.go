@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// LabFreshnessCmd is "lab freshness".
+type LabFreshnessCmd struct {
+	labFlags
+	Hosts int64         `placeholder:"N" help:"Crawl a web of N hosts with ten pages each on average (default: 100, quick 20)."`
+	Day   time.Duration `placeholder:"D" help:"Let a day of the web's time pass in D of real time (default: 12s, quick 500ms)."`
+	Days  int64         `placeholder:"N" help:"Crawl for N days of the web's time, and measure the second half (default: 30, quick 16)."`
+}
+
+// Help says what comes out.
+func (LabFreshnessCmd) Help() string {
+	return `A made-up web changes at known rates. It is crawled with --strategy recrawl, and
+again with as many visits at one fixed interval. The web says what share of the
+copies was up to date, and how old the others were. It takes twice the crawl's
+time: DAYS times DAY.
+
+  orbweaver lab freshness --quick --out /tmp/lab`
+}
+
+// Run measures.
+func (c *LabFreshnessCmd) Run(out io.Writer) error {
+	switch {
+	case c.Hosts < 0 || c.Day < 0 || c.Days < 0:
+		return &agent.ConfigError{Text: "--hosts, --day and --days are above 0"}
+	case c.Day > 0 && c.Day < 100*time.Millisecond:
+		return &agent.ConfigError{Text: fmt.Sprintf("--day %s: at least 100ms, or no crawl keeps up", c.Day)}
+	case c.Days > 0 && c.Days < 4:
+		return &agent.ConfigError{Text: fmt.Sprintf("--days %d: at least 4", c.Days)}
+	}
+	again := "orbweaver lab freshness"
+	add := func(told bool, format string, value any) {
+		if told {
+			again += fmt.Sprintf(" "+format, value)
+		}
+	}
+	add(c.Quick, "%s", "--quick")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	add(c.Hosts > 0, "--hosts %d", c.Hosts)
+	add(c.Day > 0, "--day %s", c.Day)
+	add(c.Days > 0, "--days %d", c.Days)
+	self, err := itself()
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	return c.run(out, self, &lab.Freshness{Hosts: c.Hosts, Day: c.Day, Days: c.Days, Again: again})
+}

@@ -1,0 +1,259 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// Freshness asks: how fresh are the copies of a crawl that visits pages as often
+// as they change, beside those of one that visits all pages at one interval,
+// with as many visits?
+//
+// Web and crawl are processes of their own. The web says how fresh the copies
+// are, from its own account of what it served.
+type Freshness struct {
+	// Hosts are those of the web. Zero means 100, when quick 20.
+	Hosts int64
+	// Day is how long a day of the web takes. Zero means 12 s, when quick 500 ms.
+	Day time.Duration
+	// Days is how long a crawl takes, in days of the web. Its second half is
+	// measured. Zero means 30, when quick 16.
+	Days  int64
+	Again string
+}
+
+const (
+	freshPages     = 10   // of a host on average
+	freshPageBytes = 4000 // of a page on average
+	// freshLeast and freshMost are the bounds of the time between two visits, in
+	// the web's time.
+	freshLeast, freshMost = webDay / 2, 15 * webDay
+	webDay                = 24 * time.Hour
+	// freshSlack is what a crawl may take until its first page.
+	freshSlack = 2 * time.Second
+)
+
+func (x *Freshness) defaults(quick bool) {
+	if quick {
+		def(&x.Hosts, 20)
+		def(&x.Day, 500*time.Millisecond)
+		def(&x.Days, 16)
+	}
+	def(&x.Hosts, 100)
+	def(&x.Day, 12*time.Second)
+	def(&x.Days, 30)
+}
+
+// A changeLaw is how often the pages of a web change.
+type changeLaw struct {
+	name  string
+	rates []gen.Rate
+}
+
+// changeLaws are all that are tried.
+var changeLaws = []changeLaw{
+	{"as observed", gen.WebRates},
+	{"all alike", []gen.Rate{{Share: 1, From: 3 * webDay, To: 3 * webDay}}},
+	{"two speeds", []gen.Rate{{Share: 0.5, From: webDay / 8, To: webDay / 8}, {Share: 0.5, From: 10 * webDay, To: 10 * webDay}}},
+}
+
+// ErrFreshness is a web that confirmed copies that were not up to date.
+var ErrFreshness = errors.New("the web confirmed a copy that was not up to date")
+
+// The policies.
+const (
+	recrawlPolicy = "recrawl"
+	fixedPolicy   = "fixed"
+)
+
+// A FreshRun is one crawl: what the web said of it in the time measured.
+type FreshRun struct {
+	Law    string `json:"law"`
+	Policy string `json:"policy"`
+	// Least and Most bound the days between two visits.
+	Least float64 `json:"least_days"`
+	Most  float64 `json:"most_days"`
+
+	Pages float64 `json:"pages"`
+	// Visits are those of a page a day; Found is the share of these that brought
+	// another version.
+	Visits float64 `json:"visits_per_page_and_day"`
+	Found  float64 `json:"visits_with_a_change"`
+	Fresh  float64 `json:"fresh"`
+	Age    float64 `json:"age_days"`
+
+	Over []FreshMoment `json:"-"` // the CSV has them
+}
+
+// A FreshMoment is a stretch of time of a crawl.
+type FreshMoment struct {
+	Day, Copies, Fresh, Age float64 // Day is its end; Age is in days
+	Visits, Found           int64
+}
+
+// A freshLaw is all about one law.
+type freshLaw struct {
+	changeLaw
+	web     *gen.Web
+	runs    map[string]*FreshRun // by policy
+	rates   []RateEstimate
+	planned Plan // what recrawl would do if it knew all rates
+	fixed   Plan // the fixed interval
+	best    Plan // the freshest plan with as many visits
+}
+
+// Run implements Experiment.
+func (x *Freshness) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	y.defaults(t.Quick)
+	var laws []*freshLaw
+	for _, l := range changeLaws {
+		w, err := gen.New(y.spec(t, l).Spec)
+		if err != nil {
+			return nil, err
+		}
+		laws = append(laws, &freshLaw{changeLaw: l, web: w, runs: map[string]*FreshRun{}})
+	}
+	// The laws run side by side: they take little of the processors. The fixed
+	// interval follows from the visits that recrawl made.
+	least, most := y.real(freshLeast), y.real(freshMost)
+	err := y.each(ctx, t, laws, recrawlPolicy, func(*freshLaw) (time.Duration, time.Duration) { return least, most })
+	if err == nil {
+		err = y.each(ctx, t, laws, fixedPolicy, func(l *freshLaw) (time.Duration, time.Duration) {
+			every := time.Duration(float64(y.Day) / l.runs[recrawlPolicy].Visits)
+			return every, every
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range laws {
+		y.plan(l)
+	}
+	return y.result(t, laws), nil
+}
+
+// real is a time of the web in real time.
+func (x *Freshness) real(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / float64(webDay) * float64(x.Day))
+}
+
+// spec is the web of a law. It changes from now on.
+func (x *Freshness) spec(t *Trial, l changeLaw) WebSpec {
+	s := gen.Plain(t.Seed, x.Hosts)
+	s.PagesMean, s.PageBytes, s.Denied = freshPages, freshPageBytes, 0
+	s.Changes = &gen.Changes{Start: time.Now(), Day: x.Day, Rates: l.rates}
+	return WebSpec{Spec: s}
+}
+
+// each crawls the webs of all laws side by side.
+func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy string, bounds func(*freshLaw) (least, most time.Duration)) error {
+	done := t.step("%s, %d laws at once", policy, len(laws))
+	stop := t.alive("crawling")
+	g, ctx := errgroup.WithContext(ctx)
+	for i, l := range laws {
+		least, most := bounds(l)
+		dir := filepath.Join(t.Dir, fmt.Sprintf("%s-%d", policy, i))
+		g.Go(func() error {
+			if err := x.crawl(ctx, t, l, policy, dir, least, most); err != nil {
+				return fmt.Errorf("%s, %s: %w", l.name, policy, err)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	stop()
+	if err == nil {
+		r := laws[0].runs
+		done("%s: %.1f %% fresh, %.2f visits a page and day", laws[0].name, percent*r[policy].Fresh, r[policy].Visits)
+	}
+	return err
+}
+
+// crawl is one crawl of a law's web.
+func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, dir string, least, most time.Duration) (err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("freshness: %w", err)
+	}
+	w, err := startWeb(ctx, t.Program, dir, x.spec(t, l.changeLaw))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, werr := w.stop()
+		err = errors.Join(err, werr)
+	}()
+	job := crawlJob{Program: t.Program, Web: w, Dir: filepath.Join(dir, "crawl"), TimeLimit: time.Duration(x.Days+1)*x.Day + freshSlack, Revisits: true,
+		Flags: []string{"--strategy", "recrawl", "--recrawl-min", least.String(), "--recrawl-max", most.String()}}
+	got, err := job.run(ctx)
+	if err != nil {
+		return err
+	}
+	f := got.Report.Fresh
+	if f == nil || f.Wrong > 0 {
+		return fmt.Errorf("%w: %+v", ErrFreshness, f)
+	}
+	from := float64(x.Days) / 2
+	if least == most {
+		from = float64(x.Days) - math.Floor(from/x.days(least))*x.days(least)
+	}
+	r := x.measured(f, from)
+	r.Law, r.Policy, r.Least, r.Most = l.name, policy, x.days(least), x.days(most)
+	if r.Visits <= 0 {
+		return fmt.Errorf("no page was visited again in the second half of %d days", x.Days)
+	}
+	l.runs[policy] = r // of this law and policy there is this goroutine only
+	if policy == recrawlPolicy {
+		l.rates, err = x.estimates(l, filepath.Join(job.Dir, "reports", "recrawl.csv"))
+	}
+	return err
+}
+
+// days is a real time in days of the web.
+func (x *Freshness) days(d time.Duration) float64 { return float64(d) / float64(x.Day) }
+
+// measured sums up a crawl from a day on. Days are counted from the stretch with
+// the first page. Pages are visited in step if their
+// interval is fixed, so only whole intervals show the mean.
+func (x *Freshness) measured(f *testweb.FreshReport, from float64) *FreshRun {
+	r := new(FreshRun)
+	first, last := math.Inf(1), 0.0
+	var held, fresh, age, visits, found float64
+	for _, s := range f.Over {
+		at := x.days(time.Duration(s.Until))
+		if math.IsInf(first, 1) && s.Served > 0 {
+			first, last = last, 0
+		}
+		if at -= first; at < 0 { // nothing has been served yet
+			last = x.days(time.Duration(s.Until))
+			continue
+		}
+		m := FreshMoment{Day: at, Copies: s.Copies, Fresh: s.Fresh, Age: x.days(time.Duration(s.Age)), Visits: s.Served + s.Confirmed, Found: s.Renewed}
+		r.Over = append(r.Over, m)
+		// A stretch counts if most of it lies in the time measured.
+		if (last+at)/2 >= from && at <= float64(x.Days) {
+			days := s.Copies * (at - last)
+			held += days
+			fresh += m.Fresh * days
+			age += m.Age * days
+			visits += float64(m.Visits)
+			found += float64(m.Found)
+			r.Pages = max(r.Pages, m.Copies)
+		}
+		last = at
+	}
+	if held > 0 && visits > 0 {
+		r.Visits, r.Found, r.Fresh, r.Age = visits/held, found/visits, fresh/held, age/held
+	}
+	return r
+}
