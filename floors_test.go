@@ -35,7 +35,7 @@ var floors = func() map[string]int {
 		// columns: none of them knows another
 		"ring lease scope seen content frontier outbox replica dns robots fetch parse archive report admin exchange member testweb",
 		// hall: the order of a visit; and webs made of testweb
-		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/stream",
+		"crawl testweb/demo testweb/gen testweb/record testweb/walk lab/bare lab/stream",
 		// what to crawl next
 		"strategy",
 		// roof: one node, the experiments with it, the program, its end-to-end tests

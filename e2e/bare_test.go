@@ -22,25 +22,6 @@ import (
 // measured; they take minutes, and assert nothing about it.
 const lab = "ORBWEAVER_LAB"
 
-// bareDir is the yardstick: the least work that still counts as crawling, with
-// nothing around it.
-const bareDir = "../../shared/bench/bare"
-
-// buildBare builds the yardstick, a module of its own.
-func buildBare(t *testing.T) string {
-	t.Helper()
-	if _, err := os.Stat(filepath.Join(bareDir, "main.go")); err != nil {
-		missing(t, err.Error())
-	}
-	name := filepath.Join(t.TempDir(), "bare")
-	cmd := exec.Command("go", "build", "-C", bareDir, "-o", name, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=mod")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build bare: %v\n%s", err, out)
-	}
-	return name
-}
-
 // debianBoth serves the real pages by both schemes alike, so that a crawl may
 // stay with http as the yardstick does.
 func debianBoth(t *testing.T) (*testweb.Web, []string) {
@@ -81,11 +62,11 @@ func pageList(t *testing.T, a *ledger) (name string, n int) {
 }
 
 // runBare is the yardstick's pages a second over d, and its processor time a page.
-func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) (rate float64, cost time.Duration) {
+func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate float64, cost time.Duration) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "bare.warc.gz")
 	defer os.Remove(out)
-	cmd := exec.Command(bare, "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns), "-d", d.String(), "-gzip", "-o", out)
+	cmd := exec.Command(orbweaver, "lab", "bare", "--", "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns), "-d", d.String(), "-gzip", "-o", out)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -103,7 +84,6 @@ func runBare(t *testing.T, bare, urls, addr string, conns int, d time.Duration) 
 
 // The comparison itself works: both fetch pages from the same server.
 func TestBare(t *testing.T) {
-	bare := buildBare(t)
 	web, seeds := debianBoth(t)
 	dir := filepath.Join(t.TempDir(), "crawl")
 	crawl(context.Background(), t, flags(t, web, dir, append([]string{"--delay", "0", "--quiet", "--page-limit", "300"}, seeds...)...)...).must(t, 12)
@@ -112,7 +92,7 @@ func TestBare(t *testing.T) {
 		t.Fatalf("%d pages for the yardstick, want some 300", n)
 	}
 	before := web.Report().Pages
-	if rate, _ := runBare(t, bare, urls, web.HTTPAddr(), 8, time.Second); rate <= 0 {
+	if rate, _ := runBare(t, urls, web.HTTPAddr(), 8, time.Second); rate <= 0 {
 		t.Errorf("bare fetched %v pages/s", rate)
 	}
 	if got := web.Report().Pages - before; got == 0 {
@@ -126,7 +106,6 @@ func TestLabBare(t *testing.T) {
 	if os.Getenv(lab) == "" {
 		t.Skipf("a measurement: set %s=1", lab)
 	}
-	bare := buildBare(t)
 	plain, httpSeeds := debianBoth(t)
 	secure := debianWeb(t, testweb.Promise{})
 	const runs = 3
@@ -154,7 +133,7 @@ func TestLabBare(t *testing.T) {
 		measure("http", plain, httpSeeds, "--exclude", "^https:")
 		measure("https", secure, testweb.DebianSeeds())
 		for _, conns := range []int{8, 64} {
-			rate, cost := runBare(t, bare, urls, plain.HTTPAddr(), conns, 5*time.Second)
+			rate, cost := runBare(t, urls, plain.HTTPAddr(), conns, 5*time.Second)
 			name := "bare -c " + strconv.Itoa(conns)
 			rates[name] = append(rates[name], rate)
 			costs[name] = append(costs[name], cost)

@@ -154,7 +154,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bareWorker fetches as ../shared/bench/bare does.
+// bareWorker fetches as the yardstick (lab/bare) does.
 type bareWorker struct {
 	s           *benchServer
 	path        string

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -115,22 +114,6 @@ func TestFetchingTime(t *testing.T) {
 	}
 	if _, err := fetchingTime(name); err == nil {
 		t.Error("a log without pages is no error")
-	}
-}
-
-func TestFindBare(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := FindBare(context.Background(), path, dir); !errors.Is(err, ErrNoBare) {
-			t.Errorf("%s: %v, want ErrNoBare", path, err)
-		}
-	}
-	name := filepath.Join(dir, "bare")
-	if err := os.WriteFile(name, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := FindBare(context.Background(), name, dir); err != nil || got != name {
-		t.Errorf("FindBare = %q, %v", got, err)
 	}
 }
 

@@ -22,8 +22,8 @@ type Throughput struct {
 	// Agents are the programs that are measured, the first one first. Agents
 	// of other versions are compared in turns, which is the only fair way.
 	Agents []Program
-	// Bare is the yardstick: a program, or the folder of its source.
-	Bare string
+	// Self is this program, which has the yardstick inside.
+	Self string
 	// Hosts and PagesMean are the web's. Zero means 20,000 hosts of 20 pages,
 	// when quick 2,000 hosts of 20.
 	Hosts     int64
@@ -148,11 +148,6 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(ks, func(k kind) bool { return k.bare }) {
-		if y.Bare, err = FindBare(ctx, y.Bare, t.Dir); err != nil {
-			return nil, err
-		}
-	}
 	b := &bench{t: t, x: &y}
 	var ms []measurement
 	add := func(m measurement, err error) error {
@@ -233,7 +228,7 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 		}
 		done := b.t.step("%s: bare, run %d of %d", k.name, round, b.x.Runs)
 		stop := b.t.alive("of " + b.x.Duration.String())
-		r, err := runBare(ctx, b.x.Bare, w, urls, dir, bareConns, b.x.Duration, k.name != "identity")
+		r, err := runBare(ctx, b.x.Self, w, urls, dir, bareConns, b.x.Duration, k.name != "identity")
 		stop()
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/agent"
 	"github.com/orbweaver/orbweaver/lab"
+	"github.com/orbweaver/orbweaver/lab/bare"
 )
 
 // LabCmd is "lab": the experiments.
@@ -30,8 +31,23 @@ type LabCmd struct {
 	Freshness     LabFreshnessCmd     `cmd:"" help:"How fresh the copies of changing pages are with --strategy recrawl, beside one fixed interval with as many visits."`
 	Scaling       LabScalingCmd       `cmd:"" help:"Whether each agent fetches as many pages among many as alone, and what it costs to exchange links."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
+	Bare          LabBareCmd          `cmd:"" hidden:"" help:"Run the yardstick of an experiment."`
 	SeenStore     LabSeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of an experiment."`
 	FrontierQueue LabFrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of an experiment."`
+}
+
+// LabBareCmd is "lab bare": the yardstick in a process of its own.
+type LabBareCmd struct {
+	Args []string `arg:"" optional:"" passthrough:"" help:"Flags of the yardstick: -h lists them."`
+}
+
+// Run measures.
+func (c *LabBareCmd) Run(out io.Writer) error {
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	return bare.Run(args, out)
 }
 
 // labFlags are those of every experiment.
@@ -45,7 +61,6 @@ type labFlags struct {
 // LabThroughputCmd is "lab throughput".
 type LabThroughputCmd struct {
 	labFlags
-	Bare  string   `default:"../shared/bench/bare" placeholder:"DIR|FILE" help:"The yardstick: the folder of its source, which is built, or itself."`
 	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"Measure this orbweaver program. Repeatable: they take turns (default: this one)."`
 
 	Hosts      int64         `placeholder:"N" help:"Hosts of the web (default: 20000, quick 2000; of the memory run 1000000, quick 30000)."`
@@ -113,7 +128,7 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 		}
 	}
 	return c.run(out, self, &lab.Throughput{
-		Agents: agents, Bare: c.Bare, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
+		Agents: agents, Self: self, Hosts: c.Hosts, PagesMean: c.PagesMean, Runs: c.Runs, Duration: c.Duration,
 		Profile: !c.Quick || c.CPUProfile != "", Profiles: c.CPUProfile, Kinds: c.Only, Again: again,
 	})
 }
@@ -185,7 +200,7 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 	}
 	err := lab.Do(ctx, e, t, f.dir())
 	switch {
-	case errors.Is(err, lab.ErrNoBare) || errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
+	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
 		return &agent.ConfigError{Text: err.Error()}
 	case ctx.Err() != nil:
 		return &exitError{code: exitSignal, text: "interrupted"}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,20 +49,7 @@ type cli struct {
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
 	Lab     LabCmd     `cmd:"" help:"Run an experiment: how fast, how much memory, beside what."`
-	Version VersionCmd `cmd:"" help:"Print the version."`
-}
-
-// VersionCmd is "version".
-type VersionCmd struct{}
-
-// Run prints the version of the program and of Go.
-func (VersionCmd) Run(out io.Writer) error {
-	goVersion := ""
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		goVersion = " " + bi.GoVersion
-	}
-	_, err := fmt.Fprintf(out, "orbweaver %s%s\n", agent.Version, goVersion)
-	return err
+	Version VersionCmd `cmd:"" help:"Print the version, or the licences of what the program is made of."`
 }
 
 const description = `Orbweaver downloads the web politely and keeps what it got in standard archives.

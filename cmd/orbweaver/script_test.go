@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,8 +16,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/orbweaver/orbweaver/lab"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +32,6 @@ func TestMain(m *testing.M) {
 //	await FILE RE                wait until a line of the file matches
 //	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
 //	jsonlines FILE               each line of the file is a JSON object
-//	bare                         build the yardstick of "orbweaver lab"; $BARE is the program
 //
 // and the condition [shared:DIR], that the shared data are there; where CI=true
 // they have to be.
@@ -64,7 +60,7 @@ func TestScripts(t *testing.T) {
 			return err == nil, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web, "jsonlines": jsonlines, "bare": bare,
+			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web, "jsonlines": jsonlines,
 		},
 	})
 }
@@ -226,12 +222,4 @@ func jsonlines(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s: %v: %s", args[0], err, line)
 		}
 	}
-}
-
-// bare is built here, since a script has no home for the go command's caches.
-func bare(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) == 0, "bare")
-	name, err := lab.FindBare(context.Background(), filepath.Join(ts.Getenv("SHARED"), "../bench/bare"), ts.MkAbs("."))
-	ts.Check(err)
-	ts.Setenv("BARE", name)
 }

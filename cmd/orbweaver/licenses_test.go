@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	goflag "flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var updateLicenses = goflag.Bool("update", false, "write THIRD-PARTY-LICENSES anew")
+
+// A linked module is what go list says of one whose packages are in the program.
+type linked struct{ Path, Version, Dir string }
+
+// modules are those of the program, by path, on Linux and macOS.
+func modules(t *testing.T) []linked {
+	t.Helper()
+	all := map[string]linked{}
+	for _, system := range []string{"linux", "darwin"} {
+		cmd := exec.Command("go", "list", "-deps", "-json=Module", ".")
+		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p struct {
+				Module *struct {
+					linked
+					Main bool
+				}
+			}
+			if err := d.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if p.Module != nil && !p.Module.Main {
+				all[p.Module.Path] = p.Module.linked
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b linked) int { return strings.Compare(a.Path, b.Path) })
+}
+
+var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|unlicense)([.-].*)?$`)
+
+// licensesOf are the licence files of a folder: name and text.
+func licensesOf(t *testing.T, dir string) (texts []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || !licenseFile.MatchString(e.Name()) {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(b), "\r\n", "\n")))
+	}
+	return texts
+}
+
+// licenseText is the whole file. A text that several modules share stands once,
+// below all their names.
+func licenseText(t *testing.T) string {
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := append([]linked{{Path: "Go (standard library and run time)", Dir: strings.TrimSpace(string(goroot))}}, modules(t)...)
+	var order []string
+	users := map[string][]string{}
+	for _, m := range list {
+		texts := licensesOf(t, m.Dir)
+		if len(texts) == 0 {
+			t.Errorf("%s has no licence file", m.Path)
+		}
+		text := strings.Join(texts, "\n\n")
+		if users[text] == nil {
+			order = append(order, text)
+		}
+		users[text] = append(users[text], strings.TrimSpace(m.Path+" "+m.Version))
+	}
+	var b strings.Builder
+	b.WriteString("Orbweaver is licensed under the Apache License 2.0. The program contains the\nfollowing software of others, under the licences that stand below its names.\n")
+	for _, text := range order {
+		fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(users[text], "\n"), text)
+	}
+	return b.String()
+}
+
+// TestLicenses: the file has the licence of every module that is linked, and
+// of no other.
+func TestLicenses(t *testing.T) {
+	want := licenseText(t)
+	if *updateLicenses {
+		if err := os.WriteFile("THIRD-PARTY-LICENSES", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if licenses == want {
+		return
+	}
+	names := func(s string) (names []string) {
+		for _, part := range strings.Split(s, strings.Repeat("=", 80)+"\n")[1:] {
+			list, _, _ := strings.Cut(part, "\n\n")
+			names = append(names, strings.Split(list, "\n")...)
+		}
+		return names
+	}
+	t.Errorf("THIRD-PARTY-LICENSES does not fit the modules that are linked: it names\n%q\nwant\n%q\n"+
+		"write it anew: go test ./cmd/orbweaver -run Licenses -update", names(licenses), names(want))
+}
