@@ -16,8 +16,8 @@ import (
 // the records; a finish does. So what is finished is a set of numbers, of two
 // bytes each at the most.
 
-// donePiece bounds a record of finished numbers.
-const donePiece = 8 << 20
+// donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
+const donePiece = 256 << 10
 
 // maxNumber is more accepts than a crawl can have: numbers beyond it are damage.
 const maxNumber = 1 << 36
@@ -51,9 +51,15 @@ func appendRuns(dst []byte, done *roaring64.Bitmap) []byte {
 	}
 }
 
+// longRun is the length from which a run is added as a range. Adding a range
+// copies all runs that the set has among the same 65,536 numbers, so short runs
+// are added as numbers.
+const longRun = 1 << 12
+
 // decodeRuns reads what appendRuns wrote of numbers up to last.
 func decodeRuns(p []byte, last uint64) (*roaring64.Bitmap, error) {
 	done := roaring64.New()
+	var short []uint64
 	for next := uint64(0); len(p) > 0; {
 		gap, n := binary.Uvarint(p)
 		if n <= 0 || gap > last {
@@ -64,9 +70,21 @@ func decodeRuns(p []byte, last uint64) (*roaring64.Bitmap, error) {
 			return nil, errRecord
 		}
 		p = p[n+m:]
-		done.AddRange(next+gap, next+gap+length+1)
-		next += gap + length + 1
+		from := next + gap
+		next = from + length + 1
+		if length >= longRun {
+			done.AddRange(from, next)
+			continue
+		}
+		for n := from; n < next; n++ {
+			short = append(short, n)
+		}
+		if len(short) >= longRun {
+			done.AddMany(short)
+			short = short[:0]
+		}
 	}
+	done.AddMany(short)
 	return done, nil
 }
 
