@@ -125,7 +125,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 		}
 	}
 	var buf []byte
-	if err := putPieces(kindTally, c.Tally.AppendTo(nil), tallyPiece, k.put); err != nil {
+	if err := c.putTally(k.put); err != nil {
 		return err
 	}
 	c.skipped = c.skipped[:0] // are counted with it
@@ -153,6 +153,20 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
 		buf = st.AppendTo(buf[:0])
 		return k.put(kindHost, buf)
+	})
+}
+
+// putTally writes the counts in pieces, as putPieces does: those of a million
+// hosts are large, and are encoded while memory is short.
+func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
+	var buf []byte
+	return c.Tally.EachPiece(tallyPiece, func(piece []byte, last bool) error {
+		more := byte(1)
+		if last {
+			more = 0
+		}
+		buf = append(append(buf[:0], more), piece...)
+		return put(kindTally, buf)
 	})
 }
 

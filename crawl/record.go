@@ -82,9 +82,9 @@ const (
 	kindDoneKeys    byte = 'U'
 )
 
-// tallyPiece bounds a tally record: a crawl of many hosts has a large tally,
-// and a batch of the journal is bounded.
-var tallyPiece = 8 << 20
+// tallyPiece is the size of a tally record: a crawl of many hosts has a large
+// tally, and a record is in memory several times while it is written or read.
+var tallyPiece = 256 << 10
 
 var errRecord = errors.New("damaged journal record")
 

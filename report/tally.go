@@ -327,19 +327,42 @@ const tallyVersion = 2
 // A name is its length as a uvarint and its bytes. Hosts and seeds are in the
 // order in which they came, the other names in their own.
 func (t *Tally) AppendTo(dst []byte) []byte {
+	t.EachPiece(math.MaxInt, func(all []byte, _ bool) error {
+		dst = append(dst, all...)
+		return nil
+	})
+	return dst
+}
+
+// EachPiece gives fn the encoding that AppendTo describes piece by piece, so
+// that a large tally is never in memory twice. A piece is closed when it has
+// reached size bytes, and may be longer by one entry. last marks the last one.
+// A piece is valid until fn returns. EachPiece ends with fn's first error.
+func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) error {
+	var dst []byte
+	var err error
 	u := func(n int64) { dst = binary.AppendUvarint(dst, uint64(n)) }
+	// end ends an entry.
+	end := func() {
+		if len(dst) >= size && err == nil {
+			err = fn(dst, false)
+			dst = dst[:0]
+		}
+	}
 	name := func(s string) { u(int64(len(s))); dst = append(dst, s...) }
 	dst = append(dst, tallyVersion)
 	for _, n := range t.n.all() {
 		u(*n)
 	}
 	u(int64(t.hosts.count))
-	dst = slices.Grow(dst, 36*(t.hosts.count+t.seeds.count)) // one copy of a large tally is enough
 	for k, h := range t.hosts.all() {
 		u(int64(len(k)))
 		dst = append(dst, k...)
 		for _, n := range h.numbers() {
 			u(n)
+		}
+		if end(); err != nil {
+			return err
 		}
 	}
 	u(int64(t.seeds.count))
@@ -349,6 +372,9 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 		u(c.pages)
 		u(c.urls)
 		u(c.bytes)
+		if end(); err != nil {
+			return err
+		}
 	}
 	u(int64(len(t.mimes)))
 	for _, k := range slices.Sorted(maps.Keys(t.mimes)) {
@@ -356,11 +382,13 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 		u(t.mimes[k].pages)
 		u(t.mimes[k].urls)
 		u(t.mimes[k].bytes)
+		end()
 	}
 	u(int64(len(t.status)))
 	for _, k := range slices.Sorted(maps.Keys(t.status)) {
 		dst = binary.AppendVarint(dst, int64(k))
 		u(t.status[k])
+		end()
 	}
 	for i, m := range [...]map[string]int64{t.errors, t.skipped} {
 		u(int64(len(m)))
@@ -371,9 +399,13 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 				name(k)
 			}
 			u(m[k])
+			end()
 		}
 	}
-	return dst
+	if err != nil {
+		return err
+	}
+	return fn(dst, true)
 }
 
 // Decode replaces t's counts by what AppendTo wrote. After an error t is as it was.

@@ -290,6 +290,43 @@ func TestRevisits(t *testing.T) {
 	}
 }
 
+// A tally in pieces is the same encoding, and no piece is much larger than asked
+// for, however many hosts there are.
+func TestTallyPieces(t *testing.T) {
+	tally := sampleTally()
+	for i := range 5000 {
+		tally.Add(Visit{Host: hostName(i), Seed: hostName(i % 700), Code: 200, MIME: "text/html", Bytes: int64(i), Page: true})
+	}
+	want := string(tally.AppendTo(nil))
+	const entry = 200 // bytes of a name and its counts, at most
+	for _, size := range []int{1, 100, 4096, 1 << 20} {
+		var got []byte
+		pieces, ended := 0, false
+		if err := tally.EachPiece(size, func(piece []byte, last bool) error {
+			if ended || len(piece) > size+entry {
+				t.Fatalf("size %d: a piece of %d bytes, behind the last one: %v", size, len(piece), ended)
+			}
+			got = append(got, piece...)
+			pieces++
+			ended = last
+			return nil
+		}); err != nil || !ended {
+			t.Fatalf("size %d: %v, the last piece came: %v", size, err, ended)
+		}
+		if string(got) != want {
+			t.Errorf("size %d: the pieces are not the encoding", size)
+		}
+		if least := len(want) / (size + entry); pieces < least {
+			t.Errorf("size %d: %d pieces, want at least %d", size, pieces, least)
+		}
+	}
+	fails := errors.New("disk full")
+	calls := 0
+	if err := tally.EachPiece(100, func([]byte, bool) error { calls++; return fails }); err != fails || calls != 1 {
+		t.Errorf("error %v after %d calls, want %v after one", err, calls, fails)
+	}
+}
+
 func FuzzTallyDecode(f *testing.F) {
 	f.Add(sampleTally().AppendTo(nil))
 	f.Add(NewTally().AppendTo(nil))
