@@ -339,7 +339,7 @@ func (c *Crawler) jitter(d time.Duration) time.Duration {
 // collector.
 func (c *Crawler) recycle(v *visit) {
 	v.page.Rest()
-	v.shown, v.offered = Page{}, nil
+	v.shown, v.link, v.offered = Page{}, weburl.Link{}, nil
 	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they lie in the page's memory
 		v.skipped = nil
 	}

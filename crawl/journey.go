@@ -60,7 +60,8 @@ type visit struct {
 
 	// For a Strategy.
 	shown      Page
-	before     *Before // of a URL that is fetched again
+	link       weburl.Link // of the page, that the Strategy is asked about
+	before     *Before     // of a URL that is fetched again
 	offered    []weburl.Link
 	print      uint64
 	cut        bool // print is to be the archive's digest

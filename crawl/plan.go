@@ -161,7 +161,10 @@ func printOf(status int, content []byte) uint64 {
 // follow asks the Strategy about a link that stands on v's page, and sorts it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	if c.Strategy != nil {
-		switch c.Strategy.Follow(&v.shown, &l) {
+		// A parameter whose address an interface's method is given would move
+		// to the heap for each link of each page.
+		v.link = l
+		switch c.Strategy.Follow(&v.shown, &v.link) {
 		case Take:
 			if c.known.has(k) {
 				return

@@ -30,6 +30,7 @@ type volume struct {
 	withValues bool
 	blockBytes int
 	readers    sync.Pool // of *runReader, with their memory
+	buffers    sync.Pool // of *runBuffers
 
 	read, written atomic.Int64
 }
@@ -87,13 +88,19 @@ type runWriter struct {
 	v    *volume
 	r    *run
 	file disk.File
-	buf  []byte
 	off  int64 // of what comes next, behind buf
-	w    blockWriter
 
-	h      uint64 // the list that is being collected
-	class  uint8
-	part   bool
+	h     uint64 // the list that is being collected
+	class uint8
+	part  bool
+	runBuffers
+}
+
+// runBuffers is the memory of a runWriter, which the next one uses again: a
+// pass writes a run for each bucket. All are empty between two runs.
+type runBuffers struct {
+	buf    []byte
+	w      blockWriter
 	vals   []uint64
 	values []uint64
 }
@@ -103,7 +110,13 @@ func (v *volume) newRun(num uint64, bucket int) (*runWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
-	return &runWriter{v: v, r: &run{num: num, bucket: bucket}, file: f, buf: []byte(runMagic), off: int64(len(runMagic))}, nil
+	b, _ := v.buffers.Get().(*runBuffers)
+	if b == nil {
+		b = new(runBuffers)
+	}
+	w := &runWriter{v: v, r: &run{num: num, bucket: bucket}, file: f, off: int64(len(runMagic)), runBuffers: *b}
+	w.buf = append(w.buf[:0], runMagic...)
+	return w, nil
 }
 
 // add appends keys of one host and class in ascending order; they follow, or
@@ -230,6 +243,9 @@ func (w *runWriter) finish() (*run, error) {
 		return nil, fmt.Errorf("write %s: %w", runName(r.num), err)
 	}
 	w.file = nil
+	b := w.runBuffers
+	w.runBuffers = runBuffers{}
+	w.v.buffers.Put(&b)
 	return r, nil
 }
 

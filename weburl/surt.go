@@ -130,7 +130,9 @@ func appendPathSURT(dst, scratch []byte, path string) []byte {
 	}
 	if bytes.Contains(dst[start:], []byte(".aspx")) {
 		for _, re := range aspSession {
-			if m := re.FindSubmatch(dst[start:]); m != nil {
+			// A copy: what regexp is given moves to the heap, here with
+			// every caller's buffer.
+			if m := re.FindSubmatch(bytes.Clone(dst[start:])); m != nil {
 				dst = append(dst[:start], slices.Concat(m[1], m[2])...)
 			}
 		}

@@ -1,0 +1,25 @@
+package weburl
+
+import (
+	"runtime"
+	"testing"
+)
+
+// Every page has a line in the index: its key costs its own memory and one
+// buffer of the same size.
+func TestSURTAllocates(t *testing.T) {
+	u, err := Parse("http://forum.computers1083412.example/email/though-sure-1.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const runs = 1000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		u.SURT()
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / runs; n > 200 {
+		t.Errorf("%d bytes a key, want at most 200", n)
+	}
+}
