@@ -51,6 +51,7 @@ import (
 type Agent struct {
 	cfg      Config
 	fs       disk.FS
+	budget   budget
 	crawler  *crawl.Crawler
 	rooms    crawl.Rooms
 	fetcher  *fetch.Fetcher
@@ -105,7 +106,8 @@ func Open(cfg Config) (_ *Agent, err error) {
 	if err := cfg.rehearse(seeds); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg}
+	a := &Agent{cfg: cfg, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
+	a.cfg.divide(a.budget)
 	a.fs = disk.Patient(cfg.FS, a.relieve)
 	if cfg.Fetch.AllowPrivate { // what a private network shows is not for other users of this machine
 		a.fs = disk.Private(a.fs)
@@ -325,9 +327,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// Without any delay a connection costs more than the order is worth.
 	fr := &cfg.Frontier
 	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
-	if cfg.Frontier.MemoryBytes == 0 {
-		cfg.Frontier.MemoryBytes = cfg.MemoryBytes / 8
-	}
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
@@ -335,7 +334,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Frontier.Close)
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
-	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: cfg.MemoryBytes / 4}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
+	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: a.budget.of(shareSeen)}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
 		return err
 	}
 	a.onClose(r.Seen.Close)
@@ -481,9 +480,8 @@ func (a *Agent) info(ua string) []archive.Field {
 // Run crawls until the end, a limit or ctx, and writes index and reports. The
 // Result is good even with an error, as far as it got.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	// The collector works harder as the budget comes near, less what the
-	// program itself takes; the rooms keep their own bounds below it.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.cfg.MemoryBytes - a.cfg.MemoryBytes/8))
+	// The garbage collector runs more often as memory comes near the limit.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.budget.limit))
 	a.began = time.Now()
 	kind := "started"
 	if a.cfg.Resume {

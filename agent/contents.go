@@ -72,7 +72,7 @@ func (a *Agent) openContents() error {
 	if a.cfg.Cluster.partition() != PartitionHash {
 		return nil
 	}
-	table, err := content.Open(a.fs, a.dir(contentsDir), content.Config{MemoryBytes: a.cfg.MemoryBytes / 32})
+	table, err := content.Open(a.fs, a.dir(contentsDir), content.Config{MemoryBytes: a.budget.of(shareContents)})
 	if err != nil {
 		return err
 	}

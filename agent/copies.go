@@ -71,7 +71,7 @@ func (a *Agent) openCopies() error {
 	if a.cfg.Cluster.Replicas < 2 {
 		return nil
 	}
-	store, err := replica.Open(a.fs, a.dir(replicaDir), replica.Config{MemoryBytes: a.cfg.MemoryBytes / 16})
+	store, err := replica.Open(a.fs, a.dir(replicaDir), replica.Config{MemoryBytes: a.budget.of(shareReplicas)})
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (a *Agent) openCopies() error {
 	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
-		if *box, err = outbox.Open(a.fs, a.dir("state", dir), outbox.Config{MemoryBytes: a.cfg.MemoryBytes / 64}); err != nil {
+		if *box, err = outbox.Open(a.fs, a.dir("state", dir), outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
 			return err
 		}
 		a.onClose((*box).Close)

@@ -34,7 +34,7 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	r := &a.rooms
-	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"), outbox.Config{MemoryBytes: a.cfg.MemoryBytes / 32}); err != nil {
+	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"), outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
 		return err
 	}
 	a.onClose(r.Outbox.Close)
