@@ -66,7 +66,7 @@ type CrawlCmd struct {
 	Contact     string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
 
 	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
-	Memory       byteSize      `help:"Budget of memory." default:"1GiB" placeholder:"BYTES" group:"With what"`
+	Memory       byteSize      `help:"Memory of the process, at least ${leastmemory}: caches and queues take shares of it, the rest of them is on disk." default:"1GiB" placeholder:"BYTES" group:"With what"`
 	DNS          []string      `name:"dns" help:"Name servers to ask, addresses with or without a port (default: those of /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
 	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" group:"With what"`
 	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
@@ -165,6 +165,9 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs errorOutput, told *s
 	})
 }
 
+// leastMemory is agent.LeastMemory as people write it.
+var leastMemory = fmt.Sprintf("%dMiB", agent.LeastMemory>>20)
+
 // config turns flags into the rooms' configurations.
 func (c *CrawlCmd) config() (agent.Config, error) {
 	cfg := agent.Config{
@@ -219,8 +222,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--join, --keys and --agents are for an agent among others, which needs --listen, the address at which they reach it")
 	case c.Listen != "" && c.Partition != agent.PartitionRing && c.Partition != agent.PartitionHash:
 		return bad("--partition %s: among several agents this version knows ring and hash", c.Partition)
-	case c.Memory < 64<<20:
-		return bad("--memory %d: at least 64MiB", int64(c.Memory))
+	case c.Memory < agent.LeastMemory:
+		return bad("--memory %d: an agent needs at least %s", int64(c.Memory), leastMemory)
 	}
 	var err error
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {

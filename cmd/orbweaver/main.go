@@ -88,7 +88,7 @@ func runWith(args []string, stdout, stderr *output) int {
 		kong.Bind(&c, told),
 		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),
-		kong.Vars{"version": agent.Version, "labkinds": strings.Join(lab.Kinds(), ", "), "labstores": strings.Join(lab.StoreNames(), ", ")},
+		kong.Vars{"version": agent.Version, "leastmemory": leastMemory, "labkinds": strings.Join(lab.Kinds(), ", "), "labstores": strings.Join(lab.StoreNames(), ", ")},
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
