@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,13 +27,23 @@ type Memory struct {
 	Hosts     int64
 	PagesMean float64
 	Pages     int64
-	// Bound is the memory that the agent may have at its peak. Zero means 1 GB.
+	// Duration ends the crawl earlier. Zero means no limit.
+	Duration time.Duration
+	// PageBytes is the mean length of a page; zero means the web's default.
+	// Small pages make a long crawl cheap: what does not depend on a page's
+	// length is then a larger part of its processor time.
+	PageBytes int
+	// Budget is the agent's --memory. Zero means its default, and a Bound of 1 GB.
+	Budget int64
+	// Bound is the memory that the agent may have at its peak, the stop
+	// included. Zero means Budget.
 	Bound int64
 	Again string
 }
 
-// steady is by how much the rate of the last tenth may lie below that of the first.
-const steady = 0.05
+// steady is by how much the last tenth may be worse than the first, in speed
+// and in processor time a page.
+const steady = 0.1
 
 // ErrMemory is a crawl that took more memory than it may.
 var ErrMemory = errors.New("too much memory")
@@ -47,9 +58,14 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	def(&y.Hosts, 1_000_000)
 	def(&y.Pages, 3_000_000)
 	def(&y.PagesMean, 20)
+	def(&y.Bound, y.Budget)
 	def(&y.Bound, 1e9)
 	spec := WebSpec{Spec: gen.Plain(t.Seed, y.Hosts)}
-	spec.PagesMean = y.PagesMean
+	spec.PagesMean, spec.PageBytes = y.PagesMean, y.PageBytes
+	var flags []string
+	if y.Budget > 0 {
+		flags = []string{"--memory", strconv.FormatInt(y.Budget, 10)}
+	}
 	b := &bench{t: t, x: &Throughput{}}
 	var (
 		mu      sync.Mutex // guards samples
@@ -60,16 +76,21 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 		done := t.step("%s pages of %s hosts", humanize.Comma(y.Pages), humanize.Comma(y.Hosts))
 		stop := keepSmall(filepath.Join(dir, "crawl", "archive"))
 		defer stop()
-		job := crawlJob{Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, Tick: func(s progressLine, now Sample) {
+		tick := func(s progressLine, now Sample) {
 			mu.Lock()
 			samples = append(samples, now)
 			mu.Unlock()
 			t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), now.Resident/1e6)
-		}}
+		}
+		job := crawlJob{
+			Program: y.Agent.Path, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: y.Pages, TimeLimit: y.Duration,
+			Flags: flags, Tick: tick,
+		}
 		if run, err = job.run(ctx); err != nil {
 			return err
 		}
-		done("%s pages/s, %s of CPU a page, %d MB at the peak", count(run.PagesPerS()), micros(run.Usage.CPU/time.Duration(run.Summary.Pages)), run.Usage.Peak/1e6)
+		a := micros(run.Usage.CPU / time.Duration(run.Summary.Pages))
+		done("%s pages/s, %s of CPU a page, %d MB at the peak", count(run.PagesPerS()), a, run.Usage.Peak/1e6)
 		return nil
 	})
 	if err != nil {
@@ -77,7 +98,8 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	r := y.result(t, samples, run)
 	if run.Usage.Peak >= y.Bound {
-		err = fmt.Errorf("%w: %s at the peak, allowed are less than %s", ErrMemory, humanize.Bytes(uint64(run.Usage.Peak)), humanize.Bytes(uint64(y.Bound)))
+		err = fmt.Errorf("%w: %s at the peak, allowed are less than %s", ErrMemory,
+			humanize.Bytes(uint64(run.Usage.Peak)), humanize.Bytes(uint64(y.Bound)))
 	}
 	return r, err
 }
@@ -108,14 +130,21 @@ func keepSmall(dir string) (stop func()) {
 // result sums the run up.
 func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	tenths := Tenths(samples)
-	byTenth := &Table{Columns: []Column{{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3}, {Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "web's", Unit: "µs"}}}
-	last := 0.0
+	byTenth := &Table{Columns: []Column{
+		{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3},
+		{Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "CPU to the first", Digits: 3}, {Name: "web's", Unit: "µs"},
+	}}
+	last, lastCPU, firstCPU := 0.0, 0.0, 0.0
 	for i, rate := range tenths {
 		until := run.Summary.Pages * int64(i+1) / 10
 		last = rate / max(tenths[0], 1e-9)
 		from := run.Summary.Pages * int64(i) / 10
 		cpu, web := cpuAPage(samples, from, until)
-		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, from, until))/1e6, cpu, web)
+		if i == 0 {
+			firstCPU = cpu
+		}
+		lastCPU = cpu / max(firstCPU, 1e-9)
+		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, from, until))/1e6, cpu, lastCPU, web)
 	}
 	verdict := "The crawl is too short to be told in tenths."
 	if tenths != nil {
@@ -124,6 +153,12 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 			verdict += fmt.Sprintf("within %.0f %% of it, or faster.", 100*steady)
 		} else {
 			verdict += fmt.Sprintf("more than %.0f %% slower.", 100*steady)
+		}
+		verdict += fmt.Sprintf(" A page of it took %.3f of the processor time of a page of the first: ", lastCPU)
+		if lastCPU <= 1+steady {
+			verdict += fmt.Sprintf("within %.0f %% of it, or less.", 100*steady)
+		} else {
+			verdict += fmt.Sprintf("more than %.0f %% more.", 100*steady)
 		}
 	}
 	s := &run.Summary
@@ -148,23 +183,55 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	}
 	sum.Add("violations", bad)
 	sum.Add("pages fetched twice", twice)
+	name, title := "throughput-memory", "Memory and speed of a long crawl"
+	if x.Budget > 0 {
+		budget := mebibytes(x.Budget)
+		name, title = name+"-"+budget, title+" with "+budget
+	}
 	r := &Result{
-		Name: "throughput-memory", Title: "Memory and speed of a long crawl",
+		Name: name, Title: title,
 		Question: "Does an agent stay under " + humanize.Bytes(uint64(x.Bound)) + " and as fast as it began, however many URLs it has met?",
-		SetUp: fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, served with gzip by a process of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d`, everything else as by default. "+
-			"Pages and resident memory are noted each second. Archive files that are complete are emptied meanwhile, to save the disk.", t.Seed, humanize.Comma(x.Hosts), x.PagesMean, x.Pages),
+		SetUp:    x.setUp(t.Seed),
 		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict}, {Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
-		Data:     Table{Columns: []Column{{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}, {Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"}}},
-		Again:    x.Again,
-		Figures: map[string]any{"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound, "wall_s": run.Usage.Wall.Seconds(),
-			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths, "last_to_first": last,
-			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice},
+		Data: Table{Columns: []Column{
+			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}, {Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
+		}},
+		Again: x.Again,
+		Figures: map[string]any{
+			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound, "wall_s": run.Usage.Wall.Seconds(),
+			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths,
+			"last_to_first": last, "cpu_last_to_first": lastCPU,
+			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice,
+		},
 	}
 	for _, p := range samples {
 		r.Data.Add(p.At, p.Pages, p.Resident, p.CPU, p.WebCPU)
 	}
 	r.Figure = memoryFigure(samples, tenths, x.Bound)
 	return r
+}
+
+// setUp says what was measured.
+func (x *Memory) setUp(seed uint64) string {
+	length, budget := "", ""
+	if x.PageBytes > 0 {
+		length = fmt.Sprintf(", each of %s on average", humanize.Bytes(uint64(x.PageBytes)))
+	}
+	if x.Budget > 0 {
+		budget = " --memory " + mebibytes(x.Budget)
+	}
+	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average%s, served with gzip by a process "+
+		"of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d%s`, everything else as by default. "+
+		"Pages and resident memory are noted each second. Archive files that are complete are emptied meanwhile, to save the disk.",
+		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)
+}
+
+// mebibytes is a number of bytes as a file's name can hold it, such as 256MiB.
+func mebibytes(n int64) string {
+	if n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MiB"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // cpuAPage is the processor time a page of agent and web between two numbers of

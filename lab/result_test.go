@@ -183,7 +183,7 @@ func TestMemoryResult(t *testing.T) {
 		t.Errorf("last tenth to first: %v, want 0.5", got)
 	}
 	md := r.markdown(Machine{}, false)
-	for _, want := range []string{"more than 5 % slower", "1.0 GB", "30,000 hosts"} {
+	for _, want := range []string{"more than 10 % slower", "1.0 GB", "30,000 hosts"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}

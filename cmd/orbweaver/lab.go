@@ -66,12 +66,14 @@ type LabThroughputCmd struct {
 	Hosts      int64         `placeholder:"N" help:"Hosts of the web (default: 20000, quick 2000; of the memory run 1000000, quick 30000)."`
 	PagesMean  float64       `default:"20" placeholder:"X" help:"Pages of a host on average."`
 	Runs       int           `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
-	Duration   time.Duration `placeholder:"D" help:"Time of a run of the yardstick (default: 30s, quick 3s)."`
+	Duration   time.Duration `placeholder:"D" help:"Time of a run of the yardstick (default: 30s, quick 3s); of the memory run at most (default: no limit)."`
 	Only       []string      `placeholder:"KIND" help:"Only these ways of serving: ${labkinds}."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep the profiles here, and take them when quick, too."`
 
-	MemoryRun bool  `help:"Instead: crawl many pages, and note memory and speed each second."`
-	Pages     int64 `placeholder:"N" help:"Pages of the memory run (default: 3000000, quick 60000)."`
+	MemoryRun bool     `help:"Instead: crawl many pages, and note memory and speed each second."`
+	Pages     int64    `placeholder:"N" help:"Pages of the memory run (default: 3000000, quick 60000)."`
+	PageBytes byteSize `placeholder:"BYTES" help:"Mean length of a page of the memory run (default: 22.3KB)."`
+	Memory    byteSize `placeholder:"BYTES" help:"Give the agent of the memory run this budget, which it has to hold (default: the agent's default)."`
 }
 
 // Help says what comes out.
@@ -95,8 +97,8 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 		return bad("--hosts, --runs, --duration and --pages are above 0")
 	case c.PagesMean < 1:
 		return bad("--pages-mean %g: at least 1", c.PagesMean)
-	case c.Pages > 0 && !c.MemoryRun:
-		return bad("--pages is for --memory-run")
+	case (c.Pages > 0 || c.PageBytes > 0 || c.Memory > 0) && !c.MemoryRun:
+		return bad("--pages, --page-bytes and --memory are for --memory-run")
 	}
 	for _, k := range c.Only {
 		if !slices.Contains(lab.Kinds(), k) {
@@ -120,7 +122,11 @@ func (c *LabThroughputCmd) Run(out io.Writer) error {
 	}
 	again := c.again(agents)
 	if c.MemoryRun {
-		return c.run(out, self, &lab.Memory{Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, Again: again})
+		return c.run(out, self, &lab.Memory{
+			Agent: agents[0], Hosts: c.Hosts, PagesMean: c.PagesMean, Pages: c.Pages, PageBytes: int(c.PageBytes),
+			Duration: c.Duration,
+			Budget:   int64(c.Memory), Again: again,
+		})
 	}
 	if c.CPUProfile != "" {
 		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
@@ -148,6 +154,8 @@ func (c *LabThroughputCmd) again(agents []lab.Program) string {
 	add(c.Hosts > 0, "--hosts %d", c.Hosts)
 	add(c.PagesMean != 20, "--pages-mean %g", c.PagesMean)
 	add(c.Pages > 0, "--pages %d", c.Pages)
+	add(c.PageBytes > 0, "--page-bytes %d", int64(c.PageBytes))
+	add(c.Memory > 0, "--memory %d", int64(c.Memory))
 	add(c.Runs > 0, "--runs %d", c.Runs)
 	add(c.Duration > 0, "--duration %s", c.Duration)
 	for _, k := range c.Only {
