@@ -132,7 +132,8 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	tenths := Tenths(samples)
 	byTenth := &Table{Columns: []Column{
 		{Name: "tenth"}, {Name: "until", Unit: "pages"}, {Name: "pages/s"}, {Name: "to the first", Digits: 3},
-		{Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "CPU to the first", Digits: 3}, {Name: "web's", Unit: "µs"},
+		{Name: "most memory", Unit: "MB"}, {Name: "CPU a page", Unit: "µs"}, {Name: "CPU to the first", Digits: 3},
+		{Name: "web's", Unit: "µs"},
 	}}
 	last, lastCPU, firstCPU := 0.0, 0.0, 0.0
 	for i, rate := range tenths {
@@ -194,11 +195,13 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 		SetUp:    x.setUp(t.Seed),
 		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict}, {Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
 		Data: Table{Columns: []Column{
-			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"}, {Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
+			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"},
+			{Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
 		}},
 		Again: x.Again,
 		Figures: map[string]any{
-			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound, "wall_s": run.Usage.Wall.Seconds(),
+			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound,
+			"wall_s": run.Usage.Wall.Seconds(),
 			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths,
 			"last_to_first": last, "cpu_last_to_first": lastCPU,
 			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice,
@@ -222,7 +225,8 @@ func (x *Memory) setUp(seed uint64) string {
 	}
 	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average%s, served with gzip by a process "+
 		"of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d%s`, everything else as by default. "+
-		"Pages and resident memory are noted each second. Archive files that are complete are emptied meanwhile, to save the disk.",
+		"Pages and resident memory are noted each second. "+
+		"Archive files that are complete are emptied meanwhile, to save the disk.",
 		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)
 }
 

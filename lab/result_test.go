@@ -174,7 +174,10 @@ func TestMemoryResult(t *testing.T) {
 			rate = 50
 		}
 		pages += rate
-		samples = append(samples, Sample{At: time.Duration(i+1) * time.Second, Pages: pages, Resident: int64(i+1) * 10e6})
+		samples = append(samples, Sample{
+			At: time.Duration(i+1) * time.Second, Pages: pages, Resident: int64(i+1) * 10e6,
+			CPU: time.Duration(i+1) * time.Second, // so that a page takes twice as much where there are half as many
+		})
 	}
 	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second, Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
 	run.Summary.Pages = pages
@@ -182,11 +185,25 @@ func TestMemoryResult(t *testing.T) {
 	if got := r.Figures["last_to_first"].(float64); got < 0.499 || got > 0.501 {
 		t.Errorf("last tenth to first: %v, want 0.5", got)
 	}
+	if got := r.Figures["cpu_last_to_first"].(float64); got < 1.99 || got > 2.01 {
+		t.Errorf("processor time a page of the last tenth to the first: %v, want 2", got)
+	}
 	md := r.markdown(Machine{}, false)
-	for _, want := range []string{"more than 10 % slower", "1.0 GB", "30,000 hosts"} {
+	for _, want := range []string{"more than 10 % slower", "more than 10 % more", "CPU to the first", "1.0 GB", "30,000 hosts"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}
+	}
+	x.Budget, x.PageBytes = 256<<20, 3000
+	r = x.result(&Trial{}, samples, run)
+	md = r.markdown(Machine{}, false)
+	for _, want := range []string{"--memory 256MiB", "each of 3.0 kB on average"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("the text of a run with a budget does not say %q:\n%s", want, md)
+		}
+	}
+	if want := "throughput-memory-256MiB"; r.Name != want {
+		t.Errorf("name %s, want %s", r.Name, want)
 	}
 	if len(r.Data.Rows) != len(samples) {
 		t.Errorf("%d lines of data, want %d", len(r.Data.Rows), len(samples))
