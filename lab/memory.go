@@ -201,7 +201,7 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 		Again: x.Again,
 		Figures: map[string]any{
 			"pages": s.Pages, "hosts": s.Hosts, "peak_bytes": run.Usage.Peak, "bound_bytes": x.Bound,
-			"wall_s": run.Usage.Wall.Seconds(),
+			"wall_s":      run.Usage.Wall.Seconds(),
 			"pages_per_s": run.PagesPerS(), "fetching_pages_per_s": run.FetchingPerS(), "tenths_pages_per_s": tenths,
 			"last_to_first": last, "cpu_last_to_first": lastCPU,
 			"cpu_us": float64(run.Usage.CPU/pages) / 1e3, "violations": bad, "twice": twice,
