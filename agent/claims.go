@@ -27,8 +27,9 @@ type tenure struct {
 	// since has, of each bucket of the ring, the view since which it is ours
 	// without a break: 0 since the crawl began, gone: it is not ours.
 	since []uint32
-	// ever says of each bucket whether it may have been ours in any view.
-	ever []bool
+	// ever says of each bucket whether it may have been ours in any view, began
+	// whether it was when the crawl began.
+	ever, began []bool
 }
 
 const gone = 1<<32 - 1
@@ -37,10 +38,11 @@ const gone = 1<<32 - 1
 // that the crawl began with these agents; before, that this agent may have had
 // any host in an earlier run.
 func (t *tenure) next(r *ring.Rendezvous, self string, began, before bool) *tenure {
-	n := &tenure{r: r, views: 1, since: make([]uint32, ring.Buckets), ever: make([]bool, ring.Buckets)}
+	n := &tenure{r: r, views: 1, since: make([]uint32, ring.Buckets), ever: make([]bool, ring.Buckets), began: make([]bool, ring.Buckets)}
 	if t != nil {
 		n.views = t.views + 1
 		copy(n.ever, t.ever)
+		copy(n.began, t.began)
 	}
 	for b := range n.since {
 		switch mine := r.OwnerOf(b).Name == self; {
@@ -54,6 +56,7 @@ func (t *tenure) next(r *ring.Rendezvous, self string, began, before bool) *tenu
 			n.since[b] = n.views
 		}
 		n.ever[b] = n.ever[b] || n.since[b] != gone || before
+		n.began[b] = n.began[b] || n.since[b] == 0
 	}
 	return n
 }
@@ -99,15 +102,33 @@ func (c *colony) Tenure(host string) (owner string, mine bool, since uint64) {
 	return t.r.OwnerOf(b).Name, false, 0
 }
 
-// Before implements crawl.Tenancy: those that are leaving, and who would own the
-// host if this agent were not there, and so on.
+// View implements crawl.Tenancy.
+func (c *colony) View() uint64 { return c.saw.Load() }
+
+// Had implements crawl.Tenancy.
+func (c *colony) Had(host string) (ever, began bool) {
+	t := c.tenure.Load()
+	if t == nil {
+		return false, false
+	}
+	b := t.r.Bucket(weburl.HostKey(host))
+	return t.ever[b] || c.copies.took(), t.began[b]
+}
+
+// Inheriting implements crawl.Tenancy.
+func (c *colony) Inheriting() bool { return !c.copies.settled() }
+
+// Before implements crawl.Tenancy: agents that are leaving, agents that come back
+// and are not up yet, and then all others in the order of the host: the agent
+// that would own it if this one were not there, and so on.
 func (c *colony) Before(host string) (agents []string, enough int) {
 	enough = c.cfg.Recovery
 	if enough <= 0 {
 		enough = recoveryDefault
 	}
 	for _, a := range c.member.Load().View().Agents {
-		if a.State == member.Leaving && a.Name != c.self.Name {
+		back := a.State == member.Joining && a.Boot > 1
+		if (a.State == member.Leaving || back) && a.Name != c.self.Name {
 			agents = append(agents, a.Name)
 			enough++
 		}
@@ -146,12 +167,12 @@ var verdicts = map[exchange.Verdict]crawl.Verdict{
 }
 
 // Claim implements crawl.Tenancy.
-func (c *colony) Claim(ctx context.Context, agent string, hosts []string) ([]crawl.Verdict, error) {
+func (c *colony) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]crawl.Verdict, error) {
 	p, err := c.peer(agent)
 	if err != nil {
 		return nil, err
 	}
-	vs, err := p.Claim(ctx, hosts)
+	vs, err := p.Claim(ctx, exchange.Claim{View: view, Hosts: hosts})
 	if err != nil {
 		return nil, err
 	}
@@ -163,34 +184,25 @@ func (c *colony) Claim(ctx context.Context, agent string, hosts []string) ([]cra
 }
 
 // claim answers a Claim.
-func (c *colony) claim(ctx context.Context, from exchange.Caller, hosts []string) ([]exchange.Verdict, error) {
-	t := c.tenure.Load()
-	if t == nil {
+func (c *colony) claim(ctx context.Context, from exchange.Caller, q exchange.Claim) ([]exchange.Verdict, error) {
+	if c.tenure.Load() == nil {
 		return nil, exchange.ErrAgain
 	}
-	out := make([]exchange.Verdict, len(hosts))
-	var known []string
-	var at []int
-	for i, h := range hosts {
-		if out[i] = exchange.Never; t.ever[t.r.Bucket(weburl.HostKey(h))] {
-			known, at = append(known, h), append(at, i)
-		}
-	}
-	if len(known) == 0 {
-		return out, nil
-	}
-	vs, err := c.a.crawler.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), known)
+	vs, err := c.a.crawler.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
 	if err != nil {
 		return nil, again(err)
 	}
-	for k, v := range vs {
+	out := make([]exchange.Verdict, len(vs))
+	for i, v := range vs {
 		switch v {
 		case crawl.Nothing:
-			out[at[k]] = exchange.Unknown
+			out[i] = exchange.Unknown
 		case crawl.Coming:
-			out[at[k]] = exchange.Coming
+			out[i] = exchange.Coming
+		case crawl.Stranger:
+			out[i] = exchange.Never
 		default:
-			out[at[k]] = exchange.Again
+			out[i] = exchange.Again
 		}
 	}
 	return out, nil

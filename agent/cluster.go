@@ -474,11 +474,11 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 		for {
 			select {
 			case <-m.Changes():
-				old, bars := c.owners.Load(), c.copies.barring()
+				saw, bars := c.saw.Load(), c.copies.barring()
 				if err := c.see(m.View()); err != nil {
 					fail(err)
 				}
-				if c.owners.Load() != old || c.copies.barring() != bars || !c.copies.settled() {
+				if c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled() {
 					c.a.crawler.ViewChanged()
 				}
 				if err := c.recall(m.View(), true); err != nil {

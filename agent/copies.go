@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,11 @@ const (
 	// inheritWait is the wait between two.
 	inheritTries = 5
 	inheritWait  = 2 * time.Second
+	// awayGrace is how long an agent that goes may take to come back if another
+	// one was lost lateLoss or less before, and is still away: it may have the
+	// only replica of what that one knew. Then others go on with the hosts of both.
+	awayGrace = 20 * time.Second
+	lateLoss  = 30 * time.Second
 )
 
 // copies are this agent's part in the replicas: it ships its hosts to their
@@ -45,14 +51,18 @@ type copies struct {
 	// mu guards what follows; it is taken behind ship.
 	mu     sync.Mutex
 	heard  map[replica.Source]heard
+	up     []member.Agent               // in the last view, those that had hosts
+	away   map[replica.Source]time.Time // lost, and not back: since when
 	losses []*loss
+	taken  bool                    // this agent has taken over from a lost one
 	bars   atomic.Pointer[[]*loss] // the same, for Owner
 }
 
 // heard is the last batch of a source.
 type heard struct{ boot, number uint64 }
 
-// A loss is a source that is gone, until its hosts are taken over or it is back.
+// A loss is an agent that is gone, until its hosts are taken over or it is back.
+// It may have shipped nothing here.
 type loss struct {
 	source replica.Source
 	before *ring.Rendezvous // with it; nil: nobody knows
@@ -76,7 +86,7 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(store.Close)
-	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}}
+	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}, away: map[replica.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
 		if *box, err = outbox.Open(a.fs, a.dir("state", dir), outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
@@ -184,36 +194,57 @@ func (k *copies) has(source replica.Source) bool {
 	return slices.ContainsFunc(k.store.Sources(), func(i replica.Info) bool { return i.Source == source })
 }
 
-// lose looks for sources that are gone with this view, and for those that have
+// sourceOf is an agent as the source of a replica.
+func sourceOf(a member.Agent) replica.Source {
+	return replica.Source{Name: a.Name, Instance: a.Instance}
+}
+
+// lose looks for agents that are gone with this view, and for those that have
 // come back. before is the ring before it; nil: this is the first view.
 func (k *copies) lose(v *member.View, before *ring.Rendezvous, now time.Time) {
 	there := func(s replica.Source) bool {
 		a, ok := v.Agent(s.Name)
 		return ok && a.Instance == s.Instance && (a.State == member.Up || a.State == member.Leaving)
 	}
-	var gone []*loss
+	var gone []replica.Source
 	for _, i := range k.store.Sources() {
-		if i.Source.Name != k.c.self.Name && !there(i.Source) {
-			gone = append(gone, &loss{source: i.Source, before: before, due: now})
-		}
+		gone = append(gone, i.Source)
 	}
 	k.ship.Lock() // what is being appended comes before
 	defer k.ship.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, a := range k.up {
+		if !slices.Contains(gone, sourceOf(a)) {
+			gone = append(gone, sourceOf(a))
+		}
+	}
+	gone = slices.DeleteFunc(gone, func(s replica.Source) bool {
+		return s.Name == k.c.self.Name || there(s)
+	})
+	k.up = slices.DeleteFunc(slices.Clone(v.Agents), func(a member.Agent) bool { return a.State != member.Up })
+	maps.DeleteFunc(k.away, func(s replica.Source, since time.Time) bool { return there(s) || now.Sub(since) > lateLoss })
+	another := len(k.away) > 0
 	var losses []*loss
 	for _, l := range k.losses {
 		if !there(l.source) {
 			losses = append(losses, l)
 		}
 	}
-	for _, l := range gone {
-		if slices.ContainsFunc(losses, func(o *loss) bool { return o.source == l.source }) {
+	for _, s := range gone {
+		if slices.ContainsFunc(losses, func(o *loss) bool { return o.source == s }) {
 			continue
 		}
-		dead := slices.ContainsFunc(v.Lost, func(a member.Agent) bool { return a.Name == l.source.Name && a.Instance == l.source.Instance })
-		if !dead || before == nil {
+		l := &loss{source: s, before: before, due: now}
+		dead := slices.ContainsFunc(v.Lost, func(a member.Agent) bool { return sourceOf(a) == s })
+		switch _, twice := k.away[s]; {
+		case another && !twice:
+			l.due = now.Add(awayGrace)
+		case !dead || before == nil:
 			l.due = now.Add(leaveGrace)
+		}
+		if before != nil {
+			k.away[s] = now
 		}
 		losses = append(losses, l)
 	}
@@ -310,6 +341,13 @@ func (k *copies) tend(ctx context.Context) {
 // inherit takes over what one had. It says whether there is any use in going on.
 func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	began, events := time.Now(), k.c.a.rooms.Events
+	if !k.has(l.source) {
+		k.over(l)
+		return true
+	}
+	k.mu.Lock()
+	k.taken = true
+	k.mu.Unlock()
 	n, err := k.c.a.crawler.TakeOver(ctx, bequest{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners.Load().Owner(host).Name == k.c.self.Name
 	})
@@ -329,14 +367,29 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		l.due = time.Now().Add(inheritWait)
 		events.Write("inherit-failed", report.F("agent", l.source.Name), report.F("error", err))
 	}
-	if !over {
-		return true
+	if over {
+		k.over(l)
 	}
+	return true
+}
+
+// over forgets a loss.
+func (k *copies) over(l *loss) {
 	k.mu.Lock()
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
 	k.mu.Unlock()
 	k.c.a.crawler.ViewChanged()
-	return true
+}
+
+// took reports whether this agent has taken over from a lost one. Then it may
+// know of any host.
+func (k *copies) took() bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.taken
 }
 
 // A bequest is the store for who takes over a source: when that is forgotten, so

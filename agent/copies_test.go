@@ -29,7 +29,7 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	k := &copies{c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}}
+	k := &copies{c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}, away: map[replica.Source]time.Time{}}
 	from := exchange.Caller{Name: "a2", Instance: exchange.ID{7}, Boot: 1}
 	source := replica.Source{Name: "a2", Instance: from.Instance}
 	ship := func(number uint64, url string) error {

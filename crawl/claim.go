@@ -16,6 +16,7 @@ import (
 // A wish is a host that waits until those who may have had it have told us what
 // they know, or until the agents change.
 type wish struct {
+	view   uint64 // Tenancy.View when the question was first asked: all answers have to be of it
 	since  uint64
 	others []string // to be asked if more answers are wanted
 	open   []string // asked, and not done
@@ -48,7 +49,7 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 	}
 	c.abroad.activity++
 	host = strings.Clone(host)
-	w := &wish{since: since, enough: 1} // which nobody's never has
+	w := &wish{view: c.Tenancy.View(), since: since, enough: 1} // which nobody's never has
 	t.held[host] = w
 	if !mine {
 		return
@@ -82,7 +83,7 @@ func (c *Crawler) lineOf(agent string) *line {
 
 // askAround sends questions. wake is when there are more to be sent.
 func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time) {
-	t := &c.tenants
+	t, asked := &c.tenants, c.Tenancy.View()
 	for agent, l := range t.lines {
 		if l.busy {
 			continue
@@ -96,10 +97,16 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 		}
 		var hosts []string
 		for len(l.hosts) > 0 && len(hosts) < claimHosts {
-			if w := t.held[l.hosts[0]]; w != nil && slices.Contains(w.open, agent) && !slices.Contains(hosts, l.hosts[0]) {
-				hosts = append(hosts, l.hosts[0])
-			}
+			host := l.hosts[0]
 			l.hosts = l.hosts[1:]
+			switch w := t.held[host]; {
+			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
+			case w.view != asked: // its turn comes, and all are asked anew
+				c.unhold(host)
+				wake = now
+			default:
+				hosts = append(hosts, host)
+			}
 		}
 		if len(hosts) == 0 {
 			if len(l.again) > 0 {
@@ -110,19 +117,21 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 		l.busy = true
 		view := t.view
 		c.inFlight.Go(func() {
-			vs, err := c.Tenancy.Claim(work, agent, hosts)
-			c.tell(func(now time.Time) { c.answered(agent, view, hosts, vs, err, now) })
+			vs, err := c.Tenancy.Claim(work, agent, asked, hosts)
+			c.tell(func(now time.Time) {
+				if l.busy = false; view == t.view {
+					c.answered(agent, asked, hosts, vs, err, now)
+				}
+			})
 		})
 	}
 	return wake
 }
 
-// answered takes the answer to a question.
-func (c *Crawler) answered(agent string, view uint64, hosts []string, vs []Verdict, err error, now time.Time) {
-	t := &c.tenants
-	l := c.lineOf(agent)
-	l.busy = false
-	if view != t.view || c.stop != notStopping || c.fatal != nil {
+// answered takes the answer to a question that was asked for a View.
+func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
+	t, l := &c.tenants, c.lineOf(agent)
+	if c.stop != notStopping || c.fatal != nil {
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
@@ -144,11 +153,15 @@ func (c *Crawler) answered(agent string, view uint64, hosts []string, vs []Verdi
 		if w == nil || !slices.Contains(w.open, agent) {
 			continue
 		}
-		switch vs[i] {
+		verdict := vs[i]
+		if w.view != asked {
+			verdict = Again // it answers another question
+		}
+		switch verdict {
 		case Nothing, Stranger:
 			c.abroad.activity++
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
-			if vs[i] == Nothing {
+			if verdict == Nothing {
 				w.enough--
 			}
 			c.askFor(host, w, now)
@@ -169,9 +182,12 @@ func (c *Crawler) settleHere(host string, w *wish, now time.Time) {
 	t := &c.tenants
 	key := weburl.HostKey(host)
 	c.abroad.activity++
-	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since {
+	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since || w.view != c.Tenancy.View() {
 		c.unhold(host) // and its turn tells
 		return
+	}
+	if c.Tenancy.Inheriting() {
+		return // this agent itself may come to know more: the next view lets its turn come
 	}
 	if c.unite(key); c.fatal != nil {
 		return
@@ -320,11 +336,35 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 	return hosts, flush()
 }
 
+// news appends to dst what is not known yet of the finished URLs of a host, for
+// learn. The heirs of the host are told.
+func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
+	if c.unite(key); c.fatal != nil {
+		return dst
+	}
+	done := doneKey(weburl.Key{Host: key}).Host
+	known := c.rangeOf(done)
+	fresh := finished.without(&known)
+	if c.foundElsewhere(key, &fresh); c.fatal != nil || fresh.n == 0 {
+		return dst
+	}
+	c.tenants.newlyDone(key)
+	for _, l := range fresh.lists {
+		for _, p := range l.Paths {
+			if l.Width == seen.WholeKey {
+				c.copyKnown(weburl.Key{Host: key, Path: p})
+			}
+		}
+	}
+	own := c.ownKey(weburl.Key{Host: key}).Host
+	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
+}
+
 // takeEstates takes estates in.
 func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 	t := &c.tenants
 	now := time.Now()
-	var news []ranged
+	var news []ranged // two of each host that has any
 	keys := int64(0)
 	for i := range es {
 		if c.stop != notStopping || c.fatal != nil {
@@ -338,24 +378,12 @@ func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 		c.abroad.activity++
 		taken++
 		key := weburl.HostKey(e.host)
-		if c.unite(key); c.fatal != nil {
+		was := len(news)
+		if news = c.news(news, key, &e.paths); c.fatal != nil {
 			return taken
 		}
-		done := doneKey(weburl.Key{Host: key}).Host
-		known := c.rangeOf(done)
-		fresh := e.paths.without(&known)
-		c.foundElsewhere(key, &fresh)
-		if fresh.n > 0 {
-			own := c.ownKey(weburl.Key{Host: key}).Host
-			news = append(news, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
-			keys += int64(fresh.n)
-			for _, l := range fresh.lists {
-				for _, p := range l.Paths {
-					if l.Width == seen.WholeKey {
-						c.copyKnown(weburl.Key{Host: key, Path: p})
-					}
-				}
-			}
+		if len(news) > was {
+			keys += int64(news[was].n)
 		}
 		if k := e.clock; k != nil {
 			if c.isTenant(key, since) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,22 +45,25 @@ type band struct {
 // A mate is one agent, over all its processes.
 type mate struct {
 	*story
-	b     *band
-	index int
-	view  atomic.Pointer[roster] // nil: not known yet
-	bars  atomic.Pointer[[]barred]
-	mem   *disk.Mem
-	w     atomic.Pointer[world] // nil: no process runs
-	store *replica.Store
-	run   context.Context
-	stop  context.CancelFunc
-	ended chan Stop
-	busy  atomic.Int32  // taking over
-	turn  chan struct{} // has an element while it does
-	tasks sync.WaitGroup
-	dead  bool // for good
-	late  bool // it came when the others had begun
-	ends  []pause
+	name     string // among the agents; that of the story is the web's for this machine
+	b        *band
+	index    int
+	view     atomic.Pointer[roster] // nil: not known yet
+	bars     atomic.Pointer[[]barred]
+	mem      *disk.Mem
+	w        atomic.Pointer[world] // nil: no process runs
+	store    *replica.Store
+	run      context.Context
+	stop     context.CancelFunc
+	ended    chan Stop
+	busy     atomic.Int32  // taking over
+	took     atomic.Bool   // it has
+	turn     chan struct{} // has an element while it does
+	changing chan struct{} // has an element while its view or its process is being changed
+	tasks    sync.WaitGroup
+	dead     bool // for good
+	late     bool // it came when the others had begun
+	ends     []pause
 
 	moves sync.Mutex // guards what follows
 	views []*roster  // of the process
@@ -100,15 +104,34 @@ func (m *mate) Before(host string) ([]string, int) {
 	return slices.DeleteFunc(m.view.Load().nearest(weburl.HostKey(host)), func(a string) bool { return a == m.name }), 2
 }
 
+// View implements Tenancy.
+func (m *mate) View() uint64 { return xxhash.Sum64String(fmt.Sprint(*m.view.Load())) }
+
+// Had implements Tenancy.
+func (m *mate) Had(host string) (ever, began bool) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	key := weburl.HostKey(host)
+	for i, v := range m.views {
+		mine := v.nearest(key)[0] == m.name
+		ever, began = ever || mine, began || mine && i == 0 && m.boots == 1 && !m.late
+	}
+	return ever || m.boots > 1 || m.took.Load(), began
+}
+
+// Inheriting implements Tenancy.
+func (m *mate) Inheriting() bool { return len(*m.bars.Load()) > 0 }
+
 // Identity implements Tenancy.
-func (m *mate) Identity(agent string) string { return agent }
+func (m *mate) Identity(agent string) string { return fmt.Sprint(agent, m.view.Load().id(agent)) }
 
 // Claim implements Tenancy.
-func (m *mate) Claim(ctx context.Context, agent string, hosts []string) (vs []Verdict, err error) {
+func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = m.call(agent, func(_ *mate, w *world) (err error) {
-		vs, err = w.Claimed(ctx, m.name, m.name, hosts)
+		vs, err = w.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
 		return err
 	})
+	m.b.note("%s claims of %s: %v: %v %v", m.story.name, agent, hosts, vs, err)
 	return vs, err
 }
 
@@ -117,6 +140,9 @@ func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	return m.call(agent, func(_ *mate, w *world) error {
 		_, err := w.Handed(ctx, m.name, func(yield func(Part, error) bool) {
 			for p := range parts {
+				if n := len(p.Keys.Paths); n > 0 {
+					m.b.note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
+				}
 				if !yield(p, nil) {
 					return
 				}
@@ -126,11 +152,49 @@ func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	})
 }
 
-// A roster is a view: the names of those alive.
-type roster struct{ names string }
+// A roster is a view: the names of those alive. others says of a name that
+// another machine has it by now, by the place of its mate.
+type roster struct{ names, others string }
+
+// id is the place of the mate that has a name.
+func (r *roster) id(name string) int {
+	for _, o := range strings.Fields(r.others) {
+		if n, id, _ := strings.Cut(o, "="); n == name {
+			name = "a" + id
+		}
+	}
+	id, err := strconv.Atoi(name[1:])
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// with is the roster with a mate, in the place of another one of its name.
+func (r *roster) with(m *mate) *roster {
+	w := r.without(m.name)
+	names := append(strings.Fields(w.names), m.name)
+	slices.Sort(names)
+	w.names = strings.Join(names, " ")
+	if m.name != fmt.Sprint("a", m.index) {
+		w.others = strings.TrimSpace(fmt.Sprintf("%s %s=%d", w.others, m.name, m.index))
+	}
+	return w
+}
+
+func (r *roster) without(name string) *roster {
+	names := slices.DeleteFunc(strings.Fields(r.names), func(n string) bool { return n == name })
+	others := slices.DeleteFunc(strings.Fields(r.others), func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	return &roster{strings.Join(names, " "), strings.Join(others, " ")}
+}
+
+// has says whether a mate is in it.
+func (r *roster) has(m *mate) bool {
+	return slices.Contains(strings.Fields(r.names), m.name) && r.id(m.name) == m.index
+}
 
 type barred struct {
-	lost   string
+	lost   *mate
 	before *roster // nil: of all hosts
 }
 
@@ -159,7 +223,7 @@ func (h mateHeirs) Heir(host uint64) string {
 
 func (m *mate) Heirs() Heirs {
 	if v := m.view.Load(); v != nil {
-		return mateHeirs{*v, m.name}
+		return mateHeirs{roster{names: v.names}, m.name}
 	}
 	return nil
 }
@@ -174,7 +238,7 @@ func (m *mate) Owner(u weburl.URL) (string, bool) {
 }
 
 func (m *mate) barred(host uint64) bool {
-	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.before == nil || b.before.nearest(host)[0] == b.lost })
+	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.before == nil || b.before.nearest(host)[0] == b.lost.name })
 }
 
 func (b *band) roll(n int) int {
@@ -195,7 +259,11 @@ func (b *band) mate(name string) *mate {
 
 // call is a call to another agent, which may be lost, late or made twice.
 func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
-	b, to := m.b, m.b.mate(agent)
+	b, view := m.b, m.view.Load()
+	if !slices.Contains(strings.Fields(view.names), agent) {
+		return errLost
+	}
+	to := b.mates[view.id(agent)]
 	times := 1
 	time.Sleep(time.Millisecond)
 	if b.harsh {
@@ -248,7 +316,7 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 	records = slices.Clone(records)
 	err := m.call(agent, func(to *mate, _ *world) error {
 		store, src := to.store, m.source()
-		if slices.ContainsFunc(*to.bars.Load(), func(b barred) bool { return b.lost == m.name }) {
+		if slices.ContainsFunc(*to.bars.Load(), func(b barred) bool { return b.lost == m }) {
 			return errLost // it takes us for dead
 		}
 		if number > 1 && !slices.ContainsFunc(store.Sources(), func(i replica.Info) bool { return i.Source == src }) {
@@ -272,7 +340,8 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 			return err
 		}
 		if r.Kind == replica.Finish {
-			m.b.acked[m.name][r.Key()] = append(m.b.acked[m.name][r.Key()], time.Since(m.b.web.start))
+			acked := m.b.acked[m.story.name]
+			acked[r.Key()] = append(acked[r.Key()], time.Since(m.b.web.start))
 		}
 		rest = rest[used:]
 	}
@@ -319,22 +388,22 @@ func (m *mate) open() {
 		ended <- stop
 	}()
 	for _, lost := range m.missing() {
-		m.inherit(lost, nil)
+		m.inherit(lost)
 	}
 }
 
 // missing are those that have shipped here and are not alive.
-func (m *mate) missing() (names []string) {
+func (m *mate) missing() (lost []*mate) {
 	for _, i := range m.store.Sources() {
-		if !slices.Contains(strings.Split(m.view.Load().names, " "), i.Source.Name) {
-			names = append(names, i.Source.Name)
+		if o := m.b.mates[i.Source.Instance[0]-1]; !m.view.Load().has(o) {
+			lost = append(lost, o)
 		}
 	}
-	return names
+	return lost
 }
 
 // inherit goes on with what a dead one had.
-func (m *mate) inherit(lost string, before *roster) {
+func (m *mate) inherit(lost *mate) {
 	w, ctx, store := m.w.Load(), m.run, m.store
 	m.busy.Add(1)
 	w.ViewChanged()
@@ -343,11 +412,12 @@ func (m *mate) inherit(lost string, before *roster) {
 		m.turn <- struct{}{}
 		defer func() { <-m.turn }()
 		for m.misses(lost) {
-			n, err := w.TakeOver(ctx, store, m.b.mate(lost).source(), func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
+			m.took.Store(true)
+			n, err := w.TakeOver(ctx, store, lost.source(), func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
 			m.b.mu.Lock()
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known, m.b.taken.Passed+n.Passed
 			m.b.mu.Unlock()
-			m.b.note("%s inherits from %s: %+v %v", m.name, lost, n, err)
+			m.b.note("%s inherits from %s: %+v %v", m.story.name, lost.story.name, n, err)
 			switch {
 			case errors.Is(err, replica.ErrNewer):
 				continue
@@ -367,14 +437,19 @@ func (m *mate) inherit(lost string, before *roster) {
 // loses is what an agent does when it hears of a death.
 func (m *mate) loses(lost string) {
 	before := m.view.Load()
-	names := slices.DeleteFunc(strings.Split(before.names, " "), func(n string) bool { return n == lost })
-	bars := append(slices.Clone(*m.bars.Load()), barred{lost, before})
-	m.bars.Store(&bars)
-	m.sees(&roster{strings.Join(names, " ")})
-	m.b.note("%s has lost %s", m.name, lost)
+	o := m.b.mates[before.id(lost)]
+	m.bar(barred{o, before})
+	m.sees(before.without(lost))
+	m.b.note("%s has lost %s", m.story.name, o.story.name)
 	if m.w.Load() != nil {
-		m.inherit(lost, before)
+		m.inherit(o)
 	}
+}
+
+// bar puts off the hosts of a lost one.
+func (m *mate) bar(b barred) {
+	bars := append(slices.Clone(*m.bars.Load()), b)
+	m.bars.Store(&bars)
 }
 
 // end ends a process: by a signal, a kill or a power failure.
@@ -408,15 +483,12 @@ func (m *mate) end(p pause) {
 
 // gains is what an agent does when it hears of one that comes, or is back.
 func (m *mate) gains(name string) {
-	names := strings.Split(m.view.Load().names, " ")
-	if slices.Contains(names, name) {
+	if slices.Contains(strings.Fields(m.view.Load().names), name) {
 		return
 	}
-	names = append(names, name)
-	slices.Sort(names)
-	m.sees(&roster{strings.Join(names, " ")})
+	m.sees(m.view.Load().with(m.b.mate(name)))
 	if bars := m.bars.Load(); bars != nil {
-		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost == name })
+		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost.name == name })
 		m.bars.Store(&left) // what is being taken over of it is taken over to the end
 	}
 	m.b.note("%s has gained %s", m.name, name)
@@ -518,6 +590,40 @@ func (b *band) finish() {
 	}
 }
 
+// enlist makes an agent, which has no process and no view yet.
+func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
+	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1), changing: make(chan struct{}, 1), story: &story{
+		cfg: Config{
+			Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+		},
+		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+		scope:    scope.Config{Scope: scope.Any},
+		seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+		web:      b.web, name: fmt.Sprint("a", len(b.mates)),
+	}}
+	m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
+	oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
+	if f.tiny {
+		m.seen = tiny(seed)
+		oc.MemoryBytes = 1
+	}
+	m.with = func(r *Rooms) (err error) {
+		r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
+		if f.moves {
+			r.Tenancy = m
+		}
+		for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out, "waiting": &r.Copies.Waiting} {
+			if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.mates = append(b.mates, m)
+	b.acked[m.story.name] = map[weburl.Key][]time.Duration{}
+	return m
+}
+
 // A fate says what befalls a band.
 type fate struct {
 	agents, deaths int
@@ -541,38 +647,10 @@ func (f fate) play(t *testing.T, seed uint64) {
 		names = append(names, fmt.Sprint("a", i))
 	}
 	for i, name := range names {
-		m := &mate{b: b, index: i, mem: disk.NewMem(), turn: make(chan struct{}, 1), story: &story{
-			cfg: Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
-			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
-			scope:    scope.Config{Scope: scope.Any},
-			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      b.web, name: name,
-		}}
-		m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
-		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
-		if f.tiny {
-			m.seen = tiny(seed)
-			oc.MemoryBytes = 1
-		}
-		m.with = func(r *Rooms) (err error) {
-			r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
-			if f.moves {
-				r.Tenancy = m
-			}
-			for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out, "waiting": &r.Copies.Waiting} {
-				if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+		m := b.enlist(rng, seed, name, f)
 		if i < f.agents-f.late {
-			m.view.Store(&roster{strings.Join(names[:f.agents-f.late], " ")})
+			m.view.Store(&roster{names: strings.Join(names[:f.agents-f.late], " ")})
 		}
-		b.mates = append(b.mates, m)
-		b.acked[name] = map[weburl.Key][]time.Duration{}
 	}
 	defer func() {
 		if t.Failed() {
@@ -584,7 +662,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	}
 	for _, m := range b.mates[f.agents-f.late:] {
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-		m.view.Store(&roster{b.living()[0].view.Load().names})
+		m.view.Store(&roster{names: b.living()[0].view.Load().names})
 		m.gains(m.name)
 		m.late = true
 		m.open()

@@ -36,9 +36,9 @@ type bundle struct {
 const bundleKeys = 1 << 18
 
 // Claimed answers another agent that has become the owner of hosts: identity is
-// that of Tenancy. What is here of them it gives away. It may be called by many,
-// while Run is under way; ctx bounds the wait.
-func (c *Crawler) Claimed(ctx context.Context, by, identity string, hosts []string) ([]Verdict, error) {
+// that of Tenancy, view the asker's View. What is here of them it gives away. It
+// may be called by many, while Run is under way; ctx bounds the wait.
+func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	if c.Tenancy == nil {
 		return nil, ErrAlone
 	}
@@ -46,7 +46,7 @@ func (c *Crawler) Claimed(ctx context.Context, by, identity string, hosts []stri
 	for part := range slices.Chunk(hosts, 32) { // each may take a look at the disk
 		err := c.ask(ctx, "claim", func() {
 			for _, host := range part {
-				vs = append(vs, c.claimedBy(host, by, identity, time.Now()))
+				vs = append(vs, c.claimedBy(host, by, identity, view, time.Now()))
 			}
 			c.append()
 		})
@@ -57,22 +57,35 @@ func (c *Crawler) Claimed(ctx context.Context, by, identity string, hosts []stri
 	return vs, nil
 }
 
-func (c *Crawler) claimedBy(host, by, identity string, now time.Time) Verdict {
+func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
 	t := &c.tenants
 	if c.stop != notStopping || c.fatal != nil {
+		return Again
+	}
+	// An agent of which only one of the two knows that it is lost may have
+	// crawled the host, and its finished URLs may be in a replica here.
+	if view != c.Tenancy.View() || c.Tenancy.Inheriting() {
 		return Again
 	}
 	if owner, mine, _ := c.Tenancy.Tenure(host); mine || owner != by {
 		return Again
 	}
+	ever, began := c.Tenancy.Had(host)
+	if !ever {
+		return Stranger
+	}
 	key := weburl.HostKey(host)
+	nothing := Stranger
+	if _, crawled := t.claimed[key]; crawled || began {
+		nothing = Nothing
+	}
 	if !c.emptyRange(c.ownKey(weburl.Key{Host: key}).Host) {
 		if !c.giveAway(host, by, now) {
 			return Again // it is in process
 		}
 	}
 	if t.given[key] == identity {
-		return Nothing
+		return nothing
 	}
 	st, ok := t.clocks[host]
 	if c.noteDone(); c.fatal != nil {
@@ -80,7 +93,7 @@ func (c *Crawler) claimedBy(host, by, identity string, now time.Time) Verdict {
 	}
 	if (!ok || quietOf(st, false, now).unchanged) && c.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
-		return Nothing
+		return nothing
 	}
 	c.give(host, by)
 	return Coming

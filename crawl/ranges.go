@@ -321,22 +321,6 @@ func (k *checkpoint) doneOf(kind byte, p []byte, counts *verdict) (key weburl.Ke
 	return doneKey(f.link.URL.Key()), true, nil
 }
 
-// isDoneElsewhere notes that URLs are finished that another agent had.
-func (c *Crawler) isDoneElsewhere(keys []weburl.Key) {
-	if c.Tenancy == nil {
-		return
-	}
-	for part := range slices.Chunk(keys, keysPiece) {
-		done := make([]weburl.Key, 0, len(part))
-		for _, k := range part {
-			c.unite(k.Host) // what is known here is not to be mistaken for what waits
-			done = append(done, doneKey(k))
-		}
-		c.batch.add(kindDoneKeys, appendKeys(nil, done))
-		c.tenants.done = append(c.tenants.done, done...)
-	}
-}
-
 // plainKey is the key of a URL whose Aux ends with it.
 func plainKey(it seen.Item) weburl.Key {
 	var one [1]weburl.Key

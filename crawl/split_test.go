@@ -17,7 +17,7 @@ func (b *band) cut(from, to *mate) bool {
 }
 
 // misses says that an agent is still taken for dead.
-func (m *mate) misses(lost string) bool {
+func (m *mate) misses(lost *mate) bool {
 	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.lost == lost })
 }
 

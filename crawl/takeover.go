@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/frontier"
@@ -13,17 +14,21 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// When an agent is gone, its heirs go on with its hosts from their replicas.
-// What is pending there is taken in like links of another agent, and what is
-// finished like links that are found to be new and are finished at once: a
-// number, a key in the journal (kindInherited), a key in seen, and no visit. So
-// the same may be inherited twice, and what seen knows already stays as it is.
-// Links of hosts that somebody else owns by now go on to that agent.
+// When an agent is gone, its heirs go on with its hosts from their replicas. An
+// heir takes in pending links like links of another agent. It takes in finished
+// URLs like those that another agent hands over with a host: seen knows them from
+// then on. So the same may be inherited twice, and what seen knows already stays
+// as it is.
+//
+// A host may have another owner by then, which has come since, or which nobody
+// has told yet. Pending links of such a host go on to the owner. Its finished URLs
+// stay here, and the owner asks for them (Tenancy.Claim). As long as an heir has
+// not taken over all, it puts off who asks, and takes no new host itself.
 
-// An Taken counts what an TakeOver took over.
+// Taken reports what TakeOver imported.
 type Taken struct {
-	// Pending and Known are of hosts that are ours now, Passed are links of
-	// others.
+	// Pending counts links of hosts that are ours now, Passed links of other
+	// hosts. Known counts URLs that are finished, of all hosts.
 	Pending, Known, Passed int64
 }
 
@@ -38,14 +43,21 @@ const (
 type legacy struct {
 	a        arrival // pending links, of ours and of others
 	links    []weburl.Link
-	ours     []bool // of links
-	finished []weburl.Key
+	ours     []bool       // of links
+	estates  []finishedOf // where hosts move
+	finished []weburl.Key // else
 	known    []weburl.Key // once the links are taken in
 	clocks   []replica.Record
 	hosts    map[string]struct{} // ours that have links
+	n        int                 // of all these
 }
 
-func (l *legacy) items() int { return len(l.links) + len(l.finished) + len(l.known) + len(l.clocks) }
+// finishedOf are finished URLs of the host with a key: all of them, if they are
+// not more than estateKeys.
+type finishedOf struct {
+	host  uint64
+	paths paths
+}
 
 // A Bequest has what sources have shipped: a replica.Store.
 type Bequest interface {
@@ -64,21 +76,26 @@ func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source replica.So
 	in.begin()
 	mark, err := store.Import(ctx, source, nil, replica.Funcs{
 		Clock: func(r replica.Record) error {
-			if ours(r.Host) {
-				r.State = append([]byte(nil), r.State...)
-				in.l.clocks = append(in.l.clocks, r)
+			if c.Tenancy == nil && !ours(r.Host) {
+				return nil
 			}
-			return in.added()
+			r.State = append([]byte(nil), r.State...)
+			in.l.clocks = append(in.l.clocks, r)
+			return in.added(1)
 		},
 		Finished: func(rs []replica.Record) error {
+			if c.Tenancy != nil {
+				n.Known += int64(len(rs))
+				return in.finished(rs)
+			}
 			if !ours(rs[0].Host) {
-				return nil
+				return nil // nobody asks
 			}
 			for i := range rs {
 				in.l.finished = append(in.l.finished, rs[i].Key())
 			}
 			n.Known += int64(len(rs))
-			return in.added()
+			return in.added(len(rs))
 		},
 		Pending: func(rs []replica.Record) error {
 			mine := ours(rs[0].Host)
@@ -97,7 +114,7 @@ func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source replica.So
 			} else {
 				n.Passed += int64(len(rs))
 			}
-			return in.added()
+			return in.added(len(rs))
 		},
 		Known: func(r replica.Record) error {
 			if !ours(r.Host) || r.Width != 64 {
@@ -107,14 +124,14 @@ func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source replica.So
 				in.l.known = append(in.l.known, weburl.Key{Host: r.Host, Path: p})
 			}
 			n.Known += int64(len(r.Paths))
-			return in.added()
+			return in.added(len(r.Paths))
 		},
 	})
 	damage := err
 	if err != nil && !errors.Is(err, replica.ErrDamaged) {
 		return n, fmt.Errorf("take over: %w", err)
 	}
-	if err := errors.Join(in.give(), in.wait(0)); err != nil {
+	if err := errors.Join(in.endHost(), in.give(), in.wait(0)); err != nil {
 		return n, fmt.Errorf("take over from %v: %w", source, err)
 	}
 	if damage != nil { // it is as good as it is
@@ -129,23 +146,52 @@ type takingOver struct {
 	n     *Taken
 	l     *legacy
 	given []*legacy
+	of    finishedOf // the host in hand: it goes to l as a whole
 }
 
 func (in *takingOver) begin() {
 	in.l = &legacy{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
 }
 
-func (in *takingOver) added() error {
-	if in.l.items() < takeItems {
+func (in *takingOver) added(n int) error {
+	if in.l.n += n; in.l.n < takeItems {
 		return nil
 	}
 	return in.give()
 }
 
+// finished takes finished URLs of one host. What is known of a host is looked up
+// for each finishedOf, so there is one for each host.
+func (in *takingOver) finished(rs []replica.Record) error {
+	if in.of.host != rs[0].Host || in.of.paths.n >= estateKeys {
+		if err := in.endHost(); err != nil {
+			return err
+		}
+		in.of.host = rs[0].Host
+	}
+	l := seen.List{Width: seen.WholeKey}
+	for i := range rs {
+		l.Paths = append(l.Paths, rs[i].Path)
+	}
+	in.of.paths.add(l)
+	return nil
+}
+
+func (in *takingOver) endHost() error {
+	n := in.of.paths.n
+	if n == 0 {
+		return nil
+	}
+	in.of.paths.order()
+	in.l.estates = append(in.l.estates, in.of)
+	in.of = finishedOf{}
+	return in.added(n)
+}
+
 // give gives the dispatcher what has gathered.
 func (in *takingOver) give() error {
 	l, c := in.l, in.c
-	if l.items() == 0 {
+	if l.n == 0 {
 		return nil
 	}
 	in.begin()
@@ -208,29 +254,51 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 		return
 	}
 	for _, r := range l.clocks {
-		slow, blocked := clockState(r.State)
-		if blocked && !c.isBlocked(r.Name) {
-			c.setBlocked(r.Name, true)
-			c.Events.Write("host-blocked", report.F("host", r.Name))
+		if c.takeClock(r, now); c.fatal != nil {
+			return
 		}
-		st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
-		if slow > 0 {
-			st.Slow, st.SlowUntil = slow, st.NotBefore
-		}
-		c.Frontier.Restore(st)
-		st = c.Frontier.Host(r.Name)
-		st.Blocked = c.isBlocked(r.Name)
-		c.batch.add(kindHost, st.AppendTo(nil))
 	}
 	for host := range l.hosts { // the other one may have asked a moment ago
 		c.Frontier.Touched(host, 0, now)
 	}
-	if c.isDoneElsewhere(l.finished); c.fatal != nil {
+	var news []ranged
+	for i := range l.estates {
+		if news = c.news(news, l.estates[i].host, &l.estates[i].paths); c.fatal != nil {
+			return
+		}
+	}
+	if c.learn(news); c.fatal != nil {
 		return
 	}
 	if c.know(l.finished); c.fatal == nil {
 		c.arrive(&l.a, now, func() { c.know(l.known) })
 	}
+}
+
+// takeClock takes in when a host may be asked again. The owner of another's host
+// is told it with the host.
+func (c *Crawler) takeClock(r replica.Record, now time.Time) {
+	slow, blocked := clockState(r.State)
+	if blocked && !c.isBlocked(r.Name) {
+		c.setBlocked(r.Name, true)
+		c.Events.Write("host-blocked", report.F("host", r.Name))
+	}
+	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
+	if slow > 0 {
+		st.Slow, st.SlowUntil = slow, st.NotBefore
+	}
+	if c.Tenancy != nil {
+		if owner, mine, _ := c.Tenancy.Tenure(r.Name); !mine && owner != "" {
+			if _, ok := c.tenants.clocks[r.Name]; !ok && !quietOf(st, blocked, now).unchanged {
+				c.tenants.clocks[strings.Clone(r.Name)] = st
+			}
+			return
+		}
+	}
+	c.Frontier.Restore(st)
+	st = c.Frontier.Host(r.Name)
+	st.Blocked = c.isBlocked(r.Name)
+	c.batch.add(kindHost, st.AppendTo(nil))
 }
 
 // know takes in keys of URLs that are finished.

@@ -43,10 +43,22 @@ type Tenancy interface {
 	// Before are the agents that may know of a host of ours, the most likely
 	// first, and of how many the answer is wanted.
 	Before(host string) (agents []string, enough int)
+	// View identifies the agents that Tenure and Before speak of: two agents
+	// with the same View see the same agents in the same states. When it
+	// changes, Crawler.ViewChanged is to be called.
+	View() uint64
+	// Had reports what this agent may know of a host that is another agent's.
+	// ever: it has owned the host, or has taken over from a lost agent. began: it
+	// owned the host when the crawl began.
+	Had(host string) (ever, began bool)
+	// Inheriting reports whether this agent has yet to take over what a lost
+	// agent had. At its end, Crawler.ViewChanged is to be called.
+	Inheriting() bool
 	// Identity is the name of an agent and of its crawl directory.
 	Identity(agent string) string
-	// Claim asks an agent for hosts. Without an error there is a verdict for each.
-	Claim(ctx context.Context, agent string, hosts []string) ([]Verdict, error)
+	// Claim asks an agent for hosts, for the asker's View. Without an error there
+	// is a verdict for each.
+	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
 	// Hand gives an agent what is finished of hosts, and returns nil when it is
 	// durable there.
 	Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error
@@ -57,13 +69,16 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Nothing is left to be told.
+	// Nothing is left to be told. The agent has crawled the host, so it knew all
+	// that was finished then.
 	Nothing Verdict = 1 + iota
 	// Coming: a Hand is on its way; ask again.
 	Coming
-	// Again: the host is in process, or by its view not the asker's; ask again.
+	// Again: the host is in process, the agent sees other agents than the asker,
+	// or it has yet to take over what a lost agent had. Ask again.
 	Again
-	// Stranger is one who never had the host: ask another one as well.
+	// Stranger: the agent has nothing to tell, and has never crawled the host in
+	// this run. Ask another agent as well.
 	Stranger
 )
 
@@ -118,7 +133,7 @@ type tenants struct {
 
 	// As the next agent:
 	view      uint64                // counts changes
-	claimed   map[uint64]uint64     // hosts that may be crawled, and since when they are ours
+	claimed   map[uint64]uint64     // hosts that may be crawled, or might be, and since when they were ours then
 	held      map[string]*wish      // that may not, though links wait
 	lines     map[string]*line      // agents to be asked
 	heirlooms map[string]Clock      // of hosts that are not crawled yet
@@ -367,7 +382,6 @@ func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
 	if !quietOf(st, c.isBlocked(host), now).unchanged {
 		t.clocks[host] = st
 	}
-	delete(t.claimed, key)
 	delete(t.elsewhere, key)
 	delete(t.given, key)
 	delete(t.held, host)

@@ -68,6 +68,22 @@ func (n *node) Before(host string) ([]string, int) {
 	return names, enough
 }
 
+// View implements Tenancy.
+func (n *node) View() uint64 { return uint64(n.view.Load()) }
+
+// Had implements Tenancy.
+func (n *node) Had(host string) (ever, began bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range n.views {
+		ever = ever || n.c.order(host, v)[0] == n.name
+	}
+	return ever || n.boots > 1, n.boots == 1 && n.views[0] == 0 && n.c.order(host, 0)[0] == n.name
+}
+
+// Inheriting implements Tenancy.
+func (n *node) Inheriting() bool { return false }
+
 // Identity implements Tenancy.
 func (n *node) Identity(agent string) string { return agent }
 
@@ -106,9 +122,9 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 }
 
 // Claim implements Tenancy.
-func (n *node) Claim(ctx context.Context, agent string, hosts []string) (vs []Verdict, err error) {
+func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
-		vs, err = w.Claimed(ctx, n.name, n.name, hosts)
+		vs, err = w.Claimed(ctx, n.name, n.name, view, hosts)
 		return err
 	})
 	n.c.note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)

@@ -295,13 +295,13 @@ func (p *Peer) Ship(ctx context.Context, r Records) error {
 	})
 }
 
-// Claim says which hosts are the caller's now. Without an error there is a
+// Claim asks for hosts that are the caller's now. Without an error there is a
 // verdict for each.
-func (p *Peer) Claim(ctx context.Context, hosts []string) (vs []Verdict, err error) {
+func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
 	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
-		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: hosts})
+		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
 		if err == nil {
-			vs, err = verdictsFromWire(res, len(hosts))
+			vs, err = verdictsFromWire(res, len(c.Hosts))
 		}
 		return err
 	})

@@ -142,7 +142,7 @@ func TestCalls(t *testing.T) {
 				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) { note(from, h); return welcome, nil },
 				Push:  func(_ context.Context, from Caller, l Links) error { note(from, l); return nil },
 				Ship:  func(_ context.Context, from Caller, r Records) error { note(from, r); return nil },
-				Claim: func(_ context.Context, from Caller, h []string) ([]Verdict, error) {
+				Claim: func(_ context.Context, from Caller, h Claim) ([]Verdict, error) {
 					note(from, h)
 					return []Verdict{Unknown, Coming, Again}, nil
 				},
@@ -181,7 +181,7 @@ func TestCalls(t *testing.T) {
 			push := links("http://a.example/1", "http://b.example/2?q")
 			push.Hops = 2
 			ship := Records{Seq: 77, Count: 2, Data: []byte("records")}
-			hosts := []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}
+			claim := Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}}
 			parts := []Part{
 				{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://a.example/x").Data},
 				{Host: "a.example", Kind: PartKeys, Count: 2, Data: bytes.Repeat([]byte{5}, 17)},
@@ -203,7 +203,7 @@ func TestCalls(t *testing.T) {
 			if err := p.Ship(ctx, ship); err != nil {
 				t.Error(err)
 			}
-			if vs, err := p.Claim(ctx, hosts); err != nil || !slices.Equal(vs, []Verdict{Unknown, Coming, Again}) {
+			if vs, err := p.Claim(ctx, claim); err != nil || !slices.Equal(vs, []Verdict{Unknown, Coming, Again}) {
 				t.Errorf("Claim = %v, %v", vs, err)
 			}
 			if n, err := p.Hand(ctx, sequence(parts...)); err != nil || n != 1 {
@@ -227,7 +227,7 @@ func TestCalls(t *testing.T) {
 			if ps, err := p.Contents(ctx, contents); err != nil || !slices.Equal(ps, []ContentPage{{}, {"http://a.example/first", at}}) {
 				t.Errorf("Contents = %v, %v", ps, err)
 			}
-			want := []any{hello, hello, push, ship, hosts, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget, contents}
+			want := []any{hello, hello, push, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget, contents}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.
@@ -556,7 +556,7 @@ func TestHostileMessages(t *testing.T) {
 				Hello:  func(context.Context, Caller, Hello) (Welcome, error) { t.Error("reached"); return Welcome{}, nil },
 				Push:   func(context.Context, Caller, Links) error { t.Error("reached"); return nil },
 				Ship:   func(context.Context, Caller, Records) error { t.Error("reached"); return nil },
-				Claim:  func(context.Context, Caller, []string) ([]Verdict, error) { t.Error("reached"); return nil, nil },
+				Claim:  func(context.Context, Caller, Claim) ([]Verdict, error) { t.Error("reached"); return nil, nil },
 				Lease:  func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
 				End:    func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
 				Budget: func(context.Context, Caller, Budget) (Grant, error) { t.Error("reached"); return Grant{}, nil },

@@ -167,19 +167,28 @@ type Records struct {
 	Data  []byte
 }
 
+// A Claim asks what an agent knows of hosts that are the caller's now.
+type Claim struct {
+	// View is the digest of the agents that the caller sees. An agent that sees
+	// others answers Again.
+	View  uint64
+	Hosts []string
+}
+
 // A Verdict is what an agent has of a host that it was asked for by Claim.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Unknown: it has nothing of the host.
+	// Unknown: it has owned the host, and has nothing more to tell.
 	Unknown Verdict = 1 + iota
 	// Coming: it stops, and will Hand over what it has.
 	Coming
-	// Again: by its view the host is not the asker's, or it is in process; ask
-	// again.
+	// Again: it sees other agents than the asker, takes over from a lost agent, or
+	// has a request to the host under way. Ask again.
 	Again
-	// Never: it never had the host.
+	// Never: it cannot tell that nothing is finished of the host. Ask another
+	// agent as well.
 	Never
 )
 

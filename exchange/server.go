@@ -84,7 +84,7 @@ type Handlers struct {
 	// Push and Ship return when what was given is durable.
 	Push  func(ctx context.Context, from Caller, l Links) error
 	Ship  func(ctx context.Context, from Caller, r Records) error
-	Claim func(ctx context.Context, from Caller, hosts []string) ([]Verdict, error)
+	Claim func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
 	// Hand reads parts as they come in, to their end or to the first error, and
 	// returns the number of hosts that are here now, durably.
 	Hand   func(ctx context.Context, from Caller, parts iter.Seq2[Part, error]) (hosts int, err error)
@@ -370,7 +370,9 @@ func (a answers) Ship(ctx context.Context, req *pb.ShipRequest) (*pb.ShipRespons
 }
 
 func (a answers) Claim(ctx context.Context, req *pb.ClaimRequest) (*pb.ClaimResponse, error) {
-	decode := func(w *pb.ClaimRequest) ([]string, error) { return w.Hosts, checkHosts(w.Hosts) }
+	decode := func(w *pb.ClaimRequest) (Claim, error) {
+		return Claim{View: w.View, Hosts: w.Hosts}, checkHosts(w.Hosts)
+	}
 	return handle(a.s, ctx, CallClaim, req, decode, a.s.config.Handlers.Claim, verdictsToWire)
 }
 

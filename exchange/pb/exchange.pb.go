@@ -431,6 +431,7 @@ func (x *ShipResponse) GetSeq() uint64 {
 type ClaimRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	View          uint64                 `protobuf:"varint,2,opt,name=view,proto3" json:"view,omitempty"` // the agents that the caller sees, by their digest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +471,13 @@ func (x *ClaimRequest) GetHosts() []string {
 		return x.Hosts
 	}
 	return nil
+}
+
+func (x *ClaimRequest) GetView() uint64 {
+	if x != nil {
+		return x.View
+	}
+	return 0
 }
 
 type ClaimResponse struct {
@@ -1302,9 +1310,10 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\fR\arecords\" \n" +
 	"\fShipResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"$\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"8\n" +
 	"\fClaimRequest\x12\x14\n" +
-	"\x05hosts\x18\x01 \x03(\tR\x05hosts\"+\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04view\x18\x02 \x01(\x04R\x04view\"+\n" +
 	"\rClaimResponse\x12\x1a\n" +
 	"\bverdicts\x18\x01 \x01(\fR\bverdicts\"_\n" +
 	"\vHandRequest\x12\x12\n" +
