@@ -19,7 +19,7 @@ func TestTenure(t *testing.T) {
 		began, before := round%2 == 0, round%3 == 0
 		var now *tenure
 		since := make([]uint32, ring.Buckets)
-		ever := make([]bool, ring.Buckets)
+		ever, first := make([]bool, ring.Buckets), make([]bool, ring.Buckets)
 		for view := uint32(1); view <= 5; view++ {
 			agents := []ring.Agent{{Name: "a0", Capacity: 1}}
 			for i := 1; i < 4; i++ {
@@ -48,7 +48,8 @@ func TestTenure(t *testing.T) {
 					since[b] = view
 				}
 				ever[b] = ever[b] || mine || before
-				if now.since[b] != since[b] || now.ever[b] != ever[b] {
+				first[b] = first[b] || since[b] == 0
+				if now.since[b] != since[b] || now.ever[b] != ever[b] || now.began[b] != first[b] {
 					t.Fatalf("seed %d, round %d, view %d, bucket %d: %d %v, want %d %v", seed, round, view, b, now.since[b], now.ever[b], since[b], ever[b])
 				}
 			}

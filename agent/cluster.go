@@ -332,6 +332,8 @@ func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hel
 	switch {
 	case errors.Is(err, member.ErrSelf):
 		return none, &exchange.Refusal{Reason: "self", Text: err.Error()}
+	case c.untenanted(ctx, err):
+		return none, &exchange.Refusal{Reason: nameHeld, Text: err.Error() + ", and does not answer"}
 	case err != nil:
 		return none, &exchange.Refusal{Reason: "name", Text: err.Error()}
 	}
@@ -354,6 +356,8 @@ func (c *colony) ask(ctx context.Context, addr string) (exchange.Welcome, error)
 	switch {
 	case errors.As(err, &refusal) && refusal.Reason == "self":
 		return w, member.ErrSelf
+	case errors.As(err, &refusal) && refusal.Reason == nameHeld:
+		return w, err // it passes
 	case errors.As(err, &refusal):
 		return w, fmt.Errorf("%w: %w", member.ErrRefused, err)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -117,5 +118,70 @@ func TestKeepsReplica(t *testing.T) {
 	k.lose(&member.View{Agents: []member.Agent{a2}}, both, time.Now())
 	if k.settled() || !k.has(source) {
 		t.Error("the instance that was lost is not missed")
+	}
+}
+
+// An agent that goes is missed until its hosts are taken over, whether it has
+// shipped anything here or not. How long others wait for it depends on how it went,
+// and on whether another one is away that has just been lost.
+func TestAway(t *testing.T) {
+	store, err := replica.Open(disk.NewMem(), "/replica", replica.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	k := &copies{
+		c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{},
+		away: map[replica.Source]time.Time{},
+	}
+	agents := map[string]member.Agent{}
+	var all []ring.Agent
+	for i, name := range []string{"a1", "a2", "a3", "a4"} {
+		agents[name] = member.Agent{Name: name, Instance: [16]byte{byte(i + 1)}, Boot: 1, State: member.Up}
+		all = append(all, ring.Agent{Name: name, Capacity: 1})
+	}
+	before, err := ring.NewRendezvous(all, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := agents["a2"]
+	again.Boot, again.State = 2, member.Joining
+	other := agents["a3"]
+	other.Instance = [16]byte{9}
+	start := time.Now()
+	type due map[string]time.Duration // of the losses, from the time of the view
+	for i, c := range []struct {
+		after  time.Duration
+		agents []member.Agent
+		lost   []string
+		want   due
+	}{
+		{0, []member.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
+		{0, []member.Agent{agents["a1"], again, agents["a3"], agents["a4"]}, nil, due{"a2": leaveGrace}}, // it restarts
+		{time.Second, []member.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
+		{2 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"}, due{"a3": 0}},
+		{3 * time.Second, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"}, due{"a2": awayGrace, "a3": -time.Second}},
+		{4 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"}, due{"a3": -2 * time.Second}},
+		{5*time.Second + lateLoss, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"}, due{"a2": 0, "a3": -3*time.Second - lateLoss}},
+	} {
+		now := start.Add(c.after)
+		v := &member.View{Agents: c.agents}
+		for _, name := range c.lost {
+			v.Lost = append(v.Lost, agents[name])
+		}
+		k.lose(v, before, now)
+		got := due{}
+		for _, l := range k.losses {
+			got[l.source.Name] = l.due.Sub(now)
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("view %d: losses %v, want %v", i, got, c.want)
+		}
+		for host := range uint64(100) {
+			host *= 0x9e3779b97f4a7c15
+			if _, gone := c.want[before.Owner(host).Name]; k.barred(host) != gone {
+				t.Errorf("view %d: host %x: barred %v", i, host, !gone)
+			}
+		}
 	}
 }

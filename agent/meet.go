@@ -27,6 +27,12 @@ const (
 	// begun already, and any agent whether it will be refused, before there is a
 	// crawl in its directory.
 	firstPatience = time.Second
+	// namePatience is how long an agent waits for its name, which another agent has
+	// that does not answer: its death is noticed after 4 to 8 s, or after some 30 s
+	// where the network is bad. holderPatience is how long that one may take to
+	// answer; it is less than firstPatience.
+	namePatience   = time.Minute
+	holderPatience = 500 * time.Millisecond
 	// beginPatience is how long as many as have to begin together may take.
 	beginPatience = 10 * time.Minute
 	// sayAfter and sayEvery are when who waits is told for what.
@@ -182,6 +188,7 @@ type finding struct {
 	ourself []string    // addresses that are our own
 	again   int         // remembered ones that are looking for the others, too
 	smaller bool        // one of these has a smaller name than ours
+	held    error       // the name is that of an agent that does not answer; nil: it is free
 	last    error       // why the last one did not; nil: nobody was asked
 }
 
@@ -198,6 +205,8 @@ func (c *colony) judge(replies []reply) (f finding, err error) {
 		case errors.Is(r.err, member.ErrSelf):
 			f.ourself = append(f.ourself, r.addr)
 			continue
+		case refused && refusal.Reason == nameHeld:
+			f.held = r.err
 		case refused && (r.given || refusal.Reason != "crawl"): // else its address is a stranger's by now
 			return f, r.err
 		case r.given && exchange.Lasting(r.err):
@@ -235,6 +244,7 @@ func (c *colony) find(ctx context.Context) (at string, err error) {
 	case c.founder:
 		patience = 0
 	}
+	defer c.waits.Store(nil)
 	cs, say := c.contacts(), began.Add(sayAfter)
 	for len(cs) > 0 {
 		asking, cancel := ctx, context.CancelFunc(func() {})
@@ -251,7 +261,24 @@ func (c *colony) find(ctx context.Context) (at string, err error) {
 		}
 		cs = slices.DeleteFunc(cs, func(k contact) bool { return slices.Contains(f.ourself, k.addr) })
 		waited := time.Since(began)
+		if f.held != nil && waited < namePatience && ctx.Err() == nil {
+			patience = joinPatience // there is a cluster, also for one that would begin it
+			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
+				say = now.Add(sayEvery)
+				w := &Waiting{For: fmt.Sprintf("the name %q", c.self.Name), Agents: []string{}}
+				c.waits.Store(w)
+				c.say("waiting up to %s for %s: %v", namePatience, w.For, f.held)
+				c.event("waiting", report.F("for", w.For), report.F("error", f.held.Error()))
+			}
+			select {
+			case <-time.After(askEvery):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		switch {
+		case f.held != nil && ctx.Err() == nil:
+			return "", &ConfigError{fmt.Sprintf("--name %s: %v. After %s the others still count it as alive: end it, or choose another name.\nThe crawl has begun in %s: go on with --resume, or delete it.", c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (f.again == len(cs) || waited >= patience) && (!f.smaller || waited >= joinPatience):
 			c.say("no agent of the cluster answers (%v): this one goes on alone until others come", f.last)
@@ -362,6 +389,25 @@ func (c *colony) say(format string, args ...any) {
 	if c.a.cfg.Note != nil {
 		c.a.cfg.Note(fmt.Sprintf(format, args...))
 	}
+}
+
+// nameHeld is the reason of a refusal that passes: the agent that has the name
+// does not answer, so its death may not be noticed yet.
+const nameHeld = "name-held"
+
+// untenanted reports whether an agent was refused for a name that nobody uses, as
+// far as this agent can tell.
+func (c *colony) untenanted(ctx context.Context, refused error) bool {
+	name, ok := errors.AsType[*member.NameError](refused)
+	if !ok {
+		return false
+	}
+	if name.Holder.Name == "" {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, holderPatience)
+	defer cancel()
+	return name.Holder.Instance != c.self.Instance && !c.lives(ctx, name.Holder)
 }
 
 // lives says whether the agent that others know at an address is still there.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/exchange"
@@ -100,6 +101,7 @@ func TestJudge(t *testing.T) {
 	refuse := func(reason string) error {
 		return fmt.Errorf("%w: %w", member.ErrRefused, &exchange.Refusal{Reason: reason, Text: reason})
 	}
+	held := fmt.Errorf("Hello: %w", &exchange.Refusal{Reason: nameHeld, Text: "held"})
 	dns := &net.DNSError{Err: "no such host", Name: "a", IsNotFound: true}
 	given, remembered := contact{addr: "x:1", given: true}, contact{addr: "y:1", name: "a1"}
 	later := contact{addr: "z:1", name: "a3"}
@@ -110,6 +112,9 @@ func TestJudge(t *testing.T) {
 	}{
 		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, crawl: exchange.ID{7}}}, finding{at: "y:1", crawl: exchange.ID{7}}, false},
 		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, err: again}}, finding{}, true},
+		{[]reply{{contact: given, err: held}}, finding{held: held}, false},
+		{[]reply{{contact: given, err: held}, {contact: remembered, err: refuse("name")}}, finding{held: held}, true},
+		{[]reply{{contact: given, err: held}, {contact: remembered, crawl: exchange.ID{7}}}, finding{at: "y:1", crawl: exchange.ID{7}}, false},
 		{[]reply{{contact: given, err: refuse("crawl")}}, finding{}, true},
 		{[]reply{{contact: remembered, err: refuse("crawl")}}, finding{}, false},
 		{[]reply{{contact: remembered, err: refuse("copy")}}, finding{}, true},
@@ -123,7 +128,7 @@ func TestJudge(t *testing.T) {
 		got, err := c.judge(q.replies)
 		last := got.last
 		got.last = nil
-		if diff := cmp.Diff(q.want, got, cmp.AllowUnexported(finding{})); diff != "" || (err != nil) != q.fails {
+		if diff := cmp.Diff(q.want, got, cmp.AllowUnexported(finding{}), cmpopts.EquateErrors()); diff != "" || (err != nil) != q.fails {
 			t.Errorf("%d: %v; %s", i, err, diff)
 		}
 		if err == nil && got.at == "" && len(got.ourself) == 0 && (last == nil || errors.Unwrap(last) == nil) {

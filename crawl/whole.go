@@ -25,8 +25,8 @@ import (
 // and both may come in any order: a link that is finished stays so. If the view
 // changes before the end, it begins again.
 //
-// The heir before keeps what it has. If the owner dies, it passes the links on to
-// those who own them, who know most of them.
+// The heir before keeps what it has. If the owner dies, the heir before passes the
+// links on to the next owner, and tells it what is finished when it is asked.
 
 // whole is the telling of all that is known.
 type whole struct {

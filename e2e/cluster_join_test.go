@@ -51,9 +51,10 @@ type band struct {
 	web      *testweb.Web
 	made     *gen.Web
 	dir      string
+	delay    time.Duration // of a host
 	addrs    []string
 	replicas string
-	ps       []*process   // of each agent the last one
+	ps       []*process   // of each agent the last one; nil: lost for good
 	left     map[int]bool // agents that leave for good
 }
 
@@ -61,7 +62,12 @@ const bandDelay = 20 * time.Millisecond
 
 func newBand(t *testing.T, seed uint64, agents int, replicas string) *band {
 	t.Helper()
-	made, err := gen.New(gen.Plain(seed, 15))
+	return bandOf(t, gen.Plain(seed, 15), bandDelay, agents, replicas)
+}
+
+func bandOf(t *testing.T, web gen.Spec, delay time.Duration, agents int, replicas string) *band {
+	t.Helper()
+	made, err := gen.New(web)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +75,8 @@ func newBand(t *testing.T, seed uint64, agents int, replicas string) *band {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &band{t: t, made: made, dir: t.TempDir(), replicas: replicas, ps: make([]*process, agents)}
-	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14, Promise: testweb.Promise{HostDelay: bandDelay}})
+	b := &band{t: t, made: made, dir: t.TempDir(), delay: delay, replicas: replicas, ps: make([]*process, agents)}
+	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14, Promise: testweb.Promise{HostDelay: delay}})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
 	}
@@ -82,7 +88,7 @@ func (b *band) home(i int) string { return filepath.Join(b.dir, fmt.Sprint("a", 
 // begin starts an agent.
 func (b *band) begin(i int, more ...string) {
 	b.t.Helper()
-	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", bandDelay.String(), "--ip-delay", "0", "--site-delay", "0",
+	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", b.delay.String(), "--ip-delay", "0", "--site-delay", "0",
 		"--name", fmt.Sprint("a", i+1), "--listen", b.addrs[i], "--replicas", b.replicas)
 	for k, addr := range b.addrs {
 		if k != i || k == 0 {
@@ -124,6 +130,9 @@ func (b *band) finish(twice int64) (pages []float64) {
 	t := b.t
 	t.Helper()
 	for i, p := range b.ps {
+		if p == nil {
+			continue
+		}
 		if !ended(p, 3*time.Minute) {
 			t.Fatalf("a%d does not end:\n%s\n%s", i+1, tail(p.out.String()), events(t, b.home(i)))
 		}

@@ -51,6 +51,7 @@ func TestClusterRefusals(t *testing.T) {
 		{"--strategy walk is for one agent", []string{"--strategy", "walk"}},
 		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
 		{"address already in use", []string{"--listen", addr}},
+		{fmt.Sprintf(`agent name "a1" is in use by another agent, at %s`, addr), []string{"--name", "a1"}},
 	} {
 		began := time.Now()
 		more := append([]string{"--agents", "2", "--join", addr}, c.args...)

@@ -12,6 +12,24 @@ import (
 // in words. It will be refused the next time, too.
 var ErrRefused = errors.New("refused")
 
+// A NameError refuses an agent because of its name. It is an ErrRefused.
+type NameError struct {
+	Name string
+	// Holder is the agent that has the name. It is zero if the name was given away
+	// a moment ago, to an agent that is not there yet.
+	Holder Agent
+}
+
+func (e *NameError) Error() string {
+	if e.Holder.Name == "" {
+		return fmt.Sprintf("%v: agent name %q has just been given to another agent: each agent needs a name of its own", ErrRefused, e.Name)
+	}
+	return fmt.Sprintf("%v: agent name %q is in use by another agent, at %s: each agent needs a name of its own", ErrRefused, e.Name, e.Holder.Addr)
+}
+
+// Is makes a NameError an ErrRefused.
+func (e *NameError) Is(target error) bool { return target == ErrRefused }
+
 // reserved is how long a name is kept for whom it was given to, before gossip
 // has told of it: a second one that asks in the meantime is refused.
 const reserved = 10 * time.Second
@@ -47,9 +65,10 @@ func stops(self, rival Agent) bool {
 	return bytes.Compare(self.Instance[:], rival.Instance[:]) > 0
 }
 
-// Admit says whether an agent that asks may come: nil, an ErrRefused or
-// ErrSelf. It is
-// how this agent answers another's Hello. now is the caller's clock.
+// Admit reports whether an agent that asks may come: nil, an ErrRefused or
+// ErrSelf. A *NameError is an ErrRefused that may pass: the agent that has the name
+// may be dead, and nobody has noticed. Admit is how this agent answers another's
+// Hello. now is the caller's clock.
 func (m *Member) Admit(candidate Agent, now time.Time) error {
 	if candidate.State == 0 {
 		candidate.State = Joining
@@ -68,7 +87,7 @@ func (m *Member) Admit(candidate Agent, now time.Time) error {
 	case candidate.Instance == m.self.Instance && candidate.Boot == m.self.Boot && candidate.Name == m.self.Name && candidate.Addr == m.self.Addr:
 		return ErrSelf
 	case living.Instance != candidate.Instance:
-		return fmt.Errorf("%w: agent name %q is in use by another agent, at %s: each agent needs a name of its own; if that one has just died, its name is free in a few seconds", ErrRefused, candidate.Name, living.Addr)
+		return &NameError{candidate.Name, living}
 	case candidate.Boot < living.Boot || candidate.Boot == living.Boot && candidate.Addr != living.Addr:
 		return fmt.Errorf("%w: agent %q is running already, at %s, from this crawl directory or a copy of it", ErrRefused, candidate.Name, living.Addr)
 	}
@@ -83,7 +102,7 @@ func (m *Member) Admit(candidate Agent, now time.Time) error {
 		}
 	}
 	if r, ok := m.reserved[candidate.Name]; ok && r.instance != candidate.Instance {
-		return fmt.Errorf("%w: agent name %q has just been given to another agent: each agent needs a name of its own", ErrRefused, candidate.Name)
+		return &NameError{Name: candidate.Name}
 	}
 	if len(m.reserved) < maxLost { // strangers cannot ask, but bounds are bounds
 		m.reserved[candidate.Name] = reservation{candidate.Instance, now.Add(reserved)}

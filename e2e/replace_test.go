@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/testweb/gen"
+)
+
+// A replaced is the loss of one of three machines with its disk, and what comes in
+// its place. The times are seconds after the loss.
+type replaced struct {
+	name    string
+	after   float64 // a new machine comes
+	same    bool    // under the name of the lost one
+	restart float64 // another agent is killed, and resumed at once; 0: none is
+	second  float64 // yet another machine comes; 0: none does
+}
+
+// TestClusterReplaced kills one of three agents, deletes its directory and starts
+// another one in its place, before the others have noticed. Every page is fetched,
+// and the only pages that are fetched again are those that the killed agents had
+// fetched in their last moments.
+func TestClusterReplaced(t *testing.T) {
+	for i, r := range []replaced{
+		{name: "another name", after: 1},
+		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
+		{name: "two while another restarts", after: 4, second: 5, restart: 6},
+	} {
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i)) })
+	}
+}
+
+// TestClusterReplacedAtRandom does so again and again, at random times within 20 s.
+func TestClusterReplacedAtRandom(t *testing.T) {
+	rounds := 1
+	if *long {
+		rounds = 20
+	}
+	for round := range rounds {
+		rng := rand.New(rand.NewPCG(uint64(round), 77))
+		r := replaced{after: 20 * rng.Float64(), same: rng.IntN(2) == 0}
+		if rng.IntN(2) == 0 {
+			r.restart = 0.1 + 20*rng.Float64()
+		}
+		if rng.IntN(2) == 0 {
+			r.second = 0.1 + 20*rng.Float64()
+		}
+		t.Run(fmt.Sprint("round-", round), func(t *testing.T) {
+			t.Logf("%+v", r)
+			r.play(t, 100+uint64(round))
+		})
+	}
+}
+
+// A killing is the kill of an agent, and for how long before that it had not been
+// able to tell others of what it had fetched.
+type killing struct {
+	at     time.Time
+	untold time.Duration
+}
+
+func (r replaced) play(t *testing.T, seed uint64) {
+	web := gen.Plain(seed, 24)
+	web.PagesMean, web.MaxPages = 120, 260
+	b := bandOf(t, web, 100*time.Millisecond, 3, "2")
+	for i := range b.ps {
+		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
+	}
+	b.await(b.web.Report().Origin.Reachable / 8)
+	const lost, other = 1, 2
+	var ends []killing
+	kill := func(i int) {
+		untold := b.untold(i)
+		at, killed := b.ps[i].kill()
+		if !killed {
+			t.Fatalf("a%d had ended before\n%s", i+1, events(t, b.home(i)))
+		}
+		ends = append(ends, killing{at, untold})
+	}
+	kill(lost)
+	b.ps[lost] = nil
+	if err := os.RemoveAll(b.home(lost)); err != nil {
+		t.Fatal(err)
+	}
+	before := b.web.Report().Origin.Fetched
+	began := time.Now()
+	come := func(i int) func() {
+		return func() {
+			if i == len(b.ps) {
+				b.ps, b.addrs = append(b.ps, nil), append(b.addrs, port(t))
+			}
+			b.begin(i, "--api", "127.0.0.1:0", b.seed())
+		}
+	}
+	type event struct {
+		after float64
+		do    func()
+	}
+	place := lost
+	if !r.same {
+		place = 3
+	}
+	todo := []event{{r.after, come(place)}}
+	if r.second > 0 {
+		todo = append(todo, event{r.second, func() { come(len(b.ps))() }})
+	}
+	if r.restart > 0 {
+		todo = append(todo, event{r.restart, func() {
+			kill(other)
+			b.begin(other, "--api", "127.0.0.1:0", "--resume")
+		}})
+	}
+	if r.second > 0 && r.second < r.after && !r.same {
+		todo[0].do = func() { come(len(b.ps))() }
+	}
+	slices.SortFunc(todo, func(a, b event) int { return cmp.Compare(a.after, b.after) })
+	for _, e := range todo {
+		time.Sleep(time.Until(began.Add(time.Duration(e.after * float64(time.Second)))))
+		e.do()
+	}
+	b.finish(b.web.Report().Origin.Reachable)
+	all := b.web.Report().Origin.Reachable
+	unexcused := b.repeatsOf(ends)
+	t.Logf("lost after %d of %d pages", before, all)
+	if unexcused*1000 > all {
+		t.Errorf("%d pages of %d were fetched twice, though others had been told of them", unexcused, all)
+	}
+}
+
+// repeatsOf counts the pages that were answered twice, but for those that were
+// answered first in the last second before a kill, or in the time for which the
+// killed agent had not been able to tell the others, and again after it.
+func (b *band) repeatsOf(ends []killing) (unexcused int64) {
+	b.t.Helper()
+	const asking = 500 * time.Millisecond // ctl takes its time before the kill
+	last, n := map[string]testweb.Entry{}, 0
+	log := b.web.Log()
+	if r := b.web.Report(); int64(len(log)) != r.Requests {
+		b.t.Fatalf("%d of %d requests in the log", len(log), r.Requests)
+	}
+	for _, e := range log {
+		if e.Aborted || e.Broken || strings.HasSuffix(e.URL, "/robots.txt") {
+			continue
+		}
+		if old, ok := last[e.URL]; ok {
+			n++
+			if !slices.ContainsFunc(ends, func(k killing) bool {
+				return k.at.Sub(old.Ended) <= max(time.Second, k.untold+asking) && e.Began.After(k.at)
+			}) {
+				unexcused++
+				b.t.Logf("%s: answered at %v and again at %v", e.URL, old.Ended, e.Began)
+			}
+		}
+		last[e.URL] = e
+	}
+	b.t.Logf("%d pages answered twice, %d of them unexcused", n, unexcused)
+	return unexcused
+}
