@@ -34,17 +34,16 @@ func TestClusterReplaced(t *testing.T) {
 		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
-		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i)) })
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), 60) })
 	}
 }
 
 // TestClusterReplacedAtRandom does so again and again, at random times within 20 s.
 func TestClusterReplacedAtRandom(t *testing.T) {
-	rounds := 1
-	if *long {
-		rounds = 20
+	if !*long {
+		t.Skip("told with -long")
 	}
-	for round := range rounds {
+	for round := range 20 {
 		rng := rand.New(rand.NewPCG(uint64(round), 77))
 		r := replaced{after: 20 * rng.Float64(), same: rng.IntN(2) == 0}
 		if rng.IntN(2) == 0 {
@@ -55,7 +54,7 @@ func TestClusterReplacedAtRandom(t *testing.T) {
 		}
 		t.Run(fmt.Sprint("round-", round), func(t *testing.T) {
 			t.Logf("%+v", r)
-			r.play(t, 100+uint64(round))
+			r.play(t, 100+uint64(round), 150)
 		})
 	}
 }
@@ -67,9 +66,10 @@ type killing struct {
 	untold time.Duration
 }
 
-func (r replaced) play(t *testing.T, seed uint64) {
+// play crawls a web of 24 hosts with so many pages each, on average.
+func (r replaced) play(t *testing.T, seed uint64, pages int64) {
 	web := gen.Plain(seed, 24)
-	web.PagesMean, web.MaxPages = 120, 260
+	web.PagesMean, web.MaxPages = float64(pages), 2*pages
 	b := bandOf(t, web, 100*time.Millisecond, 3, "2")
 	for i := range b.ps {
 		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
@@ -124,6 +124,10 @@ func (r replaced) play(t *testing.T, seed uint64) {
 	slices.SortFunc(todo, func(a, b event) int { return cmp.Compare(a.after, b.after) })
 	for _, e := range todo {
 		time.Sleep(time.Until(began.Add(time.Duration(e.after * float64(time.Second)))))
+		if slices.ContainsFunc(b.ps, func(p *process) bool { return p != nil && ended(p, time.Millisecond) }) {
+			t.Logf("over before %v s", e.after)
+			break
+		}
 		e.do()
 	}
 	b.finish(b.web.Report().Origin.Reachable)

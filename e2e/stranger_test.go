@@ -140,7 +140,7 @@ func refusedHello(t *testing.T, keys, addr string, crawl exchange.ID, link []byt
 	if refusal, ok := errors.AsType[*exchange.Refusal](err); !ok || refusal.Reason != "settings" {
 		t.Errorf("an agent with other settings: %v", err)
 	}
-	_, claim := p.Claim(ctx, []string{"pushed.example"})
+	_, claim := p.Claim(ctx, exchange.Claim{Hosts: []string{"pushed.example"}})
 	_, pulse := p.Pulse(ctx, 0)
 	push := p.Push(ctx, exchange.Links{Count: 1, Data: link})
 	for call, err := range map[string]error{"Claim": claim, "Pulse": pulse, "Push": push} {

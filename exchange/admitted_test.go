@@ -18,7 +18,7 @@ func TestNotAdmitted(t *testing.T) {
 		},
 		Push:     func(context.Context, Caller, Links) error { return reached },
 		Ship:     func(context.Context, Caller, Records) error { return reached },
-		Claim:    func(context.Context, Caller, []string) ([]Verdict, error) { return nil, reached },
+		Claim:    func(context.Context, Caller, Claim) ([]Verdict, error) { return nil, reached },
 		Hand:     func(context.Context, Caller, iter.Seq2[Part, error]) (int, error) { return 0, reached },
 		Lease:    func(context.Context, Caller, []byte) ([]byte, error) { return nil, reached },
 		Pulse:    func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, reached },
@@ -38,7 +38,7 @@ func TestNotAdmitted(t *testing.T) {
 		},
 		CallPush:  func(p *Peer) error { return p.Push(ctx, links("http://a.example/")) },
 		CallShip:  func(p *Peer) error { return p.Ship(ctx, Records{Seq: 1, Count: 1, Data: []byte("record")}) },
-		CallClaim: func(p *Peer) error { _, err := p.Claim(ctx, []string{"a.example"}); return err },
+		CallClaim: func(p *Peer) error { _, err := p.Claim(ctx, Claim{Hosts: []string{"a.example"}}); return err },
 		CallHand: func(p *Peer) error {
 			_, err := p.Hand(ctx, sequence(Part{Host: "a.example", Kind: PartGone}))
 			return err
