@@ -120,6 +120,10 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return r, nil
 }
 
+// LetAllGo closes all idle connections. Fetches under way go on, and connections
+// that become idle later are kept.
+func (f *Fetcher) LetAllGo() { f.idle.drop() }
+
 // LetGo closes the idle connection of a host that this crawler is not to ask any
 // more: whoever asks it next has one of its own.
 func (f *Fetcher) LetGo(host string) {

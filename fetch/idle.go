@@ -175,14 +175,29 @@ func (p *idle) relieve() {
 	}
 }
 
-func (p *idle) close() {
-	p.mu.Lock()
-	p.closed = true
-	var all []*conn
+// removeAll takes out all connections. mu is held.
+func (p *idle) removeAll() (all []*conn) {
 	for c := p.root.next; c != &p.root; c = p.root.next {
 		p.remove(c)
 		all = append(all, c)
 	}
+	return all
+}
+
+// drop closes all that are idle now.
+func (p *idle) drop() {
+	p.mu.Lock()
+	all := p.removeAll()
+	p.mu.Unlock()
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+func (p *idle) close() {
+	p.mu.Lock()
+	p.closed = true
+	all := p.removeAll()
 	if p.timer != nil && p.timer.Stop() {
 		p.ticks.Done()
 	}

@@ -209,3 +209,26 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Connections that are idle now are closed; the fetcher goes on.
+func TestLetAllGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := piped(t, Config{}, each(okReply))
+		for _, round := range []string{"first", "second"} {
+			for _, url := range []string{"http://a.example/", "http://b.example/"} {
+				r := mustFetch(t, f, Request{URL: mustURL(t, url)})
+				if outcome(r) != "complete" || r.Reused {
+					t.Errorf("%s %s: %s, reused %v", round, url, outcome(r), r.Reused)
+				}
+				r.Release()
+			}
+			if n := f.idle.len(); n != 2 {
+				t.Errorf("%s: %d idle connections, want 2", round, n)
+			}
+			f.LetAllGo()
+			if n := f.idle.len(); n != 0 {
+				t.Errorf("%s: %d idle connections after LetAllGo", round, n)
+			}
+		}
+	})
+}
