@@ -28,24 +28,32 @@ const leaseEvery = 250 * time.Millisecond
 //	frontier (dispatcher) -> Peer -> Calls -> exchange -> another's Peer
 //	freed points -> dispatcher; lost points -> visits cut off
 type leases struct {
-	a    *Agent
-	some chan struct{} // freed is not empty
+	a     *Agent
+	some  chan struct{} // freed is not empty
+	hurry chan struct{} // there may be calls that cannot wait
 
 	// mu guards what follows. It is never held across a call, and the
 	// dispatcher never waits for more than it.
 	mu     sync.Mutex
 	peer   *lease.Peer
 	view   *leaseView
-	digest uint64 // of the member's view that it was made of
+	digest uint64                       // of the member's view that it was made of
+	known  map[lease.Agent]member.Agent // that have been in a view
+	before map[string]string            // the agents of earlier lives, by name
 	freed  []uint64
 	counts report.Leases
 }
+
+// mostKnown bounds leases.known.
+const mostKnown = 4096
 
 // A leaseView is a lease.View. It does not change.
 type leaseView struct {
 	owners *ring.Rendezvous
 	ids    map[string]lease.Agent       // of those that grant
 	agents map[lease.Agent]member.Agent // also those that leave
+	over   map[lease.Agent]bool
+	gap    bool // an agent of an earlier life is missing
 	digest uint64
 }
 
@@ -54,6 +62,9 @@ func (v *leaseView) Digest() uint64                 { return v.digest }
 func (v *leaseView) Grantors() []lease.Agent        { return slices.Sorted(maps.Values(v.ids)) }
 func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
 func (v *leaseView) Len() int                       { return len(v.agents) }
+func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
+func (v *leaseView) Missing() bool                  { return v.gap }
 func (v *leaseView) Heir(point uint64) lease.Agent {
 	if two := v.owners.Nearest(nil, point, 2); len(two) == 2 {
 		return v.ids[two[1].Name]
@@ -94,6 +105,38 @@ func newLeaseView(v *member.View) (*leaseView, error) {
 	return l, nil
 }
 
+// follow notes what is known of agents that are not in v: those of earlier views,
+// and those of earlier lives, by name.
+func (v *leaseView) follow(m *member.View, known map[lease.Agent]member.Agent, before map[string]string) {
+	v.over = map[lease.Agent]bool{}
+	for id, a := range known {
+		if _, there := v.agents[id]; !there && isOver(m, a) {
+			v.over[id] = true
+		}
+	}
+	for name := range before {
+		if _, there := m.Agent(name); !there {
+			v.gap = true
+		}
+	}
+}
+
+// mostLost is more agents than can be lost without one of them being forgotten.
+const mostLost = 1000
+
+// isOver says whether an agent that crawls no more has said so, or lives again:
+// only one process can have its crawl directory. Before an agent says that it is
+// gone it has closed its connections.
+func isOver(m *member.View, a member.Agent) bool {
+	for _, b := range m.Agents {
+		if b.Instance == a.Instance {
+			return b.Boot > a.Boot || b.Boot == a.Boot && b.State == member.Gone
+		}
+	}
+	lost := slices.ContainsFunc(m.Lost, func(b member.Agent) bool { return b.Instance == a.Instance })
+	return !lost && len(m.Lost) < mostLost
+}
+
 // same says whether nothing has changed for leases.
 func (v *leaseView) same(o *leaseView) bool {
 	if v == nil || len(v.agents) != len(o.agents) || !slices.Equal(v.owners.Agents(), o.owners.Agents()) {
@@ -114,7 +157,9 @@ func (a *Agent) openLeases() {
 	if a.cfg.Cluster == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) {
 		return
 	}
-	a.leases = &leases{a: a, some: make(chan struct{}, 1)}
+	a.leases = &leases{
+		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]member.Agent{},
+	}
 	f.Lease, a.rooms.Leases = a.leases, a.leases
 }
 
@@ -128,6 +173,7 @@ func (l *leases) begin(ctx context.Context, v *member.View) {
 	l.a.rooms.Events.Write("leases", report.F("together", first))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.before = maps.Clone(l.a.colony.who.Others)
 	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, time.Now())
 }
 
@@ -147,6 +193,11 @@ func (l *leases) look(v *member.View) error {
 		return nil // the run ends before it has begun
 	}
 	if l.digest = digest; !l.view.same(view) {
+		view.follow(v, l.known, l.before)
+		if len(l.known) > mostKnown {
+			clear(l.known) // none of them is over, as far as this agent knows
+		}
+		maps.Copy(l.known, view.agents)
 		l.view = view
 		l.peer.Look(view, time.Now())
 	}
@@ -178,10 +229,15 @@ func (l *leases) done() {
 	some := len(l.freed) > 0
 	l.mu.Unlock()
 	if some {
-		select {
-		case l.some <- struct{}{}:
-		default: // it is known
-		}
+		signal(l.some)
+	}
+}
+
+// signal lets the receiver know of something, unless it does.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -255,6 +311,7 @@ func (l *leases) serve(_ context.Context, from exchange.Caller, raw []byte) ([]b
 		return nil, exchange.ErrAgain // its view or ours is not there yet
 	}
 	l.counts.Messages++
+	signal(l.hurry)
 	return ans.AppendTo(nil), nil
 }
 
@@ -270,6 +327,9 @@ func (l *leases) tend(ctx context.Context) {
 			select {
 			case <-tick.C:
 				l.turn(ctx)
+			case <-l.hurry:
+				l.mu.Lock()
+				l.carry(ctx, l.peer.Hurry(time.Now()))
 			case <-ctx.Done():
 				return
 			}
@@ -299,15 +359,22 @@ func (l *leases) turn(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	lost := l.peer.Lost(now)
+	lost, grip := l.peer.Lost(now), l.peer.Grip(now)
 	l.mu.Unlock()
 	var cut int
 	if len(lost) > 0 {
 		cut = l.a.crawler.CutOff(lost)
 	}
+	if !grip { // others may ask our hosts before long
+		l.a.fetcher.LetAllGo()
+	}
 	l.mu.Lock()
 	l.counts.CutOff += int64(cut)
-	calls := l.peer.Calls(now)
+	l.carry(ctx, l.peer.Calls(now))
+}
+
+// carry makes calls. mu is held, and released.
+func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
 	view := l.view
 	l.counts.Messages += int64(len(calls))
 	for _, b := range calls {
@@ -335,4 +402,5 @@ func (l *leases) call(ctx context.Context, to member.Agent, b *lease.Batch, raw 
 	if err != nil || ans.From != b.To {
 		l.peer.Failed(b, time.Now())
 	}
+	signal(l.hurry)
 }

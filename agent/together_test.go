@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/lease"
 	"github.com/orbweaver/orbweaver/member"
 )
 
@@ -130,5 +131,40 @@ func TestLeaseView(t *testing.T) {
 	}
 	if granted[true] < 300 || granted[false] < 300 {
 		t.Errorf("of 1000 points one grants %d, the other %d", granted[true], granted[false])
+	}
+}
+
+// An agent that is in no view any more is over if it has said that it is gone, or
+// lives again. One that is lost, or whose name another instance has, may go on. A
+// view is complete if all agents of earlier lives are in it.
+func TestLeaseViewFollows(t *testing.T) {
+	agent := func(name string, instance byte, boot uint64, s member.State) member.Agent {
+		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: boot, Addr: "127.0.0.1:1", State: s}
+	}
+	a, b := agent("a1", 1, 1, member.Up), agent("a2", 2, 3, member.Up)
+	id := leaseAgent(b.Instance, b.Boot)
+	for _, c := range []struct {
+		name         string
+		agents, lost []member.Agent
+		over, gap    bool
+	}{
+		{"there", []member.Agent{a, b}, nil, false, false},
+		{"lost", []member.Agent{a}, []member.Agent{b}, false, true},
+		{"said that it goes", []member.Agent{a, agent("a2", 2, 3, member.Gone)}, nil, true, false},
+		{"went in good order", []member.Agent{a}, nil, true, true},
+		{"lives again", []member.Agent{a, agent("a2", 2, 4, member.Joining)}, nil, true, false},
+		{"another in its place", []member.Agent{a, agent("a2", 9, 1, member.Up)}, []member.Agent{b}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &member.View{Agents: c.agents, Lost: c.lost}
+			v, err := newLeaseView(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.follow(m, map[lease.Agent]member.Agent{id: b}, map[string]string{"a2": b.Addr})
+			if v.Over(id) != c.over || v.Missing() != c.gap {
+				t.Errorf("over %v, missing %v; want %v, %v", v.Over(id), v.Missing(), c.over, c.gap)
+			}
+		})
 	}
 }

@@ -30,8 +30,8 @@ type Config struct {
 	// anything before it, so it need not wait at its start.
 	First bool
 	// PerPage is how many calls a page pays for: an agent that wants to ask
-	// for leases waits until a call is paid for, unless it has nothing else to
-	// do. Zero means 0.03.
+	// for leases waits until a call is paid for, unless it is stalled. Zero
+	// means 0.03.
 	PerPage float64
 }
 
@@ -80,20 +80,25 @@ func Turn(quiet time.Duration) time.Duration {
 }
 
 const (
-	// starveAfter is how long an agent that wanted to begin something, and has
-	// begun nothing since, waits until it counts as one with nothing else to do.
-	starveAfter = 2 * time.Second
-	// slackLeast and slackMost bound for how long an agent has had no other
-	// work than at points for which others wait, before these points are handed
-	// over at once, whether calls are paid for or not: between them it is the
-	// time of 30 pages.
-	slackLeast = 10 * time.Second
-	slackMost  = 2 * time.Minute
-	// starveEvery is the least time between two of its calls to one agent.
-	starveEvery = time.Second
+	// stallAfter is how long an agent that wanted to begin something, and has
+	// begun nothing since, waits until it is stalled: it has nothing else to do.
+	stallAfter = time.Second
+	// stallEvery is how often a stalled agent looks for asks that its grantors
+	// do not know to be those of a stalled agent.
+	stallEvery = time.Second
+	// surveyEvery is the least time between two questions of a survey to an agent.
+	surveyEvery = 500 * time.Millisecond
 	// idleAfter is how long a point that is called back may be unused by an
 	// agent that begins pages without a pause; by another it is two pauses.
 	idleAfter = time.Second
+	// idleMost, grantMost and readyMost are how long a point for which a stalled
+	// agent waits may be unused: since it was used last; since it was granted, if
+	// no host could use it; and since a host could use it that waits for its other
+	// point. A host is given the longest, as it asks for its address first and for
+	// its domain then, and needs the time of a hand-over for the second.
+	idleMost  = time.Second
+	grantMost = 500 * time.Millisecond
+	readyMost = 2 * time.Second
 	// purse is how many calls can be paid for in advance; the start needs some.
 	purse = 24
 	// savings is how many are kept: a fast crawl ends with what is slow.
@@ -132,6 +137,14 @@ type View interface {
 	Digest() uint64
 	// Has says whether an agent is in it, in this life.
 	Has(a Agent) bool
+	// Agents are all that are in it.
+	Agents() []Agent
+	// Over says that an agent which is not in it begins nothing any more and has
+	// nothing under way: it has said so, or its next life has begun.
+	Over(a Agent) bool
+	// Missing says that an agent which this one knew in an earlier life is not in
+	// it: nobody may know what that one has.
+	Missing() bool
 	// Len is the number of agents.
 	Len() int
 }

@@ -155,8 +155,10 @@ func (c *crawl) step(k *crawler) {
 	}
 	gap := 50 * time.Millisecond
 	if c.rate > 0 {
-		gap = time.Duration(float64(time.Second) / c.rate * (0.5 + c.w.rand.Float64()))
-		c.next(k)
+		// A page that may begin now, and finds no host, begins with the next one.
+		if c.next(k) {
+			gap = time.Duration(float64(time.Second) / c.rate * (0.5 + c.w.rand.Float64()))
+		}
 	} else {
 		for n := 0; n < 50 && k.flying < 100 && c.next(k); n++ {
 		}

@@ -24,6 +24,9 @@ type grantor struct {
 	gone map[Agent]time.Duration
 	// wills are what agents have told that go, in this view.
 	wills map[Agent]*testament
+	// lost are agents that left the view, and may go on until then.
+	lost   map[Agent]time.Duration
+	survey survey
 	// retired says that we go, and legacies what others are yet to be told.
 	retired  bool
 	legacies map[Agent]*legacy
@@ -35,6 +38,9 @@ type change struct {
 	at   time.Duration
 	was  View
 	left map[Agent]struct{}
+	// known is when a survey found that all is known of what others granted
+	// before; 0: none has.
+	known time.Duration
 }
 
 // tells says that all is known of what was granted of a point before.
@@ -55,17 +61,20 @@ type record struct {
 	stamp    uint64        // of the call that asked for it,
 	heard    time.Duration // and when that came
 	told     bool          // the holder knows that it is the holder
+	wanted   bool          // it was stalled when it asked
 	called   bool          // the holder knows that others wait,
 	calledAt time.Duration // since then
+	pressed  bool          // the holder knows that one of them is stalled
 	quiet    time.Duration // the longest that was asked for
 	free     time.Duration // the quiet time is over
 	line     []waiter      // in the order in which they asked
 }
 
 type waiter struct {
-	agent Agent
-	stamp uint64
-	heard time.Duration
+	agent   Agent
+	stamp   uint64
+	heard   time.Duration
+	stalled bool
 }
 
 func newGrantor(cfg *Config, self Agent) *grantor {
@@ -75,6 +84,7 @@ func newGrantor(cfg *Config, self Agent) *grantor {
 		due:    make(map[uint64]struct{}),
 		news:   make(map[Agent]map[uint64]struct{}),
 		gone:   make(map[Agent]time.Duration),
+		lost:   make(map[Agent]time.Duration),
 		wills:  make(map[Agent]*testament),
 	}
 }
@@ -88,6 +98,7 @@ func (g *grantor) look(v View, clock time.Duration) {
 	if was != nil || !g.cfg.First {
 		g.changed(was, left, clock)
 	}
+	g.lose(was, clock)
 	end := clock + g.cfg.grace()
 	for a := range g.gone {
 		if v.Has(a) {
@@ -95,13 +106,22 @@ func (g *grantor) look(v View, clock time.Duration) {
 		}
 	}
 	missing := func(a Agent) {
-		if _, known := g.gone[a]; !known && !v.Has(a) {
+		switch _, known := g.gone[a]; {
+		case v.Has(a):
+		case v.Over(a):
+			g.gone[a] = clock
+		case !known:
 			g.gone[a] = end
 		}
 	}
-	for _, r := range g.points {
+	for point, r := range g.points {
 		if r.holder != 0 {
 			missing(r.holder)
+			// What it was told in another view it may not have heeded, and what it
+			// said then may have gone to another grantor.
+			if r.called, r.pressed = false, false; len(r.line) > 0 {
+				g.tell(r.holder, point)
+			}
 		}
 		for _, w := range r.line {
 			missing(w.agent)
@@ -116,7 +136,8 @@ func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration
 	g.changes = slices.DeleteFunc(g.changes, func(c change) bool {
 		return c.at+g.cfg.grace()+g.cfg.Hold < clock
 	})
-	g.changes = append(g.changes, change{clock, was, left})
+	g.changes = append(g.changes, change{at: clock, was: was, left: left})
+	g.survey = survey{round: g.survey.round + 1}
 	if len(g.changes) > maxChanges {
 		g.changes = g.changes[1:]
 		g.changes[0].was = nil
@@ -146,8 +167,15 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 		return true
 	}
 	end := c.at + g.cfg.grace()
+	if c.known > 0 {
+		end = min(end, c.known)
+	}
+	if clock < end {
+		g.survey.wanted = true
+		return false
+	}
 	r.free = max(r.free, end+longer(r.quiet))
-	return clock >= end
+	return true
 }
 
 // record finds or makes what is known of a point, nil if there is no room.
@@ -210,11 +238,12 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		return Grant{}, false, true
 	}
 	r.quiet = max(r.quiet, min(a.Quiet, g.cfg.Hold))
-	w := waiter{from, stamp, clock}
+	w := waiter{from, stamp, clock, a.Stalled}
 	c := g.newAt(a.Point)
 	// What is known from a time before others granted it may be over.
 	stale := c != nil && r.holder != 0 && r.since < c.at
-	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !c.tells(a.Point, g.self)) {
+	told := c != nil && (c.known > 0 || c.tells(a.Point, g.self))
+	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !told) {
 		if r.holder != 0 {
 			g.release(a.Point, r, 0)
 		}
@@ -262,9 +291,29 @@ func (g *grantor) queue(point uint64, r *record, w waiter) {
 	}
 	if r.holder == 0 {
 		g.due[point] = struct{}{}
-	} else if !r.called {
+	} else if !r.called || w.stalled && !r.pressed {
 		g.tell(r.holder, point)
 	}
+}
+
+// stalled says whether one of those who wait for r is.
+func (g *grantor) stalled(r *record) bool {
+	return slices.ContainsFunc(r.line, func(w waiter) bool { return w.stalled && g.view.Has(w.agent) })
+}
+
+// hasNews says whether an agent is to be told something, and whether a stalled
+// agent waits for that.
+func (g *grantor) hasNews(a Agent) (any, stalled bool) {
+	for point := range g.news[a] {
+		r := g.points[point]
+		if r == nil || r.holder != a {
+			continue
+		}
+		if any = true; !r.told && r.wanted || g.stalled(r) {
+			return true, true
+		}
+	}
+	return any, false
 }
 
 func (g *grantor) tell(a Agent, point uint64) {
@@ -283,7 +332,7 @@ func (g *grantor) grant(point uint64, r *record, w waiter, clock time.Duration) 
 	r.holder, r.serial, r.since = w.agent, g.serial, clock
 	r.until = clock + g.cfg.Hold
 	r.stamp, r.heard = w.stamp, w.heard
-	r.told, r.called = false, false
+	r.told, r.wanted, r.called, r.pressed = false, w.stalled, false, false
 	delete(g.due, point)
 }
 
@@ -291,7 +340,7 @@ func (g *grantor) grant(point uint64, r *record, w waiter, clock time.Duration) 
 // that is lost it asks again.
 func (g *grantor) answer(point uint64, r *record, clock time.Duration) Grant {
 	v := g.asGrant(point, r, clock)
-	r.told, r.called, r.calledAt = true, v.Shared, clock
+	r.told, r.called, r.calledAt, r.pressed = true, v.Shared, clock, v.Stalled
 	return v
 }
 
@@ -299,7 +348,7 @@ func (g *grantor) asGrant(point uint64, r *record, clock time.Duration) Grant {
 	return Grant{
 		Point: point, Serial: r.serial, Stamp: r.stamp,
 		Held: clock - r.heard, Term: r.until - clock, Rest: max(r.free-clock, 0),
-		Shared: len(r.line) > 0,
+		Shared: len(r.line) > 0, Stalled: g.stalled(r),
 	}
 }
 
@@ -336,22 +385,25 @@ func (g *grantor) notice(a Agent, b *Batch, clock time.Duration) {
 		if !r.told {
 			b.Grants = append(b.Grants, g.asGrant(point, r, clock))
 		} else {
-			b.Recalls = append(b.Recalls, Recall{point, r.serial})
+			b.Recalls = append(b.Recalls, Recall{point, r.serial, g.stalled(r)})
 		}
 	}
 }
 
 // noticed says that the holder has been told what stands in b.
-func (g *grantor) noticed(a Agent, b *Batch, clock time.Duration) {
+func (g *grantor) noticed(a Agent, b, ans *Batch, clock time.Duration) {
 	for _, v := range b.Grants {
 		if r := g.heldBy(a, v.Point, v.Serial); r != nil {
-			r.told, r.called, r.calledAt = true, v.Shared, clock
+			r.told, r.called, r.calledAt, r.pressed = true, v.Shared, clock, v.Stalled
 			g.leaveNews(a, v.Point, r)
 		}
 	}
 	for _, v := range b.Recalls {
+		if slices.Contains(ans.Refused, v.Point) {
+			continue // its view is another one: it is told again
+		}
 		if r := g.heldBy(a, v.Point, v.Serial); r != nil {
-			r.called, r.calledAt = true, clock
+			r.called, r.calledAt, r.pressed = true, clock, v.Stalled
 			g.leaveNews(a, v.Point, r)
 		}
 	}
@@ -366,7 +418,7 @@ func (g *grantor) heldBy(a Agent, point, serial uint64) *record {
 
 // leaveNews forgets that the holder is to be told of a point if it knows all.
 func (g *grantor) leaveNews(a Agent, point uint64, r *record) {
-	if len(r.line) == 0 || r.called {
+	if len(r.line) == 0 || r.called && (r.pressed || !g.stalled(r)) {
 		delete(g.news[a], point)
 	}
 }
@@ -405,7 +457,7 @@ func (g *grantor) sweep(clock time.Duration) {
 		g.expire(point, r, clock)
 		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return w.heard+g.cfg.Hold < clock })
 		if r.holder != 0 && len(r.line) > 0 && r.called && clock-r.calledAt > Turn(r.quiet)+callAgain {
-			r.called = false // it may have heard that before it knew that it is the holder
+			r.called, r.pressed = false, false // it may have heard that before it knew that it is the holder
 			g.tell(r.holder, point)
 		}
 		if r.holder == 0 && len(r.line) == 0 && r.free <= clock {

@@ -20,6 +20,7 @@ type holder struct {
 	idle   time.Duration // a point that is called back may be unused so long
 
 	quitting bool
+	stalled  bool // see Peer.stalled
 }
 
 type lotState uint8
@@ -48,10 +49,14 @@ type lot struct {
 	quiet   time.Duration
 	seen    time.Duration // somebody last wanted it
 	state   lotState
-	urgent  bool   // a host waits for it
-	early   uint64 // a serial that was called back before it was known
-	unheard bool   // the ask may not have come to the grantor, and is to be said again
-	called  bool   // it is or was called back: giving it back is worth a call
+	urgent  bool          // a host waits for it
+	early   uint64        // a serial that was called back before it was known
+	unheard bool          // the ask may not have come to the grantor, and is to be said again
+	called  bool          // it is or was called back: giving it back is worth a call
+	stalled bool          // likewise, for a stalled agent
+	urged   bool          // the last ask said that we are stalled
+	ready   time.Duration // a host could first have used it since it was granted or used; 0: not yet
+	fresh   bool          // it was not used since it was granted
 	using   bool
 	queued  queue
 }
@@ -71,8 +76,10 @@ type desk struct {
 	urgent []*lot
 	wants  []*lot
 	gives  []*lot
-	called bool   // somebody waits for one of them
-	strays []Give // leases that we never knew we had
+	called bool // somebody waits for one of them
+	// stalled says that a stalled agent does.
+	stalled bool
+	strays  []Give // leases that we never knew we had
 }
 
 func newHolder(cfg *Config, self Agent) *holder {
@@ -172,6 +179,7 @@ func (h *holder) putGive(l *lot) {
 	d := h.desk(l.grantor)
 	d.gives = append(d.gives, l)
 	d.called = d.called || l.called
+	d.stalled = d.stalled || l.stalled
 }
 
 // owner is who grants l by the view; it is noted when it is first asked for.
@@ -221,6 +229,9 @@ func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at ti
 	}
 	l.seen, l.quiet = clock, max(l.quiet, quiet)
 	if h.may(l, clock) {
+		if l.free <= clock && l.ready == 0 {
+			l.ready = clock
+		}
 		return l.free <= clock, l.free
 	}
 	l.urgent = true
@@ -251,7 +262,7 @@ func (h *holder) may(l *lot, clock time.Duration) bool {
 
 func (h *holder) begin(point uint64) {
 	l := h.lots[point]
-	l.using, l.urgent = true, false
+	l.using, l.urgent, l.fresh, l.ready = true, false, false, 0
 	h.using[point] = struct{}{}
 }
 
@@ -286,7 +297,18 @@ func (h *holder) yield(l *lot, clock time.Duration) bool {
 	if l.state != held || l.turn == 0 || l.using {
 		return false
 	}
-	if clock < l.turn && clock < max(l.seen, l.free)+h.idle {
+	keep := max(l.seen, l.free) + h.idle
+	if l.stalled {
+		switch {
+		case l.ready != 0:
+			keep = l.ready + readyMost
+		case l.fresh:
+			keep = max(l.since, l.free) + grantMost
+		default:
+			keep = l.free + idleMost
+		}
+	}
+	if clock < l.turn && clock < keep {
 		return false
 	}
 	h.handBack(l)
@@ -343,7 +365,7 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 		}
 	}
 	if d.gives = slices.Delete(d.gives, 0, n); len(d.gives) == 0 {
-		d.called = false
+		d.called, d.stalled = false, false
 	}
 	if h.quitting {
 		return
@@ -376,8 +398,9 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		}
 		a := Ask{
 			Point: l.point, Quiet: l.quiet, Rest: max(l.free-clock, 0),
-			Urgent: l.urgent, Holding: l.state == orphaned,
+			Urgent: l.urgent, Holding: l.state == orphaned, Stalled: l.urgent && h.stalled,
 		}
+		l.urged = a.Stalled
 		if l.state == held {
 			a.Serial = l.serial
 		}
@@ -414,7 +437,7 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 	case current && l.state != without && l.state != held && v.Stamp >= l.stamp && l.back != v.Serial && clock < end:
 		l.state, l.serial, l.since, l.end, l.turn = held, v.Serial, clock, end, 0
 		l.free = max(l.free, clock+longer(v.Rest))
-		l.called = false
+		l.called, l.stalled, l.fresh, l.ready = false, false, true, 0
 		h.news = append(h.news, l.point)
 	case current && l.state == orphaned:
 		// To give that back would give away what we claim: the claim confirms it.
@@ -427,31 +450,29 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		return Give{v.Point, v.Serial, max(l.free-clock, 0)}, l.state != held || l.serial != v.Serial
 	}
 	if v.Shared || l.early == v.Serial {
-		h.share(l)
+		h.share(l, v.Stalled)
 	}
 	return Give{}, false
 }
 
-// share notes that others wait for l.
-func (h *holder) share(l *lot) {
-	l.called = true
+// share notes that others wait for l, of which one may be stalled.
+func (h *holder) share(l *lot, stalled bool) {
+	l.called, l.stalled = true, l.stalled || stalled
 	if l.turn == 0 {
 		l.turn = max(l.since+Turn(l.quiet), 1)
 		h.called[l.point] = struct{}{}
 	}
 }
 
-// recall notes that others wait for a point, and may give it back at once.
+// recall notes that others wait for a point that is from's to grant, and may give it
+// back at once.
 func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, give bool) {
-	if h.view.Owner(v.Point) != from {
-		return Give{}, false // as in grant
-	}
 	l := h.lots[v.Point]
 	switch {
 	case l == nil:
 		return Give{v.Point, v.Serial, 0}, true
 	case l.grantor == from && l.state == held && l.serial == v.Serial:
-		if h.share(l); !h.yield(l, clock) {
+		if h.share(l, v.Stalled); !h.yield(l, clock) {
 			return Give{}, false
 		}
 	case l.state == orphaned:
@@ -475,6 +496,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 		if back, refuse := h.grant(b.To, v, clock); refuse {
 			d := h.desk(b.To)
 			d.strays = append(d.strays, back)
+			d.called, d.stalled = d.called || v.Shared, d.stalled || v.Stalled
 		}
 	}
 	for _, point := range ans.Refused {
@@ -520,6 +542,15 @@ func (h *holder) failed(b *Batch) {
 			h.putUrgent(l)
 		case held:
 			h.putWant(l)
+		}
+	}
+}
+
+// urge asks again, as a stalled agent, for what a host waits for.
+func (h *holder) urge() {
+	for _, l := range h.sortedLots() {
+		if l.urgent && l.state == inLine && !l.urged {
+			h.putUrgent(l)
 		}
 	}
 }

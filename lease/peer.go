@@ -35,7 +35,7 @@ type Peer struct {
 	roomAt   time.Duration // the holder's part of that
 	began    time.Duration // the last page
 	every    time.Duration // mean time between pages
-	busy     time.Duration // the last page where nobody else waited
+	urged    time.Duration // last: see urge
 }
 
 // A session is what passes between two agents. Calls have growing stamps, one
@@ -46,6 +46,7 @@ type session struct {
 	heard  uint64 // of its last call
 	out    *Batch // under way
 	sentAt time.Duration
+	round  int // of the grantor's survey then
 }
 
 // New makes the Peer of agent self. It may use nothing before Look.
@@ -151,14 +152,8 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 			return false
 		}
 	}
-	alone := true
 	for _, point := range points {
 		p.holder.begin(point)
-		_, called := p.holder.called[point]
-		alone = alone && !called
-	}
-	if alone {
-		p.busy = p.clock
 	}
 	p.paid = min(p.paid+p.cfg.PerPage, savings)
 	p.barred = 0
@@ -196,15 +191,11 @@ func (p *Peer) Lost(now time.Time) []uint64 {
 	return p.holder.lost(p.clock, p.grip())
 }
 
-// starving says whether there is nothing to begin but what leases hold back.
-func (p *Peer) starving() bool { return p.barred != 0 && p.clock-p.barred > starveAfter }
-
-// slack says whether this agent has had nothing to do for a while but at
-// points for which others wait: then they may have no more to do either, and
-// are told at once what they wait for, as no page would ever pay for it.
-func (p *Peer) slack() bool {
-	return p.clock-p.busy > min(max(30*p.every, slackLeast), slackMost)
-}
+// stalled says whether there is nothing to begin but what leases hold back. Then
+// no page pays for calls, so those that end it are made at once, by all of the
+// three agents that have a part in it: the asks, the recalls, the gives and the
+// grants.
+func (p *Peer) stalled() bool { return p.barred != 0 && p.clock-p.barred > stallAfter }
 
 func (p *Peer) session(a Agent) *session {
 	s := p.sessions[a]
@@ -216,7 +207,14 @@ func (p *Peer) session(a Agent) *session {
 }
 
 // Calls are the calls to be made now. It is to be asked every Config.Every.
-func (p *Peer) Calls(now time.Time) (calls []*Batch) {
+func (p *Peer) Calls(now time.Time) []*Batch { return p.callsNow(now, false) }
+
+// Hurry are those of the Calls that cannot wait: a stalled agent waits for what
+// they say, or a holder for its lease to be confirmed. It is to be asked after
+// each Serve and Answered.
+func (p *Peer) Hurry(now time.Time) []*Batch { return p.callsNow(now, true) }
+
+func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 	p.tick(now)
 	if p.view == nil {
 		return nil
@@ -226,6 +224,11 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		p.paidAt = p.clock
 	}
 	p.grantor.reap(p.clock)
+	p.holder.stalled = p.stalled()
+	if p.holder.stalled && p.clock-p.urged >= stallEvery {
+		p.urged = p.clock
+		p.holder.urge()
+	}
 	if p.holder.full() && p.clock-p.roomAt >= roomEvery {
 		p.roomAt = p.clock
 		p.holder.sweep(p.clock)
@@ -249,6 +252,7 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		p.holder.quit() // what has come or ended since
 	}
 	p.own()
+	p.survey()
 	for _, a := range p.partners() {
 		s := p.session(a)
 		if s.out != nil && p.clock-s.sentAt >= p.cfg.Timeout {
@@ -261,8 +265,8 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		needed, free := p.pressing(a)
 		switch {
 		case parting:
-		case free && p.clock-s.sentAt >= starveEvery:
-		case needed && p.paid >= 1:
+		case free:
+		case needed && p.paid >= 1 && !hurry:
 		default:
 			continue
 		}
@@ -270,11 +274,12 @@ func (p *Peer) Calls(now time.Time) (calls []*Batch) {
 		p.holder.fill(a, b, p.clock)
 		p.grantor.notice(a, b, p.clock)
 		p.grantor.will(a, b, p.clock)
+		p.grantor.question(a, b, p.clock)
 		if b.empty() {
 			continue
 		}
 		p.paid = max(p.paid-1, 0)
-		s.out, s.sentAt = b, p.clock
+		s.out, s.sentAt, s.round = b, p.clock, p.grantor.survey.round
 		calls = append(calls, b)
 	}
 	return calls
@@ -297,6 +302,9 @@ func (p *Peer) partners() (as []Agent) {
 	for a := range p.grantor.legacies {
 		as = append(as, a)
 	}
+	for a := range p.grantor.survey.open {
+		as = append(as, a)
+	}
 	for a, s := range p.sessions {
 		if s.out != nil {
 			as = append(as, a)
@@ -316,15 +324,15 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 		for _, l := range d.urgent {
 			if l.queued == inUrgent {
 				needed = true
-				if free = l.state == orphaned || p.starving() && (l.state != inLine || l.unheard); free {
+				if l.state == orphaned || p.stalled() && (l.state != inLine || l.unheard || !l.urged) {
 					return true, true
 				}
 			}
 		}
-		needed, free = needed || d.called, d.called
+		needed, free = needed || d.called, d.stalled
 	}
-	news := len(p.grantor.news[a]) > 0
-	return needed || news, (free || news) && p.slack()
+	news, stalled := p.grantor.hasNews(a)
+	return needed || news, free || stalled || p.grantor.asks(a, p.clock)
 }
 
 // own passes between our own two sides what they have to say to each other.
@@ -341,7 +349,7 @@ func (p *Peer) own() {
 				continue
 			}
 			said = true
-			p.take(b, p.hear(b), p.clock+1)
+			p.take(b, p.hear(b), p.clock+1, 0)
 			p.grantor.pass(p.clock)
 		}
 		if !said {
@@ -376,19 +384,27 @@ func (p *Peer) hear(b *Batch) *Batch {
 		}
 	}
 	for _, v := range b.Recalls {
+		if p.view.Owner(v.Point) != b.From {
+			ans.Refused = append(ans.Refused, v.Point)
+			continue
+		}
 		if back, give := p.holder.recall(b.From, v, p.clock); give {
 			ans.Gives = append(ans.Gives, back)
 		}
+	}
+	if b.Survey != 0 && b.Survey == p.view.Digest() && p.holder.clear(b.From, p.clock) {
+		ans.Survey, ans.Lost = b.Survey, p.grantor.lostFor(p.clock)
 	}
 	return ans
 }
 
 // take is what b's sender does with the answer. Who gives a lease back in it
 // may have asked since b was sent, and then still has it.
-func (p *Peer) take(b, ans *Batch, sent time.Duration) {
+func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 	p.holder.answered(b, ans, p.clock)
-	p.grantor.noticed(b.To, b, p.clock)
+	p.grantor.noticed(b.To, b, ans, p.clock)
 	p.grantor.willed(b.To, b)
+	p.grantor.surveyed(b, ans, round, p.clock)
 	for _, v := range ans.Gives {
 		if r := p.grantor.points[v.Point]; r != nil && r.heard < sent {
 			p.grantor.give(b.To, v, p.clock)
@@ -430,7 +446,7 @@ func (p *Peer) Answered(ans *Batch, now time.Time) error {
 		p.holder.failed(b)
 		return nil
 	}
-	p.take(b, ans, s.sentAt)
+	p.take(b, ans, s.sentAt, s.round)
 	return nil
 }
 

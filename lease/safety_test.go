@@ -52,11 +52,7 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 	case 0, 1:
 		place := a.place
 		w.kill(a)
-		w.after(w.within(40*time.Second), func() {
-			b := w.start(place)
-			b.look()
-			w.viewed()
-		})
+		w.after(w.within(40*time.Second), func() { w.again(place, a) })
 	case 2:
 		w.stop(a, w.within(40*time.Second))
 	case 3:
@@ -66,12 +62,19 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 	case 5:
 		place := a.place
 		w.part(a, false)
-		w.after(2*time.Minute+w.within(40*time.Second), func() {
-			b := w.start(place)
-			b.look()
-			w.viewed()
-		})
+		w.after(2*time.Minute+w.within(40*time.Second), func() { w.again(place, a) })
 	}
+}
+
+// again starts an agent at the place of an earlier one: with its crawl directory,
+// or with an empty one.
+func (w *world) again(place int, earlier *agent) {
+	if w.chance(0.5) {
+		w.resume(place, earlier)
+		return
+	}
+	w.start(place).look()
+	w.viewed()
 }
 
 func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
@@ -93,7 +96,7 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	if testing.Short() {
 		n = 6
 	}
-	pages, cut, changes, wills := 0, 0, 0, 0
+	pages, cut, changes, wills, surveys := 0, 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%5), Config{})
 		const points = 12
@@ -121,10 +124,11 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		pages += w.pages
 		cut += w.cut
 		wills += w.wills
+		surveys += w.surveys
 	})
-	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over", pages, changes, cut, wills)
-	if wills == 0 {
-		t.Error("no will was taken over: agents that go are not tested")
+	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over, %d surveys", pages, changes, cut, wills, surveys)
+	if wills == 0 || surveys == 0 {
+		t.Errorf("%d wills were taken over, and %d surveys made: agents that go or come are not tested", wills, surveys)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -28,6 +29,8 @@ type world struct {
 	points  map[uint64]*judged
 	// troubled are those that are not, or soon not, in the others' views.
 	troubled map[Agent]bool
+	// over are those that have said that they are gone, or have a next life.
+	over map[Agent]bool
 
 	delay, loss, twice float64 // seconds; shares
 	rates              float64
@@ -36,6 +39,7 @@ type world struct {
 	pages              int
 	cut                int
 	wills              int           // that were taken over
+	surveys            int           // that found all to be known
 	dead               bool          // a violation was found
 	lag                time.Duration // views differ for longer than is assumed, and violations are expected
 }
@@ -52,6 +56,7 @@ type agent struct {
 	stopped bool
 	idle    bool // it begins nothing any more
 	gone    bool
+	back    bool // it goes on after an earlier life, and knows all others
 	view    *picture
 	inbox   []func() // while it is stopped
 	uses    map[int]*use
@@ -73,7 +78,11 @@ type judged struct {
 	changes int
 }
 
-type picture struct{ members, going []Agent }
+type picture struct {
+	members, going []Agent
+	over           map[Agent]bool
+	missing        bool
+}
 
 func (v *picture) Owner(point uint64) Agent { return v.best(point, 0) }
 func (v *picture) Heir(point uint64) Agent  { return v.best(point, v.Owner(point)) }
@@ -108,8 +117,11 @@ func (v *picture) Digest() uint64 {
 	}
 	return h.Sum64()
 }
-func (v *picture) Has(a Agent) bool { return slices.Contains(v.members, a) }
-func (v *picture) Len() int         { return len(v.members) }
+func (v *picture) Has(a Agent) bool  { return slices.Contains(v.members, a) }
+func (v *picture) Len() int          { return len(v.members) }
+func (v *picture) Agents() []Agent   { return v.members }
+func (v *picture) Over(a Agent) bool { return v.over[a] }
+func (v *picture) Missing() bool     { return v.missing }
 
 type event struct {
 	at  time.Duration
@@ -129,7 +141,7 @@ func (e *events) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; re
 func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 1)), cfg: cfg.withDefaults(),
-		points: map[uint64]*judged{}, troubled: map[Agent]bool{}, rates: 0.005, delay: 0.02,
+		points: map[uint64]*judged{}, troubled: map[Agent]bool{}, over: map[Agent]bool{}, rates: 0.005, delay: 0.02,
 		quiet: func(uint64) time.Duration { return 2 * time.Second },
 	}
 	for range n {
@@ -180,6 +192,23 @@ func (w *world) start(place int) *agent {
 	return a
 }
 
+// resume gives a place a new life in the crawl directory of an earlier one, which
+// is over.
+func (w *world) resume(place int, earlier *agent) *agent {
+	w.over[earlier.id] = true
+	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m Agent) bool { return m == earlier.id })
+	a := w.start(place)
+	a.back = true
+	a.look()
+	w.viewed()
+	return a
+}
+
+// missing says whether an agent that was there once is not in a view of m.
+func (w *world) missing(m []Agent) bool {
+	return slices.ContainsFunc(w.agents, func(a *agent) bool { return a == nil || !slices.Contains(m, a.id) })
+}
+
 // clock is a's own.
 func (a *agent) clock() time.Time {
 	return time.Unix(1e9, 0).Add(a.offset + time.Duration(float64(a.w.now-a.born)*a.rate))
@@ -202,7 +231,12 @@ func (a *agent) look() {
 		m = append(m, a.id)
 	}
 	slices.Sort(m)
-	a.view = &picture{m, slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)), func(g Agent) bool { return !slices.Contains(m, g) })}
+	a.view = &picture{
+		members: m,
+		going:   slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)), func(g Agent) bool { return !slices.Contains(m, g) }),
+		over:    maps.Clone(a.w.over),
+		missing: a.back && a.w.missing(m),
+	}
 	a.peer.Look(a.view, a.clock())
 	if cs := a.peer.grantor.changes; len(cs) > 0 && cs[len(cs)-1].at == a.peer.clock {
 		a.w.wills += len(cs[len(cs)-1].left)
@@ -228,6 +262,7 @@ func (w *world) part(a *agent, wordless bool) {
 			return
 		}
 		a.gone = true
+		w.over[a.id] = !wordless
 		w.agents[a.place] = nil
 		w.going = slices.DeleteFunc(slices.Clone(w.going), func(g Agent) bool { return g == a.id })
 		w.leave(a.id)
@@ -296,10 +331,18 @@ func (a *agent) ping() {
 		return
 	}
 	w.after(time.Second, a.ping)
-	o := w.agents[w.rand.IntN(len(w.agents))]
-	if o == nil || o == a || a.stopped || o.stopped || a.view == nil || o.view == nil || w.chance(w.loss) {
+	if a.stopped || a.view == nil || len(a.view.members) < 2 {
 		return
 	}
+	id := a.view.members[w.rand.IntN(len(a.view.members))]
+	for id == a.id {
+		id = a.view.members[w.rand.IntN(len(a.view.members))]
+	}
+	i := slices.IndexFunc(w.agents, func(o *agent) bool { return o != nil && o.id == id })
+	if i < 0 || w.agents[i].stopped || w.agents[i].view == nil || w.chance(w.loss) {
+		return
+	}
+	o := w.agents[i]
 	sent := a.clock()
 	w.after(w.trip(), func() {
 		if o.stopped || a.view.Digest() != o.view.Digest() {
@@ -365,10 +408,18 @@ func (a *agent) tick() {
 		a.cutOff(p)
 	}
 	a.exchange()
+	for _, c := range a.peer.grantor.changes {
+		if c.known == a.peer.clock {
+			a.w.surveys++
+			break
+		}
+	}
 }
 
-func (a *agent) exchange() {
-	for _, b := range a.peer.Calls(a.clock()) {
+func (a *agent) exchange() { a.send(a.peer.Calls(a.clock())) }
+
+func (a *agent) send(calls []*Batch) {
+	for _, b := range calls {
 		a.w.calls++
 		a.w.send(b, b.To, func(o *agent, got *Batch) {
 			if o.view == nil {
@@ -379,10 +430,12 @@ func (a *agent) exchange() {
 				return
 			}
 			a.w.answers++
+			o.send(o.peer.Hurry(o.clock()))
 			a.w.send(ans, a.id, func(_ *agent, got *Batch) {
 				if err := a.peer.Answered(got, a.clock()); err != nil {
 					a.w.t.Errorf("answered: %v", err)
 				}
+				a.send(a.peer.Hurry(a.clock()))
 			})
 		})
 	}

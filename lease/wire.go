@@ -32,11 +32,22 @@ type Batch struct {
 	// To a holder.
 	Grants  []Grant
 	Recalls []Recall
-	Refused []uint64 // points asked for that it does not grant, and has not queued
+	// Refused are points of the call that the receiver does not grant, and has not
+	// queued; and those recalled that are not the sender's to grant by its view.
+	Refused []uint64
+
+	// Survey is the digest of the sender's view. In a call, a grantor asks
+	// whether the receiver may have a lease of its points that it does not know
+	// (see survey.go). In the answer, the receiver has none, by the same view.
+	// Zero: no question, or no such answer.
+	Survey uint64
+	// Lost is for how long agents that the answering agent has lost may go on.
+	// It counts only in an answer with a Survey.
+	Lost time.Duration
 }
 
 func (b *Batch) empty() bool {
-	return b.Will == nil && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
+	return b.Will == nil && b.Survey == 0 && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
 }
 
 // An Ask is for the lease of a point, or for more time on one that is held.
@@ -51,6 +62,10 @@ type Ask struct {
 	// Holding says that another grantor has given it to the asker, and that
 	// the view has changed since.
 	Holding bool
+	// Stalled says that the asker has begun nothing for a while, and that a host
+	// of its waits for this lease: the point is handed over at once, whoever pays
+	// for the calls.
+	Stalled bool
 	// Serial is of the lease that the asker has from this grantor, 0: none.
 	Serial uint64
 }
@@ -71,12 +86,15 @@ type Grant struct {
 	Term   time.Duration // it ends
 	Rest   time.Duration // of the quiet time after others' requests
 	Shared bool          // others wait: it is to be given back after a turn
+	// Stalled says that one of the others has nothing else to do (see Ask).
+	Stalled bool
 }
 
 // A Recall asks for a lease back, after the holder's turn.
 type Recall struct {
-	Point  uint64
-	Serial uint64
+	Point   uint64
+	Serial  uint64
+	Stalled bool // as in Grant
 }
 
 // maxItems bounds each list of a Batch.
@@ -86,7 +104,7 @@ const maxItems = 1 << 12
 const maxDuration = 1000 * time.Hour
 
 // wireVersion is the first byte of a Batch.
-const wireVersion = 2
+const wireVersion = 3
 
 func flags(bs ...bool) (f byte) {
 	for i, b := range bs {
@@ -101,20 +119,23 @@ func flags(bs ...bool) (f byte) {
 // microseconds where that keeps others waiting and down where it shortens a
 // lease.
 //
-//	byte    version, 2
+//	byte    version, 3
 //	byte    1: answer
 //	uint64  from, to, stamp; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest
 //	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest
 //	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
-//	uvarint number of recalls, each: uint64 point, uvarint serial
+//	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
-//	byte    1: a will, of which there are:
-//	uint64  view
+//	byte    1: a will, 2: a survey
+//	uint64  view of the will
 //	uvarint total
 //	uvarint number of bequests, each: uint64 point, uint64 holder, quiet, rest
+//	uint64  survey
+//	uvarint lost
 //
-// Flags: 1 urgent or shared, 2 holding.
+// The fields of a will and of a survey are there only if there is one. Flags: 1
+// urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
 func (b *Batch) AppendTo(dst []byte) []byte {
 	up := func(d time.Duration) {
 		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
@@ -136,7 +157,7 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.Asks)))
 	for _, a := range b.Asks {
 		fixed(a.Point)
-		dst = append(dst, flags(a.Urgent, a.Holding))
+		dst = append(dst, flags(a.Urgent, a.Holding, a.Stalled))
 		dst = binary.AppendUvarint(dst, a.Serial)
 		up(a.Quiet)
 		up(a.Rest)
@@ -144,7 +165,7 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
 	for _, g := range b.Grants {
 		fixed(g.Point)
-		dst = append(dst, flags(g.Shared))
+		dst = append(dst, flags(g.Shared, g.Stalled))
 		dst = binary.AppendUvarint(dst, g.Serial)
 		dst = binary.AppendUvarint(dst, g.Stamp)
 		down(g.Held)
@@ -154,13 +175,14 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.Recalls)))
 	for _, r := range b.Recalls {
 		fixed(r.Point)
+		dst = append(dst, flags(r.Stalled))
 		dst = binary.AppendUvarint(dst, r.Serial)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Refused)))
 	for _, p := range b.Refused {
 		fixed(p)
 	}
-	dst = append(dst, flags(b.Will != nil))
+	dst = append(dst, flags(b.Will != nil, b.Survey != 0))
 	if w := b.Will; w != nil {
 		fixed(w.View)
 		dst = binary.AppendUvarint(dst, uint64(w.Total))
@@ -171,6 +193,10 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 			up(q.Quiet)
 			up(q.Rest)
 		}
+	}
+	if b.Survey != 0 {
+		fixed(b.Survey)
+		up(b.Lost)
 	}
 	return dst
 }
@@ -257,8 +283,8 @@ func ParseBatch(src []byte) (*Batch, error) {
 		for i := range b.Asks {
 			a := &b.Asks[i]
 			a.Point = r.fixed("ask")
-			f := r.flags("ask flags", 3)
-			a.Urgent, a.Holding = f&1 > 0, f&2 > 0
+			f := r.flags("ask flags", 7)
+			a.Urgent, a.Holding, a.Stalled = f&1 > 0, f&2 > 0, f&4 > 0
 			a.Serial = r.uvarint("ask serial")
 			a.Quiet, a.Rest = r.duration("ask quiet"), r.duration("ask rest")
 		}
@@ -268,15 +294,19 @@ func ParseBatch(src []byte) (*Batch, error) {
 		for i := range b.Grants {
 			g := &b.Grants[i]
 			g.Point = r.fixed("grant")
-			g.Shared = r.flags("grant flags", 1) == 1
+			f := r.flags("grant flags", 3)
+			g.Shared, g.Stalled = f&1 > 0, f&2 > 0
 			g.Serial, g.Stamp = r.uvarint("grant serial"), r.uvarint("grant stamp")
 			g.Held, g.Term, g.Rest = r.duration("grant held"), r.duration("grant term"), r.duration("grant rest")
 		}
 	}
-	if n := r.count("recalls", 9); n > 0 {
+	if n := r.count("recalls", 10); n > 0 {
 		b.Recalls = make([]Recall, n)
 		for i := range b.Recalls {
-			b.Recalls[i] = Recall{r.fixed("recall"), r.uvarint("recall serial")}
+			c := &b.Recalls[i]
+			c.Point = r.fixed("recall")
+			c.Stalled = r.flags("recall flags", 1) == 1
+			c.Serial = r.uvarint("recall serial")
 		}
 	}
 	if n := r.count("refused", 8); n > 0 {
@@ -285,7 +315,8 @@ func ParseBatch(src []byte) (*Batch, error) {
 			b.Refused[i] = r.fixed("refused")
 		}
 	}
-	if r.flags("will", 1) == 1 {
+	more := r.flags("will or survey", 3)
+	if more&1 > 0 {
 		w := &Will{View: r.fixed("view")}
 		if n := r.uvarint("total"); n <= math.MaxInt32 {
 			w.Total = int(n)
@@ -299,6 +330,11 @@ func ParseBatch(src []byte) (*Batch, error) {
 			}
 		}
 		b.Will = w
+	}
+	if more&2 > 0 {
+		if b.Survey, b.Lost = r.fixed("survey"), r.duration("lost"); b.Survey == 0 {
+			r.fail("survey")
+		}
 	}
 	if r.bad == "" && len(r.src) > 0 {
 		r.bad = "end"

@@ -17,13 +17,13 @@ func randomBatch(r *rand.Rand) *Batch {
 		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d()})
 	}
 	for range r.IntN(4) {
-		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), r.Uint64()})
+		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), yes(), r.Uint64()})
 	}
 	for range r.IntN(4) {
-		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes()})
+		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes(), yes()})
 	}
 	for range r.IntN(4) {
-		b.Recalls = append(b.Recalls, Recall{r.Uint64(), r.Uint64()})
+		b.Recalls = append(b.Recalls, Recall{r.Uint64(), r.Uint64(), yes()})
 	}
 	for range r.IntN(4) {
 		b.Refused = append(b.Refused, r.Uint64())
@@ -33,6 +33,9 @@ func randomBatch(r *rand.Rand) *Batch {
 		for range r.IntN(4) {
 			b.Will.Estate = append(b.Will.Estate, Bequest{r.Uint64(), Agent(r.Uint64()), d(), d()})
 		}
+	}
+	if yes() {
+		b.Survey, b.Lost = max(r.Uint64(), 1), d()
 	}
 	return b
 }
@@ -71,6 +74,7 @@ func TestRounding(t *testing.T) {
 		Asks:   []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
 		Grants: []Grant{{Held: d, Term: d, Rest: d}},
 		Will:   &Will{Estate: []Bequest{{Quiet: d, Rest: d}}},
+		Survey: 1, Lost: d,
 	}
 	got, err := ParseBatch(b.AppendTo(nil))
 	if err != nil {
@@ -81,6 +85,7 @@ func TestRounding(t *testing.T) {
 		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
 		Grants: []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
 		Will:   &Will{Estate: []Bequest{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}}},
+		Survey: 1, Lost: 2 * time.Microsecond,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,0 +1,422 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A tail is a crawl in which only a handful of addresses and domains have work: its
+// end, or what is left after a resume. A host has some pages, then rests, and has its
+// own quiet time besides those of its address and its domain.
+//
+// A tail measures stalls. A host could begin if it is due, and nobody uses its
+// address and its domain, and their quiet times are over. A stall is the time for
+// which a host could begin and nothing happens. Two things do not count:
+//
+//   - The time in which the agents' views differ, or name an agent that is dead or
+//     stopped. Gossip and the failure detector need it.
+//   - After an agent was killed or stopped: a point that it held, and a point that
+//     has another grantor since, for Config.grace from when all views are without
+//     that agent. It may be cut off instead, and use the point, so nobody else may.
+//     This ends at once if the agent's next life begins. It does not apply to an
+//     agent that has said that it is gone.
+type tail struct {
+	w       *world
+	hosts   []*tailHost
+	agents  map[*agent]*tailAgent
+	losses  []*loss
+	quiet   map[uint64]time.Duration
+	settled time.Duration            // the last time at which the agents were not settled
+	began   time.Duration            // the last page of all
+	heldAt  map[uint64]time.Duration // the last time at which a point was held
+	unclear map[uint64]time.Duration // the last time at which a lost agent might use a point
+
+	all    stall // nobody begins anything
+	unheld stall // nobody holds a point that a stalled agent wants
+	own    stall // an agent begins nothing
+}
+
+type tailHost struct {
+	name            string
+	address, domain uint64
+	delay           time.Duration
+	place           int // of its agent
+	due             time.Duration
+	busy            bool
+	pages           int           // until it rests
+	moved           time.Duration // to its agent
+}
+
+type tailAgent struct {
+	began  time.Duration
+	barred map[uint64]time.Duration // asked again then
+}
+
+type loss struct {
+	agent  Agent
+	held   map[uint64]bool
+	before *picture
+	end    time.Duration // 0: still in a view
+}
+
+func newTail(t *testing.T, seed uint64, agents, addresses, domains, hosts int) *tail {
+	w := newWorld(t, seed, agents, Config{})
+	c := &tail{
+		w: w, agents: map[*agent]*tailAgent{}, quiet: map[uint64]time.Duration{}, unclear: map[uint64]time.Duration{}, heldAt: map[uint64]time.Duration{},
+	}
+	w.delay = 0.01
+	w.quiet = func(p uint64) time.Duration { return c.quiet[p] }
+	for p := range uint64(addresses + domains) {
+		c.quiet[p] = 200*time.Millisecond + w.within(800*time.Millisecond)
+	}
+	for i := range hosts {
+		h := &tailHost{
+			name: fmt.Sprintf("h%d", i), place: w.rand.IntN(agents),
+			address: uint64(w.rand.IntN(addresses)), domain: uint64(addresses + w.rand.IntN(domains)),
+		}
+		h.delay = max(c.quiet[h.address], c.quiet[h.domain]) + w.within(3*time.Second)
+		if w.chance(0.1) {
+			h.delay = 10*time.Second + w.within(20*time.Second)
+		}
+		c.refill(h)
+		c.hosts = append(c.hosts, h)
+	}
+	w.after(time.Second, c.step)
+	return c
+}
+
+// refill gives a host pages, some now, most later.
+func (c *tail) refill(h *tailHost) {
+	h.pages = 1 + c.w.rand.IntN(12)
+	h.due = c.w.now + h.delay
+	if c.w.chance(0.5) {
+		h.due += c.w.within(time.Minute)
+	}
+}
+
+// step lets all agents begin what they can, as a frontier would, and measures.
+func (c *tail) step() {
+	w := c.w
+	w.after(20*time.Millisecond, c.step)
+	for _, h := range c.hosts { // a host whose agent is gone is another's
+		if a := w.agents[h.place]; (a == nil || a.idle) && !h.busy {
+			if living := c.living(); len(living) > 0 {
+				h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
+			}
+		}
+	}
+	for _, a := range w.agents {
+		if a != nil && !a.stopped && !a.idle && a.view != nil {
+			c.begin(a)
+		}
+	}
+	c.measure()
+}
+
+func (c *tail) living() (as []*agent) {
+	for _, a := range c.w.agents {
+		if a != nil && !a.stopped && !a.idle {
+			as = append(as, a)
+		}
+	}
+	return as
+}
+
+func (c *tail) of(a *agent) *tailAgent {
+	k := c.agents[a]
+	if k == nil {
+		k = &tailAgent{barred: map[uint64]time.Duration{}, began: c.w.now}
+		c.agents[a] = k
+	}
+	return k
+}
+
+func (c *tail) begin(a *agent) {
+	w, k := c.w, c.of(a)
+	for _, p := range a.peer.Freed() {
+		delete(k.barred, p)
+	}
+	wanted := map[uint64]bool{}
+	for _, h := range c.hosts {
+		if h.place != a.place || h.busy {
+			continue
+		}
+		if h.due > w.now {
+			continue
+		}
+		wanted[h.address], wanted[h.domain] = true, true
+		free := k.barred[h.address] <= w.now && k.barred[h.domain] <= w.now && !c.inUse(a, h)
+		for _, p := range []uint64{h.address, h.domain} {
+			if !free {
+				break
+			}
+			ok, at := a.peer.Ready(p, c.quiet[p], a.clock())
+			if !ok {
+				k.barred[p] = w.now + 5*time.Second // as the frontier's leaseAgain
+				if !at.IsZero() {
+					k.barred[p] = w.now + max(at.Sub(a.clock()), time.Millisecond)
+				}
+				free = false
+				break
+			}
+		}
+		d := 20*time.Millisecond + w.within(200*time.Millisecond)
+		if !free || !a.try(d, h.address, h.domain) {
+			continue
+		}
+		h.busy, k.began = true, w.now
+		w.after(d, func() {
+			h.busy, h.due = false, w.now+h.delay
+			if h.pages--; h.pages == 0 {
+				c.refill(h)
+			}
+		})
+	}
+	if w.chance(0.01) { // the frontier forgets what no host wants
+		for p := range uint64(len(c.quiet)) {
+			if !wanted[p] {
+				a.peer.Leave(p, a.clock())
+				delete(k.barred, p)
+			}
+		}
+	}
+}
+
+// inUse says whether another host of an agent uses a point of h.
+func (c *tail) inUse(a *agent, h *tailHost) bool {
+	return slices.ContainsFunc(c.hosts, func(o *tailHost) bool {
+		return o.place == a.place && o.busy && (o.address == h.address || o.domain == h.domain)
+	})
+}
+
+// whole says whether every agent sees all agents, and these only, and all are
+// there.
+func (c *tail) whole() bool {
+	w := c.w
+	truth := &picture{members: slices.Sorted(slices.Values(w.members)), going: slices.Sorted(slices.Values(w.going))}
+	there := 0
+	for _, a := range w.agents {
+		if a == nil || a.stopped && !slices.Contains(w.members, a.id) {
+			continue
+		}
+		if there++; a.stopped || a.view == nil || a.view.Digest() != truth.Digest() {
+			return false
+		}
+	}
+	return there == len(w.members)
+}
+
+// lose notes that an agent is killed, or stopped for long, without a word.
+func (c *tail) lose(a *agent) {
+	l := &loss{agent: a.id, held: map[uint64]bool{}, before: a.view}
+	for p, lot := range a.peer.holder.lots {
+		l.held[p] = lot.state != without || lot.using || lot.back != 0
+	}
+	for _, o := range c.w.agents { // what is on its way to it, too
+		if o != nil {
+			for p, r := range o.peer.grantor.points {
+				l.held[p] = l.held[p] || r.holder == a.id
+			}
+		}
+	}
+	c.losses = append(c.losses, l)
+}
+
+// unsure says whether a lost agent may use a point.
+func (c *tail) unsure(p uint64) bool {
+	for _, l := range c.losses {
+		if l.end != 0 && c.w.now >= l.end {
+			continue
+		}
+		now := &picture{members: c.w.members, going: c.w.going}
+		if l.held[p] || l.before.Owner(p) != now.Owner(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *tail) measure() {
+	w := c.w
+	if !c.whole() {
+		c.settled = w.now
+	}
+	for _, l := range c.losses {
+		switch {
+		case w.over[l.agent]:
+			l.end = w.now
+		case slices.Contains(w.members, l.agent):
+			if l.end = 0; c.settled != w.now {
+				l.end = w.now // it is back
+			}
+		case l.end == 0 || c.settled == w.now && w.now < l.end:
+			l.end = w.now + w.cfg.grace() + w.cfg.grace()/50
+		}
+	}
+	c.losses = slices.DeleteFunc(c.losses, func(l *loss) bool { return l.end != 0 && w.now >= l.end })
+	for p := range uint64(len(c.quiet)) {
+		if c.unsure(p) {
+			c.unclear[p] = w.now
+		}
+	}
+	if c.settled == w.now {
+		return
+	}
+	for _, k := range c.agents {
+		c.began = max(c.began, k.began)
+	}
+	for _, a := range c.living() {
+		k := c.of(a)
+		for _, h := range c.hosts {
+			if h.place != a.place || h.busy || h.due > w.now {
+				continue
+			}
+			since := max(h.due, h.moved, c.settled, a.born) // it could begin
+			for _, p := range []uint64{h.address, h.domain} {
+				j := w.judged(p)
+				if j.user != nil {
+					since = w.now
+				}
+				since = max(since, j.ended+c.quiet[p], c.unclear[p])
+			}
+			c.all.note(w, max(since, c.began), "nobody begins anything, and agent %d not %s", a.id, h.name)
+			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not %s", a.id, h.name)
+			// It wants the address; once it has that, the domain.
+			p := h.address
+			if l := a.peer.holder.lots[p]; l != nil && l.state == held {
+				p = h.domain
+				since = max(since, w.now-(a.peer.clock-l.since))
+			}
+			if c.held(p) {
+				c.heldAt[p] = w.now
+			}
+			c.unheld.note(w, max(since, k.began, c.heldAt[p]), "nobody holds %d, which agent %d wants", p, a.id)
+		}
+	}
+}
+
+// held says whether an agent holds a point.
+func (c *tail) held(p uint64) bool {
+	return slices.ContainsFunc(c.living(), func(a *agent) bool {
+		l := a.peer.holder.lots[p]
+		return l != nil && (l.state == held || l.using)
+	})
+}
+
+// A stall is the longest time of its kind.
+type stall struct {
+	longest time.Duration
+	what    string
+}
+
+func (s *stall) note(w *world, since time.Duration, format string, args ...any) {
+	if d := w.now - since; d > s.longest {
+		s.longest, s.what = d, fmt.Sprintf("from %v for %v: ", since, d)+fmt.Sprintf(format, args...)
+	}
+}
+
+// events lets things happen to agents, one after the other.
+func (c *tail) events(until time.Duration) {
+	w := c.w
+	if w.now > until || w.dead {
+		return
+	}
+	w.after(20*time.Second+w.within(40*time.Second), func() { c.events(until) })
+	living := c.living()
+	if len(living) == 0 || len(living) < len(w.agents) {
+		return // one is not back yet
+	}
+	for _, h := range c.hosts { // those that have come since get their share
+		if !h.busy && w.chance(0.5) {
+			h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
+		}
+	}
+	a := living[w.rand.IntN(len(living))]
+	what := w.rand.IntN(6)
+	if len(living) < 3 && what != 5 {
+		what = 0 // a single agent would be in a partition
+	}
+	switch what {
+	case 0:
+		if len(living) > 6 {
+			return
+		}
+		w.agents = append(w.agents, nil)
+		w.start(len(w.agents) - 1).look()
+		w.viewed()
+	case 1: // SIGTERM, and on with it
+		w.part(a, false)
+		var back func()
+		back = func() {
+			if !a.gone {
+				w.after(time.Second, back)
+				return
+			}
+			w.after(w.within(20*time.Second), func() { w.resume(a.place, a) })
+		}
+		back()
+	case 2: // kill -9, and on with it, perhaps before the others have noticed
+		c.kill(a)
+		w.after(w.within(10*time.Second), func() { w.resume(a.place, a) })
+	case 3: // kill -9, and another one in its place
+		c.kill(a)
+		w.after(10*time.Second+w.within(10*time.Second), func() {
+			w.start(a.place).look()
+			w.viewed()
+		})
+	case 4:
+		d := w.within(30 * time.Second)
+		if d > 5*time.Second {
+			c.lose(a)
+		}
+		w.stop(a, d)
+	case 5: // all are killed, and go on
+		for _, a := range living {
+			c.kill(a)
+			w.after(w.within(5*time.Second), func() { w.resume(a.place, a) })
+		}
+	}
+}
+
+func (c *tail) kill(a *agent) {
+	c.lose(a)
+	c.w.kill(a)
+}
+
+// TestStalls: on a whole network, for less than five seconds nobody begins anything,
+// or nobody holds a point that a stalled agent wants. For how long a single agent
+// begins nothing depends on how many others want the same points. It is only told.
+func TestStalls(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events bool
+	}{{"settled", false}, {"agents come and go", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			last := uint64(20)
+			if testing.Short() {
+				last = 6
+			}
+			var all, unheld, own time.Duration
+			pages, messages := 0, 0
+			for seed := uint64(1); seed <= last; seed++ {
+				k := newTail(t, seed, 3+int(seed%3), 4, 3, 14)
+				w := k.w
+				if c.events {
+					w.after(20*time.Second, func() { k.events(5 * time.Minute) })
+				}
+				w.run(6 * time.Minute)
+				for _, s := range []stall{k.all, k.unheld} {
+					if s.longest >= 5*time.Second {
+						t.Errorf("seed %d: %s", seed, s.what)
+					}
+				}
+				all, unheld, own = max(all, k.all.longest), max(unheld, k.unheld.longest), max(own, k.own.longest)
+				pages, messages = pages+w.pages, messages+w.calls+w.answers
+			}
+			t.Logf("nobody began anything for %v, or held a point that a stalled agent wanted for %v", all, unheld)
+			t.Logf("one agent began nothing for %v; %d pages, %.2f messages a page", own, pages, float64(messages)/float64(pages))
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package lease
+
+import "time"
+
+// A survey ends a grantor's wait for points that are new to it. What others
+// granted before may still be held, so the grantor would wait until every such
+// lease has ended (Config.grace). A survey finds out sooner:
+//
+//	grantor -> Survey(view) -> every other agent of the view -> Survey, Lost
+//
+// An agent answers if it is in the same view, and has no lease of the grantor's
+// points but those that the grantor has given or confirmed. From then on it takes
+// such leases from this grantor alone, and grants none of these points, as long
+// as it is in that view. Only agents that have left a view can have others. How
+// long these may go on, the answer says, too. When all have answered and no lost
+// agent can go on, the points are free after one quiet time.
+//
+// A survey begins when a host waits for such a point. It belongs to one view: the
+// next view begins another one. An answer counts only for a call of this survey.
+type survey struct {
+	round  int  // grows with the views
+	wanted bool // somebody waits for a point that only a survey can free now
+	began  bool
+	open   map[Agent]time.Duration // have not answered, with when they were asked last
+	till   time.Duration           // lost agents may go on until then
+}
+
+// unknown stands in grantor.lost for agents that this one knew in an earlier life.
+const unknown Agent = 0
+
+// lose notes which agents may go on although the new view is without them.
+func (g *grantor) lose(was View, clock time.Duration) {
+	end := clock + g.cfg.grace()
+	switch {
+	case was == nil && g.view.Missing():
+		g.lost[unknown] = end
+	case !g.view.Missing():
+		delete(g.lost, unknown)
+	}
+	if was != nil {
+		for _, a := range was.Agents() {
+			if _, known := g.lost[a]; !known && !g.view.Has(a) {
+				g.lost[a] = end
+			}
+		}
+	}
+	for a, end := range g.lost {
+		if a != unknown && (g.view.Has(a) || g.view.Over(a)) || clock >= end {
+			delete(g.lost, a)
+		}
+	}
+}
+
+// lostFor is for how long lost agents may go on.
+func (g *grantor) lostFor(clock time.Duration) (d time.Duration) {
+	for _, end := range g.lost {
+		d = max(d, end-clock)
+	}
+	return d
+}
+
+// survey begins one if it is wanted, and ends it when all is known.
+func (p *Peer) survey() {
+	g := p.grantor
+	s := &g.survey
+	if !s.wanted || g.retired || g.lostFor(p.clock) > 0 {
+		return
+	}
+	if !s.began {
+		s.began, s.open = true, make(map[Agent]time.Duration)
+		for _, a := range g.view.Agents() {
+			if a != g.self {
+				s.open[a] = p.clock - surveyEvery
+			}
+		}
+	}
+	if len(s.open) > 0 || p.clock < s.till || !p.holder.clear(g.self, p.clock) {
+		return
+	}
+	for i := range g.changes {
+		if c := &g.changes[i]; c.known == 0 {
+			c.known = p.clock
+		}
+	}
+	s.wanted = false
+	g.pass(p.clock)
+}
+
+// asks says whether a question to an agent is due.
+func (g *grantor) asks(a Agent, clock time.Duration) bool {
+	last, open := g.survey.open[a]
+	return open && clock-last >= surveyEvery
+}
+
+// question puts the question into a call.
+func (g *grantor) question(a Agent, b *Batch, clock time.Duration) {
+	if _, open := g.survey.open[a]; open {
+		b.Survey = g.view.Digest()
+		g.survey.open[a] = clock
+	}
+}
+
+// surveyed takes the answer to a call that was made in a round.
+func (g *grantor) surveyed(b, ans *Batch, round int, clock time.Duration) {
+	s := &g.survey
+	if b.Survey == 0 || round != s.round || ans.Survey != b.Survey {
+		return
+	}
+	delete(s.open, b.To)
+	s.till = max(s.till, clock+longer(ans.Lost))
+}
+
+// clear says that we have no lease of a grantor's points that it has not given or
+// confirmed, and nothing under way without a lease.
+func (h *holder) clear(grantor Agent, clock time.Duration) bool {
+	for _, l := range h.lots {
+		if l.grantor != grantor {
+			continue
+		}
+		if l.state == orphaned && (l.using || clock < l.end) || l.using && (l.state != held || clock >= l.end) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// A grantor that is new to a point grants it as soon as a survey has found that
+// nobody can have it, and after Config.grace where a survey finds nothing out.
+func TestSurvey(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer func(b, ans *Batch) // changes what the other agent says
+		view   func(v *picture)
+		soon   bool
+	}{
+		{"all is known", func(_, _ *Batch) {}, func(*picture) {}, true},
+		{"another view, or a lease", func(_, ans *Batch) { ans.Survey, ans.Lost = 0, 0 }, func(*picture) {}, false},
+		{"the other one has lost an agent", func(_, ans *Batch) { ans.Lost = 15 * time.Second }, func(*picture) {}, false},
+		{"an agent is missing", func(_, _ *Batch) {}, func(v *picture) { v.missing = true }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			v, point := pair()
+			c.view(v)
+			other := New(2, Config{First: true}, now)
+			other.Look(v, now)
+			p := New(1, Config{}, now)
+			p.Look(v, now)
+			for began := now; ; now = now.Add(250 * time.Millisecond) {
+				p.Contact(now, now)
+				other.Contact(now, now)
+				if ok, _ := p.Ready(point, time.Second, now); ok {
+					if took := now.Sub(began); took < time.Second || (took < 4*time.Second) != c.soon {
+						t.Errorf("granted after %v", took)
+					}
+					return
+				}
+				for _, b := range p.Calls(now) {
+					ans, err := other.Serve(b, now)
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.answer(b, ans)
+					if err := p.Answered(ans, now); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if now.Sub(began) > time.Minute {
+					t.Fatal("never granted")
+				}
+			}
+		})
+	}
+}
+
+// An agent does not answer a survey while it has a lease of the asker's points that
+// the asker has not confirmed: by another grantor, or none at all for what it does.
+func TestSurveyIsNotAnswered(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	v, point := pair() // 1 grants it
+	p := New(2, Config{First: true}, now)
+	p.Look(&picture{members: []Agent{2}}, now)
+	p.Ready(point, time.Second, now)
+	p.Calls(now)
+	if !p.Begin(now, point) {
+		t.Fatal("not granted by itself")
+	}
+	stamp := uint64(0)
+	answered := func() bool {
+		t.Helper()
+		stamp++
+		p.Contact(now, now)
+		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, Survey: v.Digest()}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ans.Survey == v.Digest()
+	}
+	p.Look(v, now)
+	if answered() {
+		t.Error("answered with a lease of another grantor")
+	}
+	calls := p.Calls(now)
+	if len(calls) != 1 || len(calls[0].Asks) != 1 || !calls[0].Asks[0].Holding {
+		t.Fatalf("calls %+v", calls)
+	}
+	refused := &Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true, Refused: []uint64{point}}
+	if err := p.Answered(refused, now); err != nil {
+		t.Fatal(err)
+	}
+	if answered() {
+		t.Error("answered with a request under way without a lease")
+	}
+	p.Used(point, now, time.Second, now)
+	if !answered() {
+		t.Error("not answered when the request has ended")
+	}
+	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp + 1, Survey: v.Digest() + 1}, now)
+	if err != nil || ans.Survey != 0 {
+		t.Errorf("a survey of another view is answered by %+v, %v", ans, err)
+	}
+}
