@@ -506,7 +506,6 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 			}
 		})
 	}
-	c.a.leases.tend(ctx)
 	c.a.contents.tend(ctx, fail)
 	c.running.Go(func() { c.keepLimit(ctx) })
 }

@@ -47,23 +47,36 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if a.colony == nil {
 		return a.crawler.Run(ctx)
 	}
-	a.onClose(a.colony.leave) // also after an error
+	a.onClose(a.depart) // also after an error
 	if err := a.colony.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
 	a.crawler.ShareLimit()
 	a.crawler.RanBefore(a.colony.limits.running(time.Now()))
+	// Visits may go on for a while after ctx is done. Until they have ended, a lease
+	// that is lost cuts them off.
+	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	if a.colony.member.Load() != nil {
 		a.colony.tend(ctx, func(err error) { fail(&lostPlace{err}) })
+		a.leases.tend(visiting)
 	}
 	stop, err := a.crawler.Run(ctx)
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}
+	over()
 	fail(nil)
-	return stop, errors.Join(err, a.colony.leave())
+	return stop, errors.Join(err, a.depart())
+}
+
+// depart leaves the cluster after the last visit. The connections go first: as soon
+// as this agent has given back its leases or has said that it is gone, others open
+// their own.
+func (a *Agent) depart() error {
+	return errors.Join(a.fetcher.Close(), a.colony.leave())
 }
 
 // lostPlace is why an agent cannot stay in its cluster.
