@@ -38,7 +38,7 @@ func newMirrorBand(t *testing.T, seed uint64, agents int, hosts int64) *band {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &band{t: t, made: made, dir: t.TempDir(), replicas: "2", ps: make([]*process, agents)}
+	b := &band{t: t, delay: bandDelay, made: made, dir: t.TempDir(), replicas: "2", ps: make([]*process, agents)}
 	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: bandDelay}})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
