@@ -65,6 +65,13 @@ type Progress struct {
 	Every time.Duration
 	// Color lets Live use colours; leave it out where NO_COLOR is set.
 	Color bool
+	// Agent is the agent's name in a cluster, which then begins each display
+	// and each message. Empty: the agent is alone.
+	Agent string
+	// Background reports whether the process is in the background of its
+	// terminal. Live then shows plain lines, because the block would overwrite
+	// the output of other programs. Nil means never.
+	Background func() bool
 
 	w     io.Writer
 	mode  Mode
@@ -79,6 +86,7 @@ type Progress struct {
 	again   bool // likewise
 	behind  bool // last is not shown
 	closed  bool
+	lines   bool // Live shows plain lines: the process is in the background
 }
 
 type sample struct {
@@ -101,13 +109,28 @@ func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
 	return &Progress{w: w, mode: mode, width: width}
 }
 
-func (p *Progress) every() time.Duration {
+// current is the mode that holds now. A block that stands on the terminal when
+// the process leaves the foreground stays there.
+func (p *Progress) current() Mode {
+	if p.mode != Live || p.Background == nil {
+		return p.mode
+	}
+	if background := p.Background(); background != p.lines {
+		p.lines, p.drawn = background, nil
+	}
+	if p.lines {
+		return Plain
+	}
+	return Live
+}
+
+func (p *Progress) every(mode Mode) time.Duration {
 	switch {
 	case p.Every > 0:
 		return p.Every
-	case p.mode == Live:
+	case mode == Live:
 		return 200 * time.Millisecond
-	case p.mode == JSON:
+	case mode == JSON:
 		return time.Second
 	}
 	return 10 * time.Second
@@ -122,24 +145,33 @@ func (p *Progress) Show(s Snapshot, now time.Time) {
 	}
 	p.sample(s, now)
 	p.last = &s
-	if !p.shown.IsZero() && now.Sub(p.shown) < p.every() {
+	mode := p.current()
+	if !p.shown.IsZero() && now.Sub(p.shown) < p.every(mode) {
 		p.behind = true
 		return
 	}
-	p.show(s, now)
+	p.show(mode, s, now)
 }
 
-func (p *Progress) show(s Snapshot, now time.Time) {
+func (p *Progress) show(mode Mode, s Snapshot, now time.Time) {
 	p.shown, p.behind = now, false
 	pages, bytes := p.rates()
-	switch p.mode {
+	switch mode {
 	case Live:
 		p.draw(p.block(s, pages, bytes))
 	case JSON:
 		p.json(s, pages, bytes, now)
 	case Plain:
-		fmt.Fprintln(p.w, plainLine(s, pages, bytes))
+		fmt.Fprintln(p.w, p.named(plainLine(s, pages, bytes)))
 	}
+}
+
+// named puts the agent's name before a line.
+func (p *Progress) named(line string) string {
+	if p.Agent == "" {
+		return line
+	}
+	return Clean(p.Agent) + ": " + line
 }
 
 // Message prints a line; live, the block stays below it.
@@ -147,21 +179,25 @@ func (p *Progress) Message(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text = OneLine(text)
-	switch p.mode {
+	switch p.current() {
 	case Live:
 		var b strings.Builder
 		p.home(&b)
-		b.WriteString(text + clearLine + "\n")
+		b.WriteString(p.named(text) + clearLine + "\n")
 		io.WriteString(p.w, b.String())
 		if p.last != nil && !p.closed {
 			pages, bytes := p.rates()
 			p.draw(p.block(*p.last, pages, bytes))
 		}
 	case JSON:
-		b, _ := json.Marshal(map[string]string{"message": text})
+		m := map[string]string{"message": text}
+		if p.Agent != "" {
+			m["agent"] = p.Agent
+		}
+		b, _ := json.Marshal(m)
 		p.w.Write(append(b, '\n'))
 	case Plain:
-		fmt.Fprintln(p.w, text)
+		fmt.Fprintln(p.w, p.named(text))
 	}
 }
 
@@ -174,7 +210,7 @@ func (p *Progress) Close(now time.Time) {
 	}
 	p.closed = true
 	if p.mode != Quiet && p.behind {
-		p.show(*p.last, now)
+		p.show(p.current(), *p.last, now)
 	}
 	p.drawn = nil // what is said from now on stands below the block
 }
@@ -304,7 +340,7 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 		when += fmt.Sprintf(", %s in %s", limit, span(d))
 	}
 	lines := []string{
-		p.paint(fmt.Sprintf("%s %s", state, when), "1"),
+		p.paint(p.named(state+" "+when), "1"),
 		fmt.Sprintf("  pages    %s%s, %.1f/s now, %.1f/s mean", humanize.Comma(s.Pages), of, pages, s.mean()),
 		fmt.Sprintf("  bytes    %s, %s", size, rate(bytes)),
 		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued), humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
@@ -433,6 +469,7 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	line := struct {
 		Time       string           `json:"time"`
+		Agent      string           `json:"agent,omitempty"`
 		State      string           `json:"state"`
 		ElapsedS   float64          `json:"elapsed_s"`
 		Pages      int64            `json:"pages"`
@@ -462,7 +499,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Limit      string           `json:"limit,omitempty"`
 		ETA        *float64         `json:"eta_s,omitempty"`
 	}{
-		now.UTC().Format(logTime), s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
+		now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying, round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
 	}

@@ -225,6 +225,61 @@ func TestQuiet(t *testing.T) {
 	p.Close(at)
 }
 
+// Each display and each message of an agent in a cluster names the agent.
+func TestAgentName(t *testing.T) {
+	for _, tt := range []struct {
+		mode Mode
+		want []string
+	}{
+		{Plain, []string{"a1: 0.0s  2 pages", "a1: saving\n"}},
+		{JSON, []string{`"agent":"a1","state":"crawling"`, `{"agent":"a1","message":"saving"}`}},
+		{Live, []string{"a1: crawling 0.0s", "a1: saving"}},
+	} {
+		var out strings.Builder
+		p := NewProgress(&out, tt.mode, nil)
+		p.Agent = "a1"
+		p.Show(Snapshot{Pages: 2}, at)
+		p.Message("saving")
+		p.Close(at)
+		for _, want := range tt.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("mode %d: no %q in\n%s", tt.mode, want, out.String())
+			}
+		}
+	}
+}
+
+// In the background of a terminal there are plain lines, one in ten seconds, and
+// back in the foreground the block again.
+func TestBackground(t *testing.T) {
+	var out strings.Builder
+	background := true
+	p := NewProgress(&out, Live, nil)
+	p.Background = func() bool { return background }
+	now := at
+	for range 100 { // 20 s
+		p.Show(Snapshot{Pages: 2}, now)
+		now = now.Add(200 * time.Millisecond)
+	}
+	p.Message("saving")
+	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "2 pages") != 2 || !strings.HasSuffix(got, "\nsaving\n") {
+		t.Errorf("in the background: %q", got)
+	}
+	out.Reset()
+	background = false
+	p.Show(Snapshot{Pages: 3}, now)
+	if got := out.String(); !strings.HasPrefix(got, "crawling 0.0s"+clearLine) {
+		t.Errorf("in the foreground again: %q", got)
+	}
+	out.Reset()
+	background = true
+	p.Message("again behind")
+	p.Close(now)
+	if got := out.String(); got != "again behind\n" {
+		t.Errorf("in the background again: %q", got)
+	}
+}
+
 func TestModeFor(t *testing.T) {
 	for _, tt := range []struct {
 		quiet, json, terminal bool

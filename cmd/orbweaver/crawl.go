@@ -159,8 +159,12 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs errorOutput, told *s
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	name := ""
+	if cfg.Cluster != nil {
+		name = cfg.Cluster.Name
+	}
 	return runCrawl(cfg, c.API, &display{
-		out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
+		agent: name, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
 	})
 }

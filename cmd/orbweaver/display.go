@@ -22,14 +22,15 @@ import (
 	"github.com/orbweaver/orbweaver/report"
 )
 
-// display shows a crawl to who started it: progress on standard error, the
-// summary on out.
+// display shows a crawl to its user: progress on standard error, the summary on
+// out.
 type display struct {
 	out                  io.Writer
 	json, quiet          bool
 	resumable            bool // by "crawl --resume": not so a demo, whose web is gone
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
+	agent                string // its name in a cluster; empty: it is alone
 	progress             *report.Progress
 }
 
@@ -49,6 +50,8 @@ func (d *display) open(stop func()) {
 	})
 	_, plain := os.LookupEnv("NO_COLOR")
 	d.progress.Color = !plain
+	d.progress.Agent = d.agent
+	d.progress.Background = func() bool { return inBackground(fd) }
 }
 
 // show begins to show a at work; the function it returns ends that.
@@ -147,7 +150,11 @@ func (d *display) summary(dir string, r agent.Result) error {
 	case d.json:
 		return json.NewEncoder(d.out).Encode(r.Summary)
 	}
-	_, err := fmt.Fprintf(d.out, "\n%s", r.Summary)
+	head := ""
+	if d.agent != "" {
+		head = fmt.Sprintf("agent %s\n", d.agent)
+	}
+	_, err := fmt.Fprintf(d.out, "\n%s%s", head, r.Summary)
 	if err != nil || !d.resumable {
 		return err
 	}
