@@ -32,13 +32,16 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	orbweaver = filepath.Join(dir, "orbweaver")
-	build := exec.Command("go", "build", "-o", orbweaver, "github.com/orbweaver/orbweaver/cmd/orbweaver")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build, err := documentedBuild(orbweaver)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	flag.Parse()
 	races := filepath.Join(dir, "race") // and the process's number
 	if *raced {
 		build.Args = append(build.Args[:2:2], append([]string{"-race"}, build.Args[2:]...)...)
-		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+		build.Env = append(build.Env, "CGO_ENABLED=1")
 		os.Setenv("GORACE", "log_path="+races)
 	}
 	if out, err := build.CombinedOutput(); err != nil {

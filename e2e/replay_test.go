@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -145,8 +146,8 @@ func sort(name string, coded, revisited map[string]bool) error {
 	})
 }
 
-// wayback starts pywb on the crawl's own index and archive, and returns the
-// address of the collection.
+// wayback starts pywb on the crawl in dir, as docs/operating.md shows, but with
+// a free port. It returns the address of the collection.
 func wayback(t *testing.T, venv, dir string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,12 +157,19 @@ func wayback(t *testing.T, venv, dir string) string {
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	home := t.TempDir()
-	config := fmt.Sprintf("collections:\n  crawl:\n    index_paths: %s\n    archive_paths: %s\n",
-		filepath.Join(dir, "indexes", "index.cdxj"), filepath.Join(dir, "archive")+string(filepath.Separator))
+	config, args := replayConfig(t)
+	i := slices.Index(args, "-p")
+	if i < 0 || i+1 == len(args) {
+		t.Fatalf("wayback %v: no -p PORT", args)
+	}
+	args[i+1] = strconv.Itoa(port)
+	if err := os.Symlink(dir, filepath.Join(home, "crawl")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(venv, "bin", "wayback"), "-b", "127.0.0.1", "-p", strconv.Itoa(port))
+	cmd := exec.Command(filepath.Join(venv, "bin", "wayback"), args...)
 	cmd.Dir = home
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -171,7 +179,7 @@ func wayback(t *testing.T, venv, dir string) string {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
+		cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
