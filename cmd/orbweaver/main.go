@@ -64,6 +64,30 @@ a flag wins over the environment, and that over the file.`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
+// newParser is the parser of the command line into c. Settings that the line
+// leaves out come from told. The parser calls exit where it answers by itself,
+// as for --help.
+func newParser(c *cli, told *settings, stdout, stderr *output, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(c, append([]kong.Option{
+		kong.Name("orbweaver"),
+		kong.Description(description),
+		kong.UsageOnError(),
+		kong.Writers(stdout.raw, stderr), // the help, which is ours, is as wide as the terminal
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.Bind(errorOutput{stderr}),
+		kong.Bind(c, told),
+		kong.Resolvers(told),
+		kong.ValueFormatter(helpText),
+		kong.Vars{
+			"version": agent.Version, "leastmemory": leastMemory,
+			"labkinds":  strings.Join(lab.Kinds(), ", "),
+			"labstores": strings.Join(lab.StoreNames(), ", "),
+		},
+	}, values()...)...)
+}
+
 // run is the program; it returns the exit code. What it writes is cleaned (see output).
 func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := newOutput(stdout), newOutput(stderr)
@@ -75,25 +99,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 func runWith(args []string, stdout, stderr *output) int {
 	var c cli
 	code, exited := 0, false
-	told := &settings{environ: os.Environ()}
-	options := []kong.Option{
-		kong.Name("orbweaver"),
-		kong.Description(description),
-		kong.UsageOnError(),
-		kong.Writers(stdout.raw, stderr), // the help, which is ours, is as wide as the terminal
-		kong.Exit(func(n int) { code, exited = n, true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.Bind(errorOutput{stderr}),
-		kong.Bind(&c, told),
-		kong.Resolvers(told),
-		kong.ValueFormatter(helpText),
-		kong.Vars{"version": agent.Version, "leastmemory": leastMemory, "labkinds": strings.Join(lab.Kinds(), ", "), "labstores": strings.Join(lab.StoreNames(), ", ")},
-	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parser, err := kong.New(&c, append(options, values()...)...)
+	told := &settings{environ: os.Environ()}
+	parser, err := newParser(&c, told, stdout, stderr, func(n int) { code, exited = n, true })
 	if err != nil {
 		fmt.Fprintln(stderr, "orbweaver:", err)
 		return exitFatal

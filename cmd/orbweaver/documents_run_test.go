@@ -1,0 +1,297 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/testweb"
+)
+
+// A step is a command of a document, or one that the test adds between them.
+type step struct {
+	command string
+	added   bool   // it stands in no document
+	not     string // why it is not run; empty: it is
+	code    int    // the exit code
+	// A step with beside runs beside the steps that follow, up to and with the
+	// next one with last. Then it gets the signal, if there is one, and has to
+	// end with code.
+	beside, last bool
+	signal       os.Signal
+	// await is a file, empty for the step's output, and a regular expression
+	// that it has to match before the next step begins.
+	await [2]string
+	dir   string   // below the sandbox; empty: the sandbox itself
+	env   []string // instead of the variables that lead to the test web
+}
+
+// documentSteps are all commands of the documents, in their order.
+var documentSteps = map[string][]step{
+	"README.md": {
+		{command: "CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver", not: "e2e builds the program by it"},
+		{command: "go run ./cmd/orbweaver demo"},
+		{command: "./orbweaver crawl --dir first --contact you@example.org https://example.org/"},
+		{command: "./orbweaver crawl --resume --dir first"},
+		{command: "./orbweaver crawl --dir a1 --name a1 --listen 127.0.0.1:7470 --agents 2 --contact you@example.org " +
+			"https://example.org/ https://example.net/ https://example.com/", beside: true},
+		{command: "./orbweaver crawl --dir a2 --name a2 --listen 127.0.0.1:7471 --join 127.0.0.1:7470 --agents 2 --contact you@example.org " +
+			"https://example.org/ https://example.net/ https://example.com/", last: true},
+		{command: "go test -timeout 40m ./...", not: "this test is a part of it"},
+	},
+	"docs/operating.md": {
+		{command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org https://example.net/ https://www.example.org/",
+			added: true, beside: true, signal: os.Interrupt, code: exitSignal, await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"}},
+		{command: "orbweaver ctl status"},
+		{command: "orbweaver ctl explain www.example.org"},
+		{command: "orbweaver ctl block www.example.org"},
+		{command: "orbweaver ctl unblock www.example.org"},
+		{command: "orbweaver ctl drop www.example.org", last: true},
+		{command: "orbweaver crawl --overwrite --contact you@example.org https://example.org/", added: true},
+		{command: "orbweaver warc verify crawl"},
+		{command: "orbweaver warc extract --url https://example.org/ --payload crawl"},
+		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
+		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 --promise-delay 50ms --promise-crawl-delay " +
+			"--ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
+			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
+		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true, env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
+	},
+	"docs/cluster.md": {
+		{command: "orbweaver cluster keys --out keys --agents a1,a2,a3"},
+		{command: "scp -r keys/a1 first.example.org:keys", not: "copies to another machine; the test copies to first"},
+		{command: "scp -r keys/a2 second.example.org:keys", not: "copies to another machine; the test copies to second"},
+		{command: "scp -r keys/a3 third.example.org:keys", not: "copies to another machine; the test copies to third"},
+		{command: "for m in first:a1 second:a2 third:a3; do mkdir ${m%:*} && cp -r keys/${m#*:} ${m%:*}/keys && " +
+			"printf 'https://example.org/ https://example.net/ https://example.com/' | tr ' ' '\\n' >${m%:*}/seeds.txt; done", added: true},
+		{command: "orbweaver crawl --name a1 --listen 192.0.2.1:7470 --keys keys --agents 3 " +
+			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "first", beside: true},
+		{command: "orbweaver crawl --name a2 --listen 192.0.2.2:7470 --keys keys --agents 3 --join 192.0.2.1:7470 " +
+			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "second", beside: true},
+		{command: "orbweaver crawl --name a3 --listen 192.0.2.3:7470 --keys keys --agents 3 --join 192.0.2.1:7470,192.0.2.2:7470 " +
+			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "third", last: true},
+	},
+}
+
+// Every command of the documents is run as it stands there, or has a reason not
+// to be.
+func TestDocumentCommands(t *testing.T) {
+	steps := documentSteps
+	for _, d := range readDocuments(t) {
+		var want []string
+		for _, s := range steps[d.name] {
+			if !s.added {
+				want = append(want, s.command)
+			}
+		}
+		var got []string
+		for _, b := range d.blocks {
+			if b.kind == "sh" {
+				got = append(got, b.commands()...)
+			}
+		}
+		if !slices.Equal(got, want) {
+			for _, c := range got {
+				if !slices.Contains(want, c) {
+					t.Errorf("%s: the test does not know this command:\n%s", d.name, c)
+				}
+			}
+			for _, c := range want {
+				if !slices.Contains(got, c) {
+					t.Errorf("%s: this command of the test is not in the document:\n%s", d.name, c)
+				}
+			}
+			t.Errorf("%s: the commands of the test are not those of the document, in their order", d.name)
+		}
+		if len(want) > 0 && !t.Failed() {
+			t.Run(filepath.Base(d.name), func(t *testing.T) {
+				t.Parallel()
+				runSteps(t, steps[d.name])
+			})
+		}
+	}
+}
+
+// exampleHosts are the hosts of the documents, which the test web serves.
+var exampleHosts = []string{"example.org", "www.example.org", "example.net", "example.com"}
+
+// exampleWeb serves the example hosts, and returns the variables that lead a
+// crawl to them.
+func exampleWeb(t *testing.T) []string {
+	t.Helper()
+	site := t.TempDir()
+	for name, text := range map[string]string{"index.html": `<a href="1.html">1</a>`, "1.html": "one"} {
+		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var folders []testweb.Folder
+	for _, h := range exampleHosts {
+		folders = append(folders, testweb.Folder{Host: h, Dir: site})
+	}
+	web, err := testweb.New(testweb.Config{Folders: folders})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := web.Start()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("testweb: %v", err)
+		}
+	})
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		envName("dns") + "=" + web.DNSAddr(), envName("connect-to") + "=" + strings.Join(web.ConnectTo(), ","),
+		envName("ca") + "=" + ca, envName("allow-private") + "=true", envName("delay") + "=0s",
+	}
+}
+
+// agentAddr is an address at which the documents' agents listen.
+var agentAddr = regexp.MustCompile(`(127\.0\.0|192\.0\.2)\.(\d+):74\d\d\b`)
+
+// runSteps runs the commands of one document in a directory of their own, which
+// has the program as ./orbweaver.
+func runSteps(t *testing.T, steps []step) {
+	program, err := exec.LookPath("orbweaver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(sandbox, "orbweaver")); err != nil {
+		t.Fatal(err)
+	}
+	toWeb := exampleWeb(t)
+	// Agents of other tests may listen at the same port. On Linux all of 127/8
+	// is this machine, so the agents get addresses of their own.
+	subnet := "127.0.0"
+	if runtime.GOOS == "linux" {
+		subnet = fmt.Sprintf("127.%d.%d", 128+rand.IntN(100), rand.IntN(256))
+	}
+	var beside []*started
+	for i, s := range steps {
+		if s.not != "" {
+			continue
+		}
+		command := agentAddr.ReplaceAllStringFunc(s.command, func(addr string) string {
+			return subnet + addr[strings.LastIndexByte(addr, '.'):]
+		})
+		command = strings.Replace(command, "go run ./cmd/orbweaver ", "orbweaver ", 1)
+		if !strings.HasPrefix(command, "for ") {
+			command = "exec " + command // signals reach the program itself
+		}
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = filepath.Join(sandbox, s.dir)
+		env := s.env
+		if env == nil {
+			env = toWeb
+		}
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + sandbox, "GORACE=atexit_sleep_ms=0"}, env...)
+		p := startStep(t, cmd, filepath.Join(sandbox, fmt.Sprintf("%d.out", i)), s)
+		beside = append(beside, p)
+		if file, re := s.await[0], s.await[1]; re != "" {
+			if file = filepath.Join(sandbox, file); file == sandbox {
+				file = p.out
+			}
+			p.await(t, file, regexp.MustCompile(re))
+		}
+		if s.beside {
+			continue
+		}
+		if s.last || len(beside) == 1 {
+			slices.Reverse(beside) // the last one ends first
+			for _, p := range beside {
+				p.end(t)
+			}
+			beside = nil
+		} else {
+			p.end(t)
+			beside = beside[:len(beside)-1]
+		}
+	}
+	for _, p := range beside {
+		t.Errorf("no last step ends %s", p.step.command)
+	}
+}
+
+// A started is a command that runs.
+type started struct {
+	step  step
+	cmd   *exec.Cmd
+	out   string // the file with its output
+	ended chan error
+}
+
+func startStep(t *testing.T, cmd *exec.Cmd, out string, s step) *started {
+	t.Helper()
+	f, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd.Stdout, cmd.Stderr = f, f
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%s: %v", s.command, err)
+	}
+	p := &started{s, cmd, out, make(chan error, 1)}
+	go func() { p.ended <- cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		cmd.Process.Kill() // if the test failed before its end
+		<-p.ended
+	})
+	return p
+}
+
+// patience is how long a command may take on a machine with much else to do.
+const patience = 2 * time.Minute
+
+// await waits until the file matches.
+func (p *started) await(t *testing.T, file string, re *regexp.Regexp) {
+	t.Helper()
+	var b []byte
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if b, _ = os.ReadFile(file); re.Match(b) {
+			return
+		}
+	}
+	t.Fatalf("%s: %s never matched %s:\n%s\n%s", p.step.command, file, re, b, p.said())
+}
+
+func (p *started) said() string {
+	b, err := os.ReadFile(p.out)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// end waits for the end, and compares the exit code.
+func (p *started) end(t *testing.T) {
+	t.Helper()
+	if p.step.signal != nil {
+		if err := p.cmd.Process.Signal(p.step.signal); err != nil {
+			t.Errorf("%s: %v", p.step.command, err)
+		}
+	}
+	select {
+	case err := <-p.ended:
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatalf("%s: %v", p.step.command, err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s: it does not end\n%s", p.step.command, p.said())
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != p.step.code {
+		t.Fatalf("%s: exit code %d, want %d\n%s", p.step.command, code, p.step.code, p.said())
+	}
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// A document is README.md or a file of docs.
+type document struct {
+	name   string // as in "docs/operating.md"
+	blocks []block
+	prose  string // all but the blocks
+}
+
+// A block is a fenced block of code.
+type block struct {
+	kind string // behind the fence: sh, yaml, ini, text
+	line int
+	text string
+}
+
+// readDocuments reads README.md and docs/*.md.
+func readDocuments(t *testing.T) []document {
+	t.Helper()
+	names, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("docs: %d files, %v", len(names), err)
+	}
+	var docs []document
+	for _, name := range append(names, "../../README.md") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := document{name: strings.TrimPrefix(filepath.ToSlash(name), "../../")}
+		inside := false
+		for i, line := range strings.Split(string(b), "\n") {
+			switch {
+			case strings.HasPrefix(strings.TrimSpace(line), "```"):
+				if inside = !inside; inside {
+					d.blocks = append(d.blocks, block{kind: strings.TrimPrefix(strings.TrimSpace(line), "```"), line: i + 1})
+				}
+			case inside:
+				d.blocks[len(d.blocks)-1].text += line + "\n"
+			default:
+				d.prose += line + "\n"
+			}
+		}
+		if inside {
+			t.Errorf("%s: the last fence is open", d.name)
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// commands returns the commands of a sh block. Lines that end in a backslash
+// are joined with the next one.
+func (b block) commands() []string {
+	var commands []string
+	for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", "")) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "#") {
+			commands = append(commands, line)
+		}
+	}
+	return commands
+}
+
+// parseLine reads a command line as the program does, without running it. With
+// incomplete, arguments and flags that are required may be missing.
+func parseLine(t *testing.T, args []string, incomplete bool) error {
+	t.Helper()
+	var c cli
+	discard := newOutput(io.Discard)
+	parser, err := newParser(&c, &settings{}, discard, discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(args)
+	if err != nil && incomplete && (strings.HasPrefix(err.Error(), "expected ") || strings.HasPrefix(err.Error(), "missing flags: ")) {
+		return nil
+	}
+	return err
+}
+
+// Each block says what it is, so that no command can hide from the tests.
+func TestDocumentBlocks(t *testing.T) {
+	program := regexp.MustCompile(`(?m)^\s*(\./)?orbweaver `)
+	for _, d := range readDocuments(t) {
+		for _, b := range d.blocks {
+			switch b.kind {
+			case "sh", "yaml", "ini":
+			case "text":
+				if program.MatchString(b.text) {
+					t.Errorf("%s:%d: a command in a text block; make it a sh block", d.name, b.line)
+				}
+			default:
+				t.Errorf("%s:%d: a block of kind %q, want sh, yaml, ini or text", d.name, b.line, b.kind)
+			}
+		}
+	}
+}
+
+// The program reads each block of settings as the file of --config, and takes
+// the flags of each command that stands in a YAML file or a systemd unit.
+func TestDocumentSettings(t *testing.T) {
+	goOn := regexp.MustCompile(`\$+go_on `)
+	config := regexp.MustCompile(`--config \S+`)
+	settings, units, embedded, replays := 0, 0, 0, 0
+	for _, d := range readDocuments(t) {
+		at := func(b block) string { return fmt.Sprintf("%s:%d", d.name, b.line) }
+		file := filepath.Join(t.TempDir(), "crawl.yaml")
+		for _, b := range d.blocks {
+			switch {
+			case b.kind == "ini":
+				units++
+				verifyUnit(t, b.text)
+				continue
+			case b.kind != "yaml":
+				continue
+			case strings.HasPrefix(b.text, "collections:"):
+				replays++ // pywb's: e2e replays a crawl with it
+				continue
+			case strings.HasPrefix(b.text, "apiVersion:"):
+				for _, part := range strings.Split(b.text, "\n---\n") {
+					var v map[string]any
+					if err := yaml.Unmarshal([]byte(part), &v); err != nil || v["kind"] == nil || v["metadata"] == nil || v["spec"] == nil {
+						t.Errorf("%s: no object with kind, metadata and spec: %v\n%s", at(b), err, part)
+					}
+				}
+				continue
+			}
+			settings++
+			if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil {
+				t.Errorf("%s: %v", at(b), err)
+			}
+		}
+		for _, b := range d.blocks {
+			if b.kind != "ini" && b.kind != "yaml" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", "")) {
+				_, command, ok := strings.Cut(line, "orbweaver crawl ")
+				if !ok {
+					continue
+				}
+				embedded++
+				command, _, _ = strings.Cut(command, "'")
+				command = config.ReplaceAllString(goOn.ReplaceAllString(command, ""), "--config "+file)
+				command = strings.ReplaceAll(command, `"`, "")
+				if err := parseLine(t, append([]string{"crawl"}, strings.Fields(command)...), false); err != nil {
+					t.Errorf("%s: %v\n%s", at(b), err, line)
+				}
+			}
+		}
+	}
+	if settings < 2 || units != 1 || embedded < 2 || replays != 1 {
+		t.Errorf("%d blocks of settings, %d units, %d commands in them, %d configurations of pywb", settings, units, embedded, replays)
+	}
+}
+
+// verifyUnit asks systemd, if it is there, with a program that exists.
+func verifyUnit(t *testing.T, text string) {
+	t.Helper()
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("no systemd-analyze: the unit is not verified")
+		return
+	}
+	program, err := exec.LookPath("orbweaver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "orbweaver.service")
+	text = strings.ReplaceAll(text, "/usr/local/bin/orbweaver", program)
+	text = strings.ReplaceAll(text, "User=orbweaver", "User=daemon")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "orbweaver.service") {
+			t.Errorf("systemd-analyze: %s", line)
+		}
+	}
+	t.Logf("systemd-analyze verify: %v\n%s", err, out)
+}
+
+// othersFlags are flags of other programs that documents name.
+var othersFlags = []string{"from-file"}
+
+// The commands and flags that the prose names exist.
+func TestDocumentProse(t *testing.T) {
+	code := regexp.MustCompile("`([^`\n]+)`")
+	dashes := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z-]*[a-z])`)
+	known := map[string]bool{"help": true}
+	var c cli
+	parser, err := newParser(&c, &settings{}, newOutput(io.Discard), newOutput(io.Discard), func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if f, ok := node.(*kong.Flag); ok {
+			known[f.Name] = true
+		}
+		return next(nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	commands, flags := 0, 0
+	for _, d := range readDocuments(t) {
+		for _, m := range code.FindAllStringSubmatch(d.prose, -1) {
+			text := m[1]
+			for _, f := range dashes.FindAllStringSubmatch(text, -1) {
+				flags++
+				if !known[f[1]] && !strings.HasSuffix(text, "...") && !slices.Contains(othersFlags, f[1]) {
+					t.Errorf("%s: `%s`: no command has the flag --%s", d.name, text, f[1])
+				}
+			}
+			command, ok := strings.CutPrefix(strings.TrimPrefix(text, "./"), "orbweaver ")
+			if !ok {
+				continue
+			}
+			commands++
+			command, _, _ = strings.Cut(command, "…")
+			if err := parseLine(t, strings.Fields(command), true); err != nil {
+				t.Errorf("%s: `%s`: %v", d.name, text, err)
+			}
+		}
+	}
+	if commands < 10 || flags < 50 {
+		t.Errorf("%d commands, %d flags", commands, flags)
+	}
+}
+
+// README names the Go version of go.mod.
+func TestDocumentGoVersion(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	if version == nil || !strings.Contains(string(readme), "- Go "+string(version[1])+" or later") {
+		t.Errorf("README.md does not ask for the Go of go.mod: %s", version)
+	}
+}
