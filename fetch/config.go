@@ -52,6 +52,10 @@ type Config struct {
 	IdleTimeout time.Duration
 	// TotalTimeout bounds a fetch as a whole. Zero means 5 min.
 	TotalTimeout time.Duration
+	// MinRate is the least bytes a second of a response, header included, on
+	// average from SlowGrace after its first byte on. What is slower is cut off.
+	// Zero means 100; negative means none.
+	MinRate int64
 
 	// IdleKeep is how long a connection is kept for the host's next request.
 	// Zero means 5 s; negative keeps none.
@@ -117,6 +121,14 @@ type Config struct {
 	Now func() time.Time
 }
 
+// SlowGrace is how long after its first byte a response may be slower than
+// Config.MinRate.
+const SlowGrace = 30 * time.Second
+
+// Descriptors returns how many connections of a kind a process may have: a quarter
+// of the descriptors that it has (RLIMIT_NOFILE), from 256 to 4,096.
+func Descriptors() int { return idleDefault() }
+
 func or[T comparable](p *T, def T) {
 	var zero T
 	if *p == zero {
@@ -140,6 +152,7 @@ func (c *Config) fill() error {
 	or(&c.FirstByteTimeout, 30*time.Second)
 	or(&c.IdleTimeout, 20*time.Second)
 	or(&c.TotalTimeout, 5*time.Minute)
+	or(&c.MinRate, 100)
 	or(&c.IdleKeep, 5*time.Second)
 	or(&c.MaxIdle, idleDefault())
 	or(&c.TLSSessions, 8192)

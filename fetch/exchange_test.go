@@ -177,7 +177,7 @@ func TestTimes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, _ := piped(t, Config{}, c.serve)
+				f, _ := piped(t, Config{MinRate: -1}, c.serve)
 				r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 				check(t, r)
 				if got := outcome(r); got != c.want || r.Duration < c.atLeast || r.Duration > c.atMost {

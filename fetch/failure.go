@@ -34,11 +34,13 @@ const (
 	TotalTimeout
 	// Proxy: the proxy did not connect us.
 	Proxy
+	// RateTimeout: the header came slower than Config.MinRate.
+	RateTimeout
 )
 
 var kindNames = [...]string{
 	"", "dns", "connect", "tls", "refused-address", "broken", "bad-response", "header-too-large",
-	"timeout-connect", "timeout-first-byte", "timeout-idle", "timeout-total", "proxy",
+	"timeout-connect", "timeout-first-byte", "timeout-idle", "timeout-total", "proxy", "timeout-rate",
 }
 
 // String is the kind's name in logs and reports.
@@ -93,7 +95,7 @@ func (f *Failure) CrawlLogCode() int {
 		return -1
 	case Connect, TLS, ConnectTimeout, Proxy:
 		return -2
-	case FirstByteTimeout, IdleTimeout, TotalTimeout:
+	case FirstByteTimeout, IdleTimeout, TotalTimeout, RateTimeout:
 		return -4
 	case Refused:
 		return -5001

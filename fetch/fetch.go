@@ -41,6 +41,8 @@ type Request struct {
 	If Condition
 	// MaxBody overrides Config.MaxBody; 0 does not.
 	MaxBody int64
+	// Watch, if not nil, follows the fetch from another goroutine.
+	Watch *Watch
 }
 
 // Fetcher fetches. New makes one.
@@ -98,6 +100,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}{r: Response{URL: req.URL, Began: began}, w: Wire{spill: &f.spill}}
 	r := &one.r
 	r.Wire = &one.w
+	r.Wire.watch = req.Watch
 	send, err := f.request(&req, &t, r)
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", req.URL, err)
@@ -183,6 +186,8 @@ type exchange struct {
 	maxBody int64
 	now     time.Time // not long ago
 	total   time.Time // end of all
+	first   time.Time // about when the first byte came; zero: not yet
+	got     int64     // bytes read, interim responses included
 	err     error     // of the spill disk
 	waiting bool      // no byte has come
 	keep    bool      // the connection can serve another request
@@ -220,19 +225,40 @@ func (x *exchange) run(c *conn, send []byte) {
 	x.err = err
 }
 
-// arm sets the deadline to d from now, or to the end of all. Not for every
-// read: setting it costs as much as a small read, and one that stands up to an
-// eighth earlier is good enough, but for the last.
+// arm sets the deadline to d from now, or to the end of all, or to when the
+// response will be too slow. Not for every read: setting it costs as much as a
+// small read, and one that stands up to an eighth earlier is good enough, but for
+// the last.
 func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
-	at := now.Add(d)
-	last := at.After(x.total)
+	at, end := now.Add(d), x.end()
+	last := at.After(end)
 	if last {
-		at = x.total
+		at = end
 	}
 	if early := at.Sub(c.armed); early < 0 || early > d/8 || last && early != 0 {
 		c.rw.SetDeadline(at)
 		c.armed = at
 	}
+}
+
+// end is when the fetch is over unless more bytes come.
+func (x *exchange) end() time.Time {
+	if slow := x.slowAt(); !slow.IsZero() && slow.Before(x.total) {
+		return slow
+	}
+	return x.total
+}
+
+// slowAt is when the response will be slower than Config.MinRate unless more bytes
+// come; zero: never.
+func (x *exchange) slowAt() time.Time {
+	rate := x.f.cfg.MinRate
+	if rate <= 0 || x.first.IsZero() {
+		return time.Time{}
+	}
+	whole := time.Duration(min(x.got/rate, 1<<32)) * time.Second
+	part := time.Duration(x.got%rate) * time.Second / time.Duration(rate)
+	return x.first.Add(SlowGrace + whole + part)
 }
 
 // read reads once into the wire; n is 0 only with an error in fault. err is
@@ -244,12 +270,17 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 		return nil, nil, err
 	}
 	if !x.waiting {
-		x.arm(c, x.f.cfg.Now(), x.f.cfg.IdleTimeout)
+		now := x.f.cfg.Now()
+		if x.first.IsZero() {
+			x.first = now
+		}
+		x.arm(c, now, x.f.cfg.IdleTimeout)
 	}
 	for range 100 { // a reader may return nothing, but not for ever
 		n, fault := c.rw.Read(room)
 		if n > 0 {
 			w.n += n
+			x.got += int64(n)
 			if x.waiting {
 				x.waiting, x.early = false, x.r.Reused && c.early()
 			}
@@ -264,11 +295,15 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 
 // timeout says which time ran out.
 func (x *exchange) timeout() Kind {
+	now := x.f.cfg.Now()
+	slow := x.slowAt()
 	switch {
-	case !x.f.cfg.Now().Before(x.total):
+	case !now.Before(x.total):
 		return TotalTimeout
 	case x.waiting:
 		return FirstByteTimeout
+	case !slow.IsZero() && !now.Before(slow):
+		return RateTimeout
 	}
 	return IdleTimeout
 }

@@ -23,6 +23,9 @@ const (
 
 var buffers [maxBufferBits - minBufferBits + 1]sync.Pool
 
+// firstBuffer is how much memory the first read of a response has.
+const firstBuffer = 32 << 10
+
 // buffer is a pooled slice; len(b) is its whole size.
 type buffer struct{ b []byte }
 
@@ -62,6 +65,9 @@ type Wire struct {
 	file   disk.File
 	remove string // the file's name, where it could not be removed while open
 	spill  *spill
+	watch  *Watch // nil: nobody watches
+
+	announced int // bytes to make room for; 0: not known
 }
 
 // spill is where a Fetcher's large responses go.
@@ -113,13 +119,24 @@ func noEOF(err error) error {
 
 // room is free space for the next read. It grows the memory to the spill
 // limit, then empties it into the file; within a header (head) it only grows.
+// A slow response has no more than firstBuffer for its body.
 func (w *Wire) room(head bool) ([]byte, error) {
+	limit, slow := w.spill.bytes, w.watch.isSlow()
+	if slow {
+		limit = firstBuffer
+	}
 	switch {
 	case w.buf == nil:
-		w.buf = newBuffer(32 << 10)
+		w.hold(newBuffer(firstBuffer))
+	case slow && !head && len(w.buf.b) > firstBuffer:
+		if err := w.flush(); err != nil {
+			return nil, err
+		}
+		w.buf.release()
+		w.hold(newBuffer(firstBuffer))
 	case w.n < len(w.buf.b):
-	case w.base == 0 && (head || 2*len(w.buf.b) <= w.spill.bytes):
-		w.grow(2 * len(w.buf.b))
+	case w.base == 0 && (head || 2*len(w.buf.b) <= limit):
+		w.grow(max(2*len(w.buf.b), min(w.announced, limit)))
 	default:
 		if err := w.flush(); err != nil {
 			return nil, err
@@ -128,20 +145,26 @@ func (w *Wire) room(head bool) ([]byte, error) {
 	return w.buf.b[w.n:], nil
 }
 
-// reserve makes room for a body whose length the server has announced, as far
-// as one may believe it.
+// reserve notes the size that the server has announced, header included. The
+// memory grows to it, as far as one may believe it, once the first buffer is
+// full: a server that announces much and sends little gets no more.
 func (w *Wire) reserve(size int64) {
-	size = min(size, int64(w.spill.bytes), 512<<10)
-	if w.base == 0 && size > int64(len(w.buf.b)) {
-		w.grow(int(size))
-	}
+	w.announced = int(min(size, int64(w.spill.bytes), 512<<10))
 }
 
 func (w *Wire) grow(size int) {
 	b := newBuffer(size)
 	copy(b.b, w.buf.b[:w.n])
 	w.buf.release()
+	w.hold(b)
+}
+
+// hold takes b as the memory in use.
+func (w *Wire) hold(b *buffer) {
 	w.buf = b
+	if w.watch != nil {
+		w.watch.held.Store(int64(len(b.b)))
+	}
 }
 
 func (w *Wire) flush() error {
