@@ -35,6 +35,7 @@ type TestwebCmd struct {
 	DebianDocs bool     `help:"Serve Debian's documentation packages under the names of the sites where they live on the web." group:"Folders and small webs"`
 	Demo       bool     `help:"Serve the small web of the demo." group:"Folders and small webs"`
 	Hostile    bool     `help:"Serve hosts that do everything to hurt a crawler; begin at http://hostile.example/." group:"Folders and small webs"`
+	Dripping   int      `placeholder:"N" help:"Serve N hosts, drip0.example and so on, that send a byte of each page every 8 s (default: none)." group:"Folders and small webs"`
 	Raw        string   `placeholder:"HOST=DIR" help:"Serve each file NAME.http in DIR as it is, as the reply to /NAME." group:"Folders and small webs"`
 
 	shapeFlags
@@ -229,6 +230,13 @@ func (c *TestwebCmd) config() (s served, err error) {
 		s.cfg.Sites = append(s.cfg.Sites, testweb.HostileSites()...)
 		s.seeds = append(s.seeds, "http://"+testweb.HostileHost+"/")
 	}
+	if c.Dripping < 0 {
+		return bad("--dripping %d is negative; 0 serves none", c.Dripping)
+	}
+	for _, site := range testweb.DrippingSites(c.Dripping, 8*time.Second) {
+		s.cfg.Sites = append(s.cfg.Sites, site)
+		s.seeds = append(s.seeds, "http://"+site.Host+"/")
+	}
 	if c.Raw != "" {
 		host, dir, ok := strings.Cut(c.Raw, "=")
 		if !ok {
@@ -245,7 +253,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: --generate makes a web up; --record, --folder, --debian-docs, --demo, --hostile and --raw serve what there is")
+		return bad("nothing to serve: --generate makes a web up; --record, --folder, --debian-docs, --demo, --hostile, --dripping and --raw serve what there is")
 	}
 	return s, c.addresses(&s.cfg)
 }

@@ -1,0 +1,30 @@
+package testweb
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// DrippingSites returns n hosts, drip0.example and so on, whose servers keep a
+// crawler waiting: every page names its next page at once, and then sends a byte
+// each time that the given time has passed, without an end.
+func DrippingSites(n int, every time.Duration) []Site {
+	sites := make([]Site, n)
+	for i := range sites {
+		sites[i] = Site{Host: fmt.Sprintf("drip%d.example", i), Raw: func(c *RawConn, req *http.Request) bool {
+			if req.URL.Path == "/robots.txt" {
+				c.WriteString("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+				return true
+			}
+			var page int
+			fmt.Sscanf(req.URL.Path, "/%d", &page) // the first page has none
+			c.WriteString(head200 + fmt.Sprintf("Content-Length: 1000000\r\n\r\n<a href=\"/%d\">next</a>", page+1))
+			for c.Wait(every) {
+				c.WriteString(" ")
+			}
+			return false
+		}}
+	}
+	return sites
+}

@@ -1,0 +1,20 @@
+package testweb
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A dripping host sends a link to its next page at once, and then a byte now and
+// then, without an end.
+func TestDrippingSites(t *testing.T) {
+	w := serving(t, Config{Sites: DrippingSites(2, time.Millisecond)})
+	head, _ := ask(t, w, "drip1.example", "/7", 120, 20*time.Second)
+	if !strings.Contains(string(head), `<a href="/8">next</a>`+strings.Repeat(" ", 10)) {
+		t.Errorf("got %q", head)
+	}
+	if robots, _ := ask(t, w, "drip0.example", "/robots.txt", 22, 20*time.Second); string(robots) != "HTTP/1.1 404 Not Found" {
+		t.Errorf("robots.txt: %q", robots)
+	}
+}
