@@ -350,6 +350,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Journal.Close)
 
 	cfg.Crawl.Agent = token
+	if cfg.Crawl.SlowBytes == 0 {
+		cfg.Crawl.SlowBytes = a.budget.slow()
+	}
+	if cfg.Crawl.SlowVisits == 0 {
+		cfg.Crawl.SlowVisits = fetch.Descriptors()
+	}
 	f := &cfg.Frontier
 	cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
 	if f.HostDelay == 0 { // the frontier's default

@@ -72,6 +72,10 @@ func (b budget) of(s share) int64 {
 	return max(1, b.packages*int64(s)/100*int64(shareSum)/b.percent)
 }
 
+// slow is the bytes that visits to slow servers may take: a part of the rest. They
+// take it only while there are such visits.
+func (b budget) slow() int64 { return max(1, b.packages/4) }
+
 // divide gives each package its share, where the configuration does not say
 // otherwise.
 func (cfg *Config) divide(b budget) {

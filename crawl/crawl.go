@@ -26,8 +26,18 @@ import (
 type Config struct {
 	// Agent is the product token that robots.txt and robots meta know us by.
 	Agent string
-	// Workers bounds the visits under way. Zero means 64.
+	// Workers bounds the visits under way, but for slow ones: a visit whose fetch
+	// has taken SlowAfter gives its worker to another visit until the response
+	// is there. Zero means 64.
 	Workers int
+	// SlowAfter is when a fetch is slow. With n slow ones it shrinks to
+	// SlowAfter/(1+n/Workers), at least 50 ms. Zero means 1 s.
+	SlowAfter time.Duration
+	// SlowVisits bounds the slow visits, and SlowBytes the memory that they take.
+	// Beyond either a slow visit keeps its worker. Zero means 1024 and 128 MiB;
+	// negative means none.
+	SlowVisits int
+	SlowBytes  int64
 	// PageLimit and HostPageLimit bound the pages (2xx responses) of the whole
 	// crawl and of each host, over all its runs. Zero means no limit.
 	PageLimit, HostPageLimit int64
@@ -98,6 +108,13 @@ func (c Config) withDefaults() Config {
 	if c.SnapshotBytes == 0 {
 		c.SnapshotBytes = 64 << 20
 	}
+	if c.SlowVisits == 0 {
+		c.SlowVisits = 1024
+	}
+	if c.SlowBytes == 0 {
+		c.SlowBytes = 128 << 20
+	}
+	set(&c.SlowAfter, time.Second)
 	set(&c.RetryWait, 30*time.Second)
 	set(&c.DrainTimeout, 30*time.Second)
 	set(&c.CommitEvery, 100*time.Millisecond)
@@ -105,9 +122,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// handed is how many visits the workers are given at most: half as many again
-// as there are workers wait at their door, so that a worker that ends one need
-// not wait for the dispatcher.
+// handed bounds the visits, but for slow ones, that are given to the workers.
+// It is half as many again as there are workers, so that a worker that ends a
+// visit need not wait for the dispatcher.
 func (c Config) handed() int { return c.Workers + c.Workers/2 }
 
 // A Fetcher turns a request into a response. The error is our own or ctx's;
@@ -173,7 +190,7 @@ type Crawler struct {
 
 	// Owned by the dispatcher.
 	free       []*visit           // visits not in use
-	busy       int                // visits at a worker or at the door
+	busy       int                // visits that were given to the workers and are not settled
 	resolving  int                // look-ups under way
 	unresolved []*visit           // wait for one of them to end
 	later      waiting            // URLs that wait for a retry beside the queues
@@ -228,6 +245,7 @@ type Crawler struct {
 	known    *known
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
+	slow     slowVisits
 	commands chan func(now time.Time)
 	ended    chan struct{}            // closed when nobody takes commands any more
 	closing  atomic.Bool              // visits that have not begun are not to begin
@@ -249,7 +267,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		underWay:   map[uint64]int{},
 		known:      new(known),
 		tasks:      make(chan *visit, cfg.handed()),
-		results:    make(chan *visit, cfg.handed()+resolversMax),
+		results:    make(chan *visit, cfg.handed()+max(cfg.SlowVisits, 0)+resolversMax),
 		commands:   make(chan func(time.Time)),
 		ended:      make(chan struct{}),
 		revisiting: map[weburl.Key]*Before{},
@@ -258,6 +276,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 	c.blocked.Store(&[]string{})
 	c.planner, _ = rooms.Strategy.(Planner)
 	c.tenants.init()
+	c.slow.init()
 	return c
 }
 
@@ -269,17 +288,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	for i := range c.cfg.Workers {
-		c.inFlight.Go(func() {
-			for v := range c.tasks {
-				v.thread = i + 1
-				if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || c.lapsed(v) {
-					v.outcome = Abandoned // it had not begun
-				} else {
-					v.err = c.visit(work, v)
-				}
-				c.results <- v
-			}
-		})
+		c.inFlight.Go(func() { c.work(work, i+1) })
 	}
 	c.began, c.abroad.pagesBefore = time.Now(), c.Tally.Pages()
 	c.committed, c.synced = c.began, c.began
@@ -367,6 +376,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		case <-timer.C:
 		case f := <-c.commands:
 			f(time.Now())
+		case <-c.slow.more:
+			// A worker is free again.
 		case <-c.Seen.Ready():
 			c.emit()
 		case <-done:
@@ -435,7 +446,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	}
 	c.lookUp(work)
 	quota := quotaMax
-	for c.busy < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
+	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if spent, ask := c.spent(now); spent {
 			return earlier(wake, ask)
 		}
@@ -534,7 +545,7 @@ func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {
 		c.stop = why
 		c.closing.Store(true)
-		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", min(c.busy, c.cfg.Workers)))
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", c.underWayNow()))
 	}
 }
 

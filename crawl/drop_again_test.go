@@ -82,7 +82,7 @@ func TestDropAgain(t *testing.T) {
 // door is not begun after the drop of its host.
 func TestDropAgainAtTheDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		text := "delay 1s\nworkers 2\n"
+		text := "delay 1s\nworkers 2\nslow-visits -1\n"
 		waits := map[string]bool{} // at the door
 		for i, h := range []string{"a.example", "b.example", "c.example"} {
 			text += fmt.Sprintf("seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ 200 | slow=20s\nhttp://%[1]s/robots.txt robots=User-agent:_*;Disallow:\n", h, i+1)

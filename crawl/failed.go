@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/fetch"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -64,12 +65,16 @@ func (c *Crawler) noteSeed(v *visit, f *finish) {
 func (c *Crawler) noteRobots(v *visit) {
 	host := v.asked.URL.Host()
 	n := &c.failures
-	if v.failure == 0 && v.status < 500 && v.status != 429 {
+	late := v.truncated == fetch.TruncatedTime
+	if v.failure == 0 && v.status < 500 && v.status != 429 && !late {
 		delete(n.robots, host)
 		return
 	}
 	why := c.causeOf(v)
-	if why == "" {
+	switch {
+	case late:
+		why = "cut off by a time bound"
+	case why == "":
 		why = "status " + strconv.Itoa(v.status)
 	}
 	if n.robots == nil {

@@ -24,8 +24,9 @@ type visit struct {
 	task    frontier.Task
 	asked   weburl.Link // what was requested: task.Link, or a robots.txt for its sake
 	thread  int
-	drops   uint64 // the last one before it was taken
-	last    bool   // the host is in trouble: no retries
+	worker  *worker // that makes it
+	drops   uint64  // the last one before it was taken
+	last    bool    // the host is in trouble: no retries
 	outcome Outcome
 	err     error // ours
 	leased  *cut  // nil: it uses no lease
@@ -134,7 +135,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.before != nil {
 		req.If = v.before.If
 	}
-	resp, err := c.Fetch.Fetch(ctx, req)
+	resp, err := c.fetch(ctx, v, req)
 	if err != nil {
 		return c.failed(ctx, v, err)
 	}
@@ -371,7 +372,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
 		return nil
 	}
-	resp, err := c.Fetch.Fetch(ctx, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: robotsBody})
+	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: robotsBody})
 	if err != nil {
 		return c.failed(ctx, v, err)
 	}
@@ -384,8 +385,10 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	if v.outcome == Stale {
 		return nil
 	}
-	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil}
-	if resp.Failure == nil {
+	// A part of a file may allow what the rest forbids.
+	late := resp.Truncated == fetch.TruncatedTime
+	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil || late}
+	if !reply.Failed {
 		reply.Location = resp.Header.Get("Location")
 		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
 		// A body that cannot be decoded to its end says what it says.

@@ -68,6 +68,7 @@ func TestLeaseLost(t *testing.T) {
 delay 1s
 ip-delay 1s
 workers 2
+slow-visits -1
 seed http://a.example/
 seed http://b.example/
 seed http://c.example/

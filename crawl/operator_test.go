@@ -164,6 +164,7 @@ func orderAtTheDoor(t *testing.T, order func(*world, context.Context, string) (s
 		s := &story{text: `
 delay 1s
 workers 2
+slow-visits -1
 seed http://a.example/
 seed http://b.example/
 seed http://c.example/

@@ -71,7 +71,7 @@ func (c *Crawler) policy(v *visit) patience {
 			}
 		case fetch.Broken:
 			p = patience{n, w / 4, false}
-		case fetch.FirstByteTimeout, fetch.IdleTimeout, fetch.TotalTimeout:
+		case fetch.FirstByteTimeout, fetch.IdleTimeout, fetch.TotalTimeout, fetch.RateTimeout:
 			p = patience{min(n, 3), w, false}
 		case fetch.DNS:
 			p = patience{n, w, true}

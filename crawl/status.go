@@ -19,7 +19,8 @@ type Status struct {
 	Bytes      int64            `json:"bytes"`
 	Queued     int64            `json:"queued"`    // in host queues
 	Later      int              `json:"later"`     // waiting for a retry beside the queues
-	InFlight   int              `json:"in_flight"` // visits at workers
+	InFlight   int              `json:"in_flight"` // visits that have begun, slow ones included
+	Slow       int              `json:"slow"`      // visits that wait for a slow server, without a worker
 	Resolving  int              `json:"resolving"`
 	Unique     int64            `json:"urls_unique"` // URLs accepted
 	Frontier   frontier.Stats   `json:"frontier"`
@@ -60,7 +61,7 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: min(c.busy, c.cfg.Workers), Resolving: c.resolving + len(c.unresolved),
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(), Resolving: c.resolving + len(c.unresolved),
 		Unique: c.unique(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
 		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,

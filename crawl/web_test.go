@@ -30,7 +30,8 @@ import (
 // A page that is not there is a 404. Answers are separated by "|" and given
 // one after the other, the last one again and again. Words of an answer: a
 // status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
-// robots=LINE;LINE (a body), slow=DURATION, size=N, same (a body that other
+// robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
+// often, behind size=N of it), drip-header=DURATION, size=N, same (a body that other
 // pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
 // reset.
 type textWeb struct {
@@ -174,6 +175,14 @@ func (w *textWeb) serve(c net.Conn, ip, by string) {
 	}
 }
 
+// waits waits for d. It reports whether the crawler still is there.
+func waits(c net.Conn, d time.Duration) bool {
+	c.SetReadDeadline(time.Now().Add(d))
+	_, err := c.Read(make([]byte, 1))
+	c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 // answer returns the status; 0 if the connection is of no more use.
 func (w *textWeb) answer(c net.Conn, url, words string) int {
 	status, head, size := 200, "", 0
@@ -203,15 +212,22 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 			size, _ = strconv.Atoi(value)
 		case name == "to":
 			head += "Location: " + value + "\r\n"
+		case name == "drip" || name == "drip-header":
+			every, _ := time.ParseDuration(value)
+			if name == "drip" {
+				head = "Content-Length: 1000000\r\n\r\n" + strings.Repeat(" ", size)
+			}
+			_, err := fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Type: %s\r\n%s", status, kind, head)
+			for err == nil && waits(c, every) {
+				_, err = c.Write([]byte("x"))
+			}
+			return 0
 		case name == "retry-after":
 			head += "Retry-After: " + value + "\r\n"
 		case name == "slow":
-			d, _ := time.ParseDuration(value)
-			c.SetReadDeadline(time.Now().Add(d))
-			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-				return 0 // the crawler has gone
+			if d, _ := time.ParseDuration(value); !waits(c, d) {
+				return 0
 			}
-			c.SetReadDeadline(time.Time{})
 		case name == "robots":
 			kind, body = "text/plain", strings.ReplaceAll(strings.ReplaceAll(value, "_", " "), ";", "\n")+"\n"
 		case name == "sitemap":

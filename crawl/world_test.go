@@ -162,6 +162,8 @@ func (s *story) parse(t *testing.T) {
 			s.frontier.ForgiveAfter = duration(t, arg(1))
 		case "workers":
 			s.cfg.Workers = int(num())
+		case "slow-visits":
+			s.cfg.SlowVisits = int(num())
 		case "retries":
 			s.cfg.Retries = int(num())
 		case "retry-wait":

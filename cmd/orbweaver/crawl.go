@@ -65,7 +65,7 @@ type CrawlCmd struct {
 	RobotsAgent string         `help:"Obey the robots.txt groups and robots meta tags of this product name instead of the one in --user-agent." placeholder:"NAME" group:"How politely"`
 	Contact     string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
 
-	Workers      int           `help:"Visits at once." default:"64" placeholder:"N" group:"With what"`
+	Workers      int           `help:"Visits at once. A visit that has waited a second for a slow server no longer counts." default:"64" placeholder:"N" group:"With what"`
 	Memory       byteSize      `help:"Memory of the process, at least ${leastmemory}: caches and queues take shares of it, the rest of them is on disk." default:"1GiB" placeholder:"BYTES" group:"With what"`
 	DNS          []string      `name:"dns" help:"Name servers to ask, addresses with or without a port (default: those of /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
 	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" group:"With what"`
@@ -74,7 +74,8 @@ type CrawlCmd struct {
 	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT. With http and socks5h the proxy looks names up, so a public name may lead to a private address behind it; private names are refused without --allow-private. Needs --contact." placeholder:"URL" group:"With what"`
 	AllowPrivate bool          `help:"Also connect to private, loopback and link-local addresses." group:"With what"`
 	MaxBody      byteSize      `help:"Cut bodies (marked as truncated) at so many bytes." default:"256MiB" placeholder:"BYTES" group:"With what"`
-	MaxTime      time.Duration `help:"Cut fetches (marked as truncated) after so long." default:"5m" placeholder:"D" group:"With what"`
+	MaxTime      time.Duration `help:"Cut a fetch, connecting included, after this time. What has come is kept and marked as truncated." default:"5m" placeholder:"D" group:"With what"`
+	MinRate      byteSize      `help:"Cut an answer that is slower than so many bytes a second, on average, from 30 s after its first byte on. What has come is kept and marked as truncated; 0 cuts none." default:"100" placeholder:"BYTES" group:"With what"`
 	Timeout      time.Duration `help:"Give a server up that is silent for so long, before its answer or within it." default:"30s" placeholder:"D" group:"With what"`
 	DialTimeout  time.Duration `help:"Give a server up that is not connected after so long; the TLS handshake has the same again." default:"15s" placeholder:"D" group:"With what"`
 
@@ -267,6 +268,9 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	f := &cfg.Fetch
 	f.ConnectTo, f.CAFile, f.Insecure, f.AllowPrivate = c.ConnectTo, c.CA, c.Insecure, c.AllowPrivate
 	f.MaxBody, f.TotalTimeout = int64(c.MaxBody), c.MaxTime
+	if f.MinRate = int64(c.MinRate); f.MinRate == 0 {
+		f.MinRate = -1 // none
+	}
 	f.FirstByteTimeout, f.IdleTimeout = c.Timeout, c.Timeout
 	f.ConnectTimeout, f.TLSTimeout = c.DialTimeout, c.DialTimeout
 	if c.Proxy != "" {

@@ -1,0 +1,211 @@
+package crawl
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/fetch"
+)
+
+// A visit to a slow server does not keep a worker from others. When its fetch has
+// taken a while, the visit becomes slow: a new worker takes its place, so that
+// Config.Workers visits go on besides. When the response is there, the visit waits
+// until a worker is between two visits and ends in its favour. So at most
+// Config.Workers visits parse and archive at a time, as without slow ones.
+
+// slowVisits are the visits whose fetch is slow.
+type slowVisits struct {
+	n      atomic.Int64  // as many; grows under mu
+	more   chan struct{} // capacity 1: tells the dispatcher that a worker is free
+	resume chan int      // the number of a worker that ends, for the visit that goes on
+
+	// mu guards bytes, and is never held across I/O.
+	mu    sync.Mutex
+	bytes int64 // that they are reckoned to take
+}
+
+func (s *slowVisits) init() {
+	s.more, s.resume = make(chan struct{}, 1), make(chan int)
+}
+
+// len is how many there are.
+func (s *slowVisits) len() int { return int(s.n.Load()) }
+
+// take makes room for one more, unless there are too many.
+func (s *slowVisits) take(cfg *Config, bytes int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.len() >= cfg.SlowVisits || s.bytes+bytes > cfg.SlowBytes {
+		return false
+	}
+	s.bytes += bytes
+	s.n.Add(1)
+	return true
+}
+
+// give ends one.
+func (s *slowVisits) give(bytes int64) {
+	s.shrink(bytes)
+	s.n.Add(-1)
+}
+
+// shrink says that one takes so much less.
+func (s *slowVisits) shrink(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= bytes
+}
+
+// slowBytes is what a slow visit takes besides its response: connection, TLS
+// session and stack.
+const slowBytes = 48 << 10
+
+// slowLeast is the least time after which a fetch is slow.
+const slowLeast = 50 * time.Millisecond
+
+// slowAfter is when a fetch that begins now will be slow. The more slow servers
+// there are, the sooner a worker leaves one: they take no more of the workers'
+// time than a few.
+func (c *Crawler) slowAfter() time.Duration {
+	share := 1 + float64(c.slow.len())/float64(c.cfg.Workers)
+	return max(time.Duration(float64(c.cfg.SlowAfter)/share), min(slowLeast, c.cfg.SlowAfter))
+}
+
+// underWayNow is how many visits have begun, as far as the dispatcher knows.
+func (c *Crawler) underWayNow() int {
+	slow := min(c.slow.len(), c.busy)
+	return slow + min(c.busy-slow, c.cfg.Workers)
+}
+
+// A worker makes one visit after the other.
+type worker struct {
+	c      *Crawler
+	thread int
+	timer  *time.Timer // runs while it fetches
+	watch  fetch.Watch
+
+	// mu guards what follows. It is never held across I/O.
+	mu       sync.Mutex
+	fetching bool
+	due      time.Time // when the fetch is slow
+	replaced bool      // the visit is slow, and another worker in its place
+	bytes    int64     // that the slow visit is reckoned to take
+}
+
+// work makes visits until there are no more, or until a slow visit takes the
+// worker's place.
+func (c *Crawler) work(ctx context.Context, thread int) {
+	w := &worker{c: c, thread: thread}
+	w.timer = time.AfterFunc(time.Hour, func() { w.tick(ctx) })
+	w.timer.Stop()
+	for {
+		select {
+		case c.slow.resume <- w.thread: // before new visits
+			return
+		default:
+		}
+		select {
+		case c.slow.resume <- w.thread:
+			return
+		case v, ok := <-c.tasks:
+			if !ok {
+				return
+			}
+			v.thread, v.worker = w.thread, w
+			if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || c.lapsed(v) {
+				v.outcome = Abandoned // it had not begun
+			} else {
+				v.err = c.visit(ctx, v)
+			}
+			v.worker = nil
+			c.results <- v
+			if w.replaced {
+				return
+			}
+		}
+	}
+}
+
+// fetch fetches for v. A fetch that takes long makes v slow; then fetch returns
+// when a worker has ended in v's favour, or when ctx is done.
+func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
+	w := v.worker
+	w.begin(&req)
+	resp, err := c.Fetch.Fetch(ctx, req)
+	w.end(ctx)
+	return resp, err
+}
+
+func (w *worker) begin(req *fetch.Request) {
+	w.watch.Reset()
+	req.Watch = &w.watch
+	after := w.c.slowAfter()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fetching, w.due = true, time.Now().Add(after)
+	w.timer.Reset(after)
+}
+
+// tick makes the visit slow, if its fetch still is under way and there is room.
+// Later it notes what the fetch takes, which shrinks. It runs beside the fetch.
+func (w *worker) tick(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, now := w.c, time.Now()
+	if !w.fetching {
+		return
+	}
+	if w.replaced {
+		if less := w.bytes - slowBytes - w.watch.Held(); less > 0 {
+			c.slow.shrink(less)
+			w.bytes -= less
+		} else {
+			w.timer.Reset(c.cfg.SlowAfter)
+		}
+		return
+	}
+	if early := w.due.Sub(now); early > 0 { // it was set for the fetch before
+		w.timer.Reset(early)
+		return
+	}
+	bytes := slowBytes + w.watch.Held()
+	if !c.slow.take(&c.cfg, bytes) {
+		w.due = now.Add(c.cfg.SlowAfter)
+		w.timer.Reset(c.cfg.SlowAfter)
+		return
+	}
+	w.replaced, w.bytes = true, bytes
+	if w.watch.Slow(); bytes > slowBytes+fetch.SlowMemory {
+		w.timer.Reset(c.cfg.SlowAfter)
+	}
+	// The worker cannot end before end has had mu, so inFlight is not zero yet.
+	thread := w.thread
+	c.inFlight.Go(func() { c.work(ctx, thread) })
+	select {
+	case c.slow.more <- struct{}{}:
+	default:
+	}
+}
+
+// end ends what begin began.
+func (w *worker) end(ctx context.Context) {
+	w.mu.Lock()
+	w.fetching = false
+	w.timer.Stop()
+	replaced := w.replaced
+	w.mu.Unlock()
+	if !replaced {
+		return
+	}
+	select {
+	case thread := <-w.c.slow.resume:
+		w.mu.Lock()
+		w.thread, w.replaced = thread, false
+		w.mu.Unlock()
+	case <-ctx.Done():
+		// The run ends, or a lease is lost: there is nothing more to do.
+	}
+	w.c.slow.give(w.bytes)
+}
