@@ -161,10 +161,13 @@ func printOf(status int, content []byte) uint64 {
 // follow asks the Strategy about a link that stands on v's page, and sorts it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	if c.Strategy != nil {
-		// A parameter whose address an interface's method is given would move
-		// to the heap for each link of each page.
+		// The Strategy may change the link. A copy in the visit, since a
+		// parameter whose address goes to an interface's method would move to
+		// the heap for each link of each page.
 		v.link = l
-		switch c.Strategy.Follow(&v.shown, &v.link) {
+		choice := c.Strategy.Follow(&v.shown, &v.link)
+		l = v.link
+		switch choice {
 		case Take:
 			if c.known.has(k) {
 				return
