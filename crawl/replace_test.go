@@ -227,7 +227,10 @@ func (m *mate) inheritAfter(o *mate, grace time.Duration) {
 	}
 	w.ViewChanged()
 	ctx := m.run
+	grace += time.Duration(m.b.roll(1500)) * time.Millisecond // as if the replica were large
+	m.busy.Add(1)
 	m.tasks.Go(func() {
+		defer m.busy.Add(-1)
 		select {
 		case <-time.After(grace):
 		case <-ctx.Done():

@@ -151,7 +151,9 @@ func (b *band) finish(twice int64) (pages []float64) {
 		if got := s["urls_finished"].(float64) + s["urls_sent"].(float64); got != s["urls_unique"] {
 			t.Errorf("a%d: %v URLs finished or sent, %v accepted", i+1, got, s["urls_unique"])
 		}
-		verify(t, b.home(i))
+		if s["pages"] != 0.0 { // else it came too late, and has no archive
+			verify(t, b.home(i))
+		}
 	}
 	noViolations(t, b.web)
 	r := b.web.Report()

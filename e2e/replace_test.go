@@ -34,7 +34,7 @@ func TestClusterReplaced(t *testing.T) {
 		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
-		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), 60) })
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), 80) })
 	}
 }
 
