@@ -157,7 +157,7 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
 		s.parse(t)
 		w := s.run(t)
-		for _, r := range s.web.asked {
+		for _, r := range s.web.told() {
 			if !strings.HasSuffix(r.url, "/robots.txt") {
 				t.Errorf("asked for %s", r.url)
 			}
