@@ -64,7 +64,9 @@ type changeLaw struct {
 var changeLaws = []changeLaw{
 	{"as observed", gen.WebRates},
 	{"all alike", []gen.Rate{{Share: 1, From: 3 * webDay, To: 3 * webDay}}},
-	{"two speeds", []gen.Rate{{Share: 0.5, From: webDay / 8, To: webDay / 8}, {Share: 0.5, From: 10 * webDay, To: 10 * webDay}}},
+	{"two speeds", []gen.Rate{
+		{Share: 0.5, From: webDay / 8, To: webDay / 8}, {Share: 0.5, From: 10 * webDay, To: 10 * webDay},
+	}},
 }
 
 // ErrFreshness is a web that confirmed copies that were not up to date.
@@ -157,7 +159,8 @@ func (x *Freshness) spec(t *Trial, l changeLaw) WebSpec {
 }
 
 // each crawls the webs of all laws side by side.
-func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy string, bounds func(*freshLaw) (least, most time.Duration)) error {
+func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy string,
+	bounds func(*freshLaw) (least, most time.Duration)) error {
 	done := t.step("%s, %d laws at once", policy, len(laws))
 	stop := t.alive("crawling")
 	g, ctx := errgroup.WithContext(ctx)
@@ -181,7 +184,8 @@ func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy
 }
 
 // crawl is one crawl of a law's web.
-func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, dir string, least, most time.Duration) (err error) {
+func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, dir string,
+	least, most time.Duration) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("freshness: %w", err)
 	}
@@ -193,8 +197,11 @@ func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, di
 		_, werr := w.stop()
 		err = errors.Join(err, werr)
 	}()
-	job := crawlJob{Program: t.Program, Web: w, Dir: filepath.Join(dir, "crawl"), TimeLimit: time.Duration(x.Days+1)*x.Day + freshSlack, Revisits: true,
-		Flags: []string{"--strategy", "recrawl", "--recrawl-min", least.String(), "--recrawl-max", most.String()}}
+	job := crawlJob{
+		Program: t.Program, Web: w, Dir: filepath.Join(dir, "crawl"), Revisits: true,
+		TimeLimit: time.Duration(x.Days+1)*x.Day + freshSlack,
+		Flags:     []string{"--strategy", "recrawl", "--recrawl-min", least.String(), "--recrawl-max", most.String()},
+	}
 	got, err := job.run(ctx)
 	if err != nil {
 		return err
@@ -238,7 +245,10 @@ func (x *Freshness) measured(f *testweb.FreshReport, from float64) *FreshRun {
 			last = x.days(time.Duration(s.Until))
 			continue
 		}
-		m := FreshMoment{Day: at, Copies: s.Copies, Fresh: s.Fresh, Age: x.days(time.Duration(s.Age)), Visits: s.Served + s.Confirmed, Found: s.Renewed}
+		m := FreshMoment{
+			Day: at, Copies: s.Copies, Fresh: s.Fresh, Age: x.days(time.Duration(s.Age)),
+			Visits: s.Served + s.Confirmed, Found: s.Renewed,
+		}
 		r.Over = append(r.Over, m)
 		// A stretch counts if most of it lies in the time measured.
 		if (last+at)/2 >= from && at <= float64(x.Days) {

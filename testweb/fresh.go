@@ -203,7 +203,10 @@ type FreshStretch struct {
 func (a *freshAccount) report(now int64) *FreshReport {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := &FreshReport{Copies: int64(len(a.copies)), Uncounted: a.uncounted, Served: a.served, Confirmed: a.confirmed, Renewed: a.renewed, Wrong: a.wrong}
+	r := &FreshReport{
+		Copies: int64(len(a.copies)), Uncounted: a.uncounted,
+		Served: a.served, Confirmed: a.confirmed, Renewed: a.renewed, Wrong: a.wrong,
+	}
 	a.bin(now)
 	// What the copies of today add is counted in stretches of its own.
 	kept := a.bins
@@ -228,7 +231,10 @@ func (a *freshAccount) report(now int64) *FreshReport {
 		all.add(b)
 		from := int64(i) * a.width
 		until := min(from+a.width, max(now-a.began, from+1))
-		r.Over = append(r.Over, FreshStretch{Until: Seconds(until), Copies: b.held / float64(until-from), Freshness: b.mean(), Served: b.served, Confirmed: b.confirmed, Renewed: b.renewed})
+		r.Over = append(r.Over, FreshStretch{
+			Until: Seconds(until), Copies: b.held / float64(until-from), Freshness: b.mean(),
+			Served: b.served, Confirmed: b.confirmed, Renewed: b.renewed,
+		})
 	}
 	r.Mean = all.mean()
 	return r

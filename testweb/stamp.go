@@ -24,7 +24,8 @@ type stamp struct {
 const coarsest = 2 * time.Second
 
 func stampOf(name string, st fs.FileInfo) stamp {
-	return stamp{name: name, dir: st.IsDir(), size: st.Size(), mod: st.ModTime(), info: st, open: time.Since(st.ModTime()) < coarsest}
+	recent := time.Since(st.ModTime()) < coarsest
+	return stamp{name: name, dir: st.IsDir(), size: st.Size(), mod: st.ModTime(), info: st, open: recent}
 }
 
 // holds reports whether the file or folder is as it was.
@@ -33,7 +34,8 @@ func (s *stamp) holds() bool {
 	if err != nil {
 		return s.info == nil
 	}
-	return s.info != nil && !s.open && os.SameFile(s.info, st) && st.IsDir() == s.dir && st.Size() == s.size && st.ModTime().Equal(s.mod)
+	return s.info != nil && !s.open && os.SameFile(s.info, st) && st.IsDir() == s.dir &&
+		st.Size() == s.size && st.ModTime().Equal(s.mod)
 }
 
 // stamps are what the answer to a path below the folder rests on, apart from

@@ -84,7 +84,8 @@ func (c Changes) withDefaults() (Changes, error) {
 	case !(c.ETagOnly <= 1 && c.ModifiedOnly <= 1 && c.Neither <= 1 && c.Lying >= 0 && c.Lying <= 1):
 		return c, errors.New("changes: a share is not between 0 and 1")
 	case c.ETagOnly+c.ModifiedOnly+c.Neither+c.Lying > 1+1e-9:
-		return c, fmt.Errorf("changes: ETag only %g, Last-Modified only %g, neither %g and lying %g are more than all pages",
+		return c, fmt.Errorf(
+			"changes: ETag only %g, Last-Modified only %g, neither %g and lying %g are more than all pages",
 			c.ETagOnly, c.ModifiedOnly, c.Neither, c.Lying)
 	}
 	sum := 0.0
@@ -93,9 +94,11 @@ func (c Changes) withDefaults() (Changes, error) {
 		case !(r.Share >= 0 && r.Share <= 1):
 			return c, fmt.Errorf("changes: share %g: not between 0 and 1", r.Share)
 		case r.From <= 0 || r.To < r.From || r.To > 100*365*webDay:
-			return c, fmt.Errorf("changes: once in %s to %s: above 0, the second not below the first, at most 100 years", r.From, r.To)
+			return c, fmt.Errorf(
+				"changes: once in %s to %s: above 0, the second not below the first, at most 100 years", r.From, r.To)
 		case c.real(r.From) < float64(leastInterval):
-			return c, fmt.Errorf("changes: once in %s with a day of %s is sooner than every %s", r.From, c.Day, leastInterval)
+			return c, fmt.Errorf(
+				"changes: once in %s with a day of %s is sooner than every %s", r.From, c.Day, leastInterval)
 		}
 		sum += r.Share
 	}
@@ -139,7 +142,10 @@ func newChanging(c Changes) (*changing, error) {
 		ch.mean = append(ch.mean, mean)
 	}
 	sum = 0
-	for i, s := range [numKinds]float64{restless: c.Lying / 2, stuck: c.Lying / 2, silent: c.Neither, etagOnly: c.ETagOnly, modifiedOnly: c.ModifiedOnly} {
+	shares := [numKinds]float64{
+		restless: c.Lying / 2, stuck: c.Lying / 2, silent: c.Neither, etagOnly: c.ETagOnly, modifiedOnly: c.ModifiedOnly,
+	}
+	for i, s := range shares {
 		sum += s
 		ch.kinds[i] = share(sum)
 	}
