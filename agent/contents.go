@@ -41,16 +41,20 @@ const (
 //	visit -> recent -> own table
 //	               `-> batch -> exchange -> another's table
 //
+// A page that is archived in full goes the same way when that is durable; see
+// originals.
+//
 // When the view changes, contents get other second agents, which know nothing of
 // them yet: more pages count as new, never fewer.
 type contents struct {
-	self   string
-	second func(content.Digest) string // the agent that judges a content; empty: nobody knows yet
-	call   func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentPage, error)
-	run    func(func()) // beside all else; who leaves the cluster waits for it
-	table  *content.Table
-	recent *content.Recent
-	failed chan error // of the table
+	self      string
+	second    func(content.Digest) string // the agent that judges a content; empty: nobody knows yet
+	call      func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentAnswer, error)
+	run       func(func()) // beside all else; who leaves the cluster waits for it
+	table     *content.Table
+	recent    *content.Recent // pages that are archived: here, or durable elsewhere
+	originals *originals
+	failed    chan error // of the table
 
 	// mu guards what follows. It is never held across a call.
 	mu     sync.Mutex
@@ -84,9 +88,12 @@ func (a *Agent) openContents() error {
 }
 
 func newContents(self string, table *content.Table) *contents {
-	return &contents{
-		self: self, table: table, recent: content.NewRecent(contentsRecent), failed: make(chan error, 1), open: map[string]*contentBatch{},
+	k := &contents{
+		self: self, table: table, recent: content.NewRecent(contentsRecent), failed: make(chan error, 1),
+		open: map[string]*contentBatch{},
 	}
+	k.originals = newOriginals(k)
+	return k
 }
 
 // second is the agent that judges a content.
@@ -99,7 +106,7 @@ func (c *colony) second(digest content.Digest) string {
 }
 
 // contents asks another agent.
-func (c *colony) contents(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentPage, error) {
+func (c *colony) contents(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentAnswer, error) {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
 		return nil, fmt.Errorf("agent %q is gone", agent)
@@ -126,6 +133,7 @@ func (k *contents) begin(ctx context.Context) {
 			k.failed <- err
 		}
 	})
+	k.originals.begin(ctx)
 }
 
 // tend ends the run by fail if the table's disk fails.
@@ -142,9 +150,16 @@ func (k *contents) tend(ctx context.Context, fail func(error)) {
 	})
 }
 
+// contentPage is a page as tables have it.
+func contentPage(page archive.Original) content.Page {
+	return content.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}
+}
+
 // First implements crawl.Contents.
-func (k *contents) First(ctx context.Context, digest [20]byte, size int64, page archive.Original) (archive.Original, bool) {
-	q := content.Question{Digest: digest, Page: content.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}}
+func (k *contents) First(
+	ctx context.Context, digest [20]byte, size int64, page archive.Original,
+) (archive.Original, bool) {
+	q := content.Question{Digest: digest, Page: contentPage(page)}
 	second := k.second(digest)
 	first, recent := k.recent.First(digest)
 	k.count(func(n *report.Contents) {
@@ -159,25 +174,30 @@ func (k *contents) First(ctx context.Context, digest [20]byte, size int64, page 
 		}
 	})
 	if !recent {
-		answer, err := k.ask(ctx, second, q)
-		switch {
-		case err != nil:
+		var err error
+		if first, err = k.ask(ctx, second, q); err != nil {
 			k.count(func(n *report.Contents) { n.Unanswered++ })
-			first = q.Page
-		case answer.First:
-			first = q.Page
-		default:
-			first = answer.Page
-		}
-		if content.CheckPage(q.Page) == nil {
-			k.recent.Add(digest, first)
 		}
 	}
-	if first.URL == q.Page.URL {
+	if first.URL == "" || first.URL == q.Page.URL {
 		return archive.Original{}, false
 	}
 	k.count(func(n *report.Contents) { n.Duplicates++ })
 	return archive.Original{URL: first.URL, Date: first.Date}, true
+}
+
+// Archived implements crawl.Contents.
+func (k *contents) Archived(digest [20]byte, page archive.Original) {
+	if p := contentPage(page); content.CheckPage(p) == nil {
+		k.recent.Add(digest, p)
+	}
+}
+
+// Durable implements crawl.Contents.
+func (k *contents) Durable(digest [20]byte, page archive.Original) {
+	if p := contentPage(page); content.CheckPage(p) == nil {
+		k.originals.add(content.Question{Digest: digest, Page: p, Archived: true})
+	}
 }
 
 func (k *contents) count(add func(n *report.Contents)) {
@@ -195,28 +215,46 @@ func (k *contents) Counts() report.Contents {
 	return n
 }
 
-// ask asks a content's second agent for as long as a page waits, and as it is the
-// one. It does not go on to another: the first may have the page for the first with
-// its content, and tell others so, so that one that the other finds to be a
-// duplicate would be missed by these.
-func (k *contents) ask(ctx context.Context, second string, q content.Question) (content.Answer, error) {
+// errClaimed is the answer that another page is about to be archived.
+var errClaimed = errors.New("another page with this content is not archived yet")
+
+// ask returns the page that is archived with a content; zero: none is. It asks the
+// second agent again after a failure, and while another page claims the content, for
+// at most contentsPatience and as long as the agent is the second one. It does not go
+// on to another agent: that one knows less.
+func (k *contents) ask(ctx context.Context, second string, q content.Question) (content.Page, error) {
 	if err := content.CheckPage(q.Page); err != nil {
-		return content.Answer{}, err
+		return content.Page{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
 	defer cancel()
-	for {
+	for waits := 0; ; {
 		answer, err := k.askOnce(ctx, second, q)
-		if err == nil || errors.Is(err, content.ErrClosed) || errors.Is(err, exchange.ErrRejected) {
-			return answer, err
+		if err == nil && !answer.Claimed {
+			if answer.Page.URL != "" {
+				k.recent.Add(q.Digest, answer.Page)
+			}
+			return answer.Page, nil
+		}
+		if errors.Is(err, content.ErrClosed) || errors.Is(err, exchange.ErrRejected) {
+			return content.Page{}, err
+		}
+		if err == nil {
+			err = errClaimed
+			if waits++; waits == 1 {
+				k.count(func(n *report.Contents) { n.Waited++ })
+			}
 		}
 		select {
 		case <-time.After(contentsAgain):
 		case <-ctx.Done():
-			return answer, err
+			return content.Page{}, err
+		}
+		if first, ok := k.recent.First(q.Digest); ok { // the other page is one of this agent's
+			return first, nil
 		}
 		if k.second(q.Digest) != second {
-			return answer, err
+			return content.Page{}, err
 		}
 	}
 }
@@ -273,26 +311,36 @@ func (k *contents) carry(ctx context.Context, name string, b *contentBatch) {
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
 	defer cancel()
-	cs := make([]exchange.Content, len(b.qs))
-	for i, q := range b.qs {
-		cs[i] = exchange.Content{Digest: q.Digest, Page: exchange.ContentPage{URL: q.Page.URL, Date: q.Page.Date}}
+	b.answers, b.err = k.callWith(ctx, name, b.qs)
+}
+
+// callWith asks another agent.
+func (k *contents) callWith(ctx context.Context, agent string, qs []content.Question) ([]content.Answer, error) {
+	cs := make([]exchange.Content, len(qs))
+	for i, q := range qs {
+		page := exchange.ContentPage{URL: q.Page.URL, Date: q.Page.Date}
+		cs[i] = exchange.Content{Digest: q.Digest, Page: page, Archived: q.Archived}
 	}
-	firsts, err := k.call(ctx, name, cs)
+	as, err := k.call(ctx, agent, cs)
 	if err != nil {
-		b.err = err
-		return
+		return nil, err
 	}
-	b.answers = make([]content.Answer, len(firsts))
-	for i, p := range firsts {
-		b.answers[i] = content.Answer{First: p.URL == "", Page: content.Page{URL: p.URL, Date: p.Date}}
+	answers := make([]content.Answer, len(as))
+	for i, a := range as {
+		first := content.Page{URL: a.First.URL, Date: a.First.Date}
+		answers[i] = content.Answer{First: first.URL == "" && !a.Claimed, Claimed: a.Claimed, Page: first}
 	}
+	return answers, nil
 }
 
 // serve answers another agent.
-func (k *contents) serve(ctx context.Context, _ exchange.Caller, cs []exchange.Content) ([]exchange.ContentPage, error) {
+func (k *contents) serve(
+	ctx context.Context, _ exchange.Caller, cs []exchange.Content,
+) ([]exchange.ContentAnswer, error) {
 	qs := make([]content.Question, len(cs))
 	for i, c := range cs {
-		qs[i] = content.Question{Digest: c.Digest, Page: content.Page{URL: c.Page.URL, Date: c.Page.Date}}
+		page := content.Page{URL: c.Page.URL, Date: c.Page.Date}
+		qs[i] = content.Question{Digest: c.Digest, Page: page, Archived: c.Archived}
 	}
 	answers, err := k.table.Ask(ctx, qs)
 	if errors.Is(err, content.ErrClosed) {
@@ -301,22 +349,31 @@ func (k *contents) serve(ctx context.Context, _ exchange.Caller, cs []exchange.C
 	if err != nil {
 		return nil, err
 	}
-	firsts := make([]exchange.ContentPage, len(answers))
+	as := make([]exchange.ContentAnswer, len(answers))
 	for i, a := range answers {
-		if !a.First {
-			firsts[i] = exchange.ContentPage{URL: a.Page.URL, Date: a.Page.Date}
+		as[i].Claimed = a.Claimed
+		if a.Page.URL != "" {
+			as[i].First = exchange.ContentPage{URL: a.Page.URL, Date: a.Page.Date}
 		}
 	}
-	return firsts, nil
+	return as, nil
+}
+
+func contentsDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("orbweaver_contents_"+name+"total", help, nil, nil)
 }
 
 var (
-	descContents      = prometheus.NewDesc("orbweaver_contents_total", "Pages whose content was asked for.", nil, nil)
-	descElsewhere     = prometheus.NewDesc("orbweaver_contents_elsewhere_total", "Of these: whose content is another agent's to judge.", nil, nil)
-	descRecent        = prometheus.NewDesc("orbweaver_contents_recent_total", "Of these: answered by what was met here lately.", nil, nil)
-	descContentDouble = prometheus.NewDesc("orbweaver_contents_duplicates_total", "Of these: whose content another page had first.", nil, nil)
-	descUnanswered    = prometheus.NewDesc("orbweaver_contents_unanswered_total", "Of these: taken for new, for want of an answer.", nil, nil)
-	descWouldExport   = prometheus.NewDesc("orbweaver_contents_would_export_bytes_total", "What would have gone to other agents if the pages themselves went there. It did not.", nil, nil)
+	descContents      = contentsDesc("", "Pages whose content was asked for.")
+	descElsewhere     = contentsDesc("elsewhere_", "Of these: whose content is another agent's to judge.")
+	descRecent        = contentsDesc("recent_", "Of these: answered by what was met here lately.")
+	descContentDouble = contentsDesc("duplicates_", "Of these: another page with the content is archived.")
+	descWaited        = contentsDesc("waited_", "Of these: waited for another page to be archived.")
+	descUnanswered    = contentsDesc("unanswered_", "Of these: archived in full for want of an answer.")
+	descTold          = contentsDesc("told_", "Pages archived in full that other agents were told of.")
+	descUntold        = contentsDesc("untold_", "Pages archived in full that no agent could be told of.")
+	descWouldExport   = contentsDesc("would_export_bytes_",
+		"What would have gone to other agents if the pages themselves went there. It did not.")
 )
 
 // collect shows the counts to Prometheus.
@@ -329,6 +386,9 @@ func (k *contents) collect(count func(d *prometheus.Desc, v int64)) {
 	count(descElsewhere, n.Elsewhere)
 	count(descRecent, n.Recent)
 	count(descContentDouble, n.Duplicates)
+	count(descWaited, n.Waited)
 	count(descUnanswered, n.Unanswered)
+	count(descTold, n.Told)
+	count(descUntold, n.Untold)
 	count(descWouldExport, n.WouldExport)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/content"
 	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/report"
 )
 
 // judges are agents that share out contents, without the rest of them.
@@ -48,7 +49,7 @@ func newJudges(t *testing.T, seed uint64, n int) *judges {
 		k := newContents(name, table)
 		k.run = j.wg.Go
 		k.second = func(d content.Digest) string { return fmt.Sprint("a", (uint64(d[0])+j.view.Load())%uint64(n)) }
-		k.call = func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentPage, error) {
+		k.call = func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentAnswer, error) {
 			if len(cs) == 0 || len(cs) > contentsAtOnce {
 				t.Errorf("%d contents in a call", len(cs))
 			}
@@ -61,11 +62,11 @@ func newJudges(t *testing.T, seed uint64, n int) *judges {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			firsts, err := j.agents[agent].serve(ctx, exchange.Caller{}, cs)
+			answers, err := j.agents[agent].serve(ctx, exchange.Caller{}, cs)
 			if j.fault != nil && lost == 3 { // the answer gets lost
 				return nil, exchange.ErrUnreachable
 			}
-			return firsts, err
+			return answers, err
 		}
 		j.agents[name] = k
 		k.begin(ctx)
@@ -89,11 +90,26 @@ func (j *judges) close() {
 	}
 }
 
-// visits lets many pages ask at once, and returns which of each content counted as
-// new, and which pages duplicates refer to.
-func (j *judges) visits(workers, pages, kinds int) (fresh map[content.Digest][]string, refers map[content.Digest][]string) {
-	fresh, refers = map[content.Digest][]string{}, map[content.Digest][]string{}
-	var mu sync.Mutex
+// A fetched is what became of the pages with one content.
+type fetched struct {
+	fresh    []string        // counted as new
+	archived map[string]bool // of these: are in an archive for good
+	refers   []string        // pages that duplicates refer to
+}
+
+// visits lets many pages ask at once. One in killed of those that count as new is
+// never archived, as if its agent were killed; 0: none.
+func (j *judges) visits(workers, pages, kinds, killed int) map[content.Digest]*fetched {
+	all := map[content.Digest]*fetched{}
+	var mu sync.Mutex // guards all
+	note := func(d content.Digest, add func(f *fetched)) {
+		mu.Lock()
+		defer mu.Unlock()
+		if all[d] == nil {
+			all[d] = &fetched{archived: map[string]bool{}}
+		}
+		add(all[d])
+	}
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -106,35 +122,60 @@ func (j *judges) visits(workers, pages, kinds int) (fresh map[content.Digest][]s
 				if took := time.Since(began); took > contentsPatience+contentsAgain {
 					j.t.Errorf("a page waited for %s", took)
 				}
-				mu.Lock()
-				if duplicate {
-					refers[digest] = append(refers[digest], first.URL)
-				} else {
-					fresh[digest] = append(fresh[digest], page.URL)
+				switch {
+				case duplicate:
+					note(digest, func(f *fetched) { f.refers = append(f.refers, first.URL) })
+				case killed > 0 && j.roll(killed) == 0:
+					note(digest, func(f *fetched) { f.fresh = append(f.fresh, page.URL) })
+				default:
+					note(digest, func(f *fetched) {
+						f.fresh = append(f.fresh, page.URL)
+						f.archived[page.URL] = true
+					})
+					k.Archived(digest, page)
+					time.Sleep(time.Duration(j.roll(300)) * time.Millisecond) // for the disk
+					k.Durable(digest, page)
 				}
-				mu.Unlock()
 				time.Sleep(time.Duration(j.roll(100)) * time.Millisecond)
 			}
 		})
 	}
 	wg.Wait()
-	return fresh, refers
+	return all
 }
 
-// refersToNew: whatever is a duplicate is one of a page that is archived in full.
-func refersToNew(t *testing.T, fresh, refers map[content.Digest][]string) {
+// refersToArchived: a duplicate refers to a page that is archived in full.
+func refersToArchived(t *testing.T, all map[content.Digest]*fetched) (duplicates int) {
 	t.Helper()
-	for d, urls := range refers {
-		whole := map[string]bool{}
-		for _, u := range fresh[d] {
-			whole[u] = true
-		}
-		for _, u := range urls {
-			if !whole[u] {
-				t.Errorf("a duplicate of %s, which is none of the pages in full %v", u, fresh[d])
+	for _, f := range all {
+		for _, u := range f.refers {
+			if !f.archived[u] {
+				t.Errorf("a duplicate of %s, which is none of the pages in full %v", u, f.archived)
 			}
 		}
+		duplicates += len(f.refers)
 	}
+	return duplicates
+}
+
+// counts are those of all agents.
+func (j *judges) counts() (sum report.Contents) {
+	for _, k := range j.agents {
+		n := k.Counts()
+		sum.Pages += n.Pages
+		sum.Elsewhere += n.Elsewhere
+		sum.Recent += n.Recent
+		sum.Asked += n.Asked
+		sum.Messages += n.Messages
+		sum.Duplicates += n.Duplicates
+		sum.Waited += n.Waited
+		sum.Unanswered += n.Unanswered
+		sum.Told += n.Told
+		sum.Untold += n.Untold
+		sum.Bytes += n.Bytes
+		sum.WouldExport += n.WouldExport
+	}
+	return sum
 }
 
 // Of each content one page is the first, at whatever agent; the questions go
@@ -144,34 +185,38 @@ func TestContents(t *testing.T) {
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudges(t, seed, 3)
-		fresh, refers := j.visits(60, 50, 1000)
-		refersToNew(t, fresh, refers)
-		for d, urls := range fresh {
-			if len(urls) != 1 {
-				t.Errorf("content %x: %v count as new", d, urls)
+		all := j.visits(60, 50, 1000, 0)
+		duplicates := refersToArchived(t, all)
+		for d, f := range all {
+			if len(f.fresh) != 1 {
+				t.Errorf("content %x: %v count as new", d, f.fresh)
 			}
 		}
-		var pages, elsewhere, recent, asked, messages, duplicates, unanswered, bytes, export int64
-		for _, k := range j.agents {
-			n := k.Counts()
-			pages, elsewhere, recent, asked, messages = pages+n.Pages, elsewhere+n.Elsewhere, recent+n.Recent, asked+n.Asked, messages+n.Messages
-			duplicates, unanswered, bytes, export = duplicates+n.Duplicates, unanswered+n.Unanswered, bytes+n.Bytes, export+n.WouldExport
+		time.Sleep(time.Second) // until all are told
+		n := j.counts()
+		if n.Pages != 3000 || n.Bytes != 3000*1000 || n.WouldExport != 1000*n.Elsewhere || n.Unanswered != 0 ||
+			n.Duplicates != 3000-int64(len(all)) || n.Duplicates != int64(duplicates) {
+			t.Errorf("%d contents, %d duplicates: %+v", len(all), duplicates, n)
 		}
-		if pages != 3000 || bytes != 3000*1000 || export != 1000*elsewhere || unanswered != 0 || duplicates != 3000-int64(len(fresh)) {
-			t.Errorf("%d pages, %d elsewhere, %d duplicates of %d contents, %d unanswered, %d and %d bytes", pages, elsewhere, duplicates, len(fresh), unanswered, bytes, export)
-		}
-		if share := float64(elsewhere) / float64(pages); share < 0.62 || share > 0.72 {
+		if share := float64(n.Elsewhere) / float64(n.Pages); share < 0.62 || share > 0.72 {
 			t.Errorf("%.3f of the contents are another agent's, expected two of three", share)
 		}
-		if recent == 0 || asked+recent >= pages || messages >= asked {
-			t.Errorf("%d asked in %d messages, %d known", asked, messages, recent)
+		if n.Recent == 0 || n.Waited == 0 || n.Messages >= n.Asked+n.Told {
+			t.Errorf("%+v", n)
+		}
+		if most := n.Elsewhere + n.Waited*int64(contentsPatience/contentsAgain); n.Asked > most {
+			t.Errorf("%d questions asked, want at most %d", n.Asked, most)
+		}
+		if share := float64(n.Told) / float64(len(all)); share < 0.6 || share > 0.73 || n.Untold != 0 {
+			t.Errorf("%d of %d pages told, %d not", n.Told, len(all), n.Untold)
 		}
 		j.close()
 	})
 }
 
-// The same where calls fail, hang, and their answers get lost, and contents get
-// other agents: pages may count as new too often, and of each content one does.
+// The same where calls fail, hang, and their answers get lost, contents get other
+// agents, and pages that count as new are never archived, as their agents are killed:
+// pages may count as new too often, but none refers to a page that is not archived.
 func TestContentsModel(t *testing.T) {
 	for i := range 10 {
 		seed := rand.Uint64()
@@ -191,15 +236,10 @@ func TestContentsModel(t *testing.T) {
 						}
 					}
 				})
-				fresh, refers := j.visits(20, 50, 100)
+				duplicates := refersToArchived(t, j.visits(20, 50, 100, 3))
 				close(over)
-				refersToNew(t, fresh, refers)
-				unanswered := int64(0)
-				for _, k := range j.agents {
-					unanswered += k.Counts().Unanswered
-				}
-				if unanswered == 0 || len(refers) == 0 {
-					t.Errorf("%d unanswered, duplicates of %d contents", unanswered, len(refers))
+				if n := j.counts(); n.Unanswered == 0 || duplicates == 0 || n.Told == 0 {
+					t.Errorf("%d duplicates: %+v", duplicates, n)
 				}
 				j.close()
 			})
@@ -228,16 +268,18 @@ func TestContentsFullDisk(t *testing.T) {
 		k.tend(ctx, func(err error) { failed = err })
 		faulty.Break(disk.FullAfter(0))
 		page := archive.Original{URL: "http://a.example/", Date: time.Now()}
+		k.Durable([20]byte{1}, page)
+		synctest.Wait()
+		page.URL += "2"
 		if _, duplicate := k.First(ctx, [20]byte{1}, 1, page); duplicate {
 			t.Error("a duplicate of nothing")
 		}
-		synctest.Wait()
 		if !disk.IsFull(failed) {
 			t.Errorf("the run ends with %v", failed)
 		}
 		stop()
 		wg.Wait()
-		if n := k.Counts(); n.Unanswered != 1 || n.Pages != 1 {
+		if n := k.Counts(); n.Unanswered != 1 || n.Pages != 1 || n.Untold != 1 {
 			t.Errorf("%+v", n)
 		}
 		table.Close()

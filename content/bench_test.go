@@ -22,7 +22,7 @@ func BenchmarkKnown(b *testing.B) {
 	page := Page{URL: "http://www.example.org/a/page/of/ordinary/length", Date: time.Unix(1, 0)}
 	for n := 0; n < all; n += call {
 		for i := range qs {
-			qs[i] = Question{digestOf(n + i), page}
+			qs[i] = Question{digestOf(n + i), page, true}
 		}
 		if _, err := table.Ask(b.Context(), qs); err != nil {
 			b.Fatal(err)
@@ -33,7 +33,7 @@ func BenchmarkKnown(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		for i := range qs {
-			qs[i] = Question{digestOf(rng.IntN(all)), other}
+			qs[i] = Question{Digest: digestOf(rng.IntN(all)), Page: other}
 		}
 		as, err := table.Ask(b.Context(), qs)
 		if err != nil || as[0].First {

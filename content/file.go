@@ -26,7 +26,7 @@ type Page struct {
 
 const (
 	fileName  = "first"
-	fileMagic = "OWFIRST\x01"
+	fileMagic = "OWFIRST\x02"
 	entryHead = 4 + 2 + 20 + 8
 	// MaxURL is the longest URL of a page, in octets.
 	MaxURL = 4096

@@ -29,13 +29,21 @@ type Config struct {
 type Question struct {
 	Digest Digest
 	Page   Page
+	// Archived says that Page is archived in full, and that neither a kill nor a
+	// power failure can undo that. If the Table knows no page with the content, it
+	// knows this one from then on.
+	Archived bool
 }
 
-// An Answer is the page that had the content first; with First the one that
-// asks had, and Page is zero.
+// An Answer says which page has the content. It has one of three forms.
 type Answer struct {
+	// First: no other page has it. The page that asks is to be archived in full.
 	First bool
-	Page  Page
+	// Claimed: another page was told First, and has not said yet that it is
+	// archived. It may never be: ask again, or archive the page in full.
+	Claimed bool
+	// Page is archived in full, and the page that asks may be a revisit of it.
+	Page Page
 }
 
 // ErrClosed is a Table whose Run is over.
@@ -60,6 +68,8 @@ type Table struct {
 	asks chan *asked
 	over chan struct{} // Run is
 	once sync.Once     // closes over
+
+	claims *Recent // pages that were told First, and have not said that they are archived
 
 	// What the questions in hand are known by in drum: the first has the number
 	// base. What a killed process left held in drum has other numbers.
@@ -93,7 +103,10 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 	if cfg.SyncEvery == 0 {
 		cfg.SyncEvery = time.Second
 	}
-	t := &Table{cfg: cfg, fs: fs, dir: dir, base: rand.Uint64(), asks: make(chan *asked), over: make(chan struct{})}
+	t := &Table{
+		cfg: cfg, fs: fs, dir: dir, base: rand.Uint64(), asks: make(chan *asked), over: make(chan struct{}),
+		claims: NewRecent(claimsMost),
+	}
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open contents: %w", err)
 	}
@@ -233,8 +246,14 @@ func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 	}
 }
 
-// atOnce bounds the calls of Ask that are answered together.
-const atOnce = 64
+const (
+	// atOnce bounds the calls of Ask that are answered together.
+	atOnce = 64
+	// claimsMost bounds the claims: some 5 MB. A claim is of use for the seconds
+	// until its page is archived. If the Table forgets one earlier, a second page
+	// with the content is archived in full.
+	claimsMost = 1 << 15
+)
 
 // Run answers until ctx is done, or until the disk fails.
 func (t *Table) Run(ctx context.Context) error {
@@ -340,10 +359,10 @@ func (t *Table) take(items []drum.Item) error {
 	return nil
 }
 
-// judge makes answers of what drum has found, and notes what is new. What drum
-// could not tell is new, too.
+// judge makes answers of what drum has found, and notes the pages that say that
+// they are archived. A content that drum cannot tell is new.
 func (t *Table) judge(calls []*asked) error {
-	fresh := map[Digest]Page{} // in these calls
+	fresh := map[Digest]Page{} // archived, by these calls
 	t.buf, t.items = t.buf[:0], t.items[:0]
 	n := 0
 	for _, a := range calls {
@@ -361,16 +380,15 @@ func (t *Table) judge(calls []*asked) error {
 					return err
 				}
 			}
-			if !known {
+			if !known && q.Archived {
 				at := t.file.size + int64(len(t.buf))
 				e := entry{q.Digest, q.Page}
 				t.buf = e.appendTo(t.buf)
-				fresh[q.Digest] = q.Page
+				first, known = q.Page, true
+				fresh[q.Digest] = first
 				t.items = append(t.items, drum.Item{Key: keyOf(&q.Digest), Value: uint64(at)})
 			}
-			if a.answers[i].First = !known || first.URL == q.Page.URL; !a.answers[i].First {
-				a.answers[i].Page = first
-			}
+			a.answers[i] = t.answerOf(q, first, known)
 		}
 	}
 	if len(t.items) == 0 {
@@ -381,6 +399,23 @@ func (t *Table) judge(calls []*asked) error {
 		return err
 	}
 	return t.mend(t.drum.Update(t.items))
+}
+
+// answerOf is the answer to q; first is the page that is archived with the content,
+// if one is known.
+func (t *Table) answerOf(q *Question, first Page, known bool) Answer {
+	if !known {
+		claimant, claimed := t.claims.First(q.Digest)
+		if !claimed {
+			t.claims.Add(q.Digest, q.Page)
+			return Answer{First: true}
+		}
+		return Answer{First: claimant.URL == q.Page.URL, Claimed: claimant.URL != q.Page.URL}
+	}
+	if first.URL == q.Page.URL {
+		return Answer{First: true}
+	}
+	return Answer{Page: first}
 }
 
 // mend makes drum's part anew if it is damaged: the file has all of it.

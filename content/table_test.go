@@ -51,6 +51,8 @@ func pageOf(n int) Page {
 	return Page{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n), Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
 }
 
+var otherPage = Page{URL: "http://other.example/", Date: time.Unix(1, 0)}
+
 func memory(t *testing.T) *disk.Mem {
 	t.Helper()
 	m := disk.NewMem()
@@ -60,8 +62,58 @@ func memory(t *testing.T) *disk.Mem {
 	return m
 }
 
-// TestTable holds a Table to a map: after kills exactly, after power failures
-// but for what it may have forgotten.
+// A model is a Table as maps.
+type model struct {
+	archived map[Digest]Page
+	claims   map[Digest]Page
+}
+
+func (m *model) ask(q Question) Answer {
+	first, known := m.archived[q.Digest]
+	if !known && q.Archived {
+		first, known = q.Page, true
+		m.archived[q.Digest] = first
+	}
+	if known && first.URL != q.Page.URL {
+		return Answer{Page: first}
+	}
+	if known {
+		return Answer{First: true}
+	}
+	claimant, claimed := m.claims[q.Digest]
+	if !claimed {
+		m.claims[q.Digest] = q.Page
+	}
+	if claimed && claimant.URL != q.Page.URL {
+		return Answer{Claimed: true}
+	}
+	return Answer{First: true}
+}
+
+// crash asks r which contents it still knows after a power failure.
+func (m *model) crash(t *testing.T, r *running) {
+	t.Helper()
+	probe := Page{URL: "http://probe.example/", Date: time.UnixMilli(1).UTC()}
+	before := m.archived
+	m.archived = map[Digest]Page{}
+	for d, p := range before {
+		answers, err := r.Ask(t.Context(), []Question{{Digest: d, Page: probe}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch answers[0] {
+		case Answer{Page: p}:
+			m.archived[d] = p
+		case Answer{First: true}:
+			m.claims[d] = probe
+		default:
+			t.Fatalf("after a power failure %x is answered %+v, want %+v or nothing", d, answers[0], p)
+		}
+	}
+}
+
+// TestTable holds a Table to a model: after kills exactly but for the claims, after
+// power failures but for what it may have forgotten.
 func TestTable(t *testing.T) {
 	for i := range 30 {
 		seed := rand.Uint64()
@@ -73,40 +125,20 @@ func TestTable(t *testing.T) {
 			if i%3 == 0 {
 				cfg.MemoryBytes = 0
 			}
-			model := map[Digest]Page{}
-			fuzzy := map[Digest][]Page{} // who may be first after a power failure
+			m := model{map[Digest]Page{}, map[Digest]Page{}}
 			r := start(t, mem, cfg)
 			for range 60 + rng.IntN(100) {
 				var qs []Question
 				for range 1 + rng.IntN(40) {
-					qs = append(qs, Question{digestOf(rng.IntN(600)), pageOf(rng.IntN(3000))})
+					qs = append(qs, Question{digestOf(rng.IntN(600)), pageOf(rng.IntN(3000)), rng.IntN(3) == 0})
 				}
 				answers, err := r.Ask(t.Context(), qs)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for j, a := range answers {
-					q := qs[j]
-					if ps, ok := fuzzy[q.Digest]; ok {
-						// The first of them that is still known, or none.
-						delete(fuzzy, q.Digest)
-						for _, p := range ps {
-							if a.First && p.URL == q.Page.URL || !a.First && p == a.Page {
-								model[q.Digest] = p
-							}
-						}
-					}
-					first, known := model[q.Digest]
-					if !known {
-						first = q.Page
-						model[q.Digest] = first
-					}
-					want := Answer{First: true}
-					if first.URL != q.Page.URL {
-						want = Answer{Page: first}
-					}
-					if a != want {
-						t.Fatalf("%+v is answered %+v, want %+v", q, a, want)
+				for j, got := range answers {
+					if want := m.ask(qs[j]); got != want {
+						t.Fatalf("%+v is answered %+v, want %+v", qs[j], got, want)
 					}
 				}
 				switch rng.IntN(20) {
@@ -114,19 +146,19 @@ func TestTable(t *testing.T) {
 					if err := r.end(); err != nil {
 						t.Fatal(err)
 					}
+					clear(m.claims)
 					r = start(t, mem, cfg)
 				case 1: // a kill
 					mem = mem.Clone()
 					r.end()
+					clear(m.claims)
 					r = start(t, mem, cfg)
 				case 2: // a power failure
 					mem = mem.Crash(rng.Uint64())
 					r.end()
-					for d, p := range model {
-						fuzzy[d] = append(fuzzy[d], p)
-					}
-					clear(model)
+					clear(m.claims)
 					r = start(t, mem, cfg)
+					m.crash(t, r)
 				}
 			}
 			if err := r.end(); err != nil {
@@ -136,6 +168,29 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A page that asked, and whose agent was killed before it was archived, is no
+// original: the Table names it to nobody.
+func TestClaimIsNoOriginal(t *testing.T) {
+	r := start(t, memory(t), Config{})
+	defer r.end()
+	ask := func(q Question, want Answer) {
+		t.Helper()
+		answers, err := r.Ask(t.Context(), []Question{q})
+		if err != nil || answers[0] != want {
+			t.Fatalf("%s: %+v, %v, want %+v", q.Page.URL, answers, err, want)
+		}
+	}
+	d := digestOf(1)
+	killed, other, third := pageOf(1), pageOf(2), pageOf(3)
+	ask(Question{Digest: d, Page: killed}, Answer{First: true})
+	ask(Question{Digest: d, Page: other}, Answer{Claimed: true})
+	ask(Question{Digest: d, Page: killed}, Answer{First: true}) // its heir has fetched it
+	ask(Question{Digest: d, Page: other, Archived: true}, Answer{First: true})
+	ask(Question{Digest: d, Page: third}, Answer{Page: other})
+	ask(Question{Digest: d, Page: killed, Archived: true}, Answer{Page: other})
+	ask(Question{Digest: d, Page: other}, Answer{First: true})
+}
+
 // A power failure takes nothing that a sync has kept.
 func TestSynced(t *testing.T) {
 	mem := memory(t)
@@ -143,7 +198,7 @@ func TestSynced(t *testing.T) {
 		r := start(t, mem, Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
 		var qs []Question
 		for n := range 50 {
-			qs = append(qs, Question{digestOf(round*50 + n), pageOf(round*50 + n)})
+			qs = append(qs, Question{digestOf(round*50 + n), pageOf(round*50 + n), true})
 		}
 		if _, err := r.Ask(t.Context(), qs); err != nil {
 			t.Fatal(err)
@@ -156,54 +211,70 @@ func TestSynced(t *testing.T) {
 	r := start(t, mem, Config{MemoryBytes: 1})
 	defer r.end()
 	for n := range 20 * 50 {
-		a, err := r.Ask(t.Context(), []Question{{digestOf(n), Page{URL: "http://other.example/", Date: time.Unix(1, 0)}}})
+		a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
 		if err != nil || a[0].First || a[0].Page != pageOf(n) {
 			t.Fatalf("content %d: %+v, %v", n, a, err)
 		}
 	}
 }
 
-// Many ask at once: each content has one first page, and all hear of it.
+// Many ask at once: each content has one page that the others hear of, and that page
+// has said that it is archived.
 func TestAskers(t *testing.T) {
 	r := start(t, memory(t), Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
-	var mu sync.Mutex
-	firsts := map[Digest]map[string]bool{}
-	note := func(d Digest, url string) {
+	var mu sync.Mutex // guards archived and named
+	archived, named := map[Digest]map[Page]bool{}, map[Digest]map[Page]bool{}
+	note := func(in map[Digest]map[Page]bool, d Digest, p Page) {
 		mu.Lock()
 		defer mu.Unlock()
-		if firsts[d] == nil {
-			firsts[d] = map[string]bool{}
+		if in[d] == nil {
+			in[d] = map[Page]bool{}
 		}
-		firsts[d][url] = true
+		in[d][p] = true
 	}
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
 			for n := range 200 {
-				q := Question{digestOf(rng.IntN(300)), pageOf(1000*i + n)}
-				a, err := r.Ask(context.Background(), []Question{q})
-				switch {
-				case err != nil:
-					t.Error(err)
-				case a[0].First:
-					note(q.Digest, q.Page.URL)
-				default:
-					note(q.Digest, a[0].Page.URL)
+				q := Question{Digest: digestOf(rng.IntN(300)), Page: pageOf(1000*i + n)}
+				for {
+					a, err := r.Ask(context.Background(), []Question{q})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if a[0].Page.URL != "" {
+						note(named, q.Digest, a[0].Page)
+						break
+					}
+					if q.Archived || rng.IntN(3) == 0 { // else it is killed, or its page waits no longer
+						break
+					}
+					q.Archived = true
+					note(archived, q.Digest, q.Page)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	for d, urls := range firsts {
-		if len(urls) != 1 {
-			t.Errorf("%x has the first pages %v", d, urls)
+	for d, pages := range named {
+		if len(pages) != 1 {
+			t.Errorf("%x has the first pages %v", d, pages)
 		}
+		for p := range pages {
+			if !archived[d][p] {
+				t.Errorf("%x is said to be archived as %v, which did not say so", d, p)
+			}
+		}
+	}
+	if len(named) == 0 {
+		t.Error("no page was named")
 	}
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Ask(t.Context(), []Question{{digestOf(1), pageOf(1)}}); !errors.Is(err, ErrClosed) {
+	if _, err := r.Ask(t.Context(), []Question{{Digest: digestOf(1), Page: pageOf(1)}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed, it answers %v", err)
 	}
 }
@@ -232,7 +303,7 @@ func TestDamage(t *testing.T) {
 			if n > 1000*all {
 				t.Fatal("nothing is on disk")
 			}
-			if _, err := r.Ask(t.Context(), []Question{{digestOf(n % all), pageOf(n % all)}}); err != nil {
+			if _, err := r.Ask(t.Context(), []Question{{digestOf(n % all), pageOf(n % all), true}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -261,7 +332,7 @@ func TestDamage(t *testing.T) {
 			if n == all/4 && then != nil {
 				then()
 			}
-			a, err := r.Ask(t.Context(), []Question{{digestOf(n), Page{URL: "http://other.example/", Date: time.Unix(1, 0)}}})
+			a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -310,7 +381,7 @@ func TestFullDisk(t *testing.T) {
 	faulty.Break(disk.FullAfter(500))
 	var err error
 	for n := range 100 {
-		if _, err = r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n)}}); err != nil {
+		if _, err = r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n), true}}); err != nil {
 			break
 		}
 	}

@@ -126,6 +126,14 @@ func (c *Crawler) owe(d debt) {
 	c.dirty = true // even if seen holds all of it back
 }
 
+// oweSynced promises to call then when what is in the batch is durable here, whether
+// or not the heirs have it.
+func (c *Crawler) oweSynced(then func()) {
+	c.append()
+	c.abroad.owed = append(c.abroad.owed, debt{then: then})
+	c.dirty = true
+}
+
 // ackAt is when the journal is synced for those who wait for that.
 func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 

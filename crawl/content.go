@@ -9,20 +9,31 @@ import (
 )
 
 // Contents says, among agents that share out contents by their hash, which page
-// had one first (X4, section 3: the second of two agents that a page has to do
-// with). A page that is not the first with its content is a duplicate: it is
-// archived as a revisit of the first one, and none of its links are followed. Safe
-// for concurrent use.
+// with a content is archived in full (X4, section 3: the second of two agents that a
+// page has to do with). Another page with the content is a duplicate: it is archived
+// as a revisit of that page, and none of its links are followed.
+//
+//	First -> archive -> finish in the journal -> Archived -> sync -> Durable
+//
+// Safe for concurrent use.
 type Contents interface {
-	// First asks of a page with this payload, of size octets, whether another one
-	// had it before. Without an answer the page is taken to be the first: of what
-	// is asked nothing may be lost.
+	// First asks whether another page is archived with this payload, of size
+	// octets. It blocks for a bounded time. Without an answer the page is no
+	// duplicate: nothing may be lost of a page that asks.
 	First(ctx context.Context, digest [20]byte, size int64, page archive.Original) (first archive.Original, duplicate bool)
+	// Archived says that page is in the archive in full, and that its finish comes
+	// before all later ones in the journal. If a kill undoes it, it undoes all
+	// later visits of this process, too. So later visits of this process may refer
+	// to page, and nobody else. It does not block.
+	Archived(digest [20]byte, page archive.Original)
+	// Durable says that neither a kill nor a power failure can undo page any more.
+	// All agents may refer to it. It does not block.
+	Durable(digest [20]byte, page archive.Original)
 	// Counts are those of this run.
 	Counts() report.Contents
 }
 
-// compare asks whether another page had the content of r first.
+// compare asks whether another page has the content of r.
 func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) error {
 	if v.failure != 0 || r.Status/100 != 2 {
 		return nil
@@ -33,8 +44,20 @@ func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) erro
 		return err
 	}
 	v.judged = true
-	v.first, v.duplicate = c.Contents.First(ctx, digest, r.Wire.Size()-int64(r.HeadLen), archive.Original{URL: x.URL, Date: x.Began})
+	page := archive.Original{URL: x.URL, Date: x.Began}
+	v.first, v.duplicate = c.Contents.First(ctx, digest, r.Wire.Size()-int64(r.HeadLen), page)
 	return nil
+}
+
+// hasContent tells Contents of a finished visit that archived its page in full, now
+// and when the finish is durable. The finish is in the batch.
+func (c *Crawler) hasContent(v *visit) {
+	if !v.judged || v.duplicate || !v.archived || c.fatal != nil {
+		return
+	}
+	digest, page := v.written.PayloadDigest, v.written.Original
+	c.Contents.Archived(digest, page)
+	c.oweSynced(func() { c.Contents.Durable(digest, page) })
 }
 
 // contentCounts is what Contents has to tell of this run; nil without.

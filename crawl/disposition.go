@@ -200,6 +200,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	delete(c.requeued, v.task.Link.URL.Key())
 	c.record(v, &f)
 	c.isDone(v.task.Link.URL.Key())
+	c.hasContent(v)
 }
 
 // record counts a finish and puts it into the batch. Replayed, it counts the same.

@@ -24,7 +24,7 @@ func TestNotAdmitted(t *testing.T) {
 		Pulse:    func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, reached },
 		End:      func(context.Context, Caller, End) (bool, error) { return false, reached },
 		Budget:   func(context.Context, Caller, Budget) (Grant, error) { return Grant{}, reached },
-		Contents: func(context.Context, Caller, []Content) ([]ContentPage, error) { return nil, reached },
+		Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) { return nil, reached },
 	})
 	me := caller(unknown)
 	ctx := t.Context()

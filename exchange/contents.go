@@ -22,37 +22,48 @@ const (
 type Content struct {
 	Digest [digestLen]byte
 	Page   ContentPage
+	// Archived says that Page is archived in full, and durable: from now on the
+	// receiver may name it to others.
+	Archived bool
 }
 
-// A ContentPage is where a content was met. The zero one, in an answer, says that
-// no other page had it before.
+// A ContentAnswer says which page has a content.
+type ContentAnswer struct {
+	// First is archived in full. Zero: no page is, or the page that asks is.
+	First ContentPage
+	// Claimed, with a zero First, says that another page asked before, and is not
+	// archived yet.
+	Claimed bool
+}
+
+// A ContentPage is where a content was met.
 type ContentPage struct {
 	URL string
 	// Date is its record's, to the millisecond.
 	Date time.Time
 }
 
-// Contents asks the agent whose contents these are which pages had them first. An
-// answer of a content is zero if the page that asks is the first one.
-func (p *Peer) Contents(ctx context.Context, cs []Content) (firsts []ContentPage, err error) {
+// Contents asks the agent whose contents these are which pages have them. There is
+// one answer for each content, in their order.
+func (p *Peer) Contents(ctx context.Context, cs []Content) (as []ContentAnswer, err error) {
 	err = p.call(ctx, CallContents, func(ctx context.Context) error {
 		res, err := p.calls.Contents(ctx, contentsToWire(cs))
 		if err == nil {
-			firsts, err = firstsFromWire(res, len(cs))
+			as, err = contentAnswersFromWire(res, len(cs))
 		}
 		return err
 	})
-	return firsts, err
+	return as, err
 }
 
 func (a answers) Contents(ctx context.Context, req *pb.ContentsRequest) (*pb.ContentsResponse, error) {
-	return handle(a.s, ctx, CallContents, req, contentsFromWire, a.s.config.Handlers.Contents, firstsToWire)
+	return handle(a.s, ctx, CallContents, req, contentsFromWire, a.s.config.Handlers.Contents, contentAnswersToWire)
 }
 
 func contentsToWire(cs []Content) *pb.ContentsRequest {
 	w := &pb.ContentsRequest{Contents: make([]*pb.Content, len(cs))}
 	for i := range cs {
-		w.Contents[i] = &pb.Content{Digest: cs[i].Digest[:], Page: contentPageToWire(cs[i].Page)}
+		w.Contents[i] = &pb.Content{Digest: cs[i].Digest[:], Page: contentPageToWire(cs[i].Page), Archived: cs[i].Archived}
 	}
 	return w
 }
@@ -76,32 +87,39 @@ func contentsFromWire(w *pb.ContentsRequest) ([]Content, error) {
 		if err != nil {
 			return nil, err
 		}
-		cs[i] = Content{Digest: [digestLen]byte(c.Digest), Page: page}
+		cs[i] = Content{Digest: [digestLen]byte(c.Digest), Page: page, Archived: c.Archived}
 	}
 	return cs, nil
 }
 
-func firstsToWire(firsts []ContentPage) *pb.ContentsResponse {
-	w := &pb.ContentsResponse{Firsts: make([]*pb.ContentPage, len(firsts))}
-	for i, p := range firsts {
-		w.Firsts[i] = contentPageToWire(p)
+func contentAnswersToWire(as []ContentAnswer) *pb.ContentsResponse {
+	w := &pb.ContentsResponse{Answers: make([]*pb.ContentAnswer, len(as))}
+	for i, a := range as {
+		w.Answers[i] = &pb.ContentAnswer{Claimed: a.Claimed}
+		if a.First.URL != "" {
+			w.Answers[i].First = contentPageToWire(a.First)
+		}
 	}
 	return w
 }
 
-// firstsFromWire reads the answer to so many questions.
-func firstsFromWire(w *pb.ContentsResponse, asked int) ([]ContentPage, error) {
-	if len(w.Firsts) != asked {
-		return nil, malformed("%d answers to %d contents", len(w.Firsts), asked)
+// contentAnswersFromWire reads the answers to so many questions.
+func contentAnswersFromWire(w *pb.ContentsResponse, asked int) ([]ContentAnswer, error) {
+	if len(w.Answers) != asked {
+		return nil, malformed("%d answers to %d contents", len(w.Answers), asked)
 	}
-	firsts := make([]ContentPage, asked)
-	for i, p := range w.Firsts {
-		var err error
-		if firsts[i], err = contentPageFromWire(p); err != nil {
+	as := make([]ContentAnswer, asked)
+	for i, a := range w.Answers {
+		first, err := contentPageFromWire(a.GetFirst())
+		if err == nil && a.GetClaimed() && first.URL != "" {
+			err = malformed("answer %d: a page that is claimed", i)
+		}
+		if err != nil {
 			return nil, err
 		}
+		as[i] = ContentAnswer{First: first, Claimed: a.GetClaimed()}
 	}
-	return firsts, nil
+	return as, nil
 }
 
 func contentPageToWire(p ContentPage) *pb.ContentPage {

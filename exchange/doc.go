@@ -17,7 +17,7 @@
 //	Pulse     quick  the caller's view                       idle or not, and counts
 //	End       quick  all are idle                            whether the answerer still is
 //	Budget    quick  pages used, held, wanted                pages to hold
-//	Contents  own    digests of the receiver's contents      the pages that had them first
+//	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
 // What always holds: a handler sees a call only when the certificate, the name
 // in it and the crawl agree and, unless it is Hello, the caller was admitted; what

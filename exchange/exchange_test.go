@@ -169,9 +169,9 @@ func TestCalls(t *testing.T) {
 					note(from, b)
 					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
 				},
-				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentPage, error) {
+				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentAnswer, error) {
 					note(from, cs)
-					return []ContentPage{{}, {URL: "http://a.example/first", Date: cs[0].Page.Date}}, nil
+					return []ContentAnswer{{}, {First: ContentPage{URL: "http://a.example/first", Date: cs[0].Page.Date}}, {Claimed: true}}, nil
 				},
 			})
 			c := client(t, k1, me, nil)
@@ -223,9 +223,14 @@ func TestCalls(t *testing.T) {
 				t.Errorf("Budget = %v, %v", g, err)
 			}
 			at := time.UnixMilli(1700000000123).UTC()
-			contents := []Content{{[20]byte{1, 2}, ContentPage{"http://a.example/", at}}, {[20]byte{3}, ContentPage{"http://b.example/?q", at.Add(time.Hour)}}}
-			if ps, err := p.Contents(ctx, contents); err != nil || !slices.Equal(ps, []ContentPage{{}, {"http://a.example/first", at}}) {
-				t.Errorf("Contents = %v, %v", ps, err)
+			contents := []Content{
+				{Digest: [20]byte{1, 2}, Page: ContentPage{"http://a.example/", at}},
+				{Digest: [20]byte{3}, Page: ContentPage{"http://b.example/?q", at.Add(time.Hour)}},
+				{Digest: [20]byte{4}, Page: ContentPage{"http://c.example/", at}, Archived: true},
+			}
+			answers := []ContentAnswer{{}, {First: ContentPage{"http://a.example/first", at}}, {Claimed: true}}
+			if as, err := p.Contents(ctx, contents); err != nil || !slices.Equal(as, answers) {
+				t.Errorf("Contents = %v, %v", as, err)
 			}
 			want := []any{hello, hello, push, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget, contents}
 			mu.Lock()
@@ -560,7 +565,7 @@ func TestHostileMessages(t *testing.T) {
 				Lease:  func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
 				End:    func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
 				Budget: func(context.Context, Caller, Budget) (Grant, error) { t.Error("reached"); return Grant{}, nil },
-				Contents: func(context.Context, Caller, []Content) ([]ContentPage, error) {
+				Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) {
 					t.Error("reached")
 					return nil, nil
 				},

@@ -58,8 +58,8 @@ func FuzzMessages(f *testing.F) {
 	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
 	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
 	page := ContentPage{URL: "http://a.example/", Date: time.UnixMilli(1700000000123)}
-	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page}, {Digest: [20]byte{2}, Page: page}}))
-	add(11, firstsToWire([]ContentPage{page, {}}))
+	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page}, {Digest: [20]byte{2}, Page: page, Archived: true}}))
+	add(11, contentAnswersToWire([]ContentAnswer{{First: page}, {Claimed: true}}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -207,17 +207,17 @@ func FuzzMessages(f *testing.F) {
 			if !read(&w) {
 				return
 			}
-			firsts, err := firstsFromWire(&w, 2)
+			as, err := contentAnswersFromWire(&w, 2)
 			if err != nil {
 				return
 			}
-			if len(firsts) != 2 {
-				t.Fatalf("%d answers", len(firsts))
-			}
-			for _, p := range firsts {
-				if p != (ContentPage{}) {
-					contentPage(t, p)
+			for _, a := range as {
+				if a.First != (ContentPage{}) {
+					contentPage(t, a.First)
 				}
+			}
+			if again, err := contentAnswersFromWire(contentAnswersToWire(as), 2); err != nil || !slices.Equal(again, as) {
+				t.Fatalf("%+v is %+v, %v", as, again, err)
 			}
 		}
 	})

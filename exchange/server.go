@@ -92,8 +92,8 @@ type Handlers struct {
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
-	// Contents returns as many pages as there are contents.
-	Contents func(ctx context.Context, from Caller, cs []Content) (firsts []ContentPage, err error)
+	// Contents returns as many answers as there are contents.
+	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 }
 
 // ServerConfig is who answers, and how.

@@ -17,7 +17,10 @@ type Contents struct {
 	Asked      int64 `json:"asked"`      // of other agents
 	Messages   int64 `json:"messages"`   // calls that carried these
 	Duplicates int64 `json:"duplicates"` // whose content another page had first
+	Waited     int64 `json:"waited"`     // for another page with the content to be archived
 	Unanswered int64 `json:"unanswered"` // taken for new, for want of an answer
+	Told       int64 `json:"told"`       // pages archived in full that other agents were told of
+	Untold     int64 `json:"untold"`     // pages archived in full that no agent could be told of
 
 	Bytes          int64   `json:"content_bytes"`      // of the pages
 	WouldExport    int64   `json:"would_export_bytes"` // of those of other agents' contents

@@ -78,7 +78,7 @@ type ExchangeClient interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
-	// Which pages had these contents first? They are yours to judge.
+	// Which pages with these contents are archived in full? They are yours to judge.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
 }
 
@@ -277,7 +277,7 @@ type ExchangeHandler interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// What I have fetched and hold of the pages that the cluster may fetch; more?
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
-	// Which pages had these contents first? They are yours to judge.
+	// Which pages with these contents are archived in full? They are yours to judge.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
 }
 

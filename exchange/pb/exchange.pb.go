@@ -1138,8 +1138,9 @@ func (x *ContentPage) GetDateMs() uint64 {
 
 type Content struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-1 of the payload
-	Page          *ContentPage           `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`     // the one that asks
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`      // SHA-1 of the payload
+	Page          *ContentPage           `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`          // the one that asks
+	Archived      bool                   `protobuf:"varint,3,opt,name=archived,proto3" json:"archived,omitempty"` // it is archived in full, durably
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1188,6 +1189,65 @@ func (x *Content) GetPage() *ContentPage {
 	return nil
 }
 
+func (x *Content) GetArchived() bool {
+	if x != nil {
+		return x.Archived
+	}
+	return false
+}
+
+type ContentAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         *ContentPage           `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`      // archived in full; without a URL: none is
+	Claimed       bool                   `protobuf:"varint,2,opt,name=claimed,proto3" json:"claimed,omitempty"` // another page is about to be
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentAnswer) Reset() {
+	*x = ContentAnswer{}
+	mi := &file_exchange_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentAnswer) ProtoMessage() {}
+
+func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
+func (*ContentAnswer) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ContentAnswer) GetFirst() *ContentPage {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *ContentAnswer) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
+}
+
 type ContentsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Contents      []*Content             `protobuf:"bytes,1,rep,name=contents,proto3" json:"contents,omitempty"`
@@ -1197,7 +1257,7 @@ type ContentsRequest struct {
 
 func (x *ContentsRequest) Reset() {
 	*x = ContentsRequest{}
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1269,7 @@ func (x *ContentsRequest) String() string {
 func (*ContentsRequest) ProtoMessage() {}
 
 func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1282,7 @@ func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
 func (*ContentsRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{21}
+	return file_exchange_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ContentsRequest) GetContents() []*Content {
@@ -1234,14 +1294,14 @@ func (x *ContentsRequest) GetContents() []*Content {
 
 type ContentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Firsts        []*ContentPage         `protobuf:"bytes,1,rep,name=firsts,proto3" json:"firsts,omitempty"` // of each; without a URL: the one that asks
+	Answers       []*ContentAnswer       `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"` // one for each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContentsResponse) Reset() {
 	*x = ContentsResponse{}
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1313,7 @@ func (x *ContentsResponse) String() string {
 func (*ContentsResponse) ProtoMessage() {}
 
 func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,12 +1326,12 @@ func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
 func (*ContentsResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{22}
+	return file_exchange_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *ContentsResponse) GetFirsts() []*ContentPage {
+func (x *ContentsResponse) GetAnswers() []*ContentAnswer {
 	if x != nil {
-		return x.Firsts
+		return x.Answers
 	}
 	return nil
 }
@@ -1362,14 +1422,18 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"8\n" +
 	"\vContentPage\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x17\n" +
-	"\adate_ms\x18\x02 \x01(\x04R\x06dateMs\"Y\n" +
+	"\adate_ms\x18\x02 \x01(\x04R\x06dateMs\"u\n" +
 	"\aContent\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x126\n" +
-	"\x04page\x18\x02 \x01(\v2\".orbweaver.exchange.v1.ContentPageR\x04page\"M\n" +
+	"\x04page\x18\x02 \x01(\v2\".orbweaver.exchange.v1.ContentPageR\x04page\x12\x1a\n" +
+	"\barchived\x18\x03 \x01(\bR\barchived\"c\n" +
+	"\rContentAnswer\x128\n" +
+	"\x05first\x18\x01 \x01(\v2\".orbweaver.exchange.v1.ContentPageR\x05first\x12\x18\n" +
+	"\aclaimed\x18\x02 \x01(\bR\aclaimed\"M\n" +
 	"\x0fContentsRequest\x12:\n" +
-	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"N\n" +
-	"\x10ContentsResponse\x12:\n" +
-	"\x06firsts\x18\x01 \x03(\v2\".orbweaver.exchange.v1.ContentPageR\x06firsts2\xd1\x06\n" +
+	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"R\n" +
+	"\x10ContentsResponse\x12>\n" +
+	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xd1\x06\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12O\n" +
@@ -1394,7 +1458,7 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
@@ -1417,47 +1481,49 @@ var file_exchange_proto_goTypes = []any{
 	(*BudgetResponse)(nil),   // 18: orbweaver.exchange.v1.BudgetResponse
 	(*ContentPage)(nil),      // 19: orbweaver.exchange.v1.ContentPage
 	(*Content)(nil),          // 20: orbweaver.exchange.v1.Content
-	(*ContentsRequest)(nil),  // 21: orbweaver.exchange.v1.ContentsRequest
-	(*ContentsResponse)(nil), // 22: orbweaver.exchange.v1.ContentsResponse
-	nil,                      // 23: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 24: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 25: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*ContentAnswer)(nil),    // 21: orbweaver.exchange.v1.ContentAnswer
+	(*ContentsRequest)(nil),  // 22: orbweaver.exchange.v1.ContentsRequest
+	(*ContentsResponse)(nil), // 23: orbweaver.exchange.v1.ContentsResponse
+	nil,                      // 24: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 25: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 26: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	23, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	24, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	24, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	25, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	25, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	26, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
 	19, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
-	20, // 7: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
-	19, // 8: orbweaver.exchange.v1.ContentsResponse.firsts:type_name -> orbweaver.exchange.v1.ContentPage
-	1,  // 9: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
-	3,  // 10: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 11: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	7,  // 12: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	9,  // 13: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	11, // 14: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	13, // 15: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	15, // 16: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	17, // 17: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	21, // 18: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
-	2,  // 19: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 20: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 21: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	8,  // 22: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	10, // 23: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	12, // 24: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	14, // 25: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	16, // 26: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	18, // 27: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	22, // 28: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	19, // [19:29] is the sub-list for method output_type
-	9,  // [9:19] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	19, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
+	20, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
+	21, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
+	1,  // 10: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
+	3,  // 11: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
+	5,  // 12: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	7,  // 13: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	9,  // 14: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	11, // 15: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	13, // 16: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	15, // 17: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	17, // 18: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	22, // 19: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	2,  // 20: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 21: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	6,  // 22: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	8,  // 23: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	10, // 24: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	12, // 25: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	14, // 26: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	16, // 27: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	18, // 28: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	23, // 29: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	20, // [20:30] is the sub-list for method output_type
+	10, // [10:20] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_exchange_proto_init() }
@@ -1471,7 +1537,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
