@@ -2,7 +2,8 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
+	"encoding/base32"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/parse"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/testweb"
@@ -24,7 +27,7 @@ import (
 const contentsTries = 40
 
 // newMirrorBand is a cluster that shares out contents, in a web with hosts that are
-// others once more, and pages that are.
+// others once more, and pages that are. With -artifacts its directories are kept.
 func newMirrorBand(t *testing.T, seed uint64, agents int, hosts int64) *band {
 	t.Helper()
 	spec := gen.Plain(seed, hosts)
@@ -38,7 +41,7 @@ func newMirrorBand(t *testing.T, seed uint64, agents int, hosts int64) *band {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &band{t: t, delay: bandDelay, made: made, dir: t.TempDir(), replicas: "2", ps: make([]*process, agents)}
+	b := &band{t: t, delay: bandDelay, made: made, dir: t.ArtifactDir(), replicas: "2", ps: make([]*process, agents)}
 	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: bandDelay}})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
@@ -48,14 +51,25 @@ func newMirrorBand(t *testing.T, seed uint64, agents int, hosts int64) *band {
 
 // A mirrored is what the agents of a band have of the pages, together.
 type mirrored struct {
-	digest map[string]string   // of each page that was fetched, by its URL
-	read   map[string]bool     // pages that were no duplicates
-	copies map[string]bool     // pages that were
-	whole  map[string][]string // by digest: the URLs that are archived in full, with repetitions
-	links  map[string][]string // of a page that is archived in full
-	first  map[string]string   // of a revisit: the page it refers to
-	denied map[string]bool     // by robots.txt
-	sums   report.Contents
+	last     map[string]report.Line // of each page that was fetched: the line that counts
+	read     map[string]bool        // pages that were no duplicates when some agent fetched them
+	denied   map[string]bool        // by robots.txt
+	whole    map[capture]string     // the records in full, with their digests
+	urls     map[string][]string    // by digest: the pages in full, with repetitions
+	bodies   map[string][]byte      // by digest
+	revisits []revisit
+	passed   map[string]bool // links that an agent was passing on when it was killed
+	sums     report.Contents
+}
+
+// A capture is a record of a page.
+type capture struct{ url, date string }
+
+// A revisit is a record that refers to another one.
+type revisit struct {
+	capture
+	digest string
+	first  capture
 }
 
 // mirrored reads the logs, the archives and the summaries of all agents.
@@ -63,42 +77,24 @@ func (b *band) mirrored() *mirrored {
 	t := b.t
 	t.Helper()
 	m := &mirrored{
-		digest: map[string]string{}, read: map[string]bool{}, copies: map[string]bool{}, whole: map[string][]string{},
-		links: map[string][]string{}, first: map[string]string{}, denied: map[string]bool{},
+		last: map[string]report.Line{}, read: map[string]bool{}, denied: map[string]bool{},
+		whole: map[capture]string{}, urls: map[string][]string{}, bodies: map[string][]byte{}, passed: map[string]bool{},
 	}
 	for i := range b.ps {
-		log, err := os.ReadFile(filepath.Join(b.home(i), "logs", "crawl.log"))
-		if err != nil {
-			t.Fatal(err)
+		if b.left[i] {
+			b.mend(i)
+			m.readPassed(t, b.home(i))
 		}
-		for s := range strings.Lines(string(log)) {
-			if !strings.HasSuffix(s, "\n") {
-				continue // torn by a kill
-			}
-			l, err := report.ReadLine(s)
-			switch {
-			case err != nil:
-				t.Fatal(err)
-			case strings.HasSuffix(l.URL, "/robots.txt"):
-			case l.Code == report.CodeRobotsDenied:
-				m.denied[l.URL] = true
-			case l.Code != 200:
-				t.Errorf("a%d: %s: %d", i+1, l.URL, l.Code)
-			case slices.Contains(l.Notes, "duplicate:content"):
-				m.copies[l.URL] = true
-			default:
-				m.read[l.URL] = true
-			}
-		}
-		files, err := filepath.Glob(filepath.Join(b.home(i), "archive", "*.warc.gz*")) // of a killed one: .open
-		if err != nil || len(files) == 0 {
+		m.readLog(t, b.home(i))
+		files, err := filepath.Glob(filepath.Join(b.home(i), "archive", "*.warc.gz"))
+		if err != nil || len(files) == 0 && !b.left[i] { // one that was killed may have had no time
 			t.Fatalf("a%d has no archive: %v\n%s", i+1, err, events(t, b.home(i)))
 		}
 		for _, name := range files {
 			m.readWARC(t, name)
 		}
 		if b.left[i] {
-			continue // it was killed, and tells nothing
+			continue // it was killed, and has no summary
 		}
 		c := summary(t, b.home(i))["contents"].(map[string]any)
 		count := func(name string) int64 { return int64(c[name].(float64)) }
@@ -108,11 +104,106 @@ func (b *band) mirrored() *mirrored {
 		m.sums.Asked += count("asked")
 		m.sums.Messages += count("messages")
 		m.sums.Duplicates += count("duplicates")
+		m.sums.Waited += count("waited")
 		m.sums.Unanswered += count("unanswered")
+		m.sums.Told += count("told")
+		m.sums.Untold += count("untold")
 		m.sums.Bytes += count("content_bytes")
 		m.sums.WouldExport += count("would_export_bytes")
 	}
 	return m
+}
+
+// mend recovers the archive of an agent that was killed, as --resume does: it cuts
+// the record that the kill has torn. All other records count.
+func (b *band) mend(i int) {
+	b.t.Helper()
+	a, found, err := archive.Open(archive.Config{Dir: b.home(i)})
+	if err == nil {
+		err = a.Close()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Logf("a%d leaves %+v", i+1, found.Files)
+}
+
+// readPassed adds the links that an agent had from another agent, for a third one,
+// when it was killed. Two agents with different views of the cluster may pass a link
+// on; it is in the journal of the agent between them alone until the third one has it.
+// So it is lost if that agent never comes back, as docs/cluster.md says.
+func (m *mirrored) readPassed(t *testing.T, home string) {
+	t.Helper()
+	number, waiting := uint64(0), map[uint64]string{}
+	// The kinds are drawn in crawl/record.go.
+	_, err := journal.Replay(disk.OS, filepath.Join(home, "state", "journal"), func(kind byte, p []byte) error {
+		switch kind {
+		case 'N':
+			number, _ = binary.Uvarint(p)
+		case 'A', 'E', 'B', 'I':
+			if number++; kind == 'B' {
+				l, _, err := weburl.DecodeLink(p)
+				if err != nil {
+					return err
+				}
+				waiting[number] = l.URL.String()
+			}
+		case 'Y':
+			n := uint64(0)
+			for p = p[1:]; len(p) > 0; {
+				d, size := binary.Varint(p)
+				n, p = n+uint64(d), p[size:]
+				delete(waiting, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range waiting {
+		m.passed[url] = true
+	}
+}
+
+// readLog adds the lines of an agent's log. Where a kill made a fetch be repeated,
+// by whichever agent, the last line counts.
+func (m *mirrored) readLog(t *testing.T, home string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(home, "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range strings.Lines(string(log)) {
+		if !strings.HasSuffix(s, "\n") {
+			continue // torn by a kill
+		}
+		l, err := report.ReadLine(s)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case strings.HasSuffix(l.URL, "/robots.txt"):
+			continue
+		case l.Code == report.CodeRobotsDenied:
+			m.denied[l.URL] = true
+			continue
+		case l.Code != 200:
+			t.Errorf("%s: %s: %d", home, l.URL, l.Code)
+			continue
+		case !isDuplicate(l):
+			m.read[l.URL] = true
+		}
+		if before, ok := m.last[l.URL]; !ok || before.Time.Before(l.Time) {
+			m.last[l.URL] = l
+		}
+	}
+}
+
+func isDuplicate(l report.Line) bool { return slices.Contains(l.Notes, "duplicate:content") }
+
+// digestOf is a line's digest as records write it.
+func digestOf(l report.Line) string {
+	return "sha1:" + base32.StdEncoding.EncodeToString(l.Digest[:])
 }
 
 func (m *mirrored) readWARC(t *testing.T, name string) {
@@ -123,87 +214,135 @@ func (m *mirrored) readWARC(t *testing.T, name string) {
 	}
 	for r := archive.NewReader(bytes.NewReader(data)); ; {
 		rec, err := r.Next()
-		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) && strings.HasSuffix(name, ".open") {
+		if err == io.EOF {
 			return
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		url, digest := rec.URL(), rec.Header.Value("WARC-Payload-Digest")
-		if strings.HasSuffix(url, "/robots.txt") {
-			continue
-		}
+		c := capture{rec.URL(), rec.Header.Value("WARC-Date")}
+		digest := rec.Header.Value("WARC-Payload-Digest")
 		switch rec.Type() {
 		case "revisit":
-			m.digest[url] = digest
-			m.first[url] = rec.Header.Value("WARC-Refers-To-Target-URI")
-			if rec.Header.Value("WARC-Profile") != archive.ProfileIdentical || rec.Header.Value("WARC-Refers-To-Date") == "" {
-				t.Errorf("%s: %v", url, rec.Header)
+			first := capture{
+				rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date"),
+			}
+			m.revisits = append(m.revisits, revisit{c, digest, first})
+			if rec.Header.Value("WARC-Profile") != archive.ProfileIdentical {
+				t.Errorf("%v: %v", c, rec.Header)
 			}
 		case "response":
-			m.digest[url] = digest
-			m.whole[digest] = append(m.whole[digest], url)
+			m.whole[c] = digest
 			body, err := rec.Payload()
 			if err != nil {
 				t.Fatal(err)
 			}
 			text, err := io.ReadAll(body)
-			if errors.Is(err, io.ErrUnexpectedEOF) && strings.HasSuffix(name, ".open") {
-				m.whole[digest] = m.whole[digest][:len(m.whole[digest])-1]
-				return
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			var page parse.Page
-			parse.Parse(parse.Input{URL: weburl.MustParse(url), ContentType: "text/html", Body: text}, parse.Options{}, &page)
-			m.links[url] = nil
-			for _, l := range page.Links {
-				m.links[url] = append(m.links[url], l.URL.String())
+			m.bodies[digest] = text
+			if !strings.HasSuffix(c.url, "/robots.txt") {
+				m.urls[digest] = append(m.urls[digest], c.url)
 			}
 		}
 	}
 }
 
-// judge holds what the agents have to what the scheme promises: of each content one
-// page is archived in full, the others refer to it; the links of pages that were
-// read were followed, those of the others not. Without faults contents are in full
-// more than once only where an answer did not come in time.
-func (m *mirrored) judge(t *testing.T, seed string, faults bool) {
+// walk follows the links of pages that are no duplicates, from the seed on. All that
+// it comes to was fetched, and a page with each of its contents was read. A page that
+// a killed agent fetched is not on the way if the page that named it is a duplicate
+// since its second fetch.
+func (m *mirrored) walk(t *testing.T, seed string) {
 	t.Helper()
-	named := map[string]string{seed: "the seed"}
-	for url := range m.read {
-		links, whole := m.links[url]
-		if !whole {
-			t.Errorf("%s was no duplicate, and is archived nowhere in full", url)
+	met, read, way := map[string]bool{seed: true}, map[string]bool{}, []string{seed}
+	for len(way) > 0 {
+		url := way[0]
+		way = way[1:]
+		l := m.last[url]
+		if isDuplicate(l) {
+			continue
 		}
-		for _, to := range links {
-			if named[to] = url; !m.read[to] && !m.copies[to] && !m.denied[to] {
+		digest := digestOf(l)
+		read[digest] = true
+		for _, to := range m.links(url, digest) {
+			if met[to] || m.denied[to] {
+				continue
+			}
+			met[to] = true
+			if _, fetched := m.last[to]; fetched {
+				way = append(way, to)
+			} else if m.passed[to] {
+				t.Logf("%s names %s, which was passed on by the agent that was killed", url, to)
+			} else {
 				t.Errorf("%s names %s, which was not fetched", url, to)
 			}
 		}
 	}
-	for url, digest := range m.digest {
+	if _, fetched := m.last[seed]; !fetched {
+		t.Error("the seed was not fetched")
+	}
+	for url := range met {
+		if l, fetched := m.last[url]; fetched && !read[digestOf(l)] {
+			t.Errorf("%s is a duplicate, and the crawl comes to no page with its content that is none", url)
+		}
+	}
+}
+
+// links are what a page with this content names.
+func (m *mirrored) links(url, digest string) (links []string) {
+	var page parse.Page
+	in := parse.Input{URL: weburl.MustParse(url), ContentType: "text/html", Body: m.bodies[digest]}
+	parse.Parse(in, parse.Options{}, &page)
+	for _, l := range page.Links {
+		links = append(links, l.URL.String())
+	}
+	return links
+}
+
+// judge holds what the agents have to what the scheme promises. Each content is
+// archived in full. Each revisit refers to a record that is there and has its
+// content. The links of pages that are no duplicates were followed, and no others.
+// Without faults a content is in full more than once only where an answer did not
+// come in time, or no agent could be told.
+func (m *mirrored) judge(t *testing.T, seed string, faults bool) {
+	t.Helper()
+	named, duplicates := map[string]bool{seed: true}, 0
+	for url := range m.read {
+		for _, to := range m.links(url, digestOf(m.last[url])) {
+			named[to] = true
+		}
+	}
+	for url, l := range m.last {
+		digest := digestOf(l)
 		switch {
-		case named[url] == "":
+		case !named[url]:
 			t.Errorf("%s was fetched, and no page that was read names it", url)
-		case len(m.whole[digest]) == 0:
+		case len(m.urls[digest]) == 0:
 			t.Errorf("the content of %s is archived nowhere in full", url)
 		}
-		if first := m.first[url]; m.copies[url] && !slices.Contains(m.whole[digest], first) {
-			t.Errorf("%s refers to %s; its content is in full as %v", url, first, m.whole[digest])
+		if isDuplicate(l) {
+			duplicates++
+		} else if !slices.Contains(m.urls[digest], url) {
+			t.Errorf("%s is no duplicate, and is archived nowhere in full", url)
+		}
+	}
+	m.walk(t, seed)
+	for _, r := range m.revisits {
+		if m.whole[r.first] != r.digest {
+			t.Errorf("the revisit %v refers to %v, which is not archived with its content", r.capture, r.first)
 		}
 	}
 	n, extra := m.sums, int64(0)
-	for _, urls := range m.whole {
-		if extra += int64(len(urls) - 1); extra > n.Unanswered && !faults {
-			t.Errorf("a content is archived in full as %v; %d were unanswered", urls, n.Unanswered)
+	for _, urls := range m.urls {
+		if extra += int64(len(urls) - 1); extra > n.Unanswered+n.Untold && !faults {
+			t.Errorf("a content is archived in full as %v; %d were unanswered, %d untold", urls, n.Unanswered, n.Untold)
 		}
 	}
-	t.Logf("%d pages, %d contents, %d duplicates; %d asked of other agents in %d messages, %d unanswered, %d known; %.3f of pages and %.3f of bytes are others' to judge",
-		len(m.digest), len(m.whole), len(m.copies), n.Asked, n.Messages, n.Unanswered, n.Recent,
-		float64(n.Elsewhere)/float64(n.Pages), float64(n.WouldExport)/float64(n.Bytes))
-	if len(m.copies) == 0 {
+	t.Logf("%d pages, %d contents, %d duplicates, %d more in full; "+
+		"%.3f of pages and %.3f of bytes are others' to judge; %+v", len(m.last), len(m.urls), duplicates, extra,
+		float64(n.Elsewhere)/float64(n.Pages), float64(n.WouldExport)/float64(n.Bytes), n)
+	if duplicates == 0 {
 		t.Error("no page was a duplicate")
 	}
 }
@@ -245,8 +384,9 @@ func TestClusterContents(t *testing.T) {
 	if share := float64(n.Elsewhere) / float64(n.Pages); share < 2.0/3-0.1 || share > 2.0/3+0.1 {
 		t.Errorf("%.3f of the contents are another agent's, expected two of three", share)
 	}
-	if n.Pages != int64(len(m.digest)) || n.Duplicates != int64(len(m.copies)) || n.Asked == 0 || n.Asked > n.Elsewhere+n.Unanswered*contentsTries {
-		t.Errorf("%d pages, %d of them duplicates: %+v", len(m.digest), len(m.copies), n)
+	most := n.Elsewhere + (n.Unanswered+n.Waited)*contentsTries
+	if n.Pages != int64(len(m.last)) || n.Asked == 0 || n.Asked > most {
+		t.Errorf("%d pages: %+v", len(m.last), n)
 	}
 	if r := b.web.Report(); r.Origin.Twice > 0 || r.Origin.Beyond > 0 {
 		t.Errorf("%d pages fetched twice, %d beyond", r.Origin.Twice, r.Origin.Beyond)
@@ -271,9 +411,9 @@ func TestClusterContentsKilled(t *testing.T) {
 	b.mirrored().judge(t, b.seed(), true)
 }
 
-// An agent joins two others, and then one of these dies and stays away: contents
-// have other agents each time, which ask anew, and none is missed. The dead one's
-// log and archive stay, to be judged with the rest; nobody looks at them before.
+// An agent joins two others, and then one of these is killed and stays away: contents
+// have other agents each time, which know nothing of them, and none is missed. The
+// killed agent's disk is not lost, so its archive counts with those of the others.
 func TestClusterContentsMove(t *testing.T) {
 	b := newMirrorBand(t, 44, 3, 100)
 	b.begin(0, "--partition", "hash", "--agents", "2", b.seed())
