@@ -87,7 +87,8 @@ func replayConfig(t *testing.T) (config string, waybackArgs []string) {
 	configs := regexp.MustCompile("(?s)```yaml\n(collections:\n.*?\n)```").FindAllSubmatch(b, -1)
 	commands := regexp.MustCompile(`(?m)^wayback (.*)$`).FindAllSubmatch(b, -1)
 	if len(configs) != 1 || len(commands) != 1 {
-		t.Fatalf("docs/operating.md has %d configurations and %d commands of pywb, want one each", len(configs), len(commands))
+		t.Fatalf("docs/operating.md has %d configurations and %d commands of pywb, want one each",
+			len(configs), len(commands))
 	}
 	return string(configs[0][1]), strings.Fields(string(commands[0][1]))
 }

@@ -31,7 +31,7 @@ type step struct {
 	// await is a file, empty for the step's output, and a regular expression
 	// that it has to match before the next step begins.
 	await [2]string
-	dir   string   // below the sandbox; empty: the sandbox itself
+	dir   string   // below the sandbox, made if it is missing; empty: the sandbox itself
 	env   []string // instead of the variables that lead to the test web
 }
 
@@ -42,15 +42,23 @@ var documentSteps = map[string][]step{
 		{command: "go run ./cmd/orbweaver demo"},
 		{command: "./orbweaver crawl --dir first --contact you@example.org https://example.org/"},
 		{command: "./orbweaver crawl --resume --dir first"},
-		{command: "./orbweaver crawl --dir a1 --name a1 --listen 127.0.0.1:7470 --agents 2 --contact you@example.org " +
-			"https://example.org/ https://example.net/ https://example.com/", beside: true},
-		{command: "./orbweaver crawl --dir a2 --name a2 --listen 127.0.0.1:7471 --join 127.0.0.1:7470 --agents 2 --contact you@example.org " +
-			"https://example.org/ https://example.net/ https://example.com/", last: true},
+		{command: "./orbweaver crawl --dir a1 --name a1 --listen 127.0.0.1:7470 --agents 2 " +
+			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", beside: true},
+		{command: "./orbweaver crawl --dir a2 --name a2 --listen 127.0.0.1:7471 --join 127.0.0.1:7470 --agents 2 " +
+			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", last: true},
 		{command: "go test -timeout 40m ./...", not: "this test is a part of it"},
 	},
 	"docs/operating.md": {
-		{command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org https://example.net/ https://www.example.org/",
-			added: true, beside: true, signal: os.Interrupt, code: exitSignal, await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"}},
+		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
+			"--dripping 300 --config-out web.yaml --seeds-out seeds.txt", dir: "slow",
+			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml"}},
+		{command: "orbweaver crawl --config web.yaml --seeds seeds.txt --delay 20ms --time-limit 60s", dir: "slow",
+			last: true, env: []string{}, await: [2]string{"slow/crawl/logs/crawl.log", " 200 +\\d+ \\S+ L "},
+			signal: os.Kill, code: -1}, // a stop would wait for the slow hosts
+		{command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org " +
+			"https://example.net/ https://www.example.org/",
+			added: true, beside: true, signal: os.Interrupt, code: exitSignal,
+			await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"}},
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl explain www.example.org"},
 		{command: "orbweaver ctl block www.example.org"},
@@ -60,24 +68,26 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver warc verify crawl"},
 		{command: "orbweaver warc extract --url https://example.org/ --payload crawl"},
 		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
-		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 --promise-delay 50ms --promise-crawl-delay " +
-			"--ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
+		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 " +
+			"--promise-delay 50ms --promise-crawl-delay --ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
 			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
-		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true, env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
+		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true,
+			env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
 	},
 	"docs/cluster.md": {
 		{command: "orbweaver cluster keys --out keys --agents a1,a2,a3"},
 		{command: "scp -r keys/a1 first.example.org:keys", not: "copies to another machine; the test copies to first"},
 		{command: "scp -r keys/a2 second.example.org:keys", not: "copies to another machine; the test copies to second"},
 		{command: "scp -r keys/a3 third.example.org:keys", not: "copies to another machine; the test copies to third"},
-		{command: "for m in first:a1 second:a2 third:a3; do mkdir ${m%:*} && cp -r keys/${m#*:} ${m%:*}/keys && " +
-			"printf 'https://example.org/ https://example.net/ https://example.com/' | tr ' ' '\\n' >${m%:*}/seeds.txt; done", added: true},
+		{command: "for m in first:a1 second:a2 third:a3; do mkdir -p ${m%:*} && cp -r keys/${m#*:} ${m%:*}/keys && " +
+			"printf 'https://%s/\\n' example.org example.net example.com >${m%:*}/seeds.txt; done", added: true},
 		{command: "orbweaver crawl --name a1 --listen 192.0.2.1:7470 --keys keys --agents 3 " +
 			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "first", beside: true},
 		{command: "orbweaver crawl --name a2 --listen 192.0.2.2:7470 --keys keys --agents 3 --join 192.0.2.1:7470 " +
 			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "second", beside: true},
-		{command: "orbweaver crawl --name a3 --listen 192.0.2.3:7470 --keys keys --agents 3 --join 192.0.2.1:7470,192.0.2.2:7470 " +
-			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "third", last: true},
+		{command: "orbweaver crawl --name a3 --listen 192.0.2.3:7470 --keys keys --agents 3 " +
+			"--join 192.0.2.1:7470,192.0.2.2:7470 --dir crawl --contact ops@example.org --scope domain --seeds seeds.txt",
+			dir: "third", last: true},
 	},
 }
 
@@ -181,6 +191,11 @@ func runSteps(t *testing.T, steps []step) {
 	var beside []*started
 	for i, s := range steps {
 		if s.not != "" {
+			if args, ok := strings.CutPrefix(s.command, "orbweaver "); ok {
+				if err := parseLine(t, strings.Fields(args), false); err != nil {
+					t.Errorf("%s: %v", s.command, err)
+				}
+			}
 			continue
 		}
 		command := agentAddr.ReplaceAllStringFunc(s.command, func(addr string) string {
@@ -192,6 +207,9 @@ func runSteps(t *testing.T, steps []step) {
 		}
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = filepath.Join(sandbox, s.dir)
+		if err := os.MkdirAll(cmd.Dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		env := s.env
 		if env == nil {
 			env = toWeb

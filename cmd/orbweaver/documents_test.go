@@ -87,7 +87,10 @@ func parseLine(t *testing.T, args []string, incomplete bool) error {
 		t.Fatal(err)
 	}
 	_, err = parser.Parse(args)
-	if err != nil && incomplete && (strings.HasPrefix(err.Error(), "expected ") || strings.HasPrefix(err.Error(), "missing flags: ")) {
+	if err == nil || !incomplete {
+		return err
+	}
+	if text := err.Error(); strings.HasPrefix(text, "expected ") || strings.HasPrefix(text, "missing flags: ") {
 		return nil
 	}
 	return err
@@ -134,7 +137,8 @@ func TestDocumentSettings(t *testing.T) {
 			case strings.HasPrefix(b.text, "apiVersion:"):
 				for _, part := range strings.Split(b.text, "\n---\n") {
 					var v map[string]any
-					if err := yaml.Unmarshal([]byte(part), &v); err != nil || v["kind"] == nil || v["metadata"] == nil || v["spec"] == nil {
+					err := yaml.Unmarshal([]byte(part), &v)
+					if err != nil || v["kind"] == nil || v["metadata"] == nil || v["spec"] == nil {
 						t.Errorf("%s: no object with kind, metadata and spec: %v\n%s", at(b), err, part)
 					}
 				}
@@ -168,7 +172,8 @@ func TestDocumentSettings(t *testing.T) {
 		}
 	}
 	if settings < 2 || units != 1 || embedded < 2 || replays != 1 {
-		t.Errorf("%d blocks of settings, %d units, %d commands in them, %d configurations of pywb", settings, units, embedded, replays)
+		t.Errorf("%d blocks of settings, %d units, %d commands in them, %d configurations of pywb",
+			settings, units, embedded, replays)
 	}
 }
 
