@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
@@ -64,11 +65,16 @@ func (t *tenure) next(r *ring.Rendezvous, self string, began, before bool) *tenu
 // settle takes note of whose hosts are now.
 func (c *colony) settle(r *ring.Rendezvous) {
 	old := c.tenure.Load()
-	// Agents that are told to wait for each other begin with one view, and
-	// together. Who finds more of them, or hears that the crawl goes on already,
-	// came later.
-	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1)
+	// Agents that wait for each other begin with one view, and together. An agent
+	// came later if it finds more agents, hears that the crawl goes on already, or
+	// meets one that has been restarted: that one may not know yet what it had.
+	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1) && firstLives(c.member.Load().View())
 	c.tenure.Store(old.next(r, c.self.Name, began, c.self.Boot > 1))
+}
+
+// firstLives reports whether no agent of the view has been restarted.
+func firstLives(v *member.View) bool {
+	return !slices.ContainsFunc(v.Agents, func(a member.Agent) bool { return a.Boot > 1 })
 }
 
 // crawling are the agents that crawl, as far as this one knows; none: it has not

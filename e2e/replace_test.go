@@ -32,6 +32,7 @@ func TestClusterReplaced(t *testing.T) {
 	for i, r := range []replaced{
 		{name: "another name", after: 1},
 		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
+		{name: "same name before another restarts", after: 1, same: true, restart: 2},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), 80) })
@@ -97,7 +98,11 @@ func (r replaced) play(t *testing.T, seed uint64, pages int64) {
 			if i == len(b.ps) {
 				b.ps, b.addrs = append(b.ps, nil), append(b.addrs, port(t))
 			}
-			b.begin(i, "--api", "127.0.0.1:0", b.seed())
+			args := []string{"--api", "127.0.0.1:0", b.seed()}
+			if i == lost { // with the command of the lost one
+				args = append(args, "--agents", "3")
+			}
+			b.begin(i, args...)
 		}
 	}
 	type event struct {
