@@ -163,7 +163,7 @@ func TestSecondSignal(t *testing.T) {
 	if code, took := cmd.ProcessState.ExitCode(), time.Since(at); code != 13 || took > 3*time.Second {
 		t.Errorf("exit code %d after %s, want 13 at once; it said\n%s", code, took, stderr)
 	}
-	if s := stderr.String(); !strings.Contains(s, "once more exits at once") || !strings.Contains(s, "--resume") {
+	if s := stderr.String(); !strings.Contains(s, "a second signal exits at once") || !strings.Contains(s, "--resume") {
 		t.Errorf("it said\n%s", s)
 	}
 	// The directory is neither locked nor damaged.
@@ -176,7 +176,7 @@ func TestSecondSignal(t *testing.T) {
 func TestBrokenState(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 0)
+	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 16)
 	files, err := filepath.Glob(filepath.Join(dir, "state", "journal", "*.log"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no journal: %v", err)
@@ -208,7 +208,7 @@ func TestBadConfiguration(t *testing.T) {
 		return name
 	}
 	used := filepath.Join(tmp, "used")
-	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 0)
+	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 16)
 	before, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
 	if err != nil {
 		t.Fatal(err)
