@@ -253,8 +253,16 @@ func (b *band) note(format string, a ...any) {
 	fmt.Fprintf(&b.log, "%s "+format+"\n", append([]any{time.Since(b.web.start)}, a...)...)
 }
 
+// all are the agents that have been enlisted so far.
+func (b *band) all() []*mate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mates
+}
+
 func (b *band) mate(name string) *mate {
-	return b.mates[slices.IndexFunc(b.mates, func(m *mate) bool { return m.name == name })]
+	all := b.all()
+	return all[slices.IndexFunc(all, func(m *mate) bool { return m.name == name })]
 }
 
 // call is a call to another agent, which may be lost, late or made twice.
@@ -263,7 +271,7 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 	if !slices.Contains(strings.Fields(view.names), agent) {
 		return errLost
 	}
-	to := b.mates[view.id(agent)]
+	to := b.all()[view.id(agent)]
 	times := 1
 	time.Sleep(time.Millisecond)
 	if b.harsh {
@@ -395,7 +403,7 @@ func (m *mate) open() {
 // missing are those that have shipped here and are not alive.
 func (m *mate) missing() (lost []*mate) {
 	for _, i := range m.store.Sources() {
-		if o := m.b.mates[i.Source.Instance[0]-1]; !m.view.Load().has(o) {
+		if o := m.b.all()[i.Source.Instance[0]-1]; !m.view.Load().has(o) {
 			lost = append(lost, o)
 		}
 	}
@@ -437,7 +445,7 @@ func (m *mate) inherit(lost *mate) {
 // loses is what an agent does when it hears of a death.
 func (m *mate) loses(lost string) {
 	before := m.view.Load()
-	o := m.b.mates[before.id(lost)]
+	o := m.b.all()[before.id(lost)]
 	m.bar(barred{o, before})
 	m.sees(before.without(lost))
 	m.b.note("%s has lost %s", m.story.name, o.story.name)
@@ -514,7 +522,7 @@ func (b *band) hear(but *mate, do func(m *mate)) {
 }
 
 func (b *band) living() (ms []*mate) {
-	for _, m := range b.mates {
+	for _, m := range b.all() {
 		if !m.dead && m.view.Load() != nil {
 			ms = append(ms, m)
 		}
@@ -619,6 +627,8 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 		}
 		return nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.mates = append(b.mates, m)
 	b.acked[m.story.name] = map[weburl.Key][]time.Duration{}
 	return m
@@ -660,7 +670,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	for _, m := range b.living() {
 		m.open()
 	}
-	for _, m := range b.mates[f.agents-f.late:] {
+	for _, m := range b.all()[f.agents-f.late:] {
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		m.view.Store(&roster{names: b.living()[0].view.Load().names})
 		m.gains(m.name)

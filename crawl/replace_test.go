@@ -67,7 +67,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, r, web.text, b.log.String(), b.web.byAgent())
 		}
 	}()
-	for _, m := range b.mates {
+	for _, m := range b.all() {
 		m.frontier.SlowMax = 5 * time.Second
 		m.open()
 	}
@@ -80,12 +80,12 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 		return before + time.Duration(at*float64(time.Second)) - time.Since(start)
 	}
 	perm := rng.Perm(3)
-	lost, other := b.mates[perm[0]], b.mates[perm[1]]
+	lost, other := b.all()[perm[0]], b.all()[perm[1]]
 	// The loss is noticed by an agent at its time, by one that has come since not
 	// before that.
 	notices := map[*mate]time.Duration{}
 	first := before + 4*time.Second + time.Duration(rng.IntN(2500))*time.Millisecond
-	for _, m := range b.mates {
+	for _, m := range b.all() {
 		notices[m] = first + time.Duration(rng.IntN(1500))*time.Millisecond
 	}
 	var all sync.WaitGroup
@@ -96,7 +96,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 		lost.end(pause{kill: true})
 		lost.dead, lost.mem = true, nil
 	})
-	var mu sync.Mutex // guards notices and b.mates
+	var mu sync.Mutex // guards notices
 	notice := func(m *mate) {
 		mu.Lock()
 		wait := notices[m] - time.Since(start)
@@ -108,7 +108,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			m.changed()
 		})
 	}
-	for _, m := range b.mates {
+	for _, m := range b.all() {
 		if m != lost {
 			notice(m)
 		}
@@ -116,8 +116,10 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	come := func(wait time.Duration, name string) {
 		m := b.enlist(rng, seed, name, f)
 		m.late, m.frontier.SlowMax = true, 5*time.Second
+		mu.Lock()
 		notices[m] = first + time.Duration(rng.IntN(1500))*time.Millisecond
-		by := b.mates[perm[1+rng.IntN(2)]]
+		mu.Unlock()
+		by := b.all()[perm[1+rng.IntN(2)]]
 		at(wait, func() {
 			for slices.Contains(strings.Fields(by.view.Load().names), name) || by.w.Load() == nil { // it is refused, or not answered
 				time.Sleep(200 * time.Millisecond)
@@ -125,7 +127,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			m.view.Store(by.view.Load().with(m))
 			m.open()
 			notice(m)
-			for _, o := range b.mates {
+			for _, o := range b.all() {
 				if o != m && o != lost && o.view.Load() != nil {
 					at(time.Duration(b.roll(1500))*time.Millisecond, func() { o.meets(m) })
 					at(time.Duration(b.roll(1500))*time.Millisecond, func() { m.meets(o) })
@@ -163,7 +165,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 				grace = 20 * time.Second // agent.awayGrace
 			}
 			var heard sync.WaitGroup
-			for _, o := range b.mates {
+			for _, o := range b.all() {
 				if o == other || o.view.Load() == nil || o.dead {
 					continue
 				}
@@ -180,7 +182,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			heard.Wait()
 			time.Sleep(gap)
 			other.open()
-			for _, o := range b.mates {
+			for _, o := range b.all() {
 				if o != other && o.view.Load() != nil && !o.dead {
 					at(time.Duration(b.roll(1000))*time.Millisecond, func() { o.meets(other) })
 				}
@@ -254,7 +256,7 @@ func (m *mate) meets(o *mate) {
 	}
 	var was *mate
 	if slices.Contains(strings.Fields(view.names), o.name) {
-		was = m.b.mates[view.id(o.name)]
+		was = m.b.all()[view.id(o.name)]
 		m.bar(barred{was, view})
 	}
 	left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == o })
@@ -289,7 +291,8 @@ func (b *band) checkReplaced(web randomWeb) {
 				continue
 			}
 			twice++
-			m := b.mates[slices.IndexFunc(b.mates, func(m *mate) bool { return m.story.name == before.by })]
+			all := b.all()
+			m := all[slices.IndexFunc(all, func(m *mate) bool { return m.story.name == before.by })]
 			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
 			switch {
 			case k < 0:

@@ -109,7 +109,9 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 				watch.Slow()
 				watch.Reset()
 				held := []int64{watch.Held()}
+				watched := make(chan struct{})
 				go func() {
+					defer close(watched)
 					time.Sleep(3500 * time.Millisecond)
 					held = append(held, watch.Held())
 					watch.Slow()
@@ -125,6 +127,7 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 				if got := string(payloadBytes(t, r)); outcome(r) != "complete" || got != text {
 					t.Errorf("%s, %d bytes of %d", outcome(r), len(got), len(text))
 				}
+				<-watched
 				if held[0] != firstBuffer || held[1] < 300_000 || held[2] != firstBuffer {
 					t.Errorf("held %d, wanted about %d, over 300000, %d", held, firstBuffer, firstBuffer)
 				}
