@@ -62,9 +62,9 @@ type Ask struct {
 	// Holding says that another grantor has given it to the asker, and that
 	// the view has changed since.
 	Holding bool
-	// Stalled says that the asker has begun nothing for a while, and that a host
-	// of its waits for this lease: the point is handed over at once, whoever pays
-	// for the calls.
+	// Stalled says that the asker has begun nothing for a while, and that one of
+	// its hosts waits for this lease. The holder hands the point over at once,
+	// although no page pays for the calls.
 	Stalled bool
 	// Serial is of the lease that the asker has from this grantor, 0: none.
 	Serial uint64
