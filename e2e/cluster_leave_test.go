@@ -34,6 +34,7 @@ func TestClusterLeaveAlone(t *testing.T) {
 	if left := s["urls_queued"].(float64); left != 0 || s["stop_reason"] != "finished" {
 		t.Errorf("a2 ended for %v, %v URLs are left", s["stop_reason"], left)
 	}
+	b.web.WaitIdle(time.Minute)
 	if r := b.web.Report(); r.Origin.Missed > 0 || r.Origin.Beyond > 0 {
 		t.Errorf("%d pages missed (%v), %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Beyond)
 	}

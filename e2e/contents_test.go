@@ -388,6 +388,7 @@ func TestClusterContents(t *testing.T) {
 	if n.Pages != int64(len(m.last)) || n.Asked == 0 || n.Asked > most {
 		t.Errorf("%d pages: %+v", len(m.last), n)
 	}
+	b.web.WaitIdle(time.Minute)
 	if r := b.web.Report(); r.Origin.Twice > 0 || r.Origin.Beyond > 0 {
 		t.Errorf("%d pages fetched twice, %d beyond", r.Origin.Twice, r.Origin.Beyond)
 	}

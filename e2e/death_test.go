@@ -85,6 +85,7 @@ func TestClusterDeath(t *testing.T) {
 	if taken != 2 {
 		t.Errorf("%d agents have taken over what the dead one had", taken)
 	}
+	web.WaitIdle(time.Minute)
 	r := web.Report()
 	if r.Origin.Missed > 0 || r.Origin.Beyond > 0 {
 		t.Errorf("%d pages missed (%v), %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Beyond)
@@ -148,6 +149,7 @@ func TestReplicas(t *testing.T) {
 				}
 			}
 		}
+		web.WaitIdle(time.Minute)
 		if r := web.Report().Origin; r.Missed > 0 || r.Twice > 0 {
 			t.Errorf("%s replicas: %d pages missed, %d fetched twice", replicas, r.Missed, r.Twice)
 		}

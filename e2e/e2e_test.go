@@ -199,6 +199,7 @@ func indexed(t *testing.T, dir string) map[string]int {
 // noViolations fails the test for every promise that the web saw broken.
 func noViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
+	web.WaitIdle(time.Minute)
 	r := web.Report()
 	for kind, n := range r.ViolationCount {
 		if n > 0 {

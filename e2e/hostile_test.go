@@ -46,6 +46,7 @@ func (a *ledger) bounded(t *testing.T) {
 // for has an end, and an end with a response was asked for.
 func (a *ledger) servedAlike(t *testing.T, web *testweb.Web) {
 	t.Helper()
+	web.WaitIdle(time.Minute)
 	fetched := web.Fetched()
 	for u := range fetched {
 		if _, ok := a.final[u]; !ok && a.robots[u] == 0 {

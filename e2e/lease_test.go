@@ -194,6 +194,7 @@ func TestLeasesKilled(t *testing.T) {
 // noSharedViolations is noViolations without those of hosts.
 func noSharedViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
+	web.WaitIdle(time.Minute)
 	r := web.Report()
 	if a, s := r.Gaps["address"], r.Gaps["site"]; a.TooShort > 0 || s.TooShort > 0 || a.Promised == 0 || s.Promised == 0 {
 		t.Errorf("gaps too short: %d of %d of addresses, %d of %d of sites", a.TooShort, a.Promised, s.TooShort, s.Promised)

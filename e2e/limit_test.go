@@ -67,6 +67,7 @@ func TestClusterLimits(t *testing.T) {
 	}
 	t.Logf("%v for 2 s", time.Since(began))
 	noViolations(t, web)
+	web.WaitIdle(time.Minute)
 	if r := web.Report(); r.Origin.Twice > 0 {
 		t.Errorf("%d pages fetched twice", r.Origin.Twice)
 	}

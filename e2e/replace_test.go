@@ -151,6 +151,7 @@ func (b *band) repeatsOf(ends []killing) (unexcused int64) {
 	b.t.Helper()
 	const asking = 500 * time.Millisecond // ctl takes its time before the kill
 	last, n := map[string]testweb.Entry{}, 0
+	b.web.WaitIdle(time.Minute)
 	log := b.web.Log()
 	if r := b.web.Report(); int64(len(log)) != r.Requests {
 		b.t.Fatalf("%d of %d requests in the log", len(log), r.Requests)

@@ -309,6 +309,7 @@ func (s *story) dump() {
 // judge compares the web's account and the archives with the truth.
 func (s *story) judge() *verdict {
 	s.Helper()
+	s.web.WaitIdle(time.Minute)
 	r := s.web.Report()
 	v := &verdict{
 		reachable: r.Origin.Reachable, missed: r.Origin.Missed, beyond: r.Origin.Beyond, twice: r.Origin.Twice,

@@ -40,6 +40,19 @@ func (w *Web) Count() Count {
 	return k
 }
 
+// WaitIdle waits until no request is under way, for at most max, and reports
+// whether none is. A client may have read a response before the web has counted
+// it: call WaitIdle after the last request of a crawl and before Report or
+// Fetched.
+func (w *Web) WaitIdle(max time.Duration) bool {
+	for end := time.Now().Add(max); w.Count().Active > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // Reset forgets everything that was measured; p is the promise from now on.
 func (w *Web) Reset(p Promise) {
 	if p.Agent == "" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -79,6 +80,7 @@ func TestDemo(t *testing.T) {
 	if res.Count(301) < 4 {
 		t.Errorf("got %d redirects", res.Count(301))
 	}
+	w.WaitIdle(time.Minute)
 	if r := w.Report(); r.ViolationCount["robots"] != 0 || r.Repeated != 0 {
 		t.Errorf("got %v %v", r.Violations, r.Twice)
 	}

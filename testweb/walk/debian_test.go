@@ -43,6 +43,7 @@ func TestDebianDocs(t *testing.T) {
 	if got := res.Count(200); got < most {
 		t.Errorf("got %d pages, want %d or more", got, most)
 	}
+	w.WaitIdle(time.Minute)
 	r := w.Report()
 	if int(r.URLs) < len(res.Pages) || r.Repeated != 0 {
 		t.Errorf("the server saw %d URLs, the walk %d; answered twice: %v", r.URLs, len(res.Pages), r.Twice)

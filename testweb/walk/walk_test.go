@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -86,6 +87,9 @@ func TestWalk(t *testing.T) {
 		if p.Status != want.Status || p.Location != want.Location || p.Depth != want.Depth || want.Bytes > 0 && p.Bytes != want.Bytes {
 			t.Errorf("%s: got %+v", u, p)
 		}
+	}
+	if !w.WaitIdle(time.Minute) {
+		t.Fatal("a request is under way after the walk")
 	}
 	r := w.Report()
 	if r.ViolationCount["robots"] != 0 || r.Repeated != 0 {
