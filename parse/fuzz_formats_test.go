@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -49,12 +50,24 @@ func checkInput(t *testing.T, used *Page, in Input, opt Options) *Page {
 	return &p
 }
 
+// foreignWithTable matches foreign content in a document with a table. There
+// the scanner may differ from the tree, as the comment of Page.html says: an
+// end tag in foreign content ends an element outside of it only if no table is
+// between the two, and the scanner counts elements without a tree.
+var foreignWithTable = regexp.MustCompile(`(?is)<table.*<(svg|math)`)
+
 func FuzzLinksAgainstTree(f *testing.F) {
 	for i := range snippets {
 		f.Add([]byte{byte(i), byte(i + 7), byte(i + 31)})
 	}
 	var p Page
-	f.Fuzz(func(t *testing.T, pick []byte) { checkTree(t, &p, compose(pick, snippets)) })
+	f.Fuzz(func(t *testing.T, pick []byte) {
+		body := compose(pick, snippets)
+		if foreignWithTable.Match(body) {
+			return
+		}
+		checkTree(t, &p, body)
+	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -271,7 +271,7 @@ func appendIPv4(dst []byte, addr uint32) []byte {
 }
 
 // parseIPv6 reads an address without its brackets. Unlike net/netip it takes
-// no zone, as the URL standard says.
+// no zone, as the URL standard says. A "::" stands for at least one piece.
 func parseIPv6(s string) (addr [8]uint16, ok bool) {
 	piece, compress := 0, -1
 	if strings.HasPrefix(s, ":") {
@@ -279,7 +279,7 @@ func parseIPv6(s string) (addr [8]uint16, ok bool) {
 			return addr, false
 		}
 		s = s[2:]
-		compress = 0
+		piece, compress = 1, 1
 	}
 	for s != "" {
 		if piece == 8 {
@@ -290,6 +290,7 @@ func parseIPv6(s string) (addr [8]uint16, ok bool) {
 				return addr, false
 			}
 			s = s[1:]
+			piece++
 			compress = piece
 			continue
 		}
@@ -322,9 +323,6 @@ func parseIPv6(s string) (addr [8]uint16, ok bool) {
 	}
 	if compress < 0 {
 		return addr, piece == 8
-	}
-	if piece == 8 && compress == 8 {
-		return addr, false
 	}
 	tail := piece - compress
 	copy(addr[8-tail:], addr[compress:piece])
