@@ -3,8 +3,8 @@ package parse
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
