@@ -46,7 +46,8 @@ func dial(t *testing.T, s *Server) *asking {
 }
 
 func (a *asking) status(token string) (int, error) {
-	if _, err := fmt.Fprintf(a, "GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token); err != nil {
+	_, err := fmt.Fprintf(a, "GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	if err != nil {
 		return 0, err
 	}
 	res, err := http.ReadResponse(a.in, nil)
@@ -102,7 +103,8 @@ func TestIdleFlood(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	h := listen(t).http
 	for what, d := range map[string]time.Duration{
-		"header": h.ReadHeaderTimeout, "request": h.ReadTimeout, "answer": h.WriteTimeout, "idle connection": h.IdleTimeout,
+		"header": h.ReadHeaderTimeout, "request": h.ReadTimeout, "answer": h.WriteTimeout,
+		"idle connection": h.IdleTimeout,
 	} {
 		if d <= 0 || d > time.Minute {
 			t.Errorf("the time for a %s is %s", what, d)

@@ -132,7 +132,8 @@ func (a *Agent) dir(elem ...string) string {
 
 // layout is what a crawl directory consists of. The marker, which says that
 // there is a crawl, is made last and goes last.
-var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues", "state/index", "state/spill", "state/strategy"}
+var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues",
+	"state/index", "state/spill", "state/strategy"}
 
 const (
 	marker    = "crawl.yaml"
@@ -157,7 +158,8 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, contentsDir, seedsFile, strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, contentsDir, seedsFile, strategyFile,
+			identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
@@ -213,7 +215,8 @@ func (a *Agent) inspect() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("crawl directory: %w", err)
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
-		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, or choose another --dir", a.cfg.Dir)
+		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, "+
+			"or choose another --dir", a.cfg.Dir)
 	case !exists && a.cfg.Resume:
 		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
 	case exists:
@@ -229,7 +232,8 @@ func (a *Agent) inspect() error {
 			ours = ours || e.Name() == d
 		}
 		if !ours {
-			return configErrorf("%s is not empty and holds no crawl (there is %s): choose another --dir", a.cfg.Dir, e.Name())
+			return configErrorf("%s is not empty and holds no crawl (there is %s): choose another --dir",
+				a.cfg.Dir, e.Name())
 		}
 	}
 	return nil
@@ -334,7 +338,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Frontier.Close)
 	r.Tally = report.NewTally()
 	r.Queries = scope.NewQueries(0, 0)
-	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: a.budget.of(shareSeen)}, func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
+	if r.Seen, err = seen.Open(a.fs, a.dir("state", "seen"), seen.Config{MemoryBytes: a.budget.of(shareSeen)},
+		func(items []seen.Item) error { return a.crawler.Accept(items) }); err != nil {
 		return err
 	}
 	a.onClose(r.Seen.Close)
@@ -344,7 +349,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
 	}
 	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) }
-	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"), journal.Config{Before: flush, BeforeSync: sync}); err != nil {
+	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
+		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
 		return err
 	}
 	a.onClose(r.Journal.Close)
@@ -420,7 +426,8 @@ func strategyName(s crawl.Strategy) string {
 // was begun with: what the one has fetched, the other knows nothing of.
 func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
-		if a.rooms.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}); err != nil {
+		if a.rooms.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
+			Seeds: seeds}); err != nil {
 			return err
 		}
 		if c, ok := a.rooms.Strategy.(io.Closer); ok {
@@ -435,7 +442,8 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 		return err
 	}
 	if begun, now := strings.TrimSpace(string(b)), strategyName(a.rooms.Strategy); begun != now {
-		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s", now, a.cfg.Dir, begun)
+		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
+			now, a.cfg.Dir, begun)
 	}
 	return nil
 }
@@ -493,8 +501,10 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.cfg.Resume {
 		kind = "resumed"
 	}
-	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()), report.F("pending", a.crawler.Pending()),
-		report.F("blocked", a.rooms.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated), report.F("links_lost", a.Recovered.Lost))
+	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()),
+		report.F("pending", a.crawler.Pending()),
+		report.F("blocked", a.rooms.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated),
+		report.F("links_lost", a.Recovered.Lost))
 	if a.rooms.Tally.Started().IsZero() {
 		a.rooms.Tally.Start(a.began)
 	}

@@ -28,7 +28,8 @@ type APIAccess struct {
 // Serve answers the API on ln, which admin.Reserve made, until Close.
 func (a *Agent) Serve(ln net.Listener) error {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(gauges{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(gauges{a}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.colony != nil {
 		reg.MustRegister(exchanges{a.colony})
 	}
@@ -105,32 +106,43 @@ func (a *Agent) order(
 type gauges struct{ a *Agent }
 
 var (
-	descPages       = prometheus.NewDesc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.", nil, nil)
-	descFetched     = prometheus.NewDesc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.", nil, nil)
-	descBytes       = prometheus.NewDesc("orbweaver_fetch_received_bytes_total", "Bytes received.", nil, nil)
-	descRevisits    = prometheus.NewDesc("orbweaver_crawl_revisits_total", "Visits to URLs visited before.", nil, nil)
-	descUnchanged   = prometheus.NewDesc("orbweaver_crawl_unchanged_total", "Of these: found as they had been.", nil, nil)
-	descErrors      = prometheus.NewDesc("orbweaver_fetch_errors_total", "URLs given up, by kind.", []string{"kind"}, nil)
-	descDenied      = prometheus.NewDesc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.", nil, nil)
-	descRobots      = prometheus.NewDesc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.", nil, nil)
-	descRobotsBytes = prometheus.NewDesc("orbweaver_robots_memory_bytes", "Memory that they take.", nil, nil)
-	descForgot      = prometheus.NewDesc("orbweaver_robots_forgotten_total", "Origins forgotten for want of memory: their robots.txt is fetched again when its turn comes.", nil, nil)
-	descUnique      = prometheus.NewDesc("orbweaver_seen_urls", "Different URLs accepted.", nil, nil)
-	descQueued      = prometheus.NewDesc("orbweaver_frontier_queued_urls", "URLs in host queues.", nil, nil)
-	descHosts       = prometheus.NewDesc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", []string{"state"}, nil)
-	descActive      = prometheus.NewDesc("orbweaver_frontier_active_hosts", "Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.", nil, nil)
-	descPooled      = prometheus.NewDesc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.", nil, nil)
-	descClaimed     = prometheus.NewDesc("orbweaver_hosts_claimed_total", "Hosts that became this agent's while it crawls.", nil, nil)
-	descGiven       = prometheus.NewDesc("orbweaver_hosts_given_total", "Hosts given to other agents.", nil, nil)
-	descHeld        = prometheus.NewDesc("orbweaver_hosts_held", "Hosts that wait until other agents have told what they know of them.", nil, nil)
-	descLeases      = prometheus.NewDesc("orbweaver_lease_messages_total", "Calls and answers sent for leases of addresses and domains that other agents share.", nil, nil)
-	descAsked       = prometheus.NewDesc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.", nil, nil)
-	descLeaseWaits  = prometheus.NewDesc("orbweaver_lease_waits_total", "How often hosts whose turn it was began to wait for a lease.", nil, nil)
-	descCutOff      = prometheus.NewDesc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.", nil, nil)
-	descAwaited     = prometheus.NewDesc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.", nil, nil)
-	descShortages   = prometheus.NewDesc("orbweaver_files_short_total", "How often a file could not be opened at once, as the process had no file descriptor left.", nil, nil)
-	descInFlight    = prometheus.NewDesc("orbweaver_crawl_in_flight_visits", "Visits under way.", nil, nil)
+	descPages       = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descFetched     = desc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.")
+	descBytes       = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
+	descRevisits    = desc("orbweaver_crawl_revisits_total", "Visits to URLs visited before.")
+	descUnchanged   = desc("orbweaver_crawl_unchanged_total", "Of these: found as they had been.")
+	descErrors      = desc("orbweaver_fetch_errors_total", "URLs given up, by kind.", "kind")
+	descDenied      = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
+	descRobots      = desc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.")
+	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that they take.")
+	descForgot      = desc("orbweaver_robots_forgotten_total",
+		"Origins forgotten for want of memory: their robots.txt is fetched again when its turn comes.")
+	descUnique = desc("orbweaver_seen_urls", "Different URLs accepted.")
+	descQueued = desc("orbweaver_frontier_queued_urls", "URLs in host queues.")
+	descHosts  = desc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", "state")
+	descActive = desc("orbweaver_frontier_active_hosts",
+		"Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.")
+	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.")
+	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that became this agent's while it crawls.")
+	descGiven   = desc("orbweaver_hosts_given_total", "Hosts given to other agents.")
+	descHeld    = desc("orbweaver_hosts_held",
+		"Hosts that wait until other agents have told what they know of them.")
+	descLeases = desc("orbweaver_lease_messages_total",
+		"Calls and answers sent for leases of addresses and domains that other agents share.")
+	descAsked      = desc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.")
+	descLeaseWaits = desc("orbweaver_lease_waits_total",
+		"How often hosts whose turn it was began to wait for a lease.")
+	descCutOff    = desc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.")
+	descAwaited   = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
+	descShortages = desc("orbweaver_files_short_total",
+		"How often a file could not be opened at once, as the process had no file descriptor left.")
+	descInFlight = desc("orbweaver_crawl_in_flight_visits", "Visits under way.")
 )
+
+// desc describes a metric without constant labels.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
 
 // Describe implements prometheus.Collector.
 func (g gauges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(g, ch) }

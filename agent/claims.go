@@ -39,7 +39,8 @@ const gone = 1<<32 - 1
 // that the crawl began with these agents; before, that this agent may have had
 // any host in an earlier run.
 func (t *tenure) next(r *ring.Rendezvous, self string, began, before bool) *tenure {
-	n := &tenure{r: r, views: 1, since: make([]uint32, ring.Buckets), ever: make([]bool, ring.Buckets), began: make([]bool, ring.Buckets)}
+	n := &tenure{r: r, views: 1, since: make([]uint32, ring.Buckets), ever: make([]bool, ring.Buckets),
+		began: make([]bool, ring.Buckets)}
 	if t != nil {
 		n.views = t.views + 1
 		copy(n.ever, t.ever)
@@ -68,7 +69,8 @@ func (c *colony) settle(r *ring.Rendezvous) {
 	// Agents that wait for each other begin with one view, and together. An agent
 	// came later if it finds more agents, hears that the crawl goes on already, or
 	// meets one that has been restarted: that one may not know yet what it had.
-	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1) && firstLives(c.member.Load().View())
+	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1) &&
+		firstLives(c.member.Load().View())
 	c.tenure.Store(old.next(r, c.self.Name, began, c.self.Boot > 1))
 }
 
@@ -169,7 +171,8 @@ func (c *colony) peer(agent string) (*exchange.Peer, error) {
 }
 
 var verdicts = map[exchange.Verdict]crawl.Verdict{
-	exchange.Unknown: crawl.Nothing, exchange.Coming: crawl.Coming, exchange.Again: crawl.Again, exchange.Never: crawl.Stranger,
+	exchange.Unknown: crawl.Nothing, exchange.Coming: crawl.Coming,
+	exchange.Again: crawl.Again, exchange.Never: crawl.Stranger,
 }
 
 // Claim implements crawl.Tenancy.

@@ -117,7 +117,8 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 			return nil, configErrorf("--keys: %v", err)
 		}
 		if keys.Name() != c.Name {
-			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys, keys.Name(), c.Name)
+			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys,
+				keys.Name(), c.Name)
 		}
 	}
 	if p := c.partition(); p != PartitionRing && p != PartitionHash {
@@ -127,7 +128,8 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 		return nil, configErrorf("--%v", err)
 	}
 	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
-		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address", c.Listen)
+		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address",
+			c.Listen)
 	}
 	for _, addr := range c.Join {
 		host, port, err := net.SplitHostPort(addr)
@@ -175,14 +177,16 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 // openCluster makes ready what the agent needs to meet others; Run meets them.
 func (a *Agent) openCluster() error {
 	c := a.colony
-	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
+	handlers := exchange.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed,
+		Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
 	if a.contents != nil {
 		handlers.Contents = a.contents.serve
 	}
-	c.server = exchange.NewServer(c.listener, exchange.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
+	c.server = exchange.NewServer(c.listener,
+		exchange.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
 	return a.openCopies()
 }
 
@@ -224,7 +228,8 @@ func (c *colony) identify() error {
 	}
 	c.begun.Store(c.who.Begun)
 	c.who.Boot++
-	c.self = member.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance, Boot: c.who.Boot, Addr: c.self.Addr}
+	c.self = member.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
+		Boot: c.who.Boot, Addr: c.self.Addr}
 	return c.remember()
 }
 
@@ -285,7 +290,8 @@ func (c *colony) keep(ctx context.Context, from exchange.Caller, r exchange.Reco
 }
 
 func wire(a member.Agent) exchange.Agent {
-	return exchange.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr, State: uint8(a.State)}
+	return exchange.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr,
+		State: uint8(a.State)}
 }
 
 func (c *colony) greeting() exchange.Hello {
@@ -294,7 +300,9 @@ func (c *colony) greeting() exchange.Hello {
 
 // copied refuses one that would be an agent that lives.
 func copied(a member.Agent) error {
-	return &exchange.Refusal{Reason: "copy", Text: fmt.Sprintf("agent %q is running already, at %s, from this crawl directory or a copy of it", a.Name, a.Addr)}
+	return &exchange.Refusal{Reason: "copy",
+		Text: fmt.Sprintf("agent %q is running already, at %s, from this crawl directory or a copy of it", a.Name,
+			a.Addr)}
 }
 
 // hello answers an agent that asks whether it may come.
@@ -311,12 +319,15 @@ func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hel
 		return none, exchange.ErrAgain // not there ourselves
 	}
 	if from.Crawl != (exchange.ID{}) && from.Crawl != id {
-		return none, &exchange.Refusal{Reason: "crawl", Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite", h.Agent.Name)}
+		return none, &exchange.Refusal{Reason: "crawl",
+			Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite",
+				h.Agent.Name)}
 	}
 	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
 		return none, err
 	}
-	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance && was.Addr != h.Agent.Addr && c.lives(ctx, was) {
+	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance &&
+		was.Addr != h.Agent.Addr && c.lives(ctx, was) {
 		return none, copied(was)
 	}
 	agents := []ring.Agent{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
@@ -328,7 +339,8 @@ func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hel
 	if _, err := ring.NewRendezvous(agents, 2); err != nil {
 		return none, &exchange.Refusal{Reason: "ring", Text: err.Error()}
 	}
-	err := m.Admit(member.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot, Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+	err := m.Admit(member.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
+		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
 	switch {
 	case errors.Is(err, member.ErrSelf):
 		return none, &exchange.Refusal{Reason: "self", Text: err.Error()}
@@ -340,7 +352,8 @@ func (c *colony) hello(ctx context.Context, from exchange.Caller, h exchange.Hel
 	if err := c.guests.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
 		return none, err
 	}
-	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()), Agents: c.crawling()}, nil
+	return exchange.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()),
+		Agents: c.crawling()}, nil
 }
 
 // ask is a Hello to a member of the cluster.
@@ -404,7 +417,8 @@ func (c *colony) meet(ctx context.Context) error {
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, member.Up) // who is not told in time hears it by gossip
 	cancelTold()
-	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr), report.F("crawl", c.id().String()))
+	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
+		report.F("crawl", c.id().String()))
 	v, err := c.wait(ctx, m)
 	if err != nil {
 		return err
@@ -425,7 +439,8 @@ func (c *colony) secret() []byte {
 func (c *colony) refused(err error) error {
 	switch {
 	case errors.Is(err, member.ErrNobody):
-		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir + ": go on with --resume, and a --join at which an agent answers."}
+		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir +
+			": go on with --resume, and a --join at which an agent answers."}
 	case errors.Is(err, member.ErrRefused):
 		return &ConfigError{"--join: " + err.Error()}
 	}

@@ -8,7 +8,8 @@ import (
 // TestSeedWithCredentials: a seed's credentials would not be sent, so it is
 // refused, and the message does not repeat them.
 func TestSeedWithCredentials(t *testing.T) {
-	for _, s := range []string{"http://user:secret@a.example/", "user:secret@a.example", "https://secret@a.example/x?y"} {
+	for _, s := range []string{"http://user:secret@a.example/", "user:secret@a.example",
+		"https://secret@a.example/x?y"} {
 		_, err := ParseSeed(s)
 		if err == nil || !strings.Contains(err.Error(), "does not send") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", s, err)

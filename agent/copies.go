@@ -86,10 +86,12 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(store.Close)
-	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}, away: map[replica.Source]time.Time{}}
+	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{},
+		away: map[replica.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
-		if *box, err = outbox.Open(a.fs, a.dir("state", dir), outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
+		if *box, err = outbox.Open(a.fs, a.dir("state", dir),
+			outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
 			return err
 		}
 		a.onClose((*box).Close)
@@ -187,7 +189,8 @@ func (k *copies) refuse(source replica.Source) error {
 	k.mu.Lock()
 	delete(k.heard, source)
 	k.mu.Unlock()
-	return &exchange.Refusal{Reason: notWhole, Text: fmt.Sprintf("agent %q: there is no replica of %v", k.c.self.Name, source)}
+	return &exchange.Refusal{Reason: notWhole,
+		Text: fmt.Sprintf("agent %q: there is no replica of %v", k.c.self.Name, source)}
 }
 
 func (k *copies) has(source replica.Source) bool {
@@ -223,7 +226,9 @@ func (k *copies) lose(v *member.View, before *ring.Rendezvous, now time.Time) {
 		return s.Name == k.c.self.Name || there(s)
 	})
 	k.up = slices.DeleteFunc(slices.Clone(v.Agents), func(a member.Agent) bool { return a.State != member.Up })
-	maps.DeleteFunc(k.away, func(s replica.Source, since time.Time) bool { return there(s) || now.Sub(since) > lateLoss })
+	maps.DeleteFunc(k.away, func(s replica.Source, since time.Time) bool {
+		return there(s) || now.Sub(since) > lateLoss
+	})
 	another := len(k.away) > 0
 	var losses []*loss
 	for _, l := range k.losses {
@@ -357,7 +362,8 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		return false
 	case err == nil:
 		over = true
-		events.Write("inherited", report.F("agent", l.source.Name), report.F("pending", n.Pending), report.F("known", n.Known),
+		events.Write("inherited", report.F("agent", l.source.Name), report.F("pending", n.Pending),
+			report.F("known", n.Known),
 			report.F("passed", n.Passed), report.F("took_ms", time.Since(began).Milliseconds()))
 	case errors.Is(err, replica.ErrNewer):
 		l.due = time.Now()

@@ -30,7 +30,8 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	k := &copies{c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{}, away: map[replica.Source]time.Time{}}
+	k := &copies{c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		heard: map[replica.Source]heard{}, away: map[replica.Source]time.Time{}}
 	from := exchange.Caller{Name: "a2", Instance: exchange.ID{7}, Boot: 1}
 	source := replica.Source{Name: "a2", Instance: from.Instance}
 	ship := func(number uint64, url string) error {
@@ -38,7 +39,8 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	known := func() (n int) {
 		t.Helper()
-		if _, err := store.Import(ctx, source, nil, replica.Funcs{Finished: func(rs []replica.Record) error { n += len(rs); return nil }}); err != nil {
+		if _, err := store.Import(ctx, source, nil,
+			replica.Funcs{Finished: func(rs []replica.Record) error { n += len(rs); return nil }}); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -62,7 +64,8 @@ func TestKeepsReplica(t *testing.T) {
 	if err := ship(1, "http://a.example/3"); err != nil || known() != 3 {
 		t.Errorf("after a restart: %v, %d known", err, known())
 	}
-	if err := k.receive(ctx, from, exchange.Records{Seq: 2, Count: 1, Data: []byte("nonsense")}); !errors.Is(err, exchange.ErrMalformed) {
+	err = k.receive(ctx, from, exchange.Records{Seq: 2, Count: 1, Data: []byte("nonsense")})
+	if !errors.Is(err, exchange.ErrMalformed) {
 		t.Errorf("nonsense: %v", err)
 	}
 
@@ -131,8 +134,9 @@ func TestAway(t *testing.T) {
 	}
 	defer store.Close()
 	k := &copies{
-		c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1), heard: map[replica.Source]heard{},
-		away: map[replica.Source]time.Time{},
+		c: &colony{self: member.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		heard: map[replica.Source]heard{},
+		away:  map[replica.Source]time.Time{},
 	}
 	agents := map[string]member.Agent{}
 	var all []ring.Agent
@@ -159,10 +163,14 @@ func TestAway(t *testing.T) {
 		{0, []member.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
 		{0, []member.Agent{agents["a1"], again, agents["a3"], agents["a4"]}, nil, due{"a2": leaveGrace}}, // it restarts
 		{time.Second, []member.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
-		{2 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"}, due{"a3": 0}},
-		{3 * time.Second, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"}, due{"a2": awayGrace, "a3": -time.Second}},
-		{4 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"}, due{"a3": -2 * time.Second}},
-		{5*time.Second + lateLoss, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"}, due{"a2": 0, "a3": -3*time.Second - lateLoss}},
+		{2 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]},
+			[]string{"a3"}, due{"a3": 0}},
+		{3 * time.Second, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"},
+			due{"a2": awayGrace, "a3": -time.Second}},
+		{4 * time.Second, []member.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"},
+			due{"a3": -2 * time.Second}},
+		{5*time.Second + lateLoss, []member.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"},
+			due{"a2": 0, "a3": -3*time.Second - lateLoss}},
 	} {
 		now := start.Add(c.after)
 		v := &member.View{Agents: c.agents}

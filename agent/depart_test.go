@@ -119,7 +119,8 @@ func TestConnectionsCloseFirst(t *testing.T) {
 				t.Error("it has not said that it is gone")
 			}
 			if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
-				t.Errorf("when it had said that it is gone %d connections were open, and %d more had been closed since", open, late)
+				t.Errorf("when it had said that it is gone %d connections were open, and %d more had been closed since",
+					open, late)
 			}
 			close(over)
 			faulty.Heal()

@@ -278,9 +278,13 @@ func (c *colony) find(ctx context.Context) (at string, err error) {
 		}
 		switch {
 		case f.held != nil && ctx.Err() == nil:
-			return "", &ConfigError{fmt.Sprintf("--name %s: %v. After %s the others still count it as alive: end it, or choose another name.\nThe crawl has begun in %s: go on with --resume, or delete it.", c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
+			return "", &ConfigError{fmt.Sprintf(
+				"--name %s: %v. After %s the others still count it as alive: end it, or choose another name.\n"+
+					"The crawl has begun in %s: go on with --resume, or delete it.",
+				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
-		case patience == alonePatience && (f.again == len(cs) || waited >= patience) && (!f.smaller || waited >= joinPatience):
+		case patience == alonePatience && (f.again == len(cs) || waited >= patience) &&
+			(!f.smaller || waited >= joinPatience):
 			c.say("no agent of the cluster answers (%v): this one goes on alone until others come", f.last)
 			c.event("alone", report.F("error", f.last.Error()))
 			return "", nil
@@ -363,7 +367,8 @@ func (c *colony) wait(ctx context.Context, m *member.Member) (*member.View, erro
 		case <-say.C:
 			c.sayWaiting(w)
 		case <-late.C:
-			return nil, configErrorf("--agents %d: after %s only %d are there: %s", want, beginPatience, len(up), strings.Join(w.Agents, ", "))
+			return nil, configErrorf("--agents %d: after %s only %d are there: %s", want, beginPatience, len(up),
+				strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
 			return nil, c.refused(err)
 		case <-ctx.Done():

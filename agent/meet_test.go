@@ -77,7 +77,8 @@ func TestRecall(t *testing.T) {
 	}
 	again.sortJoin()
 	want := []contact{{"127.0.0.1:1", true, "a1"}, {"127.0.0.1:33", false, "a3"}}
-	if diff := cmp.Diff(want, again.contacts(), cmp.AllowUnexported(contact{})); diff != "" || !again.begun.Load() || again.who.Boot != 2 {
+	if diff := cmp.Diff(want, again.contacts(), cmp.AllowUnexported(contact{})); diff != "" || !again.begun.Load() ||
+		again.who.Boot != 2 {
 		t.Errorf("boot %d, begun %v: %s", again.who.Boot, again.begun.Load(), diff)
 	}
 
@@ -110,11 +111,13 @@ func TestJudge(t *testing.T) {
 		want    finding
 		fails   bool
 	}{
-		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, crawl: exchange.ID{7}}}, finding{at: "y:1", crawl: exchange.ID{7}}, false},
+		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, crawl: exchange.ID{7}}},
+			finding{at: "y:1", crawl: exchange.ID{7}}, false},
 		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, err: again}}, finding{}, true},
 		{[]reply{{contact: given, err: held}}, finding{held: held}, false},
 		{[]reply{{contact: given, err: held}, {contact: remembered, err: refuse("name")}}, finding{held: held}, true},
-		{[]reply{{contact: given, err: held}, {contact: remembered, crawl: exchange.ID{7}}}, finding{at: "y:1", crawl: exchange.ID{7}}, false},
+		{[]reply{{contact: given, err: held}, {contact: remembered, crawl: exchange.ID{7}}},
+			finding{at: "y:1", crawl: exchange.ID{7}}, false},
 		{[]reply{{contact: given, err: refuse("crawl")}}, finding{}, true},
 		{[]reply{{contact: remembered, err: refuse("crawl")}}, finding{}, false},
 		{[]reply{{contact: remembered, err: refuse("copy")}}, finding{}, true},
@@ -122,13 +125,15 @@ func TestJudge(t *testing.T) {
 		{[]reply{{contact: remembered, err: exchange.ErrStranger}}, finding{}, false},
 		{[]reply{{contact: given, err: dns}}, finding{}, false},
 		{[]reply{{contact: given, err: member.ErrSelf}}, finding{ourself: []string{"x:1"}}, false},
-		{[]reply{{contact: remembered, err: again}, {contact: later, err: again}}, finding{again: 2, smaller: true}, false},
+		{[]reply{{contact: remembered, err: again}, {contact: later, err: again}},
+			finding{again: 2, smaller: true}, false},
 		{[]reply{{contact: given, err: again}, {contact: later, err: again}}, finding{again: 1}, false},
 	} {
 		got, err := c.judge(q.replies)
 		last := got.last
 		got.last = nil
-		if diff := cmp.Diff(q.want, got, cmp.AllowUnexported(finding{}), cmpopts.EquateErrors()); diff != "" || (err != nil) != q.fails {
+		if diff := cmp.Diff(q.want, got, cmp.AllowUnexported(finding{}), cmpopts.EquateErrors()); diff != "" ||
+			(err != nil) != q.fails {
 			t.Errorf("%d: %v; %s", i, err, diff)
 		}
 		if err == nil && got.at == "" && len(got.ourself) == 0 && (last == nil || errors.Unwrap(last) == nil) {

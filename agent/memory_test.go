@@ -20,7 +20,8 @@ func TestBudgetLeavesRoom(t *testing.T) {
 		for _, total := range []int64{LeastMemory, 200 << 20, 256 << 20, 512 << 20, 1 << 30, 64 << 30} {
 			b := newBudget(total, cluster)
 			if b.limit+codeBytes > total {
-				t.Errorf("%s, %d MiB: the limit is %d MiB, and the code takes %d", name, total>>20, b.limit>>20, codeBytes>>20)
+				t.Errorf("%s, %d MiB: the limit is %d MiB, and the code takes %d", name, total>>20,
+					b.limit>>20, codeBytes>>20)
 			}
 			cfg := Config{}
 			cfg.divide(b)
@@ -36,10 +37,12 @@ func TestBudgetLeavesRoom(t *testing.T) {
 				}
 			}
 			if most := (b.limit - workBytes) * 6 / 10; used > most {
-				t.Errorf("%s, %d MiB: the packages may take %d MiB, want at most %d", name, total>>20, used>>20, most>>20)
+				t.Errorf("%s, %d MiB: the packages may take %d MiB, want at most %d", name,
+					total>>20, used>>20, most>>20)
 			}
 			if least := (b.limit - workBytes) / 2; used < least {
-				t.Errorf("%s, %d MiB: the packages may take only %d MiB, want at least %d", name, total>>20, used>>20, least>>20)
+				t.Errorf("%s, %d MiB: the packages may take only %d MiB, want at least %d", name, total>>20,
+					used>>20, least>>20)
 			}
 		}
 	}
@@ -50,7 +53,8 @@ func TestBudgetKeepsSettings(t *testing.T) {
 	cfg := Config{DNS: dns.Config{CacheEntries: 7}}
 	cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes = 1, 2, -1
 	cfg.divide(newBudget(1<<30, nil))
-	if f, r, a, d := cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes, cfg.DNS.CacheEntries; f != 1 ||
+	if f, r, a, d := cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes,
+		cfg.DNS.CacheEntries; f != 1 ||
 		r != 2 || a != -1 || d != 7 {
 		t.Errorf("queues %d, robots %d, payloads %d, names %d; want 1, 2, -1, 7", f, r, a, d)
 	}

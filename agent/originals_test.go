@@ -26,7 +26,8 @@ func durable(j *judges, pages int) {
 // isKnown says whether an agent names the first of these pages.
 func isKnown(t *testing.T, j *judges, agent string) bool {
 	t.Helper()
-	q := exchange.Content{Digest: [20]byte{1}, Page: exchange.ContentPage{URL: "http://other.example/", Date: time.Now()}}
+	q := exchange.Content{Digest: [20]byte{1},
+		Page: exchange.ContentPage{URL: "http://other.example/", Date: time.Now()}}
 	answers, err := j.agents[agent].serve(t.Context(), exchange.Caller{}, []exchange.Content{q})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +54,8 @@ func TestOriginals(t *testing.T) {
 				j := newJudges(t, 1, 3)
 				began, k := time.Now(), j.agents["a0"]
 				call := k.call
-				k.call = func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentAnswer, error) {
+				k.call = func(ctx context.Context, agent string,
+					cs []exchange.Content) ([]exchange.ContentAnswer, error) {
 					if agent == "a1" && time.Since(began) < c.away {
 						return nil, c.err
 					}

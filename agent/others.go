@@ -17,7 +17,8 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 		return a.prepareCluster(seeds)
 	}
 	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
-		return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began", a.cfg.Dir)
+		return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began",
+			a.cfg.Dir)
 	}
 	return nil
 }
@@ -34,7 +35,8 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	r := &a.rooms
-	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"), outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
+	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
+		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
 		return err
 	}
 	a.onClose(r.Outbox.Close)

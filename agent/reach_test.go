@@ -87,7 +87,8 @@ func (n *recorder) viaSOCKS(_ context.Context, _, _ string) (net.Conn, error) {
 }
 
 func page(status int, field, body string) string {
-	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", status, field, len(body), body)
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", status,
+		field, len(body), body)
 }
 
 // reachConfig is a crawl over n in memory; hosts are lines of a hosts file.

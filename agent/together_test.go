@@ -99,7 +99,8 @@ func TestLeaseView(t *testing.T) {
 		return v
 	}
 	agent := func(name string, boot uint64, s member.State) member.Agent {
-		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{name[1]}, Boot: boot, Addr: "127.0.0.1:1", State: s}
+		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{name[1]}, Boot: boot,
+			Addr: "127.0.0.1:1", State: s}
 	}
 	a, b := agent("a1", 1, member.Up), agent("a2", 1, member.Up)
 	if v := view(agent("a1", 1, member.Joining)); v != nil {
@@ -111,7 +112,8 @@ func TestLeaseView(t *testing.T) {
 		same bool
 	}{
 		{view(a, b), true}, {view(a, b, agent("a3", 1, member.Joining)), true}, {view(a), false},
-		{view(a, agent("a2", 2, member.Up)), false}, {view(a, agent("a2", 1, member.Leaving)), false}, {view(a, b, agent("a3", 1, member.Up)), false},
+		{view(a, agent("a2", 2, member.Up)), false}, {view(a, agent("a2", 1, member.Leaving)), false},
+		{view(a, b, agent("a3", 1, member.Up)), false},
 	} {
 		if got := two.same(c.v); got != c.same {
 			t.Errorf("view %d: same %v", i, got)
@@ -139,7 +141,8 @@ func TestLeaseView(t *testing.T) {
 // view is complete if all agents of earlier lives are in it.
 func TestLeaseViewFollows(t *testing.T) {
 	agent := func(name string, instance byte, boot uint64, s member.State) member.Agent {
-		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: boot, Addr: "127.0.0.1:1", State: s}
+		return member.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: boot,
+			Addr: "127.0.0.1:1", State: s}
 	}
 	a, b := agent("a1", 1, 1, member.Up), agent("a2", 2, 3, member.Up)
 	id := leaseAgent(b.Instance, b.Boot)

@@ -124,7 +124,8 @@ func TestAppendJSON(t *testing.T) {
 			t.Fatalf("%q is not ASCII: %s", s, q)
 		}
 	})
-	if got, want := string(appendJSON(nil, "\xe9\"\n\U0001f600x")), `"\u00e9\"\n\u00f0\u009f\u0098\u0080x"`; got != want {
+	if got, want := string(appendJSON(nil, "\xe9\"\n\U0001f600x")),
+		`"\u00e9\"\n\u00f0\u009f\u0098\u0080x"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := string(appendJSON(nil, "é\U0001f600")), `"\u00e9\ud83d\ude00"`; got != want {
@@ -133,7 +134,8 @@ func TestAppendJSON(t *testing.T) {
 }
 
 func TestLineRoundTrip(t *testing.T) {
-	l := Line{"com,example)/", "20240506070809", "http://example.com/\"", "text/html", "image/gif", "200", "ABC", 12, 345, "a b.warc.gz"}
+	l := Line{"com,example)/", "20240506070809", "http://example.com/\"", "text/html", "image/gif", "200", "ABC",
+		12, 345, "a b.warc.gz"}
 	got, err := ParseLine(l.AppendTo(nil))
 	if err != nil || got != l {
 		t.Errorf("got %+v (%v), want %+v", got, err, l)
@@ -160,7 +162,8 @@ func TestLookup(t *testing.T) {
 			url = "http://popular.example.com/"
 		}
 		want[url]++
-		all = Line{SURT: surt(url), Time: fmt.Sprint(20240000000000 + i), URL: url, Offset: int64(i), File: "f"}.AppendTo(all)
+		all = Line{SURT: surt(url), Time: fmt.Sprint(20240000000000 + i), URL: url, Offset: int64(i),
+			File: "f"}.AppendTo(all)
 	}
 	sorted := bytes.Join(sortLines(all), nil)
 	if err := disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted); err != nil {
@@ -270,7 +273,8 @@ func TestLongFieldsStayOut(t *testing.T) {
 	mem := disk.NewMem()
 	cfg := testConfig("/c")
 	cfg.FS = mem
-	writeAll(t, cfg, []*Exchange{page("http://a.example/", "HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
+	writeAll(t, cfg, []*Exchange{page("http://a.example/",
+		"HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
 	build := func() []byte {
 		t.Helper()
 		if err := BuildIndex(mem, "/c"); err != nil {

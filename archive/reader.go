@@ -104,7 +104,8 @@ func (rec *Record) Read(p []byte) (int, error) {
 		if rec.left == 0 {
 			return n, nil
 		}
-		return n, rec.r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d", rec.left, rec.Size))
+		return n, rec.r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d",
+			rec.left, rec.Size))
 	}
 	if err != nil {
 		err = rec.r.readError(err)
@@ -374,7 +375,8 @@ func (r *Reader) Finish() error {
 		n, err := r.cur.Discard(int(min(rec.left, 1<<30)))
 		rec.left -= int64(n)
 		if err == io.EOF {
-			return r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d", rec.left, rec.Size))
+			return r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d",
+				rec.left, rec.Size))
 		}
 		if err != nil {
 			return r.readError(err)
@@ -428,7 +430,9 @@ func (r *Reader) Skip() (skipped int64, err error) {
 			return r.offset() - from, r.err
 		}
 		for i := range p {
-			if p[i] == 0x1f && startsMember(p[i:]) || p[i]|0x20 == 'w' && hasPrefixFold(string(p[i:min(len(p), i+len(magic))]), magic) && (i == 0 || p[i-1] == '\n') {
+			if p[i] == 0x1f && startsMember(p[i:]) ||
+				p[i]|0x20 == 'w' && hasPrefixFold(string(p[i:min(len(p), i+len(magic))]), magic) &&
+					(i == 0 || p[i-1] == '\n') {
 				r.raw.Discard(i) // peeked
 				return r.offset() - from, nil
 			}

@@ -15,7 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-const plainRecord = "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Record-ID: <urn:x:1>\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n" +
+const plainRecord = "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Record-ID: <urn:x:1>\r\n" +
+	"WARC-Date: 2020-01-02T03:04:05Z\r\n" +
 	"WARC-Target-URI: <http://a.example/>\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello\r\n\r\n"
 
 func TestReaderForms(t *testing.T) {
@@ -24,7 +25,8 @@ func TestReaderForms(t *testing.T) {
 	size := strings.NewReplacer(
 		"{plain}", fmt.Sprint(len(plainRecord)-4), "{next}", fmt.Sprint(len(plainRecord)),
 		"{lf}", fmt.Sprint(len(lf)-2), "{nextlf}", fmt.Sprint(len(lf)),
-		"{gz}", fmt.Sprint(len(gz)), "{gzlow}", fmt.Sprint(len(gzipped("warc/1.0"+plainRecord[8:]))), "{none}", fmt.Sprint(len(gzipped(""))))
+		"{gz}", fmt.Sprint(len(gz)), "{gzlow}", fmt.Sprint(len(gzipped("warc/1.0"+plainRecord[8:]))), "{none}",
+		fmt.Sprint(len(gzipped(""))))
 	for _, c := range []struct {
 		name, file string
 		want       string // offset+length/gzip/shared of each record, then the error
@@ -44,19 +46,26 @@ func TestReaderForms(t *testing.T) {
 		{"shared member", gzipped(plainRecord + plainRecord), "0+0/true/true 0+0/true/true EOF"},
 		{"empty members", gzipped("") + gzipped(plainRecord) + gzipped(""), "{none}+{gz}/true/false EOF"},
 		{"other text", "hello world\n", `offset 0: no WARC record: "hello world"`},
-		{"cut in content", plainRecord[:len(plainRecord)-7], "offset 0: content ends 3 bytes before its Content-Length of 5"},
+		{"cut in content", plainRecord[:len(plainRecord)-7],
+			"offset 0: content ends 3 bytes before its Content-Length of 5"},
 		{"cut in header", plainRecord[:50], "offset 0: header ends in the middle"},
-		{"cut in second", plainRecord + plainRecord[:9], "0+{plain}/false/false offset {next}: header ends in the middle"},
+		{"cut in second", plainRecord + plainRecord[:9],
+			"0+{plain}/false/false offset {next}: header ends in the middle"},
 		{"cut in member", gzipped(plainRecord)[:100], "offset 0: gzip member: unexpected EOF"},
-		{"cut in gzip header", gzipped(plainRecord) + "\x1f\x8b\x08", "0+{gz}/true/false offset {gz}: gzip member: unexpected EOF"},
+		{"cut in gzip header", gzipped(plainRecord) + "\x1f\x8b\x08",
+			"0+{gz}/true/false offset {gz}: gzip member: unexpected EOF"},
 		{"no length", "WARC/1.0\r\nWARC-Type: x\r\n\r\n", `offset 0: Content-Length "" is no length`},
 		{"negative length", "WARC/1.0\r\nContent-Length: -1\r\n\r\n", `offset 0: Content-Length "-1" is no length`},
-		{"huge length", "WARC/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n", `offset 0: Content-Length "99999999999999999999" is no length`},
+		{"huge length", "WARC/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n",
+			`offset 0: Content-Length "99999999999999999999" is no length`},
 		{"no colon", "WARC/1.0\r\nnonsense\r\n\r\n", `offset 0: header line without a colon: "nonsense"`},
-		{"long header", "WARC/1.0\r\nA: " + strings.Repeat("x", maxHeader), fmt.Sprintf("offset 0: header over %d bytes", maxHeader)},
-		{"many fields", "WARC/1.0\r\n" + strings.Repeat("a:\r\n", maxFields+1), fmt.Sprintf("offset 0: more than %d header fields", maxFields)},
+		{"long header", "WARC/1.0\r\nA: " + strings.Repeat("x", maxHeader),
+			fmt.Sprintf("offset 0: header over %d bytes", maxHeader)},
+		{"many fields", "WARC/1.0\r\n" + strings.Repeat("a:\r\n", maxFields+1),
+			fmt.Sprintf("offset 0: more than %d header fields", maxFields)},
 	} {
-		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.file), "bytewise": iotest.OneByteReader(strings.NewReader(c.file))} {
+		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.file),
+			"bytewise": iotest.OneByteReader(strings.NewReader(c.file))} {
 			want := size.Replace(c.want)
 			if got := describe(NewReader(in)); got != want {
 				t.Errorf("%s, %s: got %s, want %s", c.name, name, got, want)
@@ -83,12 +92,14 @@ func describe(r *Reader) string {
 }
 
 func TestRecordFields(t *testing.T) {
-	r := NewReader(strings.NewReader("WARC/1.1 \r\nwarc-type:Response\r\nX-Long: a\r\n  b\r\n\tc\r\nWARC-Target-URI: <http://a/>\r\nCONTENT-LENGTH: 3\r\n\r\nabc\r\n\r\n"))
+	r := NewReader(strings.NewReader("WARC/1.1 \r\nwarc-type:Response\r\nX-Long: a\r\n  b\r\n\tc\r\n" +
+		"WARC-Target-URI: <http://a/>\r\nCONTENT-LENGTH: 3\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{rec.Version, rec.Type(), rec.Header.Value("x-long"), rec.URL(), rec.Header[0].Name, fmt.Sprint(rec.Size)}
+	got := []string{rec.Version, rec.Type(), rec.Header.Value("x-long"), rec.URL(), rec.Header[0].Name,
+		fmt.Sprint(rec.Size)}
 	want := []string{"WARC/1.1", "response", "a b c", "http://a/", "warc-type", "3"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -105,7 +116,8 @@ func TestRecordFields(t *testing.T) {
 // a blank. The time is linear in the number of such lines.
 func TestFoldedFields(t *testing.T) {
 	many := strings.Repeat("\r\n x", maxHeader/8)
-	r := NewReader(strings.NewReader("WARC/1.0\r\nContent-Length:\r\n 3\r\nWARC-Target-URI:\r\n\t\r\n  http://a/\r\nX:  \r\n \r\nY: a" + many +
+	r := NewReader(strings.NewReader("WARC/1.0\r\nContent-Length:\r\n 3\r\nWARC-Target-URI:\r\n\t\r\n  http://a/\r\n" +
+		"X:  \r\n \r\nY: a" + many +
 		"\r\nZ: z\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
 	if err != nil {
@@ -143,22 +155,28 @@ func TestSkipToLowerCase(t *testing.T) {
 // TestVerifySegments: warnings about segment fields and repeated IDs.
 func TestVerifySegments(t *testing.T) {
 	record := func(kind, id, more string) string {
-		return "WARC/1.1\r\nWARC-Type: " + kind + "\r\nWARC-Record-ID: <urn:x:" + id + ">\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n" +
+		return "WARC/1.1\r\nWARC-Type: " + kind + "\r\nWARC-Record-ID: <urn:x:" + id +
+			">\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n" +
 			"WARC-Target-URI: http://a.example/\r\nContent-Length: 0\r\n" + more + "\r\n\r\n\r\n"
 	}
 	const origin = "WARC-Segment-Origin-ID: <urn:x:1>\r\n"
 	for _, c := range []struct{ name, file, want string }{
-		{"whole", record("response", "1", "WARC-Segment-Number: 1\r\n") + record("continuation", "2", "WARC-Segment-Number: 2\r\n"+origin), ""},
+		{"whole", record("response", "1", "WARC-Segment-Number: 1\r\n") +
+			record("continuation", "2", "WARC-Segment-Number: 2\r\n"+origin), ""},
 		{"second without origin", record("response", "1", "WARC-Segment-Number: 2\r\n"),
 			"warning: response with WARC-Segment-Number 2, which is a continuation's"},
 		{"continuation 1", record("continuation", "1", "WARC-Segment-Number: 1\r\n"+origin),
 			"warning: continuation with WARC-Segment-Number 1, which is the first record's"},
-		{"continuation without number", record("continuation", "1", origin), "warning: continuation without WARC-Segment-Number"},
-		{"continuation without origin", record("continuation", "1", "WARC-Segment-Number: 2\r\n"), "error: continuation without WARC-Segment-Origin-ID"},
+		{"continuation without number", record("continuation", "1", origin),
+			"warning: continuation without WARC-Segment-Number"},
+		{"continuation without origin", record("continuation", "1", "WARC-Segment-Number: 2\r\n"),
+			"error: continuation without WARC-Segment-Origin-ID"},
 		{"origin at the first", record("response", "1", "WARC-Segment-Number: 1\r\n"+origin),
 			"warning: response with a WARC-Segment-Origin-ID, which only a continuation has"},
-		{"no number", record("response", "1", "WARC-Segment-Number: one\r\n"), `warning: WARC-Segment-Number "one" is not a number from 1`},
-		{"zero", record("response", "1", "WARC-Segment-Number: 0\r\n"), `warning: WARC-Segment-Number "0" is not a number from 1`},
+		{"no number", record("response", "1", "WARC-Segment-Number: one\r\n"),
+			`warning: WARC-Segment-Number "one" is not a number from 1`},
+		{"zero", record("response", "1", "WARC-Segment-Number: 0\r\n"),
+			`warning: WARC-Segment-Number "0" is not a number from 1`},
 		{"repeated ID", record("resource", "1", "") + record("resource", "2", "") + record("resource", "1", ""),
 			"warning: another record has the same WARC-Record-ID"},
 	} {
@@ -202,7 +220,8 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 			if !errors.Is(err, broken) || errors.Is(err, ErrDamaged) {
 				t.Errorf("read error after %d bytes: %v", n, err)
 			}
-			if _, err := Verify(io.MultiReader(strings.NewReader(file[:n]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+			_, err = Verify(io.MultiReader(strings.NewReader(file[:n]), iotest.ErrReader(broken)))
+			if !errors.Is(err, broken) {
 				t.Errorf("verify after %d bytes: %v", n, err)
 			}
 		}
@@ -309,7 +328,8 @@ func TestHeadEnd(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	for in, want := range map[string]string{
-		"HTTP/1.1 200 OK\r\n": "200", "HTTP/1.1 200\r\n": "200", "HTTP/1.1  404  Not Found\n": "404", "HTTP/1.1\r\n": "", "": "",
+		"HTTP/1.1 200 OK\r\n": "200", "HTTP/1.1 200\r\n": "200", "HTTP/1.1  404  Not Found\n": "404",
+		"HTTP/1.1\r\n": "", "": "",
 		"ICY 200 OK": "200", "HTTP/1.0 204 No Content": "204", "HTTP/1.0 204 Error": "", "HTTP/1.1 abc": "abc",
 	} {
 		if got := statusOf([]byte(in)); got != want {

@@ -274,9 +274,11 @@ func (m *mate) inherit(lost *mate) {
 		defer func() { <-m.turn }()
 		for m.misses(lost) {
 			m.took.Store(true)
-			n, err := w.TakeOver(ctx, store, lost.source(), func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
+			n, err := w.TakeOver(ctx, store, lost.source(),
+				func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
 			m.b.mu.Lock()
-			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known, m.b.taken.Passed+n.Passed
+			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
+				m.b.taken.Passed+n.Passed
 			m.b.mu.Unlock()
 			m.b.note("%s inherits from %s: %+v %v", m.story.name, lost.story.name, n, err)
 			switch {
@@ -396,7 +398,8 @@ func (b *band) calm() {
 			}
 			if err := w.ask(context.Background(), "calm", func() {
 				s := &w.shipping
-				calm = calm && s.whole.last == s.heirs && !s.whole.reading && len(s.whole.anew) == 0 && w.Outbox.Len() == 0 && w.Copies.Out.Len() == 0
+				calm = calm && s.whole.last == s.heirs && !s.whole.reading && len(s.whole.anew) == 0 &&
+					w.Outbox.Len() == 0 && w.Copies.Out.Len() == 0
 			}); err != nil {
 				b.t.Fatal(m.name, err)
 			}
@@ -421,7 +424,8 @@ func (b *band) finish() {
 			for _, m := range b.living() {
 				w := m.w.Load()
 				p, err := w.Pulse(ctx)
-				b.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox, %d to ship, busy %d", m.name, p, err, w.Status().Queued, w.Status().Outgoing, w.Status().Copying, m.busy.Load())
+				b.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox, %d to ship, busy %d", m.name, p, err,
+					w.Status().Queued, w.Status().Outgoing, w.Status().Copying, m.busy.Load())
 				m.stop()
 			}
 			return
@@ -453,15 +457,17 @@ func (b *band) finish() {
 
 // enlist makes an agent, which has no process and no view yet.
 func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
-	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1), changing: make(chan struct{}, 1), story: &story{
-		cfg: Config{
-			Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
-		},
-		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
-		scope:    scope.Config{Scope: scope.Any},
-		seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-		web:      b.web, name: fmt.Sprint("a", len(b.mates)),
-	}}
+	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1),
+		changing: make(chan struct{}, 1), story: &story{
+			cfg: Config{
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)),
+				DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+			},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+			scope:    scope.Config{Scope: scope.Any},
+			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:      b.web, name: fmt.Sprint("a", len(b.mates)),
+		}}
 	m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
 	oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
 	if f.tiny {
@@ -473,7 +479,8 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 		if f.moves {
 			r.Tenancy = m
 		}
-		for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out, "waiting": &r.Copies.Waiting} {
+		for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out,
+			"waiting": &r.Copies.Waiting} {
 			if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
 				return err
 			}

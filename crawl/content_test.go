@@ -45,7 +45,8 @@ func (j *judge) process(dead func() bool) *judged {
 // judgePatience is how long a page waits for another one to be durable.
 const judgePatience = 2 * time.Second
 
-func (j *judged) First(ctx context.Context, digest [20]byte, size int64, page archive.Original) (archive.Original, bool) {
+func (j *judged) First(ctx context.Context, digest [20]byte, size int64,
+	page archive.Original) (archive.Original, bool) {
 	j.judge.mu.Lock()
 	j.counts.Pages++
 	j.counts.Bytes += size
@@ -170,12 +171,15 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
 		if got := logText(w.lines(t)); got != want {
 			t.Errorf("the log is\n%s\nwant\n%s", got, want)
 		}
-		if sum := w.Tally.Summary(0, ""); sum.Revisits != 8 || sum.Unchanged != 7 || sum.Changed != 1 || sum.Duplicates != 8 {
+		if sum := w.Tally.Summary(0, ""); sum.Revisits != 8 || sum.Unchanged != 7 || sum.Changed != 1 ||
+			sum.Duplicates != 8 {
 			t.Errorf("%+v", sum)
 		}
 		s.check(t, w)
 		for i, r := range records(t, w.fs, "http://b.example/1") {
-			if i < 2 && (r.Type() != "revisit" || r.Header.Value("WARC-Refers-To-Target-URI") != "http://a.example/1") || i == 2 && r.Type() != "response" {
+			original := r.Header.Value("WARC-Refers-To-Target-URI")
+			if i < 2 && (r.Type() != "revisit" || original != "http://a.example/1") ||
+				i == 2 && r.Type() != "response" {
 				t.Errorf("record %d of b.example/1: %v", i, r.Header)
 			}
 		}

@@ -141,7 +141,8 @@ func (z *zeroTTL) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 
 func TestAddressThatExpiresAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\ndns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n"}
+		s := &story{text: "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n"}
 		s.parse(t)
 		w, err := s.open(disk.NewMem())
 		if err != nil {
@@ -164,7 +165,8 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 func TestManyOverQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		b.WriteString("host-page-limit 1\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\ndns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/")
+		b.WriteString("host-page-limit 1\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+			"dns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/")
 		for i := range 5000 {
 			fmt.Fprintf(&b, " /%d", i)
 		}
@@ -215,7 +217,8 @@ func TestManyDeadNames(t *testing.T) {
 func TestQueriesOverRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disk.NewMem()
-		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\nhttp://a.example/p?3 /p?4 /p?5 /p?6\n"
+		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\n" +
+			"http://a.example/p?3 /p?4 /p?5 /p?6\n"
 		s := &story{text: text}
 		s.parse(t)
 		for range 2 { // the second run has nothing to do but to remember
@@ -277,7 +280,8 @@ func sampleFinish(t testing.TB) finish {
 		t.Fatal(err)
 	}
 	return finish{
-		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61, kind: "robots-unreachable", cause: "robots.txt: connection refused", mime: "text/html",
+		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61,
+		kind: "robots-unreachable", cause: "robots.txt: connection refused", mime: "text/html",
 		size: 1 << 40, began: time.UnixMicro(1234567890123456).UTC(), took: 1500 * time.Microsecond, delay: time.Minute,
 		flags: flagPage | flagTruncated, digest: [20]byte{1, 2, 3}, file: "x.warc.gz", end: 77, tries: 4, found: 1000,
 		skips: []skipCount{{"outOfScope", 7}, {"nofollow", 1}},
@@ -339,7 +343,9 @@ func FuzzRecords(f *testing.F) {
 
 func TestMediaTypeIsBounded(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", " Text/HTML ; charset=x": "text/html", "text/" + strings.Repeat("x", 250): "text/" + strings.Repeat("x", 250),
+		"":                                     "",
+		" Text/HTML ; charset=x":               "text/html",
+		"text/" + strings.Repeat("x", 250):     "text/" + strings.Repeat("x", 250),
 		"text/" + strings.Repeat("x", 200<<10): "invalid",
 	} {
 		if got := mediaType(in); got != want {

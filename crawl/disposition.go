@@ -93,7 +93,8 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.batch.add(kindHost, st.AppendTo(nil))
 		c.copyClock(st, now)
 		c.urgent = true
-		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status), report.F("until", st.NotBefore))
+		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
+			report.F("until", st.NotBefore))
 	}
 	c.append()
 	c.recycle(v)
@@ -234,7 +235,8 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 
 func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
 	f := finish{
-		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted), kind: v.errorKind(), cause: c.causeOf(v), mime: v.mime,
+		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted),
+		kind: v.errorKind(), cause: c.causeOf(v), mime: v.mime,
 		size: v.size, began: v.began, took: v.took, delay: v.delay,
 	}
 	if v.truncated != "" {
@@ -251,7 +253,8 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
 
 func visitOf(f *finish) report.Visit {
 	return report.Visit{
-		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind, Cause: f.cause, Bytes: f.size,
+		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind,
+		Cause: f.cause, Bytes: f.size,
 		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
 		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
 		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0, Unknown: f.flags&flagUnknown != 0,

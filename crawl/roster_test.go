@@ -61,7 +61,8 @@ type barred struct {
 func (r *roster) nearest(host uint64) []string {
 	names := strings.Split(r.names, " ")
 	slices.SortFunc(names, func(a, b string) int {
-		return int(int64(xxhash.Sum64String(fmt.Sprint(a, host))>>1) - int64(xxhash.Sum64String(fmt.Sprint(b, host))>>1))
+		return int(int64(xxhash.Sum64String(fmt.Sprint(a, host))>>1) -
+			int64(xxhash.Sum64String(fmt.Sprint(b, host))>>1))
 	})
 	return names
 }
@@ -152,5 +153,6 @@ func (m *mate) Owner(u weburl.URL) (string, bool) {
 }
 
 func (m *mate) barred(host uint64) bool {
-	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.before == nil || b.before.nearest(host)[0] == b.lost.name })
+	return slices.ContainsFunc(*m.bars.Load(),
+		func(b barred) bool { return b.before == nil || b.before.nearest(host)[0] == b.lost.name })
 }

@@ -107,7 +107,8 @@ func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 					cfg.SlowVisits, cfg.SlowBytes = 4096, 256<<20
 				})
 				if pages < 115 || most < c.slow {
-					t.Errorf("%d pages of the honest host in 120 s, want at least 115; %d slow visits at most, want %d", pages, most, c.slow)
+					t.Errorf("%d pages of the honest host in 120 s, want at least 115; %d slow visits at most, want %d",
+						pages, most, c.slow)
 				}
 			})
 		})
@@ -154,7 +155,8 @@ func TestStopWithSlowVisits(t *testing.T) {
 // allow what the rest forbids.
 func TestCutRobotsIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
+		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\n" +
+			"http://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
 		s.parse(t)
 		w := s.run(t)
 		for _, r := range s.web.told() {
@@ -162,7 +164,8 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 				t.Errorf("asked for %s", r.url)
 			}
 		}
-		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 || !strings.Contains(logText(w.lines(t)), "robots.txt:%20cut%20off%20by%20a%20time%20bound") {
+		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 ||
+			!strings.Contains(logText(w.lines(t)), "robots.txt:%20cut%20off%20by%20a%20time%20bound") {
 			t.Errorf("errors %v\n%s", w.Tally.Errors(), logText(w.lines(t)))
 		}
 		s.check(t, w)

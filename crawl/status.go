@@ -61,9 +61,14 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(), Resolving: c.resolving + len(c.unresolved),
-		Unique: c.unique(), Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(), Errors: c.Tally.Errors(), Denied: c.Tally.Denied(),
-		Duplicates: c.Tally.Duplicates(), Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted, Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(), Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(), Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
+		Resolving: c.resolving + len(c.unresolved), Unique: c.unique(),
+		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
+		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
+		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
+		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(),
+		Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(),
+		Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})
 }

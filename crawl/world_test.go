@@ -224,7 +224,8 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if m, ok := fs.(*disk.Mem); ok {
 		s.disk.Store(m)
 	}
-	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}), Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
+	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
+		Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
 	fail := func(e error) { err = errors.Join(err, e) }
 	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }
 	fail(fs.MkdirAll(path("state", "journal"), 0o755))
@@ -368,7 +369,8 @@ func (s *story) accounts(t *testing.T, w *world) {
 	t.Helper()
 	sum := w.Tally.Summary(0, "")
 	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
-		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent, w.Pending(), got, sum.Unique)
+		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent,
+			w.Pending(), got, sum.Unique)
 	}
 }
 
@@ -507,7 +509,8 @@ func TestStories(t *testing.T) {
 				stop := string(w.stop) + "\n"
 				s.check(t, w)
 				if *update {
-					text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" + log + "-- stop\n" + stop
+					text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
+						log + "-- stop\n" + stop
 					if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}

@@ -66,7 +66,8 @@ func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate 
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "bare.warc.gz")
 	defer os.Remove(out)
-	cmd := exec.Command(orbweaver, "lab", "bare", "--", "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns), "-d", d.String(), "-gzip", "-o", out)
+	cmd := exec.Command(orbweaver, "lab", "bare", "--", "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns),
+		"-d", d.String(), "-gzip", "-o", out)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -79,14 +80,16 @@ func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate 
 	if err := json.Unmarshal(stdout.Bytes(), &res); err != nil {
 		t.Fatalf("bare: %v: %q", err, stdout.String())
 	}
-	return res.PagesPerS, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()) / time.Duration(max(res.Pages, 1))
+	return res.PagesPerS, (cmd.ProcessState.UserTime() +
+		cmd.ProcessState.SystemTime()) / time.Duration(max(res.Pages, 1))
 }
 
 // The comparison itself works: both fetch pages from the same server.
 func TestBare(t *testing.T) {
 	web, seeds := debianBoth(t)
 	dir := filepath.Join(t.TempDir(), "crawl")
-	crawl(context.Background(), t, flags(t, web, dir, append([]string{"--delay", "0", "--quiet", "--page-limit", "300"}, seeds...)...)...).must(t, 12)
+	crawl(context.Background(), t, flags(t, web, dir,
+		append([]string{"--delay", "0", "--quiet", "--page-limit", "300"}, seeds...)...)...).must(t, 12)
 	urls, n := pageList(t, audit(t, dir))
 	if n < 250 {
 		t.Fatalf("%d pages for the yardstick, want some 300", n)
@@ -124,7 +127,8 @@ func TestLabBare(t *testing.T) {
 		rate := float64(a.sum.Pages) / r.took.Seconds()
 		cost := r.cpu / time.Duration(a.sum.Pages)
 		rates[name], costs[name] = append(rates[name], rate), append(costs[name], cost)
-		t.Logf("%s: %d pages, %.2f s from start to end, %.2f s of them crawling: %.0f pages/s, %v of processor time a page; peak memory %d MB",
+		t.Logf("%s: %d pages, %.2f s from start to end, %.2f s of them crawling: %.0f pages/s, %v of processor time "+
+			"a page; peak memory %d MB",
 			name, a.sum.Pages, r.took.Seconds(), a.sum.DurationS, rate, cost, a.sum.PeakMemory/1e6)
 		os.RemoveAll(dir)
 	}

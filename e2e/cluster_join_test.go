@@ -76,7 +76,8 @@ func bandOf(t *testing.T, web gen.Spec, delay time.Duration, agents int, replica
 		t.Fatal(err)
 	}
 	b := &band{t: t, made: made, dir: t.TempDir(), delay: delay, replicas: replicas, ps: make([]*process, agents)}
-	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14, Promise: testweb.Promise{HostDelay: delay}})
+	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14,
+		Promise: testweb.Promise{HostDelay: delay}})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
 	}
@@ -88,7 +89,8 @@ func (b *band) home(i int) string { return filepath.Join(b.dir, fmt.Sprint("a", 
 // begin starts an agent.
 func (b *band) begin(i int, more ...string) {
 	b.t.Helper()
-	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", b.delay.String(), "--ip-delay", "0", "--site-delay", "0",
+	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", b.delay.String(), "--ip-delay", "0",
+		"--site-delay", "0",
 		"--name", fmt.Sprint("a", i+1), "--listen", b.addrs[i], "--replicas", b.replicas)
 	for k, addr := range b.addrs {
 		if k != i || k == 0 {
@@ -158,7 +160,8 @@ func (b *band) finish(twice int64) (pages []float64) {
 	noViolations(t, b.web)
 	r := b.web.Report()
 	if r.Origin.Missed > 0 || r.Origin.Twice > twice || r.Origin.Beyond > 0 {
-		t.Errorf("%d pages missed (%v), %d fetched twice, %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Twice, r.Origin.Beyond)
+		t.Errorf("%d pages missed (%v), %d fetched twice, %d beyond", r.Origin.Missed, r.Origin.MissedURLs,
+			r.Origin.Twice, r.Origin.Beyond)
 	}
 	t.Logf("%d pages, %d fetched twice; by agents %v", r.Origin.Fetched, r.Origin.Twice, pages)
 	return pages
@@ -178,7 +181,8 @@ func TestClusterJoin(t *testing.T) {
 			pages := b.finish(0)
 			taken := eventsOf(t, b.home(2), "hosts-taken")
 			if pages[2] == 0 || sum(taken, "hosts") == 0 || sum(taken, "keys") == 0 {
-				t.Errorf("a3 fetched %v pages, and was told of %v hosts and %v keys", pages[2], sum(taken, "hosts"), sum(taken, "keys"))
+				t.Errorf("a3 fetched %v pages, and was told of %v hosts and %v keys", pages[2],
+					sum(taken, "hosts"), sum(taken, "keys"))
 			}
 			t.Logf("a3 took %v hosts with %v keys", sum(taken, "hosts"), sum(taken, "keys"))
 		})
@@ -204,7 +208,8 @@ func TestClusterReturn(t *testing.T) {
 			} else {
 				b.stop(1)
 			}
-			for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(0), "inherited"))+len(eventsOf(t, b.home(2), "inherited")) < 2; {
+			inherited := func(i int) int { return len(eventsOf(t, b.home(i), "inherited")) }
+			for end := time.Now().Add(time.Minute); inherited(0)+inherited(2) < 2; {
 				if time.Now().After(end) {
 					t.Fatalf("nobody goes on with a2's hosts\n%s", events(t, b.home(0)))
 				}
@@ -295,7 +300,8 @@ func TestClusterLeave(t *testing.T) {
 	at := b.web.Report().Origin.Fetched
 	pages := b.finish(0)
 	told := eventsOf(t, b.home(1), "gave-all")
-	if len(told) != 1 || sum(told, "hosts") == 0 || sum(told, "links") == 0 || sum(told, "keys") == 0 || sum(told, "left") != 0 {
+	if len(told) != 1 || sum(told, "hosts") == 0 || sum(told, "links") == 0 || sum(told, "keys") == 0 ||
+		sum(told, "left") != 0 {
 		t.Errorf("a2 has told: %v", told)
 	}
 	t.Logf("left with %v pages when there were %d: %v", pages[1], at, told)

@@ -78,7 +78,8 @@ func (b *band) mirrored() *mirrored {
 	t.Helper()
 	m := &mirrored{
 		last: map[string]report.Line{}, read: map[string]bool{}, denied: map[string]bool{},
-		whole: map[capture]string{}, urls: map[string][]string{}, bodies: map[string][]byte{}, passed: map[string]bool{},
+		whole: map[capture]string{}, urls: map[string][]string{}, bodies: map[string][]byte{},
+		passed: map[string]bool{},
 	}
 	for i := range b.ps {
 		if b.left[i] {
@@ -421,7 +422,8 @@ func TestClusterContentsMove(t *testing.T) {
 	b.begin(1, "--partition", "hash", "--agents", "2", b.seed())
 	b.await(60)
 	b.begin(2, "--partition", "hash", b.seed())
-	for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(2), "hosts-taken")) == 0; time.Sleep(20 * time.Millisecond) {
+	end := time.Now().Add(time.Minute)
+	for ; len(eventsOf(t, b.home(2), "hosts-taken")) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("a3 takes no hosts\n%s", events(t, b.home(2)))
 		}
@@ -445,7 +447,8 @@ func TestClusterOtherPartition(t *testing.T) {
 	if !ended(b.ps[1], time.Minute) || b.ps[1].code() != 4 {
 		t.Fatalf("exit code %d, want 4\n%s", b.ps[1].code(), b.ps[1].out.String())
 	}
-	if says := fmt.Sprintf("has partition %q, the cluster has %q", "ring", "hash"); !strings.Contains(b.ps[1].out.String(), says) {
+	says := fmt.Sprintf("has partition %q, the cluster has %q", "ring", "hash")
+	if !strings.Contains(b.ps[1].out.String(), says) {
 		t.Errorf("it says %s", b.ps[1].out.String())
 	}
 }

@@ -62,7 +62,8 @@ func TestLimits(t *testing.T) {
 			t.Parallel()
 			web := limitWeb(t, pages, 0)
 			dir := t.TempDir()
-			r := crawl(context.Background(), t, flags(t, web, dir, append(c.flags, "--delay", "20ms", "http://many.example/")...)...).must(t, c.code)
+			r := crawl(context.Background(), t, flags(t, web, dir,
+				append(c.flags, "--delay", "20ms", "http://many.example/")...)...).must(t, c.code)
 			a := audit(t, dir)
 			a.servedAlike(t, web)
 			verify(t, dir)
@@ -75,7 +76,8 @@ func TestLimits(t *testing.T) {
 			if c.code == 0 {
 				return
 			}
-			if a.sum.Queued == 0 || !strings.Contains(r.stdout, "crawl --resume") || !strings.Contains(r.stdout, "--dir "+dir) {
+			if a.sum.Queued == 0 || !strings.Contains(r.stdout, "crawl --resume") ||
+				!strings.Contains(r.stdout, "--dir "+dir) {
 				t.Errorf("%d URLs queued, and nothing says how to go on:\n%s", a.sum.Queued, r.stdout)
 			}
 			// The limit holds for all runs; without it the crawl goes on to its end.
@@ -151,7 +153,8 @@ func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	web := limitWeb(t, 60, 20*time.Second)
 	dir := t.TempDir()
-	cmd, stderr := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...) // robots.txt, and a page that takes its time
+	// robots.txt, and a page that takes its time
+	cmd, stderr := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
 	cmd.Process.Signal(syscall.SIGINT)
 	time.Sleep(300 * time.Millisecond)
 	if cmd.ProcessState != nil {
@@ -167,7 +170,8 @@ func TestSecondSignal(t *testing.T) {
 		t.Errorf("it said\n%s", s)
 	}
 	// The directory is neither locked nor damaged.
-	crawl(context.Background(), t, "crawl", "--resume", "--dir", dir, "--time-limit", "200ms", "--max-time", "1s").must(t, 15)
+	crawl(context.Background(), t, "crawl", "--resume", "--dir", dir, "--time-limit", "200ms",
+		"--max-time", "1s").must(t, 15)
 	verify(t, dir)
 }
 
@@ -176,7 +180,8 @@ func TestSecondSignal(t *testing.T) {
 func TestBrokenState(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 16)
+	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0",
+		"--quiet", "http://127.0.0.1:1/").must(t, 16)
 	files, err := filepath.Glob(filepath.Join(dir, "state", "journal", "*.log"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no journal: %v", err)
@@ -208,7 +213,8 @@ func TestBadConfiguration(t *testing.T) {
 		return name
 	}
 	used := filepath.Join(tmp, "used")
-	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0", "--quiet", "http://127.0.0.1:1/").must(t, 16)
+	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0",
+		"--quiet", "http://127.0.0.1:1/").must(t, 16)
 	before, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +230,8 @@ func TestBadConfiguration(t *testing.T) {
 		{"seed", []string{"http://[::1"}, []string{`"http://[::1"`}},
 		{"seed of another scheme", []string{"ftp://localhost/"}, []string{"ftp://localhost/"}},
 		{"seeds missing", []string{"--seeds", filepath.Join(tmp, "nowhere.txt")}, []string{"nowhere.txt"}},
-		{"seeds broken", []string{"--seeds", write("seeds.txt", "http://localhost/\n\nhttp://%zz/\n")}, []string{"seeds.txt, line 3"}},
+		{"seeds broken", []string{"--seeds", write("seeds.txt", "http://localhost/\n\nhttp://%zz/\n")},
+			[]string{"seeds.txt, line 3"}},
 		{"used directory", []string{"--dir", used, "http://localhost/"}, []string{used, "--resume", "--overwrite"}},
 		{"nothing to resume", []string{"--resume"}, []string{"resume"}},
 		{"resume and overwrite", []string{"--resume", "--overwrite"}, []string{"--resume", "--overwrite"}},
@@ -239,16 +246,21 @@ func TestBadConfiguration(t *testing.T) {
 		{"scope", []string{"--scope", "world", "http://localhost/"}, []string{"world", "host"}},
 		{"workers", []string{"--workers", "0", "http://localhost/"}, []string{"--workers"}},
 		{"flag", []string{"--delya", "1s", "http://localhost/"}, []string{"--delya", "--delay"}},
-		{"proxy", []string{"--proxy", "127.0.0.1:3128", "--contact", "a@b.example", "http://localhost/"}, []string{"--proxy"}},
+		{"proxy", []string{"--proxy", "127.0.0.1:3128", "--contact", "a@b.example", "http://localhost/"},
+			[]string{"--proxy"}},
 		{"connect-to", []string{"--connect-to", "nonsense", "http://localhost/"}, []string{"nonsense"}},
 		{"authority", []string{"--ca", filepath.Join(tmp, "no.pem"), "http://localhost/"}, []string{"no.pem"}},
 		{"name server", []string{"--dns", "not a server", "http://localhost/"}, []string{"not a server"}},
 		{"API to all", []string{"--api", "0.0.0.0:0", "http://localhost/"}, []string{"0.0.0.0"}},
 		{"file missing", []string{"--config", filepath.Join(tmp, "no.yaml"), "http://localhost/"}, []string{"no.yaml"}},
-		{"file with an unknown key", []string{"--config", write("key.yaml", "page-limt: 3\n"), "http://localhost/"}, []string{"key.yaml", `"page-limt"`, `"page-limit"`}},
-		{"file with a bad value", []string{"--config", write("value.yaml", "delay: slow\n"), "http://localhost/"}, []string{"delay", "slow"}},
-		{"file that is no YAML", []string{"--config", write("no.yml", "delay: [1\n"), "http://localhost/"}, []string{"no.yml"}},
-		{"file that is a list", []string{"--config", write("list.yml", "- delay\n"), "http://localhost/"}, []string{"list.yml"}},
+		{"file with an unknown key", []string{"--config", write("key.yaml", "page-limt: 3\n"), "http://localhost/"},
+			[]string{"key.yaml", `"page-limt"`, `"page-limit"`}},
+		{"file with a bad value", []string{"--config", write("value.yaml", "delay: slow\n"), "http://localhost/"},
+			[]string{"delay", "slow"}},
+		{"file that is no YAML", []string{"--config", write("no.yml", "delay: [1\n"), "http://localhost/"},
+			[]string{"no.yml"}},
+		{"file that is a list", []string{"--config", write("list.yml", "- delay\n"), "http://localhost/"},
+			[]string{"list.yml"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")

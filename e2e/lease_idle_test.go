@@ -36,7 +36,8 @@ func crowdedWeb(hosts, addresses, domains, least, more int) (sites []testweb.Sit
 			}
 		})
 		sites = append(sites, testweb.Site{
-			Host: host, Addr: fmt.Sprintf("127.77.0.%d", 1+i%addresses), Robots: "User-agent: *\nAllow: /\n", Handler: chain,
+			Host: host, Addr: fmt.Sprintf("127.77.0.%d", 1+i%addresses),
+			Robots: "User-agent: *\nAllow: /\n", Handler: chain,
 		})
 		seeds = append(seeds, "http://"+host+"/")
 		pages += n

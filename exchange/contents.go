@@ -63,7 +63,8 @@ func (a answers) Contents(ctx context.Context, req *pb.ContentsRequest) (*pb.Con
 func contentsToWire(cs []Content) *pb.ContentsRequest {
 	w := &pb.ContentsRequest{Contents: make([]*pb.Content, len(cs))}
 	for i := range cs {
-		w.Contents[i] = &pb.Content{Digest: cs[i].Digest[:], Page: contentPageToWire(cs[i].Page), Archived: cs[i].Archived}
+		w.Contents[i] = &pb.Content{Digest: cs[i].Digest[:], Page: contentPageToWire(cs[i].Page),
+			Archived: cs[i].Archived}
 	}
 	return w
 }

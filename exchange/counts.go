@@ -57,7 +57,8 @@ const (
 	refusals // how many
 )
 
-var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy", "gossip", "not-admitted"}
+var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy",
+	"gossip", "not-admitted"}
 
 func (r Refused) String() string {
 	if r < refusals {
@@ -87,7 +88,8 @@ type Counts struct {
 }
 
 func (c *counters) counts() Counts {
-	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{}, Sent: c.sent.Load(), Received: c.received.Load()}
+	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
+		Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()
 	}

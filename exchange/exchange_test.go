@@ -89,7 +89,8 @@ func client(t *testing.T, keys *Keys, self Caller, dial Dialer) *Client {
 func links(urls ...string) Links {
 	l := Links{Count: len(urls)}
 	for _, u := range urls {
-		l.Data = weburl.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L", Seed: "via.example"}.AppendTo(l.Data)
+		l.Data = weburl.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L",
+			Seed: "via.example"}.AppendTo(l.Data)
 	}
 	return l
 }
@@ -132,9 +133,12 @@ func TestCalls(t *testing.T) {
 			}
 			pulse := Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true}
 			l, s := serve(t, k2, Handlers{
-				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) { note(from, h); return welcome, nil },
-				Push:  func(_ context.Context, from Caller, l Links) error { note(from, l); return nil },
-				Ship:  func(_ context.Context, from Caller, r Records) error { note(from, r); return nil },
+				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) {
+					note(from, h)
+					return welcome, nil
+				},
+				Push: func(_ context.Context, from Caller, l Links) error { note(from, l); return nil },
+				Ship: func(_ context.Context, from Caller, r Records) error { note(from, r); return nil },
 				Claim: func(_ context.Context, from Caller, h Claim) ([]Verdict, error) {
 					note(from, h)
 					return []Verdict{Unknown, Coming, Again}, nil
@@ -156,21 +160,26 @@ func TestCalls(t *testing.T) {
 					note(from, b)
 					return []byte("yes"), nil
 				},
-				Pulse: func(_ context.Context, from Caller, v uint64) (Pulse, error) { note(from, v); return pulse, nil },
-				End:   func(_ context.Context, from Caller, e End) (bool, error) { note(from, e); return true, nil },
+				Pulse: func(_ context.Context, from Caller, v uint64) (Pulse, error) {
+					note(from, v)
+					return pulse, nil
+				},
+				End: func(_ context.Context, from Caller, e End) (bool, error) { note(from, e); return true, nil },
 				Budget: func(_ context.Context, from Caller, b Budget) (Grant, error) {
 					note(from, b)
 					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
 				},
 				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentAnswer, error) {
 					note(from, cs)
-					return []ContentAnswer{{}, {First: ContentPage{URL: "http://a.example/first", Date: cs[0].Page.Date}}, {Claimed: true}}, nil
+					return []ContentAnswer{{}, {First: ContentPage{URL: "http://a.example/first",
+						Date: cs[0].Page.Date}}, {Claimed: true}}, nil
 				},
 			})
 			c := client(t, k1, me, nil)
 			p := c.Peer("a2", l.Addr())
 			ctx := t.Context()
-			hello := Hello{Agent: Agent{Name: "a1", Instance: me.Instance, Boot: me.Boot, Capacity: 2, Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "ring"}}
+			hello := Hello{Agent: Agent{Name: "a1", Instance: me.Instance, Boot: me.Boot, Capacity: 2,
+				Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "ring"}}
 			push := links("http://a.example/1", "http://b.example/2?q")
 			push.Hops = 2
 			ship := Records{Seq: 77, Count: 2, Data: []byte("records")}
@@ -225,7 +234,8 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Contents(ctx, contents); err != nil || !slices.Equal(as, answers) {
 				t.Errorf("Contents = %v, %v", as, err)
 			}
-			want := []any{hello, hello, push, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"), uint64(4), end, budget, contents}
+			want := []any{hello, hello, push, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"),
+				uint64(4), end, budget, contents}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.
@@ -270,7 +280,8 @@ func TestErrors(t *testing.T) {
 		}},
 		{"malformed", malformed("x"), func(err error) bool { return errors.Is(err, ErrRejected) }},
 		{"broken", broken, func(err error) bool {
-			return err != nil && !errors.Is(err, ErrAgain) && !errors.Is(err, ErrRejected) && !errors.Is(err, ErrUnreachable) && strings.Contains(err.Error(), broken.Error())
+			return err != nil && !errors.Is(err, ErrAgain) && !errors.Is(err, ErrRejected) &&
+				!errors.Is(err, ErrUnreachable) && strings.Contains(err.Error(), broken.Error())
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +297,8 @@ func TestErrors(t *testing.T) {
 	}
 	t.Run("no handler", func(t *testing.T) {
 		l, _ := serve(t, nil, Handlers{})
-		if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).Pulse(t.Context(), 1); !errors.Is(err, ErrAgain) {
+		if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
+			Pulse(t.Context(), 1); !errors.Is(err, ErrAgain) {
 			t.Errorf("Pulse: %v", err)
 		}
 	})
@@ -296,7 +308,8 @@ func TestErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).Pulse(t.Context(), 1); !errors.Is(err, ErrUnreachable) {
+		if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
+			Pulse(t.Context(), 1); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("Pulse: %v", err)
 		}
 	})
@@ -312,7 +325,8 @@ func TestErrors(t *testing.T) {
 			<-inside
 			c.Forget("a2")
 		}()
-		if err := c.Peer("a2", l.Addr()).Push(t.Context(), links("http://a.example/")); !errors.Is(err, ErrUnreachable) {
+		err := c.Peer("a2", l.Addr()).Push(t.Context(), links("http://a.example/"))
+		if !errors.Is(err, ErrUnreachable) {
 			t.Errorf("Push: %v", err)
 		}
 	})
@@ -385,7 +399,9 @@ func TestGossip(t *testing.T) {
 			if !secure {
 				k1, k2 = nil, nil
 			}
-			l, _ := serve(t, k2, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, nil }})
+			l, _ := serve(t, k2, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) {
+				return Pulse{}, nil
+			}})
 			var wg sync.WaitGroup
 			defer wg.Wait()
 			wg.Go(func() {
@@ -443,9 +459,11 @@ func TestDiffer(t *testing.T) {
 		want   string
 	}{
 		{map[string]string{"partition": "ring", "replicas": "2"}, ""},
-		{map[string]string{"partition": "hash", "replicas": "2"}, `agent "a1" has partition "hash", the cluster has "ring"`},
+		{map[string]string{"partition": "hash", "replicas": "2"},
+			`agent "a1" has partition "hash", the cluster has "ring"`},
 		{map[string]string{"partition": "ring"}, `agent "a1" has replicas "", the cluster has "2"`},
-		{map[string]string{"partition": "ring", "replicas": "2", "new": "x"}, `agent "a1" has new "x", the cluster does not know it`},
+		{map[string]string{"partition": "ring", "replicas": "2", "new": "x"},
+			`agent "a1" has new "x", the cluster does not know it`},
 	} {
 		err := Hello{Agent: Agent{Name: "a1"}, Settings: c.theirs}.Differ(ours)
 		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.HasPrefix(got, c.want) {

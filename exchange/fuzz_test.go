@@ -58,7 +58,8 @@ func FuzzMessages(f *testing.F) {
 	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
 	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
 	page := ContentPage{URL: "http://a.example/", Date: time.UnixMilli(1700000000123)}
-	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page}, {Digest: [20]byte{2}, Page: page, Archived: true}}))
+	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page},
+		{Digest: [20]byte{2}, Page: page, Archived: true}}))
 	add(11, contentAnswersToWire([]ContentAnswer{{First: page}, {Claimed: true}}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
@@ -160,7 +161,8 @@ func FuzzMessages(f *testing.F) {
 					t.Fatalf("%d keys in %d octets", p.Count, len(p.Data))
 				}
 			}
-			if got, err := partFromWire(partToWire(p)); err != nil || got.Host != p.Host || got.Kind != p.Kind || !bytes.Equal(got.Data, p.Data) {
+			if got, err := partFromWire(partToWire(p)); err != nil || got.Host != p.Host || got.Kind != p.Kind ||
+				!bytes.Equal(got.Data, p.Data) {
 				t.Fatalf("%+v is %+v, %v", p, got, err)
 			}
 		case 7:
@@ -180,7 +182,8 @@ func FuzzMessages(f *testing.F) {
 		case 9:
 			var w pb.BudgetRequest
 			if read(&w) {
-				if b, err := budgetFromWire(&w); err == nil && (b.Used < 0 || b.Used > b.Held || b.Held > maxPages || b.Want < 0 || b.Want > maxWant) {
+				if b, err := budgetFromWire(&w); err == nil &&
+					(b.Used < 0 || b.Used > b.Held || b.Held > maxPages || b.Want < 0 || b.Want > maxWant) {
 					t.Fatalf("%+v", b)
 				}
 			}
@@ -216,7 +219,8 @@ func FuzzMessages(f *testing.F) {
 					contentPage(t, a.First)
 				}
 			}
-			if again, err := contentAnswersFromWire(contentAnswersToWire(as), 2); err != nil || !slices.Equal(again, as) {
+			if again, err := contentAnswersFromWire(contentAnswersToWire(as), 2); err != nil ||
+				!slices.Equal(again, as) {
 				t.Fatalf("%+v is %+v, %v", as, again, err)
 			}
 		}
@@ -226,7 +230,8 @@ func FuzzMessages(f *testing.F) {
 // contentPage holds one that was let through to its bounds.
 func contentPage(t *testing.T, p ContentPage) {
 	u, err := weburl.Parse(p.URL)
-	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 || p.Date.Year() > 9999 {
+	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 ||
+		p.Date.Year() > 9999 {
 		t.Fatalf("page %q at %v: %v", p.URL, p.Date, err)
 	}
 }

@@ -29,7 +29,8 @@ func TestStrangers(t *testing.T) {
 	batch := links("http://a.example/")
 
 	t.Run("another authority", func(t *testing.T) {
-		if err := client(t, others["a1"], caller("a1"), nil).Peer("a2", l.Addr()).Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
+		if err := client(t, others["a1"], caller("a1"), nil).Peer("a2", l.Addr()).
+			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("Push: %v", err)
 		}
 		if conn, err := DialGossip(t.Context(), others["a1"], nil, l.Addr(), ""); err == nil {
@@ -89,15 +90,19 @@ func TestStrangers(t *testing.T) {
 	}
 	t.Run("the answering side, too", func(t *testing.T) {
 		fake, _ := serve(t, others["a2"], Handlers{Push: reached})
-		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a2", fake.Addr()).Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
+		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a2", fake.Addr()).
+			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("Push: %v", err)
 		}
 	})
 	t.Run("another agent's name", func(t *testing.T) {
-		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a3", l.Addr()).Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), `agent "a2", not "a3"`) {
+		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a3", l.Addr()).
+			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) ||
+			!strings.Contains(err.Error(), `agent "a2", not "a3"`) {
 			t.Errorf("Push: %v", err)
 		}
-		if err := client(t, keys["a1"], caller("a3"), nil).Peer("a2", l.Addr()).Push(t.Context(), batch); !errors.Is(err, ErrRejected) {
+		if err := client(t, keys["a1"], caller("a3"), nil).Peer("a2", l.Addr()).
+			Push(t.Context(), batch); !errors.Is(err, ErrRejected) {
 			t.Errorf("Push under another's name: %v", err)
 		}
 	})
@@ -105,7 +110,8 @@ func TestStrangers(t *testing.T) {
 		me := caller("a1")
 		me.Crawl = ID{4}
 		r := (*Refusal)(nil)
-		if err := client(t, keys["a1"], me, nil).Peer("a2", l.Addr()).Push(t.Context(), batch); !errors.As(err, &r) || r.Reason != "crawl" {
+		if err := client(t, keys["a1"], me, nil).Peer("a2", l.Addr()).
+			Push(t.Context(), batch); !errors.As(err, &r) || r.Reason != "crawl" {
 			t.Errorf("Push: %v", err)
 		}
 	})
@@ -135,7 +141,8 @@ func TestPlainStaysHere(t *testing.T) {
 		there.Close()
 		return farConn{here}, nil
 	}
-	if _, err := client(t, nil, caller("a1"), far).Peer("a2", "192.0.2.1:1").Pulse(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "orbweaver cluster keys") {
+	if _, err := client(t, nil, caller("a1"), far).Peer("a2", "192.0.2.1:1").
+		Pulse(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "orbweaver cluster keys") {
 		t.Errorf("a plain call left the machine: %v", err)
 	}
 	if _, err := DialGossip(t.Context(), nil, far, "192.0.2.1:1", ""); !errors.Is(err, ErrPlain) {
@@ -153,7 +160,8 @@ func post(t *testing.T, l *Listener, call, contentType, encoding string, body []
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr()+"/"+pb.ExchangeName+"/"+call, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr()+"/"+pb.ExchangeName+"/"+call,
+		bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,46 +228,78 @@ func TestHostileMessages(t *testing.T) {
 	}{
 		{"nobody", "Push", "application/proto", "", "", good, 401, "identity"},
 		{"half a caller", "Push", "application/proto", "", "a1 00 1", good, 401, "identity"},
-		{"a name that is none", "Push", "application/proto", "", strings.Replace(who, "a1", "../a1", 1), good, 401, "identity"},
+		{"a name that is none", "Push", "application/proto", "", strings.Replace(who, "a1", "../a1", 1),
+			good, 401, "identity"},
 		{"no such call", "Fetch", "application/proto", "", who, good, 404, "malformed"},
 		{"JSON", "Push", "application/json", "", who, []byte(`{}`), 404, "malformed"},
 		{"gRPC", "Push", "application/grpc", "", who, good, 404, "malformed"},
 		{"no protobuf", "Push", "application/proto", "", who, []byte("\xff\xff\xff"), 400, "malformed"},
 		{"cut", "Push", "application/proto", "", who, good[:len(good)-1], 400, "malformed"},
 		{"no links", "Push", "application/proto", "", who, nil, 400, "malformed"},
-		{"fewer links than said", "Push", "application/proto", "", who, encoded(t, &pb.PushRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
-		{"a link that is none", "Push", "application/proto", "", who, encoded(t, &pb.PushRequest{Count: 1, Links: []byte("\x00\x07file://\x00\x00\x00")}), 400, "malformed"},
-		{"too many hops", "Push", "application/proto", "", who, encoded(t, &pb.PushRequest{Count: 1, Hops: MaxHops + 1, Links: links("http://a.example/").Data}), 400, "malformed"},
-		{"records without octets", "Ship", "application/proto", "", who, encoded(t, &pb.ShipRequest{Count: 5}), 400, "malformed"},
+		{"fewer links than said", "Push", "application/proto", "", who,
+			encoded(t, &pb.PushRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
+		{"a link that is none", "Push", "application/proto", "", who,
+			encoded(t, &pb.PushRequest{Count: 1, Links: []byte("\x00\x07file://\x00\x00\x00")}), 400, "malformed"},
+		{"too many hops", "Push", "application/proto", "", who,
+			encoded(t, &pb.PushRequest{Count: 1, Hops: MaxHops + 1, Links: links("http://a.example/").Data}), 400,
+			"malformed"},
+		{"records without octets", "Ship", "application/proto", "", who,
+			encoded(t, &pb.ShipRequest{Count: 5}), 400, "malformed"},
 		{"no hosts", "Claim", "application/proto", "", who, nil, 400, "malformed"},
-		{"hosts that are none", "Claim", "application/proto", "", who, encoded(t, &pb.ClaimRequest{Hosts: []string{"a.example/../"}}), 400, "malformed"},
-		{"hosts in another spelling", "Claim", "application/proto", "", who, encoded(t, &pb.ClaimRequest{Hosts: []string{"A.example"}}), 400, "malformed"},
-		{"too many hosts", "Claim", "application/proto", "", who, encoded(t, &pb.ClaimRequest{Hosts: slices.Repeat([]string{"a.example"}, MaxClaim+1)}), 400, "malformed"},
-		{"hello of another", "Hello", "application/proto", "", who, encoded(t, helloToWire(Hello{Agent: Agent{Name: "a9", Capacity: 1, Addr: "a:1"}})), 400, "malformed"},
-		{"no capacity", "Hello", "application/proto", "", who, encoded(t, helloToWire(Hello{Agent: Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Addr: "a:1"}})), 400, "malformed"},
-		{"more pages than held", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
-		{"pages of nobody", "Budget", "application/proto", "", who, encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
+		{"hosts that are none", "Claim", "application/proto", "", who,
+			encoded(t, &pb.ClaimRequest{Hosts: []string{"a.example/../"}}), 400, "malformed"},
+		{"hosts in another spelling", "Claim", "application/proto", "", who,
+			encoded(t, &pb.ClaimRequest{Hosts: []string{"A.example"}}), 400, "malformed"},
+		{"too many hosts", "Claim", "application/proto", "", who,
+			encoded(t, &pb.ClaimRequest{Hosts: slices.Repeat([]string{"a.example"}, MaxClaim+1)}), 400, "malformed"},
+		{"hello of another", "Hello", "application/proto", "", who,
+			encoded(t, helloToWire(Hello{Agent: Agent{Name: "a9", Capacity: 1, Addr: "a:1"}})), 400, "malformed"},
+		{"no capacity", "Hello", "application/proto", "", who,
+			encoded(t, helloToWire(Hello{Agent: Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3,
+				Addr: "a:1"}})), 400, "malformed"},
+		{"more pages than held", "Budget", "application/proto", "", who,
+			encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
+		{"pages of nobody", "Budget", "application/proto", "", who,
+			encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
 		{"no contents", "Contents", "application/proto", "", who, nil, 400, "malformed"},
-		{"half a digest", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 10), Page: &pb.ContentPage{Url: "http://a.example/"}}}}), 400, "malformed"},
-		{"a content of no page", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20)}}}), 400, "malformed"},
-		{"a page that is none", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/\r\nWARC-Type: x"}}}}), 400, "malformed"},
-		{"a page out of time", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/", DateMs: 1 << 62}}}}), 400, "malformed"},
-		{"too many contents", "Contents", "application/proto", "", who, encoded(t, &pb.ContentsRequest{Contents: slices.Repeat([]*pb.Content{{Digest: make([]byte, 20), Page: &pb.ContentPage{Url: "http://a.example/"}}}, MaxContents+1)}), 429, "too-large"},
-		{"a long reason", "End", "application/proto", "", who, encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
-		{"too large", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, maxMessage)}), 429, "too-large"},
-		{"too large a batch", "Lease", "application/proto", "", who, encoded(t, &pb.LeaseRequest{Batch: make([]byte, MaxData+1)}), 429, "too-large"},
+		{"half a digest", "Contents", "application/proto", "", who,
+			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 10),
+				Page: &pb.ContentPage{Url: "http://a.example/"}}}}), 400, "malformed"},
+		{"a content of no page", "Contents", "application/proto", "", who,
+			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20)}}}), 400, "malformed"},
+		{"a page that is none", "Contents", "application/proto", "", who,
+			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20),
+				Page: &pb.ContentPage{Url: "http://a.example/\r\nWARC-Type: x"}}}}), 400, "malformed"},
+		{"a page out of time", "Contents", "application/proto", "", who,
+			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20),
+				Page: &pb.ContentPage{Url: "http://a.example/", DateMs: 1 << 62}}}}), 400, "malformed"},
+		{"too many contents", "Contents", "application/proto", "", who,
+			encoded(t, &pb.ContentsRequest{Contents: slices.Repeat([]*pb.Content{{Digest: make([]byte, 20),
+				Page: &pb.ContentPage{Url: "http://a.example/"}}}, MaxContents+1)}), 429, "too-large"},
+		{"a long reason", "End", "application/proto", "", who,
+			encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
+		{"too large", "Lease", "application/proto", "", who,
+			encoded(t, &pb.LeaseRequest{Batch: make([]byte, maxMessage)}), 429, "too-large"},
+		{"too large a batch", "Lease", "application/proto", "", who,
+			encoded(t, &pb.LeaseRequest{Batch: make([]byte, MaxData+1)}), 429, "too-large"},
 		{"a bomb", "Lease", "application/proto", "zstd", who, bomb(64), 429, "too-large"},
 		{"many bombs", "Lease", "application/proto", "zstd", who, frames, 429, "too-large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, s := serve(t, nil, Handlers{
-				Hello:  func(context.Context, Caller, Hello) (Welcome, error) { t.Error("reached"); return Welcome{}, nil },
-				Push:   func(context.Context, Caller, Links) error { t.Error("reached"); return nil },
-				Ship:   func(context.Context, Caller, Records) error { t.Error("reached"); return nil },
-				Claim:  func(context.Context, Caller, Claim) ([]Verdict, error) { t.Error("reached"); return nil, nil },
-				Lease:  func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
-				End:    func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
-				Budget: func(context.Context, Caller, Budget) (Grant, error) { t.Error("reached"); return Grant{}, nil },
+				Hello: func(context.Context, Caller, Hello) (Welcome, error) {
+					t.Error("reached")
+					return Welcome{}, nil
+				},
+				Push:  func(context.Context, Caller, Links) error { t.Error("reached"); return nil },
+				Ship:  func(context.Context, Caller, Records) error { t.Error("reached"); return nil },
+				Claim: func(context.Context, Caller, Claim) ([]Verdict, error) { t.Error("reached"); return nil, nil },
+				Lease: func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
+				End:   func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
+				Budget: func(context.Context, Caller, Budget) (Grant, error) {
+					t.Error("reached")
+					return Grant{}, nil
+				},
 				Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) {
 					t.Error("reached")
 					return nil, nil
@@ -281,7 +321,10 @@ func TestHostileMessages(t *testing.T) {
 		})
 	}
 	t.Run("other encodings", func(t *testing.T) {
-		l, _ := serve(t, nil, Handlers{Push: func(context.Context, Caller, Links) error { t.Error("reached"); return nil }})
+		l, _ := serve(t, nil, Handlers{Push: func(context.Context, Caller, Links) error {
+			t.Error("reached")
+			return nil
+		}})
 		if status, text := post(t, l, "Push", "application/proto", "gzip", good, who); status == 200 {
 			t.Errorf("gzip is taken: %s", text)
 		}
@@ -293,7 +336,8 @@ func TestHostileMessages(t *testing.T) {
 		}
 	})
 	t.Run("a part that is none, in a stream", func(t *testing.T) {
-		l, s := serve(t, nil, Handlers{Hand: func(_ context.Context, _ Caller, parts iter.Seq2[Part, error]) (n int, err error) {
+		l, s := serve(t, nil, Handlers{Hand: func(_ context.Context, _ Caller,
+			parts iter.Seq2[Part, error]) (n int, err error) {
 			for _, err := range parts {
 				if err != nil {
 					return n, err
@@ -310,7 +354,8 @@ func TestHostileMessages(t *testing.T) {
 			{Host: "a.example", Kind: PartGone, Data: []byte("x")},
 		} {
 			good := Part{Host: "a.example", Kind: PartState}
-			if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).Hand(t.Context(), sequence(good, bad, good)); !errors.Is(err, ErrRejected) {
+			if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
+				Hand(t.Context(), sequence(good, bad, good)); !errors.Is(err, ErrRejected) {
 				t.Errorf("part %d: %v", i, err)
 			}
 			if n := s.Counts().Refused["malformed"]; n != uint64(i+1) {
@@ -335,11 +380,12 @@ func TestHandBreaksOff(t *testing.T) {
 		return 1, nil
 	}})
 	mine := errors.New("my disk is gone")
-	_, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).Hand(t.Context(), func(yield func(Part, error) bool) {
-		if yield(Part{Host: "a.example", Kind: PartState, Data: []byte("x")}, nil) {
-			yield(Part{}, mine)
-		}
-	})
+	_, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
+		Hand(t.Context(), func(yield func(Part, error) bool) {
+			if yield(Part{Host: "a.example", Kind: PartState, Data: []byte("x")}, nil) {
+				yield(Part{}, mine)
+			}
+		})
 	if !errors.Is(err, mine) {
 		t.Errorf("Hand: %v", err)
 	}

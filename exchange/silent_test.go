@@ -56,7 +56,9 @@ func TestSilentStrangers(t *testing.T) {
 				if !secure {
 					k1, k2, k3 = nil, nil, nil
 				}
-				l, _ := serve(t, k2, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, nil }})
+				l, _ := serve(t, k2, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) {
+					return Pulse{}, nil
+				}})
 				silence(t, l, addresses)
 				c := client(t, k1, caller("a1"), nil)
 				if _, err := c.Peer("a2", l.Addr()).Pulse(t.Context(), 1); err != nil {

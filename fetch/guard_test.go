@@ -26,7 +26,8 @@ var proxyHosts = []struct {
 	{"%31%32%37.1", false}, {"127。0。0。1", false}, {"ｌｏｃａｌｈｏｓｔ", false},
 	{"[::1]", false}, {"[::]", false}, {"[::ffff:127.0.0.1]", false}, {"[::ffff:93.184.216.34]", false},
 	{"[::127.0.0.1]", false}, {"[fd00::1]", false}, {"[fe80::1]", false}, {"[64:ff9b::7f00:1]", false},
-	{"a.example", true}, {"A.Example.", true}, {"internal.example", true}, {"local.example", true}, {"xlocal.example", true},
+	{"a.example", true}, {"A.Example.", true}, {"internal.example", true}, {"local.example", true},
+	{"xlocal.example", true},
 	{"mylocalhost.example", true}, {"93.184.216.34", true}, {"[2606:2800:220:1::1]", true}, {"b.xn--p1ai", true},
 }
 
@@ -85,7 +86,8 @@ func TestProxyNames(t *testing.T) {
 					t.Errorf("%s by %s: %s %v, want it refused: %v", url, scheme, outcome(r), r.Failure, !c.ok)
 				}
 			}
-			if r := mustFetch(t, free, Request{URL: mustURL(t, "http://"+c.host+"/")}); outcome(r) == "refused-address" {
+			r := mustFetch(t, free, Request{URL: mustURL(t, "http://"+c.host+"/")})
+			if outcome(r) == "refused-address" {
 				t.Errorf("%s by %s with AllowPrivate: %v", c.host, scheme, r.Failure)
 			}
 			want++
@@ -99,7 +101,8 @@ func TestProxyNames(t *testing.T) {
 	if len(asked) != want {
 		t.Errorf("the proxy had %d requests, want %d", len(asked), want)
 	}
-	r := mustFetch(t, mustNew(t, Config{Proxy: mustParseProxy(t, "http://"+addr)}), Request{URL: mustURL(t, "http://intranet/")})
+	r := mustFetch(t, mustNew(t, Config{Proxy: mustParseProxy(t, "http://"+addr)}),
+		Request{URL: mustURL(t, "http://intranet/")})
 	if !errors.Is(r.Failure, ErrPrivateName) || !strings.Contains(r.Failure.Error(), "intranet") {
 		t.Errorf("got %v, want ErrPrivateName with the name", r.Failure)
 	}
@@ -124,7 +127,8 @@ func TestSOCKSLooksUp(t *testing.T) {
 	}
 	cfg.AllowPrivate = false
 	guarded := mustNew(t, cfg)
-	if r := mustFetch(t, guarded, Request{URL: mustURL(t, "http://93.184.216.34/")}); outcome(r) != "complete" || asked != "93.184.216.34:80" {
+	if r := mustFetch(t, guarded, Request{URL: mustURL(t, "http://93.184.216.34/")}); outcome(r) != "complete" ||
+		asked != "93.184.216.34:80" {
 		t.Errorf("a public address: %s %v, asked for %q", outcome(r), r.Failure, asked)
 	}
 	// A kept connection through a proxy is looked into like any other.

@@ -57,19 +57,31 @@ func TestMinRate(t *testing.T) {
 		from, to   time.Duration
 	}{
 		{"1 KB/s", length, text, 1000, time.Second, Config{}, "complete ", 20 * time.Second, 22 * time.Second},
-		{"120 B/s, in bursts", length, text, 3480, 29 * time.Second, Config{IdleTimeout: time.Minute}, "complete ", 170 * time.Second, 175 * time.Second},
-		{"1 byte in 8 s", length, text, 1, 8 * time.Second, Config{}, "truncated-time timeout-rate", 30 * time.Second, 32 * time.Second},
-		{"1 byte in 8 s, no bound", length, text, 1, 8 * time.Second, Config{MinRate: -1}, "truncated-time timeout-total", 5 * time.Minute, 5 * time.Minute},
-		{"100 B/s, bound of 60", length, text, 100, time.Second, Config{MinRate: 60}, "complete ", 205 * time.Second, 206 * time.Second},
-		{"50 B/s", length, text, 50, time.Second, Config{}, "truncated-time timeout-rate", 59 * time.Second, 62 * time.Second},
-		{"chunks of 1 byte in 8 s", byChunks, chunked(text, 1), 6, 8 * time.Second, Config{}, "truncated-time timeout-rate", 30 * time.Second, 32 * time.Second},
-		{"chunks, 1 KB/s", byChunks, chunked(text, 500), 1000, time.Second, Config{}, "complete ", 20 * time.Second, 22 * time.Second},
-		{"header, 1 byte in 8 s", "", length, 1, 8 * time.Second, Config{}, "timeout-rate ", 36 * time.Second, 40 * time.Second},
-		{"header, 10 B/s", "", length + text, 10, time.Second, Config{}, "truncated-time timeout-rate", 31 * time.Second, 36 * time.Second},
-		{"interim responses", "", strings.Repeat("HTTP/1.1 103 Early\r\n\r\n", 10) + length, 1, 8 * time.Second, Config{}, "timeout-rate ", 36 * time.Second, 41 * time.Second},
-		{"silence after the header", length, text, len(text), 25 * time.Second, Config{IdleTimeout: time.Minute}, "complete ", 25 * time.Second, 25 * time.Second},
+		{"120 B/s, in bursts", length, text, 3480, 29 * time.Second, Config{IdleTimeout: time.Minute}, "complete ",
+			170 * time.Second, 175 * time.Second},
+		{"1 byte in 8 s", length, text, 1, 8 * time.Second, Config{}, "truncated-time timeout-rate",
+			30 * time.Second, 32 * time.Second},
+		{"1 byte in 8 s, no bound", length, text, 1, 8 * time.Second, Config{MinRate: -1},
+			"truncated-time timeout-total", 5 * time.Minute, 5 * time.Minute},
+		{"100 B/s, bound of 60", length, text, 100, time.Second, Config{MinRate: 60}, "complete ",
+			205 * time.Second, 206 * time.Second},
+		{"50 B/s", length, text, 50, time.Second, Config{}, "truncated-time timeout-rate",
+			59 * time.Second, 62 * time.Second},
+		{"chunks of 1 byte in 8 s", byChunks, chunked(text, 1), 6, 8 * time.Second, Config{},
+			"truncated-time timeout-rate", 30 * time.Second, 32 * time.Second},
+		{"chunks, 1 KB/s", byChunks, chunked(text, 500), 1000, time.Second, Config{}, "complete ",
+			20 * time.Second, 22 * time.Second},
+		{"header, 1 byte in 8 s", "", length, 1, 8 * time.Second, Config{}, "timeout-rate ",
+			36 * time.Second, 40 * time.Second},
+		{"header, 10 B/s", "", length + text, 10, time.Second, Config{}, "truncated-time timeout-rate",
+			31 * time.Second, 36 * time.Second},
+		{"interim responses", "", strings.Repeat("HTTP/1.1 103 Early\r\n\r\n", 10) + length, 1, 8 * time.Second,
+			Config{}, "timeout-rate ", 36 * time.Second, 41 * time.Second},
+		{"silence after the header", length, text, len(text), 25 * time.Second, Config{IdleTimeout: time.Minute},
+			"complete ", 25 * time.Second, 25 * time.Second},
 		{"1000 bytes every 29 s", "", length + text, 1000, 29 * time.Second,
-			Config{IdleTimeout: time.Minute, TotalTimeout: time.Hour}, "truncated-time timeout-rate", 40 * time.Second, 90 * time.Second},
+			Config{IdleTimeout: time.Minute, TotalTimeout: time.Hour}, "truncated-time timeout-rate",
+			40 * time.Second, 90 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,7 +93,8 @@ func TestMinRate(t *testing.T) {
 				defer r.Release()
 				check(t, r)
 				if got := outcome(r) + " " + r.Note; got != c.want || r.Duration < c.from || r.Duration > c.to {
-					t.Errorf("%s after %s with %d bytes, want %s after %s to %s", got, r.Duration, r.Wire.Size(), c.want, c.from, c.to)
+					t.Errorf("%s after %s with %d bytes, want %s after %s to %s", got, r.Duration, r.Wire.Size(),
+						c.want, c.from, c.to)
 				}
 			})
 		})

@@ -397,7 +397,8 @@ func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 		check(t, r)
 		close(said)
 		if outcome(r) != "broken" || !r.Stale || !r.Reused {
-			t.Errorf("tls %v: %s %q, stale %v, reused %v; want a stale one", secure, outcome(r), payloadBytes(t, r), r.Stale, r.Reused)
+			t.Errorf("tls %v: %s %q, stale %v, reused %v; want a stale one", secure, outcome(r),
+				payloadBytes(t, r), r.Stale, r.Reused)
 		}
 		r = mustFetch(t, f, Request{URL: mustURL(t, url+"/2")})
 		if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/2" || r.Reused || conns.Load() != 2 {

@@ -47,10 +47,12 @@ type bareRun struct {
 
 // runBare runs the yardstick for d against w. program is orbweaver, which has
 // it inside (package bare), so that it is a process of its own.
-func runBare(ctx context.Context, program string, w *web, urls, dir string, conns int, d time.Duration, gzip bool) (*bareRun, error) {
+func runBare(ctx context.Context, program string, w *web, urls, dir string, conns int, d time.Duration,
+	gzip bool) (*bareRun, error) {
 	out := filepath.Join(dir, "bare.warc.gz")
 	defer os.Remove(out)
-	args := []string{"lab", "bare", "--", "-urls", urls, "-addr", w.HTTP, "-c", strconv.Itoa(conns), "-d", d.String(), "-o", out}
+	args := []string{"lab", "bare", "--", "-urls", urls, "-addr", w.HTTP, "-c", strconv.Itoa(conns),
+		"-d", d.String(), "-o", out}
 	if gzip {
 		args = append(args, "-gzip")
 	}

@@ -41,7 +41,8 @@ func newMemoryGroup(parent, name string, limit int64) (*memoryGroup, error) {
 		passed, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 		if err != nil || !bytes.Contains(passed, []byte("memory")) {
 			return nil, fmt.Errorf("%w: %s is not a control group that passes the memory controller on; "+
-				"as root, \"mkdir %[2]s && echo +memory > %[2]s/cgroup.subtree_control\" makes one where cgroup v2 is mounted", ErrGroup, parent)
+				"as root, \"mkdir %[2]s && echo +memory > %[2]s/cgroup.subtree_control\" "+
+				"makes one where cgroup v2 is mounted", ErrGroup, parent)
 		}
 	}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {

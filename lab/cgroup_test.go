@@ -36,8 +36,10 @@ func TestMemoryGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		parent, text, limit, events, spared, killed string
 	}{
-		"v1": {v1Limit, "9223372036854771712", v1Limit, v1Events, "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", "under_oom 0\noom_kill 2\n"},
-		"v2": {"cgroup.subtree_control", "cpu memory pids", v2Limit, v2Events, "low 0\noom 3\noom_kill 0\n", "oom 3\noom_kill 1\n"},
+		"v1": {v1Limit, "9223372036854771712", v1Limit, v1Events, "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+			"under_oom 0\noom_kill 2\n"},
+		"v2": {"cgroup.subtree_control", "cpu memory pids", v2Limit, v2Events, "low 0\noom 3\noom_kill 0\n",
+			"oom 3\noom_kill 1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
@@ -79,7 +81,8 @@ func TestMemoryGroupRefused(t *testing.T) {
 	empty, without := t.TempDir(), t.TempDir()
 	put(t, without, "cgroup.subtree_control", "cpu pids")
 	for _, parent := range []string{empty, without, filepath.Join(empty, "none")} {
-		if _, err := newMemoryGroup(parent, "lab", 1e6); !errors.Is(err, ErrGroup) || !strings.Contains(err.Error(), "subtree_control") {
+		if _, err := newMemoryGroup(parent, "lab", 1e6); !errors.Is(err, ErrGroup) ||
+			!strings.Contains(err.Error(), "subtree_control") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -91,7 +94,8 @@ func TestMemoryGroupRefused(t *testing.T) {
 // A store's process joins its group before it opens the store.
 func TestStoreJoinsGroup(t *testing.T) {
 	group := t.TempDir()
-	spec := StoreSpec{Store: "map", Shape: "zipf", Dir: t.TempDir(), Group: group, Points: []int64{1000}, Checks: 1000, Window: time.Minute, Limit: time.Minute}
+	spec := StoreSpec{Store: "map", Shape: "zipf", Dir: t.TempDir(), Group: group, Points: []int64{1000}, Checks: 1000,
+		Window: time.Minute, Limit: time.Minute}
 	run := func() error {
 		js, err := json.Marshal(spec)
 		if err != nil {

@@ -76,14 +76,17 @@ func TestFreshnessMeasured(t *testing.T) {
 	x := &Freshness{Day: time.Second, Days: 4}
 	stretch := func(until, copies, fresh, age float64, served, confirmed, renewed int64) testweb.FreshStretch {
 		s := func(v float64) testweb.Seconds { return testweb.Seconds(v * float64(time.Second)) }
-		return testweb.FreshStretch{Until: s(until), Copies: copies, Freshness: testweb.Freshness{Fresh: fresh, Age: s(age)}, Served: served, Confirmed: confirmed, Renewed: renewed}
+		return testweb.FreshStretch{Until: s(until), Copies: copies,
+			Freshness: testweb.Freshness{Fresh: fresh, Age: s(age)}, Served: served,
+			Confirmed: confirmed, Renewed: renewed}
 	}
 	r := x.measured(&testweb.FreshReport{Over: []testweb.FreshStretch{
 		stretch(7, 0, 0, 0, 0, 0, 0), stretch(8, 10, 0.1, 9, 100, 100, 100), stretch(9, 10, 0.1, 9, 100, 100, 100),
 		stretch(10, 10, 0.8, 1, 4, 1, 3), stretch(11, 30, 0.4, 2, 10, 0, 3), stretch(12, 30, 0, 9, 100, 100, 100),
 	}}, 2)
 	for name, v := range map[string][2]float64{
-		"fresh": {r.Fresh, 0.5}, "age": {r.Age, 1.75}, "visits": {r.Visits, 15.0 / 40}, "found": {r.Found, 6.0 / 15}, "pages": {r.Pages, 30}, "moments": {float64(len(r.Over)), 5}, "first": {r.Over[0].Day, 1},
+		"fresh": {r.Fresh, 0.5}, "age": {r.Age, 1.75}, "visits": {r.Visits, 15.0 / 40}, "found": {r.Found, 6.0 / 15},
+		"pages": {r.Pages, 30}, "moments": {float64(len(r.Over)), 5}, "first": {r.Over[0].Day, 1},
 	} {
 		if math.Abs(v[0]-v[1]) > 1e-9 {
 			t.Errorf("%s: got %g, want %g", name, v[0], v[1])
@@ -125,7 +128,8 @@ func TestFreshnessEstimates(t *testing.T) {
 	if err != nil || len(es) != 2 {
 		t.Fatalf("%+v, %v", es, err)
 	}
-	if e := es[0]; e.Pages != changing || e.Unseen != 0 || e.Visits != 7 || math.Abs(e.Ratio-1.5) > 1e-6 || math.Abs(e.Near-0.75) > 1/float64(changing) {
+	if e := es[0]; e.Pages != changing || e.Unseen != 0 || e.Visits != 7 || math.Abs(e.Ratio-1.5) > 1e-6 ||
+		math.Abs(e.Near-0.75) > 1/float64(changing) {
 		t.Errorf("%+v of %d", e, changing)
 	}
 	if e := es[1]; e.Unseen != 1 || e.To != 0 {
@@ -139,7 +143,8 @@ func TestFreshnessExperiment(t *testing.T) {
 	program := buildProgram(t)
 	dir := t.TempDir()
 	x := &Freshness{Hosts: 5, Day: 300 * time.Millisecond, Days: 16}
-	err := Do(context.Background(), x, &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: io.Discard}, dir)
+	err := Do(context.Background(), x, &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(),
+		Screen: io.Discard}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,8 @@ func TestFreshnessExperiment(t *testing.T) {
 		t.Fatalf("%d crawls", len(runs))
 	}
 	for _, r := range runs {
-		if r.Pages < 20 || r.Visits <= 0 || r.Fresh <= 0 || r.Fresh > 1 || r.Age < 0 || r.Found <= 0 || r.Found > 1 || (r.Policy == fixedPolicy) != (r.Least == r.Most) {
+		if r.Pages < 20 || r.Visits <= 0 || r.Fresh <= 0 || r.Fresh > 1 || r.Age < 0 || r.Found <= 0 || r.Found > 1 ||
+			(r.Policy == fixedPolicy) != (r.Least == r.Most) {
 			t.Errorf("%+v", r)
 		}
 	}

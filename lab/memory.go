@@ -191,9 +191,11 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	}
 	r := &Result{
 		Name: name, Title: title,
-		Question: "Does an agent stay under " + humanize.Bytes(uint64(x.Bound)) + " and as fast as it began, however many URLs it has met?",
-		SetUp:    x.setUp(t.Seed),
-		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict}, {Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
+		Question: "Does an agent stay under " + humanize.Bytes(uint64(x.Bound)) +
+			" and as fast as it began, however many URLs it has met?",
+		SetUp: x.setUp(t.Seed),
+		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict},
+			{Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
 		Data: Table{Columns: []Column{
 			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"},
 			{Name: "agent's CPU", Unit: "s"}, {Name: "web's CPU", Unit: "s"},
@@ -223,8 +225,9 @@ func (x *Memory) setUp(seed uint64) string {
 	if x.Budget > 0 {
 		budget = " --memory " + mebibytes(x.Budget)
 	}
-	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average%s, served with gzip by a process "+
-		"of its own on the same cores; `crawl --delay 0 --scope any --page-limit %d%s`, everything else as by default. "+
+	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average%s, "+
+		"served with gzip by a process of its own on the same cores; "+
+		"`crawl --delay 0 --scope any --page-limit %d%s`, everything else as by default. "+
 		"Pages and resident memory are noted each second. "+
 		"Archive files that are complete are emptied meanwhile, to save the disk.",
 		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)

@@ -37,10 +37,12 @@ func (f *fake) Run(_ context.Context, t *Trial) (*Result, error) {
 	done("%s", "well")
 	return &Result{
 		Name: "fake", Title: "A title", Question: "Why?", SetUp: "So.", Again: "orbweaver lab fake",
-		Sections: []Section{{Heading: "Rates", Table: sample(), Text: "A sentence.", Shown: true}, {Heading: "Unseen", Table: sample()}},
-		Data:     *sample(),
-		Figure:   &Figure{Alt: "a picture", Panels: []Panel{{Title: "T", Groups: []string{"g"}, Bars: []Bars{{Values: []float64{1}}}}}},
-		Figures:  map[string]any{"ratio": 0.5},
+		Sections: []Section{{Heading: "Rates", Table: sample(), Text: "A sentence.", Shown: true},
+			{Heading: "Unseen", Table: sample()}},
+		Data: *sample(),
+		Figure: &Figure{Alt: "a picture", Panels: []Panel{{Title: "T", Groups: []string{"g"},
+			Bars: []Bars{{Values: []float64{1}}}}}},
+		Figures: map[string]any{"ratio": 0.5},
 	}, f.err
 }
 
@@ -64,7 +66,8 @@ func TestDo(t *testing.T) {
 		return string(b)
 	}
 	md := read(".md")
-	for _, want := range []string{"# A title", "Why?", "A quick run", "![a picture](fake.svg)", "## Rates", "1,234,567", "A sentence.", "orbweaver lab fake", Marker} {
+	for _, want := range []string{"# A title", "Why?", "A quick run", "![a picture](fake.svg)", "## Rates", "1,234,567",
+		"A sentence.", "orbweaver lab fake", Marker} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}
@@ -83,7 +86,8 @@ func TestDo(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(".json")), &js); err != nil {
 		t.Fatal(err)
 	}
-	if js.Experiment != "fake" || !js.Quick || js.Seed != 9 || js.Figures["ratio"] != 0.5 || js.Machine.Cores == 0 || js.Machine.Go == "" || js.Machine.Date == "" {
+	if js.Experiment != "fake" || !js.Quick || js.Seed != 9 || js.Figures["ratio"] != 0.5 || js.Machine.Cores == 0 ||
+		js.Machine.Go == "" || js.Machine.Date == "" {
 		t.Errorf("json: %+v", js)
 	}
 	for _, want := range []string{"a step, 1", "well", "Rates", "1,234,567"} {
@@ -129,8 +133,10 @@ func TestMisfetched(t *testing.T) {
 		{"stopped", origin(0, 1500), "page-limit", ""},
 		{"missed", origin(0, 1), finished, "the crawl ended by itself and missed 1 of 2,000 pages\nhttp://h.example/"},
 		{"twice, stopped", origin(1200, 5), "time-limit", "the web saw pages fetched more than once: 1,200"},
-		{"both", origin(3, 1), finished, "the web saw pages fetched more than once: 3\nthe crawl ended by itself and missed 1 of 2,000 pages\nhttp://h.example/"},
-		{"many", origin(0, 1100), finished, "the crawl ended by itself and missed 1,100 of 2,000 pages" + strings.Repeat("\nhttp://h.example/", 10)},
+		{"both", origin(3, 1), finished, "the web saw pages fetched more than once: 3\n" +
+			"the crawl ended by itself and missed 1 of 2,000 pages\nhttp://h.example/"},
+		{"many", origin(0, 1100), finished, "the crawl ended by itself and missed 1,100 of 2,000 pages" +
+			strings.Repeat("\nhttp://h.example/", 10)},
 	} {
 		err := misfetched(c.report, c.stop)
 		if got := fmt.Sprint(err); err == nil && c.want != "" || err != nil && got != c.want {
@@ -156,7 +162,8 @@ func TestTrialLive(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for f, want := range map[float64]string{0: "0", 0.456: "0.46", 12.34: "12.3", 99: "99", 1234.5: "1,235", 3e6: "3,000,000"} {
+	for f, want := range map[float64]string{0: "0", 0.456: "0.46", 12.34: "12.3", 99: "99",
+		1234.5: "1,235", 3e6: "3,000,000"} {
 		if got := count(f); got != want {
 			t.Errorf("count(%v) = %q, want %q", f, got, want)
 		}
@@ -179,7 +186,8 @@ func TestMemoryResult(t *testing.T) {
 			CPU: time.Duration(i+1) * time.Second, // so that a page takes twice as much where there are half as many
 		})
 	}
-	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second, Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
+	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second,
+		Usage: Usage{Wall: 15 * time.Second, Peak: 150e6, CPU: time.Second}}
 	run.Summary.Pages = pages
 	r := x.result(&Trial{}, samples, run)
 	if got := r.Figures["last_to_first"].(float64); got < 0.499 || got > 0.501 {
@@ -189,7 +197,8 @@ func TestMemoryResult(t *testing.T) {
 		t.Errorf("processor time a page of the last tenth to the first: %v, want 2", got)
 	}
 	md := r.markdown(Machine{}, false)
-	for _, want := range []string{"more than 10 % slower", "more than 10 % more", "CPU to the first", "1.0 GB", "30,000 hosts"} {
+	for _, want := range []string{"more than 10 % slower", "more than 10 % more", "CPU to the first",
+		"1.0 GB", "30,000 hosts"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}

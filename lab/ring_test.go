@@ -83,7 +83,8 @@ func TestRingExperiment(t *testing.T) {
 		}
 	}
 	for _, g := range r.Figures["growth"].([]RingGrowth) {
-		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(growthPoints(30_000)) || g.Agents == 20 && first <= last {
+		if first, last := g.By[0].MAD, g.By[len(g.By)-1].MAD; len(g.By) != len(growthPoints(30_000)) ||
+			g.Agents == 20 && first <= last {
 			t.Errorf("%s, %d agents: from %.4f to %.4f", g.Way, g.Agents, first, last)
 		}
 	}
@@ -101,7 +102,8 @@ func TestRingExperiment(t *testing.T) {
 func TestRingFits(t *testing.T) {
 	grown := func(mads ...float64) (g []RingGrowth) {
 		for i, m := range mads {
-			g = append(g, RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.5, RMS: 0.5, Max: 0.5}, {MAD: m, RMS: m, Max: m}}, k: ring100.k},
+			g = append(g, RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.5, RMS: 0.5, Max: 0.5},
+				{MAD: m, RMS: m, Max: m}}, k: ring100.k},
 				RingGrowth{Agents: i + 2, By: []Deviation{{MAD: 0.01, RMS: 0.01, Max: 0.01}}, k: ring200.k})
 		}
 		return g

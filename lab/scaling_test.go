@@ -16,7 +16,8 @@ func TestPagesAt(t *testing.T) {
 		at, want float64
 		ok       bool
 	}{{0.5, 0, false}, {1, 0, true}, {1.5, 5, true}, {2, 10, true}, {3, 30, true}, {4, 0, false}} {
-		if got, ok := pagesAt(ps, at(c.at)); ok != c.ok || math.Abs(got.pages-c.want) > 1e-9 || math.Abs(got.bytes-10*c.want) > 1e-9 {
+		if got, ok := pagesAt(ps, at(c.at)); ok != c.ok || math.Abs(got.pages-c.want) > 1e-9 ||
+			math.Abs(got.bytes-10*c.want) > 1e-9 {
 			t.Errorf("at %v s: %v, %v, want %v, %v", c.at, got, ok, c.want, c.ok)
 		}
 	}
@@ -25,9 +26,12 @@ func TestPagesAt(t *testing.T) {
 func TestScalingPoints(t *testing.T) {
 	x := &Scaling{Agents: []int{1, 7}}
 	ps := x.points([]ScalingRun{
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90, costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9, Pages: 10}},
-		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53, costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5, Pages: 40}},
-		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98, costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7, Pages: 40}},
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.9, PagesPerS: 90,
+			costs: costs{Overhead: 4, Exchanged: 500, CPU: 2000, Peak: 9, Pages: 10}},
+		{Agents: 1, Line: 0.5, PagesPerS: 50}, {Agents: 7, Line: 0.51, PagesPerS: 53,
+			costs: costs{Overhead: 2, Exchanged: 700, CPU: 1000, Peak: 5, Pages: 40}},
+		{Agents: 1, Line: 1, PagesPerS: 100}, {Agents: 7, Line: 0.98, PagesPerS: 98,
+			costs: costs{Overhead: 3, Exchanged: 600, CPU: 3000, Peak: 7, Pages: 40}},
 	})
 	if p := ps[1]; math.Abs(p.OfOne-0.98) > 1e-9 || p.LowOfOne != 0.9 || p.TopOfOne != 1.02 || p.PagesPerS != 90 {
 		t.Errorf("%+v", p)
@@ -36,7 +40,8 @@ func TestScalingPoints(t *testing.T) {
 		t.Errorf("costs %+v, want %+v", got, want)
 	}
 	x.Bandwidth = 1_000_000
-	if v := x.lineVerdict(ps); !strings.Contains(v, "7 agents 3.00 links and 600 bytes a page, which are 6.0 % of a page's 10,000 bytes") {
+	verdict := "7 agents 3.00 links and 600 bytes a page, which are 6.0 % of a page's 10,000 bytes"
+	if v := x.lineVerdict(ps); !strings.Contains(v, verdict) {
 		t.Errorf("costs %q", v)
 	}
 	if row := x.lineCosts(ps).Rows[1]; row[0] != 7 || row[2] != 3.0 || row[3] != 600.0 {
@@ -53,7 +58,8 @@ func TestScalingExperiment(t *testing.T) {
 	var screen bytes.Buffer
 	out := t.TempDir()
 	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
-	err := Do(context.Background(), &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second, Hosts: 20, Again: "again"}, trial, out)
+	err := Do(context.Background(), &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second,
+		Hosts: 20, Again: "again"}, trial, out)
 	t.Log(screen.String())
 	if err != nil {
 		t.Fatal(err)

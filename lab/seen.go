@@ -183,7 +183,8 @@ func wrong(rs []*storeResult) error {
 	for _, r := range rs {
 		for _, p := range r.Points {
 			if r.Kind.Exact && p.False() > 0 {
-				lines = append(lines, fmt.Sprintf("%s, %s at %s keys: %d known taken as new, %d new taken as known, %d that nobody asked about",
+				lines = append(lines, fmt.Sprintf("%s, %s at %s keys: %d known taken as new, %d new taken as known, "+
+					"%d that nobody asked about",
 					r.Shape, r.Kind.Name, humanize.Comma(p.Keys), p.Twice, p.Missing, p.Foreign))
 				break
 			}
@@ -213,14 +214,16 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	group := ""
 	var bounds *memoryGroup
 	if x.PageCache > 0 && kind.Bounded {
-		bounds, err = newMemoryGroup(x.Group, fmt.Sprintf("orbweaver-lab-%d-%s", os.Getpid(), kind.Name), x.Memory+x.PageCache)
+		bounds, err = newMemoryGroup(x.Group, fmt.Sprintf("orbweaver-lab-%d-%s", os.Getpid(), kind.Name),
+			x.Memory+x.PageCache)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, bounds.remove()) }()
 		group = bounds.dir
 	}
-	spec, err := json.Marshal(StoreSpec{Group: group, Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed, Dir: dir, Memory: x.Memory, Most: x.Most,
+	spec, err := json.Marshal(StoreSpec{Group: group, Profile: profile, Store: kind.Name, Shape: shape, Seed: t.Seed,
+		Dir: dir, Memory: x.Memory, Most: x.Most,
 		Points: x.points(keys), Checks: windowChecks, Window: window, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("json: %w", err)

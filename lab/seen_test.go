@@ -23,7 +23,8 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 	var screen bytes.Buffer
 	out := t.TempDir()
 	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
-	err := Do(context.Background(), &Seen{Each: 20 * time.Second, Keys: 100_000, Stores: slices.DeleteFunc(StoreNames(), isOurs)}, trial, out)
+	err := Do(context.Background(), &Seen{Each: 20 * time.Second, Keys: 100_000,
+		Stores: slices.DeleteFunc(StoreNames(), isOurs)}, trial, out)
 	if err != nil {
 		t.Fatal(err, screen.String())
 	}
@@ -33,7 +34,8 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 			ours = append(ours, name)
 		}
 	}
-	if err := Do(context.Background(), &Seen{Each: time.Minute, Stores: ours}, trial, filepath.Join(out, "ours")); err != nil {
+	if err := Do(context.Background(), &Seen{Each: time.Minute, Stores: ours}, trial,
+		filepath.Join(out, "ours")); err != nil {
 		t.Fatal(err, screen.String())
 	}
 	t.Log(screen.String())
@@ -60,7 +62,8 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 			// each), and how full they are depends on when the last pass was.
 			index, runs := float64(p.Told[indexBytes])/float64(p.Known), float64(p.Told[runBytes])/float64(p.Known)
 			if p.RAM > 80e6 || index <= 0 || index > 1.5*10/8+0.1 || runs <= 0 || runs > 6.5 {
-				t.Errorf("%s, %s: %d octets of RAM, %.2f of filter and index a key, %.2f on disk", shape, name, p.RAM, index, runs)
+				t.Errorf("%s, %s: %d octets of RAM, %.2f of filter and index a key, %.2f on disk", shape,
+					name, p.RAM, index, runs)
 			}
 		}
 	}
@@ -116,14 +119,16 @@ func runStore(t *testing.T, spec StoreSpec) *storeLines {
 }
 
 func TestRunStore(t *testing.T) {
-	spec := StoreSpec{Store: "map", Shape: "zipf", Seed: 3, Memory: 1e9, Points: []int64{2000, 20_000}, Checks: 1e6, Window: time.Minute, Limit: time.Minute}
+	spec := StoreSpec{Store: "map", Shape: "zipf", Seed: 3, Memory: 1e9, Points: []int64{2000, 20_000}, Checks: 1e6,
+		Window: time.Minute, Limit: time.Minute}
 	l := runStore(t, spec)
 	if l.end.Why != "done" || len(l.points) != 2 {
 		t.Fatalf("%+v, %d points", l.end, len(l.points))
 	}
 	for i, p := range l.points {
 		want := spec.Points[i]
-		if p.Keys < want || p.Keys > want+batchItems || p.Checks < want || p.Checks > p.Keys+batchItems || p.False() != 0 || p.Cut {
+		if p.Keys < want || p.Keys > want+batchItems || p.Checks < want || p.Checks > p.Keys+batchItems ||
+			p.False() != 0 || p.Cut {
 			t.Errorf("point %d: %+v", i, p)
 		}
 		if p.Time <= 0 || p.Block.Max <= 0 || p.Known <= p.Keys || p.New.Max <= 0 && i > 0 {
@@ -148,14 +153,16 @@ func TestRunStore(t *testing.T) {
 	if ownMemory() == (residents{}) {
 		return
 	}
-	spec = StoreSpec{Store: "map", Shape: "uniform", Seed: 3, Points: []int64{50_000_000}, Checks: 1e6, Window: time.Minute, Limit: time.Minute, Most: 30e6}
+	spec = StoreSpec{Store: "map", Shape: "uniform", Seed: 3, Points: []int64{50_000_000}, Checks: 1e6,
+		Window: time.Minute, Limit: time.Minute, Most: 30e6}
 	if l := runStore(t, spec); l.end.Why != "memory" || l.end.Keys > 5_000_000 {
 		t.Errorf("%+v", l.end)
 	}
 }
 
 func TestRunStoreRefuses(t *testing.T) {
-	for _, spec := range []string{"", `{"Store":"none","Shape":"zipf","Points":[1]}`, `{"Store":"map","Shape":"flat","Points":[1]}`, `{"Store":"map","Shape":"zipf"}`} {
+	for _, spec := range []string{"", `{"Store":"none","Shape":"zipf","Points":[1]}`,
+		`{"Store":"map","Shape":"flat","Points":[1]}`, `{"Store":"map","Shape":"zipf"}`} {
 		if err := RunStore(context.Background(), []byte(spec), new(storeLines)); err == nil {
 			t.Errorf("%q was run", spec)
 		}
@@ -196,11 +203,16 @@ func TestCommonPoints(t *testing.T) {
 	if got, want := x.points(x.Keys), []int64{1e4, 2e4, 3e4, 5e4, 1e5, 2e5, 5e5, 1e6}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	ours := &storeResult{Kind: rivals.Kind{Title: "ours"}, Shape: "zipf", End: StoreEnd{Why: "done"}, Points: []StorePoint{
-		{Keys: 10_000, FillTime: time.Second}, {Keys: 30_005, Checks: 100, Time: time.Second, FillTime: time.Second}, {Keys: 50_000, Checks: 900, Time: time.Second}}}
-	slow := &storeResult{Kind: rivals.Kind{Title: "slow"}, Shape: "zipf", End: StoreEnd{Why: "time", Keys: 12_000}, Points: []StorePoint{{Keys: 10_000}}}
+	ours := &storeResult{Kind: rivals.Kind{Title: "ours"}, Shape: "zipf", End: StoreEnd{Why: "done"},
+		Points: []StorePoint{
+			{Keys: 10_000, FillTime: time.Second},
+			{Keys: 30_005, Checks: 100, Time: time.Second, FillTime: time.Second},
+			{Keys: 50_000, Checks: 900, Time: time.Second}}}
+	slow := &storeResult{Kind: rivals.Kind{Title: "slow"}, Shape: "zipf", End: StoreEnd{Why: "time", Keys: 12_000},
+		Points: []StorePoint{{Keys: 10_000}}}
 	rows := x.common([]*storeResult{ours, slow, {Shape: "uniform"}}, "zipf").Table.Rows
-	if len(rows) != 2 || rows[0][1] != 100.0 || rows[0][6] != 2*time.Second || rows[1][1] != nil || rows[1][11] != "by time at 12 k" {
+	if len(rows) != 2 || rows[0][1] != 100.0 || rows[0][6] != 2*time.Second || rows[1][1] != nil ||
+		rows[1][11] != "by time at 12 k" {
 		t.Errorf("%v", rows)
 	}
 }
@@ -223,7 +235,8 @@ func TestPoints(t *testing.T) {
 // What ours has to reach is held against what it did, and shown.
 func TestAgainst(t *testing.T) {
 	ours := rivals.Kind{Name: "drum", Title: "ours", Ours: true, Exact: true}
-	p := StorePoint{Keys: 1e8, Known: 1.1e8, Checks: 1e8, Time: 40 * time.Second, RAM: 500e6, Disk: 6e8, Block: Percentiles{P999: 11 * time.Millisecond}, Told: map[string]int64{indexBytes: 2e8}}
+	p := StorePoint{Keys: 1e8, Known: 1.1e8, Checks: 1e8, Time: 40 * time.Second, RAM: 500e6, Disk: 6e8,
+		Block: Percentiles{P999: 11 * time.Millisecond}, Told: map[string]int64{indexBytes: 2e8}}
 	rs := []*storeResult{{Kind: ours, Shape: "zipf", Points: []StorePoint{p}}}
 	s := (&Seen{}).against(rs)
 	if s == nil {
@@ -251,7 +264,8 @@ func TestLogPanel(t *testing.T) {
 		return l
 	}
 	f := &Figure{Panels: []Panel{
-		{Title: "Speed", X: "known keys", Y: "checks/s", Log: true, Lines: []Line{line("ours", 1e6, 4e6, 1e7, 3e6, 1e8, 2e6), line("theirs", 1e6, 9e4)}},
+		{Title: "Speed", X: "known keys", Y: "checks/s", Log: true,
+			Lines: []Line{line("ours", 1e6, 4e6, 1e7, 3e6, 1e8, 2e6), line("theirs", 1e6, 9e4)}},
 		{Title: "One", X: "known keys", Y: "octets", Log: true, Lines: []Line{line("ours", 1000, 0.02)}},
 		{Title: "None", Log: true},
 	}}

@@ -126,7 +126,8 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		wills += w.wills
 		surveys += w.surveys
 	})
-	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over, %d surveys", pages, changes, cut, wills, surveys)
+	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over, %d surveys", pages, changes,
+		cut, wills, surveys)
 	if wills == 0 || surveys == 0 {
 		t.Errorf("%d wills were taken over, and %d surveys made: agents that go or come are not tested", wills, surveys)
 	}

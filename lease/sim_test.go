@@ -94,7 +94,8 @@ func (v *picture) best(point uint64, not Agent) (best Agent) {
 			continue
 		}
 		h := fnv.New64a()
-		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15), point*0xbf58476d1ce4e5b9))
+		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15),
+			point*0xbf58476d1ce4e5b9))
 		x := h.Sum64()
 		x ^= x >> 29
 		x *= 0x94d049bb133111eb
@@ -233,7 +234,8 @@ func (a *agent) look() {
 	slices.Sort(m)
 	a.view = &picture{
 		members: m,
-		going:   slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)), func(g Agent) bool { return !slices.Contains(m, g) }),
+		going: slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)),
+			func(g Agent) bool { return !slices.Contains(m, g) }),
 		over:    maps.Clone(a.w.over),
 		missing: a.back && a.w.missing(m),
 	}

@@ -64,7 +64,8 @@ type loss struct {
 func newTail(t *testing.T, seed uint64, agents, addresses, domains, hosts int) *tail {
 	w := newWorld(t, seed, agents, Config{})
 	c := &tail{
-		w: w, agents: map[*agent]*tailAgent{}, quiet: map[uint64]time.Duration{}, unclear: map[uint64]time.Duration{}, heldAt: map[uint64]time.Duration{},
+		w: w, agents: map[*agent]*tailAgent{}, quiet: map[uint64]time.Duration{}, unclear: map[uint64]time.Duration{},
+		heldAt: map[uint64]time.Duration{},
 	}
 	w.delay = 0.01
 	w.quiet = func(p uint64) time.Duration { return c.quiet[p] }
@@ -416,7 +417,8 @@ func TestStalls(t *testing.T) {
 				pages, messages = pages+w.pages, messages+w.calls+w.answers
 			}
 			t.Logf("nobody began anything for %v, or held a point that a stalled agent wanted for %v", all, unheld)
-			t.Logf("one agent began nothing for %v; %d pages, %.2f messages a page", own, pages, float64(messages)/float64(pages))
+			t.Logf("one agent began nothing for %v; %d pages, %.2f messages a page", own, pages,
+				float64(messages)/float64(pages))
 		})
 	}
 }

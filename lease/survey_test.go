@@ -16,7 +16,8 @@ func TestSurvey(t *testing.T) {
 	}{
 		{"all is known", func(_, _ *Batch) {}, func(*picture) {}, true},
 		{"another view, or a lease", func(_, ans *Batch) { ans.Survey, ans.Lost = 0, 0 }, func(*picture) {}, false},
-		{"the other one has lost an agent", func(_, ans *Batch) { ans.Lost = 15 * time.Second }, func(*picture) {}, false},
+		{"the other one has lost an agent", func(_, ans *Batch) { ans.Lost = 15 * time.Second },
+			func(*picture) {}, false},
 		{"an agent is missing", func(_, _ *Batch) {}, func(v *picture) { v.missing = true }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

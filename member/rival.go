@@ -22,9 +22,11 @@ type NameError struct {
 
 func (e *NameError) Error() string {
 	if e.Holder.Name == "" {
-		return fmt.Sprintf("%v: agent name %q has just been given to another agent: each agent needs a name of its own", ErrRefused, e.Name)
+		return fmt.Sprintf("%v: agent name %q has just been given to another agent: each agent needs a name of its own",
+			ErrRefused, e.Name)
 	}
-	return fmt.Sprintf("%v: agent name %q is in use by another agent, at %s: each agent needs a name of its own", ErrRefused, e.Name, e.Holder.Addr)
+	return fmt.Sprintf("%v: agent name %q is in use by another agent, at %s: each agent needs a name of its own",
+		ErrRefused, e.Name, e.Holder.Addr)
 }
 
 // Is makes a NameError an ErrRefused.
@@ -44,9 +46,11 @@ type ConflictError struct{ Self, Rival Agent }
 
 func (e *ConflictError) Error() string {
 	if e.Self.Instance == e.Rival.Instance {
-		return fmt.Sprintf("agent %q: its crawl directory, or a copy of it, is being crawled with by another process, at %s: each agent needs a crawl directory of its own", e.Self.Name, e.Rival.Addr)
+		return fmt.Sprintf("agent %q: its crawl directory, or a copy of it, is being crawled with by another "+
+			"process, at %s: each agent needs a crawl directory of its own", e.Self.Name, e.Rival.Addr)
 	}
-	return fmt.Sprintf("agent name %q is in use by another agent, at %s: each agent needs a name of its own", e.Self.Name, e.Rival.Addr)
+	return fmt.Sprintf("agent name %q is in use by another agent, at %s: each agent needs a name of its own",
+		e.Self.Name, e.Rival.Addr)
 }
 
 // stops says which of two living agents under one name has to go. Both come to
@@ -84,16 +88,19 @@ func (m *Member) Admit(candidate Agent, now time.Time) error {
 	}
 	switch {
 	case living.Name == "":
-	case candidate.Instance == m.self.Instance && candidate.Boot == m.self.Boot && candidate.Name == m.self.Name && candidate.Addr == m.self.Addr:
+	case candidate.Instance == m.self.Instance && candidate.Boot == m.self.Boot && candidate.Name == m.self.Name &&
+		candidate.Addr == m.self.Addr:
 		return ErrSelf
 	case living.Instance != candidate.Instance:
 		return &NameError{candidate.Name, living}
 	case candidate.Boot < living.Boot || candidate.Boot == living.Boot && candidate.Addr != living.Addr:
-		return fmt.Errorf("%w: agent %q is running already, at %s, from this crawl directory or a copy of it", ErrRefused, candidate.Name, living.Addr)
+		return fmt.Errorf("%w: agent %q is running already, at %s, from this crawl directory or a copy of it",
+			ErrRefused, candidate.Name, living.Addr)
 	}
 	for name, other := range m.living {
 		if other.Instance == candidate.Instance && name != candidate.Name {
-			return fmt.Errorf("%w: the crawl directory of agent %q is that of agent %q, at %s, or a copy of it", ErrRefused, candidate.Name, name, other.Addr)
+			return fmt.Errorf("%w: the crawl directory of agent %q is that of agent %q, at %s, or a copy of it",
+				ErrRefused, candidate.Name, name, other.Addr)
 		}
 	}
 	for name, r := range m.reserved {

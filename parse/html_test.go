@@ -48,26 +48,34 @@ func TestHTML(t *testing.T) {
 		{"a space before a fragment", "<a href='1 #x'>", Options{}, "L 1%20 a@href"},
 		{"nofollow", `<a href=1 rel="NoFollow ugc"><a href=2 rel=nofollower><area href=3 rel=" x
 			nofollow">`, Options{}, "L 1 a@href!, L 2 a@href, L 3 area@href!"},
-		{"one mention without nofollow is enough", `<a href=1 rel=nofollow><a href=1><a href=2><a href=2 rel=nofollow>`, Options{}, "L 1 a@href, L 2 a@href"},
-		{"also of two spellings", `<a href=1 rel=nofollow><a href=./1><a href=2><a href=./2 rel=nofollow>`, Options{}, "L 1 a@href, L 2 a@href"},
-		{"base wherever it stands", `<a href=1><base target=x><base href=/b/><base href=/c/>`, Options{}, "L https://a.example/b/1 a@href"},
+		{"one mention without nofollow is enough", `<a href=1 rel=nofollow><a href=1><a href=2><a href=2 rel=nofollow>`,
+			Options{}, "L 1 a@href, L 2 a@href"},
+		{"also of two spellings", `<a href=1 rel=nofollow><a href=./1><a href=2><a href=./2 rel=nofollow>`, Options{},
+			"L 1 a@href, L 2 a@href"},
+		{"base wherever it stands", `<a href=1><base target=x><base href=/b/><base href=/c/>`, Options{},
+			"L https://a.example/b/1 a@href"},
 		{"base that is none", `<base href="data:,x"><base href=/c/><a href=1>`, Options{}, "L 1 a@href"},
 		{"base on another host", `<base href="//b.example/x/y"><a href=1><a href=/2><a href="?3">`, Options{},
 			"L https://b.example/x/1 a@href, L https://b.example/2 a@href, L https://b.example/x/y?3 a@href"},
-		{"frames", `<frameset><frame src=1></frameset><iframe src=2><a href=no></iframe><iframe src="">`, Options{}, "L 1 frame@src, L 2 iframe@src"},
+		{"frames", `<frameset><frame src=1></frameset><iframe src=2><a href=no></iframe><iframe src="">`, Options{},
+			"L 1 frame@src, L 2 iframe@src"},
 		{"refresh", `<meta http-equiv=Refresh content="5; URL='1'">`, Options{}, "R 1 meta@refresh"},
-		{"refresh with references", `<meta http-equiv=refresh content="0;url=1?a&amp;amp;b">`, Options{}, "R 1?a&amp;b meta@refresh"},
+		{"refresh with references", `<meta http-equiv=refresh content="0;url=1?a&amp;amp;b">`, Options{},
+			"R 1?a&amp;b meta@refresh"},
 		{"link keywords", `<link rel=canonical href=1><link rel=next href=2><link rel="alternate nofollow" href=3>
 			<link rel=dns-prefetch href=//no.example><link rel=stylesheet href=no><link rel=next>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href!"},
-		{"link types of HTML that are hyperlinks", `<link rel=alternate href=1><link rel=author href=2><link rel=help href=3><link rel=license href=4>
-			<link rel=Me href=5><link rel=next href=6><link rel=prev href=7><link rel=privacy-policy href=8><link rel=search href=9>
-			<link rel=terms-of-service href=10>`, Options{}, "L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
-			"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
-		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3><link rel="" href=4>`, Options{},
+		{"link types of HTML that are hyperlinks", `<link rel=alternate href=1><link rel=author href=2>
+			<link rel=help href=3><link rel=license href=4><link rel=Me href=5><link rel=next href=6>
+			<link rel=prev href=7><link rel=privacy-policy href=8><link rel=search href=9><link rel=terms-of-service href=10>`, Options{},
+			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
+				"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
+		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
+			<link rel="" href=4>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href"},
-		{"link types of HTML that are no pages", `<link rel=dns-prefetch href=1><link rel=expect href=#2><link rel=pingback href=3><link rel=preconnect href=4>
-			<link rel=icon href=5><link rel=manifest href=6><link rel=modulepreload href=7><link rel=prefetch href=8><link rel=preload href=9>
+		{"link types of HTML that are no pages", `<link rel=dns-prefetch href=1><link rel=expect href=#2>
+			<link rel=pingback href=3><link rel=preconnect href=4><link rel=icon href=5><link rel=manifest href=6>
+			<link rel=modulepreload href=7><link rel=prefetch href=8><link rel=preload href=9>
 			<link rel=compression-dictionary href=10>`, Options{}, ""},
 		{"link requisites", `<link rel="stylesheet" href=1><link rel="Shortcut ICON" href=2><link rel=preload as=image imagesrcset="3 1x, 4 2x">
 			<link rel="alternate stylesheet" href=5><link rel=manifest href=6>`, all,
@@ -76,18 +84,24 @@ func TestHTML(t *testing.T) {
 		{"requisites", `<img src=1 srcset="2 1x, 3 2x"><script src=4></script><style>a{b:url(5)}</style><p style="a:url(&quot;6&quot;)">
 			<video src=7 poster=8><audio src=9></audio><source src=10 srcset=11><track src=12><embed src=13><object data=14></object>
 			<input type=IMAGE src=15><input src=no><body background=16><td background=17><image src=18>`, all,
-			"E 1 img@src, E 2 img@srcset, E 3 img@srcset, E 4 script@src, E 5 style:url, E 6 @style:url, E 7 video@src, E 8 video@poster, " +
-				"E 9 audio@src, E 10 source@src, E 11 source@srcset, E 12 track@src, E 13 embed@src, E 14 object@data, E 15 input@src, " +
+			"E 1 img@src, E 2 img@srcset, E 3 img@srcset, E 4 script@src, E 5 style:url, E 6 @style:url, " +
+				"E 7 video@src, E 8 video@poster, " +
+				"E 9 audio@src, E 10 source@src, E 11 source@srcset, E 12 track@src, E 13 embed@src, " +
+				"E 14 object@data, E 15 input@src, " +
 				"E 16 body@background, E 17 td@background, E 18 img@src"},
 		{"a link and a requisite are two", `<a href=1><img src=1>`, all, "L 1 a@href, E 1 img@src"},
 		{"svg", `<svg><a href=1 xlink:href=no><a xlink:href=2><image href=3 /><use href="4#x"/><use href="#x"/><feImage href=5 />
 			<script href=6 /><style>a{b:url(7)}</style><link rel=next href=no><title><a href=8></a></title></svg><a href=9>`, all,
-			"L 1 svg:a@href, L 2 svg:a@href, E 3 svg:image@href, E 4 svg:use@href, E 5 svg:feimage@href, E 6 svg:script@href, E 7 style:url, L 8 a@href, L 9 a@href"},
+			"L 1 svg:a@href, L 2 svg:a@href, E 3 svg:image@href, E 4 svg:use@href, E 5 svg:feimage@href, " +
+				"E 6 svg:script@href, E 7 style:url, L 8 a@href, L 9 a@href"},
 		{"svg style in CDATA", `<svg><style> <![CDATA[ @import "1"; ]]></style></svg>`, all, "E 1 style:import"},
-		{"CDATA counts in foreign content only", `<svg><![CDATA[<a href=no>]]></svg><![CDATA[<a href=1>]]><a href=2>`, Options{}, "L 2 a@href"},
+		{"CDATA counts in foreign content only", `<svg><![CDATA[<a href=no>]]></svg><![CDATA[<a href=1>]]><a href=2>`,
+			Options{}, "L 2 a@href"},
 		{"an HTML element ends foreign content", `<svg><p><![CDATA[>]]><a href=1>`, Options{}, "L 1 a@href"},
-		{"an end tag ends foreign content if its element is open", `<div><svg></p></b><a href=1></div><a href=2>`, Options{}, "L 1 a@href, L 2 a@href"},
-		{"and only then", `<a href=1><a href=2></a><svg></a></div></body><a href=3></svg>`, Options{}, "L 1 a@href, L 2 a@href, L 3 svg:a@href"},
+		{"an end tag ends foreign content if its element is open", `<div><svg></p></b><a href=1></div><a href=2>`,
+			Options{}, "L 1 a@href, L 2 a@href"},
+		{"and only then", `<a href=1><a href=2></a><svg></a></div></body><a href=3></svg>`, Options{},
+			"L 1 a@href, L 2 a@href, L 3 svg:a@href"},
 		{"math", `<math><mi><a href=1></a></mi><a href=no></math>`, Options{}, "L 1 a@href"},
 		{"foreignObject", `<svg><foreignObject><style><a href=no></style><a href=1></a></foreignObject><style><a href=2></style></svg>`, Options{},
 			"L 1 a@href, L 2 svg:a@href"},
@@ -99,7 +113,8 @@ func TestHTML(t *testing.T) {
 		{"plaintext", `<a href=1><plaintext><a href=no></plaintext><a href=no>`, Options{}, "L 1 a@href"},
 		{"script", `<script>"</scripts><a href=no>"</script ><a href=1>`, Options{}, "L 1 a@href"},
 		{"script, escaped", `<script><!-- </script><a href=1>`, Options{}, "L 1 a@href"},
-		{"script, escaped twice", `<script><!-- <script> </script> <a href=no> --> <a href=no> </script><a href=1>`, Options{}, "L 1 a@href"},
+		{"script, escaped twice", `<script><!-- <script> </script> <a href=no> --> <a href=no> </script><a href=1>`,
+			Options{}, "L 1 a@href"},
 		{"script, escaped at once ended", `<script><!--><script></script><a href=1>`, Options{}, "L 1 a@href"},
 		{"script, unclosed", `<a href=1><script><a href=no>`, Options{}, "L 1 a@href"},
 		{"comments", `<!-- <a href=no> --><!--><a href=1><!---><a href=2><!-- --!><a href=3><!----!><a href=4><!-- -- > --><a href=5><!--- --><a href=6><!---!> <a href=no> -->`, Options{},
@@ -112,7 +127,8 @@ func TestHTML(t *testing.T) {
 		{"cut off in a name", `<a href=1><a href`, Options{}, "L 1 a@href"},
 		{"references", `<a href="?a=1&amp;b=2&copy=3&copy;4&#x20AC;&#128;&notit;&not;&unknown;&&#;&#x;">`, Options{},
 			"L page?a=1&b=2&copy=3%C2%A94%E2%82%AC%E2%82%AC&notit;%C2%AC&unknown;&& a@href"},
-		{"references at the edges", `<a href="&#32;1&#32;"><a href="2&#35;x"><a href="&Tab;3">`, Options{}, "L 1 a@href, L 2 a@href, L 3 a@href"},
+		{"references at the edges", `<a href="&#32;1&#32;"><a href="2&#35;x"><a href="&Tab;3">`, Options{},
+			"L 1 a@href, L 2 a@href, L 3 a@href"},
 		{"NUL", "<a href=\"1\x00\"><a hr\x00ef=no>", Options{}, "L 1%EF%BF%BD a@href"},
 		{"bytes that are no UTF-8", "<a href=\"\xff\xe2\x82x\">", Options{}, "L %EF%BF%BD%EF%BF%BDx a@href"},
 		{"bad URLs are passed over", `<a href="http://["><a href="https://a b/"><a href=1>`, Options{}, "L 1 a@href"},
@@ -138,18 +154,27 @@ func TestPage(t *testing.T) {
 	}{
 		{"title", "<title> A &amp; B\n\t&eacute; </title><title>no</title>", Options{}, facts{Title: "A & B é"}},
 		{"title of an svg", "<svg><title>no</title></svg><title>T</title>", Options{}, facts{Title: "T"}},
-		{"long title", "<title>" + strings.Repeat("é", 1000) + "</title>", Options{}, facts{Title: strings.Repeat("é", maxTitle/2)}},
-		{"canonical", `<link rel=canonical href="/c#x"><link rel=canonical href=/d>`, Options{}, facts{Canonical: "https://a.example/c", Links: 2}},
-		{"canonical that is also a link", `<a href=/c></a><link rel=canonical href=/c>`, Options{}, facts{Canonical: "https://a.example/c", Links: 1}},
+		{"long title", "<title>" + strings.Repeat("é", 1000) + "</title>", Options{},
+			facts{Title: strings.Repeat("é", maxTitle/2)}},
+		{"canonical", `<link rel=canonical href="/c#x"><link rel=canonical href=/d>`, Options{},
+			facts{Canonical: "https://a.example/c", Links: 2}},
+		{"canonical that is also a link", `<a href=/c></a><link rel=canonical href=/c>`, Options{},
+			facts{Canonical: "https://a.example/c", Links: 1}},
 		{"base", `<base href=/b/>`, Options{}, facts{Base: "https://a.example/b/"}},
 		{"bad links", `<a href="http://["><a href="mailto:x"><a href=1>`, Options{}, facts{Bad: 1, Links: 1}},
-		{"long links", `<a href="` + strings.Repeat("x", 100) + `"><a href=1>`, Options{MaxURL: 99}, facts{Bad: 1, Links: 1}},
-		{"too many links", `<a href=1><a href=2><a href=3><a href=4>`, Options{MaxLinks: 2}, facts{Links: 2, Dropped: 2}},
-		{"noindex", `<meta name=robots content="NOINDEX, noarchive">`, Options{}, facts{Directives: Directives{NoIndex: true, NoArchive: true}}},
+		{"long links", `<a href="` + strings.Repeat("x", 100) + `"><a href=1>`, Options{MaxURL: 99},
+			facts{Bad: 1, Links: 1}},
+		{"too many links", `<a href=1><a href=2><a href=3><a href=4>`, Options{MaxLinks: 2},
+			facts{Links: 2, Dropped: 2}},
+		{"noindex", `<meta name=robots content="NOINDEX, noarchive">`, Options{},
+			facts{Directives: Directives{NoIndex: true, NoArchive: true}}},
 		{"nofollow keeps requisites", `<a href=1><meta name=ROBOTS content="all,none"><a href=2><link rel=canonical href=/c><img src=3><meta http-equiv=refresh content="0;url=4">`, Options{Requisites: true},
-			facts{Canonical: "https://a.example/c", Directives: Directives{NoIndex: true, NoFollow: true}, Links: 2, Withheld: 3}},
-		{"our own name", `<meta name=Orbweaver content=nofollow><a href=1>`, Options{Agent: "orbweaver"}, facts{Directives: Directives{NoFollow: true}, Withheld: 1}},
-		{"another name", `<meta name=otherbot content=nofollow><a href=1>`, Options{Agent: "orbweaver"}, facts{Links: 1}},
+			facts{Canonical: "https://a.example/c", Directives: Directives{NoIndex: true, NoFollow: true},
+				Links: 2, Withheld: 3}},
+		{"our own name", `<meta name=Orbweaver content=nofollow><a href=1>`, Options{Agent: "orbweaver"},
+			facts{Directives: Directives{NoFollow: true}, Withheld: 1}},
+		{"another name", `<meta name=otherbot content=nofollow><a href=1>`,
+			Options{Agent: "orbweaver"}, facts{Links: 1}},
 		{"in a template", `<template><meta name=robots content=none></template><a href=1>`, Options{}, facts{Links: 1}},
 	}
 	for _, tt := range tests {
@@ -158,7 +183,8 @@ func TestPage(t *testing.T) {
 			tt.want.Base = fuzzBase
 		}
 		tt.want.Charset, tt.want.Kind = "utf-8", HTML
-		got := facts{p.Base.String(), p.Canonical.String(), p.Title, p.Charset, p.Kind, p.Directives, len(p.Links), p.BadLinks, p.Dropped, p.Withheld}
+		got := facts{p.Base.String(), p.Canonical.String(), p.Title, p.Charset, p.Kind, p.Directives, len(p.Links),
+			p.BadLinks, p.Dropped, p.Withheld}
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%s: %s", tt.name, d)
 		}
@@ -210,7 +236,8 @@ func TestReuse(t *testing.T) {
 	for _, d := range append(docs, docs...) {
 		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8", Body: []byte(d)}, Options{}, &p)
 		fresh := parsed(t, d, Options{})
-		if got, want := shortLinks(&p), shortLinks(fresh); got != want || p.Base != fresh.Base || p.Title != fresh.Title ||
+		if got, want := shortLinks(&p), shortLinks(fresh); got != want || p.Base != fresh.Base ||
+			p.Title != fresh.Title ||
 			p.Canonical != fresh.Canonical || p.Directives != fresh.Directives {
 			t.Errorf("%.40q: got %s %+v, want %s %+v", d, got, p.Directives, want, fresh.Directives)
 		}
@@ -224,7 +251,8 @@ func TestHostileHTML(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nested tags", strings.Repeat("<div>", n) + "<a href=1>", "L 1 a@href"},
 		{"nested svg", strings.Repeat("<svg>", n) + strings.Repeat("</svg>", n) + "<a href=1>", "L 1 a@href"},
-		{"nested templates", strings.Repeat("<template>", n) + "<a href=no>" + strings.Repeat("</template>", n) + "<a href=1>", "L 1 a@href"},
+		{"nested templates", strings.Repeat("<template>", n) + "<a href=no>" + strings.Repeat("</template>", n) +
+			"<a href=1>", "L 1 a@href"},
 		{"open comments", strings.Repeat("<!--", n) + "--><a href=1>", "L 1 a@href"},
 		{"open scripts", strings.Repeat("<script><!--<script>", n) + "<a href=no>", ""},
 		{"open titles", strings.Repeat("<title>", n) + "<a href=no>", ""},

@@ -100,7 +100,8 @@ func lateLabel(body []byte) (name string) {
 
 var (
 	charsetIn      = regexp.MustCompile(`(?i)charset\s*=\s*["']?([^"'\s;]+)`)
-	declaresLatin1 = regexp.MustCompile(`(?i)charset\s*=\s*["']?(windows-1252|latin1|iso-8859-1|us-ascii)|<\?xml[^>]*encoding`)
+	declaresLatin1 = regexp.MustCompile(`(?i)charset\s*=\s*["']?(windows-1252|latin1|iso-8859-1|us-ascii)` +
+		`|<\?xml[^>]*encoding`)
 )
 
 var declaresUTF8 = regexp.MustCompile(`(?i)charset\s*=\s*["']?utf-?8|encoding=["']utf-8`)

@@ -28,8 +28,10 @@ func TestCleanWriter(t *testing.T) {
 		{"C0 and DEL", "\x00\b\v\f\r\x7f", `\u0000\u0008\u000b\u000c\u000d\u007f`},
 		{"C1", "\u009b31m\u0085", `\u009b31m\u0085`},
 		{"C1 as a byte", "\x9b31m", `\x9b31m`},
-		{"bidi", "\u202egpj.exe\u202c \u2066x\u2069 \u200e\u200f\u061c", `\u202egpj.exe\u202c \u2066x\u2069 \u200e\u200f\u061c`},
-		{"no width", "a\u200bb\u200c\u200d\u2060\ufeff\u00ad\u034f\u115f\u180e\ufe0f", `a\u200bb\u200c\u200d\u2060\ufeff\u00ad\u034f\u115f\u180e\ufe0f`},
+		{"bidi", "\u202egpj.exe\u202c \u2066x\u2069 \u200e\u200f\u061c",
+			`\u202egpj.exe\u202c \u2066x\u2069 \u200e\u200f\u061c`},
+		{"no width", "a\u200bb\u200c\u200d\u2060\ufeff\u00ad\u034f\u115f\u180e\ufe0f",
+			`a\u200bb\u200c\u200d\u2060\ufeff\u00ad\u034f\u115f\u180e\ufe0f`},
 		{"spaces and lines", "\u00a0\u2028\u2029\u3000", `\u00a0\u2028\u2029\u3000`},
 		{"tags", "\U000e0041\U000e0100", `\udb40\udc41\udb40\udd00`},
 		{"private", "\ue000\U00100000", `\ue000\udbc0\udc00`},
@@ -49,7 +51,8 @@ func TestCleanWriter(t *testing.T) {
 // What comes in pieces comes out as in one, with nothing in it that a terminal obeys,
 // and JSON means what it meant.
 func FuzzCleanWriter(f *testing.F) {
-	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb\U000e0041", "é\xff\xe2\x80", "\\\u202e\"\n"} {
+	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb\U000e0041",
+		"é\xff\xe2\x80", "\\\u202e\"\n"} {
 		f.Add(s, 2, 3)
 	}
 	f.Fuzz(func(t *testing.T, s string, i, j int) {
@@ -65,7 +68,8 @@ func FuzzCleanWriter(f *testing.F) {
 			t.Fatalf("%q becomes %q, and that %q", s, got, again)
 		}
 		for _, r := range got + OneLine(s) {
-			if r == utf8.RuneError && !strings.Contains(s, "\ufffd") || r != '\n' && r != '\t' && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			if r == utf8.RuneError && !strings.Contains(s, "\ufffd") ||
+				r != '\n' && r != '\t' && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
 				t.Fatalf("%q on the screen", r)
 			}
 		}

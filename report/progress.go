@@ -25,10 +25,11 @@ type Snapshot struct {
 	Errors                      map[string]int64 // by kind
 	Retrying                    map[string]int64 // URLs that failed and are visited again, by kind
 	RetryIn                     time.Duration    // until the next of these visits; 0: now or unknown
-	Revisits, Unchanged         int64            // visits to pages visited before, and those of them that found no change
-	NextIn                      time.Duration    // until the next of these visits is due; 0: now, or never
-	Memory                      int64            // bytes in use
-	LastURL                     string
+	// visits to pages visited before, and those of them that found no change
+	Revisits, Unchanged int64
+	NextIn              time.Duration // until the next of these visits is due; 0: now, or never
+	Memory              int64         // bytes in use
+	LastURL             string
 
 	PageLimit, SizeLimit int64 // 0: none
 	TimeLimit            time.Duration
@@ -343,8 +344,10 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 		p.paint(p.named(state+" "+when), "1"),
 		fmt.Sprintf("  pages    %s%s, %.1f/s now, %.1f/s mean", humanize.Comma(s.Pages), of, pages, s.mean()),
 		fmt.Sprintf("  bytes    %s, %s", size, rate(bytes)),
-		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued), humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
-		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)), humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
+		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued),
+			humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
+		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)),
+			humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
 	}
 	if again := s.revisits(); again != "" {
 		p.again = true
@@ -499,9 +502,11 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Limit      string           `json:"limit,omitempty"`
 		ETA        *float64         `json:"eta_s,omitempty"`
 	}{
-		now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages, round2(pages), round2(s.mean()),
+		now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages,
+		round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
-		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying, round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
+		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
+		round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"

@@ -115,7 +115,8 @@ func snapshots() []Snapshot {
 	b.Elapsed, b.Pages, b.Bytes = 100*time.Second, 1700, 37_000_000
 	b.LastURL = "http://b.example/" + strings.Repeat("very/", 40)
 	c := b
-	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800, "http://日本.example/日本語のページ", nil
+	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800,
+		"http://日本.example/日本語のページ", nil
 	c.Retrying, c.RetryIn = nil, 0
 	d := c
 	d.State, d.Queued, d.InFlight, d.Resolving, d.Revisits, d.Unchanged, d.NextIn = "", 0, 0, 0, 1234, 1000, 2*time.Hour
@@ -262,7 +263,8 @@ func TestBackground(t *testing.T) {
 		now = now.Add(200 * time.Millisecond)
 	}
 	p.Message("saving")
-	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "2 pages") != 2 || !strings.HasSuffix(got, "\nsaving\n") {
+	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "2 pages") != 2 ||
+		!strings.HasSuffix(got, "\nsaving\n") {
 		t.Errorf("in the background: %q", got)
 	}
 	out.Reset()
@@ -341,7 +343,8 @@ func TestETA(t *testing.T) {
 	}{
 		{"none", Snapshot{Pages: 5}, 10, 10, 0, ""},
 		{"pages", Snapshot{Pages: 50, PageLimit: 100}, 10, 0, 5 * time.Second, "page limit"},
-		{"nearest", Snapshot{PageLimit: 100, SizeLimit: 100, TimeLimit: time.Minute, Elapsed: 57 * time.Second}, 1, 1, 3 * time.Second, "time limit"},
+		{"nearest", Snapshot{PageLimit: 100, SizeLimit: 100, TimeLimit: time.Minute, Elapsed: 57 * time.Second}, 1, 1,
+			3 * time.Second, "time limit"},
 		{"size", Snapshot{PageLimit: 100, SizeLimit: 10}, 1, 5, 2 * time.Second, "size limit"},
 		{"nothing moves", Snapshot{PageLimit: 100}, 0, 0, 0, ""},
 		{"over", Snapshot{Pages: 101, PageLimit: 100}, 5, 0, 0, "page limit"},
@@ -356,8 +359,9 @@ func TestETA(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0.0s", 1234 * time.Millisecond: "1.2s", 10 * time.Second: "10s", 59900 * time.Millisecond: "59s",
-		61 * time.Second: "1m 1s", 3 * time.Hour: "3h 0m", 50*time.Hour + time.Minute: "2d 2h",
+		-time.Second: "0s", 0: "0.0s", 1234 * time.Millisecond: "1.2s", 10 * time.Second: "10s",
+		59900 * time.Millisecond: "59s",
+		61 * time.Second:         "1m 1s", 3 * time.Hour: "3h 0m", 50*time.Hour + time.Minute: "2d 2h",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)

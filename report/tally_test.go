@@ -55,7 +55,8 @@ func sampleTally() *Tally {
 		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "Text/HTML", Bytes: 1_000, Page: true, Duplicate: true},
 		{Host: "a.example", Seed: "a.example", Code: 404, MIME: "text/html", Bytes: 700},
 		{Host: "b.example", Seed: "a.example", Code: CodeRobotsDenied},
-		{Host: "b.example", Seed: "b.example", Code: 200, MIME: "=cmd()/x", Bytes: 5_000_000, Page: true, Truncated: true},
+		{Host: "b.example", Seed: "b.example", Code: 200, MIME: "=cmd()/x", Bytes: 5_000_000,
+			Page: true, Truncated: true},
 		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
 		{Host: "c.example", Seed: "b.example", Code: CodeDNS, Error: "dns", Bytes: -4},
 		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
@@ -96,7 +97,8 @@ func TestReports(t *testing.T) {
 	if err := json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []string{"pages", "bytes", "duration_s", "pages_per_s", "urls_discovered", "urls_unique", "urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
+	for _, k := range []string{"pages", "bytes", "duration_s", "pages_per_s", "urls_discovered", "urls_unique",
+		"urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
 		if _, ok := m[k]; !ok {
 			t.Errorf("summary.json has no %s", k)
 		}
@@ -127,7 +129,8 @@ func TestReportsAreAtomic(t *testing.T) {
 			t.Fatalf("write %d: %v", n, err)
 		}
 		var s Summary
-		if err := json.Unmarshal([]byte(file(t, mem, "reports/summary.json")), &s); err != nil || s.StopReason != "old" && s.StopReason != "new" {
+		if err := json.Unmarshal([]byte(file(t, mem, "reports/summary.json")), &s); err != nil ||
+			s.StopReason != "old" && s.StopReason != "new" {
 			t.Errorf("write %d: summary %+v, %v", n, s, err)
 		}
 		switch got := file(t, mem, "reports/hosts.csv"); got {
@@ -141,7 +144,8 @@ func TestReportsAreAtomic(t *testing.T) {
 func TestTally(t *testing.T) {
 	tally := sampleTally()
 	got := fmt.Sprint(tally.Pages(), tally.Fetched(), tally.Finished(), tally.Bytes(), tally.Denied(), tally.Hosts(),
-		tally.HostPages("a.example"), tally.HostPages("b.example"), tally.HostPages("nowhere.example"), tally.Started().Equal(at), tally.Errors())
+		tally.HostPages("a.example"), tally.HostPages("b.example"), tally.HostPages("nowhere.example"),
+		tally.Started().Equal(at), tally.Errors())
 	if want := "3 4 8 5024500 1 3 2 1 0 true map[dns:1 timeout-connect:2]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -162,7 +166,8 @@ func TestTallyIsBounded(t *testing.T) {
 	tally := NewTally()
 	const n = 5000
 	for i := range n {
-		tally.Add(Visit{Host: "a.example", Code: 1000 + i, MIME: fmt.Sprintf("text/x%d", i), Error: fmt.Sprintf("e%d%s", i, strings.Repeat("x", 1000)), Seed: "s"})
+		tally.Add(Visit{Host: "a.example", Code: 1000 + i, MIME: fmt.Sprintf("text/x%d", i),
+			Error: fmt.Sprintf("e%d%s", i, strings.Repeat("x", 1000)), Seed: "s"})
 	}
 	if len(tally.mimes) > maxNames+1 || len(tally.status) > maxNames+1 || len(tally.errors) > maxNames+1 {
 		t.Errorf("%d types, %d codes, %d errors", len(tally.mimes), len(tally.status), len(tally.errors))
@@ -189,7 +194,8 @@ func TestMIME(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "unknown", "unknown": "unknown", "text/html": "text/html", " Text/HTML ; charset=x": "text/html",
 		"text": "invalid", "text/": "invalid", "/html": "invalid", "text/html/x": "invalid", "text/ht ml": "invalid",
-		"application/vnd.ms-excel.sheet+xml": "application/vnd.ms-excel.sheet+xml", "=1/x": "invalid", "té/x": "invalid",
+		"application/vnd.ms-excel.sheet+xml": "application/vnd.ms-excel.sheet+xml", "=1/x": "invalid",
+		"té/x":                          "invalid",
 		"a/" + strings.Repeat("x", 200): "invalid",
 	} {
 		if got := MIME(in); got != want {
@@ -208,7 +214,8 @@ func TestTallyEncoding(t *testing.T) {
 	if err := got.Decode(enc); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(tally.Summary(time.Second, ""), got.Summary(time.Second, ""), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(tally.Summary(time.Second, ""), got.Summary(time.Second, ""),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" }, cmp.Ignore())); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if string(got.AppendTo(nil)) != string(enc) || hostsCSV(got) != hostsCSV(tally) {
@@ -250,7 +257,8 @@ func TestTallyVersion1(t *testing.T) {
 // encoding, and reaches the report without what could harm a terminal.
 func TestCauses(t *testing.T) {
 	tally := NewTally()
-	for _, v := range []Visit{{Error: "dns"}, {Error: "tls", Cause: "x509: \x1b[31mred \u202ename"}, {Error: "tls", Cause: "another"}, {Error: "connect"}} {
+	for _, v := range []Visit{{Error: "dns"}, {Error: "tls", Cause: "x509: \x1b[31mred \u202ename"},
+		{Error: "tls", Cause: "another"}, {Error: "connect"}} {
 		v.Host, v.Code = "a.example", -2
 		tally.Add(v)
 	}
@@ -282,7 +290,8 @@ func TestRevisits(t *testing.T) {
 	again.Unchanged, again.Code, again.Error, again.Bytes = false, -4, "timeout", 0
 	tally.Add(again)
 	s := tally.Summary(time.Second, "")
-	if s.Finished != 1 || s.Revisits != 3 || s.Unchanged != 1 || s.Changed != 1 || s.Pages != 2 || s.Fetched != 3 || s.Bytes != 23 {
+	if s.Finished != 1 || s.Revisits != 3 || s.Unchanged != 1 || s.Changed != 1 || s.Pages != 2 ||
+		s.Fetched != 3 || s.Bytes != 23 {
 		t.Errorf("%+v", s)
 	}
 	if n := tally.HostPages("a.example"); n != 1 {
@@ -295,7 +304,8 @@ func TestRevisits(t *testing.T) {
 func TestTallyPieces(t *testing.T) {
 	tally := sampleTally()
 	for i := range 5000 {
-		tally.Add(Visit{Host: hostName(i), Seed: hostName(i % 700), Code: 200, MIME: "text/html", Bytes: int64(i), Page: true})
+		tally.Add(Visit{Host: hostName(i), Seed: hostName(i % 700), Code: 200, MIME: "text/html",
+			Bytes: int64(i), Page: true})
 	}
 	want := string(tally.AppendTo(nil))
 	const entry = 200 // bytes of a name and its counts, at most
@@ -371,7 +381,8 @@ func BenchmarkTallyAdd(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		t.Add(Visit{Host: hosts[i%len(hosts)], Seed: "s.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22300, Page: true})
+		t.Add(Visit{Host: hosts[i%len(hosts)], Seed: "s.example", Code: 200, MIME: "text/html; charset=utf-8",
+			Bytes: 22300, Page: true})
 		i++
 	}
 	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "visits/s")

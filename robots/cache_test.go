@@ -99,7 +99,8 @@ func TestCache(t *testing.T) {
 		{"no content", Config{}, []step{later(0, fetch), learn(Reply{Status: 204}, "allowed")}},
 		{"not modified, nothing known", Config{}, []step{later(0, fetch), learn(status(304), "allowed")}},
 		{"not modified", Config{}, []step{
-			later(0, fetch), learn(ok(no), denied), later(24*time.Hour, fetch), learn(status(304), denied), later(24*time.Hour-1, denied),
+			later(0, fetch), learn(ok(no), denied), later(24*time.Hour, fetch), learn(status(304), denied),
+			later(24*time.Hour-1, denied),
 		}},
 		{"short max-age", Config{}, []step{
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Second}, denied),
@@ -119,11 +120,13 @@ func TestCache(t *testing.T) {
 		}},
 		{"unreachable by a clock that was wrong", Config{}, []step{
 			later(0, fetch), learn(Reply{Failed: true}, "unreachable 1m0s"), later(-365*24*time.Hour, fetch),
-			learn(Reply{Failed: true}, "unreachable 2m0s"), later(-time.Second, "unreachable 2m1s"), later(-time.Hour, fetch),
+			learn(Reply{Failed: true}, "unreachable 2m0s"), later(-time.Second, "unreachable 2m1s"),
+			later(-time.Hour, fetch),
 			learn(status(503), "unreachable 4m0s"), later(4*time.Minute, fetch), learn(status(503), "unreachable 8m0s"),
 		}},
 		{"own TTL", Config{TTL: time.Minute}, []step{
-			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied), later(time.Minute, fetch),
+			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: time.Hour}, denied),
+			later(time.Minute, fetch),
 		}},
 		{"unreachable, waits double", Config{}, []step{
 			later(0, fetch), learn(status(503), "unreachable 1m0s"),
@@ -178,20 +181,25 @@ func TestCache(t *testing.T) {
 			about("https://www.a.example/p", "fetch https://www.a.example/robots.txt"),
 		}},
 		{"a sixth redirect", Config{}, []step{
-			later(0, fetch), learn(to(301, "?1"), fetch+"?1"), learn(to(301, "?2"), fetch+"?2"), learn(to(301, "?3"), fetch+"?3"),
+			later(0, fetch), learn(to(301, "?1"), fetch+"?1"), learn(to(301, "?2"), fetch+"?2"),
+			learn(to(301, "?3"), fetch+"?3"),
 			learn(to(301, "?4"), fetch+"?4"), learn(to(301, "?5"), fetch+"?5"), learn(to(301, "?6"), "allowed"),
 		}},
 		{"redirect loop", Config{}, []step{
 			later(0, fetch), learn(to(301, ""), "allowed"), later(24*time.Hour, fetch),
-			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch),
-			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), "allowed"),
+			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch),
+			learn(to(301, "/robots.txt"), fetch),
+			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch),
+			learn(to(301, "/robots.txt"), "allowed"),
 		}},
 		{"redirect to nowhere", Config{}, []step{later(0, fetch), learn(to(301, "ftp://a.example/"), "allowed")}},
-		{"redirect to a giant", Config{}, []step{later(0, fetch), learn(to(301, "/"+strings.Repeat("a", 5000)), "allowed")}},
+		{"redirect to a giant", Config{}, []step{later(0, fetch),
+			learn(to(301, "/"+strings.Repeat("a", 5000)), "allowed")}},
 		{"redirect of another kind", Config{}, []step{later(0, fetch), learn(to(300, "/x"), "allowed")}},
 		{"redirect to a failure", Config{}, []step{
 			later(0, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 1m0s"),
-			later(time.Minute, fetch), learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), "unreachable 2m0s"),
+			later(time.Minute, fetch), learn(to(301, "/x"), "fetch https://a.example/x"),
+			learn(status(503), "unreachable 2m0s"),
 			later(2*time.Minute, fetch), learn(ok(no), denied), later(24*time.Hour, fetch),
 			learn(to(301, "/x"), "fetch https://a.example/x"), learn(status(503), denied),
 		}},
@@ -227,8 +235,10 @@ func TestCache(t *testing.T) {
 
 func TestLearnSitemaps(t *testing.T) {
 	c := NewCache(Config{Agent: "x"})
-	body := "Sitemap: https://a.example/1.xml\nSitemap: /2.xml\nSitemap: HTTPS://A.example:443/1.xml\nSitemap: ftp://a.example/\n"
-	got := c.Learn(mustParse(t, "https://a.example/p"), mustParse(t, "https://www.a.example/robots.txt"), Reply{Status: 200, Body: []byte(body)}, start)
+	body := "Sitemap: https://a.example/1.xml\nSitemap: /2.xml\nSitemap: HTTPS://A.example:443/1.xml\n" +
+		"Sitemap: ftp://a.example/\n"
+	got := c.Learn(mustParse(t, "https://a.example/p"), mustParse(t, "https://www.a.example/robots.txt"),
+		Reply{Status: 200, Body: []byte(body)}, start)
 	if d := cmp.Diff([]string{"https://a.example/1.xml", "https://www.a.example/2.xml"}, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -275,7 +285,8 @@ func TestCacheMemory(t *testing.T) {
 				t.Errorf("%d bytes, budget %d, and shard %d has %d origins", bytes, budget, i, n)
 			}
 		}
-		if st := c.Stats(); st.Origins != nodes || st.Bytes != bytes || st.Groups != 1 || st.Forgotten != int64(2001-nodes) {
+		if st := c.Stats(); st.Origins != nodes || st.Bytes != bytes || st.Groups != 1 ||
+			st.Forgotten != int64(2001-nodes) {
 			t.Errorf("%+v; want %d origins, %d bytes, 1 group, %d forgotten", st, nodes, bytes, 2001-nodes)
 		}
 		t.Logf("budget %d: %d origins in %d bytes", budget, nodes, bytes)
@@ -329,7 +340,8 @@ func TestCacheModel(t *testing.T) {
 		large := NewCache(Config{Agent: "x"})
 		now := start
 		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
-			u := mustParse(t, fmt.Sprintf("http://h%d.example/p%d", rapid.IntRange(0, 60).Draw(rt, "host"), rapid.IntRange(0, 3).Draw(rt, "page")))
+			u := mustParse(t, fmt.Sprintf("http://h%d.example/p%d", rapid.IntRange(0, 60).Draw(rt, "host"),
+				rapid.IntRange(0, 3).Draw(rt, "page")))
 			now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(rt, "wait")) * time.Second)
 			a, want := small.Ask(u, now), large.Ask(u, now)
 			if a.Verdict != Fetch && a != want {
@@ -369,7 +381,8 @@ func TestCacheHolds(t *testing.T) {
 	for i := range 400 {
 		u := mustParse(t, fmt.Sprintf("http://h%d.example/p", i%90))
 		r := []Reply{
-			{Status: 200, Body: body}, {Failed: true}, {Status: 301, Location: "/x"}, {Status: 200, Body: fmt.Appendf(body, "Allow: /%d\n", i%7)},
+			{Status: 200, Body: body}, {Failed: true}, {Status: 301, Location: "/x"},
+			{Status: 200, Body: fmt.Appendf(body, "Allow: /%d\n", i%7)},
 			{Status: 503}, {Status: 304}, {Status: 301, Location: "/y"},
 		}[i%7]
 		now = now.Add(time.Minute)

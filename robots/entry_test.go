@@ -20,7 +20,8 @@ func TestEntries(t *testing.T) {
 	c := NewCache(Config{Agent: "orbweaver"})
 	page := func(i int) weburl.URL { return mustParse(t, fmt.Sprintf("https://h%d.example/p", i)) }
 	replies := []Reply{
-		{Status: 200, Body: []byte("User-agent: *\nDisallow: /\n\n# mine\nUser-agent: orbweaver\nCrawl-delay: 3\r\nDisallow: /x\rDisallow: /p#\n")},
+		{Status: 200, Body: []byte("User-agent: *\nDisallow: /\n\n# mine\nUser-agent: orbweaver\nCrawl-delay: 3\r\n" +
+			"Disallow: /x\rDisallow: /p#\n")},
 		{Status: 200}, {Status: 404}, {Status: 503}, {Failed: true}, {Status: 301, Location: "/x"},
 	}
 	for i, r := range replies {
@@ -83,7 +84,8 @@ func TestEntries(t *testing.T) {
 }
 
 func TestDecodeEntryDamaged(t *testing.T) {
-	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start, Class: ClassRules, Body: []byte("User-agent: *")}
+	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start, Class: ClassRules,
+		Body: []byte("User-agent: *")}
 	good := e.AppendTo(nil)
 	for i := range good {
 		if _, err := DecodeEntry(good[:i]); !errors.Is(err, ErrEntry) {
@@ -114,7 +116,8 @@ func TestDecodeEntryDamaged(t *testing.T) {
 }
 
 func FuzzEntry(f *testing.F) {
-	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour), Class: ClassStale, Failures: 7, Body: []byte("User-agent: *\nDisallow: /")}
+	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour),
+		Class: ClassStale, Failures: 7, Body: []byte("User-agent: *\nDisallow: /")}
 	f.Add(e.AppendTo(nil))
 	v1, err := os.ReadFile("testdata/entry-v1.bin")
 	if err != nil {
@@ -135,7 +138,8 @@ func FuzzEntry(f *testing.F) {
 		}
 		c := NewCache(Config{Agent: e.Agent})
 		c.Restore(e)
-		if got, ok := c.Entry(e.Origin); !ok || got.Class != e.Class || got.Failures != e.Failures || !got.Expires.Equal(e.Expires) {
+		if got, ok := c.Entry(e.Origin); !ok || got.Class != e.Class || got.Failures != e.Failures ||
+			!got.Expires.Equal(e.Expires) {
 			t.Fatalf("got %+v, want %+v", got, e)
 		}
 	})

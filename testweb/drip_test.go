@@ -14,7 +14,8 @@ func TestDrippingSites(t *testing.T) {
 	if !strings.Contains(string(head), `<a href="/8">next</a>`+strings.Repeat(" ", 10)) {
 		t.Errorf("got %q", head)
 	}
-	if robots, _ := ask(t, w, "drip0.example", "/robots.txt", 22, 20*time.Second); string(robots) != "HTTP/1.1 404 Not Found" {
+	robots, _ := ask(t, w, "drip0.example", "/robots.txt", 22, 20*time.Second)
+	if string(robots) != "HTTP/1.1 404 Not Found" {
 		t.Errorf("robots.txt: %q", robots)
 	}
 }

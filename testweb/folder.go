@@ -275,7 +275,8 @@ func open(disk, as string, unpack bool) (*file, error) {
 	if !st.Mode().IsRegular() {
 		return nil, errors.New("not a file")
 	}
-	f := &file{name: disk, stamp: stampOf(disk, st), modified: st.ModTime(), header: st.ModTime().UTC().Format(http.TimeFormat), unpack: unpack,
+	f := &file{name: disk, stamp: stampOf(disk, st), modified: st.ModTime(),
+		header: st.ModTime().UTC().Format(http.TimeFormat), unpack: unpack,
 		etag: fmt.Sprintf(`"%x-%x"`, st.Size(), st.ModTime().UnixNano())}
 	var in io.Reader = h
 	if unpack {
@@ -287,7 +288,8 @@ func open(disk, as string, unpack bool) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l := language.FindString(as); types[path.Ext(as)] == "" && l != "" && types[path.Ext(strings.TrimSuffix(as, l))] != "" {
+	if l := language.FindString(as); types[path.Ext(as)] == "" && l != "" &&
+		types[path.Ext(strings.TrimSuffix(as, l))] != "" {
 		as = strings.TrimSuffix(as, l)
 	}
 	f.ctype = contentType(as, b)
@@ -328,10 +330,12 @@ func contentType(name string, data []byte) string {
 var types = map[string]string{
 	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml", ".css": "text/css",
 	".js": "text/javascript", ".json": "application/json", ".xml": "application/xml", ".rss": "application/rss+xml",
-	".atom": "application/atom+xml", ".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif", ".jpg": "image/jpeg",
+	".atom": "application/atom+xml", ".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif",
+	".jpg":  "image/jpeg",
 	".jpeg": "image/jpeg", ".ico": "image/x-icon", ".webp": "image/webp", ".woff": "font/woff", ".woff2": "font/woff2",
 	".txt": "text/plain", ".md": "text/markdown", ".pdf": "application/pdf", ".gz": "application/gzip",
-	".py": "text/x-python", ".c": "text/x-c", ".h": "text/x-c", ".xpm": "image/x-xpixmap", ".inv": "application/octet-stream",
+	".py": "text/x-python", ".c": "text/x-c", ".h": "text/x-c", ".xpm": "image/x-xpixmap",
+	".inv": "application/octet-stream",
 }
 
 // listing is the page for a directory without an index.
@@ -360,7 +364,8 @@ func listing(dir, p string) (*file, error) {
 		header: st.ModTime().UTC().Format(http.TimeFormat), etag: etagOf(b.Bytes())}, nil
 }
 
-var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ", "%20", "&", "&amp;", ":", "%3A").Replace
+var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ",
+	"%20", "&", "&amp;", ":", "%3A").Replace
 
 // serve answers with a file, and says whether the folder has one.
 func (m *mount) serve(rw *recorder, req *http.Request) bool {

@@ -83,7 +83,8 @@ func TestFreshAccountAgainstModel(t *testing.T) {
 		}
 		got := a.report(ns(steps))
 		width := a.width / int64(web.step) // may be no whole number of steps at first
-		if got.Served != want.Served || got.Renewed != want.Renewed || got.Confirmed != want.Confirmed || got.Wrong != want.Wrong || got.Uncounted != want.Uncounted || got.Copies != int64(len(served)) {
+		if got.Served != want.Served || got.Renewed != want.Renewed || got.Confirmed != want.Confirmed ||
+			got.Wrong != want.Wrong || got.Uncounted != want.Uncounted || got.Copies != int64(len(served)) {
 			t.Fatalf("got %+v, want %+v and %d copies", got, want, len(served))
 		}
 		// The copy that there is in each step, and how fresh it is in its middle.
@@ -184,7 +185,8 @@ func TestMatchesETag(t *testing.T) {
 	}{
 		{`"a"`, `"a"`, true}, {`"a-gz"`, `"a"`, false}, {`"x", W/"a"`, `"a"`, true}, {`"x" , "a"`, `W/"a"`, true},
 		{`"x,"a"`, `"a"`, false}, {"*", `"a"`, true}, {" * ", "", true}, {`""`, "", false}, {"", `"a"`, false},
-		{`a`, `"a"`, false}, {`"a`, `"a"`, false}, {`"x""a"`, `"a"`, true}, {`W/`, `"a"`, false}, {`"", "a"`, `"a"`, true},
+		{`a`, `"a"`, false}, {`"a`, `"a"`, false}, {`"x""a"`, `"a"`, true}, {`W/`, `"a"`, false},
+		{`"", "a"`, `"a"`, true},
 	} {
 		if got := MatchesETag(c.field, c.etag); got != c.want {
 			t.Errorf("%s against %s: %v, want %v", c.field, c.etag, got, c.want)

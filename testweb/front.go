@@ -196,7 +196,8 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	c.start(r, false)
 	w.track.begin(c, r)
 	// What lies in the request's buffer is not needed any more: a wait gives it back.
-	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end, Answered: w.track.askedBefore(r)}
+	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end,
+		Answered: w.track.askedBefore(r)}
 	if w.track.fresh != nil {
 		q.IfNoneMatch, q.IfModifiedSince = strings.Clone(h.none), strings.Clone(h.since)
 	}
@@ -289,8 +290,9 @@ func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 // serveOrigin takes a connection back from net/http to answer the request that
 // it has read, if that is one to answer.
 func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) bool {
-	h := head{target: rw.r.target, gzip: acceptsGzip(req), head: req.Method == http.MethodHead, close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1),
-		none: strings.Join(req.Header.Values("If-None-Match"), ", "), since: req.Header.Get("If-Modified-Since")}
+	h := head{target: rw.r.target, gzip: acceptsGzip(req), head: req.Method == http.MethodHead,
+		close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1),
+		none:  strings.Join(req.Header.Values("If-None-Match"), ", "), since: req.Header.Get("If-Modified-Since")}
 	if req.Method != http.MethodGet && !h.head || !strings.HasPrefix(h.target, "/") {
 		return false
 	}

@@ -53,7 +53,8 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 		t.Errorf("Last-Modified %q, want %q", got, want)
 	}
 	want("/page.html", 304, "", "If-Modified-Since", older.Header.Get("Last-Modified"))
-	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"), "If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT")
+	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"), "If-Modified-Since",
+		"Mon, 02 Jan 2006 15:04:05 GMT")
 	want("/page.html", 200, "older", "If-Modified-Since", now.Add(-2*time.Hour).UTC().Format(http.TimeFormat))
 	// A file of the same content is the same version, whatever its time.
 	put("page.html", "older "+strings.Repeat("text ", 99), now.Add(-30*time.Minute))

@@ -77,7 +77,8 @@ var documentSteps = map[string][]step{
 	"docs/cluster.md": {
 		{command: "orbweaver cluster keys --out keys --agents a1,a2,a3"},
 		{command: "scp -r keys/a1 first.example.org:keys", not: "copies to another machine; the test copies to first"},
-		{command: "scp -r keys/a2 second.example.org:keys", not: "copies to another machine; the test copies to second"},
+		{command: "scp -r keys/a2 second.example.org:keys",
+			not: "copies to another machine; the test copies to second"},
 		{command: "scp -r keys/a3 third.example.org:keys", not: "copies to another machine; the test copies to third"},
 		{command: "for m in first:a1 second:a2 third:a3; do mkdir -p ${m%:*} && cp -r keys/${m#*:} ${m%:*}/keys && " +
 			"printf 'https://%s/\\n' example.org example.net example.com >${m%:*}/seeds.txt; done", added: true},
@@ -86,7 +87,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --name a2 --listen 192.0.2.2:7470 --keys keys --agents 3 --join 192.0.2.1:7470 " +
 			"--dir crawl --contact ops@example.org --scope domain --seeds seeds.txt", dir: "second", beside: true},
 		{command: "orbweaver crawl --name a3 --listen 192.0.2.3:7470 --keys keys --agents 3 " +
-			"--join 192.0.2.1:7470,192.0.2.2:7470 --dir crawl --contact ops@example.org --scope domain --seeds seeds.txt",
+			"--join 192.0.2.1:7470,192.0.2.2:7470 --dir crawl --contact ops@example.org " +
+			"--scope domain --seeds seeds.txt",
 			dir: "third", last: true},
 	},
 }

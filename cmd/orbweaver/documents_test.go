@@ -48,7 +48,8 @@ func readDocuments(t *testing.T) []document {
 			switch {
 			case strings.HasPrefix(strings.TrimSpace(line), "```"):
 				if inside = !inside; inside {
-					d.blocks = append(d.blocks, block{kind: strings.TrimPrefix(strings.TrimSpace(line), "```"), line: i + 1})
+					d.blocks = append(d.blocks, block{kind: strings.TrimPrefix(strings.TrimSpace(line), "```"),
+						line: i + 1})
 				}
 			case inside:
 				d.blocks[len(d.blocks)-1].text += line + "\n"

@@ -83,7 +83,8 @@ func licenseText(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := append([]linked{{Path: "Go (standard library and run time)", Dir: strings.TrimSpace(string(goroot))}}, modules(t)...)
+	list := append([]linked{{Path: "Go (standard library and run time)", Dir: strings.TrimSpace(string(goroot))}},
+		modules(t)...)
 	var order []string
 	users := map[string][]string{}
 	for _, m := range list {
@@ -98,7 +99,8 @@ func licenseText(t *testing.T) string {
 		users[text] = append(users[text], strings.TrimSpace(m.Path+" "+m.Version))
 	}
 	var b strings.Builder
-	b.WriteString("Orbweaver is licensed under the Apache License 2.0. The program contains the\nfollowing software of others, under the licences that stand below its names.\n")
+	b.WriteString("Orbweaver is licensed under the Apache License 2.0. The program contains the\n" +
+		"following software of others, under the licences that stand below its names.\n")
 	for _, text := range order {
 		fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(users[text], "\n"), text)
 	}

@@ -49,9 +49,12 @@ func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 	switch {
 	case s.Code == report.CodeRobotsDenied:
 		return "robots.txt forbids it: " + s.Cause,
-			"\"orbweaver check robots URL\" shows the line of robots.txt that decides. Ask the site's operator for permission."
-	case !contact && s.Kind != "tls" && (strings.Contains(s.Cause, "contact") || strings.Contains(s.Cause, "not a loopback address")):
-		return why, "Without --contact only this machine is crawled. Give --contact with an address at which the operators of sites can reach you."
+			"\"orbweaver check robots URL\" shows the line of robots.txt that decides. " +
+				"Ask the site's operator for permission."
+	case !contact && s.Kind != "tls" &&
+		(strings.Contains(s.Cause, "contact") || strings.Contains(s.Cause, "not a loopback address")):
+		return why, "Without --contact only this machine is crawled. " +
+			"Give --contact with an address at which the operators of sites can reach you."
 	case s.Kind == "refused-address" || strings.Contains(s.Cause, "refused-address"):
 		return why, "Addresses of this machine and of private networks are crawled only with --allow-private."
 	case tls && strings.Contains(s.Cause, "does not look like a TLS"):

@@ -115,8 +115,10 @@ func TestForeignText(t *testing.T) {
 	write(filepath.Join(dir, agent.APIFile), string(access))
 
 	http1 := "HTTP/1.1 200 OK\r\nContent-Type: " + evil + "\r\n\r\nbody"
-	record := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%s\r\nWARC-Date: 2026-01-02T03:04:05Z\r\n"+
-		"WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000001>\r\nContent-Type: application/http; msgtype=response\r\n"+
+	record := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%s\r\n"+
+		"WARC-Date: 2026-01-02T03:04:05Z\r\n"+
+		"WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000001>\r\n"+
+		"Content-Type: application/http; msgtype=response\r\n"+
 		"Content-Length: %d\r\n\r\n%s\r\n\r\n", evil, len(http1), http1)
 	warc := filepath.Join(dir, "a.warc")
 	write(warc, record)
@@ -126,10 +128,13 @@ func TestForeignText(t *testing.T) {
 		says string // on either output
 		json bool
 	}{
-		{[]string{"check", "robots", "--allow-private", plain.URL + "/private" + "/x"}, `Sitemap http://a.example/\u001b[31mred`, false},
+		{[]string{"check", "robots", "--allow-private", plain.URL + "/private" + "/x"},
+			`Sitemap http://a.example/\u001b[31mred`, false},
 		{[]string{"check", "robots", "--allow-private", "--file", warc, plain.URL}, "", false},
 		{[]string{"check", "links", "--allow-private", plain.URL}, "1 links", false},
-		{[]string{"check", "links", "--allow-private", "--ca", ca, "--connect-to", "a.example:443:" + secure.Listener.Addr().String(), "https://a.example/"}, `evil\u001b[31m\norbweaver: all is well`, false},
+		{[]string{"check", "links", "--allow-private", "--ca", ca,
+			"--connect-to", "a.example:443:" + secure.Listener.Addr().String(), "https://a.example/"},
+			`evil\u001b[31m\norbweaver: all is well`, false},
 		{[]string{"check", "url", "http://a.example/" + evil}, "canonical", false},
 		{[]string{"ctl", "--dir", dir, "status"}, `\u001b[31mred`, true},
 		{[]string{"ctl", "--dir", dir, "explain", "a.example"}, `\u001b[31mred`, false},
@@ -159,7 +164,8 @@ func TestForeignText(t *testing.T) {
 
 	// Bytes for programs are exact.
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"warc", "extract", warc, "--offset", "0"}, &stdout, &stderr); code != 0 || stdout.String() != record {
+	if code := run([]string{"warc", "extract", warc, "--offset", "0"}, &stdout, &stderr); code != 0 ||
+		stdout.String() != record {
 		t.Errorf("extract: %d, %q\n%s", code, stdout.String(), stderr.String())
 	}
 }

@@ -66,7 +66,8 @@ func TestScripts(t *testing.T) {
 			return err == nil, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web, "jsonlines": jsonlines,
+			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web,
+			"jsonlines": jsonlines,
 		},
 	})
 }
@@ -167,7 +168,8 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 func signals(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 2, "signals NAME INT|TERM|HUP|KILL")
 	cmd := ts.Value(processesKey{}).(processes)[args[0]]
-	sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}[args[1]]
+	sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
+		"KILL": os.Kill}[args[1]]
 	usage(ts, ok && cmd != nil, "signals NAME INT|TERM|HUP|KILL")
 	ts.Check(cmd.Process.Signal(sig))
 }

@@ -192,8 +192,10 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 
 // config is the web that the flags ask for, and where to begin in it.
 func (c *TestwebCmd) config() (s served, err error) {
-	s.cfg = testweb.Config{HTTPPort: c.HTTP, HTTPSPort: c.HTTPS, DNS: c.DNSListen, Control: c.Control, TTL: c.TTL, Addresses: max(c.Addresses, 0), Gzip: c.Gzip,
-		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay, CrawlDelay: c.CrawlDelay, Agent: c.Agent}}
+	s.cfg = testweb.Config{HTTPPort: c.HTTP, HTTPSPort: c.HTTPS, DNS: c.DNSListen, Control: c.Control, TTL: c.TTL,
+		Addresses: max(c.Addresses, 0), Gzip: c.Gzip,
+		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay,
+			CrawlDelay: c.CrawlDelay, Agent: c.Agent}}
 	bad := func(format string, args ...any) (served, error) {
 		return s, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
@@ -253,7 +255,8 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: --generate makes a web up; --record, --folder, --debian-docs, --demo, --hostile, --dripping and --raw serve what there is")
+		return bad("nothing to serve: --generate makes a web up; --record, --folder, --debian-docs, " +
+			"--demo, --hostile, --dripping and --raw serve what there is")
 	}
 	return s, c.addresses(&s.cfg)
 }
@@ -377,8 +380,10 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	default:
 		fmt.Fprintf(out, "hosts    %d\n", hosts)
 	}
-	fmt.Fprintf(out, "http     %s\nhttps    %s\ndns      %s\nreport   http://%s/.testweb/report\n", w.HTTPAddr(), w.HTTPSAddr(), w.DNSAddr(), w.ControlAddr())
-	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"urls", c.URLs}, {"config", c.ConfigOut}} {
+	fmt.Fprintf(out, "http     %s\nhttps    %s\ndns      %s\nreport   http://%s/.testweb/report\n", w.HTTPAddr(),
+		w.HTTPSAddr(), w.DNSAddr(), w.ControlAddr())
+	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"urls", c.URLs},
+		{"config", c.ConfigOut}} {
 		if f.file != "" {
 			fmt.Fprintf(out, "%-8s %s\n", f.name, f.file)
 		}
@@ -389,8 +394,10 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	if c.SeedsOut == "" {
 		line = append(line, s.seeds[:min(len(s.seeds), maxSaid)]...)
 	}
-	if _, err = fmt.Fprintf(out, "\n%s\n\n", strings.Join(line, " ")); err == nil && c.SeedsOut == "" && len(s.seeds) > maxSaid {
-		_, err = fmt.Fprintf(out, "These are %d of %d seeds; --seeds-out writes all of them to a file.\n\n", maxSaid, len(s.seeds))
+	if _, err = fmt.Fprintf(out, "\n%s\n\n", strings.Join(line, " ")); err == nil && c.SeedsOut == "" &&
+		len(s.seeds) > maxSaid {
+		_, err = fmt.Fprintf(out, "These are %d of %d seeds; --seeds-out writes all of them to a file.\n\n",
+			maxSaid, len(s.seeds))
 	}
 	return err
 }

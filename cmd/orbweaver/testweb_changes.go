@@ -68,7 +68,8 @@ func (f *changeFlags) needless() string {
 		name  string
 		given bool
 	}{
-		{"change-rates", f.ChangeRates != nil}, {"day", f.Day != nil}, {"changes-since", f.ChangesSince != nil}, {"etag-only", f.ETagOnly != nil},
+		{"change-rates", f.ChangeRates != nil}, {"day", f.Day != nil},
+		{"changes-since", f.ChangesSince != nil}, {"etag-only", f.ETagOnly != nil},
 		{"modified-only", f.ModifiedOnly != nil}, {"no-validators", f.NoValidators != nil}, {"lying", f.Lying != nil},
 	} {
 		if g.given {

@@ -22,7 +22,8 @@ func TestChangeRate(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "23%", "x:1d", "23%:", "23%:1", "2:1d", "23%:1d-", "23%:-1d", "23%:NaNd", "23%:99999999d"} {
+	for _, text := range []string{"", "23%", "x:1d", "23%:", "23%:1", "2:1d", "23%:1d-", "23%:-1d",
+		"23%:NaNd", "23%:99999999d"} {
 		if err := new(changeRate).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken", text)
 		}
@@ -32,21 +33,25 @@ func TestChangeRate(t *testing.T) {
 func TestChangeFlags(t *testing.T) {
 	none, some, tenS := share(0), share(0.4), 10*time.Second
 	f := generateFlags{Generate: true, changeFlags: changeFlags{
-		Changes: true, Day: &tenS, ChangeRates: []changeRate{{0.5, time.Hour, time.Hour}}, ETagOnly: &none, NoValidators: &some, Lying: &some,
+		Changes: true, Day: &tenS, ChangeRates: []changeRate{{0.5, time.Hour, time.Hour}}, ETagOnly: &none,
+		NoValidators: &some, Lying: &some,
 	}}
 	var s gen.Spec
 	if err := f.changes(&s); err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Changes; c.Day != tenS || c.ETagOnly != -1 || c.Neither != 0.4 || c.Lying != 0.4 || !slices.Equal(c.Rates, []gen.Rate{{Share: 0.5, From: time.Hour, To: time.Hour}}) {
+	if c := s.Changes; c.Day != tenS || c.ETagOnly != -1 || c.Neither != 0.4 || c.Lying != 0.4 ||
+		!slices.Equal(c.Rates, []gen.Rate{{Share: 0.5, From: time.Hour, To: time.Hour}}) {
 		t.Errorf("%+v", c)
 	}
 	negative := -time.Second
 	for name, c := range map[string]TestwebCmd{
 		"without --changes":  {generateFlags: generateFlags{Generate: true, changeFlags: changeFlags{Day: &tenS}}},
 		"without --generate": {generateFlags: generateFlags{changeFlags: changeFlags{Changes: true}}, Demo: true},
-		"negative day":       {generateFlags: generateFlags{Generate: true, changeFlags: changeFlags{Changes: true, Day: &negative}}},
-		"too many lie":       {generateFlags: generateFlags{Generate: true, changeFlags: changeFlags{Changes: true, NoValidators: &some, Lying: &some, ModifiedOnly: &some}}},
+		"negative day": {generateFlags: generateFlags{Generate: true,
+			changeFlags: changeFlags{Changes: true, Day: &negative}}},
+		"too many lie": {generateFlags: generateFlags{Generate: true,
+			changeFlags: changeFlags{Changes: true, NoValidators: &some, Lying: &some, ModifiedOnly: &some}}},
 	} {
 		var bad *agent.ConfigError
 		if _, err := c.config(); !errors.As(err, &bad) {

@@ -118,8 +118,10 @@ func summarize(out io.Writer, r *testweb.Report) {
 		}
 	}
 	if f := r.Fresh; f != nil {
-		fmt.Fprintf(out, "fresh       %.1f %% of %s on average, %.1f %% now; %s old on average; %s served, %s confirmed, %s wrongly\n", 100*f.Mean.Fresh, copies(f.Copies), 100*f.Now.Fresh,
-			time.Duration(f.Mean.Age).Round(time.Millisecond), humanize.Comma(f.Served), humanize.Comma(f.Confirmed), humanize.Comma(f.Wrong))
+		fmt.Fprintf(out, "fresh       %.1f %% of %s on average, %.1f %% now; %s old on average; "+
+			"%s served, %s confirmed, %s wrongly\n",
+			100*f.Mean.Fresh, copies(f.Copies), 100*f.Now.Fresh, time.Duration(f.Mean.Age).Round(time.Millisecond),
+			humanize.Comma(f.Served), humanize.Comma(f.Confirmed), humanize.Comma(f.Wrong))
 	}
 	if r.BeforeRobots > 0 {
 		fmt.Fprintf(out, "unasked     %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))

@@ -173,7 +173,8 @@ func (r *run) work(first int) error {
 			s.m[k] = struct{}{}
 			s.Unlock()
 		})
-		head := fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\nWARC-Payload-Digest: sha1:%x\r\nContent-Length: %d\r\n\r\n", u, sha1.Sum(body), len(body))
+		head := fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\n"+
+			"WARC-Payload-Digest: sha1:%x\r\nContent-Length: %d\r\n\r\n", u, sha1.Sum(body), len(body))
 		out.Reset()
 		if compressed && len(head)+len(body)+4 < 1<<16 {
 			stored(&out, head, body)

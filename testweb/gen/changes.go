@@ -143,7 +143,8 @@ func newChanging(c Changes) (*changing, error) {
 	}
 	sum = 0
 	shares := [numKinds]float64{
-		restless: c.Lying / 2, stuck: c.Lying / 2, silent: c.Neither, etagOnly: c.ETagOnly, modifiedOnly: c.ModifiedOnly,
+		restless: c.Lying / 2, stuck: c.Lying / 2, silent: c.Neither, etagOnly: c.ETagOnly,
+		modifiedOnly: c.ModifiedOnly,
 	}
 	for i, s := range shares {
 		sum += s

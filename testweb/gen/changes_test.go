@@ -65,7 +65,8 @@ func TestChangedIsOneProcess(t *testing.T) {
 				}
 			}
 			last, next := w.Changed(host, page, at)
-			if !wantLast.IsZero() && !last.Equal(wantLast) || wantLast.IsZero() && last.After(from) || !wantNext.IsZero() && !next.Equal(wantNext) {
+			if !wantLast.IsZero() && !last.Equal(wantLast) || wantLast.IsZero() && last.After(from) ||
+				!wantNext.IsZero() && !next.Equal(wantNext) {
 				t.Fatalf("at %s: changed at %s and %s, want %s and %s", at, last, next, wantLast, wantNext)
 			}
 		}
@@ -76,7 +77,8 @@ func TestChangedIsOneProcess(t *testing.T) {
 // counts have the variance of Poisson's, and the waits are exponential.
 func TestChangesArePoisson(t *testing.T) {
 	const n = 40_000
-	w := newWeb(t, Spec{Seed: 9, Hosts: n, PagesMean: 1, MaxPages: 1, PageBytes: 1, Topics: 1, Languages: 1, Changes: &Changes{Start: testStart}})
+	w := newWeb(t, Spec{Seed: 9, Hosts: n, PagesMean: 1, MaxPages: 1, PageBytes: 1, Topics: 1, Languages: 1,
+		Changes: &Changes{Start: testStart}})
 	shares := map[int]float64{}
 	var counts, squares, short, waits float64
 	for host := range int64(n) {
@@ -130,14 +132,16 @@ func TestChangesArePoisson(t *testing.T) {
 
 // ask is a response to a page at a time.
 func ask(w *Web, host, page int64, at time.Time, gz bool, none, since string) (head, body []byte, status int) {
-	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz, At: at, IfNoneMatch: none, IfModifiedSince: since})
+	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz, At: at, IfNoneMatch: none,
+		IfModifiedSince: since})
 	return out[:r.HeadLen], out[r.HeadLen:], r.Status
 }
 
 // TestVersionsAreServed: a page's content is another one after each change and
 // the same until then, and the validators say so, unless they lie.
 func TestVersionsAreServed(t *testing.T) {
-	w := changingWeb(t, Changes{ETagOnly: 0.2, ModifiedOnly: 0.2, Neither: 0.2, Lying: 0.2, Rates: []Rate{{1, time.Minute, 30 * webDay}}})
+	w := changingWeb(t, Changes{ETagOnly: 0.2, ModifiedOnly: 0.2, Neither: 0.2, Lying: 0.2,
+		Rates: []Rate{{1, time.Minute, 30 * webDay}}})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var kinds [numKinds]int
 	for range 600 {
@@ -161,7 +165,8 @@ func TestVersionsAreServed(t *testing.T) {
 		recent := last.Unix() == first.Unix()
 		honest := k >= silent
 		if honest {
-			if (etag != "") != (k == both || k == etagOnly) || (modified != "") != ((k == both || k == modifiedOnly) && !recent) {
+			if (etag != "") != (k == both || k == etagOnly) ||
+				(modified != "") != ((k == both || k == modifiedOnly) && !recent) {
 				t.Fatalf("kind %d, recent %v: ETag %q, Last-Modified %q", k, recent, etag, modified)
 			}
 			if modified != "" && modified != last.UTC().Format(http.TimeFormat) {
@@ -183,7 +188,8 @@ func TestVersionsAreServed(t *testing.T) {
 			case k == restless:
 				continue
 			}
-			if status != want || status == 304 && len(b) > 0 || status == 304 && etag != "" && k != restless && header(h, "ETag") != etag {
+			if status != want || status == 304 && len(b) > 0 ||
+				status == 304 && etag != "" && k != restless && header(h, "ETag") != etag {
 				t.Fatalf("kind %d, changed %v, condition %q: %d, want %d\n%s", k, changed, c, status, want, h)
 			}
 		}
@@ -199,7 +205,8 @@ func TestVersionsAreServed(t *testing.T) {
 			}
 		}
 	}
-	for k, want := range [numKinds]float64{restless: 0.1, stuck: 0.1, silent: 0.2, etagOnly: 0.2, modifiedOnly: 0.2, both: 0.2} {
+	for k, want := range [numKinds]float64{restless: 0.1, stuck: 0.1, silent: 0.2, etagOnly: 0.2,
+		modifiedOnly: 0.2, both: 0.2} {
 		if got := float64(kinds[k]) / 600; math.Abs(got-want) > 0.06 {
 			t.Errorf("kind %d: %.3f of the pages, want %.1f", k, got, want)
 		}
@@ -211,7 +218,8 @@ func TestVersionsAreServed(t *testing.T) {
 func TestStartShiftsAll(t *testing.T) {
 	later := testStart.Add(1234567 * time.Second)
 	spec := func(start time.Time, day time.Duration) Spec {
-		return Spec{Seed: 5, Hosts: 100, PageBytes: 1, Topics: 1, Languages: 1, Changes: &Changes{Start: start, Day: day}}
+		return Spec{Seed: 5, Hosts: 100, PageBytes: 1, Topics: 1, Languages: 1,
+			Changes: &Changes{Start: start, Day: day}}
 	}
 	a, b := newWeb(t, spec(testStart, 0)), newWeb(t, spec(later, webDay/1000))
 	for host := range a.Hosts() {

@@ -31,7 +31,8 @@ func smallWild(seed uint64) Spec {
 // fetched is a page as it is in the end, and its URL.
 func fetched(t testing.TB, w *Web, host, page int64, gz bool) ([]byte, testweb.Reply) {
 	t.Helper()
-	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz, Secure: w.secure(host), Answered: 3})
+	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz,
+		Secure: w.secure(host), Answered: 3})
 	return out[r.HeadLen:], r
 }
 
@@ -39,8 +40,10 @@ func fetched(t testing.TB, w *Web, host, page int64, gz bool) ([]byte, testweb.R
 func TestGzipIsIdentity(t *testing.T) {
 	webs := []*Web{
 		newWeb(t, Spec{Hosts: 5000, Topics: 2, Languages: 9}), newWeb(t, smallWild(2)),
-		newWeb(t, Spec{Hosts: 10, Links: 1, PageBytes: 1}), newWeb(t, Spec{Hosts: 100, Links: 1000, Topics: 1, Languages: 1}),
-		newWeb(t, Spec{Hosts: 1 << 40, PageBytes: 100_000, Topics: 1, Languages: 2}), newWeb(t, Spec{Graph: testGraph(), PageBytes: 1}),
+		newWeb(t, Spec{Hosts: 10, Links: 1, PageBytes: 1}),
+		newWeb(t, Spec{Hosts: 100, Links: 1000, Topics: 1, Languages: 1}),
+		newWeb(t, Spec{Hosts: 1 << 40, PageBytes: 100_000, Topics: 1, Languages: 2}),
+		newWeb(t, Spec{Graph: testGraph(), PageBytes: 1}),
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := rapid.SampledFrom(webs).Draw(rt, "web")
@@ -77,8 +80,9 @@ func TestGzipIsIdentity(t *testing.T) {
 // TestLinksAreOnThePage: x/net/html finds on a page what Links says, in that order.
 func TestLinksAreOnThePage(t *testing.T) {
 	graph := Spec{Graph: testGraph(), PageBytes: 1, DeadLinks: 0.1, Redirects: 0.1}
-	for name, spec := range map[string]Spec{"plain": {Hosts: 500, PageBytes: 1}, "wild": smallWild(4), "graph": graph, "one page": {Hosts: 1, PagesMean: 1},
-		"dead": {Hosts: 60, Links: 20, PageBytes: 1, DeadHosts: 0.5, Topics: 1, Languages: 1}} {
+	for name, spec := range map[string]Spec{"plain": {Hosts: 500, PageBytes: 1}, "wild": smallWild(4), "graph": graph,
+		"one page": {Hosts: 1, PagesMean: 1},
+		"dead":     {Hosts: 60, Links: 20, PageBytes: 1, DeadHosts: 0.5, Topics: 1, Languages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWeb(t, spec)
 			rng := rand.New(rand.NewPCG(3, 4))
@@ -198,7 +202,8 @@ var goldenWebs = map[string]string{
 }
 
 func TestGolden(t *testing.T) {
-	for name, spec := range map[string]Spec{"plain": Plain(42, 1e8), "wild": Wild(42, 100_000), "graph": {Graph: testGraph()}} {
+	for name, spec := range map[string]Spec{"plain": Plain(42, 1e8), "wild": Wild(42, 100_000),
+		"graph": {Graph: testGraph()}} {
 		w := newWeb(t, spec)
 		sum := sha256.New()
 		r := stream(99)
@@ -220,7 +225,8 @@ func TestGolden(t *testing.T) {
 // FuzzAnswer: any target gets a response that is well formed.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
-		"/", "", "*", "/robots.txt", "/sitemap.xml", "/sitemap-1.xml", "/sitemap--1.xml", "/go/1-0-3", "/go/99999999999999999999-0-1", "/go/1-0-", "/loop/7", "/loop/-1",
+		"/", "", "*", "/robots.txt", "/sitemap.xml", "/sitemap-1.xml", "/sitemap--1.xml", "/go/1-0-3",
+		"/go/99999999999999999999-0-1", "/go/1-0-", "/loop/7", "/loop/-1",
 		"/missing/1.html", "/calendar/2026/01/", "/calendar/9999/12/", "/calendar/2026/13/", "/catalog?sid=000a3f07c2d1&p=3", "/catalog?sid=ffffffffffff&p=9",
 		"/list/all/new/", "/private/", "/%70rivate/x", "/%", "/%p", "http://www.example/", "//", "/0", "/-1", "/a-00001.html", "/\x00", "/private/show?id=18446744073709551616", ".html", "l",
 	} {
@@ -243,20 +249,23 @@ func FuzzConditions(f *testing.F) {
 	w := newWeb(f, s)
 	for h := range int64(50) {
 		target := w.Target(h, w.Pages(h)-1)
-		out, r := w.Answer(nil, testweb.Query{Host: h, Target: target, Secure: w.secure(h), At: time.Unix(h*1e6, 5), Answered: 3})
+		out, r := w.Answer(nil, testweb.Query{Host: h, Target: target, Secure: w.secure(h),
+			At: time.Unix(h*1e6, 5), Answered: 3})
 		f.Add(target, h, h%2 == 0, header(out[:r.HeadLen], "ETag"), header(out[:r.HeadLen], "Last-Modified"), h*1e15)
 	}
 	f.Add("/", int64(1), false, "*", "Sunday, 06-Nov-94 08:49:37 GMT", int64(-1<<62))
 	f.Add("/", int64(1), false, `W/"a, "b,, "`, "x", int64(1<<62))
 	f.Fuzz(func(t *testing.T, target string, host int64, gz bool, none, since string, at int64) {
-		wellFormed(t, w, target, host, gz, testweb.Query{IfNoneMatch: none, IfModifiedSince: since, At: time.Unix(0, at)})
+		wellFormed(t, w, target, host, gz, testweb.Query{IfNoneMatch: none, IfModifiedSince: since,
+			At: time.Unix(0, at)})
 	})
 }
 
 // wellFormed checks the response to a target, with what the query has beside it.
 func wellFormed(t *testing.T, w *Web, target string, host int64, gz bool, q testweb.Query) {
 	host = int64(uint64(host) % uint64(w.Hosts()))
-	q.Host, q.Target, q.Gzip, q.Secure, q.Close, q.Answered = host, target, gz, len(target)%2 == 0, len(target)%3 == 0, len(target)%4
+	q.Host, q.Target, q.Gzip, q.Secure, q.Close, q.Answered = host, target, gz, len(target)%2 == 0,
+		len(target)%3 == 0, len(target)%4
 	out, r := w.Answer([]byte("before"), q)
 	if !bytes.HasPrefix(out, []byte("before")) {
 		t.Fatal("what stood in dst is gone")
@@ -271,7 +280,8 @@ func wellFormed(t *testing.T, w *Web, target string, host int64, gz bool, q test
 		}
 	}
 	head, body := string(out[:r.HeadLen]), out[r.HeadLen:]
-	if !strings.HasPrefix(head, fmt.Sprintf("HTTP/1.1 %d ", r.Status)) || !strings.HasSuffix(head, "\r\n\r\n") || strings.Count(head, "\r\n\r\n") != 1 {
+	if !strings.HasPrefix(head, fmt.Sprintf("HTTP/1.1 %d ", r.Status)) || !strings.HasSuffix(head, "\r\n\r\n") ||
+		strings.Count(head, "\r\n\r\n") != 1 {
 		t.Fatalf("head %q, reply %+v", head, r)
 	}
 	if r.Status == 304 {

@@ -65,7 +65,8 @@ func TestServed(t *testing.T) {
 func TestChangesAreServed(t *testing.T) {
 	// No page changes within the test: from one day on.
 	w := newWeb(t, Spec{Seed: 4, Hosts: 40, PagesMean: 3, MaxPages: 5, PageBytes: 1, Topics: 1, Languages: 1,
-		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3, Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
+		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3,
+			Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
 	web, err := testweb.New(testweb.Config{Origin: w, Changes: w})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,8 @@ func TestChangesAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := web.Report().Fresh
-	if r == nil || r.Copies != pages || r.Served != pages || r.Confirmed != confirmed || r.Wrong != 0 || r.Now.Fresh != 1 || r.Mean.Age != 0 {
+	if r == nil || r.Copies != pages || r.Served != pages || r.Confirmed != confirmed || r.Wrong != 0 ||
+		r.Now.Fresh != 1 || r.Mean.Age != 0 {
 		t.Errorf("%+v; %d pages, %d confirmed", r, pages, confirmed)
 	}
 	if confirmed < pages {
