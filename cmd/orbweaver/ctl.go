@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/agent"
@@ -99,6 +100,26 @@ type CtlLeaveCmd struct{}
 // Run has the agent leave its cluster.
 func (CtlLeaveCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
 
+// insist sends req, and sends it again for up to insistence if the crawl closes the
+// connection without an answer. A crawl under a flood of connections does that to
+// callers whose token it has not read yet (see package inbound). All orders may be
+// repeated.
+func insist(req *http.Request) (*http.Response, error) {
+	client := &http.Client{Timeout: 30 * time.Second}
+	for end := time.Now().Add(insistence); ; time.Sleep(insistencePause) {
+		res, err := client.Do(req)
+		hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
+		if !hungUp || time.Now().After(end) {
+			return res, err
+		}
+	}
+}
+
+const (
+	insistence      = 20 * time.Second
+	insistencePause = 20 * time.Millisecond
+)
+
 // ask puts a question or an order to the running crawl and prints the answer.
 func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 	b, err := os.ReadFile(filepath.Join(c.Dir, agent.APIFile))
@@ -117,7 +138,7 @@ func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 		return fmt.Errorf("%s: %w", agent.APIFile, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+access.Token)
-	res, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	res, err := insist(req)
 	if err != nil {
 		return fmt.Errorf("the crawl in %s does not answer (was it killed?): %w", c.Dir, err)
 	}
