@@ -37,8 +37,8 @@ type webFlags struct {
 	Insecure     bool     `help:"Accept every certificate."`
 	AllowPrivate bool     `help:"Also connect to private and loopback addresses."`
 	Contact      string   `help:"Contact for the User-Agent." placeholder:"URL|MAIL"`
-	UserAgent    string   `help:"Send this User-Agent header and judge for the product named in it, as \"orbweaver crawl\" does." placeholder:"S"`
-	RobotsAgent  string   `help:"Judge for this product name instead of the one in --user-agent." placeholder:"NAME" aliases:"agent"`
+	UserAgent    string   `help:"${check_user_agent}" placeholder:"S"`
+	RobotsAgent  string   `help:"${check_robots_agent}" placeholder:"NAME" aliases:"agent"`
 }
 
 // identity returns the User-Agent to send and the product name whose rules
@@ -234,7 +234,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 
 // CheckRobotsCmd is "check robots".
 type CheckRobotsCmd struct {
-	File string   `help:"Read this robots.txt instead of fetching the URLs' own; - is standard input." placeholder:"FILE"`
+	File string   `help:"${check_file}" placeholder:"FILE"`
 	URL  []string `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
 	webFlags
 }

@@ -31,72 +31,72 @@ const defaultDir = "./crawl"
 
 // CrawlCmd is "crawl". Its flags are also the keys of the YAML file.
 type CrawlCmd struct {
-	Seed []string `arg:"" optional:"" name:"seed" help:"Where to begin: URLs."`
+	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
 
-	Seeds     string `help:"File of seeds, one a line ('#' begins a comment); - is standard input." placeholder:"FILE" group:"Where"`
-	Dir       string `help:"Crawl directory." default:"./crawl" placeholder:"DIR" group:"Where"`
-	Config    string `help:"YAML file of flags." placeholder:"FILE" group:"Where"`
-	Resume    bool   `help:"Go on with the crawl in --dir, with the flags it was begun with; those given now win." group:"Where"`
-	Overwrite bool   `help:"Delete the crawl in --dir and begin anew." group:"Where"`
+	Seeds     string `help:"${seeds}" placeholder:"FILE" group:"Start and resume"`
+	Dir       string `help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
+	Config    string `help:"${config}" placeholder:"FILE" group:"Start and resume"`
+	Resume    bool   `help:"${resume}" group:"Start and resume"`
+	Overwrite bool   `help:"${overwrite}" group:"Start and resume"`
 
-	Unblock []string `help:"With --resume: crawl these hosts again, which \"orbweaver ctl block\" blocked." placeholder:"HOST" group:"Where"`
+	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
 
-	Scope         scope.Kind    `help:"How far from the seeds: page, prefix, host, domain or any." default:"host" placeholder:"KIND" group:"What"`
-	Include       []string      `help:"Crawl only URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
-	Exclude       []string      `help:"Never crawl URLs that one of these regular expressions matches." placeholder:"RE" sep:"none" group:"What"`
-	Depth         int           `help:"Follow at most N links from a seed; 0 is the seeds alone, -1 no limit." default:"-1" placeholder:"N" group:"What"`
-	PageLimit     int64         `help:"Stop after N pages (2xx responses), all runs together." placeholder:"N" group:"What"`
-	HostPageLimit int64         `help:"At most N pages of each host." placeholder:"N" group:"What"`
-	SizeLimit     byteSize      `help:"Stop after so many bytes received, such as 500MB, all runs together." placeholder:"BYTES" group:"What"`
-	TimeLimit     time.Duration `help:"Stop this run after a time such as 90s, 2h30m." placeholder:"D" group:"What"`
-	Requisites    bool          `help:"Also fetch what pages need to be shown: images, styles, scripts." group:"What"`
-	Sitemaps      bool          `help:"Also follow the sitemaps that robots.txt names." group:"What"`
+	Scope         scope.Kind    `help:"${scope}" default:"host" placeholder:"KIND" group:"Scope and limits"`
+	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
+	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
+	Depth         int           `help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
+	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`
+	HostPageLimit int64         `help:"${host_page_limit}" placeholder:"N" group:"Scope and limits"`
+	SizeLimit     byteSize      `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
+	TimeLimit     time.Duration `help:"${time_limit}" placeholder:"D" group:"Scope and limits"`
+	Requisites    bool          `help:"${requisites}" group:"Scope and limits"`
+	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
 
 	StrategyFlags `embed:""`
 
-	Delay       time.Duration  `help:"Quiet time between a response and the next request to its host; Crawl-delay may raise it." default:"2s" placeholder:"D" group:"How politely"`
-	IPDelay     *time.Duration `name:"ip-delay" help:"The same for an IP address, whatever hosts it serves (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
-	SiteDelay   *time.Duration `help:"The same for a registered domain (default: a quarter of --delay)." placeholder:"D" group:"How politely"`
-	SlowDown    time.Duration  `help:"First pause of a host that answers 429 or 503; doubles each time." default:"60s" placeholder:"D" group:"How politely"`
-	Retries     int            `help:"Visit a URL again up to N times when it fails for a passing reason." default:"4" placeholder:"N" group:"How politely"`
-	RetryWait   time.Duration  `help:"Wait before the first retry; doubles each time." default:"30s" placeholder:"D" group:"How politely"`
-	Rate        float64        `help:"At most N visits a second, all hosts together." placeholder:"N" group:"How politely"`
-	UserAgent   string         `help:"Send this User-Agent header; the default names Orbweaver and the contact. The robots.txt groups that the crawl obeys are those of the product named in it: mybot in \"mybot/1.0\" and in \"Mozilla/5.0 (compatible; mybot/1.0)\"." placeholder:"S" group:"How politely"`
-	RobotsAgent string         `help:"Obey the robots.txt groups and robots meta tags of this product name instead of the one in --user-agent." placeholder:"NAME" group:"How politely"`
-	Contact     string         `help:"URL or mail address at which the crawl's operator can be reached. Needed for all but loopback." placeholder:"URL|MAIL" group:"How politely"`
+	Delay       time.Duration  `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
+	IPDelay     *time.Duration `name:"ip-delay" help:"${ip_delay}" placeholder:"D" group:"Politeness"`
+	SiteDelay   *time.Duration `help:"${site_delay}" placeholder:"D" group:"Politeness"`
+	SlowDown    time.Duration  `help:"${slow_down}" default:"60s" placeholder:"D" group:"Politeness"`
+	Retries     int            `help:"${retries}" default:"4" placeholder:"N" group:"Politeness"`
+	RetryWait   time.Duration  `help:"${retry_wait}" default:"30s" placeholder:"D" group:"Politeness"`
+	Rate        float64        `help:"${rate}" placeholder:"N" group:"Politeness"`
+	UserAgent   string         `help:"${user_agent}" placeholder:"S" group:"Politeness"`
+	RobotsAgent string         `help:"${robots_agent}" placeholder:"NAME" group:"Politeness"`
+	Contact     string         `help:"${contact}" placeholder:"URL|MAIL" group:"Politeness"`
 
-	Workers      int           `help:"Visits at once. A visit that has waited a second for a slow server no longer counts." default:"64" placeholder:"N" group:"With what"`
-	Memory       byteSize      `help:"Memory of the process, at least ${leastmemory}: caches and queues take shares of it, the rest of them is on disk." default:"1GiB" placeholder:"BYTES" group:"With what"`
-	DNS          []string      `name:"dns" help:"Name servers to ask, addresses with or without a port (default: those of /etc/resolv.conf)." placeholder:"ADDR" group:"With what"`
-	ConnectTo    []string      `help:"Requests to HOST:PORT go to ADDR:PORT instead, as curl's; empty parts match all." placeholder:"HOST:PORT:ADDR:PORT" group:"With what"`
-	CA           string        `name:"ca" help:"PEM file of certificate authorities to trust besides the system's." placeholder:"FILE" group:"With what"`
-	Insecure     bool          `help:"Accept every certificate." group:"With what"`
-	Proxy        string        `help:"Fetch through http://, socks5:// or socks5h:// HOST:PORT. With http and socks5h the proxy looks names up, so a public name may lead to a private address behind it; private names are refused without --allow-private. Needs --contact." placeholder:"URL" group:"With what"`
-	AllowPrivate bool          `help:"Also connect to private, loopback and link-local addresses." group:"With what"`
-	MaxBody      byteSize      `help:"Cut bodies (marked as truncated) at so many bytes." default:"256MiB" placeholder:"BYTES" group:"With what"`
-	MaxTime      time.Duration `help:"Cut a fetch, connecting included, after this time. What has come is kept and marked as truncated." default:"5m" placeholder:"D" group:"With what"`
-	MinRate      byteSize      `help:"Cut an answer that is slower than so many bytes a second, on average, from 30 s after its first byte on. What has come is kept and marked as truncated; 0 cuts none." default:"100" placeholder:"BYTES" group:"With what"`
-	Timeout      time.Duration `help:"Give a server up that is silent for so long, before its answer or within it." default:"30s" placeholder:"D" group:"With what"`
-	DialTimeout  time.Duration `help:"Give a server up that is not connected after so long; the TLS handshake has the same again." default:"15s" placeholder:"D" group:"With what"`
+	Workers      int           `help:"${workers}" default:"64" placeholder:"N" group:"Fetching"`
+	Memory       byteSize      `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
+	DNS          []string      `name:"dns" help:"${dns}" placeholder:"ADDR" group:"Fetching"`
+	ConnectTo    []string      `help:"${connect_to}" placeholder:"HOST:PORT:ADDR:PORT" group:"Fetching"`
+	CA           string        `name:"ca" help:"${ca}" placeholder:"FILE" group:"Fetching"`
+	Insecure     bool          `help:"${insecure}" group:"Fetching"`
+	Proxy        string        `help:"${proxy}" placeholder:"URL" group:"Fetching"`
+	AllowPrivate bool          `help:"${allow_private}" group:"Fetching"`
+	MaxBody      byteSize      `help:"${max_body}" default:"256MiB" placeholder:"BYTES" group:"Fetching"`
+	MaxTime      time.Duration `help:"${max_time}" default:"5m" placeholder:"D" group:"Fetching"`
+	MinRate      byteSize      `help:"${min_rate}" default:"100" placeholder:"BYTES" group:"Fetching"`
+	Timeout      time.Duration `help:"${timeout}" default:"30s" placeholder:"D" group:"Fetching"`
+	DialTimeout  time.Duration `help:"${dial_timeout}" default:"15s" placeholder:"D" group:"Fetching"`
 
-	WARCPrefix string   `name:"warc-prefix" help:"Beginning of the archive files' names." default:"orbweaver" placeholder:"S" group:"Into what"`
-	WARCSize   byteSize `name:"warc-size" help:"Begin a new archive file at so many bytes." default:"1GB" placeholder:"BYTES" group:"Into what"`
+	WARCPrefix string   `name:"warc-prefix" help:"${warc_prefix}" default:"orbweaver" placeholder:"S" group:"Output"`
+	WARCSize   byteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
 
-	Name      string   `help:"Name of this agent; also the end of the archive files' names." default:"agent" placeholder:"S" group:"As which agent"`
-	Capacity  float64  `help:"Weight of this agent among others; alone it has no effect." default:"1" placeholder:"X" group:"As which agent"`
-	Partition string   `help:"How agents share out the work: ring, hosts alone; hash, contents as well: one agent judges which page had one first, the others with it are archived as revisits and their links not followed; sites or topic, not among several agents yet. Alone, each of them answers: this one." enum:"ring,sites,topic,hash" default:"ring" placeholder:"KIND" group:"As which agent"`
-	Replicas  int      `help:"With --listen: agents that keep what is known of a host, 1 or 2; with 2, the default, the loss of any one with its disk loses no URL." placeholder:"N" group:"As which agent"`
-	Listen    string   `help:"Crawl with other agents, which reach this one at this IP address and port; other than loopback needs --keys." placeholder:"ADDR" group:"As which agent"`
-	Join      []string `help:"Such addresses of other agents, of which one has to answer; without it, or with the own one first, this agent begins the cluster." placeholder:"ADDR" group:"As which agent"`
-	Keys      string   `help:"Directory of this agent's keys, made by \"orbweaver cluster keys\"." placeholder:"DIR" group:"As which agent"`
-	Recovery  int      `help:"With --listen: agents that are asked what they know of a host that becomes this one's." default:"2" placeholder:"N" group:"As which agent"`
-	Agents    int      `help:"With --listen: begin when N agents are there." default:"1" placeholder:"N" group:"As which agent"`
+	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
+	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"X" group:"Cluster"`
+	Partition string   `help:"${partition}" enum:"${partitions}" default:"ring" placeholder:"KIND" group:"Cluster"`
+	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
+	Listen    string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
+	Join      []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
+	Keys      string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
+	Recovery  int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
+	Agents    int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
 
-	API   string `name:"api" help:"Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480." placeholder:"ADDR" group:"Seen by whom"`
-	JSON  bool   `name:"json" help:"Progress and summary as JSON lines." group:"Seen by whom"`
-	Quiet bool   `help:"No progress, no summary." group:"Seen by whom"`
+	API   string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
+	JSON  bool   `name:"json" help:"${json}" group:"Monitoring"`
+	Quiet bool   `help:"${quiet}" group:"Monitoring"`
 
-	Profiles `embed:"" group:"Seen by whom"`
+	Profiles `embed:"" group:"Monitoring"`
 }
 
 // Help teaches by examples.
@@ -202,7 +202,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	case c.SlowDown <= 0 || c.RetryWait <= 0:
-		return bad("--slow-down %s and --retry-wait %s: above 0, such as 60s; --retries 0 never retries", c.SlowDown, c.RetryWait)
+		return bad("--slow-down %s and --retry-wait %s: above 0, such as 60s; --retries 0 never retries",
+			c.SlowDown, c.RetryWait)
 	case c.MaxTime <= 0 || c.Timeout <= 0 || c.DialTimeout <= 0 || c.MaxBody <= 0:
 		return bad("--max-time, --timeout, --dial-timeout and --max-body have to be above 0")
 	case c.Retries < 0:
@@ -224,7 +225,8 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	case c.Agents < 1:
 		return bad("--agents %d: from 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
-		return bad("--join, --keys and --agents are for an agent among others, which needs --listen, the address at which they reach it")
+		return bad("--join, --keys and --agents are for an agent among others, " +
+			"which needs --listen, the address at which they reach it")
 	case c.Listen != "" && c.Partition != agent.PartitionRing && c.Partition != agent.PartitionHash:
 		return bad("--partition %s: among several agents this version knows ring and hash", c.Partition)
 	case c.Memory < agent.LeastMemory:
@@ -235,7 +237,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return cfg, err
 	}
 	if c.Listen != "" {
-		cfg.Cluster = &agent.Cluster{Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Replicas: 2, Recovery: c.Recovery, Partition: c.Partition}
+		cfg.Cluster = &agent.Cluster{
+			Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents,
+			Replicas: 2, Recovery: c.Recovery, Partition: c.Partition,
+		}
 		if c.Replicas > 0 {
 			cfg.Cluster.Replicas = c.Replicas
 		}
@@ -290,7 +295,8 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "unblock", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
+		case "help", "config", "dir", "resume", "overwrite", "unblock", "json", "quiet", "seeds", "time-limit",
+			"cpuprofile", "memprofile":
 			continue
 		}
 		v := f.Target.Interface()

@@ -28,7 +28,7 @@ type LabCmd struct {
 	Frontier      LabFrontierCmd      `cmd:"" help:"How many links a second wait and come out again, in how much memory, and whether whales slow the others."`
 	Ring          LabRingCmd          `cmd:"" help:"How evenly agents divide the hosts, what it costs to know whose a host is, and what moves when one joins."`
 	Quality       LabQualityCmd       `cmd:"" help:"Whether the pages that many others link to are fetched early, by order of the crawl and number of agents."`
-	Freshness     LabFreshnessCmd     `cmd:"" help:"How fresh the copies of changing pages are with --strategy recrawl, beside one fixed interval with as many visits."`
+	Freshness     LabFreshnessCmd     `cmd:"" help:"${lab_freshness}"`
 	Scaling       LabScalingCmd       `cmd:"" help:"Whether each agent fetches as many pages among many as alone, and what it costs to exchange links."`
 	Web           LabWebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	Bare          LabBareCmd          `cmd:"" hidden:"" help:"Run the yardstick of an experiment."`
@@ -66,14 +66,14 @@ type LabThroughputCmd struct {
 	Hosts      int64         `placeholder:"N" help:"Hosts of the web (default: 20000, quick 2000; of the memory run 1000000, quick 30000)."`
 	PagesMean  float64       `default:"20" placeholder:"X" help:"Pages of a host on average."`
 	Runs       int           `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
-	Duration   time.Duration `placeholder:"D" help:"Time of a run of the yardstick (default: 30s, quick 3s); of the memory run at most (default: no limit)."`
+	Duration   time.Duration `placeholder:"D" help:"${lab_duration}"`
 	Only       []string      `placeholder:"KIND" help:"Only these ways of serving: ${labkinds}."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep the profiles here, and take them when quick, too."`
 
 	MemoryRun bool     `help:"Instead: crawl many pages, and note memory and speed each second."`
 	Pages     int64    `placeholder:"N" help:"Pages of the memory run (default: 3000000, quick 60000)."`
 	PageBytes byteSize `placeholder:"BYTES" help:"Mean length of a page of the memory run (default: 22.3KB)."`
-	Memory    byteSize `placeholder:"BYTES" help:"Give the agent of the memory run this budget, which it has to hold (default: the agent's default)."`
+	Memory    byteSize `placeholder:"BYTES" help:"${lab_memory}"`
 }
 
 // Help says what comes out.

@@ -12,9 +12,9 @@ import (
 // LabFreshnessCmd is "lab freshness".
 type LabFreshnessCmd struct {
 	labFlags
-	Hosts int64         `placeholder:"N" help:"Crawl a web of N hosts with ten pages each on average (default: 100, quick 20)."`
-	Day   time.Duration `placeholder:"D" help:"Let a day of the web's time pass in D of real time (default: 12s, quick 500ms)."`
-	Days  int64         `placeholder:"N" help:"Crawl for N days of the web's time, and measure the second half (default: 30, quick 16)."`
+	Hosts int64         `placeholder:"N" help:"${lab_hosts}"`
+	Day   time.Duration `placeholder:"D" help:"${lab_day}"`
+	Days  int64         `placeholder:"N" help:"${lab_days}"`
 }
 
 // Help says what comes out.

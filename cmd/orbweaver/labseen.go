@@ -25,10 +25,10 @@ type LabSeenCmd struct {
 	Memory     int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
 	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep a processor profile of the last measurement of each here."`
-	Each       time.Duration `placeholder:"D" help:"Give every store D of time up to --common known keys, with one shape (default: 15m, quick 3s)."`
-	Common     int64         `placeholder:"N" help:"Measure all stores up to N known keys; only ours go on to --keys (default: 20000000, quick 200000, or --keys if that is less)."`
-	PageCache  *byteSize     `placeholder:"BYTES" help:"Bound the memory of each store that keeps its keys on disk, page cache included, to --memory and BYTES, in a control group; writes seen-disk.md and so on (default: no bound). Needs --cgroup."`
-	Cgroup     string        `placeholder:"DIR" help:"Make the control groups for --page-cache in DIR, as /sys/fs/cgroup/lab: a group of cgroup v2 that passes the memory controller on, or one of cgroup v1's memory hierarchy."`
+	Each       time.Duration `placeholder:"D" help:"${lab_each}"`
+	Common     int64         `placeholder:"N" help:"${lab_common}"`
+	PageCache  *byteSize     `placeholder:"BYTES" help:"${lab_page_cache}"`
+	Cgroup     string        `placeholder:"DIR" help:"${lab_cgroup}"`
 }
 
 // Help says what comes out.

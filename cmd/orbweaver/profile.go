@@ -8,8 +8,8 @@ import (
 
 // Profiles are flags for those who want to know where time and memory go.
 type Profiles struct {
-	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a profile of the processor time for \"go tool pprof\"."`
-	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write what is in memory at the end, likewise."`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile to FILE, for \"go tool pprof\"."`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write a profile of the memory in use at the end to FILE, for pprof."`
 }
 
 // begin starts the profiles; end writes them.

@@ -16,14 +16,15 @@ import (
 
 // StrategyFlags say which page is fetched next, and which again.
 type StrategyFlags struct {
-	Strategy      string        `help:"bfs: every link, breadth-first. list: the seeds alone, and where they redirect to. recrawl: breadth-first, and each page again as often as it changes. walk: random walks, which sample pages by their PageRank." enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Which page next"`
-	RecrawlMin    time.Duration `help:"With recrawl: visit a page again after D at the earliest, however often it changes." default:"1h" placeholder:"D" group:"Which page next"`
-	RecrawlMax    time.Duration `help:"With recrawl: visit a page again after D at the latest, even if it never changes." default:"720h" placeholder:"D" group:"Which page next"`
-	RecrawlRounds int           `help:"With recrawl: visit a page again N times, then no more; 0 is for ever, until another limit or Ctrl-C." placeholder:"N" group:"Which page next"`
-	Walkers       int           `help:"With walk: so many walk side by side." default:"16" placeholder:"N" group:"Which page next"`
-	WalkSteps     int           `help:"With walk: end after N steps, all walkers together." default:"100000" placeholder:"N" group:"Which page next"`
-	WalkJump      float64       `help:"With walk: the probability that a step leads back to a seed." default:"0.15" placeholder:"P" group:"Which page next"`
-	WalkSeed      uint64        `help:"With walk: another number, other walks; the same, the same." default:"1" placeholder:"N" group:"Which page next"`
+	Strategy string `help:"${strategy}" enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Strategy"`
+
+	RecrawlMin    time.Duration `help:"${recrawl_min}" default:"1h" placeholder:"D" group:"Strategy"`
+	RecrawlMax    time.Duration `help:"${recrawl_max}" default:"720h" placeholder:"D" group:"Strategy"`
+	RecrawlRounds int           `help:"${recrawl_rounds}" placeholder:"N" group:"Strategy"`
+	Walkers       int           `help:"${walkers}" default:"16" placeholder:"N" group:"Strategy"`
+	WalkSteps     int           `help:"${walk_steps}" default:"100000" placeholder:"N" group:"Strategy"`
+	WalkJump      float64       `help:"${walk_jump}" default:"0.15" placeholder:"P" group:"Strategy"`
+	WalkSeed      uint64        `help:"${walk_seed}" default:"1" placeholder:"N" group:"Strategy"`
 }
 
 // strategy turns the flags into what the agent opens; nil is breadth-first.
@@ -33,7 +34,8 @@ func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strateg
 	}
 	switch {
 	case f.RecrawlMin <= 0 || f.RecrawlMax < f.RecrawlMin:
-		return bad("--recrawl-min %s and --recrawl-max %s: above 0, and the second not below the first", f.RecrawlMin, f.RecrawlMax)
+		return bad("--recrawl-min %s and --recrawl-max %s: above 0, and the second not below the first",
+			f.RecrawlMin, f.RecrawlMax)
 	case f.RecrawlRounds < 0:
 		return bad("--recrawl-rounds %d is negative; 0 is no limit", f.RecrawlRounds)
 	case f.Walkers < 1 || f.Walkers > 10_000:
@@ -83,7 +85,9 @@ func (f *StrategyFlags) foreign(k *kong.Context, told *settings, begun string) e
 			}
 		}
 		if v := flag.Target.Interface(); v != usual.Interface() {
-			return &agent.ConfigError{Text: fmt.Sprintf("--%s %v has no effect with --strategy %s: leave it out, or give --strategy %s", flag.Name, v, f.Strategy, of)}
+			return &agent.ConfigError{Text: fmt.Sprintf(
+				"--%s %v has no effect with --strategy %s: leave it out, or give --strategy %s",
+				flag.Name, v, f.Strategy, of)}
 		}
 	}
 	return nil

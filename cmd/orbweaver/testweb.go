@@ -35,7 +35,7 @@ type TestwebCmd struct {
 	DebianDocs bool     `help:"Serve Debian's documentation packages under the names of the sites where they live on the web." group:"Folders and small webs"`
 	Demo       bool     `help:"Serve the small web of the demo." group:"Folders and small webs"`
 	Hostile    bool     `help:"Serve hosts that do everything to hurt a crawler; begin at http://hostile.example/." group:"Folders and small webs"`
-	Dripping   int      `placeholder:"N" help:"Serve N hosts, drip0.example and so on, that send a byte of each page every 8 s (default: none)." group:"Folders and small webs"`
+	Dripping   int      `placeholder:"N" help:"${testweb_dripping}" group:"Folders and small webs"`
 	Raw        string   `placeholder:"HOST=DIR" help:"Serve each file NAME.http in DIR as it is, as the reply to /NAME." group:"Folders and small webs"`
 
 	shapeFlags

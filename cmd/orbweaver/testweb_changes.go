@@ -12,14 +12,14 @@ import (
 
 // changeFlags let the pages of the generated web change. What is not given is nil.
 type changeFlags struct {
-	Changes      bool           `help:"Let the pages change, each by a Poisson process of its own, and say of which version they are." group:"How its pages change"`
-	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"Let SHARE of the pages change once in TIME on average, or in a time within FROM-TO, in the web's time (6h, 30d). All others never change (default: 23%:6h-1d,15%:1d-7d,16%:7d-30d,16%:30d-120d, as observed on the web in 1999)." group:"How its pages change"`
-	Day          *time.Duration `placeholder:"D" help:"Let a day of the web's time pass in D of real time; 0 is not allowed (default: 24h)." group:"How its pages change"`
-	ChangesSince *time.Time     `placeholder:"TIME" help:"Begin the web's time at TIME, as 2026-01-31T12:00:00Z. The same time since then shows the same versions (default: 2000-01-01T00:00:00Z)." group:"How its pages change"`
-	ETagOnly     *share         `name:"etag-only" placeholder:"SHARE" help:"Pages with an ETag and no Last-Modified (default: 0.15)." group:"How its pages change"`
-	ModifiedOnly *share         `placeholder:"SHARE" help:"Pages with a Last-Modified and no ETag (default: 0.15)." group:"How its pages change"`
-	NoValidators *share         `placeholder:"SHARE" help:"Pages with neither (default: 0.2). All others have both." group:"How its pages change"`
-	Lying        *share         `placeholder:"SHARE" help:"Pages with wrong ones: half of them stay the same when the page changes, half change with each request (default: 0)." group:"How its pages change"`
+	Changes      bool           `help:"${testweb_changes}" group:"Changing pages"`
+	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
+	Day          *time.Duration `placeholder:"D" help:"${testweb_day}" group:"Changing pages"`
+	ChangesSince *time.Time     `placeholder:"TIME" help:"${testweb_changes_since}" group:"Changing pages"`
+	ETagOnly     *share         `name:"etag-only" placeholder:"SHARE" help:"${testweb_etag_only}" group:"Changing pages"`
+	ModifiedOnly *share         `placeholder:"SHARE" help:"${testweb_modified_only}" group:"Changing pages"`
+	NoValidators *share         `placeholder:"SHARE" help:"${testweb_no_validators}" group:"Changing pages"`
+	Lying        *share         `placeholder:"SHARE" help:"${testweb_lying}" group:"Changing pages"`
 }
 
 // A changeRate is SHARE:TIME or SHARE:FROM-TO.

@@ -221,7 +221,7 @@ type WarcExtractCmd struct {
 	Payload bool   `help:"Only the body, without transfer coding and content coding." xor:"part"`
 	Headers bool   `help:"Only the record's header and the HTTP header." xor:"part"`
 	// Originals are other agents' directories.
-	Originals []string `placeholder:"DIR" help:"With --payload: also look for the original of a revisit in these crawl directories."`
+	Originals []string `placeholder:"DIR" help:"${warc_originals}"`
 }
 
 // Help teaches what comes out.
