@@ -21,23 +21,38 @@ func (x *Freshness) result(t *Trial, laws []*freshLaw) *Result {
 	}
 	return &Result{
 		Name: "freshness", Title: "How fresh are the copies?",
-		Question: "A crawl that visits each page as often as it changes (`--strategy recrawl`), and one that visits all pages at one interval, with as many visits: which has the fresher copies?",
-		SetUp:    x.setUp(t),
+		Question: "A crawl that visits each page as often as it changes (`--strategy recrawl`), and one that visits " +
+			"all pages at one interval, with as many visits: which has the fresher copies?",
+		SetUp: x.setUp(t),
 		Sections: []Section{
 			{Heading: "Freshness", Table: freshTable(laws), Shown: true, Text: x.verdict(laws)},
-			{Heading: "What theory says", Table: theoryTable(laws), Shown: true, Text: "What visits at regular times come to in the long run, by the true rates of the pages (Cho and Garcia-Molina, SIGMOD 2000, section 4). *Recrawl with true rates*: each page after its mean time between two changes, within the bounds; where it measures fewer or more visits, the estimate of the rates is the reason. *Fixed*: with the visits that the fixed interval made. *Freshest*: the plan that keeps most copies fresh with as many visits; it gives pages up that change too often for their visits to pay, so its age has no bound where there are such pages, and it needs to know all rates beforehand."},
-			{Heading: "How well the rates are estimated", Table: rateTable(rates), Shown: true, Text: "At the end of each crawl with recrawl, from its `reports/recrawl.csv` and the web's true rates. *No change seen*: the pages whose rate recrawl does not know; it takes their time to the next visit twice as long each time. Of the others: the median of their visits, of the rate estimated by the true one, and the share with a rate within a factor of two."},
+			{Heading: "What theory says", Table: theoryTable(laws), Shown: true,
+				Text: "What visits at regular times come to in the long run, by the true rates of the pages (Cho and " +
+					"Garcia-Molina, SIGMOD 2000, section 4). *Recrawl with true rates*: each page after its mean " +
+					"time between two changes, within the bounds; where it measures fewer or more visits, the " +
+					"estimate of the rates is the reason. *Fixed*: with the visits that the fixed interval made. " +
+					"*Freshest*: the plan that keeps most copies fresh with as many visits; it gives pages up that " +
+					"change too often for their visits to pay, so its age has no bound where there are such pages, " +
+					"and it needs to know all rates beforehand."},
+			{Heading: "How well the rates are estimated", Table: rateTable(rates), Shown: true,
+				Text: "At the end of each crawl with recrawl, from its `reports/recrawl.csv` and the web's true " +
+					"rates. *No change seen*: the pages whose rate recrawl does not know; it takes their time to the " +
+					"next visit twice as long each time. Of the others: the median of their visits, of the rate " +
+					"estimated by the true one, and the share with a rate within a factor of two."},
 		},
-		Data:    freshData(runs),
-		Figure:  x.figure(laws),
-		Figures: map[string]any{"runs": runs, "theory": theory, "rates": rates, "day_s": x.Day.Seconds(), "days": x.Days},
-		Again:   x.Again,
+		Data:   freshData(runs),
+		Figure: x.figure(laws),
+		Figures: map[string]any{"runs": runs, "theory": theory, "rates": rates,
+			"day_s": x.Day.Seconds(), "days": x.Days},
+		Again: x.Again,
 	}
 }
 
 func (x *Freshness) setUp(t *Trial) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "A made-up web (`testweb --generate --changes`, seed %d, %s hosts, %d pages on average) whose pages change as Poisson processes. A day of the web takes %s. Half of the pages have an ETag and a Last-Modified, 15 %% each have only one of the two, 20 %% have neither; all are right. ",
+	fmt.Fprintf(&b, "A made-up web (`testweb --generate --changes`, seed %d, %s hosts, %d pages on average) whose "+
+		"pages change as Poisson processes. A day of the web takes %s. Half of the pages have an ETag and a "+
+		"Last-Modified, 15 %% each have only one of the two, 20 %% have neither; all are right. ",
 		t.Seed, humanize.Comma(x.Hosts), freshPages, x.Day)
 	b.WriteString("How often pages change:\n\n")
 	for _, l := range changeLaws {
@@ -58,9 +73,16 @@ func (x *Freshness) setUp(t *Trial) string {
 		}
 		b.WriteString(".\n")
 	}
-	fmt.Fprintf(&b, "\nThe rates *as observed* are those of Cho and Garcia-Molina (VLDB 2000), with a quarter of a day as the shortest time. *Recrawl* is `--strategy recrawl` with `--recrawl-min` %s and `--recrawl-max` %s, in days of the web. *Fixed* is the same program with both at the interval that makes as many visits as recrawl made in the time measured. "+
-		"Both crawl without delays the same web with the same changes, %d days from its start, and know nothing at first. Measured is the second half; with a fixed interval, as many whole intervals of it as there are. ", inDays(freshLeast), inDays(freshMost), x.Days)
-	b.WriteString("*Fresh* is the share of the copies that are up to date, *age* the mean time since the first change that a copy has missed, 0 if it is up to date. The web computes both from its own account of what it served and when; a wrong 304 would end the experiment.")
+	fmt.Fprintf(&b, "\nThe rates *as observed* are those of Cho and Garcia-Molina (VLDB 2000), with a quarter of a "+
+		"day as the shortest time. *Recrawl* is `--strategy recrawl` with `--recrawl-min` %s and `--recrawl-max` %s, "+
+		"in days of the web. *Fixed* is the same program with both at the interval that makes as many visits as "+
+		"recrawl made in the time measured. "+
+		"Both crawl without delays the same web with the same changes, %d days from its start, and know nothing at "+
+		"first. Measured is the second half; with a fixed interval, as many whole intervals of it as there are. ",
+		inDays(freshLeast), inDays(freshMost), x.Days)
+	b.WriteString("*Fresh* is the share of the copies that are up to date, *age* the mean time since the first " +
+		"change that a copy has missed, 0 if it is up to date. The web computes both from its own account of what it " +
+		"served and when; a wrong 304 would end the experiment.")
 	return b.String()
 }
 
@@ -85,15 +107,19 @@ func (x *Freshness) verdict(laws []*freshLaw) string {
 		if r.Fresh < f.Fresh {
 			word = "less fresh"
 		}
-		fmt.Fprintf(&b, "With the changes *%s*, recrawl is %s by %.1f points (%.1f and %.1f %%), and brings %.2f versions of a page in ten days, fixed %.2f. ",
-			l.name, word, percent*max(r.Fresh-f.Fresh, f.Fresh-r.Fresh), percent*r.Fresh, percent*f.Fresh, 10*r.Visits*r.Found, 10*f.Visits*f.Found)
+		fmt.Fprintf(&b, "With the changes *%s*, recrawl is %s by %.1f points (%.1f and %.1f %%), and brings %.2f "+
+			"versions of a page in ten days, fixed %.2f. ",
+			l.name, word, percent*max(r.Fresh-f.Fresh, f.Fresh-r.Fresh), percent*r.Fresh, percent*f.Fresh,
+			10*r.Visits*r.Found, 10*f.Visits*f.Found)
 	}
 	return strings.TrimSpace(b.String())
 }
 
 func freshTable(laws []*freshLaw) *Table {
-	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "policy"}, {Name: "between visits", Unit: "days"}, {Name: "pages"}, {Name: "visits a page and day", Digits: 3},
-		{Name: "fresh", Unit: "%", Digits: 1}, {Name: "age", Unit: "days", Digits: 2}, {Name: "found", Unit: "%", Digits: 1}}}
+	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "policy"}, {Name: "between visits", Unit: "days"},
+		{Name: "pages"}, {Name: "visits a page and day", Digits: 3},
+		{Name: "fresh", Unit: "%", Digits: 1}, {Name: "age", Unit: "days", Digits: 2},
+		{Name: "found", Unit: "%", Digits: 1}}}
 	for _, l := range laws {
 		for _, policy := range []string{recrawlPolicy, fixedPolicy} {
 			r := l.runs[policy]
@@ -108,7 +134,8 @@ func freshTable(laws []*freshLaw) *Table {
 }
 
 func theoryTable(laws []*freshLaw) *Table {
-	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "plan"}, {Name: "visits a page and day", Digits: 3}, {Name: "fresh", Unit: "%", Digits: 1}, {Name: "age", Unit: "days", Digits: 2}}}
+	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "plan"}, {Name: "visits a page and day", Digits: 3},
+		{Name: "fresh", Unit: "%", Digits: 1}, {Name: "age", Unit: "days", Digits: 2}}}
 	for _, l := range laws {
 		for _, p := range []struct {
 			name string
@@ -125,7 +152,9 @@ func theoryTable(laws []*freshLaw) *Table {
 }
 
 func rateTable(rates []RateEstimate) *Table {
-	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "once in"}, {Name: "pages"}, {Name: "no change seen", Unit: "%", Digits: 1}, {Name: "visits", Digits: 0}, {Name: "estimated by true", Digits: 2}, {Name: "within factor 2", Unit: "%", Digits: 1}}}
+	t := &Table{Columns: []Column{{Name: "changes"}, {Name: "once in"}, {Name: "pages"},
+		{Name: "no change seen", Unit: "%", Digits: 1}, {Name: "visits", Digits: 0},
+		{Name: "estimated by true", Digits: 2}, {Name: "within factor 2", Unit: "%", Digits: 1}}}
 	for _, r := range rates {
 		once := "never"
 		switch {
@@ -145,7 +174,8 @@ func rateTable(rates []RateEstimate) *Table {
 
 // freshData is the CSV: a line for each stretch of time of each crawl.
 func freshData(runs []*FreshRun) Table {
-	t := Table{Columns: []Column{{Name: "changes"}, {Name: "policy"}, {Name: "day"}, {Name: "copies"}, {Name: "fresh"}, {Name: "age days"}, {Name: "visits"}, {Name: "found"}}}
+	t := Table{Columns: []Column{{Name: "changes"}, {Name: "policy"}, {Name: "day"}, {Name: "copies"}, {Name: "fresh"},
+		{Name: "age days"}, {Name: "visits"}, {Name: "found"}}}
 	for _, r := range runs {
 		for _, m := range r.Over {
 			t.Add(r.Law, r.Policy, m.Day, m.Copies, m.Fresh, m.Age, m.Visits, m.Found)
@@ -176,7 +206,8 @@ func (r *FreshRun) curve(days int64, of func(FreshMoment) float64) (points plott
 }
 
 func (x *Freshness) figure(laws []*freshLaw) *Figure {
-	fig := &Figure{Alt: "Share of the copies that are up to date over time, with recrawl and with a fixed interval, and their age"}
+	fig := &Figure{Alt: "Share of the copies that are up to date over time, with recrawl and with a fixed " +
+		"interval, and their age"}
 	lines := func(l *freshLaw, of func(FreshMoment) float64) (ls []Line) {
 		for _, policy := range []string{recrawlPolicy, fixedPolicy} {
 			r := l.runs[policy]

@@ -22,7 +22,17 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 		SetUp:    x.setUp(t),
 		Sections: []Section{
 			{Heading: "The paper's figure", Table: x.paper(r), Shown: true,
-				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial number of hosts has been met, for small as well as for large sets of agents; it does not say which deviation. *Least*, *greatest* and *below* are of the shares themselves, in the mean of all sets of names: the extremes over the numbers of agents, and how many of these numbers are below the paper's bound. *Hosts met* is the same after the last host was met, with the first few sets of names only. *Fits*: \"yes\" if both are always below, \"in part\" if only the shares are. A mean over a few sets of names of few agents varies much, so \"in part\" does not refute the paper, and \"yes\" does not promise that every cluster stays below: see the greatest MAD of a set. *Theory*: a share is the mean of w random parts of the circle, each from the middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean absolute of that is √(2/π) times as much."},
+				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial " +
+					"number of hosts has been met, for small as well as for large sets of agents; it does not say " +
+					"which deviation. *Least*, *greatest* and *below* are of the shares themselves, in the mean of " +
+					"all sets of names: the extremes over the numbers of agents, and how many of these numbers are " +
+					"below the paper's bound. *Hosts met* is the same after the last host was met, with the first " +
+					"few sets of names only. *Fits*: \"yes\" if both are always below, \"in part\" if only the " +
+					"shares are. A mean over a few sets of names of few agents varies much, so \"in part\" does not " +
+					"refute the paper, and \"yes\" does not promise that every cluster stays below: see the greatest " +
+					"MAD of a set. *Theory*: a share is the mean of w random parts of the circle, each from the " +
+					"middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean " +
+					"absolute of that is √(2/π) times as much."},
 			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true, Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of the sets of names, and the greatest mean absolute deviation of a set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
 			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of %d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
@@ -47,7 +57,8 @@ func (x *Ring) setUp(t *Trial) string {
 // and the hosts that were met.
 func (x *Ring) paper(r *ringRun) *Table {
 	table := &Table{Columns: []Column{
-		{Name: "replicas"}, {Name: "deviation"}, {Name: "least", Unit: "%", Digits: 2}, {Name: "greatest", Unit: "%", Digits: 2},
+		{Name: "replicas"}, {Name: "deviation"}, {Name: "least", Unit: "%", Digits: 2},
+		{Name: "greatest", Unit: "%", Digits: 2},
 		{Name: "theory", Unit: "%", Digits: 2}, {Name: "paper"}, {Name: "below"},
 		{Name: "greatest, hosts met", Unit: "%", Digits: 2}, {Name: "below, hosts met"}, {Name: "fits"},
 	}}
@@ -77,7 +88,8 @@ func (x *Ring) paper(r *ringRun) *Table {
 				}
 			}
 			table.Add(w.k, m.name, percent*slices.Min(shares.all), percent*slices.Max(shares.all), m.theory,
-				fmt.Sprintf("below %g %%", percent*w.bound), shares.String(), percent*slices.Max(met.all), met.String(), fits(shares, met))
+				fmt.Sprintf("below %g %%", percent*w.bound), shares.String(), percent*slices.Max(met.all),
+				met.String(), fits(shares, met))
 		}
 	}
 	return table

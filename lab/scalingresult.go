@@ -76,8 +76,17 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 		SetUp:    x.setUp(t),
 		Sections: []Section{
 			{Heading: "Pages a second of one agent", Table: scalingTable(ps), Shown: true, Text: "Medians of the runs. *Of one*: the share of its line that an agent used, by that of one agent alone, run by run, with the least and the greatest: in bytes, as the lengths of pages are chance. *Least agent* and *most*: the one that fetched the least, and the most. " + x.verdict(ps)},
-			{Heading: "What it costs: the runs with a line", Table: x.lineCosts(ps), Shown: true, Text: "The runs from which the table above comes, from their start to their end: medians, the mean number of pages of all agents together, and the largest memory. *Links sent*: to other agents, by pages fetched: the paper's e/n. *Bytes to agents*: on the wire, with all that the calls need. *Processor*: of an agent, by page; start and end are in it. A run ends long before the web does, so more of the links that an agent finds are new to it, and are sent: " + x.lineVerdict(ps)},
-			{Heading: "What it costs: crawls to the end", Table: costTable(ws), Shown: true, Text: "One crawl each of the smaller web, to its end, as fast as the machine can; the web's own account says that every page was fetched once. Most links of such a crawl lead to pages that the agent has met before, and these are not sent again: so it sends fewer a page than the beginning of a large crawl, which the runs with a line are."},
+			{Heading: "What it costs: the runs with a line", Table: x.lineCosts(ps), Shown: true,
+				Text: "The runs from which the table above comes, from their start to their end: medians, the mean " +
+					"number of pages of all agents together, and the largest memory. *Links sent*: to other " +
+					"agents, by pages fetched: the paper's e/n. *Bytes to agents*: on the wire, with all that the " +
+					"calls need. *Processor*: of an agent, by page; start and end are in it. A run ends long " +
+					"before the web does, so more of the links that an agent finds are new to it, and are sent: " + x.lineVerdict(ps)},
+			{Heading: "What it costs: crawls to the end", Table: costTable(ws), Shown: true,
+				Text: "One crawl each of the smaller web, to its end, as fast as the machine can; the web's own " +
+					"account says that every page was fetched once. Most links of such a crawl lead to pages that " +
+					"the agent has met before, and these are not sent again: so it sends fewer a page than the " +
+					"beginning of a large crawl, which the runs with a line are."},
 		},
 		Data:   scalingData(rs, ws),
 		Figure: scalingFigure(ps, ws),
@@ -90,10 +99,19 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 
 func (x *Scaling) setUp(t *Trial) string {
 	return fmt.Sprintf("A made-up web (`testweb --generate`, seed %d and up, %s hosts, %d pages on average), the same for every number of agents and larger than any run comes through. "+
-		"Each agent is a process with a server of that web of its own, behind a line of %s/s of its own, so that every agent has the same bandwidth and one machine is enough. That is %.1f MB/s; in the paper on FC2L-UDCbot, a crawler with a coordinator, an agent has 40 MB/s: what is measured here is whether agents keep each other waiting, not whether they fill such a line. No delays, scope any, one seed, gzip, memory %s. "+
+		"Each agent is a process with a server of that web of its own, behind a line of %s/s of its own, so that "+
+		"every agent has the same bandwidth and one machine is enough. That is %.1f MB/s; in the paper on "+
+		"FC2L-UDCbot, a crawler with a coordinator, an agent has 40 MB/s: what is measured here is whether "+
+		"agents keep each other waiting, not whether they fill such a line. No delays, scope any, one "+
+		"seed, gzip, memory %s. "+
 		"They reach each other on loopback without keys. A run is measured for %s, %s after the last agent has fetched its first page; %d runs of each, by turns. "+
-		"What the exchange costs is told twice: of these runs, and of crawls to the end of a web of %s hosts. A violation of politeness, a page fetched twice or missed, or a host visited by two agents ends the experiment. All share one machine's processors: as long as those are not busy, what is measured is the agents'.",
-		t.Seed, humanize.Comma(int64(scalingHosts*slices.Max(x.Agents))), scalingPages, humanize.Bytes(uint64(x.Bandwidth)), float64(x.Bandwidth)/1e6, scalingMemory, x.Measured.Round(time.Second), x.Warm.Round(time.Second), x.Runs, humanize.Comma(x.Hosts))
+		"What the exchange costs is told twice: of these runs, and of crawls to the end of a web of %s hosts. A "+
+		"violation of politeness, a page fetched twice or missed, or a host visited by two agents ends the "+
+		"experiment. All share one machine's processors: as long as those are not busy, what is "+
+		"measured is the agents'.",
+		t.Seed, humanize.Comma(int64(scalingHosts*slices.Max(x.Agents))), scalingPages,
+		humanize.Bytes(uint64(x.Bandwidth)), float64(x.Bandwidth)/1e6, scalingMemory, x.Measured.Round(time.Second),
+		x.Warm.Round(time.Second), x.Runs, humanize.Comma(x.Hosts))
 }
 
 // verdict holds it against the aim.
@@ -132,7 +150,8 @@ func (x *Scaling) lineVerdict(ps []ScalingPoint) string {
 	for _, p := range ps {
 		if p.Agents == scalingAt || p.Agents == x.Agents[len(x.Agents)-1] {
 			page := p.Line * float64(x.Bandwidth) / p.PagesPerS
-			return fmt.Sprintf("with %d agents %.2f links and %.0f bytes a page, which are %.1f %% of a page's %s bytes on the line. They do not go over that line, but over loopback.",
+			return fmt.Sprintf("with %d agents %.2f links and %.0f bytes a page, which are %.1f %% of a page's %s "+
+				"bytes on the line. They do not go over that line, but over loopback.",
 				p.Agents, p.Overhead, p.Exchanged, percent*p.Exchanged/page, humanize.Comma(int64(page)))
 		}
 	}
@@ -180,7 +199,8 @@ func scalingFigure(ps []ScalingPoint, ws []WholeCrawl) *Figure {
 				line("the least", func(p ScalingPoint) float64 { return p.Least }),
 				line("the most", func(p ScalingPoint) float64 { return p.Most }),
 			}},
-			{Title: "Links sent to other agents by pages fetched (e/n)", X: "agents", Y: "links a page", Lines: []Line{begun, sent}},
+			{Title: "Links sent to other agents by pages fetched (e/n)", X: "agents", Y: "links a page",
+				Lines: []Line{begun, sent}},
 		},
 	}
 }

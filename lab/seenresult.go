@@ -63,19 +63,32 @@ func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's encoding of some 155 octets behind each, in batches of %s. ", t.Seed, humanize.Comma(batchItems))
 	b.WriteString("Hosts are of all sizes by a power law. *Uniform*: the known links are drawn evenly from all URLs. *Zipf*: as real links lie, so that a cache of 50,000 URLs answers eight in ten, as Broder, Najork and Wiener measured (WWW 2003). " +
 		"The stream knows which of its links are new, and every answer of every store was held against it.\n\n")
-	fmt.Fprintf(&b, "Each store is a process of its own, alone, with the same stream in it; the time includes the stream, whose own speed is that of *no store*. A store is filled with new URLs to each number of keys; then it is measured with one link in ten new, for as many links as it has keys, at most %s or three tenths of its keys, or for %v if that is over first; the measurement ends when everything that was asked is answered. ", humanize.Comma(windowChecks), x.Each/windowParts)
-	fmt.Fprintf(&b, "Every store gets %v for a shape up to %s known keys, and is measured there. Rivals end there. ", x.Each, humanize.Comma(x.Common))
+	fmt.Fprintf(&b, "Each store is a process of its own, alone, with the same stream in it; the time includes the "+
+		"stream, whose own speed is that of *no store*. A store is filled with new URLs to each number of keys; then "+
+		"it is measured with one link in ten new, for as many links as it has keys, at most %s or three tenths of "+
+		"its keys, or for %v if that is over first; the measurement ends when everything that was asked is answered. ",
+		humanize.Comma(windowChecks), x.Each/windowParts)
+	fmt.Fprintf(&b, "Every store gets %v for a shape up to %s known keys, and is measured there. Rivals end there. ",
+		x.Each, humanize.Comma(x.Common))
 	if x.Keys > x.Common {
-		fmt.Fprintf(&b, "Ours go on to %s keys and have %v in all. ", humanize.Comma(x.Keys), x.Each*time.Duration(max(1, x.Keys/x.Common)))
+		fmt.Fprintf(&b, "Ours go on to %s keys and have %v in all. ", humanize.Comma(x.Keys),
+			x.Each*time.Duration(max(1, x.Keys/x.Common)))
 	}
-	fmt.Fprintf(&b, "A store has %s of memory where it can be told, the run time of Go included; one that takes more than %s is stopped. ", humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
+	fmt.Fprintf(&b, "A store has %s of memory where it can be told, the run time of Go included; one that takes more "+
+		"than %s is stopped. ", humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
 	b.WriteString("Read and written is what the process asked of the system (rchar and wchar of /proc/self/io); a mapped file's reads are not in it, which concerns bbolt. The CSV also has what reached the disk. " +
 		"RAM is the greatest anonymous resident memory, without what the process had before the store was opened. ")
 	if x.PageCache > 0 {
-		fmt.Fprintf(&b, "The page cache is bounded: each store that keeps keys on disk runs in a control group of its own with a limit of %s for its memory and the page cache of its files together, %s for the memory that it is told and %s beside it. The map, the Bloom filter and no store keep nothing on disk and have no limit.\n\n",
-			humanize.Bytes(uint64(x.Memory+x.PageCache)), humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.PageCache)))
+		fmt.Fprintf(&b, "The page cache is bounded: each store that keeps keys on disk runs in a control group of "+
+			"its own with a limit of %s for its memory and the page cache of its files together, %s for the memory "+
+			"that it is told and %s beside it. The map, the Bloom filter and no store keep nothing on disk and "+
+			"have no limit.\n\n",
+			humanize.Bytes(uint64(x.Memory+x.PageCache)), humanize.Bytes(uint64(x.Memory)),
+			humanize.Bytes(uint64(x.PageCache)))
 	} else {
-		b.WriteString("The page cache is not bounded and holds most files whole: a random access costs a system call here and no access of a disk, to the benefit of Mercator-like, Pebble and bbolt. `--page-cache` bounds it.\n\n")
+		b.WriteString("The page cache is not bounded and holds most files whole: a random access costs a system call " +
+			"here and no access of a disk, to the benefit of Mercator-like, Pebble and bbolt. " +
+			"`--page-cache` bounds it.\n\n")
 	}
 	var told []string
 	for _, s := range rs {
@@ -176,7 +189,8 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 		row(written, func(p *StorePoint) any { return perCheck(p, p.IO.Written) })
 	}
 	return []Section{
-		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true, Text: "Empty: it was stopped before, or only ours go on to so many keys; see below."},
+		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true,
+			Text: "Empty: it was stopped before, or only ours go on to so many keys; see below."},
 		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the stream included. It says more than the rate does where other things ran on the machine. Empty as well: less than " + cpuTold.String() + " in all, of which the system tells hundredths of a second only."},
 		{Heading: "Octets read a check, " + shape, Table: read},
 		{Heading: "Octets written a check, " + shape, Table: written},
@@ -186,15 +200,19 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 // common is the table of all stores at the same number of keys. One that did not
 // come there has an empty line that says why.
 func (x *Seen) common(rs []*storeResult, shape string) Section {
-	t := &Table{Columns: []Column{{Name: "store"}, {Name: "checks/s"}, {Name: "CPU", Unit: "µs/check", Digits: 2}, {Name: "read", Unit: "B/check", Digits: 1}, {Name: "from disk", Unit: "B/check", Digits: 1},
-		{Name: "written", Unit: "B/check", Digits: 1}, {Name: "filled in", Unit: "s"}, {Name: "RAM", Unit: "MB"}, {Name: "disk", Unit: "B/key", Digits: 1}, {Name: "99.9 % of Add", Unit: "ms", Digits: 2}, {Name: "false"}, {Name: "ended"}}}
+	t := &Table{Columns: []Column{{Name: "store"}, {Name: "checks/s"}, {Name: "CPU", Unit: "µs/check", Digits: 2},
+		{Name: "read", Unit: "B/check", Digits: 1}, {Name: "from disk", Unit: "B/check", Digits: 1},
+		{Name: "written", Unit: "B/check", Digits: 1}, {Name: "filled in", Unit: "s"}, {Name: "RAM", Unit: "MB"},
+		{Name: "disk", Unit: "B/key", Digits: 1}, {Name: "99.9 % of Add", Unit: "ms", Digits: 2},
+		{Name: "false"}, {Name: "ended"}}}
 	for _, s := range rs {
 		if s.Shape != shape {
 			continue
 		}
 		i := slices.IndexFunc(s.Points, func(p StorePoint) bool { return p.Keys >= x.Common })
 		if i < 0 {
-			t.Add(s.Kind.Title, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, fmt.Sprintf("by %s at %s", s.End.Why, short10(s.End.Keys)))
+			t.Add(s.Kind.Title, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+				fmt.Sprintf("by %s at %s", s.End.Why, short10(s.End.Keys)))
 			continue
 		}
 		p, fill := &s.Points[i], time.Duration(0)
@@ -205,11 +223,13 @@ func (x *Seen) common(rs []*storeResult, shape string) Section {
 		if s.Kind.Name == "nothing" {
 			wrong = nil
 		}
-		t.Add(s.Kind.Title, p.PerS(), perCheck(p, int64(p.CPU))/1e3, perCheck(p, p.IO.Read), perCheck(p, p.IO.DiskRead), perCheck(p, p.IO.Written), fill,
+		t.Add(s.Kind.Title, p.PerS(), perCheck(p, int64(p.CPU))/1e3, perCheck(p, p.IO.Read), perCheck(p, p.IO.DiskRead),
+			perCheck(p, p.IO.Written), fill,
 			float64(p.RAM)/1e6, float64(p.Disk)/float64(p.Known), p.Block.P999, wrong, "")
 	}
 	return Section{Heading: fmt.Sprintf("All at %s known keys, %s", short10(x.Common), shape), Table: t, Shown: true,
-		Text: fmt.Sprintf("Each store had the same time to come here, %v. *From disk* is what the system had to read from the disk, as it was not in the page cache.", x.Each)}
+		Text: fmt.Sprintf("Each store had the same time to come here, %v. *From disk* is what the system had to read "+
+			"from the disk, as it was not in the page cache.", x.Each)}
 }
 
 // short10 is a number such as 20 M.

@@ -67,7 +67,8 @@ func TestHTML(t *testing.T) {
 			"L 1 link@href, L 2 link@href, L 3 link@href!"},
 		{"link types of HTML that are hyperlinks", `<link rel=alternate href=1><link rel=author href=2>
 			<link rel=help href=3><link rel=license href=4><link rel=Me href=5><link rel=next href=6>
-			<link rel=prev href=7><link rel=privacy-policy href=8><link rel=search href=9><link rel=terms-of-service href=10>`, Options{},
+			<link rel=prev href=7><link rel=privacy-policy href=8><link rel=search href=9>
+			<link rel=terms-of-service href=10>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
 				"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
 		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
