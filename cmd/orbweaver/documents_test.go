@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// A document is README.md or a file of docs.
+// A document is README.md or a file of docs or docs/reference.
 type document struct {
 	name   string // as in "docs/operating.md"
 	blocks []block
@@ -29,15 +29,19 @@ type block struct {
 	text string
 }
 
-// readDocuments reads README.md and docs/*.md.
+// readDocuments reads README.md, docs/*.md and docs/reference/*.md.
 func readDocuments(t *testing.T) []document {
 	t.Helper()
 	names, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("docs: %d files, %v", len(names), err)
 	}
+	references, err := filepath.Glob("../../docs/reference/*.md")
+	if err != nil || len(references) == 0 {
+		t.Fatalf("docs/reference: %d files, %v", len(references), err)
+	}
 	var docs []document
-	for _, name := range append(names, "../../README.md") {
+	for _, name := range slices.Concat(names, references, []string{"../../README.md"}) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -128,7 +128,7 @@ var longHelp = kong.Vars{
 	"testweb_day": "Let a day of the web's time pass in D of real time; 0 is not allowed (default: 24h).",
 	"testweb_changes_since": "Begin the web's time at TIME, as 2026-01-31T12:00:00Z. The same time since then shows " +
 		"the same versions (default: 2000-01-01T00:00:00Z).",
-	"testweb_etag_only":     "Give SHARE of the pages an ETag and no Last-Modified (default: 0.15).",
+	"testweb_etag":          "Give SHARE of the pages an ETag and no Last-Modified (default: 0.15).",
 	"testweb_modified_only": "Give SHARE of the pages a Last-Modified and no ETag (default: 0.15).",
 	"testweb_no_validators": "Give SHARE of the pages neither (default: 0.2). All others have both.",
 	"testweb_lying": "Give SHARE of the pages wrong ones: half of them stay the same when the page changes, " +

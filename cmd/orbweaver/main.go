@@ -45,7 +45,7 @@ type cli struct {
 	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it: the first thing to run."`
 	Check   CheckCmd   `cmd:"" help:"Explain what the crawler makes of a URL, a scope, a robots.txt or a page."`
 	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents that crawl together on several machines."`
-	Ctl     CtlCmd     `cmd:"" help:"Ask a running crawl for its status or about a host; block a host or drop its links."`
+	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
 	Lab     LabCmd     `cmd:"" help:"Run an experiment: how fast, how much memory, beside what."`

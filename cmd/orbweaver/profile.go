@@ -8,8 +8,8 @@ import (
 
 // Profiles are flags for those who want to know where time and memory go.
 type Profiles struct {
-	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile to FILE, for \"go tool pprof\"."`
-	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write a profile of the memory in use at the end to FILE, for pprof."`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile for \"go tool pprof\"."`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write a profile of the memory in use at the end."`
 }
 
 // begin starts the profiles; end writes them.

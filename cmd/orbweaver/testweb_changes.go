@@ -16,7 +16,7 @@ type changeFlags struct {
 	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
 	Day          *time.Duration `placeholder:"D" help:"${testweb_day}" group:"Changing pages"`
 	ChangesSince *time.Time     `placeholder:"TIME" help:"${testweb_changes_since}" group:"Changing pages"`
-	ETagOnly     *share         `name:"etag-only" placeholder:"SHARE" help:"${testweb_etag_only}" group:"Changing pages"`
+	ETagOnly     *share         `name:"etag-only" placeholder:"SHARE" help:"${testweb_etag}" group:"Changing pages"`
 	ModifiedOnly *share         `placeholder:"SHARE" help:"${testweb_modified_only}" group:"Changing pages"`
 	NoValidators *share         `placeholder:"SHARE" help:"${testweb_no_validators}" group:"Changing pages"`
 	Lying        *share         `placeholder:"SHARE" help:"${testweb_lying}" group:"Changing pages"`
