@@ -101,7 +101,10 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 	c.owe(debt{from: a})
 }
 
-// pass accepts a link that is to go on to another agent.
+// pass accepts a link that is to go on to another agent. Its sender forgets it when
+// the arrival is acknowledged. So the link is shipped, too, like those of this agent's
+// hosts: to the host's owner by the view here. If this agent is lost before it has
+// passed the link on, the owner takes it over.
 func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	l, _, err := weburl.PeekLink(enc)
 	if err != nil {
@@ -109,6 +112,7 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	}
 	c.batch.add(kindPassed, enc)
 	c.accepted++
+	c.copyAccept(c.accepted, weburl.HostKey(l.URL.Host()), enc)
 	c.Tally.Accepted(1)
 	c.abroad.passed++
 	c.goesAbroad()

@@ -60,6 +60,7 @@ type mate struct {
 	tasks    sync.WaitGroup
 	dead     bool // for good
 	late     bool // it came when the others had begun
+	mute     bool // no link of it reaches another agent
 	ends     []pause
 
 	moves sync.Mutex // guards what follows
@@ -164,6 +165,9 @@ func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops
 			return err
 		}
 		ls, rest = append(ls, l), rest[used:]
+	}
+	if m.mute {
+		return errLost
 	}
 	return m.call(agent, func(_ *mate, w *world) error { return w.Receive(ctx, ls, hops) })
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/base32"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/journal"
 	"github.com/orbweaver/orbweaver/parse"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/testweb"
@@ -58,7 +55,6 @@ type mirrored struct {
 	urls     map[string][]string    // by digest: the pages in full, with repetitions
 	bodies   map[string][]byte      // by digest
 	revisits []revisit
-	passed   map[string]bool // links that an agent was passing on when it was killed
 	sums     report.Contents
 }
 
@@ -79,12 +75,10 @@ func (b *band) mirrored() *mirrored {
 	m := &mirrored{
 		last: map[string]report.Line{}, read: map[string]bool{}, denied: map[string]bool{},
 		whole: map[capture]string{}, urls: map[string][]string{}, bodies: map[string][]byte{},
-		passed: map[string]bool{},
 	}
 	for i := range b.ps {
 		if b.left[i] {
 			b.mend(i)
-			m.readPassed(t, b.home(i))
 		}
 		m.readLog(t, b.home(i))
 		files, err := filepath.Glob(filepath.Join(b.home(i), "archive", "*.warc.gz"))
@@ -127,44 +121,6 @@ func (b *band) mend(i int) {
 		b.t.Fatal(err)
 	}
 	b.t.Logf("a%d leaves %+v", i+1, found.Files)
-}
-
-// readPassed adds the links that an agent had from another agent, for a third one,
-// when it was killed. Two agents with different views of the cluster may pass a link
-// on; it is in the journal of the agent between them alone until the third one has it.
-// So it is lost if that agent never comes back, as docs/cluster.md says.
-func (m *mirrored) readPassed(t *testing.T, home string) {
-	t.Helper()
-	number, waiting := uint64(0), map[uint64]string{}
-	// The kinds are drawn in crawl/record.go.
-	_, err := journal.Replay(disk.OS, filepath.Join(home, "state", "journal"), func(kind byte, p []byte) error {
-		switch kind {
-		case 'N':
-			number, _ = binary.Uvarint(p)
-		case 'A', 'E', 'B', 'I':
-			if number++; kind == 'B' {
-				l, _, err := weburl.DecodeLink(p)
-				if err != nil {
-					return err
-				}
-				waiting[number] = l.URL.String()
-			}
-		case 'Y':
-			n := uint64(0)
-			for p = p[1:]; len(p) > 0; {
-				d, size := binary.Varint(p)
-				n, p = n+uint64(d), p[size:]
-				delete(waiting, n)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, url := range waiting {
-		m.passed[url] = true
-	}
 }
 
 // readLog adds the lines of an agent's log. Where a kill made a fetch be repeated,
@@ -273,8 +229,6 @@ func (m *mirrored) walk(t *testing.T, seed string) {
 			met[to] = true
 			if _, fetched := m.last[to]; fetched {
 				way = append(way, to)
-			} else if m.passed[to] {
-				t.Logf("%s names %s, which was passed on by the agent that was killed", url, to)
 			} else {
 				t.Errorf("%s names %s, which was not fetched", url, to)
 			}

@@ -1,0 +1,89 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/weburl"
+)
+
+// An agent with an older view sends a link to an agent that passes it on, and that is
+// killed with its disk before it could: the link is fetched all the same, whether the
+// owner had the passing agent's replica or could not be reached at all.
+func TestPassedOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ships bool // the passing agent can ship to the owner, and cannot push
+	}{{"owner not there", false}, {"owner has the replica", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { passedOn(t, c.ships) })
+		})
+	}
+}
+
+func passedOn(t *testing.T, ships bool) {
+	older, newer, last := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}, &roster{names: "a0 a2"}
+	hostOf := func(byOlder, byNewer string) string {
+		for i := 0; ; i++ {
+			host := fmt.Sprintf("h%d.example", i)
+			key := weburl.HostKey(host)
+			if older.nearest(key)[0] == byOlder && newer.nearest(key)[0] == byNewer {
+				return host
+			}
+		}
+	}
+	found, moved := hostOf("a0", "a0"), hostOf("a1", "a2")
+	seed, link := "http://"+found+"/", "http://"+moved+"/1"
+	b := &band{
+		t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
+		web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found, moved, seed, link, link)),
+	}
+	for i, view := range []*roster{older, newer, newer} {
+		m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})
+		m.seeds = []weburl.URL{weburl.MustParse(seed)}
+		m.view.Store(view)
+		m.late = i == 2
+	}
+	finder, passer, owner := b.mates[0], b.mates[1], b.mates[2]
+	passer.mute = true
+	finder.open()
+	passer.open()
+	if ships {
+		owner.open()
+	}
+	time.Sleep(5 * time.Second)
+	passer.end(pause{kill: true})
+	passer.dead, passer.mem = true, nil
+	if ships {
+		owner.loses(passer.name)
+	} else {
+		owner.view.Store(last)
+		owner.open()
+	}
+	finder.loses(passer.name)
+	finder.gains(owner.name)
+	b.finish()
+	for _, m := range b.living() {
+		w := m.w.Load()
+		if stop := <-m.ended; stop != Finished || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
+		}
+		m.tasks.Wait()
+		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(), m.store.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for _, r := range b.web.told() {
+		if r.url == link {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
+	}
+}
