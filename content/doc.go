@@ -20,7 +20,8 @@
 //  1. The first page that asks for a content claims it. It is archived in full.
 //     Other pages that ask meanwhile are told to wait.
 //  2. When the record of the page is durable, its agent asks once more, with
-//     Archived. From then on the Table names that page to all others.
+//     Archived. With replicas the agent first waits until other agents have the
+//     links of the page. From then on the Table names that page to all others.
 //
 // If a claim is never redeemed, the pages that wait give up after a while. They are
 // archived in full, and the one that says so first is the page that the Table names.
@@ -29,7 +30,8 @@
 // # What always holds
 //
 //   - A page that a Table names is archived in full, and survives the kill and the
-//     power failure of any agent. It is lost with the disk of its agent only.
+//     power failure of any agent. It is lost with the disk of its agent only; with
+//     replicas its links are not.
 //   - A Table names one page for a content. The page is in the file before the
 //     Table names it, and outlives a kill.
 //   - A power failure may take the entries since the last sync. Damaged entries are

@@ -66,6 +66,8 @@ type debt struct {
 	back *outbox.Batch // links of ours that have come back
 	then func()        // nil with one of these
 	safe uint64        // the last epoch whose accepts heirs have to have
+	// finish is the last epoch whose finishes have to be released to the heirs; 0: none.
+	finish uint64
 }
 
 // foreignKey is k in seen for a URL that others crawl. Its host part is one that

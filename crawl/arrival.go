@@ -130,11 +130,12 @@ func (c *Crawler) owe(d debt) {
 	c.dirty = true // even if seen holds all of it back
 }
 
-// oweSynced promises to call then when what is in the batch is durable here, whether
-// or not the heirs have it.
-func (c *Crawler) oweSynced(then func()) {
+// oweFinish promises to call then when the finish in the batch is durable here and,
+// with copies, may go to the heirs: nothing can undo it, and the loss of this machine
+// loses none of its links.
+func (c *Crawler) oweFinish(then func()) {
 	c.append()
-	c.abroad.owed = append(c.abroad.owed, debt{then: then})
+	c.abroad.owed = append(c.abroad.owed, debt{then: then, finish: c.shipping.now()})
 	c.dirty = true
 }
 
@@ -165,7 +166,7 @@ func (c *Crawler) payDebts(now time.Time) {
 	left := c.abroad.due[:0]
 	for _, d := range c.abroad.due {
 		switch {
-		case c.fatal == nil && !c.shipping.copied(d.safe):
+		case c.fatal == nil && (!c.shipping.copied(d.safe) || d.finish > c.shipping.released):
 			left = append(left, d)
 		case c.fatal != nil:
 		case d.then != nil:

@@ -13,7 +13,7 @@ import (
 // page has to do with). Another page with the content is a duplicate: it is archived
 // as a revisit of that page, and none of its links are followed.
 //
-//	First -> archive -> finish in the journal -> Archived -> sync -> Durable
+//	First -> archive -> finish in the journal -> Archived -> sync, links shipped -> Durable
 //
 // Safe for concurrent use.
 type Contents interface {
@@ -26,8 +26,9 @@ type Contents interface {
 	// later visits of this process, too. So later visits of this process may refer
 	// to page, and nobody else. It does not block.
 	Archived(digest [20]byte, page archive.Original)
-	// Durable says that neither a kill nor a power failure can undo page any more.
-	// All agents may refer to it. It does not block.
+	// Durable says that neither a kill nor a power failure can undo page any more and,
+	// with copies, that the loss of this machine loses none of its links. All agents
+	// may refer to it. It does not block.
 	Durable(digest [20]byte, page archive.Original)
 	// Counts are those of this run.
 	Counts() report.Contents
@@ -50,14 +51,15 @@ func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) erro
 }
 
 // hasContent tells Contents of a finished visit that archived its page in full, now
-// and when the finish is durable. The finish is in the batch.
+// and when the finish is durable and the links of the page are safe. The finish is in
+// the batch.
 func (c *Crawler) hasContent(v *visit) {
 	if !v.judged || v.duplicate || !v.archived || c.fatal != nil {
 		return
 	}
 	digest, page := v.written.PayloadDigest, v.written.Original
 	c.Contents.Archived(digest, page)
-	c.oweSynced(func() { c.Contents.Durable(digest, page) })
+	c.oweFinish(func() { c.Contents.Durable(digest, page) })
 }
 
 // contentCounts is what Contents has to tell of this run; nil without.

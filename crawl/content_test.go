@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -9,7 +11,10 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/archive"
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/outbox"
 	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/weburl"
 )
 
 // A judge is what the second agents of all contents know together. It outlives
@@ -189,4 +194,115 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
 			}
 		}
 	})
+}
+
+// A company is the other agents of one crawl: one that owns b.example, and one that
+// is the heir of all hosts. Each takes nothing until its time.
+type company struct {
+	start               time.Time
+	pushesAt, shippedAt time.Duration
+}
+
+func (o *company) Owner(u weburl.URL) (string, bool) {
+	if u.Host() == "b.example" {
+		return "owner", false
+	}
+	return "self", true
+}
+
+func (o *company) after(at time.Duration) error {
+	if time.Since(o.start) < at {
+		return errLost
+	}
+	return nil
+}
+
+func (o *company) Push(context.Context, string, []byte, int, int) error { return o.after(o.pushesAt) }
+
+func (o *company) Ship(context.Context, string, uint64, []byte, int) error {
+	return o.after(o.shippedAt)
+}
+
+func (o *company) Heirs() Heirs { return oneHeir{} }
+
+type oneHeir struct{}
+
+func (oneHeir) Heir(uint64) string { return "heir" }
+
+// A tablet notes when pages were said to be durable.
+type tablet struct {
+	*judged
+	start time.Time
+	at    map[string]time.Duration
+}
+
+func (n *tablet) Durable(digest [20]byte, page archive.Original) {
+	n.judged.mu.Lock()
+	defer n.judged.mu.Unlock()
+	n.at[page.URL] = time.Since(n.start)
+}
+
+// With copies no page is named to other agents before its links are safe: those of
+// its own hosts with the heir, the others with their owner. Else the loss of its
+// agent would lose the links, and other pages with the content are not read for them.
+func TestDurableWithLinks(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		push, ships time.Duration // when the others begin to take
+	}{
+		{"the owner takes nothing", 5 * time.Second, 0},
+		{"the heir takes nothing", 0, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				others := &company{time.Now(), c.push, c.ships}
+				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(), map[string]time.Duration{}}
+				var boxes [3]*outbox.Outbox
+				s := &story{text: `
+seed http://a.example/
+dns a.example 192.0.2.1
+http://a.example/ /1 http://b.example/1
+http://a.example/1
+`}
+				s.parse(t)
+				s.with = func(r *Rooms) error {
+					for i := range boxes {
+						var err error
+						dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
+						if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
+							return err
+						}
+					}
+					r.Partition, r.Exchange, r.Contents = others, others, told
+					r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+					return nil
+				}
+				w, err := s.open(disk.NewMem())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					_, err := w.Run(ctx)
+					ended <- err
+				}()
+				time.Sleep(15 * time.Second)
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				for _, box := range boxes {
+					err = errors.Join(err, box.Close())
+				}
+				if err := errors.Join(err, w.close()); err != nil {
+					t.Fatal(err)
+				}
+				const page = "http://a.example/"
+				if at, ok := told.at[page]; !ok || at < 5*time.Second {
+					t.Errorf("%s is durable, and named, after %s: %v", page, at, ok)
+				}
+			})
+		})
+	}
 }
