@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
@@ -67,28 +66,21 @@ func (t *tenure) next(r *ring.Rendezvous, self string, began, before bool) *tenu
 func (c *colony) settle(r *ring.Rendezvous) {
 	old := c.tenure.Load()
 	// Agents that wait for each other begin with one view, and together. An agent
-	// came later if it finds more agents, hears that the crawl goes on already, or
-	// meets one that has been restarted: that one may not know yet what it had.
-	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1) &&
-		firstLives(c.member.Load().View())
+	// came later if it finds more agents, or was told that the crawl goes on already.
+	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1)
 	c.tenure.Store(old.next(r, c.self.Name, began, c.self.Boot > 1))
 }
 
-// firstLives reports whether no agent of the view has been restarted.
-func firstLives(v *member.View) bool {
-	return !slices.ContainsFunc(v.Agents, func(a member.Agent) bool { return a.Boot > 1 })
-}
-
-// crawling are the agents that crawl, as far as this one knows; none: it has not
-// begun.
+// crawling are the agents of a crawl that goes on; none: it has not begun, as far as
+// this agent knows. It knows better if it has begun, in this life or an earlier one,
+// or was told so when it came. So every agent that comes later is told, by whichever
+// agent it comes.
 func (c *colony) crawling() (agents []exchange.Agent) {
-	if c.tenure.Load() == nil {
+	if !c.begun.Load() && !c.late.Load() {
 		return nil
 	}
 	for _, a := range c.member.Load().View().Agents {
-		if a.State == member.Up {
-			agents = append(agents, wire(a))
-		}
+		agents = append(agents, wire(a))
 	}
 	return agents
 }

@@ -1,12 +1,19 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/crawl"
+	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/member"
 	"github.com/orbweaver/orbweaver/ring"
 )
 
@@ -55,6 +62,85 @@ func TestTenure(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A new agent that starts with --agents 3, and sees three agents, asks another one
+// whether it may come. It takes the crawl for new only if that agent has not begun,
+// has not been told by others that they have, and was in no crawl before its restart.
+func TestBeginsOnlyAtTheBeginning(t *testing.T) {
+	agents := []ring.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
+	all, err := ring.NewRendezvous(agents, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		prepare func(welcomer *colony)
+		begins  bool
+	}{
+		{"all wait", func(*colony) {}, true},
+		{"the other one crawls", func(w *colony) { w.begun.Store(true); w.settle(all) }, false},
+		{"the other one was restarted", func(w *colony) { w.self.Boot = 2; w.begun.Store(true) }, false},
+		{"the other one has just come, too", func(w *colony) {
+			w.late.Store(true)
+			w.settings[agentsSetting] = "1" // it was started without --agents
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			welcomer, comer := colonyOf(t, "a2"), colonyOf(t, "a3")
+			welcomer.crawl.Store(&exchange.ID{7})
+			c.prepare(welcomer)
+			w, err := comer.ask(t.Context(), welcomer.self.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			comer.crawl.Store(&w.Crawl)
+			comer.settle(all)
+			if begins := slices.Contains(comer.tenure.Load().since, 0); begins != c.begins {
+				t.Errorf("takes the crawl for new: %v, want %v", begins, c.begins)
+			}
+		})
+	}
+}
+
+// colonyOf is the part of an agent of three that answers and asks who may come.
+func colonyOf(t *testing.T, name string) *colony {
+	t.Helper()
+	listener, err := exchange.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &colony{
+		cfg: Cluster{Name: name, Capacity: 1, Agents: 3}, settings: map[string]string{agentsSetting: "3"},
+		self: member.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
+	}
+	nobody := errors.New("nobody")
+	m, err := member.Open(member.Config{
+		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr),
+		Packets: listener.Packets(), Streams: listener.Gossip(),
+		Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
+		Hello: func(context.Context, string) error { return nobody },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.member.Store(m)
+	c.client = exchange.NewClient(exchange.ClientConfig{Self: func() exchange.Caller {
+		return exchange.Caller{Name: name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
+	}})
+	c.server = exchange.NewServer(listener, exchange.ServerConfig{
+		Crawl: c.id, Admitted: c.admitted, Handlers: exchange.Handlers{Hello: c.hello},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, m.Close(), c.client.Close(), listener.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 func TestClock(t *testing.T) {

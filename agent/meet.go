@@ -337,11 +337,11 @@ func (c *colony) enter(ctx context.Context, m *member.Member, at string) error {
 	return err
 }
 
-// wait returns when as many agents are there as there have to be. Who has been one
-// of them needs nobody.
+// wait returns when as many agents are there as there have to be. An agent that has
+// been one of them needs nobody, nor does one that comes when the others have begun.
 func (c *colony) wait(ctx context.Context, m *member.Member) (*member.View, error) {
 	want := max(c.cfg.Agents, 1)
-	if c.who.Begun {
+	if c.who.Begun || c.late.Load() {
 		want = 1
 	}
 	defer c.waits.Store(nil)

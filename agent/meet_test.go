@@ -141,3 +141,21 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// An agent that comes when the others have begun does not wait for as many as were to
+// begin together.
+func TestLateWaitsForNobody(t *testing.T) {
+	c := colonyOf(t, "a3")
+	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: disk.NewMem()}
+	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := c.member.Load()
+	if err := m.Announce(t.Context(), member.Up); err != nil {
+		t.Fatal(err)
+	}
+	c.late.Store(true)
+	if v, err := c.wait(t.Context(), m); err != nil || len(agentsUp(v)) != 1 || !c.begun.Load() {
+		t.Errorf("%v, %v, begun %v", v, err, c.begun.Load())
+	}
+}

@@ -85,7 +85,7 @@ func (c *colony) differ(h exchange.Hello) error {
 // otherStart refuses one that waits for another number of agents than we.
 func (c *colony) otherStart(h exchange.Hello) error {
 	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
-	if our == their || our == begunAlready || their == begunAlready {
+	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
 		return nil
 	}
 	return &exchange.Refusal{Reason: "settings", Text: fmt.Sprintf("agent %q has --agents %s, those that are there wait for %s: it is given the same, or comes when they have begun", h.Agent.Name, their, our)}

@@ -120,7 +120,8 @@ type Welcome struct {
 	// Elapsed is how long the crawl has been running: a duration, as no two
 	// machines' clocks are compared.
 	Elapsed time.Duration
-	// Agents are those that crawl; none: they have not begun.
+	// Agents are those of a crawl that goes on; none: it has not begun, as far as
+	// the one that answers knows.
 	Agents []Agent
 }
 
