@@ -73,7 +73,8 @@ func passedOn(t *testing.T, ships bool) {
 			t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
 		}
 		m.tasks.Wait()
-		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(), m.store.Close()); err != nil {
+		err := errors.Join(w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close())
+		if err := errors.Join(err, w.close(), m.store.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -76,8 +76,9 @@ func bandOf(t *testing.T, web gen.Spec, delay time.Duration, agents int, replica
 		t.Fatal(err)
 	}
 	b := &band{t: t, made: made, dir: t.TempDir(), delay: delay, replicas: replicas, ps: make([]*process, agents)}
-	b.web = serve(t, testweb.Config{Origin: made, Truth: truth, LogEntries: 1 << 14,
-		Promise: testweb.Promise{HostDelay: delay}})
+	b.web = serve(t, testweb.Config{
+		Origin: made, Truth: truth, LogEntries: 1 << 17, Promise: testweb.Promise{HostDelay: delay},
+	})
 	for range agents {
 		b.addrs = append(b.addrs, port(t))
 	}
@@ -106,9 +107,14 @@ func (b *band) seed() string { return b.made.URL(0, 0) }
 // await waits until the web has been asked for so many pages.
 func (b *band) await(pages int64) {
 	b.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); b.web.Report().Origin.Fetched < pages; {
+	b.awaitFor(pages, 2*time.Minute)
+}
+
+func (b *band) awaitFor(pages int64, patience time.Duration) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); b.web.Report().Origin.Fetched < pages; {
 		if time.Now().After(end) {
-			b.t.Fatalf("%d pages after two minutes\n%s", b.web.Report().Origin.Fetched, events(b.t, b.home(0)))
+			b.t.Fatalf("%d pages after %s\n%s", b.web.Report().Origin.Fetched, patience, events(b.t, b.home(0)))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

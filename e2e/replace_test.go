@@ -35,7 +35,28 @@ func TestClusterReplaced(t *testing.T) {
 		{name: "same name before another restarts", after: 1, same: true, restart: 2},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
-		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), 80) })
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), size{24, 80}) })
+	}
+}
+
+// TestClusterReplacedLarge does so in a crawl of some 50,000 pages. Here all pages
+// count that are answered twice, also those of the last moments before a kill: at
+// most one of a thousand.
+func TestClusterReplacedLarge(t *testing.T) {
+	if !*long {
+		t.Skip("told with -long")
+	}
+	for i, r := range []replaced{
+		{name: "another name", after: 1},
+		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
+		{name: "two while another restarts", after: 4, second: 5, restart: 6},
+	} {
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+			twice, all := r.play(t, 61+uint64(i), size{24, 2100})
+			if twice*1000 > all {
+				t.Errorf("%d pages of %d were fetched twice", twice, all)
+			}
+		})
 	}
 }
 
@@ -55,7 +76,7 @@ func TestClusterReplacedAtRandom(t *testing.T) {
 		}
 		t.Run(fmt.Sprint("round-", round), func(t *testing.T) {
 			t.Logf("%+v", r)
-			r.play(t, 100+uint64(round), 150)
+			r.play(t, 100+uint64(round), size{24, 150})
 		})
 	}
 }
@@ -67,10 +88,13 @@ type killing struct {
 	untold time.Duration
 }
 
-// play crawls a web of 24 hosts with so many pages each, on average.
-func (r replaced) play(t *testing.T, seed uint64, pages int64) {
-	web := gen.Plain(seed, 24)
-	web.PagesMean, web.MaxPages = float64(pages), 2*pages
+// A size is that of a web: its hosts, and how many pages each has, on average.
+type size struct{ hosts, pages int64 }
+
+// play crawls a web, and says how many of its pages were fetched twice.
+func (r replaced) play(t *testing.T, seed uint64, s size) (twice, all int64) {
+	web := gen.Plain(seed, s.hosts)
+	web.PagesMean, web.MaxPages = float64(s.pages), 2*s.pages
 	b := bandOf(t, web, 100*time.Millisecond, 3, "2")
 	for i := range b.ps {
 		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
@@ -135,22 +159,25 @@ func (r replaced) play(t *testing.T, seed uint64, pages int64) {
 		}
 		e.do()
 	}
-	b.finish(b.web.Report().Origin.Reachable)
-	all := b.web.Report().Origin.Reachable
-	unexcused := b.repeatsOf(ends)
-	t.Logf("lost after %d of %d pages", before, all)
+	all = b.web.Report().Origin.Reachable
+	b.awaitFor(all-all/50, 2*time.Minute+time.Duration(all)*20*time.Millisecond)
+	b.finish(all)
+	twice, unexcused := b.repeatsOf(ends)
+	t.Logf("lost after %d of %d pages, over after %s more; fetched twice: %d, %.3f %%", before, all,
+		time.Since(began).Round(time.Second), twice, 100*float64(twice)/float64(all))
 	if unexcused*1000 > all {
 		t.Errorf("%d pages of %d were fetched twice, though others had been told of them", unexcused, all)
 	}
+	return twice, all
 }
 
-// repeatsOf counts the pages that were answered twice, but for those that were
-// answered first in the last second before a kill, or in the time for which the
-// killed agent had not been able to tell the others, and again after it.
-func (b *band) repeatsOf(ends []killing) (unexcused int64) {
+// repeatsOf counts the pages that were answered twice. Unexcused are all but those
+// that were answered first in the last second before a kill, or in the time for which
+// the killed agent had not been able to tell the others, and again after it.
+func (b *band) repeatsOf(ends []killing) (n, unexcused int64) {
 	b.t.Helper()
 	const asking = 500 * time.Millisecond // ctl takes its time before the kill
-	last, n := map[string]testweb.Entry{}, 0
+	last := map[string]testweb.Entry{}
 	b.web.WaitIdle(time.Minute)
 	log := b.web.Log()
 	if r := b.web.Report(); int64(len(log)) != r.Requests {
@@ -172,5 +199,5 @@ func (b *band) repeatsOf(ends []killing) (unexcused int64) {
 		last[e.URL] = e
 	}
 	b.t.Logf("%d pages answered twice, %d of them unexcused", n, unexcused)
-	return unexcused
+	return n, unexcused
 }
