@@ -48,9 +48,9 @@ const (
 // them yet: more pages count as new, never fewer.
 type contents struct {
 	self      string
-	second    func(content.Digest) string // the agent that judges a content; empty: nobody knows yet
+	second    func(content.Digest) string // the agent that judges a content; empty: not known yet
 	call      func(ctx context.Context, agent string, cs []exchange.Content) ([]exchange.ContentAnswer, error)
-	run       func(func()) // beside all else; who leaves the cluster waits for it
+	run       func(func()) // in the background; an agent that leaves the cluster waits for it
 	table     *content.Table
 	recent    *content.Recent // pages that are archived: here, or durable elsewhere
 	originals *originals

@@ -400,7 +400,7 @@ func (c *colony) say(format string, args ...any) {
 // does not answer, so its death may not be noticed yet.
 const nameHeld = "name-held"
 
-// untenanted reports whether an agent was refused for a name that nobody uses, as
+// untenanted reports whether an agent was refused for a name that no agent uses, as
 // far as this agent can tell.
 func (c *colony) untenanted(ctx context.Context, refused error) bool {
 	name, ok := errors.AsType[*member.NameError](refused)

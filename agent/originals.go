@@ -26,9 +26,8 @@ const (
 //
 //	crawl: Durable -> queue of the second agent -> call, or own table
 //
-// An agent that does not answer holds up its own queue alone. A page that nobody
-// could be told of stays an original that nobody refers to: its content may be
-// archived in full again.
+// An agent that does not answer blocks only its own queue. If no agent can be told of
+// a page, no agent refers to the page, and its content may be archived in full again.
 type originals struct {
 	k    *contents
 	wake chan struct{} // a queue has no sender

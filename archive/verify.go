@@ -81,9 +81,9 @@ func Verify(r io.Reader) (*Report, error) { return new(Verifier).Verify(r) }
 // Verify reads the whole WARC file r. It checks that the file consists of
 // records from end to end, each as long as it says and with its end; that each
 // has a gzip member of its own; the fields that ISO 28500 makes mandatory;
-// block and payload digests. Behind a damage it goes on with the next record
-// that can be found. The error is of reading r; what is wrong with the file is
-// in the Report.
+// block and payload digests. After damage it continues with the next record
+// that it can find. The error is of reading r; the Report has the faults of the
+// file.
 func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 	rep := &Report{Types: make(map[string]int64)}
 	rd := NewReader(r)

@@ -35,9 +35,9 @@ type bundle struct {
 // in RAM until it has arrived.
 const bundleKeys = 1 << 18
 
-// Claimed answers another agent that has become the owner of hosts: identity is
-// that of Tenancy, view the asker's View. What is here of them it gives away. It
-// may be called by many, while Run is under way; ctx bounds the wait.
+// Claimed answers another agent that has become the owner of hosts, and gives that
+// agent the links of these hosts. identity is that of Tenancy, view the asker's View.
+// Safe for concurrent use while Run is under way; ctx bounds the wait.
 func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	if c.Tenancy == nil {
 		return nil, ErrAlone

@@ -20,10 +20,10 @@ import (
 // then on. So the same may be inherited twice, and what seen knows already stays
 // as it is.
 //
-// A host may have another owner by then, which has come since, or which nobody
-// has told yet. Pending links of such a host go on to the owner. Its finished URLs
-// stay here, and the owner asks for them (Tenancy.Claim). As long as an heir has
-// not taken over all, it puts off who asks, and takes no new host itself.
+// A host may have another owner by then: an agent that has joined since, or that is
+// not known yet. Pending links of such a host go on to the owner. Its finished URLs
+// stay here, and the owner asks for them (Tenancy.Claim). Until an heir has taken
+// over all, it tells every agent that asks to ask again, and takes no new host itself.
 
 // Taken reports what TakeOver imported.
 type Taken struct {
@@ -89,7 +89,7 @@ func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source replica.So
 				return in.finished(rs)
 			}
 			if !ours(rs[0].Host) {
-				return nil // nobody asks
+				return nil // no agent asks for them
 			}
 			for i := range rs {
 				in.l.finished = append(in.l.finished, rs[i].Key())

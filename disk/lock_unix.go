@@ -13,9 +13,9 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
 
-// lock takes flock(2), which the kernel gives back when the process ends. What it
-// locks is emptied and written to, so it has to be a file of the directory itself: a
-// symbolic link there could name any file of the user.
+// lock takes flock(2), which the kernel releases when the process ends. It truncates
+// and writes the file that it locks. So the file must be in the directory itself: a
+// symbolic link could name any file of the user.
 func (osFS) lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch info, lerr := os.Lstat(name); {

@@ -43,7 +43,7 @@ type ContentPage struct {
 	Date time.Time
 }
 
-// Contents asks the agent whose contents these are which pages have them. There is
+// Contents asks the agent that judges these contents which pages have them. It returns
 // one answer for each content, in their order.
 func (p *Peer) Contents(ctx context.Context, cs []Content) (as []ContentAnswer, err error) {
 	err = p.call(ctx, CallContents, func(ctx context.Context) error {

@@ -19,10 +19,10 @@
 //	Budget    quick  pages used, held, wanted                pages to hold
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
-// What always holds: a handler sees a call only when the certificate, the name
-// in it and the crawl agree and, unless it is Hello, the caller was admitted; what
-// it sees has been checked: sizes, counts, encodings. What was refused is counted by kind. The package knows bytes and
-// batches; what is done with them is given to it. Calls are at least once: a
-// call whose answer was lost may have been carried out. Peers and Servers are
-// safe for concurrent use.
+// Invariants: a handler gets a call only if the certificate, its name and the crawl
+// agree and, except for Hello, the caller was admitted. The package has checked the
+// sizes, counts and encodings of each message that a handler gets. It counts refused
+// calls by kind. It knows bytes and batches; the handlers decide what to do with them.
+// Calls are at least once: a call whose answer was lost may have been executed. Peers
+// and Servers are safe for concurrent use.
 package exchange

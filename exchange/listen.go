@@ -17,15 +17,15 @@ import (
 
 const (
 	// leastConns and maxConns bound the open connections of callers that have proved
-	// who they are: of each process a quarter of its descriptors. leastShaking and
-	// maxShaking bound those that have not, twice: of members' addresses, and of all
-	// others. Each is a sixteenth of the descriptors.
+	// their identity: a quarter of the process's descriptors. leastShaking and
+	// maxShaking bound the other connections, separately for members' addresses and
+	// for all others: each a sixteenth of the descriptors.
 	leastConns, maxConns     = 64, 1024
 	leastShaking, maxShaking = 16, 256
 	// shakeTimeout is as long as a caller waits for the handshake to end.
 	shakeTimeout = dialTimeout
-	// takeTimeout is how long a caller that has proved who it is waits for an agent
-	// that is not ready.
+	// takeTimeout is how long a caller that has proved its identity waits for an
+	// agent that is not ready.
 	takeTimeout = 10 * time.Second
 	// gossipMark is the first octet of a stream of gossip where there is no TLS
 	// to tell it from a call; no request of HTTP begins with it.
@@ -297,7 +297,7 @@ func (in *inlet) give(conn net.Conn) bool {
 		return true
 	case <-in.ctx.Done():
 		return false
-	case <-time.After(takeTimeout): // nobody listens yet
+	case <-time.After(takeTimeout): // the agent is not ready
 		return false
 	}
 }

@@ -52,9 +52,9 @@ type Config struct {
 	IdleTimeout time.Duration
 	// TotalTimeout bounds a fetch as a whole. Zero means 5 min.
 	TotalTimeout time.Duration
-	// MinRate is the least bytes a second of a response, header included, on
-	// average from SlowGrace after its first byte on. What is slower is cut off.
-	// Zero means 100; negative means none.
+	// MinRate is the lowest average rate of a response, header included, in bytes a
+	// second. From SlowGrace after its first byte on, a slower response is cut off.
+	// Zero means 100; negative means no bound.
 	MinRate int64
 
 	// IdleKeep is how long a connection is kept for the host's next request.

@@ -1,20 +1,24 @@
-// Package fetch answers: what does the server say to this request, byte for byte?
+// Package fetch makes one HTTP request and returns the server's response, byte for byte.
 //
 //	Request -> idle connection of the host | lookup -> guard -> dial -> TLS
 //	        -> write -> head -> body by its framing -> Response{Wire, Header, ...}
 //
-// What always holds: every Fetch ends in exactly one of a complete response,
-// a truncated one, or a Failure, within Config.TotalTimeout; the bytes of both
-// directions are kept as they went; no address of a private network is dialled
-// unless the operator said so; sizes, counts and times are bounded whatever
-// the server does. Bytes that arrive on a kept connection before the server has
-// acknowledged a request are not taken for the answer to it. Redirects are not followed and nothing is asked
-// again: if a kept connection ends before its first byte, the server may have
-// read the request, and the caller knows when the next one is polite (see
-// Response.Stale).
+// Invariants:
 //
-// A Fetcher is safe for concurrent use. Who calls it sees to it that a host
-// has one request at a time; then a host has at most one connection.
+//   - Every Fetch ends in exactly one of a complete response, a truncated one, or a
+//     Failure, within Config.TotalTimeout.
+//   - The bytes of both directions are kept as they went over the wire.
+//   - Private addresses are dialled only if the operator allows it.
+//   - Sizes, counts and times are bounded whatever the server does.
+//   - Bytes that arrive on a kept connection before the server has acknowledged a
+//     request are not taken for the response to it.
+//
+// The package follows no redirects and repeats no request. If a kept connection ends
+// before the first byte of a response, the server may have read the request. The
+// caller knows when the next one is polite (see Response.Stale).
+//
+// A Fetcher is safe for concurrent use. The caller sends one request at a time to a
+// host; then a host has at most one connection.
 package fetch
 
 import (

@@ -11,8 +11,8 @@
 // however many they are. Nothing waits in a queue, as its turn would come after its
 // caller has given up.
 //
-// What always holds: no more connections are open than the Config allows, so the
-// descriptors that the process has beyond that are its own. A Pool and its Conns are
+// Invariant: no more connections are open than the Config allows. So the process keeps
+// all other descriptors for itself. A Pool and its Conns are
 // safe for concurrent use.
 package inbound
 

@@ -81,7 +81,8 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 					"number of pages of all agents together, and the largest memory. *Links sent*: to other " +
 					"agents, by pages fetched: the paper's e/n. *Bytes to agents*: on the wire, with all that the " +
 					"calls need. *Processor*: of an agent, by page; start and end are in it. A run ends long " +
-					"before the web does, so more of the links that an agent finds are new to it, and are sent: " + x.lineVerdict(ps)},
+					"before the web does, so more of the links that an agent finds are new to it, and are sent: " +
+					x.lineVerdict(ps)},
 			{Heading: "What it costs: crawls to the end", Table: costTable(ws), Shown: true,
 				Text: "One crawl each of the smaller web, to its end, as fast as the machine can; the web's own " +
 					"account says that every page was fetched once. Most links of such a crawl lead to pages that " +

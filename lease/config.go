@@ -142,8 +142,8 @@ type View interface {
 	// Over says that an agent which is not in it begins nothing any more and has
 	// nothing under way: it has said so, or its next life has begun.
 	Over(a Agent) bool
-	// Missing says that an agent which this one knew in an earlier life is not in
-	// it: nobody may know what that one has.
+	// Missing reports whether an agent that this one knew in an earlier life is not
+	// in the view. No agent may know the leases of the missing one.
 	Missing() bool
 	// Len is the number of agents.
 	Len() int

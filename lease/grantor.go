@@ -117,8 +117,8 @@ func (g *grantor) look(v View, clock time.Duration) {
 	for point, r := range g.points {
 		if r.holder != 0 {
 			missing(r.holder)
-			// What it was told in another view it may not have heeded, and what it
-			// said then may have gone to another grantor.
+			// The holder may have ignored messages of another view, and its answers of
+			// that view may have gone to another grantor.
 			if r.called, r.pressed = false, false; len(r.line) > 0 {
 				g.tell(r.holder, point)
 			}
@@ -296,7 +296,7 @@ func (g *grantor) queue(point uint64, r *record, w waiter) {
 	}
 }
 
-// stalled says whether one of those who wait for r is.
+// stalled reports whether an agent that waits for r is stalled.
 func (g *grantor) stalled(r *record) bool {
 	return slices.ContainsFunc(r.line, func(w waiter) bool { return w.stalled && g.view.Has(w.agent) })
 }

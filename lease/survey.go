@@ -2,8 +2,8 @@ package lease
 
 import "time"
 
-// A survey ends a grantor's wait for points that are new to it. What others
-// granted before may still be held, so the grantor would wait until every such
+// A survey ends a grantor's wait for points that are new to it. Agents may still hold
+// leases from earlier grantors. Without a survey the grantor waits until every such
 // lease has ended (Config.grace). A survey finds out sooner:
 //
 //	grantor -> Survey(view) -> every other agent of the view -> Survey, Lost

@@ -70,9 +70,9 @@ func stops(self, rival Agent) bool {
 }
 
 // Admit reports whether an agent that asks may come: nil, an ErrRefused or
-// ErrSelf. A *NameError is an ErrRefused that may pass: the agent that has the name
-// may be dead, and nobody has noticed. Admit is how this agent answers another's
-// Hello. now is the caller's clock.
+// ErrSelf. A *NameError is an ErrRefused that may be temporary: the agent that has
+// the name may be dead, and no agent has noticed yet. Admit decides this agent's answer
+// to another agent's Hello. now is the caller's clock.
 func (m *Member) Admit(candidate Agent, now time.Time) error {
 	if candidate.State == 0 {
 		candidate.State = Joining

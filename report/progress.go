@@ -101,8 +101,8 @@ const rateSpan = 10 * time.Second
 // NewProgress shows progress on w. width is asked before each drawing for the
 // columns of the terminal; nil or 0 means 80.
 //
-// What is shown is cleaned: line by line in Live, which moves the cursor itself, else by
-// a CleanWriter.
+// The output is cleaned: line by line in Live mode, which moves the cursor itself, and
+// by a CleanWriter in all other modes.
 func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
 	if mode != Live {
 		w = NewCleanWriter(w)

@@ -208,7 +208,7 @@ func (a *freshAccount) report(now int64) *FreshReport {
 		Served: a.served, Confirmed: a.confirmed, Renewed: a.renewed, Wrong: a.wrong,
 	}
 	a.bin(now)
-	// What the copies of today add is counted in stretches of its own.
+	// The copies that are current now are counted in separate stretches.
 	kept := a.bins
 	a.bins = slices.Clone(kept)
 	age := 0.0

@@ -49,7 +49,7 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 }
 
 // get fetches one URL, following redirects by hand. The body is decoded and
-// cut at max bytes. What is wrong with the body is said on errs.
+// cut at max bytes. Faults of the body are printed to errs.
 func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {

@@ -91,7 +91,7 @@ func (d *display) show(a *agent.Agent) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// A pipe tells when nobody reads it any more.
+// A pipe calls closed when its reader has closed it.
 type pipe struct {
 	io.Writer
 	closed func()

@@ -90,7 +90,7 @@ func newParser(c *cli, told *settings, stdout, stderr *output, exit func(code in
 	}, values()...)...)
 }
 
-// run is the program; it returns the exit code. What it writes is cleaned (see output).
+// run is the program; it returns the exit code. It cleans its output (see output).
 func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := newOutput(stdout), newOutput(stderr)
 	defer out.Flush()

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/testweb/gen"
 )
 
-// changeFlags let the pages of the generated web change. What is not given is nil.
+// changeFlags let the pages of the generated web change. A flag that is not given is nil.
 type changeFlags struct {
 	Changes      bool           `help:"${testweb_changes}" group:"Changing pages"`
 	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
