@@ -208,7 +208,7 @@ func (a *freshAccount) report(now int64) *FreshReport {
 		Served: a.served, Confirmed: a.confirmed, Renewed: a.renewed, Wrong: a.wrong,
 	}
 	a.bin(now)
-	// The copies that are current now are counted in separate stretches.
+	// Count the stretch of each copy until now in a copy of the bins.
 	kept := a.bins
 	a.bins = slices.Clone(kept)
 	age := 0.0
