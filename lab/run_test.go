@@ -45,7 +45,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The bound is held against what there is.
-	err = Do(context.Background(), &Memory{Agent: Program{"agent", program}, Hosts: 10, Pages: 10, Bound: 1e6}, trial, t.TempDir())
+	err = Do(context.Background(), &Memory{Agent: Program{"agent", program}, Hosts: 10, Pages: 10, Bound: 1e6}, trial,
+		t.TempDir())
 	if !errors.Is(err, ErrMemory) {
 		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
 	}
@@ -62,7 +63,8 @@ func TestCrawlToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := 0
-	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"), Tick: func(progressLine, Sample) { lines++ }}
+	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"),
+		Tick: func(progressLine, Sample) { lines++ }}
 	r, err := job.run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -71,13 +73,16 @@ func TestCrawlToTheEnd(t *testing.T) {
 	again := job
 	again.Dir, again.Profile = filepath.Join(dir, "twice"), ""
 	var cover *CoverageError
-	if _, err := again.run(context.Background()); !errors.As(err, &cover) || cover.Twice != r.Summary.Pages || cover.Missed != 0 {
+	if _, err := again.run(context.Background()); !errors.As(err, &cover) ||
+		cover.Twice != r.Summary.Pages || cover.Missed != 0 {
 		t.Errorf("crawled twice: %v, want each of %d pages", err, r.Summary.Pages)
 	}
-	if o := r.Report.Origin; o == nil || o.Reachable < 100 || o.Missed != 0 || o.Twice != 0 || o.Fetched != r.Summary.Pages {
+	if o := r.Report.Origin; o == nil || o.Reachable < 100 || o.Missed != 0 || o.Twice != 0 ||
+		o.Fetched != r.Summary.Pages {
 		t.Errorf("the web's account: %+v; %d pages", o, r.Summary.Pages)
 	}
-	if r.Summary.StopReason != "finished" || r.Usage.CPU <= 0 || r.Usage.Peak < 1<<20 || r.Fetching <= 0 || r.Fetching > r.Usage.Wall || lines == 0 {
+	if r.Summary.StopReason != "finished" || r.Usage.CPU <= 0 || r.Usage.Peak < 1<<20 || r.Fetching <= 0 ||
+		r.Fetching > r.Usage.Wall || lines == 0 {
 		t.Errorf("%+v, fetching %v, %d lines, stop %s", r.Usage, r.Fetching, lines, r.Summary.StopReason)
 	}
 	if _, err := ReadProfile(job.Profile); err != nil {
@@ -106,7 +111,8 @@ func TestImpolite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: 20}.run(context.Background())
+	_, err = crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"),
+		PageLimit: 20}.run(context.Background())
 	var impolite *ImpoliteError
 	if !errors.As(err, &impolite) || !strings.Contains(impolite.Violations, "of gap") {
 		t.Errorf("err = %v, want violations of the delay", err)
@@ -116,8 +122,8 @@ func TestImpolite(t *testing.T) {
 	}
 }
 
-// Who ends by himself and has missed pages is told so, with some of them; who
-// was stopped is not.
+// A crawl that ends by itself and has missed pages fails, and the error names some of
+// them. A crawl that was stopped does not fail.
 func TestMissed(t *testing.T) {
 	program := buildProgram(t)
 	for _, limit := range []int64{0, 1} {
@@ -128,13 +134,18 @@ func TestMissed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: limit, Flags: []string{"--depth", "0"}}
+		job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: limit,
+			Flags: []string{"--depth", "0"}}
 		r, err := job.run(context.Background())
+		if r == nil || r.Report == nil {
+			t.Fatal("no report: ", err)
+		}
 		var cover *CoverageError
 		switch o := r.Report.Origin; {
 		case limit > 0 && err != nil:
 			t.Errorf("stopped after a page: %v", err)
-		case limit == 0 && (!errors.As(err, &cover) || cover.Missed != o.Reachable-1 || cover.Twice != 0 || len(cover.URLs) != 10):
+		case limit == 0 && (!errors.As(err, &cover) || cover.Missed != o.Reachable-1 || cover.Twice != 0 ||
+			len(cover.URLs) != 10):
 			t.Errorf("the seed alone: %v, want all others of %d missed", err, o.Reachable)
 		}
 		if _, err := w.stop(); err != nil {
