@@ -99,7 +99,7 @@ func TestIdleFlood(t *testing.T) {
 	}
 }
 
-// What is slow or idle has an end.
+// The server has a time-out for each phase of a connection.
 func TestTimeouts(t *testing.T) {
 	h := listen(t).http
 	for what, d := range map[string]time.Duration{

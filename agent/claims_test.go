@@ -103,7 +103,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	}
 }
 
-// colonyOf is the part of an agent of three that answers and asks who may come.
+// colonyOf returns the part of one of three agents that admits agents and asks for admission.
 func colonyOf(t *testing.T, name string) *colony {
 	t.Helper()
 	listener, err := exchange.Listen("127.0.0.1:0", nil)

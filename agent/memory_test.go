@@ -48,7 +48,7 @@ func TestBudgetLeavesRoom(t *testing.T) {
 	}
 }
 
-// What the configuration sets for one package stays.
+// The budget keeps what the configuration sets for one package.
 func TestBudgetKeepsSettings(t *testing.T) {
 	cfg := Config{DNS: dns.Config{CacheEntries: 7}}
 	cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes = 1, 2, -1

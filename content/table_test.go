@@ -169,7 +169,7 @@ func TestTable(t *testing.T) {
 }
 
 // A page that asked, and whose agent was killed before it was archived, is no
-// original: the Table names it to nobody.
+// original: the Table does not name it.
 func TestClaimIsNoOriginal(t *testing.T) {
 	r := start(t, memory(t), Config{})
 	defer r.end()

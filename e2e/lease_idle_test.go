@@ -91,8 +91,8 @@ func allSeen(t *testing.T, homes []string) (at time.Time) {
 	return at
 }
 
-// When all agents were stopped, or killed, and go on, they fetch as soon as they see
-// each other, and to the end of the crawl: no agent waits for leases that nobody
+// After all agents were stopped or killed, and resumed, they fetch as soon as they see
+// each other, and until the end of the crawl: no agent waits for leases that no agent
 // uses. The limit is twice that of the model (lease.TestStalls), as the machine may
 // be busy. An agent that had to wait for the end of earlier leases would wait 16 s.
 func TestLeasesIdle(t *testing.T) {

@@ -82,7 +82,7 @@ func TestStrangers(t *testing.T) {
 			}
 			conn.(*net.TCPConn).CloseWrite()
 			answer, _ := io.ReadAll(conn)
-			// Go tells a caller who speaks HTTP to use https; an alert is two octets.
+			// Go tells a caller that speaks HTTP to use https; an alert is two octets.
 			if len(answer) > 128 || bytes.Contains(answer, []byte("orbweaver")) {
 				t.Errorf("read %q", answer)
 			}

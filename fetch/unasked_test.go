@@ -95,7 +95,7 @@ func TestUnaskedOverTLS(t *testing.T) {
 		for _, tickets := range []bool{false, true} {
 			for _, c := range []struct {
 				name string
-				// What the first connection does with its first request. It
+				// first serves the first request of the first connection. It
 				// closes late when the client has the answer and waits for more.
 				first        func(w *corked, tc *tls.Conn, late chan bool)
 				note1, note2 string

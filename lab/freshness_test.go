@@ -71,7 +71,7 @@ func TestFreshestPlan(t *testing.T) {
 	}
 }
 
-// What is measured is the time from a day on, weighted by copies and length.
+// The measurement covers the time from a day on, weighted by copies and length.
 func TestFreshnessMeasured(t *testing.T) {
 	x := &Freshness{Day: time.Second, Days: 4}
 	stretch := func(until, copies, fresh, age float64, served, confirmed, renewed int64) testweb.FreshStretch {
@@ -94,7 +94,7 @@ func TestFreshnessMeasured(t *testing.T) {
 	}
 }
 
-// What recrawl knows is held against the web's rates.
+// The experiment compares the rates that recrawl estimates with the web's rates.
 func TestFreshnessEstimates(t *testing.T) {
 	law := changeLaw{"test", []gen.Rate{{Share: 0.6, From: webDay, To: 4 * webDay}}}
 	x := &Freshness{Hosts: 20, Day: time.Second, Days: 4}

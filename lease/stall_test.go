@@ -11,15 +11,15 @@ import (
 // end, or what is left after a resume. A host has some pages, then rests, and has its
 // own quiet time besides those of its address and its domain.
 //
-// A tail measures stalls. A host could begin if it is due, and nobody uses its
-// address and its domain, and their quiet times are over. A stall is the time for
-// which a host could begin and nothing happens. Two things do not count:
+// A tail measures stalls. A host could begin if it is due, no agent uses its address
+// and its domain, and their quiet times are over. A stall is the time for which a host
+// could begin and no agent begins it. Two periods do not count:
 //
 //   - The time in which the agents' views differ, or name an agent that is dead or
 //     stopped. Gossip and the failure detector need it.
 //   - After an agent was killed or stopped: a point that it held, and a point that
 //     has another grantor since, for Config.grace from when all views are without
-//     that agent. It may be cut off instead, and use the point, so nobody else may.
+//     that agent. It may only be cut off and use the point, so no other agent may.
 //     This ends at once if the agent's next life begins. It does not apply to an
 //     agent that has said that it is gone.
 type tail struct {
@@ -33,8 +33,8 @@ type tail struct {
 	heldAt  map[uint64]time.Duration // the last time at which a point was held
 	unclear map[uint64]time.Duration // the last time at which a lost agent might use a point
 
-	all    stall // nobody begins anything
-	unheld stall // nobody holds a point that a stalled agent wants
+	all    stall // no agent begins a visit
+	unheld stall // no agent holds a point that a stalled agent wants
 	own    stall // an agent begins nothing
 }
 
@@ -386,9 +386,10 @@ func (c *tail) kill(a *agent) {
 	c.w.kill(a)
 }
 
-// TestStalls: on a whole network, for less than five seconds nobody begins anything,
-// or nobody holds a point that a stalled agent wants. For how long a single agent
-// begins nothing depends on how many others want the same points. It is only told.
+// TestStalls: if every agent can reach every other, a stall of all agents lasts less
+// than five seconds, and so does the time for which no agent holds a point that a
+// stalled agent wants. The stalls of a single agent depend on how many others want the
+// same points. The test only logs them.
 func TestStalls(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A grantor that is new to a point grants it as soon as a survey has found that
-// nobody can have it, and after Config.grace where a survey finds nothing out.
+// A grantor that is new to a point grants it as soon as a survey has found that no
+// agent can hold it. If a survey does not find that out, it grants it after
+// Config.grace.
 func TestSurvey(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -48,8 +48,8 @@ func TestCleanWriter(t *testing.T) {
 	}
 }
 
-// What comes in pieces comes out as in one, with nothing in it that a terminal obeys,
-// and JSON means what it meant.
+// The output does not depend on how the input is divided. It has no control sequences,
+// and JSON keeps its meaning.
 func FuzzCleanWriter(f *testing.F) {
 	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb\U000e0041",
 		"é\xff\xe2\x80", "\\\u202e\"\n"} {

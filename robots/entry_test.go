@@ -14,8 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// What a cache says of itself, another one takes back: over the encoding, all
-// answers are the same.
+// A cache that is restored from the encoded entries of another one gives the same
+// answers.
 func TestEntries(t *testing.T) {
 	c := NewCache(Config{Agent: "orbweaver"})
 	page := func(i int) weburl.URL { return mustParse(t, fmt.Sprintf("https://h%d.example/p", i)) }

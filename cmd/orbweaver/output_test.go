@@ -45,8 +45,8 @@ func harmless(text string) error {
 	return nil
 }
 
-// Whatever a server, an archive or another process answers, what a verb prints is
-// harmless, on both outputs; and what it says is there, escaped.
+// Every command escapes the text of servers, archives and other processes on both
+// outputs, and prints all of it.
 func TestForeignText(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
