@@ -105,26 +105,27 @@ func (CrawlCmd) Help() string {
 
   orbweaver crawl --contact you@example.org https://example.org/
 
-A list of sites with what their pages need, at most 10,000 pages of each:
+A list of sites with their images, styles and scripts, at most 10,000 pages of each
+host:
 
   orbweaver crawl --contact you@example.org --seeds sites.txt --requisites --host-page-limit 10000
 
-Watch a site: each page again as often as it has been seen to change, but never
-within the hour; what has not changed is not transferred, and kept as a revisit
+Watch a site: visit each page again as often as it changes, but not within an hour.
+A page that has not changed is not transferred again; the archive gets a revisit
 record:
 
   orbweaver crawl --contact you@example.org --strategy recrawl --recrawl-min 1h https://example.org/
 
-Ctrl-C waits for the requests under way and saves; a second Ctrl-C exits at once.
-In both cases, and after a crash, this goes on:
+Ctrl-C waits for the requests under way and saves. A second Ctrl-C exits at once.
+To continue after either, or after a crash:
 
   orbweaver crawl --resume
 
-BYTES is a number with a unit or without: 500MB (millions), 2GiB (powers of
+BYTES is a number with or without a unit: 500MB (millions), 2GiB (powers of
 1024), 1048576. D is a duration: 500ms, 90s, 2h30m. RE is a regular expression
-in Go's syntax and matches anywhere in the URL. Flags for lists may be repeated.
+in Go's syntax and matches anywhere in the URL. You may repeat flags for lists.
 
-The same in a file, crawl.yaml say, with --config crawl.yaml:
+You can put flags into a YAML file and give it with --config crawl.yaml:
 
   contact: you@example.org
   page-limit: 10000

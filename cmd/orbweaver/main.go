@@ -41,7 +41,7 @@ func (e *exitError) Error() string { return e.text }
 type cli struct {
 	Number kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Crawl   CrawlCmd   `cmd:"" help:"Crawl: from seeds to a standard archive. Ctrl-C saves; --resume goes on."`
+	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
 	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it: the first thing to run."`
 	Check   CheckCmd   `cmd:"" help:"Explain what the crawler makes of a URL, a scope, a robots.txt or a page."`
 	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents that crawl together on several machines."`
