@@ -77,7 +77,8 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 // isForeign says whether a key is that of a foreign link.
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
-// notOurs says that another agent crawls u, or that nobody knows. Any may ask.
+// notOurs reports whether u belongs to another agent or to nobody yet. Safe for
+// concurrent use.
 func (c *Crawler) notOurs(u weburl.URL) bool {
 	if c.Partition == nil {
 		return false

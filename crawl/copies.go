@@ -222,7 +222,7 @@ func clockRecord(st frontier.HostState, now time.Time) replica.Record {
 	return replica.Record{Kind: replica.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: appendClockState(nil, st)}
 }
 
-// goesAbroad notes that a link was accepted that others are to have.
+// goesAbroad counts an accepted link that another agent owns.
 func (c *Crawler) goesAbroad() {
 	if c.Copies != nil {
 		c.openEpoch().away++
@@ -243,7 +243,7 @@ func (s *shipping) epochOf(number uint64) int {
 	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
 }
 
-// arrivedAbroad notes that they have them, or that it is over with them: each of
+// arrivedAbroad marks the links as delivered or abandoned: each of
 // these was said to go there.
 func (c *Crawler) arrivedAbroad(numbers ...uint64) {
 	s := &c.shipping

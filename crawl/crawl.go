@@ -144,7 +144,7 @@ type Rooms struct {
 	Partition Partition      // nil: all URLs are ours
 	Exchange  Exchange       // nil with a nil Partition
 	Outbox    *outbox.Outbox // likewise
-	Copies    *Copies        // nil: nobody else has what is journaled here
+	Copies    *Copies        // nil: replication is off
 	Contents  Contents       // nil: whether another agent's page had a content is not asked
 	Leases    Leases         // nil: none; else the Frontier's Config has them, too
 	Tenancy   Tenancy        // nil: hosts stay where they are

@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// A gift is what an agent is to be told of hosts.
+// A gift queues the finished URLs to send to one new owner.
 type gift struct {
 	hosts    []string
 	in       map[string]struct{} // the same

@@ -71,7 +71,7 @@ const (
 	inUrgent
 )
 
-// A desk is what there is to say to a grantor.
+// A desk queues the messages that wait for one grantor.
 type desk struct {
 	urgent []*lot
 	wants  []*lot
