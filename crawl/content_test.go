@@ -256,7 +256,8 @@ func TestDurableWithLinks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				others := &company{time.Now(), c.push, c.ships}
-				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(), map[string]time.Duration{}}
+				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(),
+					map[string]time.Duration{}}
 				var boxes [3]*outbox.Outbox
 				s := &story{text: `
 seed http://a.example/

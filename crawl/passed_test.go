@@ -40,7 +40,8 @@ func passedOn(t *testing.T, ships bool) {
 	seed, link := "http://"+found+"/", "http://"+moved+"/1"
 	b := &band{
 		t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
-		web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found, moved, seed, link, link)),
+		web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
+			moved, seed, link, link)),
 	}
 	for i, view := range []*roster{older, newer, newer} {
 		m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})
