@@ -74,7 +74,7 @@ type Result struct {
 	Summary report.Summary
 	// Failed are the first seeds that brought no response in this run, and
 	// FailedCount is how many did. They are set if no run of this crawl has
-	// fetched anything and it is not one of several agents.
+	// fetched anything but redirects and it is not one of several agents.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
 }
@@ -381,11 +381,13 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.unblock(); err != nil {
 		return err
 	}
-	_, planned := r.Strategy.(crawl.Planner)
-	if cfg.Resume && !planned && a.colony == nil && r.Tally.Fetched() == 0 && a.Recovered.Pending == 0 {
-		// Nothing could be fetched so far. The operator may have changed what
+	if cfg.Resume && a.colony == nil {
+		// If nothing could be fetched so far, the operator may have changed what
 		// stood in the way.
-		return a.crawler.SeedAgain(seeds)
+		if err := a.crawler.SeedAgain(); err != nil {
+			return err
+		}
+		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.Pending()
 	}
 	return a.crawler.Seed(seeds)
 }
@@ -514,7 +516,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
-	if a.colony == nil && stop == crawl.Finished && res.Summary.Fetched == 0 {
+	if a.colony == nil && stop == crawl.Finished && a.rooms.Tally.Answered() == 0 {
 		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 	}
 	if c := a.colony; c != nil {

@@ -129,6 +129,11 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 		return err
 	}
 	c.skipped = c.skipped[:0] // are counted with it
+	for _, enc := range c.failures.again {
+		if err := k.put(kindFailed, enc); err != nil {
+			return err
+		}
+	}
 	if c.Queries != nil {
 		buf = buf[:0]
 		c.Queries.Each(func(path uint64, n uint32) error {
@@ -250,6 +255,8 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 					return err
 				}
 			}
+			return k.putState(kind, p, &counts)
+		case kindAgain:
 			return k.putState(kind, p, &counts)
 		case kindAccept, kindForeign, kindPassed, kindInherited:
 			at++

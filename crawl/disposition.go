@@ -171,6 +171,9 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 func (c *Crawler) finish(v *visit, now time.Time) {
 	f := c.finishOf(v, c.policy(v).tries > 1)
 	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
+	if isSeed(v.task.Link) {
+		f.link.Via = v.task.Link.Via
+	}
 	if v.outcome == Fetched {
 		if v.status/100 == 2 {
 			f.flags |= flagPage
@@ -208,6 +211,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 func (c *Crawler) record(v *visit, f *finish) {
 	f.found, f.skips = v.links, c.skipped
 	c.Tally.Add(visitOf(f))
+	c.noteFailed(f)
 	c.Tally.Found(int64(f.found))
 	c.Tally.Retried(int64(f.tries))
 	c.rec = f.appendTo(c.rec[:0])

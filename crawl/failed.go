@@ -1,17 +1,22 @@
 package crawl
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/fetch"
+	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
-// A FailedSeed is a seed that brought no HTTP response.
+// A FailedSeed is a seed, or a URL that a seed redirected to, that brought no HTTP
+// response.
 type FailedSeed struct {
 	URL weburl.URL
+	// Via is the URL that redirected to it; empty for a seed.
+	Via string
 	// Code is that of crawl.log.
 	Code int
 	// Kind is that of errors.csv; empty if robots.txt forbids the seed.
@@ -37,24 +42,32 @@ type failures struct {
 	count int64
 	// robots says by host why the last fetch of robots.txt failed.
 	robots map[string]string
+	// again has the encoded Links of all failed seeds in the order of their
+	// finishes. It is empty once the crawl has an answer other than a redirect.
+	again [][]byte
 }
 
-// FailedSeeds are the seeds that brought no response in this run, the first 100
-// of them, and how many they are in all. Call it after Run.
+// isSeed reports whether l is a seed, or a URL that a seed redirected to.
+func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) }
+
+// FailedSeeds returns the first 100 seeds that brought no response in this run, and
+// how many did not. A seed that redirects is represented by the URL that its
+// redirects led to. Call it after Run.
 func (c *Crawler) FailedSeeds() (first []FailedSeed, count int64) {
 	return c.failures.seeds, c.failures.count
 }
 
 // noteSeed remembers a seed whose turn ended without a response.
 func (c *Crawler) noteSeed(v *visit, f *finish) {
-	if v.task.Link.Hops != "" || f.code > 0 || v.outcome == Dropped || v.outcome == OverQuota {
+	if !failedSeed(f) {
 		return
 	}
 	n := &c.failures
 	if n.count++; len(n.seeds) == maxFailedSeeds {
 		return
 	}
-	s := FailedSeed{URL: v.task.Link.URL.Clone(), Code: f.code, Kind: f.kind, Cause: f.cause}
+	l := v.task.Link
+	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.code, Kind: f.kind, Cause: f.cause}
 	if v.outcome == Denied {
 		s.Cause = strings.Clone(v.rule)
 	}
@@ -99,25 +112,67 @@ func (c *Crawler) causeOf(v *visit) string {
 	return cause[:min(len(cause), maxCause)]
 }
 
-// SeedAgain accepts seeds although they are known. It is for a crawl that goes
-// on after it fetched nothing, so that other settings may lead further. Call it
-// after Recover and before Run.
-func (c *Crawler) SeedAgain(us []weburl.URL) error {
-	var v visit
-	for _, u := range us {
-		c.Robots.Forget(u) // the reason may have been a setting of ours
-		c.add(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+// failedSeed reports whether f ends the turn of a seed without a response.
+func failedSeed(f *finish) bool {
+	dropped := f.code == report.CodeDeletedByUser || f.code == report.CodeQuota // no failure
+	return f.code <= 0 && !dropped && f.flags&flagRobots == 0 && isSeed(f.link)
+}
+
+// noteFailed keeps a failed seed for SeedAgain, until the crawl has an answer.
+// Replayed, it does the same. Among other agents nothing is kept.
+func (c *Crawler) noteFailed(f *finish) {
+	n := &c.failures
+	switch {
+	case f.code > 0 && n.again == nil || c.Partition != nil || f.flags&flagAgain != 0:
+	case failedSeed(f) && c.Tally.Answered() == 0:
+		n.again = append(n.again, f.link.AppendTo(nil))
+	case c.Tally.Answered() > 0:
+		n.again = nil
 	}
-	items := c.items[:0]
-	for _, f := range v.found {
-		items = append(items, seen.Item{Key: c.ownKey(f.key), Aux: c.stamp(v.enc[f.from:f.to])})
+}
+
+// SeedAgain accepts all failed seeds once more if no run of the crawl has an answer
+// other than a redirect: other settings may lead further. Call it after Recover
+// and before Run.
+func (c *Crawler) SeedAgain() error {
+	again := c.failures.again
+	if c.Tally.Answered() > 0 {
+		again = nil
 	}
-	if err := c.Accept(items); err != nil {
-		return err
+	retrier, _ := c.planner.(Retrier)
+	for _, enc := range again {
+		// Both records are in one batch: Accept appends behind its own only.
+		c.batch.add(kindAgain, enc)
+		l, err := c.tookBack(enc)
+		if err != nil {
+			return err
+		}
+		if retrier != nil {
+			retrier.Retry(l.URL)
+		}
+		c.stamped = c.stamped[:0]
+		if err := c.Accept([]seen.Item{{Key: c.ownKey(l.URL.Key()), Aux: c.stamp(enc)}}); err != nil {
+			return err
+		}
 	}
 	c.append()
-	if c.fatal == nil {
+	if c.fatal == nil && len(again) > 0 {
 		c.fatal = c.sync()
 	}
 	return c.fatal
+}
+
+// tookBack takes a failed seed, the first one that is kept, out of the counts of
+// URLs, and forgets its robots.txt: it is accepted again.
+func (c *Crawler) tookBack(enc []byte) (weburl.Link, error) {
+	l, _, err := weburl.DecodeLink(enc)
+	if err != nil {
+		return l, err
+	}
+	if n := &c.failures; len(n.again) > 0 && bytes.Equal(n.again[0], enc) {
+		n.again = n.again[1:]
+		c.Tally.TakeBack(l.URL.Host(), l.Seed, l.Hops == "")
+	} // else its finish did not survive a power failure
+	c.Robots.Forget(l.URL) // the reason may have been a setting of ours
+	return l, nil
 }

@@ -143,7 +143,7 @@ func (c *Crawler) Accept(items []seen.Item) error {
 				continue
 			}
 		}
-		if l.Hops != "" && trailing(l.Hops, 'R') == len(l.Hops) {
+		if l.Hops != "" && isSeed(l) {
 			c.widen(l.URL.Clone())
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}

@@ -173,6 +173,12 @@ func (g *ledger) read(kind byte, p []byte) error {
 	case kindInherited:
 		g.last++
 		g.done.Add(g.last)
+	case kindAgain:
+		l, _, err := weburl.PeekLink(p)
+		if err == nil {
+			g.states.sawAgain(l.URL.Key())
+		}
+		return err
 	case kindSent:
 		var err error
 		if g.numbers, _, err = decodeSent(g.numbers[:0], p, g.last); err == nil {

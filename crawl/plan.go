@@ -195,6 +195,21 @@ func (s lastStates) saw(f *finish) {
 	}
 }
 
+// sawAgain counts, on the first pass, that a URL is visited again as if it were
+// new. What was to be remembered of it is not the last then.
+func (s lastStates) sawAgain(k weburl.Key) {
+	if s != nil {
+		s[k]++
+	}
+}
+
+// passAgain is sawAgain on the second pass.
+func (s lastStates) passAgain(k weburl.Key) {
+	if s != nil {
+		s[k]--
+	}
+}
+
 // unsaw takes back a finish that was counted, with something to remember.
 func (s lastStates) unsaw(k weburl.Key) {
 	if s == nil {
@@ -268,6 +283,13 @@ func (k *checkpoint) putState(kind byte, p []byte, counts *verdict) error {
 			return err
 		}
 		return k.put(kindState, p)
+	}
+	if kind == kindAgain {
+		l, _, err := weburl.PeekLink(p)
+		if err == nil {
+			k.states.passAgain(l.URL.Key())
+		}
+		return err
 	}
 	if len(k.states) == 0 {
 		return nil

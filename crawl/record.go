@@ -50,6 +50,9 @@ import (
 //	h handed   what is to be known of a host that was given away, see appendHanded
 //	M list     keys as seen's lists have them, see appendList
 //	Z absent   the same of links that wait here and are finished elsewhere
+//	a again    a Link whose turn is taken back: the accept behind it is of the same
+//	           Link, see SeedAgain
+//	f failed   snapshot: a Link that SeedAgain would accept again
 //	W seed     a URL that a seed redirected to, and that widens the scope
 const (
 	kindAccept  byte = 'A'
@@ -60,6 +63,8 @@ const (
 	kindTally   byte = 'T'
 	kindSpan    byte = 'S'
 	kindSeed    byte = 'W'
+	kindAgain   byte = 'a'
+	kindFailed  byte = 'f'
 	kindPending byte = 'P'
 	kindNumber  byte = 'N'
 	kindDone    byte = 'X'

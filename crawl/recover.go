@@ -307,6 +307,15 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			c.Archive.RememberRecord(digest, o)
 			return nil
+		case kindAgain:
+			l, err := c.tookBack(p)
+			if err == nil {
+				states.passAgain(l.URL.Key())
+			}
+			return err
+		case kindFailed:
+			c.failures.again = append(c.failures.again, slices.Clone(p))
+			return nil
 		case kindSeed:
 			u, err := weburl.Parse(string(p))
 			if err != nil {
@@ -370,6 +379,7 @@ func newID() (id seen.Crawl) {
 // count counts a finish of an earlier run.
 func (c *Crawler) count(f *finish) {
 	c.Tally.Add(visitOf(f))
+	c.noteFailed(f)
 	c.Tally.Found(int64(f.found))
 	c.Tally.Retried(int64(f.tries))
 	for _, s := range f.skips {

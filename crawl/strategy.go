@@ -80,6 +80,13 @@ type Forgetter interface {
 	Forget(host string, at time.Time)
 }
 
+// A Retrier is a Planner that remembers URLs which brought no response. Retry
+// makes it forget u: u is visited again as if it were new. It is called before
+// the first Next.
+type Retrier interface {
+	Retry(u weburl.URL)
+}
+
 // Wanted is a link that a Planner wants fetched. It is the Crawler's from then on.
 type Wanted struct {
 	Link weburl.Link

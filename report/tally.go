@@ -259,6 +259,31 @@ func (t *Tally) Pages() int64 { return t.n.pages }
 // Fetched is the number of HTTP responses, robots.txt left out.
 func (t *Tally) Fetched() int64 { return t.n.fetched }
 
+// Answered is the number of HTTP responses other than redirects, robots.txt left
+// out.
+func (t *Tally) Answered() int64 {
+	n := t.n.fetched
+	for _, code := range [...]int{301, 302, 303, 307, 308} {
+		n -= t.status[code]
+	}
+	return n
+}
+
+// TakeBack takes a URL that was accepted and finished out of the counts of URLs,
+// since it is accepted again. The counts of visits and errors stay. host is the
+// URL's, tag its source tag; seed says that it is a seed itself.
+func (t *Tally) TakeBack(host, tag string, seed bool) {
+	t.n.unique--
+	t.n.finished--
+	if seed {
+		t.n.found--
+	}
+	if h := t.hosts.of(host); h.urls > 0 {
+		h.urls--
+	}
+	t.seeds.of(tag).urls--
+}
+
 // Finished is the number of URLs whose turn is over, however it ended.
 func (t *Tally) Finished() int64 { return t.n.finished }
 

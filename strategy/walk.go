@@ -217,6 +217,9 @@ func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 // Restore implements crawl.Planner.
 func (w *Walk) Restore(l weburl.Link, state []byte) error { return w.arrive(l, state) }
 
+// Retry implements crawl.Retrier: the walkers wait for u once more.
+func (w *Walk) Retry(u weburl.URL) { delete(w.pages, u.Key()) }
+
 // arrive takes a page in, and wakes those who wait for it.
 func (w *Walk) arrive(l weburl.Link, state []byte) error {
 	kind, n, err := decodeStop(state, nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -186,6 +187,64 @@ func TestWalkIsRepeatable(t *testing.T) {
 	}
 	if sample(t, 2, nil) == want {
 		t.Error("another seed, the same sample")
+	}
+}
+
+// TestFailedSeedsAgain: all seeds failed in the first run. Later runs visit them as
+// if they were new, however they end: the requests' answers, the counts of URLs
+// and the walkers' ways are those of a crawl that never failed.
+func TestFailedSeedsAgain(t *testing.T) {
+	seeds := []string{"http://h0.example/0", "http://h1.example/1", "http://h2.example/2", "http://h3.example/3"}
+	for name, open := range map[string]func(Place) (crawl.Strategy, error){
+		"bfs":     fixed(BreadthFirst{}),
+		"walk":    walk(WalkConfig{Walkers: 7, Steps: 500, Seed: 1}),
+		"recrawl": recrawl(RecrawlConfig{Min: time.Second, Max: time.Second, Rounds: 1}),
+	} {
+		play := func(t *testing.T, down bool, ends []end) (sample string, s report.Summary) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, randomGraph(2, 40), open, seeds...)
+				w.cfg.Retries = -1
+				w.web.down.Store(down)
+				if down {
+					w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
+						failed, n := p.FailedSeeds()
+						if s := p.Tally.Summary(0, ""); n != 4 || len(failed) != 4 || s.Finished != 4 || s.Unique != 4 {
+							t.Errorf("%d seeds failed: %+v", n, s)
+						}
+					})
+					w.web.down.Store(false)
+				}
+				w.run(t, ends, func(p *process, stop crawl.Stop, last bool) {
+					if !last {
+						return
+					}
+					s = p.Tally.Summary(0, "")
+					if name == "walk" {
+						rows := sampled(t, w, p.Strategy)
+						slices.SortFunc(rows, slices.Compare)
+						sample = fmt.Sprint(rows)
+					}
+				})
+			})
+			return sample, s
+		}
+		want, counts := play(t, false, nil)
+		for i, ends := range [][]end{
+			nil,
+			{{time.Millisecond, "kill"}, {1100 * time.Millisecond, "signal"}, {1500 * time.Millisecond, "kill"}},
+			{{1 * time.Millisecond, "signal"}, {1500 * time.Millisecond, "signal"}},
+			{{1500 * time.Millisecond, "crash"}, {time.Millisecond, "signal"}},
+		} {
+			got, s := play(t, true, ends)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, ends %d: sample (-never failed +failed first):\n%s", name, i, diff)
+			}
+			same := s.Unique == counts.Unique && s.Finished == counts.Finished && s.Discovered == counts.Discovered
+			if !same || s.Pages < counts.Pages {
+				t.Errorf("%s, ends %d: %d URLs, %d finished, %d found, %d pages; never failed: %d, %d, %d, %d", name, i,
+					s.Unique, s.Finished, s.Discovered, s.Pages, counts.Unique, counts.Finished, counts.Discovered, counts.Pages)
+			}
+		}
 	}
 }
 

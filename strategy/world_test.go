@@ -64,6 +64,7 @@ func every(d time.Duration) func(time.Duration) (int, time.Duration) {
 type web struct {
 	start time.Time
 	docs  map[string]*doc // by URL
+	down  atomic.Bool     // nobody answers
 
 	mu    sync.Mutex // guards all below
 	asked []asked
@@ -85,7 +86,7 @@ func (w *web) Lookup(context.Context, string) (dns.Answer, error) {
 
 func (w *web) dialer(dead func() bool) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
-		if dead() {
+		if dead() || w.down.Load() {
 			return nil, net.ErrClosed
 		}
 		here, there := net.Pipe()
@@ -262,6 +263,9 @@ func (w *world) open(t *testing.T) *process {
 		return !known || end <= n
 	}
 	if _, err := p.Recover(fs, dir+"/state/journal", intact, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SeedAgain(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Seed(w.seeds); err != nil {

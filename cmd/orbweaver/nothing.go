@@ -16,15 +16,18 @@ const maxFailedShown = 10
 // nothingFetched says which seeds failed, why, and what to do about it.
 func nothingFetched(dir string, contact bool, res agent.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "nothing could be fetched: no seed (of %d) brought a response", res.FailedCount)
-	if res.FailedCount == 1 {
+	b.WriteString("nothing could be fetched: the seed failed")
+	if res.FailedCount > 1 {
 		b.Reset()
-		b.WriteString("nothing could be fetched: the seed brought no response")
+		fmt.Fprintf(&b, "nothing could be fetched: %d seeds failed", res.FailedCount)
 	}
 	var remedies []string
 	for _, s := range res.Failed[:min(len(res.Failed), maxFailedShown)] {
 		why, remedy := explainSeed(s, contact)
 		fmt.Fprintf(&b, "\n  %s  %s", report.Clean(s.URL.String()), report.CleanText(why))
+		if s.Via != "" {
+			fmt.Fprintf(&b, " (%s redirects to it)", report.Clean(s.Via))
+		}
 		if remedy != "" && !strings.Contains(strings.Join(remedies, "\n"), remedy) {
 			remedies = append(remedies, remedy)
 		}
