@@ -55,7 +55,7 @@
 //
 // The file "first"; numbers are little-endian, the checksum is CRC-32C. The rest of
 // the directory is drum's, whose mark says how far drum has the file. Version 1 had
-// pages that only had asked, and is not read.
+// pages that only had asked, so a file of it is begun anew.
 //
 //	8  "OWFIRST" 2
 //	   of each content: 4 checksum of the rest · 2 length of the URL ·

@@ -27,7 +27,10 @@ type Page struct {
 const (
 	fileName  = "first"
 	fileMagic = "OWFIRST\x02"
-	entryHead = 4 + 2 + 20 + 8
+	// askedMagic begins a file of version 1. Its pages only had asked, so none of
+	// them may be named.
+	askedMagic = "OWFIRST\x01"
+	entryHead  = 4 + 2 + 20 + 8
 	// MaxURL is the longest URL of a page, in octets.
 	MaxURL = 4096
 	// maxMillis ends the dates that WARC can write, with the year 9999.
@@ -111,8 +114,10 @@ func openFile(fs disk.FS, dir string) (*file, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 	case n == len(head) && string(head) == fileMagic:
 		l.size, err = int64(len(head)), nil
-	case n == len(head) && !blank(head):
-		err = fmt.Errorf("%s: not a file of contents, or one of another version", l.name)
+	case n == len(head) && !blank(head) && string(head) != askedMagic:
+		err = fmt.Errorf("%s: another version of this program wrote it, or it is damaged: go on with the program that "+
+			"wrote it, or remove %s, so that pages with contents that are archived already are archived in full once more",
+			l.name, dir)
 	default: // a crash left no more
 		err = l.begin(dir)
 	}

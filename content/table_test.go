@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -371,6 +372,62 @@ func TestDamage(t *testing.T) {
 	flip(tableDir+"/"+fileName, 12)
 	if n := count(nil); n != all-1 {
 		t.Errorf("%d contents known with one damaged in the file, want all others", n)
+	}
+}
+
+// TestVersions: a file of version 1 is begun anew, since its entries are of pages that
+// only had asked. Nothing that it led to is remembered. A file of a later version is
+// left as it is.
+func TestVersions(t *testing.T) {
+	mem := memory(t)
+	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
+	ask := func(r *running, page Page) (first int) {
+		for n := range 150 {
+			a, err := r.Ask(t.Context(), []Question{{digestOf(n), page, true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a[0].First {
+				first++
+			}
+		}
+		return first
+	}
+	setVersion := func(v byte) {
+		f, err := mem.OpenFile(tableDir+"/"+fileName, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Seek(7, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, page := range []Page{pageOf(1), pageOf(2), pageOf(3)} {
+		r := start(t, mem, cfg)
+		if n := ask(r, page); n != 150 {
+			t.Errorf("run %d: %d pages are the first with their content, want 150", i, n)
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		setVersion(1)
+	}
+	setVersion(3)
+	_, err := Open(mem, tableDir, cfg)
+	if err == nil || !strings.Contains(err.Error(), "go on with the program that wrote it") {
+		t.Errorf("a file of version 3: %v", err)
+	}
+	setVersion(2)
+	r := start(t, mem, cfg)
+	if n := ask(r, otherPage); n != 0 {
+		t.Errorf("%d of 150 contents are unknown after a file of a later version was refused", n)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
 	}
 }
 
