@@ -65,7 +65,7 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	url = strings.ReplaceAll(url, " ", "%20")
 	l = Line{SURT: surt(url), Time: date.Format(time14), URL: url, Offset: rec.Offset, File: name}
 	l.Detected = rec.Header.Value("WARC-Identified-Payload-Type")
-	l.Digest = strings.TrimPrefix(rec.Header.Value("WARC-Payload-Digest"), "sha1:")
+	l.Digest = payloadDigest(rec)
 
 	h, rest, err := headOf(rec, kind, url)
 	if err != nil {

@@ -27,13 +27,23 @@ func (rec *Record) Reference() Reference {
 	r := Reference{
 		URL:       strings.Trim(strings.TrimSpace(rec.Header.Value("WARC-Refers-To-Target-URI")), "<>"),
 		Date:      digits14(rec.Header.Value("WARC-Refers-To-Date")),
-		Digest:    strings.TrimPrefix(rec.Header.Value("WARC-Payload-Digest"), "sha1:"),
+		Digest:    payloadDigest(rec),
 		Revisited: digits14(rec.Date()),
 	}
 	if r.URL == "" {
 		r.URL = rec.URL()
 	}
 	return r
+}
+
+// payloadDigest is the record's payload digest as an index has it: without its
+// label "sha1:", which readers take in any case.
+func payloadDigest(rec *Record) string {
+	s := strings.TrimSpace(rec.Header.Value("WARC-Payload-Digest"))
+	if label, value, ok := strings.Cut(s, ":"); ok && strings.EqualFold(label, "sha1") {
+		return value
+	}
+	return s
 }
 
 // digits14 is a WARC-Date as an index has it, or "".
