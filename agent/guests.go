@@ -24,11 +24,17 @@ const (
 	ended       // the crawl is over
 )
 
+// A guest is an agent by its name, which is the certificate's, and its instance.
+type guest struct {
+	name     string
+	instance exchange.ID
+}
+
 // guests are the agents that were told that they may come, and are not there yet.
 type guests struct {
 	mu   sync.Mutex // guards what follows
 	door door
-	at   map[exchange.ID]time.Time // by instance
+	at   map[guest]time.Time
 }
 
 func (g *guests) shut(d door) {
@@ -49,9 +55,9 @@ func (g *guests) welcome(a exchange.Agent, back bool, now time.Time) error {
 		return exchange.ErrAgain
 	}
 	if g.at == nil {
-		g.at = map[exchange.ID]time.Time{}
+		g.at = map[guest]time.Time{}
 	}
-	g.at[a.Instance] = now
+	g.at[guest{a.Name, a.Instance}] = now
 	return nil
 }
 
@@ -60,11 +66,11 @@ func (g *guests) expected(v *member.View, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, a := range v.Agents {
-		delete(g.at, a.Instance)
+		delete(g.at, guest{a.Name, a.Instance})
 	}
-	for instance, at := range g.at {
+	for who, at := range g.at {
 		if now.Sub(at) > guestTime {
-			delete(g.at, instance)
+			delete(g.at, who)
 		}
 	}
 	return len(g.at) > 0
@@ -77,8 +83,13 @@ func (c *colony) admitted(from exchange.Caller) bool {
 	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
 		return true
 	}
-	c.guests.mu.Lock()
-	defer c.guests.mu.Unlock()
-	_, ok := c.guests.at[from.Instance]
+	return c.guests.welcomed(from)
+}
+
+// welcomed reports whether a caller was told that it may come.
+func (g *guests) welcomed(from exchange.Caller) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.at[guest{from.Name, from.Instance}]
 	return ok
 }

@@ -51,3 +51,33 @@ func TestGuests(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWelcomed: an agent that was told that it may come is heard under its own name
+// alone.
+func TestWelcomed(t *testing.T) {
+	var g guests
+	a, b := exchange.ID{1}, exchange.ID{2}
+	if err := g.welcome(exchange.Agent{Name: "a1", Instance: a}, false, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from exchange.Caller
+		want bool
+	}{
+		{exchange.Caller{Name: "a1", Instance: a}, true},
+		{exchange.Caller{Name: "a2", Instance: a}, false},
+		{exchange.Caller{Name: "a1", Instance: b}, false},
+		{exchange.Caller{}, false},
+	} {
+		if got := g.welcomed(c.from); got != c.want {
+			t.Errorf("%s %s: welcomed %t, want %t", c.from.Name, c.from.Instance, got, c.want)
+		}
+	}
+	// Another agent that gives a1's instance as its own does not take its place.
+	if err := g.welcome(exchange.Agent{Name: "a2", Instance: a}, false, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !g.welcomed(exchange.Caller{Name: "a1", Instance: a}) {
+		t.Error("a1 is not heard any more")
+	}
+}
