@@ -176,7 +176,8 @@ func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error)
 // BuildIndex merges the runs of every finished WARC file below the crawl
 // directory dir into indexes/index.cdxj, in memory that does not grow with
 // them, and replaces the old index in one step. A WARC file without runs, put
-// there by somebody else, is indexed first. A nil fsys means the machine's.
+// there by somebody else, is indexed first. If group and others cannot read one of
+// the WARC files, they cannot read the index. A nil fsys means the machine's.
 func BuildIndex(fsys disk.FS, dir string) error {
 	if fsys == nil {
 		fsys = disk.OS
@@ -198,6 +199,12 @@ func buildIndex(fsys disk.FS, dir string) error {
 	warcs, err := fsys.ReadDir(archiveDir(dir))
 	if err != nil {
 		return err
+	}
+	for _, e := range warcs {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 == 0 {
+			fsys = disk.Private(fsys)
+			break
+		}
 	}
 	var inputs []string
 	indexed := false

@@ -55,7 +55,7 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 	for _, file := range files {
 		if !c.JSON {
 			if len(files) > 1 {
-				fmt.Fprintf(w, "%s\n", file)
+				fmt.Fprintf(w, "%s\n", warcCell(file))
 			}
 			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n", "OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
 		}
@@ -169,7 +169,8 @@ func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *archive.Report) e
 		}
 		return json.NewEncoder(out).Encode(v)
 	}
-	_, err := fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n", rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, file)
+	_, err := fmt.Fprintf(out, "%9d %14d %7d %9d %9d  %s\n",
+		rep.Records, rep.Bytes, rep.Errors, rep.Warnings, rep.Skipped, warcCell(file))
 	for _, p := range rep.Problems {
 		if err == nil && (c.Warnings || !p.Warning) {
 			_, err = fmt.Fprintf(out, "    %s\n", warcCell(p.String()))
@@ -245,6 +246,11 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
 		return &agent.ConfigError{Text: "extract: --offset or --url must say which record"}
 	}
+	for _, dir := range c.Originals {
+		if err := checkOriginals(dir); err != nil {
+			return err
+		}
+	}
 	out = exact(out)
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(out)
@@ -262,6 +268,19 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		}
 		return c.write(out, f, rec)
 	})
+}
+
+// checkOriginals refuses a directory in which no original can be found.
+func checkOriginals(dir string) error {
+	if !isCrawlDir(dir) {
+		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that has a directory archive", dir)
+		return &agent.ConfigError{Text: text}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
+		text := fmt.Sprintf("--originals %s: it has no index; write it with: orbweaver warc index %[1]s", dir)
+		return &agent.ConfigError{Text: text}
+	}
+	return nil
 }
 
 func (c *WarcExtractCmd) at(out io.Writer, f archiveFile, offset int64) error {
