@@ -51,6 +51,17 @@ func (s *slowVisits) give(bytes int64) {
 	s.n.Add(-1)
 }
 
+// grow makes one take so much more, unless there is no room.
+func (s *slowVisits) grow(cfg *Config, bytes int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes+bytes > cfg.SlowBytes {
+		return false
+	}
+	s.bytes += bytes
+	return true
+}
+
 // shrink says that one takes so much less.
 func (s *slowVisits) shrink(bytes int64) {
 	s.mu.Lock()
@@ -177,7 +188,7 @@ func (w *worker) tick(ctx context.Context) {
 		return
 	}
 	w.replaced, w.bytes = true, bytes
-	if w.watch.Slow(); bytes > slowBytes+fetch.SlowMemory {
+	if w.watch.Slow(w.grow); bytes > slowBytes+fetch.SlowMemory {
 		w.timer.Reset(c.cfg.SlowAfter)
 	}
 	// The worker cannot end before end has had mu, so inFlight is not zero yet.
@@ -187,6 +198,18 @@ func (w *worker) tick(ctx context.Context) {
 	case c.slow.more <- struct{}{}:
 	default:
 	}
+}
+
+// grow makes room for a header of the slow visit that takes so many bytes more.
+// The fetch calls it.
+func (w *worker) grow(more int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.c.slow.grow(&w.c.cfg, more) {
+		return false
+	}
+	w.bytes += more
+	return true
 }
 
 // end ends what begin began.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/fetch"
 )
 
 // besides is a web of one honest host, whose pages are a chain, and of n hosts
@@ -134,6 +135,48 @@ func TestSlowVisitsAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The headers of slow visits take memory within the bound, too.
+func TestSlowHeadersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: besides(100, "", "slow=2s size=100000 drip-header=8s")}
+		s.parse(t)
+		// Room for 40 slow visits of which 10 have such a header.
+		s.cfg.Retries = -1
+		s.cfg.SlowBytes = 40*(slowBytes+fetch.SlowMemory) + 10*96<<10
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error)
+		go func() {
+			_, err := w.Run(ctx)
+			ended <- err
+		}()
+		charged := int64(0)
+		for range 60 {
+			time.Sleep(500 * time.Millisecond)
+			w.slow.mu.Lock()
+			charged = max(charged, w.slow.bytes)
+			w.slow.mu.Unlock()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if w.slow.bytes != 0 || charged > s.cfg.SlowBytes || charged < 10*(slowBytes+128<<10) {
+			t.Errorf("at most %d bytes are charged, %d at the end; the bound is %d", charged, w.slow.bytes, s.cfg.SlowBytes)
+		}
+		if w.Tally.Errors()["timeout-rate"] == 0 {
+			t.Error("no fetch ended for want of memory")
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // A stop waits for slow visits as for others, and abandons them after

@@ -31,7 +31,7 @@ import (
 // one after the other, the last one again and again. Words of an answer: a
 // status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
-// often, behind size=N of it), drip-header=DURATION, size=N, same (a body that other
+// often, behind size=N of it), drip-header=DURATION (likewise), size=N, same (a body that other
 // pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
 // reset.
 type textWeb struct {
@@ -216,6 +216,8 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 			every, _ := time.ParseDuration(value)
 			if name == "drip" {
 				head = "Content-Length: 1000000\r\n\r\n" + strings.Repeat(" ", size)
+			} else if size > 0 {
+				head = "X: " + strings.Repeat("x", size)
 			}
 			_, err := fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Type: %s\r\n%s", status, kind, head)
 			for err == nil && waits(c, every) {

@@ -34,7 +34,8 @@ const (
 	TotalTimeout
 	// Proxy: the proxy did not connect us.
 	Proxy
-	// RateTimeout: the header came slower than Config.MinRate.
+	// RateTimeout: the header came slower than Config.MinRate, or is slow while
+	// there is no memory for it, see Watch.
 	RateTimeout
 )
 

@@ -365,6 +365,9 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 			return true, nil
 		}
 		_, fault, err := x.read(c, true)
+		if err == errNoMemory {
+			return false, x.fail(RateTimeout, err)
+		}
 		if err != nil {
 			return false, err
 		}

@@ -119,7 +119,8 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 				}
 				f, _ := piped(t, Config{SpillDir: t.TempDir()}, drip(head, wire, 100_000, time.Second))
 				watch := new(Watch)
-				watch.Slow()
+				any := func(int64) bool { return true }
+				watch.Slow(any)
 				watch.Reset()
 				held := []int64{watch.Held()}
 				watched := make(chan struct{})
@@ -127,7 +128,7 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 					defer close(watched)
 					time.Sleep(3500 * time.Millisecond)
 					held = append(held, watch.Held())
-					watch.Slow()
+					watch.Slow(any)
 					time.Sleep(time.Second)
 					held = append(held, watch.Held())
 				}()
@@ -145,6 +146,45 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 					t.Errorf("held %d, wanted about %d, over 300000, %d", held, firstBuffer, firstBuffer)
 				}
 			})
+		})
+	}
+}
+
+// TestSlowHeader: the header of a slow response takes memory as far as there is room.
+// Without room the fetch fails as too slow.
+func TestSlowHeader(t *testing.T) {
+	head := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: " + strings.Repeat("x", 150<<10) + "\r\n\r\n"
+	for _, c := range []struct {
+		room int64
+		want string
+		held int64
+	}{
+		{1 << 30, "complete", 256 << 10},
+		{256<<10 - firstBuffer, "complete", 256 << 10},
+		{256<<10 - firstBuffer - 1, "timeout-rate", 128 << 10},
+		{0, "timeout-rate", firstBuffer},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _ := piped(t, Config{}, drip("", head, 10_000, time.Second))
+			var watch Watch
+			room := c.room
+			watch.Slow(func(more int64) bool {
+				if room < more {
+					return false
+				}
+				room -= more
+				return true
+			})
+			r, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/"), Watch: &watch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Release()
+			got, charged := strings.TrimSpace(outcome(r)), c.room-room
+			if got != c.want || watch.Held() != c.held || charged != c.held-firstBuffer {
+				t.Errorf("room of %d: %s, %d bytes held, %d charged, want %s, %d",
+					c.room, got, watch.Held(), charged, c.want, c.held)
+			}
 		})
 	}
 }

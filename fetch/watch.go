@@ -1,13 +1,16 @@
 package fetch
 
-import "sync/atomic"
+import (
+	"errors"
+	"sync/atomic"
+)
 
 // A Watch follows one fetch from another goroutine: that of a caller which
 // bounds the memory of all its slow fetches together. The zero Watch is ready.
 // Safe for concurrent use; one Fetch at a time uses it.
 type Watch struct {
 	held atomic.Int64
-	slow atomic.Bool
+	slow atomic.Pointer[func(more int64) bool]
 }
 
 // SlowMemory is how many bytes of memory a slow fetch takes for its response,
@@ -17,7 +20,7 @@ const SlowMemory = firstBuffer
 // Reset prepares w for another fetch. No fetch may use w.
 func (w *Watch) Reset() {
 	w.held.Store(0)
-	w.slow.Store(false)
+	w.slow.Store(nil)
 }
 
 // Held returns how many bytes of memory the response takes, at least
@@ -26,7 +29,20 @@ func (w *Watch) Held() int64 { return max(w.held.Load(), firstBuffer) }
 
 // Slow marks the fetch as slow. From the next read on it holds no more memory
 // than SlowMemory, or what its header needs; the rest of its body goes to a file.
-// What it holds at the time of the call it keeps until then.
-func (w *Watch) Slow() { w.slow.Store(true) }
+// What it holds at the time of the call it keeps until then. Before a header takes
+// more memory, the fetch calls grow with the number of bytes. If grow returns
+// false, the fetch fails as one that is too slow.
+func (w *Watch) Slow(grow func(more int64) bool) { w.slow.Store(&grow) }
 
-func (w *Watch) isSlow() bool { return w != nil && w.slow.Load() }
+func (w *Watch) isSlow() bool { return w != nil && w.slow.Load() != nil }
+
+// mayGrow reports whether a header may take more bytes of memory.
+func (w *Watch) mayGrow(more int64) bool {
+	if w == nil {
+		return true
+	}
+	grow := w.slow.Load()
+	return grow == nil || (*grow)(more)
+}
+
+var errNoMemory = errors.New("other slow responses have the memory that the header needs")

@@ -136,7 +136,11 @@ func (w *Wire) room(head bool) ([]byte, error) {
 		w.hold(newBuffer(firstBuffer))
 	case w.n < len(w.buf.b):
 	case w.base == 0 && (head || 2*len(w.buf.b) <= limit):
-		w.grow(max(2*len(w.buf.b), min(w.announced, limit)))
+		size := max(2*len(w.buf.b), min(w.announced, limit))
+		if slow && head && !w.watch.mayGrow(int64(size-len(w.buf.b))) {
+			return nil, errNoMemory
+		}
+		w.grow(size)
 	default:
 		if err := w.flush(); err != nil {
 			return nil, err
