@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -15,6 +16,9 @@ type byteSize int64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (b *byteSize) UnmarshalText(text []byte) error {
+	if len(text) > 0 && text[0] == '-' {
+		return fmt.Errorf("%q is negative; a size is a number of bytes such as 100, 500MB or 2GiB", text)
+	}
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > 1<<62 {
 		return fmt.Errorf("%q is no number of bytes; 500MB, 2GiB and 1048576 are", text)
@@ -26,12 +30,19 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (b byteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
 
+// negative matches a negative number or duration.
+var negative = regexp.MustCompile(`^-[0-9.]`)
+
 // values are kong options by which numbers and durations are read; the errors
 // say what would be right.
 func values() []kong.Option {
 	from := func(what string, set func(target reflect.Value, s string) error) kong.Mapper {
 		return kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 			var s string
+			if v, ok := ctx.Scan.Peek().Value.(string); ok && negative.MatchString(v) {
+				ctx.Scan.Pop() // kong takes it for a flag
+				return set(target, v)
+			}
 			if err := ctx.Scan.PopValueInto(what, &s); err != nil {
 				return err
 			}
@@ -47,6 +58,9 @@ func values() []kong.Option {
 		return nil
 	})
 	return []kong.Option{
+		kong.TypeMapper(reflect.TypeFor[byteSize](), from("size", func(target reflect.Value, s string) error {
+			return target.Addr().Interface().(*byteSize).UnmarshalText([]byte(s))
+		})),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
 			d, err := time.ParseDuration(s)
 			if err != nil {
