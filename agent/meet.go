@@ -378,7 +378,7 @@ func (c *colony) wait(ctx context.Context, m *member.Member) (*member.View, erro
 }
 
 func (c *colony) sayWaiting(w *Waiting) {
-	c.say("waiting for %s: %s here so far", w.For, strings.Join(w.Agents, ", "))
+	c.say("waiting until %s have started; these have: %s", w.For, strings.Join(w.Agents, ", "))
 	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 

@@ -91,13 +91,23 @@ func TestClusterRefusals(t *testing.T) {
 		}
 	}
 
-	// Its own address in other words is no other agent.
+	// Its own address in other words is no other agent. It says for whom it waits.
 	own := port(t)
 	_, number, err := net.SplitHostPort(own)
 	if err != nil {
 		t.Fatal(err)
 	}
 	crawl(t.Context(), t, args("b1", own, "--join", "localhost:"+number)...).must(t, 0)
+	lone := start(t, "crawl", "--dir", home("c1"), "--allow-private", "--name", "c1", "--listen", port(t),
+		"--agents", "2", "https://127.0.0.1/")
+	for end := time.Now().Add(time.Minute); len(eventsOf(t, home("c1"), "waiting")) == 0 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	lone.cmd.Process.Signal(os.Interrupt)
+	want := "waiting until 2 agents have started; these have: c1\n"
+	if !ended(lone, time.Minute) || !strings.Contains(lone.out.String(), want) {
+		t.Errorf("%s", tail(lone.out.String()))
+	}
 }
 
 // The agent that began the cluster is killed and comes back: it meets the others

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +22,8 @@ import (
 type step struct {
 	command string
 	added   bool   // it stands in no document
-	not     string // why it is not run; empty: it is
+	not     string // why it is not run as it stands; empty: it is
+	instead string // run in its place; empty: nothing is
 	code    int    // the exit code
 	// A step with beside runs beside the steps that follow, up to and with the
 	// next one with last. Then it gets the signal, if there is one, and has to
@@ -39,7 +41,8 @@ type step struct {
 var documentSteps = map[string][]step{
 	"README.md": {
 		{command: "CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver", not: "e2e builds the program by it"},
-		{command: "go run ./cmd/orbweaver demo"},
+		{command: "go run ./cmd/orbweaver demo", instead: "orbweaver demo",
+			not: "go run works in the source tree only, and the demo would leave its crawl directory there"},
 		{command: "./orbweaver crawl --dir first --contact you@example.org https://example.org/"},
 		{command: "./orbweaver crawl --resume --dir first"},
 		{command: "./orbweaver crawl --dir a1 --name a1 --listen 127.0.0.1:7470 --agents 2 " +
@@ -192,7 +195,10 @@ func runSteps(t *testing.T, steps []step) {
 	}
 	var beside []*started
 	for i, s := range steps {
-		if s.not != "" {
+		if s.instead != "" && s.not == "" {
+			t.Errorf("%s: no reason says why another command is run in its place", s.command)
+		}
+		if s.not != "" && s.instead == "" {
 			if args, ok := strings.CutPrefix(s.command, "orbweaver "); ok {
 				if err := parseLine(t, strings.Fields(args), false); err != nil {
 					t.Errorf("%s: %v", s.command, err)
@@ -200,10 +206,9 @@ func runSteps(t *testing.T, steps []step) {
 			}
 			continue
 		}
-		command := agentAddr.ReplaceAllStringFunc(s.command, func(addr string) string {
+		command := agentAddr.ReplaceAllStringFunc(cmp.Or(s.instead, s.command), func(addr string) string {
 			return subnet + addr[strings.LastIndexByte(addr, '.'):]
 		})
-		command = strings.Replace(command, "go run ./cmd/orbweaver ", "orbweaver ", 1)
 		if !strings.HasPrefix(command, "for ") {
 			command = "exec " + command // signals reach the program itself
 		}

@@ -52,8 +52,9 @@ var crawlHelp = kong.Vars{
 	"proxy": "Fetch through this proxy: http://, socks5:// or socks5h:// HOST:PORT. Requires " +
 		"--contact. With http and socks5h the proxy looks names up, so a public name may lead to " +
 		"a private address behind it; private names require --allow-private.",
-	"allow_private": "Also connect to private, loopback and link-local addresses.",
-	"max_body":      "Cut bodies at BYTES and mark them as truncated.",
+	"allow_private": "Also connect to private, loopback and link-local addresses. Only the user of the process " +
+		"can then read the crawl's files.",
+	"max_body": "Cut bodies at BYTES and mark them as truncated.",
 	"max_time": "End a fetch after D, connecting included; keep the part received and mark it as " +
 		"truncated.",
 	"min_rate": "End a response that is slower than BYTES a second on average, checked from 30 s after " +
