@@ -6,22 +6,26 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 )
 
-// resources are the link types that do not lead to a page: HTML's external
-// resources (4.6.7) and the icons of phones. Every other link is followed.
-var resources = map[string]bool{}
+// resources are the keywords that do not lead to a page by the HTML Standard: its
+// table of link types (4.6.7) says of each keyword whether a link element with it
+// is a hyperlink or refers to a resource. They were read there, not in package parse.
+var resources = strings.Fields(`compression-dictionary dns-prefetch expect manifest modulepreload pingback preconnect
+	prefetch preload stylesheet`)
 
-func init() {
-	for _, r := range strings.Fields(`compression-dictionary dns-prefetch expect icon manifest modulepreload pingback
-		preconnect prefetch preload stylesheet
-		apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image fluid-icon image_src mask-icon`) {
-		resources[r] = true
-	}
+// isResource reports whether a keyword of a link element does not lead to a page.
+// Keywords beyond HTML lead to pages, unless their name says that they are images
+// (apple-touch-icon, image_src).
+func isResource(keyword string) bool {
+	isBreak := func(r rune) bool { return r == '-' || r == '_' }
+	isImage := func(part string) bool { return part == "icon" || part == "image" }
+	return slices.Contains(resources, keyword) || slices.ContainsFunc(strings.FieldsFunc(keyword, isBreak), isImage)
 }
 
 // page collects the references of a document.
@@ -184,7 +188,7 @@ func (p *page) element(n *html.Node) {
 	case "link":
 		resource := false
 		for w := range rel {
-			resource = resource || resources[w]
+			resource = resource || isResource(w)
 		}
 		if (!resource || rel["canonical"]) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
 			p.refs = append(p.refs, href)

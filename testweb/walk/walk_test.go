@@ -40,7 +40,8 @@ func TestWalk(t *testing.T) {
 	a := map[string]string{
 		"/": `<a href=" /one "><a href="dir/../two?x=1#frag"><area href="/area"><link rel=canonical href="https://a.example/canon">
 			<link rel=search href=/search><link rel=unheard-of href=/unheard>
-			<link href=/bare><link rel=preconnect href=/hint>
+			<link href=/bare><link rel=preconnect href=/hint><link rel="Apple-Touch-Icon" href=/icon.png>
+			<link rel=touch-icon href=/touch.png><link rel=image_src href=/image.png>
 			<link rel=stylesheet href=/style.css><link rel="alternate stylesheet" href=/alt.css><iframe src=/frame></iframe>
 			<a rel="external nofollow" href=/not><a href="\back\slash"><a href="/private/x"><a href="/private/ok">
 			<a href=mailto:x@y><a href="http://elsewhere.example/"><a href="//b.example"><noscript><a href=/noscript></noscript>
