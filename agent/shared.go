@@ -82,13 +82,15 @@ func (c *colony) differ(h exchange.Hello) error {
 	return h.Differ(ours)
 }
 
-// otherStart refuses one that waits for another number of agents than we.
+// otherStart refuses an agent that waits for another number of agents than this one.
 func (c *colony) otherStart(h exchange.Hello) error {
 	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
 	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
 		return nil
 	}
-	return &exchange.Refusal{Reason: "settings", Text: fmt.Sprintf("agent %q has --agents %s, those that are there wait for %s: it is given the same, or comes when they have begun", h.Agent.Name, their, our)}
+	const text = "agent %q has --agents %s, and the agents that are present have --agents %s: use the same --agents, " +
+		"or join after the crawl has started"
+	return &exchange.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
 }
 
 // rules is a digest of what decides which links are wanted: of patterns and
