@@ -47,7 +47,7 @@ func TestClusterRefusals(t *testing.T) {
 		{`has delay "30ms", the cluster has "20ms"`, []string{"--delay", "30ms"}},
 		{`has strategy "list", the cluster has "bfs"`, []string{"--strategy", "list"}},
 		{`has host-page-limit "3", the cluster has "0"`, []string{"--host-page-limit", "3"}},
-		{`has --agents 3, those that are there wait for 2`, []string{"--agents", "3"}},
+		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`, []string{"--agents", "3"}},
 		{"--strategy walk is for one agent", []string{"--strategy", "walk"}},
 		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
 		{"address already in use", []string{"--listen", addr}},

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// resources are the keywords that do not lead to a page by the HTML Standard: its
-// table of link types (4.6.7) says of each keyword whether a link element with it
-// is a hyperlink or refers to a resource. They were read there, not in package parse.
+// resources are the keywords with which a link element refers to a resource instead of a
+// page: those of the table of link types in the HTML Standard (4.6.7), and
+// compression-dictionary of RFC 9842. The judge shares no list with package parse.
 var resources = strings.Fields(`compression-dictionary dns-prefetch expect manifest modulepreload pingback preconnect
 	prefetch preload stylesheet`)
 
