@@ -29,6 +29,9 @@ type FailedSeed struct {
 const (
 	// maxFailedSeeds bounds the seeds that are remembered; all are counted.
 	maxFailedSeeds = 100
+	// maxAgain bounds the failed seeds that are kept for SeedAgain: a list may have
+	// millions, and the network may be down.
+	maxAgain = 10_000
 	// maxCause bounds an error's own words in bytes: x509 lists all names of a
 	// certificate.
 	maxCause = 300
@@ -42,8 +45,8 @@ type failures struct {
 	count int64
 	// robots says by host why the last fetch of robots.txt failed.
 	robots map[string]string
-	// again has the encoded Links of all failed seeds in the order of their
-	// finishes. It is empty once the crawl has an answer other than a redirect.
+	// again has the encoded Links of the first maxAgain failed seeds in the order of
+	// their finishes. It is empty once the crawl has an answer other than a redirect.
 	again [][]byte
 }
 
@@ -125,13 +128,16 @@ func (c *Crawler) noteFailed(f *finish) {
 	switch {
 	case f.code > 0 && n.again == nil || c.Partition != nil || f.flags&flagAgain != 0:
 	case failedSeed(f) && c.Tally.Answered() == 0:
+		if len(n.again) == maxAgain {
+			return
+		}
 		n.again = append(n.again, f.link.AppendTo(nil))
 	case c.Tally.Answered() > 0:
 		n.again = nil
 	}
 }
 
-// SeedAgain accepts all failed seeds once more if no run of the crawl has an answer
+// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl has an answer
 // other than a redirect: other settings may lead further. Call it after Recover
 // and before Run.
 func (c *Crawler) SeedAgain() error {
