@@ -25,7 +25,7 @@ func (s *share) UnmarshalText(text []byte) error {
 		x /= 100
 	}
 	if err != nil || !(x >= 0 && x <= 1) {
-		return fmt.Errorf("%q is no share between 0 and 1, such as 0.05 or 5%%", text)
+		return fmt.Errorf("%q is not a share between 0 and 1; write 0.05 or 5%%", text)
 	}
 	*s = share(x)
 	return nil

@@ -21,7 +21,7 @@ var (
 // UnmarshalText implements encoding.TextUnmarshaler. Without its unit a number
 // is none: bits and bytes are both usual.
 func (b *bandwidth) UnmarshalText(text []byte) error {
-	wrong := fmt.Errorf("%q is no bandwidth; 320Mbit and 40MB are, each a second", text)
+	wrong := fmt.Errorf("%q is not a bandwidth; write 320Mbit or 40MB, each a second", text)
 	m := bandwidthText.FindStringSubmatch(string(text))
 	if m == nil {
 		return wrong

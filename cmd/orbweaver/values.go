@@ -21,7 +21,7 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	}
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > 1<<62 {
-		return fmt.Errorf("%q is no number of bytes; 500MB, 2GiB and 1048576 are", text)
+		return fmt.Errorf("%q is not a size in bytes; write 500MB, 2GiB or 1048576", text)
 	}
 	*b = byteSize(n)
 	return nil
@@ -52,7 +52,7 @@ func values() []kong.Option {
 	whole := from("number", func(target reflect.Value, s string) error {
 		n, err := strconv.ParseInt(s, 10, target.Type().Bits())
 		if err != nil {
-			return fmt.Errorf("%q is no whole number, such as 100", s)
+			return fmt.Errorf("%q is not a whole number; write 100, for example", s)
 		}
 		target.SetInt(n)
 		return nil
@@ -64,7 +64,7 @@ func values() []kong.Option {
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
 			d, err := time.ParseDuration(s)
 			if err != nil {
-				return fmt.Errorf("%q is no duration; 500ms, 90s and 2h30m are", s)
+				return fmt.Errorf("%q is not a duration; write 500ms, 90s or 2h30m", s)
 			}
 			target.SetInt(int64(d))
 			return nil
@@ -74,7 +74,7 @@ func values() []kong.Option {
 		kong.KindMapper(reflect.Float64, from("number", func(target reflect.Value, s string) error {
 			x, err := strconv.ParseFloat(s, 64)
 			if err != nil || x-x != 0 { // neither infinite nor not a number
-				return fmt.Errorf("%q is no number, such as 2.5", s)
+				return fmt.Errorf("%q is not a number; write 2.5, for example", s)
 			}
 			target.SetFloat(x)
 			return nil
