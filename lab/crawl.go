@@ -224,7 +224,8 @@ func readSummary(dir string, s *report.Summary) error {
 }
 
 // fetchingTime reads from a crawl.log how long after the first page's request
-// the last fetch ended. robots.txt files count for the end only.
+// the last fetch ended: 1 ms, the log's resolution, at least. robots.txt files
+// count for the end only.
 func fetchingTime(name string) (time.Duration, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -247,10 +248,10 @@ func fetchingTime(name string) (time.Duration, error) {
 	if err := sc.Err(); err != nil {
 		return 0, fmt.Errorf("crawl.log: %w", err)
 	}
-	if last <= first {
+	if last < first {
 		return 0, fmt.Errorf("%s: no pages", name)
 	}
-	return time.Duration(last-first) * time.Millisecond, nil
+	return time.Duration(max(last-first, 1)) * time.Millisecond, nil
 }
 
 // fetchOf reads the columns of crawl.log that say when a URL was asked for, in

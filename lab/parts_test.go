@@ -109,6 +109,13 @@ func TestFetchingTime(t *testing.T) {
 	if want := 2050 * time.Millisecond; err != nil || got != want {
 		t.Errorf("fetching took %v, %v, want %v", got, err, want)
 	}
+	const quick = "2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+0 sha1:X - -\n"
+	if err := os.WriteFile(name, []byte(quick), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fetchingTime(name); err != nil || got != time.Millisecond {
+		t.Errorf("one page within a millisecond took %v, %v", got, err)
+	}
 	if err := os.WriteFile(name, []byte("nothing\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
