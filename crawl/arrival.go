@@ -130,12 +130,12 @@ func (c *Crawler) owe(d debt) {
 	c.dirty = true // even if seen holds all of it back
 }
 
-// oweFinish promises to call then when the finish in the batch is durable here and,
-// with copies, may go to the heirs: nothing can undo it, and the loss of this machine
-// loses none of its links.
+// oweFinish promises to call then when all finishes up to here are durable and, with
+// copies, may go to the heirs: nothing can undo them, and the loss of this machine
+// loses none of their links.
 func (c *Crawler) oweFinish(then func()) {
 	c.append()
-	c.abroad.owed = append(c.abroad.owed, debt{then: then, finish: c.shipping.now()})
+	c.abroad.owed = append(c.abroad.owed, debt{then: then, finish: c.shipping.begun()})
 	c.dirty = true
 }
 

@@ -135,6 +135,14 @@ type shipLane struct {
 // now is the id of the open epoch.
 func (s *shipping) now() uint64 { return s.first + uint64(max(len(s.epochs), 1)) - 1 }
 
+// begun is the id of the last epoch in which something has happened.
+func (s *shipping) begun() uint64 {
+	if n := len(s.epochs); n > 0 && s.epochs[n-1].began.IsZero() {
+		return s.now() - 1
+	}
+	return s.now()
+}
+
 // openEpoch is the open epoch, in which something happens.
 func (c *Crawler) openEpoch() *epoch {
 	s := &c.shipping

@@ -160,8 +160,10 @@ func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) 
 	return wake
 }
 
-// bundleUp reads what is known of some hosts, to be told after the next sync:
-// nobody is to take for finished what a power failure here undoes.
+// bundleUp reads what is known of some hosts. The new owner is told when the finishes
+// in it are durable here and the links of these pages are safe: it must not take a page
+// for finished that a power failure here undoes, or whose links are lost with this
+// machine.
 func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 	b := &bundle{agent: agent, identity: c.Tenancy.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
@@ -193,7 +195,7 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	c.owe(debt{then: func() { g.ready, c.tenants.ready = b, true }})
+	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
 }
 
 // told notes what came of a bundle.

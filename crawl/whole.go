@@ -80,7 +80,9 @@ func (c *Crawler) tellWhole(work context.Context) {
 	}
 	w.reading, w.out, w.records = true, 0, 0
 	w.nth++
-	t := telling{c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, began: time.Now()}
+	t := telling{
+		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: time.Now(),
+	}
 	w.anew = map[string]bool{}
 	c.inFlight.Go(func() {
 		err := t.run(work)
@@ -123,6 +125,7 @@ type telling struct {
 	before Heirs // who has been told
 	heirs  Heirs
 	anew   map[string]bool
+	last   uint64 // the last epoch of which the files have something
 	began  time.Time
 
 	arena []byte
@@ -148,15 +151,12 @@ func (t *telling) run(ctx context.Context) error {
 	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
 		return err
 	}
-	// What earlier runs accepted is in no other epoch than the first.
-	first := uint64(0)
-	if err := t.do(ctx, func() { t.c.toldPending(); first = t.c.shipping.first }); err != nil {
+	if err := t.do(ctx, t.c.toldPending); err != nil {
 		return err
 	}
-	if t.before == nil {
-		if err := t.await(ctx, func(s *shipping) bool { return s.released >= first || s.first > first }); err != nil {
-			return err
-		}
+	// No finish goes before its links are safe, as in turn.
+	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
+		return err
 	}
 	if err := t.finished(ctx, open); err != nil {
 		return err

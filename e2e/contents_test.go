@@ -206,42 +206,65 @@ func (m *mirrored) readWARC(t *testing.T, name string) {
 	}
 }
 
-// walk follows the links of pages that are no duplicates, from the seed on. All that
-// it comes to was fetched, and a page with each of its contents was read. A page that
-// a killed agent fetched is not on the way if the page that named it is a duplicate
-// since its second fetch.
+// walk follows the links of pages from the seed on. All pages that a page names were
+// fetched if the page is no duplicate. A duplicate leads to a page that is archived in
+// full with its content and of which all links were followed: without that page, the
+// links of the content are lost. It need not be the page that the revisit record names,
+// since pages that a killed agent fetched may be fetched again as duplicates.
 func (m *mirrored) walk(t *testing.T, seed string) {
 	t.Helper()
+	if _, fetched := m.last[seed]; !fetched {
+		t.Error("the seed was not fetched")
+	}
 	met, read, way := map[string]bool{seed: true}, map[string]bool{}, []string{seed}
+	goOn := func(links []string) {
+		for _, to := range links {
+			if _, fetched := m.last[to]; fetched && !met[to] {
+				met[to] = true
+				way = append(way, to)
+			}
+		}
+	}
 	for len(way) > 0 {
 		url := way[0]
 		way = way[1:]
 		l := m.last[url]
-		if isDuplicate(l) {
-			continue
-		}
 		digest := digestOf(l)
-		read[digest] = true
-		for _, to := range m.links(url, digest) {
-			if met[to] || m.denied[to] {
-				continue
-			}
-			met[to] = true
-			if _, fetched := m.last[to]; fetched {
-				way = append(way, to)
-			} else {
+		if !isDuplicate(l) {
+			read[digest] = true
+			links := m.links(url, digest)
+			if to, ok := m.unfetched(links); ok {
 				t.Errorf("%s names %s, which was not fetched", url, to)
 			}
+			goOn(links)
+			continue
 		}
-	}
-	if _, fetched := m.last[seed]; !fetched {
-		t.Error("the seed was not fetched")
+		for _, whole := range m.urls[digest] {
+			links := m.links(whole, digest)
+			if _, ok := m.unfetched(links); ok || read[digest] {
+				continue
+			}
+			read[digest] = true
+			goOn(links)
+		}
 	}
 	for url := range met {
-		if l, fetched := m.last[url]; fetched && !read[digestOf(l)] {
-			t.Errorf("%s is a duplicate, and the crawl comes to no page with its content that is none", url)
+		if l := m.last[url]; !read[digestOf(l)] {
+			t.Errorf("%s is a duplicate, and the links of no page with its content were followed: %q",
+				url, m.urls[digestOf(l)])
 		}
 	}
+}
+
+// unfetched returns a link that leads to a page which no agent fetched, and which
+// robots.txt allows.
+func (m *mirrored) unfetched(links []string) (to string, found bool) {
+	for _, to := range links {
+		if _, fetched := m.last[to]; !fetched && !m.denied[to] {
+			return to, true
+		}
+	}
+	return "", false
 }
 
 // links are what a page with this content names.
