@@ -87,7 +87,8 @@ func absolute(scheme, s string) (string, bool) {
 			return "", false
 		}
 		host = strings.TrimSuffix(a, ".")
-		if host == "" || strings.ContainsAny(host, "\x00 \"#%/:<>?@[\\]^`|") {
+		isControl := func(r rune) bool { return r < ' ' || r == 0x7F }
+		if host == "" || strings.ContainsAny(host, " \"#%/:<>?@[\\]^`|") || strings.ContainsFunc(host, isControl) {
 			return "", false
 		}
 	}
