@@ -265,10 +265,10 @@ func (l *leases) Begin(now time.Time, points ...uint64) bool {
 	return l.peer.Begin(now, points...)
 }
 
-func (l *leases) Used(point uint64, end time.Time, quiet time.Duration, now time.Time) {
+func (l *leases) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.peer.Used(point, end, quiet, now)
+	l.peer.Used(point, end, quiet, requested, now)
 }
 
 func (l *leases) Leave(point uint64, now time.Time) {

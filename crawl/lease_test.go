@@ -35,7 +35,7 @@ func (l *testLease) Begin(time.Time, ...uint64) bool {
 	return true
 }
 
-func (l *testLease) Used(_ uint64, end time.Time, quiet time.Duration, _ time.Time) {
+func (l *testLease) Used(_ uint64, end time.Time, quiet time.Duration, _ bool, _ time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended++

@@ -18,7 +18,8 @@ type Lease interface {
 	// Begin begins a request that uses all of points, if that is still so.
 	Begin(now time.Time, points ...uint64) bool
 	// Used says that it has ended at a point, and that quiet begins at end.
-	Used(point uint64, end time.Time, quiet time.Duration, now time.Time)
+	// requested says whether a request was made at all.
+	Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time)
 	// Leave says that nobody here waits for point any more.
 	Leave(point uint64, now time.Time)
 }
@@ -151,7 +152,7 @@ func (f *Frontier) used(b *bucket, noRequest bool) {
 		quiet = 0
 	}
 	now := f.time_(f.clock)
-	f.cfg.Lease.Used(b.key.point(), now, quiet, now)
+	f.cfg.Lease.Used(b.key.point(), now, quiet, !noRequest, now)
 }
 
 // Leased says that Ready may answer otherwise than before at points.

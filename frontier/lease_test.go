@@ -57,7 +57,7 @@ func (l *fakeLease) Begin(now time.Time, points ...uint64) bool {
 	return true
 }
 
-func (l *fakeLease) Used(point uint64, end time.Time, quiet time.Duration, now time.Time) {
+func (l *fakeLease) Used(point uint64, end time.Time, quiet time.Duration, _ bool, now time.Time) {
 	if _, ok := l.using[point]; !ok || end.After(now) || quiet < 0 {
 		l.m.t.Fatalf("Used of %x, which is not used: %v of %v, %v", point, end, now, quiet)
 	}
@@ -165,7 +165,7 @@ func (l *slowLease) Begin(now time.Time, points ...uint64) bool {
 	return true
 }
 
-func (l *slowLease) Used(point uint64, _ time.Time, _ time.Duration, _ time.Time) {
+func (l *slowLease) Used(point uint64, _ time.Time, _ time.Duration, _ bool, _ time.Time) {
 	if !l.using[point] {
 		l.t.Fatalf("Used of %x, which is not used", point)
 	}
@@ -321,5 +321,5 @@ type freeLease struct{}
 func (freeLease) Want(uint64, time.Duration, time.Time)                    {}
 func (freeLease) Ready(uint64, time.Duration, time.Time) (bool, time.Time) { return true, time.Time{} }
 func (freeLease) Begin(time.Time, ...uint64) bool                          { return true }
-func (freeLease) Used(uint64, time.Time, time.Duration, time.Time)         {}
+func (freeLease) Used(uint64, time.Time, time.Duration, bool, time.Time)   {}
 func (freeLease) Leave(uint64, time.Time)                                  {}

@@ -43,6 +43,7 @@ type lot struct {
 	stamp   uint64        // of the first ask since it was last without
 	askedAt time.Duration // last
 	since   time.Duration // held
+	begun   time.Duration // the last visit
 	end     time.Duration // of the lease; of the time to confirm it, if orphaned
 	free    time.Duration // the quiet time is over
 	turn    time.Duration // end of our turn, 0: nobody waits
@@ -260,8 +261,9 @@ func (h *holder) may(l *lot, clock time.Duration) bool {
 	return l.state == held && clock < l.end && (l.turn == 0 || clock < l.turn) && !l.using
 }
 
-func (h *holder) begin(point uint64) {
+func (h *holder) begin(point uint64, clock time.Duration) {
 	l := h.lots[point]
+	l.begun = clock
 	l.using, l.urgent, l.fresh, l.ready = true, false, false, 0
 	h.using[point] = struct{}{}
 }

@@ -31,6 +31,7 @@ type Peer struct {
 	paid     float64       // calls
 	paidAt   time.Duration // the trickle
 	barred   time.Duration // first Ready that said no since the last Begin; 0: none
+	spared   time.Duration // barred before the last Begin, until a request has ended; 0: none
 	swept    time.Duration
 	roomAt   time.Duration // the holder's part of that
 	began    time.Duration // the last page
@@ -153,10 +154,12 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 		}
 	}
 	for _, point := range points {
-		p.holder.begin(point)
+		p.holder.begin(point, p.clock)
 	}
 	p.paid = min(p.paid+p.cfg.PerPage, savings)
-	p.barred = 0
+	if p.barred != 0 {
+		p.spared, p.barred = p.barred, 0
+	}
 	p.every += (min(p.clock-p.began, 10*time.Minute) - p.every) / 8
 	p.began = p.clock
 	p.holder.idle = max(idleAfter, 2*p.every)
@@ -164,10 +167,26 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 }
 
 // Used says that what Begin began has ended at a point, with a response that
-// ended at end; quiet is the quiet time from then on.
-func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, now time.Time) {
+// ended at end; quiet is the quiet time from then on. requested says whether a
+// request was made at all: a visit may end before it, to wait for a robots.txt of
+// another host, say.
+func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
 	p.tick(now)
+	p.progress(point, requested)
 	p.holder.used(point, min(end.Sub(p.epoch)+1, p.clock)+quiet, quiet, p.clock)
+}
+
+// progress corrects what Begin has noted: only a request counts. Else an agent
+// whose visits all end without one would never be stalled.
+func (p *Peer) progress(point uint64, requested bool) {
+	switch l := p.holder.lots[point]; {
+	case !requested && p.spared != 0:
+		p.barred = p.spared
+	case requested && l != nil:
+		if p.spared = 0; p.barred < l.begun {
+			p.barred = 0
+		}
+	}
 }
 
 // Leave says that no host here wants point any more.

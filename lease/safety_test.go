@@ -179,7 +179,7 @@ func TestAlone(t *testing.T) {
 			t.Fatal("begun twice")
 		}
 		now = now.Add(10 * time.Second)
-		p.Used(7, now, time.Second, now)
+		p.Used(7, now, time.Second, true, now)
 		if ok, at := p.Ready(7, time.Second, now); ok || !at.Equal(now.Add(time.Second)) {
 			t.Fatalf("ready %v at %v, a second after %v is right", ok, at, now)
 		}
@@ -219,7 +219,7 @@ func TestWithoutContact(t *testing.T) {
 	if now.Sub(last) < 9*time.Second {
 		t.Errorf("cut off %v after the last contact", now.Sub(last))
 	}
-	p.Used(point, now, time.Second, now)
+	p.Used(point, now, time.Second, true, now)
 	now = now.Add(5 * time.Second)
 	if p.Begin(now, point) {
 		t.Error("begun without contact")

@@ -508,7 +508,7 @@ func (a *agent) finish(id int) {
 	end := a.clock()
 	a.do(func() {
 		for _, p := range u.points {
-			a.peer.Used(p, end, a.w.quiet(p), a.clock())
+			a.peer.Used(p, end, a.w.quiet(p), true, a.clock())
 		}
 	})
 }

@@ -94,7 +94,7 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 	if answered() {
 		t.Error("answered with a request under way without a lease")
 	}
-	p.Used(point, now, time.Second, now)
+	p.Used(point, now, time.Second, true, now)
 	if !answered() {
 		t.Error("not answered when the request has ended")
 	}
