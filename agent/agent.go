@@ -276,7 +276,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // whatever a URL or a name server says
 	if fc.LooksUp() {
-		cfg.DNS.IPv6 = true
+		cfg.DNS.IPv6, cfg.DNS.Relieve = true, a.relieve
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return &ConfigError{"dns: " + err.Error()}

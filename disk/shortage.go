@@ -32,14 +32,20 @@ type patient struct {
 	relieve func()
 }
 
-func (p patient) retry(op func() error) error {
+func (p patient) retry(op func() error) error { return Outlast(p.relieve, op) }
+
+// Outlast calls op until its error is no shortage of file descriptors (IsShortage), for
+// up to 30 s. Before each further call it calls relieve, if not nil, and waits.
+func Outlast(relieve func(), op func() error) error {
 	pause := shortageFirst
 	for waited := time.Duration(0); ; {
 		err := op()
 		if !IsShortage(err) || waited >= shortageLimit {
 			return err
 		}
-		p.relieve()
+		if relieve != nil {
+			relieve()
+		}
 		time.Sleep(pause)
 		waited += pause
 		pause = min(2*pause, shortageMost)

@@ -244,13 +244,13 @@ func (r *Resolver) viaTCP(ctx context.Context, addr string, q *dns.Msg) (*dns.Ms
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errReply, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	conn, err := r.cfg.Dial(ctx, "tcp", addr)
+	conn, err := r.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
 	if d, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(d); err != nil {
 			return nil, err

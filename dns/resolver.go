@@ -59,8 +59,13 @@ type Config struct {
 	IPv6 bool
 	// Now is the clock by which answers expire. Nil means time.Now.
 	Now func() time.Time
-	// Dial opens sockets to the servers. Nil means net.Dialer's.
+	// Dial opens sockets to the servers. Nil means net.Dialer's. If the process has no
+	// file descriptor left, the resolver tries again for up to 30 s: that is not the
+	// name server's failure.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Relieve closes what the process can spare. It is called before the resolver tries
+	// again. Nil: there is nothing.
+	Relieve func()
 }
 
 const (

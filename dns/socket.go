@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/disk"
 )
 
 // A UDP socket for each query is the safest against forged replies, and it is
@@ -55,14 +57,26 @@ func (p *sockets) take(ctx context.Context, r *Resolver, addr string) (*socket, 
 		s.conn.Close()
 	}
 	p.mu.Unlock()
-	// Only a Dial that is not ours could take its time: UDP sends nothing.
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	conn, err := r.cfg.Dial(ctx, "udp", addr)
+	conn, err := r.dial(ctx, "udp", addr)
 	if err != nil {
 		return nil, err
 	}
 	return &socket{conn: conn, queries: 1, opened: now}, nil
+}
+
+// dial opens a socket to a server, within Config.Timeout, apart from the time in which
+// the process has no file descriptor left.
+func (r *Resolver) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	err = disk.Outlast(r.cfg.Relieve, func() (err error) {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		one, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+		defer cancel()
+		conn, err = r.cfg.Dial(one, network, addr)
+		return err
+	})
+	return conn, err
 }
 
 // put takes back a socket whose query was answered.

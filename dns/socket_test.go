@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,4 +141,43 @@ func TestSocketsAtOnce(t *testing.T) {
 			t.Errorf("%d sockets for 8 queries at once", n)
 		}
 	})
+}
+
+// A shortage of file descriptors is not the name server's failure: the resolver asks
+// when it is over, and has the caller close what it can spare.
+func TestShortage(t *testing.T) {
+	for _, network := range []string{"udp", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, relieved := time.Now(), 0
+				w := &watched{reply: func(_ int, q []byte) [][]byte {
+					r := answer(q, "192.0.2.1")
+					if network == "tcp" && time.Since(began) < 20*time.Second {
+						r[2] |= 2 // truncated
+					}
+					return [][]byte{r}
+				}}
+				r, err := New(Config{
+					Servers: []string{"192.0.2.53"}, Relieve: func() { relieved++ },
+					Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+						if n == network && time.Since(began) < 20*time.Second {
+							return nil, &net.OpError{Op: "dial", Net: n, Err: os.NewSyscallError("socket", syscall.EMFILE)}
+						}
+						return w.dial(ctx, n, addr)
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				ans, err := r.Lookup(t.Context(), "a.example")
+				if took := time.Since(began); err != nil || len(ans.Addrs) != 1 || took < 20*time.Second || took > 21*time.Second {
+					t.Errorf("got %v, %v after %v", ans, err, took)
+				}
+				if relieved == 0 {
+					t.Error("nothing was relieved")
+				}
+			})
+		})
+	}
 }

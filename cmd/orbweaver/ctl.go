@@ -108,8 +108,8 @@ func insist(req *http.Request) (*http.Response, error) {
 	client := &http.Client{Timeout: 30 * time.Second}
 	for end := time.Now().Add(insistence); ; time.Sleep(insistencePause) {
 		res, err := client.Do(req)
-		hungUp := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
-		if !hungUp || time.Now().After(end) {
+		over := err == nil || errors.Is(err, syscall.ECONNREFUSED) || os.IsTimeout(err)
+		if over || time.Now().After(end) {
 			return res, err
 		}
 	}

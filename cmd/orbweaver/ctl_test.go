@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/agent"
 )
 
-// rude is a listener that resets its first connections, as an agent under a
-// flood of connections does.
+// rude is a listener that closes its first connections, as an agent under a flood of
+// connections does: some with a reset.
 type rude struct {
 	net.Listener
 	left atomic.Int32
@@ -26,7 +26,9 @@ func (l *rude) Accept() (net.Conn, error) {
 		if err != nil || l.left.Add(-1) < 0 {
 			return conn, err
 		}
-		conn.(*net.TCPConn).SetLinger(0)
+		if l.left.Load()%2 == 0 {
+			conn.(*net.TCPConn).SetLinger(0)
+		}
 		conn.Close()
 	}
 }
