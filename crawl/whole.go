@@ -20,8 +20,8 @@ import (
 // A crawl that begins anew, hosts that get another heir, an heir that has lost
 // its replica: each time all that the journal says of some hosts is shipped once
 // more, beside the crawl, from the journal's files. First go the pending links;
-// when the heirs have them, and what came before is safe, the keys of all URLs
-// that are not pending, as finishes. What happens meanwhile is shipped as ever,
+// when the heirs have them, and the links of all pages finished before are safe, the
+// keys of all URLs that are not pending, as finishes. What happens meanwhile is shipped as ever,
 // and both may come in any order: a link that is finished stays so. If the view
 // changes before the end, it begins again.
 //
