@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -59,15 +60,26 @@ func (a *Agent) Serve(ln net.Listener) error {
 	return nil
 }
 
+// startPatience is how long a question waits for the crawl to begin. A crawl begins
+// some milliseconds after its API unless it waits for other agents.
+const startPatience = 5 * time.Second
+
 // status is how the crawl stands, or what the agent waits for before it begins.
 func (a *Agent) status() any {
-	if s := a.Status(); s != nil || a.colony == nil {
-		return s
+	for end := time.Now().Add(startPatience); ; time.Sleep(startPatience / 1000) {
+		if s := a.Status(); s != nil {
+			return s
+		}
+		if a.colony != nil {
+			if w := a.colony.waits.Load(); w != nil {
+				return w
+			}
+			return Waiting{For: "an agent that answers", Agents: []string{}}
+		}
+		if time.Now().After(end) {
+			return Waiting{For: "the start of the crawl", Agents: []string{}}
+		}
 	}
-	if w := a.colony.waits.Load(); w != nil {
-		return w
-	}
-	return Waiting{For: "an agent that answers", Agents: []string{}}
 }
 
 // ofHost is fn for a host as people type it.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/orbweaver/orbweaver/crawl"
 	"github.com/orbweaver/orbweaver/disk"
 )
 
@@ -53,6 +55,32 @@ func TestMetrics(t *testing.T) {
 		}
 		if b := got["orbweaver_robots_memory_bytes"]; b < 100 || b > 10_000 {
 			t.Errorf("robots.txt of two origins in %v bytes", b)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A question that comes before the crawl has begun waits for its beginning.
+func TestStatusWaitsForTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSmallWeb()
+		a, err := Open(w.config(t, disk.NewMem()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := a.status().(Waiting); !ok || s.For != "the start of the crawl" {
+			t.Errorf("a crawl that does not begin: %+v", s)
+		}
+		asked := make(chan any)
+		go func() { asked <- a.status() }()
+		time.Sleep(time.Second)
+		if _, err := a.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := (<-asked).(*crawl.Status); !ok || s == nil {
+			t.Errorf("a crawl that begins: %+v", s)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
