@@ -48,6 +48,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
 	case v.outcome == Elsewhere:
+		c.noteRobotsAt(host, v.errand.URL.Host())
 		c.runErrand(v.errand, now)
 		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
 	case isErrand(l):

@@ -43,8 +43,9 @@ const (
 type failures struct {
 	seeds []FailedSeed
 	count int64
-	// robots says by host why the last fetch of robots.txt failed.
-	robots map[string]string
+	// robots says by host why the last fetch of robots.txt failed. robotsAt names the
+	// host that has a host's robots.txt, if a redirect leads to another one.
+	robots, robotsAt map[string]string
 	// again has the encoded Links of the first maxAgain failed seeds in the order of
 	// their finishes. It is empty once the crawl has an answer other than a redirect.
 	again [][]byte
@@ -93,12 +94,33 @@ func (c *Crawler) noteRobots(v *visit) {
 	case why == "":
 		why = "status " + strconv.Itoa(v.status)
 	}
-	if n.robots == nil {
-		n.robots = map[string]string{}
+	setBounded(&n.robots, host, why)
+}
+
+// noteRobotsAt remembers that a host's robots.txt is on another host.
+func (c *Crawler) noteRobotsAt(host, other string) {
+	setBounded(&c.failures.robotsAt, host, strings.Clone(other))
+}
+
+// setBounded sets an element of a map of at most maxRobotsTrouble hosts.
+func setBounded(m *map[string]string, host, to string) {
+	if *m == nil {
+		*m = map[string]string{}
 	}
-	if _, ok := n.robots[host]; ok || len(n.robots) < maxRobotsTrouble {
-		n.robots[strings.Clone(host)] = "robots.txt: " + why
+	if _, ok := (*m)[host]; ok || len(*m) < maxRobotsTrouble {
+		(*m)[strings.Clone(host)] = to
 	}
+}
+
+// robotsCause says why a host's robots.txt could not be fetched; empty: not known.
+func (n *failures) robotsCause(host string) string {
+	if why := n.robots[host]; why != "" {
+		return "robots.txt: " + why
+	}
+	if other := n.robotsAt[host]; n.robots[other] != "" {
+		return "robots.txt on " + other + ": " + n.robots[other]
+	}
+	return ""
 }
 
 // causeOf is the error of a visit in its own words, without its kind.
@@ -109,7 +131,7 @@ func (c *Crawler) causeOf(v *visit) string {
 	}
 	cause := strings.TrimPrefix(v.detail, kind+": ")
 	if v.outcome == RobotsUnreachable {
-		cause = c.failures.robots[v.task.Link.URL.Host()]
+		cause = c.failures.robotsCause(v.task.Link.URL.Host())
 	}
 	cause = strings.ReplaceAll(cause, "\x00", "")
 	return cause[:min(len(cause), maxCause)]

@@ -3,7 +3,9 @@ package crawl
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
+	"github.com/orbweaver/orbweaver/disk"
 	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -25,4 +27,42 @@ func TestFailedSeedsAreBounded(t *testing.T) {
 	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
 		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
 	}
+}
+
+// A robots.txt may stand on another host that cannot be reached. The seeds of all hosts
+// that redirect there name that host and the cause.
+func TestFailedRobotsElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: `
+seed http://a.example/
+seed http://b.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+dns c.example 192.0.2.3
+http://a.example/robots.txt 301 to=http://c.example/rules.txt
+http://b.example/robots.txt 301 to=http://c.example/rules.txt
+http://c.example/rules.txt 503
+`}
+		s.parse(t)
+		s.cfg.Retries = -1
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		failed, n := w.FailedSeeds()
+		if n != 2 || len(failed) != 2 {
+			t.Fatalf("%d seeds failed: %+v", n, failed)
+		}
+		for _, f := range failed {
+			if want := "robots.txt on c.example: status 503"; f.Cause != want {
+				t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
+			}
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
