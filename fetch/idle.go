@@ -51,9 +51,10 @@ func idleDefault() int {
 }
 
 // idle keeps connections between requests: at most one a host, at most max
-// in all (the longest idle goes first), each for at most keep. Who comes and
-// goes holds the lock for a look-up in a map and two links of a list, some
-// 100 ns, and never while a connection is closed: shards would buy nothing.
+// in all (the longest idle goes first), each for at most keep. A visit holds the
+// lock for a look-up in a map and two links of a list, some 100 ns: shards would
+// gain nothing. A connection is closed under the lock. Else a visit that finds no
+// connection to a host could dial while the old one is still open.
 type idle struct {
 	keep time.Duration
 	max  int
@@ -121,13 +122,13 @@ func (p *idle) put(c *conn, now time.Time) {
 			p.arm(p.keep)
 		}
 	}
-	p.mu.Unlock()
 	if same != nil {
 		same.Close()
 	}
 	if oldest != nil {
 		oldest.Close()
 	}
+	p.mu.Unlock()
 }
 
 // arm wakes expire after d. There is a timer only while a connection is idle.
@@ -154,8 +155,8 @@ func (p *idle) expire() {
 			return
 		}
 		p.remove(c)
-		p.mu.Unlock()
 		c.Close()
+		p.mu.Unlock()
 	}
 }
 
@@ -170,26 +171,22 @@ func (p *idle) relieve() {
 			return
 		}
 		p.remove(c)
-		p.mu.Unlock()
 		c.Close()
+		p.mu.Unlock()
 	}
-}
-
-// removeAll takes out all connections. mu is held.
-func (p *idle) removeAll() (all []*conn) {
-	for c := p.root.next; c != &p.root; c = p.root.next {
-		p.remove(c)
-		all = append(all, c)
-	}
-	return all
 }
 
 // drop closes all that are idle now.
 func (p *idle) drop() {
 	p.mu.Lock()
-	all := p.removeAll()
-	p.mu.Unlock()
-	for _, c := range all {
+	defer p.mu.Unlock()
+	p.dropLocked()
+}
+
+// dropLocked is drop where the caller holds mu.
+func (p *idle) dropLocked() {
+	for c := p.root.next; c != &p.root; c = p.root.next {
+		p.remove(c)
 		c.Close()
 	}
 }
@@ -197,14 +194,11 @@ func (p *idle) drop() {
 func (p *idle) close() {
 	p.mu.Lock()
 	p.closed = true
-	all := p.removeAll()
+	p.dropLocked()
 	if p.timer != nil && p.timer.Stop() {
 		p.ticks.Done()
 	}
 	p.timer = nil
 	p.mu.Unlock()
-	for _, c := range all {
-		c.Close()
-	}
 	p.ticks.Wait()
 }

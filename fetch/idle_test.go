@@ -232,3 +232,52 @@ func TestLetAllGo(t *testing.T) {
 		}
 	})
 }
+
+// lingering is a connection whose Close takes its time.
+type lingering struct {
+	net.Conn
+	closing chan struct{} // Close has begun
+	closed  atomic.Bool
+}
+
+func (c *lingering) Close() error {
+	close(c.closing)
+	time.Sleep(50 * time.Millisecond)
+	c.closed.Store(true)
+	return nil
+}
+
+// A host whose idle connection is being closed has no connection only when that is
+// done: until then nobody may dial it.
+func TestIdleIsClosedBeforeItIsGone(t *testing.T) {
+	for name, end := range map[string]func(p *idle){
+		"expire":  func(*idle) {}, // by itself
+		"relieve": (*idle).relieve,
+		"drop":    (*idle).drop,
+		"room": func(p *idle) {
+			p.put(&conn{raw: &lingering{closing: make(chan struct{})}, host: "b.example"}, time.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep := time.Hour
+			if name == "expire" {
+				keep = time.Millisecond
+			}
+			var p idle
+			p.init(keep, 1, time.Now)
+			c := &lingering{closing: make(chan struct{})}
+			p.put(&conn{raw: c, host: "a.example"}, time.Now())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				end(&p)
+			}()
+			<-c.closing
+			if got := p.take("a.example"); got != nil || !c.closed.Load() {
+				t.Errorf("taken: %v; closed: %v", got, c.closed.Load())
+			}
+			<-done
+			p.close()
+		})
+	}
+}
