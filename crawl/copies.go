@@ -357,6 +357,7 @@ func (c *Crawler) ship(number, host uint64, rec []byte) error {
 	}
 	heir := s.heirs.Heir(host)
 	if heir == "" {
+		s.whole.untold = true
 		c.shipped(number)
 		return nil
 	}
@@ -515,6 +516,7 @@ func (c *Crawler) heirOf(number uint64, rec []byte) (string, outbox.Way, error) 
 	if heir := c.shipping.heirs.Heir(host); heir != "" {
 		return heir, outbox.Send, nil
 	}
+	c.shipping.whole.untold = true
 	c.shipped(number)
 	return "", outbox.Gone, nil
 }

@@ -1,13 +1,18 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/outbox"
+	"github.com/orbweaver/orbweaver/replica"
 	"github.com/orbweaver/orbweaver/weburl"
 )
 
@@ -147,4 +152,102 @@ func TestGivenWithLinks(t *testing.T) {
 			t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
 		}
 	})
+}
+
+// An agent takes the only other one for lost for some seconds. What it accepts in that
+// time has no heir. When the other one is back, it is told of that, too: else it would
+// be told that a page is finished, and lack a link of the page.
+func TestHeirIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others := &heirs{company: &company{start: time.Now(), pushesAt: 30 * time.Second}, told: map[weburl.Key]replica.Kind{}}
+		var boxes [3]*outbox.Outbox
+		s := &story{text: `
+delay 1s
+seed http://a.example/
+seed http://x.example/
+dns a.example 192.0.2.1
+dns x.example 192.0.2.2
+http://x.example/ http://b.example/1
+http://a.example/robots.txt robots=User-agent:_*;Crawl-delay:_20
+http://a.example/ /1
+http://a.example/1
+`}
+		s.parse(t)
+		s.with = func(r *Rooms) error {
+			for i := range boxes {
+				var err error
+				dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
+				if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
+					return err
+				}
+			}
+			r.Partition, r.Exchange = others, others
+			r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+			return nil
+		}
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.Run(ctx)
+			ended <- err
+		}()
+		sees := func(alone bool, until time.Duration) {
+			others.alone.Store(alone)
+			w.ViewChanged()
+			time.Sleep(until - time.Since(others.start))
+		}
+		sees(false, 10*time.Second) // a link of x.example's page cannot be sent before 30 s
+		sees(true, 25*time.Second)  // a.example's page comes after 20 s
+		sees(false, 38*time.Second) // and its link after 40 s
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, box := range boxes {
+			err = errors.Join(err, box.Close())
+		}
+		if err := errors.Join(err, w.close()); err != nil {
+			t.Fatal(err)
+		}
+		page, link := weburl.MustParse("http://a.example/").Key(), weburl.MustParse("http://a.example/1").Key()
+		if others.told[page] != replica.Finish || others.told[link] == 0 {
+			t.Errorf("the heir was told of the page %q, of its link %q", others.told[page], others.told[link])
+		}
+	})
+}
+
+// heirs is a company that can be away, and notes what it is told of URLs.
+type heirs struct {
+	*company
+	alone atomic.Bool
+	told  map[weburl.Key]replica.Kind // the last kind
+}
+
+type noHeir struct{}
+
+func (noHeir) Heir(uint64) string { return "" }
+
+func (o *heirs) Heirs() Heirs {
+	if o.alone.Load() {
+		return noHeir{}
+	}
+	return oneHeir{}
+}
+
+func (o *heirs) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
+	for len(records) > 0 {
+		r, used, err := replica.Decode(records, nil)
+		if err != nil {
+			return err
+		}
+		if r.Kind == replica.Accept || r.Kind == replica.Finish {
+			o.told[r.Key()] = r.Kind
+		}
+		records = records[used:]
+	}
+	return nil
 }

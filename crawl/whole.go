@@ -33,6 +33,7 @@ type whole struct {
 	last    Heirs           // who has been told all; nil: nobody
 	owed    bool            // nobody yet of an earlier run: no finish may go, see epoch
 	anew    map[string]bool // agents that have to be told again
+	untold  bool            // records had no heir: the next heirs are told all
 	reading bool
 	nth     uint64 // of the telling; what is on its way of earlier ones does not count
 	out     int64  // records of it that heirs are to have
@@ -59,11 +60,12 @@ func (c *Crawler) tellWhole(work context.Context) {
 	if w.reading || c.checkpoint != nil || c.stop != notStopping {
 		return
 	}
+	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
-	case w.last == nil && !w.owed: // it began with these heirs
+	case w.last == nil && !w.owed && !untold: // it began with these heirs
 		w.last = s.heirs
 		return
-	case w.last == s.heirs && len(w.anew) == 0:
+	case w.last == s.heirs && len(w.anew) == 0 && !untold:
 		return
 	}
 	// As for a checkpoint: the files are to stand still.
@@ -80,6 +82,11 @@ func (c *Crawler) tellWhole(work context.Context) {
 	}
 	w.reading, w.out, w.records = true, 0, 0
 	w.nth++
+	if untold {
+		// They may be the same heirs as before: told what is new since, they would
+		// lack what was accepted while there was none.
+		w.last, w.untold = nil, false
+	}
 	t := telling{
 		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: time.Now(),
 	}
@@ -106,6 +113,7 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	for agent := range t.anew { // to be told again
 		w.anew[agent] = true
 	}
+	w.untold = w.untold || t.before == nil
 }
 
 // toldPending notes that the heirs have all pending links.
