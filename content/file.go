@@ -116,7 +116,8 @@ func openFile(fs disk.FS, dir string) (*file, error) {
 		l.size, err = int64(len(head)), nil
 	case n == len(head) && !blank(head) && string(head) != askedMagic:
 		err = fmt.Errorf("%s: another version of this program wrote it, or it is damaged: go on with the program that "+
-			"wrote it, or remove %s, so that pages with contents that are archived already are archived in full once more",
+			"wrote it, or remove %s, so that pages with contents that are archived already are archived in full "+
+			"once more",
 			l.name, dir)
 	default: // a crash left no more
 		err = l.begin(dir)

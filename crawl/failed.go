@@ -159,9 +159,9 @@ func (c *Crawler) noteFailed(f *finish) {
 	}
 }
 
-// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl has an answer
-// other than a redirect: other settings may lead further. Call it after Recover
-// and before Run.
+// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl has
+// an answer other than a redirect: other settings may lead further. Call it after
+// Recover and before Run.
 func (c *Crawler) SeedAgain() error {
 	again := c.failures.again
 	if c.Tally.Answered() > 0 {

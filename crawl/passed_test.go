@@ -30,18 +30,20 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-func passedOn(t *testing.T, ships bool) {
-	older, newer, last := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}, &roster{names: "a0 a2"}
-	hostOf := func(byOlder, byNewer string) string {
-		for i := 0; ; i++ {
-			host := fmt.Sprintf("h%d.example", i)
-			key := weburl.HostKey(host)
-			if older.nearest(key)[0] == byOlder && newer.nearest(key)[0] == byNewer {
-				return host
-			}
+// hostBetween returns a host that two views give to two agents.
+func hostBetween(older, newer *roster, byOlder, byNewer string) string {
+	for i := 0; ; i++ {
+		host := fmt.Sprintf("h%d.example", i)
+		key := weburl.HostKey(host)
+		if older.nearest(key)[0] == byOlder && newer.nearest(key)[0] == byNewer {
+			return host
 		}
 	}
-	found, moved := hostOf("a0", "a0"), hostOf("a1", "a2")
+}
+
+func passedOn(t *testing.T, ships bool) {
+	older, newer, last := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}, &roster{names: "a0 a2"}
+	found, moved := hostBetween(older, newer, "a0", "a0"), hostBetween(older, newer, "a1", "a2")
 	seed, link := "http://"+found+"/", "http://"+moved+"/1"
 	b := &band{
 		t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
@@ -110,16 +112,7 @@ func (b *band) fetched(url string) (n int) {
 func TestGivenWithLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older, newer := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}
-		hostOf := func(byOlder, byNewer string) string {
-			for i := 0; ; i++ {
-				host := fmt.Sprintf("h%d.example", i)
-				key := weburl.HostKey(host)
-				if older.nearest(key)[0] == byOlder && newer.nearest(key)[0] == byNewer {
-					return host
-				}
-			}
-		}
-		moves, stays := hostOf("a0", "a2"), hostOf("a1", "a1")
+		moves, stays := hostBetween(older, newer, "a0", "a2"), hostBetween(older, newer, "a1", "a1")
 		seed, link := "http://"+moves+"/", "http://"+stays+"/1"
 		b := &band{
 			t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
@@ -159,7 +152,9 @@ func TestGivenWithLinks(t *testing.T) {
 // be told that a page is finished, and lack a link of the page.
 func TestHeirIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		others := &heirs{company: &company{start: time.Now(), pushesAt: 30 * time.Second}, told: map[weburl.Key]replica.Kind{}}
+		others := &heirs{
+			company: &company{start: time.Now(), pushesAt: 30 * time.Second}, told: map[weburl.Key]replica.Kind{},
+		}
 		var boxes [3]*outbox.Outbox
 		s := &story{text: `
 delay 1s
@@ -174,12 +169,8 @@ http://a.example/1
 `}
 		s.parse(t)
 		s.with = func(r *Rooms) error {
-			for i := range boxes {
-				var err error
-				dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
-				if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
-					return err
-				}
+			if err := s.openBoxes(&boxes); err != nil {
+				return err
 			}
 			r.Partition, r.Exchange = others, others
 			r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
@@ -218,6 +209,18 @@ http://a.example/1
 			t.Errorf("the heir was told of the page %q, of its link %q", others.told[page], others.told[link])
 		}
 	})
+}
+
+// openBoxes opens the outboxes of a crawl with copies: of links, of records and of
+// finishes that wait.
+func (s *story) openBoxes(boxes *[3]*outbox.Outbox) (err error) {
+	for i := range boxes {
+		dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
+		if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heirs is a company that can be away, and notes what it is told of URLs.

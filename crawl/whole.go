@@ -21,9 +21,9 @@ import (
 // its replica: each time all that the journal says of some hosts is shipped once
 // more, beside the crawl, from the journal's files. First go the pending links;
 // when the heirs have them, and the links of all pages finished before are safe, the
-// keys of all URLs that are not pending, as finishes. What happens meanwhile is shipped as ever,
-// and both may come in any order: a link that is finished stays so. If the view
-// changes before the end, it begins again.
+// keys of all URLs that are not pending, as finishes. New records are shipped
+// meanwhile as always. Both may come in any order: a link that is finished stays so.
+// If the view changes before the end, the telling begins again.
 //
 // The heir before keeps what it has. If the owner dies, the heir before passes the
 // links on to the next owner, and tells it what is finished when it is asked.
@@ -83,8 +83,8 @@ func (c *Crawler) tellWhole(work context.Context) {
 	w.reading, w.out, w.records = true, 0, 0
 	w.nth++
 	if untold {
-		// They may be the same heirs as before: told what is new since, they would
-		// lack what was accepted while there was none.
+		// The heirs may be the same as before. They lack what this agent accepted
+		// while it had none.
 		w.last, w.untold = nil, false
 	}
 	t := telling{

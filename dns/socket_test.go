@@ -161,7 +161,8 @@ func TestShortage(t *testing.T) {
 					Servers: []string{"192.0.2.53"}, Relieve: func() { relieved++ },
 					Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
 						if n == network && time.Since(began) < 20*time.Second {
-							return nil, &net.OpError{Op: "dial", Net: n, Err: os.NewSyscallError("socket", syscall.EMFILE)}
+							err := os.NewSyscallError("socket", syscall.EMFILE)
+							return nil, &net.OpError{Op: "dial", Net: n, Err: err}
 						}
 						return w.dial(ctx, n, addr)
 					},
@@ -171,7 +172,8 @@ func TestShortage(t *testing.T) {
 				}
 				defer r.Close()
 				ans, err := r.Lookup(t.Context(), "a.example")
-				if took := time.Since(began); err != nil || len(ans.Addrs) != 1 || took < 20*time.Second || took > 21*time.Second {
+				took := time.Since(began)
+				if err != nil || len(ans.Addrs) != 1 || took < 20*time.Second || took > 21*time.Second {
 					t.Errorf("got %v, %v after %v", ans, err, took)
 				}
 				if relieved == 0 {

@@ -38,7 +38,7 @@ func TestStrangers(t *testing.T) {
 			t.Error("a stream of gossip was opened")
 		}
 	})
-	// Who does not care whose certificate it is gets as far as the first read.
+	// A client that does not check the server's certificate fails at its first read.
 	for name, cfg := range map[string]*tls.Config{
 		"no certificate": {InsecureSkipVerify: true, NextProtos: []string{protoCalls}},
 		"wrong certificate": {InsecureSkipVerify: true, NextProtos: []string{protoCalls},

@@ -109,7 +109,8 @@ func TestFetchingTime(t *testing.T) {
 	if want := 2050 * time.Millisecond; err != nil || got != want {
 		t.Errorf("fetching took %v, %v, want %v", got, err, want)
 	}
-	const quick = "2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+0 sha1:X - -\n"
+	const quick = "2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 " +
+		"20261121080000100+0 sha1:X - -\n"
 	if err := os.WriteFile(name, []byte(quick), 0o644); err != nil {
 		t.Fatal(err)
 	}

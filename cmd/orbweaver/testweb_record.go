@@ -39,7 +39,8 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 			}
 		}
 		if !ok {
-			return bad("--record-at: %q is not a time; write 2024-05-31, 2024-05-31T12:00:00Z or 20240531120000", f.RecordAt)
+			return bad("--record-at: %q is not a time; write 2024-05-31, 2024-05-31T12:00:00Z or 20240531120000",
+				f.RecordAt)
 		}
 	}
 	files, err := warcFiles(slices.Concat(f.Record, f.More))
