@@ -267,12 +267,8 @@ http://a.example/1
 `}
 				s.parse(t)
 				s.with = func(r *Rooms) error {
-					for i := range boxes {
-						var err error
-						dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
-						if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
-							return err
-						}
+					if err := s.openBoxes(&boxes); err != nil {
+						return err
 					}
 					r.Partition, r.Exchange, r.Contents = others, others, told
 					r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
