@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
