@@ -77,6 +77,9 @@ type Result struct {
 	// fetched anything but redirects and it is not one of several agents.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
+	// OnlyRedirects: all that was fetched redirects, and no seed failed. So the
+	// redirects lead in a circle, out of scope, or to no URL.
+	OnlyRedirects bool
 }
 
 // A StateError is a crawl directory that could not be opened: the disk or what
@@ -145,6 +148,11 @@ const (
 func (a *Agent) claim() error {
 	if err := a.inspect(); err != nil {
 		return err
+	}
+	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
+		if err := c.tryPort(a.fs); err != nil {
+			return err
+		}
 	}
 	if err := a.fs.MkdirAll(a.dir("state"), 0o755); err != nil {
 		return fmt.Errorf("crawl directory: %w", err)
@@ -518,6 +526,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	if a.colony == nil && stop == crawl.Finished && a.rooms.Tally.Answered() == 0 {
 		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
+		res.OnlyRedirects = res.FailedCount == 0 && a.rooms.Tally.Fetched() > 0
 	}
 	if c := a.colony; c != nil {
 		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)

@@ -143,6 +143,19 @@ func (c *Cluster) check(fsys disk.FS) (*exchange.Keys, error) {
 	return keys, nil
 }
 
+// tryPort refuses a port that the agent could not take.
+func (c *Cluster) tryPort(fsys disk.FS) error {
+	keys, err := c.check(fsys)
+	if err != nil {
+		return err
+	}
+	l, err := exchange.Listen(c.Listen, keys)
+	if err != nil {
+		return configErrorf("--%v", err)
+	}
+	return l.Close()
+}
+
 // prepareCluster takes the place among others, before there is a crawl in the
 // directory: what is refused leaves it as it was.
 func (a *Agent) prepareCluster(seeds []weburl.URL) error {
@@ -157,7 +170,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	}
 	c := &colony{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
 	if c.listener, err = exchange.Listen(cfg.Listen, keys); err != nil {
-		return &ConfigError{err.Error()}
+		return configErrorf("--%v", err)
 	}
 	a.onClose(c.listener.Close)
 	c.self.Addr = c.listener.Addr()

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,7 +165,8 @@ func ParseHost(s string) (string, error) {
 		text = "[" + text + "]"
 	}
 	u, err := weburl.Parse("http://" + text + "/")
-	if err == nil && u.String() == "http://"+u.Host()+"/" {
+	_, _, portErr := net.SplitHostPort(text) // fails if there is no port
+	if err == nil && portErr != nil && u.String() == "http://"+u.Host()+"/" {
 		return u.Host(), nil
 	}
 	if full, ferr := ParseSeed(text); ferr == nil && text != "" {
@@ -220,6 +223,22 @@ func (c *Config) check(seeds []weburl.URL) error {
 			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
 		}
 	}
+	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
+}
+
+// filesOpen is how many file descriptors an agent takes beside its connections to
+// hosts: journal, archive, key set, logs, API and name servers.
+const filesOpen = 64
+
+// enoughDescriptors refuses more workers than there are file descriptors for. Idle
+// connections and slow visits may take a quarter of the descriptors each. 0
+// descriptors means that nobody knows their number.
+func enoughDescriptors(workers, descriptors int) error {
+	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
+		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer, "+
+			"or raise the limit to %d (ulimit -n, or LimitNOFILE= of a systemd unit)",
+			workers, descriptors, max(most, 0), 2*workers+filesOpen)
+	}
 	return nil
 }
 
@@ -227,8 +246,12 @@ func (c *Config) check(seeds []weburl.URL) error {
 // shows before there is a crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
 	if len(seeds) > 0 {
-		if _, err := scope.New(c.Scope, seeds); err != nil {
+		s, err := scope.New(c.Scope, seeds)
+		if err != nil {
 			return &ConfigError{err.Error()}
+		}
+		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
+			return configErrorf("--exclude matches %s, and every other seed; remove the pattern or give other seeds", seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)

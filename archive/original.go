@@ -149,7 +149,10 @@ func (r Reference) String() string {
 	if t, err := time.Parse(time14, r.Date); err == nil {
 		s += ", captured " + t.Format(time.RFC3339)
 	}
-	if r.Digest != "" {
+	switch {
+	case strings.Contains(r.Digest, ":"): // with another label
+		s += ", " + r.Digest
+	case r.Digest != "":
 		s += ", sha1:" + r.Digest
 	}
 	return s

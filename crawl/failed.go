@@ -201,6 +201,6 @@ func (c *Crawler) tookBack(enc []byte) (weburl.Link, error) {
 		n.again = n.again[1:]
 		c.Tally.TakeBack(l.URL.Host(), l.Seed, l.Hops == "")
 	} // else its finish did not survive a power failure
-	c.Robots.Forget(l.URL) // the reason may have been a setting of ours
+	c.Robots.Forget(l.URL) // a setting of ours, or the site, may have changed
 	return l, nil
 }

@@ -17,7 +17,10 @@ import (
 func (c *Crawler) Seed(us []weburl.URL) error {
 	var v visit
 	for _, u := range us {
-		c.add(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+		c.judge(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+	}
+	for _, k := range v.skipped {
+		c.skip(k)
 	}
 	c.intake(&v)
 	c.append()

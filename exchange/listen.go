@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/inbound"
@@ -100,7 +101,7 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 	for try := 0; ; try++ {
 		tcp, err := net.Listen("tcp", addr)
 		if err != nil {
-			return nil, nil, fmt.Errorf("listen: %w", err)
+			return nil, nil, notTaken(addr, err)
 		}
 		udp, err := net.ListenPacket("udp", tcp.Addr().String())
 		if err == nil {
@@ -109,9 +110,20 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 		tcp.Close()
 		// Only where the system chose the port may another one do.
 		if netip.MustParseAddrPort(addr).Port() != 0 || try == 20 {
-			return nil, nil, fmt.Errorf("listen: %w", err)
+			return nil, nil, notTaken(addr, err)
 		}
 	}
+}
+
+// notTaken says why the port could not be taken.
+func notTaken(addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen %s: the port is in use; choose another", addr)
+	}
+	if cause, ok := errors.AsType[*net.OpError](err); ok { // without "listen tcp" and the address once more
+		err = cause.Err
+	}
+	return fmt.Errorf("listen %s: %w", addr, err)
 }
 
 // Addr is where it listens, with the port that it has.

@@ -436,14 +436,14 @@ func (c *Cache) Restore(e Entry) {
 	c.put(e.Origin, st)
 }
 
-// Forget drops what is known of u's origin if its robots.txt could not be
-// fetched, so that the next Ask wants it fetched.
+// Forget drops what is known of u's origin, so that the next Ask wants its
+// robots.txt fetched.
 func (c *Cache) Forget(u weburl.URL) {
 	origin := u.Origin()
 	s, key := c.shard(origin)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.nodes[key]; n != nil && n.origin == origin && n.state.class == ClassUnreachable {
+	if n := s.nodes[key]; n != nil && n.origin == origin {
 		c.forget(s, n)
 	}
 }

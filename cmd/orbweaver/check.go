@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -183,7 +184,7 @@ type CheckScopeCmd struct {
 	Include []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
 	Exclude []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
 	Depth   int        `help:"As crawl's." default:"-1" placeholder:"N"`
-	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE; empty for a seed." default:"L" placeholder:"HOPS"`
+	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE; empty for a seed, as for the URLs of --seed." default:"L" placeholder:"HOPS"`
 	URL     []string   `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
 }
 
@@ -216,6 +217,9 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 			return err
 		}
 		l := weburl.Link{URL: u, Hops: c.Hops, Via: seeds[0].String(), Seed: seeds[0].Host()}
+		if slices.Contains(seeds, u) {
+			l.Hops, l.Via = "", ""
+		}
 		if v := s.Judge(l); v.In {
 			fmt.Fprintf(out, "in    %s\n", u)
 		} else {

@@ -213,8 +213,10 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return bad("--rate %g is negative; 0 is no limit", c.Rate)
 	case c.Depth < -1:
 		return bad("--depth %d: 0 is the seeds alone, -1 no limit", c.Depth)
-	case c.PageLimit < 0 || c.HostPageLimit < 0:
-		return bad("a page limit is negative; 0 is no limit")
+	case c.PageLimit < 0:
+		return bad("--page-limit %d is negative; 0 is no limit", c.PageLimit)
+	case c.HostPageLimit < 0:
+		return bad("--host-page-limit %d is negative; 0 is no limit", c.HostPageLimit)
 	case !(c.Capacity > 0 && c.Capacity <= 1000): // not a number neither
 		return bad("--capacity %g: a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
@@ -410,6 +412,10 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	}
 	if res.FailedCount > 0 {
 		return &exitError{exitNothing, nothingFetched(cfg.Dir, cfg.Contact != "", res)}
+	}
+	if res.OnlyRedirects {
+		return &exitError{exitNothing, "nothing but redirects could be fetched, and none leads to a page of the crawl; see " +
+			filepath.Join(cfg.Dir, "logs", "crawl.log") + " and " + filepath.Join(cfg.Dir, "reports", "skipped.jsonl")}
 	}
 	switch res.Stop {
 	case crawl.Signal:

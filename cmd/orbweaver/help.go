@@ -15,7 +15,7 @@ var crawlHelp = kong.Vars{
 	"unblock":         "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
 	"scope":           "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
 	"include":         "Crawl only URLs that match one of these regular expressions.",
-	"exclude":         "Never crawl URLs that match one of these regular expressions.",
+	"exclude":         "Never crawl URLs that match one of these regular expressions, not even seeds.",
 	"depth":           "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
 	"page_limit":      "Stop after N pages (2xx responses) in all runs together (default: 0, no limit).",
 	"host_page_limit": "Fetch at most N pages of each host (default: 0, no limit).",

@@ -117,7 +117,7 @@ func runWith(args []string, stdout, stderr *output) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
 		if bad := (*agent.ConfigError)(nil); !errors.As(err, &bad) {
-			fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver VERB --help" say what there is.`)
+			fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver COMMAND --help" say what there is.`)
 		}
 		return exitConfig
 	}

@@ -46,7 +46,7 @@ func nothingFetched(dir string, contact bool, res agent.Result) string {
 func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 	why = s.Kind
 	if s.Cause != "" {
-		why += ": " + s.Cause
+		why += ": " + strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library begins with "tls: ", too
 	}
 	tls := s.Kind == "tls" || strings.Contains(s.Cause, "x509:")
 	switch {
