@@ -26,12 +26,15 @@ import (
 type Config struct {
 	// Agent is the product token that robots.txt and robots meta know us by.
 	Agent string
-	// Workers bounds the visits under way, but for slow ones: a visit whose fetch
-	// has taken SlowAfter gives its worker to another visit until the response
-	// is there. Zero means 64.
+	// Workers bounds the visits under way, but for slow ones: a visit to a slow
+	// server gives its worker to another visit until the response is there. Zero
+	// means 64.
 	Workers int
-	// SlowAfter is when a fetch is slow. With n slow ones it shrinks to
-	// SlowAfter/(1+n/Workers), at least 50 ms. Zero means 1 s.
+	// SlowAfter is when a fetch is slow that receives less than 1 kB/s; one that
+	// receives more is slow after six times as long. With n slow visits that receive
+	// less, now or in the last minute, both times shrink by 1+n/Workers, the first to
+	// 50 ms at least. Zero means 5 s: if the line is slow, and not the servers, that
+	// is longer than packets wait.
 	SlowAfter time.Duration
 	// SlowVisits bounds the slow visits, and SlowBytes the memory that they take.
 	// Beyond either a slow visit keeps its worker. Zero means 1024 and 128 MiB;
@@ -114,7 +117,7 @@ func (c Config) withDefaults() Config {
 	if c.SlowBytes == 0 {
 		c.SlowBytes = 128 << 20
 	}
-	set(&c.SlowAfter, time.Second)
+	set(&c.SlowAfter, 5*time.Second)
 	set(&c.RetryWait, 30*time.Second)
 	set(&c.DrainTimeout, 30*time.Second)
 	set(&c.CommitEvery, 100*time.Millisecond)

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,10 @@ import (
 // Config.Workers visits go on besides. When the response is there, the visit waits
 // until a worker is between two visits and ends in its favour. So at most
 // Config.Workers visits parse and archive at a time, as without slow ones.
+//
+// If the line is slow, and not the servers, then more visits at once make each of
+// them slower. So a visit that receives something keeps its worker for longer, and
+// only visits that receive nearly nothing make others slow sooner.
 
 // slowVisits are the visits whose fetch is slow.
 type slowVisits struct {
@@ -21,9 +26,12 @@ type slowVisits struct {
 	more   chan struct{} // capacity 1: tells the dispatcher that a worker is free
 	resume chan int      // the number of a worker that ends, for the visit that goes on
 
-	// mu guards bytes, and is never held across I/O.
-	mu    sync.Mutex
-	bytes int64 // that they are reckoned to take
+	// mu guards what follows, and is never held across I/O.
+	mu     sync.Mutex
+	bytes  int64     // that they are reckoned to take
+	silent int       // as many receive less than receivingRate
+	lately float64   // as many have done so lately
+	at     time.Time // of lately
 }
 
 func (s *slowVisits) init() {
@@ -69,18 +77,41 @@ func (s *slowVisits) shrink(bytes int64) {
 	s.bytes -= bytes
 }
 
+// silence changes how many receive nothing.
+func (s *slowVisits) silence(by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent += by
+}
+
+// quiet returns how many slow visits receive nothing, or have done so lately: slow
+// servers are often slow all at once, and again when their URLs are retried.
+func (s *slowVisits) quiet(now time.Time) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lately = max(float64(s.silent), s.lately*math.Exp(-now.Sub(s.at).Minutes()))
+	s.at = now
+	return s.lately
+}
+
 // slowBytes is what a slow visit takes besides its response: connection, TLS
 // session and stack.
 const slowBytes = 48 << 10
 
-// slowLeast is the least time after which a fetch is slow.
-const slowLeast = 50 * time.Millisecond
+const (
+	// slowLeast is the least time after which a fetch is slow.
+	slowLeast = 50 * time.Millisecond
+	// receivingRate is the rate, in bytes a second, from which on a fetch keeps its worker
+	// for slowPatience times as long.
+	receivingRate = 1000
+	slowPatience  = 6
+)
 
-// slowAfter is when a fetch that begins now will be slow. The more slow servers
-// there are, the sooner a worker leaves one: they take no more of the workers'
-// time than a few.
+// slowAfter is when a fetch that begins now, and receives nothing, will be slow. The
+// more slow servers there are, the sooner a worker leaves one: they take no more of
+// the workers' time than a few.
 func (c *Crawler) slowAfter() time.Duration {
-	share := 1 + float64(c.slow.len())/float64(c.cfg.Workers)
+	share := 1 + c.slow.quiet(time.Now())/float64(c.cfg.Workers)
 	return max(time.Duration(float64(c.cfg.SlowAfter)/share), min(slowLeast, c.cfg.SlowAfter))
 }
 
@@ -100,9 +131,13 @@ type worker struct {
 	// mu guards what follows. It is never held across I/O.
 	mu       sync.Mutex
 	fetching bool
-	due      time.Time // when the fetch is slow
-	replaced bool      // the visit is slow, and another worker in its place
-	bytes    int64     // that the slow visit is reckoned to take
+	after    time.Duration // as slowAfter was when the fetch began
+	begun    time.Time     // the fetch
+	looked   time.Time     // at what it had received
+	received int64         // as much
+	replaced bool          // the visit is slow, and another worker in its place
+	silent   bool          // the slow visit counts as one that receives nothing
+	bytes    int64         // that the slow visit is reckoned to take
 }
 
 // work makes visits until there are no more, or until a slow visit takes the
@@ -155,12 +190,34 @@ func (w *worker) begin(req *fetch.Request) {
 	after := w.c.slowAfter()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fetching, w.due = true, time.Now().Add(after)
+	w.fetching, w.after, w.begun, w.received = true, after, time.Now(), 0
+	w.looked = w.begun
 	w.timer.Reset(after)
 }
 
+// receives reports whether the fetch has received something since the last look.
+func (w *worker) receives(now time.Time) bool {
+	got := w.watch.Received()
+	yes := float64(got-w.received) >= receivingRate*now.Sub(w.looked).Seconds()
+	w.looked, w.received = now, got
+	return yes
+}
+
+// hush says whether the slow visit receives nothing.
+func (w *worker) hush(silent bool) {
+	if silent == w.silent {
+		return
+	}
+	if w.silent = silent; silent {
+		w.c.slow.silence(1)
+	} else {
+		w.c.slow.silence(-1)
+	}
+}
+
 // tick makes the visit slow, if its fetch still is under way and there is room.
-// Later it notes what the fetch takes, which shrinks. It runs beside the fetch.
+// Later it notes what the fetch takes and whether it receives anything. It runs
+// beside the fetch.
 func (w *worker) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,25 +229,25 @@ func (w *worker) tick(ctx context.Context) {
 		if less := w.bytes - slowBytes - w.watch.Held(); less > 0 {
 			c.slow.shrink(less)
 			w.bytes -= less
-		} else {
-			w.timer.Reset(c.cfg.SlowAfter)
 		}
+		w.hush(!w.receives(now))
+		w.timer.Reset(c.cfg.SlowAfter)
 		return
 	}
-	if early := w.due.Sub(now); early > 0 { // it was set for the fetch before
+	if early := w.looked.Add(w.after).Sub(now); early > 0 { // it was set for the fetch before
 		w.timer.Reset(early)
 		return
 	}
+	receives, age := w.receives(now), now.Sub(w.begun)
 	bytes := slowBytes + w.watch.Held()
-	if !c.slow.take(&c.cfg, bytes) {
-		w.due = now.Add(c.cfg.SlowAfter)
-		w.timer.Reset(c.cfg.SlowAfter)
+	if receives && age < slowPatience*w.after || !c.slow.take(&c.cfg, bytes) {
+		w.timer.Reset(w.after)
 		return
 	}
 	w.replaced, w.bytes = true, bytes
-	if w.watch.Slow(w.grow); bytes > slowBytes+fetch.SlowMemory {
-		w.timer.Reset(c.cfg.SlowAfter)
-	}
+	w.hush(!receives && age >= c.cfg.SlowAfter)
+	w.watch.Slow(w.grow)
+	w.timer.Reset(c.cfg.SlowAfter)
 	// The worker cannot end before end has had mu, so inFlight is not zero yet.
 	thread := w.thread
 	c.inFlight.Go(func() { c.work(ctx, thread) })
@@ -217,6 +274,7 @@ func (w *worker) end(ctx context.Context) {
 	w.mu.Lock()
 	w.fetching = false
 	w.timer.Stop()
+	w.hush(false)
 	replaced := w.replaced
 	w.mu.Unlock()
 	if !replaced {

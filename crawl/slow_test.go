@@ -33,8 +33,8 @@ func besides(n int, robots, page string) string {
 	return b.String()
 }
 
-// honestPages is how many pages of the honest host are asked for from second 10 to
-// second 130 of a crawl.
+// honestPages is how many pages of the honest host are asked for from second 40 to
+// second 160 of a crawl.
 func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int) {
 	t.Helper()
 	s := &story{text: text}
@@ -52,7 +52,7 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 		_, err := w.Run(ctx)
 		ended <- err
 	}()
-	for range 260 {
+	for range 320 {
 		time.Sleep(500 * time.Millisecond)
 		if st := w.Status(); st != nil {
 			most = max(most, st.Slow)
@@ -72,7 +72,7 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()
 	for _, r := range s.web.asked {
-		if r.host == "honest.example" && r.at >= 10*time.Second && r.at < 130*time.Second {
+		if r.host == "honest.example" && r.at >= 40*time.Second && r.at < 160*time.Second {
 			pages++
 		}
 	}
@@ -116,6 +116,34 @@ func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 	}
 }
 
+// If the line is what makes responses slow, more visits at once would make them
+// slower: the workers make as many as they can.
+func TestSlowLine(t *testing.T) {
+	for name, words := range map[string]string{
+		"one response after the other": "line=60ms*1",
+		"all responses at once":        "line=3ms*20",
+		"responses that take 10 s":     "line=10ms*16",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var b strings.Builder
+				b.WriteString("delay 1s\n")
+				for i := range 400 {
+					host := fmt.Sprintf("h%d.example", i)
+					fmt.Fprintf(&b, "seed http://%s/0\ndns %[1]s 198.18.%d.%d\n", host, i>>8, i&255)
+					for j := range 20 {
+						fmt.Fprintf(&b, "http://%s/%d /%d size=20000 %s\n", host, j, j+1, words)
+					}
+				}
+				_, most := honestPages(t, b.String(), func(cfg *Config) {})
+				if most > 8 {
+					t.Errorf("%d slow visits at most, want 8", most)
+				}
+			})
+		})
+	}
+}
+
 // The bounds on slow visits hold.
 func TestSlowVisitsAreBounded(t *testing.T) {
 	for name, tune := range map[string]func(*Config){
@@ -140,7 +168,7 @@ func TestSlowVisitsAreBounded(t *testing.T) {
 // The headers of slow visits take memory within the bound, too.
 func TestSlowHeadersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: besides(100, "", "slow=2s size=100000 drip-header=8s")}
+		s := &story{text: besides(100, "", "slow=6s size=100000 drip-header=8s")}
 		s.parse(t)
 		// Room for 40 slow visits of which 10 have such a header.
 		s.cfg.Retries = -1
@@ -157,7 +185,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 			ended <- err
 		}()
 		charged := int64(0)
-		for range 60 {
+		for range 120 {
 			time.Sleep(500 * time.Millisecond)
 			w.slow.mu.Lock()
 			charged = max(charged, w.slow.bytes)
@@ -215,14 +243,14 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 	})
 }
 
-// The more slow visits there are, the sooner another becomes one.
+// The more slow visits receive nothing, the sooner another becomes one.
 func TestSlowAfter(t *testing.T) {
 	c := New(Config{Workers: 10}, Rooms{})
 	for _, x := range []struct {
-		slow int64
+		slow int
 		want time.Duration
-	}{{0, time.Second}, {10, time.Second / 2}, {90, time.Second / 10}, {1000, slowLeast}} {
-		c.slow.n.Store(x.slow)
+	}{{0, 5 * time.Second}, {10, 5 * time.Second / 2}, {90, 5 * time.Second / 10}, {1000, slowLeast}} {
+		c.slow.silent = x.slow
 		if got := c.slowAfter(); got.Round(time.Microsecond) != x.want {
 			t.Errorf("%d slow visits: %s, want %s", x.slow, got, x.want)
 		}

@@ -33,7 +33,8 @@ import (
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, same (a body that other
 // pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
-// reset.
+// reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
+// the crawler, in turn with those of other answers).
 type textWeb struct {
 	start time.Time
 
@@ -43,6 +44,7 @@ type textWeb struct {
 	down  []outage
 	asked []request
 	open  map[string]int // requests under way by host
+	free  time.Time      // when the line has carried all that waits for it
 	busy  string         // a host that was asked twice at once
 }
 
@@ -186,6 +188,7 @@ func waits(c net.Conn, d time.Duration) bool {
 // answer returns the status; 0 if the connection is of no more use.
 func (w *textWeb) answer(c net.Conn, url, words string) int {
 	status, head, size := 200, "", 0
+	piece, pieces := time.Duration(0), 1
 	kind := "text/html"
 	body := "<!-- " + url + " -->\n"
 	if words == "" {
@@ -226,6 +229,10 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 			return 0
 		case name == "retry-after":
 			head += "Retry-After: " + value + "\r\n"
+		case name == "line":
+			each, n, _ := strings.Cut(value, "*")
+			piece, _ = time.ParseDuration(each)
+			pieces, _ = strconv.Atoi(n)
 		case name == "slow":
 			if d, _ := time.ParseDuration(value); !waits(c, d) {
 				return 0
@@ -255,11 +262,30 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 	if size > len(body) {
 		body += strings.Repeat(" ", size-len(body))
 	}
-	_, err := fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind, len(body), head, body)
-	if err != nil {
-		return 0
+	rest := fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind, len(body), head, body)
+	for ; pieces > 0; pieces-- {
+		if piece > 0 && !waits(c, w.carry(piece)) {
+			return 0
+		}
+		n := len(rest) / pieces
+		if _, err := c.Write([]byte(rest[:n])); err != nil {
+			return 0
+		}
+		rest = rest[n:]
 	}
 	return status
+}
+
+// carry puts a piece on the line, and says how long it takes until it has come
+// through.
+func (w *textWeb) carry(piece time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(piece)
+	return time.Until(w.free)
 }
 
 // requests lists what was asked for and when, in an order that does not

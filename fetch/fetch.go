@@ -285,6 +285,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 		if n > 0 {
 			w.n += n
 			x.got += int64(n)
+			w.watch.count(n)
 			if x.waiting {
 				x.waiting, x.early = false, x.r.Reused && c.early()
 			}

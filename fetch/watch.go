@@ -9,8 +9,9 @@ import (
 // bounds the memory of all its slow fetches together. The zero Watch is ready.
 // Safe for concurrent use; one Fetch at a time uses it.
 type Watch struct {
-	held atomic.Int64
-	slow atomic.Pointer[func(more int64) bool]
+	held     atomic.Int64
+	received atomic.Int64
+	slow     atomic.Pointer[func(more int64) bool]
 }
 
 // SlowMemory is how many bytes of memory a slow fetch takes for its response,
@@ -20,12 +21,17 @@ const SlowMemory = firstBuffer
 // Reset prepares w for another fetch. No fetch may use w.
 func (w *Watch) Reset() {
 	w.held.Store(0)
+	w.received.Store(0)
 	w.slow.Store(nil)
 }
 
 // Held returns how many bytes of memory the response takes, at least
 // SlowMemory, what it takes before its first byte.
 func (w *Watch) Held() int64 { return max(w.held.Load(), firstBuffer) }
+
+// Received returns how many bytes of the response have come, as on the wire but
+// without TLS.
+func (w *Watch) Received() int64 { return w.received.Load() }
 
 // Slow marks the fetch as slow. From the next read on it holds no more memory
 // than SlowMemory, or what its header needs; the rest of its body goes to a file.
@@ -35,6 +41,12 @@ func (w *Watch) Held() int64 { return max(w.held.Load(), firstBuffer) }
 func (w *Watch) Slow(grow func(more int64) bool) { w.slow.Store(&grow) }
 
 func (w *Watch) isSlow() bool { return w != nil && w.slow.Load() != nil }
+
+func (w *Watch) count(n int) {
+	if w != nil {
+		w.received.Add(int64(n))
+	}
+}
 
 // mayGrow reports whether a header may take more bytes of memory.
 func (w *Watch) mayGrow(more int64) bool {
