@@ -31,10 +31,11 @@ type Config struct {
 	// means 64.
 	Workers int
 	// SlowAfter is when a fetch is slow that receives less than 1 kB/s; one that
-	// receives more is slow after six times as long. With n slow visits that receive
-	// less, now or in the last minute, both times shrink by 1+n/Workers, the first to
-	// 50 ms at least. Zero means 5 s: if the line is slow, and not the servers, that
-	// is longer than packets wait.
+	// receives more is slow after six times as long, if there are fewer such slow
+	// visits than workers. With n slow visits that receive less, now or in the last
+	// minute, both times shrink by 1+n/Workers, the first to 50 ms at least. Zero
+	// means 5 s: if the line is slow, and not the servers, that is longer than packets
+	// wait.
 	SlowAfter time.Duration
 	// SlowVisits bounds the slow visits, and SlowBytes the memory that they take.
 	// Beyond either a slow visit keeps its worker. Zero means 1024 and 128 MiB;

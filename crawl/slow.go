@@ -94,6 +94,13 @@ func (s *slowVisits) quiet(now time.Time) float64 {
 	return s.lately
 }
 
+// receiving returns how many slow visits receive something.
+func (s *slowVisits) receiving() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.len() - s.silent
+}
+
 // slowBytes is what a slow visit takes besides its response: connection, TLS
 // session and stack.
 const slowBytes = 48 << 10
@@ -215,6 +222,12 @@ func (w *worker) hush(silent bool) {
 	}
 }
 
+// keeps reports whether the visit keeps its worker although it has taken w.after, or
+// longer. As many visits as there are workers may be slow and receive something.
+func (w *worker) keeps(receives bool, age time.Duration) bool {
+	return receives && (age < slowPatience*w.after || w.c.slow.receiving() >= w.c.cfg.Workers)
+}
+
 // tick makes the visit slow, if its fetch still is under way and there is room.
 // Later it notes what the fetch takes and whether it receives anything. It runs
 // beside the fetch.
@@ -240,7 +253,7 @@ func (w *worker) tick(ctx context.Context) {
 	}
 	receives, age := w.receives(now), now.Sub(w.begun)
 	bytes := slowBytes + w.watch.Held()
-	if receives && age < slowPatience*w.after || !c.slow.take(&c.cfg, bytes) {
+	if w.keeps(receives, age) || !c.slow.take(&c.cfg, bytes) {
 		w.timer.Reset(w.after)
 		return
 	}
