@@ -33,7 +33,7 @@ func TestFlood(t *testing.T) {
 	dir, addr := filepath.Join(t.TempDir(), "a1"), port(t)
 	args := flags(t, web, dir, "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0",
 		"--site-delay", "0",
-		"--api", "127.0.0.1:0", "--name", "a1", "--listen", addr, made.URL(0, 0))
+		"--workers", "48", "--api", "127.0.0.1:0", "--name", "a1", "--listen", addr, made.URL(0, 0))
 	p := startCommand(t, exec.Command("sh", append([]string{"-c", "ulimit -n " + descriptors + `; exec "$0" "$@"`,
 		orbweaver}, args...)...))
 
