@@ -525,6 +525,9 @@ func TestLeaving(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	first := ask(ctx, 1)
+	for ns.udp.Load() == 0 { // one that leaves sooner asks nothing
+		time.Sleep(time.Millisecond)
+	}
 	leave()
 	if got := <-first; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("alone: got %v, want context.Canceled", got.err)
