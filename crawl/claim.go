@@ -204,12 +204,6 @@ func (c *Crawler) settleHere(host string, w *wish, now time.Time) {
 	}
 	// Who had it last may be dead, and have asked it a moment ago.
 	clock.Quiet = max(clock.Quiet, c.cfg.ResumeWait)
-	if clock.Blocked && !c.isBlocked(host) {
-		c.setBlocked(host, true)
-		st := c.Frontier.Host(host)
-		st.Blocked = true
-		c.batch.add(kindHost, st.AppendTo(nil))
-	}
 	clock.Blocked = true // it is held
 	c.Frontier.Restore(clock.state(host, now))
 	c.append()
@@ -391,6 +385,9 @@ func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 				clock.Blocked = c.isBlocked(e.host)
 				c.Frontier.Restore(clock.state(e.host, now))
 			} else {
+				if k.Blocked {
+					c.takeBlock(e.host, now)
+				}
 				t.heirlooms[strings.Clone(e.host)] = *k
 			}
 		}

@@ -280,6 +280,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 	c.blocked.Store(&[]string{})
 	c.planner, _ = rooms.Strategy.(Planner)
 	c.tenants.init()
+	c.tenants.blocks = c.Tenancy != nil // those of an earlier run
 	c.slow.init()
 	return c
 }

@@ -91,7 +91,8 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 	if c.noteDone(); c.fatal != nil {
 		return Again
 	}
-	if (!ok || quietOf(st, false, now).unchanged) && c.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
+	tellsClock := c.isBlocked(host) || ok && !quietOf(st, false, now).unchanged
+	if !tellsClock && c.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -198,7 +199,7 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
 }
 
-// told notes what came of a bundle.
+// told notes what came of a bundle. The new owner has the hosts' blocks now.
 func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	c.abroad.activity++
 	g.busy = false
@@ -215,10 +216,14 @@ func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	for _, host := range b.hosts {
 		key := weburl.HostKey(host)
 		_, stale := g.stale[key]
-		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent && !stale {
-			t.given[key] = b.identity
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent {
+			c.forgetBlock(host)
+			if !stale {
+				t.given[key] = b.identity
+			}
 		}
 	}
+	c.append()
 	t.n.KeysOut += b.keys
 	c.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/weburl"
 )
 
 // What an operator may do to a host while the crawl runs. What is said of it
@@ -195,6 +196,7 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 		return c.fatal
 	}
 	c.abroad.activity++
+	delete(c.tenants.given, weburl.HostKey(host)) // its next owner is to be told
 	c.setBlocked(host, blocked)
 	st := c.Frontier.Host(host)
 	st.Blocked = blocked
@@ -205,6 +207,32 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 	}
 	c.Events.Write(event, report.F("host", host))
 	return c.secure()
+}
+
+// takeBlock keeps a host of ours blocked that its last owner had blocked.
+func (c *Crawler) takeBlock(host string, now time.Time) {
+	if c.isBlocked(host) {
+		return
+	}
+	c.setBlocked(host, true)
+	c.Frontier.Block(host)
+	st := c.Frontier.Host(host)
+	st.Blocked = true
+	c.batch.add(kindHost, st.AppendTo(nil))
+	c.append()
+	c.copyBlock(host, now)
+	c.Events.Write("host-blocked", report.F("host", host))
+}
+
+// forgetBlock drops the block of a host that another agent owns and keeps blocked.
+func (c *Crawler) forgetBlock(host string) {
+	if c.isBlocked(host) {
+		c.setBlocked(host, false)
+		if c.tenants.held[host] == nil {
+			c.Frontier.Unblock(host)
+		}
+		c.batch.add(kindHost, frontier.HostState{Host: host}.AppendTo(nil))
+	}
 }
 
 // secure makes durable what has been decided, at once.

@@ -144,6 +144,7 @@ type tenants struct {
 	clocks map[string]frontier.HostState
 	giving map[string]*gift // by agent
 	ready  bool             // some of it may go now
+	blocks bool             // blocked hosts of other agents may be here
 
 	leaving leaving
 
@@ -170,7 +171,7 @@ func (t *tenants) init() {
 
 // settled says that no host is on its way.
 func (t *tenants) settled() bool {
-	if len(t.held) > 0 {
+	if len(t.held) > 0 || t.blocks {
 		return false
 	}
 	for _, g := range t.giving {
@@ -418,6 +419,7 @@ func (c *Crawler) resettle() {
 	}
 	t := &c.tenants
 	t.view++
+	t.blocks = true
 	c.abroad.activity++
 	for host := range t.held {
 		c.unhold(host)
@@ -440,8 +442,32 @@ func (c *Crawler) unhold(host string) {
 
 // settleIn asks for hosts and gives hosts away. wake is when there is more to do.
 func (c *Crawler) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	wake = earlier(c.leaveOn(now), c.askAround(work, now))
+	wake = earlier(c.leaveOn(now), c.giveBlocked(now))
+	wake = earlier(wake, c.askAround(work, now))
 	return earlier(wake, c.giveOut(work, now))
+}
+
+// giveBlocked gives blocked hosts to their new owners: such a host has no turn at which
+// it could be given away. wake is when to try again.
+func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
+	if !c.tenants.blocks || c.fatal != nil {
+		return time.Time{}
+	}
+	c.tenants.blocks = false
+	for _, host := range *c.blocked.Load() {
+		owner, mine, _ := c.Tenancy.Tenure(host)
+		switch {
+		case mine || owner == "":
+		case c.emptyRange(c.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
+			c.give(host, owner)
+		case !c.giveAway(host, owner, now): // a request is under way
+			c.tenants.blocks, wake = true, now.Add(claimWait)
+		}
+		if c.fatal != nil {
+			return time.Time{}
+		}
+	}
+	return wake
 }
 
 func (c *Crawler) tellMoves(name string, agent string, hosts int, keys int64) {

@@ -184,12 +184,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			n.seen = tiny(seed)
 			oc.MemoryBytes = 1
 		}
-		n.with = func(r *Rooms) (err error) {
-			r.Partition, r.Exchange, r.Tenancy = n, n, n
-			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
-			return err
-		}
-		c.nodes = append(c.nodes, n)
+		n.joins(c, oc)
 	}
 	defer func() {
 		if t.Failed() {
@@ -276,29 +271,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	case "leave": // one gives all away
 		n := c.nodes[rng.IntN(mv.begin)]
 		mv.away = n.name
-		add(at, func() {
-			w := n.w.Load()
-			c.leaver.Store(n)
-			c.note("%s leaves", n.name)
-			if err := w.Leave(context.Background(), time.Hour); err != nil {
-				t.Error(err)
-			}
-			go func() {
-				stop := <-n.ended
-				n.left.Store(true)
-				c.note("%s has left: %s, %d pending", n.name, stop, w.Pending())
-				if stop != Left || w.Pending() != 0 {
-					t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
-				}
-				n.ended <- stop
-				n.w.Store(nil)
-				n.accounts(t, w)
-				if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
-					t.Error(err)
-				}
-				n.verify(t, n.mem)
-			}()
-		})
+		add(at, n.leave)
 		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
 	case "return": // one is away with its disk, and comes back
 		n := c.nodes[rng.IntN(mv.begin)]
@@ -343,6 +316,42 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	c.checkMoves(web, mv)
 	t.Logf("%d URLs, %d hosts claimed", len(web.reach), claimed)
+}
+
+// joins adds a node to a cluster whose hosts move.
+func (n *node) joins(c *cluster, oc outbox.Config) {
+	n.with = func(r *Rooms) (err error) {
+		r.Partition, r.Exchange, r.Tenancy = n, n, n
+		r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
+		return err
+	}
+	c.nodes = append(c.nodes, n)
+}
+
+// leave has a node give all its hosts away. It returns before that is done; then left
+// is set.
+func (n *node) leave() {
+	t, w := n.c.t, n.w.Load()
+	n.c.leaver.Store(n)
+	n.c.note("%s leaves", n.name)
+	if err := w.Leave(context.Background(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	go func() {
+		stop := <-n.ended
+		n.left.Store(true)
+		n.c.note("%s has left: %s, %d pending", n.name, stop, w.Pending())
+		if stop != Left || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		}
+		n.ended <- stop
+		n.w.Store(nil)
+		n.accounts(t, w)
+		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+			t.Error(err)
+		}
+		n.verify(t, n.mem)
+	}()
 }
 
 // start opens a process that begins with a view.
