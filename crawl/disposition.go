@@ -307,7 +307,7 @@ func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
 // not asked for it.
 func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
 	if c.isBlocked(l.URL.Host()) {
-		c.failErrand(l, now)
+		c.failErrand(l, "the operator has blocked the host", now)
 		return
 	}
 	id := errandID(l)
@@ -326,13 +326,18 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 	case Prerequisite:
 		c.logRobots(v, now)
 	default:
-		c.failErrand(l, now)
+		why := v.errorKind()
+		if cause := c.causeOf(v); cause != "" {
+			why += ": " + cause
+		}
+		c.failErrand(l, why, now)
 	}
 }
 
-// failErrand says that there was no reply: nobody knows what the other host
+// failErrand notes that there was no reply, and why: nobody knows what the other host
 // would say.
-func (c *Crawler) failErrand(l weburl.Link, now time.Time) {
+func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
+	setBounded(&c.failures.robots, l.URL.Host(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
 		c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
 	}

@@ -93,6 +93,8 @@ func (c *Crawler) noteRobots(v *visit) {
 		why = "cut off by a time bound"
 	case why == "":
 		why = "status " + strconv.Itoa(v.status)
+	case v.failure == fetch.Refused: // the remedy is found by it
+		why = v.errorKind() + ": " + why
 	}
 	setBounded(&n.robots, host, why)
 }
