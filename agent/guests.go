@@ -34,7 +34,13 @@ type guest struct {
 type guests struct {
 	mu   sync.Mutex // guards what follows
 	door door
-	at   map[guest]time.Time
+	at   map[guest]arrival
+}
+
+// An arrival is the start of an agent that was welcomed, and when it was.
+type arrival struct {
+	boot uint64
+	at   time.Time
 }
 
 func (g *guests) shut(d door) {
@@ -55,9 +61,9 @@ func (g *guests) welcome(a exchange.Agent, back bool, now time.Time) error {
 		return exchange.ErrAgain
 	}
 	if g.at == nil {
-		g.at = map[guest]time.Time{}
+		g.at = map[guest]arrival{}
 	}
-	g.at[guest{a.Name, a.Instance}] = now
+	g.at[guest{a.Name, a.Instance}] = arrival{a.Boot, now}
 	return nil
 }
 
@@ -68,28 +74,32 @@ func (g *guests) expected(v *member.View, now time.Time) bool {
 	for _, a := range v.Agents {
 		delete(g.at, guest{a.Name, a.Instance})
 	}
-	for who, at := range g.at {
-		if now.Sub(at) > guestTime {
+	for who, a := range g.at {
+		if now.Sub(a.at) > guestTime {
 			delete(g.at, who)
 		}
 	}
 	return len(g.at) > 0
 }
 
-// admitted reports whether a caller is an agent of the cluster: one that this agent has
-// seen in a view or has told that it may come. Until gossip has told of an agent that
-// another one let in, its calls are to be repeated.
+// admitted reports whether a caller is an agent of the cluster: gossip has named this
+// start of it, or this agent has welcomed this start within guestTime. Until gossip has
+// named an agent that another agent welcomed, the calls of that agent are to be repeated.
+//
+// Only holders of the cluster's gossip key can gossip, and they are trusted: one that
+// gossips without a welcome is admitted.
 func (c *colony) admitted(from exchange.Caller) bool {
 	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
 		return true
 	}
-	return c.guests.welcomed(from)
+	return c.guests.welcomed(from, time.Now())
 }
 
-// welcomed reports whether a caller was told that it may come.
-func (g *guests) welcomed(from exchange.Caller) bool {
+// welcomed reports whether this start of a caller was told within guestTime that it
+// may come.
+func (g *guests) welcomed(from exchange.Caller, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.at[guest{from.Name, from.Instance}]
-	return ok
+	a, ok := g.at[guest{from.Name, from.Instance}]
+	return ok && a.boot == from.Boot && now.Sub(a.at) <= guestTime
 }

@@ -52,32 +52,36 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// TestWelcomed: an agent that was told that it may come is heard under its own name
-// alone.
+// TestWelcomed: the agent hears the start of an agent that it has welcomed, for
+// guestTime and under its own name alone. A later start of it may have been refused.
 func TestWelcomed(t *testing.T) {
 	var g guests
-	a, b := exchange.ID{1}, exchange.ID{2}
-	if err := g.welcome(exchange.Agent{Name: "a1", Instance: a}, false, time.Now()); err != nil {
+	a, b, now := exchange.ID{1}, exchange.ID{2}, time.Now()
+	if err := g.welcome(exchange.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		from exchange.Caller
-		want bool
+		from  exchange.Caller
+		after time.Duration
+		want  bool
 	}{
-		{exchange.Caller{Name: "a1", Instance: a}, true},
-		{exchange.Caller{Name: "a2", Instance: a}, false},
-		{exchange.Caller{Name: "a1", Instance: b}, false},
-		{exchange.Caller{}, false},
+		{exchange.Caller{Name: "a1", Instance: a, Boot: 3}, 0, true},
+		{exchange.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime, true},
+		{exchange.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime + 1, false},
+		{exchange.Caller{Name: "a1", Instance: a, Boot: 4}, 0, false},
+		{exchange.Caller{Name: "a2", Instance: a, Boot: 3}, 0, false},
+		{exchange.Caller{Name: "a1", Instance: b, Boot: 3}, 0, false},
+		{exchange.Caller{}, 0, false},
 	} {
-		if got := g.welcomed(c.from); got != c.want {
-			t.Errorf("%s %s: welcomed %t, want %t", c.from.Name, c.from.Instance, got, c.want)
+		if got := g.welcomed(c.from, now.Add(c.after)); got != c.want {
+			t.Errorf("%+v after %v: welcomed %t, want %t", c.from, c.after, got, c.want)
 		}
 	}
 	// Another agent that gives a1's instance as its own does not take its place.
-	if err := g.welcome(exchange.Agent{Name: "a2", Instance: a}, false, time.Now()); err != nil {
+	if err := g.welcome(exchange.Agent{Name: "a2", Instance: a}, false, now); err != nil {
 		t.Fatal(err)
 	}
-	if !g.welcomed(exchange.Caller{Name: "a1", Instance: a}) {
+	if !g.welcomed(exchange.Caller{Name: "a1", Instance: a, Boot: 3}, now) {
 		t.Error("a1 is not heard any more")
 	}
 }

@@ -102,10 +102,10 @@ type ServerConfig struct {
 	// Crawl is the crawl that the agent belongs to; zero as long as it has to
 	// find out, and then only Hello is answered. Safe for concurrent use.
 	Crawl func() ID
-	// Admitted reports whether the caller is an agent of the cluster, that is, whether
-	// its Hello was accepted. All other callers may only call Hello. They are told to
-	// ask again, because this agent may not have heard of a new agent yet. Safe for
-	// concurrent use. Nil admits every caller with a certificate of the cluster.
+	// Admitted reports whether the caller is an agent of the cluster. All other callers
+	// may only call Hello. They are told to ask again, because this agent may not have
+	// heard of a new agent yet. Safe for concurrent use. Nil admits every caller with a
+	// certificate of the cluster.
 	Admitted func(Caller) bool
 }
 
