@@ -71,6 +71,9 @@ func TestHTML(t *testing.T) {
 			<link rel=terms-of-service href=10>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
 				"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
+		{"a page and a resource in one element", `<link rel="next prefetch" href=1><link rel="preload search" href=2>
+			<link rel="alternate icon" href=no><link rel="touch-icon" href=no>`, Options{},
+			"L 1 link@href, L 2 link@href"},
 		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
 			<link rel="" href=4>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href"},

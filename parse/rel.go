@@ -1,24 +1,25 @@
 package parse
 
+import "bytes"
+
 // The classes of a rel keyword of a link element.
 const (
-	relFollow = iota // a hyperlink, or unknown
-	relLoad          // a browser loads the resource
-	relHint          // a browser prepares something, but shows nothing of it
+	relUnknown = iota // or alternate, which may qualify a resource
+	relPage           // a hyperlink, whatever stands beside it
+	relLoad           // a browser loads the resource
+	relHint           // a browser prepares something, but shows nothing of it
 	relCanonical
 	relNoFollow
 )
 
 // relOf classifies a keyword by HTML's list of link types (4.6.7) and by the
-// icons that are registered or in wide use besides. HTML's hyperlinks are
-// alternate, author, canonical, help, license, me, next, prev, privacy-policy,
-// search and terms-of-service. Unknown keywords (amphtml, shortlink, top) mostly
-// name pages, too, so only resources are listed here. A link element without
-// rel names a page as well: microdata and RDFa use it so.
+// icons that are registered or in wide use besides. Unknown keywords (amphtml,
+// shortlink, top) mostly name pages. A link element without rel names a page as
+// well: microdata and RDFa use it so.
 func relOf(word []byte) int {
 	var buf [32]byte
 	if len(word) > len(buf) {
-		return relFollow
+		return relUnknown
 	}
 	w := buf[:len(word)]
 	for i, c := range word {
@@ -29,26 +30,32 @@ func relOf(word []byte) int {
 		return relCanonical
 	case "nofollow":
 		return relNoFollow
-	case "apple-touch-icon", "apple-touch-icon-precomposed", "apple-touch-startup-image",
-		"compression-dictionary", "fluid-icon", "icon", "image_src", "manifest", "mask-icon",
-		"modulepreload", "prefetch", "preload", "stylesheet":
+	case "author", "help", "license", "me", "next", "prev", "privacy-policy", "search", "terms-of-service":
+		return relPage
+	case "apple-touch-icon-precomposed", "apple-touch-startup-image", "compression-dictionary", "icon",
+		"image_src", "manifest", "modulepreload", "prefetch", "preload", "stylesheet":
 		return relLoad
 	case "dns-prefetch", "expect", "pingback", "preconnect":
 		return relHint
 	}
-	return relFollow
+	if bytes.HasSuffix(w, []byte("-icon")) { // apple-touch-icon, fluid-icon, mask-icon, touch-icon
+		return relLoad
+	}
+	return relUnknown
 }
 
-// link reads a link element. It is a hyperlink unless one of its keywords names
-// a resource or a hint: an alternate stylesheet is a stylesheet. A canonical
-// link is a hyperlink in any case.
+// link reads a link element. Each keyword makes a link of its own (HTML, 4.6.7): it is
+// a hyperlink if a keyword says so (next prefetch), or if none names a resource or a
+// hint (an alternate stylesheet is a stylesheet).
 func (p *Page) link(s *scanner) {
 	href, _ := s.attr(aHref)
 	rel, _ := s.attr(aRel)
-	var load, hint, canonical, nofollow bool
+	var page, load, hint, canonical, nofollow bool
 	rel = p.value(rel)
 	for w, rest := nextToken(rel); w != nil; w, rest = nextToken(rest) {
 		switch relOf(w) {
+		case relPage:
+			page = true
 		case relLoad:
 			load = true
 		case relHint:
@@ -61,7 +68,7 @@ func (p *Page) link(s *scanner) {
 	}
 	if len(trim(href)) > 0 {
 		switch {
-		case canonical || !load && !hint:
+		case page || canonical || !load && !hint:
 			p.note(href, ref{tag: "link@href", hop: 'L', nofollow: nofollow, canonical: canonical}, true)
 		case load && p.work.opt.Requisites:
 			p.add(href, 'E', "link@href", false)

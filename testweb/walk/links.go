@@ -186,11 +186,13 @@ func (p *page) element(n *html.Node) {
 			p.refs = append(p.refs, href)
 		}
 	case "link":
-		resource := false
+		// Each keyword makes a link, but for the words that only qualify a resource.
+		resource, other := false, false
 		for w := range rel {
 			resource = resource || isResource(w)
+			other = other || !isResource(w) && w != "alternate" && w != "shortcut"
 		}
-		if (!resource || rel["canonical"]) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
+		if (!resource || other) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
 			p.refs = append(p.refs, href)
 		}
 	case "frame", "iframe":

@@ -39,7 +39,7 @@ func serving(t testing.TB, cfg testweb.Config) (*testweb.Web, *x509.CertPool) {
 func TestWalk(t *testing.T) {
 	a := map[string]string{
 		"/": `<a href=" /one "><a href="dir/../two?x=1#frag"><area href="/area"><link rel=canonical href="https://a.example/canon">
-			<link rel=search href=/search><link rel=unheard-of href=/unheard>
+			<link rel=search href=/search><link rel=unheard-of href=/unheard><link rel="next prefetch" href=/both>
 			<link href=/bare><link rel=preconnect href=/hint><link rel="Apple-Touch-Icon" href=/icon.png>
 			<link rel=touch-icon href=/touch.png><link rel=image_src href=/image.png>
 			<link rel=stylesheet href=/style.css><link rel="alternate stylesheet" href=/alt.css><iframe src=/frame></iframe>
@@ -75,7 +75,7 @@ func TestWalk(t *testing.T) {
 		got = append(got, strings.TrimPrefix(u, "https://a.example"))
 	}
 	slices.Sort(got)
-	want := strings.Fields(`/ /area /back/slash /bare /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b
+	want := strings.Fields(`/ /area /back/slash /bare /both /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b
 		/item /landed /noscript /one /private/ok /refreshed /search /svg /two?x=1 /unheard https://b.example/`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
