@@ -20,14 +20,17 @@ import (
 var updateLicenses = goflag.Bool("update", false, "write THIRD-PARTY-LICENSES anew")
 
 // A linked module is what go list says of one whose packages are in the program.
-type linked struct{ Path, Version, Dir string }
+type linked struct {
+	Path, Version, Dir string
+	packages           []string // directories of its linked packages
+}
 
 // modules are those of the program, by path, on Linux and macOS.
 func modules(t *testing.T) []linked {
 	t.Helper()
-	all := map[string]linked{}
+	all := map[string]*linked{}
 	for _, system := range []string{"linux", "darwin"} {
-		cmd := exec.Command("go", "list", "-deps", "-json=Module", ".")
+		cmd := exec.Command("go", "list", "-deps", "-json=Module,Dir", ".")
 		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
@@ -36,6 +39,7 @@ func modules(t *testing.T) []linked {
 		}
 		for d := json.NewDecoder(bytes.NewReader(out)); ; {
 			var p struct {
+				Dir    string
 				Module *struct {
 					linked
 					Main bool
@@ -46,17 +50,42 @@ func modules(t *testing.T) []linked {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if p.Module != nil && !p.Module.Main {
-				all[p.Module.Path] = p.Module.linked
+			if p.Module == nil || p.Module.Main {
+				continue
+			}
+			m := all[p.Module.Path]
+			if m == nil {
+				m = &p.Module.linked
+				all[m.Path] = m
+			}
+			if !slices.Contains(m.packages, p.Dir) {
+				m.packages = append(m.packages, p.Dir)
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b linked) int { return strings.Compare(a.Path, b.Path) })
+	var list []linked
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[path])
+	}
+	return list
 }
 
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|unlicense)([.-].*)?$`)
 
-// licensesOf are the licence files of a folder: name and text.
+// folders are those of a module that may hold a licence of what is linked: the
+// module's, its linked packages', and all in between.
+func (m linked) folders() []string {
+	folders := []string{m.Dir}
+	for _, dir := range m.packages {
+		for ; len(dir) > len(m.Dir); dir = filepath.Dir(dir) {
+			folders = append(folders, dir)
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// licensesOf are the texts of the licence files of a folder.
 func licensesOf(t *testing.T, dir string) (texts []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -88,9 +117,16 @@ func licenseText(t *testing.T) string {
 	var order []string
 	users := map[string][]string{}
 	for _, m := range list {
-		texts := licensesOf(t, m.Dir)
-		if len(texts) == 0 {
-			t.Errorf("%s has no licence file", m.Path)
+		var texts []string
+		for _, dir := range m.folders() {
+			for _, text := range licensesOf(t, dir) {
+				if !slices.Contains(texts, text) {
+					texts = append(texts, text)
+				}
+			}
+			if len(texts) == 0 {
+				t.Errorf("%s has no licence file", m.Path)
+			}
 		}
 		text := strings.Join(texts, "\n\n")
 		if users[text] == nil {
