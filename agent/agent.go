@@ -72,12 +72,15 @@ type Agent struct {
 type Result struct {
 	Stop    crawl.Stop
 	Summary report.Summary
-	// Failed are the first seeds that brought no response in this run, and
-	// FailedCount is how many did. They are set if no run of this crawl has
-	// fetched anything but redirects and it is not one of several agents.
+	// Nothing: no run of this crawl, at any of its agents, has fetched anything but
+	// redirects.
+	Nothing bool
+	// Failed are the first seeds that brought no response in this run, and FailedCount
+	// is how many did. They are set if Nothing is. Among several agents each has those
+	// of its own hosts.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
-	// OnlyRedirects: all that was fetched redirects, and no seed failed. So the
+	// OnlyRedirects: all that this agent fetched redirects, and no seed failed. So the
 	// redirects lead in a circle, out of scope, or to no URL.
 	OnlyRedirects bool
 }
@@ -524,7 +527,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
-	if a.colony == nil && stop == crawl.Finished && a.rooms.Tally.Answered() == 0 {
+	if stop == crawl.Finished && a.rooms.Tally.Answered() == 0 && (a.colony == nil || a.colony.nothing.Load()) {
+		res.Nothing = true
 		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 		res.OnlyRedirects = res.FailedCount == 0 && a.rooms.Tally.Fetched() > 0
 	}

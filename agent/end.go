@@ -23,7 +23,7 @@ func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchan
 	}
 	v := c.member.Load().View()
 	idle := p.Idle && c.settled() && !c.guests.expected(v, time.Now())
-	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: uint64(p.Pages), Idle: idle, Stopped: p.Blocked}, nil
+	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: uint64(p.Answered), Idle: idle, Stopped: p.Blocked}, nil
 }
 
 // end answers one who found all to be idle.
@@ -43,11 +43,16 @@ func (c *colony) end(ctx context.Context, _ exchange.Caller, e exchange.End) (bo
 		return c.ended.Load(), nil
 	}
 	if agreed {
+		c.nothing.Store(e.Reason == endedEmpty)
 		c.ended.Store(true)
 		next = ended
 	}
 	return agreed, err
 }
+
+// endedEmpty is the reason of an End if no agent got an HTTP response other than a
+// redirect.
+const endedEmpty = "nothing-fetched"
 
 // seekEnd asks all agents whether they are idle, if that is ours to do.
 func (c *colony) seekEnd(ctx context.Context) {
@@ -61,7 +66,7 @@ func (c *colony) seekEnd(ctx context.Context) {
 			return
 		}
 		v := c.member.Load().View()
-		now, idle := c.round(ctx, v)
+		now, answered, idle := c.round(ctx, v)
 		if !idle {
 			before = nil
 			continue
@@ -71,24 +76,25 @@ func (c *colony) seekEnd(ctx context.Context) {
 			continue
 		}
 		before = nil
-		if c.close(ctx, v, now) {
+		if c.close(ctx, v, now, answered == 0 && !c.departed.Load()) {
 			return
 		}
 	}
 }
 
-// round is one question to all agents of a view: what each has done so far, if
-// all are idle.
-func (c *colony) round(ctx context.Context, v *member.View) (activity map[string]uint64, idle bool) {
+// round is one question to all agents of a view: what each has done so far, and how many
+// HTTP responses other than redirects they got together, if all are idle.
+func (c *colony) round(ctx context.Context, v *member.View) (activity map[string]uint64, answered uint64, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == member.Up && a.Name < c.self.Name {
-			return nil, false // it asks
+			return nil, 0, false // it asks
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
 	if err != nil || !own.Idle || !c.settled() || c.guests.expected(v, time.Now()) {
-		return nil, false
+		return nil, 0, false
 	}
+	answered = uint64(own.Answered)
 	activity = map[string]uint64{c.self.Name: own.Activity}
 	for _, a := range v.Agents {
 		if a.Name == c.self.Name {
@@ -96,16 +102,21 @@ func (c *colony) round(ctx context.Context, v *member.View) (activity map[string
 		}
 		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, v.Digest())
 		if err != nil || !p.Idle || p.View != v.Digest() {
-			return nil, false
+			return nil, 0, false
 		}
 		activity[a.Name] = p.Activity
+		answered += p.Pages
 	}
-	return activity, true
+	return activity, answered, true
 }
 
-// close ends the crawl of all, the own one last. Whoever does not agree is asked
-// again in the next round.
-func (c *colony) close(ctx context.Context, v *member.View, activity map[string]uint64) (over bool) {
+// close ends the crawl of all, the own one last. An agent that does not agree is asked
+// again in the next round. empty: no agent has fetched anything.
+func (c *colony) close(ctx context.Context, v *member.View, activity map[string]uint64, empty bool) (over bool) {
+	reason := string(crawl.Finished)
+	if empty {
+		reason = endedEmpty
+	}
 	c.guests.shut(ending)
 	defer func() {
 		if !over {
@@ -119,7 +130,7 @@ func (c *colony) close(ctx context.Context, v *member.View, activity map[string]
 		if a.Name == c.self.Name {
 			continue
 		}
-		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, exchange.End{View: v.Digest(), Activity: activity[a.Name], Reason: string(crawl.Finished)})
+		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, exchange.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
 		if err != nil || !agreed {
 			return false
 		}
@@ -128,6 +139,7 @@ func (c *colony) close(ctx context.Context, v *member.View, activity map[string]
 	if err != nil || !agreed {
 		return false
 	}
+	c.nothing.Store(empty)
 	c.guests.shut(ended)
 	return true
 }

@@ -20,7 +20,8 @@ type Pulse struct {
 	// Activity grows with all that makes an agent busy: if it is the same twice,
 	// and the agent is idle, it has been idle in between.
 	Activity uint64
-	Pages    int64
+	// Answered counts the HTTP responses of all runs, but for redirects and robots.txt.
+	Answered int64
 }
 
 // settledAbroad says that nothing is on its way to other agents, or waits for a
@@ -47,7 +48,7 @@ func (c *Crawler) rest() { c.abroad.resting, c.abroad.restedAt = true, c.abroad.
 // Pulse says how the crawl stands. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = c.ask(ctx, "pulse", func() {
-		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.abroad.activity, Pages: c.Tally.Pages()}
+		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.abroad.activity, Answered: c.Tally.Answered()}
 	})
 	return p, err
 }

@@ -127,3 +127,44 @@ func events(t *testing.T, dir string) string {
 	}
 	return tail(string(b))
 }
+
+// Agents of which none has fetched anything end with exit code 16, and each names the
+// seeds of its hosts. If one of them has fetched a page, none has failed.
+func TestClusterNothing(t *testing.T) {
+	var closed []string
+	for i := range 8 {
+		closed = append(closed, fmt.Sprintf("http://127.78.0.%d:1/", i+1))
+	}
+	page := testweb.Pages(map[string]string{"/": "a page"})
+	web := serve(t, testweb.Config{Sites: []testweb.Site{{Host: "a.example", Handler: page}}})
+	for _, c := range []struct {
+		name  string
+		seeds []string
+		code  int
+	}{{"nothing", closed, 16}, {"one page", append([]string{"https://a.example/"}, closed...), 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, addrs := t.TempDir(), []string{port(t), port(t)}
+			var ps []*process
+			for i, addr := range addrs {
+				ps = append(ps, start(t, append(flags(t, web, filepath.Join(dir, fmt.Sprint(i)), "--quiet", "--scope", "host",
+					"--retries", "0", "--name", fmt.Sprintf("a%d", i+1), "--listen", addr, "--join", addrs[0], "--agents", "2"),
+					c.seeds...)...))
+			}
+			said := ""
+			for i, p := range ps {
+				if !ended(p, time.Minute) {
+					t.Fatalf("a%d does not end:\n%s", i+1, tail(p.out.String()))
+				}
+				if code := p.code(); code != c.code {
+					t.Errorf("a%d: exit code %d, want %d\n%s", i+1, code, c.code, p.out.String())
+				}
+				said += p.out.String()
+			}
+			for _, u := range closed {
+				if got, want := strings.Count(said, "  "+u+"  "), c.code/16; got != want {
+					t.Errorf("%s is named %d times, want %d:\n%s", u, got, want, said)
+				}
+			}
+		})
+	}
+}

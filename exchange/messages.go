@@ -264,7 +264,7 @@ type Pulse struct {
 	// Activity counts all that makes an agent busy: when it is the same twice,
 	// nothing has happened in between.
 	Activity uint64
-	// Pages counts what was fetched.
+	// Pages counts the HTTP responses, but for redirects and robots.txt.
 	Pages uint64
 	Idle  bool
 	// Stopped: it has links, but may not or will not fetch them.

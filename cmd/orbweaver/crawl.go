@@ -410,12 +410,8 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	if err := d.summary(cfg.Dir, res); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
-	if res.FailedCount > 0 {
-		return &exitError{exitNothing, nothingFetched(cfg.Dir, cfg.Contact != "", res)}
-	}
-	if res.OnlyRedirects {
-		return &exitError{exitNothing, "nothing but redirects could be fetched, and none leads to a page of the crawl; see " +
-			filepath.Join(cfg.Dir, "logs", "crawl.log") + " and " + filepath.Join(cfg.Dir, "reports", "skipped.jsonl")}
+	if res.Nothing && (res.FailedCount > 0 || res.OnlyRedirects || cfg.Cluster != nil) {
+		return &exitError{exitNothing, nothingFetched(&cfg, res)}
 	}
 	switch res.Stop {
 	case crawl.Signal:
@@ -431,8 +427,8 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 }
 
 // watchSignals stops a crawl at the first SIGINT, SIGTERM or SIGHUP and the
-// process at the second, until unwatch is called. A SIGHUP that was ignored when
-// the program started stays ignored, as nohup wants it.
+// process at the next SIGINT or SIGTERM, until unwatch is called. A SIGHUP that was
+// ignored when the program started stays ignored, as nohup wants it.
 func watchSignals(d *display, stop func()) (unwatch func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -442,23 +438,39 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-signals:
-			d.note("stopping: waiting for the requests under way, then saving; a second signal exits at once")
+		obey(signals, over, func() {
+			d.note("stopping: waiting for the requests under way, then saving; Ctrl-C again exits at once")
 			stop()
-		case <-over:
-			return
-		}
-		select {
-		case <-signals:
+		}, func() {
 			d.note("stopped at once; --resume goes on")
 			os.Exit(exitForced) // the journal makes it safe
-		case <-over:
-		}
+		})
 	}()
 	return sync.OnceFunc(func() {
 		signal.Stop(signals)
 		close(over)
 		<-done
 	})
+}
+
+// obey calls stop at the first signal, and force at the next one that a person or a
+// supervisor sends to end a process that does not stop. A SIGHUP never forces: a
+// terminal that closes sends two of them, and a supervisor may send one behind a
+// SIGTERM. obey returns after force, or when over is closed.
+func obey(signals <-chan os.Signal, over <-chan struct{}, stop, force func()) {
+	for stopping := false; ; {
+		select {
+		case s := <-signals:
+			switch {
+			case !stopping:
+				stopping = true
+				stop()
+			case s != syscall.SIGHUP:
+				force()
+				return
+			}
+		case <-over:
+			return
+		}
+	}
 }

@@ -32,13 +32,14 @@ type display struct {
 	timeLimit            time.Duration
 	agent                string // its name in a cluster; empty: it is alone
 	progress             *report.Progress
+	stop                 func() // stops the crawl
 }
 
 // open makes the display ready for notes. If a reader of its output closes the
 // pipe, it calls stop.
 func (d *display) open(stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe is an error then
-	d.out = pipe{d.out, stop}
+	d.out, d.stop = pipe{d.out, stop}, stop
 	fd := int(os.Stderr.Fd())
 	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
 	d.progress = report.NewProgress(pipe{os.Stderr, stop}, mode, func() int {
@@ -76,6 +77,10 @@ func (d *display) show(a *agent.Agent) (stop func()) {
 		for {
 			select {
 			case now := <-tick.C:
+				// Standard output gets nothing until the end, and --quiet writes nothing.
+				if isAbandoned(1) || isAbandoned(2) {
+					d.stop()
+				}
 				if s := a.Status(); s != nil {
 					d.progress.Show(d.snapshot(s), now)
 				}

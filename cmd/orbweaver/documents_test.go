@@ -256,6 +256,38 @@ func TestDocumentProse(t *testing.T) {
 	}
 }
 
+// The program takes the commands by which the experiments of docs/lab are repeated.
+// They run for minutes to hours, so this test does not run them; the tests of package
+// lab run each experiment with --quick.
+func TestDocumentExperiments(t *testing.T) {
+	names, err := filepath.Glob("../../docs/lab/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("docs/lab: %d files, %v", len(names), err)
+	}
+	experiments := 0
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
+			for _, command := range (block{text: m[1]}).commands() {
+				args, ok := strings.CutPrefix(command, "orbweaver ")
+				if !ok { // go test and what it needs, of the end-to-end tests
+					continue
+				}
+				experiments++
+				if err := parseLine(t, strings.Fields(args), false); err != nil {
+					t.Errorf("%s: %s: %v", name, command, err)
+				}
+			}
+		}
+	}
+	if experiments < 8 {
+		t.Errorf("%d commands", experiments)
+	}
+}
+
 // README names the Go version of go.mod.
 func TestDocumentGoVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")

@@ -39,8 +39,8 @@ var crawlHelp = kong.Vars{
 		"in --user-agent.",
 	"contact": "Name the URL or mail address at which sites can reach the crawl's operator. Required " +
 		"for all hosts but loopback.",
-	"workers": "Run up to N visits at once. A visit that has waited 1 s for a slow server no longer " +
-		"counts.",
+	"workers": "Run up to N visits at once. A visit to a slow server no longer counts after 5 s, or after " +
+		"30 s if it receives 1 kB/s or more; with many slow servers sooner.",
 	"memory": "Give the process this much memory, at least " + leastMemory + ". Caches and queues " +
 		"share it; the rest of their data is on disk.",
 	"dns": "Ask these name servers, each an address with or without a port (default: those of " +

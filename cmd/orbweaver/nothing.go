@@ -14,7 +14,15 @@ import (
 const maxFailedShown = 10
 
 // nothingFetched says which seeds failed, why, and what to do about it.
-func nothingFetched(dir string, contact bool, res agent.Result) string {
+func nothingFetched(cfg *agent.Config, res agent.Result) string {
+	log, skipped := filepath.Join(cfg.Dir, "logs", "crawl.log"), filepath.Join(cfg.Dir, "reports", "skipped.jsonl")
+	switch {
+	case res.OnlyRedirects:
+		return "nothing but redirects could be fetched, and none leads to a page of the crawl; see " + log + " and " +
+			skipped
+	case res.FailedCount == 0:
+		return "nothing could be fetched: the other agents have the hosts of all seeds, and say why"
+	}
 	var b strings.Builder
 	b.WriteString("nothing could be fetched: the seed failed")
 	if res.FailedCount > 1 {
@@ -23,7 +31,7 @@ func nothingFetched(dir string, contact bool, res agent.Result) string {
 	}
 	var remedies []string
 	for _, s := range res.Failed[:min(len(res.Failed), maxFailedShown)] {
-		why, remedy := explainSeed(s, contact)
+		why, remedy := explainSeed(s, cfg.Contact != "")
 		fmt.Fprintf(&b, "\n  %s  %s", report.Clean(s.URL.String()), report.CleanText(why))
 		if s.Via != "" {
 			fmt.Fprintf(&b, " (%s redirects to it)", report.Clean(s.Via))
@@ -33,12 +41,16 @@ func nothingFetched(dir string, contact bool, res agent.Result) string {
 		}
 	}
 	if more := res.FailedCount - maxFailedShown; more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more: see %s", more, filepath.Join(dir, "logs", "crawl.log"))
+		fmt.Fprintf(&b, "\n  and %d more: see %s", more, log)
 	}
 	for _, r := range remedies {
 		b.WriteString("\n" + r)
 	}
-	fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s", dirFlag(dir))
+	if cfg.Cluster != nil {
+		b.WriteString("\nTry the seeds again, with other settings if need be: start all agents with --overwrite.")
+	} else {
+		fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s", dirFlag(cfg.Dir))
+	}
 	return b.String()
 }
 
@@ -64,7 +76,7 @@ func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 		return why, "The server does not speak TLS on that port. Try the seed with http:// instead."
 	case tls:
 		return why, "--ca FILE trusts the authority that signed the certificate. --insecure accepts any certificate."
-	case s.Kind == "dns":
+	case s.Kind == "dns" || strings.Contains(s.Cause, ": dns: "):
 		return why, "Check the spelling of the name. --dns ADDR asks another name server."
 	case s.Kind == "connect" || s.Kind == "timeout-connect" || strings.Contains(s.Cause, "connect: "):
 		return why, "Check that a server listens on that port, and that no firewall is in between."

@@ -306,12 +306,11 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *archive.Record) (*archive.
 		return nil, nil, err
 	}
 	own := filepath.Dir(filepath.Dir(path))
-	inCrawl := filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own)
-	if inCrawl {
+	if filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
 		dirs = append([]string{own}, dirs...)
 	}
 	found, file, err := archive.OpenOriginal(nil, dirs, ref)
-	if errors.Is(err, archive.ErrNoOriginal) && !inCrawl {
+	if errors.Is(err, archive.ErrNoOriginal) { // a crawl that runs, or was killed, has no index of the file
 		if found, err = archive.FindOriginal(f, ref); err == nil {
 			return found, io.NopCloser(nil), nil
 		}
