@@ -82,8 +82,8 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	return pages, most
 }
 
-// Slow hosts do not keep the workers from an honest one, in whatever way they are
-// slow.
+// Slow hosts do not keep the workers from an honest one, in whatever way they send less
+// than receivingRate.
 func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 	type web struct {
 		name         string
