@@ -23,6 +23,7 @@ func TestBlockMoves(t *testing.T) {
 		{name: "before it is found", block: 100 * time.Millisecond, join: time.Second},
 		{name: "while its links wait", block: 100 * time.Millisecond, join: 8 * time.Second},
 		{name: "while it is crawled", block: 6 * time.Second, join: 8 * time.Second},
+		{name: "while its new owner is away", block: 100 * time.Millisecond, join: 8 * time.Second, away: true},
 		{name: "while a request is under way", block: 5900 * time.Millisecond, join: 5950 * time.Millisecond},
 	} {
 		t.Run(b.name, func(t *testing.T) { models(t, 16, func(t *testing.T, seed uint64) { b.run(t, seed) }) })
@@ -32,6 +33,7 @@ func TestBlockMoves(t *testing.T) {
 type blockMoves struct {
 	name        string
 	block, join time.Duration
+	away        bool // the new owner is killed before it is told, and the old one restarts meanwhile
 }
 
 func (b blockMoves) run(t *testing.T, seed uint64) {
@@ -64,7 +66,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	}()
 	for _, name := range all {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{
-			cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond},
+			cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond, SnapshotBytes: 1 << (8 + 2*rng.IntN(8))},
 			frontier: frontier.Config{HostDelay: 400 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
 			seeds:    []weburl.URL{weburl.MustParse("http://s.example/0")},
@@ -84,7 +86,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	restart := func(n *node, view int64) {
 		if c.harsh && rng.IntN(2) == 0 {
 			time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
-			n.end(pause{kill: true})
+			n.end(pause{kill: rng.IntN(2) == 0})
 			n.start(view)
 		}
 	}
@@ -98,7 +100,16 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	blocked := time.Since(c.web.start)
 	until(b.join)
 	a2.start(1)
+	if b.away {
+		a2.end(pause{kill: true})
+	}
 	sees(1, a0, a1)
+	if b.away {
+		time.Sleep(2 * time.Second)
+		a0.end(pause{})
+		a0.start(1)
+		a2.start(1)
+	}
 	restart(a0, 1)
 	restart(a2, 1)
 	until(b.join + 40*time.Second)

@@ -154,6 +154,12 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := c.tenants.put(k.put); err != nil {
 		return err
 	}
+	for _, host := range *c.blocked.Load() { // one that was given away is not in the frontier
+		buf = frontier.HostState{Host: host, Blocked: true}.AppendTo(buf[:0])
+		if err := k.put(kindHost, buf); err != nil {
+			return err
+		}
+	}
 	return c.Frontier.EachHost(func(st frontier.HostState) error {
 		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
 		buf = st.AppendTo(buf[:0])

@@ -380,14 +380,15 @@ func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 			keys += int64(news[was].n)
 		}
 		if k := e.clock; k != nil {
+			if k.Blocked {
+				c.takeBlock(e.host)
+				c.copyBlock(e.host, now)
+			}
 			if c.isTenant(key, since) {
 				clock := *k
 				clock.Blocked = c.isBlocked(e.host)
 				c.Frontier.Restore(clock.state(e.host, now))
 			} else {
-				if k.Blocked {
-					c.takeBlock(e.host, now)
-				}
 				t.heirlooms[strings.Clone(e.host)] = *k
 			}
 		}

@@ -27,6 +27,7 @@ type gift struct {
 type bundle struct {
 	agent, identity string
 	hosts           []string
+	blocked         []string // of hosts
 	parts           []Part
 	keys            int64
 }
@@ -190,6 +191,9 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 			st = frontier.HostState{Host: host}
 		}
 		clock := quietOf(st, c.isBlocked(host), now)
+		if clock.Blocked {
+			b.blocked = append(b.blocked, host)
+		}
 		b.parts = append(b.parts, Part{Host: host, Clock: &clock}, Part{Host: host, Last: true})
 	}
 	if len(b.hosts) == 0 {
@@ -199,7 +203,7 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
 }
 
-// told notes what came of a bundle. The new owner has the hosts' blocks now.
+// told notes what came of a bundle. The new owner has the blocks in it now.
 func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	c.abroad.activity++
 	g.busy = false
@@ -216,11 +220,13 @@ func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	for _, host := range b.hosts {
 		key := weburl.HostKey(host)
 		_, stale := g.stale[key]
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent && !stale {
+			t.given[key] = b.identity
+		}
+	}
+	for _, host := range b.blocked {
 		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent {
 			c.forgetBlock(host)
-			if !stale {
-				t.given[key] = b.identity
-			}
 		}
 	}
 	c.append()

@@ -209,18 +209,20 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 	return c.secure()
 }
 
-// takeBlock keeps a host of ours blocked that its last owner had blocked.
-func (c *Crawler) takeBlock(host string, now time.Time) {
+// takeBlock keeps a host blocked that another agent had blocked: its last owner, or one
+// that is lost. If yet another agent owns the host, that one is told.
+func (c *Crawler) takeBlock(host string) {
 	if c.isBlocked(host) {
 		return
 	}
-	c.setBlocked(host, true)
+	c.tenants.blocks = c.Tenancy != nil
+	delete(c.tenants.given, weburl.HostKey(host))
+	c.setBlocked(strings.Clone(host), true)
 	c.Frontier.Block(host)
 	st := c.Frontier.Host(host)
 	st.Blocked = true
 	c.batch.add(kindHost, st.AppendTo(nil))
 	c.append()
-	c.copyBlock(host, now)
 	c.Events.Write("host-blocked", report.F("host", host))
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/frontier"
 	"github.com/orbweaver/orbweaver/replica"
-	"github.com/orbweaver/orbweaver/report"
 	"github.com/orbweaver/orbweaver/seen"
 	"github.com/orbweaver/orbweaver/weburl"
 )
@@ -279,21 +278,26 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 // is told it with the host.
 func (c *Crawler) takeClock(r replica.Record, now time.Time) {
 	slow, blocked := clockState(r.State)
-	if blocked && !c.isBlocked(r.Name) {
-		c.setBlocked(r.Name, true)
-		c.Events.Write("host-blocked", report.F("host", r.Name))
+	mine, owner, crawled := true, "", false
+	if c.Tenancy != nil {
+		var since uint64
+		owner, mine, since = c.Tenancy.Tenure(r.Name)
+		// The block of a host that this agent crawls has come with the host, and may have
+		// been lifted since.
+		crawled = mine && c.isTenant(weburl.HostKey(r.Name), since)
+	}
+	if blocked && !crawled {
+		c.takeBlock(r.Name)
 	}
 	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
 	if slow > 0 {
 		st.Slow, st.SlowUntil = slow, st.NotBefore
 	}
-	if c.Tenancy != nil {
-		if owner, mine, _ := c.Tenancy.Tenure(r.Name); !mine && owner != "" {
-			if _, ok := c.tenants.clocks[r.Name]; !ok && !quietOf(st, blocked, now).unchanged {
-				c.tenants.clocks[strings.Clone(r.Name)] = st
-			}
-			return
+	if !mine && owner != "" {
+		if _, ok := c.tenants.clocks[r.Name]; !ok && !quietOf(st, false, now).unchanged {
+			c.tenants.clocks[strings.Clone(r.Name)] = st
 		}
+		return
 	}
 	c.Frontier.Restore(st)
 	st = c.Frontier.Host(r.Name)

@@ -145,6 +145,7 @@ type tenants struct {
 	giving map[string]*gift // by agent
 	ready  bool             // some of it may go now
 	blocks bool             // blocked hosts of other agents may be here
+	tried  time.Time        // when they were given away last
 
 	leaving leaving
 
@@ -450,10 +451,14 @@ func (c *Crawler) settleIn(work context.Context, now time.Time) (wake time.Time)
 // giveBlocked gives blocked hosts to their new owners: such a host has no turn at which
 // it could be given away. wake is when to try again.
 func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
-	if !c.tenants.blocks || c.fatal != nil {
+	t := &c.tenants
+	if !t.blocks || c.fatal != nil {
 		return time.Time{}
 	}
-	c.tenants.blocks = false
+	if next := t.tried.Add(claimWait); next.After(now) {
+		return next
+	}
+	t.blocks, t.tried = false, now
 	for _, host := range *c.blocked.Load() {
 		owner, mine, _ := c.Tenancy.Tenure(host)
 		switch {
@@ -461,7 +466,7 @@ func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
 		case c.emptyRange(c.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
 			c.give(host, owner)
 		case !c.giveAway(host, owner, now): // a request is under way
-			c.tenants.blocks, wake = true, now.Add(claimWait)
+			t.blocks, wake = true, now.Add(claimWait)
 		}
 		if c.fatal != nil {
 			return time.Time{}
