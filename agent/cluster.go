@@ -94,7 +94,7 @@ type colony struct {
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
 	nothing  atomic.Bool                     // ended, and no agent has fetched anything
-	departed atomic.Bool                     // an agent has gone in this run: nobody knows what it fetched
+	absent   atomic.Bool                     // an agent of this or an earlier run is not there, nor what it fetched
 	saw      atomic.Uint64                   // digest of the view that owners are of
 	copies   *copies                         // nil: of each host there is one
 	limits   limits
@@ -486,9 +486,6 @@ func (c *colony) see(v *member.View) error {
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
 		return nil
-	}
-	if old != nil && slices.ContainsFunc(old.Agents(), func(a ring.Agent) bool { return !slices.Contains(up, a) }) {
-		c.departed.Store(true)
 	}
 	r, err := ring.NewRendezvous(up, 0)
 	if err != nil {

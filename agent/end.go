@@ -23,7 +23,16 @@ func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchan
 	}
 	v := c.member.Load().View()
 	idle := p.Idle && c.settled() && !c.guests.expected(v, time.Now())
-	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: uint64(p.Answered), Idle: idle, Stopped: p.Blocked}, nil
+	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle, Stopped: p.Blocked}, nil
+}
+
+// answered counts the HTTP responses but redirects that this agent knows of: at least one
+// if there was another agent of which nobody knows what it got.
+func (c *colony) answered(p crawl.Pulse) uint64 {
+	if c.absent.Load() {
+		return uint64(p.Answered) + 1
+	}
+	return uint64(p.Answered)
 }
 
 // end answers one who found all to be idle.
@@ -76,7 +85,7 @@ func (c *colony) seekEnd(ctx context.Context) {
 			continue
 		}
 		before = nil
-		if c.close(ctx, v, now, answered == 0 && !c.departed.Load()) {
+		if c.close(ctx, v, now, answered == 0) {
 			return
 		}
 	}
@@ -94,7 +103,7 @@ func (c *colony) round(ctx context.Context, v *member.View) (activity map[string
 	if err != nil || !own.Idle || !c.settled() || c.guests.expected(v, time.Now()) {
 		return nil, 0, false
 	}
-	answered = uint64(own.Answered)
+	answered = c.answered(own)
 	activity = map[string]uint64{c.self.Name: own.Activity}
 	for _, a := range v.Agents {
 		if a.Name == c.self.Name {

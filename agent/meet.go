@@ -150,6 +150,7 @@ func (c *colony) recall(v *member.View, begun bool) error {
 	for _, name := range absent[min(len(absent), mostAbsent):] {
 		delete(others, name)
 	}
+	c.absent.Store(len(absent) > 0)
 	begun = begun || c.who.Begun
 	c.begun.Store(begun)
 	if begun == c.who.Begun && maps.Equal(others, c.who.Others) {

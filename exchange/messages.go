@@ -264,7 +264,8 @@ type Pulse struct {
 	// Activity counts all that makes an agent busy: when it is the same twice,
 	// nothing has happened in between.
 	Activity uint64
-	// Pages counts the HTTP responses, but for redirects and robots.txt.
+	// Pages counts the HTTP responses, but for redirects and robots.txt, with those of
+	// agents that are gone as one.
 	Pages uint64
 	Idle  bool
 	// Stopped: it has links, but may not or will not fetch them.

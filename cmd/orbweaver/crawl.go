@@ -427,7 +427,7 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 }
 
 // watchSignals stops a crawl at the first SIGINT, SIGTERM or SIGHUP and the
-// process at the next SIGINT or SIGTERM, until unwatch is called. A SIGHUP that was
+// process at the second SIGINT or SIGTERM, until unwatch is called. A SIGHUP that was
 // ignored when the program started stays ignored, as nohup wants it.
 func watchSignals(d *display, stop func()) (unwatch func()) {
 	signals := make(chan os.Signal, 2)
@@ -453,21 +453,24 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 	})
 }
 
-// obey calls stop at the first signal, and force at the next one that a person or a
-// supervisor sends to end a process that does not stop. A SIGHUP never forces: a
-// terminal that closes sends two of them, and a supervisor may send one behind a
-// SIGTERM. obey returns after force, or when over is closed.
+// obey calls stop at the first signal, and force at the second SIGINT or SIGTERM. A SIGHUP
+// counts for nothing then: a terminal that closes sends two of them, and a supervisor may
+// send one with a SIGTERM, in either order. obey returns after force, or when over is
+// closed.
 func obey(signals <-chan os.Signal, over <-chan struct{}, stop, force func()) {
-	for stopping := false; ; {
+	for stopping, told := false, 0; ; {
 		select {
 		case s := <-signals:
-			switch {
-			case !stopping:
-				stopping = true
-				stop()
-			case s != syscall.SIGHUP:
+			if s != syscall.SIGHUP {
+				told++
+			}
+			if told == 2 {
 				force()
 				return
+			}
+			if !stopping {
+				stopping = true
+				stop()
 			}
 		case <-over:
 			return

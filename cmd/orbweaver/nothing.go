@@ -17,11 +17,11 @@ const maxFailedShown = 10
 func nothingFetched(cfg *agent.Config, res agent.Result) string {
 	log, skipped := filepath.Join(cfg.Dir, "logs", "crawl.log"), filepath.Join(cfg.Dir, "reports", "skipped.jsonl")
 	switch {
+	case cfg.Cluster != nil && res.FailedCount == 0:
+		return "nothing could be fetched by any agent; the causes are in " + log + " of each"
 	case res.OnlyRedirects:
 		return "nothing but redirects could be fetched, and none leads to a page of the crawl; see " + log + " and " +
 			skipped
-	case res.FailedCount == 0:
-		return "nothing could be fetched: the other agents have the hosts of all seeds, and say why"
 	}
 	var b strings.Builder
 	b.WriteString("nothing could be fetched: the seed failed")

@@ -16,10 +16,11 @@ func TestSignals(t *testing.T) {
 		"HUP":         "stop",
 		"HUP HUP":     "stop",
 		"TERM HUP":    "stop",
-		"HUP HUP INT": "stop force",
+		"HUP HUP INT": "stop",
 		"INT INT":     "stop force",
 		"TERM TERM":   "stop force",
-		"HUP TERM":    "stop force",
+		"HUP TERM":    "stop",
+		"HUP INT INT": "stop force",
 	} {
 		signals, over := make(chan os.Signal), make(chan struct{})
 		ended := make(chan []string)
