@@ -19,6 +19,10 @@ import (
 var resources = strings.Fields(`compression-dictionary dns-prefetch expect manifest modulepreload pingback preconnect
 	prefetch preload stylesheet`)
 
+// hyperlinks are those of that table that make a link to a page of an element that refers
+// to a resource as well, such as rel="next prefetch".
+var hyperlinks = strings.Fields("author help license me next prev privacy-policy search terms-of-service")
+
 // isResource reports whether a keyword of a link element does not lead to a page.
 // Keywords beyond HTML lead to pages, unless their name says that they are images
 // (apple-touch-icon, image_src).
@@ -186,13 +190,12 @@ func (p *page) element(n *html.Node) {
 			p.refs = append(p.refs, href)
 		}
 	case "link":
-		// Each keyword makes a link, but for the words that only qualify a resource.
-		resource, other := false, false
+		resource, hyperlink := false, rel["canonical"]
 		for w := range rel {
 			resource = resource || isResource(w)
-			other = other || !isResource(w) && w != "alternate" && w != "shortcut"
+			hyperlink = hyperlink || slices.Contains(hyperlinks, w)
 		}
-		if (!resource || other) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
+		if (!resource || hyperlink) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
 			p.refs = append(p.refs, href)
 		}
 	case "frame", "iframe":
