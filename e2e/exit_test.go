@@ -166,7 +166,7 @@ func TestSecondSignal(t *testing.T) {
 	if code, took := cmd.ProcessState.ExitCode(), time.Since(at); code != 13 || took > 3*time.Second {
 		t.Errorf("exit code %d after %s, want 13 at once; it said\n%s", code, took, stderr)
 	}
-	if s := stderr.String(); !strings.Contains(s, "a second signal exits at once") || !strings.Contains(s, "--resume") {
+	if s := stderr.String(); !strings.Contains(s, "Ctrl-C again exits at once") || !strings.Contains(s, "--resume") {
 		t.Errorf("it said\n%s", s)
 	}
 	// The directory is neither locked nor damaged.
