@@ -93,8 +93,8 @@ type colony struct {
 	waits    atomic.Pointer[Waiting]
 	owners   atomic.Pointer[ring.Rendezvous] // nil: nobody knows yet whose a host is
 	ended    atomic.Bool                     // by common consent
-	nothing  atomic.Bool                     // ended, and no agent has fetched anything
-	absent   atomic.Bool                     // an agent of this or an earlier run is not there, nor what it fetched
+	nothing  atomic.Bool                     // at the end: no agent has fetched anything
+	absent   atomic.Bool                     // an agent of this or an earlier run is gone
 	saw      atomic.Uint64                   // digest of the view that owners are of
 	copies   *copies                         // nil: of each host there is one
 	limits   limits

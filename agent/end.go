@@ -23,11 +23,12 @@ func (c *colony) pulse(ctx context.Context, _ exchange.Caller, _ uint64) (exchan
 	}
 	v := c.member.Load().View()
 	idle := p.Idle && c.settled() && !c.guests.expected(v, time.Now())
-	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle, Stopped: p.Blocked}, nil
+	return exchange.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
+		Stopped: p.Blocked}, nil
 }
 
-// answered counts the HTTP responses but redirects that this agent knows of: at least one
-// if there was another agent of which nobody knows what it got.
+// answered returns how many HTTP responses other than redirects this agent got. It adds
+// one if an agent is gone: nobody knows what that agent got.
 func (c *colony) answered(p crawl.Pulse) uint64 {
 	if c.absent.Load() {
 		return uint64(p.Answered) + 1
@@ -46,13 +47,13 @@ func (c *colony) end(ctx context.Context, _ exchange.Caller, e exchange.End) (bo
 	if c.guests.expected(c.member.Load().View(), time.Now()) {
 		return false, nil
 	}
+	c.nothing.Store(e.Reason == endedEmpty) // before the run can end
 	agreed, err := c.a.crawler.End(ctx, e.Activity)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		next = ending
 		return c.ended.Load(), nil
 	}
 	if agreed {
-		c.nothing.Store(e.Reason == endedEmpty)
 		c.ended.Store(true)
 		next = ended
 	}
@@ -139,16 +140,17 @@ func (c *colony) close(ctx context.Context, v *member.View, activity map[string]
 		if a.Name == c.self.Name {
 			continue
 		}
-		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, exchange.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
+		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx,
+			exchange.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
 		if err != nil || !agreed {
 			return false
 		}
 	}
+	c.nothing.Store(empty) // before the run can end
 	agreed, err := c.a.crawler.End(ctx, activity[c.self.Name])
 	if err != nil || !agreed {
 		return false
 	}
-	c.nothing.Store(empty)
 	c.guests.shut(ended)
 	return true
 }

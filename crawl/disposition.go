@@ -334,8 +334,8 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 	}
 }
 
-// failErrand notes that there was no reply, and why: nobody knows what the other host
-// would say.
+// failErrand notes that another host did not answer for its robots.txt, and why. Nobody
+// knows what that file says.
 func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
 	setBounded(&c.failures.robots, l.URL.Host(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {

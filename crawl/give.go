@@ -203,7 +203,7 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
 }
 
-// told notes what came of a bundle. The new owner has the blocks in it now.
+// told notes what came of a bundle. If err is nil, the new owner has the blocks in it.
 func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
 	c.abroad.activity++
 	g.busy = false

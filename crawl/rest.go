@@ -20,7 +20,7 @@ type Pulse struct {
 	// Activity grows with all that makes an agent busy: if it is the same twice,
 	// and the agent is idle, it has been idle in between.
 	Activity uint64
-	// Answered counts the HTTP responses of all runs, but for redirects and robots.txt.
+	// Answered counts the HTTP responses of all runs other than redirects and robots.txt.
 	Answered int64
 }
 

@@ -32,6 +32,9 @@ import (
 // is told twice knows it already. So a kill on either side costs nothing but
 // time. After a start everything is claimed anew: others may have had it.
 //
+// A blocked host has no turn. The agent gives it away when the owners change, and keeps
+// its block until the new owner has it durably.
+//
 // A link that waits here and was finished elsewhere is given up when its turn
 // comes (elsewhere).
 

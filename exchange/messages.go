@@ -264,8 +264,8 @@ type Pulse struct {
 	// Activity counts all that makes an agent busy: when it is the same twice,
 	// nothing has happened in between.
 	Activity uint64
-	// Pages counts the HTTP responses, but for redirects and robots.txt, with those of
-	// agents that are gone as one.
+	// Pages counts the HTTP responses other than redirects and robots.txt. It is one
+	// more if an agent is gone: nobody knows what that agent fetched.
 	Pages uint64
 	Idle  bool
 	// Stopped: it has links, but may not or will not fetch them.
