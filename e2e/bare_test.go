@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // lab is the environment's name for tests that measure, and print what they
@@ -29,7 +29,7 @@ func debianBoth(t *testing.T) (*testweb.Web, []string) {
 	folders, seeds := testweb.DebianDocs(), []string(nil)
 	for i, f := range folders {
 		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
-			missing(t, "Debian's documentation packages (sh testweb/docs.sh): "+err.Error())
+			missing(t, "Debian's documentation packages (sh internal/testweb/docs.sh): "+err.Error())
 		}
 		if folders[i].Scheme = ""; f.Seed() != "" {
 			_, rest, _ := strings.Cut(f.Seed(), "://")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Only the agent that crawls a host can carry out an order about it. Any other agent

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/archive"
-	"github.com/orbweaver/orbweaver/parse"
-	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // contentsTries is how often a page asks at most.
@@ -113,7 +113,7 @@ func (b *band) mirrored() *mirrored {
 // the record that the kill has torn. All other records count.
 func (b *band) mend(i int) {
 	b.t.Helper()
-	a, found, err := archive.Open(archive.Config{Dir: b.home(i)})
+	a, found, err := warc.Open(warc.Config{Dir: b.home(i)})
 	if err == nil {
 		err = a.Close()
 	}
@@ -169,7 +169,7 @@ func (m *mirrored) readWARC(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r := archive.NewReader(bytes.NewReader(data)); ; {
+	for r := warc.NewReader(bytes.NewReader(data)); ; {
 		rec, err := r.Next()
 		if err == io.EOF {
 			return
@@ -185,7 +185,7 @@ func (m *mirrored) readWARC(t *testing.T, name string) {
 				rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date"),
 			}
 			m.revisits = append(m.revisits, revisit{c, digest, first})
-			if rec.Header.Value("WARC-Profile") != archive.ProfileIdentical {
+			if rec.Header.Value("WARC-Profile") != warc.ProfileIdentical {
 				t.Errorf("%v: %v", c, rec.Header)
 			}
 		case "response":

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // One of three agents is killed amid the crawl, and its disk goes with it. The

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // buildLine is the README's line that builds the program.

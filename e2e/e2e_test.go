@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // orbweaver is the program under test, built once.
@@ -74,7 +74,7 @@ func debianWeb(t *testing.T, p testweb.Promise) *testweb.Web {
 	folders := testweb.DebianDocs()
 	for _, f := range folders {
 		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
-			missing(t, "Debian's documentation packages (sh testweb/docs.sh): "+err.Error())
+			missing(t, "Debian's documentation packages (sh internal/testweb/docs.sh): "+err.Error())
 		}
 	}
 	return serve(t, testweb.Config{Folders: folders, Promise: p, Gzip: true, KeepURLs: 1 << 20, LogEntries: 1 << 20})

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // limitWeb is a web whose crawl would take a while: a host of n pages that

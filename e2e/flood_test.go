@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // Other users of the machine open connections to the API and to the port of the agents
@@ -37,9 +37,9 @@ func TestFlood(t *testing.T) {
 	p := startCommand(t, exec.Command("sh", append([]string{"-c", "ulimit -n " + descriptors + `; exec "$0" "$@"`,
 		orbweaver}, args...)...))
 
-	var api agent.APIAccess
+	var api node.APIAccess
 	for end := time.Now().Add(time.Minute); api.Addr == ""; time.Sleep(10 * time.Millisecond) {
-		if b, err := os.ReadFile(filepath.Join(dir, agent.APIFile)); err == nil {
+		if b, err := os.ReadFile(filepath.Join(dir, node.APIFile)); err == nil {
 			_ = json.Unmarshal(b, &api) // it is there as a whole or not at all
 		}
 		if time.Now().After(end) {

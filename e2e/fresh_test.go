@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	_ "github.com/orbweaver/orbweaver/agent" // the program is made of it
+	_ "github.com/orbweaver/orbweaver/internal/node" // the program is made of it
 )
 
 // watch makes "go test" see what the program under test is built from: a

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // A disk that runs full ends the program with code 3 and says what to do;

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // memoryBound is the most memory that a crawl of hostile hosts may need.

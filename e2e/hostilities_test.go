@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // hostile is how the hostilities that do not end as a plain 200 end. Those

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // killSeed is the environment's name for the seed of the instants, to repeat a

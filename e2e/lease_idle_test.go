@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // crowdedWeb has hosts that share a handful of addresses and registered domains.

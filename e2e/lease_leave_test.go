@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // An agent that goes in good order, to come back or for good, gives its leases of

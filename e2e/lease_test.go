@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // sharingWeb has hosts of one registered domain, hosts at one address, and hosts

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/archive"
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // A ledger is what a crawl says about itself: its log, its archive and its
@@ -135,7 +135,7 @@ func (a *ledger) readArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = archive.List(f, func(r archive.Row) error {
+		err = warc.List(f, func(r warc.Row) error {
 			switch r.Type {
 			case "response", "revisit", "resource":
 				a.records[r.URL]++

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // promise is what a crawl with politeFlags(delay) keeps.

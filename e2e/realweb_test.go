@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/walk"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
 // peakMemory is the most that a crawl of real pages may need, in bytes.

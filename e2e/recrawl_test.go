@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // Killed again and again, a crawl by recrawl visits each page as often as it

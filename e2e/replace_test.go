@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // A replaced is the loss of one of three machines with its disk, and what comes in

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/exchange"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A stranger, with no keys or with those of another authority, can neither join
@@ -65,22 +65,22 @@ func TestClusterStrangers(t *testing.T) {
 		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"), "https://pushed.example/")...)
 
 	link := weburl.Link{URL: mustParse(t, "http://pushed.example/")}.AppendTo(nil)
-	for what, keys := range map[string]*exchange.Keys{"no keys": nil, "another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
-		me := exchange.Caller{Name: "a2", Instance: exchange.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even knowing that
-		c := exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller { return me }})
+	for what, keys := range map[string]*rpc.Keys{"no keys": nil, "another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
+		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even knowing that
+		c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return me }})
 		p := c.Peer("a1", addrs[0])
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		hello := exchange.Hello{Agent: exchange.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"}}
+		hello := rpc.Hello{Agent: rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"}}
 		if w, err := p.Hello(ctx, hello); err == nil {
 			t.Errorf("%s: welcome %+v", what, w)
 		}
 		if v, err := p.Pulse(ctx, 0); err == nil {
 			t.Errorf("%s: pulse %+v", what, v)
 		}
-		if err := p.Push(ctx, exchange.Links{Count: 1, Data: link}); err == nil {
+		if err := p.Push(ctx, rpc.Links{Count: 1, Data: link}); err == nil {
 			t.Errorf("%s: a link was taken", what)
 		}
-		if _, err := p.End(ctx, exchange.End{Reason: "finished"}); err == nil {
+		if _, err := p.End(ctx, rpc.End{Reason: "finished"}); err == nil {
 			t.Errorf("%s: the crawl was ended", what)
 		}
 		cancel()
@@ -123,28 +123,28 @@ func TestClusterStrangers(t *testing.T) {
 
 // refusedHello calls as an agent with keys of the cluster that was refused: nothing but
 // Hello is answered.
-func refusedHello(t *testing.T, keys, addr string, crawl exchange.ID, link []byte) {
+func refusedHello(t *testing.T, keys, addr string, crawl rpc.ID, link []byte) {
 	t.Helper()
-	me := exchange.Caller{Name: "a3", Instance: exchange.ID{8}, Boot: 1, Crawl: crawl}
-	c := exchange.NewClient(exchange.ClientConfig{
-		Keys: loadKeys(t, filepath.Join(keys, "a3")), Self: func() exchange.Caller { return me },
+	me := rpc.Caller{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Crawl: crawl}
+	c := rpc.NewClient(rpc.ClientConfig{
+		Keys: loadKeys(t, filepath.Join(keys, "a3")), Self: func() rpc.Caller { return me },
 	})
 	defer c.Close()
 	p := c.Peer("a1", addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := p.Hello(ctx, exchange.Hello{
-		Agent:    exchange.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"},
+	_, err := p.Hello(ctx, rpc.Hello{
+		Agent:    rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"},
 		Settings: map[string]string{"partition": "none"},
 	})
-	if refusal, ok := errors.AsType[*exchange.Refusal](err); !ok || refusal.Reason != "settings" {
+	if refusal, ok := errors.AsType[*rpc.Refusal](err); !ok || refusal.Reason != "settings" {
 		t.Errorf("an agent with other settings: %v", err)
 	}
-	_, claim := p.Claim(ctx, exchange.Claim{Hosts: []string{"pushed.example"}})
+	_, claim := p.Claim(ctx, rpc.Claim{Hosts: []string{"pushed.example"}})
 	_, pulse := p.Pulse(ctx, 0)
-	push := p.Push(ctx, exchange.Links{Count: 1, Data: link})
+	push := p.Push(ctx, rpc.Links{Count: 1, Data: link})
 	for call, err := range map[string]error{"Claim": claim, "Pulse": pulse, "Push": push} {
-		if !errors.Is(err, exchange.ErrAgain) {
+		if !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("%s of an agent that was refused: %v", call, err)
 		}
 	}
@@ -159,9 +159,9 @@ func mustParse(t *testing.T, s string) weburl.URL {
 	return u
 }
 
-func loadKeys(t *testing.T, dir string) *exchange.Keys {
+func loadKeys(t *testing.T, dir string) *rpc.Keys {
 	t.Helper()
-	k, err := exchange.LoadKeys(disk.OS, dir)
+	k, err := rpc.LoadKeys(disk.OS, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func loadKeys(t *testing.T, dir string) *exchange.Keys {
 }
 
 // crawlID is that of an agent's cluster.
-func crawlID(t *testing.T, dir string) exchange.ID {
+func crawlID(t *testing.T, dir string) rpc.ID {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "state", "agent.json"))
 	var who struct{ Crawl string }
@@ -179,7 +179,7 @@ func crawlID(t *testing.T, dir string) exchange.ID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := exchange.ParseID(who.Crawl)
+	id, err := rpc.ParseID(who.Crawl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{rea
 // refused is what a running agent has turned away, by its metrics.
 func refused(t *testing.T, dir string) map[string]float64 {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, agent.APIFile))
-	var api agent.APIAccess
+	b, err := os.ReadFile(filepath.Join(dir, node.APIFile))
+	var api node.APIAccess
 	if err == nil {
 		err = json.Unmarshal(b, &api)
 	}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // writeURLs writes the URLs of n ordinary pages, drawn from all hosts, one a line.

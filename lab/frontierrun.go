@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/frontier"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A QueueSpec says what the process of a frontier is to do.

@@ -15,7 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // Memory asks: does a crawl stay as small and as fast as it began?

@@ -10,9 +10,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/ring"
-	"github.com/orbweaver/orbweaver/testweb/gen"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Quality asks: does a crawl that goes host by host, or politely, still come to
@@ -145,7 +145,7 @@ func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	if agents == 1 {
 		return func(string) int { return 0 }, nil
 	}
-	d, err := ring.NewRendezvous(members(q.t.Seed, draw, agents, equal), 0)
+	d, err := placement.NewRendezvous(members(q.t.Seed, draw, agents, equal), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // sevenPages are three hosts: 0 to 2, 3 to 5, and 6.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/frontier"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A crawlSpec says how agents of this crawler go through a linkWeb.

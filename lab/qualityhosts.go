@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/orbweaver/orbweaver/testweb/gen"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A division says which pages make a host, in a graph whose URLs are not known.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // An Experiment answers one question by running things.

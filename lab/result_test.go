@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/ring"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Ring asks: how evenly do agents divide the hosts among themselves, what
@@ -61,9 +61,9 @@ func (x *Ring) sizes() (ns []int) {
 
 // A divider says whose a host is.
 type divider interface {
-	Owner(key uint64) ring.Agent
-	Nearest(dst []ring.Agent, key uint64, t int) []ring.Agent
-	Agents() []ring.Agent
+	Owner(key uint64) placement.Agent
+	Nearest(dst []placement.Agent, key uint64, t int) []placement.Agent
+	Agents() []placement.Agent
 	Shares() []float64
 }
 
@@ -72,8 +72,8 @@ type way struct {
 	name  string
 	k     int                 // replicas; 0: not a ring
 	lots  func(n int) float64 // drawn to make one of n agents
-	build func([]ring.Agent) (divider, error)
-	join  func(divider, ring.Agent) (divider, error)
+	build func([]placement.Agent) (divider, error)
+	join  func(divider, placement.Agent) (divider, error)
 	leave func(divider, string) (divider, error)
 }
 
@@ -88,23 +88,23 @@ func made[T divider](v T, err error) (divider, error) {
 func ringWay(k int) way {
 	return way{
 		name: fmt.Sprintf("ring, κ=%d", k), k: k, lots: func(int) float64 { return 0 },
-		build: func(as []ring.Agent) (divider, error) { return made(ring.New(as, k)) },
-		join:  func(d divider, a ring.Agent) (divider, error) { return made(d.(*ring.Ring).With(a)) },
-		leave: func(d divider, name string) (divider, error) { return made(d.(*ring.Ring).Without(name)) },
+		build: func(as []placement.Agent) (divider, error) { return made(placement.New(as, k)) },
+		join:  func(d divider, a placement.Agent) (divider, error) { return made(d.(*placement.Ring).With(a)) },
+		leave: func(d divider, name string) (divider, error) { return made(d.(*placement.Ring).Without(name)) },
 	}
 }
 
 func rendezvousWay(bits int) way {
 	return way{
 		name: fmt.Sprintf("rendezvous, 2^%d", bits), lots: func(n int) float64 { return math.Ldexp(float64(n), bits) },
-		build: func(as []ring.Agent) (divider, error) { return made(ring.NewRendezvous(as, 1<<bits)) },
-		join:  func(d divider, a ring.Agent) (divider, error) { return made(d.(*ring.Rendezvous).With(a)) },
-		leave: func(d divider, name string) (divider, error) { return made(d.(*ring.Rendezvous).Without(name)) },
+		build: func(as []placement.Agent) (divider, error) { return made(placement.NewRendezvous(as, 1<<bits)) },
+		join:  func(d divider, a placement.Agent) (divider, error) { return made(d.(*placement.Rendezvous).With(a)) },
+		leave: func(d divider, name string) (divider, error) { return made(d.(*placement.Rendezvous).Without(name)) },
 	}
 }
 
 var (
-	ring100, ring200 = ringWay(100), ringWay(ring.Replicas)
+	ring100, ring200 = ringWay(100), ringWay(placement.Replicas)
 	rendezvous18     = rendezvousWay(18)
 	growing          = []way{ring100, ring200, rendezvous18}
 	allWays          = []way{ring100, ring200, rendezvousWay(16), rendezvous18, rendezvousWay(20)}
@@ -112,10 +112,10 @@ var (
 
 // members are n agents with names of their own for each set and seed, and
 // these capacities in turn.
-func members(seed uint64, set, n int, capacities []float64) []ring.Agent {
-	as := make([]ring.Agent, n)
+func members(seed uint64, set, n int, capacities []float64) []placement.Agent {
+	as := make([]placement.Agent, n)
 	for i := range as {
-		as[i] = ring.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed), Capacity: capacities[i%len(capacities)]}
+		as[i] = placement.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed), Capacity: capacities[i%len(capacities)]}
 	}
 	return as
 }
@@ -135,7 +135,7 @@ type Deviation struct {
 }
 
 // deviation is that of shares, which may be counts.
-func deviation(agents []ring.Agent, shares []float64) (d Deviation) {
+func deviation(agents []placement.Agent, shares []float64) (d Deviation) {
 	all, capacity := 0.0, 0.0
 	for i, a := range agents {
 		all += shares[i]
@@ -272,7 +272,7 @@ func hostKeys(seed uint64, n int64) []uint64 {
 }
 
 // counter counts hosts by owner.
-func counter(d divider) (agents []ring.Agent, number map[string]int) {
+func counter(d divider) (agents []placement.Agent, number map[string]int) {
 	agents = d.Agents()
 	number = make(map[string]int, len(agents))
 	for i, a := range agents {
@@ -346,17 +346,17 @@ func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []f
 }
 
 // modulo is what crawlers do that know no better: key mod agents.
-type modulo []ring.Agent
+type modulo []placement.Agent
 
-func (m modulo) Owner(key uint64) ring.Agent                            { return m[key%uint64(len(m))] }
-func (m modulo) Nearest(dst []ring.Agent, _ uint64, _ int) []ring.Agent { return dst }
-func (m modulo) Agents() []ring.Agent                                   { return m }
-func (m modulo) Shares() []float64                                      { return make([]float64, len(m)) }
+func (m modulo) Owner(key uint64) placement.Agent                                 { return m[key%uint64(len(m))] }
+func (m modulo) Nearest(dst []placement.Agent, _ uint64, _ int) []placement.Agent { return dst }
+func (m modulo) Agents() []placement.Agent                                        { return m }
+func (m modulo) Shares() []float64                                                { return make([]float64, len(m)) }
 
 var moduloWay = way{
 	name:  "modulo",
-	build: func(as []ring.Agent) (divider, error) { return modulo(as), nil },
-	join: func(d divider, a ring.Agent) (divider, error) {
+	build: func(as []placement.Agent) (divider, error) { return modulo(as), nil },
+	join: func(d divider, a placement.Agent) (divider, error) {
 		return append(modulo(nil), append(d.(modulo), a)...), nil
 	},
 	leave: func(d divider, name string) (divider, error) {

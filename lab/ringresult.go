@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/orbweaver/orbweaver/ring"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
 // percent is a share in hundredths.
@@ -50,7 +50,7 @@ func (x *Ring) setUp(t *Trial) string {
 	return fmt.Sprintf("Names of agents and hosts are made up from seed %d; a host's key is the xxHash of its name, as in a crawl. *Ring*: κ replicas times the capacity. *Rendezvous*: so many buckets; the default is %s. "+
 		"Deviations are of share/expected - 1 over the agents, where the expected share is the capacity by that of all: *MAD*, the mean of the absolutes; *RMS*, the root of the mean of the squares; *max*, the largest absolute. "+
 		"They are measured with up to %s hosts, and of the shares of circle or buckets themselves, that is with ever more hosts, for up to %d sets of names (fewer for rendezvous with many agents and buckets, whose agents make up for it in number). "+
-		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(ring.Buckets), humanize.Comma(x.Hosts), x.Sets)
+		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(placement.Buckets), humanize.Comma(x.Hosts), x.Sets)
 }
 
 // paper holds the ring against the paper by each metric: the shares themselves,

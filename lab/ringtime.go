@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/orbweaver/orbweaver/ring"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
 // A RingTime is what it costs to know whose a host is.
@@ -34,7 +34,7 @@ const (
 var owned int
 
 // timeRing measures a way with agents.
-func timeRing(w way, agents []ring.Agent, keys []uint64) (RingTime, error) {
+func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) {
 	r := RingTime{Way: w.name, Agents: len(agents), k: w.k}
 	before := heap()
 	d, err := w.build(agents)
@@ -55,7 +55,7 @@ func timeRing(w way, agents []ring.Agent, keys []uint64) (RingTime, error) {
 	}
 	// Without the call through f an Owner would take a nanosecond less, in both.
 	r.Owner = ns(func(key uint64) { owned += len(d.Owner(key).Name) })
-	buf := make([]ring.Agent, 0, 2)
+	buf := make([]placement.Agent, 0, 2)
 	r.Next = ns(func(key uint64) {
 		buf = d.Nearest(buf[:0], key, 2)
 		owned += len(buf)
@@ -69,7 +69,7 @@ func timeRing(w way, agents []ring.Agent, keys []uint64) (RingTime, error) {
 	if err != nil {
 		return r, err
 	}
-	r.With = fastest(ringRounds, func() { _, err = w.join(d, ring.Agent{Name: "newcomer", Capacity: 1}) })
+	r.With = fastest(ringRounds, func() { _, err = w.join(d, placement.Agent{Name: "newcomer", Capacity: 1}) })
 	if err != nil {
 		return r, err
 	}

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/lab/rivals"
 	"github.com/orbweaver/orbweaver/lab/stream"
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // Throughput asks: how many pages a second does one agent archive, beside the

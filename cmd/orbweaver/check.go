@@ -12,14 +12,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/dns"
-	"github.com/orbweaver/orbweaver/fetch"
-	"github.com/orbweaver/orbweaver/parse"
-	"github.com/orbweaver/orbweaver/report"
-	"github.com/orbweaver/orbweaver/robots"
-	"github.com/orbweaver/orbweaver/scope"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // CheckCmd explains what the crawler makes of a thing, without crawling.
@@ -45,7 +45,7 @@ type webFlags struct {
 // identity returns the User-Agent to send and the product name whose rules
 // hold, as a crawl with the same flags has them.
 func (w *webFlags) identity() (userAgent, token string, err error) {
-	c := agent.Config{Contact: w.Contact, UserAgent: w.UserAgent, RobotsAgent: w.RobotsAgent}
+	c := node.Config{Contact: w.Contact, UserAgent: w.UserAgent, RobotsAgent: w.RobotsAgent}
 	return c.Identity()
 }
 
@@ -54,7 +54,7 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
-		return nil, nil, &agent.ConfigError{Text: err.Error()}
+		return nil, nil, &node.ConfigError{Text: err.Error()}
 	}
 	defer res.Close()
 	ua, _, err := w.identity()
@@ -70,7 +70,7 @@ func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Respon
 		TotalTimeout: time.Minute,
 	})
 	if err != nil {
-		return nil, nil, &agent.ConfigError{Text: err.Error()}
+		return nil, nil, &node.ConfigError{Text: err.Error()}
 	}
 	defer f.Close()
 	for range 6 {
@@ -118,7 +118,7 @@ var errRefused = errors.New("--allow-private would permit it")
 func parseURL(s string) (weburl.URL, error) {
 	u, err := weburl.Parse(s)
 	if err != nil {
-		return u, &agent.ConfigError{Text: fmt.Sprintf("%q: %v; give a whole http or https URL", s, err)}
+		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a whole http or https URL", s, err)}
 	}
 	return u, nil
 }
@@ -192,7 +192,7 @@ type CheckScopeCmd struct {
 func (c *CheckScopeCmd) Run(out io.Writer) error {
 	var seeds []weburl.URL
 	for _, s := range c.Seed {
-		u, err := agent.ParseSeed(s)
+		u, err := node.ParseSeed(s)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 	}
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
-		return &agent.ConfigError{Text: err.Error()}
+		return &node.ConfigError{Text: err.Error()}
 	}
 	urls, err := arguments(c.URL)
 	if err != nil {
@@ -409,7 +409,7 @@ func readInput(name string, max int64) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &agent.ConfigError{Text: err.Error()}
+			return nil, &node.ConfigError{Text: err.Error()}
 		}
 		defer f.Close()
 		r = f

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/exchange"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // ClusterCmd is about agents that crawl together.
@@ -59,7 +59,7 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	seen := map[string]bool{}
 	for i, name := range c.Agents {
 		c.Agents[i] = strings.TrimSpace(name)
-		if err := exchange.CheckName(c.Agents[i]); err != nil {
+		if err := rpc.CheckName(c.Agents[i]); err != nil {
 			return bad(err)
 		}
 		if seen[c.Agents[i]] {
@@ -67,7 +67,7 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 		}
 		seen[c.Agents[i]] = true
 	}
-	a, err := exchange.OpenAuthority(disk.OS, c.Out, time.Now())
+	a, err := rpc.OpenAuthority(disk.OS, c.Out, time.Now())
 	if err != nil {
 		return bad(err)
 	}

@@ -14,51 +14,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/exchange"
-	"github.com/orbweaver/orbweaver/member"
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // A clustered agent is the columns of one, wired as an agent does, without a
 // crawl.
 type clustered struct {
-	self   member.Agent
-	member *member.Member
-	client *exchange.Client
-	server *exchange.Server
+	self   gossip.Agent
+	member *gossip.Member
+	client *rpc.Client
+	server *rpc.Server
 	end    func()
 }
 
-var clusterID = exchange.ID{1, 2, 3}
+var clusterID = rpc.ID{1, 2, 3}
 
-func startClustered(t *testing.T, keys *exchange.Keys, name string, instance byte) *clustered {
+func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *clustered {
 	t.Helper()
-	l, err := exchange.Listen("127.0.0.1:0", keys)
+	l, err := rpc.Listen("127.0.0.1:0", keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &clustered{self: member.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: 1, Addr: l.Addr()}}
-	wire := func(a member.Agent) exchange.Agent {
-		return exchange.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr, State: uint8(a.State)}
+	c := &clustered{self: gossip.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: 1, Addr: l.Addr()}}
+	wire := func(a gossip.Agent) rpc.Agent {
+		return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr, State: uint8(a.State)}
 	}
 	settings := map[string]string{"partition": "ring"}
-	c.client = exchange.NewClient(exchange.ClientConfig{Keys: keys, Self: func() exchange.Caller {
-		return exchange.Caller{Name: name, Instance: c.self.Instance, Boot: 1, Crawl: clusterID}
+	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller {
+		return rpc.Caller{Name: name, Instance: c.self.Instance, Boot: 1, Crawl: clusterID}
 	}})
-	c.member, err = member.Open(member.Config{
+	c.member, err = gossip.Open(gossip.Config{
 		Self: c.self, Advertise: netip.MustParseAddrPort(l.Addr()), Label: clusterID.String(), Secret: keys.Gossip(),
 		Packets: l.Packets(), Streams: l.Gossip(), Interval: 100 * time.Millisecond,
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
-			return exchange.DialGossip(ctx, keys, nil, addr, name)
+			return rpc.DialGossip(ctx, keys, nil, addr, name)
 		},
 		Hello: func(ctx context.Context, addr string) error {
-			_, err := c.client.Hello(ctx, addr, exchange.Hello{Agent: wire(c.self), Settings: settings})
-			var refusal *exchange.Refusal
+			_, err := c.client.Hello(ctx, addr, rpc.Hello{Agent: wire(c.self), Settings: settings})
+			var refusal *rpc.Refusal
 			switch {
 			case errors.As(err, &refusal) && refusal.Reason == "self":
-				return member.ErrSelf
+				return gossip.ErrSelf
 			case errors.As(err, &refusal):
-				return fmt.Errorf("%w: %w", member.ErrRefused, err)
+				return fmt.Errorf("%w: %w", gossip.ErrRefused, err)
 			}
 			return err
 		},
@@ -66,24 +66,24 @@ func startClustered(t *testing.T, keys *exchange.Keys, name string, instance byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.server = exchange.NewServer(l, exchange.ServerConfig{
-		Crawl: func() exchange.ID { return clusterID },
-		Handlers: exchange.Handlers{
-			Hello: func(_ context.Context, _ exchange.Caller, h exchange.Hello) (exchange.Welcome, error) {
+	c.server = rpc.NewServer(l, rpc.ServerConfig{
+		Crawl: func() rpc.ID { return clusterID },
+		Handlers: rpc.Handlers{
+			Hello: func(_ context.Context, _ rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
 				if err := h.Differ(settings); err != nil {
-					return exchange.Welcome{}, err
+					return rpc.Welcome{}, err
 				}
-				err := c.member.Admit(member.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot, Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+				err := c.member.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot, Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
 				switch {
-				case errors.Is(err, member.ErrSelf):
-					return exchange.Welcome{}, &exchange.Refusal{Reason: "self", Text: err.Error()}
+				case errors.Is(err, gossip.ErrSelf):
+					return rpc.Welcome{}, &rpc.Refusal{Reason: "self", Text: err.Error()}
 				case err != nil:
-					return exchange.Welcome{}, &exchange.Refusal{Reason: "name", Text: err.Error()}
+					return rpc.Welcome{}, &rpc.Refusal{Reason: "name", Text: err.Error()}
 				}
-				return exchange.Welcome{Agent: wire(c.self), Crawl: clusterID}, nil
+				return rpc.Welcome{Agent: wire(c.self), Crawl: clusterID}, nil
 			},
-			Pulse: func(_ context.Context, from exchange.Caller, view uint64) (exchange.Pulse, error) {
-				return exchange.Pulse{View: c.member.View().Digest(), Idle: true}, nil
+			Pulse: func(_ context.Context, from rpc.Caller, view uint64) (rpc.Pulse, error) {
+				return rpc.Pulse{View: c.member.View().Digest(), Idle: true}, nil
 			},
 		},
 	})
@@ -110,14 +110,14 @@ func startClustered(t *testing.T, keys *exchange.Keys, name string, instance byt
 // that is in use, does not get in.
 func TestClusterKeys(t *testing.T) {
 	dir := t.TempDir()
-	keys := func(cluster string, names ...string) (out []*exchange.Keys) {
+	keys := func(cluster string, names ...string) (out []*rpc.Keys) {
 		var stdout, stderr bytes.Buffer
 		home := filepath.Join(dir, cluster)
 		if code := run([]string{"cluster", "keys", "--out", home, "--agents", strings.Join(names, ",")}, &stdout, &stderr); code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		for _, name := range names {
-			k, err := exchange.LoadKeys(disk.OS, filepath.Join(home, name))
+			k, err := rpc.LoadKeys(disk.OS, filepath.Join(home, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestClusterKeys(t *testing.T) {
 	}
 	for _, secure := range []bool{true, false} {
 		t.Run(fmt.Sprintf("secure=%v", secure), func(t *testing.T) {
-			ks := make([]*exchange.Keys, 3)
+			ks := make([]*rpc.Keys, 3)
 			if secure {
 				ks = keys("ours", "a1", "a2", "a3")
 			}
@@ -142,7 +142,7 @@ func TestClusterKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				a.member.Announce(ctx, member.Up) // who was not told in time hears it by gossip
+				a.member.Announce(ctx, gossip.Up) // who was not told in time hears it by gossip
 				cancel()
 				agents = append(agents, a)
 			}
@@ -154,7 +154,7 @@ func TestClusterKeys(t *testing.T) {
 						v := a.member.View()
 						same = same && len(v.Agents) == n && v.Digest() == digest
 						for _, other := range v.Agents {
-							same = same && other.State == member.Up
+							same = same && other.State == gossip.Up
 						}
 					}
 					if same {
@@ -175,14 +175,14 @@ func TestClusterKeys(t *testing.T) {
 				}
 			}
 			second := startClustered(t, ks[1], "a2", 9)
-			if err := second.member.Join(t.Context(), []string{agents[0].self.Addr}); !errors.Is(err, member.ErrRefused) || !strings.Contains(err.Error(), `agent name "a2" is in use`) {
+			if err := second.member.Join(t.Context(), []string{agents[0].self.Addr}); !errors.Is(err, gossip.ErrRefused) || !strings.Contains(err.Error(), `agent name "a2" is in use`) {
 				t.Errorf("a second a2: %v", err)
 			}
 			if secure {
 				stranger := startClustered(t, keys("theirs", "a4")[0], "a4", 10)
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
-				if err := stranger.member.Join(ctx, []string{agents[0].self.Addr}); !errors.Is(err, member.ErrNobody) {
+				if err := stranger.member.Join(ctx, []string{agents[0].self.Addr}); !errors.Is(err, gossip.ErrNobody) {
 					t.Errorf("a stranger: %v", err)
 				}
 				if n := agents[0].server.Counts().Refused["stranger"]; n == 0 {

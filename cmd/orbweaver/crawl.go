@@ -20,11 +20,11 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/term"
 
-	"github.com/orbweaver/orbweaver/admin"
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/crawl"
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/scope"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
 const defaultDir = "./crawl"
@@ -172,16 +172,16 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs errorOutput, told *s
 }
 
 // leastMemory is agent.LeastMemory as people write it.
-var leastMemory = fmt.Sprintf("%dMiB", agent.LeastMemory>>20)
+var leastMemory = fmt.Sprintf("%dMiB", node.LeastMemory>>20)
 
 // config turns flags into the rooms' configurations.
-func (c *CrawlCmd) config() (agent.Config, error) {
-	cfg := agent.Config{
+func (c *CrawlCmd) config() (node.Config, error) {
+	cfg := node.Config{
 		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
 		Contact: c.Contact, UserAgent: c.UserAgent, RobotsAgent: c.RobotsAgent, MemoryBytes: int64(c.Memory),
 	}
-	bad := func(format string, args ...any) (agent.Config, error) {
-		return cfg, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+	bad := func(format string, args ...any) (node.Config, error) {
+		return cfg, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	if c.API != "" {
 		if err := admin.CheckAddr(c.API); err != nil {
@@ -230,9 +230,9 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
 		return bad("--join, --keys and --agents are for an agent among others, " +
 			"which needs --listen, the address at which they reach it")
-	case c.Listen != "" && c.Partition != agent.PartitionRing && c.Partition != agent.PartitionHash:
+	case c.Listen != "" && c.Partition != node.PartitionRing && c.Partition != node.PartitionHash:
 		return bad("--partition %s: among several agents this version knows ring and hash", c.Partition)
-	case c.Memory < agent.LeastMemory:
+	case c.Memory < node.LeastMemory:
 		return bad("--memory %d: an agent needs at least %s", int64(c.Memory), leastMemory)
 	}
 	var err error
@@ -240,7 +240,7 @@ func (c *CrawlCmd) config() (agent.Config, error) {
 		return cfg, err
 	}
 	if c.Listen != "" {
-		cfg.Cluster = &agent.Cluster{
+		cfg.Cluster = &node.Cluster{
 			Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents,
 			Replicas: 2, Recovery: c.Recovery, Partition: c.Partition,
 		}
@@ -340,7 +340,7 @@ func readSeeds(name string) ([]string, error) {
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &agent.ConfigError{Text: "seeds: " + err.Error()}
+			return nil, &node.ConfigError{Text: "seeds: " + err.Error()}
 		}
 		defer f.Close()
 		r = f
@@ -353,19 +353,19 @@ func readSeeds(name string) ([]string, error) {
 		if s == "" {
 			continue
 		}
-		if _, err := agent.ParseSeed(s); err != nil {
-			return nil, &agent.ConfigError{Text: fmt.Sprintf("%s, line %d: %v", name, n, err)}
+		if _, err := node.ParseSeed(s); err != nil {
+			return nil, &node.ConfigError{Text: fmt.Sprintf("%s, line %d: %v", name, n, err)}
 		}
 		seeds = append(seeds, s)
 	}
 	if err := sc.Err(); err != nil {
-		return nil, &agent.ConfigError{Text: fmt.Sprintf("seeds %s: %v", name, err)}
+		return nil, &node.ConfigError{Text: fmt.Sprintf("seeds %s: %v", name, err)}
 	}
 	return seeds, nil
 }
 
 // runCrawl opens an agent, shows it at work and says how it ended.
-func runCrawl(cfg agent.Config, api string, d *display) error {
+func runCrawl(cfg node.Config, api string, d *display) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.open(cancel)
@@ -378,11 +378,11 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 	if api != "" {
 		var err error
 		if ln, err = admin.Reserve(api); err != nil {
-			return &agent.ConfigError{Text: "--" + err.Error()}
+			return &node.ConfigError{Text: "--" + err.Error()}
 		}
 	}
 	cfg.Note = d.note
-	a, err := agent.Open(cfg)
+	a, err := node.Open(cfg)
 	if err != nil {
 		if ln != nil {
 			err = errors.Join(err, ln.Close())
@@ -402,7 +402,7 @@ func runCrawl(cfg agent.Config, api string, d *display) error {
 		err = cerr
 	}
 	if err != nil {
-		if _, setting := errors.AsType[*agent.ConfigError](err); setting || disk.IsFull(err) {
+		if _, setting := errors.AsType[*node.ConfigError](err); setting || disk.IsFull(err) {
 			return err
 		}
 		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}

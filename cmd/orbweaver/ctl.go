@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // CtlCmd talks to a running crawl.
@@ -53,7 +53,7 @@ type HostArg struct {
 
 // ask sends a command about the host, and prints what came of it.
 func (h HostArg) ask(c *cli, out io.Writer, method, path string) error {
-	host, err := agent.ParseHost(h.Host)
+	host, err := node.ParseHost(h.Host)
 	if err != nil {
 		return err
 	}
@@ -122,20 +122,20 @@ const (
 
 // ask puts a question or an order to the running crawl and prints the answer.
 func (c *CtlCmd) ask(out io.Writer, method, path string) error {
-	b, err := os.ReadFile(filepath.Join(c.Dir, agent.APIFile))
+	b, err := os.ReadFile(filepath.Join(c.Dir, node.APIFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &agent.ConfigError{Text: fmt.Sprintf("no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
+		return &node.ConfigError{Text: fmt.Sprintf("no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
 	}
 	if err != nil {
 		return err
 	}
-	var access agent.APIAccess
+	var access node.APIAccess
 	if err := json.Unmarshal(b, &access); err != nil {
-		return fmt.Errorf("%s: %w", agent.APIFile, err)
+		return fmt.Errorf("%s: %w", node.APIFile, err)
 	}
 	req, err := http.NewRequest(method, "http://"+access.Addr+path, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", agent.APIFile, err)
+		return fmt.Errorf("%s: %w", node.APIFile, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+access.Token)
 	res, err := insist(req)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // rude is a listener that closes its first connections, as an agent under a flood of
@@ -50,14 +50,14 @@ func TestCtlInsists(t *testing.T) {
 	t.Cleanup(func() { server.Close(); <-done })
 
 	dir := t.TempDir()
-	access, err := json.Marshal(agent.APIAccess{Addr: ln.Addr().String(), Token: "x"})
+	access, err := json.Marshal(node.APIAccess{Addr: ln.Addr().String(), Token: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, agent.APIFile), access, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, node.APIFile), access, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/scope"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/demo"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/demo"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
 // DemoCmd is "demo".
@@ -45,7 +45,7 @@ func onlyDemo(dir string) error {
 		return err
 	}
 	if !strings.HasPrefix(string(b), demoMark) {
-		return &agent.ConfigError{Text: fmt.Sprintf("%s holds a crawl that is no demo: choose another --dir", dir)}
+		return &node.ConfigError{Text: fmt.Sprintf("%s holds a crawl that is no demo: choose another --dir", dir)}
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	if !c.Quiet && !c.JSON {
 		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()), demo.Seeds()[0])
 	}
-	cfg := agent.Config{
+	cfg := node.Config{
 		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
 		Scope: scope.Config{Scope: scope.Any},
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/term"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/crawl"
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // display shows a crawl to its user: progress on standard error, the summary on
@@ -56,7 +56,7 @@ func (d *display) open(stop func()) {
 }
 
 // show begins to show a at work; the function it returns ends that.
-func (d *display) show(a *agent.Agent) (stop func()) {
+func (d *display) show(a *node.Agent) (stop func()) {
 	for _, h := range a.NotBlocked {
 		d.note(h + ": is not blocked")
 	}
@@ -148,7 +148,7 @@ func (d *display) note(text string) {
 }
 
 // summary prints how a crawl ended, and where to look.
-func (d *display) summary(dir string, r agent.Result) error {
+func (d *display) summary(dir string, r node.Result) error {
 	switch {
 	case d.quiet:
 		return nil
@@ -176,7 +176,7 @@ func (d *display) summary(dir string, r agent.Result) error {
 }
 
 // further is the flag without which a crawl that goes on would stop at once.
-func (d *display) further(r agent.Result) string {
+func (d *display) further(r node.Result) string {
 	switch r.Stop {
 	case crawl.PageLimit:
 		return fmt.Sprintf(" --page-limit %d", 2*max(d.pageLimit, r.Summary.Pages))

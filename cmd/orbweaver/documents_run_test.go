@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // A step is a command of a document, or one that the test adds between them.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 	"github.com/orbweaver/orbweaver/lab/bare"
 )
@@ -91,7 +91,7 @@ What people write below the marker in NAME.md stays.`
 
 // Run measures.
 func (c *LabThroughputCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
 	switch {
 	case c.Hosts < 0 || c.Runs < 0 || c.Duration < 0 || c.Pages < 0:
 		return bad("--hosts, --runs, --duration and --pages are above 0")
@@ -187,10 +187,10 @@ func program(s string) (lab.Program, error) {
 		return lab.Program{}, fmt.Errorf("agent %s: %w", s, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return lab.Program{}, &agent.ConfigError{Text: fmt.Sprintf("--agent %s: no program; build one with \"go build -o %s ./cmd/orbweaver\"", s, path)}
+		return lab.Program{}, &node.ConfigError{Text: fmt.Sprintf("--agent %s: no program; build one with \"go build -o %s ./cmd/orbweaver\"", s, path)}
 	}
 	if name == "" || name == "bare" || strings.ContainsAny(name, "/\\") {
-		return lab.Program{}, &agent.ConfigError{Text: fmt.Sprintf("--agent %s: give it a name: NAME=FILE", s)}
+		return lab.Program{}, &node.ConfigError{Text: fmt.Sprintf("--agent %s: give it a name: NAME=FILE", s)}
 	}
 	return lab.Program{Name: name, Path: path}, nil
 }
@@ -209,7 +209,7 @@ func (f *labFlags) run(out io.Writer, self string, e lab.Experiment) error {
 	err := lab.Do(ctx, e, t, f.dir())
 	switch {
 	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
-		return &agent.ConfigError{Text: err.Error()}
+		return &node.ConfigError{Text: err.Error()}
 	case ctx.Err() != nil:
 		return &exitError{code: exitSignal, text: "interrupted"}
 	}

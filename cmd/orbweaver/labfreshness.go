@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -31,11 +31,11 @@ time: DAYS times DAY.
 func (c *LabFreshnessCmd) Run(out io.Writer) error {
 	switch {
 	case c.Hosts < 0 || c.Day < 0 || c.Days < 0:
-		return &agent.ConfigError{Text: "--hosts, --day and --days are above 0"}
+		return &node.ConfigError{Text: "--hosts, --day and --days are above 0"}
 	case c.Day > 0 && c.Day < 100*time.Millisecond:
-		return &agent.ConfigError{Text: fmt.Sprintf("--day %s: at least 100ms, or no crawl keeps up", c.Day)}
+		return &node.ConfigError{Text: fmt.Sprintf("--day %s: at least 100ms, or no crawl keeps up", c.Day)}
 	case c.Days > 0 && c.Days < 4:
-		return &agent.ConfigError{Text: fmt.Sprintf("--days %d: at least 4", c.Days)}
+		return &node.ConfigError{Text: fmt.Sprintf("--days %d: at least 4", c.Days)}
 	}
 	again := "orbweaver lab freshness"
 	add := func(told bool, format string, value any) {

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -36,9 +36,9 @@ func (c *LabFrontierCmd) Run(out io.Writer) error {
 	again := "orbweaver lab frontier"
 	switch {
 	case hosts < 0 || links < 0 || hosts >= 1e8 || links >= 1e9:
-		return &agent.ConfigError{Text: "--hosts and --links are above 0, and below 100 million and a billion"}
+		return &node.ConfigError{Text: "--hosts and --links are above 0, and below 100 million and a billion"}
 	case c.Full && (hosts > 0 || links > 0):
-		return &agent.ConfigError{Text: "--full is --hosts 10000000 --links 200000000"}
+		return &node.ConfigError{Text: "--full is --hosts 10000000 --links 200000000"}
 	case c.Full:
 		hosts, links = 10_000_000, 200_000_000
 		again += " --full"

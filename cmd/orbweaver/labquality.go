@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -28,7 +28,7 @@ is the mean indegree of the pages fetched so far, with 1, 4 and 16 agents.
 // Run measures.
 func (c *LabQualityCmd) Run(out io.Writer) error {
 	if c.Draws < 0 || c.Seeds < 0 {
-		return &agent.ConfigError{Text: "--draws and --seeds are above 0"}
+		return &node.ConfigError{Text: "--draws and --seeds are above 0"}
 	}
 	again := "orbweaver lab quality"
 	add := func(told bool, format string, value any) {

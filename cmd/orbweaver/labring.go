@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -26,7 +26,7 @@ are divided, what a look-up costs and a change of the agents, and what moves.
 
 // Run measures.
 func (c *LabRingCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
 	switch {
 	case c.Hosts < 0 || c.Agents < 0 || c.Sets < 0:
 		return bad("--hosts, --agents and --sets are above 0")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -29,7 +29,7 @@ is how many pages each fetches, and how many links it sends to others.
 
 // Run measures.
 func (c *LabScalingCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
 	switch {
 	case c.Runs < 0 || c.Duration < 0:
 		return bad("--runs and --duration are above 0")

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -51,7 +51,7 @@ What people write below the marker in NAME.md stays.`
 
 // Run measures.
 func (c *LabSeenCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &agent.ConfigError{Text: fmt.Sprintf(format, args...)} }
+	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
 	switch {
 	case c.Keys < 0 || c.Memory < 0 || c.Most < 0 || c.Each < 0 || c.Common < 0:
 		return bad("--keys, --memory, --most, --each and --common are above 0")

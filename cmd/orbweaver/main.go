@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
@@ -81,7 +81,7 @@ func newParser(c *cli, told *settings, stdout, stderr *output, exit func(code in
 		kong.Resolvers(told),
 		kong.ValueFormatter(helpText),
 		kong.Vars{
-			"version": agent.Version, "partitions": "ring,sites,topic,hash",
+			"version": node.Version, "partitions": "ring,sites,topic,hash",
 			"labkinds":  strings.Join(lab.Kinds(), ", "),
 			"labstores": strings.Join(lab.StoreNames(), ", "),
 		},
@@ -116,7 +116,7 @@ func runWith(args []string, stdout, stderr *output) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
-		if bad := (*agent.ConfigError)(nil); !errors.As(err, &bad) {
+		if bad := (*node.ConfigError)(nil); !errors.As(err, &bad) {
 			fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver COMMAND --help" say what there is.`)
 		}
 		return exitConfig
@@ -137,8 +137,8 @@ func helpText(v *kong.Value) string {
 // exitCode says what went wrong and turns it into the documented code.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
-	var bad *agent.ConfigError
-	var state *agent.StateError
+	var bad *node.ConfigError
+	var state *node.StateError
 	switch {
 	case err == nil:
 		return 0

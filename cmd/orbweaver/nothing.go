@@ -5,16 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/crawl"
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // maxFailedShown is how many failed seeds the message names.
 const maxFailedShown = 10
 
 // nothingFetched says which seeds failed, why, and what to do about it.
-func nothingFetched(cfg *agent.Config, res agent.Result) string {
+func nothingFetched(cfg *node.Config, res node.Result) string {
 	log, skipped := filepath.Join(cfg.Dir, "logs", "crawl.log"), filepath.Join(cfg.Dir, "reports", "skipped.jsonl")
 	switch {
 	case cfg.Cluster != nil && res.FailedCount == 0:

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // An output is where all verbs write: it cleans what it writes, as servers and archives

@@ -25,7 +25,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // evil is what no terminal may get from a server: colours and a title, by C0 and by C1,
@@ -108,11 +108,11 @@ func TestForeignText(t *testing.T) {
 	}))
 	imposter.Start()
 	defer imposter.Close()
-	access, err := json.Marshal(agent.APIAccess{Addr: imposter.Listener.Addr().String(), Token: "x"})
+	access, err := json.Marshal(node.APIAccess{Addr: imposter.Listener.Addr().String(), Token: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(filepath.Join(dir, agent.APIFile), string(access))
+	write(filepath.Join(dir, node.APIFile), string(access))
 
 	http1 := "HTTP/1.1 200 OK\r\nContent-Type: " + evil + "\r\n\r\nbody"
 	record := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%s\r\n"+

@@ -16,7 +16,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // settings are what "crawl" is told beside the command line: the environment,
@@ -77,7 +77,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 		}
 	}
 	if err := s.gather(ctx, flags); err != nil {
-		return &agent.ConfigError{Text: err.Error()}
+		return &node.ConfigError{Text: err.Error()}
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/crawl"
-	"github.com/orbweaver/orbweaver/strategy"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // StrategyFlags say which page is fetched next, and which again.
@@ -30,7 +30,7 @@ type StrategyFlags struct {
 // strategy turns the flags into what the agent opens; nil is breadth-first.
 func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strategy, error), error) {
 	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
-		return nil, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case f.RecrawlMin <= 0 || f.RecrawlMax < f.RecrawlMin:
@@ -85,7 +85,7 @@ func (f *StrategyFlags) foreign(k *kong.Context, told *settings, begun string) e
 			}
 		}
 		if v := flag.Target.Interface(); v != usual.Interface() {
-			return &agent.ConfigError{Text: fmt.Sprintf(
+			return &node.ConfigError{Text: fmt.Sprintf(
 				"--%s %v has no effect with --strategy %s: leave it out, or give --strategy %s",
 				flag.Name, v, f.Strategy, of)}
 		}

@@ -15,11 +15,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/demo"
-	"github.com/orbweaver/orbweaver/testweb/gen"
-	"github.com/orbweaver/orbweaver/testweb/record"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/demo"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
 // TestwebCmd is "testweb": a web on this machine to crawl, until it is interrupted.
@@ -142,7 +142,7 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 	}
 	w, err := testweb.New(s.cfg)
 	if err != nil {
-		return &agent.ConfigError{Text: "testweb: " + err.Error()}
+		return &node.ConfigError{Text: "testweb: " + err.Error()}
 	}
 	defer w.Close()
 	if c.CAOut != "" {
@@ -197,7 +197,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay,
 			CrawlDelay: c.CrawlDelay, Agent: c.Agent}}
 	bad := func(format string, args ...any) (served, error) {
-		return s, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return s, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	s.cfg.CloseEach = c.CloseEach
 	if s.cfg.Shape, err = c.shape(); err != nil {
@@ -263,7 +263,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 
 // origin is the generated or the recorded web.
 func (c *TestwebCmd) origin(s *served) error {
-	bad := func(text string) error { return &agent.ConfigError{Text: text} }
+	bad := func(text string) error { return &node.ConfigError{Text: text} }
 	switch flag := c.needless(); {
 	case c.Generate && len(c.Record) > 0:
 		return bad("--generate and --record exclude each other: run a testweb for each")
@@ -314,7 +314,7 @@ func (c *TestwebCmd) addresses(cfg *testweb.Config) error {
 	for _, a := range c.Address {
 		host, ip, ok := strings.Cut(a, "=")
 		if !ok || net.ParseIP(ip) == nil {
-			return &agent.ConfigError{Text: fmt.Sprintf("address %q: not HOST=IP", a)}
+			return &node.ConfigError{Text: fmt.Sprintf("address %q: not HOST=IP", a)}
 		}
 		found := false
 		for i := range cfg.Sites {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // changeFlags let the pages of the generated web change. A flag that is not given is nil.
@@ -83,7 +83,7 @@ func (f *changeFlags) needless() string {
 func (f *changeFlags) changes(s *gen.Spec) error {
 	if !f.Changes {
 		if name := f.needless(); name != "" {
-			return &agent.ConfigError{Text: "--" + name + " is for a web that changes: add --changes"}
+			return &node.ConfigError{Text: "--" + name + " is for a web that changes: add --changes"}
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 	}
 	if f.Day != nil {
 		if *f.Day <= 0 {
-			return &agent.ConfigError{Text: fmt.Sprintf("--day %s: above 0, such as 10s", *f.Day)}
+			return &node.ConfigError{Text: fmt.Sprintf("--day %s: above 0, such as 10s", *f.Day)}
 		}
 		c.Day = *f.Day
 	}

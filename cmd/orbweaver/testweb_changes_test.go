@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 func TestChangeRate(t *testing.T) {
@@ -53,7 +53,7 @@ func TestChangeFlags(t *testing.T) {
 		"too many lie": {generateFlags: generateFlags{Generate: true,
 			changeFlags: changeFlags{Changes: true, NoValidators: &some, Lying: &some, ModifiedOnly: &some}}},
 	} {
-		var bad *agent.ConfigError
+		var bad *node.ConfigError
 		if _, err := c.config(); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // A share is a part of a whole: 0.05 or 5%.
@@ -139,7 +139,7 @@ func (g *generateFlags) needless() string {
 // web makes the generated web.
 func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	bad := func(format string, args ...any) (*gen.Web, error) {
-		return nil, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	s := gen.Plain(1, 0)
 	if g.Wild {

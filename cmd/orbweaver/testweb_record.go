@@ -9,8 +9,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb/record"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
 // recordFlags are the recorded web.
@@ -24,7 +24,7 @@ type recordFlags struct {
 // open reads the files.
 func (f *recordFlags) open(token string) (*record.Archive, error) {
 	bad := func(format string, args ...any) (*record.Archive, error) {
-		return nil, &agent.ConfigError{Text: fmt.Sprintf(format, args...)}
+		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	cfg := record.Config{Agent: token, MaxResponse: int64(f.RecordMax)}
 	if f.RecordMax < 1 {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // A bandwidth is a number of bytes a second as people write it: 320Mbit, 40MB/s.
@@ -52,7 +52,7 @@ type shapeFlags struct {
 // shape is testweb's.
 func (f *shapeFlags) shape() (s testweb.Shape, err error) {
 	if f.Latency < 0 {
-		return s, &agent.ConfigError{Text: fmt.Sprintf("--latency %s is negative; give a duration such as 50ms", f.Latency)}
+		return s, &node.ConfigError{Text: fmt.Sprintf("--latency %s is negative; give a duration such as 50ms", f.Latency)}
 	}
 	s.Latency, s.PerClient = f.Latency, f.ShapePer == "client"
 	if f.Bandwidth != nil {

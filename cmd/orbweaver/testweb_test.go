@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 func TestTestweb(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTestwebRefuses(t *testing.T) {
 		"address":   {Demo: true, Address: []string{"a.example=10.0.0.1"}},
 		"raw":       {Raw: "x"},
 	} {
-		var bad *agent.ConfigError
+		var bad *node.ConfigError
 		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/testweb"
-	"github.com/orbweaver/orbweaver/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // truthFlags are the bounds of the crawl that the report holds against the truth.
@@ -30,13 +30,13 @@ type truthFlags struct {
 // bounds are those of gen, and the seeds' URLs.
 func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error) {
 	if f.Seeds < 1 || int64(f.Seeds) > w.Hosts() {
-		return b, nil, &agent.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
 	}
 	if f.Depth < -1 {
-		return b, nil, &agent.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit", f.Depth)}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit", f.Depth)}
 	}
 	if f.Depth >= 0 && f.Sitemaps {
-		return b, nil, &agent.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the pages of a sitemap lie is the crawler's choice"}
+		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the pages of a sitemap lie is the crawler's choice"}
 	}
 	b.Robots, b.Sitemaps = !f.NoRobots, f.Sitemaps
 	b.Scope = map[string]gen.Scope{"host": gen.SeedHosts, "domain": gen.SeedDomains, "any": gen.Anywhere}[f.Scope]
@@ -85,7 +85,7 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 		if errors.Is(err, gen.ErrTooMany) {
 			return nil, nil
 		}
-		return nil, &agent.ConfigError{Text: err.Error()}
+		return nil, &node.ConfigError{Text: err.Error()}
 	}
 	return &lateTruth{find: func() testweb.Truth {
 		t, err := w.Reachable(b)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"runtime/debug"
 
-	"github.com/orbweaver/orbweaver/agent"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // licenses has the licence of each module that is linked into the program, and
@@ -31,6 +31,6 @@ func (c VersionCmd) Run(out io.Writer) error {
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		goVersion = " " + bi.GoVersion
 	}
-	_, err := fmt.Fprintf(out, "orbweaver %s%s\n", agent.Version, goVersion)
+	_, err := fmt.Fprintf(out, "orbweaver %s%s\n", node.Version, goVersion)
 	return err
 }

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/orbweaver/orbweaver/agent"
-	"github.com/orbweaver/orbweaver/archive"
-	"github.com/orbweaver/orbweaver/report"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // WarcCmd looks into WARC files: ours and other people's.
@@ -60,11 +60,11 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n", "OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
 		}
 		err := withWARC(file, func(f *os.File) error {
-			return archive.List(f, func(r archive.Row) error {
+			return warc.List(f, func(r warc.Row) error {
 				if c.JSON {
 					return enc.Encode(struct {
 						File string `json:"file"`
-						archive.Row
+						warc.Row
 					}{file, r})
 				}
 				_, err := fmt.Fprintf(w, "%11d %9d  %-8s  %6s  %-24s  %-24s  %s\n", r.Offset, r.Length,
@@ -120,12 +120,12 @@ func (c *WarcVerifyCmd) Run(out io.Writer) error {
 		return err
 	}
 	bad := 0
-	var v archive.Verifier
+	var v warc.Verifier
 	if !c.JSON {
 		fmt.Fprintf(out, "%9s %14s %7s %9s %9s  %s\n", "RECORDS", "BYTES", "ERRORS", "WARNINGS", "SKIPPED", "FILE")
 	}
 	for _, file := range files {
-		var rep *archive.Report
+		var rep *warc.Report
 		err := withWARC(file, func(f *os.File) (err error) {
 			rep, err = v.Verify(f)
 			return err
@@ -146,7 +146,7 @@ func (c *WarcVerifyCmd) Run(out io.Writer) error {
 	return nil
 }
 
-func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *archive.Report) error {
+func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) error {
 	if c.JSON {
 		type problem struct {
 			Offset  int64  `json:"offset"`
@@ -199,7 +199,7 @@ the rest as JSON. The lines of files go to the output, sorted bytewise.
 // Run indexes.
 func (c *WarcIndexCmd) Run(out io.Writer) error {
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
-		return archive.BuildIndex(nil, c.Files[0])
+		return warc.BuildIndex(nil, c.Files[0])
 	}
 	files, err := warcFiles(c.Files)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *WarcIndexCmd) Run(out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	return archive.SortedIndex(nil, files, tmp, exact(out))
+	return warc.SortedIndex(nil, files, tmp, exact(out))
 }
 
 // A WarcExtractCmd is "warc extract".
@@ -244,7 +244,7 @@ be in the archive of another agent.`
 // Run extracts.
 func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
-		return &agent.ConfigError{Text: "extract: --offset or --url must say which record"}
+		return &node.ConfigError{Text: "extract: --offset or --url must say which record"}
 	}
 	for _, dir := range c.Originals {
 		if err := checkOriginals(dir); err != nil {
@@ -259,7 +259,7 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		if c.URL == "" {
 			return c.at(out, f, *c.Offset)
 		}
-		rec, err := archive.Find(f, c.URL)
+		rec, err := warc.Find(f, c.URL)
 		if err != nil {
 			return err
 		}
@@ -274,17 +274,17 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 func checkOriginals(dir string) error {
 	if !isCrawlDir(dir) {
 		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that has a directory archive", dir)
-		return &agent.ConfigError{Text: text}
+		return &node.ConfigError{Text: text}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
 		text := fmt.Sprintf("--originals %s: it has no index; write it with: orbweaver warc index %[1]s", dir)
-		return &agent.ConfigError{Text: text}
+		return &node.ConfigError{Text: text}
 	}
 	return nil
 }
 
 func (c *WarcExtractCmd) at(out io.Writer, f archiveFile, offset int64) error {
-	rec, err := archive.At(f, offset)
+	rec, err := warc.At(f, offset)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ type archiveFile interface {
 }
 
 // original opens the record that holds the payload of a revisit in f.
-func (c *WarcExtractCmd) original(f archiveFile, rec *archive.Record) (*archive.Record, io.Closer, error) {
+func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record, io.Closer, error) {
 	ref := rec.Reference()
 	dirs := c.Originals
 	path, err := filepath.Abs(f.Name())
@@ -309,13 +309,13 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *archive.Record) (*archive.
 	if filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
 		dirs = append([]string{own}, dirs...)
 	}
-	found, file, err := archive.OpenOriginal(nil, dirs, ref)
-	if errors.Is(err, archive.ErrNoOriginal) { // a crawl that runs, or was killed, has no index of the file
-		if found, err = archive.FindOriginal(f, ref); err == nil {
+	found, file, err := warc.OpenOriginal(nil, dirs, ref)
+	if errors.Is(err, warc.ErrNoOriginal) { // a crawl that runs, or was killed, has no index of the file
+		if found, err = warc.FindOriginal(f, ref); err == nil {
 			return found, io.NopCloser(nil), nil
 		}
 	}
-	if errors.Is(err, archive.ErrNoOriginal) {
+	if errors.Is(err, warc.ErrNoOriginal) {
 		return nil, nil, fmt.Errorf("the record at %d is a revisit and its original is not here: %s; "+
 			"name the crawl directories of other agents with --originals", rec.Offset, warcCell(ref.String()))
 	}
@@ -325,13 +325,13 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *archive.Record) (*archive.
 // fromCrawl finds the capture in a crawl directory's index.
 func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	if c.URL == "" {
-		return &agent.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files", c.File)}
+		return &node.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files", c.File)}
 	}
-	captures, err := archive.Lookup(nil, c.File, c.URL)
+	captures, err := warc.Lookup(nil, c.File, c.URL)
 	if err != nil {
 		return err
 	}
-	captures = slices.DeleteFunc(captures, func(l archive.Line) bool { return !strings.HasPrefix(l.Time, c.At) })
+	captures = slices.DeleteFunc(captures, func(l warc.Line) bool { return !strings.HasPrefix(l.Time, c.At) })
 	if len(captures) == 0 {
 		return fmt.Errorf("no capture of %s in %s", c.URL, c.File)
 	}
@@ -344,7 +344,7 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 		t.Flush()
 		return fmt.Errorf("%d captures of %s; say which:\n%s", len(captures), c.URL, strings.TrimRight(b.String(), "\n"))
 	}
-	f, err := archive.OpenWARC(nil, c.File, captures[0].File)
+	f, err := warc.OpenWARC(nil, c.File, captures[0].File)
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 }
 
 // write prints the part of the record that is wanted. rec is a record of f.
-func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *archive.Record) error {
+func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) error {
 	if c.Payload {
 		if rec.Type() == "revisit" {
 			found, file, err := c.original(f, rec)

@@ -1,6 +1,6 @@
 package rivals
 
-import "github.com/orbweaver/orbweaver/weburl"
+import "github.com/orbweaver/orbweaver/internal/web/weburl"
 
 // goMap is the least that one can write.
 type goMap struct {

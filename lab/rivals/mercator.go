@@ -8,8 +8,8 @@ import (
 	"math/bits"
 	"path/filepath"
 
-	"github.com/orbweaver/orbweaver/disk"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/orbweaver/orbweaver/drum"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 )
 
 // syncEvery is how often a crawl makes durable what it has.

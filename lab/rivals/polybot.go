@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/btree"
 
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A leaf is a key in a tree, with its link's place in the arena.

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/disk"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"github.com/orbweaver/orbweaver/lab/stream"
-	"github.com/orbweaver/orbweaver/weburl"
 )
 
 // put gives a store urls of a stream in batches of all sizes, and returns the

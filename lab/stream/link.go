@@ -3,7 +3,7 @@ package stream
 import (
 	"encoding/binary"
 
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // maxAux bounds the length of an item's Aux.

@@ -37,12 +37,12 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/orbweaver/orbweaver/seen"
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // An Item is what a store is asked: a key, and the encoding of its link.
-type Item = seen.Item
+type Item = keyset.Item
 
 // A Shape is how the known URLs are drawn.
 type Shape int

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/weburl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // What is new is known of every item: the numbers of new ones come in order,

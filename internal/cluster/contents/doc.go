@@ -1,0 +1,63 @@
+// Package content answers: which page with this content is archived in full?
+//
+//	Ask -> Run -> drum: known? -> yes: its page, read from the file
+//	                           -> no:  is it claimed? -> no:  the page that asks claims it
+//	                                                  -> yes: wait
+//	Ask, with Archived -> Run -> file of first pages, then drum
+//
+// Agents that share out contents by their hash (--partition hash; Clarke and
+// others' X4, section 3) each have a Table of the contents that are their own to
+// judge, wherever the pages were fetched. A Recent holds the contents that an agent
+// met lately, and saves questions. A content is the payload as it is archived, by
+// its SHA-1.
+//
+// # Claims
+//
+// A page asks before it is archived, so its agent may be killed in between. When
+// the page is fetched again it may have another content. Therefore a Table names no
+// page that was merely the first to ask. It takes two steps:
+//
+//  1. The first page that asks for a content claims it. It is archived in full.
+//     Other pages that ask meanwhile are told to wait.
+//  2. When the record of the page is durable, its agent asks once more, with
+//     Archived. With replicas the agent first waits until other agents have the
+//     links of the page. From then on the Table names that page to all others.
+//
+// If a claim is never redeemed, the pages that wait give up after a while. They are
+// archived in full, and the one that says so first is the page that the Table names.
+// Claims are in memory only.
+//
+// # What always holds
+//
+//   - A page that a Table names is archived in full, and survives the kill and the
+//     power failure of any agent. It is lost with the disk of its agent only; with
+//     replicas its links are not.
+//   - A Table names one page for a content. The page is in the file before the
+//     Table names it, and outlives a kill.
+//   - A power failure may take the entries since the last sync. Damaged entries are
+//     ignored. What a Table loses makes more pages count as new, never fewer.
+//   - A page that asks again is told that it is the first, so a page that is
+//     fetched again after a kill is no duplicate of itself.
+//
+// # Keys, odds and sizes
+//
+// The key of a content in drum is the first 128 bits of its digest. A Store with
+// values keeps all of them: of 10^9 contents (10^9)^2/2 * 2^-128 = 1.5e-21 pairs
+// are expected to have one key. The other 32 bits are in the file and are compared
+// there. SHA-1 is what the archive has; an attacker who can make two contents of
+// one SHA-1 can hide one of them.
+//
+// A content takes some 24 octets in drum (a host of its own, and all bits of it) and
+// 34 and its URL in the file. Config.MemoryBytes bounds the RAM of drum. A Recent is
+// bounded by the number of its entries, and so are the claims.
+//
+// # Format
+//
+// The file "first"; numbers are little-endian, the checksum is CRC-32C. The rest of
+// the directory is drum's, whose mark says how far drum has the file. Version 1 had
+// pages that only had asked, so a file of it is begun anew.
+//
+//	8  "OWFIRST" 2
+//	   of each content: 4 checksum of the rest · 2 length of the URL ·
+//	   20 SHA-1 · 8 date of the page's record, Unix milliseconds · URL
+package contents

@@ -1,0 +1,52 @@
+package contents
+
+import "sync"
+
+// A Recent are the contents that were met lately, with their first pages. It
+// forgets those that were not asked for the longest. Safe for concurrent use.
+type Recent struct {
+	most int // of a generation
+	// mu guards what follows.
+	mu         sync.Mutex
+	young, old map[Digest]Page
+}
+
+// NewRecent returns one of at most so many entries.
+func NewRecent(entries int) *Recent {
+	return &Recent{most: max(1, entries/2), young: map[Digest]Page{}}
+}
+
+// First is the page that had a content first, if it is known.
+func (r *Recent) First(d Digest) (Page, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.young[d]
+	if ok {
+		return p, true
+	}
+	if p, ok = r.old[d]; ok {
+		r.put(d, p)
+	}
+	return p, ok
+}
+
+// Add notes that p had a content first. What was said before holds.
+func (r *Recent) Add(d Digest, p Page) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.young[d]; ok {
+		return
+	}
+	if before, ok := r.old[d]; ok {
+		p = before
+	}
+	r.put(d, p)
+}
+
+// put adds to the young generation; mu is held.
+func (r *Recent) put(d Digest, p Page) {
+	if len(r.young) >= r.most {
+		r.young, r.old = make(map[Digest]Page, r.most), r.young
+	}
+	r.young[d] = p
+}

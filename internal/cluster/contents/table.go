@@ -1,0 +1,483 @@
+package contents
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Config tunes a Table. The zero Config is a small one.
+type Config struct {
+	// MemoryBytes bounds the RAM. Zero means 16 MiB: until there are 350,000
+	// contents, none is looked for on disk.
+	MemoryBytes int64
+	// SyncEvery is the longest that a content is only in the system's memory.
+	// Zero means 1 s.
+	SyncEvery time.Duration
+}
+
+// A Question asks whether a page is the first with its content.
+type Question struct {
+	Digest Digest
+	Page   Page
+	// Archived says that Page is archived in full, and that neither a kill nor a
+	// power failure can undo that. If the Table knows no page with the content, it
+	// knows this one from then on.
+	Archived bool
+}
+
+// An Answer says which page has the content. It has one of three forms.
+type Answer struct {
+	// First: no other page has it. The page that asks is to be archived in full.
+	First bool
+	// Claimed: another page was told First, and has not said yet that it is
+	// archived. It may never be: ask again, or archive the page in full.
+	Claimed bool
+	// Page is archived in full, and the page that asks may be a revisit of it.
+	Page Page
+}
+
+// ErrClosed is a Table whose Run is over.
+var ErrClosed = errors.New("table of contents closed")
+
+// An asked is one call of Ask.
+type asked struct {
+	qs      []Question
+	answers []Answer
+	done    chan struct{}
+}
+
+// A Table knows the contents that are an agent's to judge. Ask may be called by
+// many; Run owns the rest.
+type Table struct {
+	cfg  Config
+	fs   disk.FS
+	dir  string
+	file *file
+	drum *drum.Store
+
+	asks chan *asked
+	over chan struct{} // Run is
+	once sync.Once     // closes over
+
+	claims *Recent // pages that were told First, and have not said that they are archived
+
+	// What the questions in hand are known by in drum: the first has the number
+	// base. What a killed process left held in drum has other numbers.
+	base    uint64
+	found   []verdict
+	items   []drum.Item
+	aux     []byte
+	buf     []byte
+	dirty   bool
+	syncing *syncing // nil: none is on its way
+}
+
+// A verdict is what drum says of a question.
+type verdict struct {
+	known bool
+	at    uint64
+}
+
+// A syncing is a sync on its way.
+type syncing struct {
+	of   *drum.Syncing
+	size int64
+	done chan error
+}
+
+// Open opens the Table in dir, which belongs to it, or makes it.
+func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 16 << 20
+	}
+	if cfg.SyncEvery == 0 {
+		cfg.SyncEvery = time.Second
+	}
+	t := &Table{
+		cfg: cfg, fs: fs, dir: dir, base: rand.Uint64(), asks: make(chan *asked), over: make(chan struct{}),
+		claims: NewRecent(claimsMost),
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open contents: %w", err)
+	}
+	if err := fs.SyncDir(filepath.Dir(dir)); err != nil {
+		return nil, fmt.Errorf("open contents: %w", err)
+	}
+	var err error
+	if t.file, err = openFile(fs, dir); err != nil {
+		return nil, fmt.Errorf("open contents: %w", err)
+	}
+	if err = t.open(); err != nil {
+		t.file.f.Close() // the first error is the one to tell
+		if t.drum != nil {
+			t.drum.Close() // likewise
+		}
+		return nil, fmt.Errorf("open contents: %w", err)
+	}
+	return t, nil
+}
+
+func (t *Table) keys() string { return filepath.Join(t.dir, "keys") }
+
+// open opens drum and gives it what it has not on disk.
+func (t *Table) open() error {
+	length, err := t.file.length()
+	if err != nil {
+		return err
+	}
+	t.file.size = length
+	from, err := t.openKeys()
+	if err == nil && from <= length {
+		err = t.restore(from)
+	}
+	if _, damage := errors.AsType[*drum.Damage](err); damage || err == nil && (from > length || t.file.size < from) {
+		t.file.size = length
+		return t.anew()
+	}
+	return err
+}
+
+// openKeys opens drum, and says up to where it has the file.
+func (t *Table) openKeys() (from int64, err error) {
+	t.drum, err = drum.Open(t.fs, t.keys(), drum.Config{MemoryBytes: t.cfg.MemoryBytes, Values: true, Known: true, Journal: true}, t.take)
+	if errors.Is(err, drum.ErrManifest) {
+		if err = t.fs.RemoveAll(t.keys()); err == nil {
+			return t.openKeys()
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(t.drum.Damaged()) > 0 {
+		d := t.drum.Damaged()[0]
+		return 0, &d
+	}
+	from = int64(len(fileMagic))
+	if m := t.drum.Mark(); len(m) == 8 {
+		from = int64(binary.LittleEndian.Uint64(m))
+	}
+	return from, nil
+}
+
+// anew makes drum's part from the file alone.
+func (t *Table) anew() error {
+	if t.drum != nil {
+		t.drum.Close() // whatever it says, it goes
+		t.drum = nil
+	}
+	if err := t.fs.RemoveAll(t.keys()); err != nil {
+		return err
+	}
+	if err := t.file.f.Sync(); err != nil { // drum is never ahead of it
+		return err
+	}
+	from, err := t.openKeys()
+	if err != nil {
+		return err
+	}
+	return t.restore(from)
+}
+
+// restore gives drum the contents in the file from an offset on, and cuts off what
+// a crash has torn.
+func (t *Table) restore(from int64) error {
+	var items []drum.Item
+	give := func() error {
+		err := t.drum.RestoreValues(items)
+		items = items[:0]
+		return err
+	}
+	end, err := t.file.each(from, t.file.size, func(off int64, e *entry) error {
+		items = append(items, drum.Item{Key: keyOf(&e.digest), Value: uint64(off)})
+		if len(items) < 1024 {
+			return nil
+		}
+		return give()
+	})
+	if err == nil {
+		err = give()
+	}
+	if err != nil {
+		return err
+	}
+	if end < t.file.size {
+		return t.file.cut(end)
+	}
+	return nil
+}
+
+func keyOf(d *Digest) weburl.Key {
+	return weburl.Key{Host: binary.BigEndian.Uint64(d[:]), Path: binary.BigEndian.Uint64(d[8:])}
+}
+
+// Ask answers questions, in their order, each as if it came after those before it.
+// It waits until Run has come to it.
+func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
+	for i := range qs {
+		if err := CheckPage(qs[i].Page); err != nil {
+			return nil, fmt.Errorf("contents: %w", err)
+		}
+	}
+	a := &asked{qs: qs, done: make(chan struct{})}
+	select {
+	case t.asks <- a:
+	case <-t.over:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-a.done:
+		return a.answers, nil
+	case <-t.over:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err() // it will be answered all the same
+	}
+}
+
+const (
+	// atOnce bounds the calls of Ask that are answered together.
+	atOnce = 64
+	// claimsMost bounds the claims: some 5 MB. A claim is of use for the seconds
+	// until its page is archived. If the Table forgets one earlier, a second page
+	// with the content is archived in full.
+	claimsMost = 1 << 15
+)
+
+// Run answers until ctx is done, or until the disk fails.
+func (t *Table) Run(ctx context.Context) error {
+	defer t.once.Do(func() { close(t.over) })
+	tick := time.NewTicker(t.cfg.SyncEvery)
+	defer tick.Stop()
+	for {
+		var synced chan error
+		if t.syncing != nil {
+			synced = t.syncing.done
+		}
+		var err error
+		select {
+		case a := <-t.asks:
+			err = t.answer(t.gather(a))
+		case <-tick.C:
+			if t.syncing == nil && t.dirty {
+				err = t.beginSync()
+			}
+		case serr := <-synced:
+			err = t.endSync(serr)
+		case <-t.drum.Ready():
+			err = t.mend(t.drum.Emit())
+		case <-ctx.Done():
+			if err := t.sync(); err != nil {
+				return fmt.Errorf("contents: %w", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("contents: %w", err)
+		}
+	}
+}
+
+// gather is a and what else waits.
+func (t *Table) gather(a *asked) []*asked {
+	all := []*asked{a}
+	for len(all) < atOnce {
+		select {
+		case b := <-t.asks:
+			all = append(all, b)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// answer answers calls together.
+func (t *Table) answer(calls []*asked) error {
+	n := 0
+	for _, a := range calls {
+		n += len(a.qs)
+	}
+	t.found, t.items, t.aux = append(t.found[:0], make([]verdict, n)...), t.items[:0], t.aux[:0]
+	for _, a := range calls {
+		for i := range a.qs {
+			t.aux = binary.BigEndian.AppendUint64(t.aux, t.base+uint64(len(t.items)))
+			t.items = append(t.items, drum.Item{Key: keyOf(&a.qs[i].Digest)})
+		}
+	}
+	for i := range t.items {
+		t.items[i].Aux = t.aux[8*i : 8*i+8]
+	}
+	err := t.look()
+	if _, damage := errors.AsType[*drum.Damage](err); damage {
+		if err = t.mend(err); err == nil {
+			err = t.look()
+		}
+	}
+	t.base += uint64(n)
+	if err != nil {
+		return err
+	}
+	if err := t.judge(calls); err != nil {
+		return err
+	}
+	for _, a := range calls {
+		close(a.done)
+	}
+	return nil
+}
+
+// look asks drum for t.items, and returns when it has answered.
+func (t *Table) look() error {
+	if err := t.drum.Check(t.items); err != nil {
+		return err
+	}
+	return t.drum.Flush()
+}
+
+// take is what drum answers to.
+func (t *Table) take(items []drum.Item) error {
+	for _, it := range items {
+		if len(it.Aux) != 8 {
+			continue // of what was damaged
+		}
+		if i := binary.BigEndian.Uint64(it.Aux) - t.base; i < uint64(len(t.found)) {
+			t.found[i] = verdict{it.Known, it.Value}
+		}
+	}
+	return nil
+}
+
+// judge makes answers of what drum has found, and notes the pages that say that
+// they are archived. A content that drum cannot tell is new.
+func (t *Table) judge(calls []*asked) error {
+	fresh := map[Digest]Page{} // archived, by these calls
+	t.buf, t.items = t.buf[:0], t.items[:0]
+	n := 0
+	for _, a := range calls {
+		a.answers = make([]Answer, len(a.qs))
+		for i := range a.qs {
+			q, v := &a.qs[i], t.found[n]
+			n++
+			first, known := fresh[q.Digest]
+			if !known && v.known {
+				e, err := t.file.at(int64(v.at))
+				switch {
+				case err == nil && e.digest == q.Digest:
+					first, known = e.page, true
+				case err != nil && !errors.Is(err, errEntry):
+					return err
+				}
+			}
+			if !known && q.Archived {
+				at := t.file.size + int64(len(t.buf))
+				e := entry{q.Digest, q.Page}
+				t.buf = e.appendTo(t.buf)
+				first, known = q.Page, true
+				fresh[q.Digest] = first
+				t.items = append(t.items, drum.Item{Key: keyOf(&q.Digest), Value: uint64(at)})
+			}
+			a.answers[i] = t.answerOf(q, first, known)
+		}
+	}
+	if len(t.items) == 0 {
+		return nil
+	}
+	t.dirty = true
+	if err := t.file.write(t.buf); err != nil {
+		return err
+	}
+	return t.mend(t.drum.Update(t.items))
+}
+
+// answerOf is the answer to q; first is the page that is archived with the content,
+// if one is known.
+func (t *Table) answerOf(q *Question, first Page, known bool) Answer {
+	if !known {
+		claimant, claimed := t.claims.First(q.Digest)
+		if !claimed {
+			t.claims.Add(q.Digest, q.Page)
+			return Answer{First: true}
+		}
+		return Answer{First: claimant.URL == q.Page.URL, Claimed: claimant.URL != q.Page.URL}
+	}
+	if first.URL == q.Page.URL {
+		return Answer{First: true}
+	}
+	return Answer{Page: first}
+}
+
+// mend makes drum's part anew if it is damaged: the file has all of it.
+func (t *Table) mend(err error) error {
+	if _, damage := errors.AsType[*drum.Damage](err); !damage {
+		return err
+	}
+	if err := t.waitSync(); err != nil {
+		return err
+	}
+	return t.anew()
+}
+
+// beginSync begins to make durable what is in the file, and lets drum go on.
+func (t *Table) beginSync() error {
+	of, err := t.drum.BeginSync()
+	if err != nil {
+		return err
+	}
+	s := &syncing{of: of, size: t.file.size, done: make(chan error, 1)}
+	t.syncing, t.dirty = s, false
+	f := t.file.f
+	go func() { s.done <- errors.Join(of.Run(), f.Sync()) }()
+	return nil
+}
+
+// endSync takes note of one that has run.
+func (t *Table) endSync(err error) error {
+	s := t.syncing
+	t.syncing = nil
+	return t.mend(t.drum.EndSync(s.of, err, binary.LittleEndian.AppendUint64(nil, uint64(s.size))))
+}
+
+// waitSync ends the sync that is on its way, if one is.
+func (t *Table) waitSync() error {
+	if t.syncing == nil {
+		return nil
+	}
+	return t.endSync(<-t.syncing.done)
+}
+
+// sync makes durable what there is.
+func (t *Table) sync() error {
+	if err := t.waitSync(); err != nil || !t.dirty {
+		return err
+	}
+	if err := t.beginSync(); err != nil {
+		return err
+	}
+	return t.waitSync()
+}
+
+// Close closes the files, when Run is over or was never called.
+func (t *Table) Close() error {
+	t.once.Do(func() { close(t.over) })
+	var err error
+	if t.syncing != nil { // an error came first
+		err = <-t.syncing.done
+		t.syncing = nil
+	}
+	if t.drum != nil {
+		err = errors.Join(err, t.drum.Close())
+	}
+	return errors.Join(err, t.file.f.Close())
+}

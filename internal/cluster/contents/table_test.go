@@ -1,0 +1,507 @@
+package contents
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const tableDir = "/state/contents"
+
+// A running is a Table whose Run is under way.
+type running struct {
+	*Table
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func start(t *testing.T, fs disk.FS, cfg Config) *running {
+	t.Helper()
+	table, err := Open(fs, tableDir, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{table, stop, make(chan error, 1)}
+	go func() { r.ended <- table.Run(ctx) }()
+	return r
+}
+
+func (r *running) end() error {
+	r.stop()
+	return errors.Join(<-r.ended, r.Close())
+}
+
+func digestOf(n int) Digest { return sha1.Sum(fmt.Append(nil, n)) }
+
+func pageOf(n int) Page {
+	return Page{URL: fmt.Sprintf("http://h%d.example/%d", n%7, n), Date: time.UnixMilli(1700000000000 + int64(n)).UTC()}
+}
+
+var otherPage = Page{URL: "http://other.example/", Date: time.Unix(1, 0)}
+
+func memory(t *testing.T) *disk.Mem {
+	t.Helper()
+	m := disk.NewMem()
+	if err := errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A model is a Table as maps.
+type model struct {
+	archived map[Digest]Page
+	claims   map[Digest]Page
+}
+
+func (m *model) ask(q Question) Answer {
+	first, known := m.archived[q.Digest]
+	if !known && q.Archived {
+		first, known = q.Page, true
+		m.archived[q.Digest] = first
+	}
+	if known && first.URL != q.Page.URL {
+		return Answer{Page: first}
+	}
+	if known {
+		return Answer{First: true}
+	}
+	claimant, claimed := m.claims[q.Digest]
+	if !claimed {
+		m.claims[q.Digest] = q.Page
+	}
+	if claimed && claimant.URL != q.Page.URL {
+		return Answer{Claimed: true}
+	}
+	return Answer{First: true}
+}
+
+// crash asks r which contents it still knows after a power failure.
+func (m *model) crash(t *testing.T, r *running) {
+	t.Helper()
+	probe := Page{URL: "http://probe.example/", Date: time.UnixMilli(1).UTC()}
+	before := m.archived
+	m.archived = map[Digest]Page{}
+	for d, p := range before {
+		answers, err := r.Ask(t.Context(), []Question{{Digest: d, Page: probe}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch answers[0] {
+		case Answer{Page: p}:
+			m.archived[d] = p
+		case Answer{First: true}:
+			m.claims[d] = probe
+		default:
+			t.Fatalf("after a power failure %x is answered %+v, want %+v or nothing", d, answers[0], p)
+		}
+	}
+}
+
+// TestTable holds a Table to a model: after kills exactly but for the claims, after
+// power failures but for what it may have forgotten.
+func TestTable(t *testing.T) {
+	for i := range 30 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			mem := memory(t)
+			cfg := Config{MemoryBytes: 1, SyncEvery: time.Duration(1+rng.IntN(5)) * time.Millisecond}
+			if i%3 == 0 {
+				cfg.MemoryBytes = 0
+			}
+			m := model{map[Digest]Page{}, map[Digest]Page{}}
+			r := start(t, mem, cfg)
+			for range 60 + rng.IntN(100) {
+				var qs []Question
+				for range 1 + rng.IntN(40) {
+					qs = append(qs, Question{digestOf(rng.IntN(600)), pageOf(rng.IntN(3000)), rng.IntN(3) == 0})
+				}
+				answers, err := r.Ask(t.Context(), qs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j, got := range answers {
+					if want := m.ask(qs[j]); got != want {
+						t.Fatalf("%+v is answered %+v, want %+v", qs[j], got, want)
+					}
+				}
+				switch rng.IntN(20) {
+				case 0: // an ordinary end
+					if err := r.end(); err != nil {
+						t.Fatal(err)
+					}
+					clear(m.claims)
+					r = start(t, mem, cfg)
+				case 1: // a kill
+					mem = mem.Clone()
+					r.end()
+					clear(m.claims)
+					r = start(t, mem, cfg)
+				case 2: // a power failure
+					mem = mem.Crash(rng.Uint64())
+					r.end()
+					clear(m.claims)
+					r = start(t, mem, cfg)
+					m.crash(t, r)
+				}
+			}
+			if err := r.end(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A page that asked, and whose agent was killed before it was archived, is no
+// original: the Table does not name it.
+func TestClaimIsNoOriginal(t *testing.T) {
+	r := start(t, memory(t), Config{})
+	defer r.end()
+	ask := func(q Question, want Answer) {
+		t.Helper()
+		answers, err := r.Ask(t.Context(), []Question{q})
+		if err != nil || answers[0] != want {
+			t.Fatalf("%s: %+v, %v, want %+v", q.Page.URL, answers, err, want)
+		}
+	}
+	d := digestOf(1)
+	killed, other, third := pageOf(1), pageOf(2), pageOf(3)
+	ask(Question{Digest: d, Page: killed}, Answer{First: true})
+	ask(Question{Digest: d, Page: other}, Answer{Claimed: true})
+	ask(Question{Digest: d, Page: killed}, Answer{First: true}) // its heir has fetched it
+	ask(Question{Digest: d, Page: other, Archived: true}, Answer{First: true})
+	ask(Question{Digest: d, Page: third}, Answer{Page: other})
+	ask(Question{Digest: d, Page: killed, Archived: true}, Answer{Page: other})
+	ask(Question{Digest: d, Page: other}, Answer{First: true})
+}
+
+// A power failure takes nothing that a sync has kept.
+func TestSynced(t *testing.T) {
+	mem := memory(t)
+	for round := range 20 {
+		r := start(t, mem, Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
+		var qs []Question
+		for n := range 50 {
+			qs = append(qs, Question{digestOf(round*50 + n), pageOf(round*50 + n), true})
+		}
+		if _, err := r.Ask(t.Context(), qs); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		mem = mem.Crash(uint64(round))
+	}
+	r := start(t, mem, Config{MemoryBytes: 1})
+	defer r.end()
+	for n := range 20 * 50 {
+		a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
+		if err != nil || a[0].First || a[0].Page != pageOf(n) {
+			t.Fatalf("content %d: %+v, %v", n, a, err)
+		}
+	}
+}
+
+// Many ask at once: each content has one page that the others hear of, and that page
+// has said that it is archived.
+func TestAskers(t *testing.T) {
+	r := start(t, memory(t), Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
+	var mu sync.Mutex // guards archived and named
+	archived, named := map[Digest]map[Page]bool{}, map[Digest]map[Page]bool{}
+	note := func(in map[Digest]map[Page]bool, d Digest, p Page) {
+		mu.Lock()
+		defer mu.Unlock()
+		if in[d] == nil {
+			in[d] = map[Page]bool{}
+		}
+		in[d][p] = true
+	}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			for n := range 200 {
+				q := Question{Digest: digestOf(rng.IntN(300)), Page: pageOf(1000*i + n)}
+				for {
+					a, err := r.Ask(context.Background(), []Question{q})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if a[0].Page.URL != "" {
+						note(named, q.Digest, a[0].Page)
+						break
+					}
+					if q.Archived || rng.IntN(3) == 0 { // else it is killed, or its page waits no longer
+						break
+					}
+					q.Archived = true
+					note(archived, q.Digest, q.Page)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for d, pages := range named {
+		if len(pages) != 1 {
+			t.Errorf("%x has the first pages %v", d, pages)
+		}
+		for p := range pages {
+			if !archived[d][p] {
+				t.Errorf("%x is said to be archived as %v, which did not say so", d, p)
+			}
+		}
+	}
+	if len(named) == 0 {
+		t.Error("no page was named")
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Ask(t.Context(), []Question{{Digest: digestOf(1), Page: pageOf(1)}}); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed, it answers %v", err)
+	}
+}
+
+// What is damaged is as if it were not there: a content is new again, and the
+// others are known.
+func TestDamage(t *testing.T) {
+	const all = 150
+	mem := memory(t)
+	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
+	onDisk := func() (runs []string) {
+		entries, err := mem.ReadDir(tableDir + "/keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "run-") {
+				runs = append(runs, tableDir+"/keys/"+e.Name())
+			}
+		}
+		return runs
+	}
+	fill := func() {
+		r := start(t, mem, cfg)
+		for n := 0; n < all || len(onDisk()) == 0; n++ { // keys go to disk behind the answers
+			if n > 1000*all {
+				t.Fatal("nothing is on disk")
+			}
+			if _, err := r.Ask(t.Context(), []Question{{digestOf(n % all), pageOf(n % all), true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill()
+	flip := func(name string, at int64) {
+		f, err := mem.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b := make([]byte, 1)
+		f.ReadAt(b, at)
+		b[0] ^= 0x40
+		f.Seek(at, 0)
+		if _, err := f.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(then func()) (known int) {
+		r := start(t, mem, cfg)
+		for n := range all {
+			if n == all/4 && then != nil {
+				then()
+			}
+			a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !a[0].First {
+				if known++; a[0].Page != pageOf(n) {
+					t.Fatalf("content %d is said to be first at %+v", n, a[0].Page)
+				}
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	flipRuns := func() {
+		runs := onDisk()
+		for _, name := range runs {
+			info, err := mem.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			flip(name, info.Size()/2)
+		}
+		if len(runs) == 0 {
+			t.Fatal("nothing is on disk")
+		}
+	}
+	flipRuns()
+	if n := count(nil); n != all {
+		t.Errorf("%d contents known with damaged runs, want all: the file has them", n)
+	}
+	fill()
+	if n := count(flipRuns); n != all {
+		t.Errorf("%d contents known with runs that are damaged while it runs, want all", n)
+	}
+	flip(tableDir+"/"+fileName, 12)
+	if n := count(nil); n != all-1 {
+		t.Errorf("%d contents known with one damaged in the file, want all others", n)
+	}
+}
+
+// TestVersions: a file of version 1 is begun anew, since its entries are of pages that
+// only had asked. Nothing that it led to is remembered. A file of a later version is
+// left as it is.
+func TestVersions(t *testing.T) {
+	mem := memory(t)
+	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
+	ask := func(r *running, page Page) (first int) {
+		for n := range 150 {
+			a, err := r.Ask(t.Context(), []Question{{digestOf(n), page, true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a[0].First {
+				first++
+			}
+		}
+		return first
+	}
+	setVersion := func(v byte) {
+		f, err := mem.OpenFile(tableDir+"/"+fileName, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Seek(7, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, page := range []Page{pageOf(1), pageOf(2), pageOf(3)} {
+		r := start(t, mem, cfg)
+		if n := ask(r, page); n != 150 {
+			t.Errorf("run %d: %d pages are the first with their content, want 150", i, n)
+		}
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		setVersion(1)
+	}
+	setVersion(3)
+	_, err := Open(mem, tableDir, cfg)
+	if err == nil || !strings.Contains(err.Error(), "go on with the program that wrote it") {
+		t.Errorf("a file of version 3: %v", err)
+	}
+	setVersion(2)
+	r := start(t, mem, cfg)
+	if n := ask(r, otherPage); n != 0 {
+		t.Errorf("%d of 150 contents are unknown after a file of a later version was refused", n)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A disk that fails ends Run, and no asker waits for ever.
+func TestFullDisk(t *testing.T) {
+	faulty := disk.NewFaulty(memory(t), nil)
+	r := start(t, faulty, Config{SyncEvery: time.Hour})
+	faulty.Break(disk.FullAfter(500))
+	var err error
+	for n := range 100 {
+		if _, err = r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n), true}}); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("asked on a full disk: %v", err)
+	}
+	if err := <-r.ended; !disk.IsFull(err) {
+		t.Errorf("Run ended with %v", err)
+	}
+	r.stop()
+	r.Close()
+}
+
+func TestCheckPage(t *testing.T) {
+	for _, p := range []Page{{}, {URL: string(make([]byte, MaxURL+1))}, {URL: "http://a.example/", Date: time.UnixMilli(-1)}, {URL: "http://a.example/", Date: time.UnixMilli(maxMillis + 1)}} {
+		if CheckPage(p) == nil {
+			t.Errorf("%.40q at %s is a page", p.URL, p.Date)
+		}
+	}
+}
+
+func TestRecent(t *testing.T) {
+	r := NewRecent(100)
+	for n := range 1000 {
+		r.Add(digestOf(n), pageOf(n))
+		r.Add(digestOf(n), pageOf(n+1)) // does not hold
+		if p, ok := r.First(digestOf(0)); !ok || p != pageOf(0) {
+			t.Fatalf("after %d others what is asked for again is forgotten: %+v %v", n, p, ok)
+		}
+	}
+	known := 0
+	for n := range 1000 {
+		if p, ok := r.First(digestOf(n)); ok {
+			if known++; p != pageOf(n) {
+				t.Errorf("content %d: %+v", n, p)
+			}
+		}
+	}
+	if known < 49 || known > 100 {
+		t.Errorf("%d contents known, of at most 100", known)
+	}
+	if _, ok := r.First(digestOf(990)); !ok {
+		t.Error("one that came lately is forgotten")
+	}
+}
+
+// FuzzEntry: what is read is what would be written.
+func FuzzEntry(f *testing.F) {
+	e := entry{digestOf(1), pageOf(1)}
+	f.Add(e.appendTo(nil))
+	f.Add(append(e.appendTo(nil), 1, 2, 3))
+	f.Add([]byte{})
+	f.Add(make([]byte, entryHead))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, n, err := decodeEntry(b)
+		if err != nil {
+			return
+		}
+		if err := CheckPage(e.page); err != nil {
+			t.Fatal(err)
+		}
+		if again := e.appendTo(nil); string(again) != string(b[:n]) {
+			t.Fatalf("%x is written as %x", b[:n], again)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package gossip
+
+import (
+	"bytes"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestRefused: packets and streams that are no gossip of this crawl are counted,
+// with a secret and without, and what belongs to it is not.
+func TestRefused(t *testing.T) {
+	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{7}, 32)} {
+		story(t, func(t *testing.T, w *world) {
+			w.secret = secret
+			var refused atomic.Int64
+			a, b := w.agent("a1"), w.agent("a2")
+			a.refused = func() { refused.Add(1) }
+			a.mustStart()
+			b.mustStart(a)
+			w.settle(a, b)
+			time.Sleep(time.Minute)
+			if n := refused.Load(); n != 0 {
+				t.Errorf("%d refused of a cluster alone", n)
+			}
+			const packets = 20
+			from := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 99), Port: 1}
+			for i := range packets {
+				a.node.packets <- packet{bytes.Repeat([]byte{byte(100 + i)}, 50+i), from.AddrPort()}
+				time.Sleep(time.Second)
+			}
+			if n := refused.Load(); n != packets {
+				t.Errorf("%d of %d packets were counted", n, packets)
+			}
+			ours, theirs := net.Pipe()
+			a.node.conns <- theirs
+			ours.Write([]byte("no gossip at all, but as long as a header is"))
+			time.Sleep(time.Minute)
+			ours.Close()
+			if n := refused.Load(); n != packets+1 {
+				t.Errorf("%d refused after a stream, want %d", n, packets+1)
+			}
+			w.settle(a, b)
+		})
+	}
+}

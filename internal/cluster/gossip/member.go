@@ -1,0 +1,559 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// maxLost bounds those that are remembered to be tried again.
+	maxLost = 1024
+	// patience is how long a Hello may take.
+	patience = 10 * time.Second
+)
+
+// ErrSelf is the answer of an agent that has asked itself.
+var ErrSelf = errors.New("that address is our own")
+
+// ErrNobody is a cluster of which no agent answers.
+var ErrNobody = errors.New("no agent of the cluster answers")
+
+// Config is who we are, and the network.
+type Config struct {
+	// Self is what we say of ourselves; its State is set by the Member.
+	Self Agent
+	// Advertise is where others reach Packets and Streams: one port for both.
+	Advertise netip.AddrPort
+	// Label keeps the gossip of two crawls apart that meet on one network; at
+	// most 255 octets.
+	Label string
+	// Secret encrypts packets and streams (AES-256-GCM, 32 octets); nil, for
+	// loopback, sends them as they are.
+	Secret []byte
+
+	// Packets and Streams are used until Close, which closes only Streams.
+	Packets net.PacketConn
+	Streams net.Listener
+	// Dial opens a stream of gossip. If name is not empty, whoever answers must
+	// have proved to be the agent of that name.
+	Dial func(ctx context.Context, addr, name string) (net.Conn, error)
+	// Hello asks the agent at a call address whether we may come: what its Admit
+	// says. An ErrRefused is its no, an ErrSelf that it is us; any other error,
+	// that it did not answer.
+	Hello func(ctx context.Context, addr string) error
+	// Pinged, if not nil, is told of each answer to a ping of the failure detector:
+	// the View.Digest of whoever answered, as it was then, and when it was asked.
+	// It must not wait.
+	Pinged func(digest uint64, sent time.Time)
+
+	// Interval is that of the failure detector: all other times are multiples
+	// of it. Zero means 1s.
+	Interval time.Duration
+	// Seed is that of our own randomness; memberlist has its own, which cannot
+	// be set. Zero is a random one.
+	Seed uint64
+	// Refused, if not nil, is called for each packet and stream of gossip that could
+	// not be read, or was another crawl's. It must not wait.
+	Refused func()
+	// Log takes memberlist's lines; nil throws them away.
+	Log io.Writer
+}
+
+// living is an Agent and where its gossip goes.
+type living struct {
+	Agent
+	gossip string
+}
+
+// A Member is this agent's part of the cluster. It is safe for concurrent use.
+type Member struct {
+	config  Config
+	view    atomic.Pointer[View]
+	changes chan struct{}
+	failed  chan error
+	rivals  chan Agent
+	differ  chan string // an agent whose view is another, as memberlist names it
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+
+	// life guards list: Join and Close. It is held while memberlist begins.
+	life sync.Mutex
+	list *memberlist.Memberlist
+
+	// mu guards what follows. It may be taken under memberlist's lock, so
+	// memberlist is never called with it held.
+	mu       sync.Mutex
+	self     Agent
+	living   map[string]living
+	lost     map[[16]byte]living
+	gone     map[[16]byte]struct{} // instances that said so
+	reserved map[string]reservation
+	tries    map[string]*try
+	seeds    []string
+	met      map[life]string // the name of each life
+}
+
+// Open returns the Member of an agent that has nobody yet. It uses no network
+// before Join or Found.
+func Open(cfg Config) (*Member, error) {
+	cfg.Self.State = Joining
+	if err := cfg.Self.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.Packets == nil || cfg.Streams == nil || cfg.Dial == nil || cfg.Hello == nil:
+		return nil, errors.New("member: no network")
+	case !cfg.Advertise.IsValid() || cfg.Advertise.Addr().IsUnspecified() || cfg.Advertise.Port() == 0:
+		return nil, fmt.Errorf("member: others cannot reach %s", cfg.Advertise)
+	case cfg.Secret != nil && len(cfg.Secret) != 32:
+		return nil, fmt.Errorf("member: a secret of %d octets, not 32", len(cfg.Secret))
+	case len(cfg.Label) > memberlist.LabelMaxSize:
+		return nil, fmt.Errorf("member: a label of %d octets", len(cfg.Label))
+	}
+	if cfg.Interval <= 0 {
+		cfg.Interval = time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	m := &Member{
+		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
+		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
+		reserved: map[string]reservation{}, tries: map[string]*try{},
+		met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
+	}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	m.mu.Lock()
+	m.publish()
+	m.mu.Unlock()
+	return m, nil
+}
+
+// View is who is alive, as this agent sees it now.
+func (m *Member) View() *View { return m.view.Load() }
+
+// Changes gets a value after there is a new View; several changes may be one.
+func (m *Member) Changes() <-chan struct{} { return m.changes }
+
+// Failed gets the error, a *ConflictError, because of which this agent has to
+// stop.
+func (m *Member) Failed() <-chan error { return m.failed }
+
+func (m *Member) fail(err error) {
+	select {
+	case m.failed <- err:
+	default: // the first one is enough
+	}
+}
+
+// publish makes the View of what is known. mu is held.
+func (m *Member) publish() {
+	old := m.view.Load()
+	v := &View{Seq: 1, Agents: []Agent{m.self}}
+	for name, a := range m.living {
+		if name != m.self.Name {
+			v.Agents = append(v.Agents, a.Agent)
+		}
+	}
+	for _, a := range m.lost {
+		v.Lost = append(v.Lost, a.Agent)
+	}
+	slices.SortFunc(v.Agents, order)
+	slices.SortFunc(v.Lost, order)
+	if old != nil {
+		if slices.Equal(old.Agents, v.Agents) && slices.Equal(old.Lost, v.Lost) {
+			return
+		}
+		v.Seq = old.Seq + 1
+	}
+	m.view.Store(v)
+	select {
+	case m.changes <- struct{}{}:
+	default:
+	}
+}
+
+// list's configuration, with the reasons of its times.
+func (m *Member) settings(t *transport) *memberlist.Config {
+	c := memberlist.DefaultLANConfig()
+	c.Name, c.Label, c.SecretKey, c.Transport = m.config.Self.Name, m.config.Label, m.config.Secret, t
+	c.Delegate, c.Events, c.Alive = delegate{m}, delegate{m}, delegate{m}
+	c.Ping = pings{m, t}
+	c.Logger = log.New(complaints{m.config.Refused, m.config.Log}, "", log.LstdFlags)
+	// Each interval an agent pings one other. No answer within half of it: three
+	// others are asked to ping, and a stream is tried. None of them by its end:
+	// the agent is suspected.
+	i := m.config.Interval
+	c.ProbeInterval, c.ProbeTimeout = i, i/2
+	c.IndirectChecks = 3
+	// A suspect has this long to say that it lives:
+	//
+	//	3 · max(1, log10 n) intervals, once another agent suspects it as well,
+	//	twice that without.
+	//
+	// So a dead agent of ten is dropped 4 to 8 intervals after its death: one
+	// until it is pinged, one for the ping to fail, 3 to 6 for the suspicion. Half
+	// as long drops living ones at 20 % loss, as three packets in a row get lost.
+	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2
+	// An agent whose pings fail without those whom it asked for help saying so
+	// doubts itself, and waits up to so many times as long (Lifeguard).
+	c.AwarenessMaxMultiplier = 4
+	c.GossipInterval, c.GossipNodes = i/5, 3
+	c.RetransmitMult = 4
+	// One that was stopped for half a minute hears of its death, and refutes it.
+	c.GossipToTheDeadTime = 60 * i
+	// What gossip has lost is found by comparing all with one other, should
+	// answers to pings not have told it before (see compare).
+	c.PushPullInterval = 15 * i
+	c.TCPTimeout = 5 * i
+	// A dead agent's name is free for another address at once: whether it may
+	// have the name, Admit has said.
+	c.DeadNodeReclaimTime = time.Nanosecond
+	// All is small, and a decompressor is one more thing to attack.
+	c.EnableCompression = false
+	c.DNSConfigPath = "" // addresses are resolved before
+	return c
+}
+
+// begin lets gossip begin, once. life is held.
+func (m *Member) begin() error {
+	if m.ctx.Err() != nil {
+		return errors.New("member: closed")
+	}
+	if m.list != nil {
+		return nil
+	}
+	t := newTransport(&m.config, m.config.Advertise)
+	list, err := memberlist.Create(m.settings(t))
+	if err != nil {
+		t.Shutdown()
+		return fmt.Errorf("member: %w", err)
+	}
+	m.list = list
+	m.wg.Go(func() { m.keepTrying(list) })
+	m.wg.Go(func() { m.compare(list) })
+	m.wg.Go(func() {
+		for {
+			select {
+			case other := <-m.rivals:
+				m.judgeRival(other)
+			case <-m.ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// Found begins a cluster of one. Addresses that a Join before it was given are
+// tried for as long as this agent runs.
+func (m *Member) Found() error {
+	m.life.Lock()
+	defer m.life.Unlock()
+	return m.begin()
+}
+
+// Join asks the agents at addrs, call addresses, one after the other, again and
+// again, until one lets us in, one refuses us (an ErrRefused), or ctx ends (an
+// ErrNobody). Our own address among them is passed over; without any other it
+// is Found. Gossip begins only after an agent has said that we may come.
+func (m *Member) Join(ctx context.Context, addrs []string) error {
+	m.mu.Lock()
+	m.seeds = slices.Clone(addrs)
+	m.mu.Unlock()
+	m.forget(m.config.Self.Addr)
+	seeds := m.forget(m.config.Advertise.String())
+	if len(seeds) == 0 {
+		return m.Found()
+	}
+	chance := rand.New(rand.NewPCG(m.config.Seed, 1))
+	var last error
+	for round := 1; ; round++ {
+		for _, addr := range seeds {
+			err := m.join(ctx, addr)
+			if err == nil || errors.Is(err, ErrRefused) {
+				return err
+			}
+			if errors.Is(err, ErrSelf) {
+				seeds = m.forget(addr)
+				continue
+			}
+			last = fmt.Errorf("%s: %w", addr, err)
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		if len(seeds) == 0 {
+			return m.Found()
+		}
+		timer := time.NewTimer(pause(m.config.Interval/2, 5*m.config.Interval, round, chance.Float64()))
+		select {
+		case <-timer.C:
+			continue
+		case <-ctx.Done():
+		case <-m.ctx.Done():
+		}
+		timer.Stop()
+		return fmt.Errorf("%w: %w", ErrNobody, last)
+	}
+}
+
+// forget gives up a seed, and returns those that are left.
+func (m *Member) forget(addr string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seeds = slices.DeleteFunc(slices.Clone(m.seeds), func(a string) bool { return a == addr })
+	return m.seeds
+}
+
+func (m *Member) join(ctx context.Context, addr string) error {
+	hello, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := m.config.Hello(hello, addr); err != nil {
+		return err
+	}
+	at, err := resolve(hello, addr)
+	if err != nil {
+		return err
+	}
+	m.life.Lock()
+	err = m.begin()
+	list := m.list
+	m.life.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = list.Join(at)
+	return err
+}
+
+// resolve returns the IP addresses behind a call address, each with its port.
+func resolve(ctx context.Context, addr string) ([]string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, ip := range ips {
+		out = append(out, netip.AddrPortFrom(ip.Unmap(), uint16(n)).String())
+	}
+	return out, nil
+}
+
+// ask is a Hello of a member.
+func (m *Member) ask(addr string) error {
+	ctx, cancel := context.WithTimeout(m.ctx, patience)
+	defer cancel()
+	return m.config.Hello(ctx, addr)
+}
+
+// Announce tells all in which state we are: Up, then Leaving, or Up again where all
+// others leave, too. It returns when
+// somebody has been told, or nobody is there, or ctx ends; gossip goes on.
+func (m *Member) Announce(ctx context.Context, s State) error {
+	m.mu.Lock()
+	m.self.State = s
+	m.publish()
+	m.mu.Unlock()
+	m.life.Lock()
+	list := m.list
+	m.life.Unlock()
+	if list == nil {
+		return nil
+	}
+	if err := list.UpdateNode(timeLeft(ctx)); err != nil {
+		return fmt.Errorf("announce that we are %s: %w", s, err)
+	}
+	return nil
+}
+
+// Leave says that we have given away everything and go: others do not take it
+// for a failure. The Member goes on hearing until Close. Who still has hosts to
+// give away announces Leaving, and leaves later.
+func (m *Member) Leave(ctx context.Context) error {
+	err := m.Announce(ctx, Gone)
+	m.life.Lock()
+	defer m.life.Unlock()
+	if m.list == nil || m.ctx.Err() != nil {
+		return err
+	}
+	if lerr := m.list.Leave(timeLeft(ctx)); lerr != nil {
+		err = errors.Join(err, fmt.Errorf("leave: %w", lerr))
+	}
+	return err
+}
+
+// timeLeft is for a library that wants a duration, of which 0 is for ever.
+func timeLeft(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return patience
+	}
+	return max(time.Until(end), time.Millisecond)
+}
+
+// Close ends gossip. Who has not left before is missed, and taken for dead.
+func (m *Member) Close() error {
+	m.stop()
+	m.life.Lock()
+	defer m.life.Unlock()
+	var err error
+	if m.list != nil {
+		err = m.list.Shutdown()
+	}
+	m.wg.Wait()
+	return err
+}
+
+// delegate is what memberlist tells and asks. All is called under its lock.
+type delegate struct{ m *Member }
+
+// NodeMeta is what we say of ourselves.
+func (d delegate) NodeMeta(int) []byte {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	return appendMeta(nil, d.m.self)
+}
+
+// NotifyMsg is never called: we send no messages.
+func (delegate) NotifyMsg([]byte) {}
+
+// GetBroadcasts has none.
+func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is the instances that have said Gone, 16 octets each: when two compare
+// all they know, memberlist says that somebody left, but not what he said last.
+func (d delegate) LocalState(bool) []byte {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	var b []byte
+	for i := range d.m.gone {
+		b = append(b, i[:]...)
+	}
+	return b
+}
+
+// MergeRemoteState hears it, after memberlist has told who lives and who has left.
+func (d delegate) MergeRemoteState(b []byte, _ bool) {
+	m := d.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for ; len(b) >= 16; b = b[16:] {
+		i := [16]byte(b)
+		if !m.isThere(i) {
+			m.wentAway(i)
+		}
+	}
+	m.publish()
+}
+
+// wentAway notes that an instance has said Gone. mu is held.
+func (m *Member) wentAway(i [16]byte) {
+	if len(m.gone) < maxLost {
+		m.gone[i] = struct{}{}
+	}
+	delete(m.lost, i)
+}
+
+// isThere says whether an instance lives, and has not said Gone. mu is held.
+func (m *Member) isThere(i [16]byte) bool {
+	for _, a := range m.living {
+		if a.Instance == i && a.State != Gone {
+			return true
+		}
+	}
+	return m.self.Instance == i
+}
+
+// NotifyAlive looks at what is said of an agent before it counts.
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	a, err := parseMeta(n.Name, n.Meta)
+	if err != nil {
+		return err
+	}
+	if a.Name == d.m.config.Self.Name {
+		d.m.rival(a)
+	}
+	return nil
+}
+
+// NotifyJoin is of one that lives.
+func (d delegate) NotifyJoin(n *memberlist.Node) { d.m.lives(n) }
+
+// NotifyUpdate is of one that says something new of itself.
+func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.lives(n) }
+
+// NotifyLeave is of one that is dead or gone.
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	m := d.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was, ok := m.living[n.Name]; ok && n.Name != m.self.Name {
+		delete(m.living, n.Name)
+		m.miss(was)
+		m.publish()
+	}
+}
+
+func (m *Member) lives(n *memberlist.Node) {
+	a, err := parseMeta(n.Name, n.Meta)
+	if err != nil {
+		return // NotifyAlive has refused it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.Name == m.self.Name {
+		return
+	}
+	if len(m.met) < maxLost {
+		m.met[life{a.Instance, a.Boot}] = a.Name
+	}
+	// A machine that came back with an empty disk, before its death was seen.
+	if was, ok := m.living[a.Name]; ok && was.Instance != a.Instance {
+		m.miss(was)
+	}
+	m.living[a.Name] = living{a, netip.AddrPortFrom(addrOf(n.Addr), n.Port).String()}
+	delete(m.lost, a.Instance)
+	if delete(m.gone, a.Instance); a.State == Gone {
+		m.wentAway(a.Instance)
+	}
+	delete(m.reserved, a.Name)
+	m.publish()
+}
+
+func addrOf(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap()
+}
+
+// miss remembers one that went without a word. mu is held.
+func (m *Member) miss(was living) {
+	if _, gone := m.gone[was.Instance]; !gone && was.State != Gone && len(m.lost) < maxLost {
+		m.lost[was.Instance] = was
+	}
+}

@@ -1,0 +1,528 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// story runs agents in virtual time.
+func story(t *testing.T, run func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, rand.Uint64())
+		defer w.end()
+		run(t, w)
+	})
+}
+
+// five agents that are up, and know each other.
+func five(w *world) []*agent {
+	var out []*agent
+	for i := range 5 {
+		a := w.agent(fmt.Sprintf("a%d", i+1))
+		a.mustStart(out...)
+		out = append(out, a)
+	}
+	w.settle(out...)
+	return out
+}
+
+// TestDeath: one that was killed is distrusted by all, soon, and remembered as
+// lost; with the same instance it comes back as the same, later.
+func TestDeath(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		all := five(w)
+		dead := all[2]
+		instance := dead.self.Instance
+		seq := all[0].m.View().Seq
+		dead.kill()
+		rest := append(slices.Clone(all[:2]), all[3:]...)
+		took := w.settle(rest...)
+		t.Logf("distrusted by all after %v", took)
+		if took > 12*time.Second {
+			t.Errorf("it took %v until all distrusted the dead", took)
+		}
+		for _, a := range rest {
+			v := a.m.View()
+			if len(v.Lost) != 1 || v.Lost[0].Instance != instance {
+				t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
+			}
+		}
+		if got := all[0].m.View().Seq; got <= seq {
+			t.Errorf("views %d, then %d", seq, got)
+		}
+		select {
+		case <-all[0].m.Changes():
+		default:
+			t.Error("nobody was told")
+		}
+		dead.mustStart(all[4])
+		w.settle(all...)
+		for _, a := range all {
+			if v := a.m.View(); len(v.Lost) != 0 || v.self(dead).Boot != 2 {
+				t.Errorf("%s: lost %v, boot %d", a.self.Name, names(v.Lost), v.self(dead).Boot)
+			}
+		}
+	})
+}
+
+// TestQuickRestart: one that is back before its death was seen is not taken for
+// what it was.
+func TestQuickRestart(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		all := five(w)
+		all[1].kill()
+		all[1].mustStart(all[0])
+		w.settle(all...)
+		for _, a := range all {
+			if v := a.m.View(); v.self(all[1]).Boot != 2 || len(v.Lost) != 0 {
+				t.Errorf("%s sees %v, lost %v", a.self.Name, names(v.Agents), names(v.Lost))
+			}
+		}
+	})
+}
+
+// TestLeaving in good order is not a failure: others see each state.
+func TestLeaving(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		all := five(w)
+		if err := all[3].m.Announce(t.Context(), Leaving); err != nil {
+			t.Error(err)
+		}
+		w.settle(all...)
+		if got := all[0].m.View().self(all[3]).State; got != Leaving {
+			t.Errorf("state %s", got)
+		}
+		begin := time.Now()
+		all[3].leave()
+		rest := append(slices.Clone(all[:3]), all[4])
+		w.settle(rest...)
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("leaving took %v", took)
+		}
+		time.Sleep(2 * time.Minute) // and is not taken for dead later
+		for _, a := range rest {
+			if v := a.m.View(); len(v.Lost) != 0 {
+				t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
+			}
+		}
+		// It may come back.
+		all[3].mustStart(all[0])
+		w.settle(all...)
+	})
+}
+
+// TestSuccessor: another instance under a dead one's name is not taken for it.
+func TestSuccessor(t *testing.T) {
+	for _, sameMachine := range []bool{true, false} {
+		t.Run(fmt.Sprintf("same machine=%v", sameMachine), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				all := five(w)
+				old := all[2].self.Instance
+				all[2].kill()
+				w.settle(all[0], all[1], all[3], all[4])
+				next := w.agent("a3")
+				if sameMachine {
+					next.addr, next.self.Addr = all[2].addr, all[2].addr
+				}
+				next.mustStart(all[0])
+				now := []*agent{all[0], all[1], next, all[3], all[4]}
+				w.settle(now...)
+				time.Sleep(3 * time.Minute)
+				w.settle(now...)
+				for _, a := range now {
+					v := a.m.View()
+					if got, _ := v.Agent("a3"); got.Instance != next.self.Instance {
+						t.Errorf("%s sees %v", a.self.Name, names(v.Agents))
+					}
+					if a != next && (len(v.Lost) != 1 || v.Lost[0].Instance != old) {
+						t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
+					}
+				}
+				for _, a := range now {
+					select {
+					case err := <-a.m.Failed():
+						t.Errorf("%s failed: %v", a.self.Name, err)
+					default:
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPartition: two halves, apart for so long that memberlist has forgotten the
+// others, become one again by themselves.
+func TestPartition(t *testing.T) {
+	for _, apart := range []time.Duration{20 * time.Second, 10 * time.Minute} {
+		t.Run(apart.String(), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				var all []*agent
+				for i := range 4 {
+					a := w.agent(fmt.Sprintf("a%d", i+1))
+					a.mustStart(all...)
+					all = append(all, a)
+				}
+				w.settle(all...)
+				w.partition(all[:2]...)
+				w.settle(all[:2]...)
+				w.settle(all[2:]...)
+				time.Sleep(apart)
+				w.settle(all[:2]...)
+				w.settle(all[2:]...)
+				w.heal()
+				took := w.settle(all...)
+				t.Logf("one view %v after the partition ended", took)
+				if took > 90*time.Second {
+					t.Errorf("one view only after %v", took)
+				}
+				for _, a := range all {
+					if v := a.m.View(); len(v.Lost) != 0 {
+						t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFrozen: one that nothing reaches for 30 s, as one that was stopped, is
+// dropped, and back by itself.
+func TestFrozen(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		all := five(w)
+		w.partition(all[4])
+		time.Sleep(30 * time.Second)
+		for _, a := range all[:4] {
+			if _, ok := a.m.View().Agent("a5"); ok {
+				t.Errorf("%s still trusts the frozen one", a.self.Name)
+			}
+		}
+		w.heal()
+		t.Logf("back after %v", w.settle(all...))
+		if got := all[0].m.View().self(all[4]); got.Boot != 1 {
+			t.Errorf("boot %d", got.Boot)
+		}
+	})
+}
+
+// TestBadNetwork: with a fifth of the packets lost and 200 ms each way agents
+// join, hardly anybody is dropped wrongly, and nobody for long.
+func TestBadNetwork(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.loss, w.delay = 0.2, 200*time.Millisecond
+		all := five(w)
+		wrong, samples := 0, 0
+		for range 1800 { // three minutes
+			time.Sleep(100 * time.Millisecond)
+			for _, a := range all {
+				samples++
+				if len(a.m.View().Agents) != len(all) {
+					wrong++
+				}
+			}
+		}
+		share := float64(wrong) / float64(samples)
+		t.Logf("a view was wrong %.3f %% of the time", 100*share)
+		if share > 0.05 {
+			t.Errorf("views were wrong %.1f %% of the time", 100*share)
+		}
+		w.settle(all...)
+		all[1].kill()
+		took := w.settle(all[0], all[2], all[3], all[4])
+		t.Logf("a dead one is distrusted by all after %v", took)
+	})
+}
+
+// TestNames: who may not come is told why before it gossips.
+func TestNames(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		all := five(w)
+		refused := func(a *agent, want string) {
+			t.Helper()
+			boot := a.self.Boot
+			if err := a.start(all[0]); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+			a.self.Boot = boot
+		}
+		refused(w.agent("a2"), `agent name "a2" is in use by another agent, at 10.0.0.2:7470`)
+		refused(w.agent("a1"), `agent name "a1" is in use by another agent, at 10.0.0.1:7470`)
+		copied := w.agent("a2")
+		copied.self.Instance = all[1].self.Instance
+		refused(copied, "is running already, at 10.0.0.2:7470")
+		renamed := w.agent("a9")
+		renamed.self.Instance = all[1].self.Instance
+		refused(renamed, `the crawl directory of agent "a9" is that of agent "a2"`)
+		// Two new ones ask for one name at once.
+		first, second := w.agent("b"), w.agent("b")
+		if err := all[0].m.Admit(first.self, time.Now()); err != nil {
+			t.Error(err)
+		}
+		if err := all[0].m.Admit(first.self, time.Now()); err != nil {
+			t.Errorf("asking twice: %v", err)
+		}
+		refused(second, "has just been given to another agent")
+		time.Sleep(reserved)
+		second.mustStart(all[0])
+		w.settle(append(all, second)...)
+	})
+}
+
+// TestRivals: two agents under one name, each let in by one side of a partition:
+// one stops, with the reason, and not both.
+func TestRivals(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		t.Run(fmt.Sprintf("same instance=%v", same), func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				all := five(w)
+				one, two := w.agent("twin"), w.agent("twin")
+				if same {
+					two.self.Instance, two.self.Boot = one.self.Instance, 4
+				}
+				w.partition(all[0], all[1], one)
+				one.mustStart(all[0])
+				two.mustStart(all[2])
+				w.settle(all[0], all[1], one)
+				w.settle(all[2], all[3], all[4], two)
+				stay, stop := one, two
+				if stops(one.m.View().self(one), two.m.View().self(two)) {
+					stay, stop = two, one
+				}
+				w.heal()
+				var conflict *ConflictError
+				select {
+				case err := <-stop.m.Failed():
+					if !errors.As(err, &conflict) || !strings.Contains(err.Error(), stay.addr) {
+						t.Errorf("%v", err)
+					}
+				case err := <-stay.m.Failed():
+					t.Errorf("the wrong one stops: %v", err)
+				case <-time.After(10 * time.Minute):
+					t.Error("both go on")
+				}
+				stop.kill()
+				w.settle(append(slices.Clone(all), stay)...)
+				time.Sleep(time.Minute)
+				select {
+				case err := <-stay.m.Failed():
+					t.Errorf("the other one stops, too: %v", err)
+				default:
+				}
+			})
+		})
+	}
+}
+
+// TestOthersGossip: neither another label nor another secret gets in, even when
+// Hello was content.
+func TestOthersGossip(t *testing.T) {
+	secret := func(b byte) []byte { return slices.Repeat([]byte{b}, 32) }
+	for name, change := range map[string]func(w *world){
+		"label":     func(w *world) { w.label = "another crawl" },
+		"secret":    func(w *world) { w.secret = secret(2) },
+		"no secret": func(w *world) { w.secret = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *world) {
+				w.secret = secret(1)
+				a, b, c := w.agent("a"), w.agent("b"), w.agent("c")
+				a.mustStart()
+				b.mustStart(a)
+				w.settle(a, b)
+				change(w)
+				c.open()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := c.m.Join(ctx, []string{a.addr}); !errors.Is(err, ErrNobody) {
+					t.Errorf("Join: %v", err)
+				}
+				time.Sleep(time.Minute)
+				w.settle(a, b)
+				if err := c.sees(c); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestJoin: orders in which agents may be started.
+func TestJoin(t *testing.T) {
+	t.Run("each joins the other", func(t *testing.T) {
+		story(t, func(t *testing.T, w *world) {
+			a, b := w.agent("a"), w.agent("b")
+			done := make(chan error)
+			go func() { done <- a.start(b) }()
+			go func() { time.Sleep(3 * time.Second); done <- b.start(a) }()
+			for range 2 {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+			w.settle(a, b)
+		})
+	})
+	t.Run("only itself", func(t *testing.T) {
+		story(t, func(t *testing.T, w *world) {
+			a := w.agent("a")
+			a.mustStart(a)
+			if err := a.sees(a); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("nobody, then alone, then found", func(t *testing.T) {
+		story(t, func(t *testing.T, w *world) {
+			a, b := w.agent("a"), w.agent("b")
+			a.open()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := a.m.Join(ctx, []string{b.addr}); !errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), b.addr) {
+				t.Errorf("Join: %v", err)
+			}
+			if err := a.m.Found(); err != nil {
+				t.Error(err)
+			}
+			if err := a.m.Announce(t.Context(), Up); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(5 * time.Minute)
+			b.mustStart()
+			w.settle(a, b)
+		})
+	})
+}
+
+// TestRandom: whatever happens to six agents, when it is over those who run see
+// exactly each other.
+func TestRandom(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var all []*agent
+		for i := range 6 {
+			all = append(all, w.agent(fmt.Sprintf("a%d", i+1)))
+		}
+		all[0].mustStart()
+		var log []string
+		for range 40 {
+			a := all[w.dice.IntN(len(all))]
+			running := w.running()
+			what := "wait"
+			switch w.dice.IntN(6) {
+			case 0, 1, 2:
+				if a.m == nil {
+					what = "start " + a.self.Name
+					if len(running) > 0 && w.sides == nil {
+						if err := a.start(running[w.dice.IntN(len(running))]); err != nil {
+							t.Errorf("start %s: %v", a.self.Name, err)
+						}
+					} else if w.sides == nil {
+						// All are dead: somebody begins, and knows where others may be.
+						a.open()
+						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+						err := a.m.Join(ctx, []string{all[0].addr, all[1].addr})
+						cancel()
+						if errors.Is(err, ErrNobody) {
+							err = a.m.Found()
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						a.m.Announce(t.Context(), Up)
+					}
+				} else if w.sides == nil && len(running) > 1 {
+					what = "kill " + a.self.Name
+					a.kill()
+				}
+			case 3:
+				if a.m != nil && len(running) > 1 && w.sides == nil {
+					what = "leave " + a.self.Name
+					a.leave()
+				}
+			case 4:
+				if w.sides == nil && len(running) > 1 {
+					what = "partition"
+					w.partition(running[:1+w.dice.IntN(len(running)-1)]...)
+				}
+			case 5:
+				what = "heal"
+				w.heal()
+			}
+			log = append(log, what)
+			time.Sleep(time.Duration(w.dice.Int64N(int64(20 * time.Second))))
+		}
+		w.heal()
+		t.Log(strings.Join(log, ", "))
+		t.Logf("%d agents have one view after %v", len(w.running()), w.settle(w.running()...))
+		for _, a := range w.running() {
+			select {
+			case err := <-a.m.Failed():
+				t.Errorf("%s failed: %v", a.self.Name, err)
+			default:
+			}
+		}
+	})
+}
+
+// TestStops: of two living ones exactly one stops.
+func TestStops(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	for range 10000 {
+		make1 := func() Agent {
+			return Agent{Name: "a", Instance: [16]byte{byte(rng.IntN(3))}, Boot: uint64(rng.IntN(3)), State: State(1 + rng.IntN(2)), Addr: fmt.Sprintf("h:%d", 1+rng.IntN(3))}
+		}
+		a, b := make1(), make1()
+		if a.Addr == b.Addr {
+			continue // one port has one owner
+		}
+		if stops(a, b) == stops(b, a) {
+			t.Fatalf("%+v and %+v: both %v", a, b, stops(a, b))
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	for _, c := range []struct {
+		tries  int
+		chance float64
+		want   time.Duration
+	}{{0, 1, time.Second}, {1, 1, time.Second}, {2, 0, time.Second}, {3, 1, 4 * time.Second}, {6, 1, 30 * time.Second}, {1 << 40, 0, 15 * time.Second}} {
+		if got := pause(time.Second, 30*time.Second, c.tries, c.chance); got != c.want {
+			t.Errorf("pause after %d tries, %v: %v, want %v", c.tries, c.chance, got, c.want)
+		}
+	}
+}
+
+// FuzzMeta: what is read is what would be written, and fits.
+func FuzzMeta(f *testing.F) {
+	full := Agent{Name: "a", Capacity: 1.5, Instance: [16]byte{1, 2}, Boot: math.MaxUint64, Addr: strings.Repeat("h", 249) + ":65535", State: Gone}
+	if n := len(appendMeta(nil, full)); n > 512 || full.check() != nil {
+		f.Fatalf("%d octets, %v", n, full.check())
+	}
+	f.Add(appendMeta(nil, full))
+	f.Add(appendMeta(nil, Agent{Capacity: math.NaN(), State: Up, Addr: "h:1"}))
+	f.Add(appendMeta(nil, Agent{Capacity: 2, State: 9, Addr: "[::1]:1"}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := parseMeta("a", b)
+		if err != nil {
+			return
+		}
+		again := appendMeta(nil, a)
+		if len(again) > 512 {
+			t.Fatalf("%d octets", len(again))
+		}
+		if got, err := parseMeta("a", again); err != nil || got != a {
+			t.Fatalf("%+v is %+v, %v", a, got, err)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrRefused is an agent that must not come into the cluster, with the reason
+// in words. It will be refused the next time, too.
+var ErrRefused = errors.New("refused")
+
+// A NameError refuses an agent because of its name. It is an ErrRefused.
+type NameError struct {
+	Name string
+	// Holder is the agent that has the name. It is zero if the name was given away
+	// a moment ago, to an agent that is not there yet.
+	Holder Agent
+}
+
+func (e *NameError) Error() string {
+	if e.Holder.Name == "" {
+		return fmt.Sprintf("%v: agent name %q has just been given to another agent: each agent needs a name of its own",
+			ErrRefused, e.Name)
+	}
+	return fmt.Sprintf("%v: agent name %q is in use by another agent, at %s: each agent needs a name of its own",
+		ErrRefused, e.Name, e.Holder.Addr)
+}
+
+// Is makes a NameError an ErrRefused.
+func (e *NameError) Is(target error) bool { return target == ErrRefused }
+
+// reserved is how long a name is kept for whom it was given to, before gossip
+// has told of it: a second one that asks in the meantime is refused.
+const reserved = 10 * time.Second
+
+type reservation struct {
+	instance [16]byte
+	until    time.Time
+}
+
+// A ConflictError is another agent under our name: this one has to stop.
+type ConflictError struct{ Self, Rival Agent }
+
+func (e *ConflictError) Error() string {
+	if e.Self.Instance == e.Rival.Instance {
+		return fmt.Sprintf("agent %q: its crawl directory, or a copy of it, is being crawled with by another "+
+			"process, at %s: each agent needs a crawl directory of its own", e.Self.Name, e.Rival.Addr)
+	}
+	return fmt.Sprintf("agent name %q is in use by another agent, at %s: each agent needs a name of its own",
+		e.Self.Name, e.Rival.Addr)
+}
+
+// stops says which of two living agents under one name has to go. Both come to
+// the same answer: of one instance the younger start stays, of two instances
+// the one that is more than joining, then the one whose number is smaller.
+func stops(self, rival Agent) bool {
+	if self.Instance == rival.Instance {
+		if self.Boot != rival.Boot {
+			return self.Boot < rival.Boot
+		}
+		return strings.Compare(self.Addr, rival.Addr) > 0
+	}
+	if (self.State == Joining) != (rival.State == Joining) {
+		return self.State == Joining
+	}
+	return bytes.Compare(self.Instance[:], rival.Instance[:]) > 0
+}
+
+// Admit reports whether an agent that asks may come: nil, an ErrRefused or
+// ErrSelf. A *NameError is an ErrRefused that may be temporary: the agent that has
+// the name may be dead, and no agent has noticed yet. Admit decides this agent's answer
+// to another agent's Hello. now is the caller's clock.
+func (m *Member) Admit(candidate Agent, now time.Time) error {
+	if candidate.State == 0 {
+		candidate.State = Joining
+	}
+	if err := candidate.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	living := m.living[candidate.Name].Agent
+	if candidate.Name == m.self.Name {
+		living = m.self
+	}
+	switch {
+	case living.Name == "":
+	case candidate.Instance == m.self.Instance && candidate.Boot == m.self.Boot && candidate.Name == m.self.Name &&
+		candidate.Addr == m.self.Addr:
+		return ErrSelf
+	case living.Instance != candidate.Instance:
+		return &NameError{candidate.Name, living}
+	case candidate.Boot < living.Boot || candidate.Boot == living.Boot && candidate.Addr != living.Addr:
+		return fmt.Errorf("%w: agent %q is running already, at %s, from this crawl directory or a copy of it",
+			ErrRefused, candidate.Name, living.Addr)
+	}
+	for name, other := range m.living {
+		if other.Instance == candidate.Instance && name != candidate.Name {
+			return fmt.Errorf("%w: the crawl directory of agent %q is that of agent %q, at %s, or a copy of it",
+				ErrRefused, candidate.Name, name, other.Addr)
+		}
+	}
+	for name, r := range m.reserved {
+		if !now.Before(r.until) {
+			delete(m.reserved, name)
+		}
+	}
+	if r, ok := m.reserved[candidate.Name]; ok && r.instance != candidate.Instance {
+		return &NameError{Name: candidate.Name}
+	}
+	if len(m.reserved) < maxLost { // strangers cannot ask, but bounds are bounds
+		m.reserved[candidate.Name] = reservation{candidate.Instance, now.Add(reserved)}
+	}
+	return nil
+}
+
+// rival looks at what is said of an agent under our own name, and keeps it to be
+// asked if it may be another. It is called under memberlist's lock.
+func (m *Member) rival(other Agent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case other.Addr == m.self.Addr:
+		// We have that port: it is ourselves, or one that was there before us.
+	case other.Instance == m.self.Instance && other.Boot < m.self.Boot:
+		// We were that one.
+	default:
+		select {
+		case m.rivals <- other:
+		default: // it will be heard of again
+		}
+	}
+}
+
+// judgeRival finds out whether a rival lives: what gossip says may be old. One that
+// lives refuses our name.
+func (m *Member) judgeRival(other Agent) {
+	if err := m.ask(other.Addr); !errors.Is(err, ErrRefused) {
+		return
+	}
+	m.mu.Lock()
+	self := m.self
+	m.mu.Unlock()
+	if stops(self, other) {
+		m.fail(&ConflictError{self, other})
+	}
+}

@@ -1,0 +1,165 @@
+package gossip
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A State is how far an agent is.
+type State uint8
+
+// The states, in their order.
+const (
+	// Joining: it is a member, and owns nothing yet.
+	Joining State = 1 + iota
+	// Up: it crawls what is its own.
+	Up
+	// Leaving: it gives away what it has.
+	Leaving
+	// Gone: it has given everything away; the last thing that it says.
+	Gone
+)
+
+func (s State) String() string {
+	switch s {
+	case Joining:
+		return "joining"
+	case Up:
+		return "up"
+	case Leaving:
+		return "leaving"
+	case Gone:
+		return "gone"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// An Agent is what an agent says of itself.
+type Agent struct {
+	Name     string
+	Capacity float64
+	// Instance is random, and made with the crawl directory: another instance
+	// under the same name knows nothing of what this one knew.
+	Instance [16]byte
+	// Boot counts the starts of the instance.
+	Boot uint64
+	// Addr is the call address, host:port.
+	Addr  string
+	State State
+}
+
+// A View is who an agent thinks is alive. It never changes; share it freely.
+type View struct {
+	// Seq grows with each view of this agent; those of two agents have nothing
+	// to do with each other.
+	Seq uint64
+	// Agents are those alive, this one included, by name.
+	Agents []Agent
+	// Lost are those that went without having said Gone, and have not come back,
+	// by name and instance. Another instance under the name of a lost one does
+	// not bring it back.
+	Lost []Agent
+}
+
+// Agent is the living one called name.
+func (v *View) Agent(name string) (Agent, bool) {
+	i, ok := slices.BinarySearchFunc(v.Agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
+	if !ok {
+		return Agent{}, false
+	}
+	return v.Agents[i], true
+}
+
+// Digest is the same for two agents exactly if they see the same agents in the
+// same states: what Seq cannot say.
+func (v *View) Digest() uint64 {
+	h := fnv.New64a()
+	var b []byte
+	for _, a := range v.Agents {
+		b = binary.AppendUvarint(b[:0], uint64(len(a.Name)))
+		b = append(b, a.Name...)
+		b = appendMeta(b, a)
+		h.Write(b)
+	}
+	return h.Sum64()
+}
+
+func order(a, b Agent) int {
+	if c := strings.Compare(a.Name, b.Name); c != 0 {
+		return c
+	}
+	return slices.Compare(a.Instance[:], b.Instance[:])
+}
+
+const (
+	metaVersion = 1
+	maxAddr     = 255
+	maxName     = 63
+	maxCapacity = 1e6
+)
+
+var errMeta = errors.New("what an agent says of itself cannot be read")
+
+// check refuses what no agent would say.
+func (a Agent) check() error {
+	switch {
+	case a.Name == "" || len(a.Name) > maxName:
+		return fmt.Errorf("agent name %.80q: 1 to %d octets", a.Name, maxName)
+	case !(a.Capacity > 0 && a.Capacity <= maxCapacity): // not a number neither
+		return fmt.Errorf("agent %q: capacity %v: more than 0, at most %v", a.Name, a.Capacity, maxCapacity)
+	case a.State < Joining || a.State > Gone:
+		return fmt.Errorf("agent %q: state %d", a.Name, a.State)
+	case len(a.Addr) > maxAddr:
+		return fmt.Errorf("agent %q: an address of %d octets", a.Name, len(a.Addr))
+	}
+	host, port, err := net.SplitHostPort(a.Addr)
+	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+		return fmt.Errorf("agent %q: address %q is not host:port", a.Name, a.Addr)
+	}
+	return nil
+}
+
+// appendMeta appends all but the name, which gossip carries itself. It is
+// shorter than memberlist's 512 octets: at most 293.
+func appendMeta(b []byte, a Agent) []byte {
+	b = append(b, metaVersion, byte(a.State))
+	b = append(b, a.Instance[:]...)
+	b = binary.AppendUvarint(b, a.Boot)
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Capacity))
+	b = binary.AppendUvarint(b, uint64(len(a.Addr)))
+	return append(b, a.Addr...)
+}
+
+// parseMeta reads what another agent says of itself. It trusts nothing.
+func parseMeta(name string, b []byte) (a Agent, err error) {
+	bad := fmt.Errorf("agent %.80q: %w", name, errMeta)
+	if len(b) < 2+16 || b[0] != metaVersion {
+		return a, bad
+	}
+	a.Name, a.State = name, State(b[1])
+	a.Instance = [16]byte(b[2:])
+	b = b[2+16:]
+	boot, n := binary.Uvarint(b)
+	if n <= 0 || len(b) < n+8 {
+		return a, bad
+	}
+	a.Boot = boot
+	a.Capacity = math.Float64frombits(binary.BigEndian.Uint64(b[n:]))
+	b = b[n+8:]
+	k, n := binary.Uvarint(b)
+	if n <= 0 || k != uint64(len(b)-n) {
+		return a, bad
+	}
+	a.Addr = string(b[n:])
+	if err := a.check(); err != nil {
+		return a, fmt.Errorf("%w: %w", errMeta, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,240 @@
+package handoff
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
+
+// Run compacts sources that have sent enough for it, until ctx ends. Damage
+// that it finds is for Damaged to tell; any other error is of the disk.
+func (s *Store) Run(ctx context.Context) error {
+	for {
+		for _, o := range s.all() {
+			o.mu.Lock()
+			wants := o.wants()
+			o.mu.Unlock()
+			if !wants {
+				continue
+			}
+			if err := s.compact(ctx, o); ctx.Err() != nil {
+				return nil
+			} else if err != nil && !errors.Is(err, ErrDamaged) {
+				return err
+			}
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Compact replaces what a source has sent by what it amounts to. Append and
+// Sync go on meanwhile; an Import makes it begin again. A crash at any instant
+// leaves the old files or the new ones.
+func (s *Store) Compact(ctx context.Context, id Source) error {
+	o, err := s.source(id, false)
+	if o == nil || err != nil {
+		return err
+	}
+	return s.compact(ctx, o)
+}
+
+func (s *Store) compact(ctx context.Context, o *source) error {
+	for {
+		yielded, err := s.tryCompact(ctx, o)
+		if yielded && ctx.Err() == nil {
+			continue // and waits for its turn behind who is in a hurry
+		}
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			return fmt.Errorf("compact replica of %v: %w", o.id, err)
+		}
+		return err
+	}
+}
+
+// tryCompact compacts unless somebody is in a hurry.
+func (s *Store) tryCompact(ctx context.Context, o *source) (yielded bool, err error) {
+	select {
+	case s.work <- struct{}{}:
+		defer func() { <-s.work }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.yield = cancel
+	yielded = s.urgent > 0
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.yield = nil
+		s.mu.Unlock()
+	}()
+	if yielded {
+		return true, nil
+	}
+	err = s.compactNow(inner, o)
+	return inner.Err() != nil && errors.Is(err, context.Canceled), err
+}
+
+func (s *Store) compactNow(ctx context.Context, o *source) error {
+	c, mark, err := o.begin()
+	if c == nil || err != nil {
+		if err == nil {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			err = o.usable()
+		}
+		return err
+	}
+	w := snapshotWriter{c: c, limit: s.cfg.PartBytes}
+	err = s.reduce(ctx, nil, func(fn func(byte, []byte) error) error { return c.Replay(false, fn) }, w.put, false)
+	if err == nil {
+		err = w.finish(mark)
+	}
+	w.abandon()
+	if err != nil {
+		c.Abandon()
+	} else if err = c.Finish(); err == nil {
+		err = o.adopt(c, mark, w.base)
+	}
+	if isDamage(err) {
+		return o.harm(err)
+	}
+	return err
+}
+
+// reduce reads records from replay and tells put what they amount to. With
+// salvage, what stands before damage is told, too.
+func (s *Store) reduce(ctx context.Context, wanted func(uint64) bool, replay func(func(byte, []byte) error) error, put func(Kind, uint64, uint64, []byte) error, salvage bool) error {
+	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes, wanted, &s.gauge)
+	defer r.close()
+	damage := replay(r.record)
+	if damage != nil && !(salvage && isDamage(damage)) {
+		return damage
+	}
+	if err := r.tell(put); err != nil {
+		return err
+	}
+	return damage
+}
+
+// isDamage says whether err is of a source's files, and not of the disk.
+func isDamage(err error) bool {
+	return errors.Is(err, journal.ErrDamaged) || errors.Is(err, ErrRecord)
+}
+
+// A snapshotWriter writes what a source's records amount to into the parts of a
+// checkpoint.
+type snapshotWriter struct {
+	c     *journal.Checkpoint
+	limit int64
+	w     *journal.PartWriter
+	base  base
+
+	host uint64
+	any  bool
+	// done are paths of host, of which nothing but the key is kept: from after
+	// the last Begin, and from before.
+	done [2]Record
+	buf  []byte
+}
+
+func (w *snapshotWriter) put(k Kind, host, path uint64, payload []byte) error {
+	if !w.any || host != w.host {
+		if err := w.endDone(); err != nil {
+			return err
+		}
+		w.host, w.any = host, true
+		w.base.hosts++
+	}
+	switch k {
+	case Begin:
+		return w.write(Begin, binary.BigEndian.AppendUint64(nil, host))
+	case kindDone, kindDone + older:
+		w.base.finished++
+		d := &w.done[0]
+		if k >= 'a' {
+			d = &w.done[1]
+		}
+		if d.Paths = append(d.Paths, path); len(d.Paths) == MaxPaths {
+			return w.endDone()
+		}
+		return nil
+	case Accept, Accept + older:
+		w.base.pending++
+	case Finish, Finish + older:
+		w.base.finished++
+	}
+	return w.write(k, payload)
+}
+
+// endDone writes the paths that have gathered.
+func (w *snapshotWriter) endDone() error {
+	for i, k := range [...]Kind{kindDone, kindDone + older} {
+		d := &w.done[i]
+		if len(d.Paths) == 0 {
+			continue
+		}
+		d.Kind, d.Host = kindDone, w.host
+		w.buf = d.appendPayload(w.buf[:0])
+		d.Paths = d.Paths[:0]
+		if err := w.write(k, w.buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *snapshotWriter) write(k Kind, payload []byte) (err error) {
+	if w.w != nil && w.w.Bytes() >= w.limit {
+		if err := w.endPart(); err != nil {
+			return err
+		}
+	}
+	if w.w == nil {
+		if w.w, err = w.c.NewPart(); err != nil {
+			return err
+		}
+	}
+	return w.w.Append(byte(k), payload)
+}
+
+func (w *snapshotWriter) endPart() error {
+	if w.w == nil {
+		return nil
+	}
+	if err := w.w.Close(nil); err != nil {
+		return err
+	}
+	w.base.bytes += uint64(w.w.Bytes())
+	w.w = nil
+	return nil
+}
+
+// finish completes the parts and the snapshot's one record.
+func (w *snapshotWriter) finish(mark Mark) error {
+	if err := w.endDone(); err != nil {
+		return err
+	}
+	if err := w.endPart(); err != nil {
+		return err
+	}
+	w.base.last = mark.last
+	return w.c.Append(byte(kindVersion), w.base.appendTo(nil))
+}
+
+// abandon gives up a part that is not complete.
+func (w *snapshotWriter) abandon() {
+	if w.w != nil {
+		w.w.Abandon()
+	}
+}

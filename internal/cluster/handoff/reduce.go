@@ -1,0 +1,348 @@
+package handoff
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// The classes of items, in the order in which those of a host are read: first
+// what its other records have to be measured by.
+const (
+	classControl byte = iota
+	classClock
+	classKey
+	classKnown
+	classEnd
+)
+
+// Places of what stands in a snapshot; those of later records follow.
+const (
+	placeOlder = iota
+	placeBegin
+	placeSnapshot
+)
+
+// maxBegins bounds how many Begins without an End are told apart on a host;
+// the states before the last so many are one.
+const maxBegins = 4096
+
+// readReserve is what reading a journal and writing a snapshot take beside the
+// sorters: a frame of each, and their buffers.
+const readReserve = 3 << 20
+
+// A reduction reads what a source has sent, in its order, and tells what it
+// amounts to, host by host.
+type reduction struct {
+	ctx    context.Context
+	wanted func(host uint64) bool // nil: all
+	gauge  *gauge
+
+	all   *sorter // items of all hosts
+	links *sorter // pending links of one host
+
+	segments bool // the snapshot lies behind
+	place    uint64
+	read     int
+	buf      []byte
+
+	host   uint64
+	class  byte // of the item before
+	cut    uint64
+	begins []uint64
+	marked bool // the host's Begin was told
+	clock  entry
+	at     entry // what path amounts to so far
+	path   uint64
+	put    func(k Kind, host, path uint64, payload []byte) error
+}
+
+// An entry is what counts of a URL, or of a host's clock.
+type entry struct {
+	kind    Kind // 0: nothing
+	place   uint64
+	payload []byte
+}
+
+func (e *entry) set(k Kind, place uint64, payload []byte) {
+	e.kind, e.place, e.payload = k, place, append(e.payload[:0], payload...)
+}
+
+func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool, g *gauge) *reduction {
+	half := int(memory-readReserve) / 2
+	g.add(readReserve)
+	return &reduction{
+		ctx: ctx, wanted: wanted, gauge: g, place: placeSnapshot,
+		all:   newSorter(ctx, fs, prefix+"all", half, g),
+		links: newSorter(ctx, fs, prefix+"links", half, g),
+	}
+}
+
+func (r *reduction) close() {
+	r.all.close()
+	r.links.close()
+	r.gauge.add(-readReserve)
+}
+
+// count counts what is read, and asks now and then whether it is to go on.
+func (r *reduction) count() error {
+	if r.read++; r.read%1024 == 0 {
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// record takes the next record of the journal.
+func (r *reduction) record(kind byte, p []byte) error {
+	if err := r.count(); err != nil {
+		return err
+	}
+	k := Kind(kind)
+	switch k {
+	case kindVersion:
+		return nil
+	case kindBatch:
+		r.segments = true
+		return nil
+	}
+	place := uint64(placeSnapshot)
+	if r.segments {
+		r.place++
+		place = r.place
+	} else if k >= 'a' {
+		k, place = k-older, placeOlder
+	} else if k == Begin {
+		place = placeBegin
+	}
+	host, path, class := uint64(0), uint64(0), classKey
+	switch k {
+	case Accept:
+		_, w := binary.Uvarint(p)
+		if w <= 0 {
+			return unreadable(k)
+		}
+		l, _, err := weburl.PeekLink(p[w:])
+		if err != nil {
+			return unreadable(k)
+		}
+		key := l.URL.Key()
+		host, path = key.Host, key.Path
+	case Clock:
+		n, w := binary.Uvarint(p)
+		if w <= 0 || n > uint64(len(p)-w) {
+			return unreadable(k)
+		}
+		host, class = weburl.HostKey(string(p[w:w+int(n)])), classClock
+	default:
+		if len(p) < 8 {
+			return unreadable(k)
+		}
+		host = binary.BigEndian.Uint64(p)
+	}
+	if r.wanted != nil && !r.wanted(host) {
+		return nil
+	}
+	switch k {
+	case Accept, Clock:
+	case Finish:
+		if len(p) < 16 {
+			return unreadable(k)
+		}
+		path = binary.BigEndian.Uint64(p[8:])
+	case kindDone:
+		for rest := p[8:]; len(rest) >= 8; rest = rest[8:] {
+			if err := r.add(host, classKey, binary.BigEndian.Uint64(rest), place, k, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	case Known:
+		class = classKnown
+	case Begin, End, Gone:
+		class, p = classControl, nil
+	default:
+		return unreadable(k)
+	}
+	return r.add(host, class, path, place, k, p)
+}
+
+// unreadable is a record that passed Append and a checksum, and yet is none.
+func unreadable(k Kind) error {
+	return fmt.Errorf("%w of kind %q in the journal", ErrRecord, rune(k))
+}
+
+func (r *reduction) add(host uint64, class byte, path, place uint64, k Kind, p []byte) error {
+	r.buf = append(append(r.buf[:0], byte(k)), p...)
+	return r.all.add(item{host, class, path, place, r.buf})
+}
+
+// tell gives put what the records amount to: of each host its clock, what of it
+// is finished, what is pending, by number, and what else is known. Kinds in
+// lower case are from before a Begin, which is told ahead of them.
+func (r *reduction) tell(put func(k Kind, host, path uint64, payload []byte) error) error {
+	r.put, r.class = put, classEnd
+	if err := r.all.each(r.item); err != nil {
+		return err
+	}
+	return r.advance(classEnd)
+}
+
+func (r *reduction) item(it item) error {
+	if err := r.count(); err != nil {
+		return err
+	}
+	if r.class == classEnd || it.host != r.host {
+		if err := r.advance(classEnd); err != nil {
+			return err
+		}
+		r.host, r.class, r.cut, r.begins, r.marked = it.host, classControl, 0, r.begins[:0], false
+	}
+	k, p := Kind(it.payload[0]), it.payload[1:]
+	if it.class == classControl {
+		r.control(k, it.place)
+		return nil
+	}
+	if err := r.advance(it.class); err != nil {
+		return err
+	}
+	if r.cut > 0 && it.place <= r.cut {
+		return nil
+	}
+	switch it.class {
+	case classClock:
+		r.clock.set(k, it.place, p)
+	case classKnown:
+		return r.out(k, it.place, 0, p)
+	default:
+		if it.path != r.path {
+			if err := r.endKey(); err != nil {
+				return err
+			}
+			r.path = it.path
+		}
+		return r.key(k, it.place, p)
+	}
+	return nil
+}
+
+func (r *reduction) control(k Kind, place uint64) {
+	switch {
+	case k == Begin:
+		if len(r.begins) == maxBegins {
+			r.begins = slices.Delete(r.begins, 0, maxBegins/2)
+		}
+		r.begins = append(r.begins, place)
+	case k == Gone:
+		r.cut, r.begins = place, r.begins[:0]
+	case len(r.begins) > 0: // End
+		r.cut, r.begins = r.begins[len(r.begins)-1], r.begins[:0]
+	}
+}
+
+// epoch is how many states of the host had begun at a place.
+func (r *reduction) epoch(place uint64) int {
+	return sort.Search(len(r.begins), func(i int) bool { return r.begins[i] > place })
+}
+
+// key adds a word on the URL at r.path.
+func (r *reduction) key(k Kind, place uint64, p []byte) error {
+	if r.at.kind == 0 || r.epoch(r.at.place) != r.epoch(place) {
+		r.at.set(k, place, p)
+		return nil
+	}
+	switch {
+	case k == Accept:
+		// It is pending or finished already.
+	case r.at.kind == Accept:
+		r.at.set(k, place, p)
+	case k == Finish:
+		f, err := splitFinish(p)
+		if err != nil {
+			return err
+		}
+		if len(f.state) == 0 && r.at.kind == Finish {
+			before, err := splitFinish(r.at.payload)
+			if err != nil {
+				return err
+			}
+			p = append(slices.Clone(p), before.state...)
+		}
+		r.at.set(k, place, p)
+	}
+	return nil
+}
+
+// splitFinish reads a Finish's payload behind its key.
+func splitFinish(p []byte) (f finished, err error) {
+	var r Record
+	if len(p) < 16 || r.decodeFinish(p[8:]) != "" {
+		return f, unreadable(Finish)
+	}
+	return finished{r.Number, r.Disposition, r.State}, nil
+}
+
+// endKey tells what the URL at r.path amounts to.
+func (r *reduction) endKey() error {
+	e := &r.at
+	k := e.kind
+	e.kind = 0
+	switch k {
+	case 0:
+		return nil
+	case Accept:
+		number, _ := binary.Uvarint(e.payload)
+		// Of one host, so that the number may come first.
+		return r.links.add(item{number, classKey, r.path, e.place, e.payload})
+	case Finish:
+		f, err := splitFinish(e.payload)
+		if err != nil {
+			return err
+		}
+		if f.bare() {
+			return r.out(kindDone, e.place, r.path, nil)
+		}
+	}
+	return r.out(k, e.place, r.path, e.payload)
+}
+
+// advance ends the classes before this one.
+func (r *reduction) advance(class byte) error {
+	if r.class <= classClock && class > classClock && r.clock.kind != 0 {
+		k := r.clock.kind
+		r.clock.kind = 0
+		if err := r.out(k, r.clock.place, 0, r.clock.payload); err != nil {
+			return err
+		}
+	}
+	if r.class <= classKey && class > classKey {
+		if err := r.endKey(); err != nil {
+			return err
+		}
+		if err := r.links.each(func(it item) error {
+			return r.out(Accept, it.place, it.path, it.payload)
+		}); err != nil {
+			return err
+		}
+	}
+	r.class = class
+	return nil
+}
+
+// out tells of one entry.
+func (r *reduction) out(k Kind, place, path uint64, payload []byte) error {
+	if n := len(r.begins); n > 0 && place < r.begins[n-1] {
+		if !r.marked {
+			r.marked = true
+			if err := r.put(Begin, r.host, 0, nil); err != nil {
+				return err
+			}
+		}
+		k += older
+	}
+	return r.put(k, r.host, path, payload)
+}

@@ -1,0 +1,431 @@
+package handoff
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
+
+// Config tunes a Store. The zero Config is good.
+type Config struct {
+	// MemoryBytes bounds the buffers of a Compact or an Import; there is one at
+	// a time. Zero means 64 MiB, and less than 8 MiB means that.
+	MemoryBytes int64
+	// BufferBytes is how much of each source Append keeps in RAM before it
+	// writes. Zero means 1 MiB.
+	BufferBytes int
+	// CompactBytes is how much a source sends at least before it is compacted.
+	// Zero means 64 MiB.
+	CompactBytes int64
+	// PartBytes is the size of the files that a Compact writes. Zero means
+	// 64 MiB.
+	PartBytes int64
+}
+
+const (
+	minMemory = 8 << 20
+	// maxSources bounds the sources, each of which has a file open.
+	maxSources = 4096
+	sortDir    = "sort"
+	gonePrefix = "gone-"
+)
+
+// Errors of this package; test with errors.Is.
+var (
+	// ErrSource is a source that cannot be, or one too many.
+	ErrSource = errors.New("no such source")
+	// ErrGap is a batch that does not follow the last one. The error is a
+	// *GapError.
+	ErrGap = errors.New("batches are missing")
+	// ErrDamaged is a source whose files do not say what was written. The
+	// error is a *Damage.
+	ErrDamaged = errors.New("replica damaged")
+	// ErrVersion is a source whose records another version of this program
+	// wrote.
+	ErrVersion = errors.New("replica of another version")
+	// ErrNewer is a source that has sent more since the Import.
+	ErrNewer = errors.New("the source has sent more")
+	// ErrClosed is a Store that was closed.
+	ErrClosed = errors.New("replica store closed")
+)
+
+// A Source is an agent's instance, which ships what it knows.
+type Source struct {
+	Name     string
+	Instance [16]byte
+}
+
+func (s Source) String() string { return s.Name + "/" + hex.EncodeToString(s.Instance[:4]) }
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+
+// dir is the name of the source's directory.
+func (s Source) dir() string { return hex.EncodeToString(s.Instance[:]) + "-" + s.Name }
+
+func parseDir(base string) (s Source, ok bool) {
+	id, name, ok := strings.Cut(base, "-")
+	b, err := hex.DecodeString(id)
+	if !ok || err != nil || len(b) != len(s.Instance) || !nameForm.MatchString(name) {
+		return s, false
+	}
+	s.Name, s.Instance = name, [16]byte(b)
+	return s, s.dir() == base
+}
+
+// A GapError says which batch was the last one.
+type GapError struct {
+	Source    Source
+	Have, Got uint64
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("%v: batch %d of %v came behind batch %d", ErrGap, e.Got, e.Source, e.Have)
+}
+
+// Is makes a GapError an ErrGap.
+func (e *GapError) Is(target error) bool { return target == ErrGap }
+
+// A Damage is a source that has to ship all of its hosts anew, after a Reset.
+type Damage struct {
+	Source Source
+	Err    error // with file and offset
+}
+
+func (d *Damage) Error() string { return fmt.Sprintf("%v: of %v: %v", ErrDamaged, d.Source, d.Err) }
+
+// Is makes a Damage an ErrDamaged.
+func (d *Damage) Is(target error) bool { return target == ErrDamaged }
+
+// Unwrap is what was found.
+func (d *Damage) Unwrap() error { return d.Err }
+
+// A Store keeps what other agents ship. Safe for concurrent use.
+type Store struct {
+	fs  disk.FS
+	dir string
+	cfg Config
+
+	work chan struct{} // has an element while a source's files are read or replaced as a whole
+	wake chan struct{} // has one when a source wants to be compacted
+
+	mu      sync.Mutex // guards what follows
+	sources map[Source]*source
+	closed  bool
+	urgent  int    // who waits for work, and may not wait for a Compact
+	yield   func() // ends the Compact that is running
+
+	gauge gauge // of whoever has work
+}
+
+// Open opens the Store in dir, which belongs to it, or makes an empty one in a
+// directory that is there to stay. It
+// reads what was sent since each source's last Compact. A damaged source does
+// not keep it from returning a Store: see Damaged.
+func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 64 << 20
+	}
+	cfg.MemoryBytes = max(cfg.MemoryBytes, minMemory)
+	if cfg.CompactBytes <= 0 {
+		cfg.CompactBytes = 64 << 20
+	}
+	if cfg.PartBytes <= 0 {
+		cfg.PartBytes = 64 << 20
+	}
+	s := &Store{fs: fs, dir: dir, cfg: cfg, sources: map[Source]*source{}, work: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	if err := s.open(); err != nil {
+		_ = s.Close() // what was opened has nothing new
+		return nil, fmt.Errorf("open replicas %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.fs.SyncDir(filepath.Dir(filepath.Clean(s.dir))); err != nil {
+		return err
+	}
+	es, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range es {
+		name := e.Name()
+		if name == sortDir || strings.HasPrefix(name, gonePrefix) {
+			if err := s.fs.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+				return err
+			}
+			continue
+		}
+		id, ok := parseDir(name)
+		if !ok {
+			continue
+		}
+		o := newSource(s, id)
+		if err := o.open(); err != nil {
+			return err
+		}
+		s.sources[id] = o
+	}
+	return s.fs.MkdirAll(filepath.Join(s.dir, sortDir), 0o755)
+}
+
+// source is that of an id; a new one if make is set, else nil where there is
+// none.
+func (s *Store) source(id Source, make bool) (*source, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	o := s.sources[id]
+	if o == nil && make {
+		if !nameForm.MatchString(id.Name) {
+			return nil, fmt.Errorf("%w: name %.64q", ErrSource, id.Name)
+		}
+		if len(s.sources) >= maxSources {
+			return nil, fmt.Errorf("%w: there are %d already", ErrSource, len(s.sources))
+		}
+		o = newSource(s, id)
+		s.sources[id] = o
+	}
+	return o, nil
+}
+
+// Append takes a batch, encoded Records one behind the other, which is kept as
+// a whole or not at all, and copies it. It is to be answered only after Sync.
+// Number counts the batches of the source from 1: one that was there before is
+// ignored, one that leaves a gap is an ErrGap. Number 0 is for what this agent
+// itself says in the source's name, and is never a repetition. A batch with
+// anything malformed in it is an ErrRecord or ErrTooLarge, and nothing of it is
+// kept.
+func (s *Store) Append(id Source, number uint64, data []byte) error {
+	batch, moved, err := parse(number, data)
+	if err != nil {
+		return fmt.Errorf("batch %d of %v: %w", number, id, err)
+	}
+	for {
+		o, err := s.source(id, true)
+		if err != nil {
+			return err
+		}
+		wants, gone, err := o.append(number, batch, moved)
+		if gone {
+			continue // it was forgotten in this moment, and begins anew
+		}
+		if wants {
+			s.poke()
+		}
+		return err
+	}
+}
+
+// parse checks a batch and makes journal records of it. moved is how many hosts
+// lose what they had.
+func parse(number uint64, data []byte) (batch []journal.Record, moved int64, err error) {
+	if len(data) > MaxBatch {
+		return nil, 0, fmt.Errorf("%w: %d octets, limit %d", ErrTooLarge, len(data), MaxBatch)
+	}
+	batch = append(batch, journal.Record{Kind: byte(kindBatch), Payload: binary.AppendUvarint(nil, number)})
+	var paths []uint64
+	for len(data) > 0 {
+		r, n, err := Decode(data, paths)
+		if err != nil {
+			err.(*RecordError).Index = len(batch) - 1
+			return nil, 0, err
+		}
+		if r.Kind == Known {
+			paths = r.Paths
+		}
+		if r.Kind == End || r.Kind == Gone {
+			moved++
+		}
+		_, w := binary.Uvarint(data[1:])
+		batch = append(batch, journal.Record{Kind: byte(r.Kind), Payload: data[1+w : n]})
+		data = data[n:]
+	}
+	return batch, moved, nil
+}
+
+// Sync makes what was appended durable, and returns the number of the source's
+// last batch: up to it, all may be answered, and behind it a source goes on
+// that does not know what has arrived. 0 is before its first.
+func (s *Store) Sync(id Source) (last uint64, err error) {
+	o, err := s.source(id, false)
+	if o == nil || err != nil {
+		return 0, err
+	}
+	return o.sync()
+}
+
+// Info is what there is of a source.
+type Info struct {
+	Source Source
+	Last   uint64 // number of the last batch, durable or not
+	Bytes  int64  // on disk, or on their way
+	Since  int64  // of these: since the last Compact
+	// Hosts, Pending and Finished are those that the last Compact found.
+	Hosts, Pending, Finished int64
+	Damage                   error
+}
+
+// Sources are those that have sent anything, in the order of their names.
+func (s *Store) Sources() []Info {
+	var infos []Info
+	for _, o := range s.all() {
+		if i, ok := o.info(); ok {
+			infos = append(infos, i)
+		}
+	}
+	return infos
+}
+
+// all are the sources in order.
+func (s *Store) all() []*source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*source
+	for _, o := range s.sources {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *source) int {
+		if c := strings.Compare(a.id.Name, b.id.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.id.dir(), b.id.dir())
+	})
+	return all
+}
+
+// Damaged are the sources that have to ship anew, as far as is known: files are
+// read by Open, Compact and Import.
+func (s *Store) Damaged() []*Damage {
+	var ds []*Damage
+	for _, o := range s.all() {
+		o.mu.Lock()
+		if o.damage != nil {
+			ds = append(ds, o.damage)
+		}
+		o.mu.Unlock()
+	}
+	return ds
+}
+
+// Drop forgets what hosts a source had when an Import that gave mark began, and
+// returns when that is durable. If the source has sent more since, nothing is
+// forgotten and the error is ErrNewer: Import again.
+func (s *Store) Drop(mark Mark, hosts []uint64) error {
+	for part := range slices.Chunk(hosts, 4096) {
+		batch := []journal.Record{{Kind: byte(kindBatch), Payload: []byte{0}}}
+		for _, h := range part {
+			batch = append(batch, journal.Record{Kind: byte(Gone), Payload: binary.BigEndian.AppendUint64(nil, h)})
+		}
+		if err := mark.of.drop(mark, batch); err != nil {
+			return fmt.Errorf("drop hosts of %v: %w", mark.of.id, err)
+		}
+	}
+	if _, err := mark.of.sync(); err != nil {
+		return fmt.Errorf("drop hosts of %v: %w", mark.of.id, err)
+	}
+	return nil
+}
+
+// DropSource forgets all of a source, after an Import that gave mark. If it
+// has sent more since, the error is ErrNewer.
+func (s *Store) DropSource(ctx context.Context, mark Mark) error {
+	return s.forget(ctx, mark.of, &mark)
+}
+
+// Reset forgets all of a source, so that it ships anew, from batch 1.
+func (s *Store) Reset(ctx context.Context, id Source) error {
+	o, err := s.source(id, false)
+	if o == nil || err != nil {
+		return err
+	}
+	return s.forget(ctx, o, nil)
+}
+
+func (s *Store) forget(ctx context.Context, o *source, mark *Mark) error {
+	release, err := s.seize(ctx)
+	if err != nil {
+		return fmt.Errorf("forget %v: %w", o.id, err)
+	}
+	defer release()
+	was, err := o.remove(mark)
+	if err != nil {
+		return fmt.Errorf("forget %v: %w", o.id, err)
+	}
+	s.mu.Lock()
+	if s.sources[o.id] == o {
+		delete(s.sources, o.id)
+	}
+	s.mu.Unlock()
+	if was == "" {
+		return nil
+	}
+	if err := s.fs.RemoveAll(was); err != nil {
+		return fmt.Errorf("forget %v: %w", o.id, err)
+	}
+	return nil
+}
+
+// seize takes work, ahead of any Compact.
+func (s *Store) seize(ctx context.Context) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.urgent++
+	if s.yield != nil {
+		s.yield()
+	}
+	s.mu.Unlock()
+	done := func() {
+		s.mu.Lock()
+		s.urgent--
+		s.mu.Unlock()
+		s.poke() // a Compact may have given way
+	}
+	select {
+	case s.work <- struct{}{}:
+		return func() { <-s.work; done() }, nil
+	case <-ctx.Done():
+		done()
+		return nil, ctx.Err()
+	}
+}
+
+// poke wakes Run.
+func (s *Store) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look at all sources anyway
+	}
+}
+
+// Close syncs what was appended and closes the files. Compact, Import and Run
+// have returned by then. It returns the first error of all.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	var first error
+	for _, o := range s.all() {
+		if err := o.close(); err != nil && first == nil {
+			first = fmt.Errorf("close replica of %v: %w", o.id, err)
+		}
+	}
+	return first
+}

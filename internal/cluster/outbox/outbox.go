@@ -1,0 +1,342 @@
+// Package outbox answers: which links go to which agent next?
+//
+//	Push -> a queue for each agent -> Next -> a batch, on its way -> Done
+//	             ^    RAM, files, RAM                                 |
+//	             `-- Route <- loose: who gets it is to be found <-----'
+//	                            ^
+//	                            `-- parked, for a while
+//
+// A queue is first in, first out: its ends are in RAM, what is between them in
+// files that are written and read back from front to back. One batch for each
+// agent is on its way at a time; one that failed goes out again, as it was,
+// after a wait that doubles. When it may have become another's turn to have a
+// link, Reroute makes all of them loose, and Route asks for each anew, a few at
+// a time.
+//
+// What always holds: a link that was pushed is in the outbox until Done says
+// that its batch has arrived, or until it was taken out. The files are no copy
+// to recover from: whoever owns the Outbox has the links in a journal, and Open
+// begins with none. One goroutine owns an Outbox.
+package outbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// Config tunes an Outbox. The zero Config is good.
+type Config struct {
+	// MemoryBytes bounds what is in RAM of all queues, batches that are on
+	// their way left out. Zero means 16 MiB. However little it is, each queue
+	// has two pieces of 4 KiB.
+	MemoryBytes int64
+	// BatchLinks and BatchBytes bound a batch, which has one link at least.
+	// Zero means 1,000 and 256 KiB.
+	BatchLinks, BatchBytes int
+	// RetryWait is the wait after a batch has failed for the first time; it
+	// doubles, up to RetryMax. Zero means 100 ms and 5 s.
+	RetryWait, RetryMax time.Duration
+	// ParkWait is how long a link is parked. Zero means 2 s.
+	ParkWait time.Duration
+	// Seed is that of the jitter.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	if c.MemoryBytes <= 0 {
+		c.MemoryBytes = 16 << 20
+	}
+	if c.BatchLinks <= 0 {
+		c.BatchLinks = 1000
+	}
+	if c.BatchBytes <= 0 {
+		c.BatchBytes = 256 << 10
+	}
+	if c.RetryWait <= 0 {
+		c.RetryWait = 100 * time.Millisecond
+	}
+	if c.RetryMax <= 0 {
+		c.RetryMax = 5 * time.Second
+	}
+	if c.ParkWait <= 0 {
+		c.ParkWait = 2 * time.Second
+	}
+	return c
+}
+
+// ErrDamaged is a file that does not hold what was written to it.
+var ErrDamaged = errors.New("damaged outbox file")
+
+// An Outbox has the links that other agents are to have.
+type Outbox struct {
+	fs  disk.FS
+	dir string
+	cfg Config
+	rng *rand.Rand
+
+	n      int64
+	files  uint64 // that were made
+	queues map[string]*queue
+	turns  []*queue // the same, in the order of their turns
+	turn   int
+	busy   map[string]bool // agents that a batch is on its way to
+	loose  []*queue
+	stuck  bool   // nobody knows whose the first of the loose is
+	parked *queue // nil: none is
+	parks  time.Time
+}
+
+// A Batch is what goes to an agent at once. It is valid until Done.
+type Batch struct {
+	Agent string
+	// Hops is how often each of its links was passed on.
+	Hops    int
+	Numbers []uint64
+	// Links are their encodings, one behind the other.
+	Links []byte
+
+	ends []int // in Links
+	q    *queue
+}
+
+// Open makes an Outbox whose files are in dir, which is emptied.
+func Open(fs disk.FS, dir string, cfg Config) (*Outbox, error) {
+	if err := fs.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	return &Outbox{
+		fs: fs, dir: dir, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f7574)),
+		queues: map[string]*queue{}, busy: map[string]bool{},
+	}, nil
+}
+
+// Close lets go of the files, which are of no more use.
+func (o *Outbox) Close() error {
+	var errs []error
+	o.unpark()
+	for _, q := range append(o.turns, o.loose...) {
+		errs = append(errs, q.discard())
+	}
+	o.turns, o.loose = nil, nil
+	return errors.Join(errs...)
+}
+
+// Len is how many links there are, those on their way included.
+func (o *Outbox) Len() int64 { return o.n }
+
+// Loose says whether Route has something to do.
+func (o *Outbox) Loose() bool { return len(o.loose) > 0 && !o.stuck }
+
+// Push queues a link for an agent: number is its owner's name for it, hops how
+// often it was passed on, link its encoding.
+func (o *Outbox) Push(agent string, number uint64, hops int, link []byte) error {
+	q := o.queues[agent]
+	if q == nil {
+		q = &queue{o: o, agent: agent}
+		o.queues[agent] = q
+		o.turns = append(o.turns, q)
+	}
+	o.n++
+	return q.push(number, hops, link)
+}
+
+// PushLoose queues a link of which nobody has said yet who gets it.
+func (o *Outbox) PushLoose(number uint64, link []byte) error {
+	if len(o.loose) == 0 || !o.loose[len(o.loose)-1].open {
+		o.loose = append(o.loose, &queue{o: o, loose: true, open: true})
+	}
+	o.n++
+	return o.loose[len(o.loose)-1].push(number, 0, link)
+}
+
+// Park keeps a link until a while after now, or until Reroute; then it is loose.
+// It is for one that was passed on often enough.
+func (o *Outbox) Park(number uint64, link []byte, now time.Time) error {
+	if o.parked == nil {
+		o.parked, o.parks = &queue{o: o, loose: true}, now.Add(o.cfg.ParkWait)
+	}
+	o.n++
+	return o.parked.push(number, 0, link)
+}
+
+func (o *Outbox) unpark() {
+	if o.parked != nil {
+		o.loose, o.parked = append(o.loose, o.parked), nil
+	}
+}
+
+// Reroute makes all links loose, but those that are on their way, which become
+// so if they do not arrive. All begin anew with no hop.
+func (o *Outbox) Reroute() {
+	o.stuck = false
+	for _, q := range o.turns {
+		q.loose = true
+		if q.again != nil {
+			q.restore(q.again)
+		}
+		if !q.empty() {
+			o.loose = append(o.loose, q)
+		}
+	}
+	clear(o.queues)
+	o.turns, o.turn = nil, 0
+	o.unpark()
+}
+
+// Ask lets Route ask again for those that were to stay.
+func (o *Outbox) Ask() { o.stuck = false }
+
+// A Way is what becomes of a loose link.
+type Way uint8
+
+const (
+	// Send: it goes into an agent's queue.
+	Send Way = iota
+	// Stay: nobody knows yet who gets it. It is asked for again after Reroute or
+	// Ask.
+	Stay
+	// Gone: it leaves the outbox.
+	Gone
+)
+
+// Route asks for at most so many loose links who gets each. The link is lent
+// until way returns.
+func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent string, w Way, err error)) error {
+	for ; most > 0 && o.Loose(); most-- {
+		q := o.loose[0]
+		e, ok, err := q.peek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			o.loose = o.loose[1:]
+			if err := q.discard(); err != nil {
+				return err
+			}
+			continue
+		}
+		agent, w, err := way(e.number, e.link)
+		switch {
+		case err != nil:
+			return err
+		case w == Stay:
+			o.stuck = true
+			return nil
+		case w == Send:
+			if err := o.Push(agent, e.number, 0, e.link); err != nil {
+				return err
+			}
+		}
+		o.n--
+		q.pop()
+	}
+	return nil
+}
+
+// Next is the next batch that can go out at now. If there is none (nil), wake
+// is when to ask again; zero: when a batch is Done or something is pushed. A
+// link that keep says no to leaves the outbox; nil keeps all.
+func (o *Outbox) Next(now time.Time, keep func(number uint64, link []byte) bool) (b *Batch, wake time.Time, err error) {
+	if o.parked != nil {
+		if o.parks.After(now) {
+			wake = o.parks
+		} else {
+			o.unpark()
+		}
+	}
+	for range o.turns {
+		q := o.turns[o.turn%len(o.turns)]
+		o.turn++
+		if o.busy[q.agent] || q.again == nil && q.empty() {
+			continue
+		}
+		if q.due.After(now) {
+			if wake.IsZero() || q.due.Before(wake) {
+				wake = q.due
+			}
+			continue
+		}
+		b := q.again
+		if b == nil {
+			if b, err = q.batch(keep); err != nil {
+				return nil, wake, err
+			}
+		}
+		if b == nil {
+			continue // keep wanted none of them
+		}
+		q.again = nil
+		o.busy[q.agent] = true
+		return b, time.Time{}, nil
+	}
+	return nil, wake, nil
+}
+
+// Done says what became of a batch: it has arrived, and its links are no longer
+// in the outbox; or it has not, or nobody knows.
+func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
+	delete(o.busy, b.Agent)
+	q := b.q
+	switch {
+	case arrived:
+		o.n -= int64(len(b.Numbers))
+		q.failures, q.due = 0, time.Time{}
+	case q.loose:
+		// It may be another's by now, and its queue may have been routed already.
+		again := &queue{o: o, loose: true}
+		again.restore(b)
+		o.loose = append(o.loose, again)
+	default:
+		wait := min(o.cfg.RetryWait<<min(q.failures, 20), o.cfg.RetryMax)
+		q.failures++
+		q.due = now.Add(wait + time.Duration(o.rng.Float64()*float64(wait)/4))
+		q.again = b
+	}
+}
+
+// chunk is how large a piece of a queue in RAM may be.
+func (o *Outbox) chunk() int {
+	return int(max(o.cfg.MemoryBytes/int64(2*max(len(o.turns)+len(o.loose), 1)), 4<<10))
+}
+
+// An entry is a link in a queue:
+//
+//	uvarint  number
+//	1        hops
+//	uvarint  length of the link's encoding, and as many octets
+type entry struct {
+	number uint64
+	hops   int
+	link   []byte
+	size   int
+}
+
+func appendEntry(dst []byte, number uint64, hops int, link []byte) []byte {
+	dst = binary.AppendUvarint(dst, number)
+	dst = append(dst, byte(hops))
+	dst = binary.AppendUvarint(dst, uint64(len(link)))
+	return append(dst, link...)
+}
+
+func decodeEntry(b []byte) (e entry, err error) {
+	number, n := binary.Uvarint(b)
+	if n <= 0 || n >= len(b) {
+		return e, ErrDamaged
+	}
+	size, m := binary.Uvarint(b[n+1:])
+	if m <= 0 || size > uint64(len(b)-n-1-m) {
+		return e, ErrDamaged
+	}
+	from := n + 1 + m
+	to := from + int(size)
+	return entry{number, int(b[n]), b[from:to:to], to}, nil
+}

@@ -1,0 +1,81 @@
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"pgregory.net/rapid"
+)
+
+// An assignment is what both ways are.
+type assignment[T any] interface {
+	Owner(key uint64) Agent
+	Nearest(dst []Agent, key uint64, t int) []Agent
+	With(Agent) (T, error)
+	Without(name string) (T, error)
+	Agents() []Agent
+	Shares() []float64
+}
+
+// both runs a test of each way.
+func both(t *testing.T, ring func(*testing.T, func([]Agent) (*Ring, error)), rendezvous func(*testing.T, func([]Agent) (*Rendezvous, error))) {
+	t.Run("ring", func(t *testing.T) {
+		ring(t, func(agents []Agent) (*Ring, error) { return New(agents, 0) })
+	})
+	t.Run("rendezvous", func(t *testing.T) {
+		rendezvous(t, func(agents []Agent) (*Rendezvous, error) { return NewRendezvous(agents, 1<<10) })
+	})
+}
+
+func must[T any](t interface{ Fatal(...any) }) func(T, error) T {
+	return func(v T, err error) T {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// some draws agents: also names that begin with each other, also capacities
+// that differ by a thousand.
+func some(t *rapid.T, least, most int) []Agent {
+	even := rapid.Bool().Draw(t, "even")
+	return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Agent {
+		a := Agent{Name: rapid.StringMatching("[ab0]{1,4}").Draw(t, "name"), Capacity: 1}
+		if !even {
+			a.Capacity = rapid.SampledFrom([]float64{0.004, 0.5, 1, 1.5, 2, 4, 10}).Draw(t, "capacity")
+		}
+		return a
+	}), least, most, func(a Agent) string { return a.Name }).Draw(t, "agents")
+}
+
+// keyOf is weburl.HostKey.
+func keyOf(host string) uint64 { return xxhash.Sum64String(host) }
+
+// keys are hosts' keys, drawn from a seed.
+func keys(seed uint64, n int) []uint64 {
+	ks := make([]uint64, n)
+	for i := range ks {
+		ks[i] = xxhash.Sum64String(fmt.Sprintf("host%d-%d.example", seed, i))
+	}
+	return ks
+}
+
+// named are n agents of the same capacity.
+func named(n int) []Agent {
+	agents := make([]Agent, n)
+	for i := range agents {
+		agents[i] = Agent{fmt.Sprintf("agent-%d", i), 1}
+	}
+	return agents
+}
+
+func shuffled(t *rapid.T, agents []Agent) []Agent {
+	out := slices.Clone(agents)
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}

@@ -1,0 +1,218 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A host moves to who joins and from who leaves, never between two others;
+// each host's order of a part of the agents is its order of all without the
+// others. Whatever the way to a set of agents, the value is the same.
+func TestContravariance(t *testing.T) {
+	both(t, testContravariance[*Ring], testContravariance[*Rendezvous])
+}
+
+func testContravariance[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := some(t, 1, 9)
+		all := must[T](t)(build(agents))
+		if other := must[T](t)(build(shuffled(t, agents))); !reflect.DeepEqual(all, other) {
+			t.Fatal("the order in which agents are given matters")
+		}
+		n := rapid.IntRange(1, len(agents)).Draw(t, "that stay")
+		stay, leave := agents[:n], agents[n:]
+		part := must[T](t)(build(stay))
+		less, more := all, part
+		for _, a := range leave {
+			less = must[T](t)(less.Without(a.Name))
+			more = must[T](t)(more.With(a))
+		}
+		if !reflect.DeepEqual(less, part) {
+			t.Fatal("to leave comes to something else than never to have been there")
+		}
+		if !reflect.DeepEqual(more, all) {
+			t.Fatal("to join comes to something else than to have been there")
+		}
+		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
+			before, after := part.Owner(key), all.Owner(key)
+			if before != after && slices.Contains(stay, after) {
+				t.Fatalf("host %x moved from %v to %v when %v came", key, before, after, leave)
+			}
+			order := all.Nearest(nil, key, len(agents))
+			if order[0] != after || !sameSet(order, agents) {
+				t.Fatalf("host %x of %v has the order %v", key, after, order)
+			}
+			want := slices.DeleteFunc(slices.Clone(order), func(a Agent) bool { return !slices.Contains(stay, a) })
+			if got := part.Nearest(nil, key, len(stay)); !slices.Equal(got, want) {
+				t.Fatalf("order of a part %v, of all %v", got, order)
+			}
+			first := rapid.IntRange(-1, len(agents)+1).Draw(t, "t")
+			kept := Agent{Name: "kept"}
+			want = append([]Agent{kept}, order[:max(0, min(first, len(order)))]...)
+			if got := all.Nearest([]Agent{kept}, key, first); !slices.Equal(got, want) {
+				t.Fatalf("the first %d: %v, want %v", first, got, want)
+			}
+		}
+	})
+}
+
+func sameSet(a, b []Agent) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(a, byName)
+	slices.SortFunc(b, byName)
+	return slices.Equal(a, b)
+}
+
+// A capacity that grows takes hosts from others and gives none to them.
+func TestCapacityGrows(t *testing.T) {
+	both(t, testCapacityGrows[*Ring], testCapacityGrows[*Rendezvous])
+}
+
+func testCapacityGrows[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := some(t, 2, 6)
+		small := must[T](t)(build(agents))
+		grown := agents[0]
+		grown.Capacity *= rapid.Float64Range(1, 3).Draw(t, "by")
+		large := must[T](t)(must[T](t)(small.Without(grown.Name)).With(grown))
+		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
+			if a, b := small.Owner(key), large.Owner(key); a.Name != b.Name && b.Name != grown.Name {
+				t.Fatalf("host %x moved from %v to %v when %v grew", key, a, b, grown)
+			}
+		}
+	})
+}
+
+// Each has its share, within five times what the theory calls its deviation, for
+// any names. Replicas at random: a share is a sum of w parts of the circle with
+// a deviation of 1/sqrt(2w); buckets: n trials.
+func TestBalance(t *testing.T) {
+	both(t, func(t *testing.T, build func([]Agent) (*Ring, error)) {
+		testBalance(t, build, func(share, weight float64) float64 { return share / math.Sqrt(2*weight) })
+	}, func(t *testing.T, build func([]Agent) (*Rendezvous, error)) {
+		testBalance(t, build, func(share, _ float64) float64 { return math.Sqrt(share * (1 - share) / (1 << 10)) })
+	})
+}
+
+func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error), deviation func(share, weight float64) float64) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := some(t, 2, 12)
+		for i := range agents { // with fewer replicas there is no normal law
+			agents[i].Capacity = max(agents[i].Capacity, 0.5)
+		}
+		x := must[T](t)(build(agents))
+		total, sum := 0.0, 0.0
+		for _, a := range agents {
+			total += a.Capacity
+		}
+		for i, a := range x.Agents() {
+			share, want := x.Shares()[i], a.Capacity/total
+			sum += share
+			if d := deviation(want, Replicas*a.Capacity); math.Abs(share-want) > 5*d {
+				t.Fatalf("%v of %v has %.4f of the hosts, should have %.4f with a deviation of %.4f", a, agents, share, want, d)
+			}
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("shares come to %v", sum)
+		}
+	})
+}
+
+// Shares are what hosts come to.
+func TestShares(t *testing.T) { both(t, testShares[*Ring], testShares[*Rendezvous]) }
+
+func testShares[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+	x := must[T](t)(build([]Agent{{"a", 1}, {"b", 2}, {"c", 0.5}, {"d", 4}}))
+	counts := map[string]float64{}
+	const hosts = 100_000
+	for _, key := range keys(1, hosts) {
+		counts[x.Owner(key).Name]++
+	}
+	for i, a := range x.Agents() {
+		got, want := counts[a.Name]/hosts, x.Shares()[i]
+		if d := math.Sqrt(want * (1 - want) / hosts); math.Abs(got-want) > 5*d {
+			t.Errorf("%s has %.4f of the hosts, its share is %.4f", a.Name, got, want)
+		}
+	}
+	one := must[T](t)(build([]Agent{{"alone", 0.001}}))
+	if s := one.Shares(); !slices.Equal(s, []float64{1}) || one.Owner(7).Name != "alone" || len(one.Nearest(nil, 7, 3)) != 1 {
+		t.Errorf("one alone has %v", s)
+	}
+}
+
+// An agent's hosts fill the parts of a store evenly, whether that splits them
+// by the key or by drum's scrambled key, even with the seed 0.
+func TestOwnerSaysNothingOfTheKey(t *testing.T) {
+	both(t, testUncorrelated[*Ring], testUncorrelated[*Rendezvous])
+}
+
+func testUncorrelated[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+	murmur := func(x uint64) uint64 { // package drum's
+		x = (x ^ x>>33) * 0xff51afd7ed558ccd
+		x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+		return x ^ x>>33
+	}
+	x := must[T](t)(build(named(4)))
+	const hosts, parts = 200_000, 256
+	for name, place := range map[string]func(uint64) uint64{
+		"key": func(k uint64) uint64 { return k }, "low bits": func(k uint64) uint64 { return k << 56 },
+		"drum": murmur, "drum, seed": func(k uint64) uint64 { return murmur(k ^ 0x1234567890abcdef) },
+	} {
+		counts := map[string]*[parts]float64{}
+		for _, key := range keys(2, hosts) {
+			who := x.Owner(key).Name
+			if counts[who] == nil {
+				counts[who] = new([parts]float64)
+			}
+			counts[who][place(key)>>56]++
+		}
+		if len(counts) != 4 {
+			t.Fatalf("%d agents have hosts", len(counts))
+		}
+		for who, c := range counts {
+			all, chi := 0.0, 0.0
+			for _, n := range c {
+				all += n
+			}
+			for _, n := range c {
+				chi += (n - all/parts) * (n - all/parts) / (all / parts)
+			}
+			// Chi square with 255 degrees of freedom: 255 +- 22.6.
+			if chi > 255+6*22.6 {
+				t.Errorf("%s, %s: chi square %.0f", name, who, chi)
+			}
+		}
+	}
+}
+
+// Nothing is allocated for a host.
+func TestAllocations(t *testing.T) { both(t, testAllocations[*Ring], testAllocations[*Rendezvous]) }
+
+func testAllocations[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+	x := must[T](t)(build(append(named(20), Agent{"big", 3})))
+	buf := make([]Agent, 0, 16)
+	key := uint64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		key += gamma
+		buf = append(buf[:0], x.Owner(key))
+		buf = x.Nearest(buf[:0], key, 16)
+	}); n != 0 || len(buf) != 16 {
+		t.Errorf("%v allocations, %d agents", n, len(buf))
+	}
+}
+
+func ExampleRing() {
+	r, err := New([]Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}}, 0)
+	if err != nil {
+		panic(err)
+	}
+	for _, a := range r.Nearest(nil, 42, 3) {
+		fmt.Print(a.Name, " ")
+	}
+	// Output: cedar birch amber
+}

@@ -1,0 +1,304 @@
+package placement
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Buckets are a Rendezvous's if nothing else is said. The number is not to be
+// changed while hosts are assigned by it: they would move.
+const Buckets = 1 << 18
+
+// maxBuckets bounds the tables at 256 MB.
+const maxBuckets = 1 << 26
+
+// A Rendezvous assigns a host to the agent that drew best for the host's
+// bucket. It never changes.
+type Rendezvous struct {
+	agents []Agent // by name
+	draws  []draws // of agents
+	even   bool    // all have the same weight
+	owners []uint16
+	nexts  []uint16 // who has the bucket if the owner is not there; the owner if it is alone
+	shift  uint     // of a point to its bucket
+}
+
+// draws is what an agent's numbers come from.
+type draws struct{ seed, weight uint64 }
+
+// A lot is what an agent drew for a bucket.
+type lot struct {
+	hash   uint64 // uniform
+	number uint64 // -log2(hash); 0 if all weights are the same
+	weight uint64
+	agent  int
+}
+
+// before says whether a comes before b in the order of the bucket. The agents'
+// numbers are exponential with their weight as the rate, so each is first with
+// odds of its weight by that of all.
+func (a *lot) before(b *lot) bool {
+	if a.weight != b.weight {
+		// a.number/a.weight < b.number/b.weight, exactly.
+		ah, al := bits.Mul64(a.number, b.weight)
+		bh, bl := bits.Mul64(b.number, a.weight)
+		if ah != bh {
+			return ah < bh
+		}
+		if al != bl {
+			return al < bl
+		}
+	}
+	// With equal weights the larger hash has the smaller number.
+	if a.hash != b.hash {
+		return a.hash > b.hash
+	}
+	return a.agent < b.agent // by name
+}
+
+// NewRendezvous makes the Rendezvous of agents over a number of buckets, a power of
+// two from 2 on; zero means Buckets. The time is that of a hash for each agent
+// and bucket. Errors are those of New.
+func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
+	if buckets == 0 {
+		buckets = Buckets
+	}
+	if buckets < 2 || buckets > maxBuckets || buckets&(buckets-1) != 0 {
+		return nil, fmt.Errorf("ring: %d buckets, which should be a power of two from 2 to %d", buckets, maxBuckets)
+	}
+	agents, err := ordered(agents, Replicas)
+	if err != nil {
+		return nil, err
+	}
+	r, err := rendezvousOf(agents, buckets, xxhash.Sum64String)
+	if err != nil {
+		return nil, err
+	}
+	for b := range r.owners {
+		r.owners[b], r.nexts[b] = r.best(b)
+	}
+	return r, nil
+}
+
+// rendezvousOf is a Rendezvous whose buckets have no owners yet.
+func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
+	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets), shift: uint(65 - bits.Len(uint(buckets)))}
+	seeds := make(map[uint64]string, len(agents))
+	for _, a := range agents {
+		d := draws{hash(a.Name), uint64(a.weight(Replicas))}
+		if other, ok := seeds[d.seed]; ok {
+			return nil, fmt.Errorf("ring: agents %q and %q: %w", other, a.Name, ErrConflict)
+		}
+		seeds[d.seed] = a.Name
+		r.draws = append(r.draws, d)
+		r.even = r.even && d.weight == r.draws[0].weight
+	}
+	return r, nil
+}
+
+// lot is what an agent drew for a bucket.
+func (r *Rendezvous) lot(agent, bucket int) lot {
+	d := &r.draws[agent]
+	l := lot{hash: mix(d.seed + (uint64(bucket)+1)*gamma), weight: d.weight, agent: agent}
+	if !r.even {
+		l.number = exponential(l.hash)
+	}
+	return l
+}
+
+// best are the two agents that are first for the bucket.
+func (r *Rendezvous) best(bucket int) (owner, next uint16) {
+	first := r.lot(0, bucket)
+	if len(r.agents) == 1 {
+		return 0, 0
+	}
+	second := r.lot(1, bucket)
+	if second.before(&first) {
+		first, second = second, first
+	}
+	for i := 2; i < len(r.agents); i++ {
+		l := r.lot(i, bucket)
+		if !l.before(&second) {
+			continue
+		}
+		if second = l; l.before(&first) {
+			first, second = l, first
+		}
+	}
+	return uint16(first.agent), uint16(second.agent)
+}
+
+// With is the Rendezvous with one more agent. Errors are those of New.
+func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
+	agents, at, err := with(r.agents, a, Replicas)
+	if err != nil {
+		return nil, err
+	}
+	out, err := rendezvousOf(agents, len(r.owners), xxhash.Sum64String)
+	if err != nil {
+		return nil, err
+	}
+	for b := range r.owners {
+		owner, next := r.owners[b], r.nexts[b]
+		if int(owner) >= at {
+			owner++
+		}
+		if int(next) >= at {
+			next++
+		}
+		own, first, second := out.lot(at, b), out.lot(int(owner), b), out.lot(int(next), b)
+		switch {
+		case own.before(&first):
+			owner, next = uint16(at), owner
+		case owner == next || own.before(&second):
+			next = uint16(at)
+		}
+		out.owners[b], out.nexts[b] = owner, next
+	}
+	return out, nil
+}
+
+// Without is the Rendezvous without the agent of this name: ErrUnknown if there
+// is none, ErrEmpty if it is the last.
+func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
+	agents, at, err := without(r.agents, name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := rendezvousOf(agents, len(r.owners), xxhash.Sum64String)
+	if err != nil {
+		return nil, err
+	}
+	for b := range r.owners {
+		owner, next := r.owners[b], r.nexts[b]
+		if int(owner) == at || int(next) == at {
+			out.owners[b], out.nexts[b] = out.best(b)
+			continue
+		}
+		if int(owner) > at {
+			owner--
+		}
+		if int(next) > at {
+			next--
+		}
+		out.owners[b], out.nexts[b] = owner, next
+	}
+	return out, nil
+}
+
+// Agents are all agents, by name.
+func (r *Rendezvous) Agents() []Agent { return slices.Clone(r.agents) }
+
+// Owner is the agent of the host with this key (weburl.HostKey). It allocates
+// nothing.
+func (r *Rendezvous) Owner(key uint64) Agent { return r.agents[r.owners[point(key)>>r.shift]] }
+
+// Bucket is where the host with this key is: hosts of one bucket have one order
+// of agents.
+func (r *Rendezvous) Bucket(key uint64) int { return int(point(key) >> r.shift) }
+
+// OwnerOf is the agent of the hosts of a bucket.
+func (r *Rendezvous) OwnerOf(bucket int) Agent { return r.agents[r.owners[bucket]] }
+
+// Nearest appends to dst the t agents that are first in the order of the host
+// with this key: the owner, then who would be if it were not there, and so on;
+// all, if there are no more than t. Of more than two the time is that of a
+// hash for each agent. Up to 16 it allocates nothing but dst.
+func (r *Rendezvous) Nearest(dst []Agent, key uint64, t int) []Agent {
+	t = min(t, len(r.agents))
+	if t <= 0 {
+		return dst
+	}
+	bucket := int(point(key) >> r.shift)
+	if dst = append(dst, r.agents[r.owners[bucket]]); t == 1 {
+		return dst
+	}
+	if t == 2 {
+		return append(dst, r.agents[r.nexts[bucket]])
+	}
+	var few [16]lot
+	first := few[:0]
+	if t > len(few) {
+		first = make([]lot, 0, t)
+	}
+	for i := range r.agents {
+		l := r.lot(i, bucket)
+		if len(first) == t {
+			if !l.before(&first[t-1]) {
+				continue
+			}
+			first = first[:t-1]
+		}
+		at := len(first)
+		for at > 0 && l.before(&first[at-1]) {
+			at--
+		}
+		first = slices.Insert(first, at, l)
+	}
+	for _, l := range first[1:] { // the owner is there already
+		dst = append(dst, r.agents[l.agent])
+	}
+	return dst
+}
+
+// Shares are the agents' parts of the buckets, in the order of Agents: what
+// each has of ever more hosts.
+func (r *Rendezvous) Shares() []float64 {
+	shares := make([]float64, len(r.agents))
+	for _, owner := range r.owners {
+		shares[owner]++
+	}
+	for i := range shares {
+		shares[i] /= float64(len(r.owners))
+	}
+	return shares
+}
+
+const (
+	// logBits are those behind the point of a fixed-point logarithm, cellBits
+	// those of a mantissa that choose a cell of the table.
+	logBits  = 57
+	cellBits = 12
+)
+
+// logs has log2(1 + i/2^cellBits). It is computed in integers: libraries'
+// logarithms differ in the last bits from one processor to the next, and so
+// would the owners.
+var logs = sync.OnceValue(func() *[1<<cellBits + 1]uint64 {
+	var t [1<<cellBits + 1]uint64
+	for i := range len(t) - 1 {
+		// x is in [1, 2), its unit 2^63. Its square is in [2, 4) if the next
+		// bit of its logarithm is 1.
+		x := uint64(1<<cellBits+i) << (63 - cellBits)
+		for range logBits {
+			high, low := bits.Mul64(x, x)
+			bit := high >> 63
+			t[i] = t[i]<<1 | bit
+			if x = high; bit == 0 {
+				x = high<<1 | low>>63
+			}
+		}
+	}
+	t[1<<cellBits] = 1 << logBits
+	return &t
+})
+
+// exponential is -log2(h/2^64) in steps of 2^-logBits, above 0; that of h = 0 is
+// 64. It never rises with h. Within a cell it is linear, which is exact at the
+// cell's ends, so that small numbers, which win, are off by less than 1 in 8,000
+// of their size.
+func exponential(h uint64) uint64 {
+	if h == 0 {
+		return 64 << logBits
+	}
+	t := logs()
+	zeros := bits.LeadingZeros64(h)
+	fraction := h << zeros << 1 // of the mantissa, behind its 1
+	cell := fraction >> (64 - cellBits)
+	part, _ := bits.Mul64(t[cell+1]-t[cell], fraction<<cellBits)
+	return uint64(zeros+1)<<logBits - t[cell] - part
+}

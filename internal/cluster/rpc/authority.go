@@ -1,0 +1,238 @@
+package rpc
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+const (
+	// authorityDir is where an authority keeps what no agent may have.
+	authorityDir     = "authority"
+	authorityKeyFile = "ca.key"
+	secretType       = "ORBWEAVER GOSSIP SECRET"
+	certType         = "CERTIFICATE"
+	keyType          = "PRIVATE KEY"
+	// validity is that of all certificates. Whoever lost a key makes a new
+	// cluster authority: there is no list of revoked ones.
+	validity = 10 * 365 * 24 * time.Hour
+	// backdated: a machine whose clock is behind believes a new certificate.
+	backdated = 48 * time.Hour
+)
+
+// ErrExists is a bundle that is there already.
+var ErrExists = errors.New("exists already")
+
+// An Authority makes the keys of a cluster's agents. It rests in
+//
+//	DIR/authority/  ca.pem ca.key gossip.key    never on a crawling machine
+//	DIR/NAME/       ca.pem agent.pem agent.key gossip.key
+type Authority struct {
+	fs     disk.FS
+	dir    string
+	now    time.Time
+	cert   *x509.Certificate
+	pem    []byte
+	key    *ecdsa.PrivateKey
+	secret []byte // PEM
+	// Made says that OpenAuthority found none and made one.
+	Made bool
+}
+
+// OpenAuthority takes the authority that rests in dir, or makes one. Its
+// certificates begin at now.
+func OpenAuthority(fsys disk.FS, dir string, now time.Time) (*Authority, error) {
+	a := &Authority{fs: fsys, dir: dir, now: now}
+	home := filepath.Join(dir, authorityDir)
+	switch _, err := fsys.Stat(home); {
+	case errors.Is(err, fs.ErrNotExist):
+		return a, a.make()
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	return a, a.load(home)
+}
+
+func (a *Authority) load(home string) error {
+	var blocks [3][]byte
+	for i, f := range []struct{ name, kind string }{
+		{authorityFile, certType}, {authorityKeyFile, keyType}, {gossipFile, secretType},
+	} {
+		name := filepath.Join(home, f.name)
+		text, err := disk.ReadFile(a.fs, name, maxKeyFile)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrKeys, err)
+		}
+		block, _ := pem.Decode(text)
+		if block == nil || block.Type != f.kind {
+			return fmt.Errorf("%w: %s: no %s in it", ErrKeys, name, f.kind)
+		}
+		blocks[i] = block.Bytes
+		switch f.kind {
+		case certType:
+			a.pem = text
+		case secretType:
+			a.secret = text
+		}
+	}
+	var err error
+	if a.cert, err = x509.ParseCertificate(blocks[0]); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(home, authorityFile), err)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(blocks[1])
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(home, authorityKeyFile), err)
+	}
+	ours, ok := key.(*ecdsa.PrivateKey)
+	if !ok || !ours.PublicKey.Equal(a.cert.PublicKey) {
+		return fmt.Errorf("%w: %s is not the key of %s", ErrKeys, filepath.Join(home, authorityKeyFile), authorityFile)
+	}
+	a.key = ours
+	return nil
+}
+
+func (a *Authority) make() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	self := a.template("Orbweaver cluster " + rand.Text()[:8])
+	self.IsCA, self.MaxPathLenZero = true, true
+	self.KeyUsage = x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, self, self, &key.PublicKey, key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	secret := make([]byte, secretLen)
+	rand.Read(secret)
+	a.key, a.Made = key, true
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: certType, Bytes: der})
+	a.secret = pem.EncodeToMemory(&pem.Block{Type: secretType, Bytes: secret})
+	private, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	return a.write(authorityDir, map[string][]byte{
+		authorityFile: a.pem, authorityKeyFile: private, gossipFile: a.secret,
+	})
+}
+
+// Dir is where the authority's own key rests.
+func (a *Authority) Dir() string { return filepath.Join(a.dir, authorityDir) }
+
+// Issue makes the bundle of the agent called name, and returns its directory.
+// One that is there already is an ErrExists: its agent may be using it.
+func (a *Authority) Issue(name string) (dir string, err error) {
+	if err := a.Check(name); err != nil {
+		return "", err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	agent := a.template(name)
+	agent.DNSNames = []string{name}
+	agent.KeyUsage = x509.KeyUsageDigitalSignature
+	agent.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	if agent.NotAfter.After(a.cert.NotAfter) {
+		agent.NotAfter = a.cert.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, agent, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	private, err := encodeKey(key)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(a.dir, name), a.write(name, map[string][]byte{
+		authorityFile: a.pem, gossipFile: a.secret, keyFile: private,
+		certFile: pem.EncodeToMemory(&pem.Block{Type: certType, Bytes: der}),
+	})
+}
+
+// Check says why there cannot be a bundle for name: nothing is written.
+func (a *Authority) Check(name string) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	if name == authorityDir {
+		return fmt.Errorf("%w: an agent cannot be called %q: that is the directory of the authority", ErrKeys, name)
+	}
+	switch _, err := a.fs.Stat(filepath.Join(a.dir, name)); {
+	case err == nil:
+		return fmt.Errorf("%s: %w", filepath.Join(a.dir, name), ErrExists)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	return nil
+}
+
+// write makes a directory of secrets whole or not at all, so that a crash
+// leaves no half bundle under its name.
+func (a *Authority) write(name string, files map[string][]byte) error {
+	final := filepath.Join(a.dir, name)
+	half := filepath.Join(a.dir, "."+name+".tmp")
+	err := a.fs.MkdirAll(a.dir, 0o700)
+	if err == nil {
+		err = a.fs.RemoveAll(half)
+	}
+	if err == nil {
+		err = a.fs.MkdirAll(half, 0o700)
+	}
+	for file, text := range files {
+		if err == nil {
+			err = disk.WriteSecret(a.fs, filepath.Join(half, file), text)
+		}
+	}
+	if err == nil {
+		err = a.fs.Rename(half, final)
+	}
+	for _, dir := range []string{a.dir, filepath.Dir(a.dir)} {
+		if err == nil {
+			err = a.fs.SyncDir(dir)
+		}
+	}
+	if err != nil {
+		_ = a.fs.RemoveAll(half) // best effort; the first error is the one to report
+		if errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("%s: %w", final, ErrExists)
+		}
+		return fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	return nil
+}
+
+func (a *Authority) template(name string) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // never fails, by crypto/rand
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             a.now.Add(-backdated),
+		NotAfter:              a.now.Add(validity),
+		BasicConstraintsValid: true,
+	}
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: keyType, Bytes: der}), nil
+}

@@ -1,0 +1,128 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// cutConn breaks after so many octets, in either direction.
+type cutConn struct {
+	net.Conn
+	mu   sync.Mutex
+	left int
+}
+
+func (c *cutConn) spend(n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left -= n; c.left < 0 {
+		c.Conn.Close()
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if cut := c.spend(n); cut != nil {
+		return 0, cut
+	}
+	return n, err
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	if err := c.spend(len(b)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// TestAtLeastOnce: over connections that break at any octet, everything that is
+// repeated until it is acknowledged arrives, and nothing else does.
+func TestAtLeastOnce(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	keys := bundles(t, "a1", "a2")
+	var mu sync.Mutex
+	arrived := map[string]int{}
+	l, s := serve(t, keys["a2"], Handlers{Push: func(_ context.Context, _ Caller, l Links) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for rest := l.Data; len(rest) > 0; {
+			link, n, err := weburl.DecodeLink(rest)
+			if err != nil {
+				return err
+			}
+			arrived[link.URL.String()]++
+			rest = rest[n:]
+		}
+		return nil
+	}})
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return &cutConn{Conn: conn, left: 2500 + rng.IntN(6000)}, nil
+	}
+	p := client(t, keys["a1"], caller("a1"), dial).Peer("a2", l.Addr())
+	want := map[string]bool{}
+	failures := 0
+	for i := range 60 {
+		var urls []string
+		for j := range 1 + i%7 {
+			u := fmt.Sprintf("http://h%d.example/%d/%d", i%5, i, j)
+			urls = append(urls, u)
+			want[u] = true
+		}
+		for {
+			err := p.Push(t.Context(), links(urls...))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrUnreachable) {
+				t.Fatalf("Push: %v", err)
+			}
+			failures++
+			if failures%5 == 0 { // a test has no patience
+				p.bulk.leave1()
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for u := range want {
+		if arrived[u] == 0 {
+			t.Errorf("%s did not arrive", u)
+		}
+	}
+	for u := range arrived {
+		if !want[u] {
+			t.Errorf("%s was not sent", u)
+		}
+	}
+	if failures == 0 {
+		t.Error("nothing broke")
+	}
+	t.Logf("%d failures; refused: %v", failures, maps.Collect(maps.All(s.Counts().Refused)))
+}
+
+// leave1 forgets the failures of a lane.
+func (l *lane) leave1() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures, l.until = 0, time.Time{}
+}

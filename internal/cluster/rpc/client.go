@@ -1,0 +1,386 @@
+package rpc
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+)
+
+const (
+	// askedBulk, askedQuick and askedContents bound the calls to one agent that are
+	// under way.
+	askedBulk, askedQuick, askedContents = 4, 16, 4
+	// dialTimeout is shorter than the failure detector's patience, so that a
+	// call to a dead agent ends before its hosts are somebody else's.
+	dialTimeout = 3 * time.Second
+	pingEvery   = 5 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+// ErrUnreachable is an agent that did not answer: the call may or may not have
+// been carried out.
+var ErrUnreachable = errors.New("agent unreachable")
+
+// ErrRejected is a call that the other side found malformed, too large, or not
+// from one who may call. Repeating it changes nothing.
+var ErrRejected = errors.New("call rejected")
+
+// ClientConfig is who calls, and how.
+type ClientConfig struct {
+	// Keys are those of the Listener; nil calls loopback only.
+	Keys *Keys
+	// Self is the caller as it is now. Safe for concurrent use.
+	Self func() Caller
+	// Dial makes connections; nil is the system's.
+	Dial Dialer
+	// Seed is that of the jitter; zero is a random one.
+	Seed uint64
+}
+
+// A Client calls other agents.
+type Client struct {
+	config ClientConfig
+	counts *counters
+	// mu guards peers.
+	mu    sync.Mutex
+	peers map[string]*Peer
+}
+
+// NewClient returns a client without connections.
+func NewClient(cfg ClientConfig) *Client {
+	if cfg.Seed == 0 {
+		var b [8]byte
+		rand.Read(b[:])
+		cfg.Seed = binary.LittleEndian.Uint64(b[:])
+	}
+	return &Client{config: cfg, counts: new(counters), peers: map[string]*Peer{}}
+}
+
+// Peer is the agent called name, which listens on addr. It is the same value
+// until the address changes; then calls to the old one fail.
+func (c *Client) Peer(name, addr string) *Peer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.peers[name]
+	if p == nil || p.addr != addr {
+		if p != nil {
+			p.close()
+		}
+		p = c.peer(name, addr)
+		c.peers[name] = p
+	}
+	return p
+}
+
+// Forget ends the calls to the agent called name and its connection.
+func (c *Client) Forget(name string) {
+	c.mu.Lock()
+	p := c.peers[name]
+	delete(c.peers, name)
+	c.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
+// Close ends all calls and connections.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	peers := c.peers
+	c.peers = map[string]*Peer{}
+	c.mu.Unlock()
+	for _, p := range peers {
+		p.close()
+	}
+	return nil
+}
+
+// Counts says what has happened.
+func (c *Client) Counts() Counts { return c.counts.counts() }
+
+// Hello asks the agent at addr, whoever it is, whether h.Agent may come. The
+// answer's agent is who its certificate says it is.
+func (c *Client) Hello(ctx context.Context, addr string, h Hello) (Welcome, error) {
+	p := c.peer("", addr)
+	defer p.close()
+	return p.Hello(ctx, h)
+}
+
+// A Peer is another agent, to be called. Calls wait for their turn: few are
+// under way at once, and none begins while its lane backs off after a failure.
+// So who repeats a failed call does not have to wait between.
+type Peer struct {
+	name, addr  string
+	client      *Client
+	transport   *http.Transport
+	calls       pb.ExchangeClient
+	bulk, quick *lane
+	contents    *lane                 // they may wait for a disk, and leases are not to wait for them
+	apart       atomic.Pointer[error] // what the last connection found out, if it cannot be used
+	ctx         context.Context
+	stop        context.CancelFunc
+}
+
+func (c *Client) peer(name, addr string) *Peer {
+	p := &Peer{
+		name: name, addr: addr, client: c,
+		bulk: newLane(askedBulk, c.config.Seed^1), quick: newLane(askedQuick, c.config.Seed^2),
+		contents: newLane(askedContents, c.config.Seed^3),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.transport = &http.Transport{
+		Protocols: new(http.Protocols), DisableCompression: true, MaxResponseHeaderBytes: 8 << 10,
+		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: 5 * time.Minute,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			defer cancel()
+			conn, err := reach(ctx, c.config.Keys, c.config.Dial, addr)
+			if err != nil {
+				return nil, err
+			}
+			// Whoever closes a Peer does not wait for its connection to be idle.
+			stop := context.AfterFunc(p.ctx, func() { conn.Close() })
+			p.apart.Store(nil)
+			conn = &answered{Conn: conn, peer: p}
+			return &counted{Conn: conn, counts: c.counts, gone: func() { stop() }}, nil
+		},
+		// A peer that is cut off without a word is noticed by this alone.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: stall},
+	}
+	url := "http://agent"
+	if c.config.Keys != nil {
+		url = "https://agent"
+		p.transport.TLSClientConfig = c.config.Keys.client(protoCalls, name)
+		p.transport.Protocols.SetHTTP2(true)
+	} else {
+		p.transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	p.calls = pb.NewExchangeClient(p, url,
+		connect.WithCodec(codec{c.counts}),
+		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
+		connect.WithAcceptCompression("gzip", nil, nil),
+		connect.WithAcceptCompression(zstdName, newDecompressor, newCompressor),
+		connect.WithSendCompression(zstdName), connect.WithCompressMinBytes(compressFrom))
+	return p
+}
+
+// Do adds who is calling; it is for the library.
+func (p *Peer) Do(r *http.Request) (*http.Response, error) {
+	r.Header.Set(callerHeader, p.client.config.Self().header())
+	r.Header.Del("User-Agent")
+	return p.transport.RoundTrip(r)
+}
+
+// Name and Addr are what the Peer was made with.
+func (p *Peer) Name() string { return p.name }
+
+// Addr is where it is called.
+func (p *Peer) Addr() string { return p.addr }
+
+func (p *Peer) close() {
+	p.stop()
+	p.transport.CloseIdleConnections()
+}
+
+// call is one call: its turn, its time, its end.
+func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	lane := p.quick
+	switch {
+	case call.bulk():
+		lane = p.bulk
+	case call == CallContents:
+		lane = p.contents
+	}
+	if err := lane.enter(ctx); err != nil {
+		return p.wrap(call, err)
+	}
+	timed, stop := context.WithTimeout(ctx, limits[call])
+	p.client.counts.calls[call].Add(1)
+	err := p.whyApart(p.understand(fn(timed)))
+	stop()
+	if err != nil {
+		p.client.counts.errors[call].Add(1)
+	}
+	lane.leave(err == nil, ctx.Err() != nil)
+	return p.wrap(call, err)
+}
+
+func (p *Peer) wrap(call Call, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p.ctx.Err() != nil {
+		err = fmt.Errorf("%w: gone", ErrUnreachable)
+	}
+	if p.name == "" {
+		return fmt.Errorf("%s %s: %w", call, p.addr, err)
+	}
+	return fmt.Errorf("%s %s (%s): %w", call, p.name, p.addr, err)
+}
+
+// understand gives an error that came back the meaning it had there.
+func (p *Peer) understand(err error) error {
+	var wire *connect.Error
+	var tlsAlert tls.AlertError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &wire):
+		return err
+	case errors.As(err, &tlsAlert), !connect.IsWireError(err) && wire.Code() == connect.CodeUnavailable:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	switch wire.Code() {
+	case connect.CodeFailedPrecondition:
+		return &Refusal{Reason: wire.Meta().Get(reasonHeader), Text: wire.Message()}
+	case connect.CodeAborted:
+		return fmt.Errorf("%w: %s", ErrAgain, wire.Message())
+	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodePermissionDenied,
+		connect.CodeUnauthenticated, connect.CodeUnimplemented, connect.CodeOutOfRange:
+		return fmt.Errorf("%w: %w", ErrRejected, err)
+	case connect.CodeInternal:
+		if connect.IsWireError(err) {
+			return err // something is wrong there
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// Hello asks whether h.Agent may come.
+func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
+	err = p.call(ctx, CallHello, func(ctx context.Context) error {
+		res, err := p.calls.Hello(ctx, helloToWire(h))
+		if err == nil {
+			v, err = welcomeFromWire(res)
+		}
+		return err
+	})
+	return v, err
+}
+
+// Push gives links to their owner; without an error they are durable there.
+func (p *Peer) Push(ctx context.Context, l Links) error {
+	return p.call(ctx, CallPush, func(ctx context.Context) error {
+		_, err := p.calls.Push(ctx, linksToWire(l))
+		return err
+	})
+}
+
+// Ship gives records to the holder of a replica; without an error they are
+// durable there.
+func (p *Peer) Ship(ctx context.Context, r Records) error {
+	return p.call(ctx, CallShip, func(ctx context.Context) error {
+		res, err := p.calls.Ship(ctx, recordsToWire(r))
+		if err == nil && res.Seq != r.Seq {
+			err = malformed("batch %d acknowledged as %d", r.Seq, res.Seq)
+		}
+		return err
+	})
+}
+
+// Claim asks for hosts that are the caller's now. Without an error there is a
+// verdict for each.
+func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
+	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
+		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
+		if err == nil {
+			vs, err = verdictsFromWire(res, len(c.Hosts))
+		}
+		return err
+	})
+	return vs, err
+}
+
+// Hand gives all parts to a new owner, and returns how many hosts it has
+// durably. An error of parts ends it, and is what comes back.
+func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts int, err error) {
+	err = p.call(ctx, CallHand, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // what was not sent to its end is not taken for whole
+		stream, err := p.calls.Hand(ctx)
+		if err != nil {
+			return err
+		}
+		for part, err := range parts {
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(partToWire(part)); errors.Is(err, io.EOF) {
+				break // the answer says why
+			} else if err != nil {
+				return err
+			}
+		}
+		res, err := stream.CloseAndReceive()
+		if err == nil {
+			hosts = int(res.Hosts)
+		}
+		return err
+	})
+	return hosts, err
+}
+
+// Lease carries a batch of package lease there and its answer back.
+func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) {
+	err = p.call(ctx, CallLease, func(ctx context.Context) error {
+		res, err := p.calls.Lease(ctx, &pb.LeaseRequest{Batch: batch})
+		if err == nil {
+			out, err = res.Batch, checkBatch(res.Batch)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Pulse asks whether the agent is idle.
+func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
+	err = p.call(ctx, CallPulse, func(ctx context.Context) error {
+		res, err := p.calls.Pulse(ctx, &pb.PulseRequest{View: view})
+		if err == nil {
+			out = pulseFromWire(res)
+		}
+		return err
+	})
+	return out, err
+}
+
+// End says that all are idle, and returns whether the agent still is.
+func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
+	err = p.call(ctx, CallEnd, func(ctx context.Context) error {
+		res, err := p.calls.End(ctx, &pb.EndRequest{View: e.View, Activity: e.Activity, Reason: e.Reason})
+		if err == nil {
+			agreed = res.Agreed
+		}
+		return err
+	})
+	return agreed, err
+}
+
+// Budget tells what this agent holds of the pages to fetch, and asks for more.
+func (p *Peer) Budget(ctx context.Context, b Budget) (g Grant, err error) {
+	err = p.call(ctx, CallBudget, func(ctx context.Context) error {
+		res, err := p.calls.Budget(ctx, budgetToWire(b))
+		if err == nil {
+			g, err = grantFromWire(res, b)
+		}
+		return err
+	})
+	return g, err
+}

@@ -1,0 +1,195 @@
+package rpc
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// The files of a bundle: all that one agent needs to be let in.
+const (
+	authorityFile = "ca.pem"      // the cluster's authority: whose certificates count
+	certFile      = "agent.pem"   // this agent's certificate: its name
+	keyFile       = "agent.key"   // and the key that belongs to it
+	gossipFile    = "gossip.key"  // what all agents' packets are encrypted with
+	secretLen     = 32            // AES-256
+	maxKeyFile    = 64 << 10      // no file of a bundle is larger
+	protoCalls    = "h2"          // ALPN of calls
+	protoGossip   = "orb-gossip1" // ALPN of gossip's streams
+)
+
+// ErrKeys are keys that are missing, damaged or another's.
+var ErrKeys = errors.New("cluster keys")
+
+// Keys prove who an agent is, and let it judge others. They are read once, and
+// shared by all connections. A nil *Keys is an agent without keys: it speaks
+// plainly, and with this machine only.
+type Keys struct {
+	name   string
+	cert   tls.Certificate
+	roots  *x509.CertPool
+	gossip []byte
+}
+
+// nameForm is that of a DNS name in lower case: an agent's name is in its
+// certificate and in the names of its archives.
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+
+// CheckName refuses what cannot be an agent's name: 1 to 63 octets of a to z,
+// 0 to 9, "-" and ".", the last two not at its ends.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("agent name %q: 1 to 63 letters a-z, digits, \"-\" and \".\", beginning and ending with a letter or digit", name)
+	}
+	return nil
+}
+
+// LoadKeys reads the bundle in dir. Every failure is an ErrKeys, also that a secret
+// one of its files can be read by everybody on the machine.
+func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
+	read := func(name string) ([]byte, error) {
+		b, err := disk.ReadFile(fs, filepath.Join(dir, name), maxKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+		}
+		if name != keyFile && name != gossipFile {
+			return b, nil
+		}
+		info, err := fs.Stat(filepath.Join(dir, name))
+		if err == nil && info.Mode().Perm()&0o007 != 0 {
+			err = fmt.Errorf("%s can be read by everybody on this machine: chmod 600 it, and bring new keys to all agents if somebody may have", filepath.Join(dir, name))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+		}
+		return b, nil
+	}
+	caPEM, err := read(authorityFile)
+	if err != nil {
+		return nil, err
+	}
+	certPEM, err := read(certFile)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := read(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := read(gossipFile)
+	if err != nil {
+		return nil, err
+	}
+	return newKeys(dir, caPEM, certPEM, keyPEM, secret)
+}
+
+func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte) (*Keys, error) {
+	fail := func(file string, err error) error {
+		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(dir, file), err)
+	}
+	k := &Keys{roots: x509.NewCertPool()}
+	if !k.roots.AppendCertsFromPEM(caPEM) {
+		return nil, fail(authorityFile, errors.New("no certificate in it"))
+	}
+	var err error
+	if k.cert, err = tls.X509KeyPair(certPEM, keyPEM); err != nil {
+		return nil, fail(certFile, err)
+	}
+	leaf := k.cert.Leaf
+	if k.name, err = nameOf(leaf); err != nil {
+		return nil, fail(certFile, err)
+	}
+	// Found out now, not by every other agent one after the other.
+	if err := k.judge([]*x509.Certificate{leaf}, x509.ExtKeyUsageClientAuth, k.name); err != nil {
+		return nil, fail(certFile, err)
+	}
+	block, _ := pem.Decode(secret)
+	if block == nil || block.Type != secretType || len(block.Bytes) != secretLen {
+		return nil, fail(gossipFile, fmt.Errorf("not a secret of %d octets", secretLen))
+	}
+	k.gossip = block.Bytes
+	return k, nil
+}
+
+// Name is the agent that the keys are for.
+func (k *Keys) Name() string { return k.name }
+
+// Gossip is the secret that packets are encrypted with (AES-256-GCM), or nil
+// without keys. Every agent of the cluster has it, and nobody else.
+func (k *Keys) Gossip() []byte {
+	if k == nil {
+		return nil
+	}
+	return k.gossip
+}
+
+// nameOf is the one agent that a certificate names.
+func nameOf(c *x509.Certificate) (string, error) {
+	if len(c.DNSNames) != 1 {
+		return "", fmt.Errorf("the certificate names %d agents, not one", len(c.DNSNames))
+	}
+	return c.DNSNames[0], CheckName(c.DNSNames[0])
+}
+
+// judge says why a certificate chain does not prove that its owner is the
+// agent of this cluster called name; any, if name is empty.
+func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name string) error {
+	if len(chain) == 0 {
+		return errors.New("no certificate")
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: k.roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+		return err
+	}
+	is, err := nameOf(chain[0])
+	if err != nil {
+		return err
+	}
+	if name != "" && is != name {
+		return fmt.Errorf("it is agent %q, not %q", is, name)
+	}
+	return nil
+}
+
+// server is how connections are accepted: with a certificate of the cluster
+// only. Sessions are not resumed: connections are few and live long, and so a
+// certificate is looked at on each.
+func (k *Keys) server() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{k.cert},
+		ClientAuth:             tls.RequireAnyClientCert,
+		NextProtos:             []string{protoCalls, protoGossip},
+		SessionTicketsDisabled: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return k.judge(s.PeerCertificates, x509.ExtKeyUsageClientAuth, "")
+		},
+	}
+}
+
+// client is how an agent is called; an empty name is any agent of the cluster.
+func (k *Keys) client(proto, name string) *tls.Config {
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{k.cert},
+		NextProtos:   []string{proto},
+		// A server's name goes over the wire in clear: it is nobody's.
+		ServerName: "agent",
+		// The library would compare a host name; agents are known by the name
+		// in their certificate, wherever they listen. VerifyConnection is run
+		// for every handshake, and is all of the judgement.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			err := k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name)
+			if _, other := errors.AsType[x509.UnknownAuthorityError](err); other {
+				return fmt.Errorf("%w: %w", ErrStranger, err)
+			}
+			return err
+		},
+	}
+}

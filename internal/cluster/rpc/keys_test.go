@@ -1,0 +1,160 @@
+package rpc
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// TestBundles: an authority that is opened again makes keys that the first ones
+// believe; nothing is overwritten; only the owner may read.
+func TestBundles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	now := time.Now()
+	first, err := OpenAuthority(disk.OS, dir, now)
+	if err != nil || !first.Made {
+		t.Fatalf("Made = %v, %v", first.Made, err)
+	}
+	d1, err := first.Issue("a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := OpenAuthority(disk.OS, dir, now.Add(24*time.Hour))
+	if err != nil || second.Made {
+		t.Fatalf("Made = %v, %v", second.Made, err)
+	}
+	d2, err := second.Issue("a2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Issue("a1"); !errors.Is(err, ErrExists) {
+		t.Errorf("a1 again: %v", err)
+	}
+	for _, name := range []string{"authority", "../x", "", "A"} {
+		if _, err := second.Issue(name); !errors.Is(err, ErrKeys) {
+			t.Errorf("Issue(%q): %v", name, err)
+		}
+	}
+	k1, err := LoadKeys(disk.OS, d1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k2, err := LoadKeys(disk.OS, d2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k1.Name() != "a1" || k2.Name() != "a2" || string(k1.Gossip()) != string(k2.Gossip()) || len(k1.Gossip()) != 32 {
+		t.Errorf("names %q, %q; secrets of %d, %d octets", k1.Name(), k2.Name(), len(k1.Gossip()), len(k2.Gossip()))
+	}
+	files := 0
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		if e.IsDir() {
+			want = 0o700
+		} else {
+			files++
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil || files != 3+2*4 {
+		t.Errorf("%d files, %v", files, err)
+	}
+	if _, err := os.Stat(filepath.Join(d1, authorityKeyFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the agent has the authority's key: %v", err)
+	}
+}
+
+// TestDamagedBundles: what is missing, damaged or mixed up is named.
+func TestDamagedBundles(t *testing.T) {
+	mem := disk.NewMem()
+	a, err := OpenAuthority(mem, "keys", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := OpenAuthority(mem, "others", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.Issue("a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, file := range []string{authorityFile, certFile, keyFile, gossipFile} {
+		dir, err := a.Issue("a" + string(rune('1'+i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, file)
+		good, err := disk.ReadFile(mem, name, maxKeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := func(what string) {
+			if _, err := LoadKeys(mem, dir); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%s %s: %v", file, what, err)
+			}
+		}
+		if err := mem.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		try("missing")
+		if err := disk.WriteFile(mem, name, good[:len(good)/2]); err != nil {
+			t.Fatal(err)
+		}
+		try("cut")
+		if file == gossipFile {
+			continue // any secret of the right length could be the right one
+		}
+		theirs, err := disk.ReadFile(mem, filepath.Join(other, file), maxKeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.WriteFile(mem, name, theirs); err != nil {
+			t.Fatal(err)
+		}
+		try("of another cluster")
+	}
+	if err := mem.Remove(filepath.Join("keys", authorityDir, authorityKeyFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenAuthority(mem, "keys", time.Now()); !errors.Is(err, ErrKeys) {
+		t.Errorf("an authority without its key: %v", err)
+	}
+}
+
+// TestBundlesAndCrashes: what was issued outlives a power failure.
+func TestBundlesAndCrashes(t *testing.T) {
+	mem := disk.NewMem()
+	a, err := OpenAuthority(mem, "keys", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Issue("a1"); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		after := mem.Crash(seed)
+		if a, err := OpenAuthority(after, "keys", time.Now()); err != nil || a.Made {
+			t.Errorf("seed %d: made again %v, %v", seed, a.Made, err)
+		}
+		if _, err := LoadKeys(after, filepath.Join("keys", "a1")); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// What keeps two agents apart for good: somebody has to change something.
+var (
+	// ErrStranger is one whose certificate another authority has signed.
+	ErrStranger = errors.New("it is not of this cluster: its keys and ours are not of one authority")
+	// ErrKeysThere is an agent with keys, called by one without.
+	ErrKeysThere = errors.New("that agent has --keys, and this one has none")
+	// ErrKeysHere is an agent without keys, called by one with.
+	ErrKeysHere = errors.New("that agent has no --keys, and this one has")
+)
+
+// Lasting says that an error of a call will be the same the next time.
+func Lasting(err error) bool {
+	for _, l := range []error{ErrStranger, ErrKeysThere, ErrKeysHere, ErrPlain, ErrRejected} {
+		if errors.Is(err, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// Whoever calls with keys where there are none, or without where there are, is
+// told so by a TLS record, as it can be read in both cases: a fatal alert,
+// handshake_failure (RFC 8446, 6). Nobody else sends that one here: a server
+// that wants TLS 1.3 and a certificate has others to send.
+var noHandshake = []byte{recordAlert, 3, 3, 0, 2, 2, alertHandshake}
+
+const (
+	recordAlert     = 21
+	recordHandshake = 22
+	alertHandshake  = 40
+)
+
+// sayNoHandshake reads on, as a connection that is closed before all of it was
+// read may take back what was sent. The connection has a deadline.
+func sayNoHandshake(raw net.Conn) {
+	if _, err := raw.Write(noHandshake); err == nil {
+		io.CopyN(io.Discard, raw, 16<<10)
+	}
+}
+
+// An answered connection looks at what comes in first. Without keys that is a
+// frame of HTTP/2, which never begins as an alert does (it would be of more than a
+// megabyte).
+type answered struct {
+	net.Conn
+	peer   *Peer
+	looked bool
+}
+
+func (a *answered) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	if n == 0 || a.looked {
+		return n, err
+	}
+	a.looked = true
+	switch {
+	case b[0] != recordAlert:
+	case a.peer.client.config.Keys == nil:
+		return 0, a.peer.setApart(ErrKeysThere)
+	case n == len(noHandshake) && b[n-1] == alertHandshake:
+		return 0, a.peer.setApart(ErrKeysHere)
+	}
+	return n, err
+}
+
+// setApart keeps what the connection has found out: HTTP/2 does not always say why
+// a connection could not be used.
+func (p *Peer) setApart(err error) error {
+	p.apart.Store(&err)
+	return err
+}
+
+// whyApart adds that to the error of a call.
+func (p *Peer) whyApart(err error) error {
+	if why := p.apart.Load(); err != nil && why != nil && !errors.Is(err, *why) {
+		return fmt.Errorf("%w: %w", *why, err)
+	}
+	return err
+}

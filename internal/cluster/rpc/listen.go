@@ -1,0 +1,402 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/inbound"
+)
+
+const (
+	// leastConns and maxConns bound the open connections of callers that have proved
+	// their identity: a quarter of the process's descriptors. leastShaking and
+	// maxShaking bound the other connections, separately for members' addresses and
+	// for all others: each a sixteenth of the descriptors.
+	leastConns, maxConns     = 64, 1024
+	leastShaking, maxShaking = 16, 256
+	// shakeTimeout is as long as a caller waits for the handshake to end.
+	shakeTimeout = dialTimeout
+	// takeTimeout is how long a caller that has proved its identity waits for an
+	// agent that is not ready.
+	takeTimeout = 10 * time.Second
+	// gossipMark is the first octet of a stream of gossip where there is no TLS
+	// to tell it from a call; no request of HTTP begins with it.
+	gossipMark = 0xF6
+	// http2Preface begins a connection of calls (RFC 9113, section 3.4).
+	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	// udpBuffer holds the packets of a burst while the processor is busy.
+	udpBuffer = 1 << 20
+)
+
+// ErrPlain is an address beyond this machine, and no keys.
+var ErrPlain = errors.New("other machines are reached with keys only: make them with \"orbweaver cluster keys\"")
+
+// A Listener is an agent's port: TCP for calls and for streams of gossip, UDP
+// for packets of gossip.
+type Listener struct {
+	keys     *Keys
+	tcp      net.Listener
+	udp      net.PacketConn
+	calls    *inlet
+	gossip   *inlet
+	counts   *counters
+	pool     *inbound.Pool
+	ctx      context.Context
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	closeOne sync.Once
+}
+
+// CheckListen refuses what Listen would refuse for its form: addr is an IP
+// address and a port, and without keys the address is a loopback one.
+func CheckListen(addr string, keys *Keys) error {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen %q: an IP address and a port are needed, such as 127.0.0.1:7470", addr)
+	}
+	if keys == nil && !ap.Addr().IsLoopback() {
+		return fmt.Errorf("listen %s: %w", addr, ErrPlain)
+	}
+	return nil
+}
+
+// Listen takes the port. Port 0 is one that is free for both, for tests.
+func Listen(addr string, keys *Keys) (*Listener, error) {
+	if err := CheckListen(addr, keys); err != nil {
+		return nil, err
+	}
+	tcp, udp, err := ports(addr)
+	if err != nil {
+		return nil, err
+	}
+	if b, ok := udp.(*net.UDPConn); ok {
+		_ = b.SetReadBuffer(udpBuffer) // the system's own size does, too
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Listener{
+		keys: keys, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
+		calls: newInlet(ctx, tcp.Addr()), gossip: newInlet(ctx, tcp.Addr()),
+	}
+	shaking := inbound.Share(16, leastShaking, maxShaking)
+	l.pool = inbound.New(inbound.Config{
+		Strangers: shaking, Members: shaking, Proven: inbound.Share(4, leastConns, maxConns),
+		Evicted: func() { l.counts.refuse(Busy) },
+	})
+	l.tcp = l.pool.Listen(tcp)
+	l.wg.Go(l.accept)
+	return l, nil
+}
+
+// ports are one port, of both kinds.
+func ports(addr string) (net.Listener, net.PacketConn, error) {
+	for try := 0; ; try++ {
+		tcp, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, nil, notTaken(addr, err)
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		if err == nil {
+			return tcp, udp, nil
+		}
+		tcp.Close()
+		// Only where the system chose the port may another one do.
+		if netip.MustParseAddrPort(addr).Port() != 0 || try == 20 {
+			return nil, nil, notTaken(addr, err)
+		}
+	}
+}
+
+// notTaken says why the port could not be taken.
+func notTaken(addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen %s: the port is in use; choose another", addr)
+	}
+	if cause, ok := errors.AsType[*net.OpError](err); ok { // without "listen tcp" and the address once more
+		err = cause.Err
+	}
+	return fmt.Errorf("listen %s: %w", addr, err)
+}
+
+// Addr is where it listens, with the port that it has.
+func (l *Listener) Addr() string { return l.tcp.Addr().String() }
+
+// SetMembers names the IP addresses of the agents that are known. Their connections
+// have places of their own for the handshake, which no stranger can take. Safe for
+// concurrent use.
+func (l *Listener) SetMembers(addrs []netip.Addr) { l.pool.SetMembers(addrs) }
+
+// Gossip are the streams of gossip that other agents open.
+func (l *Listener) Gossip() net.Listener { return l.gossip }
+
+// Packets sends and receives packets of gossip. They are as they come: whoever
+// reads them decrypts them with Keys.Gossip.
+func (l *Listener) Packets() net.PacketConn { return l.udp }
+
+// RefusedGossip counts what who reads the packets and streams of gossip could not
+// read.
+func (l *Listener) RefusedGossip() { l.counts.refuse(Gossip) }
+
+// Close ends all that came in through it, and returns when nothing runs.
+func (l *Listener) Close() error {
+	var err error
+	l.closeOne.Do(func() {
+		l.stop()
+		err = errors.Join(l.tcp.Close(), l.udp.Close())
+		l.wg.Wait()
+	})
+	return err
+}
+
+func (l *Listener) accept() {
+	for {
+		conn, err := l.tcp.Accept()
+		if err != nil {
+			if l.ctx.Err() != nil {
+				return
+			}
+			// A caller that is gone is not the end.
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-l.ctx.Done():
+				return
+			}
+			continue
+		}
+		l.wg.Go(func() { l.sort(&counted{Conn: conn, counts: l.counts}, conn.(*inbound.Conn)) })
+	}
+}
+
+// sort finds out who is calling and what for, and gives the connection to
+// those who wait for it.
+func (l *Listener) sort(raw *counted, in *inbound.Conn) {
+	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
+	defer stop()
+	raw.SetDeadline(time.Now().Add(shakeTimeout))
+	var conn net.Conn
+	var to *inlet
+	if l.keys != nil {
+		secure := tls.Server(raw, l.keys.server())
+		if err := secure.HandshakeContext(l.ctx); err != nil {
+			if !in.Evicted() { // else it is counted already
+				l.counts.refuse(Stranger)
+			}
+			if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
+				sayNoHandshake(raw)
+			}
+			raw.Close()
+			return
+		}
+		conn = secure
+		switch secure.ConnectionState().NegotiatedProtocol {
+		case protoCalls:
+			to = l.calls
+		case protoGossip:
+			to = l.gossip
+		}
+	} else {
+		var first [1]byte
+		if _, err := io.ReadFull(raw, first[:]); err != nil {
+			raw.Close()
+			return
+		}
+		switch first[0] {
+		case gossipMark:
+			conn, to = raw, l.gossip
+		case recordHandshake:
+			sayNoHandshake(raw)
+		case http2Preface[0]:
+			// An agent begins a call with it; nobody else is worth an answer.
+			begin := make([]byte, len(http2Preface))
+			begin[0] = first[0]
+			if _, err := io.ReadFull(raw, begin[1:]); err == nil && string(begin) == http2Preface {
+				conn, to = &peeked{Conn: raw, first: begin}, l.calls
+			}
+		}
+	}
+	if to == nil { // a member of the cluster that wants neither, or one with keys
+		l.counts.refuse(Malformed)
+		raw.Close()
+		return
+	}
+	if !in.Prove() { // too many, or closed to make room
+		if !in.Evicted() {
+			l.counts.refuse(Busy)
+		}
+		raw.Close()
+		return
+	}
+	raw.SetDeadline(time.Time{})
+	raw.calls.Store(to == l.calls)
+	if !to.give(conn) {
+		raw.calls.Store(false)
+		conn.Close()
+	}
+}
+
+// DialGossip opens a stream of gossip to the agent called name, or to any of
+// the cluster if name is empty. dial makes the connection; nil is the system's.
+func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string) (net.Conn, error) {
+	raw, err := reach(ctx, keys, dial, addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	defer stop()
+	if keys == nil {
+		_, err = raw.Write([]byte{gossipMark})
+	} else {
+		secure := tls.Client(raw, keys.client(protoGossip, name))
+		if err = secure.HandshakeContext(ctx); err == nil {
+			return secure, nil
+		}
+	}
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("gossip with %s: %w", addr, err)
+	}
+	return raw, nil
+}
+
+// A Dialer makes connections: net.Dialer's DialContext, or a test's.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// reach makes a connection for one use; without keys to loopback only.
+func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn, error) {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// Judged by where it arrived, as a name may mean anything.
+	if keys == nil {
+		if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err != nil || !to.Addr().Unmap().IsLoopback() {
+			conn.Close()
+			return nil, fmt.Errorf("call %s: %w", addr, ErrPlain)
+		}
+	}
+	return conn, nil
+}
+
+// An inlet is a net.Listener of the connections that it is given.
+type inlet struct {
+	ctx    context.Context
+	stop   context.CancelFunc
+	addr   net.Addr
+	queued chan net.Conn
+}
+
+func newInlet(ctx context.Context, addr net.Addr) *inlet {
+	in := &inlet{addr: addr, queued: make(chan net.Conn)}
+	in.ctx, in.stop = context.WithCancel(ctx)
+	return in
+}
+
+// give says whether somebody took conn.
+func (in *inlet) give(conn net.Conn) bool {
+	select {
+	case in.queued <- conn:
+		return true
+	case <-in.ctx.Done():
+		return false
+	case <-time.After(takeTimeout): // the agent is not ready
+		return false
+	}
+}
+
+// Accept waits for the next connection.
+func (in *inlet) Accept() (net.Conn, error) {
+	select {
+	case conn := <-in.queued:
+		return conn, nil
+	case <-in.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (in *inlet) Close() error {
+	in.stop()
+	return nil
+}
+
+// Addr is the listener's address.
+func (in *inlet) Addr() net.Addr { return in.addr }
+
+// A peeked connection gives back what was read to find out what it is.
+type peeked struct {
+	net.Conn
+	first []byte
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.first) > 0 {
+		n := copy(b, p.first)
+		p.first = p.first[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// A counted connection counts its octets, and says when it is gone. One for calls
+// that is closed here, not by the caller, before it brought a request has brought
+// something else: frames that are too large, or none of HTTP/2.
+type counted struct {
+	net.Conn
+	counts      *counters
+	gone        func()
+	calls       atomic.Bool // it is for calls
+	asked, left atomic.Bool // it has brought a request; the caller has gone
+}
+
+// countedOf is the counted connection below one that was given to the calls.
+func countedOf(c net.Conn) *counted {
+	switch k := c.(type) {
+	case *tls.Conn:
+		return countedOf(k.NetConn())
+	case *peeked:
+		return countedOf(k.Conn)
+	case *counted:
+		return k
+	}
+	return nil
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.counts.received.Add(uint64(n))
+	if err != nil {
+		c.left.Store(true)
+	}
+	return n, err
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.counts.sent.Add(uint64(n))
+	if err != nil {
+		c.left.Store(true)
+	}
+	return n, err
+}
+
+func (c *counted) Close() error {
+	if c.calls.Swap(false) && !c.asked.Load() && !c.left.Load() {
+		c.counts.refuse(Malformed)
+	}
+	err := c.Conn.Close()
+	if c.gone != nil {
+		c.gone()
+	}
+	return err
+}

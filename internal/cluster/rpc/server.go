@@ -1,0 +1,458 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+)
+
+const (
+	callerHeader = "Orbweaver-Caller"
+	reasonHeader = "Orbweaver-Reason"
+	// servedBulk and servedQuick bound the calls that are served at once, and
+	// with them the memory of what came in; the others are told to come back.
+	// Bulk does not keep what is quick waiting.
+	servedBulk, servedQuick = 16, 128
+	maxStreams              = 64 // of one connection
+	// stall is how long a caller may take for its next octets.
+	stall = 30 * time.Second
+	// grace is how much longer than the caller a server works on a call.
+	grace = 2 * time.Second
+)
+
+// limits are how long a call may take in all.
+var limits = [calls]time.Duration{
+	CallHello: 10 * time.Second, CallPush: time.Minute, CallShip: time.Minute,
+	CallClaim: time.Minute, CallHand: 10 * time.Minute, CallLease: 5 * time.Second,
+	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
+}
+
+// bulk calls carry much, and are answered when a disk has it.
+func (c Call) bulk() bool {
+	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand
+}
+
+// ErrAgain is the answer of an agent that cannot say yet: it is not ready, or
+// its view is another one. The same call may succeed later.
+var ErrAgain = errors.New("ask again later")
+
+// A Refusal is the answer of an agent that will say the same the next time.
+type Refusal struct {
+	// Reason is one word for programs, Text says it to people.
+	Reason, Text string
+}
+
+func (r *Refusal) Error() string { return r.Text }
+
+// Differ is the refusal of an agent whose settings are not ours, or nil.
+func (h Hello) Differ(ours map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		our := ours[name]
+		if their := h.Settings[name]; their != our {
+			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster has %q: all agents must have the same", h.Agent.Name, name, their, our)}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Settings)) {
+		their := h.Settings[name]
+		if _, ok := ours[name]; !ok {
+			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster does not know it: all agents must have the same version", h.Agent.Name, name, their)}
+		}
+	}
+	return nil
+}
+
+// Handlers are what is done with each call. They are called concurrently, with
+// arguments that have been checked; their memory is the handler's own. An error
+// that is a *Refusal or an ErrAgain reaches the caller as such; any other means
+// that something is wrong here. A nil one answers ErrAgain.
+type Handlers struct {
+	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
+	// Push and Ship return when what was given is durable.
+	Push  func(ctx context.Context, from Caller, l Links) error
+	Ship  func(ctx context.Context, from Caller, r Records) error
+	Claim func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
+	// Hand reads parts as they come in, to their end or to the first error, and
+	// returns the number of hosts that are here now, durably.
+	Hand   func(ctx context.Context, from Caller, parts iter.Seq2[Part, error]) (hosts int, err error)
+	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
+	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
+	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
+	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
+	// Contents returns as many answers as there are contents.
+	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
+}
+
+// ServerConfig is who answers, and how.
+type ServerConfig struct {
+	Handlers Handlers
+	// Crawl is the crawl that the agent belongs to; zero as long as it has to
+	// find out, and then only Hello is answered. Safe for concurrent use.
+	Crawl func() ID
+	// Admitted reports whether the caller is an agent of the cluster. All other callers
+	// may only call Hello. They are told to ask again, because this agent may not have
+	// heard of a new agent yet. Safe for concurrent use. Nil admits every caller with a
+	// certificate of the cluster.
+	Admitted func(Caller) bool
+}
+
+// A Server answers the calls of other agents.
+type Server struct {
+	config      ServerConfig
+	listener    *Listener
+	counts      *counters
+	http        *http.Server
+	errors      *connect.ErrorWriter
+	bulk, quick chan struct{}
+	ships       chan struct{}  // Pushes wait for them, at other agents
+	running     sync.WaitGroup // calls
+}
+
+// NewServer returns the server of a listener's calls. Run lets it begin.
+func NewServer(l *Listener, cfg ServerConfig) *Server {
+	s := &Server{
+		config: cfg, listener: l, counts: l.counts,
+		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick), ships: make(chan struct{}, servedBulk),
+	}
+	opts := []connect.HandlerOption{
+		connect.WithCodec(codec{s.counts}),
+		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
+		connect.WithCompression("gzip", nil, nil),
+		connect.WithCompression(zstdName, newDecompressor, newCompressor), connect.WithCompressMinBytes(compressFrom),
+	}
+	s.errors = connect.NewErrorWriter(opts...)
+	path, calls := pb.NewExchangeHandler(answers{s}, opts...)
+	mux := http.NewServeMux()
+	mux.Handle(path, s.admit(calls))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		s.counts.refuse(Malformed)
+		http.Error(w, "no such call", http.StatusNotFound)
+	})
+	s.http = &http.Server{
+		Handler: asking(mux), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
+		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, countedOf(c))
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is counted, not logged
+	}
+	s.http.Protocols.SetHTTP2(true)
+	s.http.Protocols.SetUnencryptedHTTP2(l.keys == nil)
+	return s
+}
+
+// connKey is the context's key of a request's connection.
+type connKey struct{}
+
+// asking notes that a connection has brought a request.
+func asking(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*counted); ok && c != nil {
+			c.asked.Store(true)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Run answers until ctx ends, and returns when no call is being answered.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.http.Close() })
+	defer stop()
+	err := s.http.Serve(s.listener.calls)
+	s.http.Close()
+	s.running.Wait()
+	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve calls: %w", err)
+}
+
+// Counts says what has happened; calls and streams of gossip share the octets.
+func (s *Server) Counts() Counts { return s.counts.counts() }
+
+type callerKey struct{}
+
+// admit lets a call through to be decoded: not before it is known who calls.
+func (s *Server) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.running.Add(1)
+		defer s.running.Done()
+		call, ok := callOf(r)
+		if !ok {
+			s.counts.refuse(Malformed)
+			http.Error(w, "no such call", http.StatusNotFound)
+			return
+		}
+		caller, why, err := s.identify(r, call)
+		if err != nil {
+			s.counts.refuse(why)
+			s.errors.Write(w, r, err)
+			return
+		}
+		lane := s.quick
+		switch {
+		case call == CallShip:
+			lane = s.ships
+		case call.bulk():
+			lane = s.bulk
+		}
+		select {
+		case lane <- struct{}{}:
+			defer func() { <-lane }()
+		default:
+			s.counts.refuse(Busy)
+			s.errors.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("busy")))
+			return
+		}
+		end := time.Now().Add(limits[call] + grace)
+		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), callerKey{}, caller), end)
+		defer cancel()
+		control := http.NewResponseController(w)
+		control.SetWriteDeadline(end)
+		r.Body = &pressed{body: r.Body, control: control, end: end}
+		watch := &watched{ResponseWriter: w, counts: s.counts}
+		next.ServeHTTP(watch, r.WithContext(ctx))
+	})
+}
+
+// callOf is which call a request is; only protobuf in Connect's form is one.
+func callOf(r *http.Request) (Call, bool) {
+	name, ok := strings.CutPrefix(r.URL.Path, "/"+pb.ExchangeName+"/")
+	if !ok || r.Method != http.MethodPost {
+		return 0, false
+	}
+	for c, n := range callNames {
+		if n == name {
+			want := "application/proto"
+			if Call(c) == CallHand {
+				want = "application/connect+proto"
+			}
+			return Call(c), r.Header.Get("Content-Type") == want
+		}
+	}
+	return 0, false
+}
+
+func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, err error) {
+	c, err = parseCaller(r.Header.Get(callerHeader))
+	if err != nil {
+		return c, Identity, connect.NewError(connect.CodeUnauthenticated, err)
+	}
+	if s.listener.keys != nil {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+			return c, Identity, connect.NewError(connect.CodeUnauthenticated, errors.New("no certificate"))
+		}
+		if name, err := nameOf(r.TLS.PeerCertificates[0]); err != nil || name != c.Name {
+			return c, Identity, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("caller %q has the certificate of %q", c.Name, name))
+		}
+	}
+	ours := s.config.Crawl()
+	switch {
+	case call == CallHello && (c.Crawl == ID{} || ours == ID{}):
+	case ours == ID{}:
+		return c, OtherCrawl, answer(ErrAgain)
+	case c.Crawl != ours:
+		return c, OtherCrawl, answer(&Refusal{"crawl", fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster", c.Name, c.Crawl, ours)})
+	case call != CallHello && s.config.Admitted != nil && !s.config.Admitted(c):
+		return c, NotAdmitted, answer(fmt.Errorf("%w: agent %q has not been admitted here", ErrAgain, c.Name))
+	}
+	return c, 0, nil
+}
+
+// answer turns what a handler returned into what goes back.
+func answer(err error) error {
+	var refusal *Refusal
+	var already *connect.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		e := connect.NewError(connect.CodeFailedPrecondition, err)
+		e.Meta().Set(reasonHeader, refusal.Reason)
+		return e
+	case errors.Is(err, ErrAgain):
+		return connect.NewError(connect.CodeAborted, err)
+	case errors.Is(err, ErrMalformed):
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	case errors.Is(err, errTooLarge):
+		e := connect.NewError(connect.CodeResourceExhausted, err)
+		e.Meta().Set(reasonHeader, "too-large")
+		return e
+	case errors.As(err, &already):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return connect.NewError(connect.CodeDeadlineExceeded, err)
+	case errors.Is(err, context.Canceled):
+		return connect.NewError(connect.CodeCanceled, err)
+	}
+	return connect.NewError(connect.CodeInternal, err)
+}
+
+// answers are the generated service's methods.
+type answers struct{ s *Server }
+
+// handle is one call with one message: decode and check, do, encode.
+func handle[Req, In, Out, Res any](
+	s *Server, ctx context.Context, call Call, req Req, decode func(Req) (In, error),
+	do func(context.Context, Caller, In) (Out, error), encode func(Out) Res,
+) (res Res, err error) {
+	in, err := decode(req)
+	if err != nil {
+		s.counts.damaged(err)
+		return res, answer(err)
+	}
+	s.counts.calls[call].Add(1)
+	if do == nil {
+		err = ErrAgain
+	}
+	var out Out
+	if err == nil {
+		out, err = do(ctx, ctx.Value(callerKey{}).(Caller), in)
+	}
+	if err != nil {
+		s.counts.errors[call].Add(1)
+		return res, answer(err)
+	}
+	return encode(out), nil
+}
+
+// damaged counts what a check found.
+func (c *counters) damaged(err error) {
+	if errors.Is(err, errTooLarge) {
+		c.refuse(TooLarge)
+	} else {
+		c.refuse(Malformed)
+	}
+}
+
+// nothing is the answer of a call that has only an error to return.
+func nothing[In any](do func(context.Context, Caller, In) error) func(context.Context, Caller, In) (struct{}, error) {
+	if do == nil {
+		return nil
+	}
+	return func(ctx context.Context, from Caller, in In) (struct{}, error) { return struct{}{}, do(ctx, from, in) }
+}
+
+func (a answers) Hello(ctx context.Context, req *pb.HelloRequest) (*pb.HelloResponse, error) {
+	decode := func(w *pb.HelloRequest) (Hello, error) {
+		h, err := helloFromWire(w)
+		if from := ctx.Value(callerKey{}).(Caller); err == nil && (h.Agent.Name != from.Name || h.Agent.Instance != from.Instance || h.Agent.Boot != from.Boot) {
+			err = malformed("caller %q says hello for %q", from.Name, h.Agent.Name)
+		}
+		return h, err
+	}
+	return handle(a.s, ctx, CallHello, req, decode, a.s.config.Handlers.Hello, welcomeToWire)
+}
+
+func (a answers) Push(ctx context.Context, req *pb.PushRequest) (*pb.PushResponse, error) {
+	return handle(a.s, ctx, CallPush, req, linksFromWire, nothing(a.s.config.Handlers.Push),
+		func(struct{}) *pb.PushResponse { return new(pb.PushResponse) })
+}
+
+func (a answers) Ship(ctx context.Context, req *pb.ShipRequest) (*pb.ShipResponse, error) {
+	return handle(a.s, ctx, CallShip, req, recordsFromWire, nothing(a.s.config.Handlers.Ship),
+		func(struct{}) *pb.ShipResponse { return &pb.ShipResponse{Seq: req.Seq} })
+}
+
+func (a answers) Claim(ctx context.Context, req *pb.ClaimRequest) (*pb.ClaimResponse, error) {
+	decode := func(w *pb.ClaimRequest) (Claim, error) {
+		return Claim{View: w.View, Hosts: w.Hosts}, checkHosts(w.Hosts)
+	}
+	return handle(a.s, ctx, CallClaim, req, decode, a.s.config.Handlers.Claim, verdictsToWire)
+}
+
+func (a answers) Hand(ctx context.Context, stream *connect.ClientStream[pb.HandRequest]) (*pb.HandResponse, error) {
+	var parts iter.Seq2[Part, error] = func(yield func(Part, error) bool) {
+		for stream.Receive() {
+			p, err := partFromWire(stream.Msg())
+			if err != nil {
+				a.s.counts.damaged(err)
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+		if err := stream.Err(); err != nil {
+			if connect.CodeOf(err) == connect.CodeResourceExhausted {
+				a.s.counts.refuse(TooLarge)
+			}
+			yield(Part{}, err)
+		}
+	}
+	decode := func(p iter.Seq2[Part, error]) (iter.Seq2[Part, error], error) { return p, nil }
+	return handle(a.s, ctx, CallHand, parts, decode, a.s.config.Handlers.Hand,
+		func(hosts int) *pb.HandResponse { return &pb.HandResponse{Hosts: uint32(hosts)} })
+}
+
+func (a answers) Lease(ctx context.Context, req *pb.LeaseRequest) (*pb.LeaseResponse, error) {
+	decode := func(w *pb.LeaseRequest) ([]byte, error) { return w.Batch, checkBatch(w.Batch) }
+	return handle(a.s, ctx, CallLease, req, decode, a.s.config.Handlers.Lease,
+		func(b []byte) *pb.LeaseResponse { return &pb.LeaseResponse{Batch: b} })
+}
+
+func (a answers) Pulse(ctx context.Context, req *pb.PulseRequest) (*pb.PulseResponse, error) {
+	decode := func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }
+	return handle(a.s, ctx, CallPulse, req, decode, a.s.config.Handlers.Pulse, func(p Pulse) *pb.PulseResponse {
+		return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle, Stopped: p.Stopped}
+	})
+}
+
+func (a answers) End(ctx context.Context, req *pb.EndRequest) (*pb.EndResponse, error) {
+	return handle(a.s, ctx, CallEnd, req, endFromWire, a.s.config.Handlers.End,
+		func(agreed bool) *pb.EndResponse { return &pb.EndResponse{Agreed: agreed} })
+}
+
+func (a answers) Budget(ctx context.Context, req *pb.BudgetRequest) (*pb.BudgetResponse, error) {
+	return handle(a.s, ctx, CallBudget, req, budgetFromWire, a.s.config.Handlers.Budget, grantToWire)
+}
+
+// A pressed body does not wait for a caller that has stopped sending.
+type pressed struct {
+	body    io.ReadCloser
+	control *http.ResponseController
+	end     time.Time
+}
+
+func (p *pressed) Read(b []byte) (int, error) {
+	next := time.Now().Add(stall)
+	if next.After(p.end) {
+		next = p.end
+	}
+	p.control.SetReadDeadline(next)
+	return p.body.Read(b)
+}
+
+func (p *pressed) Close() error { return p.body.Close() }
+
+// A watched answer counts what the library found too large before any of our
+// code saw it: of that, the answer has no reason in our words.
+type watched struct {
+	http.ResponseWriter
+	counts *counters
+	wrote  bool
+}
+
+func (w *watched) WriteHeader(status int) {
+	if !w.wrote && status == http.StatusTooManyRequests && w.Header().Get(reasonHeader) == "" {
+		w.counts.refuse(TooLarge)
+	}
+	w.wrote = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

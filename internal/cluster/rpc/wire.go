@@ -1,0 +1,257 @@
+package rpc
+
+import (
+	"errors"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+)
+
+var errTooLarge = errors.New("message too large")
+
+func agentToWire(a Agent) *pb.Agent {
+	return &pb.Agent{Name: a.Name, Instance: a.Instance[:], Boot: a.Boot, Capacity: a.Capacity, Address: a.Addr, State: uint32(a.State)}
+}
+
+func agentFromWire(w *pb.Agent) (a Agent, err error) {
+	if w == nil {
+		return a, malformed("no agent")
+	}
+	if err := CheckName(w.Name); err != nil {
+		return a, malformed("%v", err)
+	}
+	if a.Instance, err = idFromWire(w.Instance); err != nil {
+		return a, err
+	}
+	if !(w.Capacity > 0 && w.Capacity <= maxCapacity) { // not a number neither
+		return a, malformed("capacity %v", w.Capacity)
+	}
+	if err := checkAddress(w.Address); err != nil {
+		return a, err
+	}
+	if w.State > math.MaxUint8 {
+		return a, malformed("state %d", w.State)
+	}
+	a.Name, a.Boot, a.Capacity, a.Addr, a.State = w.Name, w.Boot, w.Capacity, w.Address, uint8(w.State)
+	return a, nil
+}
+
+func idFromWire(b []byte) (id ID, err error) {
+	if len(b) != len(id) {
+		return id, malformed("id of %d octets", len(b))
+	}
+	return ID(b), nil
+}
+
+func checkAddress(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || len(addr) > maxAddress {
+		return malformed("address %.64q", addr)
+	}
+	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
+		return malformed("address %.64q", addr)
+	}
+	return nil
+}
+
+func helloToWire(h Hello) *pb.HelloRequest {
+	return &pb.HelloRequest{Agent: agentToWire(h.Agent), Settings: h.Settings}
+}
+
+func helloFromWire(w *pb.HelloRequest) (h Hello, err error) {
+	if h.Agent, err = agentFromWire(w.Agent); err != nil {
+		return h, err
+	}
+	if len(w.Settings) > maxSettings {
+		return h, malformed("%d settings", len(w.Settings))
+	}
+	for k, v := range w.Settings {
+		if len(k) > maxSetting || len(v) > maxSetting {
+			return h, malformed("setting %.64q", k)
+		}
+	}
+	h.Settings = w.Settings
+	return h, nil
+}
+
+func welcomeToWire(v Welcome) *pb.HelloResponse {
+	w := &pb.HelloResponse{Agent: agentToWire(v.Agent), Crawl: v.Crawl[:], ElapsedMs: uint64(max(0, v.Elapsed.Milliseconds()))}
+	for _, a := range v.Agents {
+		w.Agents = append(w.Agents, agentToWire(a))
+	}
+	return w
+}
+
+func welcomeFromWire(w *pb.HelloResponse) (v Welcome, err error) {
+	if v.Agent, err = agentFromWire(w.Agent); err != nil {
+		return v, err
+	}
+	if v.Crawl, err = idFromWire(w.Crawl); err != nil {
+		return v, err
+	}
+	if w.ElapsedMs > uint64(math.MaxInt64/time.Millisecond) {
+		return v, malformed("elapsed %d ms", w.ElapsedMs)
+	}
+	v.Elapsed = time.Duration(w.ElapsedMs) * time.Millisecond
+	if len(w.Agents) > maxAgents {
+		return v, malformed("%d agents", len(w.Agents))
+	}
+	for _, wa := range w.Agents {
+		a, err := agentFromWire(wa)
+		if err != nil {
+			return v, err
+		}
+		v.Agents = append(v.Agents, a)
+	}
+	return v, nil
+}
+
+func linksToWire(l Links) *pb.PushRequest {
+	return &pb.PushRequest{Hops: uint32(l.Hops), Count: uint32(l.Count), Links: l.Data}
+}
+
+func linksFromWire(w *pb.PushRequest) (Links, error) {
+	if w.Hops > MaxHops || w.Count > MaxData {
+		return Links{}, malformed("%d links after %d hops", w.Count, w.Hops)
+	}
+	l := Links{Count: int(w.Count), Data: w.Links, Hops: int(w.Hops)}
+	return l, l.check("")
+}
+
+func recordsToWire(r Records) *pb.ShipRequest {
+	return &pb.ShipRequest{Seq: r.Seq, Count: uint32(r.Count), Records: r.Data}
+}
+
+func recordsFromWire(w *pb.ShipRequest) (Records, error) {
+	r := Records{Seq: w.Seq, Count: int(w.Count), Data: w.Records}
+	return r, r.check()
+}
+
+func (r Records) check() error {
+	if len(r.Data) > MaxData {
+		return errTooLarge
+	}
+	// No record is without an octet.
+	if r.Count <= 0 || r.Count > len(r.Data) {
+		return malformed("%d records in %d octets", r.Count, len(r.Data))
+	}
+	return nil
+}
+
+func checkHosts(hosts []string) error {
+	if len(hosts) == 0 || len(hosts) > MaxClaim {
+		return malformed("%d hosts", len(hosts))
+	}
+	for _, h := range hosts {
+		if err := checkHost(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func verdictsToWire(vs []Verdict) *pb.ClaimResponse {
+	w := &pb.ClaimResponse{Verdicts: make([]byte, len(vs))}
+	for i, v := range vs {
+		w.Verdicts[i] = byte(v)
+	}
+	return w
+}
+
+func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]Verdict, error) {
+	if len(w.Verdicts) != hosts {
+		return nil, malformed("%d verdicts for %d hosts", len(w.Verdicts), hosts)
+	}
+	vs := make([]Verdict, hosts)
+	for i, b := range w.Verdicts {
+		if vs[i] = Verdict(b); vs[i] < Unknown || vs[i] > Never {
+			return nil, malformed("verdict %d", b)
+		}
+	}
+	return vs, nil
+}
+
+func partToWire(p Part) *pb.HandRequest {
+	return &pb.HandRequest{Host: p.Host, Part: uint32(p.Kind), Count: uint32(p.Count), Data: p.Data}
+}
+
+func partFromWire(w *pb.HandRequest) (Part, error) {
+	if w.Part > uint32(PartGone) || w.Count > MaxData {
+		return Part{}, malformed("part %d of %d", w.Part, w.Count)
+	}
+	p := Part{Host: w.Host, Kind: PartKind(w.Part), Count: int(w.Count), Data: w.Data}
+	return p, p.check()
+}
+
+func checkBatch(b []byte) error {
+	if len(b) > MaxData {
+		return errTooLarge
+	}
+	return nil
+}
+
+func pulseFromWire(w *pb.PulseResponse) Pulse {
+	return Pulse{View: w.View, Activity: w.Activity, Pages: w.Pages, Idle: w.Idle, Stopped: w.Stopped}
+}
+
+func endFromWire(w *pb.EndRequest) (End, error) {
+	if len(w.Reason) > maxReason {
+		return End{}, malformed("reason %.64q", w.Reason)
+	}
+	return End{View: w.View, Activity: w.Activity, Reason: w.Reason}, nil
+}
+
+func knownToWire(known map[string]int64) map[string]uint64 {
+	w := make(map[string]uint64, len(known))
+	for name, pages := range known {
+		w[name] = uint64(pages)
+	}
+	return w
+}
+
+func knownFromWire(w map[string]uint64) (map[string]int64, error) {
+	if len(w) > maxAgents {
+		return nil, malformed("%d agents known", len(w))
+	}
+	known := make(map[string]int64, len(w))
+	for name, pages := range w {
+		if err := CheckName(name); err != nil {
+			return nil, malformed("%v", err)
+		}
+		if pages > maxPages {
+			return nil, malformed("%d pages", pages)
+		}
+		known[name] = int64(pages)
+	}
+	return known, nil
+}
+
+func budgetToWire(b Budget) *pb.BudgetRequest {
+	return &pb.BudgetRequest{Seq: b.Seq, Used: uint64(b.Used), Held: uint64(b.Held), Want: uint32(b.Want), Known: knownToWire(b.Known)}
+}
+
+func budgetFromWire(w *pb.BudgetRequest) (b Budget, err error) {
+	if w.Used > w.Held || w.Held > maxPages || w.Want > maxWant {
+		return b, malformed("%d pages of %d, %d wanted", w.Used, w.Held, w.Want)
+	}
+	b = Budget{Seq: w.Seq, Used: int64(w.Used), Held: int64(w.Held), Want: int64(w.Want)}
+	b.Known, err = knownFromWire(w.Known)
+	return b, err
+}
+
+func grantToWire(g Grant) *pb.BudgetResponse {
+	return &pb.BudgetResponse{Held: uint64(g.Held), Spent: g.Spent, Known: knownToWire(g.Known)}
+}
+
+// grantFromWire reads the answer to b.
+func grantFromWire(w *pb.BudgetResponse, b Budget) (g Grant, err error) {
+	if w.Held < uint64(b.Held) || w.Held > uint64(b.Held+b.Want) {
+		return g, malformed("%d pages to hold, of %d and %d wanted", w.Held, b.Held, b.Want)
+	}
+	g = Grant{Held: int64(w.Held), Spent: w.Spent}
+	g.Known, err = knownFromWire(w.Known)
+	return g, err
+}

@@ -1,0 +1,300 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A link that another agent crawls is accepted like any other: it has a number,
+// a record in the journal, in the batch of the visit that found it (kindForeign),
+// and a key in seen, so that it is sent once however many pages name it. Then it
+// is in the outbox, pending, until its owner has it durably; that ends it
+// (kindSent). So no link is lost between two agents, whichever of them dies.
+//
+//	found -> seen -> E in the journal -> outbox -> Push -> S in the journal
+//
+// seen keeps it under another key than it has where it is crawled. So whoever
+// becomes the owner of what it had sent to others takes it in as new, unless it
+// is told what those others know.
+//
+// When the view changes, all that is in the outbox is routed anew. What is ours
+// by now is taken in as if another agent had sent it; its first number is then
+// finished as returned, and counts for nothing. Whole hosts: see Tenancy.
+
+// A Partition says whose a URL is, by what is known now of the agents there
+// are: when that changes, Crawler.ViewChanged is to be called. A single agent
+// has no Partition. Safe for concurrent use.
+type Partition interface {
+	// Owner is the name of the agent that crawls u; mine says that it is this
+	// one. Without a name, and not mine: nobody knows yet.
+	Owner(u weburl.URL) (agent string, mine bool)
+}
+
+// An Exchange takes links to other agents. Safe for concurrent use.
+type Exchange interface {
+	// Push gives links, encoded one behind the other, to an agent, and returns
+	// nil when they are durable there. hops is how often they have been passed
+	// on before. What failed is pushed again, so that an agent may get links
+	// twice. The memory is valid until Push returns.
+	Push(ctx context.Context, agent string, links []byte, count, hops int) error
+}
+
+// abroad is what concerns other agents.
+type abroad struct {
+	failing map[string]bool // agents to which the last batch did not come
+	owed    []debt          // wait for the next sync
+	due     []debt          // durable, and not told yet
+
+	received, sent, passed int64 // links, in this run
+	activity               uint64
+	cuts                   cuts   // visits that use leases
+	pagesBefore            int64  // of earlier runs
+	resting                bool   // nothing is left to do here
+	restedAt               uint64 // activity then
+	ration                 ration
+}
+
+// A debt is what somebody is told when what is in the journal now is durable.
+type debt struct {
+	from *arrival      // links of another agent
+	back *outbox.Batch // links of ours that have come back
+	then func()        // nil with one of these
+	safe uint64        // the last epoch whose accepts heirs have to have
+	// finish is the last epoch whose finishes have to be released to the heirs; 0: none.
+	finish uint64
+}
+
+// foreignKey is k in seen for a URL that others crawl. Its host part is one that
+// no host has (but for one in 2^64), so a host's own keys stay one range.
+func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
+
+// isForeign says whether a key is that of a foreign link.
+func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
+
+// notOurs reports whether u belongs to another agent or to nobody yet. Safe for
+// concurrent use.
+func (c *Crawler) notOurs(u weburl.URL) bool {
+	if c.Partition == nil {
+		return false
+	}
+	_, mine := c.Partition.Owner(u)
+	return !mine
+}
+
+// post puts an accepted link into the outbox.
+func (c *Crawler) post(number uint64, u weburl.URL, hops int, enc []byte) error {
+	agent, mine := c.Partition.Owner(u)
+	switch {
+	case mine:
+		return c.Outbox.Push("", number, 0, enc)
+	case agent == "":
+		return c.Outbox.PushLoose(number, enc)
+	}
+	return c.Outbox.Push(agent, number, hops, enc)
+}
+
+// routeSlice bounds the links that are routed in one turn of the dispatcher.
+const routeSlice = 256
+
+// ViewChanged says that Partition may answer otherwise than before. It returns
+// when that is known here, or when nobody crawls any more.
+func (c *Crawler) ViewChanged() {
+	c.tell(func(time.Time) {
+		if c.Outbox.Len() > 0 {
+			c.abroad.activity++
+		}
+		c.Outbox.Reroute()
+		c.newHeirs()
+		c.resettle()
+	})
+}
+
+// tell lets the dispatcher do something.
+func (c *Crawler) tell(f func(now time.Time)) (told bool) {
+	select {
+	case c.commands <- f:
+		return true
+	case <-c.ended:
+		return false
+	}
+}
+
+// sendOut sends what others are to have. wake is when there is more to do; zero:
+// not before an answer comes.
+func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) {
+	if c.stop != notStopping && c.shipping.lingering.IsZero() || c.fatal != nil {
+		return time.Time{}
+	}
+	if err := c.Outbox.Route(routeSlice, c.wayOf); err != nil {
+		c.fatal = err
+		return time.Time{}
+	}
+	if c.Outbox.Loose() {
+		wake = now
+	}
+	if c.Tenancy != nil {
+		wake = earlier(wake, c.settleIn(work, now))
+	}
+	var keep func(uint64, []byte) bool
+	if c.drops.n.Load() > 0 {
+		keep = c.keepOut
+	}
+	for {
+		b, next, err := c.Outbox.Next(now, keep)
+		switch {
+		case err != nil:
+			c.fatal = err
+			return wake
+		case b == nil:
+			return earlier(wake, next)
+		case b.Agent == "":
+			c.takeBack(b)
+		default:
+			c.inFlight.Go(func() {
+				err := c.Exchange.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
+				c.tell(func(now time.Time) { c.pushed(b, err, now) })
+			})
+		}
+		if c.fatal != nil {
+			return wake
+		}
+	}
+}
+
+// wayOf says where a loose link goes.
+func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
+	l, _, err := weburl.PeekLink(enc)
+	if err != nil {
+		return "", outbox.Stay, fmt.Errorf("link from the outbox: %w", err)
+	}
+	if !c.keepOut(number, enc) {
+		return "", outbox.Gone, c.fatal
+	}
+	agent, mine := c.Partition.Owner(l.URL)
+	switch {
+	case mine:
+		return "", outbox.Send, nil
+	case agent == "":
+		return "", outbox.Stay, nil
+	}
+	return agent, outbox.Send, nil
+}
+
+// keepOut says whether a link is still to go out: if its host was dropped, it
+// is finished like those that wait here.
+func (c *Crawler) keepOut(number uint64, enc []byte) bool {
+	if c.drops.n.Load() == 0 {
+		return true
+	}
+	l, _, err := weburl.DecodeLink(enc)
+	if err != nil || !c.dropped(l.URL.Host(), number) {
+		return true // whoever takes the link sees the error
+	}
+	c.withdrawLink(l, number, 0)
+	c.arrivedAbroad(number)
+	return false
+}
+
+// pushed notes what came of a batch.
+func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
+	c.abroad.activity++
+	was := c.abroad.failing[b.Agent]
+	switch {
+	case err == nil:
+		c.abroad.sent += int64(len(b.Numbers))
+		c.finishSent(b.Numbers, false)
+		delete(c.abroad.failing, b.Agent)
+		if was {
+			c.Events.Write("push-again", report.F("agent", b.Agent))
+		}
+	case c.stop != notStopping:
+	case !was:
+		if c.abroad.failing == nil {
+			c.abroad.failing = map[string]bool{}
+		}
+		c.abroad.failing[b.Agent] = true
+		c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)), report.F("error", err))
+	}
+	c.Outbox.Done(b, err == nil, now)
+}
+
+// takeBack takes in what was another's and is ours now.
+func (c *Crawler) takeBack(b *outbox.Batch) {
+	var v visit
+	for rest := b.Links; len(rest) > 0; {
+		l, n, err := weburl.PeekLink(rest)
+		if err != nil {
+			c.fatal = fmt.Errorf("link from the outbox: %w", err)
+			return
+		}
+		v.found = append(v.found, found{key: l.URL.Key(), from: len(v.enc), to: len(v.enc) + n})
+		v.enc = append(v.enc, rest[:n]...)
+		rest = rest[n:]
+	}
+	c.intakeSafely(&v)
+	c.owe(debt{back: b})
+}
+
+// finishSent ends links that others have, or that are accepted here once more.
+func (c *Crawler) finishSent(numbers []uint64, returned bool) {
+	c.endSent(numbers, returned)
+	c.arrivedAbroad(numbers...)
+}
+
+// endSent is finishSent of links that nobody was to have.
+func (c *Crawler) endSent(numbers []uint64, returned bool) {
+	c.rec = appendSent(c.rec[:0], numbers, returned)
+	c.batch.add(kindSent, c.rec)
+	c.append()
+	c.countSent(int64(len(numbers)), returned)
+}
+
+func (c *Crawler) countSent(n int64, returned bool) {
+	if returned {
+		c.Tally.Accepted(-n)
+	} else {
+		c.Tally.Sent(n)
+	}
+}
+
+// appendSent encodes the end of foreign links: 1 octet, 1 for returned ones,
+// and of each number the varint difference to the one before.
+func appendSent(dst []byte, numbers []uint64, returned bool) []byte {
+	flag := byte(0)
+	if returned {
+		flag = 1
+	}
+	dst = append(dst, flag)
+	last := uint64(0)
+	for _, n := range numbers {
+		dst = binary.AppendVarint(dst, int64(n-last))
+		last = n
+	}
+	return dst
+}
+
+// decodeSent reads what appendSent wrote of numbers up to last.
+func decodeSent(dst []uint64, p []byte, last uint64) (numbers []uint64, returned bool, err error) {
+	if len(p) == 0 || p[0] > 1 {
+		return dst, false, errRecord
+	}
+	returned, p = p[0] == 1, p[1:]
+	n := uint64(0)
+	for len(p) > 0 {
+		d, w := binary.Varint(p)
+		if w <= 0 {
+			return dst, false, errRecord
+		}
+		if n, p = n+uint64(d), p[w:]; n == 0 || n > last {
+			return dst, false, errRecord
+		}
+		dst = append(dst, n)
+	}
+	return dst, returned, nil
+}

@@ -1,0 +1,184 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An arrival are links that another agent has sent.
+type arrival struct {
+	v    visit // what is in scope
+	n    int
+	hops int
+	done chan error // it never blocks
+}
+
+// MaxHops is how often a link may be passed on by agents that take it for
+// another's. After that it waits where it is for a while, or until the view
+// there changes.
+const MaxHops = 3
+
+// reasonErrand is why a link is refused that only this crawl can have made.
+const reasonErrand = "notALink"
+
+// ErrAlone is a link of another agent for a crawl that knows none.
+var ErrAlone = errors.New("this crawl has no other agents")
+
+// Receive takes in links of another agent, and returns when they are as durable
+// as what is found here: in the journal, synced (see Config.AckWritten), and
+// what seen holds back of them in its files. Links that are out of scope here
+// are counted and left out; those of yet another agent are passed on. hops is
+// how often that has happened to them. It may be called by many, before Run, too;
+// it blocks until its turn has come, or ctx is done. After an error it is
+// unknown which links were taken in; the same again do no harm.
+func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) error {
+	if c.Partition == nil {
+		return ErrAlone
+	}
+	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
+	for _, l := range links {
+		if l.URL.IsZero() || isErrand(l) {
+			a.v.skipped = append(a.v.skipped, skip{l, reasonErrand})
+			continue
+		}
+		c.judge(&a.v, l, l.URL.Key())
+	}
+	select {
+	case c.commands <- func(now time.Time) { c.arrive(a, now, nil) }:
+	case <-c.ended:
+		return ErrNotRunning
+	case <-ctx.Done():
+		return fmt.Errorf("receive: %w", ctx.Err())
+	}
+	select {
+	case err := <-a.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("receive: %w", ctx.Err())
+	case <-c.ended:
+	}
+	select {
+	case err := <-a.done:
+		return err
+	default:
+		return ErrNotRunning
+	}
+}
+
+// arrive takes in what was received. then, if not nil, is done before anybody is
+// told that it is durable.
+func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
+	if c.stop != notStopping || c.fatal != nil {
+		a.done <- ErrNotRunning
+		return
+	}
+	c.abroad.activity++
+	c.abroad.received += int64(a.n)
+	ours := a.v.found[:0]
+	for _, f := range a.v.found {
+		if !f.foreign {
+			ours = append(ours, f)
+			continue
+		}
+		// Without a look into seen: that it was sent on before does not say that
+		// its owner has it, as two agents may take each other for the owner.
+		if c.fatal = c.pass(a.v.enc[f.from:f.to], a.hops, now); c.fatal != nil {
+			return
+		}
+	}
+	a.v.found = ours
+	c.intakeSafely(&a.v)
+	for _, s := range a.v.skipped {
+		c.skip(s)
+	}
+	if then != nil {
+		then()
+	}
+	c.owe(debt{from: a})
+}
+
+// pass accepts a link that is to go on to another agent. Its sender forgets it when
+// the arrival is acknowledged. So the link is shipped, too, like those of this agent's
+// hosts: to the host's owner by the view here. If this agent is lost before it has
+// passed the link on, the owner takes it over.
+func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
+	l, _, err := weburl.PeekLink(enc)
+	if err != nil {
+		return fmt.Errorf("link received: %w", err)
+	}
+	c.batch.add(kindPassed, enc)
+	c.accepted++
+	c.copyAccept(c.accepted, weburl.HostKey(l.URL.Host()), enc)
+	c.Tally.Accepted(1)
+	c.abroad.passed++
+	c.goesAbroad()
+	if hops > MaxHops {
+		return c.Outbox.Park(c.accepted, enc, now)
+	}
+	return c.post(c.accepted, l.URL, hops, enc)
+}
+
+// owe promises somebody word of the next sync.
+func (c *Crawler) owe(d debt) {
+	c.append()
+	d.safe = c.shipping.now()
+	c.abroad.owed = append(c.abroad.owed, d)
+	c.dirty = true // even if seen holds all of it back
+}
+
+// oweFinish promises to call then when all finishes up to here are durable and, with
+// copies, may go to the heirs: nothing can undo them, and the loss of this machine
+// loses none of their links.
+func (c *Crawler) oweFinish(then func()) {
+	c.append()
+	c.abroad.owed = append(c.abroad.owed, debt{then: then, finish: c.shipping.begun()})
+	c.dirty = true
+}
+
+// ackAt is when the journal is synced for those who wait for that.
+func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
+
+// commitOwed writes the journal for those who are content with that.
+func (c *Crawler) commitOwed(now time.Time) error {
+	if len(c.abroad.owed) > 0 {
+		// Also what seen holds back: there is something to write.
+		c.batch.add(kindSpan, c.span(now))
+		c.append()
+	}
+	if c.fatal != nil {
+		return c.fatal
+	}
+	if err := c.Journal.Commit(); err != nil {
+		return err
+	}
+	if c.cfg.AckWritten {
+		c.abroad.due, c.abroad.owed = append(c.abroad.due, c.abroad.owed...), nil
+	}
+	return nil
+}
+
+// payDebts gives word of what is durable, here and in the replicas.
+func (c *Crawler) payDebts(now time.Time) {
+	left := c.abroad.due[:0]
+	for _, d := range c.abroad.due {
+		switch {
+		case c.fatal == nil && (!c.shipping.copied(d.safe) || d.finish > c.shipping.released):
+			left = append(left, d)
+		case c.fatal != nil:
+		case d.then != nil:
+			d.then()
+		case d.from != nil:
+			d.from.done <- nil
+		default:
+			c.abroad.activity++
+			c.finishSent(d.back.Numbers, true)
+			c.Outbox.Done(d.back, true, now)
+		}
+	}
+	clear(c.abroad.due[len(left):])
+	c.abroad.due = left
+}

@@ -1,0 +1,499 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A band are agents that keep replicas of each other, and some of which die
+// with their disks.
+type band struct {
+	t     *testing.T
+	web   *textWeb
+	mates []*mate
+	harsh bool
+
+	mu    sync.Mutex // guards what follows
+	rng   *rand.Rand
+	log   strings.Builder
+	acked map[string]map[weburl.Key][]time.Duration // since when an heir has finishes, by source
+	taken Taken
+
+	apart atomic.Pointer[map[string]int] // whose calls to whom are lost: of another side; nil: nobody's
+}
+
+// A mate is one agent, over all its processes.
+type mate struct {
+	*story
+	name     string // among the agents; that of the story is the web's for this machine
+	b        *band
+	index    int
+	view     atomic.Pointer[roster] // nil: not known yet
+	bars     atomic.Pointer[[]barred]
+	mem      *disk.Mem
+	w        atomic.Pointer[world] // nil: no process runs
+	store    *handoff.Store
+	run      context.Context
+	stop     context.CancelFunc
+	ended    chan Stop
+	busy     atomic.Int32  // taking over
+	took     atomic.Bool   // it has
+	turn     chan struct{} // has an element while it does
+	changing chan struct{} // has an element while its view or its process is being changed
+	tasks    sync.WaitGroup
+	dead     bool // for good
+	late     bool // it came when the others had begun
+	mute     bool // no link of it reaches another agent
+	ends     []pause
+
+	moves sync.Mutex // guards what follows
+	views []*roster  // of the process
+	boots int
+}
+
+// Claim implements Tenancy.
+func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
+	err = m.call(agent, func(_ *mate, w *world) (err error) {
+		vs, err = w.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
+		return err
+	})
+	m.b.note("%s claims of %s: %v: %v %v", m.story.name, agent, hosts, vs, err)
+	return vs, err
+}
+
+// Hand implements Tenancy.
+func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
+	return m.call(agent, func(_ *mate, w *world) error {
+		_, err := w.Handed(ctx, m.name, func(yield func(Part, error) bool) {
+			for p := range parts {
+				if n := len(p.Keys.Paths); n > 0 {
+					m.b.note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
+				}
+				if !yield(p, nil) {
+					return
+				}
+			}
+		})
+		return err
+	})
+}
+
+func (b *band) roll(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rng.IntN(n)
+}
+
+func (b *band) note(format string, a ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(&b.log, "%s "+format+"\n", append([]any{time.Since(b.web.start)}, a...)...)
+}
+
+// all are the agents that have been enlisted so far.
+func (b *band) all() []*mate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mates
+}
+
+func (b *band) mate(name string) *mate {
+	all := b.all()
+	return all[slices.IndexFunc(all, func(m *mate) bool { return m.name == name })]
+}
+
+// call is a call to another agent, which may be lost, late or made twice.
+func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
+	b, view := m.b, m.view.Load()
+	if !slices.Contains(strings.Fields(view.names), agent) {
+		return errLost
+	}
+	to := b.all()[view.id(agent)]
+	times := 1
+	time.Sleep(time.Millisecond)
+	if b.harsh {
+		time.Sleep(time.Duration(b.roll(200)) * time.Millisecond)
+		switch b.roll(8) {
+		case 0:
+			return errLost
+		case 1:
+			times = 2
+		}
+	}
+	me := m.w.Load()
+	for range times {
+		w := to.w.Load()
+		if w == nil || me == nil || b.cut(m, to) {
+			return errLost
+		}
+		if err := fn(to, w); err != nil {
+			return err
+		}
+		if b.cut(m, to) || to.w.Load() != w || m.w.Load() != me {
+			return errLost // the process is dead, and what it said is not to be heard
+		}
+	}
+	if b.harsh && b.roll(8) == 0 {
+		return errLost
+	}
+	return nil
+}
+
+// Push implements Exchange.
+func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	var ls []weburl.Link
+	for rest := links; len(rest) > 0; {
+		l, used, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return err
+		}
+		ls, rest = append(ls, l), rest[used:]
+	}
+	if m.mute {
+		return errLost
+	}
+	return m.call(agent, func(_ *mate, w *world) error { return w.Receive(ctx, ls, hops) })
+}
+
+func (m *mate) source() handoff.Source {
+	return handoff.Source{Name: m.name, Instance: [16]byte{byte(m.index + 1)}}
+}
+
+// Ship implements Shipper.
+func (m *mate) Ship(_ context.Context, agent string, number uint64, records []byte, count int) error {
+	records = slices.Clone(records)
+	err := m.call(agent, func(to *mate, _ *world) error {
+		store, src := to.store, m.source()
+		if slices.ContainsFunc(*to.bars.Load(), func(b barred) bool { return b.lost == m }) {
+			return errLost // it takes us for dead
+		}
+		if number > 1 && !slices.ContainsFunc(store.Sources(), func(i handoff.Info) bool { return i.Source == src }) {
+			return ErrNotWhole
+		}
+		if err := store.Append(src, 0, records); err != nil {
+			return err
+		}
+		_, err := store.Sync(src)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.b.mu.Lock()
+	defer m.b.mu.Unlock()
+	n := 0
+	for rest := records; len(rest) > 0; n++ {
+		r, used, err := handoff.Decode(rest, nil)
+		if err != nil {
+			return err
+		}
+		if r.Kind == handoff.Finish {
+			acked := m.b.acked[m.story.name]
+			acked[r.Key()] = append(acked[r.Key()], time.Since(m.b.web.start))
+		}
+		rest = rest[used:]
+	}
+	if n != count {
+		return fmt.Errorf("%d records, %d said", n, count)
+	}
+	return nil
+}
+
+// open starts a process.
+func (m *mate) open() {
+	t := m.b.t
+	var err error
+	if err = m.mem.MkdirAll(crawlDir+"/state", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if m.store, err = handoff.Open(m.mem, crawlDir+"/state/replica", handoff.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	bars := []barred{}
+	for _, lost := range m.missing() { // a seed may be one's that is dead
+		bars = append(bars, barred{lost, nil})
+	}
+	m.bars.Store(&bars)
+	m.moves.Lock()
+	m.views = []*roster{m.view.Load()}
+	m.boots++
+	m.moves.Unlock()
+	w, err := m.story.open(m.mem)
+	if err != nil {
+		t.Fatal(m.name, err)
+	}
+	m.accounts(t, w)
+	m.b.note("%s opens: %+v", m.name, w.rec)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan Stop, 1)
+	m.run, m.stop, m.ended = ctx, cancel, ended
+	m.w.Store(w)
+	go func() {
+		stop, err := w.Run(ctx)
+		if err != nil && !w.dead.Load() {
+			t.Error(m.name, err)
+		}
+		ended <- stop
+	}()
+	for _, lost := range m.missing() {
+		m.inherit(lost)
+	}
+}
+
+// missing are those that have shipped here and are not alive.
+func (m *mate) missing() (lost []*mate) {
+	for _, i := range m.store.Sources() {
+		if o := m.b.all()[i.Source.Instance[0]-1]; !m.view.Load().has(o) {
+			lost = append(lost, o)
+		}
+	}
+	return lost
+}
+
+// inherit goes on with what a dead one had.
+func (m *mate) inherit(lost *mate) {
+	w, ctx, store := m.w.Load(), m.run, m.store
+	m.busy.Add(1)
+	w.ViewChanged()
+	m.tasks.Go(func() {
+		defer m.busy.Add(-1)
+		m.turn <- struct{}{}
+		defer func() { <-m.turn }()
+		for m.misses(lost) {
+			m.took.Store(true)
+			n, err := w.TakeOver(ctx, store, lost.source(),
+				func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
+			m.b.mu.Lock()
+			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
+				m.b.taken.Passed+n.Passed
+			m.b.mu.Unlock()
+			m.b.note("%s inherits from %s: %+v %v", m.story.name, lost.story.name, n, err)
+			switch {
+			case errors.Is(err, handoff.ErrNewer):
+				continue
+			case err != nil && ctx.Err() == nil && !errors.Is(err, ErrNotRunning):
+				m.b.t.Error(m.name, err)
+			case err != nil:
+				return // the process ends
+			}
+			break
+		}
+		left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == lost })
+		m.bars.Store(&left)
+		w.ViewChanged()
+	})
+}
+
+// loses is what an agent does when it hears of a death.
+func (m *mate) loses(lost string) {
+	before := m.view.Load()
+	o := m.b.all()[before.id(lost)]
+	m.bar(barred{o, before})
+	m.sees(before.without(lost))
+	m.b.note("%s has lost %s", m.story.name, o.story.name)
+	if m.w.Load() != nil {
+		m.inherit(o)
+	}
+}
+
+// bar puts off the hosts of a lost one.
+func (m *mate) bar(b barred) {
+	bars := append(slices.Clone(*m.bars.Load()), b)
+	m.bars.Store(&bars)
+}
+
+// end ends a process: by a signal, a kill or a power failure.
+func (m *mate) end(p pause) {
+	w := m.w.Load()
+	synctest.Wait()
+	p.at = time.Since(m.b.web.start)
+	m.b.note("%s ends: %+v", m.name, p)
+	m.w.Store(nil)
+	old := m.store
+	switch {
+	case p.kill:
+		m.mem = w.kill(m.stop)
+	case p.crash:
+		if p.takes != nil {
+			m.mem = m.mem.CrashOf(p.takes)
+		} else {
+			m.mem = m.mem.Crash(uint64(p.at))
+		}
+		w.kill(m.stop)
+	}
+	m.stop()
+	<-m.ended
+	m.tasks.Wait()
+	if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close()); err != nil {
+		m.b.t.Fatal(err)
+	}
+	_ = old.Close()
+	m.ends = append(m.ends, p)
+}
+
+// gains is what an agent does when it hears of one that comes, or is back.
+func (m *mate) gains(name string) {
+	if slices.Contains(strings.Fields(m.view.Load().names), name) {
+		return
+	}
+	m.sees(m.view.Load().with(m.b.mate(name)))
+	if bars := m.bars.Load(); bars != nil {
+		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost.name == name })
+		m.bars.Store(&left) // what is being taken over of it is taken over to the end
+	}
+	m.b.note("%s has gained %s", m.name, name)
+	if w := m.w.Load(); w != nil {
+		w.ViewChanged()
+	}
+}
+
+// hear lets all agents but one hear of something, each in its time.
+func (b *band) hear(but *mate, do func(m *mate)) {
+	var heard sync.WaitGroup
+	for _, m := range b.living() {
+		wait := time.Duration(b.roll(1500)) * time.Millisecond
+		if m == but || m.view.Load() == nil {
+			continue
+		}
+		heard.Go(func() {
+			time.Sleep(wait)
+			do(m)
+		})
+	}
+	heard.Wait()
+}
+
+func (b *band) living() (ms []*mate) {
+	for _, m := range b.all() {
+		if !m.dead && m.view.Load() != nil {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// calm waits until all agents know of the dead, have taken over what these had,
+// and have shipped what they know.
+func (b *band) calm() {
+	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		calm := true
+		for _, m := range b.living() {
+			w := m.w.Load()
+			if w == nil || m.busy.Load() > 0 || len(strings.Split(m.view.Load().names, " ")) != len(b.living()) {
+				calm = false
+				continue
+			}
+			if err := w.ask(context.Background(), "calm", func() {
+				s := &w.shipping
+				calm = calm && s.whole.last == s.heirs && !s.whole.reading && len(s.whole.anew) == 0 &&
+					w.Outbox.Len() == 0 && w.Copies.Out.Len() == 0
+			}); err != nil {
+				b.t.Fatal(m.name, err)
+			}
+		}
+		if calm {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Error("there is no calm")
+			return
+		}
+	}
+}
+
+// finish is cluster.finish.
+func (b *band) finish() {
+	ctx := context.Background()
+	var before []uint64
+	for end := time.Now().Add(modelPatience); ; {
+		time.Sleep(300 * time.Millisecond)
+		if time.Now().After(end) {
+			for _, m := range b.living() {
+				w := m.w.Load()
+				p, err := w.Pulse(ctx)
+				b.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox, %d to ship, busy %d", m.name, p, err,
+					w.Status().Queued, w.Status().Outgoing, w.Status().Copying, m.busy.Load())
+				m.stop()
+			}
+			return
+		}
+		var now []uint64
+		idle := true
+		for _, m := range b.living() {
+			p, err := m.w.Load().Pulse(ctx)
+			if err != nil {
+				b.t.Fatal(m.name, err)
+			}
+			idle = idle && p.Idle && m.busy.Load() == 0
+			now = append(now, p.Activity)
+		}
+		if idle && slices.Equal(before, now) {
+			break
+		}
+		if before = nil; idle {
+			before = now
+		}
+	}
+	for i, m := range b.living() {
+		if agreed, err := m.w.Load().End(ctx, before[i]); err != nil || !agreed {
+			b.t.Errorf("%s does not agree to the end: %v", m.name, err)
+			m.stop()
+		}
+	}
+}
+
+// enlist makes an agent, which has no process and no view yet.
+func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
+	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1),
+		changing: make(chan struct{}, 1), story: &story{
+			cfg: Config{
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)),
+				DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+			},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+			scope:    scope.Config{Scope: scope.Any},
+			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:      b.web, name: fmt.Sprint("a", len(b.mates)),
+		}}
+	m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
+	oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
+	if f.tiny {
+		m.seen = tiny(seed)
+		oc.MemoryBytes = 1
+	}
+	m.with = func(r *Rooms) (err error) {
+		r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
+		if f.moves {
+			r.Tenancy = m
+		}
+		for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out,
+			"waiting": &r.Copies.Waiting} {
+			if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mates = append(b.mates, m)
+	b.acked[m.story.name] = map[weburl.Key][]time.Duration{}
+	return m
+}

@@ -1,0 +1,48 @@
+package crawl
+
+import "github.com/orbweaver/orbweaver/internal/store/journal"
+
+// A batch collects what a visit makes durable, in one piece of memory that
+// the next visit uses again.
+type batch struct {
+	arena []byte
+	recs  []journal.Record
+	ends  []int // in arena; a record's payload begins at the end before
+}
+
+// batchBytes is when a batch is appended before its visit has ended. What goes
+// ahead are accepts, which stand on their own; the finish still comes last.
+const batchBytes = 16 << 20
+
+func (b *batch) add(kind byte, payload []byte) {
+	b.arena = append(b.arena, payload...)
+	b.recs = append(b.recs, journal.Record{Kind: kind})
+	b.ends = append(b.ends, len(b.arena))
+}
+
+// records are what was added, valid until the next add or reset.
+func (b *batch) records() []journal.Record {
+	from := 0
+	for i, end := range b.ends {
+		b.recs[i].Payload = b.arena[from:end:end]
+		from = end
+	}
+	return b.recs
+}
+
+func (b *batch) reset() {
+	if cap(b.arena) > batchBytes {
+		b.arena = nil
+	}
+	b.arena, b.recs, b.ends = b.arena[:0], b.recs[:0], b.ends[:0]
+}
+
+// append hands the batch in hand to the journal.
+func (c *Crawler) append() {
+	if len(c.batch.recs) == 0 || c.fatal != nil {
+		return
+	}
+	c.fatal = c.Journal.Append(c.batch.records())
+	c.batch.reset()
+	c.dirty = true
+}

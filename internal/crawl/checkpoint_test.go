@@ -1,0 +1,155 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// hookFS calls hook when a snapshot's file is created: after the journal's and
+// the archive's sync, and before the merge.
+type hookFS struct {
+	disk.FS
+	hook func()
+}
+
+func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
+	if h.hook != nil && strings.HasSuffix(name, ".tmp") && flag&os.O_CREATE != 0 {
+		f := h.hook
+		h.hook = nil
+		f()
+	}
+	return h.FS.OpenFile(name, flag, perm)
+}
+
+// A payload that a checkpoint remembers is in the archive, whatever happens
+// when: else its URL, fetched again, would be a revisit of a record that is lost.
+func TestCheckpointRemembersWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disk.NewMem()
+		u, err := weburl.Parse("http://h0.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any}, seeds: []weburl.URL{u}}
+		s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
+		s.web = parseWeb(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
+		hook := &hookFS{FS: mem}
+		w, err := s.open(hook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+		x := func() *warc.Exchange {
+			return &warc.Exchange{URL: "http://h0.example/", Began: time.Now(), Request: []byte("GET / HTTP/1.1\r\nHost: h0.example\r\n\r\n"),
+				Response: warc.Bytes(head + "hello"), HTTP: true, HeadLen: len(head)}
+		}
+		hook.hook = func() { // a worker archives a page while the dispatcher begins a checkpoint
+			if _, err := w.Archive.Write(x()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := w.beginCheckpoint(all()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.endCheckpoint(true); err != nil {
+			t.Fatal(err)
+		}
+		for name, after := range map[string]*disk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
+			again, err := s.open(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wr, err := again.Archive.Write(x()) // the URL is fetched again
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := responses(t, after); n == 0 {
+				t.Errorf("%s: revisit %v, with %d responses in the archive", name, wr.Revisit, n)
+			}
+		}
+		w.dead.Store(true)
+		w.close()
+	})
+}
+
+// responses counts the response records of the archive.
+func responses(t *testing.T, fs disk.FS) (n int) {
+	es, err := fs.ReadDir(crawlDir + "/archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range es {
+		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := warc.NewReader(bytes.NewReader(b)); ; {
+			rec, err := r.Next()
+			if err != nil {
+				break
+			}
+			if rec.Type() == "response" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A visit at rest holds on to nothing of a page that took much memory.
+func TestVisitsAtRest(t *testing.T) {
+	c := New(Config{}, Rooms{})
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	u, err := weburl.Parse("http://h.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
+	for i := range 2400 {
+		fmt.Fprintf(&b, "<a href=%d>", i)
+	}
+	var under []*visit // all at once
+	for range 8 {
+		v := c.take(frontier.Task{})
+		parse.Parse(parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}, parse.Options{}, &v.page)
+		for _, l := range v.page.Links {
+			v.skipped = append(v.skipped, skip{weburl.Link{URL: l.URL}, "outOfScope"})
+		}
+		if len(v.page.Links) == 0 {
+			t.Fatal("no links")
+		}
+		under = append(under, v)
+	}
+	for _, v := range under {
+		c.recycle(v)
+	}
+	under = nil
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if held := int64(m.HeapAlloc) - int64(before); held > 4<<20 {
+		t.Errorf("%d visits at rest hold %d KiB", len(c.free), held>>10)
+	}
+	runtime.KeepAlive(c)
+}

@@ -1,0 +1,406 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A wish is a host that waits until those who may have had it have told us what
+// they know, or until the agents change.
+type wish struct {
+	view   uint64 // Tenancy.View when the question was first asked: all answers have to be of it
+	since  uint64
+	others []string // to be asked if more answers are wanted
+	open   []string // asked, and not done
+	enough int      // answers still wanted
+}
+
+// A line are hosts that an agent is to be asked for.
+type line struct {
+	hosts    []string
+	again    []string // once more, when due
+	due      time.Time
+	failures int
+	busy     bool // a question is on its way
+}
+
+const (
+	claimHosts = 256 // in one question
+	// claimWait is the wait before a host is asked for again; after errors it
+	// doubles.
+	claimWait    = 100 * time.Millisecond
+	claimWaitMax = 5 * time.Second
+)
+
+// hold keeps a host from being crawled. One that is ours it asks others about.
+func (c *Crawler) hold(host string, mine bool, since uint64) {
+	c.Frontier.Block(host)
+	t := &c.tenants
+	if t.held[host] != nil {
+		return
+	}
+	c.abroad.activity++
+	host = strings.Clone(host)
+	w := &wish{view: c.Tenancy.View(), since: since, enough: 1} // which nobody's never has
+	t.held[host] = w
+	if !mine {
+		return
+	}
+	w.others, w.enough = c.Tenancy.Before(host)
+	c.askFor(host, w, time.Now())
+}
+
+// askFor asks as many agents about a host as answers are wanted. When there is
+// nobody left to be asked it is ours.
+func (c *Crawler) askFor(host string, w *wish, now time.Time) {
+	for len(w.others) > 0 && len(w.open) < w.enough {
+		agent := w.others[0]
+		w.others = w.others[1:]
+		w.open = append(w.open, agent)
+		c.lineOf(agent).hosts = append(c.lineOf(agent).hosts, host)
+	}
+	if len(w.open) == 0 {
+		c.settleHere(host, w, now)
+	}
+}
+
+func (c *Crawler) lineOf(agent string) *line {
+	l := c.tenants.lines[agent]
+	if l == nil {
+		l = &line{}
+		c.tenants.lines[agent] = l
+	}
+	return l
+}
+
+// askAround sends questions. wake is when there are more to be sent.
+func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time) {
+	t, asked := &c.tenants, c.Tenancy.View()
+	for agent, l := range t.lines {
+		if l.busy {
+			continue
+		}
+		if len(l.again) > 0 && !l.due.After(now) {
+			l.hosts, l.again = append(l.hosts, l.again...), nil
+		}
+		if l.failures > 0 && l.due.After(now) {
+			wake = earlier(wake, l.due)
+			continue
+		}
+		var hosts []string
+		for len(l.hosts) > 0 && len(hosts) < claimHosts {
+			host := l.hosts[0]
+			l.hosts = l.hosts[1:]
+			switch w := t.held[host]; {
+			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
+			case w.view != asked: // its turn comes, and all are asked anew
+				c.unhold(host)
+				wake = now
+			default:
+				hosts = append(hosts, host)
+			}
+		}
+		if len(hosts) == 0 {
+			if len(l.again) > 0 {
+				wake = earlier(wake, l.due)
+			}
+			continue
+		}
+		l.busy = true
+		view := t.view
+		c.inFlight.Go(func() {
+			vs, err := c.Tenancy.Claim(work, agent, asked, hosts)
+			c.tell(func(now time.Time) {
+				if l.busy = false; view == t.view {
+					c.answered(agent, asked, hosts, vs, err, now)
+				}
+			})
+		})
+	}
+	return wake
+}
+
+// answered takes the answer to a question that was asked for a View.
+func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
+	t, l := &c.tenants, c.lineOf(agent)
+	if c.stop != notStopping || c.fatal != nil {
+		return
+	}
+	if err != nil || len(vs) != len(hosts) {
+		for _, host := range hosts {
+			if others, _ := c.Tenancy.Before(host); slices.Contains(others, agent) {
+				l.hosts = append(l.hosts, host)
+			} else if w := t.held[host]; w != nil { // it has gone, and is not waited for
+				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
+				c.askFor(host, w, now)
+			}
+		}
+		l.due = now.Add(min(claimWait<<min(l.failures, 10), claimWaitMax))
+		l.failures++
+		return
+	}
+	l.failures = 0
+	for i, host := range hosts {
+		w := t.held[host]
+		if w == nil || !slices.Contains(w.open, agent) {
+			continue
+		}
+		verdict := vs[i]
+		if w.view != asked {
+			verdict = Again // it answers another question
+		}
+		switch verdict {
+		case Nothing, Stranger:
+			c.abroad.activity++
+			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
+			if verdict == Nothing {
+				w.enough--
+			}
+			c.askFor(host, w, now)
+		default:
+			if len(l.again) == 0 {
+				l.due = now.Add(claimWait)
+			}
+			l.again = append(l.again, host)
+		}
+		if c.fatal != nil {
+			return
+		}
+	}
+}
+
+// settleHere makes a host ours.
+func (c *Crawler) settleHere(host string, w *wish, now time.Time) {
+	t := &c.tenants
+	key := weburl.HostKey(host)
+	c.abroad.activity++
+	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since || w.view != c.Tenancy.View() {
+		c.unhold(host) // and its turn tells
+		return
+	}
+	if c.Tenancy.Inheriting() {
+		return // this agent itself may come to know more: the next view lets its turn come
+	}
+	if c.unite(key); c.fatal != nil {
+		return
+	}
+	t.claimed[key] = w.since
+	delete(t.given, key)
+	t.n.Claimed++
+	clock := t.heirlooms[host]
+	delete(t.heirlooms, host)
+	if st, ok := t.clocks[host]; ok { // it was ours before
+		old := quietOf(st, false, now)
+		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
+		delete(t.clocks, host)
+	}
+	// Who had it last may be dead, and have asked it a moment ago.
+	clock.Quiet = max(clock.Quiet, c.cfg.ResumeWait)
+	clock.Blocked = true // it is held
+	c.Frontier.Restore(clock.state(host, now))
+	c.append()
+	c.unhold(host)
+}
+
+// unite takes the done keys of a host that was given away into its own range.
+func (c *Crawler) unite(key uint64) {
+	h, ok := c.tenants.handed[key]
+	if !ok || !h.apart {
+		return
+	}
+	done := c.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	c.foundElsewhere(key, &done)
+	own := h.key(weburl.Key{Host: key}).Host
+	if c.learn([]ranged{{own, kindKeys, done}}); c.fatal != nil {
+		return
+	}
+	h.apart = false
+	c.setHanded(key, h)
+	c.append()
+}
+
+// foundElsewhere notes which links that wait here are finished elsewhere. What
+// is finished here must not be among the paths.
+func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
+	if finished.n == 0 || c.fatal != nil {
+		return
+	}
+	own := c.rangeOf(c.ownKey(weburl.Key{Host: key}).Host)
+	twice := own.within(finished)
+	if twice.n == 0 {
+		return
+	}
+	c.tenants.absent(key, func(s *paths) {
+		for _, l := range twice.lists {
+			s.add(l)
+		}
+	})
+	for _, l := range twice.lists {
+		for part := range slices.Chunk(l.Paths, keysPiece) {
+			c.batch.add(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+		}
+	}
+	c.append()
+}
+
+// estateKeys is how many keys are taken in at once, if no host has more: each
+// is 8 octets in RAM until then.
+const estateKeys = 1 << 18
+
+// An estate is what another agent knows of a host.
+type estate struct {
+	host  string
+	paths paths
+	clock *Clock
+}
+
+// ErrNotHeir is a Hand of a host that by this agent's view is not its own, or is
+// not any more: who has sent it asks its own view, and perhaps sends it again.
+var ErrNotHeir = errors.New("not all of these hosts are ours")
+
+// Handed takes what another agent knows of hosts, and returns how many of them
+// there were when that is durable. Those that are not ours by this agent's view
+// are passed over, and make it an ErrNotHeir. It may be called by many; ctx
+// bounds it.
+func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
+	if c.Tenancy == nil {
+		return 0, ErrAlone
+	}
+	var es []estate
+	e, n := estate{}, 0
+	flush := func() error {
+		if len(es) == 0 {
+			return nil
+		}
+		taken := 0
+		durable := make(chan struct{})
+		if err := c.ask(ctx, "handed", func() {
+			taken = c.takeEstates(from, es)
+			c.owe(debt{then: func() { close(durable) }})
+		}); err != nil {
+			return err
+		}
+		select {
+		case <-durable:
+		case <-ctx.Done():
+			return fmt.Errorf("handed: %w", ctx.Err())
+		case <-c.ended:
+			return ErrNotRunning
+		}
+		hosts += taken
+		if taken < len(es) {
+			return ErrNotHeir
+		}
+		es, n = nil, 0
+		return nil
+	}
+	for p, err := range parts {
+		if err != nil {
+			return hosts, err
+		}
+		if p.Host != e.host {
+			e = estate{host: p.Host}
+		}
+		if len(p.Keys.Paths) > 0 {
+			e.paths.add(p.Keys)
+			n += len(p.Keys.Paths)
+		}
+		if p.Clock != nil {
+			e.clock = p.Clock
+		}
+		if p.Last {
+			e.paths.order()
+			es = append(es, e)
+			e = estate{}
+			if n >= estateKeys || len(es) == claimHosts {
+				if err := flush(); err != nil {
+					return hosts, err
+				}
+			}
+		}
+	}
+	return hosts, flush()
+}
+
+// news appends to dst what is not known yet of the finished URLs of a host, for
+// learn. The heirs of the host are told.
+func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
+	if c.unite(key); c.fatal != nil {
+		return dst
+	}
+	done := doneKey(weburl.Key{Host: key}).Host
+	known := c.rangeOf(done)
+	fresh := finished.without(&known)
+	if c.foundElsewhere(key, &fresh); c.fatal != nil || fresh.n == 0 {
+		return dst
+	}
+	c.tenants.newlyDone(key)
+	for _, l := range fresh.lists {
+		for _, p := range l.Paths {
+			if l.Width == keyset.WholeKey {
+				c.copyKnown(weburl.Key{Host: key, Path: p})
+			}
+		}
+	}
+	own := c.ownKey(weburl.Key{Host: key}).Host
+	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
+}
+
+// takeEstates takes estates in.
+func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
+	t := &c.tenants
+	now := time.Now()
+	var news []ranged // two of each host that has any
+	keys := int64(0)
+	for i := range es {
+		if c.stop != notStopping || c.fatal != nil {
+			return taken
+		}
+		e := &es[i]
+		_, mine, since := c.Tenancy.Tenure(e.host)
+		if !mine {
+			continue
+		}
+		c.abroad.activity++
+		taken++
+		key := weburl.HostKey(e.host)
+		was := len(news)
+		if news = c.news(news, key, &e.paths); c.fatal != nil {
+			return taken
+		}
+		if len(news) > was {
+			keys += int64(news[was].n)
+		}
+		if k := e.clock; k != nil {
+			if k.Blocked {
+				c.takeBlock(e.host)
+				c.copyBlock(e.host, now)
+			}
+			if c.isTenant(key, since) {
+				clock := *k
+				clock.Blocked = c.isBlocked(e.host)
+				c.Frontier.Restore(clock.state(e.host, now))
+			} else {
+				t.heirlooms[strings.Clone(e.host)] = *k
+			}
+		}
+	}
+	if c.fatal == nil {
+		c.learn(news)
+	}
+	t.n.KeysIn += keys
+	c.tellMoves("hosts-taken", from, taken, keys)
+	// Whoever was waited for has told it: ask again at once.
+	if l := t.lines[from]; l != nil {
+		l.hosts, l.again = append(l.hosts, l.again...), nil
+	}
+	return taken
+}

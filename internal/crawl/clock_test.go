@@ -1,0 +1,49 @@
+package crawl
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// What is left of a pause when a crawl goes on, by a clock that may have been set
+// since: never more than was left at the last request before.
+func TestPausesOverClockChange(t *testing.T) {
+	end := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) // the last request
+	for _, c := range []struct {
+		name        string
+		down        time.Duration // by the clock, from the last request to the next run
+		pause, want time.Duration // left at end, and when it goes on
+	}{
+		{"at once", 0, 5 * time.Minute, 5 * time.Minute},
+		{"later", time.Minute, 5 * time.Minute, 4 * time.Minute},
+		{"when it is over", 10 * time.Minute, 5 * time.Minute, 0},
+		{"set back by an hour", -time.Hour, 5 * time.Minute, 5 * time.Minute},
+		{"set back by a month", -30 * 24 * time.Hour, 5 * time.Minute, 5 * time.Minute},
+		{"set back, a pause that was over", -time.Hour, -10 * time.Minute, 0},
+	} {
+		f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p pastClock
+		p.saw(end)
+		p.saw(end.Add(-time.Minute))
+		p.hosts = []frontier.HostState{{Host: "a.example", NotBefore: end.Add(c.pause), Slow: 1, SlowUntil: end.Add(c.pause)}}
+		now := end.Add(c.down)
+		p.restore(f, now)
+		f.Hush(now)
+		st := f.Host("a.example")
+		if got := st.NotBefore.Sub(now); got != max(c.want, time.Second) {
+			t.Errorf("%s: %v are left of the pause, want %v", c.name, got, max(c.want, time.Second))
+		}
+		if got := st.SlowUntil.Sub(now); max(got, 0) != c.want {
+			t.Errorf("%s: it is slowed down for %v, want %v", c.name, got, c.want)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,450 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A cluster are several crawls of one web, each of which has its hosts.
+type cluster struct {
+	t     *testing.T
+	web   *textWeb
+	nodes []*node
+	harsh bool // batches and answers get lost, late and repeated
+
+	members [][]string // of each view; nil: all are in all of them
+	leaver  atomic.Pointer[node]
+
+	mu  sync.Mutex // guards rng and log
+	rng *rand.Rand
+	log strings.Builder
+}
+
+// A node is one agent, over all its processes.
+type node struct {
+	*story
+	c     *cluster
+	view  atomic.Int64 // which owners it knows
+	mem   *disk.Mem
+	w     atomic.Pointer[world] // nil: no process runs
+	stop  context.CancelFunc
+	ended chan Stop
+	ends  []pause // of processes
+
+	mu    sync.Mutex // guards views and boots
+	views []int64    // that this process has had
+	boots int
+	left  atomic.Bool // for good
+}
+
+// ownerOf is whose a host is, by the view of that number.
+func (c *cluster) ownerOf(host string, view int64) string {
+	if c.members != nil {
+		return c.order(host, view)[0]
+	}
+	return c.nodes[xxhash.Sum64String(fmt.Sprint(host, view))%uint64(len(c.nodes))].name
+}
+
+func (n *node) Owner(u weburl.URL) (string, bool) {
+	a := n.c.ownerOf(u.Host(), n.view.Load())
+	return a, a == n.name
+}
+
+func (c *cluster) roll(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.IntN(n)
+}
+
+func (c *cluster) note(format string, a ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Fprintf(&c.log, "%s "+format+"\n", append([]any{time.Since(c.web.start)}, a...)...)
+}
+
+var errLost = errors.New("lost on its way")
+
+// Push implements Exchange.
+func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	c := n.c
+	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
+	var ls []weburl.Link
+	for rest := links; len(rest) > 0; {
+		l, used, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return err
+		}
+		ls, rest = append(ls, l), rest[used:]
+	}
+	if len(ls) != count {
+		return fmt.Errorf("%d links, %d said", len(ls), count)
+	}
+	wait := func() { time.Sleep(time.Duration(c.roll(300)) * time.Millisecond) }
+	times := 1
+	if c.harsh {
+		wait()
+		switch c.roll(8) {
+		case 0:
+			return errLost
+		case 1:
+			times = 2
+		}
+	} else {
+		time.Sleep(time.Millisecond)
+	}
+	for range times {
+		w := c.nodes[i].w.Load()
+		if w == nil {
+			return errLost
+		}
+		if err := w.Receive(ctx, ls, hops); err != nil {
+			return err
+		}
+		if c.nodes[i].w.Load() != w {
+			return errLost // the process is dead, and what it said is not to be heard
+		}
+	}
+	if c.harsh {
+		wait()
+		if c.roll(8) == 0 {
+			return errLost
+		}
+	}
+	return nil
+}
+
+// open starts a process.
+func (n *node) open() {
+	w, err := n.story.open(n.mem)
+	if err != nil {
+		n.c.t.Fatal(n.name, err)
+	}
+	n.accounts(n.c.t, w)
+	n.c.note("%s opens: %+v", n.name, w.rec)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan Stop, 1)
+	n.stop, n.ended = cancel, ended
+	n.w.Store(w)
+	go func() {
+		stop, err := w.Run(ctx)
+		if err != nil && !w.dead.Load() {
+			n.c.t.Error(n.name, err)
+		}
+		ended <- stop
+	}()
+}
+
+// end ends a process: by a signal, a kill or a power failure.
+func (n *node) end(p pause) {
+	w := n.w.Load()
+	synctest.Wait()
+	p.at = time.Since(n.c.web.start)
+	n.c.note("%s ends: %+v", n.name, p)
+	switch {
+	case p.kill:
+		n.w.Store(nil)
+		n.mem = w.kill(n.stop)
+	case p.crash:
+		n.w.Store(nil)
+		if p.takes != nil {
+			n.mem = n.mem.CrashOf(p.takes)
+		} else {
+			n.mem = n.mem.Crash(uint64(p.at))
+		}
+		w.kill(n.stop)
+	}
+	n.stop()
+	<-n.ended
+	n.w.Store(nil)
+	if !p.kill && !p.crash {
+		n.accounts(n.c.t, w)
+	}
+	if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		n.c.t.Fatal(err)
+	}
+	n.ends = append(n.ends, p)
+}
+
+// modelPatience is longer than a host that was overloaded again and again is left
+// alone.
+const modelPatience = 24 * time.Hour
+
+// finish waits for the end as the agents of a cluster do: it comes when all are
+// idle, twice, and nothing has happened in between.
+func (c *cluster) finish() {
+	ctx := context.Background()
+	var before []uint64
+	for end := time.Now().Add(modelPatience); ; {
+		time.Sleep(300 * time.Millisecond)
+		if time.Now().After(end) {
+			for _, n := range c.present() {
+				w := n.w.Load()
+				p, err := w.Pulse(ctx)
+				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued, w.Status().Outgoing)
+				n.stop()
+			}
+			return
+		}
+		var now []uint64
+		idle := true
+		for _, n := range c.present() {
+			p, err := n.w.Load().Pulse(ctx)
+			if err != nil {
+				c.t.Fatal(n.name, err)
+			}
+			idle = idle && p.Idle
+			now = append(now, p.Activity)
+		}
+		if idle && slices.Equal(before, now) {
+			break
+		}
+		if before = nil; idle {
+			before = now
+		}
+	}
+	for i, n := range c.present() {
+		agreed, err := n.w.Load().End(ctx, before[i])
+		if err != nil || !agreed {
+			c.t.Errorf("%s does not agree to the end: %v", n.name, err)
+			n.stop()
+		}
+	}
+}
+
+// present are those that have not left for good.
+func (c *cluster) present() (ns []*node) {
+	for _, n := range c.nodes {
+		if !n.left.Load() {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+// A shape says what befalls a cluster.
+type shape struct {
+	agents  int
+	harsh   bool
+	ends    int  // at most, of each agent's processes
+	crashes bool // some are power failures
+	tiny    bool // seen is, and outboxes are
+	views   int  // how often the owners change
+	written bool // links are acknowledged when written
+}
+
+func (sh shape) run(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	pages := 12
+	if sh.tiny {
+		pages = 40
+	}
+	web := newRandomWeb(rng, pages, true)
+	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 12)), harsh: sh.harsh}
+	for i := range sh.agents {
+		n := &node{c: c, mem: disk.NewMem(), story: &story{
+			cfg: Config{
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+				AckWritten: sh.written,
+			},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+			scope:    scope.Config{Scope: scope.Any},
+			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:      c.web, name: fmt.Sprint("a", i),
+		}}
+		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
+		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
+		if sh.tiny {
+			n.seen = tiny(seed)
+			oc.MemoryBytes = 1
+		}
+		n.with = func(r *Rooms) (err error) {
+			r.Partition, r.Exchange = n, n
+			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, sh, web.text, c.log.String(), c.web.byAgent())
+		}
+	}()
+	for _, n := range c.nodes {
+		n.open()
+	}
+	// What befalls them, in the order of time.
+	type event struct {
+		at time.Duration
+		do func()
+	}
+	var events []event
+	for _, n := range c.nodes {
+		at := time.Duration(0)
+		for range rng.IntN(sh.ends + 1) {
+			at += time.Duration(1+rng.IntN(3000)) * time.Millisecond
+			var p pause
+			switch k := rng.IntN(5); {
+			case k == 0:
+			case k <= 2 || !sh.crashes:
+				p.kill = true
+			default:
+				p.crash, p.takes = true, takes(rng)
+			}
+			gap := time.Duration(rng.IntN(2000)) * time.Millisecond
+			events = append(events, event{at, func() { n.end(p) }}, event{at + gap, func() { n.open() }})
+			at += gap + 101*time.Millisecond
+		}
+	}
+	for v := range sh.views {
+		at := time.Duration(1+rng.IntN(4000)) * time.Millisecond
+		for _, n := range c.nodes {
+			events = append(events, event{at + time.Duration(rng.IntN(1500))*time.Millisecond, func() {
+				c.note("%s has view %d", n.name, v+1)
+				n.view.Store(max(n.view.Load(), int64(v+1)))
+				if w := n.w.Load(); w != nil {
+					w.ViewChanged()
+				}
+			}})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+	for _, e := range events {
+		time.Sleep(e.at - time.Since(c.web.start))
+		e.do()
+	}
+	c.finish()
+	pages, sent := 0, int64(0)
+	for _, n := range c.nodes {
+		w := n.w.Load()
+		if stop := <-n.ended; stop != Finished || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		}
+		n.accounts(t, w)
+		pages += int(w.Tally.Finished())
+		sent += w.Tally.Summary(0, "").Sent
+		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+			t.Fatal(err)
+		}
+		n.verify(t, n.mem)
+	}
+	if sh.views == 0 && pages != len(web.reach) || pages < len(web.reach) {
+		t.Errorf("%d URLs finished, %d reachable", pages, len(web.reach))
+	}
+	c.check(web, sh)
+	t.Logf("%d URLs, %d sent", pages, sent)
+}
+
+// check holds the server's view to coverage, overlap and owners.
+func (c *cluster) check(web randomWeb, sh shape) {
+	visits := map[string][]request{}
+	lastOf := map[string]request{}
+	for _, r := range c.web.told() {
+		if before, ok := lastOf[r.host]; ok && sh.views == 0 && r.at-before.end < 200*time.Millisecond {
+			c.t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
+		}
+		lastOf[r.host] = r
+		if !strings.HasSuffix(r.url, "/robots.txt") {
+			visits[r.url] = append(visits[r.url], r)
+		}
+	}
+	for u := range web.reach {
+		if len(visits[u]) == 0 {
+			c.t.Errorf("%s was never asked for", u)
+		}
+	}
+	for u, rs := range visits {
+		if !web.reach[u] {
+			c.t.Errorf("%s is not reachable", u)
+		}
+		last := map[string]request{}
+		for _, r := range rs {
+			if own := c.ownerOf(r.host, 0); sh.views == 0 && r.by != own {
+				c.t.Errorf("%s was fetched by %s, its owner is %s", u, r.by, own)
+			}
+			before, again := last[r.by]
+			if last[r.by] = r; !again || before.status == 503 {
+				continue
+			}
+			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == r.by })]
+			i := slices.IndexFunc(n.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
+			if i < 0 {
+				c.t.Errorf("%s by %s at %s and %s, without an end of the process", u, r.by, before.at, r.at)
+				continue
+			}
+			switch p := n.ends[i]; {
+			case p.kill && before.end+150*time.Millisecond < p.at, p.crash && before.end+1300*time.Millisecond < p.at,
+				!p.kill && !p.crash && before.end < p.at:
+				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.by, before.end, p.at, p, r.at)
+			}
+		}
+	}
+}
+
+// byAgent lists what was asked for, and by whom.
+func (w *textWeb) byAgent() string {
+	var b strings.Builder
+	for _, r := range w.told() {
+		fmt.Fprintf(&b, "%-8s %s %s %d\n", r.at, r.by, r.url, r.status)
+	}
+	return b.String()
+}
+
+func clusterModel(t *testing.T, n uint64, shapeOf func(seed uint64) shape) {
+	models(t, n, func(t *testing.T, seed uint64) { shapeOf(seed).run(t, seed) })
+}
+
+// TestCluster lets two and three agents crawl random webs together.
+func TestCluster(t *testing.T) {
+	clusterModel(t, 40, func(seed uint64) shape {
+		return shape{agents: 2 + int(seed%2), tiny: seed%4 == 3}
+	})
+}
+
+// The same where batches and their answers are lost, late and repeated, and
+// processes end by signals, kills and power failures.
+func TestClusterModel(t *testing.T) {
+	clusterModel(t, 100, func(seed uint64) shape {
+		return shape{agents: 2 + int(seed%2), harsh: true, ends: 4, crashes: true}
+	})
+}
+
+// The same where seen holds nearly all links back for a while.
+func TestClusterModelHeld(t *testing.T) {
+	clusterModel(t, 60, func(seed uint64) shape {
+		return shape{agents: 2 + int(seed%2), harsh: true, ends: 3, crashes: true, tiny: true}
+	})
+}
+
+// The same where links are acknowledged when they are written, and only kills
+// happen.
+func TestClusterModelWritten(t *testing.T) {
+	clusterModel(t, 40, func(seed uint64) shape {
+		return shape{agents: 2, harsh: true, ends: 4, written: true, tiny: seed%2 == 1}
+	})
+}
+
+// The same where the owners change, and each agent hears of it when it does:
+// what an owner has got it keeps, so a page may be fetched once by each agent,
+// but none is missed.
+func TestClusterModelViews(t *testing.T) {
+	clusterModel(t, 80, func(seed uint64) shape {
+		return shape{agents: 2 + int(seed%2), harsh: seed%3 > 0, ends: int(seed % 4), crashes: true, views: 1 + int(seed%3), tiny: seed%5 == 4}
+	})
+}

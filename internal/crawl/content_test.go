@@ -1,0 +1,304 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A judge is what the second agents of all contents know together. It outlives
+// their processes.
+type judge struct {
+	c     *cluster
+	harsh bool // answers are late, or do not come
+
+	mu     sync.Mutex                 // guards what follows
+	firsts map[[20]byte]warc.Original // are durable
+	claims map[[20]byte]warc.Original // are not, yet
+	counts report.Contents
+}
+
+func newJudge(c *cluster, harsh bool) *judge {
+	return &judge{
+		c: c, harsh: harsh, firsts: map[[20]byte]warc.Original{}, claims: map[[20]byte]warc.Original{},
+	}
+}
+
+// A judged is the judge as one process sees it.
+type judged struct {
+	*judge
+	dead  func() bool // the process was killed: the others hear nothing of it any more
+	mu    sync.Mutex  // guards local
+	local map[[20]byte]warc.Original
+}
+
+func (j *judge) process(dead func() bool) *judged {
+	return &judged{judge: j, dead: dead, local: map[[20]byte]warc.Original{}}
+}
+
+// judgePatience is how long a page waits for another one to be durable.
+const judgePatience = 2 * time.Second
+
+func (j *judged) First(ctx context.Context, digest [20]byte, size int64,
+	page warc.Original) (warc.Original, bool) {
+	j.judge.mu.Lock()
+	j.counts.Pages++
+	j.counts.Bytes += size
+	j.judge.mu.Unlock()
+	for end := time.Now().Add(judgePatience); ; time.Sleep(50 * time.Millisecond) {
+		lost := 0 // 1: the question, 2: the answer
+		if j.harsh {
+			time.Sleep(time.Duration(j.c.roll(400)) * time.Millisecond)
+			lost = j.c.roll(12)
+		}
+		if first, known := j.known(digest); known {
+			return first, first.URL != page.URL
+		}
+		if lost == 1 || ctx.Err() != nil || time.Now().After(end) {
+			return j.unanswered()
+		}
+		first, known, claimed := j.ask(digest, page)
+		switch {
+		case lost == 2:
+			return j.unanswered()
+		case !claimed:
+			return first, known && first.URL != page.URL
+		}
+	}
+}
+
+func (j *judged) unanswered() (warc.Original, bool) {
+	j.judge.mu.Lock()
+	defer j.judge.mu.Unlock()
+	j.counts.Unanswered++
+	return warc.Original{}, false
+}
+
+// known is what this process has archived.
+func (j *judged) known(digest [20]byte) (warc.Original, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first, known := j.local[digest]
+	return first, known
+}
+
+// ask says which page is durable, or whether another one is about to be.
+func (j *judge) ask(digest [20]byte, page warc.Original) (first warc.Original, known, claimed bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if first, known = j.firsts[digest]; known {
+		return first, true, false
+	}
+	claimant, claimed := j.claims[digest]
+	if !claimed {
+		j.claims[digest] = page
+	}
+	return first, false, claimed && claimant.URL != page.URL
+}
+
+func (j *judged) Archived(digest [20]byte, page warc.Original) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, known := j.local[digest]; !known {
+		j.local[digest] = page
+	}
+}
+
+func (j *judged) Durable(digest [20]byte, page warc.Original) {
+	if j.dead() || j.harsh && j.c.roll(12) == 0 {
+		return // nobody hears of it
+	}
+	j.judge.mu.Lock()
+	defer j.judge.mu.Unlock()
+	if _, known := j.firsts[digest]; !known {
+		j.firsts[digest] = page
+	}
+}
+
+func (j *judge) Counts() report.Contents {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.counts
+}
+
+// A Planner has a duplicate fetched again, and is told whether it changed; the page
+// that was first stays the first. What is no duplicate any more is read.
+func TestDuplicatesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJudge(nil, false).process(func() bool { return false })
+		s := &story{
+			strategy: func() Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
+			with: func(r *Rooms) error { r.Contents = j; return nil },
+			text: `
+seed http://a.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+http://a.example/ /1
+http://a.example/1 same /2 nofollow:http://b.example/1
+http://a.example/2 http://b.example/1
+http://a.example/robots.txt robots=User-agent:_*;Disallow:
+http://b.example/1 same /2 nofollow:http://b.example/1 | same /2 nofollow:http://b.example/1 | /3
+http://b.example/2
+http://b.example/3 404
+http://b.example/robots.txt robots=User-agent:_*;Disallow:
+`,
+		}
+		s.parse(t)
+		w := s.run(t)
+		want := strings.TrimLeft(`
+  200 a.example/robots.txt P
+  200 a.example/
+  200 a.example/1 L
+  200 a.example/2 LL
+  200 b.example/robots.txt LLLP [duplicate:digest]
+  200 b.example/1 LLL [duplicate:content]
+  200 a.example/ [duplicate:digest]
+  200 a.example/1 L [duplicate:digest]
+  200 a.example/2 LL [duplicate:digest]
+  200 b.example/1 LLL [duplicate:content]
+  200 a.example/ [duplicate:digest]
+  200 a.example/1 L [duplicate:digest]
+  200 a.example/2 LL [duplicate:digest]
+  200 b.example/1 LLL
+  404 b.example/3 LLLL
+`, "\n")
+		if got := logText(w.lines(t)); got != want {
+			t.Errorf("the log is\n%s\nwant\n%s", got, want)
+		}
+		if sum := w.Tally.Summary(0, ""); sum.Revisits != 8 || sum.Unchanged != 7 || sum.Changed != 1 ||
+			sum.Duplicates != 8 {
+			t.Errorf("%+v", sum)
+		}
+		s.check(t, w)
+		for i, r := range records(t, w.fs, "http://b.example/1") {
+			original := r.Header.Value("WARC-Refers-To-Target-URI")
+			if i < 2 && (r.Type() != "revisit" || original != "http://a.example/1") ||
+				i == 2 && r.Type() != "response" {
+				t.Errorf("record %d of b.example/1: %v", i, r.Header)
+			}
+		}
+		for i, r := range records(t, w.fs, "http://a.example/1") {
+			if i > 0 && (r.Type() != "revisit" || r.Header.Value("WARC-Refers-To-Target-URI") != "http://a.example/1") {
+				t.Errorf("record %d of a.example/1: %v", i, r.Header)
+			}
+		}
+	})
+}
+
+// A company is the other agents of one crawl: one that owns b.example, and one that
+// is the heir of all hosts. Each takes nothing until its time.
+type company struct {
+	start               time.Time
+	pushesAt, shippedAt time.Duration
+}
+
+func (o *company) Owner(u weburl.URL) (string, bool) {
+	if u.Host() == "b.example" {
+		return "owner", false
+	}
+	return "self", true
+}
+
+func (o *company) after(at time.Duration) error {
+	if time.Since(o.start) < at {
+		return errLost
+	}
+	return nil
+}
+
+func (o *company) Push(context.Context, string, []byte, int, int) error { return o.after(o.pushesAt) }
+
+func (o *company) Ship(context.Context, string, uint64, []byte, int) error {
+	return o.after(o.shippedAt)
+}
+
+func (o *company) Heirs() Heirs { return oneHeir{} }
+
+type oneHeir struct{}
+
+func (oneHeir) Heir(uint64) string { return "heir" }
+
+// A tablet notes when pages were said to be durable.
+type tablet struct {
+	*judged
+	start time.Time
+	at    map[string]time.Duration
+}
+
+func (n *tablet) Durable(digest [20]byte, page warc.Original) {
+	n.judged.mu.Lock()
+	defer n.judged.mu.Unlock()
+	n.at[page.URL] = time.Since(n.start)
+}
+
+// With copies no page is named to other agents before its links are safe: those of
+// its own hosts with the heir, the others with their owner. Else the loss of its
+// agent would lose the links, and other pages with the content are not read for them.
+func TestDurableWithLinks(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		push, ships time.Duration // when the others begin to take
+	}{
+		{"the owner takes nothing", 5 * time.Second, 0},
+		{"the heir takes nothing", 0, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				others := &company{time.Now(), c.push, c.ships}
+				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(),
+					map[string]time.Duration{}}
+				var boxes [3]*outbox.Outbox
+				s := &story{text: `
+seed http://a.example/
+dns a.example 192.0.2.1
+http://a.example/ /1 http://b.example/1
+http://a.example/1
+`}
+				s.parse(t)
+				s.with = func(r *Rooms) error {
+					if err := s.openBoxes(&boxes); err != nil {
+						return err
+					}
+					r.Partition, r.Exchange, r.Contents = others, others, told
+					r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+					return nil
+				}
+				w, err := s.open(disk.NewMem())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					_, err := w.Run(ctx)
+					ended <- err
+				}()
+				time.Sleep(15 * time.Second)
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				for _, box := range boxes {
+					err = errors.Join(err, box.Close())
+				}
+				if err := errors.Join(err, w.close()); err != nil {
+					t.Fatal(err)
+				}
+				const page = "http://a.example/"
+				if at, ok := told.at[page]; !ok || at < 5*time.Second {
+					t.Errorf("%s is durable, and named, after %s: %v", page, at, ok)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,589 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// What an agent journals of its hosts it ships to their heirs: the agents that
+// own them when it is gone (package replica). So the loss of a machine and its
+// disk loses no URL.
+//
+//	accept -> journal -> Out -> the host's heir has it durably: safe
+//	finish -> journal -> Waiting, until the links that it brought are safe -> Out
+//
+// A link is safe when its host's heir has it or, if another agent crawls it,
+// when that one does. Whoever has a finish takes the page for done, so a finish
+// does not go before all that was accepted before it is safe, nor before seen
+// has answered all that it held back then. So what was accepted is known to
+// somebody else or found anew, and only pages are fetched again whose finish was
+// not shipped yet.
+//
+// What stands between two writes of the journal is an epoch. It counts what is
+// not safe; a finish waits for its epoch and those before it. No link is looked
+// at for that, and a peer that is slow delays finishes and nothing else.
+//
+// The queues are as durable as the process: a crawl that begins anew tells its
+// heirs all it knows once more, and so does one whose hosts have new heirs; see
+// whole.
+
+// Heirs are the heirs of all hosts, at some view of the agents. Values of the
+// same view are equal.
+type Heirs interface {
+	// Heir has the replica of the host with this key (weburl.HostKey). An empty
+	// name: there is no other agent.
+	Heir(host uint64) string
+}
+
+// A Shipper takes records to heirs. Safe for concurrent use.
+type Shipper interface {
+	// Heirs are those that are known now; nil: nobody knows yet. When they
+	// change, Crawler.ViewChanged is to be called.
+	Heirs() Heirs
+	// Ship gives an agent replica.Records, encoded one behind the other, and
+	// returns nil when they are durable there. The batches to an agent are
+	// numbered from 1; one that failed may come again under its number.
+	// ErrNotWhole: the agent has nothing of what came before. The memory is valid
+	// until Ship returns.
+	Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error
+}
+
+// ErrNotWhole is a batch for a replica that is not there.
+var ErrNotWhole = errors.New("nothing is there of what was shipped before")
+
+// Copies is what shipping needs.
+type Copies struct {
+	Shipper
+	// Out has what is to be shipped, Waiting the finishes that may not be yet.
+	// They are the Crawler's alone.
+	Out, Waiting *outbox.Outbox
+}
+
+// epochsMax bounds the epochs that are not over. When there are as many the last
+// one goes on until an earlier one is.
+const epochsMax = 4096
+
+// An epoch is what was accepted and finished between two writes of the journal.
+type epoch struct {
+	from   uint64    // the number of its first accept, if it has any
+	began  time.Time // zero: nothing has happened in it
+	closed bool
+
+	copies int    // accepts that heirs are to have
+	away   int    // links that others are to have
+	ends   int    // finishes that heirs are to have
+	held   uint64 // the last file of what seen held back at its end; 0: nothing
+	until  uint64 // the last epoch that has to be safe for its finishes; 0: not known
+}
+
+func (e *epoch) safe() bool { return e.copies == 0 && e.away == 0 }
+
+// The numbers of records in the queues tell what they count for.
+const (
+	countsCopy  = iota // in an epoch
+	countsEnd          // likewise
+	countsWhole        // in a whole state
+	countsNothing
+	countBits = 2
+)
+
+// shipping is the dispatcher's.
+type shipping struct {
+	epochs   []epoch // the oldest first; the last is open
+	first    uint64  // id of epochs[0]
+	safeTo   uint64  // the last one that is safe, with all before it
+	released uint64  // the last one whose finishes may go
+
+	arena  []byte // records that are not written to the journal yet
+	staged []stagedRecord
+
+	heirs Heirs // nil: nobody knows yet
+	lanes map[string]*shipLane
+	whole whole
+
+	lingering time.Time // a stop waits until then
+
+	records, octets int64 // shipped
+	longest         time.Duration
+	sum             time.Duration // of the epochs' lags
+	over            int64         // epochs
+}
+
+type stagedRecord struct {
+	number uint64
+	host   uint64
+	end    int // in arena
+}
+
+// A shipLane is the batches to one agent.
+type shipLane struct {
+	last    uint64        // number of the last batch
+	batch   *outbox.Batch // that one, until it has arrived
+	failing bool
+}
+
+// now is the id of the open epoch.
+func (s *shipping) now() uint64 { return s.first + uint64(max(len(s.epochs), 1)) - 1 }
+
+// begun is the id of the last epoch in which something has happened.
+func (s *shipping) begun() uint64 {
+	if n := len(s.epochs); n > 0 && s.epochs[n-1].began.IsZero() {
+		return s.now() - 1
+	}
+	return s.now()
+}
+
+// openEpoch is the open epoch, in which something happens.
+func (c *Crawler) openEpoch() *epoch {
+	s := &c.shipping
+	e := &s.epochs[len(s.epochs)-1]
+	if e.began.IsZero() {
+		e.began = time.Now()
+	}
+	return e
+}
+
+// epoch is the one with this id; nil: it is over.
+func (s *shipping) epoch(id uint64) *epoch {
+	if id < s.first || id >= s.first+uint64(len(s.epochs)) {
+		return nil
+	}
+	return &s.epochs[id-s.first]
+}
+
+// beginCopies begins with what an earlier run left: nobody knows who has it.
+func (c *Crawler) beginCopies() {
+	if c.Copies == nil {
+		return
+	}
+	s := &c.shipping
+	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
+	if c.accepted > 0 {
+		s.whole.owed = true
+		s.epochs = append(s.epochs, epoch{from: 1, began: time.Now(), closed: true, away: int(c.Outbox.Len()), copies: 1, held: c.lastHeld()})
+	}
+	s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
+}
+
+// stage keeps a record until the journal is written.
+func (c *Crawler) stage(counts int, r *handoff.Record, host uint64) {
+	s := &c.shipping
+	e := c.openEpoch()
+	switch counts {
+	case countsCopy:
+		e.copies++
+	case countsEnd:
+		e.ends++
+	}
+	s.arena = r.AppendTo(s.arena)
+	s.staged = append(s.staged, stagedRecord{s.now()<<countBits | uint64(counts), host, len(s.arena)})
+}
+
+// copyAccept ships an accept. Number 0 is of a link that may be known.
+func (c *Crawler) copyAccept(number, host uint64, enc []byte) {
+	if c.Copies != nil {
+		c.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+	}
+}
+
+// copyKnown ships the key of a URL that is finished already.
+func (c *Crawler) copyKnown(k weburl.Key) {
+	if c.Copies != nil {
+		c.stage(countsCopy, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+	}
+}
+
+// copyFinish ships a finish, when its time has come.
+func (c *Crawler) copyFinish(f *finish) {
+	if c.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 || f.dropped() && c.notOurs(f.link.URL) {
+		return
+	}
+	k := f.link.URL.Key()
+	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path, Number: f.number}
+	if len(f.state) <= handoff.MaxState {
+		r.State = f.state
+	}
+	c.stage(countsEnd, &r, k.Host)
+}
+
+// copyClock ships when a host may be asked again.
+func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
+	if c.Copies != nil {
+		r := clockRecord(st, now)
+		c.stage(countsNothing, &r, weburl.HostKey(st.Host))
+	}
+}
+
+// clockRecord is a host's state in durations: no two machines' clocks are compared.
+func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
+	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
+	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: appendClockState(nil, st)}
+}
+
+// goesAbroad counts an accepted link that another agent owns.
+func (c *Crawler) goesAbroad() {
+	if c.Copies != nil {
+		c.openEpoch().away++
+	}
+}
+
+// leavesFor notes that others are to have a link that was accepted as ours.
+func (c *Crawler) leavesFor(number uint64) {
+	s := &c.shipping
+	if i := s.epochOf(number); i >= 0 {
+		s.epochs[i].away++
+	}
+}
+
+// epochOf is the place of the epoch in which a link was accepted; negative: it is
+// over.
+func (s *shipping) epochOf(number uint64) int {
+	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
+}
+
+// arrivedAbroad marks the links as delivered or abandoned: each of
+// these was said to go there.
+func (c *Crawler) arrivedAbroad(numbers ...uint64) {
+	s := &c.shipping
+	for _, n := range numbers {
+		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {
+			s.epochs[i].away--
+		}
+	}
+}
+
+// intakeSafely is intake of links whose sender will forget them: what seen holds
+// back of them is shipped as if it were new, since a link that is finished stays
+// so.
+func (c *Crawler) intakeSafely(v *visit) {
+	if c.Copies == nil {
+		c.intake(v)
+		return
+	}
+	ever := c.Seen.Stats().EverHeld
+	if c.intake(v); c.fatal != nil || c.Seen.Stats().EverHeld == ever {
+		return
+	}
+	for _, f := range v.found {
+		if !f.foreign {
+			c.copyAccept(0, f.key.Host, v.enc[f.from:f.to])
+		}
+	}
+}
+
+// copied says that heirs have all own links that were accepted up to an epoch.
+func (s *shipping) copied(id uint64) bool {
+	for i := range s.epochs {
+		if s.first+uint64(i) > id {
+			break
+		}
+		if s.epochs[i].copies > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// copyCommitted queues what is in the journal now.
+func (c *Crawler) copyCommitted(now time.Time) {
+	s := &c.shipping
+	if c.Copies == nil || c.fatal != nil || s.epochs[len(s.epochs)-1].began.IsZero() {
+		return
+	}
+	from := 0
+	for _, r := range s.staged {
+		rec := s.arena[from:r.end]
+		from = r.end
+		var err error
+		if r.number&(1<<countBits-1) == countsEnd {
+			err = c.Copies.Waiting.PushLoose(r.number, rec)
+		} else {
+			err = c.ship(r.number, r.host, rec)
+		}
+		if err != nil {
+			c.fatal = err
+			return
+		}
+	}
+	if s.staged = s.staged[:0]; cap(s.arena) > batchBytes {
+		s.arena = nil
+	}
+	s.arena = s.arena[:0]
+	if len(s.epochs) < epochsMax {
+		e := &s.epochs[len(s.epochs)-1]
+		e.closed, e.held = true, c.lastHeld()
+		s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
+	}
+}
+
+// heldFiles are numbers of files.
+type heldFiles struct{ first, last uint64 }
+
+// held are the first and the last file of what seen holds back; zero: nothing.
+func (c *Crawler) held() (h heldFiles) {
+	if !c.Seen.Holds() {
+		return h
+	}
+	c.holding.files = c.Seen.Held(c.holding.files[:0])
+	for _, f := range c.holding.files {
+		if h.first == 0 || f.Num < h.first {
+			h.first = f.Num
+		}
+		h.last = max(h.last, f.Num)
+	}
+	if h.last == 0 { // it is in no file yet
+		h = heldFiles{math.MaxInt64, math.MaxInt64}
+	}
+	return h
+}
+
+func (c *Crawler) lastHeld() uint64 { return c.held().last }
+
+// ship queues a record for its host's heir.
+func (c *Crawler) ship(number, host uint64, rec []byte) error {
+	s := &c.shipping
+	if s.heirs == nil {
+		return c.Copies.Out.PushLoose(number, rec)
+	}
+	heir := s.heirs.Heir(host)
+	if heir == "" {
+		s.whole.untold = true
+		c.shipped(number)
+		return nil
+	}
+	return c.Copies.Out.Push(heir, number, 0, rec)
+}
+
+// shipped notes that a record is with its heir, or that there is none.
+func (c *Crawler) shipped(number uint64) {
+	s := &c.shipping
+	id := number >> countBits
+	switch number & (1<<countBits - 1) {
+	case countsCopy:
+		if e := s.epoch(id); e != nil {
+			e.copies--
+		}
+	case countsEnd:
+		if e := s.epoch(id); e != nil {
+			e.ends--
+		}
+	case countsWhole:
+		if id == s.whole.nth {
+			s.whole.out--
+		}
+	}
+}
+
+// safe says that an epoch and those before it are.
+func (s *shipping) safe(id uint64) bool {
+	return s.safeTo >= id || s.safeTo+1 == id && id == s.now() && s.epoch(id).safe()
+}
+
+// turn moves on what has become safe, and forgets the epochs that are over.
+func (c *Crawler) turn(now time.Time) error {
+	s := &c.shipping
+	s.safeTo, s.released = max(s.safeTo, s.first-1), max(s.released, s.first-1)
+	for e := s.epoch(s.safeTo + 1); e != nil && e.closed && e.safe(); e = s.epoch(s.safeTo + 1) {
+		s.safeTo++
+	}
+	before := s.released
+	for e := s.epoch(s.released + 1); e != nil && e.closed; e = s.epoch(s.released + 1) {
+		switch {
+		case e.until > 0:
+		case e.held == 0:
+			e.until = s.released + 1
+		default:
+			if h := c.held(); h.last == 0 || h.first > e.held {
+				e.until = s.now() // where its answers are
+			}
+		}
+		if e.until == 0 || !s.safe(e.until) {
+			break
+		}
+		s.released++
+	}
+	if s.released > before {
+		c.Copies.Waiting.Ask()
+	}
+	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].ends == 0 {
+		if b := s.epochs[0].began; !b.IsZero() {
+			lag := now.Sub(b)
+			s.sum, s.over, s.longest = s.sum+lag, s.over+1, max(s.longest, lag)
+		}
+		s.epochs = s.epochs[1:]
+		s.first++
+	}
+	return c.Copies.Waiting.Route(routeSlice, func(number uint64, rec []byte) (string, outbox.Way, error) {
+		if number>>countBits > s.released {
+			return "", outbox.Stay, nil
+		}
+		host, err := hostOf(rec)
+		if err == nil {
+			err = c.ship(number, host, rec)
+		}
+		return "", outbox.Gone, err
+	})
+}
+
+// hostOf is the host that a record is about.
+func hostOf(rec []byte) (uint64, error) {
+	r, _, err := handoff.Decode(rec, nil)
+	if err != nil {
+		return 0, fmt.Errorf("record to be shipped: %w", err)
+	}
+	return r.Host, nil
+}
+
+// newHeirs takes note of a view.
+func (c *Crawler) newHeirs() {
+	if c.Copies == nil {
+		return
+	}
+	s := &c.shipping
+	if heirs := c.Copies.Heirs(); heirs != s.heirs {
+		s.heirs = heirs
+		s.whole.nth++ // what is being told is told to others
+		c.Copies.Out.Reroute()
+	}
+}
+
+// shipOut ships what may go. wake is when there is more to do; zero: not before
+// an answer comes.
+func (c *Crawler) shipOut(work context.Context, now time.Time) (wake time.Time) {
+	if c.Copies == nil || c.fatal != nil {
+		return time.Time{}
+	}
+	s, out := &c.shipping, c.Copies.Out
+	if s.heirs == nil {
+		if c.newHeirs(); s.heirs == nil {
+			return time.Time{}
+		}
+	}
+	if c.fatal = c.turn(now); c.fatal != nil {
+		return time.Time{}
+	}
+	if c.fatal = out.Route(routeSlice, c.heirOf); c.fatal != nil {
+		return time.Time{}
+	}
+	if out.Loose() || c.Copies.Waiting.Loose() {
+		wake = now
+	}
+	if c.tellWhole(work); c.fatal != nil {
+		return wake
+	}
+	for {
+		b, next, err := out.Next(now, nil)
+		switch {
+		case err != nil:
+			c.fatal = err
+			return wake
+		case b == nil:
+			return earlier(wake, next)
+		}
+		l := s.lanes[b.Agent]
+		if l == nil {
+			l = &shipLane{}
+			s.lanes[b.Agent] = l
+		}
+		if l.batch != b {
+			l.last++
+			l.batch = b
+		}
+		number := l.last
+		c.inFlight.Go(func() {
+			err := c.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
+			c.tell(func(now time.Time) { c.hasShipped(b, l, err, now) })
+		})
+	}
+}
+
+// heirOf says whose a loose record is.
+func (c *Crawler) heirOf(number uint64, rec []byte) (string, outbox.Way, error) {
+	host, err := hostOf(rec)
+	if err != nil {
+		return "", outbox.Stay, err
+	}
+	if heir := c.shipping.heirs.Heir(host); heir != "" {
+		return heir, outbox.Send, nil
+	}
+	c.shipping.whole.untold = true
+	c.shipped(number)
+	return "", outbox.Gone, nil
+}
+
+// hasShipped notes what came of a batch.
+func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
+	s := &c.shipping
+	switch {
+	case err == nil:
+		for _, n := range b.Numbers {
+			c.shipped(n)
+		}
+		s.records += int64(len(b.Numbers))
+		s.octets += int64(len(b.Links))
+		if l.batch = nil; l.failing {
+			c.Events.Write("ship-again", report.F("agent", b.Agent))
+		}
+		l.failing = false
+	case errors.Is(err, ErrNotWhole):
+		l.last, l.batch = 0, nil
+		s.whole.anew[b.Agent] = true
+		s.whole.nth++
+	case !l.failing && c.stop == notStopping:
+		l.failing = true
+		c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)), report.F("error", err))
+	}
+	c.Copies.Out.Done(b, err == nil, now)
+}
+
+// lingerTime bounds the time that a stop waits for others to have what was found
+// and finished: they may be about to go on with it.
+const lingerTime = 2 * time.Second
+
+// lingers says whether a stop is to wait for that.
+func (c *Crawler) lingers(now time.Time) bool {
+	s := &c.shipping
+	if c.Copies == nil || s.heirs == nil || c.stop == Finished || c.stop == OnlyBlocked || c.copying() == 0 {
+		return false
+	}
+	if s.lingering.IsZero() {
+		s.lingering = now.Add(lingerTime)
+	}
+	return now.Before(s.lingering)
+}
+
+// copying is how many records heirs are to have.
+func (c *Crawler) copying() int64 {
+	if c.Copies == nil {
+		return 0
+	}
+	return c.Copies.Out.Len() + c.Copies.Waiting.Len() + int64(len(c.shipping.staged))
+}
+
+// lag is how long the oldest that is not safe has waited.
+func (s *shipping) lag(now time.Time) time.Duration {
+	if len(s.epochs) == 0 || s.epochs[0].began.IsZero() {
+		return 0
+	}
+	return max(now.Sub(s.epochs[0].began), 0)
+}
+
+// tellCopies says at the end of a run what was shipped.
+func (c *Crawler) tellCopies() {
+	s := &c.shipping
+	if c.Copies == nil || s.over == 0 {
+		return
+	}
+	c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets), report.F("left", c.copying()),
+		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()), report.F("longest_lag_ms", s.longest.Milliseconds()))
+}

@@ -1,0 +1,582 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Config tunes a Crawler. The zero Config crawls everything in scope, politely.
+type Config struct {
+	// Agent is the product token that robots.txt and robots meta know us by.
+	Agent string
+	// Workers bounds the visits under way, but for slow ones: a visit to a slow
+	// server gives its worker to another visit until the response is there. Zero
+	// means 64.
+	Workers int
+	// SlowAfter is when a fetch is slow that receives less than 1 kB/s; one that
+	// receives more is slow after six times as long, if there are fewer such slow
+	// visits than workers. With n slow visits that receive less, now or in the last
+	// minute, both times shrink by 1+n/Workers, the first to 50 ms at least. Zero
+	// means 5 s: if the line is slow, and not the servers, that is longer than packets
+	// wait.
+	SlowAfter time.Duration
+	// SlowVisits bounds the slow visits, and SlowBytes the memory that they take.
+	// Beyond either a slow visit keeps its worker. Zero means 1024 and 128 MiB;
+	// negative means none.
+	SlowVisits int
+	SlowBytes  int64
+	// PageLimit and HostPageLimit bound the pages (2xx responses) of the whole
+	// crawl and of each host, over all its runs. Zero means no limit.
+	PageLimit, HostPageLimit int64
+	// SizeLimit bounds the bytes received, over all runs. It is passed by at
+	// most what is in flight. Zero means no limit.
+	SizeLimit int64
+	// TimeLimit bounds this run. Zero means no limit.
+	TimeLimit time.Duration
+	// Rate bounds the visits a second, all hosts together. Zero means no limit.
+	Rate float64
+	// Retries is how often a visit that failed for a passing reason is made
+	// again. Zero means 4; negative means never.
+	Retries int
+	// RetryWait is the wait before the second retry-worthy visit to a URL; it
+	// doubles with each. Zero means 30 s.
+	RetryWait time.Duration
+	// MaxRedirects bounds a chain of redirects. Zero means 20.
+	MaxRedirects int
+	// MaxDecoded bounds the bytes of a body that are read for links, after
+	// decompression. Zero means 16 MiB.
+	MaxDecoded int64
+	// Requisites adds images, styles and scripts; Sitemaps adds what the
+	// Sitemap lines of robots.txt name.
+	Requisites, Sitemaps bool
+	// DrainTimeout is how long a stop waits for visits under way before it
+	// abandons them to the next run. Zero means 30 s.
+	DrainTimeout time.Duration
+	// ResumeWait is the quiet time of all hosts when a run begins that goes on
+	// with an earlier one: nobody wrote down what was in flight when that was
+	// killed. At least every delay of the Frontier; zero means none.
+	ResumeWait time.Duration
+	// CommitEvery is the longest that a finish stays in memory only: what a
+	// kill can repeat. Zero means 100 ms. SyncEvery is the same for a power
+	// failure. Zero means 1 s.
+	CommitEvery, SyncEvery time.Duration
+	// SnapshotBytes is the least growth of the journal between two snapshots.
+	// Zero means 64 MiB.
+	SnapshotBytes int64
+	// AckWritten says that links of other agents are acknowledged when they are
+	// written to the journal; a power failure may then lose what their finders
+	// take for delivered. Otherwise when they are synced.
+	AckWritten bool
+	// Seed starts the jitter of waits.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Workers <= 0 {
+		c.Workers = 64
+	}
+	switch {
+	case c.Retries == 0:
+		c.Retries = 4
+	case c.Retries < 0:
+		c.Retries = 0
+	}
+	if c.MaxRedirects == 0 {
+		c.MaxRedirects = 20
+	}
+	if c.MaxDecoded == 0 {
+		c.MaxDecoded = 16 << 20
+	}
+	if c.SnapshotBytes == 0 {
+		c.SnapshotBytes = 64 << 20
+	}
+	if c.SlowVisits == 0 {
+		c.SlowVisits = 1024
+	}
+	if c.SlowBytes == 0 {
+		c.SlowBytes = 128 << 20
+	}
+	set(&c.SlowAfter, 5*time.Second)
+	set(&c.RetryWait, 30*time.Second)
+	set(&c.DrainTimeout, 30*time.Second)
+	set(&c.CommitEvery, 100*time.Millisecond)
+	set(&c.SyncEvery, time.Second)
+	return c
+}
+
+// handed bounds the visits, but for slow ones, that are given to the workers.
+// It is half as many again as there are workers, so that a worker that ends a
+// visit need not wait for the dispatcher.
+func (c Config) handed() int { return c.Workers + c.Workers/2 }
+
+// A Fetcher turns a request into a response. The error is our own or ctx's;
+// the web's failures are in Response.Failure. Safe for concurrent use.
+type Fetcher interface {
+	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// A Resolver finds a host's addresses. Safe for concurrent use.
+type Resolver interface {
+	Lookup(ctx context.Context, host string) (dns.Answer, error)
+}
+
+// Rooms is what a Crawler leads URLs through. It owns none of them: who opened
+// them closes them when Run has returned.
+type Rooms struct {
+	Partition Partition      // nil: all URLs are ours
+	Exchange  Exchange       // nil with a nil Partition
+	Outbox    *outbox.Outbox // likewise
+	Copies    *Copies        // nil: replication is off
+	Contents  Contents       // nil: whether another agent's page had a content is not asked
+	Leases    Leases         // nil: none; else the Frontier's Config has them, too
+	Tenancy   Tenancy        // nil: hosts stay where they are
+	Strategy  Strategy       // nil: breadth-first
+	Scope     *scope.Scope
+	Queries   *scope.Queries // nil: no guard against query explosion
+	Seen      *keyset.Store
+	Journal   *journal.Journal
+	Frontier  *frontier.Frontier
+	Robots    *robots.Cache
+	DNS       Resolver // nil: a proxy resolves
+	Fetch     Fetcher
+	Archive   *warc.Writer
+	Log       *report.Log
+	Events    *report.Events
+	Skipped   *report.Skipped
+	Tally     *report.Tally
+}
+
+// Stop says why a run ended.
+type Stop string
+
+// The reasons. Of these only Finished leaves no work behind; OnlyBlocked leaves
+// that of the hosts which the operator has blocked.
+const (
+	Finished      Stop = "finished"
+	OnlyBlocked   Stop = "blocked"
+	Signal        Stop = "signal"
+	PageLimit     Stop = "page-limit"
+	SizeLimit     Stop = "size-limit"
+	TimeLimit     Stop = "time-limit"
+	notStopping   Stop = ""
+	resolversMax       = 128
+	unresolvedMax      = 4096
+	quotaMax           = 1024
+)
+
+// Crawler leads URLs from seed to archive. Use New, then Recover, Seed and Run.
+type Crawler struct {
+	cfg Config
+	Rooms
+	rng *rand.Rand
+
+	// Owned by the dispatcher.
+	free       []*visit           // visits not in use
+	busy       int                // visits that were given to the workers and are not settled
+	resolving  int                // look-ups under way
+	unresolved []*visit           // wait for one of them to end
+	later      waiting            // URLs that wait for a retry beside the queues
+	attempts   map[weburl.Key]int // visits made to URLs that came back from later
+	id         keyset.Crawl
+	holding    holding
+	requeued   map[weburl.Key]uint64 // the numbers of accepts of URLs that are queued again
+	trouble    troubles              // failures in a row, by host
+	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
+	nth        uint64                // of the last drop
+	underWay   map[uint64]int        // visits by the nth of the last drop before they were taken
+	planned    bool                  // the journal has what a Planner of an earlier run remembers
+	stamped    []byte                // memory for links on their way to seen
+	batch      batch
+	dirty      bool          // the journal holds what is not synced
+	arrived    []weburl.Link // links that seen emits, as they come
+	fresh      []weburl.Link // new links of the batch in hand
+	accepted   uint64        // the number of the last accept
+	numbers    []uint64      // of fresh
+	items      []keyset.Item
+	skips      recent      // URLs whose skipping was logged lately
+	skipped    []skipCount // not yet in a finish: of the visit in hand, and of what seen had held back
+	rec        []byte      // memory for its finish
+	nextSlot   time.Time   // with Rate: when the next visit may begin
+	urgent     bool        // the journal's batch holds a server's wish
+	committed  time.Time
+	synced     time.Time
+	stop       Stop
+	noProxy    time.Time // since when the proxy cannot be reached; zero: it can
+	fatal      error
+	began      time.Time
+	earlier    time.Duration // of earlier runs
+	widened    []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
+	snapSize   int64
+	checkpoint *checkpoint // in the making; nil: none is
+	syncing    *syncing    // on its way; nil: none is
+	lastURL    string
+	retrying   retrying               // what failed and is not given up
+	planner    Planner                // the Strategy, if it is one
+	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
+	hostsAgain map[string]*hostAgain  // of these, by host
+	nextWanted time.Time              // when the Planner wants the next
+	alone      visit                  // for links that no visit has found
+	remembered int64                  // URLs of which the Planner remembers something from an earlier run
+	abroad     abroad
+	shipping   shipping
+	tenants    tenants
+	failures   failures
+
+	fs       disk.FS // of the journal
+	dir      string  // likewise
+	known    *known
+	tasks    chan *visit
+	results  chan *visit // capacity: every visit and look-up that can be under way
+	slow     slowVisits
+	commands chan func(now time.Time)
+	ended    chan struct{}            // closed when nobody takes commands any more
+	closing  atomic.Bool              // visits that have not begun are not to begin
+	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
+	drops    drops
+	status   atomic.Pointer[Status]
+	inFlight sync.WaitGroup
+}
+
+// New wires a Crawler. It touches no disk.
+func New(cfg Config, rooms Rooms) *Crawler {
+	cfg = cfg.withDefaults()
+	c := &Crawler{
+		cfg: cfg, Rooms: rooms,
+		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
+		attempts:   map[weburl.Key]int{},
+		requeued:   map[weburl.Key]uint64{},
+		errands:    map[string]int{},
+		underWay:   map[uint64]int{},
+		known:      new(known),
+		tasks:      make(chan *visit, cfg.handed()),
+		results:    make(chan *visit, cfg.handed()+max(cfg.SlowVisits, 0)+resolversMax),
+		commands:   make(chan func(time.Time)),
+		ended:      make(chan struct{}),
+		revisiting: map[weburl.Key]*Before{},
+		hostsAgain: map[string]*hostAgain{},
+	}
+	c.blocked.Store(&[]string{})
+	c.planner, _ = rooms.Strategy.(Planner)
+	c.tenants.init()
+	c.tenants.blocks = c.Tenancy != nil // those of an earlier run
+	c.slow.init()
+	return c
+}
+
+// Run crawls until nothing is left, a limit is reached or ctx is done; then it
+// lets the visits under way end, saves, and says why it stopped. An error is
+// ours (a disk that is full or broken): then nothing accepted is lost, and the
+// visits whose finish could not be written will be made again.
+func (c *Crawler) Run(ctx context.Context) (Stop, error) {
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	for i := range c.cfg.Workers {
+		c.inFlight.Go(func() { c.work(work, i+1) })
+	}
+	c.began, c.abroad.pagesBefore = time.Now(), c.Tally.Pages()
+	c.committed, c.synced = c.began, c.began
+	c.publish(c.began)
+	c.dispatch(ctx, work, abandon)
+	close(c.ended)
+
+	// Workers first: nobody may write to the archive any more. Their results
+	// fit into the channel, so none of them blocks.
+	abandon()
+	close(c.tasks)
+	c.inFlight.Wait()
+	// An error that came first is the one to tell.
+	if err := c.endSync(true); c.fatal == nil {
+		c.fatal = err
+	}
+	if c.fatal == nil {
+		c.fatal = c.sync()
+	}
+	if c.fatal == nil && len(c.abroad.due) > 0 {
+		if c.payDebts(time.Now()); c.fatal == nil {
+			c.fatal = c.sync()
+		}
+	}
+	if c.fatal == nil {
+		c.fatal = c.endCheckpoint(true)
+	}
+	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skipped) > 0) {
+		// So that the next run begins quickly, and knows of what no finish tells.
+		if c.fatal = c.beginCheckpoint(all()); c.fatal == nil {
+			c.fatal = c.endCheckpoint(true)
+		}
+	}
+	if c.checkpoint != nil { // an error came first
+		<-c.checkpoint.done
+		c.checkpoint.Abandon()
+		c.checkpoint = nil
+	}
+	c.publish(time.Now())
+	c.tellCopies()
+	return c.stop, c.fatal
+}
+
+// dispatch is the dispatcher: results in, visits out, and the clock.
+func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
+	done := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var patience <-chan time.Time // runs while a stop waits for visits under way
+	for c.fatal == nil {
+		now := time.Now()
+		if c.stop == notStopping {
+			c.checkLimits(now)
+		}
+		if c.stop != notStopping && patience == nil {
+			patience = time.After(c.cfg.DrainTimeout)
+		}
+		wake := c.send(work, now)
+		if c.Partition != nil {
+			wake = earlier(wake, c.sendOut(work, now))
+		}
+		if c.giveUp(now) {
+			wake = now
+		}
+		if c.fatal != nil {
+			break
+		}
+		if c.busy == 0 && c.resolving == 0 {
+			if c.stop != notStopping && !c.lingers(now) {
+				return
+			}
+			if c.stop == notStopping && wake.IsZero() && !c.idle() {
+				c.finished()
+				continue
+			}
+		}
+		c.save(now)
+		c.payDebts(now)
+		wake = earlier(wake, c.shipOut(work, now))
+		c.publishEvery(now)
+		timer.Reset(c.sleep(now, wake))
+		select {
+		case v := <-c.results:
+			c.settleAll(v)
+		case <-timer.C:
+		case f := <-c.commands:
+			f(time.Now())
+		case <-c.slow.more:
+			// A worker is free again.
+		case <-c.Seen.Ready():
+			c.emit()
+		case <-done:
+			done = nil
+			c.halt(Signal)
+		case <-patience:
+			abandon()
+		}
+	}
+}
+
+// finished ends the run if really nothing is left: nothing is under way and
+// nothing waits for a time.
+func (c *Crawler) finished() {
+	before := c.Frontier.Pending()
+	if c.flushSeen(); c.fatal != nil {
+		return
+	}
+	switch err := c.Frontier.Err(); {
+	case c.fatal != nil || c.Frontier.Pending() > before || !c.settledAbroad():
+	case err != nil:
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	case c.Frontier.Pending() > 0:
+		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
+	case c.Partition != nil:
+		c.rest()
+	case c.Frontier.Len() > 0:
+		c.stop = OnlyBlocked
+	default:
+		c.stop = Finished
+	}
+}
+
+// sleep is how long the dispatcher may wait for a result.
+func (c *Crawler) sleep(now, wake time.Time) time.Duration {
+	d := publishEvery
+	if c.dirty {
+		d = min(d, c.commitAt().Sub(now))
+	}
+	if c.syncing == nil && c.Seen.WantsSync() {
+		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
+	}
+	if c.syncing == nil && len(c.abroad.owed) > 0 && !c.cfg.AckWritten {
+		d = min(d, c.ackAt().Sub(now))
+	}
+	if !wake.IsZero() {
+		d = min(d, wake.Sub(now))
+	}
+	if c.tenants.ready && c.stop == notStopping {
+		d = 0
+	}
+	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
+		d = min(d, c.cfg.TimeLimit-now.Sub(c.began))
+	}
+	return max(d, 0)
+}
+
+// send hands out visits while there are workers and hosts that are due. wake
+// is when there will be something to do; zero: not before a result comes.
+func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
+	if c.stop != notStopping {
+		return time.Time{}
+	}
+	if wake = earlier(c.release(now), c.want(now)); c.fatal != nil {
+		return wake
+	}
+	c.lookUp(work)
+	quota := quotaMax
+	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
+		if spent, ask := c.spent(now); spent {
+			return earlier(wake, ask)
+		}
+		if c.nextSlot.After(now) {
+			return earlier(wake, c.nextSlot)
+		}
+		t, due, ok := c.Frontier.Next(now)
+		if !ok {
+			return earlier(wake, due)
+		}
+		if c.Tenancy != nil && !c.mayVisit(&t, now) {
+			if c.fatal != nil {
+				return wake
+			}
+			continue
+		}
+		key := t.Link.URL.Key()
+		if n, ok := c.attempts[key]; ok {
+			t.Attempt += n
+		}
+		if n, ok := c.requeued[key]; ok {
+			t.Number = n
+		}
+		v := c.take(t)
+		v.before = c.revisiting[key]
+		c.begins(v)
+		host := t.Host
+		switch {
+		case c.dropped(host, t.Number):
+			// It came back to its host after the order.
+			v.outcome = Dropped
+			c.settle(v, now)
+		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil && !isErrand(t.Link):
+			v.outcome = OverQuota
+			if c.settle(v, now); c.fatal == nil {
+				if quota--; quota == 0 {
+					return now // others want their turn
+				}
+			}
+		case c.DNS != nil && !t.Addr.IsValid():
+			c.unresolved = append(c.unresolved, v)
+			c.lookUp(work)
+		default:
+			v.last = c.trouble.of(host) > c.cfg.Retries
+			c.busy++
+			if c.cfg.Rate > 0 {
+				c.nextSlot = laterOf(c.nextSlot, now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
+			}
+			c.tasks <- v
+		}
+		if c.fatal != nil {
+			return wake
+		}
+	}
+	return wake
+}
+
+// rateSlack is how much of the time in which no visit began, though it might
+// have, is made up for: the clock is not finer.
+const rateSlack = 10 * time.Millisecond
+
+// settleAll takes v and every other result that is ready.
+func (c *Crawler) settleAll(v *visit) {
+	c.abroad.activity++
+	for {
+		if v.resolved {
+			c.resolving--
+		} else {
+			c.busy--
+		}
+		if c.fatal == nil {
+			// The clock is read for each: settling one takes a while, in which
+			// the next one's response may end, and its quiet time begin.
+			c.settle(v, time.Now())
+		}
+		select {
+		case v = <-c.results:
+		default:
+			return
+		}
+	}
+}
+
+func (c *Crawler) checkLimits(now time.Time) {
+	switch {
+	case c.cfg.PageLimit > 0 && c.Tally.Pages() >= c.cfg.PageLimit:
+		c.halt(PageLimit)
+	case c.cfg.SizeLimit > 0 && c.Tally.Bytes() >= c.cfg.SizeLimit:
+		c.halt(SizeLimit)
+	case c.cfg.TimeLimit > 0 && now.Sub(c.began) >= c.cfg.TimeLimit:
+		c.halt(TimeLimit)
+	}
+}
+
+func (c *Crawler) halt(why Stop) {
+	if c.stop == notStopping {
+		c.stop = why
+		c.closing.Store(true)
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", c.underWayNow()))
+	}
+}
+
+// take gives a visit to t, an old one if there is one.
+func (c *Crawler) take(t frontier.Task) *visit {
+	if n := len(c.free); n > 0 {
+		v := c.free[n-1]
+		c.free = c.free[:n-1]
+		v.reset(t)
+		return v
+	}
+	v := &visit{}
+	v.reset(t)
+	return v
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

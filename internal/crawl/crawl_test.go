@@ -1,0 +1,355 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// play opens a story given as text; fn runs while the crawl does. It returns
+// when both have ended.
+func play(t *testing.T, text string, fs disk.FS, fn func(w *world, stop func())) (*world, error) {
+	t.Helper()
+	s := &story{text: text}
+	s.parse(t)
+	w, err := s.open(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		_, err := w.Run(ctx)
+		ended <- err
+	}()
+	fn(w, cancel)
+	err = <-ended
+	return w, errors.Join(err, w.close())
+}
+
+const slowedWeb = `
+seed http://a.example/
+dns a.example 192.0.2.1
+http://a.example/ 429 retry-after=100 | 200 /1 nofollow:/2
+http://a.example/1
+`
+
+func TestExplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: slowedWeb}
+		s.parse(t)
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Explain(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("before Run: %v", err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		w, err = play(t, slowedWeb, disk.NewMem(), func(w *world, _ func()) {
+			time.Sleep(10 * time.Second)
+			got, err := w.Explain(t.Context(), "a.example")
+			if err != nil || !strings.Contains(got, "a.example") {
+				t.Errorf("%q, %v", got, err)
+			}
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			// The answer or the end of the context: either, but at once.
+			if _, err := w.Explain(over, "a.example"); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Explain(context.Background(), "a.example"); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("after Run: %v", err)
+		}
+	})
+}
+
+func TestIdleCrawlFlushesItsLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disk.NewMem()
+		_, err := play(t, slowedWeb, mem, func(w *world, _ func()) {
+			time.Sleep(10 * time.Second)
+			w.Events.Write("a word in between")
+			time.Sleep(2 * time.Second)
+			b, err := disk.ReadFile(mem, crawlDir+"/logs/events.jsonl", 1<<20)
+			if err != nil || !strings.Contains(string(b), "a word in between") {
+				t.Errorf("after two idle seconds: %q, %v", b, err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A log that cannot be written ends the crawl, busy or idle.
+func TestLogErrorsEndTheCrawl(t *testing.T) {
+	for _, name := range []string{"crawl.log", "events.jsonl", "skipped.jsonl"} {
+		for _, at := range []time.Duration{0, 10 * time.Second} {
+			t.Run(fmt.Sprint(name, " at ", at), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
+						if c.Op == disk.OpWrite && strings.HasSuffix(c.Name, name) && time.Since(began) >= at {
+							return disk.Fault{Err: syscall.ENOSPC}
+						}
+						return disk.Fault{}
+					})
+					_, err := play(t, slowedWeb, fs, func(w *world, _ func()) {})
+					if !disk.IsFull(err) {
+						t.Errorf("error %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// zeroTTL answers are stale as soon as they are there.
+type zeroTTL struct {
+	Resolver
+	asked atomic.Int64
+}
+
+func (z *zeroTTL) Lookup(ctx context.Context, host string) (dns.Answer, error) {
+	a, err := z.Resolver.Lookup(ctx, host)
+	a.Expires = time.Now().Add(-time.Second)
+	z.asked.Add(1)
+	return a, err
+}
+
+func TestAddressThatExpiresAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n"}
+		s.parse(t)
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := &zeroTTL{Resolver: w.DNS}
+		w.DNS = z
+		if _, err := w.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.web.asked); z.asked.Load() > int64(2*n) || n != 5 {
+			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)
+		}
+		s.check(t, w)
+	})
+}
+
+// TestManyOverQuota finishes a long queue of a host that has had its pages,
+// while another host is asked in time.
+func TestManyOverQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		b.WriteString("host-page-limit 1\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+			"dns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/")
+		for i := range 5000 {
+			fmt.Fprintf(&b, " /%d", i)
+		}
+		w, err := play(t, b.String()+"\n", disk.NewMem(), func(w *world, _ func()) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := w.Tally.Summary(0, "")
+		want := map[string]int64{"200": 2, "-5003": 5000}
+		if diff := cmp.Diff(want, sum.Status); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestManyDeadNames has more names without an answer than look-ups may be
+// under way; the host whose address is known does not wait for them.
+func TestManyDeadNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		b.WriteString("retries -1\ndelay 1s\nseed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /1 /2")
+		for i := range 1000 {
+			fmt.Fprintf(&b, " http://x%d.example/", i)
+		}
+		b.WriteString("\nhttp://a.example/1\nhttp://a.example/2\n")
+		for i := range 1000 {
+			fmt.Fprintf(&b, "dns x%d.example timeout\n", i)
+		}
+		s := &story{text: b.String()}
+		s.parse(t)
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
+			t.Fatal(stop, err)
+		}
+		want := "0s     a.example/robots.txt\n1s     a.example/\n2s     a.example/1\n3s     a.example/2\n"
+		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		s.check(t, w)
+	})
+}
+
+// TestQueriesOverRuns meets a path's queries in two runs: they are counted as
+// in one.
+func TestQueriesOverRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disk.NewMem()
+		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\n" +
+			"http://a.example/p?3 /p?4 /p?5 /p?6\n"
+		s := &story{text: text}
+		s.parse(t)
+		for range 2 { // the second run has nothing to do but to remember
+			w, err := s.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
+				t.Fatal(stop, err)
+			}
+			counts := map[uint32]int{}
+			w.Queries.Each(func(_ uint64, n uint32) error { counts[n]++; return nil })
+			if diff := cmp.Diff(map[uint32]int{6: 1}, counts); diff != "" {
+				t.Errorf("paths by queries (-want +got):\n%s", diff)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestTroublesAreBounded(t *testing.T) {
+	var tr troubles
+	for i := range 3 * troublesMax {
+		tr.add(fmt.Sprint("h", i))
+	}
+	if n := len(tr.now) + len(tr.before); n > 2*troublesMax {
+		t.Errorf("%d hosts", n)
+	}
+	last := fmt.Sprint("h", 3*troublesMax-1)
+	if n := tr.add(last); n != 2 || tr.of(last) != 2 {
+		t.Errorf("%s failed twice, counted %d", last, n)
+	}
+	tr.clear(last)
+	if tr.of(last) != 0 {
+		t.Error("cleared, and still counted")
+	}
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	var r recent
+	for i := range uint64(3 * recentMax) {
+		if !r.add(weburl.Key{Host: i}) {
+			t.Fatalf("%d is not new", i)
+		}
+		if r.add(weburl.Key{Host: i}) {
+			t.Fatalf("%d is new twice", i)
+		}
+	}
+	if n := len(r.now) + len(r.before); n > 2*recentMax {
+		t.Errorf("%d keys", n)
+	}
+}
+
+func sampleFinish(t testing.TB) finish {
+	u, err := weburl.Parse("http://a.example/x?y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return finish{
+		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61,
+		kind: "robots-unreachable", cause: "robots.txt: connection refused", mime: "text/html",
+		size: 1 << 40, began: time.UnixMicro(1234567890123456).UTC(), took: 1500 * time.Microsecond, delay: time.Minute,
+		flags: flagPage | flagTruncated, digest: [20]byte{1, 2, 3}, file: "x.warc.gz", end: 77, tries: 4, found: 1000,
+		skips: []skipCount{{"outOfScope", 7}, {"nofollow", 1}},
+	}
+}
+
+func TestFinishRoundTrip(t *testing.T) {
+	for _, f := range []finish{sampleFinish(t), {link: sampleFinish(t).link, began: time.UnixMicro(0).UTC()}} {
+		enc := f.appendTo(nil)
+		got, err := decodeFinish(enc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(f, got, cmp.AllowUnexported(finish{}, skipCount{}, weburl.URL{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for n := range enc {
+			if _, err := decodeFinish(enc[:n]); err == nil {
+				t.Errorf("%d of %d bytes were taken for a finish", n, len(enc))
+			}
+		}
+	}
+}
+
+func TestOriginalRoundTrip(t *testing.T) {
+	want := warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5}}
+	enc := appendOriginal(nil, [20]byte{9}, want)
+	digest, got, err := decodeOriginal(enc)
+	if err != nil || digest != [20]byte{9} || got != want {
+		t.Errorf("%v %+v, %v", digest, got, err)
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	sample := sampleFinish(f)
+	f.Add(sample.appendTo(nil))
+	f.Add(appendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
+	f.Add([]byte{0xe0, 1, 7})
+	f.Add(appendDrop(nil, "a.example", drop{1, 2, time.UnixMilli(3)}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if fin, err := decodeFinish(b); err == nil {
+			again, err := decodeFinish(fin.appendTo(nil))
+			if err != nil || !bytes.Equal(again.appendTo(nil), fin.appendTo(nil)) {
+				t.Errorf("%+v became %+v, %v", fin, again, err)
+			}
+		}
+		decodeOriginal(b)
+		if host, d, err := decodeDrop(b); err == nil {
+			if host2, again, err := decodeDrop(appendDrop(nil, host, d)); err != nil || host2 != host || again != d {
+				t.Fatalf("drop of %q %+v became %q %+v, %v", host, d, host2, again, err)
+			}
+		}
+		decodeSpan(b)
+		if ks, err := decodeKeys(nil, b); err == nil && !bytes.Equal(appendKeys(nil, ks), b) {
+			t.Errorf("%x became other keys", b)
+		}
+	})
+}
+
+func TestMediaTypeIsBounded(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                     "",
+		" Text/HTML ; charset=x":               "text/html",
+		"text/" + strings.Repeat("x", 250):     "text/" + strings.Repeat("x", 250),
+		"text/" + strings.Repeat("x", 200<<10): "invalid",
+	} {
+		if got := mediaType(in); got != want {
+			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package crawl
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// onDisk is a seen that keeps hardly anything in RAM.
+var onDisk = keyset.Config{MemoryBytes: 1}
+
+// damage takes a bit from some of seen's files whose names begin so, so many
+// times at most, until what it returns is called.
+func (s *story) damage(rng *rand.Rand, times int, within time.Duration, files string) (end func()) {
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		for range times {
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Duration(rng.Int64N(int64(within)))):
+			}
+			if m := s.disk.Load(); m != nil {
+				damageFiles(m, rng, files)
+			}
+		}
+	}()
+	return func() { close(ended); <-gone }
+}
+
+func damageFiles(mem *disk.Mem, rng *rand.Rand, files string) {
+	dir := crawlDir + "/state/seen/"
+	entries, _ := mem.ReadDir(dir) // there may be none yet
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), files) || rng.IntN(2) == 0 {
+			continue
+		}
+		f, err := mem.OpenFile(dir+e.Name(), os.O_RDWR, 0)
+		if err != nil {
+			continue // it has gone
+		}
+		if fi, err := f.Stat(); err == nil && fi.Size() > 0 {
+			var b [1]byte
+			off := rng.Int64N(fi.Size())
+			_, err := f.ReadAt(b[:], off)
+			if err == nil {
+				_, err = f.Seek(off, io.SeekStart)
+			}
+			if err == nil {
+				b[0] ^= 1 << rng.IntN(8)
+				_, _ = f.Write(b[:])
+				_ = f.Sync()
+			}
+		}
+		f.Close()
+	}
+}
+
+// What is damaged is often found when a crawl asks whether it is over: there is
+// nothing to do but what seen holds back. That is not the end.
+func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pages = 400
+		s := &story{
+			cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
+			scope:    scope.Config{Scope: scope.Any},
+			seen:     onDisk,
+		}
+		s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
+		u, err := weburl.Parse("http://h.example/0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.seeds = []weburl.URL{u}
+		var b strings.Builder
+		b.WriteString("dns h.example 192.0.2.1\n")
+		for p := range pages { // a chain: one link is left at a time
+			fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
+		}
+		fmt.Fprintf(&b, "http://h.example/%d\n", pages)
+		s.web = parseWeb(t, b.String())
+		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond, "run-")()
+		w := s.run(t)
+		if got := w.Tally.Finished(); w.stop != Finished || got != pages+1 {
+			t.Errorf("stop %s, %d URLs finished of %d", w.stop, got, pages+1)
+		}
+		if st := w.Seen.Stats(); st.FalsePerhaps == 0 {
+			t.Errorf("nothing new was held back: %+v", st)
+		}
+		s.check(t, w)
+	})
+}

@@ -1,0 +1,366 @@
+package crawl
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// laterMax bounds the URLs that wait beside the queues for a retry; beyond it
+// they wait at the front of their host's queue, and the host with them.
+const laterMax = 100_000
+
+// settle takes a visit that has ended: it decides between again, later and
+// finished, takes its links in, gives its host free, and writes the journal's
+// batch. The order matters: the links are accepted in the same batch as the
+// finish that makes them unfindable.
+func (c *Crawler) settle(v *visit, now time.Time) {
+	if v.err != nil {
+		c.fatal = v.err
+		return
+	}
+	l := v.task.Link
+	host := l.URL.Host()
+	c.ends(v)
+	if v.resolved && v.outcome == Fetched && c.overtaken(v) {
+		v.outcome = Dropped
+	}
+	if !v.resolved || v.outcome != Fetched {
+		delete(c.attempts, l.URL.Key())
+	}
+	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
+	switch {
+	case v.resolved && v.outcome == Fetched:
+		c.Frontier.Resolved(host, v.addr, v.expires, now)
+		c.recycle(v)
+		return
+	case v.outcome == Abandoned || v.outcome == Stale:
+		d.NoRequest = d.NoRequest && !v.leased.isOff() // it may have been sent
+		d.Again, d.Attempt = &l, v.task.Attempt
+	case v.proxyDown():
+		c.awaitProxy(v, &d, now)
+	case v.outcome == Elsewhere:
+		c.noteRobotsAt(host, v.errand.URL.Host())
+		c.runErrand(v.errand, now)
+		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
+	case isErrand(l):
+		c.settleErrand(v, now)
+	case v.outcome == Prerequisite:
+		// The URL's turn comes after the quiet time; what the reply means for
+		// it, the robots cache will say.
+		c.logRobots(v, now)
+		if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
+			// Its robots.txt is out of reach for a reason that time does not
+			// mend, and which the URL itself would meet.
+			c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
+			v.asked, v.outcome, v.archived = l, Failed, false
+			c.finish(v, now)
+			break
+		}
+		d.Again, d.Attempt = &l, v.task.Attempt
+		if v.failure != 0 {
+			c.retrying.put(l.URL.Key(), v.reason(), now)
+		}
+	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped || c.final(v):
+		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
+			c.again(v, p, &d, now)
+		} else {
+			c.finish(v, now)
+		}
+	default:
+		c.again(v, c.policy(v), &d, now)
+	}
+	if d.Again != nil && c.overtaken(v) {
+		d.Again = nil
+		c.withdraw(v)
+	}
+	if !v.proxyDown() {
+		c.settleHost(v, host, &d, now)
+	}
+	if c.fatal == nil {
+		c.fatal = c.Frontier.Done(host, d, now)
+	}
+	if d.SlowDown || d.RetryAfter > 0 {
+		st := c.Frontier.Host(host)
+		st.Blocked = c.isBlocked(host)
+		c.batch.add(kindHost, st.AppendTo(nil))
+		c.copyClock(st, now)
+		c.urgent = true
+		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
+			report.F("until", st.NotBefore))
+	}
+	c.append()
+	c.recycle(v)
+}
+
+// proxyDown says that the visit failed for want of a proxy.
+func (v *visit) proxyDown() bool { return v.fail != nil && errors.Is(v.fail.Err, fetch.ErrProxyDown) }
+
+// awaitProxy puts a URL off without counting a try: neither it nor its host is
+// to blame. When the proxy has been away for as long as a URL's retries would
+// take, the run ends and leaves everything to the next one.
+func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
+	if c.noProxy.IsZero() {
+		c.noProxy = now
+		c.Events.Write("proxy-down", report.F("error", v.fail.Err))
+	}
+	if now.Sub(c.noProxy) >= c.cfg.RetryWait<<c.cfg.Retries-c.cfg.RetryWait {
+		c.fatal = v.fail.Err
+		return
+	}
+	l := v.task.Link
+	d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(c.jitter(c.cfg.RetryWait))
+	c.retrying.put(l.URL.Key(), "proxy", d.NotBefore)
+}
+
+// again puts a URL off that failed for a passing reason.
+func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
+	l := v.task.Link
+	if c.overtaken(v) {
+		c.withdraw(v)
+		return
+	}
+	wait := c.jitter(backoff(p.wait, v.task.Attempt))
+	at := now.Add(wait)
+	if v.outcome == RobotsUnreachable && v.until.After(at) {
+		at = v.until
+	}
+	c.retrying.put(l.URL.Key(), v.reason(), at)
+	if !p.host && len(c.later)+len(c.attempts) < laterMax {
+		heap.Push(&c.later, delayed{at, l, v.task.Number, v.task.Attempt + 1})
+		return
+	}
+	d.Again, d.Attempt = &l, v.task.Attempt+1
+	if p.wait > 0 || v.outcome == RobotsUnreachable {
+		d.NotBefore = at
+	}
+}
+
+// settleHost notes what the visit says about its host.
+func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.Time) {
+	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
+	if !v.began.IsZero() {
+		c.noProxy = time.Time{} // it was there
+		c.hostsAgain[host].served(now)
+	}
+	switch v.outcome {
+	case Fetched:
+		c.trouble.clear(host)
+		return
+	case Failed:
+		if v.failure != fetch.Connect && v.failure != fetch.ConnectTimeout && v.failure != fetch.DNS {
+			return
+		}
+	case Unresolved, RobotsUnreachable:
+	default:
+		return // of a robots.txt that failed, the URL's next visit tells
+	}
+	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
+		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.reason()), report.F("failures", n))
+	}
+}
+
+// finish ends a URL: log, counts, its links, its finish.
+func (c *Crawler) finish(v *visit, now time.Time) {
+	f := c.finishOf(v, c.policy(v).tries > 1)
+	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
+	if isSeed(v.task.Link) {
+		f.link.Via = v.task.Link.Via
+	}
+	if v.outcome == Fetched {
+		if v.status/100 == 2 {
+			f.flags |= flagPage
+		}
+		c.intake(v)
+	}
+	if c.visited(v, &f, now); c.fatal != nil {
+		return
+	}
+	if v.task.Attempt > 0 {
+		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
+	}
+	switch v.outcome {
+	case Denied:
+		c.skip(skip{v.task.Link, "robotsTxt"})
+	case OverQuota:
+		c.skip(skip{v.task.Link, "hostPageLimit"})
+	case Dropped:
+		c.skip(skip{v.task.Link, "dropped"})
+	}
+	for _, s := range v.skipped {
+		c.skip(s)
+	}
+	c.noteSeed(v, &f)
+	c.log(v, f, now)
+	c.lastURL = v.asked.URL.String()
+	c.retrying.forget(v.task.Link.URL.Key())
+	delete(c.requeued, v.task.Link.URL.Key())
+	c.record(v, &f)
+	c.isDone(v.task.Link.URL.Key())
+	c.hasContent(v)
+}
+
+// record counts a finish and puts it into the batch. Replayed, it counts the same.
+func (c *Crawler) record(v *visit, f *finish) {
+	f.found, f.skips = v.links, c.skipped
+	c.Tally.Add(visitOf(f))
+	c.noteFailed(f)
+	c.Tally.Found(int64(f.found))
+	c.Tally.Retried(int64(f.tries))
+	c.rec = f.appendTo(c.rec[:0])
+	c.batch.add(kindFinish, c.rec)
+	c.copyFinish(f)
+	f.skips, c.skipped = nil, c.skipped[:0]
+}
+
+// logRobots logs and counts a fetch of robots.txt, and keeps what it said.
+func (c *Crawler) logRobots(v *visit, now time.Time) {
+	c.intake(v) // sitemaps
+	for _, s := range v.skipped {
+		c.skip(s)
+	}
+	c.noteRobots(v)
+	f := c.finishOf(v, false)
+	f.flags |= flagRobots
+	c.log(v, f, now)
+	c.record(v, &f)
+	if v.hasEntry {
+		c.batch.add(kindRobots, v.entry.AppendTo(nil))
+		c.urgent = c.urgent || v.delay > 0
+	}
+}
+
+func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
+	f := finish{
+		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted),
+		kind: v.errorKind(), cause: c.causeOf(v), mime: v.mime,
+		size: v.size, began: v.began, took: v.took, delay: v.delay,
+	}
+	if v.truncated != "" {
+		f.flags |= flagTruncated
+	}
+	if v.archived {
+		f.digest, f.file, f.end = v.written.PayloadDigest, v.written.File, v.written.End
+		if v.written.Revisit {
+			f.flags |= flagDuplicate
+		}
+	}
+	return f
+}
+
+func visitOf(f *finish) report.Visit {
+	return report.Visit{
+		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind,
+		Cause: f.cause, Bytes: f.size,
+		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
+		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
+		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0, Unknown: f.flags&flagUnknown != 0,
+	}
+}
+
+func (c *Crawler) log(v *visit, f finish, now time.Time) {
+	line := report.Line{
+		Time: now, Code: f.code, Size: -1, URL: v.asked.URL.String(), Hops: v.asked.Hops, Via: v.asked.Via,
+		MIME: f.mime, Thread: v.thread, Began: v.began, Took: v.took, Seed: v.asked.Seed, Notes: v.notes,
+	}
+	if !v.began.IsZero() {
+		line.Size = v.content
+	}
+	if v.archived && !v.confirmed() {
+		line.Digest, line.HasDigest = f.digest, true
+	}
+	if f.kind != "" {
+		line.Notes = append(line.Notes, "error:"+f.kind)
+	}
+	if f.cause != "" {
+		line.Notes = append(line.Notes, "cause:"+f.cause)
+	}
+	if v.rule != "" {
+		line.Notes = append(line.Notes, "rule:"+v.rule)
+	}
+	c.Log.Write(line)
+}
+
+// reason names why a visit is not the last, for the events.
+func (v *visit) reason() string {
+	if k := v.errorKind(); k != "" {
+		return k
+	}
+	return strconv.Itoa(v.status)
+}
+
+// errandWait is how long a URL waits before it asks again whether the
+// robots.txt that another host keeps for it has come.
+const errandWait = time.Second
+
+func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
+
+// runErrand queues a robots.txt on another host, once; one that is blocked is
+// not asked for it.
+func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
+	if c.isBlocked(l.URL.Host()) {
+		c.failErrand(l, "the operator has blocked the host", now)
+		return
+	}
+	id := errandID(l)
+	if c.errands[id]++; c.errands[id] > 1 {
+		return
+	}
+	if err := c.Frontier.PushFront(l); err != nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+}
+
+func (c *Crawler) settleErrand(v *visit, now time.Time) {
+	l := v.task.Link
+	delete(c.errands, errandID(l))
+	switch v.outcome {
+	case Prerequisite:
+		c.logRobots(v, now)
+	default:
+		why := v.errorKind()
+		if cause := c.causeOf(v); cause != "" {
+			why += ": " + cause
+		}
+		c.failErrand(l, why, now)
+	}
+}
+
+// failErrand notes that another host did not answer for its robots.txt, and why. Nobody
+// knows what that file says.
+func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
+	setBounded(&c.failures.robots, l.URL.Host(), why)
+	if about, err := weburl.Parse(l.Via); err == nil {
+		c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
+	}
+}
+
+// jitter spreads a wait by a tenth, so that what failed together does not
+// come back together.
+func (c *Crawler) jitter(d time.Duration) time.Duration {
+	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
+}
+
+// recycle keeps a visit for the next task. One that grew large is left to the
+// collector.
+func (c *Crawler) recycle(v *visit) {
+	v.page.Rest()
+	v.shown, v.link, v.offered = Page{}, weburl.Link{}, nil
+	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they lie in the page's memory
+		v.skipped = nil
+	}
+	if cap(v.found) > 1<<14 {
+		v.found = nil
+	}
+	if cap(v.enc) <= 1<<20 && len(c.free) < 2*c.cfg.Workers {
+		c.free = append(c.free, v)
+	}
+}

@@ -1,0 +1,310 @@
+package crawl
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A drop is one record of the journal, however many links it is about: of a host
+// those that were found before it. From then on none of them is fetched; they
+// are finished in slices beside the crawl, as far as they wait in queues, and the
+// others when they come out of the pools, or of seen. A visit that is under way
+// then ends as usual, and is not made again. After a restart the record says
+// which of the pending links they are; when none can be left it goes, with a
+// checkpoint.
+
+// A drop is the last order to drop a host's links.
+type drop struct {
+	nth  uint64 // among all drops of the crawl, from 1
+	last uint64 // the number of the last accept before it
+	at   time.Time
+}
+
+// gives says whether a link with the number of this accept is dropped.
+func (d drop) gives(number uint64) bool { return number > 0 && number <= d.last }
+
+// appendDrop encodes the drop of a host: uvarint nth, uvarint last, varint Unix
+// milliseconds, the host.
+func appendDrop(dst []byte, host string, d drop) []byte {
+	dst = binary.AppendUvarint(dst, d.nth)
+	dst = binary.AppendUvarint(dst, d.last)
+	dst = binary.AppendVarint(dst, d.at.UnixMilli())
+	return append(dst, host...)
+}
+
+func decodeDrop(p []byte) (host string, d drop, err error) {
+	nth, n := binary.Uvarint(p)
+	if n <= 0 {
+		return "", d, errRecord
+	}
+	last, m := binary.Uvarint(p[n:])
+	if m <= 0 || nth == 0 || last > maxNumber {
+		return "", d, errRecord
+	}
+	at, k := binary.Varint(p[n+m:])
+	if k <= 0 || n+m+k == len(p) {
+		return "", d, errRecord
+	}
+	return string(p[n+m+k:]), drop{nth, last, time.UnixMilli(at)}, nil
+}
+
+// Drop gives up all links of host that wait, wherever they are: none of them is
+// fetched from now on, and each is finished, as if its turn had come and gone,
+// in a while. Links found later are taken as before, unless the host is blocked.
+// It says how many links wait in the host's queue; those in the pools nobody has
+// counted.
+func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
+	return c.order(ctx, "drop", host, func(now time.Time) (string, error) {
+		e, n, _ := c.waiting(host, now)
+		if err := c.drop(host, now); err != nil {
+			c.fatal = err
+			return "", err
+		}
+		c.Events.Write("host-dropped", report.F("host", host), report.F("links", n))
+		if err := c.secure(); err != nil {
+			return "", err
+		}
+		s := host + ": " + links(n) + " dropped"
+		if p := c.Frontier.Stats().Pooled; p > 0 {
+			s += ", and those among the " + links(p) + " in the pools as these are read"
+		}
+		return s + underWay(e), nil
+	})
+}
+
+func (c *Crawler) drop(host string, now time.Time) error {
+	d := drop{c.nth + 1, c.accepted, now}
+	c.abroad.activity++
+	c.noteDrop(host, d)
+	c.batch.add(kindDrop, appendDrop(nil, host, d))
+	c.Frontier.Withdraw(host)
+	var its []frontier.Waiting
+	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
+		mine := d.link.URL.Host() == host
+		if mine {
+			its = append(its, frontier.Waiting{Link: d.link, Number: d.number, Attempt: d.attempt})
+		}
+		return mine
+	})
+	heap.Init(&c.later)
+	if err := c.Frontier.PushWithdrawn(its); err != nil {
+		return fmt.Errorf("drop %s: %w", host, err)
+	}
+	if f, ok := c.planner.(Forgetter); ok {
+		f.Forget(host, now)
+	}
+	return nil
+}
+
+// drops has the last drop of each host. The dispatcher changes it, workers ask;
+// most crawls have none, which costs them no lock.
+type drops struct {
+	n  atomic.Int64 // len(of)
+	mu sync.RWMutex // guards of
+	of map[string]drop
+}
+
+// last is the last drop of host; the zero one: none.
+func (s *drops) last(host string) drop {
+	if s.n.Load() == 0 {
+		return drop{}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.of[host]
+}
+
+func (s *drops) put(host string, d drop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]drop{}
+	}
+	s.of[strings.Clone(host)] = d
+	s.n.Store(int64(len(s.of)))
+}
+
+// forget leaves out the drops that fn says.
+func (s *drops) forget(fn func(host string, d drop) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for host, d := range s.of {
+		if fn(host, d) {
+			delete(s.of, host)
+		}
+	}
+	s.n.Store(int64(len(s.of)))
+}
+
+// noteDrop keeps a drop.
+func (c *Crawler) noteDrop(host string, d drop) {
+	c.drops.put(host, d)
+	c.nth = max(c.nth, d.nth)
+}
+
+// dropped says whether an accept of host was dropped. It may be asked by any.
+func (c *Crawler) dropped(host string, number uint64) bool {
+	return c.drops.last(host).gives(number)
+}
+
+// overtaken says whether v's host was dropped since v was taken from its queue:
+// then v is not begun, nor made again. It may be asked by any who has v. What is
+// visited again has no number of an accept, so the drops are counted. An errand
+// is for another host's sake.
+func (c *Crawler) overtaken(v *visit) bool {
+	return c.drops.last(v.task.Host).nth > v.drops && !isErrand(v.task.Link)
+}
+
+// begins and ends count the visits under way by the drops before them.
+func (c *Crawler) begins(v *visit) {
+	v.drops = c.nth
+	c.underWay[v.drops]++
+	if c.Leases != nil {
+		c.cuttable(v)
+	}
+}
+
+func (c *Crawler) ends(v *visit) {
+	if c.underWay[v.drops]--; c.underWay[v.drops] <= 0 {
+		delete(c.underWay, v.drops)
+	}
+	if v.leased != nil {
+		c.abroad.cuts.settled(v.leased)
+	}
+}
+
+// forgetDrops forgets the drops of which nothing can be left: no link that was
+// found before them waits anywhere, nor does a visit that began before them go
+// on. Three cannot be told by host without reading them, and keep all drops as
+// long as there are any: links that seen holds back, links in the outbox, and
+// what a Planner remembers, also one of an earlier run. The last drop of all
+// stays, so that the count of the drops, which is behind links that seen will
+// hold, never goes back.
+func (c *Crawler) forgetDrops() {
+	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
+		c.outgoing() > 0 || len(c.abroad.owed)+len(c.abroad.due) > 0 {
+		return
+	}
+	first := c.nth
+	for nth := range c.underWay {
+		first = min(first, nth)
+	}
+	c.drops.forget(func(host string, d drop) bool {
+		return d.nth <= first && d.nth < c.nth && !c.Frontier.Withdrawing(host)
+	})
+}
+
+// dropSlice bounds the links that are finished in one turn of the dispatcher: a
+// few milliseconds. A variable, so that tests need no more than a few links.
+var dropSlice = 256
+
+// giveUp finishes some of the links that were dropped, and says whether more of
+// them wait.
+func (c *Crawler) giveUp(now time.Time) (more bool) {
+	if c.stop != notStopping || c.fatal != nil {
+		return false
+	}
+	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
+		if isErrand(w.Link) { // asked for again, by those who want it
+			delete(c.errands, errandID(w.Link))
+			return nil
+		}
+		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
+		k := t.Link.URL.Key()
+		if c.Tenancy != nil && !c.dropped(t.Host, cmp.Or(c.requeued[k], w.Number)) {
+			return c.sendAway(w)
+		}
+		t.Attempt += c.attempts[k]
+		if number, ok := c.requeued[k]; ok {
+			t.Number = number
+		}
+		delete(c.attempts, k)
+		c.finishDropped(t, now)
+		return c.fatal
+	})
+	if c.fatal == nil && err != nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+	c.append()
+	return !done
+}
+
+// withdraw gives up the link of a visit that has ended without its finish, and
+// whose host was dropped meanwhile: it waits for nothing any more.
+func (c *Crawler) withdraw(v *visit) {
+	c.withdrawLink(v.task.Link, v.task.Number, v.task.Attempt)
+}
+
+func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
+	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil && c.fatal == nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+}
+
+// finishDropped finishes a link that is in no queue any more.
+func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
+	v := c.take(t)
+	v.before, v.outcome = c.revisiting[t.Link.URL.Key()], Dropped
+	c.finish(v, now)
+	c.recycle(v)
+}
+
+// A link that seen holds back goes there with the number of drops that came
+// before it was found: uvarint, behind its encoding; nothing is none. So it is
+// known, when it comes out, whether it was found before its host was dropped.
+
+// stamp puts the number of drops behind an encoding that is to go to seen.
+func (c *Crawler) stamp(enc []byte) []byte {
+	if c.nth == 0 {
+		return enc
+	}
+	from := len(c.stamped)
+	c.stamped = binary.AppendUvarint(append(c.stamped, enc...), c.nth)
+	return c.stamped[from:]
+}
+
+// unstamp takes it off l's again. dropped says that l's host was dropped since l
+// was found.
+func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, err error) {
+	if c.nth == 0 {
+		return aux, false, nil
+	}
+	_, n, err := weburl.PeekLink(aux)
+	drops := uint64(0)
+	if err == nil && n < len(aux) {
+		w := 0
+		if drops, w = binary.Uvarint(aux[n:]); w != len(aux)-n {
+			err = errRecord
+		}
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("link from seen: %w", err)
+	}
+	return aux[:n], c.drops.last(l.URL.Host()).nth > drops, nil
+}
+
+// acceptDropped finishes a link with its accept: it was found before its host
+// was dropped. Its finish is none of the visit's whose links are being taken in.
+func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
+	l, _, err := weburl.DecodeLink(enc)
+	if err != nil {
+		return fmt.Errorf("link from seen: %w", err)
+	}
+	others := c.skipped
+	c.skipped = nil
+	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, time.Now())
+	c.skipped = others
+	return c.fatal
+}

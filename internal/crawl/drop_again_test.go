@@ -1,0 +1,186 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+const againWeb = `
+delay 1s
+seed http://a.example/
+http://a.example/robots.txt robots=User-agent:_*;Disallow:
+`
+
+// A page that is visited again when its host is dropped is not asked for any
+// more: not after the look-up of its host, nor after a failure, nor when a
+// worker is free for it, nor by the next run.
+func TestDropAgain(t *testing.T) {
+	for _, c := range []struct {
+		name, web string
+		every     int // seconds
+		at        time.Duration
+	}{
+		{"look-up", "dns a.example 192.0.2.1 | timeout | 192.0.2.1\nhttp://a.example/ 200\n", 100, 103 * time.Second},
+		{"failure", "dns a.example 192.0.2.1\nhttp://a.example/ 200 | 504 slow=5s | 504 slow=5s | 200\n", 10, 12 * time.Second},
+	} {
+		for _, kill := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, " kill=", kill), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &story{text: againWeb + c.web, strategy: func() Strategy {
+						return &returner{follower: takeAll, n: 1, every: c.every}
+					}}
+					s.pauses = []pause{{kill: kill}}
+					w, cancel, end := s.begin(t)
+					time.Sleep(c.at)
+					asked := len(s.web.told())
+					again := 0
+					w.tell(func(time.Time) { again = len(w.revisiting) })
+					synctest.Wait()
+					if again != 1 {
+						t.Errorf("%d URLs are visited again\n%s", again, s.web.requests())
+					}
+					if _, err := w.Drop(t.Context(), "a.example"); err != nil {
+						t.Fatal(err)
+					}
+					if kill {
+						mem := w.kill(cancel)
+						end()
+						w.close()
+						asked = len(s.web.told())
+						var err error
+						if w, err = s.open(mem); err != nil {
+							t.Fatal(err)
+						}
+						if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
+							t.Errorf("ended with %s, %v", stop, err)
+						}
+					} else if stop, err := end(); stop != Finished || err != nil {
+						t.Errorf("ended with %s, %v", stop, err)
+					}
+					if n := len(s.web.told()) - asked; n != 0 {
+						t.Errorf("%d requests after the drop\n%s", n, s.web.requests())
+					}
+					if len(w.underWay) > 0 || w.Pending() != 0 {
+						t.Errorf("under way %v, %d pending", w.underWay, w.Pending())
+					}
+					if err := w.close(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Of three pages that are visited again by two workers, the one that waits at the
+// door is not begun after the drop of its host.
+func TestDropAgainAtTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := "delay 1s\nworkers 2\nslow-visits -1\n"
+		waits := map[string]bool{} // at the door
+		for i, h := range []string{"a.example", "b.example", "c.example"} {
+			text += fmt.Sprintf("seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ 200 | slow=20s\nhttp://%[1]s/robots.txt robots=User-agent:_*;Disallow:\n", h, i+1)
+			waits[h] = true
+		}
+		s := &story{text: text, strategy: func() Strategy { return &returner{follower: takeAll, n: 1, every: 30} }}
+		w, _, end := s.begin(t)
+		time.Sleep(40 * time.Second)
+		asked := s.web.told()
+		for _, r := range asked {
+			if r.at > 30*time.Second {
+				delete(waits, r.host)
+			}
+		}
+		busy := 0
+		w.tell(func(time.Time) { busy = w.busy })
+		synctest.Wait()
+		if busy != 3 || len(waits) != 1 {
+			t.Errorf("%d visits under way, %v at the door\n%s", busy, waits, s.web.requests())
+		}
+		for host := range waits {
+			if _, err := w.Drop(t.Context(), host); err != nil {
+				t.Error(err)
+			}
+		}
+		if stop, err := end(); stop != Finished || err != nil {
+			t.Errorf("ended with %s, %v", stop, err)
+		}
+		if n := len(s.web.told()) - len(asked); n != 0 {
+			t.Errorf("%d requests after the drop\n%s", n, s.web.requests())
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A restart copies each of many drops and blocks once, and a checkpoint leaves
+// out the drops of which nothing is left, all but the last; so does the restart
+// after it.
+func TestManyDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recovered := func(n int) (bytes uint64) {
+			s := &story{text: twoHosts}
+			s.parse(t)
+			w, err := s.open(disk.NewMem())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.takeLinks(t, 3, "")
+			for i := range n {
+				if err := w.drop(fmt.Sprintf("host%d.example", i), w.began); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(w.drop("a.example", w.began), w.secure()); err != nil {
+				t.Fatal(err)
+			}
+			mem := w.kill(func() {})
+			w.close()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w, err = s.open(mem)
+			runtime.ReadMemStats(&after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			save := func(want int) {
+				t.Helper()
+				if err := w.beginCheckpoint(all()); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.endCheckpoint(true); err != nil {
+					t.Fatal(err)
+				}
+				if len(w.drops.of) != want {
+					t.Errorf("%d drops are kept, want %d", len(w.drops.of), want)
+				}
+			}
+			save(n + 1) // links of a.example wait to be finished
+			for w.giveUp(w.began) {
+			}
+			w.flushSeen()
+			save(1)
+			mem = w.kill(func() {})
+			w.close()
+			if w, err = s.open(mem); err != nil {
+				t.Fatal(err)
+			}
+			if d := w.drops.last("a.example"); len(w.drops.of) != 1 || int(d.nth) != n+1 || int(w.nth) != n+1 {
+				t.Errorf("after a restart %d drops, the last %+v, nth %d", len(w.drops.of), d, w.nth)
+			}
+			w.close()
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		few, many := recovered(1000), recovered(20_000)
+		if each := (int64(many) - int64(few)) / 19_000; each > 4<<10 {
+			t.Errorf("a drop takes %d bytes of a restart, which is more than to copy it", each)
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// countingFS counts what is read of files whose name has this in it.
+type countingFS struct {
+	disk.FS
+	name  string
+	reads int
+}
+
+func (c *countingFS) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := c.FS.OpenFile(name, flag, perm)
+	if err != nil || !strings.Contains(name, c.name) {
+		return f, err
+	}
+	return countingFile{f, c}, nil
+}
+
+type countingFile struct {
+	disk.File
+	fs *countingFS
+}
+
+func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
+	f.fs.reads++
+	return f.File.ReadAt(p, off)
+}
+
+// takeLinks takes in n links to each of two hosts.
+func (w *world) takeLinks(t *testing.T, n int, name string) {
+	t.Helper()
+	for i := range n {
+		for _, h := range []string{"a", "b"} {
+			u, err := weburl.Parse(fmt.Sprintf("http://%s.example/%s%d", h, name, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.takeIn(weburl.Link{URL: u, Via: "http://b.example/", Hops: "L", Seed: "b.example"})
+		}
+	}
+	if w.fatal != nil {
+		t.Fatal(w.fatal)
+	}
+}
+
+const twoHosts = `
+delay 1s
+seed http://b.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+`
+
+// An order reads nothing of what waits, and no turn of the dispatcher handles
+// more links than a slice has, however many are dropped.
+func TestOrderTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2000
+		s := &story{text: twoHosts}
+		s.parse(t)
+		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
+		fs := &countingFS{FS: disk.NewMem(), name: "/state/queues/"}
+		w, err := s.open(fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.takeLinks(t, n, "")
+		if st := w.Frontier.Stats(); st.Pooled < n || st.PoolBytes == 0 {
+			t.Fatalf("%+v", st)
+		}
+		before := fs.reads
+		w.Frontier.Block("a.example")
+		err = errors.Join(w.noteBlock("a.example", true), w.unblock("a.example"), w.drop("a.example", w.began))
+		w.waiting("a.example", w.began)
+		if err != nil || fs.reads != before {
+			t.Errorf("orders read queues and pools %d times, %v", fs.reads-before, err)
+		}
+		if w.Tally.Finished() != 0 {
+			t.Errorf("an order finished %d links", w.Tally.Finished())
+		}
+		for turns := 0; ; turns++ {
+			before := w.Tally.Finished()
+			more := w.giveUp(w.began)
+			if k := w.Tally.Finished() - before; k > int64(dropSlice) || more && k < int64(dropSlice) {
+				t.Fatalf("turn %d finished %d links", turns, k)
+			}
+			if !more {
+				break
+			}
+		}
+		stop, err := w.Run(t.Context())
+		if dropped := w.Tally.Summary(0, "").Skipped["dropped"]; stop != Finished || err != nil || dropped != n {
+			t.Errorf("ended with %s, %v, %d dropped", stop, err, dropped)
+		}
+		for _, r := range s.web.told() {
+			if r.host == "a.example" {
+				t.Errorf("%s asked for", r.url)
+			}
+		}
+		s.accounts(t, w)
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Wherever a kill or a power failure meets a drop, the rest of the links is
+// dropped by the next run, and nothing else.
+func TestDropGoesOn(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 12))
+			n := 20 + rng.IntN(60)
+			s := &story{text: twoHosts}
+			s.parse(t)
+			if rng.IntN(2) == 0 {
+				s.frontier.Active, s.frontier.MemoryBytes = 1, 1
+			}
+			s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
+			s.pauses = []pause{{kill: true, crash: true}}
+			mem := disk.NewMem()
+			w, err := s.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.takeLinks(t, n, "")
+			if err := w.drop("a.example", w.began); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.secure(); err != nil {
+				t.Fatal(err)
+			}
+			w.takeLinks(t, 3, "late")
+			if err := w.secure(); err != nil {
+				t.Fatal(err)
+			}
+			for kills := range 1 + rng.IntN(3) {
+				for range rng.IntN(n / dropSlice) {
+					w.giveUp(w.began)
+					if rng.IntN(3) == 0 {
+						w.fatal = w.Journal.Commit()
+					}
+					if rng.IntN(6) == 0 {
+						w.secure()
+					}
+					if rng.IntN(10) == 0 {
+						w.fatal = w.beginCheckpoint(all())
+						if err := w.endCheckpoint(true); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if w.fatal != nil {
+					t.Fatal(w.fatal)
+				}
+				if rng.IntN(2) == 0 {
+					mem = w.kill(func() {})
+				} else {
+					mem = w.fs.(*disk.Mem).Crash(seed + uint64(kills))
+				}
+				w.close()
+				if w, err = s.open(mem); err != nil {
+					t.Fatal(err)
+				}
+				s.accounts(t, w)
+			}
+			if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
+				t.Fatalf("seed %d: %s, %v", seed, stop, err)
+			}
+			asked := map[string]int{}
+			for _, r := range s.web.told() {
+				asked[r.url]++
+				if r.host == "a.example" && !strings.Contains(r.url, "/late") && !strings.HasSuffix(r.url, "/robots.txt") {
+					t.Errorf("seed %d: %s asked for", seed, r.url)
+				}
+			}
+			if len(asked) != n+1+2*3+2 {
+				t.Errorf("seed %d: %d URLs asked for, want %d", seed, len(asked), n+9)
+			}
+			if got := w.Tally.Summary(0, "").Skipped["dropped"]; int(got) != n {
+				t.Errorf("seed %d: %d dropped, want %d", seed, got, n)
+			}
+			s.check(t, w)
+		})
+	}
+}
+
+// A link that is under way when its host is dropped is not tried again, and
+// nobody waits for the time at which it would be.
+func TestDropUnderWay(t *testing.T) {
+	for _, blocked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &story{text: `
+delay 1s
+seed http://a.example/
+seed http://a.example/2
+dns a.example 192.0.2.1
+http://a.example/ 503 slow=5s
+http://a.example/2 504 slow=5s
+`}
+			w, _, end := s.begin(t)
+			time.Sleep(4 * time.Second)
+			asked := len(s.web.told())
+			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one is under way, and ends as usual" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if blocked {
+				if _, err := w.Block(t.Context(), "a.example"); err != nil {
+					t.Error(err)
+				}
+			}
+			stop, err := end()
+			if took := time.Since(s.web.start); stop != Finished || err != nil || took > 20*time.Second {
+				t.Errorf("ended with %s, %v, after %s", stop, err, took)
+			}
+			if got := len(s.web.told()); got != asked {
+				t.Errorf("%d requests after the drop", got-asked)
+			}
+			if n := w.Tally.Summary(0, "").Skipped["dropped"]; n != 2 {
+				t.Errorf("%d dropped", n)
+			}
+			s.check(t, w)
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package crawl
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A FailedSeed is a seed, or a URL that a seed redirected to, that brought no HTTP
+// response.
+type FailedSeed struct {
+	URL weburl.URL
+	// Via is the URL that redirected to it; empty for a seed.
+	Via string
+	// Code is that of crawl.log.
+	Code int
+	// Kind is that of errors.csv; empty if robots.txt forbids the seed.
+	Kind string
+	// Cause says it in the words of the resolver, the connection or the TLS
+	// library, or names the line of robots.txt. It may hold foreign text.
+	Cause string
+}
+
+const (
+	// maxFailedSeeds bounds the seeds that are remembered; all are counted.
+	maxFailedSeeds = 100
+	// maxAgain bounds the failed seeds that are kept for SeedAgain: a list may have
+	// millions, and the network may be down.
+	maxAgain = 10_000
+	// maxCause bounds an error's own words in bytes: x509 lists all names of a
+	// certificate.
+	maxCause = 300
+	// maxRobotsTrouble bounds the hosts whose robots.txt failed.
+	maxRobotsTrouble = 1000
+)
+
+// failures remembers what a person wants to know of a crawl that fetched nothing.
+type failures struct {
+	seeds []FailedSeed
+	count int64
+	// robots says by host why the last fetch of robots.txt failed. robotsAt names the
+	// host that has a host's robots.txt, if a redirect leads to another one.
+	robots, robotsAt map[string]string
+	// again has the encoded Links of the first maxAgain failed seeds in the order of
+	// their finishes. It is empty once the crawl has an answer other than a redirect.
+	again [][]byte
+}
+
+// isSeed reports whether l is a seed, or a URL that a seed redirected to.
+func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) }
+
+// FailedSeeds returns the first 100 seeds that brought no response in this run, and
+// how many did not. A seed that redirects is represented by the URL that its
+// redirects led to. Call it after Run.
+func (c *Crawler) FailedSeeds() (first []FailedSeed, count int64) {
+	return c.failures.seeds, c.failures.count
+}
+
+// noteSeed remembers a seed whose turn ended without a response.
+func (c *Crawler) noteSeed(v *visit, f *finish) {
+	if !failedSeed(f) {
+		return
+	}
+	n := &c.failures
+	if n.count++; len(n.seeds) == maxFailedSeeds {
+		return
+	}
+	l := v.task.Link
+	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.code, Kind: f.kind, Cause: f.cause}
+	if v.outcome == Denied {
+		s.Cause = strings.Clone(v.rule)
+	}
+	n.seeds = append(n.seeds, s)
+}
+
+// noteRobots remembers why a robots.txt could not be fetched.
+func (c *Crawler) noteRobots(v *visit) {
+	host := v.asked.URL.Host()
+	n := &c.failures
+	late := v.truncated == fetch.TruncatedTime
+	if v.failure == 0 && v.status < 500 && v.status != 429 && !late {
+		delete(n.robots, host)
+		return
+	}
+	why := c.causeOf(v)
+	switch {
+	case late:
+		why = "cut off by a time bound"
+	case why == "":
+		why = "status " + strconv.Itoa(v.status)
+	case v.failure == fetch.Refused: // the remedy is found by it
+		why = v.errorKind() + ": " + why
+	}
+	setBounded(&n.robots, host, why)
+}
+
+// noteRobotsAt remembers that a host's robots.txt is on another host.
+func (c *Crawler) noteRobotsAt(host, other string) {
+	setBounded(&c.failures.robotsAt, host, strings.Clone(other))
+}
+
+// setBounded sets an element of a map of at most maxRobotsTrouble hosts.
+func setBounded(m *map[string]string, host, to string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	if _, ok := (*m)[host]; ok || len(*m) < maxRobotsTrouble {
+		(*m)[strings.Clone(host)] = to
+	}
+}
+
+// robotsCause says why a host's robots.txt could not be fetched; empty: not known.
+func (n *failures) robotsCause(host string) string {
+	if why := n.robots[host]; why != "" {
+		return "robots.txt: " + why
+	}
+	if other := n.robotsAt[host]; n.robots[other] != "" {
+		return "robots.txt on " + other + ": " + n.robots[other]
+	}
+	return ""
+}
+
+// causeOf is the error of a visit in its own words, without its kind.
+func (c *Crawler) causeOf(v *visit) string {
+	kind := v.errorKind()
+	if kind == "" {
+		return ""
+	}
+	cause := strings.TrimPrefix(v.detail, kind+": ")
+	if v.outcome == RobotsUnreachable {
+		cause = c.failures.robotsCause(v.task.Link.URL.Host())
+	}
+	cause = strings.ReplaceAll(cause, "\x00", "")
+	return cause[:min(len(cause), maxCause)]
+}
+
+// failedSeed reports whether f ends the turn of a seed without a response.
+func failedSeed(f *finish) bool {
+	dropped := f.code == report.CodeDeletedByUser || f.code == report.CodeQuota // no failure
+	return f.code <= 0 && !dropped && f.flags&flagRobots == 0 && isSeed(f.link)
+}
+
+// noteFailed keeps a failed seed for SeedAgain, until the crawl has an answer.
+// Replayed, it does the same. Among other agents nothing is kept.
+func (c *Crawler) noteFailed(f *finish) {
+	n := &c.failures
+	switch {
+	case f.code > 0 && n.again == nil || c.Partition != nil || f.flags&flagAgain != 0:
+	case failedSeed(f) && c.Tally.Answered() == 0:
+		if len(n.again) == maxAgain {
+			return
+		}
+		n.again = append(n.again, f.link.AppendTo(nil))
+	case c.Tally.Answered() > 0:
+		n.again = nil
+	}
+}
+
+// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl has
+// an answer other than a redirect: other settings may lead further. Call it after
+// Recover and before Run.
+func (c *Crawler) SeedAgain() error {
+	again := c.failures.again
+	if c.Tally.Answered() > 0 {
+		again = nil
+	}
+	retrier, _ := c.planner.(Retrier)
+	for _, enc := range again {
+		// Both records are in one batch: Accept appends behind its own only.
+		c.batch.add(kindAgain, enc)
+		l, err := c.tookBack(enc)
+		if err != nil {
+			return err
+		}
+		if retrier != nil {
+			retrier.Retry(l.URL)
+		}
+		c.stamped = c.stamped[:0]
+		if err := c.Accept([]keyset.Item{{Key: c.ownKey(l.URL.Key()), Aux: c.stamp(enc)}}); err != nil {
+			return err
+		}
+	}
+	c.append()
+	if c.fatal == nil && len(again) > 0 {
+		c.fatal = c.sync()
+	}
+	return c.fatal
+}
+
+// tookBack takes a failed seed, the first one that is kept, out of the counts of
+// URLs, and forgets its robots.txt: it is accepted again.
+func (c *Crawler) tookBack(enc []byte) (weburl.Link, error) {
+	l, _, err := weburl.DecodeLink(enc)
+	if err != nil {
+		return l, err
+	}
+	if n := &c.failures; len(n.again) > 0 && bytes.Equal(n.again[0], enc) {
+		n.again = n.again[1:]
+		c.Tally.TakeBack(l.URL.Host(), l.Seed, l.Hops == "")
+	} // else its finish did not survive a power failure
+	c.Robots.Forget(l.URL) // a setting of ours, or the site, may have changed
+	return l, nil
+}

@@ -1,0 +1,76 @@
+package crawl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// The failed seeds that are kept take bounded memory, and the first of them are kept.
+func TestFailedSeedsAreBounded(t *testing.T) {
+	c := &Crawler{Rooms: Rooms{Tally: report.NewTally()}}
+	seed := func(i int) weburl.Link {
+		return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
+	}
+	for i := range maxAgain + 5 {
+		c.noteFailed(&finish{link: seed(i), code: report.CodeDNS})
+	}
+	again := c.failures.again
+	if len(again) != maxAgain {
+		t.Fatalf("%d failed seeds are kept, want %d", len(again), maxAgain)
+	}
+	l, _, err := weburl.DecodeLink(again[maxAgain-1])
+	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
+		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
+	}
+}
+
+// A robots.txt may stand on another host that cannot be reached. The seeds of all hosts
+// that redirect there name that host and the cause.
+func TestFailedRobotsElsewhere(t *testing.T) {
+	for _, c := range []struct{ name, web, want string }{
+		{"overloaded", "dns c.example 93.184.216.3\nhttp://c.example/rules.txt 503", "status 503"},
+		{"without an address", "dns c.example nxdomain", "dns: "},
+		{"with a private address", "dns c.example 10.0.0.5", "refused-address: "},
+		{"closed", "dns c.example 93.184.216.3\ndown 93.184.216.3 0s 999h", "dial tcp: connection refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &story{text: `
+seed http://a.example/
+seed http://b.example/
+dns a.example 93.184.216.1
+dns b.example 93.184.216.2
+http://a.example/robots.txt 301 to=http://c.example/rules.txt
+http://b.example/robots.txt 301 to=http://c.example/rules.txt
+` + c.web + "\n"}
+				s.parse(t)
+				s.cfg.Retries, s.fetch.AllowPrivate = -1, false
+				w, err := s.open(disk.NewMem())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				failed, n := w.FailedSeeds()
+				if n != 2 || len(failed) != 2 {
+					t.Fatalf("%d seeds failed: %+v", n, failed)
+				}
+				for _, f := range failed {
+					if want := "robots.txt on c.example: " + c.want; !strings.HasPrefix(f.Cause, want) {
+						t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
+					}
+				}
+				if err := w.close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}

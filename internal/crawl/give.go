@@ -1,0 +1,235 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A gift queues the finished URLs to send to one new owner.
+type gift struct {
+	hosts    []string
+	in       map[string]struct{} // the same
+	busy     bool                // some of it is on its way, or will be after a sync
+	due      time.Time
+	failures int
+	ready    *bundle             // durable here: it may go
+	stale    map[uint64]struct{} // hosts of which more is finished than is in what is on its way
+}
+
+// A bundle is what is known of some hosts: of one, or of as many as have not too
+// many keys together.
+type bundle struct {
+	agent, identity string
+	hosts           []string
+	blocked         []string // of hosts
+	parts           []Part
+	keys            int64
+}
+
+// bundleKeys is how many keys go at once, if no host has more: each is 8 octets
+// in RAM until it has arrived.
+const bundleKeys = 1 << 18
+
+// Claimed answers another agent that has become the owner of hosts, and gives that
+// agent the links of these hosts. identity is that of Tenancy, view the asker's View.
+// Safe for concurrent use while Run is under way; ctx bounds the wait.
+func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
+	if c.Tenancy == nil {
+		return nil, ErrAlone
+	}
+	var vs []Verdict
+	for part := range slices.Chunk(hosts, 32) { // each may take a look at the disk
+		err := c.ask(ctx, "claim", func() {
+			for _, host := range part {
+				vs = append(vs, c.claimedBy(host, by, identity, view, time.Now()))
+			}
+			c.append()
+		})
+		if err != nil {
+			return nil, fmt.Errorf("claim: %w", err)
+		}
+	}
+	return vs, nil
+}
+
+func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
+	t := &c.tenants
+	if c.stop != notStopping || c.fatal != nil {
+		return Again
+	}
+	// An agent of which only one of the two knows that it is lost may have
+	// crawled the host, and its finished URLs may be in a replica here.
+	if view != c.Tenancy.View() || c.Tenancy.Inheriting() {
+		return Again
+	}
+	if owner, mine, _ := c.Tenancy.Tenure(host); mine || owner != by {
+		return Again
+	}
+	ever, began := c.Tenancy.Had(host)
+	if !ever {
+		return Stranger
+	}
+	key := weburl.HostKey(host)
+	nothing := Stranger
+	if _, crawled := t.claimed[key]; crawled || began {
+		nothing = Nothing
+	}
+	if !c.emptyRange(c.ownKey(weburl.Key{Host: key}).Host) {
+		if !c.giveAway(host, by, now) {
+			return Again // it is in process
+		}
+	}
+	if t.given[key] == identity {
+		return nothing
+	}
+	st, ok := t.clocks[host]
+	if c.noteDone(); c.fatal != nil {
+		return Again
+	}
+	tellsClock := c.isBlocked(host) || ok && !quietOf(st, false, now).unchanged
+	if !tellsClock && c.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
+		delete(t.clocks, host)
+		return nothing
+	}
+	c.give(host, by)
+	return Coming
+}
+
+// give has an agent told what is known of a host.
+func (c *Crawler) give(host, to string) {
+	g := c.tenants.giving[to]
+	if g == nil {
+		g = &gift{in: map[string]struct{}{}}
+		c.tenants.giving[to] = g
+	}
+	if _, twice := g.in[host]; !twice {
+		g.hosts = append(g.hosts, host)
+		g.in[host] = struct{}{}
+	}
+}
+
+// newlyDone notes that nobody has been told all that is finished of a host.
+func (t *tenants) newlyDone(host uint64) {
+	delete(t.given, host)
+	for _, g := range t.giving {
+		if !g.busy {
+			continue
+		}
+		if g.stale == nil {
+			g.stale = map[uint64]struct{}{}
+		}
+		g.stale[host] = struct{}{}
+	}
+}
+
+// giveOut tells agents what they are to know. wake is when there is more to do.
+func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) {
+	c.tenants.ready = false
+	for agent, g := range c.tenants.giving {
+		if b := g.ready; b != nil {
+			g.ready = nil
+			c.inFlight.Go(func() {
+				err := c.Tenancy.Hand(work, b.agent, func(yield func(Part) bool) {
+					for _, p := range b.parts {
+						if !yield(p) {
+							return
+						}
+					}
+				})
+				c.tell(func(now time.Time) { c.told(g, b, err, now) })
+			})
+		}
+		switch {
+		case g.busy || len(g.hosts) == 0:
+		case g.due.After(now):
+			wake = earlier(wake, g.due)
+		default:
+			c.bundleUp(agent, g, now)
+			if len(g.hosts) > 0 {
+				wake = now
+			}
+		}
+		if c.fatal != nil {
+			return wake
+		}
+	}
+	return wake
+}
+
+// bundleUp reads what is known of some hosts. The new owner is told when the finishes
+// in it are durable here and the links of these pages are safe: it must not take a page
+// for finished that a power failure here undoes, or whose links are lost with this
+// machine.
+func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
+	b := &bundle{agent: agent, identity: c.Tenancy.Identity(agent)}
+	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
+		host := g.hosts[0]
+		g.hosts = g.hosts[1:]
+		delete(g.in, host)
+		if owner, mine, _ := c.Tenancy.Tenure(host); mine || owner != agent {
+			continue
+		}
+		b.hosts = append(b.hosts, host)
+		done := c.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
+		if c.fatal != nil {
+			return
+		}
+		for _, l := range done.lists {
+			for part := range slices.Chunk(l.Paths, keysPiece) {
+				b.parts = append(b.parts, Part{Host: host, Keys: keyset.List{Width: l.Width, Paths: part}})
+			}
+		}
+		b.keys += int64(done.n)
+		st, ok := c.tenants.clocks[host]
+		if !ok {
+			st = frontier.HostState{Host: host}
+		}
+		clock := quietOf(st, c.isBlocked(host), now)
+		if clock.Blocked {
+			b.blocked = append(b.blocked, host)
+		}
+		b.parts = append(b.parts, Part{Host: host, Clock: &clock}, Part{Host: host, Last: true})
+	}
+	if len(b.hosts) == 0 {
+		return
+	}
+	g.busy, g.stale = true, nil
+	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
+}
+
+// told notes what came of a bundle. If err is nil, the new owner has the blocks in it.
+func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
+	c.abroad.activity++
+	g.busy = false
+	if err != nil {
+		for _, host := range b.hosts {
+			c.give(host, b.agent)
+		}
+		g.due = now.Add(min(claimWait<<min(g.failures, 10), claimWaitMax))
+		g.failures++
+		return
+	}
+	g.failures, g.due = 0, time.Time{}
+	t := &c.tenants
+	for _, host := range b.hosts {
+		key := weburl.HostKey(host)
+		_, stale := g.stale[key]
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent && !stale {
+			t.given[key] = b.identity
+		}
+	}
+	for _, host := range b.blocked {
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent {
+			c.forgetBlock(host)
+		}
+	}
+	c.append()
+	t.n.KeysOut += b.keys
+	c.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
+}

@@ -1,0 +1,148 @@
+package crawl
+
+import (
+	"encoding/binary"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+)
+
+// Links that seen holds back are in its files only, until they are answered.
+// Those are written before the journal speaks of the end of a page that such a
+// link was found on; but a power failure may take what was written first and
+// leave what was written last. So while anything is held the journal says, at
+// the end of each write, which files that is and where they end (kindHeld), and
+// after a power failure a finish counts only if one of these marks that stand
+// behind it agrees with what is on disk. The finish of a link that the operator
+// dropped always counts: it found none.
+//
+// Why one is enough: at a mark all links of the pages before it were accepted,
+// or known, in records before it, or in the files that it names. Why a finish
+// that was synced never fails: its sync's mark came before it, all that it names
+// was synced with it, and goes only after the next sync, which has a mark
+// without it.
+
+// A holding is what the journal has been told of what seen holds back.
+type holding struct {
+	open  bool // the journal says that finishes want a mark behind them
+	mute  bool // it gets none: it has finishes that do not count
+	files []keyset.HeldFile
+	buf   []byte
+}
+
+// appendHeld encodes a mark: uvarint number of files, and of each uvarint its
+// number, its end and how many links it has.
+func appendHeld(dst []byte, files []keyset.HeldFile) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(files)))
+	for _, f := range files {
+		for _, n := range [...]uint64{f.Num, uint64(f.End), uint64(f.Items)} {
+			dst = binary.AppendUvarint(dst, n)
+		}
+	}
+	return dst
+}
+
+// decodeHeld reads what appendHeld wrote. An empty record is no mark, but says
+// that the finishes behind it want one.
+func decodeHeld(p []byte) (files []keyset.HeldFile, mark bool, err error) {
+	if len(p) == 0 {
+		return nil, false, nil
+	}
+	next := func() uint64 {
+		n, w := binary.Uvarint(p)
+		if w <= 0 {
+			p, err = nil, errRecord
+			return 0
+		}
+		p = p[w:]
+		return n
+	}
+	for n := next(); n > 0 && err == nil; n-- {
+		f := keyset.HeldFile{Num: next(), End: int64(next()), Items: int64(next())}
+		if f.End < 0 || f.Items < 0 {
+			err = errRecord
+		}
+		files = append(files, f)
+	}
+	if len(p) > 0 {
+		err = errRecord
+	}
+	return files, true, err
+}
+
+// holds tells the journal, in the batch in hand, that its finishes want a mark
+// from here on.
+func (c *Crawler) holds() {
+	if !c.holding.open && c.Seen.Holds() {
+		c.holding.open = true
+		c.batch.add(kindHeld, nil)
+	}
+}
+
+// mark is the last record of a write of the journal.
+func (c *Crawler) mark() (r journal.Record, ok bool) {
+	h := &c.holding
+	if !h.open || h.mute {
+		return r, false
+	}
+	return journal.Record{Kind: kindHeld, Payload: c.holding.encode(c.Seen)}, true
+}
+
+// encode makes a mark of what is held, and of what is in the journal.
+func (h *holding) encode(s *keyset.Store) []byte {
+	h.files = s.Held(h.files[:0])
+	h.buf = appendHeld(h.buf[:0], h.files)
+	h.open = len(h.files) > 0
+	return h.buf
+}
+
+// markAnyway has the next write of the journal end with a mark even if there is
+// nothing else to write: files that it names may go when a sync has ended.
+func (c *Crawler) markAnyway() error {
+	if !c.holding.open || c.holding.mute {
+		return nil
+	}
+	return c.Journal.Append([]journal.Record{{Kind: kindHeld}})
+}
+
+// reasonLost is why a link is not followed that was held back in a file that is
+// damaged or gone.
+const reasonLost = "seenLost"
+
+// lostLinks tells of held links that seen could not read any more.
+func (c *Crawler) lostLinks() {
+	for _, d := range c.Seen.Lost() {
+		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items), report.F("error", d.Err))
+		for range d.Items {
+			c.skipCounted(reasonLost)
+		}
+		// Whoever names one of them from now on is to be heard.
+		c.known.forget()
+	}
+}
+
+// A verdict says which finishes of a journal count. It is asked for each of
+// them, in their order.
+type verdict struct {
+	intact func(file string, end int64) bool // of WARC files; nil: all are
+	sure   uint64                            // finishes, the first ones, whose links are not lost
+	n      uint64                            // that were asked for
+}
+
+// all is the verdict of a journal that nothing has happened to.
+func all() verdict { return verdict{sure: 1<<64 - 1} }
+
+// lost says that a finish does not count: its WARC record is gone, or links
+// that were held back may be.
+func (v *verdict) lost(f *finish) bool {
+	v.n++
+	return v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
+}
+
+// dropped says that the operator gave the URL up: there are no links to be gone,
+// and what was answered holds.
+func (f *finish) dropped() bool { return f.code == report.CodeDeletedByUser }
+
+// doubtful says that the links of the last finish may be gone.
+func (v *verdict) doubtful() bool { return v.n > v.sure }

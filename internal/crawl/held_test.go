@@ -1,0 +1,323 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// slowRuns is a disk on which seen's passes take their time.
+type slowRuns struct{ *disk.Mem }
+
+func (d slowRuns) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File, error) {
+	if strings.Contains(name, "/seen/run-") && flag&os.O_CREATE != 0 {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return d.Mem.OpenFile(name, flag, perm)
+}
+
+// A pass that can begin only with a sync gets one though nothing is fetched
+// meanwhile: what is held waits for it. Here links are held, and the table is
+// full again, while a pass is under way, and nothing follows for 20 minutes.
+func TestQuietCrawlSyncsForSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quietStory(t, 0)
+		s.cfg = Config{Workers: 4, RetryWait: 20 * time.Minute, Retries: 1, DrainTimeout: time.Millisecond}
+		s.seen = tiny(1)
+		var b strings.Builder
+		fmt.Fprint(&b, "dns h.example 192.0.2.1\ndown 192.0.2.2 0s 1m\n")
+		for _, kind := range "abc" {
+			for i := range 20 {
+				fmt.Fprintf(&b, "dns %c%d.example 192.0.2.2\nhttp://%c%d.example/\n", kind, i, kind, i)
+			}
+		}
+		links := func(kind string) {
+			for i := range 20 {
+				fmt.Fprintf(&b, " http://%s%d.example/", kind, i)
+			}
+		}
+		b.WriteString("http://h.example/0 http://h.example/1 http://h.example/2")
+		links("a") // the first table is full
+		b.WriteString("\nhttp://h.example/1 slow=12s")
+		links("b") // a pass begins
+		b.WriteString("\nhttp://h.example/2 slow=1800ms http://a0.example/ http://a1.example/")
+		links("c") // while it is under way
+		s.web = parseWeb(t, b.String()+"\n")
+		fs := slowRuns{disk.NewMem()}
+		w, err := s.open(fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		if w, err = s.open(fs); err != nil { // which knows nothing by heart
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.Run(t.Context())
+			done <- err
+		}()
+		var waits, longest time.Duration
+		held := int64(0)
+		const every = 50 * time.Millisecond
+		for at := time.Duration(0); at < 10*time.Minute; at += every {
+			time.Sleep(every)
+			select {
+			case w.commands <- func(time.Time) {
+				if waits += every; !w.Seen.WantsSync() {
+					waits = 0
+				} else {
+					held = max(held, w.Seen.Stats().Held)
+				}
+				longest = max(longest, waits)
+			}:
+			case <-w.ended:
+				t.Fatalf("it ended, with %d pending: %v", w.Pending(), <-done)
+			}
+		}
+		last := make(chan struct{})
+		select {
+		case w.commands <- func(time.Time) { close(last) }: // those before it have ended
+			<-last
+		case <-w.ended:
+			t.Fatalf("it ended, with %d pending: %v", w.Pending(), <-done)
+		}
+		if held == 0 || longest > 2*time.Second {
+			t.Errorf("passes for %d held links at most waited for up to %s", held, longest)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Tally.Finished(); got != 63 {
+			t.Errorf("%d URLs finished", got)
+		}
+		s.check(t, w)
+	})
+}
+
+// A seen of another crawl is refused, with the names of both; without any the
+// crawl goes on.
+func TestSeenOfAnotherCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crawls := [2]*disk.Mem{}
+		for i := range crawls {
+			s := quietStory(t, 60)
+			w, err := s.open(disk.NewMem())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			crawls[i] = w.fs.(*disk.Mem)
+		}
+		const dir = crawlDir + "/state/seen"
+		mine, other := crawls[0], crawls[1]
+		if err := mine.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		without := mine.Clone()
+		if err := mine.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := other.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			b, err := disk.ReadFile(other, dir+"/"+e.Name(), 1<<30)
+			if err == nil {
+				err = disk.WriteFile(mine, dir+"/"+e.Name(), b)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := quietStory(t, 60)
+		_, err = s.open(mine)
+		if !errors.Is(err, keyset.ErrCrawl) || !strings.Contains(err.Error(), "delete state/seen") {
+			t.Errorf("with the keys of another crawl: %v", err)
+		}
+		w, err := s.open(without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.rec.Repeated != 0 || w.rec.Lost != 0 || w.rec.Finished != 61 {
+			t.Errorf("without keys, and nothing held: %+v", w.rec)
+		}
+		if _, err := w.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.web.asked) > 0 {
+			t.Errorf("asked for %s again", s.web.requests())
+		}
+	})
+}
+
+// quietStory is a crawl of a chain of pages on one host.
+func quietStory(t *testing.T, pages int) *story {
+	t.Helper()
+	s := &story{
+		cfg:      Config{Workers: 2},
+		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
+		scope:    scope.Config{Scope: scope.Any},
+		seen:     onDisk,
+	}
+	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
+	u, err := weburl.Parse("http://h.example/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.seeds = []weburl.URL{u}
+	var b strings.Builder
+	b.WriteString("dns h.example 192.0.2.1\n")
+	for p := range pages {
+		fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
+	}
+	fmt.Fprintf(&b, "http://h.example/%d\n", pages)
+	s.web = parseWeb(t, b.String())
+	return s
+}
+
+// Random finishes, and marks that agree with the disk or do not: which finishes
+// count is as in the plainest reading.
+func TestLedgerHeld(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		// Files of a number below 5 are whole.
+		missing := func(files []keyset.HeldFile) (n int64) {
+			for _, f := range files {
+				if f.Num >= 5 {
+					n += f.Items
+				}
+			}
+			return n
+		}
+		g := ledger{done: roaring64.New(), verdict: all(), missing: missing, states: lastStates{}}
+		read := func(kind byte, p []byte) {
+			if err := g.read(kind, p); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		var (
+			counted = map[uint64]bool{}
+			waiting []uint64 // for a mark
+			robots  int
+			open    bool
+			gone    int64
+			snap    = true // no finish was read yet
+		)
+		for range rng.IntN(40) {
+			switch rng.IntN(6) {
+			case 0:
+				read(kindHeld, nil)
+				open = true
+			case 1, 2:
+				var files []keyset.HeldFile
+				for range rng.IntN(3) {
+					files = append(files, keyset.HeldFile{Num: rng.Uint64N(7), End: 100, Items: 1 + rng.Int64N(9)})
+				}
+				read(kindHeld, appendHeld(nil, files))
+				open = len(files) > 0
+				if n := missing(files); n == 0 {
+					for _, w := range waiting {
+						counted[w] = true
+					}
+					waiting, gone = nil, 0
+				} else if snap {
+					gone = n
+				}
+			default:
+				u, err := weburl.Parse(fmt.Sprintf("http://h.example/%d", rng.IntN(5)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				snap = false
+				f := finish{link: weburl.Link{URL: u}, began: time.UnixMicro(1)}
+				if rng.IntN(4) == 0 {
+					f.flags = flagRobots
+					robots++
+				} else {
+					read(kindAccept, nil)
+					f.number = g.last
+					f.state = []byte("remember")
+					if open {
+						waiting = append(waiting, f.number)
+					} else {
+						counted[f.number] = true
+					}
+				}
+				read(kindFinish, f.appendTo(nil))
+			}
+		}
+		n := g.verdict.n
+		v := g.close()
+		if got, want := g.done.ToArray(), slices.Sorted(maps.Keys(counted)); !slices.Equal(got, want) || g.repeated != int64(len(waiting)) || g.gone != gone {
+			t.Fatalf("seed %d: %v count, %d are repeated, %d links gone; want %v, %v and %d", seed, got, g.repeated, g.gone, want, waiting, gone)
+		}
+		states := 0
+		for _, k := range g.states {
+			states += k
+		}
+		if states != len(counted) || v.sure > n || int(n)-robots-len(waiting) != len(counted) {
+			t.Fatalf("seed %d: %d states, %d sure of %d, %d robots, %d count", seed, states, v.sure, n, robots, len(counted))
+		}
+	}
+}
+
+func FuzzHeld(f *testing.F) {
+	f.Add(appendHeld(nil, nil))
+	f.Add(appendHeld(nil, []keyset.HeldFile{{Num: 1, End: 2, Items: 3}, {Num: 1 << 40, End: 1 << 50, Items: 7}}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		files, mark, err := decodeHeld(p)
+		if err != nil || !mark {
+			return
+		}
+		again, _, err := decodeHeld(appendHeld(nil, files))
+		if err != nil || !slices.Equal(files, again) {
+			t.Fatalf("%v became %v, %v", files, again, err)
+		}
+	})
+}
+
+func FuzzCrawl(f *testing.F) {
+	f.Add(kindCrawl, appendCrawl(nil, keyset.Crawl{1, 2, 3}))
+	f.Add(kindAccept, []byte{recordsVersion})
+	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
+		id, err := decodeCrawl(kind, p)
+		if err == nil && string(appendCrawl(nil, id)) != string(p) {
+			t.Fatalf("%x is %s", p, id)
+		}
+	})
+}

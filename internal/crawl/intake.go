@@ -1,0 +1,231 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Seed takes in the crawl's seeds, before Run. Those known from an earlier
+// run change nothing.
+func (c *Crawler) Seed(us []weburl.URL) error {
+	var v visit
+	for _, u := range us {
+		c.judge(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+	}
+	for _, k := range v.skipped {
+		c.skip(k)
+	}
+	c.intake(&v)
+	c.append()
+	if c.fatal == nil {
+		// Whatever happens, the next run knows that there was one, and that
+		// it may have asked somebody.
+		c.fatal = c.sync()
+	}
+	return c.fatal
+}
+
+// intake takes in what a visit found: seen drops what is known, the rest is
+// accepted. The links are in scope already; the workers saw to that.
+func (c *Crawler) intake(v *visit) {
+	if len(v.found) == 0 {
+		return
+	}
+	c.items, c.stamped = c.items[:0], c.stamped[:0]
+	for _, f := range v.found {
+		k := f.key
+		if f.foreign {
+			k = foreignKey(k)
+		} else {
+			k = c.ownKey(k)
+		}
+		c.items = append(c.items, keyset.Item{Key: k, Aux: c.stamp(v.enc[f.from:f.to])})
+	}
+	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
+		return
+	}
+	c.holds()
+	// From here on a page that names one of these may finish without it: what
+	// is new has its accept in the journal before that finish, and what seen
+	// holds back is in seen's own files, which are written first.
+	for _, f := range v.found {
+		c.known.add(f.key)
+	}
+}
+
+// emit takes in what seen had held back and found to be new.
+func (c *Crawler) emit() {
+	if c.repair(c.Seen.Emit()); c.fatal == nil {
+		c.append()
+	}
+}
+
+// flushTries is more than there are parts of seen that may be damaged.
+const flushTries = 100
+
+// flushSeen takes in all that seen holds back.
+func (c *Crawler) flushSeen() {
+	err := c.Seen.Flush()
+	for tries := 0; err != nil && tries < flushTries; tries++ {
+		if c.repair(err); c.fatal != nil {
+			return
+		}
+		err = c.Seen.Flush() // damage had ended it before all was answered
+	}
+	if c.repair(err); c.fatal == nil {
+		c.append()
+	}
+}
+
+// repair handles an error of seen: of a part of it that is damaged the journal
+// has a copy.
+func (c *Crawler) repair(err error) {
+	defer c.lostLinks()
+	for tries := 0; err != nil; tries++ {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage || tries > 2 {
+			c.fatal = fmt.Errorf("seen: %w", err)
+			return
+		}
+		if c.append(); c.fatal != nil {
+			return
+		}
+		// What is made anew is on disk at once, and must not be ahead of the
+		// journal; and it names its runs where a sync on its way would.
+		if c.fatal = c.endSync(true); c.fatal != nil {
+			return
+		}
+		if c.fatal = c.sync(); c.fatal != nil {
+			return
+		}
+		if err = c.rebuildSeen(); err == nil {
+			err = c.Seen.Emit()
+		}
+	}
+}
+
+// Accept is what seen emits to: URLs that nobody has met. From here on they
+// are durable, in the batch of the visit in hand, in the order in which they
+// are to be fetched: scrambled, so that a page that names a hundred pages of
+// one site is no burst for it.
+func (c *Crawler) Accept(items []keyset.Item) error {
+	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
+	for _, it := range items {
+		l, _, err := weburl.PeekLink(it.Aux) // who keeps it clones it
+		if err != nil {
+			return fmt.Errorf("link from seen: %w", err)
+		}
+		c.arrived = append(c.arrived, l)
+	}
+	order, before := frontier.Scramble(c.arrived), c.accepted
+	for i := range items {
+		if order != nil {
+			i = order[i]
+		}
+		l := c.arrived[i]
+		if l.URL.IsZero() {
+			c.acceptKnown(items[i])
+			before++ // it is none of this crawl's
+			continue
+		}
+		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
+		stale := c.Tenancy != nil && !foreign && items[i].Key != c.ownKey(l.URL.Key()) // was given away meanwhile
+		foreign = foreign || stale
+		if l.Hops != "" && c.Queries != nil && !foreign { // its owner counts
+			if d := c.Queries.Admit(l.URL); !d.In {
+				c.skip(skip{l, string(d.Reason)})
+				if err := c.refuse(l); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if l.Hops != "" && isSeed(l) {
+			c.widen(l.URL.Clone())
+			c.batch.add(kindSeed, []byte(l.URL.String()))
+		}
+		kind := kindAccept
+		if stale {
+			kind = kindPassed
+		} else if foreign {
+			kind = kindForeign
+		} else if l.Hops == "" {
+			c.Tally.Found(1)
+		}
+		enc, dropped, err := c.unstamp(items[i].Aux, l)
+		if err != nil {
+			return err
+		}
+		c.batch.add(kind, enc)
+		c.accepted++
+		switch {
+		case dropped:
+			err = c.acceptDropped(enc, c.accepted)
+		case foreign:
+			c.goesAbroad()
+			err = c.post(c.accepted, l.URL, 0, enc)
+		default:
+			c.copyAccept(c.accepted, c.hostOf(items[i].Key, l.URL), enc)
+			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
+		}
+		if err != nil {
+			return err
+		}
+		if len(c.batch.arena) > batchBytes {
+			if c.append(); c.fatal != nil {
+				return c.fatal
+			}
+		}
+	}
+	c.Tally.Accepted(int64(c.accepted - before))
+	return c.Frontier.PushAt(c.fresh, c.numbers)
+}
+
+// widen makes the target of a seed's redirects a seed to the scope.
+func (c *Crawler) widen(u weburl.URL) {
+	c.Scope.AddSeed(u)
+	c.widened = append(c.widened, u)
+}
+
+// skip logs a URL that is not crawled, once for each stretch of time in which
+// it is met again and again.
+func (c *Crawler) skip(s skip) {
+	c.skipCounted(s.reason)
+	if c.skips.add(s.link.URL.Key()) {
+		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed, Reason: s.reason})
+	}
+}
+
+// skipCounted counts a URL that is not crawled, here and in the next finish.
+func (c *Crawler) skipCounted(reason string) {
+	c.Tally.Skipped(reason)
+	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == reason })
+	if i < 0 {
+		i, c.skipped = len(c.skipped), append(c.skipped, skipCount{reason: reason})
+	}
+	c.skipped[i].n++
+}
+
+// recent is a set that forgets: at most twice recentMax keys.
+type recent struct{ now, before map[weburl.Key]struct{} }
+
+const recentMax = 1 << 16
+
+// add says whether k is new to the set.
+func (r *recent) add(k weburl.Key) bool {
+	if _, ok := r.now[k]; ok {
+		return false
+	}
+	_, ok := r.before[k]
+	if len(r.now) >= recentMax || r.now == nil {
+		r.now, r.before = make(map[weburl.Key]struct{}), r.now
+	}
+	r.now[k] = struct{}{}
+	return !ok
+}

@@ -1,0 +1,475 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A visit is one URL on its way: made by the dispatcher, filled by one worker,
+// settled by the dispatcher, then used again.
+type visit struct {
+	task    frontier.Task
+	asked   weburl.Link // what was requested: task.Link, or a robots.txt for its sake
+	thread  int
+	worker  *worker // that makes it
+	drops   uint64  // the last one before it was taken
+	last    bool    // the host is in trouble: no retries
+	outcome Outcome
+	err     error // ours
+	leased  *cut  // nil: it uses no lease
+
+	// Of a look-up.
+	resolved   bool
+	addr       netip.Addr
+	expires    time.Time
+	noSuchHost bool
+
+	// Of the exchange.
+	status     int
+	fail       *fetch.Failure
+	failure    fetch.Kind // 0: none
+	mime       string
+	size       int64 // bytes received, header included
+	content    int64 // of these, without the header
+	truncated  string
+	began      time.Time
+	took       time.Duration
+	retryAfter time.Duration
+	slow       bool // the server asked for less: 429, 503
+	notes      []string
+	detail     string
+	written    warc.Written
+	archived   bool
+	judged     bool          // Contents was asked
+	duplicate  bool          // another page had its content first:
+	first      warc.Original // this one
+	meta       []warc.Field
+	page       parse.Page
+
+	// For a Strategy.
+	shown      Page
+	link       weburl.Link // of the page, that the Strategy is asked about
+	before     *Before     // of a URL that is fetched again
+	offered    []weburl.Link
+	print      uint64
+	cut        bool // print is to be the archive's digest
+	validators fetch.Condition
+	modified   time.Time
+
+	// Of robots.txt.
+	rule     string
+	delay    time.Duration // Crawl-delay
+	until    time.Time     // when to ask again
+	errand   weburl.Link   // a robots.txt to fetch from another host
+	entry    robots.Entry
+	hasEntry bool
+
+	// What it found, in scope, in page order; enc holds their encodings.
+	found   []found
+	enc     []byte
+	skipped []skip
+	links   int // references on the page, before any check
+}
+
+type found struct {
+	key      weburl.Key
+	from, to int // in visit.enc
+	foreign  bool
+}
+
+type skip struct {
+	link   weburl.Link
+	reason string
+}
+
+func (v *visit) reset(t frontier.Task) {
+	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0], meta: v.meta[:0], page: v.page}
+}
+
+// visit leads one URL through the rooms. An error is ours; whatever the web
+// did is in v.
+func (c *Crawler) visit(ctx context.Context, v *visit) error {
+	l := v.task.Link
+	if v.leased != nil {
+		var end context.CancelFunc
+		ctx, end = v.leased.begin(ctx)
+		defer end()
+	}
+	if isErrand(l) {
+		about, err := weburl.Parse(l.Via)
+		if err != nil {
+			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
+		}
+		err = c.fetchRobots(ctx, v, about, l.URL)
+		if c.Partition != nil {
+			c.letGo(l.URL.Host()) // the next one who asks it may be another agent
+		}
+		return err
+	}
+	a := c.Robots.Ask(l.URL, time.Now())
+	v.delay = a.Delay
+	switch a.Verdict {
+	case robots.Denied:
+		v.outcome, v.rule = Denied, a.Rule
+		return nil
+	case robots.Unreachable:
+		v.outcome, v.until = RobotsUnreachable, a.Until
+		return nil
+	case robots.Fetch:
+		return c.fetchRobots(ctx, v, l.URL, a.Fetch)
+	}
+	req := fetch.Request{URL: l.URL, Addr: v.task.Addr}
+	if v.before != nil {
+		req.If = v.before.If
+	}
+	resp, err := c.fetch(ctx, v, req)
+	if err != nil {
+		return c.failed(ctx, v, err)
+	}
+	defer resp.Release()
+	v.take(resp, Fetched)
+	if v.outcome == Stale || !c.final(v) {
+		return nil
+	}
+	if c.Contents != nil {
+		if err := c.compare(ctx, v, resp); err != nil {
+			return err
+		}
+	}
+	if resp.Failure == nil {
+		if err := c.read(v, resp); err != nil {
+			return err
+		}
+	}
+	return c.keep(v, resp)
+}
+
+// failed sorts a Fetch error: the end of the run is an outcome, the rest is ours.
+func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
+	if ctx.Err() != nil {
+		v.outcome = Abandoned
+		return nil
+	}
+	return fmt.Errorf("fetch %s: %w", v.task.Link.URL, err)
+}
+
+// take notes what the exchange brought.
+func (v *visit) take(r *fetch.Response, o Outcome) {
+	v.outcome, v.status = o, r.Status
+	v.began, v.took = r.Began, r.Duration
+	v.size, v.truncated = r.Wire.Size(), r.Truncated
+	v.content = v.size - int64(r.HeadLen)
+	if r.Note != "" {
+		v.notes = append(v.notes, strings.Split(r.Note, ",")...)
+	}
+	if r.Truncated != "" {
+		v.notes = append(v.notes, "truncated:"+r.Truncated)
+	}
+	if f := r.Failure; f != nil {
+		switch {
+		case r.Stale:
+			v.outcome = Stale
+		case o == Fetched:
+			v.outcome = Failed
+		}
+		v.fail, v.failure, v.detail = f, f.Kind, f.Error()
+		return
+	}
+	v.mime = mediaType(r.Header.Get("Content-Type"))
+	v.slow = r.Status == 429 || r.Status == 503
+	if d, ok := fetch.RetryAfter(r.Header, r.Began.Add(r.Duration)); ok && (v.slow || r.Status/100 == 3) {
+		v.retryAfter = d
+	}
+}
+
+// read finds the links of a response: where it redirects to, or what its page
+// names.
+func (c *Crawler) read(v *visit, r *fetch.Response) error {
+	l := v.task.Link
+	if c.Strategy != nil {
+		v.shown = Page{Link: l, Status: r.Status, Header: r.Header}
+	}
+	if c.planner != nil && r.Status/100 != 2 {
+		v.fingerprint(r, nil, false)
+	}
+	if to, ok := fetch.Redirect(r); ok {
+		v.links = 1
+		u, err := l.URL.Resolve(to)
+		switch {
+		case err != nil:
+			v.notes = append(v.notes, "bad-redirect")
+		case trailing(l.Hops, 'R') >= c.cfg.MaxRedirects:
+			v.notes = append(v.notes, "too-many-redirects")
+			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
+		default:
+			c.follow(v, child(l, u, 'R'), u.Key())
+		}
+		return nil
+	}
+	if r.Status/100 != 2 {
+		return nil // an error page's links are its server's, not its content's
+	}
+	if v.duplicate && c.planner == nil {
+		return nil // its links are the first one's
+	}
+	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
+	if sitemap {
+		limit = max(limit, sitemapMax)
+	}
+	body, cut, err := r.Decode(limit)
+	switch {
+	case errors.Is(err, fetch.ErrCoding):
+		v.notes = append(v.notes, "bad-encoding") // what could be decoded is read
+	case err != nil:
+		return fmt.Errorf("decode %s: %w", l.URL, err)
+	}
+	if cut {
+		v.notes = append(v.notes, "links-cut")
+	}
+	if v.duplicate {
+		v.fingerprint(r, body, cut)
+		return nil
+	}
+	parse.Parse(parse.Input{
+		URL:         l.URL,
+		ContentType: r.Header.Get("Content-Type"),
+		Header:      r.Header.Values,
+		Body:        body,
+		Sitemap:     sitemap,
+	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
+	if c.Strategy != nil {
+		v.shown.Body, v.shown.Parsed = body, &v.page
+	}
+	if c.planner != nil {
+		v.fingerprint(r, body, cut)
+	}
+	v.links = len(v.page.Links) + v.page.Withheld
+	if v.page.Dropped > 0 {
+		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
+	}
+	var hops ['Z' + 1]string // one path a letter, shared by the page's links
+	for i := range v.page.Links {
+		out := &v.page.Links[i]
+		follow := !out.NoFollow || out.Hop != 'L'
+		if follow && c.Strategy == nil && c.known.has(out.Key) {
+			continue
+		}
+		h := out.Hop % byte(len(hops))
+		if hops[h] == "" {
+			hops[h] = l.Hops + string(rune(out.Hop))
+		}
+		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed}
+		if !follow {
+			v.skipped = append(v.skipped, skip{to, "nofollow"})
+			continue
+		}
+		c.follow(v, to, out.Key)
+	}
+	return nil
+}
+
+// sitemapMax is what a sitemap may hold (sitemaps.org: 50 MB).
+const sitemapMax = 50 << 20
+
+// judge asks the scope about a link and sorts it.
+func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
+	if d := c.Scope.Judge(l); !d.In {
+		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
+		return
+	}
+	c.add(v, l, k)
+}
+
+// add encodes a link that is in scope: the same bytes go to seen, journal and
+// frontier.
+func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
+	from := len(v.enc)
+	v.enc = l.AppendTo(v.enc)
+	v.found = append(v.found, found{k, from, len(v.enc), c.notOurs(l.URL)})
+}
+
+// keep writes an exchange to the archive.
+func (c *Crawler) keep(v *visit, r *fetch.Response) error {
+	l := v.asked
+	if r.Wire.Size() == 0 {
+		return nil // nothing came: the log says why
+	}
+	x := exchangeOf(l, r)
+	v.meta = v.meta[:0]
+	note := func(name, value string) {
+		if value != "" {
+			v.meta = append(v.meta, warc.Field{Name: name, Value: value})
+		}
+	}
+	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
+	note("via", l.Via)
+	note("hopsFromSeed", l.Hops)
+	note("sourceTag", l.Seed)
+	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
+		note("charset", v.page.Charset)
+	}
+	if v.failure != 0 {
+		note("failure", v.detail)
+	}
+	x.Metadata = v.meta
+	if v.confirmed() && v.before.Original.URL != "" {
+		x.NotModified = &v.before.Original
+	}
+	if x.Own = v.judged; v.duplicate {
+		x.Same = &v.first
+	}
+	w, err := c.Archive.Write(&x)
+	if err != nil {
+		return err // it names the URL
+	}
+	v.written, v.archived = w, true
+	if v.cut {
+		v.print = printOf(200, w.PayloadDigest[:])
+	}
+	switch {
+	case v.duplicate:
+		v.notes = append(v.notes, "duplicate:content")
+	case w.Revisit:
+		v.notes = append(v.notes, "duplicate:digest")
+	case x.NotModified != nil:
+		v.notes = append(v.notes, "warcRevisit:notModified")
+	}
+	return nil
+}
+
+// exchangeOf is what the archive is to have of a response to l.
+func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
+	return warc.Exchange{
+		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
+		Response: r.Wire, HTTP: r.Failure == nil, HeadLen: r.HeadLen, Truncated: r.Truncated,
+	}
+}
+
+// robotsBody bounds what is read of a robots.txt: what counts (RFC 9309, 2.5)
+// and a little, so that it is seen to be cut.
+const robotsBody = robots.ReadLimit + 64<<10
+
+// fetchRobots fetches what the robots cache asked for: about's robots.txt, or
+// the place it was redirected to. When that is on another host, the fetch
+// becomes an errand in that host's queue, with that host's politeness.
+func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.URL) error {
+	l := v.task.Link
+	if from.Host() != l.URL.Host() {
+		v.outcome = Elsewhere
+		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
+		return nil
+	}
+	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: robotsBody})
+	if err != nil {
+		return c.failed(ctx, v, err)
+	}
+	defer resp.Release()
+	v.take(resp, Prerequisite)
+	if v.proxyDown() {
+		v.outcome = Failed // and the robots cache is none the wiser
+		return nil
+	}
+	if v.outcome == Stale {
+		return nil
+	}
+	// A part of a file may allow what the rest forbids.
+	late := resp.Truncated == fetch.TruncatedTime
+	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil || late}
+	if !reply.Failed {
+		reply.Location = resp.Header.Get("Location")
+		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
+		// A body that cannot be decoded to its end says what it says.
+		reply.Body, _, err = resp.Decode(robots.ReadLimit + 1)
+		if err != nil && !errors.Is(err, fetch.ErrCoding) {
+			return fmt.Errorf("decode %s: %w", from, err)
+		}
+	}
+	sitemaps := c.Robots.Learn(about, from, reply, time.Now())
+	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
+	// The quiet time is the wish of the host that was asked.
+	v.delay = c.Robots.Ask(from, time.Now()).Delay
+	if !isErrand(l) {
+		v.delay = max(v.delay, c.Robots.Ask(about, time.Now()).Delay)
+	}
+	if c.cfg.Sitemaps {
+		if c.Strategy != nil {
+			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed}, Status: resp.Status, Header: resp.Header}
+		}
+		v.links = len(sitemaps)
+		for _, s := range sitemaps {
+			if u, err := weburl.Parse(s); err == nil {
+				c.follow(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed}, u.Key())
+			}
+		}
+	}
+	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
+	if !isErrand(l) {
+		v.asked.Hops += "P"
+	}
+	return c.keep(v, resp)
+}
+
+// letGo closes the idle connection of a host that another agent asks.
+func (c *Crawler) letGo(host string) {
+	if f, ok := c.Fetch.(interface{ LetGo(host string) }); ok {
+		f.LetGo(host)
+	}
+}
+
+// errandHops marks a robots.txt that is fetched for another host's sake. Such
+// a Link is never journaled: the cache asks again after a restart.
+const errandHops = "P"
+
+func isErrand(l weburl.Link) bool { return l.Hops == errandHops }
+
+// child is the link from a page at l to u.
+func child(l weburl.Link, u weburl.URL, hop byte) weburl.Link {
+	return weburl.Link{URL: u, Via: l.URL.String(), Hops: l.Hops + string(rune(hop)), Seed: l.Seed}
+}
+
+// trailing counts how often b stands at the end of s.
+func trailing(s string, b byte) int {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == b {
+		n++
+	}
+	return n
+}
+
+// mediaType is the type and subtype of a Content-Type in lower case. Longer ones
+// than RFC 6838, 4.2 allows are "invalid", so that a server cannot fill the
+// journal and the logs.
+func mediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	if s = strings.TrimSpace(s); len(s) > 255 {
+		return "invalid"
+	}
+	return strings.ToLower(s)
+}
+
+// maxAge reads Cache-Control's max-age (RFC 9111, 5.2.2.1); zero is none.
+func maxAge(s string) time.Duration {
+	for _, d := range strings.Split(s, ",") {
+		if n, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(d)), "max-age="); ok {
+			if k, err := strconv.Atoi(strings.Trim(n, `"`)); err == nil && k > 0 {
+				return time.Duration(min(k, 365*86400)) * time.Second
+			}
+		}
+	}
+	return 0
+}
+
+func isNotFound(err error) bool { return errors.Is(err, dns.ErrNotFound) }

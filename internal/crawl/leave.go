@@ -1,0 +1,121 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An agent that leaves for good gives all its hosts away, not only those whose
+// turn comes: their links to whose they are by the view, which this agent is no
+// longer in, and what is finished of every host that it has asked, since nobody
+// can ask for that later. What it was told itself by others, those go on knowing.
+
+// Left is the end of an agent that gave its hosts away.
+const Left Stop = "left"
+
+const (
+	leaveEvery = 100 * time.Millisecond
+	leaveHosts = 256 // at once
+)
+
+// leaving is how far an agent is with that.
+type leaving struct {
+	on    bool
+	next  time.Time
+	limit time.Time
+	told  []string // hosts of which what is finished is yet to be told
+}
+
+// Leave has all hosts given away, and the run ended when that is done, or within
+// so long. The view, by Tenancy, is to be without this agent.
+func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
+	return c.ask(ctx, "leave", func() {
+		l := &c.tenants.leaving
+		if l.on || c.Tenancy == nil {
+			return
+		}
+		now := time.Now()
+		c.abroad.activity++
+		*l = leaving{on: true, next: now, limit: now.Add(within)}
+		c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
+		c.Frontier.ReadAll()
+		c.Events.Write("leaving", report.F("links", c.Pending()), report.F("hosts", len(l.told)))
+	})
+}
+
+// Stay takes a Leave back: what was given away is others', what was not goes on
+// here, by Tenancy. It says whether this agent was leaving.
+func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
+	err = c.ask(ctx, "stay", func() {
+		l := &c.tenants.leaving
+		if was = l.on; was && c.stop == notStopping {
+			c.abroad.activity++
+			*l = leaving{}
+			c.Frontier.ReadSome()
+			c.Events.Write("leave-undone", report.F("links", c.Pending()))
+		}
+	})
+	return was, err
+}
+
+// leaveOn goes on with it. wake is when to go on.
+func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
+	l := &c.tenants.leaving
+	if !l.on || c.fatal != nil {
+		return time.Time{}
+	}
+	if l.next.After(now) {
+		return l.next
+	}
+	l.next = now.Add(leaveEvery)
+	hosts := c.Frontier.Queued(nil, leaveHosts)
+	for _, d := range c.later[:min(len(c.later), leaveHosts)] {
+		hosts = append(hosts, d.link.URL.Host())
+	}
+	for _, host := range hosts {
+		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" {
+			c.giveAway(host, owner, now)
+		}
+		if c.fatal != nil {
+			return time.Time{}
+		}
+	}
+	for n := 0; len(l.told) > 0 && n < leaveHosts; n++ {
+		host := l.told[len(l.told)-1]
+		owner, mine, _ := c.Tenancy.Tenure(host)
+		if mine || owner == "" {
+			break // the view is not known here yet
+		}
+		l.told = l.told[:len(l.told)-1]
+		if c.tenants.given[weburl.HostKey(host)] == "" {
+			c.give(host, owner)
+		}
+	}
+	done := c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0 && len(l.told) == 0 &&
+		c.Frontier.Len() == 0 && c.settledAbroad()
+	if done && c.Seen.Holds() {
+		c.flushSeen() // and see what comes of it
+		return now
+	}
+	if done {
+		// Visits that were under way have told of more.
+		c.Tally.EachHost(func(host string) {
+			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" && c.tenants.given[weburl.HostKey(host)] == "" {
+				l.told = append(l.told, host)
+			}
+		})
+		done = len(l.told) == 0
+	}
+	if done || now.After(l.limit) {
+		n := &c.tenants.n
+		c.Events.Write("gave-all", report.F("left", c.Pending()), report.F("hosts", n.Given), report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
+		c.halt(Left)
+	}
+	if len(hosts) >= leaveHosts {
+		l.next = now
+	}
+	return l.next
+}

@@ -1,0 +1,512 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Every accepted URL has a number: its place among all accepts of the crawl,
+// from 1. An accept record does not have it written, since it is the order of
+// the records; a finish does. So what is finished is a set of numbers, of two
+// bytes each at the most.
+
+// donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
+const donePiece = 256 << 10
+
+// maxNumber is more accepts than a crawl can have: numbers beyond it are damage.
+const maxNumber = 1 << 36
+
+// appendRuns encodes a set of numbers as runs, each uvarint numbers left out
+// before it, uvarint its length less one. (The set's own format cannot be read
+// safely: damaged bytes make its reader panic.)
+func appendRuns(dst []byte, done *roaring64.Bitmap) []byte {
+	var buf [1024]uint64
+	next, from, to := uint64(0), uint64(0), uint64(0) // the run in hand is [from, to)
+	flush := func() {
+		if to > from {
+			dst = binary.AppendUvarint(dst, from-next)
+			dst = binary.AppendUvarint(dst, to-from-1)
+			next = to
+		}
+	}
+	for it := done.ManyIterator(); ; {
+		n := it.NextMany(buf[:])
+		for _, v := range buf[:n] {
+			if v != to || to == 0 {
+				flush()
+				from = v
+			}
+			to = v + 1
+		}
+		if n == 0 {
+			flush()
+			return dst
+		}
+	}
+}
+
+// longRun is the length from which a run is added as a range. Adding a range
+// copies all runs that the set has among the same 65,536 numbers, so short runs
+// are added as numbers.
+const longRun = 1 << 12
+
+// decodeRuns reads what appendRuns wrote of numbers up to last.
+func decodeRuns(p []byte, last uint64) (*roaring64.Bitmap, error) {
+	done := roaring64.New()
+	var short []uint64
+	for next := uint64(0); len(p) > 0; {
+		gap, n := binary.Uvarint(p)
+		if n <= 0 || gap > last {
+			return nil, errRecord
+		}
+		length, m := binary.Uvarint(p[n:])
+		if m <= 0 || length > last || next+gap+length > last {
+			return nil, errRecord
+		}
+		p = p[n+m:]
+		from := next + gap
+		next = from + length + 1
+		if length >= longRun {
+			done.AddRange(from, next)
+			continue
+		}
+		for n := from; n < next; n++ {
+			short = append(short, n)
+		}
+		if len(short) >= longRun {
+			done.AddMany(short)
+			short = short[:0]
+		}
+	}
+	done.AddMany(short)
+	return done, nil
+}
+
+// putPieces writes what may be too large for one record, each piece behind a
+// byte that is 1 where more is to come.
+func putPieces(kind byte, p []byte, size int, put func(kind byte, p []byte) error) error {
+	var buf []byte
+	for {
+		n := min(len(p), size)
+		more := byte(0)
+		if n < len(p) {
+			more = 1
+		}
+		buf = append(append(buf[:0], more), p[:n]...)
+		if err := put(kind, buf); err != nil {
+			return err
+		}
+		if p = p[n:]; more == 0 {
+			return nil
+		}
+	}
+}
+
+// pieces puts together what putPieces wrote.
+type pieces struct{ buf []byte }
+
+// add takes a piece; whole is nil while more is to come.
+func (s *pieces) add(p []byte) (whole []byte, err error) {
+	if len(p) == 0 {
+		return nil, errRecord
+	}
+	if s.buf = append(s.buf, p[1:]...); p[0] != 0 {
+		return nil, nil
+	}
+	whole, s.buf = s.buf, nil
+	if whole == nil {
+		whole = []byte{}
+	}
+	return whole, nil
+}
+
+// A ledger is what the records up to some point say of accepts and finishes.
+type ledger struct {
+	last     uint64            // the number of the last accept
+	done     *roaring64.Bitmap // finished, of those that may still be among the pending
+	repeated int64             // finishes that do not count
+	states   lastStates        // of the finishes that count
+	piece    pieces
+	verdict  verdict
+	numbers  []uint64 // memory
+
+	// missing says how many of the links that were held back in files are gone.
+	// With it the ledger finds out what verdict.sure is to be; nil: that is known.
+	missing func([]keyset.HeldFile) int64
+	sure    uint64   // finishes, the first ones, whose links are all there
+	open    bool     // the later ones want a mark behind them
+	unsure  []unsure // those that count if it comes
+	gone    int64    // links that were held back for finishes that count, and are gone
+}
+
+// An unsure is a finish that was taken in.
+type unsure struct {
+	number uint64
+	key    weburl.Key
+	state  bool // it has something to remember
+}
+
+// read takes the records of the ledger; the others it leaves alone.
+func (g *ledger) read(kind byte, p []byte) error {
+	switch kind {
+	case kindNumber:
+		n, w := binary.Uvarint(p)
+		if w <= 0 || w != len(p) || n > maxNumber {
+			return errRecord
+		}
+		g.last = n
+	case kindDone:
+		whole, err := g.piece.add(p)
+		if err != nil || whole == nil {
+			return err
+		}
+		g.done, err = decodeRuns(whole, g.last)
+		return err
+	case kindAccept, kindForeign, kindPassed:
+		g.last++
+	case kindInherited:
+		g.last++
+		g.done.Add(g.last)
+	case kindAgain:
+		l, _, err := weburl.PeekLink(p)
+		if err == nil {
+			g.states.sawAgain(l.URL.Key())
+		}
+		return err
+	case kindSent:
+		var err error
+		if g.numbers, _, err = decodeSent(g.numbers[:0], p, g.last); err == nil {
+			g.done.AddMany(g.numbers)
+		}
+		return err
+	case kindFinish:
+		f, err := decodeFinish(p)
+		if err != nil {
+			return err
+		}
+		lost := g.verdict.lost(&f)
+		switch {
+		case f.number > g.last:
+			return errRecord
+		case f.flags&flagRobots != 0:
+		case lost:
+			g.repeated++
+		default:
+			g.states.saw(&f)
+			if f.number > 0 { // not of a URL that was finished before
+				g.done.Add(f.number)
+			}
+			if g.open && !f.dropped() {
+				g.unsure = append(g.unsure, unsure{f.number, f.link.URL.Key(), len(f.state) > 0})
+			}
+		}
+		if !g.open {
+			g.sure = g.verdict.n
+		}
+	case kindHeld:
+		return g.held(p)
+	}
+	return nil
+}
+
+// held reads what seen held back.
+func (g *ledger) held(p []byte) error {
+	if g.missing == nil {
+		return nil
+	}
+	files, mark, err := decodeHeld(p)
+	if err != nil {
+		return err
+	}
+	g.open = true
+	if !mark {
+		return nil
+	}
+	g.open = len(files) > 0
+	switch n := g.missing(files); {
+	case n == 0:
+		g.sure, g.unsure, g.gone = g.verdict.n, g.unsure[:0], 0
+	case g.verdict.n == 0: // of a snapshot: its finishes cannot be told apart any more
+		g.gone = n
+	}
+	return nil
+}
+
+// close undoes the finishes that no mark stands behind, and returns the verdict.
+func (g *ledger) close() verdict {
+	for _, u := range g.unsure {
+		g.repeated++
+		g.done.Remove(u.number)
+		if u.state {
+			g.states.unsaw(u.key)
+		}
+	}
+	g.unsure = nil
+	return verdict{intact: g.verdict.intact, sure: g.sure}
+}
+
+// A label says what is in a part: the kind of its records, K or P, and two
+// uvarints, the first and the last number of the accepts that they are of. Keys
+// stand in the order of the numbers, without a gap.
+func label(kind byte, first, last uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint([]byte{kind}, first), last)
+}
+
+func parseLabel(b []byte) (kind byte, first, last uint64, err error) {
+	if len(b) == 0 || b[0] != kindKeys && b[0] != kindPending {
+		return 0, 0, 0, fmt.Errorf("%w: label %x of a part", errRecord, b)
+	}
+	first, n := binary.Uvarint(b[1:])
+	m := 0
+	if n > 0 {
+		last, m = binary.Uvarint(b[1+n:])
+	}
+	if m <= 0 || 1+n+m != len(b) || first == 0 || last < first-1 || last > maxNumber {
+		return 0, 0, 0, fmt.Errorf("%w: label %x of a part", errRecord, b)
+	}
+	return b[0], first, last, nil
+}
+
+func anyPart(journal.Part) bool { return true }
+
+// appendPending encodes a link that was accepted and is not finished.
+func appendPending(dst []byte, number uint64, link []byte) []byte {
+	return append(binary.AppendUvarint(dst, number), link...)
+}
+
+// splitPending is the number of a pending record and its link's encoding.
+func splitPending(p []byte) (number uint64, link []byte, err error) {
+	number, n := binary.Uvarint(p)
+	if n <= 0 || number == 0 {
+		return 0, nil, errRecord
+	}
+	return number, p[n:], nil
+}
+
+// What a checkpoint makes of the parts before it. Variables, so that tests have
+// many parts.
+var (
+	// smallPart is the size below which a part of pending links is written
+	// anew with its neighbours, whatever of it is finished.
+	smallPart int64 = 16 << 20
+	// largePart is the size at which a part is closed.
+	largePart int64 = 256 << 20
+)
+
+// An assembly writes the parts of a checkpoint.
+type assembly struct {
+	*journal.Checkpoint
+	w     *journal.PartWriter // of keys or of pending links; nil: none is open
+	first uint64              // number in w
+	last  uint64
+	keys  [3][]weburl.Key // ours, foreign ones, and done ones
+	buf   []byte
+	kept  *roaring64.Bitmap // numbers of pending parts that were taken over
+	bytes int64             // written
+}
+
+// pending adds a link, of kindPending or kindOutward.
+func (a *assembly) pending(kind byte, number uint64, link []byte) error {
+	if a.w == nil {
+		w, err := a.NewPart()
+		if err != nil {
+			return err
+		}
+		a.w, a.first = w, number
+	}
+	a.last = number
+	a.buf = appendPending(a.buf[:0], number, link)
+	if err := a.w.Append(kind, a.buf); err != nil {
+		return err
+	}
+	if a.w.Bytes() >= largePart {
+		return a.endPending()
+	}
+	return nil
+}
+
+func (a *assembly) endPending() error {
+	if a.w == nil {
+		return nil
+	}
+	return a.end(label(kindPending, a.first, a.last))
+}
+
+func (a *assembly) end(label []byte) error {
+	w := a.w
+	a.w = nil
+	err := w.Close(label)
+	a.bytes += w.Bytes()
+	return err
+}
+
+// abandon gives up a part that was not ended.
+func (a *assembly) abandon() {
+	if a.w != nil {
+		a.w.Abandon()
+		a.w = nil
+	}
+}
+
+// key adds one to the part of keys.
+func (a *assembly) key(k weburl.Key, foreign bool) error {
+	if foreign {
+		return a.addKey(&a.keys[1], k)
+	}
+	return a.addKey(&a.keys[0], k)
+}
+
+// done adds the key of what is finished.
+func (a *assembly) done(k weburl.Key) error { return a.addKey(&a.keys[2], k) }
+
+func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
+	if *ks = append(*ks, k); len(*ks) == keysPiece {
+		return a.flushKeys()
+	}
+	return nil
+}
+
+// keysPiece is how many keys a record holds.
+const keysPiece = 4096
+
+func (a *assembly) flushKeys() error {
+	for i, kind := range [...]byte{kindKeys, kindForeignKeys, kindDoneKeys} {
+		if len(a.keys[i]) == 0 {
+			continue
+		}
+		a.buf = appendKeys(a.buf[:0], a.keys[i])
+		a.keys[i] = a.keys[i][:0]
+		if err := a.keysRecord(kind, a.buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keysRecord adds a record of keys as it is.
+func (a *assembly) keysRecord(kind byte, p []byte) error {
+	if a.w == nil {
+		w, err := a.NewPart()
+		if err != nil {
+			return err
+		}
+		a.w = w
+	}
+	return a.w.Append(kind, p)
+}
+
+// endKeys ends the part of the keys up to last.
+func (a *assembly) endKeys(last uint64) error {
+	if err := a.flushKeys(); err != nil || a.w == nil {
+		return err
+	}
+	return a.end(label(kindKeys, a.first, last))
+}
+
+// carryPending takes the pending links of the snapshot before over: parts of
+// which most is finished, and small ones, are written anew.
+func (a *assembly) carryPending(parts []journal.Part, done *roaring64.Bitmap) error {
+	for _, p := range parts {
+		kind, first, last, err := parseLabel(p.Label)
+		if err != nil {
+			return err
+		}
+		if kind != kindPending {
+			continue
+		}
+		left := p.Records - int64(done.Rank(last)-done.Rank(first-1))
+		switch {
+		case left <= 0:
+			continue
+		case 2*left > p.Records && p.Bytes >= smallPart:
+			if err := a.endPending(); err != nil { // the order
+				return err
+			}
+			a.Keep(p)
+			a.kept.AddRange(first, last+1)
+			continue
+		}
+		if err := a.ReplayPart(p, func(kind byte, p []byte) error {
+			number, link, err := splitPending(p)
+			if err != nil || done.Contains(number) {
+				return err
+			}
+			return a.pending(kind, number, link)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryKeys takes the keys of the snapshot before over, and leaves a part open
+// for the fresh ones, which take so many bytes. Parts that are together at most
+// twice as large as what is newer go into it, so that a key is written a few
+// times only and there are few parts.
+func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
+	var ks []journal.Part
+	for _, p := range parts {
+		if p.Label[0] == kindKeys {
+			ks = append(ks, p)
+		}
+	}
+	keep, sum := len(ks), fresh
+	for keep > 0 && ks[keep-1].Bytes < largePart && ks[keep-1].Bytes <= 2*sum {
+		keep--
+		sum += ks[keep].Bytes
+	}
+	a.first = 1
+	for _, p := range ks[:keep] {
+		a.Keep(p)
+		_, _, last, err := parseLabel(p.Label)
+		if err != nil {
+			return err
+		}
+		a.first = last + 1
+	}
+	for _, p := range ks[keep:] {
+		if err := a.ReplayPart(p, a.keysRecord); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acceptedKey is the key in seen of what has a number and a key.
+func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
+	if kind == kindInherited {
+		var one [1]weburl.Key
+		if len(link) != 16 {
+			return weburl.Key{}, errRecord
+		}
+		_, err := decodeKeys(one[:0], link)
+		return one[0], err
+	}
+	l, _, err := weburl.PeekLink(link)
+	if err != nil {
+		return weburl.Key{}, err
+	}
+	if kind == kindForeign {
+		return foreignKey(l.URL.Key()), nil
+	}
+	return l.URL.Key(), nil
+}
+
+// ownedKey is the same where hosts were given away; number is that of the
+// record. There is none, or none that anybody asks for, if ok is false.
+func ownedKey(kind byte, link []byte, number uint64, of map[uint64]handed) (k weburl.Key, ok bool, err error) {
+	if kind == kindPassed {
+		return k, false, nil
+	}
+	if k, err = acceptedKey(kind, link); err != nil || kind != kindAccept {
+		return k, err == nil, err
+	}
+	h, is := of[k.Host]
+	return h.key(k), !is || number > h.last, nil
+}

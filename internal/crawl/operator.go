@@ -1,0 +1,303 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// What an operator may do to a host while the crawl runs. What is said of it
+// holds when the answer comes: it is in the journal, synced.
+//
+//	block    no request any more; its links stay, and wait
+//	unblock  they go on
+//	drop     its links are not fetched, and are finished (Dropped), see drop.go
+//
+// What a worker has begun ends as usual. None of them reads a queue or a pool:
+// an order takes the dispatcher as long as a sync of the journal, however many
+// links it is about. A block is a word of the host's record in the journal
+// (kindHost), a drop a record of its own; checkpoints carry both.
+
+// command lets the dispatcher do what, and waits for its answer; ctx bounds
+// the wait: what has begun by then goes on (ErrUnderWay).
+func (c *Crawler) command(ctx context.Context, name, host string, what func(now time.Time) (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	out := make(chan answer, 1)
+	f := func(now time.Time) {
+		text, err := what(now)
+		out <- answer{text, err}
+	}
+	if c.Status() == nil {
+		return "", ErrNotRunning
+	}
+	select {
+	case c.commands <- f:
+	case <-c.ended:
+		return "", ErrNotRunning
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: %w", name, host, ctx.Err())
+	}
+	select {
+	case a := <-out:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: %w: %w", name, host, ErrUnderWay, ctx.Err())
+	}
+}
+
+// ErrUnderWay is an order that takes longer than its caller waits: it goes on.
+var ErrUnderWay = errors.New("under way, and goes on")
+
+// Explain says why host is not being crawled now, in plain words. Safe for
+// concurrent use while Run is under way; ctx bounds the wait.
+func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
+		s := c.Frontier.Explain(host, now).String()
+		if agent := c.agentOf(host); agent != "" {
+			s = host + " is crawled by agent " + agent + ", which knows more; here:\n" + s
+		}
+		for _, d := range c.later {
+			if d.link.URL.Host() == host {
+				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
+			}
+		}
+		if n := c.trouble.of(host); n > 0 {
+			s += "\nfailures in a row: " + strconv.Itoa(n)
+		}
+		return s, nil
+	})
+}
+
+// Block lets a host alone until Unblock, also in later runs; it says how many
+// links wait in its queue. Where another agent crawls the host, the error is an
+// *ElsewhereError, as with Unblock and Drop. Safe for concurrent use while Run is
+// under way, as Unblock and Drop are.
+func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
+	return c.order(ctx, "block", host, func(now time.Time) (string, error) {
+		was := c.isBlocked(host)
+		if !was {
+			c.Frontier.Block(host)
+			if err := c.noteBlock(host, true); err != nil {
+				return "", err
+			}
+		}
+		s := host + ": blocked"
+		if was {
+			s += " already"
+		}
+		e, n, others := c.waiting(host, now)
+		c.copyBlock(host, now)
+		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e), nil
+	})
+}
+
+// An ElsewhereError refuses an order about a host that another agent crawls.
+// Nothing has changed here.
+type ElsewhereError struct{ Host, Agent string }
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s is crawled by agent %q: nothing has changed here", e.Host, e.Agent)
+}
+
+// order is a command that only the agent that crawls host can carry out. Any other
+// agent refuses it with an *ElsewhereError.
+func (c *Crawler) order(
+	ctx context.Context, name, host string, what func(now time.Time) (string, error),
+) (string, error) {
+	return c.command(ctx, name, host, func(now time.Time) (string, error) {
+		if agent := c.agentOf(host); agent != "" {
+			return "", &ElsewhereError{Host: host, Agent: agent}
+		}
+		return what(now)
+	})
+}
+
+// agentOf is the other agent that crawls host, if that is known.
+func (c *Crawler) agentOf(host string) string {
+	if c.Tenancy == nil {
+		return ""
+	}
+	owner, mine, _ := c.Tenancy.Tenure(host)
+	if mine {
+		return ""
+	}
+	return owner
+}
+
+// copyBlock has the host's heir know whether it is blocked.
+func (c *Crawler) copyBlock(host string, now time.Time) {
+	if c.Copies != nil {
+		st := c.Frontier.Host(host)
+		st.Blocked = c.isBlocked(host)
+		c.copyClock(st, now)
+	}
+}
+
+// waiting says how many links of host wait, as far as that is known for nothing,
+// and of those that nobody has counted.
+func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
+	e = c.Frontier.Explain(host, now)
+	if p := c.Frontier.Stats().Pooled; p > 0 {
+		others = ", not counting any among the " + links(p) + " in the pools"
+	}
+	return e, e.Queued + c.laterOf(host), others
+}
+
+// Unblock takes a Block back.
+func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
+	return c.order(ctx, "unblock", host, func(now time.Time) (string, error) {
+		if !c.isBlocked(host) {
+			return host + ": is not blocked", nil
+		}
+		_, n, others := c.waiting(host, now)
+		if err := c.unblock(host); err != nil {
+			return "", err
+		}
+		c.copyBlock(host, now)
+		return host + ": unblocked, " + links(n) + " waited" + others, nil
+	})
+}
+
+// UnblockBefore is Unblock before Run, of all hosts; it returns those that were
+// not blocked.
+func (c *Crawler) UnblockBefore(hosts []string) (free []string, err error) {
+	for _, host := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
+		if !c.isBlocked(host) {
+			free = append(free, host)
+			continue
+		}
+		if err := c.unblock(host); err != nil {
+			return nil, err
+		}
+	}
+	return free, nil
+}
+
+func (c *Crawler) unblock(host string) error {
+	c.Frontier.Unblock(host)
+	return c.noteBlock(host, false)
+}
+
+// noteBlock makes durable that a host is blocked, or no longer.
+func (c *Crawler) noteBlock(host string, blocked bool) error {
+	if err := c.Frontier.Err(); err != nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+		return c.fatal
+	}
+	c.abroad.activity++
+	delete(c.tenants.given, weburl.HostKey(host)) // its next owner is to be told
+	c.setBlocked(host, blocked)
+	st := c.Frontier.Host(host)
+	st.Blocked = blocked
+	c.batch.add(kindHost, st.AppendTo(nil))
+	event := "host-unblocked"
+	if blocked {
+		event = "host-blocked"
+	}
+	c.Events.Write(event, report.F("host", host))
+	return c.secure()
+}
+
+// takeBlock keeps a host blocked that another agent had blocked: its last owner, or one
+// that is lost. If yet another agent owns the host, that one is told.
+func (c *Crawler) takeBlock(host string) {
+	if c.isBlocked(host) {
+		return
+	}
+	c.tenants.blocks = c.Tenancy != nil
+	delete(c.tenants.given, weburl.HostKey(host))
+	c.setBlocked(strings.Clone(host), true)
+	c.Frontier.Block(host)
+	st := c.Frontier.Host(host)
+	st.Blocked = true
+	c.batch.add(kindHost, st.AppendTo(nil))
+	c.append()
+	c.Events.Write("host-blocked", report.F("host", host))
+}
+
+// forgetBlock drops the block of a host that another agent owns and keeps blocked.
+func (c *Crawler) forgetBlock(host string) {
+	if c.isBlocked(host) {
+		c.setBlocked(host, false)
+		if c.tenants.held[host] == nil {
+			c.Frontier.Unblock(host)
+		}
+		c.batch.add(kindHost, frontier.HostState{Host: host}.AppendTo(nil))
+	}
+}
+
+// secure makes durable what has been decided, at once.
+func (c *Crawler) secure() error {
+	c.append()
+	if c.fatal == nil {
+		c.fatal = c.endSync(true)
+	}
+	if c.fatal == nil {
+		c.fatal = c.sync()
+	}
+	return c.fatal
+}
+
+// setBlocked keeps the names of the blocked hosts, which workers read.
+func (c *Crawler) setBlocked(host string, blocked bool) {
+	names := *c.blocked.Load()
+	i, was := slices.BinarySearch(names, host)
+	switch {
+	case blocked == was:
+		return
+	case blocked:
+		names = slices.Insert(slices.Clone(names), i, strings.Clone(host))
+	default:
+		names = slices.Delete(slices.Clone(names), i, i+1)
+	}
+	c.blocked.Store(&names)
+}
+
+// isBlocked may be asked by any.
+func (c *Crawler) isBlocked(host string) bool {
+	_, is := slices.BinarySearch(*c.blocked.Load(), host)
+	return is
+}
+
+// laterOf counts the links of host that wait beside the queues.
+func (c *Crawler) laterOf(host string) (n int64) {
+	for _, d := range c.later {
+		if d.link.URL.Host() == host {
+			n++
+		}
+	}
+	return n
+}
+
+func links(n int64) string {
+	if n == 1 {
+		return "1 link"
+	}
+	return strconv.FormatInt(n, 10) + " links"
+}
+
+// only ends the verb of one link.
+func only(n int64) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
+}
+
+func underWay(e frontier.Explanation) string {
+	if e.State == "in process" || e.State == "resolving" {
+		return "; one is under way, and ends as usual"
+	}
+	return ""
+}

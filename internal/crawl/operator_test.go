@@ -1,0 +1,265 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+const orderedWeb = `
+delay 1s
+seed http://a.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+http://a.example/ http://b.example/ /1 /2 /3
+http://b.example/ http://a.example/4
+`
+
+// begin opens a story's crawl and runs it beside the test; end waits for its end.
+func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
+	t.Helper()
+	s.parse(t)
+	w, err := s.open(disk.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var stop Stop
+	ended := make(chan struct{})
+	go func() { defer close(ended); stop, err = w.Run(ctx) }()
+	return w, cancel, func() (Stop, error) {
+		<-ended
+		return stop, err
+	}
+}
+
+// A host that is blocked is left alone, also after a kill; a crawl that has no
+// other links ends, and goes on when the host is free again.
+func TestBlockOverKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		s.pauses = []pause{{kill: true}}
+		w, cancel, end := s.begin(t)
+		time.Sleep(1500 * time.Millisecond) // after robots.txt and a.example/
+		say := func(what func(context.Context, string) (string, error), host, want string) {
+			t.Helper()
+			if got, err := what(t.Context(), host); got != want || err != nil {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		}
+		say(w.Block, "a.example", "a.example: blocked, 3 links wait")
+		say(w.Block, "a.example", "a.example: blocked already, 3 links wait")
+		say(w.Unblock, "b.example", "b.example: is not blocked")
+		if got, err := w.Explain(t.Context(), "a.example"); err != nil || !strings.HasPrefix(got, "a.example: blocked, 3 links queued\n") || !strings.Contains(got, "blocked by the operator") {
+			t.Errorf("explain: %q, %v", got, err)
+		}
+		mem := w.kill(cancel)
+		end()
+		w.close()
+
+		w, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.rec; r.Accepted != 5 || r.Finished+r.Pending != r.Accepted {
+			t.Errorf("recovered %+v", r)
+		}
+		if stop, err := w.Run(t.Context()); stop != OnlyBlocked || err != nil || w.Pending() != 4 {
+			t.Errorf("ended with %s, %v, %d links pending", stop, err, w.Pending())
+		}
+		if got := w.Status(); !slices.Equal(got.Blocked, []string{"a.example"}) || got.Frontier.Blocked != 1 || got.Frontier.BlockedLinks != 4 {
+			t.Errorf("status %+v", got)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range s.web.told() {
+			if r.host == "a.example" && r.at > 1500*time.Millisecond {
+				t.Errorf("%s asked for at %s", r.url, r.at)
+			}
+		}
+
+		w, err = s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range [][]string{{"b.example"}, {"a.example", "b.example"}} { // once is enough, twice does no harm
+			free, err := w.UnblockBefore([]string{"a.example", "b.example", "a.example"})
+			if !slices.Equal(free, want) || err != nil || w.isBlocked("a.example") {
+				t.Errorf("time %d: %q are not blocked, %v", i+1, free, err)
+			}
+		}
+		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
+			t.Errorf("ended with %s, %v", stop, err)
+		}
+		if n := w.Tally.Finished(); n != 6 || len(w.Status().Blocked) != 0 {
+			t.Errorf("%d URLs finished, %q blocked", n, w.Status().Blocked)
+		}
+		s.check(t, w)
+		if _, err := w.Block(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// told is what w was asked for so far.
+func (w *textWeb) told() []request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
+}
+
+// What was dropped is finished, and stays so.
+func TestDropOverKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb + "http://b.example/x 504\n", frontier: frontier.Config{}}
+		s.text = strings.Replace(s.text, "http://b.example/ http://a.example/4", "http://b.example/ http://a.example/4 /x", 1)
+		s.pauses = []pause{{kill: true}}
+		w, cancel, end := s.begin(t)
+		time.Sleep(5500 * time.Millisecond) // b.example/x has failed and waits for its retry
+		if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped" && got != "a.example: 0 links dropped" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if got, err := w.Drop(t.Context(), "b.example"); got != "b.example: 1 link dropped" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		synctest.Wait() // they are finished beside the crawl
+		mem := w.kill(cancel)
+		end()
+		w.close()
+		asked := len(s.web.told())
+		w, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop, err := w.Run(t.Context()); stop != Finished || err != nil || len(s.web.told()) != asked {
+			t.Errorf("ended with %s, %v, after %d requests", stop, err, len(s.web.told())-asked)
+		}
+		if n := w.Tally.Summary(0, "").Status["-6000"]; n < 1 || n > 2 {
+			t.Errorf("%d URLs dropped", n)
+		}
+		if text := logText(w.lines(t)); !strings.Contains(text, "-6000 b.example/x LL [2t]") {
+			t.Errorf("log:\n%s", text)
+		}
+		s.check(t, w)
+	})
+}
+
+// A host that is blocked while its visit waits for a worker is not asked, nor is
+// one that is dropped.
+func TestOrderAtTheDoor(t *testing.T) {
+	t.Run("block", func(t *testing.T) { orderAtTheDoor(t, (*world).Block, OnlyBlocked, 2) })
+	t.Run("drop", func(t *testing.T) { orderAtTheDoor(t, (*world).Drop, Finished, 3) })
+}
+
+func orderAtTheDoor(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop, finished int64) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: `
+delay 1s
+workers 2
+slow-visits -1
+seed http://a.example/
+seed http://b.example/
+seed http://c.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+dns c.example 192.0.2.3
+http://a.example/ slow=20s
+http://b.example/ slow=20s
+http://c.example/ slow=20s
+`}
+		w, _, wait := s.begin(t)
+		time.Sleep(5 * time.Second) // two of them are being asked
+		asked := map[string]bool{}
+		for _, r := range s.web.told() {
+			asked[r.host] = asked[r.host] || !strings.HasSuffix(r.url, "/robots.txt")
+		}
+		for _, host := range []string{"a.example", "b.example", "c.example"} {
+			if asked[host] {
+				continue
+			}
+			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "is under way, and ends as usual") || err != nil {
+				t.Errorf("%q, %v: not at the door", text, err)
+			}
+		}
+		stop, err := wait()
+		if stop != end || err != nil || w.Pending() != 3-finished || w.Tally.Finished() != finished {
+			t.Errorf("ended with %s, %v, %d finished, %d pending", stop, err, w.Tally.Finished(), w.Pending())
+		}
+		if n := len(slices.DeleteFunc(s.web.told(), func(r request) bool { return strings.HasSuffix(r.url, "/robots.txt") })); n != 2 {
+			t.Errorf("%d pages asked for", n)
+		}
+		s.accounts(t, w)
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whoever gives an order that takes long hears that it goes on.
+func TestLongOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		w, _, end := s.begin(t)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		done := false
+		text, err := w.command(ctx, "drop", "a.example", func(time.Time) (string, error) {
+			time.Sleep(time.Minute)
+			done = true
+			return "done", nil
+		})
+		if text != "" || !errors.Is(err, ErrUnderWay) {
+			t.Errorf("got %q, %v", text, err)
+		}
+		end()
+		if !done || w.Tally.Finished() != 6 {
+			t.Errorf("done is %t, %d URLs finished", done, w.Tally.Finished())
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A robots.txt that another host keeps for this one cannot be had while that
+// one is blocked; nobody waits for it for ever.
+func TestBlockedHostHasOthersRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: `
+delay 1s
+retries 1
+retry-wait 10s
+seed http://a.example/
+seed http://b.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+http://a.example/robots.txt 301 to=http://b.example/robots-of-a
+http://b.example/ slow=20s
+`}
+		w, _, end := s.begin(t)
+		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
+		if got, err := w.Block(t.Context(), "b.example"); got != "b.example: blocked, 1 link waits; one is under way, and ends as usual" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		stop, err := end()
+		if err != nil || stop != OnlyBlocked && stop != Finished {
+			t.Error(stop, err)
+		}
+		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 || w.Pending() != 0 {
+			t.Errorf("%d without robots.txt, %d pending", n, w.Pending())
+		}
+		s.accounts(t, w)
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

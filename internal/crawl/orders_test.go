@@ -1,0 +1,272 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// TestOrdersModel gives orders at random instants to crawls of random webs that
+// end at random instants, and holds them to what was answered.
+func TestOrdersModel(t *testing.T) {
+	n := uint64(60)
+	if testing.Short() {
+		n = 15
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, int(seed%3), trial{}) })
+		})
+	}
+}
+
+// The same where seen holds nearly all links back for a while, and power
+// failures take what they like of what was not synced.
+func TestOrdersModelHeld(t *testing.T) {
+	n := uint64(60)
+	if testing.Short() {
+		n = 15
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: tiny(seed)}) })
+		})
+	}
+}
+
+// The same where all of seen is gone now and then while no process runs: links
+// may be lost with it, but no order is.
+func TestOrdersModelLost(t *testing.T) {
+	n := uint64(60)
+	if testing.Short() {
+		n = 15
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, 0, trial{seen: tiny(seed), deleted: true}) })
+		})
+	}
+}
+
+func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
+	sc := tr.seen
+	rng := rand.New(rand.NewPCG(seed, 9))
+	dense := sc.MemoryBytes > 0
+	pages := 12
+	if dense {
+		pages += rng.IntN(48)
+	}
+	web := newRandomWeb(rng, pages, dense)
+	s := &story{text: "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n" + web.text}
+	s.parse(t)
+	s.seen = sc
+	s.pauses = []pause{{kill: true, crash: true}} // not more than that is to be held against the logs
+	s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
+	s.cfg.Workers = 1 + rng.IntN(8)
+	s.cfg.MaxRedirects = 100
+	s.cfg.DrainTimeout = 100 * time.Millisecond
+	if rng.IntN(2) == 0 {
+		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
+	}
+	if rng.IntN(2) == 0 {
+		s.frontier.IPDelay = 300 * time.Millisecond
+	}
+	if s.again = again > 0; s.again {
+		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 2} }
+	}
+	var log strings.Builder
+	since := func() time.Duration { return time.Since(s.web.start) }
+	note := func(format string, a ...any) { fmt.Fprintf(&log, "%s "+format+"\n", append([]any{since()}, a...)...) }
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, %+v %+v\n%s\n%s\n%s", seed, s.cfg, s.frontier, web.text, log.String(), s.web.requests())
+		}
+	}()
+	mem := disk.NewMem()
+	blocked := map[string]time.Duration{}
+	type span struct {
+		host     string
+		from, to time.Duration
+	}
+	var spans []span
+	gone := map[string]time.Duration{}   // URLs that were finished as dropped, and when that was seen
+	doomed := map[string]time.Duration{} // URLs that are not to be asked for after this
+	var w *world
+	seeGone := func() {
+		for _, l := range w.lines(t) {
+			if _, ok := gone[l.URL]; l.Code == report.CodeDeletedByUser && !ok {
+				gone[l.URL] = since()
+			}
+		}
+	}
+	for run, runs := 0, 1+rng.IntN(7); ; run++ {
+		var err error
+		if w, err = s.open(mem); err != nil {
+			t.Fatal(err)
+		}
+		s.accounts(t, w)
+		note("open: recovered %+v, blocked %q", w.rec, *w.blocked.Load())
+		if w.rec.Lost > 0 && !tr.deleted {
+			t.Errorf("run %d: %d lost", run, w.rec.Lost)
+		}
+		for h := range blocked {
+			if !w.isBlocked(h) || !w.Frontier.Host(h).Blocked {
+				t.Fatalf("run %d: %s is no longer blocked", run, h)
+			}
+			if run == runs || rng.IntN(4) == 0 {
+				spans = append(spans, span{h, blocked[h], since()})
+				delete(blocked, h)
+				if free, err := w.UnblockBefore([]string{h}); len(free) > 0 || err != nil {
+					t.Fatal(free, err)
+				}
+				note("unblock before %s", h)
+			}
+		}
+		if len(*w.blocked.Load()) != len(blocked) {
+			t.Fatalf("run %d: %q blocked, want %v", run, *w.blocked.Load(), blocked)
+		}
+		if run == runs {
+			if stop, err := w.Run(t.Context()); err != nil || stop != Finished || w.Pending() != 0 {
+				t.Fatal(stop, err, w.Pending())
+			}
+			seeGone()
+			break
+		}
+		earlier := len(w.lines(t))
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan Stop, 1)
+		go func() {
+			stop, err := w.Run(ctx)
+			if err != nil && !w.dead.Load() {
+				t.Error(err)
+			}
+			ended <- stop
+		}()
+		synctest.Wait()
+		order := func(what int, host string) {
+			switch what {
+			case 0:
+				if text, err := w.Block(ctx, host); err == nil {
+					note("%s", text)
+					if _, was := blocked[host]; !was {
+						blocked[host] = since()
+					}
+				}
+			case 1:
+				at := since()
+				if text, err := w.Unblock(ctx, host); err == nil {
+					note("%s", text)
+					if from, was := blocked[host]; was {
+						spans = append(spans, span{host, from, at})
+						delete(blocked, host)
+					}
+				}
+			case 2:
+				if text, err := w.Drop(ctx, host); err == nil {
+					note("%s", text)
+					// What the pages of this run have named by now, and is not asked for yet.
+					for _, l := range w.lines(t)[earlier:] {
+						if l.Code != 200 {
+							continue
+						}
+						for _, u := range web.links[l.URL] {
+							if _, ok := doomed[u]; !ok && strings.HasPrefix(u, "http://"+host+"/") {
+								doomed[u] = since()
+							}
+						}
+					}
+					synctest.Wait()
+					seeGone()
+				}
+			}
+		}
+		for range rng.IntN(8) {
+			time.Sleep(time.Duration(rng.IntN(1200)) * time.Millisecond)
+			order(rng.IntN(3), fmt.Sprintf("h%d.example", rng.IntN(4)))
+		}
+		if rng.IntN(3) > 0 {
+			time.Sleep(time.Duration(rng.IntN(1200)) * time.Millisecond)
+		}
+		synctest.Wait()
+		seeGone()
+		switch end := rng.IntN(6); end {
+		case 0:
+		case 1, 2:
+			note("kill")
+			mem = w.kill(cancel)
+			if tr.deleted {
+				if err := mem.RemoveAll(crawlDir + "/state/seen"); err != nil {
+					t.Error(err)
+				}
+			}
+		default:
+			note("crash")
+			if tk := takes(rng); tk != nil {
+				mem = mem.CrashOf(tk)
+			} else {
+				mem = mem.Crash(seed + uint64(run))
+			}
+			w.kill(cancel)
+		}
+		cancel()
+		<-ended
+		w.close()
+		time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
+	}
+	t.Logf("%d times blocked, %d URLs dropped, of %d that were named before", len(spans), len(gone), len(doomed))
+	asked := map[string]bool{}
+	for _, r := range s.web.told() {
+		asked[r.url] = true
+		for _, b := range spans {
+			if r.host == b.host && r.at > b.from && r.at < b.to {
+				t.Errorf("%s asked for at %s: blocked from %s to %s", r.url, r.at, b.from, b.to)
+			}
+		}
+		if at, ok := doomed[r.url]; ok && r.at > at && !s.again && !tr.deleted {
+			t.Errorf("%s asked for at %s: its host was dropped at %s", r.url, r.at, at)
+		}
+		if at, ok := gone[r.url]; ok && r.at > at && !tr.deleted {
+			t.Errorf("%s asked for at %s: dropped at %s", r.url, r.at, at)
+		}
+	}
+	// Known is at least what can be reached over pages that were not dropped, and
+	// at most what was asked for or dropped: a power failure may take a page, and
+	// the links that it named, before it is dropped.
+	least, todo := map[string]bool{"http://h0.example/": true}, []string{"http://h0.example/"}
+	for len(todo) > 0 {
+		u := todo[0]
+		todo = todo[1:]
+		_, dropped := gone[u]
+		if !dropped && !asked[u] && !tr.deleted {
+			t.Errorf("%s was neither asked for nor dropped", u)
+		}
+		for _, to := range web.links[u] {
+			if !dropped && !least[to] {
+				least[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	most := len(gone)
+	for u := range asked {
+		if _, dropped := gone[u]; !dropped && !strings.HasSuffix(u, "/robots.txt") {
+			most++
+		}
+	}
+	if n := int(w.Tally.Finished()); n < len(least) && !tr.deleted || n > most {
+		t.Errorf("%d URLs finished, want %d to %d", n, len(least), most)
+	}
+	sum := w.Tally.Summary(0, "")
+	if int(sum.Skipped["dropped"]) < len(gone) && !s.again && !tr.deleted || len(sum.Skipped) > 1 && !tr.deleted {
+		t.Errorf("skipped %v, %d URLs dropped", sum.Skipped, len(gone))
+	}
+	s.checkPace(t, web)
+	s.check(t, w)
+}

@@ -1,0 +1,256 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An agent with an older view sends a link to an agent that passes it on, and that is
+// killed with its disk before it could: the link is fetched all the same, whether the
+// owner had the passing agent's replica or could not be reached at all.
+func TestPassedOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ships bool // the passing agent can ship to the owner, and cannot push
+	}{{"owner not there", false}, {"owner has the replica", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { passedOn(t, c.ships) })
+		})
+	}
+}
+
+// hostBetween returns a host that two views give to two agents.
+func hostBetween(older, newer *roster, byOlder, byNewer string) string {
+	for i := 0; ; i++ {
+		host := fmt.Sprintf("h%d.example", i)
+		key := weburl.HostKey(host)
+		if older.nearest(key)[0] == byOlder && newer.nearest(key)[0] == byNewer {
+			return host
+		}
+	}
+}
+
+func passedOn(t *testing.T, ships bool) {
+	older, newer, last := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}, &roster{names: "a0 a2"}
+	found, moved := hostBetween(older, newer, "a0", "a0"), hostBetween(older, newer, "a1", "a2")
+	seed, link := "http://"+found+"/", "http://"+moved+"/1"
+	b := &band{
+		t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
+		web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
+			moved, seed, link, link)),
+	}
+	for i, view := range []*roster{older, newer, newer} {
+		m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})
+		m.seeds = []weburl.URL{weburl.MustParse(seed)}
+		m.view.Store(view)
+		m.late = i == 2
+	}
+	finder, passer, owner := b.mates[0], b.mates[1], b.mates[2]
+	passer.mute = true
+	finder.open()
+	passer.open()
+	if ships {
+		owner.open()
+	}
+	time.Sleep(5 * time.Second)
+	passer.end(pause{kill: true})
+	passer.dead, passer.mem = true, nil
+	if ships {
+		owner.loses(passer.name)
+	} else {
+		owner.view.Store(last)
+		owner.open()
+	}
+	finder.loses(passer.name)
+	finder.gains(owner.name)
+	b.finish()
+	b.closes()
+	if n := b.fetched(link); n != 1 {
+		t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
+	}
+}
+
+// closes waits until the agents have ended and closes what they have open.
+func (b *band) closes() {
+	for _, m := range b.living() {
+		w := m.w.Load()
+		if stop := <-m.ended; stop != Finished || w.Pending() != 0 {
+			b.t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
+		}
+		m.tasks.Wait()
+		err := errors.Join(w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close())
+		if err := errors.Join(err, w.close(), m.store.Close()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// fetched counts the requests for a URL.
+func (b *band) fetched(url string) (n int) {
+	for _, r := range b.web.told() {
+		if r.url == url {
+			n++
+		}
+	}
+	return n
+}
+
+// A host moves while its owner cannot send the links of a page of the host, and then
+// the owner is lost for good. The new owner is not told that the page is finished
+// before its links are safe, so it fetches the page again and finds them.
+func TestGivenWithLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		older, newer := &roster{names: "a0 a1"}, &roster{names: "a0 a1 a2"}
+		moves, stays := hostBetween(older, newer, "a0", "a2"), hostBetween(older, newer, "a1", "a1")
+		seed, link := "http://"+moves+"/", "http://"+stays+"/1"
+		b := &band{
+			t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
+			web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", moves,
+				stays, seed, link, link)),
+		}
+		for i := range 3 {
+			m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})
+			m.seeds = []weburl.URL{weburl.MustParse(seed)}
+			m.view.Store(older)
+		}
+		lost, owner, comes := b.mates[0], b.mates[1], b.mates[2]
+		lost.mute = true
+		lost.open()
+		owner.open()
+		time.Sleep(5 * time.Second)
+		comes.view.Store(newer)
+		comes.late = true
+		comes.open()
+		lost.gains(comes.name)
+		owner.gains(comes.name)
+		time.Sleep(5 * time.Second)
+		lost.end(pause{kill: true})
+		lost.dead, lost.mem = true, nil
+		owner.loses(lost.name)
+		comes.loses(lost.name)
+		b.finish()
+		b.closes()
+		if n := b.fetched(link); n != 1 {
+			t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
+		}
+	})
+}
+
+// An agent takes the only other one for lost for some seconds. What it accepts in that
+// time has no heir. When the other one is back, it is told of that, too: else it would
+// be told that a page is finished, and lack a link of the page.
+func TestHeirIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others := &heirs{
+			company: &company{start: time.Now(), pushesAt: 30 * time.Second}, told: map[weburl.Key]handoff.Kind{},
+		}
+		var boxes [3]*outbox.Outbox
+		s := &story{text: `
+delay 1s
+seed http://a.example/
+seed http://x.example/
+dns a.example 192.0.2.1
+dns x.example 192.0.2.2
+http://x.example/ http://b.example/1
+http://a.example/robots.txt robots=User-agent:_*;Crawl-delay:_20
+http://a.example/ /1
+http://a.example/1
+`}
+		s.parse(t)
+		s.with = func(r *Rooms) error {
+			if err := s.openBoxes(&boxes); err != nil {
+				return err
+			}
+			r.Partition, r.Exchange = others, others
+			r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+			return nil
+		}
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.Run(ctx)
+			ended <- err
+		}()
+		sees := func(alone bool, until time.Duration) {
+			others.alone.Store(alone)
+			w.ViewChanged()
+			time.Sleep(until - time.Since(others.start))
+		}
+		sees(false, 10*time.Second) // a link of x.example's page cannot be sent before 30 s
+		sees(true, 25*time.Second)  // a.example's page comes after 20 s
+		sees(false, 38*time.Second) // and its link after 40 s
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, box := range boxes {
+			err = errors.Join(err, box.Close())
+		}
+		if err := errors.Join(err, w.close()); err != nil {
+			t.Fatal(err)
+		}
+		page, link := weburl.MustParse("http://a.example/").Key(), weburl.MustParse("http://a.example/1").Key()
+		if others.told[page] != handoff.Finish || others.told[link] == 0 {
+			t.Errorf("the heir was told of the page %q, of its link %q", others.told[page], others.told[link])
+		}
+	})
+}
+
+// openBoxes opens the outboxes of a crawl with copies: of links, of records and of
+// finishes that wait.
+func (s *story) openBoxes(boxes *[3]*outbox.Outbox) (err error) {
+	for i := range boxes {
+		dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
+		if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heirs is a company that can be away, and notes what it is told of URLs.
+type heirs struct {
+	*company
+	alone atomic.Bool
+	told  map[weburl.Key]handoff.Kind // the last kind
+}
+
+type noHeir struct{}
+
+func (noHeir) Heir(uint64) string { return "" }
+
+func (o *heirs) Heirs() Heirs {
+	if o.alone.Load() {
+		return noHeir{}
+	}
+	return oneHeir{}
+}
+
+func (o *heirs) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
+	for len(records) > 0 {
+		r, used, err := handoff.Decode(records, nil)
+		if err != nil {
+			return err
+		}
+		if r.Kind == handoff.Accept || r.Kind == handoff.Finish {
+			o.told[r.Key()] = r.Kind
+		}
+		records = records[used:]
+	}
+	return nil
+}

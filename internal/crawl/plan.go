@@ -1,0 +1,302 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// want asks the Planner what it wants, and queues that. wake is when to ask
+// again; zero: when a visit has ended.
+func (c *Crawler) want(now time.Time) (wake time.Time) {
+	quota := quotaMax
+	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
+		w, wake, err := c.planner.Next(now)
+		c.nextWanted = wake
+		if err != nil {
+			c.fatal = fmt.Errorf("strategy: %w", err)
+			return time.Time{}
+		}
+		if w == nil {
+			return wake
+		}
+		if w.Before == nil {
+			c.takeIn(w.Link)
+			continue
+		}
+		var off bool
+		if off, c.fatal = c.wantAgain(w, now); off {
+			if quota--; quota == 0 {
+				return now // others want their turn
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// takeIn takes in one link that no visit in hand has found.
+func (c *Crawler) takeIn(l weburl.Link) {
+	v := &c.alone
+	v.found, v.enc = v.found[:0], v.enc[:0]
+	c.add(v, l, l.URL.Key())
+	c.intake(v)
+	c.append()
+}
+
+// refuse tells the Planner that a link will not be fetched, though it is in
+// scope and new.
+func (c *Crawler) refuse(l weburl.Link) error {
+	if c.planner == nil {
+		return nil
+	}
+	if _, err := c.planner.Visited(&Visit{Link: l, Outcome: Refused}); err != nil {
+		return fmt.Errorf("strategy: %w", err)
+	}
+	return nil
+}
+
+// visited tells the Planner how a URL's turn ended, and puts what it remembers
+// of it into the finish.
+func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
+	if c.planner == nil {
+		return
+	}
+	l := v.task.Link
+	visit := Visit{
+		Link: l, Outcome: v.outcome, Status: v.status, Began: v.began, Now: now,
+		Again: v.before != nil, Unchanged: v.unchanged(), Compared: v.compared(),
+		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
+	}
+	if v.archived {
+		visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest
+	}
+	if v.before != nil {
+		c.revisited(l.URL)
+		f.flags |= flagAgain
+		switch {
+		case visit.Unchanged:
+			f.flags |= flagUnchanged
+		case v.outcome == Fetched && !visit.Compared:
+			f.flags |= flagUnknown
+		}
+		if v.status == 304 {
+			visit.Response = *v.before
+			visit.Response.If = v.before.If.Renew(v.validators)
+		}
+	}
+	state, err := c.planner.Visited(&visit)
+	if err != nil {
+		c.fatal = fmt.Errorf("strategy: %w", err)
+		return
+	}
+	f.state = state
+}
+
+// unchanged says that a page that was visited again is as it was.
+func (v *visit) unchanged() bool {
+	return v.compared() && (v.confirmed() || v.print == v.before.Print)
+}
+
+// compared says that it is known whether it is: the two prints are of whole
+// contents, or of what is known of two that were cut.
+func (v *visit) compared() bool {
+	b := v.before
+	return b != nil && v.outcome == Fetched && (v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
+}
+
+// confirmed says that the server confirmed what it had sent before.
+func (v *visit) confirmed() bool {
+	return v.before != nil && v.outcome == Fetched && v.status == 304 && !v.before.If.IsZero()
+}
+
+// fingerprint notes what the next response to the same URL is compared with.
+// body is the decoded content, nil where nobody reads it.
+func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
+	v.validators, v.modified = fetch.ConditionOf(r), fetch.LastModified(r.Header)
+	to, redirect := fetch.Redirect(r)
+	switch {
+	case redirect:
+		v.print = printOf(r.Status, []byte(to))
+	case r.Status/100 != 2:
+		v.print = printOf(r.Status, nil) // error pages tell the time and the like
+	case r.Truncated != "":
+		v.print = printOfCut(r, body)
+	case cut: // the archive reads all of it
+		v.print, v.cut = 0, true
+	default:
+		v.print = printOf(200, body)
+	}
+}
+
+// printCut marks the print of a content that did not come to its end.
+const printCut = 1
+
+// printOfCut is the print of a content that did not come to its end: what the
+// server says of the whole, or, where we ended it at our bound, the bytes up to
+// there. 0: nothing that can be compared, since the next may end elsewhere.
+func printOfCut(r *fetch.Response, body []byte) uint64 {
+	etag, modified := r.Header.Get("ETag"), r.Header.Get("Last-Modified")
+	switch {
+	case etag != "" || modified != "":
+		return printOf(0, []byte(etag+"\n"+modified)) | printCut
+	case r.Truncated == fetch.TruncatedLength:
+		return printOf(200, body) | printCut
+	}
+	return 0
+}
+
+func printOf(status int, content []byte) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	d.Write(content)
+	d.Write(binary.LittleEndian.AppendUint32(nil, uint32(status)))
+	return max(d.Sum64()&^printCut, 2)
+}
+
+// follow asks the Strategy about a link that stands on v's page, and sorts it.
+func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
+	if c.Strategy != nil {
+		// The Strategy may change the link. A copy in the visit, since a
+		// parameter whose address goes to an interface's method would move to
+		// the heap for each link of each page.
+		v.link = l
+		choice := c.Strategy.Follow(&v.shown, &v.link)
+		l = v.link
+		switch choice {
+		case Take:
+			if c.known.has(k) {
+				return
+			}
+		case Offer:
+			if c.planner != nil && c.Scope.Judge(l).In {
+				v.offered = append(v.offered, l)
+			}
+			return
+		default:
+			return
+		}
+	}
+	c.judge(v, l, k)
+}
+
+// A lastStates finds, among finishes in the order of the journal, the last of
+// each URL that has something to remember. The zero one is of no Planner.
+type lastStates map[weburl.Key]int
+
+// saw counts a finish, on the first pass.
+func (s lastStates) saw(f *finish) {
+	if s != nil && len(f.state) > 0 {
+		s[f.link.URL.Key()]++
+	}
+}
+
+// sawAgain counts, on the first pass, that a URL is visited again as if it were
+// new. What was to be remembered of it is not the last then.
+func (s lastStates) sawAgain(k weburl.Key) {
+	if s != nil {
+		s[k]++
+	}
+}
+
+// passAgain is sawAgain on the second pass.
+func (s lastStates) passAgain(k weburl.Key) {
+	if s != nil {
+		s[k]--
+	}
+}
+
+// unsaw takes back a finish that was counted, with something to remember.
+func (s lastStates) unsaw(k weburl.Key) {
+	if s == nil {
+		return
+	}
+	if s[k]--; s[k] == 0 {
+		delete(s, k)
+	}
+}
+
+// isLast says, on the second pass, that no later finish takes f's place.
+func (s lastStates) isLast(f *finish) bool {
+	if s == nil || len(f.state) == 0 {
+		return false
+	}
+	k := f.link.URL.Key()
+	s[k]--
+	return s[k] == 0
+}
+
+// has says that a finish takes the place of what a snapshot says of k.
+func (s lastStates) has(k weburl.Key) bool {
+	_, ok := s[k]
+	return ok
+}
+
+// states is an empty lastStates, or nil where nobody asks for it.
+func (c *Crawler) states() lastStates {
+	if c.planner == nil {
+		return nil
+	}
+	return lastStates{}
+}
+
+// appendState encodes what a Planner remembers of a URL: the Link without its
+// Via, then the Planner's bytes.
+func appendState(dst []byte, l weburl.Link, state []byte) []byte {
+	l.Via = ""
+	return append(l.AppendTo(dst), state...)
+}
+
+func decodeState(src []byte) (l weburl.Link, state []byte, err error) {
+	l, n, err := weburl.DecodeLink(src)
+	if err == nil && (l.URL.IsZero() || n == len(src)) {
+		err = errRecord
+	}
+	if err != nil {
+		return l, nil, err
+	}
+	return l, src[n:], nil
+}
+
+// restoreState gives a Planner back what it remembered. The host may have been
+// asked when the run ended, without a trace: touch tells with which delay.
+func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time, touch func(host string, delay time.Duration)) error {
+	c.remembered++
+	touch(l.URL.Host(), c.Robots.Ask(l.URL, now).Delay)
+	if err := c.planner.Restore(l, state); err != nil {
+		return fmt.Errorf("strategy: %s: %w", l.URL, err)
+	}
+	return nil
+}
+
+// putState writes what a Planner remembers: of a record of the journal, in the
+// journal's order, if no later one takes its place. A run without a Planner
+// keeps it for one that has it.
+func (k *checkpoint) putState(kind byte, p []byte, counts *verdict) error {
+	if kind == kindState {
+		l, _, err := decodeState(p)
+		if err != nil || k.states.has(l.URL.Key()) {
+			return err
+		}
+		return k.put(kindState, p)
+	}
+	if kind == kindAgain {
+		l, _, err := weburl.PeekLink(p)
+		if err == nil {
+			k.states.passAgain(l.URL.Key())
+		}
+		return err
+	}
+	if len(k.states) == 0 {
+		return nil
+	}
+	f, err := decodeFinish(p)
+	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 || !k.states.isLast(&f) {
+		return err
+	}
+	return k.put(kindState, appendState(nil, f.link, f.state))
+}

@@ -1,0 +1,372 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Where hosts move between agents, seen has three kinds of keys of a host, each
+// a range of its own:
+//
+//	own      accepted here, since the host was given away last; and finished
+//	done     finished, here or elsewhere: what the host's next agent is told
+//	foreign  sent to the host's agent, or to be sent (foreignKey)
+//
+// When a host is given away its own range is left for a new, empty one: the
+// links that go with it are unknown here from then on, and accepted when the
+// host comes back with them. Before it is crawled here again, its done keys are
+// taken over into the new range.
+
+// A handed is what is to be known of a host that was given away.
+type handed struct {
+	gen   uint32 // how often; the name of its own range
+	apart bool   // its done keys are not in its own range yet
+	last  uint64 // the number of the last accept before it was given away last
+}
+
+// key is that of a URL of the host in its own range.
+func (h handed) key(k weburl.Key) weburl.Key {
+	k.Host += uint64(h.gen) * 0x9e3779b97f4a7c15
+	return k
+}
+
+// ownKey is a URL's key in seen where it is crawled.
+func (c *Crawler) ownKey(k weburl.Key) weburl.Key {
+	if len(c.tenants.handed) == 0 {
+		return k
+	}
+	return c.tenants.handed[k.Host].key(k)
+}
+
+// doneKey is a finished URL's key. As with foreignKey no host has its host part.
+func doneKey(k weburl.Key) weburl.Key {
+	return weburl.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
+}
+
+// appendHanded encodes it: 8 bytes key of the host, big-endian, uvarint gen,
+// uvarint last, and a byte that is 1 if it is apart.
+func appendHanded(dst []byte, host uint64, h handed) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, host)
+	dst = binary.AppendUvarint(dst, uint64(h.gen))
+	dst = binary.AppendUvarint(dst, h.last)
+	if h.apart {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+func decodeHanded(p []byte) (host uint64, h handed, err error) {
+	if len(p) < 8+3 {
+		return 0, h, errRecord
+	}
+	host, p = binary.BigEndian.Uint64(p), p[8:]
+	gen, n := binary.Uvarint(p)
+	if n <= 0 || gen == 0 || gen > 1<<32-1 {
+		return 0, h, errRecord
+	}
+	last, m := binary.Uvarint(p[n:])
+	if m <= 0 || last > maxNumber || len(p) != n+m+1 || p[n+m] > 1 {
+		return 0, h, errRecord
+	}
+	return host, handed{uint32(gen), p[n+m] == 1, last}, nil
+}
+
+// appendList encodes keys: 8 bytes host part, 1 byte width, and 8 bytes of each
+// path, as many of its top bits as the width says, as a number; big-endian.
+func appendList(dst []byte, host uint64, l keyset.List) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, host)
+	dst = append(dst, byte(l.Width))
+	for _, p := range l.Paths {
+		dst = binary.BigEndian.AppendUint64(dst, p)
+	}
+	return dst
+}
+
+func decodeList(p []byte) (host uint64, l keyset.List, err error) {
+	if len(p) < 9 || len(p)%8 != 1 || p[8] == 0 || p[8] > keyset.WholeKey {
+		return 0, l, errRecord
+	}
+	host, l.Width, p = binary.BigEndian.Uint64(p), uint(p[8]), p[9:]
+	for ; len(p) > 0; p = p[8:] {
+		path := binary.BigEndian.Uint64(p)
+		if path>>l.Width != 0 { // of 64 nothing is left
+			return 0, l, errRecord
+		}
+		l.Paths = append(l.Paths, path)
+	}
+	return host, l, nil
+}
+
+// paths is a set of paths of one host, each known as far as seen knows it.
+type paths struct {
+	lists []keyset.List // ascending, one of each width
+	n     int
+}
+
+// add takes a List, which it copies.
+func (s *paths) add(l keyset.List) {
+	if len(l.Paths) == 0 {
+		return
+	}
+	s.n += len(l.Paths)
+	for i := range s.lists {
+		if s.lists[i].Width == l.Width {
+			s.lists[i].Paths = append(s.lists[i].Paths, l.Paths...)
+			return
+		}
+	}
+	s.lists = append(s.lists, keyset.List{Width: l.Width, Paths: slices.Clone(l.Paths)})
+}
+
+// order sorts what was added, for has, and leaves out what is there twice.
+func (s *paths) order() {
+	s.n = 0
+	for i := range s.lists {
+		p := s.lists[i].Paths
+		slices.Sort(p)
+		s.lists[i].Paths = slices.Compact(p)
+		s.n += len(s.lists[i].Paths)
+	}
+}
+
+// has says whether a path, of which the top width bits are given, is in the set:
+// as far as both are known.
+func (s *paths) has(width uint, path uint64) bool {
+	for _, l := range s.lists {
+		low, high := path, path
+		if l.Width >= width {
+			d := l.Width - width
+			low, high = path<<d, path<<d|(1<<d-1)
+		} else {
+			low = path >> (width - l.Width)
+			high = low
+		}
+		if i, _ := slices.BinarySearch(l.Paths, low); i < len(l.Paths) && l.Paths[i] <= high {
+			return true
+		}
+	}
+	return false
+}
+
+// without are the paths that are not in o.
+func (s *paths) without(o *paths) (left paths) {
+	for _, l := range s.lists {
+		rest := keyset.List{Width: l.Width}
+		for _, p := range l.Paths {
+			if !o.has(l.Width, p) {
+				rest.Paths = append(rest.Paths, p)
+			}
+		}
+		left.add(rest)
+	}
+	return left
+}
+
+// within are the paths that are in o.
+func (s *paths) within(o *paths) (both paths) {
+	out := s.without(o)
+	return s.without(&out)
+}
+
+// rangeOf reads a range of seen.
+func (c *Crawler) rangeOf(host uint64) (s paths) {
+	c.noteDone()
+	for tries := 0; c.fatal == nil; tries++ {
+		s = paths{}
+		err := c.Seen.Range(host, func(l keyset.List) error { s.add(l); return nil })
+		if err == nil {
+			break
+		}
+		if c.repair(err); tries > 2 && c.fatal == nil {
+			c.fatal = err
+		}
+	}
+	s.order()
+	return s
+}
+
+// emptyRange says that seen has nothing of a range.
+func (c *Crawler) emptyRange(host uint64) bool {
+	some := errors.New("some")
+	err := c.Seen.Range(host, func(keyset.List) error { return some })
+	if err != nil && err != some {
+		c.repair(err)
+	}
+	return err == nil
+}
+
+// A ranged is paths that are to be known in a range.
+type ranged struct {
+	host uint64
+	kind byte // of the journal's record: kindKeys or kindDoneKeys
+	paths
+}
+
+// learn makes keys known to seen, and then tells the journal: what it says of
+// them, seen has on disk, but for those that are known whole.
+func (c *Crawler) learn(all []ranged) {
+	narrow := false
+	for _, r := range all {
+		for _, l := range r.lists {
+			if l.Width != keyset.WholeKey {
+				narrow = true
+				continue
+			}
+			keys := make([]weburl.Key, 0, len(l.Paths))
+			for _, p := range l.Paths {
+				keys = append(keys, weburl.Key{Host: r.host, Path: p})
+			}
+			for part := range slices.Chunk(keys, keysPiece) {
+				c.batch.add(r.kind, appendKeys(nil, part))
+			}
+			if c.append(); c.fatal == nil {
+				c.repair(c.Seen.Note(keys))
+			}
+		}
+	}
+	if !narrow || c.fatal != nil {
+		return
+	}
+	if c.append(); c.fatal == nil {
+		c.fatal = c.endSync(true) // Insert is on disk at once, and names all runs
+	}
+	if c.fatal != nil {
+		return
+	}
+	if c.repair(c.insert(all)); c.fatal != nil {
+		return
+	}
+	for _, r := range all {
+		for _, l := range r.lists {
+			if l.Width == keyset.WholeKey {
+				continue
+			}
+			for part := range slices.Chunk(l.Paths, keysPiece) {
+				c.batch.add(kindList, appendList(nil, r.host, keyset.List{Width: l.Width, Paths: part}))
+			}
+		}
+		if len(c.batch.arena) > batchBytes {
+			c.append()
+		}
+	}
+	c.append()
+}
+
+// insert takes in keys that are not known whole.
+func (c *Crawler) insert(all []ranged) error {
+	load := func(add func(uint64, keyset.List) error) error {
+		for _, r := range all {
+			for _, l := range r.lists {
+				if l.Width == keyset.WholeKey {
+					continue
+				}
+				if err := add(r.host, l); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := c.Seen.Insert(load)
+	for tries := 0; tries < flushTries; tries++ {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage {
+			break
+		}
+		if c.repair(err); c.fatal != nil {
+			return nil // it is told
+		}
+		err = c.Seen.Insert(load)
+	}
+	return err
+}
+
+// isDone notes that a URL is finished, for the host's next agent.
+func (c *Crawler) isDone(k weburl.Key) {
+	if c.Tenancy != nil {
+		c.tenants.done = append(c.tenants.done, doneKey(k))
+		c.tenants.newlyDone(k.Host)
+	}
+}
+
+// noteDone tells seen of what is finished: before each sync, and before its keys
+// are read.
+func (c *Crawler) noteDone() {
+	if len(c.tenants.done) == 0 || c.fatal != nil {
+		return
+	}
+	keys := c.tenants.done
+	c.tenants.done = nil
+	c.repair(c.Seen.Note(keys))
+	if c.append(); c.tenants.done == nil {
+		c.tenants.done = keys[:0]
+	}
+}
+
+// doneOf is the key of a finish that counts.
+func (k *checkpoint) doneOf(kind byte, p []byte, counts *verdict) (key weburl.Key, ok bool, err error) {
+	if !k.moves || kind != kindFinish {
+		return key, false, nil
+	}
+	f, err := decodeFinish(p)
+	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 {
+		return key, false, err
+	}
+	return doneKey(f.link.URL.Key()), true, nil
+}
+
+// plainKey is the key of a URL whose Aux ends with it.
+func plainKey(it keyset.Item) weburl.Key {
+	var one [1]weburl.Key
+	if n := len(it.Aux) - 16; n >= 0 {
+		if ks, err := decodeKeys(one[:0], it.Aux[n:]); err == nil {
+			return ks[0]
+		}
+	}
+	return it.Key
+}
+
+// hostOf is the key of the host of a URL whose key in seen is k.
+func (c *Crawler) hostOf(k weburl.Key, u weburl.URL) uint64 {
+	if c.Tenancy == nil {
+		return k.Host
+	}
+	return weburl.HostKey(u.Host())
+}
+
+// done tells heirs what a record says of finished URLs, where that is known of
+// each. What came from another agent and is not known whole is left out.
+func (t *telling) done(ctx context.Context, kind byte, p []byte) error {
+	var keys []weburl.Key
+	switch kind {
+	case kindDoneKeys:
+		var err error
+		if keys, err = decodeKeys(nil, p); err != nil {
+			return err
+		}
+		for i, k := range keys {
+			keys[i] = doneKey(k) // and back
+		}
+	case kindFinish:
+		f, err := decodeFinish(p)
+		if err != nil || f.flags&flagRobots != 0 {
+			return err
+		}
+		keys = append(keys, f.link.URL.Key())
+	}
+	for _, k := range keys {
+		if !t.wanted(k.Host) {
+			continue
+		}
+		if err := t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host); err != nil {
+			return err
+		}
+	}
+	return nil
+}

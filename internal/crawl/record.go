@@ -1,0 +1,311 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Kinds of journal records. A page's batch is its accepts, then its finish.
+//
+//	A accept   a Link in its one encoding
+//	E foreign  the same of a Link that another agent crawls; it has a number
+//	           among the accepts, too
+//	B between  the same of one that another agent has sent and a third one
+//	           crawls; seen has no key of it
+//	I inherit  the key, 16 bytes, of a URL that was finished elsewhere, and is
+//	           known from now on; it has a number, too, and is finished with it
+//	Y sent     numbers of Es and Bs that are over, see appendSent
+//	F finish   see finish
+//	C crawl    the first record of a journal or snapshot: 1 byte, the version of
+//	           these kinds, and 16 bytes, the crawl's id, which seen has, too
+//	H host     a frontier.HostState: politeness that outlives the process
+//	G gone     a drop of a host's links, see appendDrop
+//	R robots   a robots.Entry
+//	K keys     part: seen's keys, 16 bytes each, big-endian
+//	J          part: the same of Es
+//	U          the same of what is finished, see doneKey
+//	P pending  part: uvarint number of a Link that was accepted and is not
+//	           finished, and the Link
+//	O outbound part: the same of an E or a B
+//	N number   snapshot: uvarint number of the last accept before it
+//	X done     snapshot: the numbers of finished Links that its parts still
+//	           have, see appendRuns, in pieces like T
+//	L held     what seen holds back, see appendHeld; empty: finishes count from
+//	           here on only if an L with files, or with none, is behind them
+//	D digest   snapshot: a payload to recognize, see appendOriginal
+//	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
+//	           each, big-endian
+//	V visited  snapshot: what a Planner remembers of a URL, see appendState
+//	T tally    snapshot: the report's counts in pieces, each behind a byte that
+//	           is 1 where more is to come
+//	S span     when the crawl began, Unix microseconds, and how long its runs
+//	           took, microseconds (two uvarints)
+//	h handed   what is to be known of a host that was given away, see appendHanded
+//	M list     keys as seen's lists have them, see appendList
+//	Z absent   the same of links that wait here and are finished elsewhere
+//	a again    a Link whose turn is taken back: the accept behind it is of the same
+//	           Link, see SeedAgain
+//	f failed   snapshot: a Link that SeedAgain would accept again
+//	W seed     a URL that a seed redirected to, and that widens the scope
+const (
+	kindAccept  byte = 'A'
+	kindFinish  byte = 'F'
+	kindHost    byte = 'H'
+	kindRobots  byte = 'R'
+	kindKeys    byte = 'K'
+	kindTally   byte = 'T'
+	kindSpan    byte = 'S'
+	kindSeed    byte = 'W'
+	kindAgain   byte = 'a'
+	kindFailed  byte = 'f'
+	kindPending byte = 'P'
+	kindNumber  byte = 'N'
+	kindDone    byte = 'X'
+	kindDigest  byte = 'D'
+	kindQueries byte = 'Q'
+	kindState   byte = 'V'
+	kindCrawl   byte = 'C'
+	kindHeld    byte = 'L'
+	kindDrop    byte = 'G'
+	kindForeign byte = 'E'
+	kindPassed  byte = 'B'
+	kindSent    byte = 'Y'
+	kindOutward byte = 'O'
+
+	kindInherited   byte = 'I'
+	kindForeignKeys byte = 'J'
+	kindHanded      byte = 'h'
+	kindList        byte = 'M'
+	kindAbsent      byte = 'Z'
+	kindDoneKeys    byte = 'U'
+)
+
+// tallyPiece is the size of a tally record: a crawl of many hosts has a large
+// tally, and a record is in memory several times while it is written or read.
+var tallyPiece = 256 << 10
+
+var errRecord = errors.New("damaged journal record")
+
+// ErrVersion is a journal whose records another version of this program wrote.
+var ErrVersion = errors.New("journal records of another version: go on with the program that began the crawl, or begin it anew with --overwrite")
+
+// finish is the durable end of a URL: enough to leave it out of the frontier,
+// to count it again, and to see whether its WARC record is whole.
+type finish struct {
+	link   weburl.Link // URL and Hops; Via is in the log
+	number uint64      // of its accept; 0: of none, as of a robots.txt or a URL that was finished before
+	code   int         // as in crawl.log
+	kind   string      // of the error; empty for none
+	cause  string      // of the error, in its own words; at most maxCause bytes
+	mime   string
+	size   int64
+	began  time.Time     // to the microsecond
+	took   time.Duration // likewise
+	delay  time.Duration // the Crawl-delay in force
+	flags  byte
+	digest [20]byte
+	file   string // WARC file, empty if nothing was archived
+	end    int64  // in file, behind the visit's last record
+	tries  int    // visits before this one
+	found  int    // references on the page
+	skips  []skipCount
+	state  []byte // what a Planner remembers of the URL from now on; empty: nothing new
+}
+
+// A skipCount is how many links of a page were not taken for one reason.
+type skipCount struct {
+	reason string
+	n      int
+}
+
+const (
+	flagPage      = 1 << iota // a 2xx response to a URL of the frontier
+	flagDuplicate             // a revisit record
+	flagTruncated
+	flagRobots    // a robots.txt: logged and counted, but no URL of the frontier
+	flagAgain     // of a URL that was finished before
+	flagUnchanged // and was found as it had been
+	flagUnknown   // or nobody knows, since it was cut
+)
+
+func (f *finish) appendTo(dst []byte) []byte {
+	str := func(s string) {
+		dst = binary.AppendUvarint(dst, uint64(len(s)))
+		dst = append(dst, s...)
+	}
+	dst = f.link.AppendTo(dst)
+	dst = binary.AppendUvarint(dst, f.number)
+	dst = binary.AppendVarint(dst, int64(f.code))
+	if f.cause == "" {
+		str(f.kind)
+	} else {
+		str(f.kind + "\x00" + f.cause)
+	}
+	str(f.mime)
+	dst = binary.AppendUvarint(dst, uint64(f.size))
+	dst = binary.AppendVarint(dst, f.began.UnixMicro())
+	dst = binary.AppendUvarint(dst, uint64(f.took.Microseconds()))
+	dst = binary.AppendUvarint(dst, uint64(f.delay.Microseconds()))
+	dst = append(dst, f.flags)
+	dst = append(dst, f.digest[:]...)
+	str(f.file)
+	for _, n := range [...]int64{f.end, int64(f.tries), int64(f.found), int64(len(f.skips))} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	for _, s := range f.skips {
+		str(s.reason)
+		dst = binary.AppendUvarint(dst, uint64(s.n))
+	}
+	return append(dst, f.state...) // to the end
+}
+
+func decodeFinish(src []byte) (f finish, err error) {
+	l, n, err := weburl.DecodeLink(src)
+	if err != nil {
+		return f, err
+	}
+	f.link, src = l, src[n:]
+	bad := false
+	uv := func() uint64 {
+		v, n := binary.Uvarint(src)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	iv := func() int64 {
+		v, n := binary.Varint(src)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	str := func() string {
+		n := uv()
+		if n > uint64(len(src)) {
+			bad = true
+			return ""
+		}
+		s := string(src[:n])
+		src = src[n:]
+		return s
+	}
+	f.number = uv()
+	f.code = int(iv())
+	f.kind, f.cause, _ = strings.Cut(str(), "\x00")
+	f.mime = str()
+	f.size = int64(uv())
+	f.began = time.UnixMicro(iv()).UTC()
+	f.took = time.Duration(uv()) * time.Microsecond
+	f.delay = time.Duration(uv()) * time.Microsecond
+	if len(src) < 21 {
+		return f, errRecord
+	}
+	f.flags = src[0]
+	copy(f.digest[:], src[1:])
+	src = src[21:]
+	f.file = str()
+	f.end, f.tries, f.found = int64(uv()), int(uv()), int(uv())
+	for n := uv(); n > 0 && !bad; n-- {
+		f.skips = append(f.skips, skipCount{str(), int(uv())})
+	}
+	if bad {
+		return f, errRecord
+	}
+	if len(src) > 0 {
+		f.state = src
+	}
+	return f, nil
+}
+
+// recordsVersion is that of the kinds.
+const recordsVersion = 1
+
+func appendCrawl(dst []byte, id keyset.Crawl) []byte {
+	return append(append(dst, recordsVersion), id[:]...)
+}
+
+// decodeCrawl reads the first record of a journal.
+func decodeCrawl(kind byte, p []byte) (id keyset.Crawl, err error) {
+	if kind != kindCrawl || len(p) == 0 || p[0] != recordsVersion {
+		return id, fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, kind, p[:min(len(p), 1)])
+	}
+	if len(p) != 1+len(id) {
+		return id, errRecord
+	}
+	copy(id[:], p[1:])
+	return id, nil
+}
+
+func (c *Crawler) span(now time.Time) []byte {
+	b := binary.AppendUvarint(nil, uint64(max(c.Tally.Started().UnixMicro(), 0)))
+	return binary.AppendUvarint(b, uint64(c.Elapsed(now).Microseconds()))
+}
+
+func decodeSpan(src []byte) (started time.Time, took time.Duration, err error) {
+	at, n := binary.Uvarint(src)
+	if n <= 0 {
+		return started, 0, errRecord
+	}
+	us, m := binary.Uvarint(src[n:])
+	if m <= 0 || n+m != len(src) {
+		return started, 0, errRecord
+	}
+	if at > 0 {
+		started = time.UnixMicro(int64(at)).UTC()
+	}
+	return started, time.Duration(us) * time.Microsecond, nil
+}
+
+// appendOriginal encodes a payload and the record that has it:
+//
+//	20 bytes SHA-1 · 16 bytes record id · varint Unix milliseconds · the URL
+func appendOriginal(dst []byte, digest [20]byte, o warc.Original) []byte {
+	dst = append(dst, digest[:]...)
+	dst = append(dst, o.ID[:]...)
+	dst = binary.AppendVarint(dst, o.Date.UnixMilli())
+	return append(dst, o.URL...)
+}
+
+func decodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
+	if len(src) < 37 {
+		return digest, o, errRecord
+	}
+	copy(digest[:], src)
+	copy(o.ID[:], src[20:])
+	ms, n := binary.Varint(src[36:])
+	if n <= 0 {
+		return digest, o, errRecord
+	}
+	o.Date, o.URL = time.UnixMilli(ms).UTC(), string(src[36+n:])
+	return digest, o, nil
+}
+
+func appendKeys(dst []byte, ks []weburl.Key) []byte {
+	for _, k := range ks {
+		dst = binary.BigEndian.AppendUint64(dst, k.Host)
+		dst = binary.BigEndian.AppendUint64(dst, k.Path)
+	}
+	return dst
+}
+
+func decodeKeys(dst []weburl.Key, src []byte) ([]weburl.Key, error) {
+	if len(src)%16 != 0 {
+		return dst, errRecord
+	}
+	for ; len(src) > 0; src = src[16:] {
+		dst = append(dst, weburl.Key{Host: binary.BigEndian.Uint64(src), Path: binary.BigEndian.Uint64(src[8:])})
+	}
+	return dst, nil
+}

@@ -1,0 +1,552 @@
+package crawl
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Recovered says what an earlier run left.
+type Recovered struct {
+	// Pending has the links of blocked hosts, too.
+	Accepted, Finished, Pending int64
+	// Repeated counts the finishes whose WARC record did not survive a power
+	// failure, or links of theirs that seen had held back: those URLs are
+	// pending again.
+	Repeated int64
+	// Lost is how many links may be gone that seen had held back for pages that
+	// cannot be told any more.
+	Lost int64
+}
+
+// Recover rebuilds seen, frontier, robots cache and counts from the journal in
+// dir, before Seed and Run. intact says whether a WARC file still has all up
+// to end: a power failure can take from it what the journal calls finished.
+//
+// Two passes: the first learns which accepts are finished, the second queues
+// the others in the order in which they were made.
+func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
+	var r Recovered
+	c.Journal.EndWith(c.mark)
+	states := c.states()
+	g := ledger{done: roaring64.New(), states: states, verdict: all(), missing: c.Seen.Missing}
+	g.verdict.intact = intact
+	first := true
+	if _, err := journal.ReplayWithout(fs, dir, anyPart, func(kind byte, p []byte) (err error) {
+		if first {
+			first = false
+			c.id, err = decodeCrawl(kind, p)
+			return err
+		}
+		if kind == kindDrop {
+			host, d, err := decodeDrop(p)
+			if err == nil {
+				c.noteDrop(host, d)
+			}
+			return err
+		}
+		if kind == kindHanded || kind == kindAbsent {
+			return c.tenants.read(kind, p)
+		}
+		return g.read(kind, p)
+	}); err != nil {
+		return r, err
+	}
+	counts := g.close()
+	r.Repeated, r.Lost = g.repeated, g.gone
+	c.fs, c.dir = fs, dir
+	if first {
+		c.id = newID()
+		c.batch.add(kindCrawl, appendCrawl(nil, c.id))
+		c.append()
+	}
+	if err := c.bindSeen(g.last); err != nil {
+		return r, err
+	}
+	c.holding.open = g.open
+	verdict := counts
+	delays := map[string]time.Duration{}
+	touch := func(host string, d time.Duration) {
+		if d > 0 { // the others are hushed
+			delays[host] = max(delays[host], d)
+		}
+	}
+	if f, ok := c.planner.(Forgetter); ok {
+		for host, d := range c.drops.of {
+			f.Forget(host, d.at)
+		}
+	}
+	var keys []weburl.Key
+	var batch []weburl.Link
+	var numbers []uint64
+	push := func() error {
+		err := c.Frontier.PushAt(batch, numbers)
+		batch, numbers = batch[:0], numbers[:0]
+		return err
+	}
+	// pending queues a link that is not finished. Whoever has links left may
+	// have been asked when the run ended, without a trace: see Hush below.
+	pending := func(l weburl.Link, number uint64) error {
+		if g.done.Contains(number) {
+			return nil
+		}
+		if c.dropped(l.URL.Host(), number) {
+			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+		}
+		if c.Tenancy != nil {
+			if elsewhere, err := c.recoverAway(l, number); elsewhere || err != nil {
+				return err
+			}
+		}
+		batch, numbers = append(batch, l), append(numbers, number)
+		if len(batch) == 1024 {
+			return push()
+		}
+		return nil
+	}
+	// outward puts a link into the outbox that others are to have.
+	outward := func(number uint64, enc []byte) error {
+		if g.done.Contains(number) {
+			return nil
+		}
+		if c.Outbox == nil {
+			return ErrAlone
+		}
+		l, _, err := weburl.DecodeLink(enc)
+		if err != nil {
+			return err
+		}
+		if c.dropped(l.URL.Host(), number) {
+			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
+		}
+		return c.Outbox.PushLoose(number, enc)
+	}
+	var sent []uint64
+	// Keys that seen has on disk need not be read: those of whole parts.
+	restored := func(p journal.Part) bool {
+		kind, _, last, err := parseLabel(p.Label)
+		if c.Tenancy != nil { // finishes have keys there, too
+			last++
+		}
+		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
+	}
+	lists := false
+	var tally pieces
+	blocked := map[string]struct{}{}
+	var past pastClock
+	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
+		switch kind {
+		case kindInherited:
+			c.accepted++
+			return c.restoreAccepted(kind, p)
+		case kindForeign, kindPassed:
+			c.Tally.Accepted(1)
+			c.accepted++
+			if kind == kindForeign {
+				if err := c.restoreAccepted(kind, p); err != nil {
+					return err
+				}
+			}
+			return outward(c.accepted, p)
+		case kindOutward:
+			number, enc, err := splitPending(p)
+			if err != nil {
+				return err
+			}
+			return outward(number, enc)
+		case kindSent:
+			var err error
+			var returned bool
+			if sent, returned, err = decodeSent(sent[:0], p, c.accepted); err == nil {
+				c.countSent(int64(len(sent)), returned)
+			}
+			return err
+		case kindAccept:
+			l, _, err := weburl.DecodeLink(p)
+			if err != nil {
+				return err
+			}
+			c.Tally.Accepted(1)
+			if l.Hops == "" {
+				c.Tally.Found(1)
+			}
+			if c.Queries != nil {
+				c.Queries.Admit(l.URL)
+			}
+			c.accepted++
+			if k, ok, err := ownedKey(kind, p, c.accepted, c.tenants.handed); err != nil {
+				return err
+			} else if ok && c.accepted > c.Seen.Mark() {
+				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
+					return err
+				}
+			}
+			return pending(l, c.accepted)
+		case kindPending:
+			number, enc, err := splitPending(p)
+			if err != nil {
+				return err
+			}
+			l, _, err := weburl.DecodeLink(enc)
+			if err != nil {
+				return err
+			}
+			return pending(l, number)
+		case kindNumber:
+			n, _ := binary.Uvarint(p) // which the ledger has read
+			c.accepted = n
+			return nil
+		case kindList:
+			lists = lists || c.accepted >= c.Seen.Mark()
+			return nil
+		case kindDone, kindCrawl, kindHeld, kindDrop, kindHanded, kindAbsent:
+			return nil // likewise
+		case kindFinish:
+			f, err := decodeFinish(p)
+			if err != nil {
+				return err
+			}
+			if !f.began.IsZero() && f.began.Unix() > 0 {
+				touch(f.link.URL.Host(), f.delay)
+				past.saw(f.began)
+			}
+			if verdict.lost(&f) {
+				return nil
+			}
+			c.count(&f)
+			if c.Tenancy != nil && f.flags&flagRobots == 0 && c.accepted >= c.Seen.Mark() {
+				if err := c.restoreSeen(append(keys[:0], doneKey(f.link.URL.Key()))); err != nil {
+					return err
+				}
+			}
+			c.planned = c.planned || len(f.state) > 0
+			if states.isLast(&f) {
+				return c.restoreState(f.link, f.state, now, touch)
+			}
+			return nil
+		case kindState:
+			c.planned = true
+			l, state, err := decodeState(p)
+			if err != nil || c.planner == nil || states.has(l.URL.Key()) {
+				return err
+			}
+			return c.restoreState(l, state, now, touch)
+		case kindHost:
+			st, err := frontier.DecodeHostState(p)
+			if err != nil {
+				return err
+			}
+			past.hosts = append(past.hosts, st)
+			if st.Blocked {
+				blocked[st.Host] = struct{}{}
+			} else {
+				delete(blocked, st.Host)
+			}
+			if st.Delay > 0 {
+				delays[st.Host] = max(delays[st.Host], st.Delay)
+			}
+			return nil
+		case kindRobots:
+			if verdict.doubtful() { // sitemaps that it names may be lost: it is fetched again
+				return nil
+			}
+			e, err := robots.DecodeEntry(p)
+			if err != nil {
+				return err
+			}
+			c.Robots.Restore(e)
+			return nil
+		case kindKeys, kindForeignKeys, kindDoneKeys:
+			var err error
+			if keys, err = decodeKeys(keys[:0], p); err != nil {
+				return err
+			}
+			return c.restoreSeen(keys)
+		case kindTally:
+			whole, err := tally.add(p)
+			if err != nil || whole == nil {
+				return err
+			}
+			return c.Tally.Decode(whole)
+		case kindSpan:
+			started, took, err := decodeSpan(p)
+			if err != nil {
+				return err
+			}
+			if !started.IsZero() {
+				c.Tally.Start(started)
+			}
+			c.earlier = took
+			return nil
+		case kindQueries:
+			if len(p)%12 != 0 {
+				return errRecord
+			}
+			for ; len(p) > 0 && c.Queries != nil; p = p[12:] {
+				c.Queries.Restore(binary.BigEndian.Uint64(p), binary.BigEndian.Uint32(p[8:]))
+			}
+			return nil
+		case kindDigest:
+			digest, o, err := decodeOriginal(p)
+			if err != nil {
+				return err
+			}
+			c.Archive.RememberRecord(digest, o)
+			return nil
+		case kindAgain:
+			l, err := c.tookBack(p)
+			if err == nil {
+				states.passAgain(l.URL.Key())
+			}
+			return err
+		case kindFailed:
+			c.failures.again = append(c.failures.again, slices.Clone(p))
+			return nil
+		case kindSeed:
+			u, err := weburl.Parse(string(p))
+			if err != nil {
+				return err
+			}
+			c.widen(u)
+			return nil
+		}
+		return fmt.Errorf("%w: kind %q", errRecord, kind)
+	})
+	if err == nil {
+		err = push()
+	}
+	if err == nil {
+		err = c.recoverTenancy(lists)
+	}
+	if err != nil {
+		return r, err
+	}
+	past.restore(c.Frontier, now)
+	names := slices.Sorted(maps.Keys(blocked))
+	c.blocked.Store(&names)
+	if c.accepted > 0 {
+		c.Frontier.Hush(now)
+	}
+	for host, d := range delays {
+		c.Frontier.Touched(host, d, now)
+	}
+	sum := c.Tally.Summary(0, "")
+	r.Accepted, r.Finished, r.Pending = sum.Unique, sum.Finished, c.Pending()
+	if r.Pending > 0 || c.remembered > 0 {
+		c.nextSlot = now.Add(c.cfg.ResumeWait)
+	}
+	if r.Lost > 0 {
+		c.Events.Write("seen-lost", report.F("links", r.Lost))
+		for range r.Lost {
+			c.Tally.Skipped(reasonLost)
+		}
+	}
+	if r.Repeated > 0 || r.Lost > 0 || verdict.doubtful() {
+		// The WARC file may grow past the lost records' ends, or go, and so may
+		// seen's: from now on the journal must not call those URLs finished.
+		c.holding.mute = true // a mark would vouch for them
+		if err := c.beginCheckpoint(counts); err != nil {
+			return r, err
+		}
+		if err := c.endCheckpoint(true); err != nil {
+			return r, err
+		}
+		c.holding.mute = false
+	}
+	c.beginCopies()
+	return r, nil
+}
+
+func newID() (id keyset.Crawl) {
+	rand.Read(id[:])
+	return id
+}
+
+// count counts a finish of an earlier run.
+func (c *Crawler) count(f *finish) {
+	c.Tally.Add(visitOf(f))
+	c.noteFailed(f)
+	c.Tally.Found(int64(f.found))
+	c.Tally.Retried(int64(f.tries))
+	for _, s := range f.skips {
+		for range s.n {
+			c.Tally.Skipped(s.reason)
+		}
+	}
+	if f.file != "" && f.code > 0 && f.flags&(flagDuplicate|flagTruncated) == 0 {
+		c.Archive.Remember(f.digest, f.link.URL.String(), f.began)
+	}
+}
+
+// wishEvery is the longest that a server's wish to be asked less often stays in
+// memory only: a repeated fetch is a pity, a disregarded Retry-After is rude.
+const wishEvery = 5 * time.Millisecond
+
+// commitAt is when the journal is to be written next.
+func (c *Crawler) commitAt() time.Time {
+	if c.urgent {
+		return c.committed.Add(min(wishEvery, c.cfg.CommitEvery))
+	}
+	return c.committed.Add(c.cfg.CommitEvery)
+}
+
+// save writes the journal when it is time: archive and logs first (the
+// journal's Before sees to that), so that a finish never outlives its record.
+func (c *Crawler) save(now time.Time) {
+	if c.fatal != nil {
+		return
+	}
+	if c.fatal = c.endSync(false); c.fatal != nil {
+		return
+	}
+	wrote := true
+	switch {
+	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
+		// Nothing for the journal, but a log may hold lines back, or an error.
+		if now.Sub(c.synced) >= c.cfg.SyncEvery {
+			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
+			c.synced = now
+		}
+		wrote = false
+	case c.syncing == nil && c.checkpointDue():
+		// First: on a disk that needs longer than SyncEvery for a sync there
+		// would always be one on its way.
+		c.fatal = c.beginCheckpoint(all())
+		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.abroad.owed) > 0 && !c.cfg.AckWritten && !now.Before(c.ackAt())):
+		c.batch.add(kindSpan, c.span(now))
+		if c.append(); c.fatal != nil {
+			return
+		}
+		c.fatal = c.beginSync()
+		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+	case !now.Before(c.commitAt()):
+		c.fatal = c.commitOwed(now)
+		c.committed, c.urgent = now, false
+	default:
+		wrote = false
+	}
+	if wrote {
+		c.copyCommitted(now)
+	}
+	if c.fatal == nil {
+		c.fatal = c.endCheckpoint(false)
+	}
+}
+
+// checkpointDue says that the journal has grown by as much as the last
+// checkpoint wrote.
+func (c *Crawler) checkpointDue() bool {
+	return c.checkpoint == nil && !c.shipping.whole.reading && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
+}
+
+// A syncing is an fsync on its way, while the crawl goes on.
+type syncing struct {
+	journal  *journal.Syncing
+	seen     *keyset.Syncing
+	accepted uint64
+	owed     []debt
+	done     chan error // it never blocks
+}
+
+// run does what takes time: what is held back by seen first, then, with
+// archive and logs, the journal, which speaks of all of them.
+func (s *syncing) run() error {
+	if err := s.seen.Run(); err != nil {
+		return err
+	}
+	return s.journal.Run()
+}
+
+// startSync commits what endSync will have made durable.
+func (c *Crawler) startSync() (*syncing, error) {
+	if c.noteDone(); c.fatal != nil {
+		return nil, c.fatal
+	}
+	j, err := c.Journal.BeginSync()
+	if err != nil {
+		return nil, err
+	}
+	held, err := c.Seen.BeginSync()
+	if err != nil {
+		return nil, fmt.Errorf("seen: %w", err)
+	}
+	owed := c.abroad.owed
+	c.abroad.owed = nil
+	return &syncing{j, held, c.accepted, owed, make(chan error, 1)}, nil
+}
+
+// noteSync takes note of a sync that has run with this error.
+func (c *Crawler) noteSync(s *syncing, err error) error {
+	if err := c.Journal.EndSync(s.journal, err); err != nil {
+		return err
+	}
+	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
+		return err
+	}
+	c.abroad.due = append(c.abroad.due, s.owed...)
+	return nil
+}
+
+// beginSync makes what is in the journal durable, in a while.
+func (c *Crawler) beginSync() error {
+	s, err := c.startSync()
+	if err != nil {
+		return err
+	}
+	c.syncing = s
+	wake := len(s.owed) > 0
+	go func() {
+		if s.done <- s.run(); wake {
+			c.tell(func(time.Time) {})
+		}
+	}()
+	return nil
+}
+
+// endSync takes note that it is durable; wait waits for that. Without a sync
+// on its way it does nothing.
+func (c *Crawler) endSync(wait bool) error {
+	s := c.syncing
+	if s == nil {
+		return nil
+	}
+	var err error
+	if wait {
+		err = <-s.done
+	} else {
+		select {
+		case err = <-s.done:
+		default:
+			return nil
+		}
+	}
+	c.syncing = nil
+	return c.noteSync(s, err)
+}
+
+// sync makes all durable at once.
+func (c *Crawler) sync() error {
+	if err := c.markAnyway(); err != nil {
+		return err
+	}
+	s, err := c.startSync()
+	if err != nil {
+		return err
+	}
+	return c.noteSync(s, s.run())
+}

@@ -1,0 +1,406 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A randomWeb is a small web and what a crawl of it must come to.
+type randomWeb struct {
+	text     string
+	reach    map[string]bool          // URLs that a crawl from the seed meets
+	delays   map[string]time.Duration // Crawl-delay of hosts
+	response map[string]bool          // of those: which answer
+	links    map[string][]string      // of each page
+}
+
+// newRandomWeb makes one of up to pages pages a host, most of which can be
+// reached if it is dense.
+func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
+	var b strings.Builder
+	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
+	links := map[string][]string{}
+	var urls, hosts []string
+	hosts0, links0 := 1, 0
+	if dense {
+		hosts0, links0 = 2, 2
+	}
+	for h := range hosts0 + rng.IntN(5) {
+		host := fmt.Sprintf("h%d.example", h)
+		hosts = append(hosts, host)
+		fmt.Fprintf(&b, "dns %s 192.0.2.%d\n", host, 1+rng.IntN(3))
+		if rng.IntN(3) == 0 {
+			w.delays[host] = time.Second
+			fmt.Fprintf(&b, "http://%s/robots.txt robots=User-agent:_*;Crawl-delay:_1\n", host)
+		}
+		urls = append(urls, "http://"+host+"/")
+		for p := range links0*pages/4 + rng.IntN(pages) {
+			urls = append(urls, fmt.Sprintf("http://%s/%d", host, p))
+		}
+	}
+	for _, u := range urls {
+		fmt.Fprintf(&b, "%s", u)
+		if rng.IntN(4) == 0 {
+			fmt.Fprintf(&b, " slow=%dms", rng.IntN(400))
+		}
+		w.response[u] = true
+		kind := rng.IntN(12)
+		if dense && u == urls[0] {
+			kind = 12
+		}
+		switch kind {
+		case 0:
+			b.WriteString(" 404\n")
+			continue
+		case 1:
+			to := urls[rng.IntN(len(urls))]
+			links[u] = []string{to}
+			fmt.Fprintf(&b, " 302 to=%s\n", to)
+			continue
+		case 2:
+			b.WriteString(" same")
+		case 3:
+			fmt.Fprintf(&b, " size=%d", 1<<rng.IntN(16))
+		case 4:
+			b.WriteString(" 503 | 200")
+		}
+		for range links0 + rng.IntN(6) {
+			to := urls[rng.IntN(len(urls))]
+			links[u] = append(links[u], to)
+			b.WriteString(" " + to)
+		}
+		b.WriteByte('\n')
+	}
+	todo := []string{urls[0]}
+	w.reach[urls[0]] = true
+	for len(todo) > 0 {
+		u := todo[0]
+		todo = todo[1:]
+		for _, to := range links[u] {
+			if !w.reach[to] {
+				w.reach[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	w.text, w.links = b.String(), links
+	return w
+}
+
+// TestRecoveryModel ends crawls of random webs at random instants, by signal,
+// kill and power failure, and holds the whole to what an undisturbed crawl
+// would have come to.
+func TestRecoveryModel(t *testing.T) {
+	n := uint64(150)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trial{}.run(t, seed) })
+		})
+	}
+}
+
+// The same with pages that are visited again: none of these visits is lost,
+// none is counted twice.
+func TestRecoveryModelAgain(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trial{again: 1 + int(seed%3)}.run(t, seed) })
+		})
+	}
+}
+
+// The same where seen has hardly any memory: nearly all of its keys are on disk,
+// and nearly all links are held back for a while.
+func TestRecoveryModelHeld(t *testing.T) {
+	n := uint64(60)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trial{seen: tiny(seed)}.run(t, seed) })
+		})
+	}
+}
+
+// The same where bits of seen's runs are lost now and then.
+func TestRecoveryModelDamaged(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed) })
+		})
+	}
+}
+
+// The same where bits of the links that seen holds back are lost, or all of seen
+// while no process runs: a page may be missed then, but not in silence.
+func TestRecoveryModelLost(t *testing.T) {
+	n := uint64(40)
+	if testing.Short() {
+		n = 20
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			tr := trial{seen: tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
+			if seed%3 == 0 {
+				tr = trial{seen: tiny(seed), deleted: true}
+			}
+			synctest.Test(t, func(t *testing.T) { tr.run(t, seed) })
+		})
+	}
+}
+
+// tiny is a seen with hardly any memory, whose filters say perhaps to some of
+// what is new, or to all of it.
+func tiny(seed uint64) keyset.Config { return keyset.Config{MemoryBytes: 1 + int64(seed%2)<<6} }
+
+// A trial is a crawl with what goes wrong in it besides ends of runs.
+type trial struct {
+	again   int // how often each page is visited again
+	seen    keyset.Config
+	damaged string // seen's files of which bits are lost now and then
+	within  time.Duration
+	deleted bool // state/seen is, at a kill
+}
+
+func (tr trial) run(t *testing.T, seed uint64) {
+	again, sc := tr.again, tr.seen
+	lossy := tr.deleted || tr.damaged == "held-"
+	rng := rand.New(rand.NewPCG(seed, 7))
+	dense := sc.MemoryBytes > 0
+	pages, least := 12, time.Duration(0)
+	if dense {
+		pages, least = 60, 2*time.Second // for which all is quiet after a restart
+	}
+	web := newRandomWeb(rng, pages, dense)
+	s := &story{
+		cfg:      Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
+		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+		scope:    scope.Config{Scope: scope.Any},
+		seen:     sc,
+	}
+	s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
+	if s.again = again > 0; s.again {
+		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 1} }
+	}
+	if rng.IntN(2) == 0 {
+		s.frontier.IPDelay = 300 * time.Millisecond
+	}
+	u, err := weburl.Parse("http://h0.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.seeds = []weburl.URL{u}
+	at := time.Duration(0)
+	for range rng.IntN(7) {
+		at += least + time.Duration(rng.IntN(3000))*time.Millisecond
+		at += time.Millisecond
+		p := pause{at: at, gap: time.Duration(rng.IntN(400)) * time.Millisecond}
+		end := rng.IntN(5)
+		switch {
+		case tr.deleted:
+			p.kill = true
+			if end > 0 {
+				p.then = func(m *disk.Mem) {
+					if err := m.RemoveAll(crawlDir + "/state/seen"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		case end == 0 && !lossy:
+		case end <= 2:
+			p.kill = true
+		default:
+			p.crash = true
+			if dense {
+				p.takes = takes(rng)
+			}
+		}
+		s.pauses = append(s.pauses, p)
+		at += p.gap + s.cfg.DrainTimeout
+	}
+	s.web = parseWeb(t, web.text)
+	if tr.damaged != "" {
+		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, tr.within, tr.damaged)()
+	}
+	w := s.run(t)
+	log := logText(w.lines(t))
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.text, s.web.requests(), log)
+		}
+	}()
+	if w.stop != Finished || w.Pending() != 0 {
+		t.Fatalf("stop %s, %d pending", w.stop, w.Pending())
+	}
+	missed := len(web.reach) - int(w.Tally.Finished())
+	sum := w.Tally.Summary(0, "")
+	if lost := sum.Skipped[reasonLost]; lossy && lost > 0 {
+		t.Logf("at most %d links are lost, %d pages missed", lost, missed)
+	} else if got := int(w.Tally.Finished()); missed != 0 {
+		t.Errorf("%d URLs finished, %d reachable", got, len(web.reach))
+	}
+	if s.again {
+		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want || sum.Unchanged+sum.Changed != want {
+			t.Errorf("%d URLs visited again, %d unchanged and %d changed, want %d", sum.Revisits, sum.Unchanged, sum.Changed, want)
+		}
+	}
+	s.checkPace(t, web)
+	if lossy {
+		s.check(t, w)
+		return
+	}
+	s.checkVisits(t, web)
+	s.check(t, w)
+	have := archived(t, w.fs)
+	for u := range web.reach {
+		if have[u] == 0 && web.response[u] {
+			t.Errorf("no record of %s", u)
+		}
+	}
+}
+
+// takes chooses of which files a crash takes what was not synced: a file system
+// may keep a later write to one file and lose an earlier one to another. nil is
+// for Mem to choose, down to parts of a write.
+func takes(rng *rand.Rand) func(name string) bool {
+	salt := rng.Uint64()
+	switch of := rng.IntN(8); of {
+	case 0, 1, 2:
+		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/seen/held-") }
+	case 3:
+		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/journal/") }
+	case 4, 5:
+		return func(name string) bool { return xxhash.Sum64String(name)>>(salt%57)&1 == 0 }
+	}
+	return nil
+}
+
+// checkPace holds the server's view to politeness.
+func (s *story) checkPace(t *testing.T, web randomWeb) {
+	t.Helper()
+	last := map[string]request{}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	for _, r := range s.web.asked {
+		if before, ok := last[r.host]; ok {
+			delay := 200 * time.Millisecond
+			robots := strings.HasSuffix(before.url, "/robots.txt")
+			if !robots || s.endedBetween(before.end, r.at) == nil {
+				delay = max(delay, web.delays[r.host])
+			}
+			if r.at-before.end < delay {
+				t.Errorf("%s at %s, %s after %s at %s", r.url, r.at, r.at-before.end, before.url, before.at)
+			}
+		}
+		last[r.host] = r
+		if s.frontier.IPDelay > 0 {
+			if before, ok := last[r.addr]; ok && r.at-before.end < s.frontier.IPDelay {
+				t.Errorf("%s at %s, %s after %s on the same address", r.url, r.at, r.at-before.end, before.url)
+			}
+			last[r.addr] = r
+		}
+	}
+}
+
+// checkVisits holds it to coverage and overlap.
+func (s *story) checkVisits(t *testing.T, web randomWeb) {
+	t.Helper()
+	visits := map[string][]request{}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	for _, r := range s.web.asked {
+		if !strings.HasSuffix(r.url, "/robots.txt") {
+			visits[r.url] = append(visits[r.url], r)
+		}
+	}
+	for u := range web.reach {
+		if len(visits[u]) == 0 {
+			t.Errorf("%s was never asked for", u)
+		}
+	}
+	for u, rs := range visits {
+		if !web.reach[u] {
+			t.Errorf("%s is not reachable", u)
+		}
+		for i, r := range rs[:max(len(rs)-1, 0)] {
+			if r.status == 503 || s.again {
+				continue // asked for again on purpose
+			}
+			p := s.endedBetween(r.at, rs[i+1].at)
+			switch {
+			case p == nil:
+				t.Errorf("%s at %s and at %s, without an end of the run in between", u, r.at, rs[i+1].at)
+			case p.kill && r.end+150*time.Millisecond < p.at, p.crash && r.end+1300*time.Millisecond < p.at,
+				!p.kill && !p.crash && r.end < p.at:
+				t.Errorf("%s ended at %s, the run at %s (%+v), asked for again at %s", u, r.end, p.at, *p, rs[i+1].at)
+			}
+		}
+	}
+}
+
+// endedBetween finds the first end of a run in a stretch of time.
+func (s *story) endedBetween(from, to time.Duration) *pause {
+	for i := range s.pauses {
+		if p := &s.pauses[i]; p.at >= from && p.at <= to {
+			return p
+		}
+	}
+	return nil
+}
+
+// archived counts the captures of each URL.
+func archived(t *testing.T, fs disk.FS) map[string]int {
+	t.Helper()
+	entries, err := fs.ReadDir(crawlDir + "/archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]int{}
+	for _, e := range entries {
+		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := warc.NewReader(bytes.NewReader(b))
+		for {
+			rec, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Type() == "response" || rec.Type() == "revisit" {
+				have[rec.URL()]++
+			}
+		}
+	}
+	return have
+}

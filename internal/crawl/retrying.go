@@ -1,0 +1,127 @@
+package crawl
+
+import (
+	"container/heap"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// retrying is what has failed and is not given up: for people, who would
+// otherwise see a crawl that does nothing. The dispatcher owns it.
+type retrying map[weburl.Key]retry
+
+type retry struct {
+	kind string    // of the last failure
+	at   time.Time // not before; the past where something else decides
+}
+
+// put notes that a URL has failed and is visited again at at. That its
+// robots.txt cannot be had says less than why.
+func (r *retrying) put(k weburl.Key, kind string, at time.Time) {
+	old, known := (*r)[k]
+	if !known && len(*r) >= 2*laterMax {
+		return
+	}
+	if known && kind == RobotsUnreachable.String() {
+		kind = old.kind
+	}
+	if *r == nil {
+		*r = retrying{}
+	}
+	(*r)[k] = retry{kind, at}
+}
+
+// forget ends it for a URL that is finished.
+func (r retrying) forget(k weburl.Key) { delete(r, k) }
+
+// sum counts the URLs by kind, and says when the next is due; zero: unknown.
+func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
+	kinds = make(map[string]int64)
+	for _, e := range r {
+		kinds[e.kind]++
+		if e.at.After(now) {
+			next = earlier(next, e.at)
+		}
+	}
+	return kinds, next
+}
+
+// troubles counts failures in a row. It forgets hosts when there are very many:
+// at most twice troublesMax are known.
+type troubles struct{ now, before map[string]int }
+
+const troublesMax = 1 << 16
+
+func (t *troubles) of(host string) int {
+	if n, ok := t.now[host]; ok {
+		return n
+	}
+	return t.before[host]
+}
+
+// add counts one more failure.
+func (t *troubles) add(host string) int {
+	n := t.of(host) + 1
+	t.set(host, n)
+	return n
+}
+
+func (t *troubles) set(host string, n int) {
+	if len(t.now) >= troublesMax || t.now == nil {
+		t.now, t.before = make(map[string]int), t.now
+	}
+	t.now[strings.Clone(host)] = n
+}
+
+func (t *troubles) clear(host string) {
+	delete(t.now, host)
+	delete(t.before, host)
+}
+
+// requeue puts a link that was accepted before, or is visited again, behind all
+// others. number is that of its accept; 0: it is finished.
+func (c *Crawler) requeue(l weburl.Link, number uint64) error {
+	c.requeued[l.URL.Key()] = number
+	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
+}
+
+// A delayed URL failed alone and waits for its retry.
+type delayed struct {
+	at      time.Time
+	link    weburl.Link
+	number  uint64
+	attempt int
+}
+
+// waiting is a heap by time.
+type waiting []delayed
+
+func (w waiting) Len() int           { return len(w) }
+func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
+func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+func (w *waiting) Push(x any)        { *w = append(*w, x.(delayed)) }
+func (w *waiting) Pop() any {
+	old := *w
+	d := old[len(old)-1]
+	old[len(old)-1] = delayed{}
+	*w = old[:len(old)-1]
+	return d
+}
+
+// release puts the retries that are due back into their host queues, and says
+// when the next one is due.
+func (c *Crawler) release(now time.Time) (next time.Time) {
+	for len(c.later) > 0 {
+		if at := c.later[0].at; at.After(now) {
+			return at
+		}
+		d := heap.Pop(&c.later).(delayed)
+		c.attempts[d.link.URL.Key()] = d.attempt
+		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
+			return time.Time{}
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,64 @@
+package crawl
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestSentRecord(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var want []uint64
+		for range rng.IntN(50) {
+			want = append(want, 1+rng.Uint64N(maxNumber))
+		}
+		returned := rng.IntN(2) == 1
+		got, back, err := decodeSent(nil, appendSent(nil, want, returned), maxNumber)
+		if err != nil || back != returned || !slices.Equal(got, want) {
+			t.Fatalf("%v %v came back as %v %v, %v", want, returned, got, back, err)
+		}
+	}
+	if _, _, err := decodeSent(nil, appendSent(nil, []uint64{8}, false), 7); err == nil {
+		t.Error("a number that no accept has is taken")
+	}
+}
+
+// Any bytes are read as numbers of accepts, or refused.
+func FuzzSentRecord(f *testing.F) {
+	f.Add(appendSent(nil, []uint64{1, 2, 3, 900, 5}, false))
+	f.Add(appendSent(nil, []uint64{7}, true))
+	f.Add([]byte{2})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		numbers, returned, err := decodeSent(nil, p, 1000)
+		if err != nil {
+			return
+		}
+		for _, n := range numbers {
+			if n == 0 || n > 1000 {
+				t.Fatalf("number %d", n)
+			}
+		}
+		again, back, err := decodeSent(nil, appendSent(nil, numbers, returned), 1000)
+		if err != nil || back != returned || !slices.Equal(again, numbers) {
+			t.Fatalf("%v came back as %v", numbers, again)
+		}
+		g := ledger{last: 1000, done: roaring64.New()}
+		if err := g.read(kindSent, p); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A URL has two keys in seen, one where it is crawled and one elsewhere.
+func TestForeignKey(t *testing.T) {
+	u := weburl.MustParse("http://a.example/x")
+	k := u.Key()
+	if isForeign(k, u) || !isForeign(foreignKey(k), u) || foreignKey(foreignKey(k)) != k {
+		t.Errorf("%v %v", k, foreignKey(k))
+	}
+}

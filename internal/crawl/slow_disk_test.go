@@ -1,0 +1,446 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	iofs "io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A slowDisk takes its time, in virtual seconds, for the journal: who waits for
+// the archive or a log holds a lock, and to the virtual clock a goroutine that
+// waits for a lock is not idle. What a Sync makes durable is what had been
+// written when it began or, with late, when it ends: a crawl may count on
+// neither.
+type slowDisk struct {
+	*disk.Mem
+	late bool
+	gone chan struct{} // closed when its process is dead: nobody waits any more
+}
+
+const (
+	slowDir  = crawlDir + "/state/journal"
+	slowSync = 2 * time.Second
+	// slowEvery is Config.SyncEvery. Were it less than slowSync, the next fsync
+	// would begin where one ends, and a checkpoint is begun only between two.
+	slowEvery = 2 * slowSync
+	slowRead  = 200 * time.Millisecond
+	slowOpen  = 5 * time.Millisecond // a write
+	slowRate  = 50_000               // bytes a second
+)
+
+func newSlowDisk(mem *disk.Mem, late bool) *slowDisk {
+	return &slowDisk{Mem: mem, late: late, gone: make(chan struct{})}
+}
+
+func (d *slowDisk) wait(t time.Duration) {
+	select {
+	case <-time.After(t):
+	case <-d.gone:
+	}
+}
+
+func (d *slowDisk) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File, error) {
+	f, err := d.Mem.OpenFile(name, flag, perm)
+	if err == nil && strings.HasPrefix(name, slowDir+"/") {
+		return &slowFile{f, d}, nil
+	}
+	return f, err
+}
+
+func (d *slowDisk) SyncDir(dir string) error {
+	if dir == slowDir {
+		d.wait(slowSync)
+	}
+	return d.Mem.SyncDir(dir)
+}
+
+type slowFile struct {
+	disk.File
+	d *slowDisk
+}
+
+func (f *slowFile) Read(p []byte) (int, error) {
+	f.d.wait(slowRead)
+	return f.File.Read(p)
+}
+
+func (f *slowFile) Write(p []byte) (int, error) {
+	f.d.wait(slowOpen + time.Duration(len(p))*time.Second/slowRate)
+	return f.File.Write(p)
+}
+
+func (f *slowFile) Sync() error {
+	if f.d.late {
+		f.d.wait(slowSync)
+		return f.File.Sync()
+	}
+	err := f.File.Sync()
+	f.d.wait(slowSync)
+	return err
+}
+
+const (
+	slowHosts = 3
+	slowPages = 60 // a host
+	slowDelay = 500 * time.Millisecond
+)
+
+// slowStory is a crawl of three hosts, whose pages link to two of their own and
+// one of another host.
+func slowStory(t *testing.T) (*story, map[string]bool) {
+	t.Helper()
+	s := &story{
+		// As many workers as may have something to do: none of a dead process
+		// finds a task at its door.
+		cfg:      Config{Workers: 8, SnapshotBytes: 2 << 10, SyncEvery: slowEvery, DrainTimeout: time.Nanosecond},
+		frontier: frontier.Config{HostDelay: slowDelay, Seed: 1},
+		scope:    scope.Config{Scope: scope.Any},
+	}
+	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
+	u, err := weburl.Parse("http://h0.example/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.seeds = []weburl.URL{u}
+	var b strings.Builder
+	reach := map[string]bool{}
+	for h := range slowHosts {
+		fmt.Fprintf(&b, "dns h%d.example 192.0.2.%d\n", h, h+1)
+		for p := range slowPages {
+			u := fmt.Sprintf("http://h%d.example/%d", h, p)
+			reach[u] = true
+			fmt.Fprintf(&b, "%s http://h%d.example/%d", u, (h+1)%slowHosts, p)
+			for _, k := range []int{2*p + 1, 2*p + 2} {
+				if k < slowPages {
+					fmt.Fprintf(&b, " /%d", k)
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	s.web = parseWeb(t, b.String())
+	return s, reach
+}
+
+// A stretch is the time in which something was on its way beside the crawl.
+type stretch struct {
+	from, to time.Duration
+	asked    int // requests meanwhile
+}
+
+func (s stretch) String() string {
+	return fmt.Sprintf("%s to %s: %d requests", s.from, s.to, s.asked)
+}
+
+// lookEvery is how closely a run is watched.
+const lookEvery = 50 * time.Millisecond
+
+// look asks the dispatcher what is on its way, which it tells at once unless it
+// waits for the disk itself.
+func (w *world) look() (s *syncing, k *checkpoint, ok bool) {
+	synctest.Wait()
+	told := make(chan struct{})
+	select {
+	case w.commands <- func(time.Time) { s, k = w.syncing, w.checkpoint; close(told) }:
+		<-told
+		return s, k, true
+	default:
+		return nil, nil, false
+	}
+}
+
+// watch runs w to its end and notes when an fsync was on its way, and when a
+// checkpoint was merged.
+func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
+	t.Helper()
+	over := make(chan Stop, 1)
+	go func() {
+		stop, err := w.Run(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		over <- stop
+	}()
+	var syncing *syncing
+	var merging *checkpoint
+	for asked := 0; ; time.Sleep(lookEvery) {
+		sync, merge, ok := w.look()
+		now := time.Since(s.web.start)
+		s.web.mu.Lock()
+		n := len(s.web.asked)
+		s.web.mu.Unlock()
+		note := func(list *[]stretch, on, same bool) {
+			switch {
+			case !on:
+			case !same:
+				*list = append(*list, stretch{from: now, to: now})
+			default:
+				l := &(*list)[len(*list)-1]
+				l.to, l.asked = now, l.asked+n-asked
+			}
+		}
+		if ok {
+			note(&syncs, sync != nil, sync == syncing)
+			note(&merges, merge != nil, merge == merging)
+			syncing, merging, asked = sync, merge, n
+		}
+		select {
+		case stop := <-over:
+			if stop != Finished {
+				t.Errorf("stop %s", stop)
+			}
+			return syncs, merges
+		default:
+		}
+	}
+}
+
+// lastAsked is when the last page was asked for.
+func (s *story) lastAsked() time.Duration {
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	return s.web.asked[len(s.web.asked)-1].at
+}
+
+// slowReference is a crawl on a slow disk that nobody disturbs: what was on its
+// way when, while there was enough to ask for.
+func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
+	s, reach := slowStory(t)
+	w, err := s.open(newSlowDisk(disk.NewMem(), late))
+	if err != nil {
+		t.Fatal(err)
+	}
+	syncs, merges = s.watch(t, w)
+	s.checkSlow(t, w, reach, 0, 0)
+	last := s.lastAsked()
+	while := func(list []stretch) (out []stretch) {
+		for _, x := range list {
+			if x.to < last-2*slowSync {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+	return while(syncs), while(merges)
+}
+
+// TestSlowDisk: a crawl goes on while an fsync is on its way and while a
+// checkpoint is merged, as politely as ever.
+func TestSlowDisk(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			syncs, merges := slowReference(t, late)
+			if len(syncs) < 5 || len(merges) < 2 {
+				t.Fatalf("late %v: %d fsyncs and %d merges, too few", late, len(syncs), len(merges))
+			}
+			for what, list := range map[string][]stretch{"fsync": syncs, "merge": merges} {
+				for _, x := range list {
+					t.Logf("late %v: %s, %s", late, what, x)
+					// Each of the hosts is due every half second; a checkpoint that is
+					// adopted meanwhile takes some of the time.
+					if x.to-x.from < slowSync-2*lookEvery || x.asked < slowHosts {
+						t.Errorf("late %v: %s, %s; want more of both", late, what, x)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A blow ends a process of a slow story.
+type blow struct {
+	at    time.Duration
+	power bool // fails; else the process is killed
+	late  bool
+	while string // what is on its way: fsync, merge; empty: the dispatcher waits for the disk
+}
+
+const (
+	// What has ended is settled and written within so long while the dispatcher
+	// does not wait for the disk.
+	slowSettled = 300 * time.Millisecond
+	// It is synced by the second fsync that ends thereafter.
+	slowSynced = slowEvery + slowSync + slowSettled
+	// A checkpoint is begun by three waits for the disk (old segment, new
+	// segment, directory), and adopted by two (name, removals).
+	slowCheckpoint = 5*slowSync + time.Second
+)
+
+// TestSlowDiskKilled: whatever is on its way to a slow disk when the process is
+// killed or the power fails, nothing is lost, nobody is asked too early, and
+// only what had ended lately is fetched again.
+func TestSlowDiskKilled(t *testing.T) {
+	var blows []blow
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			syncs, merges := slowReference(t, late)
+			add := func(while string, at time.Duration) {
+				at = at.Round(time.Millisecond) + time.Millisecond
+				blows = append(blows, blow{at, true, late, while})
+				if !late { // which a kill does not tell
+					blows = append(blows, blow{at, false, late, while})
+				}
+			}
+			at := func(x stretch, share float64) time.Duration {
+				return x.from + time.Duration(float64(x.to-x.from)*share)
+			}
+			for i := 1; i < len(syncs); i += max(len(syncs)/4, 1) {
+				for _, share := range []float64{0.02, 0.5, 0.97} {
+					add("fsync", at(syncs[i], share))
+				}
+			}
+			for _, m := range merges {
+				for _, share := range []float64{0.01, 0.5, 0.98} {
+					add("merge", at(m, share))
+				}
+				for _, before := range []time.Duration{1, 3, 5} { // it is begun
+					add("", m.from-before*slowSync/2)
+				}
+				for _, after := range []time.Duration{1, 3} { // it is adopted
+					add("", m.to+after*slowSync/2)
+				}
+			}
+		})
+	}
+	hit := 0
+	for i, b := range blows {
+		if testing.Short() && i%8 != 0 {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s,power=%v,late=%v,%s", b.at, b.power, b.late, b.while), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if slowKilled(t, b) {
+					hit++
+				}
+			})
+		})
+	}
+	t.Logf("%d blows, %d of them as meant", len(blows), hit)
+	if !testing.Short() && hit < len(blows)*3/4 {
+		t.Errorf("%d blows, only %d of them as meant", len(blows), hit)
+	}
+}
+
+// slowKilled plays a blow, and says whether what was meant was on its way.
+func slowKilled(t *testing.T, b blow) (meant bool) {
+	s, reach := slowStory(t)
+	mem := disk.NewMem()
+	d := newSlowDisk(mem, b.late)
+	w, err := s.open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Run(ctx)
+		ended <- err
+	}()
+	// Before that nothing matters any more at the end.
+	time.Sleep(max(b.at-2*slowSynced-time.Since(s.web.start), lookEvery))
+	var sync *syncing
+	var merge *checkpoint
+	var waited stretch // the last time that the dispatcher waited for the disk
+	told := time.Since(s.web.start)
+	for now := time.Since(s.web.start); now < b.at; {
+		time.Sleep(min(lookEvery, b.at-now))
+		now = time.Since(s.web.start)
+		var ok bool
+		if sync, merge, ok = w.look(); ok {
+			told = now
+		} else {
+			waited = stretch{from: told, to: now}
+		}
+	}
+	again := slowSettled
+	if b.power {
+		again = slowSynced
+	}
+	if waited.to > b.at-again {
+		if again += b.at - waited.from; b.power {
+			again += slowCheckpoint
+		}
+	}
+	switch b.while {
+	case "fsync":
+		meant = sync != nil
+	case "merge":
+		meant = merge != nil
+	default:
+		meant = waited.to >= b.at
+	}
+	left := mem.Clone()
+	if b.power {
+		left = mem.Crash(uint64(b.at))
+	}
+	w.dead.Store(true)
+	cancel()
+	close(d.gone)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	s.pauses = []pause{{at: b.at, kill: !b.power, crash: b.power}}
+	if w, err = s.open(newSlowDisk(left, b.late)); err != nil {
+		t.Fatal(err)
+	}
+	s.accounts(t, w)
+	stop, err := w.Run(context.Background())
+	if err != nil || stop != Finished {
+		t.Fatalf("stop %s, %v", stop, err)
+	}
+	s.checkSlow(t, w, reach, b.at, again)
+	return meant
+}
+
+// checkSlow holds the end of a slow story to what the servers saw and to what
+// was kept. A process may have died; what had ended within again before that
+// may be fetched again.
+func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, again time.Duration) {
+	t.Helper()
+	if w.Pending() != 0 || int(w.Tally.Finished()) != len(reach) {
+		t.Errorf("%d pending, %d finished of %d", w.Pending(), w.Tally.Finished(), len(reach))
+	}
+	last := map[string]request{}
+	visits := map[string]request{}
+	s.web.mu.Lock()
+	for _, r := range s.web.asked {
+		if before, ok := last[r.host]; ok && r.at-before.end < slowDelay {
+			t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
+		}
+		last[r.host] = r
+		before, twice := visits[r.url]
+		visits[r.url] = r
+		switch {
+		case !twice || strings.HasSuffix(r.url, "/robots.txt"):
+		case before.at > died || r.at < died:
+			t.Errorf("%s at %s and at %s, without an end of the process in between", r.url, before.at, r.at)
+		case before.status != 0 && before.end < died-again:
+			t.Errorf("%s ended at %s, the process at %s, asked for again at %s", r.url, before.end, died, r.at)
+		}
+	}
+	s.web.mu.Unlock()
+	for u := range reach {
+		if _, ok := visits[u]; !ok {
+			t.Errorf("%s was never asked for", u)
+		}
+	}
+	s.check(t, w)
+	have := archived(t, w.fs)
+	for u := range reach {
+		if have[u] == 0 {
+			t.Errorf("no record of %s", u)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+)
+
+// besides is a web of one honest host, whose pages are a chain, and of n hosts
+// that answer every request with the words.
+func besides(n int, robots, page string) string {
+	var b strings.Builder
+	b.WriteString("delay 1s\nseed http://honest.example/0\ndns honest.example 192.0.2.1\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "http://honest.example/%d /%d\n", i, i+1)
+	}
+	for i := range n {
+		host := fmt.Sprintf("slow%d.example", i)
+		fmt.Fprintf(&b, "seed http://%s/\ndns %s 198.%d.%d.%d\n", host, host, 18+i>>16, i>>8&255, i&255)
+		if robots != "" {
+			fmt.Fprintf(&b, "http://%s/robots.txt %s\n", host, robots)
+		}
+		if page != "" {
+			fmt.Fprintf(&b, "http://%s/ %s\n", host, page)
+		}
+	}
+	return b.String()
+}
+
+// honestPages is how many pages of the honest host are asked for from second 40 to
+// second 160 of a crawl.
+func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int) {
+	t.Helper()
+	s := &story{text: text}
+	s.parse(t)
+	tune(&s.cfg)
+	s.seen.MemoryBytes = 1 << 20
+	w, err := s.open(disk.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error)
+	go func() {
+		_, err := w.Run(ctx)
+		ended <- err
+	}()
+	for range 320 {
+		time.Sleep(500 * time.Millisecond)
+		if st := w.Status(); st != nil {
+			most = max(most, st.Slow)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	s.accounts(t, w)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.slow.len(); n != 0 || w.slow.bytes != 0 {
+		t.Errorf("%d slow visits and %d bytes at the end", n, w.slow.bytes)
+	}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	for _, r := range s.web.asked {
+		if r.host == "honest.example" && r.at >= 40*time.Second && r.at < 160*time.Second {
+			pages++
+		}
+	}
+	if s.web.busy != "" {
+		t.Errorf("%s had two requests at once", s.web.busy)
+	}
+	return pages, most
+}
+
+// Slow hosts do not keep the workers from an honest one, in whatever way they send less
+// than receivingRate.
+func TestSlowHostsBesideAnHonestOne(t *testing.T) {
+	type web struct {
+		name         string
+		hosts        int
+		robots, page string
+		slow         int // as many are slow at once, at least
+	}
+	webs := []web{
+		{"none", 0, "", "", 0},
+		{"300 that drip", 300, "", "drip=8s", 250},
+		{"3000 that drip", 3000, "", "drip=8s", 2500},
+		{"300 that drip robots.txt", 300, "drip=8s", "", 250},
+		{"300 that drip a header", 300, "", "drip-header=8s", 250},
+		{"3000 that answer after 29 s", 3000, "slow=29s", "slow=29s", 2500},
+		{"300 that hang", 300, "hang", "", 250},
+		{"300 that send much and then drip", 300, "", "size=400000 drip=8s", 250},
+	}
+	for _, c := range webs {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pages, most := honestPages(t, besides(c.hosts, c.robots, c.page), func(cfg *Config) {
+					cfg.SlowVisits, cfg.SlowBytes = 4096, 256<<20
+				})
+				if pages < 110 || most < c.slow {
+					t.Errorf("%d pages of the honest host in 120 s, want at least 110; %d slow visits at most, want %d",
+						pages, most, c.slow)
+				}
+			})
+		})
+	}
+}
+
+// If the line is what makes responses slow, more visits at once would make them
+// slower: the workers make as many as they can.
+func TestSlowLine(t *testing.T) {
+	for _, c := range []struct {
+		name, words string
+		slow        int // as many at most
+	}{
+		{"one response after the other", "size=20000 line=60ms*1", 8},
+		{"all responses at once", "size=20000 line=3ms*20", 8},
+		{"responses that take 10 s", "size=20000 line=10ms*16", 8},
+		{"responses that take a minute", "size=200000 line=10ms*100", 70},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var b strings.Builder
+				b.WriteString("delay 1s\n")
+				for i := range 400 {
+					host := fmt.Sprintf("h%d.example", i)
+					fmt.Fprintf(&b, "seed http://%s/0\ndns %[1]s 198.18.%d.%d\n", host, i>>8, i&255)
+					for j := range 20 {
+						fmt.Fprintf(&b, "http://%s/%d /%d %s\n", host, j, j+1, c.words)
+					}
+				}
+				_, most := honestPages(t, b.String(), func(cfg *Config) {})
+				if most > c.slow {
+					t.Errorf("%d slow visits at most, want %d", most, c.slow)
+				}
+			})
+		})
+	}
+}
+
+// The bounds on slow visits hold.
+func TestSlowVisitsAreBounded(t *testing.T) {
+	for name, tune := range map[string]func(*Config){
+		"visits": func(cfg *Config) { cfg.SlowVisits = 40 },
+		"bytes":  func(cfg *Config) { cfg.SlowBytes = 40 * (slowBytes + 32<<10) },
+		"none":   func(cfg *Config) { cfg.SlowVisits = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pages, most := honestPages(t, besides(300, "", "drip=8s"), tune)
+				if want := map[bool]int{true: 0, false: 40}[name == "none"]; most != want {
+					t.Errorf("%d slow visits at most, want %d", most, want)
+				}
+				if pages == 0 {
+					t.Error("no page of the honest host")
+				}
+			})
+		})
+	}
+}
+
+// The headers of slow visits take memory within the bound, too.
+func TestSlowHeadersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: besides(100, "", "slow=6s size=100000 drip-header=8s")}
+		s.parse(t)
+		// Room for 40 slow visits of which 10 have such a header.
+		s.cfg.Retries = -1
+		s.cfg.SlowBytes = 40*(slowBytes+fetch.SlowMemory) + 10*96<<10
+		w, err := s.open(disk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ended := make(chan error)
+		go func() {
+			_, err := w.Run(ctx)
+			ended <- err
+		}()
+		charged := int64(0)
+		for range 120 {
+			time.Sleep(500 * time.Millisecond)
+			w.slow.mu.Lock()
+			charged = max(charged, w.slow.bytes)
+			w.slow.mu.Unlock()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if w.slow.bytes != 0 || charged > s.cfg.SlowBytes || charged < 10*(slowBytes+128<<10) {
+			t.Errorf("at most %d bytes are charged, %d at the end; the bound is %d", charged, w.slow.bytes, s.cfg.SlowBytes)
+		}
+		if w.Tally.Errors()["timeout-rate"] == 0 {
+			t.Error("no fetch ended for want of memory")
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A stop waits for slow visits as for others, and abandons them after
+// Config.DrainTimeout; the next run makes them again.
+func TestStopWithSlowVisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: "drain-timeout 5s\nrun 20s signal\n" + besides(100, "", "slow=25s | 200")}
+		s.parse(t)
+		w := s.run(t)
+		pages := w.Tally.Pages()
+		s.check(t, w)
+		if pages != 100+1000 {
+			t.Errorf("%d pages", pages)
+		}
+	})
+}
+
+// A robots.txt that is cut off for its time says nothing: what came of it may
+// allow what the rest forbids.
+func TestCutRobotsIsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\n" +
+			"http://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
+		s.parse(t)
+		w := s.run(t)
+		for _, r := range s.web.told() {
+			if !strings.HasSuffix(r.url, "/robots.txt") {
+				t.Errorf("asked for %s", r.url)
+			}
+		}
+		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 ||
+			!strings.Contains(logText(w.lines(t)), "robots.txt:%20cut%20off%20by%20a%20time%20bound") {
+			t.Errorf("errors %v\n%s", w.Tally.Errors(), logText(w.lines(t)))
+		}
+		s.check(t, w)
+	})
+}
+
+// The more slow visits receive nothing, the sooner another becomes one.
+func TestSlowAfter(t *testing.T) {
+	c := New(Config{Workers: 10}, Rooms{})
+	for _, x := range []struct {
+		slow int
+		want time.Duration
+	}{{0, 5 * time.Second}, {10, 5 * time.Second / 2}, {90, 5 * time.Second / 10}, {1000, slowLeast}} {
+		c.slow.silent = x.slow
+		if got := c.slowAfter(); got.Round(time.Microsecond) != x.want {
+			t.Errorf("%d slow visits: %s, want %s", x.slow, got, x.want)
+		}
+	}
+}

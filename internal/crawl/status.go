@@ -1,0 +1,110 @@
+package crawl
+
+import (
+	"errors"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// Status is the crawl as it stood a moment ago.
+type Status struct {
+	At         time.Time        `json:"at"`
+	Began      time.Time        `json:"began"` // of this run
+	Elapsed    time.Duration    `json:"-"`     // of all runs
+	ElapsedS   float64          `json:"elapsed_s"`
+	Pages      int64            `json:"pages"`   // over all runs
+	Fetched    int64            `json:"fetched"` // HTTP responses, robots.txt left out
+	Bytes      int64            `json:"bytes"`
+	Queued     int64            `json:"queued"`    // in host queues
+	Later      int              `json:"later"`     // waiting for a retry beside the queues
+	InFlight   int              `json:"in_flight"` // visits that have begun, slow ones included
+	Slow       int              `json:"slow"`      // visits that wait for a slow server, without a worker
+	Resolving  int              `json:"resolving"`
+	Unique     int64            `json:"urls_unique"` // URLs accepted
+	Frontier   frontier.Stats   `json:"frontier"`
+	Active     int              `json:"active_hosts"`  // how many are kept ready, by the crawl's speed, if there are as many
+	Blocked    []string         `json:"blocked_hosts"` // by the operator
+	Errors     map[string]int64 `json:"errors"`
+	Denied     int64            `json:"robots_denied"`
+	Duplicates int64            `json:"duplicates"`
+	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
+	Unchanged  int64            `json:"unchanged"`           // of these: found as they had been
+	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
+	Skipped    int64            `json:"skipped"`
+	Sent       int64            `json:"urls_sent"`       // that other agents have now
+	Outgoing   int64            `json:"urls_outgoing"`   // that they are to have
+	Received   int64            `json:"urls_received"`   // from them, in this run
+	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
+	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
+	Leases     *report.Leases   `json:"leases,omitempty"`
+	Moves      *report.Moves    `json:"moves,omitempty"` // of hosts between agents
+	Contents   *report.Contents `json:"contents,omitempty"`
+	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	NextRetry  time.Time        `json:"next_retry,omitzero"`
+	LastURL    string           `json:"last_url"`
+	Stop       Stop             `json:"stop_reason,omitempty"`
+}
+
+// publishEvery is how fresh a Status is.
+const publishEvery = 250 * time.Millisecond
+
+func (c *Crawler) publishEvery(now time.Time) {
+	if s := c.status.Load(); now.Sub(s.At) >= publishEvery {
+		c.publish(now)
+	}
+}
+
+func (c *Crawler) publish(now time.Time) {
+	retrying, next := c.retrying.sum(now)
+	c.status.Store(&Status{
+		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
+		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
+		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
+		Resolving: c.resolving + len(c.unresolved), Unique: c.unique(),
+		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
+		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
+		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
+		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(),
+		Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(),
+		Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
+		LastURL: c.lastURL, Stop: c.stop,
+	})
+}
+
+// Pending is how many accepted URLs are not finished, wherever they wait. It is
+// the dispatcher's; others may ask before Run and after it.
+func (c *Crawler) Pending() int64 {
+	return c.Frontier.Len() + c.outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+}
+
+// outgoing is how many of them wait for other agents to have them.
+func (c *Crawler) outgoing() int64 {
+	if c.Outbox == nil {
+		return 0
+	}
+	return c.Outbox.Len()
+}
+
+// Elapsed is how long the crawl has run, earlier runs included.
+func (c *Crawler) Elapsed(now time.Time) time.Duration {
+	if c.began.IsZero() {
+		return c.earlier
+	}
+	return c.earlier + now.Sub(c.began)
+}
+
+// Status is nil before Run. Safe for concurrent use.
+func (c *Crawler) Status() *Status { return c.status.Load() }
+
+// ErrNotRunning is a question to a Crawler that does not run.
+var ErrNotRunning = errors.New("the crawl is not running")
+
+// unique is how many URLs were accepted, about.
+func (c *Crawler) unique() int64 {
+	if c.Tenancy != nil { // seen has finished ones twice
+		return int64(c.accepted)
+	}
+	return c.Seen.Len()
+}

@@ -1,0 +1,323 @@
+package strategy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// RecrawlConfig tunes a Recrawl. The zero value visits a page at most once an
+// hour and at least once in 30 days, for ever.
+type RecrawlConfig struct {
+	// Min and Max bound the time between two visits to a page. Zero means an
+	// hour, and 30 days. Politeness may make it longer.
+	Min, Max time.Duration
+	// Rounds is how often a page is visited again at the most. Zero means no
+	// limit.
+	Rounds int
+	// MemoryBytes bounds the pages that wait for their time in RAM; the rest
+	// of them waits on disk. Zero means 16 MiB.
+	MemoryBytes int64
+}
+
+func (c RecrawlConfig) withDefaults() RecrawlConfig {
+	if c.Min <= 0 {
+		c.Min = time.Hour
+	}
+	if c.Max <= 0 {
+		c.Max = 30 * 24 * time.Hour
+	}
+	c.Max = max(c.Max, c.Min)
+	if c.MemoryBytes <= 0 {
+		c.MemoryBytes = 16 << 20
+	}
+	return c
+}
+
+// A Recrawl crawls breadth-first, and visits each page again as often as it
+// changes: every visit is evidence from which the rate of change is estimated
+// (see Rate), and the next one is due when one change is to be expected. What
+// is asked for again is asked for on a condition, where the server gave one.
+//
+// Pages are 2xx responses and redirects. One that is gone later stays: it has
+// changed once, and is visited less and less.
+//
+// A page takes some 250 bytes on disk, twice (journal and schedule), and none
+// in RAM while it waits.
+type Recrawl struct {
+	BreadthFirst
+	cfg RecrawlConfig
+	Place
+	due schedule
+	out map[weburl.Key]underway // in the crawl's queues
+	enc []byte
+
+	forgotten map[string]int64 // hosts: pages visited last before this, in Unix milliseconds, are not due
+}
+
+// Terms are what it was told, for people and to be compared.
+func (r *Recrawl) Terms() string {
+	return fmt.Sprintf("from %s to %s, %d rounds", r.cfg.Min, r.cfg.Max, r.cfg.Rounds)
+}
+
+// underway is a page that is to be visited in its turn.
+type underway struct {
+	url string
+	*history
+}
+
+// OpenRecrawl makes one that knows no page yet.
+func OpenRecrawl(at Place, cfg RecrawlConfig) (*Recrawl, error) {
+	if err := at.clear(); err != nil {
+		return nil, err
+	}
+	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]underway{}, forgotten: map[string]int64{}}
+	r.due = schedule{fs: at.FS, dir: at.Dir, limit: r.cfg.MemoryBytes}
+	return r, nil
+}
+
+func (at Place) clear() error {
+	err := at.FS.RemoveAll(at.Dir)
+	if err == nil {
+		err = at.FS.MkdirAll(at.Dir, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("strategy %s: %w", at.Dir, err)
+	}
+	return nil
+}
+
+// Close deletes the schedule's files.
+func (r *Recrawl) Close() error { return r.due.close() }
+
+// Visited implements crawl.Planner.
+func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
+	k := v.Link.URL.Key()
+	h := r.out[k].history
+	switch {
+	case v.Again && h == nil:
+		return nil, fmt.Errorf("%s is visited again and was not due", v.Link.URL)
+	case !v.Again:
+		if v.Outcome != crawl.Fetched || v.Status/100 != 2 && v.Status/100 != 3 {
+			return nil, nil
+		}
+		h = r.meet(v)
+	default:
+		delete(r.out, k)
+		if v.Outcome == crawl.Dropped {
+			h.due = never
+			r.enc = h.appendTo(r.enc[:0])
+			return r.enc, r.plan(v.Link, h)
+		}
+		r.learn(h, v)
+	}
+	if o := &h.before.Original; o.URL == v.Link.URL.String() {
+		o.URL = ""
+	}
+	h.due = v.Now.Add(h.interval).UnixMilli()
+	r.enc = h.appendTo(r.enc[:0])
+	return r.enc, r.plan(v.Link, h)
+}
+
+// meet is what the first visit tells of a page.
+func (r *Recrawl) meet(v *crawl.Visit) *history {
+	age := time.Duration(0)
+	if !v.Modified.IsZero() {
+		age = v.Began.Sub(v.Modified)
+	}
+	return &history{visits: 1, last: v.Began.UnixMilli(), interval: first(age, r.cfg.Min, r.cfg.Max), before: v.Response}
+}
+
+// learn is what another visit tells.
+func (r *Recrawl) learn(h *history, v *crawl.Visit) {
+	h.visits++
+	if v.Outcome != crawl.Fetched || v.Status >= 500 || v.Status == 429 {
+		return // nobody knows what the page is like now; nor will it be asked for sooner
+	}
+	began := v.Began.UnixMilli()
+	if !v.Compared {
+		// It was cut, now or before: an expensive visit that told nothing. What
+		// it is compared with next is this one, if that can be.
+		h.interval = min(2*h.interval, r.cfg.Max).Truncate(time.Millisecond)
+		if v.Response.Print != 0 || h.before.Print == 0 {
+			h.before, h.last = v.Response, began
+		}
+		return
+	}
+	interval := time.Duration(began-h.last) * time.Millisecond
+	since := time.Duration(-1)
+	if !v.Unchanged {
+		h.changes++
+		h.changed = began
+		if !v.Modified.IsZero() && v.Modified.UnixMilli() >= h.last-h.last%1000 { // it is told in whole seconds
+			since = min(max(v.Began.Sub(v.Modified), 0), interval)
+			h.changed = v.Modified.UnixMilli()
+		}
+	}
+	h.seen.add(interval, !v.Unchanged, since)
+	h.last = began
+	h.interval = h.seen.after(h.interval, r.cfg.Min, r.cfg.Max).Truncate(time.Millisecond)
+	h.before = v.Response
+}
+
+// plan puts a page into the schedule; one that had all its visits at its end.
+func (r *Recrawl) plan(l weburl.Link, h *history) error {
+	due := h.due
+	if r.cfg.Rounds > 0 && int(h.visits) > r.cfg.Rounds {
+		due = never
+	}
+	l.Via = ""
+	return r.due.push(due, h.appendTo(l.AppendTo(nil)))
+}
+
+// never is when a page is due that stays in the schedule for the report alone.
+const never = math.MaxInt64
+
+// Restore implements crawl.Planner.
+func (r *Recrawl) Restore(l weburl.Link, state []byte) error {
+	h, err := decodeHistory(state)
+	if err != nil {
+		return err
+	}
+	return r.plan(l, h)
+}
+
+// Forget implements crawl.Forgetter. The pages stay in the schedule, and in the
+// report, and are left out when they are due.
+func (r *Recrawl) Forget(host string, at time.Time) {
+	r.forgotten[strings.Clone(host)] = at.UnixMilli()
+}
+
+// Next implements crawl.Planner.
+func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
+	for range atOnce {
+		w, wake, err := r.next(now)
+		if w == nil || err != nil {
+			return nil, wake, err
+		}
+		h := r.out[w.Link.URL.Key()].history
+		if at, ok := r.forgotten[w.Link.URL.Host()]; !ok || h.last >= at {
+			return w, time.Time{}, nil
+		}
+		delete(r.out, w.Link.URL.Key())
+		h.due = never
+		if err := r.plan(w.Link, h); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	return nil, now, nil // others want their turn
+}
+
+// next takes out the next page that is due.
+func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
+	e, ok := r.due.earliest()
+	if !ok || e.due == never {
+		return nil, time.Time{}, nil
+	}
+	if at := time.UnixMilli(e.due); at.After(now) {
+		return nil, at, nil
+	}
+	e, err := r.due.pop()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	l, h, err := decodePage(e.data)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
+	}
+	r.out[l.URL.Key()] = underway{l.URL.String(), h}
+	before := h.before
+	if before.Original.URL == "" && before.Original.ID != [16]byte{} {
+		before.Original.URL = l.URL.String()
+	}
+	return &crawl.Wanted{Link: l, Before: &before, Returned: e.due != h.due}, time.Time{}, nil
+}
+
+// PutOff implements crawl.Postponer.
+func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
+	k := w.Link.URL.Key()
+	h := r.out[k].history
+	if h == nil {
+		return fmt.Errorf("%s is put off and was not due", w.Link.URL)
+	}
+	delete(r.out, k)
+	return r.due.push(until.UnixMilli()+1, h.appendTo(w.Link.AppendTo(nil)))
+}
+
+func decodePage(b []byte) (weburl.Link, *history, error) {
+	l, n, err := weburl.DecodeLink(b)
+	if err != nil {
+		return l, nil, err
+	}
+	h, err := decodeHistory(b[n:])
+	return l, h, err
+}
+
+// WriteReport writes recrawl.csv: what is known of each page, those that change
+// most often first.
+func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
+	type line struct {
+		rate  float64
+		cells [8]string
+	}
+	var lines []line
+	var dropped int
+	add := func(url string, h *history) {
+		if len(lines) >= reportMax {
+			dropped++
+			return
+		}
+		rate := h.seen.rate()
+		at := func(ms int64) string {
+			if ms == 0 || ms == never {
+				return ""
+			}
+			return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+		}
+		lines = append(lines, line{rate, [8]string{
+			url, strconv.Itoa(int(h.visits)), strconv.Itoa(int(h.changes)),
+			strconv.FormatFloat(rate*24*3600, 'g', 4, 64), strconv.FormatFloat(h.interval.Seconds(), 'f', 0, 64), at(h.last), at(h.changed), at(h.due),
+		}})
+	}
+	err := r.due.each(func(e entry) error {
+		l, h, err := decodePage(e.data)
+		if err == nil {
+			add(l.URL.String(), h)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, o := range r.out {
+		add(o.url, o.history)
+	}
+	slices.SortFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.cells[0], b.cells[0]))
+	})
+	return report.WriteTable(fs, filepath.Join(dir, "recrawl.csv"), func(row func(...string)) {
+		row("url", "visits", "changes", "changes_per_day", "interval_s", "last_visit", "last_change", "next_visit")
+		for _, l := range lines {
+			row(l.cells[:]...)
+		}
+		if dropped > 0 {
+			row("(" + strconv.Itoa(dropped) + " more)")
+		}
+	})
+}
+
+// reportMax bounds the lines of a report that has to be sorted.
+const reportMax = 100_000
+
+var errState = errors.New("not what this strategy remembers of a page: the crawl was begun with another one")

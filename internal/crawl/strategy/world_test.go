@@ -1,0 +1,417 @@
+package strategy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A doc is a page of a web in memory.
+type doc struct {
+	links   []string
+	to      string // redirect
+	status  int    // 0: 200
+	text    string // a body that is no page
+	pad     int    // so many more bytes
+	breaks  bool   // off within the body, each time elsewhere
+	changes func(at time.Duration) (version int, last time.Duration)
+	etag    bool // says ETag, and confirms it
+	dated   bool // says Last-Modified, and confirms it
+}
+
+func (d *doc) version(at time.Duration) (int, time.Duration) {
+	if d.changes == nil {
+		return 0, -24 * time.Hour
+	}
+	return d.changes(at)
+}
+
+// every is a page that changes at regular times.
+func every(d time.Duration) func(time.Duration) (int, time.Duration) {
+	return func(at time.Duration) (int, time.Duration) { return int(at / d), at.Truncate(d) }
+}
+
+// A web answers for all hosts, over connections in memory.
+type web struct {
+	start time.Time
+	docs  map[string]*doc // by URL
+	down  atomic.Bool     // nobody answers
+
+	mu    sync.Mutex // guards all below
+	asked []asked
+	open  map[string]int
+	twice string // a host with two requests at once
+}
+
+type asked struct {
+	at     time.Duration
+	url    string
+	ifs    string // the condition, as sent
+	status int
+}
+
+// Lookup implements crawl.Resolver.
+func (w *web) Lookup(context.Context, string) (dns.Answer, error) {
+	return dns.Answer{Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Expires: time.Now().Add(time.Hour)}, nil
+}
+
+func (w *web) dialer(dead func() bool) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		if dead() || w.down.Load() {
+			return nil, net.ErrClosed
+		}
+		here, there := net.Pipe()
+		go w.serve(there)
+		return here, nil
+	}
+}
+
+func (w *web) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		url := "http://" + r.Host + r.RequestURI
+		now := time.Since(w.start)
+		text, status := w.answer(url, r.Header, now)
+		w.mu.Lock()
+		w.asked = append(w.asked, asked{now, url, strings.TrimSpace(r.Header.Get("If-None-Match") + " " + r.Header.Get("If-Modified-Since")), status})
+		if w.open[r.Host]++; w.open[r.Host] > 1 {
+			w.twice = r.Host
+		}
+		w.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		_, err = c.Write([]byte(text))
+		w.mu.Lock()
+		w.open[r.Host]--
+		w.mu.Unlock()
+		if d := w.docs[url]; err != nil || d != nil && d.breaks {
+			return
+		}
+	}
+}
+
+func (w *web) answer(url string, h http.Header, now time.Duration) (string, int) {
+	d := w.docs[url]
+	if d == nil {
+		d = &doc{status: 404}
+	}
+	version, last := d.version(now)
+	status, head := max(d.status, 200), ""
+	if d.to != "" {
+		status, head = 301, "Location: "+d.to+"\r\n"
+	}
+	etag, modified := fmt.Sprintf(`"%d"`, version), w.start.Add(last).UTC().Format(http.TimeFormat)
+	if d.etag {
+		head += "ETag: " + etag + "\r\n"
+	}
+	if d.dated {
+		head += "Last-Modified: " + modified + "\r\n"
+	}
+	if d.etag && h.Get("If-None-Match") == etag || d.dated && !d.etag && h.Get("If-Modified-Since") == modified {
+		return "HTTP/1.1 304 Not Modified\r\n" + head + "\r\n", 304
+	}
+	if d.text != "" {
+		return fmt.Sprintf("HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(d.text), d.text), 200
+	}
+	body := fmt.Sprintf("<title>%s</title><p>Version %d</p>\n", url, version)
+	body += strings.Repeat("x", d.pad)
+	for _, l := range d.links {
+		body += `<a href="` + l + `">x</a> <img src="/i.png">`
+	}
+	size := len(body)
+	if d.breaks {
+		body = body[:size/2+int(now.Milliseconds()%20)]
+	}
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, size, head, body), status
+}
+
+// visits are the times at which a URL was asked for.
+func (w *web) visits(url string) (at []time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.asked {
+		if a.url == url {
+			at = append(at, a.at)
+		}
+	}
+	return at
+}
+
+// A world is a crawl with a strategy: its settings, its web and its disk.
+type world struct {
+	web      *web
+	seeds    []weburl.URL
+	cfg      crawl.Config
+	delay    time.Duration
+	delays   map[string]time.Duration // Crawl-delay of hosts
+	maxBody  int64
+	strategy func(Place) (crawl.Strategy, error)
+	mem      *disk.Mem
+}
+
+func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (crawl.Strategy, error), seeds ...string) *world {
+	w := &world{
+		web: &web{start: time.Now(), docs: docs, open: map[string]int{}}, strategy: open, delay: time.Second, mem: disk.NewMem(),
+		cfg: crawl.Config{Workers: 8, DrainTimeout: time.Second, SnapshotBytes: 4096},
+	}
+	for _, s := range seeds {
+		w.seeds = append(w.seeds, mustURL(t, s))
+	}
+	return w
+}
+
+func mustURL(t testing.TB, s string) weburl.URL {
+	t.Helper()
+	u, err := weburl.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A process is one run of the crawler.
+type process struct {
+	*crawl.Crawler
+	crawl.Rooms
+	fetcher *fetch.Fetcher
+	dead    atomic.Bool
+}
+
+const dir = "/crawl"
+
+func (w *world) open(t *testing.T) *process {
+	t.Helper()
+	p := &process{}
+	var errs []error
+	ok := func(err error) { errs = append(errs, err) }
+	var err error
+	fs := w.mem
+	ok(fs.MkdirAll(dir+"/state/journal", 0o755))
+	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody, Dial: w.web.dialer(p.dead.Load)})
+	ok(err)
+	r := crawl.Rooms{
+		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(),
+		Queries: scope.NewQueries(500, 0),
+	}
+	r.Strategy, err = w.strategy(Place{FS: fs, Dir: dir + "/state/strategy", Seeds: w.seeds})
+	ok(err)
+	r.Scope, err = scope.New(scope.Config{Scope: scope.Any}, w.seeds)
+	ok(err)
+	r.Log, err = report.OpenLog(fs, dir+"/logs/crawl.log")
+	ok(err)
+	r.Events, err = report.OpenEvents(fs, dir+"/logs/events.jsonl", time.Now)
+	ok(err)
+	r.Skipped, err = report.OpenSkipped(fs, dir+"/logs/skipped.jsonl")
+	ok(err)
+	var found warc.Recovered
+	r.Archive, found, err = warc.Open(warc.Config{Dir: dir, FS: fs})
+	ok(err)
+	r.Frontier, err = frontier.Open(fs, dir+"/state/queues", frontier.Config{HostDelay: w.delay, Seed: 1})
+	ok(err)
+	r.Seen, err = keyset.Open(fs, dir+"/state/seen", keyset.Config{}, func(items []keyset.Item) error { return p.Accept(items) })
+	ok(err)
+	r.Journal, err = journal.Open(fs, dir+"/state/journal", journal.Config{
+		Before: func() error {
+			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
+		},
+		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
+	})
+	ok(err)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	p.Rooms = r
+	cfg := w.cfg
+	cfg.ResumeWait = w.delay
+	p.Crawler = crawl.New(cfg, r)
+	valid := found.Valid()
+	intact := func(file string, end int64) bool {
+		n, known := valid[file]
+		return !known || end <= n
+	}
+	if _, err := p.Recover(fs, dir+"/state/journal", intact, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SeedAgain(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Seed(w.seeds); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) close(t *testing.T) {
+	t.Helper()
+	err := errors.Join(p.Journal.Close(), p.Seen.Close(), p.Frontier.Close(), p.Archive.Close(),
+		p.Skipped.Close(), p.Events.Close(), p.Log.Close(), p.fetcher.Close())
+	if c, ok := p.Strategy.(interface{ Close() error }); ok {
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// An end is how a run ends before the crawl does.
+type end struct {
+	after time.Duration // from the run's start
+	how   string        // signal, kill, crash
+}
+
+// run plays runs that end as told, and a last one that ends by itself. fn is
+// called with each of the processes when it has ended, still open.
+func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Stop, last bool)) {
+	t.Helper()
+	for _, e := range append(ends, end{}) {
+		p := w.open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan crawl.Stop)
+		go func() {
+			stop, err := p.Run(ctx)
+			if err != nil && !p.dead.Load() {
+				t.Error(err)
+			}
+			ended <- stop
+		}()
+		var stop crawl.Stop
+		if e.how != "" {
+			select {
+			case stop = <-ended: // there was less to do
+				ended = nil
+			case <-time.After(e.after):
+			}
+			synctest.Wait()
+			if ended != nil {
+				switch e.how {
+				case "kill":
+					w.mem = w.mem.Clone()
+				case "crash":
+					w.mem = w.mem.Crash(uint64(e.after))
+				}
+				p.dead.Store(e.how != "signal")
+				cancel()
+			}
+		}
+		if ended != nil {
+			stop = <-ended
+		}
+		cancel()
+		if !p.dead.Load() {
+			fn(p, stop, e.how == "")
+		}
+		p.close(t)
+	}
+	if w.web.twice != "" {
+		t.Errorf("%s had two requests at once", w.web.twice)
+	}
+	last := map[string]time.Duration{}
+	for _, a := range w.web.asked {
+		host := mustURL(t, a.url).Host()
+		delay := w.delay
+		if !strings.HasSuffix(a.url, "/robots.txt") {
+			delay = max(delay, w.delays[host])
+		}
+		if before, ok := last[host]; ok && a.at-before < delay {
+			t.Errorf("%s at %s, %s after the one before", a.url, a.at, a.at-before)
+		}
+		last[host] = a.at
+	}
+	w.verify(t)
+}
+
+// verify checks every WARC file.
+func (w *world) verify(t *testing.T) {
+	t.Helper()
+	for name, b := range w.warcs(t) {
+		r, err := warc.Verify(bytes.NewReader(b))
+		if err != nil || !r.OK() {
+			t.Errorf("%s: %v %+v", name, err, r)
+		}
+	}
+}
+
+func (w *world) warcs(t *testing.T) map[string][]byte {
+	t.Helper()
+	entries, err := w.mem.ReadDir(dir + "/archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, e := range entries {
+		b, err := disk.ReadFile(w.mem, dir+"/archive/"+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[e.Name()] = b
+	}
+	return out
+}
+
+// A capture is a response or revisit record.
+type capture struct {
+	kind   string
+	header warc.Header
+	block  string
+}
+
+// captures are those of a URL, in the order of the files.
+func (w *world) captures(t *testing.T, url string) (out []capture) {
+	t.Helper()
+	files := w.warcs(t)
+	var names []string
+	for n := range files {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		for r := warc.NewReader(bytes.NewReader(files[n])); ; {
+			rec, err := r.Next()
+			if err != nil {
+				break
+			}
+			if rec.URL() != url || rec.Type() != "response" && rec.Type() != "revisit" {
+				continue
+			}
+			var b bytes.Buffer
+			if _, err := b.ReadFrom(rec); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, capture{rec.Type(), append(warc.Header(nil), rec.Header...), b.String()})
+		}
+	}
+	return out
+}

@@ -1,0 +1,340 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// When an agent is gone, its heirs go on with its hosts from their replicas. An
+// heir takes in pending links like links of another agent. It takes in finished
+// URLs like those that another agent hands over with a host: seen knows them from
+// then on. So the same may be inherited twice, and what seen knows already stays
+// as it is.
+//
+// A host may have another owner by then: an agent that has joined since, or that is
+// not known yet. Pending links of such a host go on to the owner. Its finished URLs
+// stay here, and the owner asks for them (Tenancy.Claim). Until an heir has taken
+// over all, it tells every agent that asks to ask again, and takes no new host itself.
+
+// Taken reports what TakeOver imported.
+type Taken struct {
+	// Pending counts links of hosts that are ours now, Passed links of other
+	// hosts. Known counts URLs that are finished, of all hosts.
+	Pending, Known, Passed int64
+}
+
+// takeItems bounds what is given to the dispatcher at once, takeAhead how
+// often before the first of it is durable.
+const (
+	takeItems = 1000
+	takeAhead = 8
+)
+
+// A legacy is a part of what a source had.
+type legacy struct {
+	a        arrival // pending links, of ours and of others
+	links    []weburl.Link
+	ours     []bool       // of links
+	estates  []finishedOf // where hosts move
+	finished []weburl.Key // else
+	known    []weburl.Key // once the links are taken in
+	clocks   []handoff.Record
+	hosts    map[string]struct{} // ours that have links
+	n        int                 // of all these
+}
+
+// finishedOf are finished URLs of the host with a key: all of them, if they are
+// not more than estateKeys.
+type finishedOf struct {
+	host  uint64
+	paths paths
+}
+
+// A Bequest has what sources have shipped: a replica.Store.
+type Bequest interface {
+	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool, fn handoff.Funcs) (handoff.Mark, error)
+	DropSource(ctx context.Context, mark handoff.Mark) error
+	Reset(ctx context.Context, source handoff.Source) error
+}
+
+// TakeOver takes over what a source that is gone has shipped to store, and has it
+// forgotten there once it is durable here. ours says whether a host, by the key
+// of its name, is this agent's from now on; until it has returned Partition
+// should say of such a host that nobody knows. An error of which
+// replica.ErrNewer is one means: once more.
+func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source handoff.Source, ours func(host uint64) bool) (n Taken, err error) {
+	in := takingOver{c: c, ctx: ctx, n: &n}
+	in.begin()
+	mark, err := store.Import(ctx, source, nil, handoff.Funcs{
+		Clock: func(r handoff.Record) error {
+			if c.Tenancy == nil && !ours(r.Host) {
+				return nil
+			}
+			r.State = append([]byte(nil), r.State...)
+			in.l.clocks = append(in.l.clocks, r)
+			return in.added(1)
+		},
+		Finished: func(rs []handoff.Record) error {
+			if c.Tenancy != nil {
+				n.Known += int64(len(rs))
+				return in.finished(rs)
+			}
+			if !ours(rs[0].Host) {
+				return nil // no agent asks for them
+			}
+			for i := range rs {
+				in.l.finished = append(in.l.finished, rs[i].Key())
+			}
+			n.Known += int64(len(rs))
+			return in.added(len(rs))
+		},
+		Pending: func(rs []handoff.Record) error {
+			mine := ours(rs[0].Host)
+			for i := range rs {
+				link, _, err := weburl.DecodeLink(rs[i].Link)
+				if err != nil {
+					return err
+				}
+				in.l.links, in.l.ours = append(in.l.links, link), append(in.l.ours, mine)
+				if mine {
+					in.l.hosts[link.URL.Host()] = struct{}{}
+				}
+			}
+			if mine {
+				n.Pending += int64(len(rs))
+			} else {
+				n.Passed += int64(len(rs))
+			}
+			return in.added(len(rs))
+		},
+		Known: func(r handoff.Record) error {
+			if !ours(r.Host) || r.Width != 64 {
+				return nil
+			}
+			for _, p := range r.Paths {
+				in.l.known = append(in.l.known, weburl.Key{Host: r.Host, Path: p})
+			}
+			n.Known += int64(len(r.Paths))
+			return in.added(len(r.Paths))
+		},
+	})
+	damage := err
+	if err != nil && !errors.Is(err, handoff.ErrDamaged) {
+		return n, fmt.Errorf("take over: %w", err)
+	}
+	if err := errors.Join(in.endHost(), in.give(), in.wait(0)); err != nil {
+		return n, fmt.Errorf("take over from %v: %w", source, err)
+	}
+	if damage != nil { // it is as good as it is
+		return n, store.Reset(ctx, source)
+	}
+	return n, store.DropSource(ctx, mark)
+}
+
+type takingOver struct {
+	c     *Crawler
+	ctx   context.Context
+	n     *Taken
+	l     *legacy
+	given []*legacy
+	of    finishedOf // the host in hand: it goes to l as a whole
+}
+
+func (in *takingOver) begin() {
+	in.l = &legacy{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
+}
+
+func (in *takingOver) added(n int) error {
+	if in.l.n += n; in.l.n < takeItems {
+		return nil
+	}
+	return in.give()
+}
+
+// finished takes finished URLs of one host. What is known of a host is looked up
+// for each finishedOf, so there is one for each host.
+func (in *takingOver) finished(rs []handoff.Record) error {
+	if in.of.host != rs[0].Host || in.of.paths.n >= estateKeys {
+		if err := in.endHost(); err != nil {
+			return err
+		}
+		in.of.host = rs[0].Host
+	}
+	l := keyset.List{Width: keyset.WholeKey}
+	for i := range rs {
+		l.Paths = append(l.Paths, rs[i].Path)
+	}
+	in.of.paths.add(l)
+	return nil
+}
+
+func (in *takingOver) endHost() error {
+	n := in.of.paths.n
+	if n == 0 {
+		return nil
+	}
+	in.of.paths.order()
+	in.l.estates = append(in.l.estates, in.of)
+	in.of = finishedOf{}
+	return in.added(n)
+}
+
+// give gives the dispatcher what has gathered.
+func (in *takingOver) give() error {
+	l, c := in.l, in.c
+	if l.n == 0 {
+		return nil
+	}
+	in.begin()
+	for i, link := range l.links {
+		n := len(l.a.v.found)
+		c.judge(&l.a.v, link, link.URL.Key())
+		if len(l.a.v.found) > n {
+			l.a.v.found[n].foreign = !l.ours[i]
+		}
+	}
+	select {
+	case c.commands <- func(now time.Time) { c.takeOver(l, now) }:
+	case <-c.ended:
+		return ErrNotRunning
+	case <-in.ctx.Done():
+		return in.ctx.Err()
+	}
+	in.given = append(in.given, l)
+	return in.wait(takeAhead)
+}
+
+// wait returns when no more than ahead of what was given are not durable.
+func (in *takingOver) wait(ahead int) error {
+	for len(in.given) > ahead {
+		select {
+		case err := <-in.given[0].a.done:
+			if err != nil {
+				return err
+			}
+		case <-in.c.ended:
+			return ErrNotRunning
+		case <-in.ctx.Done():
+			return in.ctx.Err()
+		}
+		in.given = in.given[1:]
+	}
+	return nil
+}
+
+// A Clock's state, beside the durations: 1 byte pauses that are not forgiven, and
+// 1 byte 1 if the operator has blocked the host.
+func appendClockState(dst []byte, st frontier.HostState) []byte {
+	if dst = append(dst, st.Slow); st.Blocked {
+		dst = append(dst, 1)
+	}
+	return dst
+}
+
+func clockState(b []byte) (slow uint8, blocked bool) {
+	if len(b) > 0 {
+		slow = b[0]
+	}
+	return slow, len(b) > 1 && b[1] == 1
+}
+
+// takeOver takes a part in.
+func (c *Crawler) takeOver(l *legacy, now time.Time) {
+	if c.stop != notStopping || c.fatal != nil {
+		l.a.done <- ErrNotRunning
+		return
+	}
+	for _, r := range l.clocks {
+		if c.takeClock(r, now); c.fatal != nil {
+			return
+		}
+	}
+	for host := range l.hosts { // the other one may have asked a moment ago
+		c.Frontier.Touched(host, 0, now)
+	}
+	var news []ranged
+	for i := range l.estates {
+		if news = c.news(news, l.estates[i].host, &l.estates[i].paths); c.fatal != nil {
+			return
+		}
+	}
+	if c.learn(news); c.fatal != nil {
+		return
+	}
+	if c.know(l.finished); c.fatal == nil {
+		c.arrive(&l.a, now, func() { c.know(l.known) })
+	}
+}
+
+// takeClock takes in when a host may be asked again. The owner of another's host
+// is told it with the host.
+func (c *Crawler) takeClock(r handoff.Record, now time.Time) {
+	slow, blocked := clockState(r.State)
+	mine, owner, crawled := true, "", false
+	if c.Tenancy != nil {
+		var since uint64
+		owner, mine, since = c.Tenancy.Tenure(r.Name)
+		// The block of a host that this agent crawls has come with the host, and may have
+		// been lifted since.
+		crawled = mine && c.isTenant(weburl.HostKey(r.Name), since)
+	}
+	if blocked && !crawled {
+		c.takeBlock(r.Name)
+	}
+	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
+	if slow > 0 {
+		st.Slow, st.SlowUntil = slow, st.NotBefore
+	}
+	if !mine && owner != "" {
+		if _, ok := c.tenants.clocks[r.Name]; !ok && !quietOf(st, false, now).unchanged {
+			c.tenants.clocks[strings.Clone(r.Name)] = st
+		}
+		return
+	}
+	c.Frontier.Restore(st)
+	st = c.Frontier.Host(r.Name)
+	st.Blocked = c.isBlocked(r.Name)
+	c.batch.add(kindHost, st.AppendTo(nil))
+}
+
+// know takes in keys of URLs that are finished.
+func (c *Crawler) know(keys []weburl.Key) {
+	if len(keys) == 0 || c.fatal != nil {
+		return
+	}
+	aux := weburl.Link{}.AppendTo(nil)
+	c.items = c.items[:0]
+	for _, k := range keys {
+		c.items = append(c.items, keyset.Item{Key: c.ownKey(k), Aux: appendKeys(aux[:len(aux):len(aux)], []weburl.Key{k})})
+	}
+	c.repair(c.Seen.Add(c.items))
+	c.holds()
+}
+
+// acceptKnown is Accept of such a key.
+func (c *Crawler) acceptKnown(it keyset.Item) {
+	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{it.Key}))
+	c.accepted++
+	c.copyKnown(plainKey(it))
+}
+
+// restoreAccepted gives seen the key of the accept in hand, if it has not got it
+// on disk.
+func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
+	if c.accepted <= c.Seen.Mark() {
+		return nil
+	}
+	k, err := acceptedKey(kind, p)
+	if err != nil {
+		return err
+	}
+	return c.restoreSeen([]weburl.Key{k})
+}

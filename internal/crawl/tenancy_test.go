@@ -1,0 +1,534 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// order are the agents of a view in a host's order: the first owns it.
+func (c *cluster) order(host string, view int64) []string {
+	names := slices.Clone(c.members[view])
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := xxhash.Sum64String(a+" "+host), xxhash.Sum64String(b+" "+host)
+		if x < y {
+			return -1
+		}
+		return 1
+	})
+	return names
+}
+
+// sees gives a node a view.
+func (n *node) sees(view int64) {
+	n.mu.Lock()
+	n.views = append(n.views, view)
+	n.mu.Unlock()
+	n.view.Store(view)
+}
+
+// Tenure implements Tenancy.
+func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := len(n.views) - 1
+	if owner = n.c.order(host, n.views[i])[0]; owner != n.name {
+		return owner, false, 0
+	}
+	for i > 0 && n.c.order(host, n.views[i-1])[0] == n.name {
+		i--
+	}
+	if i == 0 && n.boots == 1 && n.views[0] == 0 {
+		return owner, true, 0
+	}
+	return owner, true, uint64(n.boots*1000 + i + 1)
+}
+
+// Before implements Tenancy.
+func (n *node) Before(host string) ([]string, int) {
+	names, enough := slices.DeleteFunc(n.c.order(host, n.view.Load()), func(a string) bool { return a == n.name }), 2
+	if l := n.c.leaver.Load(); l != nil && l.w.Load() != nil && !slices.Contains(names, l.name) && l != n {
+		return append([]string{l.name}, names...), enough + 1
+	}
+	return names, enough
+}
+
+// View implements Tenancy.
+func (n *node) View() uint64 { return uint64(n.view.Load()) }
+
+// Had implements Tenancy.
+func (n *node) Had(host string) (ever, began bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range n.views {
+		ever = ever || n.c.order(host, v)[0] == n.name
+	}
+	return ever || n.boots > 1, n.boots == 1 && n.views[0] == 0 && n.c.order(host, 0)[0] == n.name
+}
+
+// Inheriting implements Tenancy.
+func (n *node) Inheriting() bool { return false }
+
+// Identity implements Tenancy.
+func (n *node) Identity(agent string) string { return agent }
+
+// way is what happens to a call on its way there and back.
+func (n *node) way(ctx context.Context, agent string, call func(w *world) error) error {
+	c := n.c
+	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
+	times := 1
+	if c.harsh {
+		time.Sleep(time.Duration(c.roll(300)) * time.Millisecond)
+		switch c.roll(8) {
+		case 0:
+			return errLost
+		case 1:
+			times = 2
+		}
+	} else {
+		time.Sleep(time.Millisecond)
+	}
+	for range times {
+		w := c.nodes[i].w.Load()
+		if w == nil {
+			return errLost
+		}
+		if err := call(w); err != nil {
+			return err
+		}
+		if c.nodes[i].w.Load() != w {
+			return errLost
+		}
+	}
+	if c.harsh && c.roll(8) == 0 {
+		return errLost
+	}
+	return nil
+}
+
+// Claim implements Tenancy.
+func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
+	err = n.way(ctx, agent, func(w *world) (err error) {
+		vs, err = w.Claimed(ctx, n.name, n.name, view, hosts)
+		return err
+	})
+	n.c.note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)
+	return vs, err
+}
+
+// Hand implements Tenancy.
+func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
+	err := n.way(ctx, agent, func(w *world) error {
+		_, err := w.Handed(ctx, n.name, func(yield func(Part, error) bool) {
+			for p := range parts {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		})
+		return err
+	})
+	for p := range parts {
+		if len(p.Keys.Paths) > 0 {
+			n.c.note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width, err)
+		}
+	}
+	return err
+}
+
+// moves plays a crawl while agents come and go.
+type moves struct {
+	agents, begin int    // in all, and those that begin
+	kind          string // join, leave, return, flap
+	harsh, tiny   bool
+	ends          int
+	crashes       bool
+	away          string // who is for a while, with what it has fetched
+}
+
+func (mv moves) run(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 21))
+	web := newRandomWeb(rng, 40, true)
+	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: mv.harsh}
+	for i := range mv.agents {
+		n := &node{c: c, mem: disk.NewMem(), story: &story{
+			cfg: Config{
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+			},
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, SlowMax: 5 * time.Second, Seed: seed},
+			scope:    scope.Config{Scope: scope.Any},
+			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:      c.web, name: fmt.Sprint("a", i),
+		}}
+		if rng.IntN(3) == 0 {
+			n.frontier.Active = 1 // the others' links wait in pools
+		}
+		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
+		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
+		if mv.tiny {
+			n.seen = tiny(seed)
+			oc.MemoryBytes = 1
+		}
+		n.joins(c, oc)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, mv, web.text, c.log.String(), c.web.byAgent())
+		}
+	}()
+	var all, first []string
+	for i, n := range c.nodes {
+		all = append(all, n.name)
+		if i < mv.begin {
+			first = append(first, n.name)
+		}
+	}
+	c.members = [][]string{first}
+	type event struct {
+		at time.Duration
+		do func()
+	}
+	var events []event
+	add := func(at time.Duration, do func()) { events = append(events, event{at, do}) }
+	ms := func(n int) time.Duration { return time.Duration(rng.IntN(n)) * time.Millisecond }
+	// everybody hears of a new view when it does
+	change := func(at time.Duration, members []string) {
+		view := int64(len(c.members))
+		c.members = append(c.members, members)
+		for _, n := range c.nodes {
+			if !slices.Contains(members, n.name) && n.name != mv.away {
+				continue
+			}
+			add(at+ms(1200), func() {
+				if w := n.w.Load(); w != nil && n.view.Load() < view {
+					c.note("%s has view %d", n.name, view)
+					n.sees(view)
+					w.ViewChanged()
+				}
+			})
+		}
+	}
+	last := func() int64 { return int64(len(c.members) - 1) }
+	for _, n := range c.nodes[:mv.begin] {
+		at := time.Duration(0)
+		for range rng.IntN(mv.ends + 1) {
+			at += time.Duration(1+rng.IntN(3000)) * time.Millisecond
+			var p pause
+			switch k := rng.IntN(5); {
+			case k == 0:
+			case k <= 2 || !mv.crashes:
+				p.kill = true
+			default:
+				p.crash, p.takes = true, takes(rng)
+			}
+			gap := ms(2000)
+			add(at, func() { n.end(p) })
+			add(at+gap, func() { n.start(n.view.Load()) })
+			at += gap + 101*time.Millisecond
+		}
+	}
+	at := 500*time.Millisecond + ms(3500)
+	switch mv.kind {
+	case "join":
+		for i := mv.begin; i < mv.agents; i++ {
+			n := c.nodes[i]
+			change(at, all[:i+1])
+			view := last()
+			add(at, func() { n.start(view) })
+			at += 1300*time.Millisecond + ms(2000)
+		}
+	case "flap": // it comes, is not seen for a while by the others, and comes back
+		n := c.nodes[mv.begin]
+		for k := range 3 {
+			change(at, all[:mv.begin+1])
+			view := last()
+			if k == 0 {
+				add(at, func() { n.start(view) })
+			}
+			at += 1300*time.Millisecond + ms(2000)
+			if k < 2 {
+				change(at, first)
+				v := last()
+				add(at, func() { n.sees(v); n.w.Load().ViewChanged() }) // it knows
+				at += 1300*time.Millisecond + ms(2000)
+			}
+		}
+	case "leave": // one gives all away
+		n := c.nodes[rng.IntN(mv.begin)]
+		mv.away = n.name
+		add(at, n.leave)
+		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
+	case "return": // one is away with its disk, and comes back
+		n := c.nodes[rng.IntN(mv.begin)]
+		mv.away = n.name
+		add(at, func() { n.end(pause{kill: rng.IntN(2) == 0}) })
+		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
+		at += 1300*time.Millisecond + ms(4000)
+		change(at, first)
+		view := last()
+		add(at, func() { n.start(view) })
+	}
+	for _, n := range c.nodes[:mv.begin] {
+		n.start(0)
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+	for _, e := range events {
+		time.Sleep(e.at - time.Since(c.web.start))
+		e.do()
+	}
+	for mv.kind == "leave" && !c.leaver.Load().left.Load() {
+		time.Sleep(time.Second)
+	}
+	for _, n := range c.present() { // who was down when it came has heard of it
+		if w := n.w.Load(); n.view.Load() < last() {
+			n.sees(last())
+			w.ViewChanged()
+		}
+	}
+	c.finish()
+	claimed := int64(0)
+	for _, n := range c.present() {
+		w := n.w.Load()
+		if stop := <-n.ended; stop != Finished || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		}
+		n.accounts(t, w)
+		claimed += w.tenants.n.Claimed
+		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+			t.Fatal(err)
+		}
+		n.verify(t, n.mem)
+	}
+	c.checkMoves(web, mv)
+	t.Logf("%d URLs, %d hosts claimed", len(web.reach), claimed)
+}
+
+// joins adds a node to a cluster whose hosts move.
+func (n *node) joins(c *cluster, oc outbox.Config) {
+	n.with = func(r *Rooms) (err error) {
+		r.Partition, r.Exchange, r.Tenancy = n, n, n
+		r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
+		return err
+	}
+	c.nodes = append(c.nodes, n)
+}
+
+// leave has a node give all its hosts away. It returns before that is done; then left
+// is set.
+func (n *node) leave() {
+	t, w := n.c.t, n.w.Load()
+	n.c.leaver.Store(n)
+	n.c.note("%s leaves", n.name)
+	if err := w.Leave(context.Background(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	go func() {
+		stop := <-n.ended
+		n.left.Store(true)
+		n.c.note("%s has left: %s, %d pending", n.name, stop, w.Pending())
+		if stop != Left || w.Pending() != 0 {
+			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
+		}
+		n.ended <- stop
+		n.w.Store(nil)
+		n.accounts(t, w)
+		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+			t.Error(err)
+		}
+		n.verify(t, n.mem)
+	}()
+}
+
+// start opens a process that begins with a view.
+func (n *node) start(view int64) {
+	n.mu.Lock()
+	n.views = nil
+	n.boots++
+	n.mu.Unlock()
+	n.sees(view)
+	n.open()
+}
+
+// checkMoves holds the server's view to coverage, and to overlap where none is
+// allowed: but for what ended just before a process did.
+func (c *cluster) checkMoves(web randomWeb, mv moves) {
+	if c.web.busy != "" {
+		c.t.Errorf("%s was asked by two at once", c.web.busy)
+	}
+	visits := map[string][]request{}
+	lastOf := map[string]request{}
+	for _, r := range c.web.told() {
+		if before, ok := lastOf[r.host]; ok && r.at-before.end < 200*time.Millisecond {
+			c.t.Errorf("%s at %s by %s, %s after %s by %s", r.url, r.at, r.by, r.at-before.end, before.url, before.by)
+		}
+		lastOf[r.host] = r
+		if len(r.url) < 11 || r.url[len(r.url)-11:] != "/robots.txt" {
+			visits[r.url] = append(visits[r.url], r)
+		}
+	}
+	for u := range web.reach {
+		if len(visits[u]) == 0 {
+			c.t.Errorf("%s was never asked for", u)
+		}
+	}
+	for u, rs := range visits {
+		if !web.reach[u] {
+			c.t.Errorf("%s is not reachable", u)
+		}
+		for i, r := range rs[1:] {
+			before := rs[i]
+			if before.status == 503 || before.status == 0 {
+				continue
+			}
+			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
+			excused := mv.kind == "return" && before.by == mv.away // nobody knew while it was away
+			for _, p := range n.ends {
+				excused = excused || p.at >= before.at && p.at <= r.at && (!p.crash && p.at <= before.end+150*time.Millisecond || p.crash && p.at <= before.end+1300*time.Millisecond)
+			}
+			if !excused {
+				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.by, before.at, r.by, r.at)
+			}
+		}
+	}
+}
+
+func movesModel(t *testing.T, n uint64, of func(seed uint64) moves) {
+	models(t, n, func(t *testing.T, seed uint64) { of(seed).run(t, seed) })
+}
+
+// TestMovesJoin lets agents come while others crawl: no page is missed, none is
+// fetched twice, and no host is asked by two at once.
+func TestMovesJoin(t *testing.T) {
+	movesModel(t, 40, func(seed uint64) moves {
+		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2}
+	})
+}
+
+// The same with calls that get lost, late and repeated, and with processes that
+// end in between.
+func TestMovesJoinHarsh(t *testing.T) {
+	movesModel(t, 60, func(seed uint64) moves {
+		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3, crashes: true}
+	})
+}
+
+// An agent comes and goes as its hosts go to and fro.
+func TestMovesFlap(t *testing.T) {
+	movesModel(t, 40, func(seed uint64) moves {
+		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3), crashes: true}
+	})
+}
+
+// An agent is away for a while, and comes back with what it knew.
+func TestMovesReturn(t *testing.T) {
+	movesModel(t, 40, func(seed uint64) moves {
+		return moves{agents: 3, begin: 3, kind: "return", tiny: seed%3 == 2, harsh: seed%2 == 1}
+	})
+}
+
+// An agent leaves for good, and nobody can ask it later.
+func TestMovesLeave(t *testing.T) {
+	movesModel(t, 40, func(seed uint64) moves {
+		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%3 == 2, harsh: seed%2 == 1}
+	})
+}
+
+func TestHandedRecord(t *testing.T) {
+	for _, want := range []handed{{1, true, 0}, {7, false, maxNumber}} {
+		host, got, err := decodeHanded(appendHanded(nil, 1<<63+5, want))
+		if err != nil || host != 1<<63+5 || got != want {
+			t.Errorf("%+v came back as %d %+v, %v", want, host, got, err)
+		}
+	}
+}
+
+func FuzzTenancyRecords(f *testing.F) {
+	f.Add(byte(0), appendHanded(nil, 5, handed{3, true, 9}))
+	f.Add(byte(1), appendList(nil, 5, keyset.List{Width: 42, Paths: []uint64{1, 1 << 41}}))
+	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
+		if kind == 0 {
+			host, h, err := decodeHanded(p)
+			if err != nil {
+				return
+			}
+			if host2, again, err := decodeHanded(appendHanded(nil, host, h)); err != nil || host2 != host || again != h {
+				t.Fatalf("%d %+v came back as %d %+v, %v", host, h, host2, again, err)
+			}
+			return
+		}
+		host, l, err := decodeList(p)
+		if err != nil {
+			return
+		}
+		if !slices.Equal(appendList(nil, host, l), p) {
+			t.Fatalf("%d %+v is not what was read", host, l)
+		}
+	})
+}
+
+// A path is in a set as far as both are known.
+func TestPaths(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	widths := []uint{38, 42, 46, 50, 54, 58, 62, 64}
+	for range 300 {
+		var s paths
+		in := map[uint64]uint{}
+		for range rng.IntN(40) {
+			p, w := rng.Uint64(), widths[rng.IntN(len(widths))]
+			in[p] = w
+			s.add(keyset.List{Width: w, Paths: []uint64{p >> (64 - w)}})
+		}
+		s.order()
+		if s.n != len(in) {
+			t.Fatalf("%d paths, not %d", s.n, len(in))
+		}
+		for p := range in {
+			for _, w := range widths {
+				if !s.has(w, p>>(64-w)) {
+					t.Fatalf("%x of %d bits is not there", p, w)
+				}
+			}
+			if q := p ^ 1<<(63-uint(rng.IntN(38))); s.has(64, q) {
+				if _, ok := in[q]; !ok {
+					t.Fatalf("%x is there", q)
+				}
+			}
+		}
+		other := paths{}
+		for p := range in {
+			if p%2 == 0 {
+				other.add(keyset.List{Width: 50, Paths: []uint64{p >> 14}})
+			}
+		}
+		other.order()
+		odd, even := s.without(&other), s.within(&other)
+		for p := range in {
+			if odd.has(64, p) == (p%2 == 0) || even.has(64, p) == (p%2 == 1) {
+				t.Fatalf("%x is on the wrong side", p)
+			}
+		}
+	}
+}
+
+// The same where a host is asked for the last time while its agent is about to
+// leave: what came of that the others are told, too.
+func TestMovesLeaveInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moves{agents: 3, begin: 3, kind: "leave"}.run(t, 3108)
+	})
+}

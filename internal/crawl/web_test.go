@@ -1,0 +1,308 @@
+package crawl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+)
+
+// A textWeb is a web written down as text, served over connections in memory:
+//
+//	dns a.example 192.0.2.1          a host; also timeout, nxdomain, and "|"
+//	down 192.0.2.1 0s 90s            refuses connections from and to
+//	http://a.example/ /1 /2          a page with links, status 200
+//	http://a.example/1 503 | 429 retry-after=10 | 200
+//
+// A page that is not there is a 404. Answers are separated by "|" and given
+// one after the other, the last one again and again. Words of an answer: a
+// status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
+// robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
+// often, behind size=N of it), drip-header=DURATION (likewise), size=N, same (a body that other
+// pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
+// reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
+// the crawler, in turn with those of other answers).
+type textWeb struct {
+	start time.Time
+
+	mu    sync.Mutex // guards all below
+	dns   map[string][]string
+	pages map[string][]string
+	down  []outage
+	asked []request
+	open  map[string]int // requests under way by host
+	free  time.Time      // when the line has carried all that waits for it
+	busy  string         // a host that was asked twice at once
+}
+
+type outage struct {
+	addr     string
+	from, to time.Duration
+}
+
+type request struct {
+	at, end   time.Duration
+	host, url string
+	addr      string
+	by        string // the agent that asked, if there are several
+	status    int    // 0: the answer was not sent to its end
+}
+
+func parseWeb(t *testing.T, text string) *textWeb {
+	t.Helper()
+	w := &textWeb{start: time.Now(), dns: map[string][]string{}, pages: map[string][]string{}, open: map[string]int{}}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+		case f[0] == "dns":
+			w.dns[f[1]] = strings.Split(strings.Join(f[2:], " "), " | ")
+		case f[0] == "down":
+			w.down = append(w.down, outage{f[1], duration(t, f[2]), duration(t, f[3])})
+		case strings.HasPrefix(f[0], "http://"):
+			w.pages[f[0]] = strings.Split(strings.Join(append(f[1:], "200")[:max(len(f)-1, 1)], " "), " | ")
+		default:
+			t.Fatalf("web: %q", line)
+		}
+	}
+	return w
+}
+
+func duration(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// next takes the answer whose turn it is.
+func next(m map[string][]string, key string) string {
+	list := m[key]
+	if len(list) == 0 {
+		return ""
+	}
+	if len(list) > 1 {
+		m[key] = list[1:]
+	}
+	return list[0]
+}
+
+// Lookup implements Resolver. An answer is good for a minute.
+func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
+	w.mu.Lock()
+	a := next(w.dns, host)
+	w.mu.Unlock()
+	time.Sleep(time.Duration(host[0]) * time.Microsecond) // in the same order always
+	switch a {
+	case "", "nxdomain":
+		return dns.Answer{}, fmt.Errorf("%s: %w", host, dns.ErrNotFound)
+	case "timeout":
+		select {
+		case <-time.After(8 * time.Second):
+		case <-ctx.Done():
+			return dns.Answer{}, ctx.Err()
+		}
+		return dns.Answer{}, fmt.Errorf("%s: %w", host, dns.ErrTimeout)
+	}
+	ans := dns.Answer{Expires: time.Now().Add(time.Minute)}
+	for _, s := range strings.Split(a, ",") {
+		ans.Addrs = append(ans.Addrs, netip.MustParseAddr(s))
+	}
+	return ans, nil
+}
+
+// dialer opens connections for one run of the crawler; dead says that its
+// process has been killed.
+func (w *textWeb) dialer(by string, dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(_ context.Context, _, addr string) (net.Conn, error) {
+		ip, _, _ := net.SplitHostPort(addr)
+		now := time.Since(w.start)
+		for _, o := range w.down {
+			if o.addr == ip && now >= o.from && now < o.to {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+			}
+		}
+		if dead() {
+			return nil, net.ErrClosed
+		}
+		here, there := net.Pipe()
+		go w.serve(there, ip, by)
+		return here, nil
+	}
+}
+
+func (w *textWeb) serve(c net.Conn, ip, by string) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		url := "http://" + r.Host + r.RequestURI
+		w.mu.Lock()
+		i := len(w.asked)
+		w.asked = append(w.asked, request{at: time.Since(w.start), host: r.Host, url: url, addr: ip, by: by})
+		if w.open[r.Host]++; w.open[r.Host] > 1 {
+			w.busy = r.Host
+		}
+		answer := next(w.pages, url)
+		w.mu.Unlock()
+		if tag := r.Header.Get("If-None-Match"); tag != "" && slices.Contains(strings.Fields(answer), "etag="+strings.Trim(tag, `"`)) {
+			answer = "304 " + strings.Replace(answer, "200", "", 1)
+		}
+		status := w.answer(c, url, answer)
+		w.mu.Lock()
+		w.asked[i].end, w.asked[i].status = time.Since(w.start), status
+		w.open[r.Host]--
+		w.mu.Unlock()
+		if status == 0 {
+			return
+		}
+	}
+}
+
+// waits waits for d. It reports whether the crawler still is there.
+func waits(c net.Conn, d time.Duration) bool {
+	c.SetReadDeadline(time.Now().Add(d))
+	_, err := c.Read(make([]byte, 1))
+	c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// answer returns the status; 0 if the connection is of no more use.
+func (w *textWeb) answer(c net.Conn, url, words string) int {
+	status, head, size := 200, "", 0
+	piece, pieces := time.Duration(0), 1
+	kind := "text/html"
+	body := "<!-- " + url + " -->\n"
+	if words == "" {
+		status = 404
+	}
+	for _, word := range strings.Fields(words) {
+		name, value, _ := strings.Cut(word, "=")
+		link, isNoFollow := strings.CutPrefix(word, "nofollow:")
+		img, isImg := strings.CutPrefix(word, "img:")
+		n, err := strconv.Atoi(word)
+		switch {
+		case err == nil:
+			status = n
+		case word == "hang":
+			c.Read(make([]byte, 1)) // until the crawler gives up
+			return 0
+		case word == "reset":
+			return 0
+		case word == "same":
+			body = "the same everywhere"
+		case name == "etag":
+			head += `ETag: "` + value + "\"\r\n"
+		case name == "size":
+			size, _ = strconv.Atoi(value)
+		case name == "to":
+			head += "Location: " + value + "\r\n"
+		case name == "drip" || name == "drip-header":
+			every, _ := time.ParseDuration(value)
+			if name == "drip" {
+				head = "Content-Length: 1000000\r\n\r\n" + strings.Repeat(" ", size)
+			} else if size > 0 {
+				head = "X: " + strings.Repeat("x", size)
+			}
+			_, err := fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Type: %s\r\n%s", status, kind, head)
+			for err == nil && waits(c, every) {
+				_, err = c.Write([]byte("x"))
+			}
+			return 0
+		case name == "retry-after":
+			head += "Retry-After: " + value + "\r\n"
+		case name == "line":
+			each, n, _ := strings.Cut(value, "*")
+			piece, _ = time.ParseDuration(each)
+			pieces, _ = strconv.Atoi(n)
+		case name == "slow":
+			if d, _ := time.ParseDuration(value); !waits(c, d) {
+				return 0
+			}
+		case name == "robots":
+			kind, body = "text/plain", strings.ReplaceAll(strings.ReplaceAll(value, "_", " "), ";", "\n")+"\n"
+		case name == "sitemap":
+			kind, body = "application/xml", `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
+			for _, u := range strings.Split(value, ";") {
+				body += "<url><loc>" + u + "</loc></url>"
+			}
+			body += "</urlset>"
+		case isNoFollow:
+			body += `<a rel=nofollow href="` + link + "\">x</a>\n"
+		case isImg:
+			body += `<img src="` + img + "\">\n"
+		default:
+			body += `<a href="` + word + "\">x</a>\n"
+		}
+	}
+	if status == 304 {
+		if _, err := fmt.Fprintf(c, "HTTP/1.1 304 Not Modified\r\n%s\r\n", head); err != nil {
+			return 0
+		}
+		return status
+	}
+	if size > len(body) {
+		body += strings.Repeat(" ", size-len(body))
+	}
+	rest := fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind, len(body), head, body)
+	for ; pieces > 0; pieces-- {
+		if piece > 0 && !waits(c, w.carry(piece)) {
+			return 0
+		}
+		n := len(rest) / pieces
+		if _, err := c.Write([]byte(rest[:n])); err != nil {
+			return 0
+		}
+		rest = rest[n:]
+	}
+	return status
+}
+
+// carry puts a piece on the line, and says how long it takes until it has come
+// through.
+func (w *textWeb) carry(piece time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(piece)
+	return time.Until(w.free)
+}
+
+// requests lists what was asked for and when, in an order that does not
+// depend on the scheduler.
+func (w *textWeb) requests() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rs := slices.Clone(w.asked)
+	slices.SortStableFunc(rs, func(a, b request) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return strings.Compare(a.url, b.url)
+	})
+	var b strings.Builder
+	for _, r := range rs {
+		fmt.Fprintf(&b, "%-6s %s\n", r.at.Round(100*time.Millisecond), strings.TrimPrefix(r.url, "http://"))
+	}
+	return b.String()
+}

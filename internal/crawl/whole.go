@@ -1,0 +1,373 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A crawl that begins anew, hosts that get another heir, an heir that has lost
+// its replica: each time all that the journal says of some hosts is shipped once
+// more, beside the crawl, from the journal's files. First go the pending links;
+// when the heirs have them, and the links of all pages finished before are safe, the
+// keys of all URLs that are not pending, as finishes. New records are shipped
+// meanwhile as always. Both may come in any order: a link that is finished stays so.
+// If the view changes before the end, the telling begins again.
+//
+// The heir before keeps what it has. If the owner dies, the heir before passes the
+// links on to the next owner, and tells it what is finished when it is asked.
+
+// whole is the telling of all that is known.
+type whole struct {
+	last    Heirs           // who has been told all; nil: nobody
+	owed    bool            // nobody yet of an earlier run: no finish may go, see epoch
+	anew    map[string]bool // agents that have to be told again
+	untold  bool            // records had no heir: the next heirs are told all
+	reading bool
+	nth     uint64 // of the telling; what is on its way of earlier ones does not count
+	out     int64  // records of it that heirs are to have
+	records int64
+}
+
+var (
+	errOldView = errors.New("the view has changed")
+	errOver    = errors.New("the crawl is over")
+)
+
+const (
+	// tellBytes is what is queued in one turn of the dispatcher, tellAhead how
+	// many records may be queued.
+	tellBytes = 64 << 10
+	tellAhead = 20_000
+	tellWait  = 10 * time.Millisecond
+)
+
+// tellWhole begins if somebody is to be told.
+func (c *Crawler) tellWhole(work context.Context) {
+	s := &c.shipping
+	w := &s.whole
+	if w.reading || c.checkpoint != nil || c.stop != notStopping {
+		return
+	}
+	untold := w.untold && s.heirs.Heir(0) != ""
+	switch {
+	case w.last == nil && !w.owed && !untold: // it began with these heirs
+		w.last = s.heirs
+		return
+	case w.last == s.heirs && len(w.anew) == 0 && !untold:
+		return
+	}
+	// As for a checkpoint: the files are to stand still.
+	if c.fatal = c.endSync(true); c.fatal != nil {
+		return
+	}
+	if c.fatal = c.sync(); c.fatal != nil {
+		return
+	}
+	j, err := c.Journal.Begin()
+	if err != nil {
+		c.fatal = fmt.Errorf("ship anew: %w", err)
+		return
+	}
+	w.reading, w.out, w.records = true, 0, 0
+	w.nth++
+	if untold {
+		// The heirs may be the same as before. They lack what this agent accepted
+		// while it had none.
+		w.last, w.untold = nil, false
+	}
+	t := telling{
+		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: time.Now(),
+	}
+	w.anew = map[string]bool{}
+	c.inFlight.Go(func() {
+		err := t.run(work)
+		j.Abandon()
+		c.tell(func(now time.Time) { c.toldWhole(&t, err, now) })
+	})
+}
+
+// toldWhole notes that a telling has ended.
+func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
+	w := &c.shipping.whole
+	w.reading = false
+	switch {
+	case err == nil && t.nth == w.nth:
+		w.last = t.heirs
+		c.Events.Write("shipped-whole", report.F("records", w.records), report.F("took_ms", now.Sub(t.began).Milliseconds()))
+		return
+	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
+		c.fatal = fmt.Errorf("ship anew: %w", err)
+	}
+	for agent := range t.anew { // to be told again
+		w.anew[agent] = true
+	}
+	w.untold = w.untold || t.before == nil
+}
+
+// toldPending notes that the heirs have all pending links.
+func (c *Crawler) toldPending() {
+	s := &c.shipping
+	if s.whole.owed {
+		s.whole.owed = false
+		s.epochs[0].copies-- // nothing of it was safe before
+	}
+}
+
+// A telling reads the journal and queues what it says.
+type telling struct {
+	c      *Crawler
+	files  *journal.Checkpoint
+	nth    uint64
+	before Heirs // who has been told
+	heirs  Heirs
+	anew   map[string]bool
+	last   uint64 // the last epoch of which the files have something
+	began  time.Time
+
+	arena []byte
+	ends  []int
+	hosts []uint64
+}
+
+// wanted says whether what is known of a host is to be told.
+func (t *telling) wanted(host uint64) bool {
+	heir := t.heirs.Heir(host)
+	return heir != "" && (t.before == nil || t.anew[heir] || t.before.Heir(host) != heir)
+}
+
+func (t *telling) run(ctx context.Context) error {
+	g := ledger{done: roaring64.New(), verdict: all()}
+	if err := t.files.ReplayWithout(false, anyPart, g.read); err != nil {
+		return err
+	}
+	open := newSketch(g.last - min(g.done.GetCardinality(), g.last))
+	if err := t.pending(ctx, &g, open); err != nil {
+		return err
+	}
+	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
+		return err
+	}
+	if err := t.do(ctx, t.c.toldPending); err != nil {
+		return err
+	}
+	// No finish goes before its links are safe, as in turn.
+	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
+		return err
+	}
+	if err := t.finished(ctx, open); err != nil {
+		return err
+	}
+	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
+}
+
+// pending tells the links that are not finished, and when hosts may be asked.
+func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
+	number := uint64(0)
+	tell := func(number uint64, enc []byte) error {
+		if g.done.Contains(number) {
+			return nil
+		}
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return err
+		}
+		k := l.URL.Key()
+		if !t.wanted(k.Host) {
+			return nil
+		}
+		open.add(k)
+		return t.put(ctx, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, k.Host)
+	}
+	notPending := func(p journal.Part) bool {
+		kind, _, _, err := parseLabel(p.Label)
+		return err == nil && kind != kindPending
+	}
+	err := t.files.ReplayWithout(false, notPending, func(kind byte, p []byte) error {
+		switch kind {
+		case kindNumber:
+			number, _ = binary.Uvarint(p)
+		case kindForeign, kindPassed, kindInherited:
+			number++
+		case kindAccept:
+			number++
+			return tell(number, p)
+		case kindPending:
+			n, enc, err := splitPending(p)
+			if err != nil {
+				return err
+			}
+			return tell(n, enc)
+		case kindHost:
+			st, err := frontier.DecodeHostState(p)
+			if err != nil {
+				return err
+			}
+			if host := weburl.HostKey(st.Host); t.wanted(host) {
+				r := clockRecord(st, t.began)
+				return t.put(ctx, &r, host)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// finished tells the keys of the other URLs.
+func (t *telling) finished(ctx context.Context, open *sketch) error {
+	tell := func(k weburl.Key) error {
+		switch {
+		case !t.wanted(k.Host):
+			return nil
+		case open.mayHave(k): // whoever has it as pending keeps it so
+			return t.put(ctx, &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}}, k.Host)
+		}
+		return t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+	}
+	notKeys := func(p journal.Part) bool {
+		kind, _, _, err := parseLabel(p.Label)
+		return err == nil && kind != kindKeys
+	}
+	var keys []weburl.Key
+	err := t.files.ReplayWithout(false, notKeys, func(kind byte, p []byte) error {
+		var err error
+		if t.c.Tenancy != nil {
+			return t.done(ctx, kind, p)
+		}
+		switch kind {
+		case kindKeys:
+			keys, err = decodeKeys(keys[:0], p)
+		case kindAccept, kindInherited:
+			var k weburl.Key
+			k, err = acceptedKey(kind, p)
+			keys = append(keys[:0], k)
+		default:
+			return nil
+		}
+		for _, k := range keys {
+			if err == nil {
+				err = tell(k)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// put collects a record.
+func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error {
+	t.arena = r.AppendTo(t.arena)
+	t.ends, t.hosts = append(t.ends, len(t.arena)), append(t.hosts, host)
+	if len(t.arena) < tellBytes {
+		return nil
+	}
+	return t.flush(ctx)
+}
+
+// flush queues what was collected, and waits until there is room for more.
+func (t *telling) flush(ctx context.Context) error {
+	err := t.do(ctx, func() {
+		c, from := t.c, 0
+		w := &c.shipping.whole
+		for i, end := range t.ends {
+			if c.fatal == nil {
+				w.out++
+				w.records++
+				c.fatal = c.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end])
+			}
+			from = end
+		}
+	})
+	t.arena, t.ends, t.hosts = t.arena[:0], t.ends[:0], t.hosts[:0]
+	if err != nil {
+		return err
+	}
+	return t.await(ctx, func(*shipping) bool { return t.c.Copies.Out.Len() < tellAhead })
+}
+
+// do lets the dispatcher do something, if the view is still the same.
+func (t *telling) do(ctx context.Context, f func()) error {
+	result := make(chan error, 1)
+	if !t.c.tell(func(time.Time) {
+		if t.nth != t.c.shipping.whole.nth {
+			result <- errOldView
+			return
+		}
+		f()
+		result <- nil
+	}) || ctx.Err() != nil {
+		return errOver
+	}
+	return <-result
+}
+
+// await waits until the dispatcher says yes.
+func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
+	for {
+		done := false
+		if err := t.do(ctx, func() { done = yes(&t.c.shipping) }); err != nil || done {
+			return err
+		}
+		select {
+		case <-time.After(tellWait):
+		case <-ctx.Done():
+			return errOver
+		}
+	}
+}
+
+// A sketch is a set that says of some keys it has not got that it may have them
+// (Bloom 1970).
+type sketch struct {
+	bits []uint64
+	mask uint64
+}
+
+// sketchMax bounds a sketch's octets.
+const sketchMax = 32 << 20
+
+// newSketch makes one for n keys: 16 to 32 bits for each, so that of the others
+// one in some thousands looks known.
+func newSketch(n uint64) *sketch {
+	size := uint64(1) << bits.Len64(min(n, sketchMax/4)*16|1023)
+	return &sketch{make([]uint64, size/64), size - 1}
+}
+
+const sketchProbes = 4
+
+func (s *sketch) each(k weburl.Key, fn func(word *uint64, bit uint64) bool) bool {
+	h, step := k.Path^k.Host*0xff51afd7ed558ccd, k.Host|1
+	for range sketchProbes {
+		h += step
+		at := (h ^ h>>32) & s.mask
+		if !fn(&s.bits[at/64], 1<<(at%64)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sketch) add(k weburl.Key) {
+	s.each(k, func(w *uint64, bit uint64) bool { *w |= bit; return true })
+}
+
+func (s *sketch) mayHave(k weburl.Key) bool {
+	return s.each(k, func(w *uint64, bit uint64) bool { return *w&bit != 0 })
+}

@@ -1,0 +1,531 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestMain(m *testing.M) {
+	tallyPiece = 100 // so that a snapshot has several
+	dropSlice = 3
+	goleak.VerifyTestMain(m)
+}
+
+var (
+	update     = flag.Bool("update", false, "write what the stories come to into their files")
+	modelFirst = flag.Uint64("model-first", 0, "first seed of the models of clusters")
+	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
+)
+
+// models runs a model of a cluster once for each seed: for n of them, or for as
+// many as the flags say.
+func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
+	if testing.Short() {
+		n /= 4
+	}
+	if *modelSeeds > 0 {
+		n = *modelSeeds
+	}
+	for i := range n {
+		seed := *modelFirst + i
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { run(t, seed) })
+		})
+	}
+}
+
+// A story is a crawl in text: settings and a web, then what is to be seen.
+type story struct {
+	cfg      Config
+	frontier frontier.Config
+	scope    scope.Config
+	seen     keyset.Config
+	fetch    fetch.Config
+	seeds    []weburl.URL
+	pauses   []pause // ends of runs before the last one
+	web      *textWeb
+	strategy func() Strategy          // one for each process; nil: none
+	again    bool                     // URLs may be visited again
+	name     string                   // of the agent, if there are several
+	with     func(r *Rooms) error     // adds what they need
+	disk     atomic.Pointer[disk.Mem] // of the last process
+
+	text     string // settings and web as they stand
+	requests string
+	log      string
+	stop     string
+}
+
+// A pause ends a run: by a signal, or by a kill of the process.
+type pause struct {
+	at    time.Duration
+	end   bool // it ends by itself
+	kill  bool
+	crash bool
+	takes func(name string) bool // the crash takes nothing but of these files
+	then  func(*disk.Mem)        // happens before the next run begins
+	gap   time.Duration
+}
+
+func readStory(t *testing.T, file string) *story {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := strings.Split("\n"+string(b), "\n-- ")
+	s := &story{text: strings.TrimPrefix(part[0], "\n")}
+	for _, p := range part[1:] {
+		name, body, _ := strings.Cut(p, "\n")
+		if body = strings.TrimRight(body, "\n"); body != "" {
+			body += "\n"
+		}
+		switch name {
+		case "requests":
+			s.requests = body
+		case "log":
+			s.log = body
+		case "stop":
+			s.stop = body
+		default:
+			t.Fatalf("%s: section %q", file, name)
+		}
+	}
+	s.parse(t)
+	return s
+}
+
+func (s *story) parse(t *testing.T) {
+	t.Helper()
+	s.frontier.Seed = 1
+	s.scope.Scope = scope.Any
+	s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
+	var web strings.Builder
+	for line := range strings.Lines(s.text) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		arg := func(i int) string {
+			if i >= len(f) {
+				t.Fatalf("story: %q", line)
+			}
+			return f[i]
+		}
+		num := func() int64 {
+			var n int64
+			if _, err := fmt.Sscan(arg(1), &n); err != nil {
+				t.Fatalf("story: %q: %v", line, err)
+			}
+			return n
+		}
+		switch f[0] {
+		case "seed":
+			u, err := weburl.Parse(arg(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.seeds = append(s.seeds, u)
+		case "delay":
+			s.frontier.HostDelay = duration(t, arg(1))
+		case "ip-delay":
+			s.frontier.IPDelay = duration(t, arg(1))
+		case "slow-base":
+			s.frontier.SlowBase = duration(t, arg(1))
+		case "forgive-after":
+			s.frontier.ForgiveAfter = duration(t, arg(1))
+		case "workers":
+			s.cfg.Workers = int(num())
+		case "slow-visits":
+			s.cfg.SlowVisits = int(num())
+		case "retries":
+			s.cfg.Retries = int(num())
+		case "retry-wait":
+			s.cfg.RetryWait = duration(t, arg(1))
+		case "max-redirects":
+			s.cfg.MaxRedirects = int(num())
+		case "page-limit":
+			s.cfg.PageLimit = num()
+		case "host-page-limit":
+			s.cfg.HostPageLimit = num()
+		case "size-limit":
+			s.cfg.SizeLimit = num()
+		case "time-limit":
+			s.cfg.TimeLimit = duration(t, arg(1))
+		case "drain-timeout":
+			s.cfg.DrainTimeout = duration(t, arg(1))
+		case "rate":
+			s.cfg.Rate = float64(num())
+		case "no-keep":
+			s.fetch.IdleKeep = -1
+		case "requisites":
+			s.cfg.Requisites = true
+		case "sitemaps":
+			s.cfg.Sitemaps = true
+		case "scope":
+			var k scope.Kind
+			if err := k.UnmarshalText([]byte(arg(1))); err != nil {
+				t.Fatal(err)
+			}
+			s.scope.Scope = k
+		case "run": // run 5s signal|kill|crash [gap]
+			p := pause{at: duration(t, arg(1)), kill: arg(2) == "kill", end: arg(2) == "end", crash: arg(2) == "crash"}
+			if len(f) > 3 {
+				p.gap = duration(t, f[3])
+			}
+			s.pauses = append(s.pauses, p)
+		default:
+			web.WriteString(line)
+		}
+	}
+	s.web = parseWeb(t, web.String())
+}
+
+// A world is one process: a Crawler with its rooms, wired as package agent
+// does it.
+type world struct {
+	*Crawler
+	fs      disk.FS
+	fetcher *fetch.Fetcher
+	rec     Recovered
+	dead    atomic.Bool
+}
+
+const crawlDir = "/crawl"
+
+func (s *story) open(fs disk.FS) (w *world, err error) {
+	w = &world{fs: fs}
+	if m, ok := fs.(*disk.Mem); ok {
+		s.disk.Store(m)
+	}
+	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
+		Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
+	fail := func(e error) { err = errors.Join(err, e) }
+	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }
+	fail(fs.MkdirAll(path("state", "journal"), 0o755))
+	fc := s.fetch
+	fc.FS, fc.SpillDir = fs, path("state")
+	fc.Dial = s.web.dialer(s.name, w.dead.Load)
+	w.fetcher, err = fetch.New(fc)
+	fail(err)
+	r.Fetch = w.fetcher
+	r.Scope, err = scope.New(s.scope, s.seeds)
+	fail(err)
+	r.Log, err = report.OpenLog(fs, path("logs", "crawl.log"))
+	fail(err)
+	r.Events, err = report.OpenEvents(fs, path("logs", "events.jsonl"), time.Now)
+	fail(err)
+	r.Skipped, err = report.OpenSkipped(fs, path("logs", "skipped.jsonl"))
+	fail(err)
+	var found warc.Recovered
+	r.Archive, found, err = warc.Open(warc.Config{Dir: crawlDir, FS: fs})
+	fail(err)
+	r.Frontier, err = frontier.Open(fs, path("state", "queues"), s.frontier)
+	fail(err)
+	r.Seen, err = keyset.Open(fs, path("state", "seen"), s.seen, func(items []keyset.Item) error { return w.Accept(items) })
+	fail(err)
+	r.Journal, err = journal.Open(fs, path("state", "journal"), journal.Config{
+		Before: func() error {
+			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
+		},
+		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
+	})
+	fail(err)
+	if s.with != nil {
+		fail(s.with(&r))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.strategy != nil {
+		r.Strategy = s.strategy()
+	}
+	cfg := s.cfg
+	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
+	w.Crawler = New(cfg, r)
+	valid := found.Valid()
+	intact := func(file string, end int64) bool {
+		n, ok := valid[file]
+		return !ok || end <= n
+	}
+	if w.rec, err = w.Recover(fs, path("state", "journal"), intact, time.Now()); err != nil {
+		return nil, err
+	}
+	return w, w.Seed(s.seeds)
+}
+
+func (w *world) close() error {
+	return errors.Join(w.Journal.Close(), w.Seen.Close(), w.Frontier.Close(), w.Archive.Close(),
+		w.Skipped.Close(), w.Events.Close(), w.Log.Close(), w.fetcher.Close())
+}
+
+// kill leaves the process where it is: nothing of what it does from now on is
+// to be seen.
+func (w *world) kill(stop context.CancelFunc) *disk.Mem {
+	left := w.fs.(*disk.Mem).Clone()
+	w.dead.Store(true)
+	stop()
+	return left
+}
+
+// run plays the story and returns its last process, which has ended and is
+// still open.
+func (s *story) run(t *testing.T) *world {
+	t.Helper()
+	mem := disk.NewMem()
+	for _, p := range s.pauses {
+		w, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.accounts(t, w)
+		ctx, cancel := context.WithCancel(context.Background())
+		if p.kill || p.crash {
+			w.cfg.DrainTimeout = time.Nanosecond
+		}
+		ended := make(chan Stop)
+		go func() {
+			stop, err := w.Run(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- stop
+		}()
+		time.Sleep(s.web.start.Add(p.at).Sub(time.Now()))
+		synctest.Wait()
+		switch {
+		case p.kill:
+			mem = w.kill(cancel)
+		case p.crash:
+			if p.takes != nil {
+				mem = mem.CrashOf(p.takes)
+			} else {
+				mem = mem.Crash(uint64(p.at))
+			}
+			w.kill(cancel)
+		}
+		if !p.end {
+			cancel()
+		}
+		stop := <-ended
+		if stop != Signal && !p.end && stop != Finished {
+			t.Fatalf("the run until %s ended before: %s", p.at, stop)
+		}
+		if !p.kill && !p.crash {
+			s.accounts(t, w)
+		}
+		cancel()
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(p.gap)
+		if p.then != nil {
+			p.then(mem)
+		}
+	}
+	w, err := s.open(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.accounts(t, w)
+	stop, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(w.stop) != string(stop) {
+		t.Errorf("stop %q and %q", w.stop, stop)
+	}
+	return w
+}
+
+// accounts checks that every URL is in exactly one place.
+func (s *story) accounts(t *testing.T, w *world) {
+	t.Helper()
+	sum := w.Tally.Summary(0, "")
+	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
+		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent,
+			w.Pending(), got, sum.Unique)
+	}
+}
+
+// lines reads crawl.log.
+func (w *world) lines(t *testing.T) []report.Line {
+	t.Helper()
+	if err := w.Log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := disk.ReadFile(w.fs, crawlDir+"/logs/crawl.log", 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ls []report.Line
+	for s := range strings.Lines(string(b)) {
+		l, err := report.ReadLine(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+func logText(ls []report.Line) string {
+	ls = slices.Clone(ls)
+	slices.SortStableFunc(ls, func(a, b report.Line) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.URL, b.URL)
+	})
+	var b strings.Builder
+	for _, l := range ls {
+		fmt.Fprintf(&b, "%5d %s", l.Code, strings.TrimPrefix(l.URL, "http://"))
+		if l.Hops != "" {
+			fmt.Fprintf(&b, " %s", l.Hops)
+		}
+		if len(l.Notes) > 0 {
+			fmt.Fprintf(&b, " [%s]", strings.Join(l.Notes, ","))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// check holds the end of a story to what always holds.
+func (s *story) check(t *testing.T, w *world) {
+	t.Helper()
+	s.accounts(t, w)
+	if s.web.busy != "" {
+		t.Errorf("%s had two requests at once", s.web.busy)
+	}
+	killed := slices.ContainsFunc(s.pauses, func(p pause) bool { return p.kill || p.crash })
+	crashed := slices.ContainsFunc(s.pauses, func(p pause) bool { return p.crash })
+	finished := int64(0)
+	seen := map[string]bool{}
+	for _, l := range w.lines(t) {
+		if strings.HasSuffix(l.Hops, "P") {
+			continue
+		}
+		if seen[l.URL] && s.again {
+			continue
+		}
+		finished++
+		if seen[l.URL] && !killed {
+			t.Errorf("two lines for %s", l.URL)
+		}
+		seen[l.URL] = true
+	}
+	if n := w.Tally.Finished(); n != finished && !killed || n > finished && !crashed {
+		t.Errorf("%d URLs finished, %d lines in crawl.log", n, finished)
+	}
+	live := plain(w.Tally.Summary(0, ""))
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	s.verify(t, w.fs)
+
+	// What the journal says is what was counted.
+	again, err := s.open(w.fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(live, plain(again.Tally.Summary(0, ""))); diff != "" {
+		t.Errorf("after replay (-live +replay):\n%s", diff)
+	}
+	s.accounts(t, again)
+	if again.rec.Repeated != 0 {
+		t.Errorf("%d to be repeated after an ordinary end", again.rec.Repeated)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plain is a Summary without what no two runs share.
+func plain(s report.Summary) map[string]any {
+	s.PeakMemory, s.Ended, s.StopReason = 0, time.Time{}, ""
+	b, _ := json.Marshal(s)
+	var m map[string]any
+	json.Unmarshal(b, &m)
+	return m
+}
+
+// verify reads every WARC file.
+func (s *story) verify(t *testing.T, fs disk.FS) {
+	t.Helper()
+	entries, err := fs.ReadDir(crawlDir + "/archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := warc.Verify(bytes.NewReader(b))
+		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
+			t.Errorf("%s: %v %v", e.Name(), err, r)
+		}
+	}
+}
+
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/stories/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := readStory(t, file)
+				w := s.run(t)
+				requests, log := s.web.requests(), logText(w.lines(t))
+				stop := string(w.stop) + "\n"
+				s.check(t, w)
+				if *update {
+					text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
+						log + "-- stop\n" + stop
+					if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if diff := cmp.Diff(s.requests, requests); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(s.log, log); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+				if s.stop != stop {
+					t.Errorf("stop %q, want %q", stop, s.stop)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,453 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestSlowDown doubles the pause from trouble to trouble and halves it in quiet.
+func TestSlowDown(t *testing.T) {
+	f := open(t, Config{SlowMax: time.Hour})
+	now := start
+	pause := func() time.Duration {
+		t.Helper()
+		push(t, f, "http://a.example/")
+		task := begin(t, f, now)
+		if err := f.Done(task.Host, Done{SlowDown: true}, now); err != nil {
+			t.Fatal(err)
+		}
+		s := f.Host(task.Host)
+		d := s.NotBefore.Sub(now)
+		now = s.NotBefore
+		return d
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		want *= time.Minute
+		if got := pause(); got < want*9/10 || got > min(want*11/10, time.Hour) {
+			t.Errorf("pause %d: %v, want %v within a tenth", i+1, got, want)
+		}
+	}
+	// The eighth pause raised what threatens to 2^8 minutes; three quiet
+	// half-hours take it back to 2^5.
+	now = now.Add(91 * time.Minute)
+	if got := pause(); got < 29*time.Minute || got > 36*time.Minute {
+		t.Errorf("after 91 quiet minutes: %v, want 32m within a tenth", got)
+	}
+	now = now.Add(24 * time.Hour)
+	if _, _, ok := f.Next(now); ok || f.hosts.len() != 0 {
+		t.Errorf("forgiven after a day, but %d hosts are remembered", f.hosts.len())
+	}
+	if got := pause(); got > 66*time.Second {
+		t.Errorf("after a day: %v, want 1m", got)
+	}
+}
+
+// TestBounds: neither Retry-After nor NotBefore holds a host for longer than SlowMax.
+func TestBounds(t *testing.T) {
+	for name, d := range map[string]Done{
+		"retry-after": {RetryAfter: 1000 * time.Hour},
+		"both":        {RetryAfter: 1000 * time.Hour, SlowDown: true},
+		"not before":  {NotBefore: start.Add(1000 * time.Hour)},
+	} {
+		f := open(t, Config{})
+		push(t, f, "http://a.example/1", "http://a.example/2")
+		task := begin(t, f, start)
+		if err := f.Done(task.Host, d, start); err != nil {
+			t.Fatal(err)
+		}
+		if _, wake, ok := f.Next(start); ok || wake.Sub(start) != 24*time.Hour {
+			t.Errorf("%s: %v, wake in %v; want 24h", name, ok, wake.Sub(start))
+		}
+	}
+}
+
+func TestDoneOfNobody(t *testing.T) {
+	f := open(t, Config{})
+	push(t, f, "http://a.example/")
+	for _, host := range []string{"a.example", "b.example"} {
+		if err := f.Done(host, Done{}, start); !errors.Is(err, ErrNotInProcess) {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	f.Resolved("a.example", loopback, start, start) // no effect, no panic
+	f.Unblock("b.example")
+	if got, ok := take(t, f, start); !ok || got.URL.String() != "http://a.example/" {
+		t.Errorf("got %v, %v", got, ok)
+	}
+}
+
+// TestAddresses: who is looked up, and when again.
+func TestAddresses(t *testing.T) {
+	f := open(t, Config{HostDelay: time.Second, IPDelay: time.Second})
+	push(t, f, "http://192.0.2.1/", "http://[2001:db8::1]/", "http://a.example/1", "http://a.example/2", "http://a.example/3")
+	for _, want := range []string{"192.0.2.1", "2001:db8::1"} {
+		task, _, ok := f.Next(start)
+		if !ok || task.Addr != netip.MustParseAddr(want) {
+			t.Fatalf("address %v, want the literal %s", task.Addr, want)
+		}
+		if err := f.Done(task.Host, Done{}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A TTL of nothing serves for one request.
+	task, _, ok := f.Next(start)
+	if !ok || task.Addr.IsValid() {
+		t.Fatalf("address %v before the look-up", task.Addr)
+	}
+	f.Resolved(task.Host, netip.MustParseAddr("::ffff:192.0.2.5"), start, start)
+	if task, _, ok = f.Next(start); !ok || task.Addr != netip.MustParseAddr("192.0.2.5") {
+		t.Fatalf("address %v after the look-up", task.Addr)
+	}
+	if err := f.Done(task.Host, Done{}, start); err != nil {
+		t.Fatal(err)
+	}
+	now := start.Add(time.Second)
+	if task, _, ok = f.Next(now); !ok || task.Addr.IsValid() || task.Link.URL.String() != "http://a.example/2" {
+		t.Fatalf("expired: %v at %v", task.Link.URL, task.Addr)
+	}
+	// A host that moves keeps its own quiet time; a failed look-up is trouble.
+	f.Resolved(task.Host, netip.Addr{}, now, now)
+	if _, wake, ok := f.Next(now); ok || wake.Sub(now) < 50*time.Second {
+		t.Errorf("after a failed look-up: %v, wake in %v", ok, wake.Sub(now))
+	}
+	if err := f.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoAddresses: through a proxy nothing is looked up, sites are kept apart.
+func TestNoAddresses(t *testing.T) {
+	f := open(t, Config{HostDelay: -1, Burst: -1, IPDelay: time.Hour, SiteDelay: time.Second, NoAddresses: true})
+	push(t, f, "http://a.x.example/", "http://b.x.example/", "http://c.y.example/")
+	var got []string
+	for {
+		task, wake, ok := f.Next(start)
+		if !ok {
+			if !wake.IsZero() { // the third waits for a Done, not for a time
+				t.Errorf("wake %v", wake)
+			}
+			break
+		}
+		got = append(got, task.Host)
+	}
+	if diff := cmp.Diff([]string{"a.x.example", "c.y.example"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBurst: without a delay a host has several requests in a row, which share
+// a connection; with one it has its turn in the order of request numbers.
+func TestBurst(t *testing.T) {
+	urls := []string{"http://a.example/1", "http://b.example/2", "http://a.example/3", "http://b.example/4",
+		"http://a.example/5", "http://c.example/6", "http://a.example/7"}
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{"no delay", Config{HostDelay: -1, Burst: 3}, "1 3 5 2 4 6 7"},
+		{"one in a row", Config{HostDelay: -1, Burst: -1}, "1 2 3 4 5 6 7"},
+		{"a delay", Config{HostDelay: time.Second, Burst: 3}, "1 2 6 3 4 5 7"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := open(t, tt.cfg)
+			push(t, f, urls...)
+			var got []string
+			for now := start; f.Len() > 0; {
+				task, wake, ok := f.Next(now)
+				switch {
+				case !ok:
+					now = wake
+				case !task.Addr.IsValid():
+					f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+				default:
+					got = append(got, strings.TrimPrefix(task.Link.URL.RequestURI(), "/"))
+					if err := f.Done(task.Host, Done{}, now); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("order %s, want %s", s, tt.want)
+			}
+		})
+	}
+}
+
+// TestClockSteps: a clock that goes back shortens nothing.
+func TestClockSteps(t *testing.T) {
+	f := open(t, Config{HostDelay: 2 * time.Second})
+	push(t, f, "http://a.example/1", "http://a.example/2")
+	task := begin(t, f, start.Add(time.Minute))
+	if err := f.Done(task.Host, Done{}, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, wake, ok := f.Next(start.Add(time.Minute + 1999*time.Millisecond)); ok || !wake.Equal(start.Add(time.Minute+2*time.Second)) {
+		t.Errorf("%v, wake %v", ok, wake)
+	}
+}
+
+func TestHostState(t *testing.T) {
+	f := open(t, Config{})
+	push(t, f, "http://a.example/1", "http://a.example/2", "http://b.example/")
+	task := begin(t, f, start)
+	if err := f.Done(task.Host, Done{Delay: 7 * time.Second, SlowDown: true}, start); err != nil {
+		t.Fatal(err)
+	}
+	f.Block("c.example")
+	want := map[string]HostState{}
+	if err := f.EachHost(func(s HostState) error { want[s.Host] = s; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 2 || want["a.example"].Delay != 7*time.Second || want["a.example"].Slow != 1 || !want["c.example"].Blocked {
+		t.Fatalf("states %+v", want)
+	}
+	later := start.Add(5 * time.Second)
+	for _, before := range []bool{true, false} { // restored before the first time, or behind it
+		g := open(t, Config{})
+		if !before {
+			g.Next(later)
+		}
+		for _, s := range want {
+			d, err := DecodeHostState(s.AppendTo(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Restore(d)
+		}
+		push(t, g, "http://a.example/2", "http://c.example/")
+		g.Touched("b.example", 0, later)
+		push(t, g, "http://b.example/")
+		if err := g.check(); err != nil {
+			t.Fatal(err)
+		}
+		got := g.Host("a.example")
+		if !got.NotBefore.Equal(want["a.example"].NotBefore) || got.Slow != 1 || got.Delay != 7*time.Second {
+			t.Errorf("restored %+v, want %+v", got, want["a.example"])
+		}
+		if _, wake, ok := g.Next(later); ok || !wake.Equal(later.Add(2*time.Second)) {
+			t.Errorf("%v, wake %v, want that of the touched host", ok, wake)
+		}
+		if s := g.Stats(); s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 || g.Pending() != 2 {
+			t.Errorf("stats %+v", s)
+		}
+	}
+	// A state from a clock far ahead does not hold a host for ever.
+	g := open(t, Config{})
+	g.Restore(HostState{Host: "a.example", NotBefore: start.Add(1e6 * time.Hour), SlowUntil: start.Add(1e6 * time.Hour), Slow: 3})
+	push(t, g, "http://a.example/")
+	if _, wake, _ := g.Next(start); wake.Sub(start) != 24*time.Hour {
+		t.Errorf("wake in %v", wake.Sub(start))
+	}
+}
+
+func FuzzDecodeHostState(f *testing.F) {
+	f.Add(HostState{Host: "a.example", Delay: time.Second, NotBefore: start, Slow: 3, SlowUntil: start, Blocked: true}.AppendTo(nil))
+	f.Add(HostState{}.AppendTo(nil))
+	f.Add([]byte("\x80"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := DecodeHostState(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeHostState(s.AppendTo(nil))
+		if err != nil || !again.NotBefore.Equal(s.NotBefore) || again.Host != s.Host || again.Delay != s.Delay || again.Blocked != s.Blocked {
+			t.Fatalf("%+v, %v; want %+v", again, err, s)
+		}
+		g, err := Open(disk.NewMem(), "frontier", Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Restore(s)
+		g.Next(start)
+		if err := g.check(); err != nil {
+			t.Fatal(err)
+		}
+		if _, wake, ok := g.Next(start); ok || !wake.IsZero() {
+			t.Fatalf("%v, %v from a frontier without links", ok, wake)
+		}
+	})
+}
+
+// TestRestoredOrder: what Each shows, pushed again, comes out in the same order.
+func TestRestoredOrder(t *testing.T) {
+	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 3000})
+	if err := f.Push(manyLinks(t, 500, 10)); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		take(t, f, start)
+	}
+	for range 3 { // in process when the snapshot is made
+		begin(t, f, start)
+	}
+	g := open(t, Config{HostDelay: -1, Burst: -1})
+	var want []string
+	if err := f.each(func(l weburl.Link) error {
+		want = append(want, l.URL.String())
+		return g.Push([]weburl.Link{l})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 480 || g.Len() != 480 || f.Len() != 480 {
+		t.Fatalf("%d links shown, %d restored, %d pending, want 480", len(want), g.Len(), f.Len())
+	}
+	for i, u := range want {
+		if n := strings.LastIndexByte(u, '/'); u[n+1:] != strconv.Itoa(i+20) {
+			t.Fatalf("Each shows %s as number %d", u, i)
+		}
+		if got, ok := take(t, g, start); !ok || got.URL.String() != u {
+			t.Fatalf("got %v, want %s", got, u)
+		}
+	}
+}
+
+// TestWhale has 100,000 hosts at one address beside a few others. Each request
+// costs the same as if the whale were not there.
+func TestWhale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("100,000 hosts")
+	}
+	const hosts = 100_000
+	f := open(t, Config{HostDelay: time.Second, IPDelay: 100 * time.Millisecond, SiteDelay: 50 * time.Millisecond})
+	var ls []weburl.Link
+	for i := range hosts {
+		ls = append(ls, link(t, fmt.Sprintf("http://h%d.s%d.example/", i, i%7), 0))
+		if i%1000 == 0 {
+			ls = append(ls, link(t, fmt.Sprintf("http://small%d.example/", i), 0))
+		}
+	}
+	if err := f.Push(ls); err != nil {
+		t.Fatal(err)
+	}
+	now := start
+	whale, small := 0, 0
+	var last time.Time
+	for whale < 500 {
+		task, wake, ok := f.Next(now)
+		switch {
+		case !ok:
+			now = wake
+		case !task.Addr.IsValid():
+			addr := loopback
+			if task.Host[0] == 's' {
+				addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(small)})
+			}
+			f.Resolved(task.Host, addr, now.Add(time.Hour), now)
+		default:
+			if task.Host[0] == 's' {
+				small++
+			} else {
+				if whale++; now.Sub(last) < 100*time.Millisecond {
+					t.Fatalf("%s: %v after the one before", task.Host, now.Sub(last))
+				}
+				last = now
+				if want := fmt.Sprintf("h%d.s%d.example", whale-1, (whale-1)%7); task.Host != want {
+					t.Fatalf("%s, want %s", task.Host, want)
+				}
+			}
+			if err := f.Done(task.Host, Done{}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if small != hosts/1000 {
+		t.Errorf("%d small hosts asked, want %d", small, hosts/1000)
+	}
+	// Host by host, 100 ms apart: nobody waited for what is not its own.
+	if took := now.Sub(start); took != 499*100*time.Millisecond {
+		t.Errorf("500 requests to the whale took %v", took)
+	}
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.Stats(); s.Parked < hosts-1000 {
+		t.Errorf("stats %+v", s)
+	}
+	e := f.Explain("h99999.s4.example", now)
+	if e.State != "parked" || e.Behind == 0 {
+		t.Errorf("%s", e)
+	}
+}
+
+// BenchmarkPool pushes and pops with nearly all links going through the pool.
+func BenchmarkPool(b *testing.B) {
+	for _, hosts := range []int{100, 100_000} {
+		for _, memory := range []int64{1 << 30, 8 << 20} {
+			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
+				f, err := Open(disk.OS, b.TempDir(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.Close()
+				ls := manyLinks(b, 200_000, hosts)
+				n := 0
+				for b.Loop() {
+					for i := 0; i < len(ls); i += 200 {
+						if err := f.Push(ls[i:min(i+200, len(ls))]); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for range ls {
+						if _, ok := take(b, f, start); !ok {
+							b.Fatal(f.Err())
+						}
+					}
+					n += 2 * len(ls)
+				}
+				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "ops/s")
+			})
+		}
+	}
+}
+
+func BenchmarkPushPop(b *testing.B) {
+	for _, hosts := range []int{100, 100_000} {
+		for _, memory := range []int64{1 << 30, 8 << 20} {
+			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
+				f := open(b, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
+				ls := manyLinks(b, 200_000, hosts)
+				now, n := start, 0
+				for b.Loop() {
+					for i := 0; i < len(ls); i += 200 {
+						if err := f.Push(ls[i:min(i+200, len(ls))]); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for range ls {
+						if _, ok := take(b, f, now); !ok {
+							b.Fatal(f.Err())
+						}
+					}
+					n += len(ls)
+				}
+				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "urls/s")
+			})
+		}
+	}
+}
+
+// A crawl may stop, with a snapshot, before a host that it took over has had
+// another request.
+func TestTouchedKeepsDelay(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Touched("a.example", 5*time.Second, now)
+	if got := f.Host("a.example"); got.Delay != 5*time.Second || !got.NotBefore.Equal(now.Add(5*time.Second)) {
+		t.Errorf("touched: %+v, want a delay of 5s from %s", got, now)
+	}
+}

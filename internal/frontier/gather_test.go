@@ -1,0 +1,84 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// With Gather a host has long rows of requests though its links lie scattered
+// among those of many hosts; every link comes out once, with its number.
+func TestGather(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		const hosts, active = 300, 10
+		rows := map[bool]int{}
+		for _, gather := range []bool{false, true} {
+			f, err := Open(disk.NewMem(), "q", Config{HostDelay: -1, NoAddresses: true, Active: active, Gather: gather,
+				MemoryBytes: []int64{20_000, 1 << 20}[seed%2], SegmentBytes: 10_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.frameBytes = 300
+			want := map[uint64]string{}
+			pages := map[int]int{}
+			push := func(h int) {
+				pages[h]++
+				u, err := weburl.Parse(fmt.Sprintf("http://h%d.example/%d", h, pages[h]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				number := f.number + 1 + uint64(rng.IntN(2))
+				want[number] = u.String()
+				if err := f.PushAt([]weburl.Link{{URL: u}}, []uint64{number}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for h := range hosts {
+				push(h)
+			}
+			now, last := start, ""
+			for {
+				task, _, ok := f.Next(now)
+				if !ok {
+					break
+				}
+				if want[task.Number] != task.Link.URL.String() {
+					t.Fatalf("seed %d, gather %v: number %d is %s, want %q", seed, gather, task.Number, task.Link.URL, want[task.Number])
+				}
+				delete(want, task.Number)
+				if task.Host != last {
+					rows[gather]++
+					last = task.Host
+				}
+				// A page leads to pages of its host and to another host.
+				for range rng.IntN(3) {
+					h := rng.IntN(hosts)
+					if rng.IntN(4) > 0 {
+						if _, err := fmt.Sscanf(task.Host, "h%d.example", &h); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if pages[h] < 20 {
+						push(h)
+					}
+				}
+				if err := f.Done(task.Host, Done{}, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if f.Err() != nil || len(want) > 0 || f.Pending() != 0 || f.Len() != 0 {
+				t.Fatalf("seed %d, gather %v: %d links did not come out, %d pending, %v", seed, gather, len(want), f.Pending(), f.Err())
+			}
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if 2*rows[true] > rows[false] {
+			t.Errorf("seed %d: %d rows of requests to one host, %d without Gather", seed, rows[true], rows[false])
+		}
+	}
+}

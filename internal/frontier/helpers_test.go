@@ -1,0 +1,153 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func link(t testing.TB, url string, level uint8) weburl.Link {
+	t.Helper()
+	u, err := weburl.Parse(url)
+	if err != nil {
+		t.Fatalf("parse %q: %v", url, err)
+	}
+	return weburl.Link{URL: u, Level: level}
+}
+
+var loopback = netip.MustParseAddr("192.0.2.7")
+
+// take gives out the next link and ends it at once.
+func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
+	t.Helper()
+	for {
+		task, _, ok := f.Next(now)
+		if !ok {
+			return weburl.Link{}, false
+		}
+		if !task.Addr.IsValid() && !f.cfg.NoAddresses {
+			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+			continue
+		}
+		if err := f.Done(task.Host, Done{}, now); err != nil {
+			t.Fatal(err)
+		}
+		return task.Link, true
+	}
+}
+
+// manyLinks is n links over hosts of very different size.
+func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
+	r := rand.New(rand.NewPCG(1, 2))
+	var ls []weburl.Link
+	for i := range n {
+		host := int(float64(hosts) * r.Float64() * r.Float64() * r.Float64())
+		l := link(t, fmt.Sprintf("http://h%d.example/%d", host, i), 0)
+		l.Via, l.Hops, l.Seed = fmt.Sprintf("http://h%d.example/", host), "LL", "seed.example"
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// pooling is a frontier in which nearly all links pass through the pool.
+func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
+	t.Helper()
+	if cfg.Active == 0 {
+		cfg.Active = 10
+	}
+	f, err := Open(fs, "frontier", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// bulk pushes ls in batches of n.
+func bulk(t testing.TB, f *Frontier, ls []weburl.Link, n int) {
+	t.Helper()
+	for len(ls) > 0 {
+		k := min(n, len(ls))
+		if err := f.Push(ls[:k]); err != nil {
+			t.Fatal(err)
+		}
+		ls = ls[k:]
+	}
+}
+
+func open(t testing.TB, cfg Config) *Frontier {
+	t.Helper()
+	f, err := Open(disk.NewMem(), "frontier", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func push(t testing.TB, f *Frontier, urls ...string) {
+	t.Helper()
+	for _, u := range urls {
+		if err := f.Push([]weburl.Link{link(t, u, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// begin gets the next link, looked up.
+func begin(t testing.TB, f *Frontier, now time.Time) Task {
+	t.Helper()
+	for {
+		task, wake, ok := f.Next(now)
+		if !ok {
+			t.Fatalf("nothing is due at %v; wake %v, %v", now, wake, f.Err())
+		}
+		if task.Addr.IsValid() {
+			return task
+		}
+		f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+	}
+}
+
+// shows checks that want is what is pending, in its order.
+func shows(t testing.TB, f *Frontier, want []weburl.Link) {
+	t.Helper()
+	i := 0
+	if err := f.each(func(l weburl.Link) error {
+		if i == len(want) || l != want[i] {
+			return fmt.Errorf("link %d is %.100v", i, l)
+		}
+		i++
+		return nil
+	}); err != nil || i != len(want) {
+		t.Fatalf("%d links shown, want %d, %v", i, len(want), err)
+	}
+}
+
+// drains takes all links, which are want in its order; after each it calls see,
+// if that is not nil. Then nothing is left.
+func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
+	t.Helper()
+	for i, w := range want {
+		got, ok := take(t, f, start)
+		if !ok || got != w {
+			t.Fatalf("link %d: %.100v, %v; want %.100v (%v)", i, got, ok, w, f.Err())
+		}
+		if see != nil {
+			see()
+		}
+		if i%1000 == 0 {
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s := f.Stats(); s != (Stats{}) {
+		t.Errorf("empty, but %+v", s)
+	}
+}

@@ -1,0 +1,451 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const modelHosts = 9
+
+func (m *model) name() string {
+	i := rapid.IntRange(0, modelHosts-1).Draw(m.t, "host")
+	return fmt.Sprintf("h%d.s%d.example", i, i%m.sites)
+}
+
+func (m *model) link(name string, level uint8) weburl.Link {
+	m.serial++
+	return link(&testing.T{}, fmt.Sprintf("http://%s/%d", name, m.serial), level)
+}
+
+func (m *model) push() {
+	var ls []weburl.Link
+	var numbers []uint64
+	given := rapid.IntRange(0, 3).Draw(m.t, "given") == 0
+	for range rapid.IntRange(1, 12).Draw(m.t, "links") {
+		name := m.name()
+		level := uint8(max(0, rapid.IntRange(-6, 2).Draw(m.t, "level")))
+		l := m.link(name, level)
+		ls = append(ls, l)
+		if given {
+			m.number += uint64(rapid.IntRange(0, 2).Draw(m.t, "number")) // the last one once more
+		} else {
+			m.number++
+		}
+		numbers = append(numbers, m.number)
+		h := m.host(name)
+		h.queues[level] = append(h.queues[level], modelLink{number: m.number, level: level, url: l.URL.String()})
+	}
+	if given {
+		m.must(m.f.PushAt(ls, numbers))
+	} else {
+		m.must(m.f.Push(ls))
+	}
+	if m.f.ram > m.cfg.MemoryBytes { // the budget may have shrunk while it spilled
+		m.t.Fatalf("%d bytes of queues in RAM after a push, with a memory of %d", m.f.ram, m.cfg.MemoryBytes)
+	}
+}
+
+func (m *model) pushFront() {
+	name := m.name()
+	level := uint8(max(0, rapid.IntRange(-3, 1).Draw(m.t, "level")))
+	l := m.link(name, level)
+	h := m.host(name)
+	h.front = append(h.front, modelLink{level: level, url: l.URL.String()})
+	m.must(m.f.PushFront(l))
+}
+
+func (m *model) must(err error) {
+	if err != nil {
+		m.t.Fatalf("%v", err)
+	}
+}
+
+func (m *model) advance() {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(m.t, "ms")) * time.Millisecond)
+}
+
+func (m *model) next() {
+	// The time and the pools first: they change which hosts it remembers.
+	m.f.tick(m.now)
+	m.sync()
+	for more := true; more; more = m.f.reading() {
+		_, err := m.f.best()
+		m.must(err)
+	}
+	m.sync()
+	var err error
+	m.inPool, err = m.f.countPooled()
+	m.must(err)
+	want := m.best()
+	got, wake, ok := m.f.Next(m.now)
+	m.must(m.f.Err())
+	if !ok {
+		if want != nil {
+			m.t.Fatalf("Next gives nothing; want %v of %s", m.head(want), want.name)
+		}
+		m.checkWake(wake)
+		if !wake.IsZero() && rapid.Bool().Draw(m.t, "wait") {
+			m.now = wake
+		}
+		return
+	}
+	if want == nil {
+		m.t.Fatalf("Next gives %s; want nothing", got.Link.URL)
+	}
+	h := want
+	if other := m.hosts[got.Host]; other != nil && other != h {
+		// Prerequisites are equal among each other, and links with the same number.
+		if at, ok := m.due(other); ok && !at.After(m.now) && m.key(other) == m.key(h) {
+			h = other
+		}
+	}
+	l := m.pop(h)
+	if got.Host != h.name || got.Link.URL.String() != l.url || got.Number != l.number || got.Attempt != l.attempt {
+		m.t.Logf("%+v\nwant %s\n got %s", m.inPool, m.f.Explain(h.name, m.now), m.f.Explain(got.Host, m.now))
+		m.t.Logf("%+v", m.hosts[got.Host])
+		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s", got.Link.URL, got.Number, got.Attempt, l, h.name)
+	}
+	if m.gone[l.url] {
+		m.t.Fatalf("%s given out after it was finished", l.url)
+	}
+	l.level = got.Link.Level
+	h.cur = &l
+	valid := h.addr.IsValid() && (h.until.After(m.now) || h.fresh.After(m.now))
+	if got.Addr.IsValid() != valid {
+		m.t.Fatalf("%s: address %v at %v; good until %v, %v", h.name, got.Addr, m.now, h.until, h.fresh)
+	}
+	if !valid {
+		return
+	}
+	h.fresh = time.Time{}
+	if got.Addr != h.addr {
+		m.t.Fatalf("%s: address %v, want %v", h.name, got.Addr, h.addr)
+	}
+	h.held = m.shared(h)
+	for _, k := range h.held {
+		if m.lease != nil {
+			if by, ok := m.lease.using[m.point(k)]; !ok || by != "" {
+				m.t.Fatalf("%s given out, %s is begun: %v, by %q", got.Host, k, ok, by)
+			}
+			m.lease.using[m.point(k)] = got.Host
+		}
+		m.bucket(k).holder = h.name
+	}
+}
+
+func (m *model) checkWake(wake time.Time) {
+	var first time.Time
+	later := false
+	for _, h := range m.hosts {
+		if h.cur == nil && !h.blocked && h.n() > 0 {
+			// It may wake only to be held back by something else.
+			later = later || h.at.After(m.now)
+			for _, k := range m.shared(h) {
+				later = later || m.lease != nil || m.bucket(k).freeAt.After(m.now)
+			}
+		}
+		at, ok := m.due(h)
+		if ok && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	switch {
+	case !first.IsZero() && (wake.IsZero() || wake.After(first)):
+		m.t.Fatalf("wake %v, but a host is due at %v", wake, first)
+	case !wake.IsZero() && !wake.After(m.now):
+		m.t.Fatalf("wake %v is not after now, %v", wake, m.now)
+	case first.IsZero() && !wake.IsZero() && !later:
+		m.t.Fatalf("wake %v, but nothing waits for a time", wake)
+	}
+}
+
+// inProcess draws one of the hosts that the caller has.
+func (m *model) inProcess(resolved bool) *modelHost {
+	var names []string
+	for _, h := range m.hosts {
+		if h.cur != nil && (m.f.hosts.of(h.name).state == inProcess) == resolved {
+			names = append(names, h.name)
+		}
+	}
+	if len(names) == 0 {
+		m.t.Skip("none")
+	}
+	slices.Sort(names)
+	return m.hosts[rapid.SampledFrom(names).Draw(m.t, "host")]
+}
+
+// whole is t in whole seconds since the first time of all, as look-ups expire.
+func (m *model) whole(t time.Time) time.Time {
+	return m.f.epoch.Add(t.Sub(m.f.epoch).Truncate(time.Second))
+}
+
+func (m *model) resolved() {
+	h := m.inProcess(false)
+	m.advance()
+	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(rapid.IntRange(0, m.addrs-1).Draw(m.t, "addr"))})
+	expires := m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(m.t, "ttl")) * time.Second)
+	h.addr, h.until, h.fresh = addr, m.whole(expires), m.whole(m.now.Add(freshAddress))
+	h.front = append([]modelLink{*h.cur}, h.front...)
+	h.cur = nil
+	m.f.Resolved(h.name, addr, expires, m.now)
+}
+
+func (m *model) done() {
+	h := m.inProcess(rapid.IntRange(0, 4).Draw(m.t, "unresolved") > 0)
+	m.advance()
+	d := Done{
+		NoRequest: m.f.hosts.of(h.name).state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
+		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
+		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
+	}
+	if rapid.IntRange(0, 6).Draw(m.t, "retry-after") == 0 {
+		d.RetryAfter = 3 * time.Second
+	}
+	if rapid.IntRange(0, 6).Draw(m.t, "not before") == 0 {
+		d.NotBefore = m.now.Add(2500 * time.Millisecond)
+	}
+	least := h.at
+	later := func(t time.Time) {
+		if t.After(least) {
+			least = t
+		}
+	}
+	if !d.NoRequest {
+		later(m.now.Add(max(m.cfg.HostDelay, d.Delay)))
+	}
+	if !d.NotBefore.IsZero() {
+		later(d.NotBefore)
+	}
+	if d.RetryAfter > 0 {
+		later(m.now.Add(d.RetryAfter))
+	}
+	switch {
+	case d.NoRequest || h.slow == 0:
+	case d.SlowDown || d.RetryAfter > 0:
+		h.good = 0
+	default:
+		if h.good++; h.good == forgiveGood {
+			h.good = 0
+			h.slow--
+		}
+	}
+	if d.SlowDown {
+		m.forgive(h)
+		h.slow++
+		later(m.now.Add(m.cfg.SlowBase << (h.slow - 1) * 9 / 10))
+	}
+	cur := *h.cur
+	if rapid.IntRange(0, 3).Draw(m.t, "again") == 0 {
+		l := link(&testing.T{}, cur.url, cur.level)
+		d.Again, d.Attempt = &l, cur.attempt+1
+		cur.attempt++
+		m.retries++
+		h.front = append([]modelLink{cur}, h.front...)
+	} else {
+		m.gone[cur.url] = true
+	}
+	h.cur = nil
+	for _, k := range h.held {
+		b := m.bucket(k)
+		b.holder = ""
+		ended := m.f.epoch.Add((m.now.Sub(m.f.epoch) + time.Millisecond - 1).Truncate(time.Millisecond))
+		if at := ended.Add(m.delay(k)); !d.NoRequest && at.After(b.freeAt) {
+			b.freeAt = at
+		}
+	}
+	h.held = nil
+	m.must(m.f.Done(h.name, d, m.now))
+	h.at = least
+	if fh := m.f.hosts.of(h.name); fh != nil {
+		// The jitter is the frontier's to choose, within its bounds.
+		at := m.f.epoch.Add(time.Duration(fh.at))
+		most := least
+		if d.SlowDown {
+			most = m.now.Add(max(m.cfg.SlowBase<<(h.slow-1)*11/10, least.Sub(m.now)))
+		}
+		if fh.at > 0 && (at.Before(least) || at.After(most)) {
+			m.t.Fatalf("%s: not before %v, want between %v and %v", h.name, at, least, most)
+		}
+		if fh.at > 0 {
+			h.at = at
+		}
+		h.slowEnd = m.f.epoch.Add(time.Duration(fh.slowUntil))
+		h.slow = int(fh.slow)
+	}
+	if h.turns++; h.turns >= m.cfg.Burst || h.at.After(m.now) || !h.addr.IsValid() || len(m.shared(h)) > 0 {
+		h.turns = 0
+	}
+}
+
+func (m *model) block() {
+	name := m.name()
+	h := m.host(name)
+	if h.blocked {
+		m.f.Unblock(name)
+	} else {
+		m.f.Block(name)
+	}
+	h.blocked = !h.blocked
+}
+
+// withdraw takes the links of a host, or hands the host over.
+func (m *model) withdraw() {
+	name := m.name()
+	h := m.host(name)
+	m.withdrawn = append(m.withdrawn, h.front...)
+	for _, q := range h.queues {
+		m.withdrawn = append(m.withdrawn, q...)
+	}
+	h.front, h.queues = nil, map[uint8][]modelLink{}
+	if rapid.IntRange(0, 1).Draw(m.t, "hand over") == 0 {
+		m.f.Withdraw(name)
+		return
+	}
+	_, err := m.f.HandOver(name)
+	if h.cur != nil {
+		if !errors.Is(err, ErrInProcess) {
+			m.t.Fatalf("%s is in process, HandOver says %v", name, err)
+		}
+		m.f.Withdraw(name)
+		return
+	}
+	m.must(err)
+	if fh := m.f.hosts.of(name); fh != nil {
+		m.t.Fatalf("%s is known after HandOver", name)
+	}
+	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd()}
+}
+
+// showWithdrawn takes some of what was withdrawn.
+func (m *model) showWithdrawn() {
+	most := rapid.IntRange(0, 9).Draw(m.t, "most")
+	shown := 0
+	done, err := m.f.Withdrawn(most, func(w Waiting) error {
+		shown++
+		// The first one of its host and level comes first.
+		i := slices.IndexFunc(m.withdrawn, func(l modelLink) bool { return l.url == w.Link.URL.String() })
+		if i < 0 {
+			return fmt.Errorf("%s was not withdrawn", w.Link.URL)
+		}
+		l := m.withdrawn[i]
+		if l.number != w.Number || l.attempt != w.Attempt || l.level != w.Link.Level {
+			return fmt.Errorf("%+v shown, want %+v", w, l)
+		}
+		for _, o := range m.withdrawn[:i] {
+			if !w.Front && o.level == l.level && hostOf(o.url) == hostOf(l.url) && o.attempt == 0 && o.number > 0 && o.number < l.number {
+				return fmt.Errorf("%s shown before %s", l.url, o.url)
+			}
+		}
+		m.withdrawn = slices.Delete(m.withdrawn, i, i+1)
+		return nil
+	})
+	m.must(err)
+	if shown > most || done != (m.f.Stats().Withdrawn == 0) || !done && shown < most {
+		m.t.Fatalf("%d shown of at most %d, %d withdrawn, done is %v", shown, most, m.f.Stats().Withdrawn, done)
+	}
+}
+
+func hostOf(url string) string { return strings.Split(url, "/")[2] }
+
+// pending is what Each must show.
+func (m *model) pending() (ls []modelLink) {
+	for _, h := range m.hosts {
+		if h.cur != nil {
+			ls = append(ls, *h.cur)
+		}
+		ls = append(ls, h.front...)
+		for _, q := range h.queues {
+			ls = append(ls, q...)
+		}
+	}
+	ls = append(ls, m.withdrawn...)
+	slices.SortFunc(ls, func(a, b modelLink) int { return int(a.number) - int(b.number) })
+	return ls
+}
+
+func (m *model) each() {
+	want := m.pending()
+	at := map[string]uint64{}
+	for _, l := range want {
+		at[l.url] = l.number
+	}
+	var last uint64
+	n := 0
+	m.must(m.f.each(func(l weburl.Link) error {
+		num, ok := at[l.URL.String()]
+		if !ok {
+			return fmt.Errorf("%s shown twice, or not pending", l.URL)
+		}
+		delete(at, l.URL.String())
+		// A prerequisite may stand before a retry, or behind it: of these
+		// only the host's own order counts.
+		if num > 0 {
+			if num < last && len(m.host(l.URL.Host()).front) == 0 {
+				return fmt.Errorf("%s: number %d after %d", l.URL, num, last)
+			}
+			last = max(last, num)
+		}
+		n++
+		return nil
+	}))
+	if n != len(want) {
+		m.t.Fatalf("Each showed %d links, want %d", n, len(want))
+	}
+}
+
+// explain compares what is said of a host with what holds it back.
+func (m *model) explain() {
+	name := m.name()
+	m.f.tick(m.now)
+	m.sync()
+	e := m.f.Explain(name, m.now)
+	h := m.hosts[name]
+	if m.f.hosts.of(name) == nil {
+		if e.State != "unknown" {
+			m.t.Fatalf("not in the dictionary, but %s", e)
+		}
+		return
+	}
+	n := h.n() - m.pooled(h)
+	held, alone, quiet := false, m.f.hosts.of(name).share.alone(), time.Time{}
+	for _, k := range m.shared(h) {
+		b := m.bucket(k)
+		if held = held || b.holder != ""; b.freeAt.After(quiet) {
+			quiet = b.freeAt
+		}
+	}
+	var ok bool
+	switch e.State {
+	case "in process", "resolving":
+		ok = h.cur != nil && (e.State == "resolving") == (m.f.hosts.of(name).state == resolving)
+	case "blocked":
+		ok = h.blocked && h.cur == nil
+	case "exhausted":
+		ok = n == 0 && h.cur == nil
+	case "waiting", "slowed":
+		ok = n > 0 && h.cur == nil && h.at.After(m.now) && e.Due.Equal(h.at)
+	case "parked":
+		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && len(m.shared(h)) > 0
+		if m.lease != nil {
+			// What it waits for is seen when it is next asked for.
+		} else if !held && quiet.After(m.now) {
+			ok = ok && e.Due.Equal(quiet)
+		} else {
+			ok = ok && !alone // another one has it, or comes first
+		}
+	case "ready":
+		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && !(alone && quiet.After(m.now))
+	}
+	if !ok || e.Queued != int64(n) {
+		m.t.Fatalf("%+v: %d links, held %v, alone %v, quiet until %v; %s", h, n, held, alone, quiet, e)
+	}
+}

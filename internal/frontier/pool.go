@@ -1,0 +1,282 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A pool is Polybot's queue of request files: the links of one level, in the
+// order of their numbers, that are in no host's queue yet. It grows at its end
+// in RAM, is written out in frames, and is consumed frame by frame from its
+// beginning.
+type pool struct {
+	level  uint8
+	n      int64  // links in it, withdrawn ones included
+	at     int64  // how many were in it before its first one
+	from   uint64 // no link in it has a lower number
+	files  []*poolFile
+	frames []*frame // behind the files; the last one is open
+	broken bool     // the last file could not be written to: make another
+
+	marks     []mark           // ascending
+	withdrawn map[string]int64 // the last mark of each host
+}
+
+// A mark says that the links of a host in a pool are withdrawn that stand before
+// a place in it.
+type mark struct {
+	name string
+	end  int64
+}
+
+// withdraw marks what the pool has of a host.
+func (p *pool) withdraw(name string) {
+	m := mark{name, p.at + p.n}
+	if p.withdrawn == nil {
+		p.withdrawn = make(map[string]int64)
+	}
+	if p.withdrawn[name] != m.end {
+		p.withdrawn[name] = m.end
+		p.marks = append(p.marks, m)
+	}
+}
+
+// passed takes note that the first n links have been read.
+func (p *pool) passed(n int64) {
+	p.at += n
+	p.n -= n
+	for len(p.marks) > 0 && p.marks[0].end <= p.at {
+		if m := p.marks[0]; p.withdrawn[m.name] == m.end {
+			delete(p.withdrawn, m.name)
+		}
+		p.marks = p.marks[1:]
+	}
+}
+
+// A frame is neighbouring links of a pool.
+//
+//	entry: uvarint request number minus that of the entry before it in the frame
+//	       uvarint length of the link
+//	       bytes   the link (weburl.Link.AppendTo)
+type frame struct {
+	entries     []byte
+	n           int32
+	first, last uint64 // numbers
+}
+
+// hungry says whether a link of this level is wanted in its host's queue: too
+// few hosts are ready, or none with a link as good.
+func (f *Frontier) hungry(level uint8) bool {
+	n := f.stats.Ready - f.stats.Parked
+	if f.crowded() {
+		return false
+	}
+	if f.hushing() {
+		// Nobody can be asked, and those that wait will be ready together.
+		return f.active < 0 || n+f.stats.Waiting < f.active
+	}
+	return f.active < 0 || n < f.active || !f.readyAt(level)
+}
+
+// reading says whether there is a link to be read, and a wish for it.
+func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.hungry(f.pools[0].level) }
+
+// readyAt says whether a host is ready with a link of this level or a higher one.
+func (f *Frontier) readyAt(level uint8) bool {
+	return f.ready.len() > 0 && levelOf(f.ready.first()) >= level
+}
+
+// poolAt is the pool of a level, nil if it is empty, and its place.
+func (f *Frontier) poolAt(level uint8) (*pool, int) {
+	for i, p := range f.pools {
+		if p.level <= level {
+			if p.level == level {
+				return p, i
+			}
+			return nil, i
+		}
+	}
+	return nil, len(f.pools)
+}
+
+// intoPool puts the link into its level's pool, unless its host's queue wants
+// it now and no earlier link of its level is before it.
+func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool) {
+	p, i := f.poolAt(level)
+	if p == nil {
+		if f.hungry(level) {
+			return false
+		}
+		p = &pool{level: level, from: number}
+		f.pools = slices.Insert(f.pools, i, p)
+	}
+	var c *frame
+	if k := len(p.frames); k > 0 && len(p.frames[k-1].entries) < f.frameBytes {
+		c = p.frames[k-1]
+	} else {
+		c = &frame{first: number, last: number}
+		if k := len(f.spares); k > 0 {
+			c.entries, f.spares = f.spares[k-1], f.spares[:k-1]
+		}
+		f.fixed += int64(cap(c.entries))
+		p.frames = append(p.frames, c)
+	}
+	was := cap(c.entries)
+	c.entries = binary.AppendUvarint(c.entries, number-c.last)
+	c.entries = binary.AppendUvarint(c.entries, uint64(len(enc)))
+	c.entries = append(c.entries, enc...)
+	f.fixed += int64(cap(c.entries) - was)
+	c.last = number
+	c.n++
+	p.n++
+	f.pooled++
+	return true
+}
+
+// reuse keeps the bytes of a frame that is written or read for another one.
+func (f *Frontier) reuse(entries []byte) {
+	if len(f.spares) <= framesWritten {
+		f.spares = append(f.spares, entries[:0])
+	}
+}
+
+// at reads the entry at offset i; number is that of the entry before it.
+func (c *frame) at(i int, number uint64) (enc []byte, n uint64, end int, ok bool) {
+	d, w := uvarint(c.entries[i:])
+	if w <= 0 {
+		return nil, 0, 0, false
+	}
+	i += w
+	k, w := uvarint(c.entries[i:])
+	if w <= 0 || k > uint64(len(c.entries)-i-w) {
+		return nil, 0, 0, false
+	}
+	i += w
+	return c.entries[i : i+int(k)], number + d, i + int(k), true
+}
+
+// uvarint is binary.Uvarint for numbers of which most take one byte.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}
+
+const (
+	// frameMax is the size at which a frame is closed. Reading one costs less
+	// than a millisecond, its links put into their queues included.
+	frameMax = 64 << 10
+	frameMin = 256 // however little memory there is
+	// framesWritten are written at once, at least: 256 KiB.
+	framesWritten = 4
+	// framesRead bounds what one Next reads while nobody is ready. While
+	// somebody is, it reads one.
+	framesRead = 4
+)
+
+// refill reads on in the pools, in the highest first, while hosts are wanted,
+// but not for longer than a few milliseconds.
+func (f *Frontier) refill() error {
+	for i := 0; i < f.readAtOnce && f.reading(); i++ {
+		p := f.pools[0]
+		if i > 0 && f.readyAt(p.level) {
+			return nil
+		}
+		if err := f.readOn(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readOn moves the first frame of p into the queues.
+func (f *Frontier) readOn(p *pool) error {
+	var c *frame
+	var err error
+	place := "pool in memory"
+	if len(p.files) > 0 {
+		s := p.files[0]
+		place = fmt.Sprintf("pool %s at %d", s.name, s.read)
+		var size int64
+		if c, size, err = f.readFrame(s, s.read, &f.window); err != nil {
+			return err
+		}
+		s.read += size
+		f.poolBytes -= size
+		if s.read == s.size {
+			p.files = p.files[1:]
+			if err := f.deletePoolFile(s); err != nil {
+				return err
+			}
+		}
+	} else {
+		c = p.frames[0]
+		p.frames[0] = nil
+		p.frames = p.frames[1:]
+		f.fixed -= int64(cap(c.entries))
+		defer f.reuse(c.entries)
+	}
+	if p.n == int64(c.n) {
+		_, i := f.poolAt(p.level)
+		f.pools = slices.Delete(f.pools, i, i+1)
+	}
+	if p.from, err = f.arrive(c); err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	f.looked += f.hosts.meet(f.arrivals)
+	for i := range f.arrivals {
+		a := &f.arrivals[i]
+		f.pooled--
+		if len(p.withdrawn) > 0 && p.at+int64(i) < p.withdrawn[a.name] {
+			f.withdrawn.add(f, a.number, a.enc)
+			continue
+		}
+		if a.h == nil {
+			a.h = f.hostAt(a.name, a.part, a.hash) // those before it may have brought it in
+		}
+		f.insert(a.h, p.level, a.number, a.enc)
+	}
+	clear(f.arrivals)
+	p.passed(int64(c.n))
+	// What cannot be spilled stays in RAM; the next Push or Done tries again
+	// and says so.
+	_ = f.spill()
+	return nil
+}
+
+// An arrival is a link of a frame on its way to its host's queue.
+type arrival struct {
+	enc    []byte
+	name   string // of its host; lies in enc
+	number uint64
+	part   *dictPart // where the dictionary has the host
+	hash   uint32    // likewise
+	room   []byte    // the last block of its queue
+	h      *host     // nil: not met before
+}
+
+// arrive makes the links of c arrivals; last is the number of the last one.
+func (f *Frontier) arrive(c *frame) (last uint64, err error) {
+	f.arrivals = f.arrivals[:0]
+	number, at := c.first, 0
+	for at < len(c.entries) {
+		enc, num, end, ok := c.at(at, number)
+		if !ok {
+			return 0, ErrSpill
+		}
+		number, at = num, end
+		name, ok := weburl.PeekHost(enc)
+		if !ok {
+			return 0, ErrSpill
+		}
+		f.arrivals = append(f.arrivals, arrival{enc: enc, name: name, number: number})
+	}
+	if n := int32(len(f.arrivals)); n != c.n {
+		return 0, fmt.Errorf("%d links instead of %d: %w", n, c.n, ErrSpill)
+	}
+	return number, nil
+}

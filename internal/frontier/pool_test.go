@@ -1,0 +1,517 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestPoolOrder: with hosts equally available, links come out by number, and a
+// host that only has links in the pool costs no memory.
+func TestPoolOrder(t *testing.T) {
+	for _, active := range []int{1, 50, 1000} {
+		for _, memory := range []int64{1, 100_000, 1 << 30} {
+			t.Run(fmt.Sprintf("active=%d/memory=%d", active, memory), func(t *testing.T) {
+				f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, Active: active, MemoryBytes: memory, SegmentBytes: 100_000})
+				want := manyLinks(t, 20_000, 3000)
+				bulk(t, f, want, 100)
+				s := f.Stats()
+				if s.Queued != 20_000 || s.Pooled < 15_000 || s.PoolBytes == 0 != (memory == 1<<30) && s.PoolFiles == 0 {
+					t.Fatalf("stats %+v", s)
+				}
+				if s.Hosts > active {
+					t.Errorf("%d hosts in RAM, want at most %d", s.Hosts, active)
+				}
+				if err := f.check(); err != nil {
+					t.Fatal(err)
+				}
+				shows(t, f, want)
+				most := 0
+				drains(t, f, want, func() { most = max(most, f.hosts.len()) })
+				if bound := active + 1500; most > bound { // and what a frame holds
+					t.Errorf("up to %d hosts in RAM, want at most %d", most, bound)
+				}
+			})
+		}
+	}
+}
+
+// TestPoolFiles: files are made, read and deleted on the machine's own disk,
+// and Close leaves none.
+func TestPoolFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "frontier")
+	f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := manyLinks(t, 60_000, 2000)
+	bulk(t, f, want, 200)
+	files := func() (n int, size int64) {
+		t.Helper()
+		names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			st, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += st.Size()
+		}
+		return len(names), size
+	}
+	n, size := files()
+	if s := f.Stats(); n < 3 || n != s.PoolFiles || size != s.PoolBytes {
+		t.Fatalf("%d files of %d bytes, stats %+v", n, size, s)
+	}
+	for range want[:30_000] {
+		if _, ok := take(t, f, start); !ok {
+			t.Fatal(f.Err())
+		}
+	}
+	if after, _ := files(); after >= n {
+		t.Errorf("%d files, and %d when half is read", n, after)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestPoolLevels: a link of a higher level does not wait for the pool below it.
+func TestPoolLevels(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1})
+	bulk(t, f, manyLinks(t, 3000, 500), 100)
+	for i, level := range []uint8{3, 1, 2, 3, 1} {
+		if err := f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), level)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for range 5 {
+		l, ok := take(t, f, start)
+		if !ok {
+			t.Fatal(f.Err())
+		}
+		got = append(got, strings.TrimSuffix(l.URL.Host(), ".example"))
+	}
+	if got := strings.Join(got, " "); got != "up0 up3 up2 up1 up4" {
+		t.Errorf("got %s", got)
+	}
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPoolWhale: a host with very many links stands before all others in the
+// pool. Reading past it is done in steps, and a host that is due meanwhile has
+// its turn after at most one of them.
+func TestPoolWhale(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 3})
+	now := start
+	push(t, f, "http://a.example/1", "http://b.example/1", "http://c.example/1")
+	var whale []weburl.Link
+	for i := range 50_000 {
+		whale = append(whale, link(t, fmt.Sprintf("http://whale.example/%d", i), 0))
+	}
+	bulk(t, f, whale, 1000)
+	push(t, f, "http://a.example/2", "http://d.example/1")
+	for _, want := range []string{"a", "b", "c", "whale"} {
+		if got, ok := take(t, f, now); !ok || got.URL.Host() != want+".example" {
+			t.Fatalf("got %v, want %s", got, want)
+		}
+	}
+	calls := 0
+	for {
+		queued := f.queued
+		task, wake, ok := f.Next(now)
+		if read := f.queued - queued; read > int64(framesRead*frameMax/20) {
+			t.Fatalf("one call reads %d links", read)
+		}
+		if ok {
+			if task.Host != "d.example" {
+				t.Fatalf("got %s, want d", task.Link.URL)
+			}
+			break
+		}
+		if calls++; calls == 1 {
+			push(t, f, "http://e.example/1") // behind all in the pool
+		}
+		if wake.Sub(now) > time.Microsecond {
+			t.Fatalf("wake in %v, before d is found", wake.Sub(now))
+		}
+	}
+	if calls < 3 {
+		t.Errorf("the whale was read in %d calls", calls)
+	}
+	if err := f.Done("d.example", Done{NoRequest: true}, now); err != nil {
+		t.Fatal(err)
+	}
+	// With a host that is ready, a call reads one frame and gives it out.
+	if err := f.PushFront(link(t, "http://f.example/", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if task, _, ok := f.Next(now); !ok || task.Host != "f.example" {
+		t.Fatalf("got %v, %v, want f", task.Link.URL, ok)
+	}
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPoolSharedAddress: hosts that their address holds back do not count as
+// ready, so that what stands behind them in the pool is found.
+func TestPoolSharedAddress(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, IPDelay: time.Hour, Active: 2, MemoryBytes: 1})
+	var ls []weburl.Link
+	for i := range 300 {
+		ls = append(ls, link(t, fmt.Sprintf("http://s%d.example/", i), 0))
+	}
+	ls = append(ls, link(t, "http://192.0.2.99/", 0))
+	bulk(t, f, ls, 10)
+	hosts := 0
+	for {
+		task, wake, ok := f.Next(start)
+		if !ok {
+			if wake.Sub(start) <= time.Microsecond {
+				continue
+			}
+			t.Fatalf("the other address is not found; wake %v, %+v", wake, f.Stats())
+		}
+		if task.Host == "192.0.2.99" {
+			break
+		}
+		if !task.Addr.IsValid() {
+			f.Resolved(task.Host, loopback, start.Add(time.Hour), start)
+			continue
+		}
+		if hosts++; hosts > 1 {
+			t.Fatalf("%s at a busy address", task.Host)
+		}
+		if err := f.Done(task.Host, Done{}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPoolFails fills the disk while the pool is written: Push says so, nothing
+// is lost, and with room again all goes on.
+func TestPoolFails(t *testing.T) {
+	want := manyLinks(t, 5000, 2000)
+	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			mem := disk.NewMem()
+			faulty := disk.NewFaulty(mem, nil)
+			f := pooling(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
+			faulty.Break(disk.FullAfter(room))
+			failed := 0
+			for i := 0; i < len(want); i += 50 {
+				if err := f.Push(want[i : i+50]); err != nil {
+					if !disk.IsFull(err) || !strings.Contains(err.Error(), "pool-") {
+						t.Fatalf("push: %v", err)
+					}
+					failed++
+				}
+				if err := f.check(); err != nil {
+					t.Fatal(err)
+				}
+				if i == 4000 {
+					faulty.Heal()
+				}
+			}
+			if failed == 0 {
+				t.Fatal("the disk was never full")
+			}
+			drains(t, f, want, nil)
+			if names, err := mem.ReadDir("frontier"); err != nil || len(names) != 0 {
+				t.Errorf("files are left: %v, %v", names, err)
+			}
+		})
+	}
+}
+
+// TestPoolFault lets any one operation of the disk fail: what fails while
+// writing loses nothing; what fails while reading stops the frontier and says
+// where, and no wrong link comes out before.
+func TestPoolFault(t *testing.T) {
+	want := manyLinks(t, 1500, 300)
+	run := func(faulty *disk.Faulty, f *Frontier) (got int) {
+		for i := 0; i < len(want); i += 50 {
+			err := f.Push(want[i : i+50])
+			if err != nil && !errors.Is(err, syscall.EIO) {
+				t.Fatalf("push: %v", err)
+			}
+		}
+		for got < len(want) {
+			task, _, ok := f.Next(start)
+			if !ok {
+				break
+			}
+			if !task.Addr.IsValid() {
+				f.Resolved(task.Host, loopback, start.Add(time.Hour), start)
+				continue
+			}
+			if task.Link != want[got] {
+				t.Fatalf("link %d: %v, want %v", got, task.Link, want[got])
+			}
+			got++
+			if err := f.Done(task.Host, Done{}, start); err != nil && !errors.Is(err, syscall.EIO) {
+				t.Fatal(err)
+			}
+		}
+		return got
+	}
+	open := func() (*disk.Faulty, *Frontier) {
+		faulty := disk.NewFaulty(disk.NewMem(), nil)
+		return faulty, pooling(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000, SegmentBytes: 20_000})
+	}
+	faulty, f := open()
+	before, _ := faulty.Calls()
+	run(faulty, f)
+	all, _ := faulty.Calls()
+	stopped, went := 0, 0
+	for n := int64(0); n < all-before; n++ {
+		faulty, f := open()
+		var calls int64 = -1
+		reading := false
+		faulty.Break(func(c disk.Call) disk.Fault {
+			if calls++; calls == n {
+				reading = !c.Op.Grows()
+				return disk.Fault{Err: syscall.EIO}
+			}
+			return disk.Fault{}
+		})
+		got := run(faulty, f)
+		switch {
+		case got == len(want) && f.Err() == nil:
+			went++
+		case !reading || !errors.Is(f.Err(), syscall.EIO) || !strings.Contains(f.Err().Error(), "frontier/"):
+			t.Fatalf("call %d: %d links, then %v", n, got, f.Err())
+		default:
+			stopped++
+		}
+		if f.Err() == nil {
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if stopped == 0 || went == 0 {
+		t.Errorf("of %d faults %d stopped the frontier, %d did not", all-before, stopped, went)
+	}
+}
+
+// TestPoolDamaged flips one byte of a pool file, or cuts it: no wrong link
+// comes out, and the error names the file and the place.
+func TestPoolDamaged(t *testing.T) {
+	want := manyLinks(t, 4000, 900)
+	for _, at := range []int64{0, 5, 9, 13, 25, 5000, 40_000, -1} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "frontier")
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 3, MemoryBytes: 64_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			bulk(t, f, want, 100)
+			names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
+			if err != nil || len(names) == 0 {
+				t.Fatalf("%v, %v", names, err)
+			}
+			name := names[0]
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at >= 0 {
+				b[at] ^= 0x10
+			} else {
+				b = b[:len(b)/2]
+			}
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for fn, err := range map[string]error{
+				"Each":    f.each(func(weburl.Link) error { return nil }),
+				"Explain": nil,
+			} {
+				if (fn == "Each") != errors.Is(err, ErrSpill) {
+					t.Errorf("%s: %v", fn, err)
+				}
+			}
+			for i := 0; ; i++ {
+				got, ok := take(t, f, start)
+				if !ok {
+					break
+				}
+				if got != want[i] {
+					t.Fatalf("link %d: %v, want %v", i, got, want[i])
+				}
+			}
+			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+" at ") {
+				t.Errorf("Err: %v", err)
+			}
+			if _, wake, ok := f.Next(start.Add(time.Hour)); ok || !wake.IsZero() {
+				t.Errorf("after the damage: %v, wake %v", ok, wake)
+			}
+			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
+				t.Errorf("push after the damage: %v", err)
+			}
+		})
+	}
+}
+
+// TestPoolBlocked: links of blocked hosts that are in the pools come to rest in
+// the hosts' queues, and are not given out.
+func TestPoolBlocked(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
+	ls := manyLinks(t, 2000, 30)
+	of := map[string]int64{}
+	for _, l := range ls {
+		of[l.URL.Host()]++
+	}
+	bulk(t, f, ls, 100)
+	f.tick(start)
+	f.Block("h3.example")
+	f.Restore(HostState{Host: "h4.example", Blocked: true, Delay: 5 * time.Second})
+	if s := f.Host("h4.example"); !s.Blocked || s.Delay != 5*time.Second {
+		t.Errorf("restored: %+v", s)
+	}
+	push(t, f, "http://h3.example/more")
+	of["h3.example"]++
+	if f.Stats().Pooled < 1000 || f.Len() != 2001 {
+		t.Fatalf("%+v", f.Stats())
+	}
+	for range 2001 - of["h3.example"] - of["h4.example"] {
+		l, ok := take(t, f, start)
+		if !ok || l.URL.Host() == "h3.example" || l.URL.Host() == "h4.example" {
+			t.Fatalf("got %v, %v, %v", l, ok, f.Err())
+		}
+		if err := f.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		_, wake, ok := f.Next(start)
+		if ok {
+			t.Fatal("a link of a blocked host")
+		}
+		if wake.IsZero() {
+			break
+		}
+	}
+	if s := f.Stats(); f.Pending() != 0 || s.BlockedLinks != of["h3.example"]+of["h4.example"] {
+		t.Fatalf("%d pending, %+v", f.Pending(), s)
+	}
+	f.Unblock("h4.example")
+	f.Unblock("h3.example")
+	for range of["h3.example"] + of["h4.example"] {
+		if l, ok := take(t, f, start); !ok || l.URL.Host() != "h3.example" && l.URL.Host() != "h4.example" {
+			t.Fatalf("got %v, %v, %v", l, ok, f.Err())
+		}
+	}
+	if f.Len() != 0 {
+		t.Errorf("%d left", f.Len())
+	}
+}
+
+// TestPoolHush: in the quiet time of all hosts the pool is not read in search
+// of one that may be asked.
+func TestPoolHush(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Minute, MemoryBytes: 20_000})
+	bulk(t, f, manyLinks(t, 3000, 1000), 100)
+	f.Hush(start)
+	f.Touched("h1.example", time.Hour, start) // later than the others
+	for range 50 {
+		if _, wake, ok := f.Next(start.Add(time.Second)); ok || !wake.Equal(start.Add(time.Minute)) {
+			t.Fatalf("%v, wake in %v, want 1m", ok, wake.Sub(start))
+		}
+	}
+	if n := f.hosts.len(); n > 20 {
+		t.Errorf("%d hosts in RAM", n)
+	}
+	if _, ok := take(t, f, start.Add(time.Minute)); !ok {
+		t.Error("nobody may be asked after the quiet time")
+	}
+}
+
+// TestPoolCrash: what a power failure leaves of the files is nobody's; the next
+// frontier begins empty.
+func TestPoolCrash(t *testing.T) {
+	mem := disk.NewMem()
+	f := pooling(t, mem, Config{MemoryBytes: 20_000})
+	bulk(t, f, manyLinks(t, 3000, 500), 100)
+	for seed := range uint64(20) {
+		g := pooling(t, mem.Crash(seed), Config{MemoryBytes: 20_000})
+		if _, _, ok := g.Next(start); ok || g.Len() != 0 {
+			t.Fatalf("seed %d: %d links from before", seed, g.Len())
+		}
+		bulk(t, g, manyLinks(t, 500, 100), 100)
+		if err := g.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestExplainPool(t *testing.T) {
+	f := pooling(t, disk.NewMem(), Config{Active: 1})
+	push(t, f, "http://a.example/", "http://b.example/", "http://b.example/2")
+	want := "b.example: unknown\n" +
+		"  no queue open: never found, all done and no quiet time runs, or all in the pool\n" +
+		"  2 links are in the pool, for which no queue is open yet; some may be its own\n"
+	if got := f.Explain("b.example", start).String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func FuzzDecodeFrame(f *testing.F) {
+	c := frame{first: 7, last: 8, n: 2}
+	for _, d := range []byte{0, 1} {
+		enc := link(f, "http://a.example/", 0).AppendTo(nil)
+		c.entries = append(append(c.entries, d, byte(len(enc))), enc...)
+	}
+	good := c.appendTo(nil)
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(append(good, good...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, size, short, ok := decodeFrame(nil, b)
+		if !ok {
+			if short != 0 && short <= len(b) {
+				t.Errorf("%d bytes, and needs %d", len(b), short)
+			}
+			return
+		}
+		// Not always the same bytes: another encoder may pack them otherwise.
+		again, n, _, ok := decodeFrame(nil, c.appendTo(nil))
+		if !ok || n == 0 || size == 0 || again.n != c.n || again.first != c.first || string(again.entries) != string(c.entries) {
+			t.Errorf("encoded and decoded again: %+v, want %+v", again, c)
+		}
+		at, number := 0, c.first
+		for at < len(c.entries) {
+			enc, n, end, ok := c.at(at, number)
+			if !ok {
+				return
+			}
+			if end <= at || end-at <= len(enc) {
+				t.Fatalf("entry at %d ends at %d", at, end)
+			}
+			at, number = end, n
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A poolFile is Polybot's request file: frames, written and read in sequence
+// and deleted when it is read. It is not over before the last file of its pool
+// is as large as a segment of spilled blocks.
+//
+//	frame: uint32 LE  CRC-32C of what follows
+//	       uint32 LE  length of the rest
+//	       uint32 LE  number of links
+//	       uint64 LE  request number of the first
+//	       bytes      entries, an S2 block
+type poolFile struct {
+	name string
+	file disk.File // nil: opened when needed
+	size int64     // bytes written
+	read int64     // bytes consumed
+}
+
+const frameHeader = 4 + 4 + 4 + 8
+
+// writePools writes the closed frames of pools that have enough of them. After
+// an error the frames that could not be written are still in RAM.
+func (f *Frontier) writePools() error {
+	for _, p := range f.pools {
+		for len(p.frames) > framesWritten {
+			if err := f.writeFrames(p, min(len(p.frames)-1, 4*framesWritten)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeFrames writes the first n frames of p that are in RAM, at once.
+func (f *Frontier) writeFrames(p *pool, n int) error {
+	f.out = f.out[:0]
+	for _, c := range p.frames[:n] {
+		f.out = c.appendTo(f.out)
+	}
+	s, err := f.writableFile(p)
+	if err != nil {
+		return err
+	}
+	if _, err := s.file.Write(f.out); err != nil {
+		// What the file now ends with is unknown: write no more to it.
+		p.broken = true
+		if s.size == 0 {
+			p.files = p.files[:len(p.files)-1]
+			_ = f.deletePoolFile(s) // the write's error says more
+		}
+		return fmt.Errorf("pool %s: %w", s.name, err)
+	}
+	s.size += int64(len(f.out))
+	f.poolBytes += int64(len(f.out))
+	for i, c := range p.frames[:n] {
+		f.fixed -= int64(cap(c.entries))
+		f.reuse(c.entries)
+		p.frames[i] = nil
+	}
+	p.frames = append([]*frame(nil), p.frames[n:]...)
+	return nil
+}
+
+// appendTo appends c as it stands in a file.
+func (c *frame) appendTo(dst []byte) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, frameHeader+s2.MaxEncodedLen(len(c.entries)))[:at+frameHeader]
+	packed := s2.Encode(dst[at+frameHeader:cap(dst)], c.entries)
+	binary.LittleEndian.PutUint32(dst[at+4:], uint32(len(packed)))
+	binary.LittleEndian.PutUint32(dst[at+8:], uint32(c.n))
+	binary.LittleEndian.PutUint64(dst[at+12:], c.first)
+	dst = dst[:at+frameHeader+len(packed)]
+	binary.LittleEndian.PutUint32(dst[at:], crc32.Checksum(dst[at+4:], castagnoli))
+	return dst
+}
+
+// decodeFrame reads what appendTo wrote from the front of src and says how long
+// it is; short is how many bytes it needs if src has not got them all. The
+// entries lie in dst, if there is room.
+func decodeFrame(dst, src []byte) (c frame, size, short int, ok bool) {
+	if len(src) < frameHeader {
+		return c, 0, frameHeader, false
+	}
+	n := binary.LittleEndian.Uint32(src[4:])
+	if n > frameMost {
+		return c, 0, 0, false
+	}
+	if size = frameHeader + int(n); size > len(src) {
+		return c, 0, size, false
+	}
+	if binary.LittleEndian.Uint32(src) != crc32.Checksum(src[4:size], castagnoli) {
+		return c, 0, 0, false
+	}
+	c.n = int32(binary.LittleEndian.Uint32(src[8:]))
+	c.first = binary.LittleEndian.Uint64(src[12:])
+	packed := src[frameHeader:size]
+	if k, err := s2.DecodedLen(packed); err != nil || k > frameMost {
+		return c, 0, 0, false
+	}
+	var err error
+	c.entries, err = s2.Decode(dst[:cap(dst)], packed)
+	return c, size, 0, err == nil && c.n > 0
+}
+
+// frameMost bounds a frame, lest a damaged one ask for all memory.
+const frameMost = 1 << 30
+
+// A frameWindow is a part of a pool's file in RAM, of which frame after frame
+// is read, and the entries of the last one.
+type frameWindow struct {
+	s       *poolFile // nil: nothing is in it
+	off     int64
+	bytes   []byte
+	entries []byte
+}
+
+// at is what w has of s from off on.
+func (w *frameWindow) at(s *poolFile, off int64) []byte {
+	if i := off - w.off; s == w.s && i >= 0 && i < int64(len(w.bytes)) {
+		return w.bytes[i:]
+	}
+	return nil
+}
+
+// readFrame reads the frame of s at off; size is its length in the file. Its
+// entries are valid until w is used again.
+func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, size int64, err error) {
+	for {
+		got, n, short, ok := decodeFrame(w.entries, w.at(s, off))
+		if ok {
+			w.entries = got.entries
+			return &got, int64(n), nil
+		}
+		if short == 0 || int64(short) > s.size-off {
+			return nil, 0, fmt.Errorf("pool %s at %d: %w", s.name, off, ErrSpill)
+		}
+		// Nearly always this holds all of it, and some more of them.
+		want := int(min(int64(max(short, frameHeader+f.frameBytes)), s.size-off))
+		w.s = nil
+		w.bytes = slices.Grow(w.bytes[:0], want)[:want]
+		if err := f.readPool(s, w.bytes, off); err != nil {
+			return nil, 0, err
+		}
+		w.s, w.off = s, off
+	}
+}
+
+func (f *Frontier) readPool(s *poolFile, b []byte, off int64) error {
+	if s.file == nil {
+		if err := f.openPoolFile(s, os.O_RDONLY); err != nil {
+			return err
+		}
+	}
+	if n, err := s.file.ReadAt(b, off); n < len(b) {
+		if err == io.EOF {
+			err = ErrSpill // somebody has cut it
+		}
+		return fmt.Errorf("pool %s at %d: %w", s.name, off, err)
+	}
+	return nil
+}
+
+// writableFile is the last file of p, or a new one.
+func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
+	if k := len(p.files); k > 0 && !p.broken {
+		s := p.files[k-1]
+		if s.size < f.cfg.SegmentBytes && s.file != nil {
+			return s, nil
+		}
+		if k > 1 { // the first is being read
+			if err := f.closePoolFile(s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f.segments++
+	s := &poolFile{name: filepath.Join(f.dir, fmt.Sprintf("pool-%08d", f.segments))}
+	if err := f.openPoolFile(s, os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+		return nil, err
+	}
+	p.broken = false
+	p.files = append(p.files, s)
+	f.poolFiles++
+	return s, nil
+}
+
+func (f *Frontier) openPoolFile(s *poolFile, flag int) error {
+	file, err := f.fs.OpenFile(s.name, flag, 0o600)
+	if err != nil {
+		return fmt.Errorf("pool %s: %w", s.name, err)
+	}
+	s.file = file
+	return nil
+}
+
+func (f *Frontier) closePoolFile(s *poolFile) error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	if err != nil {
+		return fmt.Errorf("pool %s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (f *Frontier) deletePoolFile(s *poolFile) error {
+	f.poolFiles--
+	err := f.closePoolFile(s)
+	if rm := f.fs.Remove(s.name); rm != nil && err == nil {
+		err = fmt.Errorf("pool %s: %w", s.name, rm)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// in is ls in the order that Scramble gives.
+func in(t testing.TB, ls []weburl.Link) []weburl.Link {
+	t.Helper()
+	order := Scramble(ls)
+	if order == nil {
+		return ls
+	}
+	if len(order) != len(ls) {
+		t.Fatalf("an order of %d for %d links", len(order), len(ls))
+	}
+	out := make([]weburl.Link, 0, len(ls))
+	for _, i := range order {
+		out = append(out, ls[i])
+	}
+	return out
+}
+
+// TestScramble: the promises of Scramble, for random batches.
+func TestScramble(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	moved := 0
+	for range 500 {
+		n, sites := 1+r.IntN(200), 1+r.IntN(40)
+		var ls []weburl.Link
+		hops, level := "", uint8(0)
+		const stretch = 60 // links of a level and a depth, on average
+		for i := range n {
+			if r.IntN(stretch) == 0 {
+				hops, level = strings.Repeat("L", r.IntN(3)), uint8(r.IntN(2))
+			}
+			site := int(float64(sites) * r.Float64() * r.Float64())
+			l := link(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), site, i), level)
+			l.Hops = hops
+			ls = append(ls, l)
+		}
+		got := in(t, ls)
+		if again := in(t, ls); fmt.Sprint(again) != fmt.Sprint(got) {
+			t.Fatal("the same batch in another order")
+		}
+		// Each stretch of the same level and depth for itself.
+		for from := 0; from < n; {
+			to := from
+			of := map[string]int{}
+			k := 0
+			for to < n && ls[to].Level == ls[from].Level && ls[to].Depth() == ls[from].Depth() {
+				name := siteOf(ls[to].URL.Host())
+				of[name]++
+				k = max(k, of[name])
+				to++
+			}
+			place := map[string]int{} // of a site's last link
+			last := map[string]int{}  // its number
+			for i := from; i < to; i++ {
+				l := got[i]
+				if l.Level != ls[i].Level || l.Depth() != ls[i].Depth() {
+					t.Fatalf("at %d level %d, depth %d, want %d, %d", i, l.Level, l.Depth(), ls[i].Level, ls[i].Depth())
+				}
+				if l != ls[i] {
+					moved++
+				}
+				site := siteOf(l.URL.Host())
+				if p, ok := place[site]; ok && i-p < (to-from)/k-1 {
+					t.Fatalf("%s at %d and %d of %d, the largest site has %d", site, p, i, to-from, k)
+				}
+				place[site] = i
+				var m int
+				if _, err := fmt.Sscanf(l.URL.Path(), "/%d", &m); err != nil {
+					t.Fatal(err)
+				}
+				if p, ok := last[site]; ok && m < p {
+					t.Fatalf("%s: %d behind %d", site, m, p)
+				}
+				last[site] = m
+				of[site]--
+				if k == 1 && l != ls[i] {
+					t.Fatal("as many sites as links, in another order")
+				}
+			}
+			for site, n := range of {
+				if n != 0 {
+					t.Fatalf("%s: %d links missing", site, n)
+				}
+			}
+			from = to
+		}
+	}
+	if moved == 0 {
+		t.Error("no link changes places")
+	}
+}
+
+func TestScrambleNothing(t *testing.T) {
+	for _, urls := range []string{"", "a", "a a", "a a a a", "a b c", "a b", "a a b b"} {
+		var ls []weburl.Link
+		for i, h := range strings.Fields(urls) {
+			ls = append(ls, link(t, fmt.Sprintf("http://%s.example/%d", h, i), 0))
+		}
+		var got []string
+		for _, l := range in(t, ls) {
+			got = append(got, l.URL.Host()[:1])
+		}
+		want := urls
+		if urls == "a a b b" {
+			want = "a b a b"
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s: %s, want %s", urls, got, want)
+		}
+	}
+}
+
+// TestBreadthFirst: the order that Polybot promises. With hosts equally
+// available ("host-oblivious") links come out in the order in which they went
+// in, scrambled batch after batch: a batch behind the one before, and of a site
+// as they were found. With quiet times a link waits only for its host. With
+// Gather it is the links that pass the pools that come before their turn.
+func TestBreadthFirst(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, tt := range []struct {
+		active int
+		gather bool
+	}{{-1, false}, {0, false}, {20, false}, {1, false}, {-1, true}, {20, true}, {1, true}} {
+		t.Run(fmt.Sprintf("active=%d/gather=%v", tt.active, tt.gather), func(t *testing.T) {
+			f, err := Open(disk.NewMem(), "q", Config{HostDelay: -1, Burst: -1, NoAddresses: true,
+				Active: tt.active, Gather: tt.gather, MemoryBytes: 200_000, SegmentBytes: 50_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.frameBytes = 2000
+			r := rand.New(rand.NewPCG(seed, 2))
+			const pages, hosts = 60, 400
+			serial := 0
+			parent, depth := map[weburl.Link]int{}, map[int]int{} // pages are numbered as they are visited
+			passed := map[weburl.Link]bool{}                      // pushed past the pools
+			first := true                                         // of its host, when it was pushed
+			visited := 0
+			visit := func(d int) { // a page of this depth names others
+				var ls []weburl.Link
+				for range 1 + r.IntN(60) {
+					serial++
+					l := link(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), int(hosts*r.Float64()*r.Float64()), serial), 0)
+					l.Hops = strings.Repeat("L", d+1)
+					ls = append(ls, l)
+				}
+				ls = in(t, ls)
+				for _, l := range ls {
+					parent[l], depth[visited] = visited, d
+					h := f.hosts.of(l.URL.Host())
+					first = h == nil
+					p, _ := f.poolAt(0)
+					passed[l] = tt.gather && p != nil && !first
+					if err := f.Push([]weburl.Link{l}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			visit(0)
+			order := map[bool]map[string]int{true: {}, false: {}} // a host's last number, that passed or did not
+			lastPage, lastDepth, n, early := 0, 0, 0, 0
+			ofSite := map[string]int{} // page of a site's last link
+			for {
+				l, ok := take(t, f, start)
+				if !ok {
+					break
+				}
+				n++
+				var number int
+				if _, err := fmt.Sscanf(l.URL.Path(), "/%d", &number); err != nil {
+					t.Fatal(err)
+				}
+				p := passed[l]
+				if last := order[p][l.URL.Host()]; number < last {
+					t.Fatalf("%s after %d of its host", l.URL, last)
+				}
+				order[p][l.URL.Host()] = number
+				if parent[l] < lastPage || l.Depth() < lastDepth {
+					early++
+				}
+				if !tt.gather {
+					if parent[l] < lastPage || l.Depth() < lastDepth {
+						t.Fatalf("%s of page %d, depth %d, after page %d, depth %d", l.URL, parent[l], l.Depth(), lastPage, lastDepth)
+					}
+					site := siteOf(l.URL.Host())
+					if parent[l] < ofSite[site] {
+						t.Fatalf("%s of page %d, after one of page %d of its site", l.URL, parent[l], ofSite[site])
+					}
+					ofSite[site] = parent[l]
+				}
+				lastPage, lastDepth = max(lastPage, parent[l]), max(lastDepth, l.Depth())
+				if visited++; visited < pages {
+					visit(l.Depth())
+				}
+			}
+			if f.Err() != nil || n != serial || lastDepth < 2 {
+				t.Fatalf("%d links of %d, depth %d, %v", n, serial, lastDepth, f.Err())
+			}
+			if tt.gather && tt.active > 0 != (early > 0) {
+				t.Errorf("%d links came late with the pools of %d active hosts", early, tt.active)
+			}
+		})
+	}
+}

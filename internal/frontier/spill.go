@@ -1,0 +1,371 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// ErrSpill is a block of queued links that did not come back from disk as it
+// was written. The error names the file and the offset.
+var ErrSpill = errors.New("damaged spill block")
+
+// A segment is an append-only file of blocks, deleted when all are consumed.
+//
+//	block: uint32 LE  CRC-32C of what follows
+//	       uint32 LE  length of the entries
+//	       bytes      entries
+type segment struct {
+	name string
+	file disk.File // nil: opened when needed
+	size int64     // bytes written
+	live int       // blocks not yet consumed
+}
+
+const (
+	blockHeader = 8
+	writeBytes  = 1 << 20 // one sequential write
+	spillBytes  = 4 << 20 // freed at once, more only if it must be
+	openFiles   = 32      // segments kept open for reading
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A run is neighbouring blocks of a queue that become one block on disk.
+type run struct {
+	q           *queue
+	first, last int // blocks
+	n           int32
+	off, size   int // in the write buffer
+}
+
+// spill writes tails, and then heads, until the queues fit into the budget
+// again. After an error the links that could not be written are still in RAM.
+func (f *Frontier) spill() error {
+	if f.ram <= f.budget() {
+		return nil
+	}
+	// Below the budget, lest every push be a write, but not by so much that one
+	// Next or Push has to wait for all of it.
+	target := min(f.budget(), max(f.budget()*7/8, f.ram-spillBytes))
+	for class := len(f.lists) - 1; class >= 0 && f.ram > target; {
+		q := f.lists[class]
+		if q == nil {
+			class--
+			continue
+		}
+		// Take queues off the lists until a write is full.
+		var pending []*queue
+		var freed int64
+		f.out, f.runs = f.out[:0], f.runs[:0]
+		for q != nil && len(f.out) < writeBytes && f.ram-freed > target {
+			f.delist(q)
+			pending = append(pending, q)
+			freed += f.gather(q)
+			if q = f.lists[class]; q == nil && class > 0 {
+				class--
+				q = f.lists[class]
+			}
+		}
+		err := f.writeRuns()
+		for _, q := range pending {
+			f.enlist(q)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.spillHeads(target)
+}
+
+// spillHeads writes the heads that are in no list until the queues fit into
+// target. They are found by going round the dictionary, a part at a time; what
+// was withdrawn is in no host. All bytes of queues are in a list or found here,
+// whatever their level, so there is something to find while ram is over target.
+func (f *Frontier) spillHeads(target int64) error {
+	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil {
+		return err
+	}
+	for range dictParts {
+		if f.ram <= target {
+			return nil
+		}
+		part := &f.hosts.parts[f.swept%dictParts]
+		if err := f.spillLoose(target, part.queues()); err != nil {
+			return err
+		}
+		if f.ram > target {
+			f.swept++ // nothing is left in this part
+		}
+	}
+	return nil
+}
+
+// spillLoose writes those of qs that are in no list until all queues fit into
+// target.
+func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
+	var freed int64
+	write := func() error {
+		err := f.writeRuns()
+		for i := range f.runs {
+			f.enlist(f.runs[i].q)
+		}
+		f.out, f.runs, freed = f.out[:0], f.runs[:0], 0
+		return err
+	}
+	f.out, f.runs = f.out[:0], f.runs[:0]
+	for q := range qs {
+		if f.ram-freed <= target {
+			break
+		}
+		if q.n > 0 && q.rest == nil {
+			freed += f.gather(q)
+		}
+		if len(f.out) >= writeBytes {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+	}
+	return write()
+}
+
+// budget is what the queues' bytes may take: the memory without what cannot be
+// spilled, but never less than a quarter of it, lest every push be a write.
+func (f *Frontier) budget() int64 {
+	return max(f.cfg.MemoryBytes-f.overhead()-f.fixed, f.cfg.MemoryBytes/4)
+}
+
+// gather adds to the write buffer what q can spare: its tail, or without one
+// its head. It returns the bytes of RAM that this frees. Blocks that are on
+// disk already lose their copy at once.
+func (f *Frontier) gather(q *queue) (freed int64) {
+	i := 0
+	if q.tailInRAM() {
+		i = 1
+	}
+	var r *run
+	for ; i < q.blocks(); i++ {
+		b := q.block(i)
+		if b.buf == nil {
+			r = nil
+			continue
+		}
+		freed += int64(cap(b.buf))
+		if q.place(i).onDisk() {
+			f.grow(q, i, -int64(cap(b.buf)))
+			freed -= int64(cap(b.buf))
+			b.buf, r = nil, nil
+			continue
+		}
+		entries := b.buf[b.r:]
+		if r == nil || r.size+len(entries) > spillBlockBytes {
+			f.runs = append(f.runs, run{q: q, first: i, off: len(f.out), size: blockHeader})
+			r = &f.runs[len(f.runs)-1]
+			f.out = append(f.out, make([]byte, blockHeader)...)
+		}
+		f.out = append(f.out, entries...)
+		r.last = i
+		r.n += b.n
+		r.size += len(entries)
+	}
+	return freed
+}
+
+// writeRuns writes the buffer to the current segment and then replaces the
+// blocks in RAM by references.
+func (f *Frontier) writeRuns() error {
+	if len(f.runs) == 0 {
+		return nil
+	}
+	for _, r := range f.runs {
+		b := f.out[r.off : r.off+r.size]
+		binary.LittleEndian.PutUint32(b[4:], uint32(r.size-blockHeader))
+		binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	}
+	s, err := f.writable()
+	if err != nil {
+		return err
+	}
+	if _, err := s.file.Write(f.out); err != nil {
+		// What the file now ends with is unknown: write no more to it.
+		f.current = nil
+		if s.live == 0 {
+			f.deleteSegment(s)
+		}
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	for i := range f.runs {
+		r := &f.runs[i]
+		rest := f.need(r.q)
+		for j := r.first; j <= r.last; j++ {
+			b := r.q.block(j)
+			f.grow(r.q, j, -int64(cap(b.buf)))
+			f.free(b.buf)
+			b.buf, b.r = nil, 0
+		}
+		r.q.block(r.first).n = r.n
+		p := place{seg: s, off: s.size + int64(r.off), size: int32(r.size)}
+		if r.first == 0 {
+			rest.place = p
+		} else {
+			rest.blocks[r.first-1].place = p
+		}
+		s.live++
+		f.spilled += int64(r.size)
+	}
+	f.joinRuns()
+	s.size += int64(len(f.out))
+	if s.size >= f.cfg.SegmentBytes {
+		f.current = nil
+	}
+	return nil
+}
+
+// joinRuns takes out the blocks that became one with that before them.
+func (f *Frontier) joinRuns() {
+	for i := len(f.runs) - 1; i >= 0; i-- { // what is before a run keeps its place
+		if r := &f.runs[i]; r.last > r.first {
+			r.q.rest.blocks = slices.Delete(r.q.rest.blocks, r.first, r.last)
+		}
+	}
+}
+
+func (f *Frontier) writable() (*segment, error) {
+	if f.current != nil {
+		return f.current, nil
+	}
+	f.segments++
+	s := &segment{name: filepath.Join(f.dir, fmt.Sprintf("spill-%08d", f.segments))}
+	if err := f.openSegment(s, os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+		return nil, err
+	}
+	f.current = s
+	f.files++
+	return s, nil
+}
+
+func (f *Frontier) openSegment(s *segment, flag int) error {
+	if len(f.open) >= openFiles {
+		for i, o := range f.open {
+			if o != f.current {
+				f.open = append(f.open[:i], f.open[i+1:]...)
+				if err := f.closeSegment(o); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	file, err := f.fs.OpenFile(s.name, flag, 0o600)
+	if err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	s.file = file
+	f.open = append(f.open, s)
+	return nil
+}
+
+func (f *Frontier) closeSegment(s *segment) error {
+	err := s.file.Close()
+	s.file = nil
+	if err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (f *Frontier) deleteSegment(s *segment) error {
+	for i, o := range f.open {
+		if o == s {
+			f.open = append(f.open[:i], f.open[i+1:]...)
+			if err := f.closeSegment(s); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	f.files--
+	if err := f.fs.Remove(s.name); err != nil {
+		return fmt.Errorf("spill %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// load brings the bytes of q's head into RAM.
+func (f *Frontier) load(q *queue) error {
+	if q.head.buf != nil {
+		return nil
+	}
+	buf, err := f.read(q.rest.place)
+	if err != nil {
+		return err
+	}
+	q.head.buf = buf
+	f.grow(q, 0, int64(cap(buf)))
+	f.enlist(q)
+	return nil
+}
+
+// readAhead brings the next link of a host that is not due yet into RAM, if
+// there is room or the tail of another queue can make some. What does not come
+// back from disk Next will find.
+func (f *Frontier) readAhead(h *host) {
+	q := h.first()
+	if q == nil || q.head.buf != nil || f.ram+int64(q.rest.place.size) > f.budget() && f.tails == 0 {
+		return
+	}
+	_ = f.load(q)
+}
+
+// release tells p's segment that the block there is consumed.
+func (f *Frontier) release(p place) error {
+	s := p.seg
+	f.spilled -= int64(p.size)
+	if s.live--; s.live > 0 {
+		return nil
+	}
+	if s == f.current {
+		f.current = nil
+	}
+	return f.deleteSegment(s)
+}
+
+func (p place) damaged(i int) error {
+	if !p.onDisk() {
+		return fmt.Errorf("queue in memory: %w", ErrSpill)
+	}
+	return fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
+}
+
+func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
+
+func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
+	if err := f.readAt(p.seg, buf, p.off); err != nil {
+		return nil, err
+	}
+	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
+		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
+		return nil, fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off, ErrSpill)
+	}
+	return buf[blockHeader:], nil
+}
+
+func (f *Frontier) readAt(s *segment, buf []byte, off int64) error {
+	if s.file == nil {
+		if err := f.openSegment(s, os.O_RDONLY); err != nil {
+			return err
+		}
+	}
+	if _, err := s.file.ReadAt(buf, off); err != nil {
+		return fmt.Errorf("spill %s at %d: %w", s.name, off, err)
+	}
+	return nil
+}

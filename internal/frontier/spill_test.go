@@ -1,0 +1,296 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestSpill pushes far more than the memory holds and takes it all back, from
+// the machine's own disk.
+func TestSpill(t *testing.T) {
+	for _, memory := range []int64{1, 20_000, 200_000, 1 << 30} {
+		t.Run(fmt.Sprint(memory), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "frontier")
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := manyLinks(t, 20_000, 50)
+			for i := 0; i < len(want); i += 100 {
+				if err := f.Push(want[i : i+100]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			s := f.Stats()
+			if spilled := s.SpilledBytes > 0; spilled != (memory < 1<<30) {
+				t.Fatalf("spilled %d bytes with a memory of %d", s.SpilledBytes, memory)
+			}
+			// With less than a block for each host, references outweigh what
+			// they refer to.
+			if bound := memory + memory/4 + 50*hostOverhead; memory >= 200_000 && s.RAMBytes > bound {
+				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, bound)
+			}
+			if f.ram > f.budget() {
+				t.Errorf("%d bytes of queues in RAM, want at most %d", f.ram, f.budget())
+			}
+			shows(t, f, want)
+			drains(t, f, want, nil)
+			if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+				t.Errorf("spill files are left: %v, %v", names, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
+// TestSpillLevels: many hosts with one block of links each, and a few links of
+// higher levels before it, keep within the memory as without these, and no push
+// goes round the dictionary in vain.
+func TestSpillLevels(t *testing.T) {
+	const hosts, memory = 1000, 2 << 20
+	pad := strings.Repeat("x", 900)
+	for levels := range uint8(4) {
+		t.Run(fmt.Sprint(levels), func(t *testing.T) {
+			f := open(t, Config{HostDelay: -1, Burst: -1, Active: -1, MemoryBytes: memory})
+			want := make([][]weburl.Link, levels+1)
+			for i := range hosts {
+				var ls []weburl.Link
+				for j := range 7 {
+					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%s", i, j, pad), 0))
+				}
+				for level := uint8(1); level <= levels; level++ {
+					ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d", i, level), level))
+				}
+				for _, l := range ls {
+					want[levels-l.Level] = append(want[levels-l.Level], l)
+				}
+				if err := f.Push(ls); err != nil {
+					t.Fatal(err)
+				}
+				if f.ram > f.budget() {
+					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.ram, f.budget())
+				}
+			}
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			s := f.Stats()
+			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled; %d parts swept", s.RAMBytes, f.ram, s.SpilledBytes, f.swept)
+			if s.RAMBytes > memory {
+				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
+			}
+			if f.swept > hosts {
+				t.Errorf("%d parts of the dictionary swept in %d pushes", f.swept, hosts)
+			}
+			drains(t, f, slices.Concat(want...), nil)
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSpillFails fills the disk while queues overflow: Push says so, nothing is
+// lost, and with room again all goes on.
+func TestSpillFails(t *testing.T) {
+	want := manyLinks(t, 3000, 20)
+	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			faulty := disk.NewFaulty(disk.NewMem(), nil)
+			f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			faulty.Break(disk.FullAfter(room))
+			failed := 0
+			for i := 0; i < len(want); i += 50 {
+				if err := f.Push(want[i : i+50]); err != nil {
+					if !disk.IsFull(err) || !strings.Contains(err.Error(), "spill-") {
+						t.Fatalf("push: %v", err)
+					}
+					failed++
+				}
+				if err := f.check(); err != nil {
+					t.Fatal(err)
+				}
+				if i == 2500 {
+					faulty.Heal()
+				}
+			}
+			if failed == 0 {
+				t.Fatal("the disk was never full")
+			}
+			drains(t, f, want, nil)
+		})
+	}
+}
+
+// TestSpillDamaged flips one byte of a spill file: no wrong link comes out, and
+// the error names the file and the place.
+func TestSpillDamaged(t *testing.T) {
+	want := manyLinks(t, 2000, 3)
+	for _, at := range []int64{0, 5, 9, 5000, 40_000} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "frontier")
+			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Push(want); err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Join(dir, "spill-00000001")
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b[at] ^= 0x10
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
+				t.Errorf("Each: %v", err)
+			}
+			for i := 0; ; i++ {
+				got, ok := take(t, f, start)
+				if !ok {
+					break
+				}
+				if got != want[i] {
+					t.Fatalf("link %d: %v, want %v", i, got, want[i])
+				}
+			}
+			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+" at ") {
+				t.Errorf("Err: %v", err)
+			}
+			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
+				t.Errorf("push after the damage: %v", err)
+			}
+		})
+	}
+}
+
+// TestSpillUnreadable: an I/O error on reading stops the frontier as well.
+func TestSpillUnreadable(t *testing.T) {
+	faulty := disk.NewFaulty(disk.NewMem(), nil)
+	f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Push(manyLinks(t, 500, 3)); err != nil {
+		t.Fatal(err)
+	}
+	faulty.Break(func(c disk.Call) disk.Fault {
+		if !c.Op.Changes() {
+			return disk.Fault{Err: syscall.EIO}
+		}
+		return disk.Fault{}
+	})
+	if _, ok := take(t, f, start); ok || !errors.Is(f.Err(), syscall.EIO) {
+		t.Fatalf("Next: %v, Err: %v", ok, f.Err())
+	}
+}
+
+func TestOpenEmptiesItsFolder(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "spill-00000009")
+	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(disk.OS, dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", old, err)
+	}
+}
+
+// TestLongLinks: links longer than a block, and than the window of Each.
+func TestLongLinks(t *testing.T) {
+	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []weburl.Link
+	for i, n := range []int{10, blockBytes, 3, 5 * blockBytes, 1500, spillBlockBytes - 50, 1} {
+		l := link(t, fmt.Sprintf("http://a.example/%d", i), 0)
+		l.Via = "http://a.example/" + strings.Repeat("x", n)
+		want = append(want, l)
+		if err := f.Push(want[i:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows(t, f, want)
+	drains(t, f, want, nil)
+}
+
+// TestReadAhead: with room for a block of each host, links are read when the
+// one before them is done, not when they are due.
+func TestReadAhead(t *testing.T) {
+	inNext, reads, readsInNext := false, 0, 0
+	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
+		if c.Op == disk.OpRead {
+			if reads++; inNext {
+				readsInNext++
+			}
+		}
+		return disk.Fault{}
+	})
+	f, err := Open(fs, "/q", Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const hosts, each = 20, 2000
+	for j := range each {
+		var ls []weburl.Link
+		for i := range hosts {
+			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
+		}
+		if err := f.Push(ls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := start
+	for n := 0; n < hosts*each; {
+		inNext = true
+		l, wake, ok := f.Next(now)
+		inNext = false
+		if !ok {
+			if err := f.Err(); err != nil || !wake.After(now) {
+				t.Fatalf("after %d links: %v", n, err)
+			}
+			now = wake
+			continue
+		}
+		n++
+		if err := f.Done(l.Host, Done{}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d reads, %d of them in Next", reads, readsInNext)
+	if reads < hosts || readsInNext > 0 {
+		t.Errorf("%d of %d reads were in Next", readsInNext, reads)
+	}
+}

@@ -1,0 +1,309 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestHandOver: hosts that are handed over have the same queues and clocks as in
+// a frontier that kept them, and their links come out there at
+// the same times and in the same order; the others stay as they were.
+func TestHandOver(t *testing.T) {
+	first := rand.Uint64()
+	t.Logf("seed %d", first)
+	for seed := first; seed < first+40; seed++ {
+		const hosts = 12
+		name := func(i int) string { return fmt.Sprintf("h%d.s%d.example", i, i%3) }
+		live := func() (*Frontier, time.Time, map[string]bool) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
+				Active: []int{-1, 1, 4}[r.IntN(3)], MemoryBytes: []int64{1, 1 << 20}[r.IntN(2)], SegmentBytes: 2000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.frameBytes = 300
+			now, serial := start, 0
+			busy := map[string]bool{}
+			var running []Task
+			for range 400 {
+				switch r.IntN(6) {
+				case 0, 1:
+					var ls []weburl.Link
+					for range 1 + r.IntN(6) {
+						serial++
+						ls = append(ls, link(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial), uint8(max(0, r.IntN(6)-3))))
+					}
+					if err := f.Push(ls); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					if r.IntN(4) == 0 {
+						serial++
+						if err := f.PushFront(link(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if h := name(r.IntN(hosts)); r.IntN(8) == 0 {
+						f.Block(h)
+					} else if r.IntN(8) == 0 {
+						f.Unblock(h)
+					}
+				case 3, 4:
+					if task, _, ok := f.Next(now); ok {
+						running, busy[task.Host] = append(running, task), true
+					}
+				case 5:
+					now = now.Add(time.Duration(r.IntN(900)) * time.Millisecond)
+					if len(running) == 0 {
+						break
+					}
+					task := running[0]
+					running = running[1:]
+					delete(busy, task.Host)
+					d := Done{SlowDown: r.IntN(5) == 0, Delay: time.Duration(r.IntN(3)) * time.Second}
+					if r.IntN(3) == 0 {
+						d.Again, d.Attempt = &task.Link, task.Attempt+1
+					}
+					if err := f.Done(task.Host, d, now); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			f.tick(now)
+			return f, now, busy
+		}
+		kept, now, busy := live()
+		giver, _, _ := live()
+		taker, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var given []string
+		for i := range hosts {
+			if i%2 == 0 && !busy[name(i)] {
+				given = append(given, name(i))
+			}
+		}
+		for h := range busy {
+			if _, err := giver.HandOver(h); !errors.Is(err, ErrInProcess) {
+				t.Fatalf("seed %d: %s is in process, HandOver says %v", seed, h, err)
+			}
+		}
+		taker.tick(now)
+		for _, h := range append(given, given[0], "unknown.example") {
+			s, err := giver.HandOver(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s != (HostState{Host: h}) {
+				taker.Restore(s)
+			}
+		}
+		// What is in the pools comes last: what is left there is given out by now.
+		moved := int64(0)
+		move := func() {
+			for done := false; !done; {
+				var err error
+				if done, err = giver.Withdrawn(7, func(w Waiting) error {
+					moved++
+					if w.Front {
+						return taker.PushFront(w.Link)
+					}
+					return taker.Push([]weburl.Link{w.Link})
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		move()
+		total := giver.Len()
+		for len(giver.pools) > 0 {
+			if err := giver.readOn(giver.pools[0]); err != nil {
+				t.Fatal(err)
+			}
+			if err := giver.check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		move()
+		for _, f := range []*Frontier{giver, taker} {
+			if err := f.check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if giver.Len()+moved != kept.Len() || taker.Len() != moved || total < giver.Len() {
+			t.Fatalf("seed %d: %d + %d links of %d", seed, giver.Len(), taker.Len(), kept.Len())
+		}
+		for i := range hosts {
+			h, owner := name(i), giver
+			if slices.Contains(given, h) {
+				owner = taker
+				if giver.hosts.of(h) != nil {
+					t.Fatalf("seed %d: the giver knows %s", seed, h)
+				}
+			}
+			got, want := owner.Host(h), kept.Host(h)
+			if got.Delay != want.Delay && (want.NotBefore.After(now) || want.Slow > 0) || got.Slow != want.Slow || got.Blocked != want.Blocked || !got.SlowUntil.Equal(want.SlowUntil) ||
+				!got.NotBefore.Equal(want.NotBefore) && want.NotBefore.After(now) {
+				t.Fatalf("seed %d: %s is %+v, want %+v", seed, h, got, want)
+			}
+		}
+		// Each host's links, with their times, as where they were kept.
+		type turn struct {
+			At  time.Time
+			URL string
+		}
+		drain := func(f *Frontier) map[string][]turn {
+			out := map[string][]turn{}
+			for i := range hosts {
+				f.Unblock(name(i))
+			}
+			for at := now; ; {
+				task, wake, ok := f.Next(at)
+				if !ok {
+					if wake.IsZero() {
+						break
+					}
+					at = wake
+					continue
+				}
+				out[task.Host] = append(out[task.Host], turn{at, task.Link.URL.String()})
+				if err := f.Done(task.Host, Done{}, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if f.Err() != nil {
+				t.Fatal(f.Err())
+			}
+			return out
+		}
+		want, left, taken := drain(kept), drain(giver), drain(taker)
+		for i := range hosts {
+			h := name(i)
+			got := left[h]
+			if slices.Contains(given, h) {
+				got = taken[h]
+			}
+			if diff := cmp.Diff(want[h], got, cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() < time.Microsecond })); diff != "" {
+				t.Fatalf("seed %d: %s (-kept +handed over):\n%s", seed, h, diff)
+			}
+		}
+	}
+}
+
+// TestWithdrawPooled: links that are withdrawn while they are in the pools come
+// out of these as such, once, and no others, however they are numbered.
+func TestWithdrawPooled(t *testing.T) {
+	for _, memory := range []int64{20_000, 1 << 20} {
+		f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
+		ls := manyLinks(t, 2000, 30)
+		bulk(t, f, ls, 100)
+		f.tick(start)
+		want := map[string]bool{} // URLs that are withdrawn
+		note := func(host string, ls []weburl.Link) {
+			for _, l := range ls {
+				if l.URL.Host() == host {
+					want[l.URL.String()] = true
+				}
+			}
+		}
+		f.Block("h3.example")
+		f.Withdraw("h3.example") // a block is no obstacle
+		note("h3.example", ls)
+		f.Withdraw("h5.example")
+		f.Withdraw("h5.example")
+		note("h5.example", ls)
+		f.Withdraw("unknown.example")
+		late := []weburl.Link{link(t, "http://h5.example/late", 0), link(t, "http://h6.example/late", 0)}
+		if err := f.PushAt(late, []uint64{2000, 2000}); err != nil { // the last number once more
+			t.Fatal(err)
+		}
+		f.Withdraw("h6.example")
+		note("h6.example", ls)
+		note("h6.example", late)
+		f.Unblock("h3.example")
+		push(t, f, "http://h6.example/later")
+		given, shown := map[string]bool{}, map[string]bool{}
+		for len(given)+len(shown) < 2003 {
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			if l, ok := take(t, f, start); ok {
+				given[l.URL.String()] = true
+			}
+			before := len(shown)
+			if _, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if len(shown) > before+3 {
+				t.Fatalf("%d shown at once", len(shown)-before)
+			}
+		}
+		if diff := cmp.Diff(want, shown); diff != "" {
+			t.Fatalf("withdrawn (-want +got):\n%s", diff)
+		}
+		for u := range given {
+			if want[u] {
+				t.Fatalf("%s given out and withdrawn", u)
+			}
+		}
+		if f.Len() != 0 || f.Withdrawing("h3.example") || f.Withdrawing("h6.example") {
+			t.Errorf("%d left", f.Len())
+		}
+	}
+}
+
+// TestWithdrawAtOnce: taking a host's links back costs the same however many
+// they are, and reads nothing.
+func TestWithdrawAtOnce(t *testing.T) {
+	fs := &countingFS{FS: disk.NewMem()}
+	f := pooling(t, fs, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
+	bulk(t, f, manyLinks(t, 5000, 30), 100)
+	f.tick(start)
+	f.Next(start) // some are in queues
+	if s := f.Stats(); s.Pooled < 4000 || s.PoolBytes == 0 {
+		t.Fatalf("%+v", s)
+	}
+	reads := fs.reads
+	for i := range 30 {
+		f.Block(fmt.Sprintf("h%d.example", i))
+		f.Withdraw(fmt.Sprintf("h%d.example", i))
+	}
+	if fs.reads != reads {
+		t.Errorf("%d reads", fs.reads-reads)
+	}
+	if f.Len() != 5000 {
+		t.Errorf("%d links", f.Len())
+	}
+}
+
+// A countingFS counts reads.
+type countingFS struct {
+	disk.FS
+	reads int
+}
+
+func (c *countingFS) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := c.FS.OpenFile(name, flag, perm)
+	return countingFile{f, c}, err
+}
+
+type countingFile struct {
+	disk.File
+	fs *countingFS
+}
+
+func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
+	f.fs.reads++
+	return f.File.ReadAt(p, off)
+}

@@ -1,0 +1,599 @@
+// Package agent answers: how does one node of the crawl come to be, work and end?
+//
+// It opens the rooms in the order in which they need each other, wires them
+// into a crawl.Crawler, runs it, and closes them in the reverse order. It
+// knows the crawl directory:
+//
+//	crawl.yaml   effective configuration
+//	archive/     WARC files
+//	indexes/     index.cdxj
+//	logs/        crawl.log, events.jsonl
+//	reports/     summary.json, *.csv, skipped.jsonl
+//	state/       journal, frontier's spill files, index runs, strategy's files, lock;
+//	             among others agent.json (who we are), the outbox's files, replicas,
+//	             contents
+//
+// An Agent belongs to one goroutine; Status may be called by any.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Agent is one node, open and ready to Run once.
+type Agent struct {
+	cfg      Config
+	fs       disk.FS
+	budget   budget
+	crawler  *crawl.Crawler
+	rooms    crawl.Rooms
+	fetcher  *fetch.Fetcher
+	colony   *colony         // nil: this agent is alone
+	leases   *leases         // nil: no address or site is shared with others
+	contents *contentService // nil: they are not shared out
+	closers  []func() error  // last first
+	// shortages counts how often a file could not be opened for want of descriptors.
+	shortages atomic.Int64
+	// Recovered is what an earlier run left.
+	Recovered crawl.Recovered
+	// NotBlocked are those of Config.Unblock that were free already.
+	NotBlocked []string
+	began      time.Time
+}
+
+// Result is how a run ended.
+type Result struct {
+	Stop    crawl.Stop
+	Summary report.Summary
+	// Nothing: no run of this crawl, at any of its agents, has fetched anything but
+	// redirects.
+	Nothing bool
+	// Failed are the first seeds that brought no response in this run, and FailedCount
+	// is how many did. They are set if Nothing is. Among several agents each has those
+	// of its own hosts.
+	Failed      []crawl.FailedSeed
+	FailedCount int64
+	// OnlyRedirects: all that this agent fetched redirects, and no seed failed. So the
+	// redirects lead in a circle, out of scope, or to no URL.
+	OnlyRedirects bool
+}
+
+// A StateError is a crawl directory that could not be opened: the disk or what
+// is on it is broken, unless the error is also one of the other kinds.
+type StateError struct{ err error }
+
+func (e *StateError) Error() string { return e.err.Error() }
+func (e *StateError) Unwrap() error { return e.err }
+
+// Open opens the crawl in cfg.Dir, or begins it. The error is a *ConfigError,
+// one that disk.IsFull knows, disk.ErrLocked, a *StateError, or another of the
+// disk.
+func Open(cfg Config) (_ *Agent, err error) {
+	if cfg.FS == nil {
+		cfg.FS = disk.OS
+	}
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 1 << 30
+	}
+	seeds, err := cfg.seeds()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.check(seeds); err != nil {
+		return nil, err
+	}
+	if err := cfg.rehearse(seeds); err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
+	a.cfg.divide(a.budget)
+	a.fs = disk.Patient(cfg.FS, a.relieve)
+	if cfg.Fetch.AllowPrivate { // what a private network shows is not for other users of this machine
+		a.fs = disk.Private(a.fs)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := a.claim(); err != nil {
+		return nil, err
+	}
+	if err := a.open(seeds); err != nil {
+		return nil, &StateError{err}
+	}
+	return a, nil
+}
+
+func (a *Agent) dir(elem ...string) string {
+	return filepath.Join(append([]string{a.cfg.Dir}, elem...)...)
+}
+
+// layout is what a crawl directory consists of. The marker, which says that
+// there is a crawl, is made last and goes last.
+var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues",
+	"state/index", "state/spill", "state/strategy"}
+
+const (
+	marker    = "crawl.yaml"
+	seedsFile = "state/seeds.txt"
+)
+
+// claim makes the directory ours: laid out, locked, and with or without an
+// earlier crawl as the operator said. What it refuses it leaves as it was.
+func (a *Agent) claim() error {
+	if err := a.inspect(); err != nil {
+		return err
+	}
+	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
+		if err := c.tryPort(a.fs); err != nil {
+			return err
+		}
+	}
+	if err := a.fs.MkdirAll(a.dir("state"), 0o755); err != nil {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	lock, err := disk.Lock(a.fs, a.dir("state"))
+	if err != nil {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	a.onClose(lock.Close)
+	if err := a.inspect(); err != nil { // another process may have been quicker
+		return err
+	}
+	if a.cfg.Overwrite {
+		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, contentsDir, seedsFile, strategyFile,
+			identityFile, marker) {
+			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
+				return fmt.Errorf("overwrite: %w", err)
+			}
+		}
+	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
+		for _, name := range []string{replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
+			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
+				return fmt.Errorf("crawl directory: %w", err)
+			}
+		}
+	}
+	for _, d := range layout {
+		if err := a.fs.MkdirAll(a.dir(d), 0o755); err != nil {
+			return fmt.Errorf("crawl directory: %w", err)
+		}
+	}
+	if err := a.makePrivate(); err != nil {
+		return err
+	}
+	for _, d := range []string{a.dir("state"), a.dir(), filepath.Dir(a.dir())} {
+		if err := a.fs.SyncDir(d); err != nil {
+			return fmt.Errorf("crawl directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// mark says in the directory of what kind the crawl is, and then that there is
+// one: whoever goes on with it may give no seeds.
+func (a *Agent) mark(seeds []weburl.URL) error {
+	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.rooms.Strategy)+"\n")); err != nil {
+		return err
+	}
+	if err := a.rememberSeeds(seeds); err != nil {
+		return err
+	}
+	if len(a.cfg.Effective) == 0 {
+		a.cfg.Effective = []byte("{}\n")
+	}
+	write := disk.WriteFile
+	if p := a.cfg.Fetch.Proxy; p != nil && p.User != nil {
+		write = disk.WriteSecret
+	}
+	return write(a.fs, a.dir(marker), a.cfg.Effective)
+}
+
+// inspect refuses a directory that is not what the operator said, or that is
+// somebody else's.
+func (a *Agent) inspect() error {
+	_, err := a.fs.Stat(a.dir(marker))
+	exists := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("crawl directory: %w", err)
+	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
+		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, "+
+			"or choose another --dir", a.cfg.Dir)
+	case !exists && a.cfg.Resume:
+		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
+	case exists:
+		return nil
+	}
+	entries, err := a.fs.ReadDir(a.dir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("crawl directory: %w", err)
+	}
+	for _, e := range entries {
+		ours := e.Name() == "state" || e.Name() == marker+".tmp" // a disk that was full may leave it
+		for _, d := range layout {
+			ours = ours || e.Name() == d
+		}
+		if !ours {
+			return configErrorf("%s is not empty and holds no crawl (there is %s): choose another --dir",
+				a.cfg.Dir, e.Name())
+		}
+	}
+	return nil
+}
+
+func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+// open opens the rooms, each before those that need it.
+func (a *Agent) open(seeds []weburl.URL) error {
+	cfg, now := &a.cfg, time.Now()
+	if cfg.Scope.Today.IsZero() {
+		cfg.Scope.Today = now
+	}
+	ua, token, err := cfg.Identity()
+	if err != nil {
+		return err
+	}
+	r := &a.rooms
+	if seeds, err = a.allSeeds(seeds); err != nil {
+		return err
+	}
+	if err := a.openStrategy(seeds); err != nil {
+		return err
+	}
+	if err := a.prepareOthers(seeds); err != nil {
+		return err
+	}
+	if err := a.mark(seeds); err != nil {
+		return err
+	}
+	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
+		return &ConfigError{err.Error()}
+	}
+
+	fc := cfg.Fetch
+	fc.UserAgent = ua
+	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
+		fc.From = cfg.Contact
+	}
+	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
+	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // whatever a URL or a name server says
+	if fc.LooksUp() {
+		cfg.DNS.IPv6, cfg.DNS.Relieve = true, a.relieve
+		res, err := dns.New(cfg.DNS)
+		if err != nil {
+			return &ConfigError{"dns: " + err.Error()}
+		}
+		a.onClose(res.Close)
+		r.DNS = res
+		if cfg.Contact == "" {
+			r.DNS = loopbackOnly{res}
+		}
+		fc.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			ans, err := r.DNS.Lookup(ctx, host)
+			return ans.Addrs, err
+		}
+	} else {
+		cfg.Frontier.NoAddresses = true
+	}
+	if a.fetcher, err = fetch.New(fc); err != nil {
+		return &ConfigError{err.Error()}
+	}
+	a.onClose(a.fetcher.Close)
+	r.Fetch = a.fetcher
+
+	if r.Log, err = report.OpenLog(a.fs, a.dir("logs", "crawl.log")); err != nil {
+		return err
+	}
+	a.onClose(r.Log.Close)
+	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), time.Now); err != nil {
+		return err
+	}
+	a.onClose(r.Events.Close)
+	if r.Skipped, err = report.OpenSkipped(a.fs, a.dir("reports", "skipped.jsonl")); err != nil {
+		return err
+	}
+	a.onClose(r.Skipped.Close)
+
+	ac := cfg.Archive
+	ac.Dir, ac.FS = cfg.Dir, a.fs
+	ac.Info = append(a.info(ua), ac.Info...)
+	var whole warc.Recovered
+	if r.Archive, whole, err = warc.Open(ac); err != nil {
+		return err
+	}
+	a.onClose(r.Archive.Close)
+
+	cfg.Robots.Agent = token
+	r.Robots = robots.NewCache(cfg.Robots)
+	if cfg.Scope.Depth != nil {
+		// A URL has the depth at which it was found first: the nearer the order
+		// is to breadth-first, the fewer seem deeper than they are.
+		cfg.Frontier.Burst = -1
+	}
+	// Without any delay a connection costs more than the order is worth.
+	fr := &cfg.Frontier
+	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
+	a.openLeases()
+	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
+		return err
+	}
+	a.onClose(r.Frontier.Close)
+	r.Tally = report.NewTally()
+	r.Queries = scope.NewQueries(0, 0)
+	if r.Seen, err = keyset.Open(a.fs, a.dir("state", "seen"), keyset.Config{MemoryBytes: a.budget.of(shareSeen)},
+		func(items []keyset.Item) error { return a.crawler.Accept(items) }); err != nil {
+		return err
+	}
+	a.onClose(r.Seen.Close)
+
+	// Archive and logs first: what the journal says is finished must be there.
+	flush := func() error {
+		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
+	}
+	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) }
+	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
+		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
+		return err
+	}
+	a.onClose(r.Journal.Close)
+
+	cfg.Crawl.Agent = token
+	if cfg.Crawl.SlowBytes == 0 {
+		cfg.Crawl.SlowBytes = a.budget.slow()
+	}
+	if cfg.Crawl.SlowVisits == 0 {
+		cfg.Crawl.SlowVisits = fetch.Descriptors()
+	}
+	f := &cfg.Frontier
+	cfg.Crawl.ResumeWait = max(f.HostDelay, f.IPDelay, f.SiteDelay, 0)
+	if f.HostDelay == 0 { // the frontier's default
+		cfg.Crawl.ResumeWait = max(cfg.Crawl.ResumeWait, 2*time.Second)
+	}
+	if err := a.openOthers(); err != nil {
+		return err
+	}
+	a.crawler = crawl.New(cfg.Crawl, *r)
+	intact, err := a.archived(whole)
+	if err != nil {
+		return err
+	}
+	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
+		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
+	}
+	if err := a.unblock(); err != nil {
+		return err
+	}
+	if cfg.Resume && a.colony == nil {
+		// If nothing could be fetched so far, the operator may have changed what
+		// stood in the way.
+		if err := a.crawler.SeedAgain(); err != nil {
+			return err
+		}
+		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.Pending()
+	}
+	return a.crawler.Seed(seeds)
+}
+
+// unblock does what the operator of a crawl that goes on wants of it first.
+func (a *Agent) unblock() (err error) {
+	var hosts []string
+	for _, s := range a.cfg.Unblock {
+		host, err := ParseHost(s)
+		if err != nil {
+			return err
+		}
+		hosts = append(hosts, host)
+	}
+	a.NotBlocked, err = a.crawler.UnblockBefore(hosts)
+	return err
+}
+
+// strategyFile has the name of the strategy that the crawl was begun with.
+const strategyFile = "state/strategy.txt"
+
+// strategyName is what --strategy calls s; one of another program has its type.
+func strategyName(s crawl.Strategy) string {
+	switch s.(type) {
+	case nil, strategy.BreadthFirst:
+		return "bfs"
+	case strategy.List:
+		return "list"
+	case *strategy.Recrawl:
+		return "recrawl"
+	case *strategy.Walk:
+		return "walk"
+	}
+	return fmt.Sprintf("%T", s)
+}
+
+// openStrategy opens it, and refuses to go on with a crawl by another than it
+// was begun with: what the one has fetched, the other knows nothing of.
+func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
+	if a.cfg.Strategy != nil {
+		if a.rooms.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
+			Seeds: seeds}); err != nil {
+			return err
+		}
+		if c, ok := a.rooms.Strategy.(io.Closer); ok {
+			a.onClose(c.Close)
+		}
+	}
+	b, err := disk.ReadFile(a.fs, a.dir(strategyFile), 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if begun, now := strings.TrimSpace(string(b)), strategyName(a.rooms.Strategy); begun != now {
+		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
+			now, a.cfg.Dir, begun)
+	}
+	return nil
+}
+
+// archived says whether a WARC file has all up to end. A file that is not
+// there has, if its index is: somebody moved it away. Without an index it was
+// never finished, and a crash left nothing of it.
+func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) bool, error) {
+	sizes := map[string]int64{}
+	runs, err := a.fs.ReadDir(a.dir("state", "index"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range runs {
+		if base, ok := strings.CutSuffix(e.Name(), ".cdxj"); ok {
+			sizes[base+".warc.gz"] = math.MaxInt64
+		}
+	}
+	maps.Copy(sizes, whole.Valid())
+	entries, err := a.fs.ReadDir(a.dir("archive"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !e.IsDir() {
+			sizes[e.Name()] = info.Size()
+		}
+	}
+	return func(file string, end int64) bool { return sizes[file] >= end }, nil
+}
+
+// info is what every warcinfo record says.
+func (a *Agent) info(ua string) []warc.Field {
+	host, _ := os.Hostname()
+	fields := []warc.Field{
+		{Name: "software", Value: "Orbweaver/" + Version + " (https://github.com/orbweaver/orbweaver)"},
+		{Name: "hostname", Value: host},
+		{Name: "robots", Value: "obey (RFC 9309)"},
+		{Name: "http-header-user-agent", Value: ua},
+		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
+	}
+	if a.cfg.Contact != "" {
+		fields = append(fields, warc.Field{Name: "operator", Value: a.cfg.Contact})
+	}
+	return fields
+}
+
+// Run crawls until the end, a limit or ctx, and writes index and reports. The
+// Result is good even with an error, as far as it got.
+func (a *Agent) Run(ctx context.Context) (Result, error) {
+	// The garbage collector runs more often as memory comes near the limit.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.budget.limit))
+	a.began = time.Now()
+	kind := "started"
+	if a.cfg.Resume {
+		kind = "resumed"
+	}
+	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()),
+		report.F("pending", a.crawler.Pending()),
+		report.F("blocked", a.rooms.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated),
+		report.F("links_lost", a.Recovered.Lost))
+	if a.rooms.Tally.Started().IsZero() {
+		a.rooms.Tally.Start(a.began)
+	}
+	stop, err := a.crawl(ctx)
+	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
+	res.Summary.Queued = a.crawler.Pending()
+	if s := a.Status(); s != nil {
+		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
+	}
+	if stop == crawl.Finished && a.rooms.Tally.Answered() == 0 && (a.colony == nil || a.colony.nothing.Load()) {
+		res.Nothing = true
+		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
+		res.OnlyRedirects = res.FailedCount == 0 && a.rooms.Tally.Fetched() > 0
+	}
+	if c := a.colony; c != nil {
+		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)
+	}
+	if err != nil {
+		res.Summary.StopReason = "error: " + err.Error()
+		a.rooms.Events.Write("error", report.F("error", err.Error()))
+		return res, err
+	}
+	a.rooms.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.rooms.Tally.Pages()))
+	return res, a.conclude(res)
+}
+
+// conclude writes what people look at when a run has ended: the archive's
+// last file gets its name, then comes the index, then the reports.
+func (a *Agent) conclude(res Result) error {
+	if err := a.rooms.Archive.Close(); err != nil {
+		return err
+	}
+	if err := warc.BuildIndex(a.fs, a.cfg.Dir); err != nil {
+		return err
+	}
+	if err := a.rooms.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
+		return err
+	}
+	if s, ok := a.rooms.Strategy.(interface {
+		WriteReport(fs disk.FS, dir string) error
+	}); ok {
+		if err := s.WriteReport(a.fs, a.dir("reports")); err != nil {
+			return err
+		}
+	}
+	return errors.Join(a.rooms.Log.Sync(), a.rooms.Events.Sync(), a.rooms.Skipped.Sync())
+}
+
+// Status is how the crawl stands; nil before Run.
+func (a *Agent) Status() *crawl.Status { return a.crawler.Status() }
+
+// Close closes what Open opened, the lock last. Closing twice does no harm.
+func (a *Agent) Close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+// loopbackOnly is the resolver of a crawl without a contact: names lead to
+// this machine or nowhere.
+type loopbackOnly struct{ *dns.Resolver }
+
+var errNoContact = fmt.Errorf("%w: not this machine, and no contact given", dns.ErrNotFound)
+
+func (r loopbackOnly) Lookup(ctx context.Context, host string) (dns.Answer, error) {
+	ans, err := r.Resolver.Lookup(ctx, host)
+	if err != nil {
+		return ans, err
+	}
+	for _, addr := range ans.Addrs {
+		if !addr.Unmap().IsLoopback() {
+			return dns.Answer{}, errNoContact
+		}
+	}
+	return ans, nil
+}

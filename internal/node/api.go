@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// APIFile, in a crawl directory, names the address and the token by which a
+// running crawl is asked.
+const APIFile = "state/api.json"
+
+// APIAccess is what APIFile holds.
+type APIAccess struct {
+	Addr  string `json:"addr"`
+	Token string `json:"token"`
+}
+
+// Serve answers the API on ln, which admin.Reserve made, until Close.
+func (a *Agent) Serve(ln net.Listener) error {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(gauges{a}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.colony != nil {
+		reg.MustRegister(exchanges{a.colony})
+	}
+	access := APIAccess{Token: admin.NewToken()}
+	s, err := admin.Listen(admin.Config{
+		Listener: ln, Token: access.Token, Metrics: reg,
+		Status:  a.status,
+		Explain: ofHost(a.crawler.Explain),
+		Block:   ofHost(a.order("block", a.crawler.Block)),
+		Unblock: ofHost(a.order("unblock", a.crawler.Unblock)),
+		Drop:    ofHost(a.order("drop", a.crawler.Drop)),
+		Leave:   a.Leave,
+	})
+	if err != nil {
+		return &ConfigError{err.Error()}
+	}
+	a.onClose(s.Close)
+	access.Addr = s.Addr()
+	b, err := json.Marshal(access)
+	if err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	if err := disk.WriteSecret(a.fs, a.dir(APIFile), append(b, '\n')); err != nil {
+		return err
+	}
+	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
+	return nil
+}
+
+// startPatience is how long a question waits for the crawl to begin. A crawl begins
+// some milliseconds after its API unless it waits for other agents.
+const startPatience = 5 * time.Second
+
+// status is how the crawl stands, or what the agent waits for before it begins.
+func (a *Agent) status() any {
+	for end := time.Now().Add(startPatience); ; time.Sleep(startPatience / 1000) {
+		if s := a.Status(); s != nil {
+			return s
+		}
+		if a.colony != nil {
+			if w := a.colony.waits.Load(); w != nil {
+				return w
+			}
+			return Waiting{For: "an agent that answers", Agents: []string{}}
+		}
+		if time.Now().After(end) {
+			return Waiting{For: "the start of the crawl", Agents: []string{}}
+		}
+	}
+}
+
+// ofHost is fn for a host as people type it.
+func ofHost(fn func(ctx context.Context, host string) (string, error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, s string) (string, error) {
+		host, err := ParseHost(s)
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", admin.ErrHost, err)
+		}
+		return fn(ctx, host)
+	}
+}
+
+// order adds to the refusal of an order where the operator has to give it: the API
+// of the agent that crawls the host, on that agent's machine.
+func (a *Agent) order(
+	name string, fn func(ctx context.Context, host string) (string, error),
+) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, host string) (string, error) {
+		text, err := fn(ctx, host)
+		if e, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
+			at := "unknown here"
+			if m := a.colony.member.Load(); m != nil {
+				if other, ok := m.View().Agent(e.Agent); ok {
+					at = other.Addr
+				}
+			}
+			return "", fmt.Errorf("%w: %w; agent %q listens on %s: run \"orbweaver ctl --dir DIR %s %s\" "+
+				"on its machine, with its crawl directory", admin.ErrElsewhere, err, e.Agent, at, name, host)
+		}
+		return text, err
+	}
+}
+
+// gauges shows the crawl's Status to Prometheus. No label names a host.
+type gauges struct{ a *Agent }
+
+var (
+	descPages       = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descFetched     = desc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.")
+	descBytes       = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
+	descRevisits    = desc("orbweaver_crawl_revisits_total", "Visits to URLs visited before.")
+	descUnchanged   = desc("orbweaver_crawl_unchanged_total", "Of these: found as they had been.")
+	descErrors      = desc("orbweaver_fetch_errors_total", "URLs given up, by kind.", "kind")
+	descDenied      = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
+	descRobots      = desc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.")
+	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that they take.")
+	descForgot      = desc("orbweaver_robots_forgotten_total",
+		"Origins forgotten for want of memory: their robots.txt is fetched again when its turn comes.")
+	descUnique = desc("orbweaver_seen_urls", "Different URLs accepted.")
+	descQueued = desc("orbweaver_frontier_queued_urls", "URLs in host queues.")
+	descHosts  = desc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", "state")
+	descActive = desc("orbweaver_frontier_active_hosts",
+		"Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.")
+	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.")
+	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that became this agent's while it crawls.")
+	descGiven   = desc("orbweaver_hosts_given_total", "Hosts given to other agents.")
+	descHeld    = desc("orbweaver_hosts_held",
+		"Hosts that wait until other agents have told what they know of them.")
+	descLeases = desc("orbweaver_lease_messages_total",
+		"Calls and answers sent for leases of addresses and domains that other agents share.")
+	descAsked      = desc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.")
+	descLeaseWaits = desc("orbweaver_lease_waits_total",
+		"How often hosts whose turn it was began to wait for a lease.")
+	descCutOff    = desc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.")
+	descAwaited   = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
+	descShortages = desc("orbweaver_files_short_total",
+		"How often a file could not be opened at once, as the process had no file descriptor left.")
+	descInFlight = desc("orbweaver_crawl_in_flight_visits", "Visits under way.")
+)
+
+// desc describes a metric without constant labels.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (g gauges) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(g, ch) }
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(ch chan<- prometheus.Metric) {
+	s := g.a.Status()
+	if s == nil {
+		return
+	}
+	count := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	count(descPages, s.Pages)
+	count(descFetched, s.Fetched)
+	count(descBytes, s.Bytes)
+	count(descDenied, s.Denied)
+	count(descRevisits, s.Revisits)
+	count(descUnchanged, s.Unchanged)
+	for kind, n := range s.Errors {
+		count(descErrors, n, kind)
+	}
+	known := g.a.rooms.Robots.Stats()
+	gauge(descRobots, int64(known.Origins))
+	gauge(descRobotsBytes, known.Bytes)
+	count(descForgot, known.Forgotten)
+	count(descShortages, g.a.shortages.Load())
+	gauge(descUnique, s.Unique)
+	gauge(descQueued, s.Queued)
+	gauge(descInFlight, int64(s.InFlight))
+	f := s.Frontier
+	if m := s.Moves; m != nil {
+		count(descClaimed, m.Claimed)
+		count(descGiven, m.Given)
+		gauge(descHeld, int64(m.Held))
+	}
+	if l := s.Leases; l != nil {
+		count(descLeases, l.Messages)
+		count(descAsked, l.Asked)
+		count(descLeaseWaits, l.Waits)
+		count(descCutOff, l.CutOff)
+		gauge(descAwaited, int64(f.LeasesAwaited))
+	}
+	gauge(descActive, int64(s.Active))
+	gauge(descPooled, f.Pooled)
+	for state, n := range map[string]int{
+		"ready": f.Ready, "parked": f.Parked, "snoozed": f.Waiting, "slowed": f.Slowed,
+		"in-process": f.InProcess, "resolving": f.Resolving, "retired": f.Blocked, "exhausted": f.Exhausted,
+	} {
+		gauge(descHosts, int64(n), state)
+	}
+}

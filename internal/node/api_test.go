@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// The metrics are those of the rooms.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSmallWeb()
+		a, err := Open(w.config(t, disk.NewMem()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reg := prometheus.NewPedanticRegistry()
+		reg.MustRegister(gauges{a})
+		gather := func() map[string]float64 {
+			t.Helper()
+			fs, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]float64{}
+			for _, f := range fs {
+				for _, m := range f.Metric {
+					got[f.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				}
+			}
+			return got
+		}
+		if got := gather(); len(got) != 0 {
+			t.Errorf("before the crawl: %v", got)
+		}
+		if _, err := a.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		got := gather()
+		pages := float64(len(w.urls()))
+		for name, want := range map[string]float64{
+			"orbweaver_crawl_pages_total": pages, "orbweaver_seen_urls": pages, "orbweaver_frontier_queued_urls": 0,
+			"orbweaver_frontier_pooled_urls": 0, "orbweaver_frontier_active_hosts": 500,
+			"orbweaver_robots_origins": 2, "orbweaver_robots_forgotten_total": 0,
+		} {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)
+			}
+		}
+		if b := got["orbweaver_robots_memory_bytes"]; b < 100 || b > 10_000 {
+			t.Errorf("robots.txt of two origins in %v bytes", b)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A question that comes before the crawl has begun waits for its beginning.
+func TestStatusWaitsForTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSmallWeb()
+		a, err := Open(w.config(t, disk.NewMem()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := a.status().(Waiting); !ok || s.For != "the start of the crawl" {
+			t.Errorf("a crawl that does not begin: %+v", s)
+		}
+		asked := make(chan any)
+		go func() { asked <- a.status() }()
+		time.Sleep(time.Second)
+		if _, err := a.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := (<-asked).(*crawl.Status); !ok || s == nil {
+			t.Errorf("a crawl that begins: %+v", s)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

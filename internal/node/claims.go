@@ -1,0 +1,324 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// recoveryDefault is how many agents are asked what they know of a host.
+const recoveryDefault = 2
+
+// A tenure is whose hosts are, and since when ours are ours. It never changes.
+type tenure struct {
+	r *placement.Rendezvous
+	// views counts them; the first is 1.
+	views uint32
+	// since has, of each bucket of the ring, the view since which it is ours
+	// without a break: 0 since the crawl began, gone: it is not ours.
+	since []uint32
+	// ever says of each bucket whether it may have been ours in any view, began
+	// whether it was when the crawl began.
+	ever, began []bool
+}
+
+const gone = 1<<32 - 1
+
+// next is the tenure after a change of the agents. began says, of the first one,
+// that the crawl began with these agents; before, that this agent may have had
+// any host in an earlier run.
+func (t *tenure) next(r *placement.Rendezvous, self string, began, before bool) *tenure {
+	n := &tenure{r: r, views: 1, since: make([]uint32, placement.Buckets), ever: make([]bool, placement.Buckets),
+		began: make([]bool, placement.Buckets)}
+	if t != nil {
+		n.views = t.views + 1
+		copy(n.ever, t.ever)
+		copy(n.began, t.began)
+	}
+	for b := range n.since {
+		switch mine := r.OwnerOf(b).Name == self; {
+		case !mine:
+			n.since[b] = gone
+		case t != nil && t.since[b] != gone:
+			n.since[b] = t.since[b]
+		case t == nil && began:
+			n.since[b] = 0
+		default:
+			n.since[b] = n.views
+		}
+		n.ever[b] = n.ever[b] || n.since[b] != gone || before
+		n.began[b] = n.began[b] || n.since[b] == 0
+	}
+	return n
+}
+
+// settle takes note of whose hosts are now.
+func (c *colony) settle(r *placement.Rendezvous) {
+	old := c.tenure.Load()
+	// Agents that wait for each other begin with one view, and together. An agent
+	// came later if it finds more agents, or was told that the crawl goes on already.
+	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1)
+	c.tenure.Store(old.next(r, c.self.Name, began, c.self.Boot > 1))
+}
+
+// crawling are the agents of a crawl that goes on; none: it has not begun, as far as
+// this agent knows. It knows better if it has begun, in this life or an earlier one,
+// or was told so when it came. So every agent that comes later is told, by whichever
+// agent it comes.
+func (c *colony) crawling() (agents []rpc.Agent) {
+	if !c.begun.Load() && !c.late.Load() {
+		return nil
+	}
+	for _, a := range c.member.Load().View().Agents {
+		agents = append(agents, wire(a))
+	}
+	return agents
+}
+
+// Tenure implements crawl.Tenancy.
+func (c *colony) Tenure(host string) (owner string, mine bool, since uint64) {
+	t := c.tenure.Load()
+	if t == nil {
+		return "", false, 0
+	}
+	key := weburl.HostKey(host)
+	b := t.r.Bucket(key)
+	if s := t.since[b]; s != gone {
+		if c.copies.barred(key) {
+			return "", false, 0
+		}
+		return c.self.Name, true, uint64(s)
+	}
+	return t.r.OwnerOf(b).Name, false, 0
+}
+
+// View implements crawl.Tenancy.
+func (c *colony) View() uint64 { return c.saw.Load() }
+
+// Had implements crawl.Tenancy.
+func (c *colony) Had(host string) (ever, began bool) {
+	t := c.tenure.Load()
+	if t == nil {
+		return false, false
+	}
+	b := t.r.Bucket(weburl.HostKey(host))
+	return t.ever[b] || c.copies.took(), t.began[b]
+}
+
+// Inheriting implements crawl.Tenancy.
+func (c *colony) Inheriting() bool { return !c.copies.settled() }
+
+// Before implements crawl.Tenancy: agents that are leaving, agents that come back
+// and are not up yet, and then all others in the order of the host: the agent
+// that would own it if this one were not there, and so on.
+func (c *colony) Before(host string) (agents []string, enough int) {
+	enough = c.cfg.Recovery
+	if enough <= 0 {
+		enough = recoveryDefault
+	}
+	for _, a := range c.member.Load().View().Agents {
+		back := a.State == gossip.Joining && a.Boot > 1
+		if (a.State == gossip.Leaving || back) && a.Name != c.self.Name {
+			agents = append(agents, a.Name)
+			enough++
+		}
+	}
+	t := c.tenure.Load()
+	for _, a := range t.r.Nearest(nil, weburl.HostKey(host), len(t.r.Agents())) {
+		if a.Name != c.self.Name {
+			agents = append(agents, a.Name)
+		}
+	}
+	return agents, enough
+}
+
+// Identity implements crawl.Tenancy.
+func (c *colony) Identity(agent string) string {
+	a, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return ""
+	}
+	return identityOf(a.Name, a.Instance)
+}
+
+func identityOf(name string, instance rpc.ID) string { return name + " " + instance.String() }
+
+// peer is another agent of the present view.
+func (c *colony) peer(agent string) (*rpc.Peer, error) {
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return nil, fmt.Errorf("agent %q is gone", agent)
+	}
+	return c.client.Peer(to.Name, to.Addr), nil
+}
+
+var verdicts = map[rpc.Verdict]crawl.Verdict{
+	rpc.Unknown: crawl.Nothing, rpc.Coming: crawl.Coming,
+	rpc.Again: crawl.Again, rpc.Never: crawl.Stranger,
+}
+
+// Claim implements crawl.Tenancy.
+func (c *colony) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]crawl.Verdict, error) {
+	p, err := c.peer(agent)
+	if err != nil {
+		return nil, err
+	}
+	vs, err := p.Claim(ctx, rpc.Claim{View: view, Hosts: hosts})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]crawl.Verdict, len(vs))
+	for i, v := range vs {
+		out[i] = verdicts[v]
+	}
+	return out, nil
+}
+
+// claim answers a Claim.
+func (c *colony) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
+	if c.tenure.Load() == nil {
+		return nil, rpc.ErrAgain
+	}
+	vs, err := c.a.crawler.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
+	if err != nil {
+		return nil, again(err)
+	}
+	out := make([]rpc.Verdict, len(vs))
+	for i, v := range vs {
+		switch v {
+		case crawl.Nothing:
+			out[i] = rpc.Unknown
+		case crawl.Coming:
+			out[i] = rpc.Coming
+		case crawl.Stranger:
+			out[i] = rpc.Never
+		default:
+			out[i] = rpc.Again
+		}
+	}
+	return out, nil
+}
+
+// again is what another agent is told of an error of the crawl.
+func again(err error) error {
+	if errors.Is(err, crawl.ErrNotRunning) || errors.Is(err, crawl.ErrNotHeir) {
+		return rpc.ErrAgain
+	}
+	return err
+}
+
+// Hand implements crawl.Tenancy.
+func (c *colony) Hand(ctx context.Context, agent string, parts iter.Seq[crawl.Part]) error {
+	p, err := c.peer(agent)
+	if err != nil {
+		return err
+	}
+	_, err = p.Hand(ctx, func(yield func(rpc.Part, error) bool) {
+		for part := range parts {
+			out := rpc.Part{Host: part.Host}
+			switch {
+			case part.Last:
+				out.Kind = rpc.PartGone
+			case part.Clock != nil:
+				out.Kind, out.Data = rpc.PartState, appendClock(nil, *part.Clock)
+			default:
+				out.Kind, out.Count, out.Data = rpc.PartKeys, len(part.Keys.Paths), []byte{byte(part.Keys.Width)}
+				for _, p := range part.Keys.Paths {
+					out.Data = binary.BigEndian.AppendUint64(out.Data, p)
+				}
+			}
+			if !yield(out, nil) {
+				return
+			}
+		}
+	})
+	return err
+}
+
+// handed answers a Hand.
+func (c *colony) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
+	n, err := c.a.crawler.Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
+		for p, err := range parts {
+			out := crawl.Part{Host: p.Host}
+			if err == nil {
+				switch p.Kind {
+				case rpc.PartGone:
+					out.Last = true
+				case rpc.PartState:
+					out.Clock, err = decodeClock(p.Data)
+				case rpc.PartKeys:
+					out.Keys, err = decodePaths(p.Data)
+				default:
+					err = fmt.Errorf("%w: part %d", rpc.ErrMalformed, p.Kind)
+				}
+			}
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	})
+	return n, again(err)
+}
+
+func decodePaths(b []byte) (l keyset.List, err error) {
+	l.Width = uint(b[0]) // which exchange has checked
+	for b = b[1:]; len(b) > 0; b = b[8:] {
+		p := binary.BigEndian.Uint64(b)
+		if p>>l.Width != 0 { // of 64 nothing is left
+			return l, fmt.Errorf("%w: a key of more than %d bits", rpc.ErrMalformed, l.Width)
+		}
+		l.Paths = append(l.Paths, p)
+	}
+	if !keyset.ValidWidth(l.Width) {
+		return l, fmt.Errorf("%w: keys of %d bits", rpc.ErrMalformed, l.Width)
+	}
+	return l, nil
+}
+
+// appendClock encodes a clock: 1 byte pauses, 1 byte that is 1 if the host is
+// blocked, and three uvarints of milliseconds, rounded up: delay, quiet, the last
+// pause.
+func appendClock(dst []byte, k crawl.Clock) []byte {
+	blocked := byte(0)
+	if k.Blocked {
+		blocked = 1
+	}
+	dst = append(dst, k.Slow, blocked)
+	for _, d := range [...]time.Duration{k.Delay, k.Quiet, k.SlowFor} {
+		dst = binary.AppendUvarint(dst, uint64((max(d, 0)+time.Millisecond-1)/time.Millisecond))
+	}
+	return dst
+}
+
+// clockMost bounds what another agent may say of a host's times.
+const clockMost = 366 * 24 * time.Hour
+
+func decodeClock(b []byte) (*crawl.Clock, error) {
+	bad := fmt.Errorf("%w: clock %x", rpc.ErrMalformed, b[:min(len(b), 64)])
+	if len(b) < 2 || b[0] > 64 || b[1] > 1 {
+		return nil, bad
+	}
+	k := &crawl.Clock{Slow: b[0], Blocked: b[1] == 1}
+	b = b[2:]
+	for _, d := range []*time.Duration{&k.Delay, &k.Quiet, &k.SlowFor} {
+		ms, n := binary.Uvarint(b)
+		if n <= 0 || ms > uint64(clockMost/time.Millisecond) {
+			return nil, bad
+		}
+		*d, b = time.Duration(ms)*time.Millisecond, b[n:]
+	}
+	if len(b) > 0 {
+		return nil, bad
+	}
+	return k, nil
+}

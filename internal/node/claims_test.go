@@ -1,0 +1,183 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+)
+
+// A host is ours since the first of the views in which it has been ours without
+// a break; 0 only if it has been from the crawl's beginning on.
+func TestTenure(t *testing.T) {
+	const seed = 5
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for round := range 6 {
+		began, before := round%2 == 0, round%3 == 0
+		var now *tenure
+		since := make([]uint32, placement.Buckets)
+		ever, first := make([]bool, placement.Buckets), make([]bool, placement.Buckets)
+		for view := uint32(1); view <= 5; view++ {
+			agents := []placement.Agent{{Name: "a0", Capacity: 1}}
+			for i := 1; i < 4; i++ {
+				if rng.IntN(2) == 0 {
+					agents = append(agents, placement.Agent{Name: fmt.Sprint("a", i), Capacity: 1})
+				}
+			}
+			if view > 1 && rng.IntN(4) == 0 && len(agents) > 1 {
+				agents = agents[1:] // it leaves
+			}
+			r, err := placement.NewRendezvous(agents, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := now
+			now = was.next(r, "a0", began, before)
+			for b := range since {
+				mine, had := r.OwnerOf(b).Name == "a0", was != nil && since[b] != gone
+				switch {
+				case !mine:
+					since[b] = gone
+				case had:
+				case was == nil && began:
+					since[b] = 0
+				default:
+					since[b] = view
+				}
+				ever[b] = ever[b] || mine || before
+				first[b] = first[b] || since[b] == 0
+				if now.since[b] != since[b] || now.ever[b] != ever[b] || now.began[b] != first[b] {
+					t.Fatalf("seed %d, round %d, view %d, bucket %d: %d %v, want %d %v", seed, round, view, b, now.since[b], now.ever[b], since[b], ever[b])
+				}
+			}
+		}
+	}
+}
+
+// A new agent that starts with --agents 3, and sees three agents, asks another one
+// whether it may come. It takes the crawl for new only if that agent has not begun,
+// has not been told by others that they have, and was in no crawl before its restart.
+func TestBeginsOnlyAtTheBeginning(t *testing.T) {
+	agents := []placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
+	all, err := placement.NewRendezvous(agents, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		prepare func(welcomer *colony)
+		begins  bool
+	}{
+		{"all wait", func(*colony) {}, true},
+		{"the other one crawls", func(w *colony) { w.begun.Store(true); w.settle(all) }, false},
+		{"the other one was restarted", func(w *colony) { w.self.Boot = 2; w.begun.Store(true) }, false},
+		{"the other one has just come, too", func(w *colony) {
+			w.late.Store(true)
+			w.settings[agentsSetting] = "1" // it was started without --agents
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			welcomer, comer := colonyOf(t, "a2"), colonyOf(t, "a3")
+			welcomer.crawl.Store(&rpc.ID{7})
+			c.prepare(welcomer)
+			w, err := comer.ask(t.Context(), welcomer.self.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			comer.crawl.Store(&w.Crawl)
+			comer.settle(all)
+			if begins := slices.Contains(comer.tenure.Load().since, 0); begins != c.begins {
+				t.Errorf("takes the crawl for new: %v, want %v", begins, c.begins)
+			}
+		})
+	}
+}
+
+// colonyOf returns the part of one of three agents that admits agents and asks for admission.
+func colonyOf(t *testing.T, name string) *colony {
+	t.Helper()
+	listener, err := rpc.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &colony{
+		cfg: Cluster{Name: name, Capacity: 1, Agents: 3}, settings: map[string]string{agentsSetting: "3"},
+		self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
+	}
+	nobody := errors.New("nobody")
+	m, err := gossip.Open(gossip.Config{
+		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr),
+		Packets: listener.Packets(), Streams: listener.Gossip(),
+		Dial:  func(context.Context, string, string) (net.Conn, error) { return nil, nobody },
+		Hello: func(context.Context, string) error { return nobody },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.member.Store(m)
+	c.client = rpc.NewClient(rpc.ClientConfig{Self: func() rpc.Caller {
+		return rpc.Caller{Name: name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
+	}})
+	c.server = rpc.NewServer(listener, rpc.ServerConfig{
+		Crawl: c.id, Admitted: c.admitted, Handlers: rpc.Handlers{Hello: c.hello},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, m.Close(), c.client.Close(), listener.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestClock(t *testing.T) {
+	want := crawl.Clock{Delay: time.Second, Quiet: 1500 * time.Microsecond, SlowFor: time.Hour, Slow: 3, Blocked: true}
+	got, err := decodeClock(appendClock(nil, want))
+	if want.Quiet = 2 * time.Millisecond; err != nil || *got != want { // rounded up: never too early
+		t.Errorf("%+v came back as %+v, %v", want, got, err)
+	}
+}
+
+// FuzzHand: what another agent says of a host is read, or refused.
+func FuzzHand(f *testing.F) {
+	f.Add(true, appendClock(nil, crawl.Clock{Delay: time.Second, Slow: 2}))
+	f.Add(false, []byte{42, 0, 0, 0, 0, 0, 0, 0, 9})
+	f.Fuzz(func(t *testing.T, clock bool, b []byte) {
+		if clock {
+			k, err := decodeClock(b)
+			if err != nil {
+				return
+			}
+			again, err := decodeClock(appendClock(nil, *k))
+			if err != nil || *again != *k || k.Delay < 0 || k.Quiet < 0 || k.Quiet > clockMost {
+				t.Fatalf("%+v came back as %+v, %v", k, again, err)
+			}
+			return
+		}
+		if len(b) < 1 || len(b)%8 != 1 || b[0] == 0 || b[0] > 64 {
+			return // exchange does not let it through
+		}
+		l, err := decodePaths(b)
+		if err != nil {
+			return
+		}
+		for _, p := range l.Paths {
+			if l.Width < 64 && p>>l.Width != 0 {
+				t.Fatalf("%x has more than %d bits", p, l.Width)
+			}
+		}
+	})
+}

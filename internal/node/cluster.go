@@ -1,0 +1,562 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Cluster is how an agent belongs to a crawl of several.
+type Cluster struct {
+	// Name is this agent's, different from all others'.
+	Name string
+	// Capacity is its share of the hosts, relative to the others'.
+	Capacity float64
+	// Listen is the IP address and the port at which the others reach it. It is
+	// loopback, unless there are Keys.
+	Listen string
+	// Join are such addresses of others, of which one has to answer. Without
+	// any, or with Listen as the first, this agent begins the cluster.
+	Join []string
+	// Keys is the directory that "cluster keys" made for this agent.
+	Keys string
+	// Partition is how the work is shared out: PartitionRing, which an empty one
+	// means, or PartitionHash.
+	Partition string
+	// Replicas is how many agents keep what is known of a host: 1 or 2. Zero
+	// means 1.
+	Replicas int
+	// Agents is how many agents have to be there before the crawl begins. Zero
+	// means 1.
+	Agents int
+	// Recovery is how many agents are asked what they know of a host that
+	// becomes this one's. Zero means 2.
+	Recovery int
+}
+
+const (
+	// identityFile says who the agent in this crawl directory is.
+	identityFile = "state/agent.json"
+	// pulseEvery is how often the agents are asked whether all are idle.
+	pulseEvery = 250 * time.Millisecond
+	leaveTime  = 3 * time.Second
+)
+
+// identity is what identityFile holds.
+type identity struct {
+	Name string `json:"name"`
+	// Instance is made with the crawl directory, Boot counts its starts.
+	Instance string `json:"instance"`
+	Boot     uint64 `json:"boot"`
+	// Crawl is the cluster's; empty until somebody has told.
+	Crawl string `json:"crawl,omitempty"`
+	// Begun says that it has crawled: it need not wait for as many as have to begin.
+	Begun bool `json:"begun,omitempty"`
+	// Others are the addresses of the others by name, as they were last.
+	Others map[string]string `json:"others,omitempty"`
+}
+
+// A colony is an agent's part of its cluster, wired.
+type colony struct {
+	a        *Agent
+	cfg      Cluster
+	keys     *rpc.Keys
+	self     gossip.Agent
+	who      identity
+	crawl    atomic.Pointer[rpc.ID] // nil: not told yet
+	listener *rpc.Listener
+	client   *rpc.Client
+	server   *rpc.Server
+	member   atomic.Pointer[gossip.Member] // nil: not joined yet
+	start    start
+	founder  bool     // this agent begins the cluster
+	join     []string // of --join, those that are not its own
+	waits    atomic.Pointer[Waiting]
+	owners   atomic.Pointer[placement.Rendezvous] // nil: nobody knows yet whose a host is
+	ended    atomic.Bool                          // by common consent
+	nothing  atomic.Bool                          // at the end: no agent has fetched anything
+	absent   atomic.Bool                          // an agent of this or an earlier run is gone
+	saw      atomic.Uint64                        // digest of the view that owners are of
+	copies   *copies                              // nil: of each host there is one
+	limits   limits
+	guests   guests
+	tenure   atomic.Pointer[tenure] // nil with owners
+	late     atomic.Bool            // the others had begun when we came
+	begun    atomic.Bool            // we have, in this life or before
+	settings map[string]string
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// check refuses what no agent could work with.
+func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
+	if err := rpc.CheckName(c.Name); err != nil {
+		return nil, configErrorf("--name: %v", err)
+	}
+	var keys *rpc.Keys
+	if c.Keys != "" {
+		var err error
+		if keys, err = rpc.LoadKeys(fsys, c.Keys); err != nil {
+			return nil, configErrorf("--keys: %v", err)
+		}
+		if keys.Name() != c.Name {
+			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys,
+				keys.Name(), c.Name)
+		}
+	}
+	if p := c.partition(); p != PartitionRing && p != PartitionHash {
+		return nil, configErrorf("--partition %s: among several agents this version knows ring and hash", p)
+	}
+	if err := rpc.CheckListen(c.Listen, keys); err != nil {
+		return nil, configErrorf("--%v", err)
+	}
+	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
+		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address",
+			c.Listen)
+	}
+	for _, addr := range c.Join {
+		host, port, err := net.SplitHostPort(addr)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+			return nil, configErrorf("--join %q: an address and a port are needed, such as 192.0.2.1:7470", addr)
+		}
+	}
+	if _, err := placement.NewRendezvous([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}, 0); err != nil {
+		return nil, configErrorf("%v", err)
+	}
+	return keys, nil
+}
+
+// tryPort refuses a port that the agent could not take.
+func (c *Cluster) tryPort(fsys disk.FS) error {
+	keys, err := c.check(fsys)
+	if err != nil {
+		return err
+	}
+	l, err := rpc.Listen(c.Listen, keys)
+	if err != nil {
+		return configErrorf("--%v", err)
+	}
+	return l.Close()
+}
+
+// prepareCluster takes the place among others, before there is a crawl in the
+// directory: what is refused leaves it as it was.
+func (a *Agent) prepareCluster(seeds []weburl.URL) error {
+	cfg := *a.cfg.Cluster
+	keys, err := cfg.check(a.fs)
+	if err != nil {
+		return err
+	}
+	settings, err := a.shared(seeds)
+	if err != nil {
+		return err
+	}
+	c := &colony{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
+	if c.listener, err = rpc.Listen(cfg.Listen, keys); err != nil {
+		return configErrorf("--%v", err)
+	}
+	a.onClose(c.listener.Close)
+	c.self.Addr = c.listener.Addr()
+	if err := c.identify(); err != nil {
+		return err
+	}
+	c.sortJoin()
+	c.nameMembers(nil)
+	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller {
+		return rpc.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
+	}})
+	a.onClose(c.client.Close)
+	a.colony = c
+	return c.mayCome()
+}
+
+// openCluster makes ready what the agent needs to meet others; Run meets them.
+func (a *Agent) openCluster() error {
+	c := a.colony
+	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed,
+		Pulse: c.pulse, End: c.end, Budget: c.budget}
+	if a.leases != nil {
+		handlers.Lease = a.leases.serve
+	}
+	if a.contents != nil {
+		handlers.Contents = a.contents.serve
+	}
+	c.server = rpc.NewServer(c.listener,
+		rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
+	return a.openCopies()
+}
+
+// id is the cluster's crawl, zero as long as nobody has told.
+func (c *colony) id() rpc.ID {
+	if id := c.crawl.Load(); id != nil {
+		return *id
+	}
+	return rpc.ID{}
+}
+
+// identify reads who we are, or makes it, and counts this start.
+func (c *colony) identify() error {
+	name := c.a.dir(identityFile)
+	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.who.Name, c.who.Instance = c.cfg.Name, newExchangeID().String()
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(b, &c.who); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if c.who.Name != c.cfg.Name {
+			return configErrorf("--name %s: the crawl in %s is agent %q's", c.cfg.Name, c.a.cfg.Dir, c.who.Name)
+		}
+	}
+	instance, err := rpc.ParseID(c.who.Instance)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if c.who.Crawl != "" {
+		id, err := rpc.ParseID(c.who.Crawl)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		c.crawl.Store(&id)
+	}
+	c.begun.Store(c.who.Begun)
+	c.who.Boot++
+	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
+		Boot: c.who.Boot, Addr: c.self.Addr}
+	return c.remember()
+}
+
+func (c *colony) remember() error {
+	b, err := json.Marshal(c.who)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(c.a.fs, c.a.dir(identityFile), append(b, '\n'))
+}
+
+func newExchangeID() (id rpc.ID) {
+	rand.Read(id[:])
+	return id
+}
+
+// Owner implements crawl.Partition.
+func (c *colony) Owner(u weburl.URL) (string, bool) {
+	r := c.owners.Load()
+	if r == nil {
+		return "", false
+	}
+	return c.ready(r.Owner(weburl.HostKey(u.Host())).Name, u)
+}
+
+// Push implements crawl.Exchange.
+func (c *colony) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return fmt.Errorf("agent %q is gone", agent)
+	}
+	return c.client.Peer(to.Name, to.Addr).Push(ctx, rpc.Links{Count: count, Data: links, Hops: hops})
+}
+
+// receive answers a Push.
+func (c *colony) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
+	links := make([]weburl.Link, 0, l.Count)
+	for rest := l.Data; len(rest) > 0; {
+		link, n, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return err
+		}
+		links, rest = append(links, link), rest[n:]
+	}
+	err := c.a.crawler.Receive(ctx, links, l.Hops)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return rpc.ErrAgain
+	}
+	return err
+}
+
+// keep answers a Ship.
+func (c *colony) keep(ctx context.Context, from rpc.Caller, r rpc.Records) error {
+	if c.copies == nil {
+		return rpc.ErrAgain
+	}
+	return c.copies.receive(ctx, from, r)
+}
+
+func wire(a gossip.Agent) rpc.Agent {
+	return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr,
+		State: uint8(a.State)}
+}
+
+func (c *colony) greeting() rpc.Hello {
+	return rpc.Hello{Agent: wire(c.self), Settings: c.terms()}
+}
+
+// copied refuses one that would be an agent that lives.
+func copied(a gossip.Agent) error {
+	return &rpc.Refusal{Reason: "copy",
+		Text: fmt.Sprintf("agent %q is running already, at %s, from this crawl directory or a copy of it", a.Name,
+			a.Addr)}
+}
+
+// hello answers an agent that asks whether it may come.
+func (c *colony) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
+	var none rpc.Welcome
+	m, id := c.member.Load(), c.id()
+	if h.Agent.Name == c.self.Name && h.Agent.Instance == c.self.Instance {
+		if h.Agent.Boot == c.self.Boot && h.Agent.Addr == c.self.Addr {
+			return none, &rpc.Refusal{Reason: "self", Text: gossip.ErrSelf.Error()}
+		}
+		return none, copied(c.self)
+	}
+	if m == nil || id == (rpc.ID{}) {
+		return none, rpc.ErrAgain // not there ourselves
+	}
+	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
+		return none, &rpc.Refusal{Reason: "crawl",
+			Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite",
+				h.Agent.Name)}
+	}
+	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
+		return none, err
+	}
+	if was, ok := m.View().Agent(h.Agent.Name); ok && was.Instance == h.Agent.Instance &&
+		was.Addr != h.Agent.Addr && c.lives(ctx, was) {
+		return none, copied(was)
+	}
+	agents := []placement.Agent{{Name: h.Agent.Name, Capacity: h.Agent.Capacity}}
+	for _, a := range m.View().Agents {
+		if a.Name != h.Agent.Name {
+			agents = append(agents, placement.Agent{Name: a.Name, Capacity: a.Capacity})
+		}
+	}
+	if _, err := placement.NewRendezvous(agents, 2); err != nil {
+		return none, &rpc.Refusal{Reason: "ring", Text: err.Error()}
+	}
+	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
+		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+	switch {
+	case errors.Is(err, gossip.ErrSelf):
+		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
+	case c.untenanted(ctx, err):
+		return none, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and does not answer"}
+	case err != nil:
+		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
+	}
+	if err := c.guests.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
+		return none, err
+	}
+	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()),
+		Agents: c.crawling()}, nil
+}
+
+// ask is a Hello to a member of the cluster.
+func (c *colony) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
+	w, err := c.client.Hello(ctx, addr, c.greeting())
+	if err == nil {
+		if len(w.Agents) > 0 {
+			c.limits.since(w.Elapsed, time.Now())
+			c.late.Store(true)
+		}
+	}
+	var refusal *rpc.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Reason == "self":
+		return w, gossip.ErrSelf
+	case errors.As(err, &refusal) && refusal.Reason == nameHeld:
+		return w, err // it passes
+	case errors.As(err, &refusal):
+		return w, fmt.Errorf("%w: %w", gossip.ErrRefused, err)
+	}
+	return w, err
+}
+
+// meet finds the others, and returns when as many are there as there have to be.
+// An error is a *ConfigError where another agent said no.
+func (c *colony) meet(ctx context.Context) error {
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.running.Go(func() {
+		if err := c.server.Run(run); err != nil {
+			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
+		}
+	})
+	c.a.contents.begin(run)
+	at, err := c.find(ctx)
+	if err != nil {
+		return c.refused(err)
+	}
+	if c.who.Crawl != c.id().String() {
+		c.who.Crawl = c.id().String()
+		if err := c.remember(); err != nil {
+			return err
+		}
+	}
+	m, err := gossip.Open(gossip.Config{
+		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr), Label: c.id().String(), Secret: c.secret(),
+		Packets: c.listener.Packets(), Streams: c.listener.Gossip(),
+		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
+			return rpc.DialGossip(ctx, c.keys, nil, addr, name)
+		},
+		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
+		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip,
+	})
+	if err != nil {
+		return err
+	}
+	c.member.Store(m)
+	if err := c.enter(ctx, m, at); err != nil {
+		return c.refused(err)
+	}
+	told, cancelTold := context.WithTimeout(ctx, time.Second)
+	m.Announce(told, gossip.Up) // who is not told in time hears it by gossip
+	cancelTold()
+	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
+		report.F("crawl", c.id().String()))
+	v, err := c.wait(ctx, m)
+	if err != nil {
+		return err
+	}
+	c.limits.since(0, time.Now()) // waiting does not count
+	c.a.leases.begin(ctx, v)
+	return c.see(v)
+}
+
+func (c *colony) secret() []byte {
+	if c.keys == nil {
+		return nil
+	}
+	return c.keys.Gossip()
+}
+
+// refused is an error of meeting the others, in words for who started us.
+func (c *colony) refused(err error) error {
+	switch {
+	case errors.Is(err, gossip.ErrNobody):
+		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir +
+			": go on with --resume, and a --join at which an agent answers."}
+	case errors.Is(err, gossip.ErrRefused):
+		return &ConfigError{"--join: " + err.Error()}
+	}
+	return err
+}
+
+// agentsUp are those of a view that have hosts.
+func agentsUp(v *gossip.View) (up []placement.Agent) {
+	for _, a := range v.Agents {
+		if a.State == gossip.Up {
+			up = append(up, placement.Agent{Name: a.Name, Capacity: a.Capacity})
+		}
+	}
+	return up
+}
+
+// see makes whose a host is of a view.
+func (c *colony) see(v *gossip.View) error {
+	if err := c.a.leases.look(v); err != nil {
+		return err
+	}
+	c.nameMembers(v)
+	up, old := agentsUp(v), c.owners.Load()
+	if c.copies != nil {
+		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are
+		defer c.copies.takeOver()         // when that is known
+	}
+	defer c.saw.Store(v.Digest())
+	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
+		return nil
+	}
+	r, err := placement.NewRendezvous(up, 0)
+	if err != nil {
+		return err
+	}
+	c.settle(r)
+	c.owners.Store(r)
+	var names []string
+	for _, a := range up {
+		names = append(names, a.Name)
+	}
+	c.a.rooms.Events.Write("view", report.F("agents", names))
+	return nil
+}
+
+// tend follows the view and looks for the end until ctx is done. fail ends the run.
+func (c *colony) tend(ctx context.Context, fail func(error)) {
+	m := c.member.Load()
+	c.running.Go(func() {
+		for {
+			select {
+			case <-m.Changes():
+				saw, bars := c.saw.Load(), c.copies.barring()
+				if err := c.see(m.View()); err != nil {
+					fail(err)
+				}
+				if c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled() {
+					c.a.crawler.ViewChanged()
+				}
+				if err := c.recall(m.View(), true); err != nil {
+					fail(err)
+				}
+				c.stay(ctx, m)
+			case err := <-m.Failed():
+				fail(err)
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	c.running.Go(func() { c.seekEnd(ctx) })
+	if k := c.copies; k != nil {
+		c.running.Go(func() { k.tend(ctx) })
+		c.running.Go(func() {
+			if err := k.store.Run(ctx); err != nil {
+				fail(err)
+			}
+		})
+	}
+	c.a.contents.tend(ctx, fail)
+	c.running.Go(func() { c.keepLimit(ctx) })
+}
+
+// leave goes in good order, and ends what runs.
+func (c *colony) leave() error {
+	if c.stop == nil {
+		return nil
+	}
+	var err error
+	if m := c.member.Load(); m != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		if !c.ended.Load() { // else nobody wants them
+			c.a.leases.quit(ctx)
+		}
+		m.Leave(ctx) // who does not hear it finds out
+		cancel()
+		err = m.Close()
+	}
+	c.stop()
+	c.running.Wait()
+	c.stop = nil
+	return err
+}

@@ -1,0 +1,279 @@
+package node
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Version of the program, for User-Agent and warcinfo.
+const Version = "0.1.0"
+
+// productName is the product in the default User-Agent, and so the name under
+// which robots.txt files know the crawler by default.
+const productName = "orbweaver"
+
+// Config is one crawl on one agent: where it lives, who runs it, and the
+// configuration of every room. The zero Config needs only Dir and Seeds.
+type Config struct {
+	// Dir is the crawl directory.
+	Dir string
+	// Seeds are where the crawl begins. A seed without a scheme is https.
+	Seeds []string
+	// Resume goes on with the crawl in Dir; Overwrite deletes it first. With
+	// neither, Dir must not hold a crawl.
+	Resume, Overwrite bool
+	// Unblock names hosts that were blocked in the crawl in Dir and are so no
+	// longer; see Agent.NotBlocked. It needs Resume.
+	Unblock []string
+	// Contact is a URL or mail address at which the operator can be reached;
+	// it goes into the User-Agent. Without it only loopback is crawled.
+	Contact string
+	// UserAgent replaces the User-Agent wholly. Empty means
+	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
+	UserAgent string
+	// RobotsAgent is the product token whose groups in robots.txt, robots meta
+	// and X-Robots-Tag the crawl obeys. Empty means robots.ProductToken of the
+	// User-Agent in force.
+	RobotsAgent string
+	// MemoryBytes is the budget of the whole process. Zero means 1 GiB.
+	MemoryBytes int64
+	// Strategy opens what decides which page comes next, once the place for
+	// its files is there. If it has a method Close() error, it is closed with
+	// the agent; if WriteReport(disk.FS, dir string) error, that is called at
+	// the end with the folder of the reports. Nil means breadth-first.
+	Strategy func(strategy.Place) (crawl.Strategy, error)
+	// Effective is written to crawl.yaml, if not empty: the flags in force.
+	Effective []byte
+	// FS is where everything is written. Nil means the machine's disk.
+	FS disk.FS
+
+	// Cluster is the place among other agents; nil crawls alone.
+	Cluster *Cluster
+	// Note is told what an agent waits for that cannot begin, for people to read.
+	// Safe for concurrent use; nil tells nobody.
+	Note func(text string)
+
+	Crawl    crawl.Config
+	Scope    scope.Config
+	Frontier frontier.Config
+	Robots   robots.Config
+	DNS      dns.Config
+	Fetch    fetch.Config
+	Archive  warc.Config
+}
+
+// A ConfigError is a setting that cannot be; its text says which and what
+// would be right.
+type ConfigError struct{ Text string }
+
+func (e *ConfigError) Error() string { return e.Text }
+
+func configErrorf(format string, args ...any) error {
+	return &ConfigError{fmt.Sprintf(format, args...)}
+}
+
+// Identity returns the User-Agent in force and the product token that it obeys in
+// robots.txt files. The error is a *ConfigError.
+func (c *Config) Identity() (userAgent, token string, err error) {
+	userAgent, token = c.UserAgent, c.RobotsAgent
+	if strings.ContainsAny(userAgent, "\r\n") {
+		return "", "", configErrorf("--user-agent %q: it holds a line break; give one line", userAgent)
+	}
+	if userAgent == "" {
+		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
+		if c.Contact != "" {
+			userAgent += "; +" + c.Contact
+		}
+		userAgent += ")"
+	}
+	if token == "" {
+		if token = robots.ProductToken(userAgent); token == "" {
+			return "", "", configErrorf("--user-agent %q: it names no product that a robots.txt could name; "+
+				"begin with one such as mybot/1.0, or give the name with --robots-agent", userAgent)
+		}
+	}
+	if !robots.IsToken(token) {
+		return "", "", configErrorf("--robots-agent %q: a name has letters, digits, - and _ only, such as mybot", token)
+	}
+	return userAgent, token, nil
+}
+
+// seeds parses Seeds.
+func (c *Config) seeds() ([]weburl.URL, error) {
+	var us []weburl.URL
+	have := map[weburl.URL]bool{}
+	for _, s := range c.Seeds {
+		u, err := ParseSeed(s)
+		if err != nil {
+			return nil, err
+		}
+		if !have[u] {
+			have[u] = true
+			us = append(us, u)
+		}
+	}
+	return us, nil
+}
+
+// ParseSeed reads a seed as people type it: a URL, or one without its scheme. A
+// URL with credentials is an error, since the crawler would not send them.
+func ParseSeed(s string) (weburl.URL, error) {
+	s = strings.TrimSpace(s)
+	full := s
+	if strings.HasPrefix(strings.ToLower(s), "mailto:") {
+		return weburl.URL{}, configErrorf("seed %q: a mail address; a seed is a URL such as https://example.org/", s)
+	}
+	if !strings.Contains(s, "://") {
+		full = "https://" + s
+	}
+	u, err := weburl.Parse(full)
+	if err != nil {
+		return u, configErrorf("seed %q: %v; a seed is a URL such as https://example.org/", s, err)
+	}
+	_, authority, _ := strings.Cut(full, ":")
+	authority = strings.TrimLeft(authority, `/\`)
+	if end := strings.IndexAny(authority, `/\?#`); end >= 0 {
+		authority = authority[:end]
+	}
+	if strings.Contains(authority, "@") {
+		return u, configErrorf("seed %s: it was given with a user name or password, which the crawler does not send; "+
+			"remove all up to the @", u)
+	}
+	return u, nil
+}
+
+// ParseHost reads a host's name as people type it, and returns it as the crawl
+// knows it: in lower case, in ASCII, without a port.
+func ParseHost(s string) (string, error) {
+	text := strings.TrimSpace(s)
+	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
+		text = "[" + text + "]"
+	}
+	u, err := weburl.Parse("http://" + text + "/")
+	_, _, portErr := net.SplitHostPort(text) // fails if there is no port
+	if err == nil && portErr != nil && u.String() == "http://"+u.Host()+"/" {
+		return u.Host(), nil
+	}
+	if full, ferr := ParseSeed(text); ferr == nil && text != "" {
+		return "", configErrorf("host %q: a name alone, without scheme, port and path: %s", s, full.Host())
+	}
+	return "", configErrorf("host %q: not a name such as www.example.org", s)
+}
+
+// check refuses what would be impolite or cannot work.
+func (c *Config) check(seeds []weburl.URL) error {
+	if c.Dir == "" {
+		return configErrorf("no crawl directory: give one with --dir")
+	}
+	if c.Resume && c.Overwrite {
+		return configErrorf("--resume and --overwrite exclude each other: go on with the crawl, or delete it")
+	}
+	if len(c.Unblock) > 0 && !c.Resume {
+		return configErrorf("unblock %s: nothing is blocked in a crawl that begins; go on with one by --resume", c.Unblock[0])
+	}
+	for _, h := range c.Unblock {
+		if _, err := ParseHost(h); err != nil {
+			return err
+		}
+	}
+	if c.Cluster != nil {
+		fsys := c.FS
+		if fsys == nil {
+			fsys = disk.OS
+		}
+		if _, err := c.Cluster.check(fsys); err != nil {
+			return err
+		}
+	}
+	if len(seeds) == 0 && !c.Resume {
+		return configErrorf("no seeds: name at least one URL, or a file of them with --seeds")
+	}
+	if c.Contact == "" && c.Fetch.Proxy != nil {
+		return configErrorf("no contact: a crawl through a proxy needs --contact with a URL or mail address at which its operators can reach you")
+	}
+	if c.Contact == "" {
+		for _, u := range seeds {
+			if !loopback(u.Host()) {
+				return configErrorf("no contact: crawling %s needs --contact with a URL or mail address at which its operators can reach you (only loopback is crawled without)", u.Host())
+			}
+		}
+	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
+		return configErrorf("contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
+	}
+	if _, _, err := c.Identity(); err != nil {
+		return err
+	}
+	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay, "time-limit": c.Crawl.TimeLimit} {
+		if d < 0 {
+			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
+		}
+	}
+	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
+}
+
+// filesOpen is how many file descriptors an agent takes beside its connections to
+// hosts: journal, archive, key set, logs, API and name servers.
+const filesOpen = 64
+
+// enoughDescriptors refuses more workers than there are file descriptors for. Idle
+// connections and slow visits may take a quarter of the descriptors each. 0
+// descriptors means that nobody knows their number.
+func enoughDescriptors(workers, descriptors int) error {
+	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
+		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer, "+
+			"or raise the limit to %d (ulimit -n, or LimitNOFILE= of a systemd unit)",
+			workers, descriptors, max(most, 0), 2*workers+filesOpen)
+	}
+	return nil
+}
+
+// rehearse makes what needs no disk of ours, so that a mistake in a setting
+// shows before there is a crawl directory.
+func (c *Config) rehearse(seeds []weburl.URL) error {
+	if len(seeds) > 0 {
+		s, err := scope.New(c.Scope, seeds)
+		if err != nil {
+			return &ConfigError{err.Error()}
+		}
+		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
+			return configErrorf("--exclude matches %s, and every other seed; remove the pattern or give other seeds", seeds[0])
+		}
+	}
+	f, err := fetch.New(c.Fetch)
+	if err != nil {
+		return &ConfigError{err.Error()}
+	}
+	f.Close()
+	if c.Fetch.LooksUp() {
+		r, err := dns.New(c.DNS)
+		if err != nil {
+			return &ConfigError{"dns: " + err.Error()}
+		}
+		r.Close()
+	}
+	return nil
+}
+
+// loopback says whether a host is this machine by its name alone.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.Unmap().IsLoopback()
+}

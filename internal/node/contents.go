@@ -1,0 +1,394 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/contents"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+const (
+	// PartitionRing shares hosts out among agents, and nothing else.
+	PartitionRing = "ring"
+	// PartitionHash shares out contents, too, by their hash: X4, section 3.
+	PartitionHash = "hash"
+
+	contentsDir = "state/contents"
+	// contentsEvery is how long a question waits for others to go with it, and
+	// contentsAtOnce how many go together.
+	contentsEvery  = 5 * time.Millisecond
+	contentsAtOnce = 64
+	// contentsPatience is how long a page waits to hear whether it is the first
+	// with its content. Then it counts as that.
+	contentsPatience = 2 * time.Second
+	contentsAgain    = 50 * time.Millisecond
+	// contentsRecent bounds what is known here of contents met lately: some 10 MB.
+	contentsRecent = 1 << 16
+)
+
+// contents is a colony's part in sharing out contents. A content's second agent is
+// drawn by its digest as a host's owner is by its name.
+//
+//	visit -> recent -> own table
+//	               `-> batch -> exchange -> another's table
+//
+// A page that is archived in full goes the same way when that is durable; see
+// originals.
+//
+// When the view changes, contents get other second agents, which know nothing of
+// them yet: more pages count as new, never fewer.
+type contentService struct {
+	self      string
+	second    func(contents.Digest) string // the agent that judges a content; empty: not known yet
+	call      func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error)
+	run       func(func()) // in the background; an agent that leaves the cluster waits for it
+	table     *contents.Table
+	recent    *contents.Recent // pages that are archived: here, or durable elsewhere
+	originals *originals
+	failed    chan error // of the table
+
+	// mu guards what follows. It is never held across a call.
+	mu     sync.Mutex
+	open   map[string]*contentBatch // by agent; these take more questions
+	counts report.Contents
+}
+
+// A contentBatch is questions for one agent, on their way together.
+type contentBatch struct {
+	qs      []contents.Question
+	full    chan struct{} // closed when it takes no more
+	done    chan struct{} // closed when there are answers, or err
+	answers []contents.Answer
+	err     error
+}
+
+// openContents makes this agent's part, if contents are shared out.
+func (a *Agent) openContents() error {
+	if a.cfg.Cluster.partition() != PartitionHash {
+		return nil
+	}
+	table, err := contents.Open(a.fs, a.dir(contentsDir), contents.Config{MemoryBytes: a.budget.of(shareContents)})
+	if err != nil {
+		return err
+	}
+	a.onClose(table.Close)
+	a.contents = newContents(a.colony.self.Name, table)
+	a.contents.second, a.contents.call, a.contents.run = a.colony.second, a.colony.contents, a.colony.running.Go
+	a.rooms.Contents = a.contents
+	return nil
+}
+
+func newContents(self string, table *contents.Table) *contentService {
+	k := &contentService{
+		self: self, table: table, recent: contents.NewRecent(contentsRecent), failed: make(chan error, 1),
+		open: map[string]*contentBatch{},
+	}
+	k.originals = newOriginals(k)
+	return k
+}
+
+// second is the agent that judges a content.
+func (c *colony) second(digest contents.Digest) string {
+	r := c.owners.Load()
+	if r == nil {
+		return "" // nobody knows yet
+	}
+	return r.Owner(binary.BigEndian.Uint64(digest[:])).Name
+}
+
+// contents asks another agent.
+func (c *colony) contents(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return nil, fmt.Errorf("agent %q is gone", agent)
+	}
+	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
+}
+
+// partition is Partition in force.
+func (c *Cluster) partition() string {
+	if c.Partition == "" {
+		return PartitionRing
+	}
+	return c.Partition
+}
+
+// begin lets the table answer until ctx is done; also this agent's visits that end
+// after it was told to stop.
+func (k *contentService) begin(ctx context.Context) {
+	if k == nil {
+		return
+	}
+	k.run(func() {
+		if err := k.table.Run(ctx); err != nil {
+			k.failed <- err
+		}
+	})
+	k.originals.begin(ctx)
+}
+
+// tend ends the run by fail if the table's disk fails.
+func (k *contentService) tend(ctx context.Context, fail func(error)) {
+	if k == nil {
+		return
+	}
+	k.run(func() {
+		select {
+		case err := <-k.failed:
+			fail(err)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// contentPage is a page as tables have it.
+func contentPage(page warc.Original) contents.Page {
+	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}
+}
+
+// First implements crawl.Contents.
+func (k *contentService) First(
+	ctx context.Context, digest [20]byte, size int64, page warc.Original,
+) (warc.Original, bool) {
+	q := contents.Question{Digest: digest, Page: contentPage(page)}
+	second := k.second(digest)
+	first, recent := k.recent.First(digest)
+	k.count(func(n *report.Contents) {
+		n.Pages++
+		n.Bytes += size
+		if second != k.self {
+			n.Elsewhere++
+			n.WouldExport += size
+		}
+		if recent {
+			n.Recent++
+		}
+	})
+	if !recent {
+		var err error
+		if first, err = k.ask(ctx, second, q); err != nil {
+			k.count(func(n *report.Contents) { n.Unanswered++ })
+		}
+	}
+	if first.URL == "" || first.URL == q.Page.URL {
+		return warc.Original{}, false
+	}
+	k.count(func(n *report.Contents) { n.Duplicates++ })
+	return warc.Original{URL: first.URL, Date: first.Date}, true
+}
+
+// Archived implements crawl.Contents.
+func (k *contentService) Archived(digest [20]byte, page warc.Original) {
+	if p := contentPage(page); contents.CheckPage(p) == nil {
+		k.recent.Add(digest, p)
+	}
+}
+
+// Durable implements crawl.Contents.
+func (k *contentService) Durable(digest [20]byte, page warc.Original) {
+	if p := contentPage(page); contents.CheckPage(p) == nil {
+		k.originals.add(contents.Question{Digest: digest, Page: p, Archived: true})
+	}
+}
+
+func (k *contentService) count(add func(n *report.Contents)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	add(&k.counts)
+}
+
+// Counts implements crawl.Contents.
+func (k *contentService) Counts() report.Contents {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.counts
+	n.Share()
+	return n
+}
+
+// errClaimed is the answer that another page is about to be archived.
+var errClaimed = errors.New("another page with this content is not archived yet")
+
+// ask returns the page that is archived with a content; zero: none is. It asks the
+// second agent again after a failure, and while another page claims the content, for
+// at most contentsPatience and as long as the agent is the second one. It does not go
+// on to another agent: that one knows less.
+func (k *contentService) ask(ctx context.Context, second string, q contents.Question) (contents.Page, error) {
+	if err := contents.CheckPage(q.Page); err != nil {
+		return contents.Page{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+	defer cancel()
+	for waits := 0; ; {
+		answer, err := k.askOnce(ctx, second, q)
+		if err == nil && !answer.Claimed {
+			if answer.Page.URL != "" {
+				k.recent.Add(q.Digest, answer.Page)
+			}
+			return answer.Page, nil
+		}
+		if errors.Is(err, contents.ErrClosed) || errors.Is(err, rpc.ErrRejected) {
+			return contents.Page{}, err
+		}
+		if err == nil {
+			err = errClaimed
+			if waits++; waits == 1 {
+				k.count(func(n *report.Contents) { n.Waited++ })
+			}
+		}
+		select {
+		case <-time.After(contentsAgain):
+		case <-ctx.Done():
+			return contents.Page{}, err
+		}
+		if first, ok := k.recent.First(q.Digest); ok { // the other page is one of this agent's
+			return first, nil
+		}
+		if k.second(q.Digest) != second {
+			return contents.Page{}, err
+		}
+	}
+}
+
+func (k *contentService) askOnce(ctx context.Context, second string, q contents.Question) (contents.Answer, error) {
+	if second == k.self {
+		answers, err := k.table.Ask(ctx, []contents.Question{q})
+		if err != nil {
+			return contents.Answer{}, err
+		}
+		return answers[0], nil
+	}
+	k.mu.Lock()
+	b := k.open[second]
+	if b == nil {
+		b = &contentBatch{full: make(chan struct{}), done: make(chan struct{})}
+		k.open[second] = b
+		k.run(func() { k.carry(context.WithoutCancel(ctx), second, b) })
+	}
+	i := len(b.qs)
+	b.qs = append(b.qs, q)
+	k.counts.Asked++
+	if len(b.qs) == contentsAtOnce {
+		delete(k.open, second)
+		close(b.full)
+	}
+	k.mu.Unlock()
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return contents.Answer{}, ctx.Err()
+	}
+	if b.err != nil {
+		return contents.Answer{}, b.err
+	}
+	return b.answers[i], nil
+}
+
+// carry brings a batch to its agent when it is full or has waited, and the answers
+// back.
+func (k *contentService) carry(ctx context.Context, name string, b *contentBatch) {
+	defer close(b.done)
+	wait := time.NewTimer(contentsEvery)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-b.full:
+	}
+	k.mu.Lock()
+	if k.open[name] == b {
+		delete(k.open, name)
+	}
+	k.counts.Messages++
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+	defer cancel()
+	b.answers, b.err = k.callWith(ctx, name, b.qs)
+}
+
+// callWith asks another agent.
+func (k *contentService) callWith(ctx context.Context, agent string, qs []contents.Question) ([]contents.Answer, error) {
+	cs := make([]rpc.Content, len(qs))
+	for i, q := range qs {
+		page := rpc.ContentPage{URL: q.Page.URL, Date: q.Page.Date}
+		cs[i] = rpc.Content{Digest: q.Digest, Page: page, Archived: q.Archived}
+	}
+	as, err := k.call(ctx, agent, cs)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]contents.Answer, len(as))
+	for i, a := range as {
+		first := contents.Page{URL: a.First.URL, Date: a.First.Date}
+		answers[i] = contents.Answer{First: first.URL == "" && !a.Claimed, Claimed: a.Claimed, Page: first}
+	}
+	return answers, nil
+}
+
+// serve answers another agent.
+func (k *contentService) serve(
+	ctx context.Context, _ rpc.Caller, cs []rpc.Content,
+) ([]rpc.ContentAnswer, error) {
+	qs := make([]contents.Question, len(cs))
+	for i, c := range cs {
+		page := contents.Page{URL: c.Page.URL, Date: c.Page.Date}
+		qs[i] = contents.Question{Digest: c.Digest, Page: page, Archived: c.Archived}
+	}
+	answers, err := k.table.Ask(ctx, qs)
+	if errors.Is(err, contents.ErrClosed) {
+		return nil, rpc.ErrAgain
+	}
+	if err != nil {
+		return nil, err
+	}
+	as := make([]rpc.ContentAnswer, len(answers))
+	for i, a := range answers {
+		as[i].Claimed = a.Claimed
+		if a.Page.URL != "" {
+			as[i].First = rpc.ContentPage{URL: a.Page.URL, Date: a.Page.Date}
+		}
+	}
+	return as, nil
+}
+
+func contentsDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("orbweaver_contents_"+name+"total", help, nil, nil)
+}
+
+var (
+	descContents      = contentsDesc("", "Pages whose content was asked for.")
+	descElsewhere     = contentsDesc("elsewhere_", "Of these: whose content is another agent's to judge.")
+	descRecent        = contentsDesc("recent_", "Of these: answered by what was met here lately.")
+	descContentDouble = contentsDesc("duplicates_", "Of these: another page with the content is archived.")
+	descWaited        = contentsDesc("waited_", "Of these: waited for another page to be archived.")
+	descUnanswered    = contentsDesc("unanswered_", "Of these: archived in full for want of an answer.")
+	descTold          = contentsDesc("told_", "Pages archived in full that other agents were told of.")
+	descUntold        = contentsDesc("untold_", "Pages archived in full that no agent could be told of.")
+	descWouldExport   = contentsDesc("would_export_bytes_",
+		"What would have gone to other agents if the pages themselves went there. It did not.")
+)
+
+// collect shows the counts to Prometheus.
+func (k *contentService) collect(count func(d *prometheus.Desc, v int64)) {
+	if k == nil {
+		return
+	}
+	n := k.Counts()
+	count(descContents, n.Pages)
+	count(descElsewhere, n.Elsewhere)
+	count(descRecent, n.Recent)
+	count(descContentDouble, n.Duplicates)
+	count(descWaited, n.Waited)
+	count(descUnanswered, n.Unanswered)
+	count(descTold, n.Told)
+	count(descUntold, n.Untold)
+	count(descWouldExport, n.WouldExport)
+}

@@ -1,0 +1,287 @@
+package node
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/contents"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// judges are agents that share out contents, without the rest of them.
+type judges struct {
+	t      *testing.T
+	agents map[string]*contentService
+	view   atomic.Uint64 // whose a content is follows from it
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex // guards rng
+	rng   *rand.Rand
+	fault func(n int) error // of a call, by chance; nil: none
+}
+
+func newJudges(t *testing.T, seed uint64, n int) *judges {
+	j := &judges{t: t, agents: map[string]*contentService{}, rng: rand.New(rand.NewPCG(seed, 0))}
+	ctx, stop := context.WithCancel(t.Context())
+	j.stop = stop
+	for i := range n {
+		mem := disk.NewMem()
+		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
+			t.Fatal(err)
+		}
+		table, err := contents.Open(mem, "/"+contentsDir, contents.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("a", i)
+		k := newContents(name, table)
+		k.run = j.wg.Go
+		k.second = func(d contents.Digest) string { return fmt.Sprint("a", (uint64(d[0])+j.view.Load())%uint64(n)) }
+		k.call = func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
+			if len(cs) == 0 || len(cs) > contentsAtOnce {
+				t.Errorf("%d contents in a call", len(cs))
+			}
+			time.Sleep(time.Duration(j.roll(20)) * time.Millisecond)
+			lost := j.roll(10)
+			if j.fault != nil && lost < 2 {
+				return nil, j.fault(lost)
+			}
+			if j.fault != nil && lost == 2 { // it hangs
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			answers, err := j.agents[agent].serve(ctx, rpc.Caller{}, cs)
+			if j.fault != nil && lost == 3 { // the answer gets lost
+				return nil, rpc.ErrUnreachable
+			}
+			return answers, err
+		}
+		j.agents[name] = k
+		k.begin(ctx)
+	}
+	return j
+}
+
+func (j *judges) roll(n int) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.rng.IntN(n)
+}
+
+func (j *judges) close() {
+	j.stop()
+	j.wg.Wait()
+	for _, k := range j.agents {
+		if err := k.table.Close(); err != nil {
+			j.t.Error(err)
+		}
+	}
+}
+
+// A fetched is what became of the pages with one content.
+type fetched struct {
+	fresh    []string        // counted as new
+	archived map[string]bool // of these: are in an archive for good
+	refers   []string        // pages that duplicates refer to
+}
+
+// visits lets many pages ask at once. One in killed of those that count as new is
+// never archived, as if its agent were killed; 0: none.
+func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*fetched {
+	all := map[contents.Digest]*fetched{}
+	var mu sync.Mutex // guards all
+	note := func(d contents.Digest, add func(f *fetched)) {
+		mu.Lock()
+		defer mu.Unlock()
+		if all[d] == nil {
+			all[d] = &fetched{archived: map[string]bool{}}
+		}
+		add(all[d])
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			k := j.agents[fmt.Sprint("a", w%len(j.agents))]
+			for n := range pages {
+				digest := sha1.Sum(fmt.Append(nil, j.roll(kinds)))
+				page := warc.Original{URL: fmt.Sprintf("http://h%d.example/%d", w, n), Date: time.Now()}
+				began := time.Now()
+				first, duplicate := k.First(j.t.Context(), digest, 1000, page)
+				if took := time.Since(began); took > contentsPatience+contentsAgain {
+					j.t.Errorf("a page waited for %s", took)
+				}
+				switch {
+				case duplicate:
+					note(digest, func(f *fetched) { f.refers = append(f.refers, first.URL) })
+				case killed > 0 && j.roll(killed) == 0:
+					note(digest, func(f *fetched) { f.fresh = append(f.fresh, page.URL) })
+				default:
+					note(digest, func(f *fetched) {
+						f.fresh = append(f.fresh, page.URL)
+						f.archived[page.URL] = true
+					})
+					k.Archived(digest, page)
+					time.Sleep(time.Duration(j.roll(300)) * time.Millisecond) // for the disk
+					k.Durable(digest, page)
+				}
+				time.Sleep(time.Duration(j.roll(100)) * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// refersToArchived: a duplicate refers to a page that is archived in full.
+func refersToArchived(t *testing.T, all map[contents.Digest]*fetched) (duplicates int) {
+	t.Helper()
+	for _, f := range all {
+		for _, u := range f.refers {
+			if !f.archived[u] {
+				t.Errorf("a duplicate of %s, which is none of the pages in full %v", u, f.archived)
+			}
+		}
+		duplicates += len(f.refers)
+	}
+	return duplicates
+}
+
+// counts are those of all agents.
+func (j *judges) counts() (sum report.Contents) {
+	for _, k := range j.agents {
+		n := k.Counts()
+		sum.Pages += n.Pages
+		sum.Elsewhere += n.Elsewhere
+		sum.Recent += n.Recent
+		sum.Asked += n.Asked
+		sum.Messages += n.Messages
+		sum.Duplicates += n.Duplicates
+		sum.Waited += n.Waited
+		sum.Unanswered += n.Unanswered
+		sum.Told += n.Told
+		sum.Untold += n.Untold
+		sum.Bytes += n.Bytes
+		sum.WouldExport += n.WouldExport
+	}
+	return sum
+}
+
+// Of each content one page is the first, at whatever agent; the questions go
+// together, and what was met lately is not asked again.
+func TestContents(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		j := newJudges(t, seed, 3)
+		all := j.visits(60, 50, 1000, 0)
+		duplicates := refersToArchived(t, all)
+		for d, f := range all {
+			if len(f.fresh) != 1 {
+				t.Errorf("content %x: %v count as new", d, f.fresh)
+			}
+		}
+		time.Sleep(time.Second) // until all are told
+		n := j.counts()
+		if n.Pages != 3000 || n.Bytes != 3000*1000 || n.WouldExport != 1000*n.Elsewhere || n.Unanswered != 0 ||
+			n.Duplicates != 3000-int64(len(all)) || n.Duplicates != int64(duplicates) {
+			t.Errorf("%d contents, %d duplicates: %+v", len(all), duplicates, n)
+		}
+		if share := float64(n.Elsewhere) / float64(n.Pages); share < 0.62 || share > 0.72 {
+			t.Errorf("%.3f of the contents are another agent's, expected two of three", share)
+		}
+		if n.Recent == 0 || n.Waited == 0 || n.Messages >= n.Asked+n.Told {
+			t.Errorf("%+v", n)
+		}
+		if most := n.Elsewhere + n.Waited*int64(contentsPatience/contentsAgain); n.Asked > most {
+			t.Errorf("%d questions asked, want at most %d", n.Asked, most)
+		}
+		if share := float64(n.Told) / float64(len(all)); share < 0.6 || share > 0.73 || n.Untold != 0 {
+			t.Errorf("%d of %d pages told, %d not", n.Told, len(all), n.Untold)
+		}
+		j.close()
+	})
+}
+
+// The same where calls fail, hang, and their answers get lost, contents get other
+// agents, and pages that count as new are never archived, as their agents are killed:
+// pages may count as new too often, but none refers to a page that is not archived.
+func TestContentsModel(t *testing.T) {
+	for i := range 10 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			synctest.Test(t, func(t *testing.T) {
+				j := newJudges(t, seed, 2+int(seed%3))
+				j.fault = func(n int) error { return []error{rpc.ErrUnreachable, rpc.ErrRejected}[n] }
+				over := make(chan struct{})
+				j.wg.Go(func() {
+					for {
+						select {
+						case <-over:
+							return
+						case <-time.After(time.Duration(j.roll(1500)) * time.Millisecond):
+							j.view.Add(1)
+						}
+					}
+				})
+				duplicates := refersToArchived(t, j.visits(20, 50, 100, 3))
+				close(over)
+				if n := j.counts(); n.Unanswered == 0 || duplicates == 0 || n.Told == 0 {
+					t.Errorf("%d duplicates: %+v", duplicates, n)
+				}
+				j.close()
+			})
+		})
+	}
+}
+
+// A table whose disk is full ends the run; pages count as new meanwhile.
+func TestContentsFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := disk.NewMem()
+		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
+			t.Fatal(err)
+		}
+		faulty := disk.NewFaulty(mem, nil)
+		table, err := contents.Open(faulty, "/"+contentsDir, contents.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newContents("a1", table)
+		var wg sync.WaitGroup
+		k.run, k.second = wg.Go, func(contents.Digest) string { return "a1" }
+		ctx, stop := context.WithCancel(t.Context())
+		k.begin(ctx)
+		var failed error
+		k.tend(ctx, func(err error) { failed = err })
+		faulty.Break(disk.FullAfter(0))
+		page := warc.Original{URL: "http://a.example/", Date: time.Now()}
+		k.Durable([20]byte{1}, page)
+		synctest.Wait()
+		page.URL += "2"
+		if _, duplicate := k.First(ctx, [20]byte{1}, 1, page); duplicate {
+			t.Error("a duplicate of nothing")
+		}
+		if !disk.IsFull(failed) {
+			t.Errorf("the run ends with %v", failed)
+		}
+		stop()
+		wg.Wait()
+		if n := k.Counts(); n.Unanswered != 1 || n.Pages != 1 || n.Untold != 1 {
+			t.Errorf("%+v", n)
+		}
+		table.Close()
+	})
+}

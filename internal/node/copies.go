@@ -1,0 +1,447 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const (
+	replicaDir = "state/replica"
+	// leaveGrace is how long an agent that left in good order, or is not there
+	// when this one begins, may take to come back before others go on with its
+	// hosts.
+	leaveGrace = 5 * time.Second
+	// inheritTries bounds the tries to take over what an agent had, and
+	// inheritWait is the wait between two.
+	inheritTries = 5
+	inheritWait  = 2 * time.Second
+	// awayGrace is how long an agent that goes may take to come back if another
+	// one was lost lateLoss or less before, and is still away: it may have the
+	// only replica of what that one knew. Then others go on with the hosts of both.
+	awayGrace = 20 * time.Second
+	lateLoss  = 30 * time.Second
+)
+
+// copies are this agent's part in the replicas: it ships its hosts to their
+// heirs, keeps what others ship, and goes on with it when they are gone.
+type copies struct {
+	c     *colony
+	store *handoff.Store
+	wake  chan struct{}
+
+	// ship is held by who appends to the store; who declares a source lost, or
+	// forgets what there is of it, takes it whole, so that nothing comes from it
+	// behind that.
+	ship sync.RWMutex
+	// mu guards what follows; it is taken behind ship.
+	mu     sync.Mutex
+	heard  map[handoff.Source]heard
+	up     []gossip.Agent               // in the last view, those that had hosts
+	away   map[handoff.Source]time.Time // lost, and not back: since when
+	losses []*loss
+	taken  bool                    // this agent has taken over from a lost one
+	bars   atomic.Pointer[[]*loss] // the same, for Owner
+}
+
+// heard is the last batch of a source.
+type heard struct{ boot, number uint64 }
+
+// A loss is an agent that is gone, until its hosts are taken over or it is back.
+// It may have shipped nothing here.
+type loss struct {
+	source handoff.Source
+	before *placement.Rendezvous // with it; nil: nobody knows
+	due    time.Time
+	tries  int
+	known  bool // whose the hosts are now
+}
+
+// bars says that a host was the lost agent's: nobody knows yet what it has done.
+func (l *loss) bars(host uint64) bool {
+	return l.before == nil || l.before.Owner(host).Name == l.source.Name
+}
+
+// openCopies opens the replicas, and what shipping to others needs.
+func (a *Agent) openCopies() error {
+	if a.cfg.Cluster.Replicas < 2 {
+		return nil
+	}
+	store, err := handoff.Open(a.fs, a.dir(replicaDir), handoff.Config{MemoryBytes: a.budget.of(shareReplicas)})
+	if err != nil {
+		return err
+	}
+	a.onClose(store.Close)
+	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[handoff.Source]heard{},
+		away: map[handoff.Source]time.Time{}}
+	out := &crawl.Copies{Shipper: k}
+	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
+		if *box, err = outbox.Open(a.fs, a.dir("state", dir),
+			outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
+			return err
+		}
+		a.onClose((*box).Close)
+	}
+	a.rooms.Copies, a.colony.copies = out, k
+	return nil
+}
+
+// heirs are those of a ring, as one of its agents sees it.
+type heirs struct {
+	r    *placement.Rendezvous
+	self string
+}
+
+// Heir implements crawl.Heirs: the next one in the host's order, which is the
+// owner if this agent has a host that is another's by now.
+func (h heirs) Heir(host uint64) string {
+	var two [2]placement.Agent
+	for _, a := range h.r.Nearest(two[:0], host, 2) {
+		if a.Name != h.self {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// Heirs implements crawl.Shipper.
+func (k *copies) Heirs() crawl.Heirs {
+	r := k.c.owners.Load()
+	if r == nil {
+		return nil
+	}
+	return heirs{r, k.c.self.Name}
+}
+
+const notWhole = "whole" // the reason of a refusal
+
+// Ship implements crawl.Shipper.
+func (k *copies) Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error {
+	c := k.c
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return fmt.Errorf("agent %q is gone", agent)
+	}
+	err := c.client.Peer(to.Name, to.Addr).Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
+	var refusal *rpc.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == notWhole {
+		return fmt.Errorf("%w: %w", crawl.ErrNotWhole, err)
+	}
+	return err
+}
+
+// receive answers a Ship.
+func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) error {
+	source := handoff.Source{Name: from.Name, Instance: from.Instance}
+	k.ship.RLock()
+	defer k.ship.RUnlock()
+	k.mu.Lock()
+	was, ok := k.heard[source]
+	lost := slices.ContainsFunc(k.losses, func(l *loss) bool { return l.source == source })
+	k.mu.Unlock()
+	switch {
+	case lost:
+		return rpc.ErrAgain
+	case r.Seq > 1 && !ok && !k.has(source):
+		return k.refuse(source)
+	case ok && was.boot == from.Boot && r.Seq <= was.number && r.Seq > 1:
+		_, err := k.store.Sync(source) // it came before
+		return err
+	}
+	err := k.store.Append(source, 0, r.Data)
+	if err == nil {
+		_, err = k.store.Sync(source)
+	}
+	switch {
+	case errors.Is(err, handoff.ErrDamaged):
+		k.c.a.rooms.Events.Write("replica-damaged", report.F("agent", source.Name), report.F("error", err))
+		if err := k.store.Reset(ctx, source); err != nil {
+			return err
+		}
+		return k.refuse(source)
+	case errors.Is(err, handoff.ErrRecord), errors.Is(err, handoff.ErrTooLarge), errors.Is(err, handoff.ErrSource):
+		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
+	case err != nil:
+		return err
+	}
+	k.mu.Lock()
+	k.heard[source] = heard{from.Boot, r.Seq}
+	k.mu.Unlock()
+	return nil
+}
+
+// refuse asks a source for all it knows.
+func (k *copies) refuse(source handoff.Source) error {
+	k.mu.Lock()
+	delete(k.heard, source)
+	k.mu.Unlock()
+	return &rpc.Refusal{Reason: notWhole,
+		Text: fmt.Sprintf("agent %q: there is no replica of %v", k.c.self.Name, source)}
+}
+
+func (k *copies) has(source handoff.Source) bool {
+	return slices.ContainsFunc(k.store.Sources(), func(i handoff.Info) bool { return i.Source == source })
+}
+
+// sourceOf is an agent as the source of a replica.
+func sourceOf(a gossip.Agent) handoff.Source {
+	return handoff.Source{Name: a.Name, Instance: a.Instance}
+}
+
+// lose looks for agents that are gone with this view, and for those that have
+// come back. before is the ring before it; nil: this is the first view.
+func (k *copies) lose(v *gossip.View, before *placement.Rendezvous, now time.Time) {
+	there := func(s handoff.Source) bool {
+		a, ok := v.Agent(s.Name)
+		return ok && a.Instance == s.Instance && (a.State == gossip.Up || a.State == gossip.Leaving)
+	}
+	var gone []handoff.Source
+	for _, i := range k.store.Sources() {
+		gone = append(gone, i.Source)
+	}
+	k.ship.Lock() // what is being appended comes before
+	defer k.ship.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range k.up {
+		if !slices.Contains(gone, sourceOf(a)) {
+			gone = append(gone, sourceOf(a))
+		}
+	}
+	gone = slices.DeleteFunc(gone, func(s handoff.Source) bool {
+		return s.Name == k.c.self.Name || there(s)
+	})
+	k.up = slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.State != gossip.Up })
+	maps.DeleteFunc(k.away, func(s handoff.Source, since time.Time) bool {
+		return there(s) || now.Sub(since) > lateLoss
+	})
+	another := len(k.away) > 0
+	var losses []*loss
+	for _, l := range k.losses {
+		if !there(l.source) {
+			losses = append(losses, l)
+		}
+	}
+	for _, s := range gone {
+		if slices.ContainsFunc(losses, func(o *loss) bool { return o.source == s }) {
+			continue
+		}
+		l := &loss{source: s, before: before, due: now}
+		dead := slices.ContainsFunc(v.Lost, func(a gossip.Agent) bool { return sourceOf(a) == s })
+		switch _, twice := k.away[s]; {
+		case another && !twice:
+			l.due = now.Add(awayGrace)
+		case !dead || before == nil:
+			l.due = now.Add(leaveGrace)
+		}
+		if before != nil {
+			k.away[s] = now
+		}
+		losses = append(losses, l)
+	}
+	if !slices.Equal(k.losses, losses) {
+		k.put(losses)
+	}
+}
+
+// barring is the same as long as the same hosts are barred.
+func (k *copies) barring() *[]*loss {
+	if k == nil {
+		return nil
+	}
+	return k.bars.Load()
+}
+
+// takeOver lets tend begin with what is lost.
+func (k *copies) takeOver() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.losses {
+		l.known = true
+	}
+	k.poke()
+}
+
+// put changes the losses. k.mu is held.
+func (k *copies) put(losses []*loss) {
+	k.losses = losses
+	b := slices.Clone(losses)
+	k.bars.Store(&b)
+	k.poke()
+}
+
+func (k *copies) poke() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// barred says that a host is not to be crawled yet.
+func (k *copies) barred(host uint64) bool {
+	if k == nil {
+		return false
+	}
+	b := k.bars.Load()
+	return b != nil && slices.ContainsFunc(*b, func(l *loss) bool { return l.bars(host) })
+}
+
+// settled says that nothing is left to be taken over.
+func (k *copies) settled() bool {
+	if k == nil {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.losses) == 0
+}
+
+// tend takes over what lost agents had, one after the other, until ctx is done.
+func (k *copies) tend(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		k.mu.Lock()
+		var next *loss
+		for _, l := range k.losses {
+			if l.known && (next == nil || l.due.Before(next.due)) {
+				next = l
+			}
+		}
+		wait := time.Hour
+		if next != nil {
+			wait = time.Until(next.due)
+		}
+		k.mu.Unlock()
+		if next != nil && wait <= 0 {
+			if !k.inherit(ctx, next) {
+				return
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// inherit takes over what one had. It says whether there is any use in going on.
+func (k *copies) inherit(ctx context.Context, l *loss) bool {
+	began, events := time.Now(), k.c.a.rooms.Events
+	if !k.has(l.source) {
+		k.over(l)
+		return true
+	}
+	k.mu.Lock()
+	k.taken = true
+	k.mu.Unlock()
+	n, err := k.c.a.crawler.TakeOver(ctx, bequest{k.store, k, l.source}, l.source, func(host uint64) bool {
+		return k.c.owners.Load().Owner(host).Name == k.c.self.Name
+	})
+	over := false
+	switch {
+	case ctx.Err() != nil || errors.Is(err, crawl.ErrNotRunning):
+		return false
+	case err == nil:
+		over = true
+		events.Write("inherited", report.F("agent", l.source.Name), report.F("pending", n.Pending),
+			report.F("known", n.Known),
+			report.F("passed", n.Passed), report.F("took_ms", time.Since(began).Milliseconds()))
+	case errors.Is(err, handoff.ErrNewer):
+		l.due = time.Now()
+	default:
+		l.tries++
+		over = l.tries >= inheritTries // what is in the replica stays there
+		l.due = time.Now().Add(inheritWait)
+		events.Write("inherit-failed", report.F("agent", l.source.Name), report.F("error", err))
+	}
+	if over {
+		k.over(l)
+	}
+	return true
+}
+
+// over forgets a loss.
+func (k *copies) over(l *loss) {
+	k.mu.Lock()
+	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
+	k.mu.Unlock()
+	k.c.a.crawler.ViewChanged()
+}
+
+// took reports whether this agent has taken over from a lost one. Then it may
+// know of any host.
+func (k *copies) took() bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.taken
+}
+
+// A bequest is the store for who takes over a source: when that is forgotten, so
+// is which batch came last. A source that is back by then, and goes on, is asked
+// for all it knows.
+type bequest struct {
+	*handoff.Store
+	k      *copies
+	source handoff.Source
+}
+
+// DropSource implements crawl.Bequest, as does Reset.
+func (b bequest) DropSource(ctx context.Context, mark handoff.Mark) error {
+	return b.forget(func() error { return b.Store.DropSource(ctx, mark) })
+}
+
+func (b bequest) Reset(ctx context.Context, source handoff.Source) error {
+	return b.forget(func() error { return b.Store.Reset(ctx, source) })
+}
+
+func (b bequest) forget(drop func() error) error {
+	b.k.ship.Lock()
+	defer b.k.ship.Unlock()
+	if err := drop(); err != nil {
+		return err
+	}
+	b.k.mu.Lock()
+	defer b.k.mu.Unlock()
+	delete(b.k.heard, b.source)
+	return nil
+}
+
+// ready is Owner's answer: a host that was a lost agent's is nobody's until it is
+// known what that one has done.
+func (c *colony) ready(name string, u weburl.URL) (string, bool) {
+	if name != c.cfg.Name {
+		return name, false
+	}
+	if c.copies.barred(weburl.HostKey(u.Host())) {
+		return "", false
+	}
+	return name, true
+}
+
+// settled says that this agent has seen the view as it is, and has nothing to
+// take over.
+func (c *colony) settled() bool {
+	return c.saw.Load() == c.member.Load().View().Digest() && c.copies.settled()
+}

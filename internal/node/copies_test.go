@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func finishOf(url string) []byte {
+	k := weburl.MustParse(url).Key()
+	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}
+	return r.AppendTo(nil)
+}
+
+// What an agent keeps of another: batches that go on from what is there, each
+// once, and nothing of one that is lost.
+func TestKeepsReplica(t *testing.T) {
+	ctx := context.Background()
+	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	k := &copies{c: &colony{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
+	from := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 1}
+	source := handoff.Source{Name: "a2", Instance: from.Instance}
+	ship := func(number uint64, url string) error {
+		return k.receive(ctx, from, rpc.Records{Seq: number, Count: 1, Data: finishOf(url)})
+	}
+	known := func() (n int) {
+		t.Helper()
+		if _, err := store.Import(ctx, source, nil,
+			handoff.Funcs{Finished: func(rs []handoff.Record) error { n += len(rs); return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	bytes := func() int64 { return store.Sources()[0].Bytes }
+	var refusal *rpc.Refusal
+	if err := ship(5, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole {
+		t.Errorf("a batch that goes on from nothing: %v", err)
+	}
+	for n, u := range []string{"http://a.example/1", "http://a.example/2"} {
+		if err := ship(uint64(n+1), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := bytes()
+	if err := ship(2, "http://a.example/2"); err != nil || bytes() != was {
+		t.Errorf("a batch that comes again: %v, %d octets more", err, bytes()-was)
+	}
+	// The same agent after a restart begins anew, in the same replica.
+	from.Boot = 2
+	if err := ship(1, "http://a.example/3"); err != nil || known() != 3 {
+		t.Errorf("after a restart: %v, %d known", err, known())
+	}
+	err = k.receive(ctx, from, rpc.Records{Seq: 2, Count: 1, Data: []byte("nonsense")})
+	if !errors.Is(err, rpc.ErrMalformed) {
+		t.Errorf("nonsense: %v", err)
+	}
+
+	both, err := placement.NewRendezvous([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a2 := gossip.Agent{Name: "a2", Instance: from.Instance, State: gossip.Up}
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	if !k.settled() {
+		t.Error("one that is there is lost")
+	}
+	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
+	if err := ship(2, "http://a.example/4"); !errors.Is(err, rpc.ErrAgain) || k.settled() {
+		t.Errorf("of one that is lost: %v", err)
+	}
+	for host := range uint64(100) {
+		host *= 0x9e3779b97f4a7c15
+		if own := both.Owner(host).Name == "a2"; k.barred(host) != own {
+			t.Errorf("host %x: barred %v, its own %v", host, !own, own)
+		}
+	}
+	// It is back: it was a false suspicion.
+	bars := k.barring()
+	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
+	if k.barring() != bars {
+		t.Error("other hosts are barred, though nothing has changed")
+	}
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
+		t.Errorf("of one that is back: %v, %d known", err, known())
+	}
+	if k.barring() == bars {
+		t.Error("the same hosts are barred, though it is back")
+	}
+	// It came back while its hosts were taken over, and its replica is forgotten:
+	// what it goes on with is nothing without what came before.
+	mark, err := store.Import(ctx, source, nil, handoff.Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (bequest{store, k, source}).DropSource(ctx, mark); err != nil {
+		t.Fatal(err)
+	}
+	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || k.has(source) {
+		t.Errorf("a batch that goes on from what is forgotten: %v", err)
+	}
+	if err := ship(1, "http://a.example/1"); err != nil || known() != 1 {
+		t.Errorf("it begins anew: %v, %d known", err, known())
+	}
+	// Another machine under its name is another source, and the old one is lost.
+	a2.Instance = rpc.ID{8}
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	if k.settled() || !k.has(source) {
+		t.Error("the instance that was lost is not missed")
+	}
+}
+
+// An agent that goes is missed until its hosts are taken over, whether it has
+// shipped anything here or not. How long others wait for it depends on how it went,
+// and on whether another one is away that has just been lost.
+func TestAway(t *testing.T) {
+	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	k := &copies{
+		c: &colony{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		heard: map[handoff.Source]heard{},
+		away:  map[handoff.Source]time.Time{},
+	}
+	agents := map[string]gossip.Agent{}
+	var all []placement.Agent
+	for i, name := range []string{"a1", "a2", "a3", "a4"} {
+		agents[name] = gossip.Agent{Name: name, Instance: [16]byte{byte(i + 1)}, Boot: 1, State: gossip.Up}
+		all = append(all, placement.Agent{Name: name, Capacity: 1})
+	}
+	before, err := placement.NewRendezvous(all, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := agents["a2"]
+	again.Boot, again.State = 2, gossip.Joining
+	other := agents["a3"]
+	other.Instance = [16]byte{9}
+	start := time.Now()
+	type due map[string]time.Duration // of the losses, from the time of the view
+	for i, c := range []struct {
+		after  time.Duration
+		agents []gossip.Agent
+		lost   []string
+		want   due
+	}{
+		{0, []gossip.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
+		{0, []gossip.Agent{agents["a1"], again, agents["a3"], agents["a4"]}, nil, due{"a2": leaveGrace}}, // it restarts
+		{time.Second, []gossip.Agent{agents["a1"], agents["a2"], agents["a3"], agents["a4"]}, nil, due{}},
+		{2 * time.Second, []gossip.Agent{agents["a1"], agents["a2"], other, agents["a4"]},
+			[]string{"a3"}, due{"a3": 0}},
+		{3 * time.Second, []gossip.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"},
+			due{"a2": awayGrace, "a3": -time.Second}},
+		{4 * time.Second, []gossip.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"},
+			due{"a3": -2 * time.Second}},
+		{5*time.Second + lateLoss, []gossip.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"},
+			due{"a2": 0, "a3": -3*time.Second - lateLoss}},
+	} {
+		now := start.Add(c.after)
+		v := &gossip.View{Agents: c.agents}
+		for _, name := range c.lost {
+			v.Lost = append(v.Lost, agents[name])
+		}
+		k.lose(v, before, now)
+		got := due{}
+		for _, l := range k.losses {
+			got[l.source.Name] = l.due.Sub(now)
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("view %d: losses %v, want %v", i, got, c.want)
+		}
+		for host := range uint64(100) {
+			host *= 0x9e3779b97f4a7c15
+			if _, gone := c.want[before.Owner(host).Name]; k.barred(host) != gone {
+				t.Errorf("view %d: host %x: barred %v", i, host, !gone)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+)
+
+func TestGuests(t *testing.T) {
+	now := time.Now()
+	var g guests
+	a, b := rpc.ID{1}, rpc.ID{2}
+	alone := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}}}
+	both := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}, {Name: "a1", Instance: a}}}
+	if g.expected(alone, now) {
+		t.Error("somebody is expected before anybody was welcomed")
+	}
+	for _, id := range []rpc.ID{a, b} {
+		if err := g.welcome(rpc.Agent{Instance: id}, false, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !g.expected(alone, now) || !g.expected(both, now.Add(guestTime)) {
+		t.Error("who was welcomed is not expected")
+	}
+	if g.expected(alone, now.Add(guestTime+1)) {
+		t.Error("one who does not come is expected for ever")
+	}
+
+	g.shut(ending)
+	for _, back := range []bool{false, true} {
+		if err := g.welcome(rpc.Agent{Instance: a}, back, now); !errors.Is(err, rpc.ErrAgain) {
+			t.Errorf("while it ends: %v", err)
+		}
+	}
+	g.shut(ended)
+	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok || refusal.Reason != "over" {
+		t.Error("a new agent is let in when the crawl is over")
+	}
+	if err := g.welcome(rpc.Agent{Instance: a}, true, now); !errors.Is(err, rpc.ErrAgain) {
+		t.Errorf("one that comes back: %v", err)
+	}
+	if g.expected(alone, now) {
+		t.Error("one who may not come is expected")
+	}
+	g.shut(open)
+	if err := g.welcome(rpc.Agent{Instance: a}, false, now); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWelcomed: the agent hears the start of an agent that it has welcomed, for
+// guestTime and under its own name alone. A later start of it may have been refused.
+func TestWelcomed(t *testing.T) {
+	var g guests
+	a, b, now := rpc.ID{1}, rpc.ID{2}, time.Now()
+	if err := g.welcome(rpc.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from  rpc.Caller
+		after time.Duration
+		want  bool
+	}{
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, 0, true},
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime, true},
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime + 1, false},
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 4}, 0, false},
+		{rpc.Caller{Name: "a2", Instance: a, Boot: 3}, 0, false},
+		{rpc.Caller{Name: "a1", Instance: b, Boot: 3}, 0, false},
+		{rpc.Caller{}, 0, false},
+	} {
+		if got := g.welcomed(c.from, now.Add(c.after)); got != c.want {
+			t.Errorf("%+v after %v: welcomed %t, want %t", c.from, c.after, got, c.want)
+		}
+	}
+	// Another agent that gives a1's instance as its own does not take its place.
+	if err := g.welcome(rpc.Agent{Name: "a2", Instance: a}, false, now); err != nil {
+		t.Fatal(err)
+	}
+	if !g.welcomed(rpc.Caller{Name: "a1", Instance: a, Boot: 3}, now) {
+		t.Error("a1 is not heard any more")
+	}
+}

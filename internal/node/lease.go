@@ -1,0 +1,406 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/lease"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// leaseEvery is how often there may be something to call others for, and within
+// what time a visit whose lease is lost is cut off.
+const leaseEvery = 250 * time.Millisecond
+
+// leases is a colony's part in the leases of addresses and sites: it is the
+// frontier's Lease, carries the calls, and follows the views.
+//
+//	frontier (dispatcher) -> Peer -> Calls -> exchange -> another's Peer
+//	freed points -> dispatcher; lost points -> visits cut off
+type leases struct {
+	a     *Agent
+	some  chan struct{} // freed is not empty
+	hurry chan struct{} // there may be calls that cannot wait
+
+	// mu guards what follows. It is never held across a call, and the
+	// dispatcher never waits for more than it.
+	mu     sync.Mutex
+	peer   *lease.Peer
+	view   *leaseView
+	digest uint64                       // of the member's view that it was made of
+	known  map[lease.Agent]gossip.Agent // that have been in a view
+	before map[string]string            // the agents of earlier lives, by name
+	freed  []uint64
+	counts report.Leases
+}
+
+// mostKnown bounds leases.known.
+const mostKnown = 4096
+
+// A leaseView is a lease.View. It does not change.
+type leaseView struct {
+	owners *placement.Rendezvous
+	ids    map[string]lease.Agent       // of those that grant
+	agents map[lease.Agent]gossip.Agent // also those that leave
+	over   map[lease.Agent]bool
+	gap    bool // an agent of an earlier life is missing
+	digest uint64
+}
+
+func (v *leaseView) Owner(point uint64) lease.Agent { return v.ids[v.owners.Owner(point).Name] }
+func (v *leaseView) Digest() uint64                 { return v.digest }
+func (v *leaseView) Grantors() []lease.Agent        { return slices.Sorted(maps.Values(v.ids)) }
+func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
+func (v *leaseView) Len() int                       { return len(v.agents) }
+func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
+func (v *leaseView) Missing() bool                  { return v.gap }
+func (v *leaseView) Heir(point uint64) lease.Agent {
+	if two := v.owners.Nearest(nil, point, 2); len(two) == 2 {
+		return v.ids[two[1].Name]
+	}
+	return 0
+}
+
+// leaseAgent names an agent in one of its lives.
+func leaseAgent(instance rpc.ID, boot uint64) lease.Agent {
+	b := binary.BigEndian.AppendUint64(instance[:len(instance):len(instance)], boot)
+	return lease.Agent(max(xxhash.Sum64(b), 1))
+}
+
+// newLeaseView is what leases need of v, nil if nobody crawls.
+func newLeaseView(v *gossip.View) (*leaseView, error) {
+	up := agentsUp(v)
+	if len(up) == 0 {
+		return nil, nil
+	}
+	owners, err := placement.NewRendezvous(up, 0)
+	if err != nil {
+		return nil, err
+	}
+	l := &leaseView{owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}}
+	var said []byte
+	for _, a := range v.Agents {
+		if a.State != gossip.Up && a.State != gossip.Leaving {
+			continue
+		}
+		id := leaseAgent(a.Instance, a.Boot)
+		l.agents[id] = a
+		if a.State == gossip.Up {
+			l.ids[a.Name] = id
+		}
+		said = fmt.Appendf(said, "%q %x %v %v\n", a.Name, uint64(id), a.Capacity, a.State)
+	}
+	l.digest = xxhash.Sum64(said)
+	return l, nil
+}
+
+// follow notes what is known of agents that are not in v: those of earlier views,
+// and those of earlier lives, by name.
+func (v *leaseView) follow(m *gossip.View, known map[lease.Agent]gossip.Agent, before map[string]string) {
+	v.over = map[lease.Agent]bool{}
+	for id, a := range known {
+		if _, there := v.agents[id]; !there && isOver(m, a) {
+			v.over[id] = true
+		}
+	}
+	for name := range before {
+		if _, there := m.Agent(name); !there {
+			v.gap = true
+		}
+	}
+}
+
+// mostLost is more agents than can be lost without one of them being forgotten.
+const mostLost = 1000
+
+// isOver says whether an agent that crawls no more has said so, or lives again:
+// only one process can have its crawl directory. Before an agent says that it is
+// gone it has closed its connections.
+func isOver(m *gossip.View, a gossip.Agent) bool {
+	for _, b := range m.Agents {
+		if b.Instance == a.Instance {
+			return b.Boot > a.Boot || b.Boot == a.Boot && b.State == gossip.Gone
+		}
+	}
+	lost := slices.ContainsFunc(m.Lost, func(b gossip.Agent) bool { return b.Instance == a.Instance })
+	return !lost && len(m.Lost) < mostLost
+}
+
+// same says whether nothing has changed for leases.
+func (v *leaseView) same(o *leaseView) bool {
+	if v == nil || len(v.agents) != len(o.agents) || !slices.Equal(v.owners.Agents(), o.owners.Agents()) {
+		return false
+	}
+	for id, a := range v.agents {
+		if b, ok := o.agents[id]; !ok || a.Addr != b.Addr || a.State != b.State {
+			return false
+		}
+	}
+	return true
+}
+
+// openLeases makes this agent's part, before the frontier: if there are others,
+// and any address or site has a quiet time.
+func (a *Agent) openLeases() {
+	f := &a.cfg.Frontier
+	if a.cfg.Cluster == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) {
+		return
+	}
+	a.leases = &leases{
+		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]gossip.Agent{},
+	}
+	f.Lease, a.rooms.Leases = a.leases, a.leases
+}
+
+// begin makes the Peer, which v is the first view of.
+func (l *leases) begin(ctx context.Context, v *gossip.View) {
+	if l == nil {
+		return
+	}
+	self := l.a.colony.self
+	first := l.a.colony.together(ctx, v)
+	l.a.rooms.Events.Write("leases", report.F("together", first))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = maps.Clone(l.a.colony.who.Others)
+	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, time.Now())
+}
+
+// look follows a view of the members.
+func (l *leases) look(v *gossip.View) error {
+	if l == nil {
+		return nil
+	}
+	view, err := newLeaseView(v)
+	if err != nil || view == nil {
+		return err
+	}
+	digest := v.Digest()
+	l.mu.Lock()
+	defer l.done()
+	if l.peer == nil {
+		return nil // the run ends before it has begun
+	}
+	if l.digest = digest; !l.view.same(view) {
+		view.follow(v, l.known, l.before)
+		if len(l.known) > mostKnown {
+			clear(l.known) // none of them is over, as far as this agent knows
+		}
+		maps.Copy(l.known, view.agents)
+		l.view = view
+		l.peer.Look(view, time.Now())
+	}
+	return nil
+}
+
+// pinged is contact, nil if nobody wants it.
+func (l *leases) pinged() func(digest uint64, sent time.Time) {
+	if l == nil {
+		return nil
+	}
+	return l.contact
+}
+
+// contact is the answer to a ping: what the other's view is, and when it was asked.
+func (l *leases) contact(digest uint64, sent time.Time) {
+	l.mu.Lock()
+	defer l.done()
+	if l.peer != nil && l.view != nil && digest == l.digest {
+		l.peer.Contact(sent, time.Now())
+	}
+}
+
+// done unlocks mu, and lets the frontier know what has come.
+func (l *leases) done() {
+	if l.peer != nil {
+		l.freed = append(l.freed, l.peer.Freed()...)
+	}
+	some := len(l.freed) > 0
+	l.mu.Unlock()
+	if some {
+		signal(l.some)
+	}
+}
+
+// signal lets the receiver know of something, unless it does.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Want implements frontier.Lease, as do the next four.
+func (l *leases) Want(point uint64, quiet time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peer != nil { // links of an earlier run come before the others are met
+		l.peer.Want(point, quiet, now)
+	}
+}
+
+func (l *leases) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peer == nil { // the run ends before the others were met
+		return false, now.Add(leaseEvery)
+	}
+	return l.peer.Ready(point, quiet, now)
+}
+
+func (l *leases) Begin(now time.Time, points ...uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peer.Begin(now, points...)
+}
+
+func (l *leases) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peer.Used(point, end, quiet, requested, now)
+}
+
+func (l *leases) Leave(point uint64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peer.Leave(point, now)
+}
+
+// Grip implements crawl.Leases.
+func (l *leases) Grip() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peer.Grip(time.Now())
+}
+
+// Counts implements crawl.Leases.
+func (l *leases) Counts() report.Leases {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// serve answers a call of another agent.
+func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, error) {
+	if len(raw) == 9 && raw[0] == togetherAsk {
+		return []byte{l.a.colony.starts(binary.BigEndian.Uint64(raw[1:]))}, nil
+	}
+	b, err := lease.ParseBatch(raw)
+	if err != nil {
+		return nil, &rpc.Refusal{Reason: "lease", Text: err.Error()}
+	}
+	l.mu.Lock()
+	if l.peer == nil || b.From != leaseAgent(from.Instance, from.Boot) {
+		l.mu.Unlock()
+		return nil, rpc.ErrAgain
+	}
+	defer l.done()
+	ans, err := l.peer.Serve(b, time.Now())
+	if err != nil {
+		return nil, rpc.ErrAgain // its view or ours is not there yet
+	}
+	l.counts.Messages++
+	signal(l.hurry)
+	return ans.AppendTo(nil), nil
+}
+
+// tend carries calls, cuts off and wakes until ctx is done.
+func (l *leases) tend(ctx context.Context) {
+	if l == nil {
+		return
+	}
+	l.a.colony.running.Go(func() {
+		tick := time.NewTicker(leaseEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				l.turn(ctx)
+			case <-l.hurry:
+				l.mu.Lock()
+				l.carry(ctx, l.peer.Hurry(time.Now()))
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	l.a.colony.running.Go(func() {
+		for {
+			select {
+			case <-l.some:
+			case <-ctx.Done():
+				return
+			}
+			l.mu.Lock()
+			freed := l.freed
+			l.freed = nil
+			l.mu.Unlock()
+			l.a.crawler.Leased(freed)
+		}
+	})
+}
+
+// turn is what there is to do every leaseEvery.
+func (l *leases) turn(ctx context.Context) {
+	l.mu.Lock()
+	if l.peer == nil {
+		l.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	lost, grip := l.peer.Lost(now), l.peer.Grip(now)
+	l.mu.Unlock()
+	var cut int
+	if len(lost) > 0 {
+		cut = l.a.crawler.CutOff(lost)
+	}
+	if !grip { // others may ask our hosts before long
+		l.a.fetcher.LetAllGo()
+	}
+	l.mu.Lock()
+	l.counts.CutOff += int64(cut)
+	l.carry(ctx, l.peer.Calls(now))
+}
+
+// carry makes calls. mu is held, and released.
+func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
+	view := l.view
+	l.counts.Messages += int64(len(calls))
+	for _, b := range calls {
+		l.counts.Asked += int64(len(b.Asks))
+	}
+	l.done()
+	for _, b := range calls {
+		raw := b.AppendTo(nil) // the Peer keeps b
+		l.a.colony.running.Go(func() { l.call(ctx, view.agents[b.To], b, raw) })
+	}
+}
+
+// call carries one call to its receiver, and the answer back.
+func (l *leases) call(ctx context.Context, to gossip.Agent, b *lease.Batch, raw []byte) {
+	var ans *lease.Batch
+	out, err := l.a.colony.client.Peer(to.Name, to.Addr).Lease(ctx, raw)
+	if err == nil {
+		ans, err = lease.ParseBatch(out)
+	}
+	l.mu.Lock()
+	defer l.done()
+	if err == nil && ans.From == b.To {
+		err = l.peer.Answered(ans, time.Now())
+	}
+	if err != nil || ans.From != b.To {
+		l.peer.Failed(b, time.Now())
+	}
+	signal(l.hurry)
+}

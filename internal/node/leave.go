@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// leaveWithin is how long an agent may take to give its hosts away.
+const leaveWithin = 10 * time.Minute
+
+// Leave has this agent give all it has to the others, and end. It returns when
+// that has begun, with words for who asked. Safe for concurrent use.
+func (a *Agent) Leave(ctx context.Context) (string, error) {
+	c := a.colony
+	if c == nil {
+		return "", errors.New("this agent is alone: there is nobody to give its hosts to")
+	}
+	m := c.member.Load()
+	if m == nil || c.tenure.Load() == nil {
+		return "", errors.New("the crawl has not begun")
+	}
+	others := 0
+	for _, o := range m.View().Agents {
+		if o.State == gossip.Up && o.Name != c.self.Name {
+			others++
+		}
+	}
+	if others == 0 {
+		return "", errors.New("there is no other agent to give the hosts to")
+	}
+	if err := a.crawler.Leave(ctx, leaveWithin); err != nil {
+		return "", err
+	}
+	a.leases.retire(ctx)
+	// Who is not told in time hears it by gossip, and what is given away is passed
+	// on until then.
+	if err := m.Announce(ctx, gossip.Leaving); err != nil {
+		a.rooms.Events.Write("leave-unheard", report.F("error", err))
+	}
+	return fmt.Sprintf("%s gives its hosts to the %d others, and ends when they have them", c.self.Name, others), nil
+}
+
+// stay takes a Leave back where everybody leaves: one has to take what the others
+// give, the first by name. Without that each would give all to the next, which
+// gives it back.
+func (c *colony) stay(ctx context.Context, m *gossip.Member) {
+	var self gossip.State
+	for _, a := range m.View().Agents {
+		switch {
+		case a.State == gossip.Up, a.State == gossip.Leaving && a.Name < c.self.Name:
+			return
+		case a.Name == c.self.Name:
+			self = a.State
+		}
+	}
+	if self != gossip.Leaving {
+		return
+	}
+	if was, err := c.a.crawler.Stay(ctx); err != nil || !was {
+		return // it is over
+	}
+	c.a.leases.stay()
+	told, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := m.Announce(told, gossip.Up); err != nil {
+		c.a.rooms.Events.Write("leave-unheard", report.F("error", err))
+	}
+}

@@ -1,0 +1,233 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const (
+	// rationEvery is how often an agent looks whether it needs pages.
+	rationEvery = 100 * time.Millisecond
+	// tellEvery is how often it tells what it holds when it needs none, so that
+	// whoever comes to count hears of it.
+	tellEvery = time.Second
+	// rationAhead is how long an agent can go on with what it holds.
+	rationAhead = time.Second
+	// rationLeast is what it holds at least, while it has links and there are pages.
+	rationLeast = 8
+	// spentTime is how long the one that counts waits for the others to hear that
+	// the limit is reached, before it stops.
+	spentTime = 3 * time.Second
+)
+
+// limits are how the cluster's limits stand, as this agent knows them.
+type limits struct {
+	mu    sync.Mutex       // guards what follows
+	began time.Time        // of the agent that began first, by our clock
+	purse *purse           // nil: another agent counts
+	heard map[string]int64 // what the agents held; never nil
+}
+
+// since notes that the crawl has been running for d as of now.
+func (l *limits) since(d time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := now.Add(-d); l.began.IsZero() || at.Before(l.began) {
+		l.began = at
+	}
+}
+
+// running is how long the crawl has been running.
+func (l *limits) running(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		return 0
+	}
+	return now.Sub(l.began)
+}
+
+// counts is the name of the agent that counts the pages of all.
+func (c *colony) counts() string { return c.owners.Load().Owner(weburl.HostKey("limit")).Name }
+
+// budget answers an agent that tells what it holds.
+func (c *colony) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {
+	if c.owners.Load() == nil {
+		return rpc.Grant{}, rpc.ErrAgain
+	}
+	return c.give(from.Name, from.Boot, b)
+}
+
+// give takes down what an agent holds, and gives it more, if this agent counts.
+func (c *colony) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err error) {
+	owners := c.owners.Load()
+	there := make([]string, 0, len(owners.Agents()))
+	for _, a := range owners.Agents() {
+		there = append(there, a.Name)
+	}
+	l := &c.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c.counts() != c.self.Name:
+		l.purse = nil
+		return g, rpc.ErrAgain
+	case !slices.Contains(there, name):
+		return g, rpc.ErrAgain
+	case l.purse == nil:
+		l.purse = newPurse(c.a.cfg.Crawl.PageLimit)
+		c.a.rooms.Events.Write("counts-pages")
+	}
+	held, spent, ok := l.purse.ask(request{name: name, boot: boot, seq: b.Seq, used: b.Used, held: b.Held, want: b.Want, known: b.Known}, there)
+	if !ok {
+		return g, rpc.ErrAgain
+	}
+	return rpc.Grant{Held: held, Spent: spent, Known: l.purse.known()}, nil
+}
+
+// keepLimit keeps the page limit until ctx is done or the limit is reached.
+func (c *colony) keepLimit(ctx context.Context) {
+	if c.a.cfg.Crawl.PageLimit == 0 {
+		return
+	}
+	tick := time.NewTicker(rationEvery)
+	defer tick.Stop()
+	var r rationer
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var need crawl.Need
+		var b rpc.Budget
+		var now bool
+		if err := c.a.crawler.Ration(ctx, func(n crawl.Need) (allowed int64) {
+			need = n
+			b, now = r.tell(n, time.Now())
+			return b.Held
+		}); err != nil {
+			return
+		}
+		if !now {
+			continue
+		}
+		b.Known = c.limits.known()
+		spent, err := c.tell(ctx, b)
+		if err == nil {
+			r.told = time.Now()
+		}
+		if spent {
+			c.reached(ctx, need)
+			return
+		}
+	}
+}
+
+// known is what the agents held when we last heard.
+func (l *limits) known() map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.heard)
+}
+
+// tell tells who counts what we hold, and takes what comes back.
+func (c *colony) tell(ctx context.Context, b rpc.Budget) (spent bool, err error) {
+	var g rpc.Grant
+	if name := c.counts(); name == c.self.Name {
+		g, err = c.give(name, c.self.Boot, b)
+	} else if to, ok := c.member.Load().View().Agent(name); ok {
+		g, err = c.client.Peer(to.Name, to.Addr).Budget(ctx, b)
+	} else {
+		err = rpc.ErrAgain
+	}
+	if err != nil {
+		return false, err
+	}
+	c.limits.mu.Lock()
+	maps.Copy(c.limits.heard, g.Known) // who counts may not have heard of all yet
+	c.limits.mu.Unlock()
+	if g.Held > b.Held {
+		err = c.a.crawler.Ration(ctx, func(crawl.Need) int64 { return g.Held })
+	}
+	return g.Spent, err
+}
+
+// reached stops this agent: the one that counts last, so that the others hear
+// of it.
+func (c *colony) reached(ctx context.Context, n crawl.Need) {
+	c.a.rooms.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
+	if c.counts() == c.self.Name {
+		late := time.After(spentTime)
+		for !c.allKnow() {
+			select {
+			case <-late:
+			case <-ctx.Done():
+				return
+			case <-time.After(rationEvery):
+				continue
+			}
+			break
+		}
+	}
+	c.guests.shut(ended)
+	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); err != nil && !errors.Is(err, crawl.ErrNotRunning) && ctx.Err() == nil {
+		c.a.rooms.Events.Write("halt-failed", report.F("error", err))
+	}
+}
+
+// allKnow says that every agent there is knows that the limit is reached.
+func (c *colony) allKnow() bool {
+	var there []string
+	for _, a := range agentsUp(c.member.Load().View()) {
+		there = append(there, a.Name)
+	}
+	c.limits.mu.Lock()
+	defer c.limits.mu.Unlock()
+	return c.limits.purse == nil || c.limits.purse.everybody(there)
+}
+
+// A rationer decides what an agent tells of its ration.
+type rationer struct {
+	seq  uint64
+	told time.Time
+	// The pages that had been fetched at the ends of the last intervals, the
+	// newest last.
+	past []int64
+}
+
+// tell says what to hold from now on and what to ask for, and whether to tell
+// that at all.
+func (r *rationer) tell(n crawl.Need, now time.Time) (b rpc.Budget, tell bool) {
+	r.past = append(r.past, n.Pages)
+	if most := int(rationAhead/rationEvery) + 1; len(r.past) > most {
+		r.past = r.past[len(r.past)-most:]
+	}
+	used := n.Pages + n.Busy
+	spare, ahead := n.Allowed-used, int64(0)
+	if n.Pending > 0 {
+		ahead = max(rationLeast, n.Pages-r.past[0])
+	}
+	b = rpc.Budget{Used: n.Pages, Held: n.Allowed}
+	switch {
+	case spare > 2*ahead:
+		b.Held = used + ahead // others may need it
+	case spare < (ahead+1)/2:
+		b.Want = ahead - spare
+	}
+	tell = b.Want > 0 || b.Held < n.Allowed || now.Sub(r.told) >= tellEvery
+	if tell {
+		r.seq++
+		b.Seq = r.seq
+	}
+	return b, tell
+}

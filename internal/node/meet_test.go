@@ -1,0 +1,161 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+func newcomer(t *testing.T, addr string, join ...string) *colony {
+	t.Helper()
+	fs := disk.NewMem()
+	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{cfg: Config{Dir: "crawl"}, fs: fs}
+	c := &colony{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}}
+	c.self.Addr = addr
+	if err := c.identify(); err != nil {
+		t.Fatal(err)
+	}
+	c.sortJoin()
+	return c
+}
+
+// An agent knows its own address however it is spelled, and who begins.
+func TestSortJoin(t *testing.T) {
+	for _, c := range []struct {
+		join    []string
+		founder bool
+		others  []string
+	}{
+		{nil, true, nil},
+		{[]string{"127.0.0.1:7470"}, true, nil},
+		{[]string{"localhost:7470"}, true, nil},
+		{[]string{"localhost:7470", "127.0.0.2:7470"}, true, []string{"127.0.0.2:7470"}},
+		{[]string{"127.0.0.2:7470", "localhost:7470"}, false, []string{"127.0.0.2:7470"}},
+		{[]string{"localhost:7471"}, false, []string{"localhost:7471"}},
+		{[]string{"nobody.invalid:7470"}, false, []string{"nobody.invalid:7470"}},
+	} {
+		got := newcomer(t, "127.0.0.1:7470", c.join...)
+		if got.founder != c.founder || !slices.Equal(got.join, c.others) {
+			t.Errorf("%q: begins %v, others %q", c.join, got.founder, got.join)
+		}
+	}
+}
+
+// Who comes back knows the others, those that were lost among them, and that it
+// has begun.
+func TestRecall(t *testing.T) {
+	c := newcomer(t, "127.0.0.1:2", "127.0.0.1:1")
+	at := func(name string, port int) gossip.Agent {
+		return gossip.Agent{Name: name, Addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	}
+	self := at("a2", 2)
+	for _, v := range []*gossip.View{
+		{Agents: []gossip.Agent{at("a1", 1), self, at("a3", 3)}},
+		{Agents: []gossip.Agent{self, at("a3", 33)}, Lost: []gossip.Agent{at("a1", 1)}},
+		{Agents: []gossip.Agent{self}},
+	} {
+		if err := c.recall(v, len(v.Agents) == 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := &colony{a: c.a, cfg: c.cfg}
+	again.self.Addr = "127.0.0.1:2"
+	if err := again.identify(); err != nil {
+		t.Fatal(err)
+	}
+	again.sortJoin()
+	want := []contact{{"127.0.0.1:1", true, "a1"}, {"127.0.0.1:33", false, "a3"}}
+	if diff := cmp.Diff(want, again.contacts(), cmp.AllowUnexported(contact{})); diff != "" || !again.begun.Load() ||
+		again.who.Boot != 2 {
+		t.Errorf("boot %d, begun %v: %s", again.who.Boot, again.begun.Load(), diff)
+	}
+
+	many := &gossip.View{Agents: []gossip.Agent{self}}
+	for i := range 500 {
+		many.Lost = append(many.Lost, at(fmt.Sprintf("b%03d", i), 100+i))
+	}
+	if err := c.recall(many, false); err != nil || len(c.who.Others) != mostAbsent || !c.who.Begun {
+		t.Errorf("%d of those that are gone are remembered: %v", len(c.who.Others), err)
+	}
+	many.Agents, many.Lost = append(many.Agents, many.Lost...), nil
+	if c.recall(many, false); len(c.who.Others) < 500 {
+		t.Errorf("%d of those that are there are remembered", len(c.who.Others))
+	}
+}
+
+// What an agent makes of what others say, or do not say.
+func TestJudge(t *testing.T) {
+	c := newcomer(t, "127.0.0.1:2")
+	again := fmt.Errorf("Hello: %w", rpc.ErrAgain)
+	refuse := func(reason string) error {
+		return fmt.Errorf("%w: %w", gossip.ErrRefused, &rpc.Refusal{Reason: reason, Text: reason})
+	}
+	held := fmt.Errorf("Hello: %w", &rpc.Refusal{Reason: nameHeld, Text: "held"})
+	dns := &net.DNSError{Err: "no such host", Name: "a", IsNotFound: true}
+	given, remembered := contact{addr: "x:1", given: true}, contact{addr: "y:1", name: "a1"}
+	later := contact{addr: "z:1", name: "a3"}
+	for i, q := range []struct {
+		replies []reply
+		want    finding
+		fails   bool
+	}{
+		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, crawl: rpc.ID{7}}},
+			finding{at: "y:1", crawl: rpc.ID{7}}, false},
+		{[]reply{{contact: given, err: refuse("name")}, {contact: remembered, err: again}}, finding{}, true},
+		{[]reply{{contact: given, err: held}}, finding{held: held}, false},
+		{[]reply{{contact: given, err: held}, {contact: remembered, err: refuse("name")}}, finding{held: held}, true},
+		{[]reply{{contact: given, err: held}, {contact: remembered, crawl: rpc.ID{7}}},
+			finding{at: "y:1", crawl: rpc.ID{7}}, false},
+		{[]reply{{contact: given, err: refuse("crawl")}}, finding{}, true},
+		{[]reply{{contact: remembered, err: refuse("crawl")}}, finding{}, false},
+		{[]reply{{contact: remembered, err: refuse("copy")}}, finding{}, true},
+		{[]reply{{contact: given, err: rpc.ErrStranger}}, finding{}, true},
+		{[]reply{{contact: remembered, err: rpc.ErrStranger}}, finding{}, false},
+		{[]reply{{contact: given, err: dns}}, finding{}, false},
+		{[]reply{{contact: given, err: gossip.ErrSelf}}, finding{ourself: []string{"x:1"}}, false},
+		{[]reply{{contact: remembered, err: again}, {contact: later, err: again}},
+			finding{again: 2, smaller: true}, false},
+		{[]reply{{contact: given, err: again}, {contact: later, err: again}}, finding{again: 1}, false},
+	} {
+		got, err := c.judge(q.replies)
+		last := got.last
+		got.last = nil
+		if diff := cmp.Diff(q.want, got, cmp.AllowUnexported(finding{}), cmpopts.EquateErrors()); diff != "" ||
+			(err != nil) != q.fails {
+			t.Errorf("%d: %v; %s", i, err, diff)
+		}
+		if err == nil && got.at == "" && len(got.ourself) == 0 && (last == nil || errors.Unwrap(last) == nil) {
+			t.Errorf("%d: no reason", i)
+		}
+	}
+}
+
+// An agent that comes when the others have begun does not wait for as many as were to
+// begin together.
+func TestLateWaitsForNobody(t *testing.T) {
+	c := colonyOf(t, "a3")
+	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: disk.NewMem()}
+	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := c.member.Load()
+	if err := m.Announce(t.Context(), gossip.Up); err != nil {
+		t.Fatal(err)
+	}
+	c.late.Store(true)
+	if v, err := c.wait(t.Context(), m); err != nil || len(agentsUp(v)) != 1 || !c.begun.Load() {
+		t.Errorf("%v, %v, begun %v", v, err, c.begun.Load())
+	}
+}

@@ -1,0 +1,93 @@
+package node
+
+// LeastMemory is the smallest budget that an agent keeps: its code and the work
+// in progress take half of it.
+const LeastMemory = 128 << 20
+
+const (
+	// codeBytes is the resident memory beside the Go runtime's: code and
+	// constants of the program.
+	codeBytes = 40 << 20
+	// workBytes is what 64 workers and the buffers of fixed size take.
+	workBytes = 24 << 20
+	// nameBytes is a name in the cache of the resolver.
+	nameBytes = 200
+)
+
+// A budget divides the memory of the process.
+//
+//	total   codeBytes, or an eighth if that is more
+//	        limit       workBytes
+//	                    packages    the shares below: 57 %
+//	                                the rest: counts by host, gaps between
+//	                                objects, and room for the garbage collector
+//
+// The collector runs the more often, the less room it has. So the shares leave
+// room at every budget: with too little of it, a page costs twice the processor
+// time.
+type budget struct {
+	limit    int64 // of all memory that the Go runtime has
+	packages int64 // for the shares and the rest
+	percent  int64 // the sum of the shares that are in use
+}
+
+// A share is the percentage of budget.packages that one package may take.
+type share int64
+
+const (
+	shareSeen     share = 29
+	shareQueues   share = 15
+	shareRobots   share = 7
+	sharePayloads share = 4
+	shareNames    share = 2
+	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames
+
+	// Of an agent among others. The sum stays the same: all shares shrink.
+	shareOutbox   share = 4
+	shareReplicas share = 7
+	shareShipping share = 2 // twice: links, and finishes that wait for their links
+	shareContents share = 4
+)
+
+// newBudget divides total bytes. The cluster, nil for an agent alone, says
+// which shares are in use.
+func newBudget(total int64, cluster *Cluster) budget {
+	b := budget{percent: int64(shareSum)}
+	b.limit = max(total-max(total/8, codeBytes), total/2)
+	b.packages = max(b.limit-workBytes, b.limit/2)
+	if cluster != nil {
+		b.percent += int64(shareOutbox)
+		if cluster.Replicas >= 2 {
+			b.percent += int64(shareReplicas + 2*shareShipping)
+		}
+		if cluster.partition() == PartitionHash {
+			b.percent += int64(shareContents)
+		}
+	}
+	return b
+}
+
+// of is the bytes of a share, at least one: for most packages zero is a default.
+func (b budget) of(s share) int64 {
+	return max(1, b.packages*int64(s)/100*int64(shareSum)/b.percent)
+}
+
+// slow is the bytes that visits to slow servers may take: a part of the rest. They
+// take it only while there are such visits.
+func (b budget) slow() int64 { return max(1, b.packages/4) }
+
+// divide gives each package its share, where the configuration does not say
+// otherwise.
+func (cfg *Config) divide(b budget) {
+	set := func(field *int64, s share) {
+		if *field == 0 {
+			*field = b.of(s)
+		}
+	}
+	set(&cfg.Frontier.MemoryBytes, shareQueues)
+	set(&cfg.Robots.MemoryBytes, shareRobots)
+	set(&cfg.Archive.RevisitBytes, sharePayloads)
+	if cfg.DNS.CacheEntries == 0 {
+		cfg.DNS.CacheEntries = int(max(1, b.of(shareNames)/nameBytes))
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// durable says of so many pages with one content each, whose second agent is a1 in the
+// first view of three agents, that they are durable at a0.
+func durable(j *judges, pages int) {
+	for n := range pages {
+		digest := [20]byte{1, byte(n), byte(n >> 8)}
+		page := warc.Original{URL: fmt.Sprintf("http://h.example/%d", n), Date: time.Now()}
+		j.agents["a0"].Durable(digest, page)
+	}
+}
+
+// isKnown says whether an agent names the first of these pages.
+func isKnown(t *testing.T, j *judges, agent string) bool {
+	t.Helper()
+	q := rpc.Content{Digest: [20]byte{1},
+		Page: rpc.ContentPage{URL: "http://other.example/", Date: time.Now()}}
+	answers, err := j.agents[agent].serve(t.Context(), rpc.Caller{}, []rpc.Content{q})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers[0].First.URL == "http://h.example/0"
+}
+
+// An agent that cannot be reached is told again until it can be, or until it is given
+// up. Other agents are told meanwhile.
+func TestOriginals(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		away         time.Duration // a1 is
+		err          error
+		told, untold int64
+	}{
+		{"at once", 0, nil, 200, 0},
+		{"away for a while", 3 * time.Second, rpc.ErrUnreachable, 200, 0},
+		{"away for long", time.Hour, rpc.ErrUnreachable, 0, 200},
+		{"refuses", time.Hour, rpc.ErrRejected, 0, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := newJudges(t, 1, 3)
+				began, k := time.Now(), j.agents["a0"]
+				call := k.call
+				k.call = func(ctx context.Context, agent string,
+					cs []rpc.Content) ([]rpc.ContentAnswer, error) {
+					if agent == "a1" && time.Since(began) < c.away {
+						return nil, c.err
+					}
+					return call(ctx, agent, cs)
+				}
+				durable(j, 200)
+				k.Durable([20]byte{2}, warc.Original{URL: "http://h.example/", Date: time.Now()}) // a2's
+				time.Sleep(time.Second)
+				if n := k.Counts().Told; n != 1 && n != c.told+1 {
+					t.Errorf("%d pages told after a second, want that of a2 at least", n)
+				}
+				time.Sleep(20 * time.Second)
+				if n := k.Counts(); n.Told != c.told+1 || n.Untold != c.untold {
+					t.Errorf("%d told, %d not, want %d and %d", n.Told, n.Untold, c.told+1, c.untold)
+				}
+				if known := isKnown(t, j, "a1"); known != (c.told > 0) {
+					t.Errorf("known at a1: %v", known)
+				}
+				j.close()
+				if o := k.originals; o.waiting != 0 || len(o.queues) != 0 {
+					t.Errorf("%d wait in %d queues", o.waiting, len(o.queues))
+				}
+			})
+		})
+	}
+}
+
+// When contents get another second agent while they wait to be told, that one is told.
+func TestOriginalsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJudges(t, 1, 3)
+		k := j.agents["a0"]
+		call := k.call
+		k.call = func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
+			if agent == "a1" {
+				return nil, rpc.ErrUnreachable
+			}
+			return call(ctx, agent, cs)
+		}
+		durable(j, 100)
+		time.Sleep(2 * time.Second)
+		j.view.Add(1)
+		time.Sleep(2 * time.Second)
+		if n := k.Counts(); n.Told != 100 || n.Untold != 0 || !isKnown(t, j, "a2") {
+			t.Errorf("%d told, %d not, known at a2: %v", n.Told, n.Untold, isKnown(t, j, "a2"))
+		}
+		j.close()
+	})
+}
+
+// Pages that wait to be told are bounded, and what waits at the end is given up.
+func TestOriginalsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJudges(t, 1, 3)
+		k := j.agents["a0"]
+		var calls atomic.Int64
+		k.call = func(ctx context.Context, _ string, _ []rpc.Content) ([]rpc.ContentAnswer, error) {
+			calls.Add(1)
+			<-ctx.Done()
+			return nil, errors.Join(rpc.ErrUnreachable, ctx.Err())
+		}
+		durable(j, originalsMost+10)
+		if n := k.Counts(); n.Untold != 10 {
+			t.Errorf("%d pages refused, want 10", n.Untold)
+		}
+		time.Sleep(time.Second)
+		j.close()
+		if n := k.Counts(); n.Untold != originalsMost+10 || n.Told != 0 || calls.Load() != 1 {
+			t.Errorf("%d told, %d not, want 0 and %d; %d calls", n.Told, n.Untold, originalsMost+10, calls.Load())
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// prepareOthers refuses what cannot be among others, or alone. One that was among
+// others does not go on alone: it has links of theirs.
+func (a *Agent) prepareOthers(seeds []weburl.URL) error {
+	if a.cfg.Cluster != nil {
+		return a.prepareCluster(seeds)
+	}
+	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
+		return configErrorf("the crawl in %s is one agent's of a cluster: go on with --name and --listen as it began",
+			a.cfg.Dir)
+	}
+	return nil
+}
+
+// openOthers opens what an agent among others needs.
+func (a *Agent) openOthers() (err error) {
+	if a.colony == nil {
+		return nil
+	}
+	if err := a.openContents(); err != nil {
+		return err
+	}
+	if err := a.openCluster(); err != nil {
+		return err
+	}
+	r := &a.rooms
+	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
+		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
+		return err
+	}
+	a.onClose(r.Outbox.Close)
+	r.Partition, r.Exchange, r.Tenancy = a.colony, a.colony, a.colony
+	return nil
+}
+
+// crawl runs the crawler, among others if there are any.
+func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
+	if a.colony == nil {
+		return a.crawler.Run(ctx)
+	}
+	a.onClose(a.depart) // also after an error
+	if err := a.colony.meet(ctx); err != nil && ctx.Err() == nil {
+		return "", err
+	}
+	a.crawler.ShareLimit()
+	a.crawler.RanBefore(a.colony.limits.running(time.Now()))
+	// Visits may go on for a while after ctx is done. Until they have ended, a lease
+	// that is lost cuts them off.
+	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer over()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if a.colony.member.Load() != nil {
+		a.colony.tend(ctx, func(err error) { fail(&lostPlace{err}) })
+		a.leases.tend(visiting)
+	}
+	stop, err := a.crawler.Run(ctx)
+	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
+		err = lost
+	}
+	over()
+	fail(nil)
+	return stop, errors.Join(err, a.depart())
+}
+
+// depart leaves the cluster after the last visit. The connections go first: as soon
+// as this agent has given back its leases or has said that it is gone, others open
+// their own.
+func (a *Agent) depart() error {
+	return errors.Join(a.fetcher.Close(), a.colony.leave())
+}
+
+// lostPlace is why an agent cannot stay in its cluster.
+type lostPlace struct{ error }
+
+func (l *lostPlace) Unwrap() error { return l.error }

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// TestPowerFailure takes the power away at random instants, from the first
+// moment of a crawl on, and goes on with what is left of the disk.
+func TestPowerFailure(t *testing.T) {
+	n := uint64(100)
+	if testing.Short() || raceEnabled {
+		n = 25
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 3))
+				w := newSmallWeb()
+				w.torn = true
+				mem := disk.NewMem()
+				for range 1 + rng.IntN(4) {
+					mem = w.live(t, mem, time.Duration(rng.IntN(1500))*time.Millisecond, rng.Uint64())
+				}
+				cfg := w.config(t, mem)
+				cfg.Crawl.DrainTimeout = time.Nanosecond
+				w.at = map[string][]time.Time{} // how often is another test's matter
+				for _, u := range w.urls() {
+					w.at[u] = []time.Time{time.Now()}
+				}
+				w.goOn(t, cfg, time.Now())
+			})
+		})
+	}
+}
+
+// live crawls for a while and returns what a power failure then leaves behind.
+func (w *smallWeb) live(t *testing.T, mem *disk.Mem, d time.Duration, seed uint64) (left *disk.Mem) {
+	t.Helper()
+	cfg := w.config(t, mem)
+	_, err := mem.Stat("/crawl/crawl.yaml")
+	cfg.Resume = err == nil
+	cfg.Crawl.DrainTimeout = time.Nanosecond
+	a, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := a.Run(ctx)
+		done <- err
+	}()
+	time.Sleep(d)
+	left = mem.Crash(seed)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	return left
+}

@@ -1,0 +1,36 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// makePrivate keeps other users of the machine out of the directories of a crawl with
+// --allow-private that were there before. The crawl directory itself, if there was no
+// crawl in it, keeps the permissions that the operator gave it.
+func (a *Agent) makePrivate() error {
+	if !a.cfg.Fetch.AllowPrivate {
+		return nil
+	}
+	dirs := append(layout[:len(layout):len(layout)], "state", replicaDir, contentsDir, "state/outbox")
+	if a.cfg.Resume || a.cfg.Overwrite {
+		dirs = append(dirs, ".")
+	}
+	for _, d := range dirs {
+		if err := disk.MakePrivate(a.fs, a.dir(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("crawl directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// relieve closes what can be spared, for the process has no file descriptor left.
+func (a *Agent) relieve() {
+	a.shortages.Add(1)
+	if a.fetcher != nil {
+		a.fetcher.Relieve()
+	}
+}

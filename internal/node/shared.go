@@ -1,0 +1,116 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// shared returns the settings that all agents must have alike. With another scope
+// an owner would leave out a link that its finder wants, and the link would be
+// lost. With another robots-agent a host would be crawled by other rules after it
+// has moved.
+func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
+	rules := a.rules(seeds)
+	if _, walk := a.rooms.Strategy.(*strategy.Walk); walk {
+		return nil, configErrorf("--strategy walk is for one agent: a walk is not carried on by another agent; leave --listen out")
+	}
+	_, token, err := a.cfg.Identity()
+	if err != nil {
+		return nil, err
+	}
+	f := &a.cfg.Frontier
+	return map[string]string{
+		"version": Version, "partition": a.cfg.Cluster.partition(), "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
+		"strategy": strategyTerms(a.rooms.Strategy), "robots-agent": strings.ToLower(token),
+		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
+		// A host moves, and is as slow at its next agent.
+		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0), "site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
+		"page-limit": strconv.FormatInt(a.cfg.Crawl.PageLimit, 10), "host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
+		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
+	}, nil
+}
+
+// quiet is a time as it is in force.
+func quiet(d, usual time.Duration) string {
+	if d == 0 {
+		d = usual
+	}
+	return max(d, 0).String()
+}
+
+// strategyTerms are its name and what it was told.
+func strategyTerms(s crawl.Strategy) string {
+	if t, ok := s.(interface{ Terms() string }); ok {
+		return strategyName(s) + " " + t.Terms()
+	}
+	return strategyName(s)
+}
+
+const (
+	// agentsSetting is compared between agents that begin together alone.
+	agentsSetting = "agents"
+	begunAlready  = "begun"
+)
+
+// terms are the settings as they are told to others now.
+func (c *colony) terms() map[string]string {
+	t := maps.Clone(c.settings)
+	if c.begun.Load() {
+		t[agentsSetting] = begunAlready
+	}
+	return t
+}
+
+// differ is the refusal of an agent whose settings are others, or nil.
+func (c *colony) differ(h rpc.Hello) error {
+	ours := c.terms()
+	delete(ours, agentsSetting)
+	h.Settings = maps.Clone(h.Settings)
+	delete(h.Settings, agentsSetting)
+	return h.Differ(ours)
+}
+
+// otherStart refuses an agent that waits for another number of agents than this one.
+func (c *colony) otherStart(h rpc.Hello) error {
+	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
+	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
+		return nil
+	}
+	const text = "agent %q has --agents %s, and the agents that are present have --agents %s: use the same --agents, " +
+		"or join after the crawl has started"
+	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
+}
+
+// rules is a digest of what decides which links are wanted: of patterns and
+// depth, and of the seeds, unless every host is in scope.
+func (a *Agent) rules(seeds []weburl.URL) string {
+	s := &a.cfg.Scope
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q", slices.Sorted(slices.Values(s.Include)), slices.Sorted(slices.Values(s.Exclude)))
+	if s.Depth != nil {
+		fmt.Fprintf(h, " %d", *s.Depth)
+	}
+	if s.Scope != scope.Any {
+		var lines []string
+		for _, u := range seeds {
+			lines = append(lines, u.String()+"\n")
+		}
+		slices.Sort(lines)
+		for _, line := range lines {
+			fmt.Fprintf(h, "\n%s", line)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"os"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
+	for _, c := range []struct{ have, want string }{
+		{"", "new\n"},
+		{"a\nb\n", "a\nb\nnew\n"},
+		{"a\nb", "a\nnew\n"},
+		{"a\nb\x00\x00\x00c\nd\n", "a\nnew\n"},
+		{"\x00\x00\nd\n", "new\n"},
+		{"a\n\x00", "a\nnew\n"},
+	} {
+		fs := disk.NewMem()
+		if err := fs.MkdirAll("/l", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.OpenFile("/l/x", os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(c.have)); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		a, err := openLines(fs, "/l/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.add(func(b []byte) []byte { return append(b, "new\n"...) })
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := disk.ReadFile(fs, "/l/x", 1<<20); err != nil || string(got) != c.want {
+			t.Errorf("%q became %q, want %q; %v", c.have, got, c.want, err)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package report
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A Summary is reports/summary.json.
+type Summary struct {
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+
+	Pages      int64   `json:"pages"` // successful fetches archived
+	Fetched    int64   `json:"fetched"`
+	Bytes      int64   `json:"bytes"`
+	DurationS  float64 `json:"duration_s"`
+	PagesPerS  float64 `json:"pages_per_s"`
+	Discovered int64   `json:"urls_discovered"`
+	Unique     int64   `json:"urls_unique"`
+	Finished   int64   `json:"urls_finished"`
+	Queued     int64   `json:"urls_queued"`
+	Sent       int64   `json:"urls_sent"`       // that other agents crawl, and have
+	Overhead   float64 `json:"overhead"`        // of these: for each page fetched here, UbiCrawler's e/n
+	Exchanged  int64   `json:"bytes_exchanged"` // sent to other agents, with answers to them, in this run
+	Hosts      int     `json:"hosts"`
+	Duplicates int64   `json:"duplicates"`
+	Truncated  int64   `json:"truncated"`
+	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
+	Unchanged  int64   `json:"unchanged"`  // of these: found as they had been
+	Changed    int64   `json:"changed"`    // of these: not so; the others failed, or were cut
+	RobotsTxt  int64   `json:"robots_txt"` // fetches of robots.txt
+	Denied     int64   `json:"robots_denied"`
+	Retries    int64   `json:"retries"`
+	StopReason string  `json:"stop_reason"`
+	PeakMemory int64   `json:"peak_memory_bytes"`
+	Leases     *Leases `json:"leases,omitempty"` // with other agents, of the last run
+	Moves      *Moves  `json:"moves,omitempty"`  // of hosts between agents, in the last run
+
+	Contents *Contents `json:"contents,omitempty"` // shared out by their hash, in the last run
+
+	Errors  map[string]int64 `json:"errors"`  // by kind
+	Status  map[string]int64 `json:"status"`  // by code
+	Skipped map[string]int64 `json:"skipped"` // by reason
+}
+
+// Moves counts hosts that came from other agents, and went to them.
+type Moves struct {
+	Claimed  int64 `json:"hosts_claimed"` // became ours, and all who may know them have told
+	Given    int64 `json:"hosts_given"`
+	KeysIn   int64 `json:"keys_taken"` // of URLs that are finished
+	KeysOut  int64 `json:"keys_given"`
+	LinksOut int64 `json:"links_given"`
+	Held     int   `json:"hosts_held"` // now: they wait for an answer
+}
+
+// Leases is what it cost to share addresses and sites with other agents.
+type Leases struct {
+	Messages int64   `json:"messages"` // calls and answers that this agent has sent
+	PerPage  float64 `json:"messages_per_page"`
+	Asked    int64   `json:"asked"`   // addresses and sites, each time that they were asked for
+	Waits    int64   `json:"waits"`   // how often hosts whose turn it was began to wait for one
+	CutOff   int64   `json:"cut_off"` // visits, for a lease that was lost
+}
+
+// Count divides the messages by the pages of the same run.
+func (l *Leases) Count(pages int64) {
+	if l.PerPage = 0; pages > 0 {
+		l.PerPage = math.Round(float64(l.Messages)/float64(pages)*1e4) / 1e4
+	}
+}
+
+// Summary sums t up; took is how long the crawl ran, over all its runs.
+func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
+	s := Summary{
+		Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
+		DurationS:  took.Round(time.Millisecond).Seconds(),
+		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
+		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
+		Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
+		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
+		StopReason: stopReason, PeakMemory: PeakMemory(),
+		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
+	}
+	if took > 0 {
+		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
+	}
+	if t.n.pages > 0 {
+		s.Overhead = math.Round(float64(t.n.sent)/float64(t.n.pages)*1e4) / 1e4
+	}
+	for k, n := range t.errors {
+		s.Errors[k] = n
+	}
+	for k, n := range t.status {
+		s.Status[strconv.Itoa(k)] = n
+	}
+	for k, n := range t.skipped {
+		s.Skipped[k] = n
+	}
+	return s
+}
+
+// String is a table for the terminal.
+func (s Summary) String() string {
+	var rows [][2]string
+	row := func(name, format string, a ...any) { rows = append(rows, [2]string{name, fmt.Sprintf(format, a...)}) }
+	row("pages", "%s", humanize.Comma(s.Pages))
+	row("bytes", "%s", humanize.Bytes(uint64(max(s.Bytes, 0))))
+	row("time", "%s", span(time.Duration(s.DurationS*float64(time.Second))))
+	row("pages/s", "%.2f", s.PagesPerS)
+	row("hosts", "%s", humanize.Comma(int64(s.Hosts)))
+	row("URLs found", "%s", humanize.Comma(s.Discovered))
+	row("URLs accepted", "%s", humanize.Comma(s.Unique))
+	row("URLs finished", "%s", humanize.Comma(s.Finished))
+	optional := func(name string, n int64) {
+		if n != 0 {
+			row(name, "%s", humanize.Comma(n))
+		}
+	}
+	optional("URLs queued", s.Queued)
+	optional("URLs sent", s.Sent)
+	if s.Moves != nil {
+		optional("hosts claimed", s.Moves.Claimed)
+		optional("hosts given away", s.Moves.Given)
+	}
+	if s.Leases != nil {
+		optional("lease messages", s.Leases.Messages)
+	}
+	s.Contents.rows(row)
+	if s.Exchanged > 0 {
+		row("bytes to agents", "%s", humanize.Bytes(uint64(s.Exchanged)))
+	}
+	optional("duplicates", s.Duplicates)
+	optional("truncated", s.Truncated)
+	optional("revisits", s.Revisits)
+	optional("  unchanged", s.Unchanged)
+	optional("  changed", s.Changed)
+	optional("denied by robots", s.Denied)
+	optional("retries", s.Retries)
+	for _, g := range [...]struct {
+		name string
+		m    map[string]int64
+	}{{"status", s.Status}, {"error", s.Errors}, {"skipped", s.Skipped}} {
+		for _, k := range descending(g.m, func(n int64) int64 { return n }) {
+			name := g.name + " " + Clean(k)
+			if code, err := strconv.Atoi(k); err == nil && g.name == "status" && CodeText(code) != "" {
+				name += " (" + CodeText(code) + ")"
+			}
+			row(name, "%s", humanize.Comma(g.m[k]))
+		}
+	}
+	if s.PeakMemory > 0 {
+		row("peak memory", "%s", humanize.Bytes(uint64(s.PeakMemory)))
+	}
+	row("stopped", "%s", s.StopReason)
+	wide, right := 0, 0
+	for _, r := range rows {
+		wide, right = max(wide, len(r[0])), max(right, len(r[1]))
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		b.WriteString("  " + pad(r[0], wide, false) + "  " + pad(r[1], min(right, 16), true) + "\n")
+	}
+	return b.String()
+}
+
+// WriteReports writes s and the tables of t to dir: summary.json, hosts.csv,
+// status.csv, mime.csv, errors.csv and seeds.csv, each whole or not at all.
+func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("reports %s: %w", dir, err)
+	}
+	js, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("reports %s: %w", dir, err)
+	}
+	files := []struct {
+		name string
+		rows func(row)
+	}{
+		{"hosts.csv", t.hostRows},
+		{"status.csv", t.statusRows},
+		{"mime.csv", t.mimeRows},
+		{"errors.csv", t.errorRows},
+		{"seeds.csv", t.seedRows},
+	}
+	for _, f := range files {
+		if err := WriteTable(fs, filepath.Join(dir, f.name), f.rows); err != nil {
+			return err // it names the file
+		}
+	}
+	name := filepath.Join(dir, "summary.json")
+	if err := disk.WriteFile(fs, name, append(js, '\n')); err != nil {
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	return nil
+}
+
+// A row takes the cells of a table's line.
+type row = func(cells ...string)
+
+// WriteTable replaces name by a table in CSV, whole or not at all, whose lines
+// rows gives. A table of a million lines passes through: it is never in memory.
+func WriteTable(fs disk.FS, name string, rows func(row func(cells ...string))) error {
+	err := writeRows(fs, name+".tmp", rows)
+	if err == nil {
+		err = fs.Rename(name+".tmp", name)
+	}
+	if err != nil {
+		fs.Remove(name + ".tmp") // the first error is the one to report
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("report %s: %w", name, err)
+	}
+	return nil
+}
+
+func writeRows(fs disk.FS, name string, rows func(row func(cells ...string))) error {
+	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 64<<10)
+	w := csv.NewWriter(b)
+	rows(func(cells ...string) { w.Write(cells) }) // it keeps its first error for Flush
+	w.Flush()
+	if err = w.Error(); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+func (t *Tally) hostRows(row row) {
+	row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
+	for _, i := range t.hosts.descending(func(h *hostCount) int64 { return int64(h.urls) }) {
+		h := &t.hosts.entry(i).v
+		row(cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()), num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
+	}
+}
+
+func (t *Tally) statusRows(row row) {
+	row("code", "urls", "meaning")
+	for _, k := range descending(t.status, func(n int64) int64 { return n }) {
+		row(strconv.Itoa(k), num(t.status[k]), CodeText(k))
+	}
+}
+
+func (t *Tally) errorRows(row row) {
+	row("error", "urls", "first cause")
+	for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
+		row(cell(k), num(t.errors[k]), textCell(t.causes[k]))
+	}
+}
+
+func (t *Tally) mimeRows(row row) {
+	row("mime", "urls", "pages", "bytes")
+	for _, k := range descending(t.mimes, func(c *count) int64 { return c.urls }) {
+		countRow(row, k, t.mimes[k])
+	}
+}
+
+func (t *Tally) seedRows(row row) {
+	row("seed", "urls", "pages", "bytes")
+	for _, i := range t.seeds.descending(func(c *count) int64 { return c.urls }) {
+		countRow(row, string(t.seeds.name(i)), &t.seeds.entry(i).v)
+	}
+}
+
+func countRow(row row, name string, c *count) {
+	row(cell(name), num(c.urls), num(c.pages), num(c.bytes))
+}
+
+// cell is a name for a spreadsheet, which must not take it for a formula.
+func cell(s string) string { return noFormula(Clean(s)) }
+
+// textCell is cell for several words.
+func textCell(s string) string { return noFormula(CleanText(s)) }
+
+func noFormula(s string) string {
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// span is a duration for people: 1d 2h, 3h 4m, 5m 6s, 7s, 0.8s.
+func span(d time.Duration) string {
+	s := int64(d / time.Second)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm %ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh %dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd %dh", s/86400, s/3600%24)
+}

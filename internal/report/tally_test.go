@@ -1,0 +1,389 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got\n%s", name, diff)
+	}
+}
+
+func sampleTally() *Tally {
+	t := NewTally()
+	t.Start(at)
+	t.Found(100)
+	t.Accepted(12)
+	t.Sent(2)
+	t.Retried(3)
+	for _, r := range []string{"outOfScope", "outOfScope", "trap"} {
+		t.Skipped(r)
+	}
+	for _, v := range []Visit{
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/plain", Bytes: 500, Robots: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "text/html; charset=utf-8", Bytes: 22_300, Page: true},
+		{Host: "a.example", Seed: "a.example", Code: 200, MIME: "Text/HTML", Bytes: 1_000, Page: true, Duplicate: true},
+		{Host: "a.example", Seed: "a.example", Code: 404, MIME: "text/html", Bytes: 700},
+		{Host: "b.example", Seed: "a.example", Code: CodeRobotsDenied},
+		{Host: "b.example", Seed: "b.example", Code: 200, MIME: "=cmd()/x", Bytes: 5_000_000,
+			Page: true, Truncated: true},
+		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
+		{Host: "c.example", Seed: "b.example", Code: CodeDNS, Error: "dns", Bytes: -4},
+		{Host: "c.example", Seed: "b.example", Code: CodeTooManyRetries, Error: "timeout-connect"},
+	} {
+		t.Add(v)
+	}
+	return t
+}
+
+func hostsCSV(t *Tally) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	t.hostRows(func(cells ...string) { w.Write(cells) })
+	w.Flush()
+	return b.String()
+}
+
+// TestReports compares all files that a crawl leaves with their golden copies.
+func TestReports(t *testing.T) {
+	tally := sampleTally()
+	s := tally.Summary(90*time.Second, "finished")
+	if s.PeakMemory < 1<<20 {
+		t.Errorf("peak memory %d", s.PeakMemory)
+	}
+	s.PeakMemory = 123_456_789
+	s.Ended = at.Add(90 * time.Second)
+	s.Queued = 4
+	fs := disk.NewMem()
+	if err := tally.WriteReports(fs, "reports", s); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"summary.json", "hosts.csv", "status.csv", "mime.csv", "errors.csv", "seeds.csv"} {
+		golden(t, name, file(t, fs, "reports/"+name))
+	}
+	golden(t, "summary.txt", s.String())
+
+	var m map[string]any
+	if err := json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"pages", "bytes", "duration_s", "pages_per_s", "urls_discovered", "urls_unique",
+		"urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
+		if _, ok := m[k]; !ok {
+			t.Errorf("summary.json has no %s", k)
+		}
+	}
+}
+
+// TestReportsAreAtomic fails each write in turn: a report is old or new, never half.
+func TestReportsAreAtomic(t *testing.T) {
+	old := sampleTally()
+	now := sampleTally()
+	now.Add(Visit{Host: "z.example", Code: 500, MIME: "x/y", Error: "odd", Seed: "z.example"})
+	for n := int64(1); ; n++ {
+		mem := disk.NewMem()
+		faulty := disk.NewFaulty(mem, nil)
+		if err := old.WriteReports(faulty, "reports", old.Summary(0, "old")); err != nil {
+			t.Fatal(err)
+		}
+		_, changes := faulty.Calls()
+		faulty.Break(disk.FailAt(changes+n, syscall.ENOSPC))
+		err := now.WriteReports(faulty, "reports", now.Summary(time.Second, "new"))
+		if err == nil {
+			if n < 6 {
+				t.Errorf("only %d writes", n-1)
+			}
+			return
+		}
+		if !disk.IsFull(err) {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		var s Summary
+		if err := json.Unmarshal([]byte(file(t, mem, "reports/summary.json")), &s); err != nil ||
+			s.StopReason != "old" && s.StopReason != "new" {
+			t.Errorf("write %d: summary %+v, %v", n, s, err)
+		}
+		switch got := file(t, mem, "reports/hosts.csv"); got {
+		case hostsCSV(old), hostsCSV(now):
+		default:
+			t.Errorf("write %d: hosts.csv %q", n, got)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	tally := sampleTally()
+	got := fmt.Sprint(tally.Pages(), tally.Fetched(), tally.Finished(), tally.Bytes(), tally.Denied(), tally.Hosts(),
+		tally.HostPages("a.example"), tally.HostPages("b.example"), tally.HostPages("nowhere.example"),
+		tally.Started().Equal(at), tally.Errors())
+	if want := "3 4 8 5024500 1 3 2 1 0 true map[dns:1 timeout-connect:2]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	tally.Errors()["dns"] = 99
+	if tally.Errors()["dns"] != 1 {
+		t.Error("Errors is not a copy")
+	}
+	var zero Tally
+	zero.Add(Visit{Host: "a.example", Code: 200})
+	zero.Skipped("x")
+	if zero.Hosts() != 1 {
+		t.Error("the zero Tally does not count")
+	}
+}
+
+// TestTallyIsBounded: a server that makes up types and codes fills no memory.
+func TestTallyIsBounded(t *testing.T) {
+	tally := NewTally()
+	const n = 5000
+	for i := range n {
+		tally.Add(Visit{Host: "a.example", Code: 1000 + i, MIME: fmt.Sprintf("text/x%d", i),
+			Error: fmt.Sprintf("e%d%s", i, strings.Repeat("x", 1000)), Seed: "s"})
+	}
+	if len(tally.mimes) > maxNames+1 || len(tally.status) > maxNames+1 || len(tally.errors) > maxNames+1 {
+		t.Errorf("%d types, %d codes, %d errors", len(tally.mimes), len(tally.status), len(tally.errors))
+	}
+	var mimes, codes, errs int64
+	for _, c := range tally.mimes {
+		mimes += c.urls
+	}
+	for _, c := range tally.status {
+		codes += c
+	}
+	for k, c := range tally.errors {
+		errs += c
+		if len(k) > maxName {
+			t.Errorf("a name of %d bytes", len(k))
+		}
+	}
+	if mimes != n || codes != n || errs != n {
+		t.Errorf("%d, %d and %d counted, want %d", mimes, codes, errs, n)
+	}
+}
+
+func TestMIME(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "unknown", "unknown": "unknown", "text/html": "text/html", " Text/HTML ; charset=x": "text/html",
+		"text": "invalid", "text/": "invalid", "/html": "invalid", "text/html/x": "invalid", "text/ht ml": "invalid",
+		"application/vnd.ms-excel.sheet+xml": "application/vnd.ms-excel.sheet+xml", "=1/x": "invalid",
+		"té/x":                          "invalid",
+		"a/" + strings.Repeat("x", 200): "invalid",
+	} {
+		if got := MIME(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestTallyEncoding(t *testing.T) {
+	tally := sampleTally()
+	enc := tally.AppendTo(nil)
+	golden(t, "tally-2.hex", fmt.Sprintf("%x\n", enc))
+	got := NewTally()
+	got.Start(at)
+	got.Add(Visit{Host: "old.example"})
+	if err := got.Decode(enc); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tally.Summary(time.Second, ""), got.Summary(time.Second, ""),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" }, cmp.Ignore())); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if string(got.AppendTo(nil)) != string(enc) || hostsCSV(got) != hostsCSV(tally) {
+		t.Error("encoded anew it is different")
+	}
+	for i := range enc {
+		if err := got.Decode(enc[:i]); !errors.Is(err, ErrTally) {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+	if err := got.Decode(append(enc, 0)); !errors.Is(err, ErrTally) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	if got.Pages() != tally.Pages() {
+		t.Error("changed by what could not be decoded")
+	}
+}
+
+// A tally of the version before says the same, without the revisits.
+func TestTallyVersion1(t *testing.T) {
+	b, err := os.ReadFile("testdata/tally-1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := hex.DecodeString(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := NewTally()
+	if err := got.Decode(enc); err != nil {
+		t.Fatal(err)
+	}
+	if string(got.AppendTo(nil)) != string(sampleTally().AppendTo(nil)) {
+		t.Error("decoded to other counts")
+	}
+}
+
+// TestCauses: the first cause of each kind of error is kept, also by the
+// encoding, and reaches the report without what could harm a terminal.
+func TestCauses(t *testing.T) {
+	tally := NewTally()
+	for _, v := range []Visit{{Error: "dns"}, {Error: "tls", Cause: "x509: \x1b[31mred \u202ename"},
+		{Error: "tls", Cause: "another"}, {Error: "connect"}} {
+		v.Host, v.Code = "a.example", -2
+		tally.Add(v)
+	}
+	got := NewTally()
+	if err := got.Decode(tally.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	mem := disk.NewMem()
+	if err := got.WriteReports(mem, "/r", got.Summary(0, "")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := disk.ReadFile(mem, "/r/errors.csv", 1<<20)
+	want := "error,urls,first cause\ntls,2,x509: %1B[31mred %E2%80%AEname\nconnect,1,\ndns,1,\n"
+	if err != nil || string(b) != want {
+		t.Errorf("got %q (%v), want %q", b, err, want)
+	}
+}
+
+// A URL that is visited again is one URL with more visits.
+func TestRevisits(t *testing.T) {
+	var tally Tally
+	page := Visit{Host: "a.example", Code: 200, MIME: "text/html", Bytes: 10, Page: true}
+	tally.Add(page)
+	again := page
+	again.Again = true
+	tally.Add(again)
+	again.Unchanged, again.Code, again.Page, again.Bytes = true, 304, false, 3
+	tally.Add(again)
+	again.Unchanged, again.Code, again.Error, again.Bytes = false, -4, "timeout", 0
+	tally.Add(again)
+	s := tally.Summary(time.Second, "")
+	if s.Finished != 1 || s.Revisits != 3 || s.Unchanged != 1 || s.Changed != 1 || s.Pages != 2 ||
+		s.Fetched != 3 || s.Bytes != 23 {
+		t.Errorf("%+v", s)
+	}
+	if n := tally.HostPages("a.example"); n != 1 {
+		t.Errorf("%d pages of the host, want 1", n)
+	}
+}
+
+// A tally in pieces is the same encoding, and no piece is much larger than asked
+// for, however many hosts there are.
+func TestTallyPieces(t *testing.T) {
+	tally := sampleTally()
+	for i := range 5000 {
+		tally.Add(Visit{Host: hostName(i), Seed: hostName(i % 700), Code: 200, MIME: "text/html",
+			Bytes: int64(i), Page: true})
+	}
+	want := string(tally.AppendTo(nil))
+	const entry = 200 // bytes of a name and its counts, at most
+	for _, size := range []int{1, 100, 4096, 1 << 20} {
+		var got []byte
+		pieces, ended := 0, false
+		if err := tally.EachPiece(size, func(piece []byte, last bool) error {
+			if ended || len(piece) > size+entry {
+				t.Fatalf("size %d: a piece of %d bytes, behind the last one: %v", size, len(piece), ended)
+			}
+			got = append(got, piece...)
+			pieces++
+			ended = last
+			return nil
+		}); err != nil || !ended {
+			t.Fatalf("size %d: %v, the last piece came: %v", size, err, ended)
+		}
+		if string(got) != want {
+			t.Errorf("size %d: the pieces are not the encoding", size)
+		}
+		if least := len(want) / (size + entry); pieces < least {
+			t.Errorf("size %d: %d pieces, want at least %d", size, pieces, least)
+		}
+	}
+	fails := errors.New("disk full")
+	calls := 0
+	if err := tally.EachPiece(100, func([]byte, bool) error { calls++; return fails }); err != fails || calls != 1 {
+		t.Errorf("error %v after %d calls, want %v after one", err, calls, fails)
+	}
+}
+
+func FuzzTallyDecode(f *testing.F) {
+	f.Add(sampleTally().AppendTo(nil))
+	f.Add(NewTally().AppendTo(nil))
+	f.Add([]byte{tallyVersion, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var tally Tally
+		if tally.Decode(b) != nil {
+			return
+		}
+		enc := tally.AppendTo(nil)
+		var again Tally
+		if err := again.Decode(enc); err != nil || string(again.AppendTo(nil)) != string(enc) {
+			t.Fatalf("encoded anew: %v", err)
+		}
+		_ = tally.Summary(time.Second, "x").String()
+		if err := tally.WriteReports(disk.NewMem(), "reports", tally.Summary(0, "")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestVmHWM(t *testing.T) {
+	for in, want := range map[string]int64{
+		"Name:\tx\nVmHWM:\t   1234 kB\nVmRSS:\t 5 kB\n": 1234 << 10,
+		"Name:\tx\n":                          0,
+		"x\nVmHWM:":                           0,
+		"x\nVmHWM: -1 kB\n":                   0,
+		"x\nVmHWM: 99999999999999999999 kB\n": 0,
+	} {
+		if got := vmHWM([]byte(in)); got != want {
+			t.Errorf("%q: %d, want %d", in, got, want)
+		}
+	}
+}
+
+func BenchmarkTallyAdd(b *testing.B) {
+	t := NewTally()
+	hosts := make([]string, 1000)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("h%d.example", i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		t.Add(Visit{Host: hosts[i%len(hosts)], Seed: "s.example", Code: 200, MIME: "text/html; charset=utf-8",
+			Bytes: 22300, Page: true})
+		i++
+	}
+	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "visits/s")
+}

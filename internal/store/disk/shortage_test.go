@@ -1,0 +1,56 @@
+package disk_test
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A shortage of descriptors that passes costs time and nothing else; one that lasts is
+// an error.
+func TestPatient(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lack error
+		for_ time.Duration
+		want error
+	}{
+		{"passes", syscall.EMFILE, 10 * time.Second, nil},
+		{"of the machine", syscall.ENFILE, 10 * time.Second, nil},
+		{"lasts", syscall.EMFILE, time.Hour, syscall.EMFILE},
+		{"another error", syscall.EACCES, time.Second, syscall.EACCES},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, relieved := time.Now(), 0
+				faulty := disk.NewFaulty(disk.NewMem(), func(disk.Call) disk.Fault {
+					if time.Since(began) < c.for_ {
+						return disk.Fault{Err: c.lack}
+					}
+					return disk.Fault{}
+				})
+				fsys := disk.Patient(faulty, func() { relieved++ })
+				f, err := fsys.OpenFile("a", os.O_CREATE|os.O_RDWR, 0o644)
+				if !errors.Is(err, c.want) {
+					t.Fatalf("got %v, want %v", err, c.want)
+				}
+				if short := disk.IsShortage(c.lack); short != (relieved > 0) {
+					t.Errorf("relieved %d times", relieved)
+				}
+				switch took := time.Since(began); {
+				case err == nil:
+					f.Close()
+				case disk.IsShortage(err) && (took < 30*time.Second || took > 31*time.Second):
+					t.Errorf("gave up after %s", took)
+				case !disk.IsShortage(err) && took > 0:
+					t.Errorf("waited %s for what does not pass", took)
+				}
+			})
+		})
+	}
+}

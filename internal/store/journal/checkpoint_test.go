@@ -1,0 +1,92 @@
+package journal_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
+
+// A checkpoint is written while the Journal goes on. Whenever the machine
+// dies, Replay gives what it replaces, or it, and all that was synced since.
+func TestCheckpointBesideAppends(t *testing.T) {
+	mem := disk.NewMem()
+	must(t, mem.MkdirAll("/j", 0o755))
+	j, err := journal.Open(mem, "/j", journal.Config{})
+	must(t, err)
+	var all []string
+	put := func(s string) {
+		t.Helper()
+		all = append(all, s)
+		must(t, j.Append([]journal.Record{{'a', []byte(s)}}))
+	}
+	for i := range 5 {
+		put(fmt.Sprint("before ", i))
+	}
+	check := func(when string, fs disk.FS, want []string) {
+		t.Helper()
+		var got []string
+		if _, err := journal.Replay(fs, "/j", func(_ byte, p []byte) error { got = append(got, string(p)); return nil }); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", when, got, want)
+		}
+	}
+	both := func(when string, want []string) {
+		t.Helper()
+		check(when+", killed", mem.Clone(), want)
+		check(when+", without power", mem.Crash(3), want)
+	}
+
+	c, err := j.Begin()
+	must(t, err)
+	put("beside 1")
+	must(t, j.Sync())
+	both("begun", all)
+	var recent []string
+	must(t, c.Replay(true, func(_ byte, p []byte) error { recent = append(recent, string(p)); return nil }))
+	if !slices.Equal(recent, all[:5]) {
+		t.Errorf("to be replaced: got %q, want %q", recent, all[:5])
+	}
+	must(t, c.Append('s', []byte("state")))
+	put("beside 2")
+	// An fsync on its way makes durable what was committed when it began.
+	s, err := j.BeginSync()
+	must(t, err)
+	put("beside 3")
+	must(t, j.Commit())
+	must(t, j.EndSync(s, s.Run()))
+	check("synced", mem.Clone(), all)
+	must(t, c.Finish())
+	must(t, j.Sync())
+	both("finished", all)
+	must(t, j.Adopt(c, nil))
+	after := append([]string{"state"}, all[5:]...)
+	both("adopted", after)
+	if got := j.SinceSnapshot(); got != j.SegmentBytes() {
+		t.Errorf("SinceSnapshot() = %d, want the segment's %d", got, j.SegmentBytes())
+	}
+
+	// One that is given up changes nothing.
+	c, err = j.Begin()
+	must(t, err)
+	must(t, c.Append('s', []byte("half")))
+	put("beside 4")
+	must(t, j.Sync())
+	c.Abandon()
+	after = append(after, "beside 4")
+	both("abandoned", after)
+	must(t, j.Close())
+	j, err = journal.Open(mem, "/j", journal.Config{})
+	must(t, err)
+	c, err = j.Begin()
+	must(t, err)
+	must(t, c.Replay(false, func(kind byte, p []byte) error { return c.Append(kind, p) }))
+	must(t, c.Finish())
+	must(t, j.Adopt(c, nil))
+	both("replaced by itself", after)
+	must(t, j.Close())
+}

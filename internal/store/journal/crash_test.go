@@ -1,0 +1,230 @@
+package journal_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
+
+// A model is what a journal must and may hold: the batches 0, 1, 2, ..., each
+// of size(i) records that name their batch and their place in it.
+type model struct {
+	appended, committed, synced int
+}
+
+func size(batch int) int { return 1 + batch%4 }
+
+func recordsOf(batch int) []journal.Record {
+	rs := make([]journal.Record, size(batch))
+	for i := range rs {
+		rs[i] = journal.Record{Kind: byte(i), Payload: payload(batch)}
+	}
+	return rs
+}
+
+func payload(batch int) []byte {
+	b := binary.AppendUvarint(nil, uint64(batch))
+	for i := range batch * 7 % 50 {
+		b = append(b, byte(i*batch))
+	}
+	return b
+}
+
+// run does random operations until one fails or n are done. The snapshots hold
+// the same records that they replace, so that every replay is a prefix.
+func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
+	for range n {
+		switch op := rng.IntN(20); {
+		case op < 12:
+			m.appended++
+			before := j.SegmentBytes()
+			if err := j.Append(recordsOf(m.appended - 1)); err != nil {
+				return err
+			}
+			if j.SegmentBytes() <= before {
+				return fmt.Errorf("SegmentBytes did not grow")
+			}
+		case op < 16:
+			if err := j.Commit(); err != nil {
+				return err
+			}
+			m.committed = m.appended
+		case op < 19:
+			if err := j.Sync(); err != nil {
+				return err
+			}
+			m.committed, m.synced = m.appended, m.appended
+		default:
+			abandoned := rng.IntN(2) == 0
+			err := snapshot(j, func(add func(byte, []byte) error) error {
+				for b := range m.appended {
+					if abandoned && b == m.appended/2 {
+						return errAbandoned
+					}
+					for i, r := range recordsOf(b) {
+						if err := add(byte(i), r.Payload); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+			if j.Err() == nil { // the rotation worked, whatever came of the snapshot
+				m.committed, m.synced = m.appended, m.appended
+			}
+			if err != nil && !errors.Is(err, errAbandoned) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errAbandoned = errors.New("abandoned")
+
+// check replays and wants whole batches in order, at least min of them and at
+// most all that were appended. It goes on with what is there.
+func (m *model) check(fs disk.FS, min int) error {
+	batch, place := 0, 0
+	st, err := journal.Replay(fs, "j", func(kind byte, p []byte) error {
+		if int(kind) != place || string(p) != string(payload(batch)) {
+			return fmt.Errorf("record %d %x where batch %d, record %d belongs", kind, p, batch, place)
+		}
+		if place++; place == size(batch) {
+			batch, place = batch+1, 0
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (%+v)", err, st)
+	case place != 0:
+		return fmt.Errorf("batch %d is there in part", batch)
+	case batch < min || batch > m.appended:
+		return fmt.Errorf("%d batches, want %d to %d (%+v)", batch, min, m.appended, st)
+	}
+	*m = model{batch, batch, m.synced}
+	m.synced = min
+	return nil
+}
+
+// TestCrashes kills the process or the machine again and again.
+func TestCrashes(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		fs := disk.NewMem()
+		var m model
+		for generation := range 6 {
+			j, err := journal.Open(fs, "j", journal.Config{BufferBytes: 1 << rng.IntN(12)})
+			if err != nil {
+				t.Fatalf("seed %d generation %d: %v", seed, generation, err)
+			}
+			if generation > 0 {
+				m.synced = m.appended // Open syncs what it finds
+			}
+			if err := m.run(j, rng, rng.IntN(60)); err != nil {
+				t.Fatalf("seed %d generation %d: %v", seed, generation, err)
+			}
+			how, min := "kill", m.committed
+			if rng.IntN(2) == 0 {
+				fs, how, min = fs.Crash(rng.Uint64()), "power failure", m.synced
+			}
+			if err := m.check(fs, min); err != nil {
+				t.Fatalf("seed %d generation %d, %s: %v", seed, generation, how, err)
+			}
+		}
+	}
+}
+
+// TestFaultAtEveryOperation fails each operation of a run in turn, once or
+// from then on, then heals the disk or takes the power away as well.
+func TestFaultAtEveryOperation(t *testing.T) {
+	for seed := range uint64(4) {
+		failed := 0
+		for n := int64(1); ; n++ {
+			whole := true
+			for i, hook := range []func(disk.Call) disk.Fault{disk.FailAt(n, syscall.EIO), disk.FailFrom(n, syscall.ENOSPC)} {
+				mem := disk.NewMem()
+				fs := disk.NewFaulty(mem, hook)
+				rng := rand.New(rand.NewPCG(seed, 4))
+				var m model
+				j, err := journal.Open(fs, "j", journal.Config{BufferBytes: 200})
+				if err == nil {
+					err = m.run(j, rng, 80)
+					_ = j.Close() // fails again, or not: both must hold
+				}
+				if _, changes := fs.Calls(); changes >= n {
+					whole = false
+					failed++
+				}
+				if i == 1 && err != nil && !disk.IsFull(err) {
+					t.Fatalf("seed %d n=%d: %v is not ENOSPC", seed, n, err)
+				}
+				fs.Heal()
+				lost := m
+				if err := lost.check(mem.Crash(uint64(n)), m.synced); err != nil {
+					t.Fatalf("seed %d n=%d hook %d, power failure: %v", seed, n, i, err)
+				}
+				if err := m.check(fs, m.committed); err != nil {
+					t.Fatalf("seed %d n=%d hook %d: %v", seed, n, i, err)
+				}
+				j, err = journal.Open(fs, "j", journal.Config{})
+				if err != nil {
+					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+				}
+				if err := m.run(j, rng, 20); err != nil {
+					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+				}
+				must(t, j.Close())
+				if err := m.check(fs, m.appended); err != nil {
+					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+				}
+			}
+			if whole {
+				break
+			}
+		}
+		if failed < 40 {
+			t.Errorf("seed %d: only %d operations were failed", seed, failed)
+		}
+	}
+}
+
+// TestFaultInRecovery crashes a run and then fails each operation of the Open
+// after it: a second Open finds the same.
+func TestFaultInRecovery(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		mem := disk.NewMem()
+		j := open(t, mem, "j", journal.Config{BufferBytes: 200})
+		var before model
+		if err := before.run(j, rng, 60); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		crashed := mem.Crash(seed)
+		for n := int64(1); ; n++ {
+			fs := disk.NewFaulty(crashed.Clone(), disk.FailFrom(n, syscall.EIO))
+			m := before
+			_, err := journal.Open(fs, "j", journal.Config{})
+			fs.Heal()
+			if err := m.check(fs, m.synced); err != nil {
+				t.Fatalf("seed %d n=%d: %v", seed, n, err)
+			}
+			if _, err := journal.Open(fs, "j", journal.Config{}); err != nil {
+				t.Fatalf("seed %d n=%d, second Open: %v", seed, n, err)
+			}
+			if err := m.check(fs, m.appended); err != nil {
+				t.Fatalf("seed %d n=%d, second Open: %v", seed, n, err)
+			}
+			if err == nil {
+				break
+			}
+		}
+	}
+}

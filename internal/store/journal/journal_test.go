@@ -1,0 +1,413 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, fs disk.FS, dir string, cfg journal.Config) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(fs, dir, cfg)
+	must(t, err)
+	return j
+}
+
+// one is a batch of one record.
+func one(s string) []journal.Record { return []journal.Record{{Kind: 'a', Payload: []byte(s)}} }
+
+// replay returns the records as "kind:payload".
+func replay(fs disk.FS, dir string) ([]string, journal.Stats, error) {
+	var got []string
+	st, err := journal.Replay(fs, dir, func(kind byte, payload []byte) error {
+		got = append(got, fmt.Sprintf("%c:%s", kind, payload))
+		return nil
+	})
+	return got, st, err
+}
+
+func wantReplay(t *testing.T, fs disk.FS, dir string, want ...string) journal.Stats {
+	t.Helper()
+	got, st, err := replay(fs, dir)
+	must(t, err)
+	if !slices.Equal(got, want) {
+		t.Fatalf("replayed %q, want %q", got, want)
+	}
+	return st
+}
+
+func TestAppendAndReplay(t *testing.T) {
+	m := disk.NewMem()
+	if st := wantReplay(t, m, "state/j"); st.Segments != 0 {
+		t.Errorf("Segments = %d where there is no journal", st.Segments)
+	}
+	must(t, m.MkdirAll("state", 0o755))
+	j := open(t, m, "state/j", journal.Config{})
+	must(t, j.Append([]journal.Record{{Kind: 'x', Payload: []byte("1")}, {Kind: 0}, {Kind: 'y', Payload: []byte("22")}}))
+	must(t, j.Append(nil))
+	wantReplay(t, m, "state/j") // still in RAM
+	before := j.SegmentBytes()
+	must(t, j.Commit())
+	if j.SegmentBytes() != before {
+		t.Errorf("SegmentBytes() = %d before and %d after Commit", before, j.SegmentBytes())
+	}
+	st := wantReplay(t, m, "state/j", "x:1", "\x00:", "y:22")
+	if want := (journal.Stats{Segments: 1, Batches: 1, Records: 3, Bytes: 3}); st != want {
+		t.Errorf("Stats = %+v, want %+v", st, want)
+	}
+	must(t, j.Append(one("z")))
+	must(t, j.Close())
+	must(t, j.Close())
+	if err := j.Append(one("late")); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Append after Close: %v", err)
+	}
+	j = open(t, m, "state/j", journal.Config{})
+	must(t, j.Append(one("again")))
+	must(t, j.Close())
+	wantReplay(t, m, "state/j", "x:1", "\x00:", "y:22", "a:z", "a:again")
+
+	boom := errors.New("boom")
+	if _, err := journal.Replay(m, "state/j", func(byte, []byte) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("Replay = %v, want the callback's error", err)
+	}
+}
+
+func TestBufferBoundCommits(t *testing.T) {
+	m := disk.NewMem()
+	calls := 0
+	j := open(t, m, "j", journal.Config{BufferBytes: 1000, Before: func() error { calls++; return nil }})
+	for range 100 {
+		must(t, j.Append(one(strings.Repeat("x", 100))))
+	}
+	got, _, err := replay(m, "j")
+	must(t, err)
+	if len(got) < 90 || calls < 10 || calls > 13 {
+		t.Errorf("%d of 100 batches on disk after %d commits, want all but a buffer of them after 12", len(got), calls)
+	}
+	if err := j.Append(one(strings.Repeat("x", journal.MaxBatch))); !errors.Is(err, journal.ErrTooLarge) {
+		t.Errorf("a giant batch: %v", err)
+	}
+	must(t, j.Close())
+}
+
+// TestHooks: the archive is on disk before the journal speaks of it.
+func TestHooks(t *testing.T) {
+	var log []string
+	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
+		if c.Op == disk.OpWrite || c.Op == disk.OpSync {
+			log = append(log, string(c.Op))
+		}
+		return disk.Fault{}
+	})
+	var fail error
+	j := open(t, fs, "j", journal.Config{
+		Before:     func() error { log = append(log, "before"); return fail },
+		BeforeSync: func() error { log = append(log, "beforesync"); return nil },
+	})
+	log = nil
+	must(t, j.Commit())
+	must(t, j.Sync())
+	must(t, j.Append(one("1")))
+	must(t, j.Commit())
+	must(t, j.Append(one("2")))
+	must(t, j.Sync())
+	must(t, j.Sync())
+	if got, want := strings.Join(log, " "), "before write before write beforesync sync"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	fail = errors.New("archive full")
+	must(t, j.Append(one("3")))
+	for range 2 {
+		if err := j.Sync(); err != fail {
+			t.Errorf("Sync = %v, want the hook's error", err)
+		}
+	}
+	if err := j.Append(one("4")); err != fail || j.Err() != fail {
+		t.Errorf("Append = %v, Err = %v, want the hook's error again", err, j.Err())
+	}
+	if err := j.Close(); err != fail {
+		t.Errorf("Close = %v, want the hook's error", err)
+	}
+	wantReplay(t, fs, "j", "a:1", "a:2")
+}
+
+func TestSnapshot(t *testing.T) {
+	m := disk.NewMem()
+	j := open(t, m, "j", journal.Config{})
+	must(t, j.Append(one("old")))
+	must(t, snapshot(j, func(add func(byte, []byte) error) error {
+		for i := range 3 {
+			must(t, add('s', fmt.Append(nil, i)))
+		}
+		return nil
+	}))
+	must(t, j.Append(one("new")))
+	if got := j.SinceSnapshot(); got != j.SegmentBytes() {
+		t.Errorf("SinceSnapshot() = %d right after one, SegmentBytes() = %d", got, j.SegmentBytes())
+	}
+	must(t, j.Sync())
+	st := wantReplay(t, m, "j", "s:0", "s:1", "s:2", "a:new")
+	if st.Snapshot != 2 || st.Segments != 1 {
+		t.Errorf("Stats = %+v, want snapshot 2 and one segment", st)
+	}
+	wantFiles(t, m, "journal-00000002.log", "snapshot-00000002.log")
+
+	// A snapshot that fails costs nothing but itself.
+	boom := errors.New("boom")
+	err := snapshot(j, func(add func(byte, []byte) error) error { must(t, add('s', []byte("half"))); return boom })
+	if !errors.Is(err, boom) || j.Err() != nil {
+		t.Errorf("snapshot: %v, Err = %v; want boom and nil", err, j.Err())
+	}
+	must(t, j.Append(one("more")))
+	since := j.SinceSnapshot()
+	must(t, j.Close())
+	wantReplay(t, m, "j", "s:0", "s:1", "s:2", "a:new", "a:more")
+	wantFiles(t, m, "journal-00000002.log", "journal-00000003.log", "snapshot-00000002.log")
+
+	j = open(t, m, "j", journal.Config{})
+	if got := j.SinceSnapshot(); got != since {
+		t.Errorf("SinceSnapshot() = %d after Open, %d before", got, since)
+	}
+	must(t, snapshot(j, func(func(byte, []byte) error) error { return nil })) // of an empty state
+	must(t, j.Close())
+	wantReplay(t, m, "j")
+	wantFiles(t, m, "journal-00000004.log", "snapshot-00000004.log")
+}
+
+// snapshot makes a Checkpoint in one go.
+func snapshot(j *journal.Journal, write func(add func(byte, []byte) error) error) error {
+	c, err := j.Begin()
+	if err != nil {
+		return err
+	}
+	if err := write(c.Append); err != nil {
+		c.Abandon()
+		return err
+	}
+	return j.Adopt(c, c.Finish())
+}
+
+func wantFiles(t *testing.T, fs disk.FS, want ...string) {
+	t.Helper()
+	es, err := fs.ReadDir("j")
+	must(t, err)
+	var got []string
+	for _, e := range es {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+}
+
+// build makes a journal of a snapshot and three segments, synced batch by batch.
+func build(t testing.TB, fs disk.FS, dir string) []string {
+	j := open(t, fs, dir, journal.Config{})
+	must(t, j.Append(one("replaced")))
+	c, err := j.Begin()
+	must(t, err)
+	for _, s := range []string{"state", ""} {
+		must(t, c.Append('s', []byte(s)))
+	}
+	must(t, put(c, "label", "in a part"))
+	must(t, j.Adopt(c, c.Finish()))
+	want := []string{"s:state", "s:", "p:in a part"}
+	for seg := range 3 {
+		if seg > 0 {
+			err := snapshot(j, func(func(byte, []byte) error) error { return os.ErrInvalid })
+			if !errors.Is(err, os.ErrInvalid) {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3 {
+			s := fmt.Sprintf("%d.%d", seg, i)
+			must(t, j.Append([]journal.Record{{Kind: 'b', Payload: []byte(s)}, {Kind: 'c', Payload: []byte{}}}))
+			must(t, j.Sync())
+			want = append(want, "b:"+s, "c:")
+		}
+	}
+	must(t, j.Close())
+	return want
+}
+
+// TestEveryFlippedByteIsFound: a changed byte ends in an error that names the
+// file, or, in the last frame of all, in a torn tail.
+func TestEveryFlippedByteIsFound(t *testing.T) {
+	m := disk.NewMem()
+	want := build(t, m, "j")
+	wantReplay(t, m, "j", want...)
+	es, err := m.ReadDir("j")
+	must(t, err)
+	if len(es) != 5 {
+		t.Fatalf("%d files, want 5", len(es))
+	}
+	const last = "journal-00000004.log"
+	for _, e := range es {
+		name := filepath.Join("j", e.Name())
+		whole, err := disk.ReadFile(m, name, 1<<20)
+		must(t, err)
+		lastFrame := len(whole) - 24 - 7 // b:2.2 and c:
+		for i := range whole {
+			c := m.Clone()
+			b := bytes.Clone(whole)
+			b[i] ^= 1 << (i % 8)
+			must(t, disk.WriteFile(c, name, b))
+			got, st, err := replay(c, "j")
+			var d *journal.DamageError
+			switch {
+			case e.Name() == last && i >= lastFrame:
+				if err != nil || st.TornFile != name || st.Torn != int64(len(whole)-lastFrame) || !slices.Equal(got, want[:len(want)-2]) {
+					t.Fatalf("%s byte %d: %q, %+v, %v; want the last batch torn", name, i, got, st, err)
+				}
+				open(t, c, "j", journal.Config{})
+			case errors.Is(err, journal.ErrVersion):
+				if i != 8 && i != 9 {
+					t.Fatalf("%s byte %d: %v", name, i, err)
+				}
+			case !errors.As(err, &d) || !errors.Is(err, journal.ErrDamaged) || d.File != name || d.Offset > int64(i):
+				t.Fatalf("%s byte %d: %q, %v; want damage at or before it", name, i, got, err)
+			}
+			if !slices.Equal(got, want[:len(got)]) {
+				t.Fatalf("%s byte %d: %q is no prefix", name, i, got)
+			}
+			if e.Name() == last && err != nil {
+				if _, err := journal.Open(c, "j", journal.Config{}); err == nil {
+					t.Fatalf("%s byte %d: Open cut damage off", name, i)
+				}
+			}
+		}
+		// Cut short: only the last segment may be.
+		for size := range whole {
+			c := m.Clone()
+			must(t, disk.WriteFile(c, name, whole[:size]))
+			got, _, err := replay(c, "j")
+			if e.Name() == last {
+				must(t, err)
+			} else if !errors.Is(err, journal.ErrDamaged) {
+				t.Fatalf("%s cut to %d bytes: %v", name, size, err)
+			}
+			if !slices.Equal(got, want[:len(got)]) {
+				t.Fatalf("%s cut to %d bytes: %q is no prefix", name, size, got)
+			}
+		}
+		c := m.Clone()
+		must(t, c.Remove(name))
+		if _, _, err := replay(c, "j"); e.Name() != last && !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+// TestGolden: the bytes of version 2 do not change.
+func TestGolden(t *testing.T) {
+	m := disk.NewMem()
+	want := build(t, m, "j")
+	dir := filepath.Join("testdata", "v2")
+	es, err := m.ReadDir("j")
+	must(t, err)
+	for _, e := range es {
+		got, err := disk.ReadFile(m, filepath.Join("j", e.Name()), 1<<20)
+		must(t, err)
+		golden := filepath.Join(dir, e.Name())
+		if *update {
+			must(t, os.MkdirAll(dir, 0o755))
+			must(t, os.WriteFile(golden, got, 0o644))
+		}
+		b, err := os.ReadFile(golden)
+		must(t, err)
+		if !bytes.Equal(got, b) {
+			t.Errorf("%s: written are\n%x\ngolden are\n%x", e.Name(), got, b)
+		}
+	}
+	wantReplay(t, disk.OS, dir, want...)
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	j := open(t, disk.OS, t.TempDir(), journal.Config{BufferBytes: 64 << 10})
+	batch := make([]journal.Record, 62)
+	for i := range batch {
+		batch[i] = journal.Record{Kind: 1, Payload: make([]byte, 100)}
+	}
+	for range 20 {
+		must(t, j.Append(batch))
+	}
+	if n := testing.AllocsPerRun(200, func() { must(t, j.Append(batch)) }); n != 0 {
+		t.Errorf("%v allocations per Append", n)
+	}
+	must(t, j.Close())
+}
+
+func BenchmarkAppend(b *testing.B) {
+	j := open(b, disk.OS, b.TempDir(), journal.Config{})
+	batch := make([]journal.Record, 7)
+	for i := range batch {
+		batch[i] = journal.Record{Kind: 1, Payload: make([]byte, 120)}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b, j.Append(batch))
+	}
+	b.ReportMetric(float64(b.N*len(batch))/b.Elapsed().Seconds(), "records/s")
+	must(b, j.Close())
+}
+
+func BenchmarkReplay(b *testing.B) {
+	dir := b.TempDir()
+	j := open(b, disk.OS, dir, journal.Config{})
+	batch := make([]journal.Record, 7)
+	for i := range batch {
+		batch[i] = journal.Record{Kind: 1, Payload: make([]byte, 120)}
+	}
+	for range 100_000 {
+		must(b, j.Append(batch))
+	}
+	must(b, j.Close())
+	var st journal.Stats
+	for b.Loop() {
+		var err error
+		st, err = journal.Replay(disk.OS, dir, func(byte, []byte) error { return nil })
+		must(b, err)
+	}
+	b.ReportMetric(float64(b.N)*float64(st.Records)/b.Elapsed().Seconds(), "records/s")
+}
+
+// What EndWith says stands behind all that is written at once, and only there.
+func TestEndWith(t *testing.T) {
+	m := disk.NewMem()
+	writes := 0
+	j := open(t, m, "j", journal.Config{BufferBytes: 100, Before: func() error { writes++; return nil }})
+	on := true
+	j.EndWith(func() (journal.Record, bool) {
+		return journal.Record{Kind: 'e', Payload: fmt.Append(nil, writes)}, on
+	})
+	must(t, j.Append(one("1")))
+	must(t, j.Append(one("2")))
+	must(t, j.Commit())
+	must(t, j.Commit()) // nothing to write
+	must(t, j.Append(one(strings.Repeat("x", 100))))
+	on = false
+	must(t, j.Append(one("3")))
+	must(t, j.Sync())
+	on = true
+	must(t, j.Append(one("4")))
+	must(t, j.Close())
+	wantReplay(t, m, "j", "a:1", "a:2", "e:1", "a:"+strings.Repeat("x", 100), "e:2", "a:3", "a:4", "e:4")
+}

@@ -1,0 +1,428 @@
+package drum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// An owner is what a crawl is to its Store: it has a journal of the keys that
+// it was given, of those that pages asked for, and of hosts that it gave away.
+type owner struct {
+	t         *testing.T
+	rng       *rand.Rand
+	cfg       Config
+	mem       *disk.Mem
+	faulty    *disk.Faulty
+	s         *Store
+	journal   []record
+	committed int // records that a kill leaves
+	synced    int // and a power failure
+	sync      *Syncing
+	syncAt    int
+	kept      int // records that the last crash was not to take
+	crashes   int
+	forgotten int
+}
+
+var errInjected = errors.New("injected")
+
+type record struct {
+	kind byte // 'a' accepted, 'p' asked for by a page that is finished, 'd' host dropped, 'm' a mark of what is held
+	key  weburl.Key
+	held []HeldFile
+}
+
+func (o *owner) open() {
+	o.faulty = disk.NewFaulty(o.mem, nil)
+	s, err := Open(o.faulty, "/drum", o.cfg, o.emit)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if d := append(s.Damaged(), s.Lost()...); len(d) > 0 {
+		o.t.Fatalf("after crash %d: %v", o.crashes, d)
+	}
+	o.s = s
+	o.judge()
+	from := 0
+	if m := s.Mark(); len(m) > 0 {
+		from = int(binary.LittleEndian.Uint64(m))
+	}
+	if from > len(o.journal) {
+		o.t.Fatalf("mark %d is behind the journal's end %d", from, len(o.journal))
+	}
+	for _, r := range o.journal[from:] {
+		switch r.kind {
+		case 'a':
+			must(o.t, s.Restore([]weburl.Key{r.key}))
+		case 'd':
+			must(o.t, s.Drop(r.key.Host))
+		}
+	}
+	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // Mem has synced it all
+}
+
+func (o *owner) emit(items []Item) error {
+	for _, it := range items {
+		o.journal = append(o.journal, record{kind: 'a', key: it.Key})
+	}
+	return nil
+}
+
+// judge forgets the pages behind the last mark that agrees with what is on disk:
+// what they asked for may be gone. No page is behind it that was synced.
+func (o *owner) judge() {
+	sure := 0
+	for i := len(o.journal) - 1; i >= 0 && sure == 0; i-- {
+		if o.journal[i].kind != 'm' {
+			continue
+		}
+		sure = i + 1
+		for _, h := range o.journal[i].held {
+			if o.s.Missing(h) > 0 {
+				sure = 0
+			}
+		}
+	}
+	kept := o.journal[:sure]
+	for i, r := range o.journal[sure:] {
+		if r.kind == 'p' {
+			if sure+i < o.kept {
+				o.t.Fatalf("after crash %d: the last good mark is at %d of %d, %d were synced", o.crashes, sure, len(o.journal), o.kept)
+			}
+			o.forgotten++
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	o.journal = kept
+}
+
+// crash loses what was not written, or not synced.
+func (o *owner) crash() {
+	o.crashes++
+	o.faulty.Break(func(disk.Call) disk.Fault { return disk.Fault{Err: errors.New("crashed")} })
+	keep := o.committed
+	o.kept = keep
+	switch o.rng.IntN(4) {
+	case 0:
+		o.mem = o.mem.Clone()
+	case 1:
+		o.mem = o.mem.CrashOf(func(name string) bool { return strings.Contains(name, "/held-") })
+		o.kept = o.synced
+	default:
+		o.mem = o.mem.Crash(o.rng.Uint64())
+		keep, o.kept = o.synced, o.synced
+	}
+	_ = o.s.Close() // the process is dead; only its goroutines are to end
+	o.journal = o.journal[:keep]
+	o.open()
+}
+
+// check compares the journal with what must be: each key that was asked for is
+// accepted once since its host was dropped.
+func (o *owner) check() {
+	o.t.Helper()
+	if err := o.s.Flush(); errors.Is(err, errInjected) { // a pass met it before it was healed
+		o.crash()
+		must(o.t, o.s.Flush())
+	} else if err != nil {
+		o.t.Fatal(err)
+	}
+	accepted, asked := map[weburl.Key]bool{}, map[weburl.Key]bool{}
+	for i, r := range o.journal {
+		switch r.kind {
+		case 'a':
+			if accepted[r.key] {
+				o.t.Fatalf("record %d: %v accepted twice", i, r.key)
+			}
+			accepted[r.key] = true
+		case 'p':
+			asked[r.key] = true
+		case 'd':
+			for k := range accepted {
+				if k.Host == r.key.Host {
+					delete(accepted, k)
+				}
+			}
+			for k := range asked {
+				if k.Host == r.key.Host {
+					delete(asked, k)
+				}
+			}
+		}
+	}
+	for k := range asked {
+		if !accepted[k] {
+			o.t.Fatalf("%v was asked for and never accepted", k)
+		}
+	}
+	got := map[weburl.Key]bool{}
+	for h := range hostsOf(accepted) {
+		must(o.t, o.s.Range(h, func(l List) error {
+			for _, p := range l.Paths {
+				got[weburl.Key{Host: h, Path: p << (64 - l.Width)}] = true
+			}
+			return nil
+		}))
+	}
+	for k := range accepted {
+		found := false
+		for c := range uint8(maxClass + 1) {
+			m := ^uint64(0) << (64 - width(c))
+			found = found || got[weburl.Key{Host: k.Host, Path: k.Path & m}]
+		}
+		if !found {
+			o.t.Fatalf("%v is not in Range", k)
+		}
+	}
+}
+
+func hostsOf(keys map[weburl.Key]bool) map[uint64]bool {
+	hosts := map[uint64]bool{}
+	for k := range keys {
+		hosts[k.Host] = true
+	}
+	return hosts
+}
+
+func (o *owner) ask() error {
+	var items []Item
+	for range o.rng.IntN(120) {
+		items = append(items, Item{Key: randomKey(o.rng), Aux: make([]byte, o.rng.IntN(30))})
+	}
+	if err := o.s.Add(items); err != nil {
+		return err
+	}
+	for _, it := range items {
+		o.journal = append(o.journal, record{kind: 'p', key: it.Key})
+	}
+	return nil
+}
+
+func (o *owner) commit() error {
+	if err := o.s.Commit(); err != nil {
+		return err
+	}
+	o.journal = append(o.journal, record{kind: 'm', held: o.s.Held(nil)})
+	o.committed = len(o.journal)
+	return nil
+}
+
+func (o *owner) beginSync() (err error) {
+	if o.sync == nil {
+		if err := o.commit(); err != nil {
+			return err
+		}
+		o.sync, err = o.s.BeginSync()
+		o.syncAt = len(o.journal)
+	}
+	return err
+}
+
+func (o *owner) endSync() error {
+	if o.sync == nil {
+		return nil
+	}
+	if err := o.sync.Run(); err != nil {
+		return err
+	}
+	o.synced = o.syncAt
+	t := o.sync
+	o.sync = nil
+	return o.s.EndSync(t, nil, binary.LittleEndian.AppendUint64(nil, uint64(o.syncAt)))
+}
+
+func (o *owner) drop() error {
+	h := randomKey(o.rng).Host
+	// What is held would be answered before or after the drop, as chance has it.
+	if err := o.s.Flush(); err != nil {
+		return err
+	}
+	o.journal = append(o.journal, record{kind: 'd', key: weburl.Key{Host: h}})
+	return o.s.Drop(h)
+}
+
+func TestCrashes(t *testing.T) {
+	n := 25
+	if testing.Short() {
+		n = 5
+	}
+	for range n {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			o := &owner{t: t, rng: rng, cfg: Config{Journal: true, tune: small(rng)}, mem: disk.NewMem()}
+			o.open()
+			flushes := int64(0)
+			for range 300 {
+				var err error
+				switch r := rng.IntN(100); {
+				case r < 50:
+					err = o.ask()
+				case r < 60:
+					err = o.commit()
+				case r < 75:
+					err = o.beginSync()
+				case r < 90:
+					err = o.endSync()
+				case r < 92:
+					err = o.s.Flush()
+					time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
+				case r < 93:
+					err = o.drop()
+				case r < 95:
+					o.faulty.Break(disk.FailAt(1+rng.Int64N(20), errInjected))
+				case r < 97:
+					flushes += o.s.Stats().Flushes
+					o.crash()
+				case r < 98:
+					o.faulty.Heal()
+					if o.s.err == nil {
+						o.check()
+					}
+				default:
+					err = o.s.Emit()
+				}
+				if err != nil {
+					if !errors.Is(err, errInjected) {
+						t.Fatal(err)
+					}
+					flushes += o.s.Stats().Flushes
+					o.crash()
+				}
+			}
+			o.faulty.Heal()
+			if o.s.err != nil {
+				o.crash()
+			}
+			o.check()
+			t.Logf("%d crashes, %d flushes, %d records, %d forgotten", o.crashes, flushes+o.s.Stats().Flushes, len(o.journal), o.forgotten)
+			must(t, o.s.Close())
+		})
+	}
+}
+
+// What is held is lost with the bytes that have it, is counted, and can be
+// asked for again; the rest has its answers.
+func TestHeldDamaged(t *testing.T) {
+	for range 40 {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 2))
+		mem := disk.NewMem()
+		tune := small(rng)
+		tune.age, tune.heldMin, tune.filterBytes = time.Hour, 1<<20, -1 // no filters
+		s, got := news(t, mem, "drum", Config{tune: tune})
+		var items []Item
+		for i := range uint64(200) {
+			items = append(items, Item{Key: nth(i, 10), Aux: make([]byte, rng.IntN(50))})
+		}
+		must(t, s.Add(items[:100]))
+		must(t, s.Save(nil))
+		for n := 100; n < 200; n += 20 {
+			must(t, s.Add(items[n:n+20]))
+			must(t, s.Commit()) // a frame for each
+		}
+		held := s.Held(nil)
+		if len(held) == 0 {
+			t.Fatalf("seed %d: nothing is held", seed)
+		}
+		before := len(got)
+		name := "drum/" + heldName(held[0].Num)
+		flip(t, mem, name, int64(len(heldMagic))+rng.Int64N(held[0].End-int64(len(heldMagic))), 1<<rng.IntN(8))
+		reopen := rng.IntN(2) == 0
+		if reopen {
+			must(t, s.Close())
+			again, more := news(t, mem, "drum", Config{tune: tune})
+			s = again
+			for k, n := range got {
+				more[k] += n
+				must(t, s.Restore([]weburl.Key{k}))
+			}
+			got = more
+			if s.Missing(held[0]) == 0 && len(s.Lost()) > 0 {
+				t.Fatalf("seed %d: lost, but not missing", seed)
+			}
+		}
+		missing := s.Missing(held[0])
+		must(t, s.Flush())
+		lost := int64(0)
+		for _, d := range s.Lost() {
+			lost += d.Items
+		}
+		if reopen {
+			lost = missing
+		}
+		if n := int64(200 - len(got)); n > lost || lost > held[0].Items || !reopen && n != lost {
+			t.Fatalf("seed %d: %d keys have no answer (%d had one before), %d are lost of %d", seed, n, before, lost, held[0].Items)
+		}
+		must(t, s.Add(items))
+		must(t, s.Flush())
+		for _, it := range items {
+			if got[it.Key] != 1 {
+				t.Fatalf("seed %d: %v was new %d times", seed, it.Key, got[it.Key])
+			}
+		}
+		must(t, s.Close())
+	}
+}
+
+// A run that rots after Open is found when Restore brings a table to disk: that
+// asks for Rebuild, and goes on.
+func TestDamagedInRestore(t *testing.T) {
+	for range 20 {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 3))
+		mem := disk.NewMem()
+		tune := small(rng)
+		tune.memKeys, tune.firstKeys = 50, 50
+		s, got := news(t, mem, "drum", Config{Journal: true, tune: tune})
+		var keys []weburl.Key
+		var items []Item
+		for i := range uint64(2000) {
+			keys = append(keys, nth(i, 10))
+			items = append(items, Item{Key: nth(i, 10)})
+		}
+		must(t, s.Restore(keys[:1000]))
+		must(t, s.Close())
+		s, got = news(t, mem, "drum", Config{Journal: true, tune: tune})
+		es, err := mem.ReadDir("drum")
+		must(t, err)
+		for _, e := range es {
+			if strings.HasPrefix(e.Name(), "run") {
+				flip(t, mem, "drum/"+e.Name(), 30, 4)
+			}
+		}
+		rebuilt := 0
+		for n := 0; n < 2000; n += 100 {
+			err := s.Restore(keys[n : n+100])
+			for ; err != nil; err = s.Restore(nil) {
+				var d *Damage
+				if !errors.As(err, &d) || rebuilt > 100 {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error { return yield(keys[:n+100]) }))
+				rebuilt++
+			}
+		}
+		if rebuilt == 0 {
+			t.Fatalf("seed %d: nothing was damaged", seed)
+		}
+		must(t, s.Add(items))
+		must(t, s.Flush())
+		if len(got) != 0 || len(s.Damaged()) > 0 {
+			t.Fatalf("seed %d: %d keys are new, damaged %v", seed, len(got), s.Damaged())
+		}
+		must(t, s.Close())
+	}
+}

@@ -1,0 +1,394 @@
+package drum
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestMixIsABijection(t *testing.T) {
+	for _, x := range []uint64{0, 1, 1 << 63, ^uint64(0), 0x123456789abcdef} {
+		if got := unmix(mix(x)); got != x {
+			t.Errorf("unmix(mix(%#x)) = %#x", x, got)
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	for _, c := range []struct {
+		m     int64
+		class uint8
+		width uint
+	}{{0, 0, 38}, {1, 0, 38}, {2, 1, 42}, {16, 1, 42}, {17, 2, 46}, {256, 2, 46}, {257, 3, 50}, {1 << 16, 4, 54}, {1<<16 + 1, 5, 58}, {1 << 24, 6, 62}, {1<<24 + 1, 7, 64}, {1 << 40, 7, 64}} {
+		if got := classOf(c.m); got != c.class || width(got) != c.width {
+			t.Errorf("classOf(%d) = %d of %d bits, want %d of %d", c.m, got, width(got), c.class, c.width)
+		}
+	}
+}
+
+// TestLists writes and reads lists of every class and many lengths.
+func TestLists(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	for range 300 {
+		var w blockWriter
+		type want struct {
+			h      uint64
+			class  uint8
+			vals   []uint64
+			values []uint64
+		}
+		var wants []want
+		withValues := rng.IntN(2) == 0
+		h := rng.Uint64N(1 << 40)
+		for range 1 + rng.IntN(20) {
+			part := rng.IntN(4) == 0
+			x := want{h: h, class: uint8(rng.IntN(8))}
+			n := 1 + rng.IntN(1<<rng.IntN(10))
+			for range n {
+				v := rng.Uint64() >> (64 - width(x.class))
+				if part && rng.IntN(2) == 0 { // close to each other
+					v = 1<<(width(x.class)-1) + rng.Uint64N(5000)
+				}
+				x.vals = append(x.vals, v)
+			}
+			slices.Sort(x.vals)
+			x.vals = slices.Compact(x.vals)
+			if withValues {
+				for range x.vals {
+					x.values = append(x.values, rng.Uint64())
+				}
+			}
+			w.add(x.h, x.class, x.vals, x.values, part)
+			wants = append(wants, x)
+			h += rng.Uint64N(3) * rng.Uint64N(1<<rng.IntN(58))
+		}
+		buf := append(slices.Clone(w.finish()), bytes.Repeat([]byte{0xff}, slack)...)
+		var b block
+		if err := b.parse(buf, withValues); err != nil {
+			t.Fatal(err)
+		}
+		var l list
+		out := make([]uint64, listKeys)
+		for i, x := range wants {
+			if err := b.next(&l); err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.read(&l, out)
+			if err != nil {
+				t.Fatalf("list %d: %v", i, err)
+			}
+			if l.h != x.h || l.class != x.class || !slices.Equal(got, x.vals) {
+				t.Fatalf("list %d of host %x class %d: %x, want %x %d %x", i, l.h, l.class, got, x.h, x.class, x.vals)
+			}
+			for j, v := range x.values {
+				if g := b.value(l.index + j); g != v {
+					t.Fatalf("value %d of list %d: %x, want %x", j, i, g, v)
+				}
+			}
+		}
+		if err := b.next(&l); err != nil || l.n != 0 {
+			t.Fatalf("after the last list: %v, %d", err, l.n)
+		}
+	}
+}
+
+func TestSortQueries(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	for range 60 {
+		shift := 52 + rng.IntN(12)
+		q := make([]query, rng.IntN(3000))
+		for i := range q {
+			q[i].h = rng.Uint64() >> (64 - shift)
+			if rng.IntN(2) == 0 {
+				q[i].h = 77
+			}
+			q[i].p = rng.Uint64() >> rng.IntN(64)
+		}
+		want := slices.Clone(q)
+		slices.SortFunc(want, func(a, b query) int {
+			switch {
+			case a.less(b.key):
+				return -1
+			case b.less(a.key):
+				return 1
+			}
+			return 0
+		})
+		sortQueries(q, make([]query, len(q)), shift)
+		if !slices.EqualFunc(q, want, func(a, b query) bool { return a.key == b.key }) {
+			t.Fatal("not sorted")
+		}
+	}
+}
+
+// smallFrames is how much of golden's part does not depend on a compressor.
+var smallFrames int
+
+// golden are the files of the last version: one run, a manifest, a part.
+func golden(t *testing.T) map[string][]byte {
+	mem := disk.NewMem()
+	v := &volume{fs: mem, dir: "g", blockBytes: 400}
+	must(t, mem.MkdirAll("g", 0o755))
+	s := &Store{vol: v, seed: 42, bucketBits: 1, shift: 63, buckets: make([]bucket, 2), pool: &pool{}}
+	s.gen, s.scribe = &generation{slab: log{pool: s.pool}}, newScribe(1)
+	s.tune.slabKeys = 1 << 20
+	w, err := v.newRun(7, 1)
+	must(t, err)
+	h := uint64(1) << 63
+	for i := range uint64(40) {
+		class := uint8(i % 4)
+		h += mix(i) >> 10 & 3 * (mix(i) >> 8)
+		vals := []uint64{}
+		for j := range i*i%23 + 1 {
+			vals = append(vals, mix(i*100+j)>>(64-width(class)))
+		}
+		slices.Sort(vals)
+		must(t, w.add(h, class, vals, nil))
+		h++
+	}
+	long := make([]uint64, 1500)
+	for i := range long {
+		long[i] = mix(uint64(i)) >> (64 - width(6))
+	}
+	slices.Sort(long)
+	must(t, w.add(^uint64(0), 6, long, nil))
+	r, err := w.finish()
+	must(t, err)
+	must(t, s.writeManifest([][]*run{{}, {r}}, []byte("a mark")))
+	s.num.Store(7)
+	for i := range 3 {
+		it := Item{Key: nth(uint64(i), 1), Aux: fmt.Appendf(nil, "aux %d", i)}
+		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
+	}
+	must(t, s.commit())
+	smallFrames = int(s.part.size)
+	for i := range 100 { // enough to be packed
+		it := Item{Key: nth(uint64(3+i), 1), Aux: fmt.Appendf(nil, "%d%s", i, strings.Repeat(" an aux", i))}
+		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
+	}
+	must(t, s.commit())
+	files := map[string][]byte{}
+	for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
+		b, err := disk.ReadFile(mem, "g/"+name, 1<<20)
+		must(t, err)
+		files[name] = b
+	}
+	return files
+}
+
+// TestGolden: what is written is as it was in the last version of each format,
+// and what earlier ones wrote is read still. UPDATE_GOLDEN=1 writes the files of
+// the last version anew; a changed format wants a new one.
+func TestGolden(t *testing.T) {
+	const last = "v3"
+	for name, got := range golden(t) {
+		file := filepath.Join("testdata", last, name)
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must(t, os.WriteFile(file, got, 0o644))
+		}
+		want, err := os.ReadFile(file)
+		must(t, err)
+		if strings.HasPrefix(name, "held") {
+			got, want = got[:smallFrames], want[:smallFrames]
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is written in another way", name)
+		}
+	}
+	for _, version := range []string{"v1", "v2", last} {
+		held := 3
+		if version == last {
+			held = 103
+		}
+		mem := disk.NewMem()
+		must(t, mem.MkdirAll("g", 0o755))
+		for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
+			b, err := os.ReadFile(filepath.Join("testdata", version, name))
+			must(t, err)
+			must(t, disk.WriteFile(mem, "g/"+name, b))
+		}
+		s, got := news(t, mem, "g", Config{})
+		if st := s.Stats(); len(s.Damaged()) > 0 || st.Held != int64(held) || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
+			t.Errorf("%s: %+v, mark %q, damaged %v", version, st, s.Mark(), s.Damaged())
+		}
+		must(t, s.Flush())
+		if len(got) != held || got[nth(uint64(held-1), 1)] != 1 {
+			t.Errorf("%s: the held items are new: %v", version, got)
+		}
+		must(t, s.Close())
+	}
+}
+
+// FuzzBlock: no bytes make the decoder panic, hang or read beyond them.
+func FuzzBlock(f *testing.F) {
+	var w blockWriter
+	w.add(1, 0, []uint64{5}, []uint64{1}, false)
+	w.add(1, 2, []uint64{5, 6, 1 << 45}, []uint64{1, 2, 3}, false)
+	w.add(9, 6, []uint64{1 << 61, 1<<61 + 1}, []uint64{1, 2}, true)
+	f.Add(slices.Clone(w.finish()), true)
+	w.add(3, 7, []uint64{^uint64(0)}, nil, false)
+	f.Add(slices.Clone(w.finish()), false)
+	f.Fuzz(func(t *testing.T, data []byte, withValues bool) {
+		buf := append(slices.Clone(data), make([]byte, slack)...)
+		var b block
+		if err := b.parse(buf, withValues); err == nil {
+			readAll(t, &b, withValues)
+		}
+		if len(data) < blockHead {
+			return
+		}
+		if err := b.parseChecked(buf, withValues); err == nil { // as if the checksum were right
+			readAll(t, &b, withValues)
+		}
+	})
+}
+
+func readAll(t *testing.T, b *block, withValues bool) {
+	out := make([]uint64, listKeys)
+	total := 0
+	for {
+		var l list
+		if err := b.next(&l); err != nil {
+			if !errors.Is(err, errBlock) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if l.n == 0 {
+			break
+		}
+		vals, err := b.read(&l, out)
+		if err != nil {
+			return
+		}
+		total += len(vals)
+		if withValues {
+			b.value(l.index + l.n - 1)
+		}
+	}
+	if total != b.keys {
+		t.Fatalf("%d keys, the head says %d", total, b.keys)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	m := manifest{seed: 1, bucketBits: 6, mark: []byte("x"), runs: []manifestRun{{1, 2, 3, 4}, {5, 6, 7, 8}}}
+	f.Add(m.encode())
+	f.Add((&manifest{withValues: true}).encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := decodeManifest(data)
+		if err != nil {
+			return
+		}
+		if again, err := decodeManifest(m.encode()); err != nil || !slices.Equal(again.runs, m.runs) || !bytes.Equal(again.mark, m.mark) {
+			t.Fatalf("%v, %v", again, err)
+		}
+	})
+}
+
+func FuzzFrame(f *testing.F) {
+	var w frameWriter
+	w.add(opAdd, &Item{Key: weburl.Key{Host: 1, Path: 2}, Aux: []byte("an aux of some length")}, false)
+	w.add(opCheck, &Item{Key: weburl.Key{Host: 3, Path: 4}}, false)
+	w.add(opAdd, &Item{Key: weburl.Key{Host: 5, Path: 6}, Aux: []byte("an aux of that length")}, false)
+	sealFrame(w.buf, w.n, 0, 9)
+	f.Add(slices.Clone(w.buf), false)
+	packed := append(make([]byte, frameHead), s2.Encode(nil, w.buf[frameHead:])...)
+	sealFrame(packed, w.n, len(w.buf)-frameHead, 9)
+	f.Add(packed, false)
+	f.Fuzz(func(t *testing.T, data []byte, withValues bool) {
+		var buf []byte
+		n, _, items, err := parseFrame(data, &buf)
+		if err != nil {
+			if len(data) < frameHead {
+				return
+			}
+			n = 100
+			if raw := binary.LittleEndian.Uint32(data[24:]); raw > 1<<20 {
+				return
+			}
+			if items, err = unpackFrame(data, &buf); err != nil { // as if the checksum were right
+				items = data[frameHead:]
+			}
+		}
+		r := itemReader{withValues: withValues}
+		r.reset(items)
+		for i := range min(n, 1000) {
+			var it Item
+			if _, err = r.next(&it, i%3 > 0); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// Whatever Aux have in common, a frame gives them back.
+func TestFrameSharesAux(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	alphabet := []string{"a", "b", "https://www.", "example", "/a/long/path/", "", "\x00", strings.Repeat("tail", 30)}
+	for range 2000 {
+		var w frameWriter
+		var items []Item
+		for range 1 + rng.IntN(12) {
+			aux := ""
+			for range rng.IntN(5) {
+				aux += alphabet[rng.IntN(len(alphabet))]
+			}
+			items = append(items, Item{Key: weburl.Key{Host: rng.Uint64(), Path: rng.Uint64()}, Aux: []byte(aux)})
+			w.add(opAdd, &items[len(items)-1], false)
+		}
+		sealFrame(w.buf, w.n, 0, 0)
+		n, _, packed, err := parseFrame(w.buf, nil)
+		if err != nil || int(n) != len(items) {
+			t.Fatal(n, err)
+		}
+		var r itemReader
+		r.reset(packed)
+		var got []Item
+		for range n {
+			var it Item
+			whole := rng.IntN(3) > 0
+			if _, err := r.next(&it, whole); err != nil {
+				t.Fatal(err)
+			}
+			if !whole {
+				it.Aux = nil
+			}
+			got = append(got, it)
+		}
+		for i, want := range items {
+			if got[i].Key != want.Key || got[i].Aux != nil && string(got[i].Aux) != string(want.Aux) {
+				t.Fatalf("item %d: %q, want %q", i, got[i].Aux, want.Aux)
+			}
+		}
+		if len(r.b) > 0 {
+			t.Fatalf("%d bytes are left", len(r.b))
+		}
+	}
+	// Links of one page take their own part only.
+	var w frameWriter
+	tail := strings.Repeat("the page they stand on ", 5)
+	for i := range 100 {
+		w.add(opAdd, &Item{Aux: fmt.Appendf(nil, "https://www.example/%d%s", i, tail)}, false)
+	}
+	if n := len(w.buf); n > 100*24+200 {
+		t.Errorf("100 links of a page in %d bytes", n)
+	}
+}

@@ -1,0 +1,463 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A List is keys of one host as far as they are known: the top Width bits of
+// their paths, as numbers in ascending order, and in a Store with values the
+// Values of each.
+type List struct {
+	Width  uint
+	Paths  []uint64
+	Values []uint64
+}
+
+// listLimit bounds the Lists that Range gives.
+const listLimit = 4096
+
+// Range reads out the keys of a host. It gives some more than once where they
+// were inserted more than once; in a Store with values what comes later holds.
+// The List is valid until fn returns, and fn must not call the Store. Held
+// items are not among them: Flush first.
+func (s *Store) Range(host uint64, fn func(List) error) error {
+	if s.err != nil {
+		return s.err
+	}
+	h := place(host, s.seed)
+	from, dropped := s.drops[h]
+	if !dropped {
+		for _, r := range s.buckets[h>>s.shift].runs {
+			if err := s.rangeRun(r, h, fn); err != nil {
+				return err
+			}
+		}
+		if s.frozen != nil {
+			if err := s.rangeTable(s.frozen, h, s.frozenDrops[h], fn); err != nil {
+				return err
+			}
+		}
+	}
+	return s.rangeTable(s.mem, h, from, fn)
+}
+
+func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
+	if len(s.frozenDrops) > 0 {
+		if _, ok := s.frozenDrops[h]; ok {
+			return nil // a pass is taking them out
+		}
+	}
+	rr, err := s.vol.reader(r)
+	if err != nil {
+		return err
+	}
+	defer rr.close()
+	i, j := r.blocksOf(h)
+	out := make([]uint64, listKeys)
+	var values []uint64
+	for at := i; at < j; at++ {
+		b, err := rr.block(at, j)
+		if err != nil {
+			return err
+		}
+		for {
+			var l list
+			err := b.next(&l)
+			var vals []uint64
+			if err == nil && l.n > 0 && l.h == h {
+				vals, err = b.read(&l, out)
+			}
+			if err != nil {
+				return r.damage(s.vol, r.blocks[at].offset(), err)
+			}
+			if l.n == 0 || l.h > h {
+				break
+			}
+			if l.h < h {
+				continue
+			}
+			values = values[:0]
+			if s.vol.withValues {
+				for k := range l.n {
+					values = append(values, b.value(l.index+k))
+				}
+			}
+			if err := fn(List{width(l.class), vals, values}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) rangeTable(t *table, h uint64, from int, fn func(List) error) error {
+	type pair struct{ path, value uint64 }
+	var found []pair
+	t.ofHost(h, from, func(pos int) { found = append(found, pair{t.at(pos).p, t.value(pos)}) })
+	slices.SortFunc(found, func(a, b pair) int {
+		if a.path < b.path {
+			return -1
+		}
+		return 1 // none is there twice
+	})
+	for part := range slices.Chunk(found, listLimit) {
+		l := List{Width: 64}
+		for _, f := range part {
+			l.Paths = append(l.Paths, f.path)
+			if s.vol.withValues {
+				l.Values = append(l.Values, f.value)
+			}
+		}
+		if err := fn(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drop forgets the keys of a host, at once for all questions, and on disk with
+// the next flush. The owner drops again after Open what it dropped after Mark.
+// An item of this host that is held may be answered as of before or after.
+func (s *Store) Drop(host uint64) error {
+	if s.err != nil {
+		return s.err
+	}
+	h := place(host, s.seed)
+	s.drops[h] = s.mem.n
+	if s.cache != nil {
+		s.cache.drop(h)
+	}
+	return nil
+}
+
+// An inserter sorts keys as they come into one run for each bucket.
+type inserter struct {
+	s    *Store
+	rows []insertRow
+	only int // bucket, or -1
+	runs [][]*run
+	wide uint8 // classes are higher by this: how many runs have counted only their own
+}
+
+type insertRow struct {
+	h, v  uint64
+	value uint64
+	class uint8 // maxClass+1: yet to be found, v is a path
+}
+
+func (r insertRow) compare(o insertRow) int {
+	switch {
+	case r.h != o.h:
+		return order(r.h < o.h)
+	case r.class != o.class:
+		return order(r.class < o.class)
+	case r.v != o.v:
+		return order(r.v < o.v)
+	}
+	return 0
+}
+
+func order(less bool) int {
+	if less {
+		return -1
+	}
+	return 1
+}
+
+// add takes a row; over a table's size all go to disk.
+func (in *inserter) add(r insertRow) error {
+	if b := int(r.h >> in.s.shift); in.only >= 0 && b != in.only {
+		return nil
+	}
+	in.rows = append(in.rows, r)
+	if len(in.rows) >= max(in.s.tune.memKeys, 1024) {
+		return in.flush()
+	}
+	return nil
+}
+
+// flush writes the rows.
+func (in *inserter) flush() error {
+	slices.SortStableFunc(in.rows, insertRow.compare)
+	for len(in.rows) > 0 {
+		b := int(in.rows[0].h >> in.s.shift)
+		w, err := in.s.vol.newRun(in.s.nextNum(), b)
+		if err != nil {
+			return err
+		}
+		for len(in.rows) > 0 && int(in.rows[0].h>>in.s.shift) == b {
+			n := 0
+			for n < len(in.rows) && in.rows[n].h == in.rows[0].h {
+				n++
+			}
+			if err := in.host(w, in.rows[:n]); err != nil {
+				w.abandon()
+				return err
+			}
+			in.rows = in.rows[n:]
+		}
+		r, err := w.finish()
+		if err != nil {
+			return err
+		}
+		in.runs[b] = append(in.runs[b], r)
+	}
+	in.rows = nil
+	if in.wide == 0 {
+		in.wide = 1
+	}
+	return nil
+}
+
+// host writes the rows of one host.
+func (in *inserter) host(w *runWriter, rows []insertRow) error {
+	class := min(maxClass, classOf(int64(len(rows)))+in.wide)
+	if in.s.vol.withValues {
+		class = maxClass
+	}
+	for i := range rows {
+		if rows[i].class > maxClass {
+			rows[i].class, rows[i].v = class, rows[i].v>>(64-width(class))
+		}
+	}
+	slices.SortStableFunc(rows, insertRow.compare)
+	var value []uint64
+	for i, r := range rows {
+		if i+1 < len(rows) && rows[i+1].class == r.class && rows[i+1].v == r.v {
+			continue // the later one holds
+		}
+		if in.s.vol.withValues {
+			value = append(value[:0], r.value)
+		}
+		if err := w.add(r.h, r.class, []uint64{r.v}, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrWidth is a List of a width that no class has, or without what it must have.
+var ErrWidth = errors.New("drum: bad list")
+
+// Insert writes in keys of hosts that another Store's Range read out: load
+// hands them to add. They are on disk and known when Insert returns; without
+// an error, all are. It waits for a pass and may emit. A value that the Store
+// has in RAM already stays: Drop the host first.
+func (s *Store) Insert(load func(add func(host uint64, l List) error) error) error {
+	if err := s.quiet(); err != nil {
+		return err
+	}
+	in := &inserter{s: s, only: -1, runs: make([][]*run, len(s.buckets))}
+	err := load(func(host uint64, l List) error {
+		if _, ok := s.drops[place(host, s.seed)]; ok {
+			return fmt.Errorf("drum: insert into a host that was dropped just now: Save first")
+		}
+		return in.list(host, l)
+	})
+	if err == nil {
+		err = in.flush()
+	}
+	if err != nil {
+		in.abandon()
+		return err
+	}
+	return s.takeIn(in, false)
+}
+
+// list takes the keys of a List.
+func (in *inserter) list(host uint64, l List) error {
+	s := in.s
+	class := uint8(0)
+	for class < maxClass && width(class) != l.Width {
+		class++
+	}
+	if width(class) != l.Width || s.vol.withValues && (class != maxClass || len(l.Values) != len(l.Paths)) {
+		return fmt.Errorf("%w: width %d, %d paths, %d values", ErrWidth, l.Width, len(l.Paths), len(l.Values))
+	}
+	h := place(host, s.seed)
+	for i, v := range l.Paths {
+		if l.Width < 64 && v>>l.Width != 0 {
+			return fmt.Errorf("%w: path of more than %d bits", ErrWidth, l.Width)
+		}
+		r := insertRow{h: h, v: v, class: class}
+		if class == maxClass {
+			r.class = maxClass + 1 // may be kept narrower
+		}
+		if s.vol.withValues {
+			r.value = l.Values[i]
+		}
+		if err := in.add(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon gives up runs that no manifest names.
+func (in *inserter) abandon() {
+	for _, runs := range in.runs {
+		in.s.obsolete = append(in.s.obsolete, runs...)
+	}
+}
+
+// takeIn makes an inserter's runs part of the Store: with those of their
+// bucket, or in their place.
+func (s *Store) takeIn(in *inserter, replace bool) error {
+	all := make([][]*run, len(s.buckets))
+	total := int64(0)
+	for i := range s.buckets {
+		if all[i] = in.runs[i]; !(replace && i == in.only) {
+			all[i] = append(slices.Clone(s.buckets[i].runs), in.runs[i]...)
+		}
+		for _, r := range all[i] {
+			total += r.keys
+		}
+	}
+	if err := s.writeManifest(all, s.mark); err != nil {
+		return s.fail(err)
+	}
+	for i := range s.buckets {
+		b := &s.buckets[i]
+		before := b.runs
+		b.runs = all[i]
+		switch {
+		case replace && i == in.only:
+			s.obsolete = append(s.obsolete, before...)
+		case len(in.runs[i]) == 0:
+			continue
+		}
+		s.onDisk = true
+		if b.filter != nil && !replace && b.keys() <= b.filter.keys {
+			var stop atomic.Bool
+			for _, r := range in.runs[i] {
+				if err := s.vol.fill(b.filter, r, &stop); err != nil {
+					return s.fail(err)
+				}
+			}
+			continue
+		}
+		var d *Damage
+		if err := s.refill(b, total, s.mem, s.frozen); errors.As(err, &d) {
+			s.damages = append(s.damages, *d) // of a run that was there
+		} else if err != nil {
+			return s.fail(err)
+		}
+	}
+	if s.cache == nil && s.onDisk && !s.cfg.Known {
+		s.cache = newCache(s.tune.cacheSets)
+	}
+	return nil
+}
+
+// quiet waits until no pass is on its way and the manifest names all runs.
+func (s *Store) quiet() error {
+	if s.err != nil {
+		return s.err
+	}
+	for s.state != idle {
+		if s.state == preparing {
+			<-s.pass.ready
+			s.pass, s.state = nil, idle // nothing was done yet
+			break
+		}
+		s.wait()
+		if err := s.step(1 << 30); err != nil {
+			return err
+		}
+	}
+	return s.settle()
+}
+
+// Rebuild makes a damaged bucket anew from the keys that the owner has: load
+// hands them to yield in any order; those of other buckets are passed over.
+// They must be all that were ever inserted before Mark and not dropped; later
+// ones do no harm if they are durable. A pass that the damage held up goes on afterwards.
+func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) error) error) error {
+	return s.RebuildLists(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error { return load(keys) })
+}
+
+// RebuildLists is Rebuild where some of the keys came by Insert: load hands the
+// Lists of those to lists once more.
+func (s *Store) RebuildLists(bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error) error {
+	if s.cfg.Values {
+		return errors.New("drum: Rebuild would forget the values: RebuildValues has them")
+	}
+	return s.rebuild(bucket, func(in *inserter) error {
+		return load(func(keys []weburl.Key) error {
+			for _, k := range keys {
+				if err := in.add(insertRow{h: place(k.Host, s.seed), v: k.Path, class: maxClass + 1}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, in.list)
+	})
+}
+
+// RebuildValues is Rebuild for a Store with values; of items with one key the
+// last one holds.
+func (s *Store) RebuildValues(bucket int, load func(yield func(items []Item) error) error) error {
+	return s.rebuild(bucket, func(in *inserter) error {
+		return load(func(items []Item) error {
+			for i := range items {
+				k := keyOf(items[i].Key, s.seed)
+				if err := in.add(insertRow{h: k.h, v: k.p, value: items[i].Value, class: maxClass + 1}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (s *Store) rebuild(bucket int, load func(*inserter) error) error {
+	if s.err != nil {
+		return s.err
+	}
+	if bucket < 0 || bucket >= len(s.buckets) {
+		return fmt.Errorf("drum: rebuild bucket %d of %d", bucket, len(s.buckets))
+	}
+	if s.state != damaged {
+		if err := s.quiet(); err != nil && s.state != damaged {
+			return err
+		}
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
+	in := &inserter{s: s, only: bucket, runs: make([][]*run, len(s.buckets))}
+	err := load(in)
+	if err == nil {
+		err = in.flush()
+	}
+	if err != nil {
+		in.abandon()
+		return fmt.Errorf("rebuild bucket %d: %w", bucket, err)
+	}
+	if err := s.takeIn(in, true); err != nil {
+		return err
+	}
+	s.damages = slices.DeleteFunc(s.damages, func(d Damage) bool { return d.Bucket == bucket })
+	if s.state == damaged {
+		s.again()
+	}
+	return nil
+}
+
+// again lets the pass that met with damage run once more.
+func (s *Store) again() {
+	p := s.pass
+	for i := range s.buckets {
+		p.runs[i] = s.buckets[i].runs
+	}
+	p.err = nil
+	p.stop.Store(false)
+	p.done = make(chan struct{})
+	s.state = running
+	s.start(p)
+}

@@ -1,0 +1,280 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// news opens a Store whose unknown keys go into a map.
+func news(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.Key]int) {
+	t.Helper()
+	got := map[weburl.Key]int{}
+	s, err := Open(fs, dir, cfg, func(items []Item) error {
+		for _, it := range items {
+			got[it.Key]++
+		}
+		return nil
+	})
+	must(t, err)
+	return s, got
+}
+
+// TestHandOver moves hosts from one Store to another, and back.
+func TestHandOver(t *testing.T) {
+	for range 6 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			var stores [2]*Store
+			var got [2]map[weburl.Key]int
+			for i := range stores {
+				stores[i], got[i] = news(t, disk.NewMem(), "drum", Config{tune: small(rng)})
+			}
+			owner := map[uint64]int{} // of a host
+			model := map[weburl.Key]bool{}
+			for range 25 {
+				for range rng.IntN(300) {
+					k := randomKey(rng)
+					s := stores[owner[k.Host]]
+					must(t, s.Add([]Item{{Key: k}}))
+					model[k] = true
+				}
+				hosts := map[uint64]bool{randomKey(rng).Host: true, randomKey(rng).Host: true}
+				for h := range hosts {
+					from := owner[h]
+					to := 1 - from
+					must(t, stores[from].Flush())
+					must(t, stores[to].Save(nil)) // what it dropped may come back
+					must(t, stores[to].Insert(func(add func(uint64, List) error) error {
+						return stores[from].Range(h, func(l List) error {
+							if !slices.IsSorted(l.Paths) {
+								t.Error("a list out of order")
+							}
+							return add(h, l)
+						})
+					}))
+					must(t, stores[from].Drop(h))
+					left := 0
+					must(t, stores[from].Range(h, func(l List) error { left += len(l.Paths); return nil }))
+					if left > 0 {
+						t.Errorf("%d keys left of host %d", left, h)
+					}
+					owner[h] = to
+				}
+			}
+			for _, s := range stores {
+				must(t, s.Flush())
+			}
+			for k := range model {
+				if n := got[0][k] + got[1][k]; n != 1 {
+					t.Errorf("%v was new %d times", k, n)
+				}
+			}
+			// A host that is dropped and not handed over is new once more.
+			for h := range owner {
+				must(t, stores[owner[h]].Drop(h))
+			}
+			clear(got[0])
+			clear(got[1])
+			for k := range model {
+				must(t, stores[owner[k.Host]].Add([]Item{{Key: k}, {Key: k}}))
+			}
+			for _, s := range stores {
+				must(t, s.Flush())
+			}
+			for k := range model {
+				want := 0
+				if _, ok := owner[k.Host]; ok {
+					want = 1
+				}
+				if n := got[0][k] + got[1][k]; n != want {
+					t.Errorf("after the drop %v was new %d times, want %d", k, n, want)
+				}
+			}
+			for _, s := range stores {
+				must(t, s.Close())
+			}
+		})
+	}
+}
+
+// TestInsertRefuses what no Store gives.
+func TestInsertRefuses(t *testing.T) {
+	s, _ := news(t, disk.NewMem(), "drum", Config{})
+	defer s.Close()
+	for _, l := range []List{
+		{Width: 39, Paths: []uint64{1}},
+		{Width: 38, Paths: []uint64{1 << 38}},
+	} {
+		err := s.Insert(func(add func(uint64, List) error) error { return add(1, l) })
+		if !errors.Is(err, ErrWidth) {
+			t.Errorf("Insert(%v): %v", l, err)
+		}
+	}
+}
+
+// TestDamage flips each bit of each run in turn, here and there: every flip is
+// found, named, and mended by Rebuild.
+func TestDamage(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	cfg := Config{tune: small(rng)}
+	cfg.tune.bucketBits, cfg.tune.blockBytes = 1, 256
+	mem := disk.NewMem()
+	s, _ := news(t, mem, "drum", cfg)
+	var keys []weburl.Key
+	for range 3 {
+		var items []Item
+		for range 400 {
+			k := randomKey(rng)
+			keys = append(keys, k)
+			items = append(items, Item{Key: k})
+		}
+		must(t, s.Add(items))
+		must(t, s.Save([]byte("mark")))
+	}
+	must(t, s.Close())
+	// Opened once more, so that runs are gone that a pass had put together.
+	s, _ = news(t, mem, "drum", cfg)
+	must(t, s.Close())
+	es, err := mem.ReadDir("drum")
+	must(t, err)
+	for _, e := range es {
+		if !strings.HasPrefix(e.Name(), "run") {
+			continue
+		}
+		fi, err := e.Info()
+		must(t, err)
+		for off := int64(rng.IntN(5)); off < fi.Size(); off += 1 + rng.Int64N(60) {
+			m := mem.Clone()
+			flip(t, m, "drum/"+e.Name(), off, 1<<rng.IntN(8))
+			s, got := news(t, m, "drum", cfg)
+			ds := s.Damaged()
+			if len(ds) == 0 || !strings.HasSuffix(ds[0].File, e.Name()) || ds[0].Offset > off {
+				t.Fatalf("a flip in byte %d of %s: %v", off, e.Name(), ds)
+			}
+			var items []Item
+			for _, k := range keys {
+				items = append(items, Item{Key: k})
+			}
+			var d *Damage
+			if err := s.Add(items); err == nil {
+				err = s.Flush()
+				if !errors.As(err, &d) {
+					t.Fatalf("Flush with a flip in byte %d: %v", off, err)
+				}
+			}
+			if len(got) > 0 {
+				t.Fatalf("a flip in byte %d made %v new", off, got)
+			}
+			for i := 0; len(s.Damaged()) > 0; i++ {
+				if i > 10 {
+					t.Fatalf("still damaged: %v", s.Damaged())
+				}
+				must(t, s.Rebuild(s.Damaged()[0].Bucket, func(yield func([]weburl.Key) error) error {
+					for part := range slices.Chunk(keys, 100) {
+						if err := yield(part); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			}
+			fresh := weburl.Key{Host: 1 << 60, Path: 12345}
+			must(t, s.Add([]Item{{Key: fresh}}))
+			must(t, s.Flush())
+			if len(got) != 1 || got[fresh] != 1 {
+				t.Fatalf("after Rebuild new: %v", got)
+			}
+			must(t, s.Close())
+			// And it is so for good.
+			s, got = news(t, m, "drum", cfg)
+			if ds := s.Damaged(); len(ds) > 0 || string(s.Mark()) != "mark" {
+				t.Fatalf("opened again: %v, mark %q", ds, s.Mark())
+			}
+			must(t, s.Add(items))
+			must(t, s.Flush())
+			if len(got) > 0 {
+				t.Fatalf("opened again, new: %v", got)
+			}
+			must(t, s.Close())
+		}
+	}
+	for off := range int64(40) {
+		m := mem.Clone()
+		flip(t, m, "drum/manifest", off, 1)
+		if s, err := Open(m, "drum", cfg, func([]Item) error { return nil }); !errors.Is(err, ErrManifest) {
+			t.Fatalf("a flip in byte %d of the manifest: %v, %v", off, s, err)
+		}
+	}
+}
+
+func flip(t *testing.T, fs disk.FS, name string, off int64, bit byte) {
+	t.Helper()
+	f, err := fs.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	var b [1]byte
+	_, err = f.ReadAt(b[:], off)
+	must(t, err)
+	b[0] ^= bit
+	_, err = f.Seek(off, 0)
+	must(t, err)
+	_, err = f.Write(b[:])
+	must(t, err)
+	must(t, f.Sync())
+	must(t, f.Close())
+}
+
+// TestDamagedWhileRunning: a run rots under an open Store.
+func TestDamagedWhileRunning(t *testing.T) {
+	mem := disk.NewMem()
+	cfg := Config{tune: tuning{bucketBits: 1, blockBytes: 256, memKeys: 200, heldMin: 10}}
+	s, got := news(t, mem, "drum", cfg)
+	var items []Item
+	var keys []weburl.Key
+	for i := range uint64(1000) {
+		keys = append(keys, nth(i, 10))
+		items = append(items, Item{Key: nth(i, 10)})
+	}
+	must(t, s.Add(items))
+	must(t, s.Save(nil))
+	clear(got)
+	es, err := mem.ReadDir("drum")
+	must(t, err)
+	for _, e := range es {
+		if strings.HasPrefix(e.Name(), "run") {
+			flip(t, mem, "drum/"+e.Name(), 300, 4)
+		}
+	}
+	more := append(slices.Clone(items), Item{Key: weburl.Key{Host: 5, Path: 5}})
+	rebuilt := 0
+	try := func(err error) {
+		t.Helper()
+		for ; err != nil; rebuilt++ {
+			var d *Damage
+			if !errors.As(err, &d) || rebuilt > 5 {
+				t.Fatal(err)
+			}
+			must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error { return yield(keys) }))
+			err = s.Flush()
+		}
+	}
+	try(s.Add(more))
+	try(s.Flush())
+	if len(got) != 1 {
+		t.Errorf("new: %d", len(got))
+	}
+	if rebuilt == 0 || len(s.Damaged()) > 0 {
+		t.Errorf("%d rebuilt, %v damaged", rebuilt, s.Damaged())
+	}
+	must(t, s.Close())
+}

@@ -1,0 +1,123 @@
+package drum
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// small makes everything happen with few keys.
+func small(rng *rand.Rand) tuning {
+	return tuning{
+		bucketBits: uint(1 + rng.IntN(3)), memKeys: 20 + rng.IntN(300), firstKeys: 20 + rng.IntN(300),
+		slabKeys: 50 + rng.IntN(400), cacheSets: 1 + rng.IntN(20), blockBytes: 64 << rng.IntN(6),
+		filterBytes: 1 << (4 + rng.IntN(14)), heldMin: 1 + rng.IntN(1000), age: time.Duration(1+rng.IntN(20)) * time.Millisecond,
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func randomKey(rng *rand.Rand) weburl.Key {
+	var k weburl.Key
+	switch rng.IntN(4) {
+	case 0: // small numbers, and the zero key
+		k = weburl.Key{Host: uint64(rng.IntN(3)), Path: uint64(rng.IntN(20)) << 50}
+	case 1: // a large host
+		k = weburl.Key{Host: 7, Path: uint64(rng.IntN(5000)) * 0x9e3779b97f4a7c15}
+	default:
+		n := rng.Uint64N(400)
+		k = weburl.Key{Host: mix(n % 40), Path: mix(n)}
+	}
+	return k
+}
+
+func TestSetAgainstMap(t *testing.T) {
+	for range 12 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			cfg := Config{tune: small(rng)}
+			model := map[weburl.Key]bool{}
+			var asked []weburl.Key
+			emitted := map[weburl.Key]int{}
+			s, err := Open(disk.NewMem(), "drum", cfg, func(items []Item) error {
+				for _, it := range items {
+					if it.Known {
+						t.Errorf("emitted as known: %v", it)
+					}
+					emitted[it.Key]++
+					if n, err := strconv.Atoi(string(it.Aux)); err != nil || asked[n] != it.Key {
+						t.Errorf("%v came with another key's %q", it.Key, it.Aux)
+					}
+				}
+				return nil
+			})
+			must(t, err)
+			for range 200 {
+				var items []Item
+				for range rng.IntN(150) {
+					k := randomKey(rng)
+					model[k] = true
+					items = append(items, Item{Key: k, Aux: fmt.Append(nil, len(asked))})
+					asked = append(asked, k)
+				}
+				must(t, s.Add(items))
+				if rng.IntN(10) == 0 {
+					must(t, s.Flush())
+					if len(emitted) != len(model) {
+						t.Fatalf("emitted %d, want %d", len(emitted), len(model))
+					}
+				}
+				for k, n := range emitted {
+					if n != 1 {
+						t.Fatalf("%v was emitted %d times", k, n)
+					}
+				}
+			}
+			must(t, s.Flush())
+			if len(emitted) != len(model) {
+				t.Fatalf("emitted %d, want %d", len(emitted), len(model))
+			}
+			if st := s.Stats(); st.Keys != int64(len(model)) {
+				t.Errorf("%+v, want %d keys", st, len(model))
+			}
+			must(t, s.Close())
+		})
+	}
+}
+
+// TestPace: an owner that only inserts is faster than the passes; the table
+// does not outgrow its share for that.
+func TestPace(t *testing.T) {
+	s, err := Open(disk.NewMem(), "d", Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}, func([]Item) error { return nil })
+	must(t, err)
+	items := make([]Item, 100)
+	most := 0
+	for n := uint64(0); n < 150_000; n += uint64(len(items)) {
+		for i := range items {
+			items[i] = Item{Key: nth(n+uint64(i), 50)}
+		}
+		must(t, s.Add(items))
+		if s.onDisk {
+			most = max(most, s.mem.n)
+		}
+	}
+	if limit := 2 * s.mostKeys(); most > limit { // a few Adds go between two looks
+		t.Errorf("a table of %d keys, at most %d", most, limit)
+	}
+	must(t, s.Flush())
+	if got := s.Len(); got < 150_000 {
+		t.Errorf("%d keys, want 150000", got)
+	}
+	must(t, s.Close())
+}

@@ -1,0 +1,154 @@
+package drum
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestValuesAgainstMap: after each Flush all answers are there, in order, and
+// what a map says. Questions and updates of one key are flushed apart, since
+// an answer is that of a moment between question and emit.
+func TestValuesAgainstMap(t *testing.T) {
+	for range 8 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 6))
+			cfg := Config{Values: true, Known: true, tune: small(rng)}
+			mem := disk.NewMem()
+			var answers []Item
+			emit := func(items []Item) error {
+				for _, it := range items {
+					it.Aux = append([]byte{}, it.Aux...)
+					answers = append(answers, it)
+				}
+				return nil
+			}
+			s, err := Open(mem, "drum", cfg, emit)
+			must(t, err)
+			model := map[weburl.Key]uint64{}
+			for round := range 120 {
+				answers = answers[:0]
+				var items []Item
+				seen := map[weburl.Key]bool{}
+				for len(items) < rng.IntN(80) {
+					if k := randomKey(rng); !seen[k] {
+						seen[k] = true
+						items = append(items, Item{Key: k, Value: rng.Uint64(), Aux: strconv.AppendInt(nil, int64(len(items)), 10)})
+					}
+				}
+				want := map[int]Item{}
+				o := rng.IntN(3)
+				for i, it := range items {
+					v, known := model[it.Key]
+					switch {
+					case o == 0: // Check
+						want[i] = Item{Key: it.Key, Value: v, Known: known}
+					case o == 1: // Update
+						model[it.Key] = it.Value
+					case known:
+						want[i] = Item{Key: it.Key, Value: v, Known: true}
+					default:
+						model[it.Key] = it.Value
+						want[i] = Item{Key: it.Key, Value: it.Value}
+					}
+				}
+				switch o {
+				case 0:
+					must(t, s.Check(items))
+				case 1:
+					must(t, s.Update(items))
+				default:
+					must(t, s.Add(items))
+				}
+				must(t, s.Flush())
+				for _, a := range answers {
+					i, _ := strconv.Atoi(string(a.Aux))
+					w, ok := want[i]
+					if !ok || w.Key != a.Key || w.Known != a.Known || w.Value != a.Value {
+						t.Fatalf("round %d operation %d: %+v, want %+v", round, o, a, w)
+					}
+					delete(want, i)
+				}
+				if len(want) > 0 {
+					t.Fatalf("round %d: no answer for %v", round, want)
+				}
+				if rng.IntN(20) == 0 { // a clean stop
+					must(t, s.Save([]byte{1}))
+					must(t, s.Close())
+					s, err = Open(mem, "drum", cfg, emit)
+					must(t, err)
+				}
+			}
+			must(t, s.Close())
+		})
+	}
+}
+
+// TestRestoreValues: after a kill with items held, what the owner's journal has
+// is known with its values, and told of once.
+func TestRestoreValues(t *testing.T) {
+	mem := disk.NewMem()
+	cfg := Config{Values: true, Known: true, Journal: true, tune: tuning{bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond}}
+	var journal []Item
+	unknown := map[weburl.Key]int{}
+	known := map[weburl.Key]uint64{}
+	emit := func(items []Item) error {
+		for _, it := range items {
+			if it.Known {
+				known[it.Key] = it.Value
+				continue
+			}
+			unknown[it.Key]++
+			journal = append(journal, Item{Key: it.Key, Value: it.Value})
+		}
+		return nil
+	}
+	s, err := Open(mem, "drum", cfg, emit)
+	must(t, err)
+	var first, second []Item
+	for i := range uint64(200) {
+		first = append(first, Item{Key: weburl.Key{Host: mix(i), Path: mix(i)}, Value: i})
+		second = append(second, Item{Key: weburl.Key{Host: mix(1000 + i), Path: mix(i)}, Value: 1000 + i})
+	}
+	must(t, s.Add(first))
+	must(t, s.Save([]byte{1}))
+	mark := len(journal)
+	must(t, s.Add(second))
+	must(t, s.Commit())
+	must(t, s.Flush())
+	mem = mem.Clone() // a kill: nothing was synced since the mark
+	must(t, s.Close())
+	old := journal
+	s, err = Open(mem, "drum", cfg, emit)
+	must(t, err)
+	if s.Stats().Held == 0 {
+		t.Fatal("nothing was held: the test tests nothing")
+	}
+	for i := mark; i < len(old); i += 10 {
+		must(t, s.RestoreValues(old[i:min(len(old), i+10)]))
+	}
+	must(t, s.Flush())
+	for k, n := range unknown {
+		if n != 1 {
+			t.Fatalf("%v was new %d times", k, n)
+		}
+	}
+	clear(known)
+	must(t, s.Check(append(first, second...)))
+	must(t, s.Flush())
+	for _, it := range append(first, second...) {
+		if v, ok := known[it.Key]; !ok || v != it.Value {
+			t.Errorf("%v is %d, known: %t; want %d", it.Key, v, ok, it.Value)
+		}
+	}
+	if err := s.Rebuild(0, nil); err == nil {
+		t.Error("Rebuild forgets the values")
+	}
+	must(t, s.Close())
+}

@@ -1,0 +1,67 @@
+package keyset
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Store is of one crawl: with another's it is refused, as with what an
+// earlier version wrote.
+func TestBind(t *testing.T) {
+	fs := disk.NewMem()
+	nothing := func([]Item) error { return nil }
+	s, err := Open(fs, "seen", Config{MemoryBytes: 1}, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, other := Crawl{1, 2}, Crawl{3}
+	if err := s.Bind(mine); err != nil {
+		t.Fatal(err)
+	}
+	var keys []weburl.Key
+	for i := range uint64(200) {
+		keys = append(keys, weburl.Key{Host: i << 56, Path: i})
+	}
+	if err := s.Restore(keys); err != nil { // which writes some of them
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = Open(fs, "seen", Config{MemoryBytes: 1}, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Mark() != 0 || s.Len() == 0 {
+		t.Errorf("mark %d, %d keys", s.Mark(), s.Len())
+	}
+	if err := s.Bind(other); !errors.Is(err, ErrCrawl) {
+		t.Errorf("bound to another crawl: %v", err)
+	}
+	if err := s.Bind(mine); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzMark(f *testing.F) {
+	f.Add(appendMark(nil, Crawl{1}, 1<<40))
+	f.Add([]byte{5}) // an earlier version's
+	f.Fuzz(func(t *testing.T, m []byte) {
+		c, n, err := parseMark(m)
+		if err != nil {
+			if !errors.Is(err, ErrVersion) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if c2, n2, err := parseMark(appendMark(nil, c, n)); err != nil || c2 != c || n2 != n {
+			t.Fatalf("%x is %s, %d", m, c, n)
+		}
+	})
+}

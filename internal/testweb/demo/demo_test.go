@@ -1,0 +1,147 @@
+package demo
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/walk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDemo(t *testing.T) {
+	sites := Sites()
+	w, err := testweb.New(testweb.Config{Sites: sites})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := w.Start()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	res, err := walk.Walk(context.Background(), walk.Config{Seeds: Seeds(), DialContext: w.DialContext,
+		Scope: func(u *url.URL) bool { return u.Hostname() != "elsewhere.example" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v, %d denied", res, len(res.Denied))
+	perHost := map[string]int{}
+	traps := 0
+	var missing []string
+	for u, p := range res.Pages {
+		at, err := url.Parse(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perHost[at.Host]++
+		if strings.Contains(u, "/events/?") || strings.Contains(u, "/tour/") {
+			traps++
+			continue
+		}
+		switch {
+		case p.Err != "":
+			t.Errorf("%s: %s", u, p.Err)
+		case p.Status == 404:
+			missing = append(missing, u)
+		}
+	}
+	slices.Sort(missing)
+	want := []string{"http://harbour-museum.example/objects/lost-figurehead.html", "http://tidewatch.example/birds/dodo.html", "http://www.aldermouth.example/fountain.html"}
+	if !slices.Equal(missing, want) {
+		t.Errorf("broken links: got %q, want %q", missing, want)
+	}
+	if len(perHost) != 8 || len(perHost) != len(sites) {
+		t.Errorf("got hosts %v", perHost)
+	}
+	for h, n := range perHost {
+		if n < 15 || h != "www.aldermouth.example" && n > 60 {
+			t.Errorf("%s: got %d URLs", h, n)
+		}
+	}
+	if n := len(res.Pages) - traps; n < 150 || n > 300 {
+		t.Errorf("got %d URLs outside the traps", n)
+	}
+	if traps < 50 || traps > 100 {
+		t.Errorf("got %d URLs in the traps", traps)
+	}
+	if len(res.Denied) < 8 {
+		t.Errorf("denied: got %v", res.Denied)
+	}
+	if res.Count(301) < 4 {
+		t.Errorf("got %d redirects", res.Count(301))
+	}
+	w.WaitIdle(time.Minute)
+	if r := w.Report(); r.ViolationCount["robots"] != 0 || r.Repeated != 0 {
+		t.Errorf("got %v %v", r.Violations, r.Twice)
+	}
+	if p := res.Pages["http://library.aldermouth.example/books/a-caf%C3%A9-in-the-rain.html"]; p.Status != 200 {
+		t.Errorf("the page in Latin-1: got %+v", p)
+	}
+	if _, found := res.Pages["http://the-lantern.example/news/extra-edition.html"]; found {
+		t.Error("the orphan is linked")
+	}
+}
+
+// Every text must have what the template shows.
+func TestTexts(t *testing.T) {
+	words := 0
+	for _, h := range town() {
+		if h.Name == "" || h.Title == "" || h.Motto == "" || h.Colour == "" || h.robots == "" || len(h.Kinds) == 0 || len(h.intro) == 0 {
+			t.Errorf("%s: something is missing", h.Name)
+		}
+		for _, k := range h.Kinds {
+			if len(k.items) < 3 {
+				t.Errorf("%s/%s: %d items", h.Name, k.Slug, len(k.items))
+			}
+			for _, it := range k.items {
+				if it.title == "" || len(it.text) == 0 || len(it.text[0]) < 60 || strings.ContainsAny(it.first, "[]") {
+					t.Errorf("%s/%s/%s: title %q, text %q, first %q", h.Name, k.Slug, it.slug, it.title, it.text, it.first)
+				}
+				for _, p := range it.text {
+					words += len(strings.Fields(string(p)))
+				}
+			}
+		}
+	}
+	if words < 4000 {
+		t.Errorf("got %d words", words)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	h := town()[0]
+	for _, accept := range []string{"", "gzip"} {
+		req, _ := http.NewRequest("GET", "/", nil)
+		req.Header.Set("Accept-Encoding", accept)
+		rec := &response{header: http.Header{}}
+		h.ServeHTTP(rec, req)
+		if got := rec.header.Get("Content-Encoding"); got != accept {
+			t.Errorf("asked for %q: got %q", accept, got)
+		}
+		req.Header.Set("If-None-Match", rec.header.Get("ETag"))
+		rec = &response{header: http.Header{}}
+		if h.ServeHTTP(rec, req); rec.status != http.StatusNotModified || rec.n != 0 {
+			t.Errorf("asked again: got %d with %d bytes", rec.status, rec.n)
+		}
+	}
+}
+
+type response struct {
+	header http.Header
+	status int
+	n      int
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(code int)        { r.status = code }
+func (r *response) Write(p []byte) (int, error) { r.n += len(p); return len(p), nil }

@@ -1,0 +1,263 @@
+package gen
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+)
+
+// Answer appends the response to a request.
+func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
+	switch w.death(q.Host) {
+	case hangs:
+		return dst, testweb.Reply{Page: -1, Fault: testweb.HangAfter}
+	case resets:
+		return dst, testweb.Reply{Page: -1, Fault: testweb.ResetAfter}
+	}
+	b := w.pool.Get().(*builder)
+	dst, r := w.route(dst, b, q)
+	w.pool.Put(b)
+	if w.fates.slowHost > 0 && w.trait(q.Host, traitSlow, w.fates.slowHost) {
+		r.Wait += w.delay(q.Host, 0)
+	}
+	r.Rule, r.Denied = w.denies(q.Host, q.Target)
+	return dst, r
+}
+
+// route finds who answers a target.
+func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Reply) {
+	if !q.Secure && w.secure(q.Host) {
+		b.text = append(w.appendName(append(b.text[:0], "https://"...), q.Host), q.Target...)
+		return w.redirect(dst, q, 301, string(b.text))
+	}
+	if page, ok := w.parse(b, q.Host, q.Target); ok {
+		return w.answerPage(dst, b, q, page)
+	}
+	if q.Target == "/robots.txt" {
+		if text := w.robots(q.Host); text != "" {
+			return w.respond(dst, q, 200, "text/plain; charset=utf-8", text)
+		}
+	}
+	if rest, ok := strings.CutPrefix(q.Target, wayDir); ok {
+		if to, status, ok := w.nextStep(b, rest); ok {
+			return w.redirect(dst, q, status, to)
+		}
+	}
+	if rest, ok := strings.CutPrefix(q.Target, loopDir); ok {
+		if n, err := strconv.ParseUint(rest, 10, 32); err == nil {
+			return w.redirect(dst, q, 302, loopDir+strconv.FormatUint(n^1, 10))
+		}
+	}
+	if text, ok := w.sitemap(b, q.Host, q.Target); ok {
+		return w.respond(dst, q, 200, "application/xml", text)
+	}
+	if text, depth, ok := w.trapPage(q.Host, q.Target); ok {
+		dst, r := w.respond(dst, q, 200, htmlType, text)
+		r.Trap = depth
+		return dst, r
+	}
+	return w.problem(dst, q, 404)
+}
+
+const htmlType = "text/html; charset=utf-8"
+
+// parse is the page that a target names.
+func (w *Web) parse(b *builder, host int64, target string) (page int64, ok bool) {
+	if target == "/" {
+		return 0, true
+	}
+	if len(target) > 128 || len(target) < 3 || target[0] != '/' {
+		return 0, false
+	}
+	end := len(target)
+	if target[end-1] == 'l' && end > 5 {
+		end -= 5
+	}
+	from := end
+	for from > 0 && target[from-1]-'0' <= 9 {
+		from--
+	}
+	n, err := strconv.ParseInt(target[from:end], 10, 64)
+	if err != nil || n < 1 || n >= w.Pages(host) {
+		return 0, false
+	}
+	b.ids = b.ids[:0]
+	b.path(w, host, n)
+	b.text = w.kit.appendText(b.text[:0], b.ids)
+	return n, string(b.text) == target[1:]
+}
+
+// answerPage appends the response with a page.
+func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([]byte, testweb.Reply) {
+	f := fine
+	from := w.source(q.Host)
+	if w.fates.page[numFates-1] > 0 {
+		f = w.fate(from, page)
+		if status := f.status(w.hash(saltFate, page, from), q.Answered); status != 200 {
+			return w.problem(dst, q, status)
+		}
+	}
+	version := uint64(0)
+	var said validators
+	if w.changes != nil {
+		p, at := w.process(q.Host, page), q.At.UnixNano()-w.changes.start
+		last, _ := p.around(at)
+		version, said = p.version(last), w.validatorsOf(p, at, last, q.Gzip)
+		if f < gone && said.confirm(&q) {
+			return said.notModified(dst, &q, page)
+		}
+	}
+	l := w.compose(b, q.Host, page, version)
+	start := len(dst)
+	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: testweb\r\nContent-Type: text/html; charset=utf-8\r\n"...)
+	dst = said.appendTo(dst)
+	if q.Close {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	guess := l.size
+	if q.Gzip {
+		dst = append(dst, "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"...)
+		guess = 9999
+	}
+	dst = append(dst, "Content-Length: "...)
+	at := len(dst)
+	dst = strconv.AppendInt(dst, int64(guess), 10)
+	dst = append(dst, "\r\n\r\n"...)
+	body := len(dst)
+	if q.Gzip {
+		dst = w.appendGzip(dst, b, &l)
+		// The length is known only now; it mostly has the digits that were guessed.
+		size := len(dst) - body
+		if d := digits(size) - digits(guess); d != 0 {
+			dst = append(dst, "      "[:max(d, 0)]...)
+			copy(dst[body+d:], dst[body:body+size])
+			body += d
+			dst = dst[:body+size]
+		}
+		strconv.AppendInt(dst[at:at], int64(size), 10)
+		copy(dst[body-4:], "\r\n\r\n")
+	} else {
+		dst = w.appendPage(dst, b, &l)
+	}
+	if q.Head {
+		dst = dst[:body]
+	}
+	r := testweb.Reply{Status: 200, HeadLen: body - start, Page: page}
+	if f >= slow {
+		w.spoil(&r, f, w.hash(saltFate, page, from), len(dst)-start)
+	}
+	return dst, r
+}
+
+// status is what a page of this fate is answered with when it was asked for so
+// often before; h is random.
+func (f fate) status(h uint64, answered int) int {
+	switch {
+	case f == failing && answered <= int(h&1):
+		return 503
+	case f == busy && answered == 0:
+		return 429
+	case f == gone:
+		return 410
+	case f == broken:
+		return 500
+	}
+	return 200
+}
+
+// spoil says how the response with a page is sent; size is its length.
+func (w *Web) spoil(r *testweb.Reply, f fate, h uint64, size int) {
+	switch f {
+	case slow:
+		r.Wait = time.Duration(200+below(h, 800)) * time.Millisecond
+		r.Pace = time.Duration(200+below(h<<20, 800)) * time.Millisecond / time.Duration(size/1024+1)
+		return
+	case hanging:
+		r.Fault = testweb.HangAfter
+	case resetting:
+		r.Fault = testweb.ResetAfter
+	case truncated:
+		r.Fault = testweb.CloseAfter
+	default:
+		return
+	}
+	r.Page = -1
+	if f == truncated {
+		r.Cut = r.HeadLen + int(below(h<<8, uint64(size-r.HeadLen)+1)) - 1
+		r.Cut = max(r.Cut, r.HeadLen-1)
+	} else if h&1 != 0 {
+		r.Cut = int(below(h<<8, uint64(size)))
+	}
+}
+
+// delay is how long a slow host or page takes to begin.
+func (w *Web) delay(host, page int64) time.Duration {
+	return time.Duration(200+below(w.hash(saltFate, host, page), 800)) * time.Millisecond
+}
+
+func digits(n int) (d int) {
+	for d = 1; n > 9; d++ {
+		n /= 10
+	}
+	return d
+}
+
+// problem appends a response with an error status.
+func (w *Web) problem(dst []byte, q testweb.Query, status int) ([]byte, testweb.Reply) {
+	text := reasons[status]
+	dst, r := w.respond(dst, q, status, htmlType, "<!DOCTYPE html>\n<title>"+text+"</title>\n<h1>"+text+"</h1>\n")
+	return dst, r
+}
+
+// redirect appends a response that leads elsewhere.
+func (w *Web) redirect(dst []byte, q testweb.Query, status int, to string) ([]byte, testweb.Reply) {
+	return w.answer(dst, q, status, htmlType, "Location", to, "")
+}
+
+// respond appends a small response.
+func (w *Web) respond(dst []byte, q testweb.Query, status int, kind, text string) ([]byte, testweb.Reply) {
+	return w.answer(dst, q, status, kind, "", "", text)
+}
+
+// retryAfter is in seconds.
+const retryAfter = 1
+
+func (w *Web) answer(dst []byte, q testweb.Query, status int, kind, field, value, text string) ([]byte, testweb.Reply) {
+	start := len(dst)
+	r := testweb.Reply{Status: status, Page: -1}
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, reasons[status]...)
+	dst = append(dst, "\r\nServer: testweb\r\nContent-Type: "...)
+	dst = append(dst, kind...)
+	if field != "" {
+		dst = append(dst, "\r\n"...)
+		dst = append(dst, field...)
+		dst = append(dst, ": "...)
+		dst = append(dst, value...)
+	}
+	if status == 429 {
+		r.RetryAfter = retryAfter * time.Second
+		dst = append(dst, "\r\nRetry-After: "...)
+		dst = strconv.AppendInt(dst, retryAfter, 10)
+	}
+	if q.Close {
+		dst = append(dst, "\r\nConnection: close"...)
+	}
+	dst = append(dst, "\r\nContent-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(text)), 10)
+	dst = append(dst, "\r\n\r\n"...)
+	r.HeadLen = len(dst) - start
+	if !q.Head {
+		dst = append(dst, text...)
+	}
+	return dst, r
+}
+
+var reasons = map[int]string{
+	200: "OK", 301: "Moved Permanently", 302: "Found", 303: "See Other", 307: "Temporary Redirect", 308: "Permanent Redirect",
+	404: "Not Found", 410: "Gone", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable",
+}

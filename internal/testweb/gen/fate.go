@@ -1,0 +1,227 @@
+package gen
+
+import (
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+)
+
+// A fate is what is wrong with a page.
+type fate uint8
+
+const (
+	fine fate = iota
+	failing
+	busy
+	slow
+	// Those below befall pages without children only.
+	duplicate
+	gone
+	broken
+	hanging
+	resetting
+	truncated
+	numFates
+)
+
+// lasting says that a page of this fate is never answered well.
+func (f fate) lasting() bool { return f >= gone }
+
+// fates are the bounds of all shares, in 1/2^32.
+type fates struct {
+	page   [numFates]uint64 // up to and with each fate
+	denied uint64
+	dead, dieOrLoop, redirected,
+	delay, sitemap, noRobots, trap, secure, slowHost uint64
+	mirror, closed, deadHost uint64 // cumulative
+	links                    bool   // some are not plain
+}
+
+func (w *Web) planFates() {
+	s, f := &w.spec, &w.fates
+	leaves := 1.0
+	if w.children > 1 && s.Graph == nil {
+		leaves = float64(w.children-1) / float64(w.children)
+	}
+	sum := 0.0
+	for i, p := range [numFates]float64{0, s.Failing, s.Busy, s.Slow, s.Duplicates, s.Gone, s.Broken, s.Hanging, s.Resetting, s.Truncated} {
+		if fate(i) >= duplicate {
+			p /= leaves
+		}
+		sum += p
+		f.page[i] = share(sum)
+	}
+	f.denied = share(s.Denied / leaves)
+	f.dead = share(s.DeadLinks)
+	f.dieOrLoop = share(s.DeadLinks + s.Redirects/32)
+	f.redirected = share(s.DeadLinks + s.Redirects)
+	f.delay, f.sitemap, f.noRobots = share(s.CrawlDelays), share(s.Sitemaps), share(s.NoRobots)
+	f.trap, f.secure, f.slowHost = share(s.Traps), share(s.Secure), share(s.SlowHosts)
+	f.mirror = share(2 * s.Mirrors)
+	f.closed = share(2 * (s.Mirrors + s.ClosedHosts))
+	f.deadHost = share(2 * (s.Mirrors + s.ClosedHosts + s.DeadHosts))
+	f.links = f.redirected > 0 || f.trap > 0
+}
+
+// leaf says that a page has no children in the tree of its site.
+func (w *Web) leaf(page, pages int64) bool {
+	return page > 0 && (w.children == 0 || page*w.children+1 >= pages)
+}
+
+// fate is that of a page of a host that is no mirror.
+func (w *Web) fate(host, page int64) fate {
+	if page == 0 || w.fates.page[numFates-1] == 0 {
+		return fine
+	}
+	h := w.hash(saltFate, host, page)
+	for f := failing; f < numFates; f++ {
+		if hit(h, w.fates.page[f]) {
+			if f >= duplicate && !w.leaf(page, w.sizeOf(host)) {
+				return fine
+			}
+			return f
+		}
+	}
+	return fine
+}
+
+// original is the page that a page is a duplicate of; mostly itself.
+func (w *Web) original(host, page int64) int64 {
+	if w.fate(host, page) != duplicate {
+		return page
+	}
+	pages := w.sizeOf(host)
+	first := int64(1)
+	if w.children > 0 {
+		first = max(1, (pages-2)/w.children+1)
+	}
+	other := first + int64(below(w.hash(saltDuplicate, host, page), uint64(pages-first)))
+	if f := w.fate(host, other); f >= duplicate {
+		return page
+	}
+	return other
+}
+
+// private says that a page lies in the directory that robots.txt denies; h is
+// the hash of its path.
+func (w *Web) private(host, page int64, h uint64) bool {
+	return hit(h, w.fates.denied) && w.leaf(page, w.sizeOf(host)) && w.hasRobots(host)
+}
+
+// A role is what is special about a host as a whole.
+type role uint8
+
+const (
+	ordinary role = iota
+	mirror
+	closed
+	dead
+)
+
+func (w *Web) role(host int64) role {
+	f := &w.fates
+	if f.deadHost == 0 || host < (w.spec.Hosts+1)/2 {
+		return ordinary
+	}
+	switch h := w.hash(saltHost, host, 0); {
+	case hit(h, f.mirror):
+		return mirror
+	case hit(h, f.closed):
+		return closed
+	case hit(h, f.deadHost):
+		return dead
+	}
+	return ordinary
+}
+
+// source is the host that a host is a mirror of; mostly itself.
+func (w *Web) source(host int64) int64 {
+	if w.fates.mirror == 0 || w.role(host) != mirror {
+		return host
+	}
+	other := int64(below(w.hash(saltMirror, host, 0), uint64(host)))
+	if w.role(other) != ordinary {
+		return host
+	}
+	return other
+}
+
+// A death is how a dead host is dead.
+type death uint8
+
+const (
+	alive death = iota
+	noName
+	nameFails
+	nameSilent
+	hangs
+	resets
+	badCertificate
+)
+
+func (w *Web) death(host int64) death {
+	if w.role(host) != dead {
+		return alive
+	}
+	return noName + death(w.hash(saltHost, host, 1)%6)
+}
+
+// trait says whether a host that is no mirror has what a share of the hosts have.
+func (w *Web) trait(host int64, number int64, share uint64) bool {
+	return share > 0 && hit(w.hash(saltHost, host, number), share)
+}
+
+// The numbers of the traits; 0 and 1 are the role's and the death's.
+const (
+	traitDelay = iota + 2
+	traitSitemap
+	traitNoRobots
+	traitTrap
+	traitSecure
+	traitSlow
+)
+
+func (w *Web) hasRobots(host int64) bool { return !w.trait(host, traitNoRobots, w.fates.noRobots) }
+
+func (w *Web) trapped(host int64) bool { return w.trait(host, traitTrap, w.fates.trap) }
+
+// secure says that a host, mirror or not, lives on HTTPS. Hosts with a wrong
+// certificate do, whatever the share of the secure ones: by HTTP they could be reached.
+func (w *Web) secure(host int64) bool {
+	return w.trait(host, traitSecure, w.fates.secure) || w.fates.deadHost > 0 && w.death(host) == badCertificate
+}
+
+// crawlDelay is what the robots.txt of a host asks for.
+func (w *Web) crawlDelay(host int64) time.Duration {
+	if w.role(host) == closed {
+		return 0
+	}
+	host = w.source(host)
+	if w.hasRobots(host) && w.trait(host, traitDelay, w.fates.delay) {
+		return w.spec.CrawlDelay
+	}
+	return 0
+}
+
+// Host describes a host.
+func (w *Web) Host(host int64) testweb.OriginHost {
+	name, site := w.Name(host)
+	o := testweb.OriginHost{
+		Name:       name,
+		Site:       site,
+		Addr:       w.addr(host),
+		Pages:      w.Pages(host),
+		CrawlDelay: w.crawlDelay(host),
+	}
+	switch w.death(host) {
+	case noName:
+		o.DNS = testweb.NoDomain
+	case nameFails:
+		o.DNS = testweb.ServerFail
+	case nameSilent:
+		o.DNS = testweb.NoAnswer
+	case badCertificate:
+		o.TLS = [...]testweb.TLSFault{testweb.SelfSigned, testweb.Expired, testweb.WrongName, testweb.CutTLS}[w.hash(saltHost, host, 0)&3]
+	}
+	return o
+}

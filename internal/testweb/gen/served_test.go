@@ -1,0 +1,134 @@
+package gen
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+)
+
+// TestServed: what a client gets from a testweb.Web is what Answer said.
+func TestServed(t *testing.T) {
+	s := smallWild(11)
+	w := newWeb(t, s)
+	web, err := testweb.New(testweb.Config{Origin: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := web.Start()
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(web.CAPEM())
+	tr := &http.Transport{DialContext: web.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer tr.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	n := 0
+	for h := range int64(60) {
+		p := w.Pages(h) - 1
+		if w.fate(w.source(h), p) != fine || w.death(h) != alive {
+			continue
+		}
+		req, err := http.NewRequestWithContext(ctx, "GET", w.URL(h, p), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		want, _ := fetched(t, w, h, p, false)
+		if err != nil || resp.StatusCode != 200 || !resp.Uncompressed || !bytes.Equal(got, want) {
+			t.Fatalf("%s: %v, %s, %d bytes instead of %d", req.URL, err, resp.Status, len(got), len(want))
+		}
+		n++
+	}
+	if n < 30 {
+		t.Errorf("%d pages were fetched", n)
+	}
+}
+
+// TestChangesAreServed: a web tells of its versions over HTTP, by both of its
+// loops, confirms them, and has an account of the copies.
+func TestChangesAreServed(t *testing.T) {
+	// No page changes within the test: from one day on.
+	w := newWeb(t, Spec{Seed: 4, Hosts: 40, PagesMean: 3, MaxPages: 5, PageBytes: 1, Topics: 1, Languages: 1,
+		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3,
+			Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
+	web, err := testweb.New(testweb.Config{Origin: w, Changes: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := web.Start()
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	tr := &http.Transport{DialContext: web.DialContext}
+	defer tr.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	get := func(url string, fields http.Header) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = fields
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	pages, confirmed := int64(0), int64(0)
+	for host := range w.Hosts() {
+		for page := range w.Pages(host) {
+			url := w.URL(host, page)
+			first := get(url, http.Header{})
+			pages++
+			if etag := first.Header.Get("Etag"); etag != "" {
+				get(url, http.Header{"If-None-Match": {etag}})
+				// Two fields are for net/http's loop.
+				if r := get(url, http.Header{"If-None-Match": {`"other"`, etag}}); r.StatusCode != 304 {
+					t.Fatalf("%s: two fields: %s", url, r.Status)
+				}
+				confirmed += 2
+			}
+			if m := first.Header.Get("Last-Modified"); m != "" {
+				if r := get(url, http.Header{"If-Modified-Since": {m}}); r.StatusCode != 304 {
+					t.Fatalf("%s: since %s: %s", url, m, r.Status)
+				}
+				confirmed++
+			}
+		}
+	}
+	if err := stop(); err != nil { // every answer is counted now
+		t.Fatal(err)
+	}
+	r := web.Report().Fresh
+	if r == nil || r.Copies != pages || r.Served != pages || r.Confirmed != confirmed || r.Wrong != 0 ||
+		r.Now.Fresh != 1 || r.Mean.Age != 0 {
+		t.Errorf("%+v; %d pages, %d confirmed", r, pages, confirmed)
+	}
+	if confirmed < pages {
+		t.Errorf("%d pages, %d confirmed", pages, confirmed)
+	}
+}

@@ -1,0 +1,82 @@
+package record
+
+import (
+	"bytes"
+	"io"
+	"net/url"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// robotsHops is how many redirects of a robots.txt count (RFC 9309, 2.3.1.2).
+const robotsHops = 5
+
+// readRobots reads the recorded robots.txt of every host.
+func (a *Archive) readRobots() {
+	for n := range a.hosts {
+		h := &a.hosts[n]
+		for i, secure := range [2]bool{false, true} {
+			h.robots[i] = a.robotsOf(int64(n), secure)
+			h.CrawlDelay = max(h.CrawlDelay, h.robots[i].CrawlDelay())
+		}
+	}
+}
+
+// robotsOf follows the redirects from a host's robots.txt. What cannot be read
+// or is no 2xx allows everything: only what was plainly forbidden is judged.
+func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
+	target := "/robots.txt"
+	for range robotsHops + 1 {
+		c, _, ok := a.find(n, secure, target)
+		if !ok {
+			return nil
+		}
+		b, r := a.Answer(nil, testweb.Query{Host: n, Secure: secure, Target: target})
+		switch {
+		case r.Status/100 == 2:
+			return a.readRules(c)
+		case r.Status/100 != 3:
+			return nil
+		}
+		to, err := url.Parse(headerValue(b[:r.HeadLen], "location"))
+		if err != nil {
+			return nil
+		}
+		base := &url.URL{Scheme: map[bool]string{false: "http", true: "https"}[secure], Host: a.hosts[n].Name, Path: target}
+		l := locate(base.ResolveReference(to).String())
+		if l.why != "" {
+			return nil
+		}
+		if n, ok = a.Find(l.host); !ok {
+			return nil
+		}
+		secure, target = l.secure, l.target
+	}
+	return nil
+}
+
+// headerValue is the first value of a field, given in lower case.
+func headerValue(head []byte, name string) string {
+	for line := range bytes.Lines(head) {
+		if k, v, ok := bytes.Cut(line, []byte{':'}); ok && fold(bytes.TrimSpace(k), name) {
+			return string(bytes.TrimSpace(v))
+		}
+	}
+	return ""
+}
+
+// readRules reads a recorded robots.txt. It is the server's own reading, for
+// the truth about the crawler's.
+func (a *Archive) readRules(c capture) *testweb.Robots {
+	rec, err := warc.At(io.NewSectionReader(a.files[c.body.file()], 0, 1<<62), c.body.offset())
+	if err != nil {
+		return nil
+	}
+	in, err := rec.Payload()
+	if err != nil {
+		return nil
+	}
+	b, _ := io.ReadAll(io.LimitReader(in, testweb.RobotsBytes)) // what came before an error was said
+	return testweb.ReadRobots(b, a.cfg.Agent)
+}

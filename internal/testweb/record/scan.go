@@ -1,0 +1,446 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// A scan collects the captures of all files. It needs some 100 bytes a capture,
+// which are free again when the index is made.
+type scan struct {
+	a       *Archive
+	found   []found
+	refs    []reference
+	ips     []string // of the hosts, as recorded
+	addrs   map[string]netip.Addr
+	used    map[netip.Addr]bool
+	digests map[uint64]original // of payloads
+	seeds   []string
+	first   string // URL of the first page
+}
+
+// A found is a response or revisit record.
+type found struct {
+	key       uint64
+	date      int64 // Unix time in ns
+	own, body place
+	host      int32
+	ref       int32 // in scan.refs; -1 for a response
+	status    int16
+	robots    bool
+	cut       bool // not whole
+}
+
+// A reference is what a revisit record says of its original.
+type reference struct {
+	digest      uint64 // 0: none
+	notModified bool
+	url         string // of the original; empty: not said
+	date        int64  // 0: not said
+}
+
+type original struct {
+	at     place
+	status int16
+	cut    bool
+}
+
+// file reads the records of one file.
+func (s *scan) file(n int, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return unwrapPath(err)
+	}
+	s.a.files = append(s.a.files, f)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return unwrapPath(err)
+	case !info.Mode().IsRegular():
+		return errors.New("not a file")
+	case info.Size() >= 1<<48:
+		return fmt.Errorf("%d bytes are more than can be served from one file", info.Size())
+	}
+	s.a.summary.Bytes += info.Size()
+	rd := warc.NewReader(f)
+	before := s.a.summary.Records
+	var damage error
+	for {
+		rec, err := rd.Next()
+		if err == nil {
+			s.a.summary.Records++
+			err = s.record(n, rd, rec)
+		}
+		switch {
+		case err == nil:
+			continue
+		case err == io.EOF:
+		case !errors.Is(err, warc.ErrDamaged):
+			return err
+		default:
+			if damage == nil {
+				damage = err
+			}
+			skipped, next := rd.Skip()
+			s.damaged(name, err, skipped)
+			if next == nil {
+				continue
+			}
+			if next != io.EOF {
+				return next
+			}
+		}
+		break
+	}
+	if damage != nil && s.a.summary.Records == before {
+		return fmt.Errorf("%w (no record can be read)", damage)
+	}
+	return nil
+}
+
+// unwrapPath leaves the name out, which the caller puts in front.
+func unwrapPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func (s *scan) damaged(name string, err error, skipped int64) {
+	s.a.summary.Damaged++
+	s.a.summary.DamagedBytes += skipped
+	if len(s.a.summary.Notes) < maxNotes {
+		s.a.summary.Notes = append(s.a.summary.Notes, fmt.Sprintf("%s: %v", name, err))
+	}
+}
+
+func (s *scan) skip(why string) { s.a.summary.Skipped[why]++ }
+
+// record takes a response or revisit in, and the metadata that tells a seed.
+func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
+	kind := rec.Type()
+	switch kind {
+	case "metadata":
+		return s.metadata(rd, rec)
+	case "response", "revisit", "resource":
+	default:
+		return rd.Finish()
+	}
+	l := locate(rec.URL())
+	status, isHTTP, err := statusOf(rec)
+	if err != nil {
+		return err
+	}
+	if err := rd.Finish(); err != nil {
+		return err
+	}
+	switch {
+	case l.why != "":
+		s.skip(l.why)
+		return nil
+	case kind == "resource", !isHTTP && (kind == "response" || rec.Size > 0):
+		s.skip(NotHTTP)
+		return nil
+	case rec.Shared:
+		s.skip(SharedMember)
+		return nil
+	}
+	f := found{key: keyOf(l.secure, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
+		host: s.host(l.host, rec.Header.Value("WARC-IP-Address")), status: status}
+	f.robots = f.key == robotsKeys[0] || f.key == robotsKeys[1]
+	f.cut = rec.Header.Value("WARC-Truncated") != "" || rec.Size > s.a.cfg.MaxResponse
+	f.body = f.own
+	digest := uint64(0)
+	if d := rec.Header.Value("WARC-Payload-Digest"); d != "" {
+		digest = xxhash.Sum64String(strings.ToUpper(d)) | 1
+	}
+	if kind == "revisit" {
+		ref := reference{digest: digest, url: strings.Trim(rec.Header.Value("WARC-Refers-To-Target-URI"), "<>"),
+			date: dateOf(rec.Header.Value("WARC-Refers-To-Date")), notModified: status == 304 ||
+				strings.HasSuffix(rec.Header.Value("WARC-Profile"), "server-not-modified")}
+		f.ref = int32(len(s.refs))
+		s.refs = append(s.refs, ref)
+	} else if _, known := s.digests[digest]; digest != 0 && !known {
+		s.digests[digest] = original{f.own, status, f.cut}
+	}
+	s.found = append(s.found, f)
+	if s.first == "" && status/100 == 2 && !f.robots && !f.cut {
+		s.first = rec.URL()
+	}
+	return nil
+}
+
+var robotsKeys = [2]uint64{keyOf(false, "/robots.txt"), keyOf(true, "/robots.txt")}
+
+// statusOf reads the status line at the front of a record's content.
+func statusOf(rec *warc.Record) (status int16, ok bool, err error) {
+	var line [40]byte
+	n, err := io.ReadFull(rec, line[:min(rec.Size, int64(len(line)))])
+	if err != nil && err != io.EOF {
+		return 0, false, err
+	}
+	return parseStatus(line[:n])
+}
+
+// parseStatus reads HTTP/x.y NNN; what is no final status is no response.
+func parseStatus(line []byte) (status int16, ok bool, err error) {
+	line, _, _ = bytes.Cut(line, []byte{'\n'})
+	i := bytes.IndexByte(line, ' ')
+	if !bytes.HasPrefix(line, []byte("HTTP/")) || i < 0 {
+		return 0, false, nil
+	}
+	rest := bytes.TrimLeft(line[i:], " ")
+	if len(rest) < 3 {
+		return 0, false, nil
+	}
+	for _, c := range rest[:3] {
+		if c < '0' || c > '9' {
+			return 0, false, nil
+		}
+		status = status*10 + int16(c-'0')
+	}
+	return status, status >= 200, nil
+}
+
+// metadata looks for a capture that no link has led to.
+func (s *scan) metadata(rd *warc.Reader, rec *warc.Record) error {
+	u := rec.URL()
+	if rec.Size < 64<<10 && len(s.seeds) < maxSeeds && strings.HasPrefix(u, "http") &&
+		rec.Header.Value("Content-Type") == "application/warc-fields" {
+		b, err := io.ReadAll(rec)
+		if err != nil {
+			return err
+		}
+		begun, led := false, false
+		for line := range bytes.Lines(b) {
+			name, value, _ := bytes.Cut(line, []byte{':'})
+			switch string(name) {
+			case "via", "hopsFromSeed":
+				led = led || len(bytes.TrimSpace(value)) > 0
+			case "seed", "sourceTag":
+				begun = true
+			}
+		}
+		if begun && !led {
+			s.seeds = append(s.seeds, u)
+		}
+	}
+	return rd.Finish()
+}
+
+// host is the number of a host, and notes the address that it had.
+func (s *scan) host(name, ip string) int32 {
+	n, ok := s.a.names[name]
+	if !ok {
+		n = int32(len(s.a.hosts))
+		s.a.names[name] = n
+		site, err := publicsuffix.EffectiveTLDPlusOne(name)
+		if err != nil {
+			site = name
+		}
+		s.a.hosts = append(s.a.hosts, host{OriginHost: testweb.OriginHost{Name: name, Site: site}})
+		s.ips = append(s.ips, "")
+	}
+	if s.ips[n] == "" {
+		s.ips[n] = ip
+	}
+	return n
+}
+
+// finish resolves the revisits, chooses among the captures of each URL and
+// makes the index.
+func (s *scan) finish() {
+	a := s.a
+	byURL := func(x, y found) int { return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.key, y.key)) }
+	slices.SortStableFunc(s.found, func(x, y found) int { return cmp.Or(byURL(x, y), cmp.Compare(x.date, y.date)) })
+	all := s.found
+	chosen := make([]found, 0, len(all))
+	at := int64(0)
+	if !a.cfg.At.IsZero() {
+		at = a.cfg.At.UnixNano()
+	}
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && byURL(all[i], all[j]) == 0 {
+			j++
+		}
+		if f, ok := s.choose(all[i:j], at); ok {
+			chosen = append(chosen, f)
+		}
+		i = j
+	}
+	s.found, s.digests = nil, nil
+	isPage := func(f found) bool { return f.status/100 == 2 && !f.robots && !f.cut }
+	slices.SortFunc(chosen, func(x, y found) int {
+		px, py := 1, 1
+		if isPage(x) {
+			px = 0
+		}
+		if isPage(y) {
+			py = 0
+		}
+		return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(px, py), cmp.Compare(x.key, y.key))
+	})
+	a.index = make([]capture, len(chosen))
+	for i, f := range chosen {
+		a.index[i] = capture{f.key, f.own, f.body}
+		h := &a.hosts[f.host]
+		if h.to == 0 {
+			h.from, h.rest = uint32(i), uint32(i)
+		}
+		h.to = uint32(i + 1)
+		if isPage(f) {
+			h.rest = uint32(i + 1)
+			h.Pages++
+			a.summary.Pages++
+		}
+		if f.ref >= 0 {
+			a.summary.Revisits++
+		}
+	}
+	a.summary.URLs = int64(len(chosen))
+	s.dropEmptyHosts()
+	a.summary.Hosts = int64(len(a.hosts))
+	for n := range a.hosts {
+		h := &a.hosts[n]
+		what := s.ips[n]
+		if what == "" {
+			h.Addr = addrOf(h.Name, s.used)
+			continue
+		}
+		addr, ok := s.addrs[what]
+		if !ok {
+			addr = addrOf(what, s.used)
+			s.addrs[what] = addr
+		}
+		h.Addr = addr
+	}
+	if len(s.seeds) == 0 && s.first != "" {
+		s.seeds = []string{s.first}
+	}
+	for _, u := range s.seeds {
+		l := locate(u)
+		if n, ok := a.names[l.host]; ok && !slices.Contains(a.seeds, u) {
+			if _, _, ok := a.find(int64(n), l.secure, l.target); ok {
+				a.seeds = append(a.seeds, u)
+			}
+		}
+	}
+}
+
+// dropEmptyHosts forgets hosts of which nothing can be served.
+func (s *scan) dropEmptyHosts() {
+	a := s.a
+	kept, ips := a.hosts[:0], s.ips[:0]
+	for n, h := range a.hosts {
+		if h.to == 0 {
+			delete(a.names, h.Name)
+			continue
+		}
+		a.names[h.Name] = int32(len(kept))
+		kept, ips = append(kept, h), append(ips, s.ips[n])
+	}
+	a.hosts, s.ips = kept, ips
+}
+
+// choose takes the capture to be served out of those of one URL, which are in
+// the order of their dates; at 0 is the latest.
+func (s *scan) choose(same []found, at int64) (found, bool) {
+	best := -1
+	for i := range same {
+		if !s.resolve(same, i) {
+			s.skip(NoOriginal)
+			continue
+		}
+		if best < 0 {
+			best = i
+			continue
+		}
+		s.skip(Older)
+		if at == 0 || same[best].date < at {
+			best = i
+		}
+	}
+	if best < 0 {
+		return found{}, false
+	}
+	return same[best], true
+}
+
+// resolve finds the record that has the body of same[i].
+func (s *scan) resolve(same []found, i int) bool {
+	f := &same[i]
+	if f.ref < 0 {
+		return true
+	}
+	ref := s.refs[f.ref]
+	var o found
+	ok := false
+	if ref.url != "" {
+		if l := locate(ref.url); l.why == "" {
+			o, ok = s.captureOf(l, ref.date)
+		}
+	}
+	if !ok && ref.digest != 0 {
+		d, known := s.digests[ref.digest]
+		o, ok = found{own: d.at, status: d.status, cut: d.cut}, known
+	}
+	if !ok && ref.notModified {
+		for j := i - 1; j >= 0 && !ok; j-- {
+			o, ok = same[j], same[j].ref < 0
+		}
+	}
+	if !ok {
+		return false
+	}
+	f.body, f.cut = o.own, o.cut
+	if ref.notModified || f.status == 0 {
+		f.body, f.status = o.own|alsoHead, o.status
+	}
+	return true
+}
+
+// captureOf is the response record of a URL with that date, or the first one
+// where the date is not known.
+func (s *scan) captureOf(l location, date int64) (found, bool) {
+	n, ok := s.a.names[l.host]
+	if !ok {
+		return found{}, false
+	}
+	key := keyOf(l.secure, l.target)
+	i, _ := slices.BinarySearchFunc(s.found, key, func(f found, key uint64) int {
+		return cmp.Or(cmp.Compare(f.host, n), cmp.Compare(f.key, key))
+	})
+	for ; i < len(s.found) && s.found[i].host == n && s.found[i].key == key; i++ {
+		if f := s.found[i]; f.ref < 0 && (date == 0 || f.date/1e9 == date/1e9) {
+			return f, true
+		}
+	}
+	return found{}, false
+}
+
+// dateOf reads a WARC-Date (ISO 28500, 5.4), or 14 digits as WARC/0.17 has
+// them; 0 is none.
+func dateOf(s string) int64 {
+	for _, layout := range [...]string{time.RFC3339Nano, "20060102150405", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UnixNano()
+		}
+	}
+	return 0
+}

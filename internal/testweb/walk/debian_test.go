@@ -1,0 +1,56 @@
+package walk
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+)
+
+// The web of Debian's documentation, as large as it really is.
+func TestDebianDocs(t *testing.T) {
+	folders := testweb.DebianDocs()
+	for _, f := range folders {
+		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	seeds, most := testweb.DebianSeeds(), 9000
+	if raceDetector {
+		seeds, most = []string{"https://docs.sqlalchemy.org/"}, 200
+	}
+	if testing.Short() {
+		t.Skip("some 9,000 pages")
+	}
+	w, pool := serving(t, testweb.Config{Folders: folders})
+	began := time.Now()
+	res, err := Walk(context.Background(), Config{Seeds: seeds, DialContext: w.DialContext, RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("%v in %v", res, took.Round(time.Millisecond))
+	for _, s := range seeds {
+		if p := res.Pages[s]; p.Status != 200 {
+			t.Errorf("%s: got %+v", s, p)
+		}
+	}
+	if got := res.Count(200); got < most {
+		t.Errorf("got %d pages, want %d or more", got, most)
+	}
+	w.WaitIdle(time.Minute)
+	r := w.Report()
+	if int(r.URLs) < len(res.Pages) || r.Repeated != 0 {
+		t.Errorf("the server saw %d URLs, the walk %d; answered twice: %v", r.URLs, len(res.Pages), r.Twice)
+	}
+	var bytes int64
+	for _, p := range res.Pages {
+		bytes += p.Bytes
+	}
+	t.Logf("%d bytes", bytes)
+}

@@ -1,0 +1,363 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A promise is an exchange of which a Flush or Sync said that it is safe.
+type promise struct {
+	url string
+	at  Written
+}
+
+// crawlOn writes a small archive over several files, flushing and syncing as
+// it goes, until it is done or the disk fails. It returns what was promised.
+func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
+	cfg := testConfig("/c")
+	cfg.FS, cfg.MaxBytes, cfg.Level = fsys, 7000, -1 // without a compressor to set up it is quick
+	w, _, err := Open(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	var written []promise
+	for i := from; i < from+12; i++ {
+		x := page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", fmt.Sprint(i/2, lorem[:700])) // every second is a revisit
+		at, err := w.Write(x)
+		if err != nil {
+			return flushed, synced, errors.Join(err, refuses(w))
+		}
+		written = append(written, promise{x.URL, at})
+		if i%3 == 1 {
+			if err := w.Flush(); err != nil {
+				return flushed, synced, errors.Join(err, refuses(w))
+			}
+			flushed = append([]promise(nil), written...)
+		}
+		if i%4 == 3 {
+			if err := w.Sync(); err != nil {
+				return flushed, synced, errors.Join(err, refuses(w))
+			}
+			flushed = append([]promise(nil), written...)
+			synced = flushed
+		}
+	}
+	if err := w.Close(); err != nil {
+		return flushed, synced, err
+	}
+	return written, written, nil
+}
+
+// errTookMore is a Writer that went on after a failed write.
+var errTookMore = errors.New("writer took more after an error")
+
+// refuses closes a Writer after an error and says whether it would have gone on.
+func refuses(w *Writer) error {
+	_, werr := w.Write(page("http://example.com/late", "HTTP/1.1 200 OK", "late"))
+	if werr == nil || w.Flush() == nil || w.Sync() == nil || w.Close() == nil {
+		return errTookMore
+	}
+	return nil
+}
+
+// checkReopened opens the archive again and checks that every file is whole,
+// that what was promised is there, and that the index has exactly the records.
+func checkReopened(fsys disk.FS, promised []promise) error {
+	cfg := testConfig("/c")
+	cfg.FS = fsys
+	w, rec, err := Open(cfg)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	valid := rec.Valid()
+	for _, p := range promised {
+		if n, recovered := valid[p.at.File]; recovered && n < p.at.End {
+			return fmt.Errorf("%s: %d bytes of %s left, promised %d", p.url, n, p.at.File, p.at.End)
+		}
+		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", p.at.File), 1<<20)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.url, err)
+		}
+		r, err := At(bytes.NewReader(b), p.at.Offset)
+		if err != nil || r.URL() != p.url {
+			return fmt.Errorf("%s: not at %d of %s: %w", p.url, p.at.Offset, p.at.File, err)
+		}
+	}
+	entries, err := fsys.ReadDir("/c/archive")
+	if err != nil {
+		return err
+	}
+	var want []byte
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), openSuffix) {
+			return fmt.Errorf("%s is left", e.Name())
+		}
+		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", e.Name()), 1<<20)
+		if err != nil {
+			return err
+		}
+		rep, err := Verify(bytes.NewReader(b))
+		if err != nil || rep.Errors+rep.Warnings > 0 {
+			return fmt.Errorf("%s: %v %w", e.Name(), rep.Problems, err)
+		}
+		err = Index(bytes.NewReader(b), e.Name(), func(l []byte) error { want = append(want, l...); return nil })
+		if err != nil {
+			return err
+		}
+	}
+	if err := BuildIndex(fsys, "/c"); err != nil {
+		return err
+	}
+	got, err := disk.ReadFile(fsys, "/c/indexes/index.cdxj", 1<<20)
+	if err != nil {
+		return err
+	}
+	if w := bytes.Join(sortLines(want), nil); !bytes.Equal(got, w) {
+		return fmt.Errorf("index has %d bytes, scan %d", len(got), len(w))
+	}
+	return nil
+}
+
+// TestEveryWriteFails fails the disk at its first, second, … change, for good
+// and once, and then opens what is there: after a kill (all that was written is
+// left) and after power failures (only what was synced is sure).
+func TestEveryWriteFails(t *testing.T) {
+	counted := disk.NewFaulty(disk.NewMem(), nil)
+	if _, _, err := crawlOn(counted, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, changes := counted.Calls()
+	if changes < 50 {
+		t.Fatalf("%d changes", changes)
+	}
+	hooks := map[string]func(int64, error) func(disk.Call) disk.Fault{"from": disk.FailFrom, "at": disk.FailAt}
+	for name, hook := range hooks {
+		for n := int64(1); n <= changes; n++ {
+			mem := disk.NewMem()
+			flushed, synced, err := crawlOn(disk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0)
+			if err == nil || !disk.IsFull(err) || errors.Is(err, errTookMore) {
+				t.Errorf("%s change %d: crawl ended with %v", name, n, err)
+			}
+			if err := checkReopened(mem.Clone(), flushed); err != nil {
+				t.Errorf("%s change %d, killed: %v", name, n, err)
+			}
+			for seed := range uint64(3) {
+				if err := checkReopened(mem.Crash(seed), synced); err != nil {
+					t.Errorf("%s change %d, power lost (seed %d): %v", name, n, seed, err)
+				}
+			}
+			// Room is made: the same directory goes on.
+			if _, _, err := crawlOn(mem, 100); err != nil {
+				t.Errorf("%s change %d, resumed: %v", name, n, err)
+			}
+			if err := checkReopened(mem, flushed); err != nil {
+				t.Errorf("%s change %d, after resuming: %v", name, n, err)
+			}
+		}
+	}
+}
+
+// TestRecoveryFails fails the disk during the repair itself.
+func TestRecoveryFails(t *testing.T) {
+	mem := disk.NewMem()
+	flushed, _, err := crawlOn(disk.NewFaulty(mem, disk.FailFrom(40, syscall.EIO)), 0)
+	if err == nil || len(flushed) == 0 {
+		t.Fatal(err, len(flushed))
+	}
+	for n := int64(1); ; n++ {
+		again := mem.Clone()
+		faulty := disk.NewFaulty(again, disk.FailFrom(n, syscall.EIO))
+		cfg := testConfig("/c")
+		cfg.FS = faulty
+		w, _, err := Open(cfg)
+		if err == nil {
+			w.Close()
+			if n < 5 {
+				t.Fatalf("recovery makes %d changes", n)
+			}
+			return
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("change %d: %v", n, err)
+		}
+		if err := checkReopened(again, flushed); err != nil {
+			t.Errorf("change %d: %v", n, err)
+		}
+	}
+}
+
+// TestFullDisk writes until a disk of every size is full.
+func TestFullDisk(t *testing.T) {
+	for room := int64(0); room < 24000; room += 211 {
+		mem := disk.NewMem()
+		flushed, _, err := crawlOn(disk.NewFaulty(mem, disk.FullAfter(room)), 0)
+		if err == nil {
+			continue
+		}
+		if !disk.IsFull(err) || errors.Is(err, errTookMore) {
+			t.Errorf("room %d: %v", room, err)
+		}
+		if err := checkReopened(mem, flushed); err != nil {
+			t.Errorf("room %d: %v", room, err)
+		}
+	}
+}
+
+// TestCutAnywhere cuts a file at every byte, and breaks it there.
+func TestCutAnywhere(t *testing.T) {
+	mem := disk.NewMem()
+	cfg := testConfig("/c")
+	cfg.FS = mem
+	ws := writeAll(t, cfg, everyKind()[:5])
+	whole, err := disk.ReadFile(mem, "/c/archive/"+ws[0].File, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []int64 // of records
+	err = List(bytes.NewReader(whole), func(r Row) error { ends = append(ends, r.Offset+r.Length); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range whole {
+		for _, tail := range []string{"", "\x00\x00\x00\x00", "WARC/1.1\r\n", string(whole[:40])} {
+			mem := disk.NewMem()
+			if err := mem.MkdirAll("/c/archive", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			torn := append(bytes.Clone(whole[:cut]), tail...)
+			good := cut // the tail may begin with what was cut off
+			for good < min(len(torn), len(whole)) && torn[good] == whole[good] {
+				good++
+			}
+			want := int64(0)
+			if int64(good) >= ends[1] { // a warcinfo alone is not worth a file
+				for _, e := range ends {
+					if e <= int64(good) {
+						want = e
+					}
+				}
+			}
+			if err := disk.WriteFile(mem, "/c/archive/"+ws[0].File+openSuffix, torn); err != nil {
+				t.Fatal(err)
+			}
+			cfg.FS = mem
+			w, rec, err := Open(cfg)
+			if err != nil {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			w.Close()
+			if len(rec.Files) != 1 || rec.Files[0].Bytes != want || rec.Files[0].Cut != int64(len(torn))-want {
+				t.Fatalf("cut at %d: recovered %+v, want %d bytes", cut, rec.Files, want)
+			}
+			left, err := disk.ReadFile(mem, "/c/archive/"+ws[0].File, 1<<20)
+			if want == 0 {
+				if !errors.Is(err, os.ErrNotExist) {
+					t.Fatalf("cut at %d: %v", cut, err)
+				}
+			} else if err != nil || !bytes.Equal(left, whole[:want]) {
+				t.Fatalf("cut at %d: %d bytes left, want %d (%v)", cut, len(left), want, err)
+			}
+			if cut%50 != 0 {
+				break // one sort of tail is enough at most places
+			}
+		}
+	}
+}
+
+// TestVerifyFindsDamage flips bits and cuts: no damaged copy passes.
+func TestVerifyFindsDamage(t *testing.T) {
+	dir := t.TempDir()
+	writeAll(t, testConfig(dir), everyKind()[:9])
+	file := warcFiles(t, dir)[0]
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int]bool{0: true}
+	err = List(bytes.NewReader(whole), func(r Row) error { ends[int(r.Offset+r.Length)] = true; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plain []byte
+	{
+		r := NewReader(bytes.NewReader(whole))
+		for {
+			rec, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain = append(plain, rec.Version+"\r\n"...)
+			for _, f := range rec.Header {
+				plain = append(plain, f.Name+": "+f.Value+"\r\n"...)
+			}
+			b, err := io.ReadAll(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain = append(append(append(plain, "\r\n"...), b...), recordEnd...)
+		}
+	}
+	if rep, err := Verify(bytes.NewReader(plain)); err != nil || !rep.OK() {
+		t.Fatal(rep, err)
+	}
+	for i := range whole {
+		if i%7 > 0 && !ends[i] {
+			continue
+		}
+		if rep, err := Verify(bytes.NewReader(whole[:i])); err != nil || rep.OK() != ends[i] {
+			t.Errorf("cut at %d: %v %v", i, rep.OK(), err)
+		}
+	}
+	// A member's flags, time and OS mean nothing, nor do the bits that fill up
+	// the bytes of its blocks' headers: they pass if what they hold is the same.
+	idle := func(bad []byte) bool {
+		r, err := gzip.NewReader(bytes.NewReader(bad))
+		if err != nil {
+			return false
+		}
+		b, err := io.ReadAll(r)
+		return err == nil && bytes.Equal(b, plain)
+	}
+	for i := 0; i < len(whole); i += 7 {
+		bad := bytes.Clone(whole)
+		bad[i] ^= 1 << (i % 8)
+		rep, err := Verify(bytes.NewReader(bad))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.OK() && !idle(bad) {
+			t.Errorf("bit %d of byte %d flipped, and it passes", i%8, i)
+		}
+	}
+	// In a plain file every content byte is under a digest.
+	at := bytes.Index(plain, []byte("quick brown"))
+	bad := bytes.Clone(plain)
+	bad[at] = 'Q'
+	if rep, err := Verify(bytes.NewReader(bad)); err != nil || rep.Errors != 2 {
+		t.Errorf("changed content: %d errors (%v), want block and payload", rep.Errors, err)
+	}
+	// Behind a damage the rest is still checked.
+	bad = bytes.Clone(whole)
+	bad[500] ^= 0xff
+	rep, err := Verify(bytes.NewReader(bad))
+	if err != nil || rep.OK() || rep.Records < int64(len(ends))-4 {
+		t.Errorf("after a damage %d of %d records read (%v)", rep.Records, len(ends)-1, err)
+	}
+}

@@ -1,0 +1,67 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+	"strings"
+)
+
+// A digest is the value of a WARC-Block-Digest or WARC-Payload-Digest.
+type digest struct {
+	hash hash.Hash
+	want []byte
+}
+
+// parseDigest reads "algorithm:value"; the value may be base32, base16 or
+// base64, for writers differ. ok is false where the algorithm is unknown: the
+// standard prescribes none, so that is no error.
+func parseDigest(s string) (d *digest, ok bool) {
+	algorithm, value, found := strings.Cut(strings.TrimSpace(s), ":")
+	if !found {
+		return nil, false
+	}
+	var h hash.Hash
+	switch strings.ToLower(strings.ReplaceAll(algorithm, "-", "")) {
+	case "sha1":
+		h = sha1.New()
+	case "sha256":
+		h = sha256.New()
+	case "sha512":
+		h = sha512.New()
+	case "md5":
+		h = md5.New()
+	default:
+		return nil, false
+	}
+	return &digest{h, decodeDigest(value, h.Size())}, true
+}
+
+// decodeDigest returns nil for a value that is no digest of n bytes.
+func decodeDigest(s string, n int) []byte {
+	if len(s) > 4*n {
+		return nil
+	}
+	if b, err := hex.DecodeString(s); err == nil && len(b) == n {
+		return b
+	}
+	bare := strings.TrimRight(s, "=")
+	if b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(bare)); err == nil && len(b) == n {
+		return b
+	}
+	for _, e := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if b, err := e.DecodeString(bare); err == nil && len(b) == n {
+			return b
+		}
+	}
+	return nil
+}
+
+// matches says whether what was hashed is what was promised.
+func (d *digest) matches() bool { return bytes.Equal(d.hash.Sum(nil), d.want) }

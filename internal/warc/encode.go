@@ -1,0 +1,293 @@
+package warc
+
+import (
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+const (
+	// lateBytes is from what size on a response is read in pieces.
+	lateBytes = 2 << 20
+	// largeBytes is from what size on a response is compressed into the file:
+	// everybody waits meanwhile. Of smaller ones that are over lateBytes, or
+	// not in memory, maxLarge at a time are compressed in memory.
+	largeBytes = 16 << 20
+	maxLarge   = 4
+	// keepBytes is the largest buffer that a group takes back to the pool.
+	keepBytes = 4 << 20
+	chunkSize = 128 << 10
+	// pieceBytes is up to what size a response needs no token.
+	pieceBytes = 256 << 10
+)
+
+// encode turns x into finished members in g.out. A large response stays
+// outside (g.late): the file has to be known first.
+func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
+	g.out.b, g.first, g.cdx, g.fresh, g.late = g.out.b[:0], 0, g.cdx[:0], false, false
+	g.digest, g.from = [20]byte{}, Original{}
+	g.id = g.newID()
+	g.dates(x.Began)
+	if x.Response != nil && x.Response.Size() > 0 {
+		if revisit, err = g.response(x, table); err != nil {
+			return false, fmt.Errorf("response: %w", err)
+		}
+		g.first = len(g.out.b)
+	}
+	if len(x.Request) > 0 {
+		g.start("request", g.newID(), x.URL)
+		g.addr(x.Addr)
+		g.idField("WARC-Concurrent-To", g.id)
+		if err := g.small(typeRequest, x.Request); err != nil {
+			return false, fmt.Errorf("request: %w", err)
+		}
+	}
+	if len(x.Metadata) > 0 {
+		g.fields = appendFields(g.fields[:0], x.Metadata)
+		g.start("metadata", g.newID(), x.URL)
+		g.idField("WARC-Concurrent-To", g.id)
+		if err := g.small(typeFields, g.fields); err != nil {
+			return false, fmt.Errorf("metadata: %w", err)
+		}
+	}
+	return revisit, nil
+}
+
+// response encodes the response, revisit or resource record.
+func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error) {
+	size := x.Response.Size()
+	whole, inMemory := x.Response.Bytes()
+	if inMemory {
+		size = int64(len(whole))
+	}
+	isHTTP := x.HTTP && x.HeadLen > 0 && int64(x.HeadLen) <= size
+	head, err := g.httpHead(x, isHTTP, whole, inMemory)
+	if err != nil {
+		return false, err
+	}
+	if err := g.hash(x.Response, head, whole, inMemory, size); err != nil {
+		return false, err
+	}
+	facts := parseHead(head)
+	end, clear := headEnd(head)
+	clear = isHTTP && clear && end == len(head)
+
+	var from Original
+	profile := ""
+	switch {
+	case isHTTP && x.NotModified != nil:
+		from, profile = *x.NotModified, ProfileNotModified
+	case clear && x.Truncated == "" && size > int64(len(head)):
+		if x.Same != nil {
+			from, profile = *x.Same, ProfileIdentical
+		} else if o, ok := table.find(&g.digest); ok && (!x.Own || o.URL == x.URL) {
+			from, profile = o, ProfileIdentical
+		} else {
+			g.fresh = true
+		}
+	}
+	kind, contentType := "response", typeResponse
+	switch {
+	case profile != "":
+		kind = "revisit"
+	case !isHTTP:
+		kind, contentType = "resource", typeBytes
+	}
+	switch {
+	case profile != "":
+		g.from = from
+	case isHTTP:
+		g.from = Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id}
+	}
+	g.start(kind, g.id, x.URL)
+	g.addr(x.Addr)
+	if x.Truncated != "" {
+		g.field("WARC-Truncated", truncation(x.Truncated))
+	}
+	if clear && profile != ProfileNotModified {
+		g.digestField("WARC-Payload-Digest", g.digest[:])
+	}
+	indexed := g.digest[:]
+	switch {
+	case profile == ProfileNotModified:
+		indexed = nil
+	case isHTTP && !clear:
+		if indexed, err = doubtful(io.NewSectionReader(x.Response, 0, size)); err != nil {
+			return false, err
+		}
+	}
+	g.line(x, kind, facts, indexed)
+	if profile != "" {
+		g.refer(profile, from)
+		return profile == ProfileIdentical, g.small(contentType, head)
+	}
+	if inMemory {
+		g.block.Write(whole)
+	}
+	g.digestField("WARC-Block-Digest", g.block.Sum(g.sum[:0]))
+	g.finish(contentType, size)
+	g.store = isHTTP && facts.incompressible()
+	if !inMemory || size > lateBytes {
+		g.lateHead = append(g.lateHead[:0], g.head...)
+		if size > g.largeBytes {
+			g.late = true
+			return false, nil
+		}
+		if size > pieceBytes {
+			g.large <- struct{}{}
+			g.token = true
+		}
+		if g.store {
+			g.out.b = slices.Grow(g.out.b, int(size)+4<<10)
+		}
+		return false, g.writeLate(x, &g.out)
+	}
+	return false, g.record(whole[:len(head)], whole[len(head):], g.store)
+}
+
+// doubtful is the payload digest of an HTTP message whose header does not end
+// in one clear place: as an indexer sees it that only has the record.
+func doubtful(r io.Reader) ([]byte, error) {
+	_, rest, _, err := readHeadFrom(r)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha1.New()
+	sum.Write(rest)
+	if _, err := io.Copy(sum, r); err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
+}
+
+func (g *group) refer(profile string, from Original) {
+	g.field("WARC-Profile", profile)
+	if from.ID != [16]byte{} {
+		g.idField("WARC-Refers-To", from.ID)
+	}
+	if from.URL != "" {
+		g.head = append(g.head, "WARC-Refers-To-Target-URI: "...)
+		g.head = append(appendURI(g.head, from.URL), "\r\n"...)
+	}
+	if !from.Date.IsZero() {
+		g.head = append(g.head, "WARC-Refers-To-Date: "...)
+		g.head = append(appendDate(g.head, from.Date), "\r\n"...)
+	}
+}
+
+func truncation(s string) string {
+	switch s {
+	case "length", "time", "disconnect":
+		return s
+	}
+	return "unspecified"
+}
+
+// httpHead is the HTTP header's bytes, nil where there is none.
+func (g *group) httpHead(x *Exchange, isHTTP bool, whole []byte, inMemory bool) ([]byte, error) {
+	if !isHTTP {
+		return nil, nil
+	}
+	if inMemory {
+		return whole[:x.HeadLen], nil
+	}
+	if cap(g.http) < x.HeadLen {
+		g.http = make([]byte, x.HeadLen)
+	}
+	g.http = g.http[:x.HeadLen]
+	if n, err := x.Response.ReadAt(g.http, 0); n < len(g.http) {
+		return nil, short(err)
+	}
+	return g.http, nil
+}
+
+// hash fills the payload digest. A response that must be read from a file is
+// read once for the block hash too; one in memory may turn out to be a revisit,
+// of which less is to be hashed.
+func (g *group) hash(b Body, head, whole []byte, inMemory bool, size int64) error {
+	g.block.Reset()
+	g.payload.Reset()
+	if inMemory {
+		g.payload.Write(whole[len(head):])
+	} else {
+		g.block.Write(head)
+		err := g.each(b, int64(len(head)), size, func(p []byte) error {
+			g.block.Write(p)
+			g.payload.Write(p)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	g.payload.Sum(g.digest[:0])
+	return nil
+}
+
+// each reads b from off to size in pieces.
+func (g *group) each(b Body, off, size int64, f func([]byte) error) error {
+	if g.chunk == nil {
+		g.chunk = make([]byte, chunkSize)
+	}
+	for off < size {
+		p := g.chunk[:min(size-off, chunkSize)]
+		if n, err := b.ReadAt(p, off); n < len(p) {
+			return short(err)
+		}
+		if err := f(p); err != nil {
+			return err
+		}
+		off += int64(len(p))
+	}
+	return nil
+}
+
+// writeLate compresses a response piece by piece into dst, which is the file
+// if it is late.
+func (g *group) writeLate(x *Exchange, dst io.Writer) error {
+	g.m.begin(dst)
+	g.m.pack(g.lateHead)
+	size, head := x.Response.Size(), int64(0)
+	add := g.m.pack
+	if g.store {
+		head = int64(x.HeadLen)
+		if err := g.each(x.Response, 0, head, func(p []byte) error { g.m.pack(p); return g.m.err }); err != nil {
+			return err
+		}
+		add = g.m.store
+	}
+	if err := g.each(x.Response, head, size, func(p []byte) error { add(p); return g.m.err }); err != nil {
+		return err
+	}
+	return g.m.end()
+}
+
+// short turns a read that ended early into an error.
+func short(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// trim gives back what one large exchange made grow.
+func (g *group) trim() {
+	defer func() {
+		if g.token {
+			<-g.large
+			g.token = false
+		}
+	}()
+	if cap(g.out.b) > keepBytes {
+		g.out.b = nil
+	}
+	if cap(g.http) > keepBytes {
+		g.http = nil
+	}
+	if cap(g.fields) > keepBytes {
+		g.fields = nil
+	}
+}

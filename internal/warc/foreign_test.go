@@ -1,0 +1,309 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const samples = "../../../shared/data/warc"
+
+// needSamples skips, or fails where all must run, without the shared data.
+func needSamples(t testing.TB) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(samples, "index.jsonl")); err != nil {
+		missing(t, err)
+	}
+}
+
+func missing(t testing.TB, why any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// tool is a program of the virtual environment with warcio and pywb.
+func tool(t testing.TB, name string) string {
+	t.Helper()
+	venv := os.Getenv("ORBWEAVER_VENV")
+	if venv == "" {
+		missing(t, "ORBWEAVER_VENV names no virtual environment with warcio and pywb")
+	}
+	path, err := filepath.Abs(filepath.Join(venv, "bin", name))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		missing(t, err)
+	}
+	return path
+}
+
+// output runs a program and returns what it prints.
+func output(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	b, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(name), err, b, &stderr)
+	}
+	return string(b)
+}
+
+type sample struct {
+	File    string
+	Records int64
+	Errors  *int64 `json:"warchaeology_errors"`
+}
+
+// sampleWARCs are the files of the collection that are WARC files.
+func sampleWARCs(t testing.TB) (list []sample) {
+	t.Helper()
+	needSamples(t)
+	b, err := os.ReadFile(filepath.Join(samples, "index.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := bufio.NewScanner(bytes.NewReader(b))
+	for sc.Scan() {
+		var s sample
+		if err := json.Unmarshal(sc.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Errors != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// TestVerifySamples: what warchaeology passes, passes; and of the rest the
+// files with wrong lengths or digests do not. HTTP headers without an empty
+// line (which warchaeology counts as errors), WARC/0.17 and a field where it
+// does not belong are at most warnings.
+func TestVerifySamples(t *testing.T) {
+	wrong := map[string]int64{
+		"pywb/example-extra.warc":                   5,
+		"pywb/example-url-agnostic-orig.warc.gz":    1,
+		"pywb/example-url-agnostic-revisit.warc.gz": 1,
+	}
+	warned := map[string]int64{
+		"pywb/example.warc.gz": 2, "pywb/example-extra.warc": 5, "pywb/dupes.warc.gz": 12, "pywb/iana.warc.gz": 171,
+		// wget gave two records one ID.
+		"ukwa/IAH-urls-wget.warc.gz": 1, "ukwa/sopa-wikipedia-homepage.warc.gz": 1, "ukwa/main-page.warc.gz": 1,
+		"ukwa/post-blackout.warc.gz": 1, "pywb/example-wget-1-14.warc.gz": 1,
+	}
+	for _, s := range sampleWARCs(t) {
+		b, err := os.ReadFile(filepath.Join(samples, s.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := Verify(bytes.NewReader(b))
+		if err != nil {
+			t.Errorf("%s: %v", s.File, err)
+			continue
+		}
+		if rep.Records != s.Records {
+			t.Errorf("%s: %d records, want %d", s.File, rep.Records, s.Records)
+		}
+		if rep.Errors != wrong[s.File] || rep.Warnings != warned[s.File] {
+			t.Errorf("%s: %d errors, %d warnings, want %d, %d: %v", s.File, rep.Errors, rep.Warnings, wrong[s.File], warned[s.File], rep.Problems)
+		}
+	}
+}
+
+// TestIndexMatchesPywb compares lines with the indexes that come with pywb's
+// samples, and where the tools are installed with pywb's indexer on every
+// sample. pywb's own files were made with options that leave out mime and
+// status (example.cdxj) or put the form of a POST into the key (post-test.cdxj,
+// -p): those are compared to the tool only.
+func TestIndexMatchesPywb(t *testing.T) {
+	needSamples(t)
+	for _, name := range []string{"iana", "dupes", "example2"} {
+		want, err := os.ReadFile(filepath.Join(samples, "pywb", name+".cdxj"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareLinesOf(t, name, indexOf(t, filepath.Join(samples, "pywb", name+".warc.gz")), string(want))
+	}
+}
+
+func TestIndexMatchesTool(t *testing.T) {
+	args := []string{"-j"}
+	var ours strings.Builder
+	for _, s := range sampleWARCs(t) {
+		file := filepath.Join(samples, s.File)
+		args = append(args, file)
+		ours.WriteString(indexOf(t, file))
+	}
+	want := output(t, tool(t, "cdx-indexer"), args...)
+	want = strings.Replace(want, "file:/example", "file:///example", 1) // pywb merges slashes; RFC 8089 has three
+	compareLinesOf(t, "samples", ours.String(), want)
+}
+
+func indexOf(t testing.TB, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b strings.Builder
+	err = Index(f, filepath.Base(file), func(line []byte) error { b.Write(line); return nil })
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return b.String()
+}
+
+// compareLinesOf compares two indexes as sets of lines.
+func compareLinesOf(t testing.TB, name, got, want string) {
+	t.Helper()
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	slices.Sort(g)
+	slices.Sort(w)
+	if slices.Equal(g, w) {
+		return
+	}
+	n := 0
+	for _, l := range g {
+		if !slices.Contains(w, l) && n < 5 {
+			n++
+			t.Errorf("%s: ours only: %s", name, l)
+		}
+	}
+	n = 0
+	for _, l := range w {
+		if !slices.Contains(g, l) && n < 5 {
+			n++
+			t.Errorf("%s: theirs only: %s", name, l)
+		}
+	}
+	if len(g) != len(w) {
+		t.Errorf("%s: %d lines, want %d", name, len(g), len(w))
+	}
+}
+
+// TestToolsAcceptOurs: warcio finds nothing wrong with what we write, and
+// pywb's indexer says what our index says, written along or built from a scan.
+func TestToolsAcceptOurs(t *testing.T) {
+	warcio, indexer := tool(t, "warcio"), tool(t, "cdx-indexer")
+	for _, level := range []int{-1, 1, 9} {
+		dir := t.TempDir()
+		cfg := testConfig(dir)
+		cfg.Level = level
+		xs := everyKind()
+		xs = append(xs, rawReplies(t)...)
+		xs = append(xs, page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/plain", strings.Repeat(lorem, 1500)))
+		writeAll(t, cfg, xs)
+		if err := BuildIndex(nil, dir); err != nil {
+			t.Fatal(err)
+		}
+		file := warcFiles(t, dir)[0]
+		verifyClean(t, file)
+		if out := output(t, warcio, "check", file); out != "" {
+			t.Errorf("warcio check: %s", out)
+		}
+		index, err := os.ReadFile(indexPath(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareLinesOf(t, "cdx-indexer", string(index), output(t, indexer, "-s", "-j", file))
+		compareLinesOf(t, "scan", string(index), indexOf(t, file))
+		if !sortedBytes(string(index)) {
+			t.Error("index is not sorted")
+		}
+	}
+}
+
+func sortedBytes(s string) bool {
+	return slices.IsSorted(strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
+}
+
+// rawReplies are exchanges with the collection of raw, often strange, HTTP
+// replies. How a fetcher would cut header and body is imitated: the header ends
+// at the first empty line.
+func rawReplies(t testing.TB) (xs []*Exchange) {
+	t.Helper()
+	dir := filepath.Join(samples, "..", "http")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		missing(t, err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || strings.HasSuffix(e.Name(), ".md") || strings.HasSuffix(e.Name(), ".jsonl") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &Exchange{URL: "http://raw.example.com/" + e.Name(), Began: testTime, Response: Bytes(b), Request: []byte("GET / HTTP/1.1\r\n\r\n")}
+		for _, end := range []string{"\r\n\r\n", "\n\n", "\n\r\n"} {
+			if i := bytes.Index(b, []byte(end)); i >= 0 && bytes.HasPrefix(b, []byte("HTTP/")) && (x.HeadLen == 0 || i+len(end) < x.HeadLen) {
+				x.HTTP, x.HeadLen = true, i+len(end)
+			}
+		}
+		xs = append(xs, x)
+	}
+	return xs
+}
+
+// TestPywbReplays: pywb shows plain, chunked, compressed and revisited pages.
+func TestPywbReplays(t *testing.T) {
+	python := tool(t, "python")
+	dir := t.TempDir()
+	writeAll(t, testConfig(dir), everyKind())
+	if err := BuildIndex(nil, dir); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"20240506070809id_/http://example.com/":                lorem,
+		"20240506070812id_/http://example.com/":                lorem, // a revisit
+		"20240506070809id_/http://example.com/copy":            lorem, // of another URL
+		"20240506070809id_/http://example.com/chunked":         lorem + "1",
+		"20240506070809id_/http://example.com/chunked-gzip":    lorem + "2",
+		"20240506070809id_/http://example.com/gzip?b=2&a=1":    lorem + "4",
+		"20240506070809mp_/http://example.com/chunked-gzip":    "",
+		"20240506070809mp_/https://example.com/br":             "",
+		"20240506070809mp_/http://example.com/chunked-trailer": "",
+	}
+	captures := slices.Sorted(maps.Keys(want))
+	out := output(t, python, append([]string{"testdata/replay.py", dir}, captures...)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool { return !strings.HasPrefix(l, "{") }) // pywb's own messages
+	if len(lines) != len(captures) {
+		t.Fatalf("%d answers, want %d: %s", len(lines), len(captures), out)
+	}
+	for i, c := range captures {
+		var got struct {
+			Status int
+			Body   []byte
+		}
+		if err := json.Unmarshal([]byte(lines[i]), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != 200 {
+			t.Errorf("%s: status %d", c, got.Status)
+		}
+		// id_ is the body, decoded; mp_ is the page with pywb's own scripts.
+		whole := string(got.Body) == want[c]
+		if want[c] == "" {
+			whole = bytes.Contains(got.Body, []byte("quick brown fox")) && bytes.Contains(got.Body, []byte("WB Insert"))
+		}
+		if !whole {
+			t.Errorf("%s: %d bytes %.100q, want %d", c, len(got.Body), got.Body, len(want[c]))
+		}
+	}
+}

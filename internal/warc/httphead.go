@@ -1,0 +1,235 @@
+package warc
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// headEnd finds where the HTTP header at the front of b ends, that is where
+// the payload begins, as warcio finds it: after the first line that is empty.
+// ok is false where no such line comes, and where a line of nothing but
+// control characters, blanks or bytes over 0x7e may count as empty for one
+// reader and not for the other.
+func headEnd(b []byte) (end int, ok bool) {
+	for end < len(b) {
+		n := bytes.IndexByte(b[end:], '\n') + 1
+		if n == 0 {
+			return 0, false
+		}
+		line := b[end : end+n]
+		if len(line) == 1 || len(line) == 2 && line[0] == '\r' {
+			return end + n, end > 0
+		}
+		if !visible(line) {
+			return 0, false
+		}
+		end += n
+	}
+	return 0, false
+}
+
+func visible(line []byte) bool {
+	for _, c := range line {
+		if c > ' ' && c < 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// blank says whether warcio takes line, decoded as UTF-8 or else Latin-1, for
+// empty: Python's str.rstrip knows more blanks than HTTP does.
+func blank(line []byte) bool {
+	if len(line) > 0 && line[0] > ' ' && line[0] < utf8.RuneSelf {
+		return false // as nearly every line
+	}
+	latin1 := !utf8.Valid(line)
+	for len(line) > 0 {
+		r, n := rune(line[0]), 1
+		if !latin1 {
+			r, n = utf8.DecodeRune(line)
+		}
+		if !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) {
+			return false
+		}
+		line = line[n:]
+	}
+	return true
+}
+
+// statusOf reads the status as CDXJ wants it from a status line: the word
+// after the protocol. It is "" where there is none.
+func statusOf(line []byte) string {
+	_, rest, _ := bytes.Cut(trimRight(line), []byte{' '})
+	rest = trimLeft(trimRight(rest))
+	code, _, _ := bytes.Cut(rest, []byte{' '})
+	if string(code) == "204" && bytes.Contains(rest, []byte("Error")) {
+		return ""
+	}
+	return word(code)
+}
+
+// Blanks as Python's bytes.strip knows them.
+const blanks = " \t\r\n\v\f"
+
+func trimRight(b []byte) []byte {
+	for len(b) > 0 && b[len(b)-1] <= ' ' && strings.IndexByte(blanks, b[len(b)-1]) >= 0 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func trimLeft(b []byte) []byte {
+	for len(b) > 0 && b[0] <= ' ' && strings.IndexByte(blanks, b[0]) >= 0 {
+		b = b[1:]
+	}
+	return b
+}
+
+// word is string(b), without an allocation for what nearly every page has.
+func word(b []byte) string {
+	switch string(b) {
+	case "200":
+		return "200"
+	case "301":
+		return "301"
+	case "302":
+		return "302"
+	case "404":
+		return "404"
+	case "gzip":
+		return "gzip"
+	case "br":
+		return "br"
+	case "text/html":
+		return "text/html"
+	case "text/html; charset=utf-8":
+		return "text/html; charset=utf-8"
+	case "text/html; charset=UTF-8":
+		return "text/html; charset=UTF-8"
+	case "text/html;charset=utf-8":
+		return "text/html;charset=utf-8"
+	case "text/html;charset=UTF-8":
+		return "text/html;charset=UTF-8"
+	}
+	return string(b)
+}
+
+// An httpHead is what the index and the choice of compression need of an HTTP
+// header.
+type httpHead struct {
+	Status   string // "" where there is none
+	Type     string // Content-Type as it stands
+	Encoding string // Content-Encoding, lower case
+	Chunked  bool
+	Bare     bool // neither a status nor a field: nothing a reader could use
+}
+
+// MIME is the media type without parameters, as CDXJ wants it; "unk" if the
+// header names none, or one that is longer than maxMIME.
+func (h httpHead) MIME() string { return mimeOf(h.Type) }
+
+// maxMIME is the longest media type in bytes that may be registered (RFC 6838,
+// 4.2).
+const maxMIME = 255
+
+func mimeOf(contentType string) string {
+	if contentType == "" {
+		return "unk"
+	}
+	if i := strings.IndexAny(contentType, "; "); i >= 0 {
+		contentType = contentType[:i]
+	}
+	if len(contentType) > maxMIME {
+		return "unk"
+	}
+	return contentType
+}
+
+// parseHead reads the HTTP header at the front of b. It never fails: what
+// cannot be read is skipped. The first field of a name counts.
+func parseHead(b []byte) (h httpHead) {
+	line, rest := cutLine(b)
+	h.Status = statusOf(line)
+	h.Bare = h.Status == ""
+	var seenType, seenEncoding bool
+	for {
+		line, rest = cutLine(rest)
+		if blank(line) {
+			return h
+		}
+		line = trimRight(line)
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok {
+			continue
+		}
+		h.Bare = false
+		name = bytes.TrimRight(name, " \t")
+		switch {
+		case !seenType && fold(name, "content-type"):
+			h.Type, seenType = word(bytes.TrimLeft(value, " \t\v\f")), true
+		case !seenEncoding && fold(name, "content-encoding"):
+			h.Encoding, seenEncoding = lower(value), true
+		case fold(name, "transfer-encoding"):
+			h.Chunked = h.Chunked || strings.Contains(lower(value), "chunked")
+		}
+	}
+}
+
+func lower(b []byte) string { return strings.ToLower(word(bytes.TrimSpace(b))) }
+
+func cutLine(b []byte) (line, rest []byte) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i+1], b[i+1:]
+	}
+	return b, nil
+}
+
+// fold compares a header name to one in lower case.
+func fold(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i := range name {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// packedTypes are media types whose bytes another compression does not shrink.
+var packedTypes = map[string]bool{
+	"application/zip": true, "application/gzip": true, "application/x-gzip": true,
+	"application/x-7z-compressed": true, "application/x-rar-compressed": true, "application/vnd.rar": true,
+	"application/x-bzip2": true, "application/x-bzip": true, "application/x-xz": true, "application/zstd": true,
+	"application/x-compress": true, "application/x-compressed": true, "application/java-archive": true,
+	"application/epub+zip": true, "application/font-woff": true, "application/font-woff2": true,
+	"application/x-font-woff": true, "font/woff": true, "font/woff2": true,
+	"application/x-debian-package": true, "application/vnd.debian.binary-package": true,
+	"application/ogg": true, "application/x-shockwave-flash": true, "application/vnd.android.package-archive": true,
+}
+
+// incompressible says whether a body under this header is kept as it is.
+func (h httpHead) incompressible() bool {
+	if h.Encoding != "" && h.Encoding != "identity" {
+		return true
+	}
+	t := strings.ToLower(h.MIME())
+	major, minor, _ := strings.Cut(t, "/")
+	switch major {
+	case "image":
+		return minor != "svg+xml" && minor != "bmp" && minor != "x-icon" && minor != "vnd.microsoft.icon" && minor != "x-ms-bmp"
+	case "video":
+		return true
+	case "audio":
+		return minor != "wav" && minor != "x-wav" && minor != "basic" && minor != "midi"
+	}
+	return packedTypes[t] || strings.HasPrefix(t, "application/vnd.openxmlformats")
+}

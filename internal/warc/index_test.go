@@ -1,0 +1,303 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"pgregory.net/rapid"
+)
+
+// TestMerge compares the external sort with a sort in memory, over more runs
+// than one round can merge.
+func TestMerge(t *testing.T) {
+	mem := disk.NewMem()
+	if err := mem.MkdirAll("/t", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const seed = 7
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	var inputs, want []string
+	for i := range 3*fanIn + 5 {
+		r := runs{fs: mem, dir: "/t"}
+		for range rnd.IntN(50) {
+			line := fmt.Sprintf("com,h%d)/%s %d\n", rnd.IntN(9), strings.Repeat("x", rnd.IntN(200)), rnd.IntN(100))
+			want = append(want, line)
+			if err := r.put("", []byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := fmt.Sprintf("run%d", i)
+		if err := r.finish(name); err != nil {
+			t.Fatal(err)
+		}
+		inputs = append(inputs, "/t/"+name+".cdxj")
+	}
+	slices.SortFunc(want, func(a, b string) int {
+		return strings.Compare(strings.TrimSuffix(a, "\n"), strings.TrimSuffix(b, "\n"))
+	})
+	want = slices.Compact(want)
+	if err := mergeAll(mem, inputs, "/t", "/t/out"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := disk.ReadFile(mem, "/t/out", 1<<26)
+	if err != nil || string(got) != strings.Join(want, "") {
+		t.Errorf("seed %d: %d bytes (%v), want %d", seed, len(got), err, len(strings.Join(want, "")))
+	}
+	entries, err := mem.ReadDir("/t")
+	if err != nil || len(entries) != len(inputs)+1 {
+		t.Errorf("%d files are left (%v), want %d", len(entries), err, len(inputs)+1)
+	}
+}
+
+// TestManyRuns writes more index lines than a run holds in memory.
+func TestManyRuns(t *testing.T) {
+	mem := disk.NewMem()
+	r := runs{fs: mem, dir: "/r"}
+	if err := mem.MkdirAll("/r", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("z", 9999)
+	n := 3 * runBytes / 10000
+	for i := range n {
+		if err := r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.finish("a.warc.gz"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := mem.ReadDir("/r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"a.cdxj", "a.cdxj.0", "a.cdxj.1"}; !slices.Equal(names, want) {
+		t.Errorf("runs %v, want %v", names, want)
+	}
+	if err := r.discard("b.warc.gz"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := mem.ReadDir("/r"); len(entries) != 3 {
+		t.Errorf("another file's runs are gone")
+	}
+	if err := r.discard("a.warc.gz"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := mem.ReadDir("/r"); len(entries) != 0 {
+		t.Errorf("%d runs are left", len(entries))
+	}
+}
+
+func TestRunOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"a.cdxj": "a true", "a.cdxj.0": "a false", "a.5.cdxj": "a.5 true", "a.cdxj.12": "a false",
+		"a.cdxj.x": " false", "a.cdxj.": "a false", "a": " false", "a.cdxj.tmp": " false", "merge-0-1.part": " false",
+	} {
+		base, last := runOf(in)
+		if got := fmt.Sprintf("%s %v", base, last); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAppendJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		var back string
+		q := appendJSON(nil, s)
+		if err := json.Unmarshal(q, &back); err != nil || back != s {
+			t.Fatalf("%q became %s, %q (%v)", s, q, back, err)
+		}
+		if bytes.ContainsFunc(q, func(r rune) bool { return r < ' ' || r > 0x7e && r != 0x7f }) {
+			t.Fatalf("%q is not ASCII: %s", s, q)
+		}
+	})
+	if got, want := string(appendJSON(nil, "\xe9\"\n\U0001f600x")),
+		`"\u00e9\"\n\u00f0\u009f\u0098\u0080x"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := string(appendJSON(nil, "é\U0001f600")), `"\u00e9\ud83d\ude00"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestLineRoundTrip(t *testing.T) {
+	l := Line{"com,example)/", "20240506070809", "http://example.com/\"", "text/html", "image/gif", "200", "ABC",
+		12, 345, "a b.warc.gz"}
+	got, err := ParseLine(l.AppendTo(nil))
+	if err != nil || got != l {
+		t.Errorf("got %+v (%v), want %+v", got, err, l)
+	}
+	for _, bad := range []string{"", "a", "a b", "a b {", `a b {"offset":"x"}`, `a b {"offset":"1","length":"y"}`} {
+		if _, err := ParseLine([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+// TestLookup compares the bisection with a scan.
+func TestLookup(t *testing.T) {
+	mem := disk.NewMem()
+	if err := mem.MkdirAll("/c/indexes", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]int)
+	var all []byte
+	rnd := rand.New(rand.NewPCG(3, 3))
+	for i := range 3000 {
+		url := fmt.Sprintf("http://h%d.example.com/%s", rnd.IntN(1000), strings.Repeat("p", rnd.IntN(100)))
+		if i%7 == 0 {
+			url = "http://popular.example.com/"
+		}
+		want[url]++
+		all = Line{SURT: surt(url), Time: fmt.Sprint(20240000000000 + i), URL: url, Offset: int64(i),
+			File: "f"}.AppendTo(all)
+	}
+	sorted := bytes.Join(sortLines(all), nil)
+	if err := disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted); err != nil {
+		t.Fatal(err)
+	}
+	for url, n := range want {
+		found, err := Lookup(mem, "/c", url)
+		if err != nil || len(found) != n {
+			t.Fatalf("%s: %d captures (%v), want %d", url, len(found), err, n)
+		}
+		for _, l := range found {
+			if l.URL != url {
+				t.Fatalf("%s: found %s", url, l.URL)
+			}
+		}
+	}
+	for _, url := range []string{"http://a.example/", "http://zzz.example/", "http://h1.example.com/none", "x"} {
+		if found, err := Lookup(mem, "/c", url); err != nil || len(found) != 0 {
+			t.Errorf("%s: %v (%v)", url, found, err)
+		}
+	}
+}
+
+// TestForeignFileIsIndexed: a WARC file that somebody put into the archive is
+// indexed with ours.
+func TestForeignFileIsIndexed(t *testing.T) {
+	mem := disk.NewMem()
+	cfg := testConfig("/c")
+	cfg.FS = mem
+	writeAll(t, cfg, everyKind()[:1])
+	if err := disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time from its run
+		if err := BuildIndex(mem, "/c"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc := bufio.NewScanner(bytes.NewReader(got))
+		var keys []string
+		for sc.Scan() {
+			keys = append(keys, strings.Fields(sc.Text())[0])
+		}
+		if want := []string{"com,example)/", "example,a)/"}; !slices.Equal(keys, want) {
+			t.Errorf("keys %v, want %v", keys, want)
+		}
+	}
+	entries, err := mem.ReadDir("/c/state/index")
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%d runs (%v)", len(entries), err)
+	}
+	f, err := OpenWARC(mem, "/c", "theirs.warc.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, err := OpenWARC(mem, "/c", filepath.Join("..", "crawl.yaml")); err == nil {
+		t.Error("a name led out of the archive")
+	}
+}
+
+// TestRevisitsModel compares the table with a map: what it finds is right, and
+// what was added last is found.
+func TestRevisitsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(1000, 20000).Draw(t, "limit")
+		r := newRevisits(limit)
+		model := make(map[[20]byte]Original)
+		n := rapid.IntRange(1, 300).Draw(t, "n")
+		for i := range n {
+			var d [20]byte
+			d[0] = byte(rapid.IntRange(0, 255).Draw(t, "digest"))
+			d[9] = d[0] & 1
+			o := Original{URL: strings.Repeat("u", i%90), Date: time.UnixMilli(int64(i)), ID: [16]byte{byte(i)}}
+			got, ok := r.find(&d)
+			if ok && (got.URL != model[d].URL || !got.Date.Equal(model[d].Date) || got.ID != model[d].ID) {
+				t.Fatalf("step %d: got %v, want %v", i, got, model[d])
+			}
+			if !ok {
+				model[d] = o
+				r.add(&d, o)
+				if got, ok := r.find(&d); !ok || got.URL != o.URL {
+					t.Fatalf("step %d: just added, got %v %v", i, got, ok)
+				}
+			}
+			size := 0
+			for _, g := range [...]*generation{&r.young, &r.old} {
+				size += 8 * len(g.slots)
+				for _, p := range g.pieces {
+					size += cap(p)
+				}
+			}
+			if size > int(limit) {
+				t.Fatalf("step %d: %d bytes, limit %d", i, size, limit)
+			}
+		}
+	})
+}
+
+// TestLongFieldsStayOut: servers choose what stands in their headers, and index
+// lines stay short. The writer's line and the indexer's are the same.
+func TestLongFieldsStayOut(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	mem := disk.NewMem()
+	cfg := testConfig("/c")
+	cfg.FS = mem
+	writeAll(t, cfg, []*Exchange{page("http://a.example/",
+		"HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
+	build := func() []byte {
+		t.Helper()
+		if err := BuildIndex(mem, "/c"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	ours := build() // from the writer's lines
+	if err := mem.RemoveAll("/c/state/index"); err != nil {
+		t.Fatal(err)
+	}
+	if again := build(); !bytes.Equal(ours, again) {
+		t.Errorf("the indexer has\n%.500s\nthe writer\n%.500s", again, ours)
+	}
+	if l, err := ParseLine(ours); err != nil || l.MIME != "unk" || l.Status != "200" || len(ours) > 1000 {
+		t.Errorf("%d bytes, %+v, %v", len(ours), l, err)
+	}
+	l := Line{URL: "http://a.example/", MIME: "text/html", Detected: long, Status: long, Digest: long}
+	if got := l.AppendTo(nil); len(got) > 1000 || !bytes.Contains(got, []byte(`"mime": "text/html", "length"`)) {
+		t.Errorf("%d bytes: %.300s", len(got), got)
+	}
+}

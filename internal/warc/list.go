@@ -1,0 +1,103 @@
+package warc
+
+import (
+	"fmt"
+	"io"
+)
+
+// A Row is one record as a listing shows it. Fields that the record lacks are
+// empty.
+type Row struct {
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"` // in the file; 0 where records share a gzip member
+	Type   string `json:"type"`
+	Status string `json:"status,omitempty"`
+	MIME   string `json:"mime,omitempty"` // of the HTTP message, else of the record
+	Date   string `json:"date"`
+	URL    string `json:"url,omitempty"`
+}
+
+// List calls emit with every record of the WARC file r, in the file's order.
+func List(r io.Reader, emit func(Row) error) error {
+	rd := NewReader(r)
+	for {
+		rec, err := rd.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		row, err := rowOf(rec)
+		if err != nil {
+			return err
+		}
+		if err := rd.Finish(); err != nil {
+			return err
+		}
+		row.Length = rec.Length
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+}
+
+func rowOf(rec *Record) (Row, error) {
+	row := Row{Offset: rec.Offset, Type: rec.Type(), Date: rec.Date(), URL: rec.URL()}
+	if row.URL == "" {
+		row.URL = rec.Header.Value("WARC-Filename")
+	}
+	head, err := rec.HTTPHead()
+	if err != nil {
+		return row, err
+	}
+	if head == nil {
+		if t := rec.Header.Value("Content-Type"); t != "" {
+			row.MIME = mimeOf(t)
+		}
+		return row, nil
+	}
+	h := parseHead(head)
+	if row.Type != "request" {
+		row.Status = h.Status
+	}
+	if h.Type != "" {
+		row.MIME = h.MIME()
+	}
+	return row, nil
+}
+
+// At reads the record that begins at offset of a WARC file.
+func At(r io.ReadSeeker, offset int64) (*Record, error) {
+	if _, err := r.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	rec, err := NewReaderAt(r, offset).Next()
+	if err == io.EOF {
+		return nil, fmt.Errorf("offset %d: %w", offset, io.ErrUnexpectedEOF)
+	}
+	return rec, err
+}
+
+// Find reads a WARC file up to the first capture (response, resource, revisit
+// or conversion) of url, compared by sort key as a replay tool compares. nil
+// is none.
+func Find(r io.Reader, url string) (*Record, error) {
+	key := surt(url)
+	rd := NewReader(r)
+	for {
+		rec, err := rd.Next()
+		if err == io.EOF {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch rec.Type() {
+		case "response", "resource", "revisit", "conversion":
+			if u := rec.URL(); u == url || surt(u) == key {
+				return rec, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// maxCaptures bounds what Lookup returns.
+const maxCaptures = 10000
+
+// Lookup finds the captures of url in the index of a crawl directory, oldest
+// first, 10,000 at most. It reads as much of the index as a bisection needs. A
+// nil fsys means the machine's.
+func Lookup(fsys disk.FS, dir, url string) ([]Line, error) {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	lines, err := lookup(fsys, indexPath(dir), url)
+	if err != nil {
+		return nil, fmt.Errorf("index %s: %w", indexPath(dir), err)
+	}
+	return lines, nil
+}
+
+func lookup(fsys disk.FS, path, url string) ([]Line, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	key := []byte(surt(url) + " ")
+	// The first line that is not below key begins in (low, high].
+	low, high := int64(0), info.Size()
+	for high-low > mergeBuf {
+		mid := low + (high-low)/2
+		line, _, err := lineAfter(f, mid, info.Size())
+		if err != nil {
+			return nil, err
+		}
+		if line != nil && bytes.Compare(line, key) < 0 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	var found []Line
+	for at := low; len(found) < maxCaptures; {
+		line, start, err := lineAfter(f, at, info.Size())
+		if err != nil || line == nil {
+			return found, err
+		}
+		if bytes.HasPrefix(line, key) {
+			l, err := ParseLine(line)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, l)
+		} else if bytes.Compare(line, key) > 0 {
+			break
+		}
+		at = start + int64(len(line))
+	}
+	return found, nil
+}
+
+// lineAfter reads the first line that begins at or after at, which is 0 or in
+// the middle of a line. nil is none.
+func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err error) {
+	if at > 0 {
+		at-- // a line that begins at at follows a line feed
+	}
+	skip := at > 0
+	s := lineSource{name: "index"}
+	s.r = bufio.NewReaderSize(io.NewSectionReader(f, at, size-at), 8<<10)
+	if skip {
+		if err := s.next(); err != nil {
+			if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = nil
+			}
+			return nil, size, err
+		}
+		at += int64(len(s.line))
+	}
+	if err := s.next(); err == io.EOF {
+		return nil, size, nil
+	} else if err != nil {
+		return nil, size, err
+	}
+	return s.line, at, nil
+}
+
+// ParseLine reads a CDXJ line. Fields that it lacks are empty.
+func ParseLine(line []byte) (l Line, err error) {
+	key, rest, ok := bytes.Cut(bytes.TrimSpace(line), []byte{' '})
+	stamp, object, ok2 := bytes.Cut(rest, []byte{' '})
+	if !ok || !ok2 {
+		return l, fmt.Errorf("CDXJ line %.40q: no sort key, time and object", line)
+	}
+	l.SURT, l.Time = string(key), string(stamp)
+	var fields struct {
+		URL, MIME, Status, Digest, Length, Offset, Filename string
+		Detected                                            string `json:"mime-detected"`
+	}
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return l, fmt.Errorf("CDXJ line %.40q: %w", line, err)
+	}
+	l.URL, l.MIME, l.Status, l.Digest, l.File, l.Detected = fields.URL, fields.MIME, fields.Status, fields.Digest, fields.Filename, fields.Detected
+	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
+		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
+	}
+	if fields.Length != "" {
+		if l.Length, err = strconv.ParseInt(fields.Length, 10, 64); err != nil {
+			return l, fmt.Errorf("CDXJ line %.40q: length: %w", line, err)
+		}
+	}
+	return l, nil
+}
+
+// OpenWARC opens a WARC file of a crawl directory by the name that its index
+// has, finished or still being written.
+func OpenWARC(fsys disk.FS, dir, name string) (disk.File, error) {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return nil, fmt.Errorf("archive %q: %w", name, fs.ErrInvalid)
+	}
+	path := filepath.Join(archiveDir(dir), name)
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = fsys.OpenFile(path+openSuffix, os.O_RDONLY, 0)
+	}
+	return f, err
+}

@@ -1,0 +1,159 @@
+package warc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A Reference is what a revisit record says about its original, the record that
+// holds the payload (ISO 28500, 6.7). Fields that the record lacks are empty.
+type Reference struct {
+	URL    string
+	Date   string // 14 digits
+	Digest string // without "sha1:"
+	// Revisited is the revisit's own date, 14 digits.
+	Revisited string
+}
+
+// Reference reads the header of a revisit record. A record that names no URL
+// refers to an earlier capture of its own.
+func (rec *Record) Reference() Reference {
+	r := Reference{
+		URL:       strings.Trim(strings.TrimSpace(rec.Header.Value("WARC-Refers-To-Target-URI")), "<>"),
+		Date:      digits14(rec.Header.Value("WARC-Refers-To-Date")),
+		Digest:    payloadDigest(rec),
+		Revisited: digits14(rec.Date()),
+	}
+	if r.URL == "" {
+		r.URL = rec.URL()
+	}
+	return r
+}
+
+// payloadDigest is the record's payload digest as an index has it: without its
+// label "sha1:", which readers take in any case.
+func payloadDigest(rec *Record) string {
+	s := strings.TrimSpace(rec.Header.Value("WARC-Payload-Digest"))
+	if label, value, ok := strings.Cut(s, ":"); ok && strings.EqualFold(label, "sha1") {
+		return value
+	}
+	return s
+}
+
+// digits14 is a WARC-Date as an index has it, or "".
+func digits14(date string) string {
+	t, ok := dateOf(strings.TrimSpace(date))
+	if !ok {
+		return ""
+	}
+	return t.Format(time14)
+}
+
+// match says how well a capture of the reference's URL fits: 0 not at all, 3
+// exactly. Another payload never fits. Without a digest and a date the latest
+// capture before the revisit is the original.
+func (r Reference) match(l *Line) int {
+	known := r.Digest != "" && l.Digest != ""
+	switch {
+	case l.MIME == mimeRevisit, known && !strings.EqualFold(r.Digest, l.Digest):
+		return 0
+	case r.Date != "" && r.Date == l.Time:
+		return 3
+	case known:
+		return 2
+	case r.Date == "" && r.Digest == "" && l.Time <= r.Revisited:
+		return 1
+	}
+	return 0
+}
+
+// best is the capture that fits best, of equals the last. nil is none.
+func (r Reference) best(captures []Line) *Line {
+	var found *Line
+	for i := range captures {
+		if m := r.match(&captures[i]); m > 0 && (found == nil || m >= r.match(found)) {
+			found = &captures[i]
+		}
+	}
+	return found
+}
+
+// ErrNoOriginal says that no archive that was looked at has the original of a
+// revisit.
+var ErrNoOriginal = errors.New("the original of the revisit is not in the archive")
+
+// OpenOriginal finds the original of a revisit in the indexes of crawl
+// directories, in their order, and opens its record. The caller closes the file
+// when it has read the record. The error is ErrNoOriginal if none has it. A nil
+// fsys means the machine's.
+func OpenOriginal(fsys disk.FS, dirs []string, ref Reference) (*Record, io.Closer, error) {
+	for _, dir := range dirs {
+		captures, err := Lookup(fsys, dir, ref.URL)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a crawl without any capture yet
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		l := ref.best(captures)
+		if l == nil {
+			continue
+		}
+		f, err := OpenWARC(fsys, dir, l.File)
+		if err != nil {
+			return nil, nil, err
+		}
+		rec, err := At(f, l.Offset)
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("%s: %w", l.File, err), f.Close())
+		}
+		return rec, f, nil
+	}
+	return nil, nil, fmt.Errorf("%w: %s", ErrNoOriginal, ref)
+}
+
+// FindOriginal finds the original of a revisit in a WARC file without an index.
+// The error is ErrNoOriginal if the file does not have it.
+func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var captures []Line
+	key := surt(ref.URL)
+	err := Index(r, "", func(line []byte) error {
+		l, err := ParseLine(line)
+		if err == nil && l.SURT == key && ref.match(&l) > 0 {
+			captures = []Line{*ref.best(append(captures, l))}
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrDamaged) { // what stands before a damage counts
+		return nil, err
+	}
+	l := ref.best(captures)
+	if l == nil {
+		return nil, fmt.Errorf("%w: %s", ErrNoOriginal, ref)
+	}
+	return At(r, l.Offset)
+}
+
+// String names the original for a message.
+func (r Reference) String() string {
+	s := r.URL
+	if t, err := time.Parse(time14, r.Date); err == nil {
+		s += ", captured " + t.Format(time.RFC3339)
+	}
+	switch {
+	case strings.Contains(r.Digest, ":"): // with another label
+		s += ", " + r.Digest
+	case r.Digest != "":
+		s += ", sha1:" + r.Digest
+	}
+	return s
+}

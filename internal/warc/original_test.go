@@ -1,0 +1,46 @@
+package warc
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestDigestLabel: the label of a digest may be written in any case (ISO 28500, 5.8),
+// also in another case than that of the original.
+func TestDigestLabel(t *testing.T) {
+	record := func(kind, url, label, more, content string) string {
+		return fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-%012d>\r\n"+
+			"WARC-Date: 2024-05-06T07:08:09Z\r\nWARC-Target-URI: %s\r\n"+
+			"WARC-Payload-Digest: %s:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\r\n"+
+			"Content-Type: application/http; msgtype=response\r\n%sContent-Length: %d\r\n\r\n%s\r\n\r\n",
+			kind, len(url), url, label, more, len(content), content)
+	}
+	for _, labels := range [][2]string{{"sha1", "sha1"}, {"sha1", "SHA1"}, {"SHA1", "sha1"}, {"Sha1", "SHA1"}} {
+		text := record("response", "http://a.example/", labels[0], "",
+			"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\nhere")
+		at := len(text)
+		text += record("revisit", "http://a.example/again", labels[1],
+			"WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n"+
+				"WARC-Refers-To-Target-URI: http://a.example/\r\n",
+			"HTTP/1.1 200 OK\r\n\r\n")
+		r := strings.NewReader(text)
+		rec, err := At(r, int64(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		original, err := FindOriginal(r, rec.Reference())
+		if err != nil {
+			t.Errorf("original %s, revisit %s: %v", labels[0], labels[1], err)
+			continue
+		}
+		body, err := original.Payload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(body); string(b) != "here" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}

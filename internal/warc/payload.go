@@ -1,0 +1,196 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Payload is what a record in hand is about: the body of an HTTP message
+// without transfer coding and content coding, the content of any other record.
+// It must be read before the Reader's next step. A body that is not coded as
+// its header says comes as it is; one that breaks later ends in an error. It
+// may be any multiple of the record's size: bound what you keep.
+func (rec *Record) Payload() (io.Reader, error) {
+	if !rec.isHTTP() {
+		return rec, nil
+	}
+	head, rest, err := readHead(rec)
+	if err != nil {
+		return nil, err
+	}
+	h := parseHead(head)
+	body := io.MultiReader(bytes.NewReader(rest), rec)
+	if h.Chunked {
+		body = newDechunker(body)
+	}
+	codings := strings.Split(h.Encoding, ",")
+	if len(codings) > maxCodings {
+		return nil, fmt.Errorf("record at %d: %d content codings", rec.Offset, len(codings))
+	}
+	for i := len(codings) - 1; i >= 0; i-- {
+		body = decoder(strings.TrimSpace(codings[i]), body)
+	}
+	return body, nil
+}
+
+const maxCodings = 5
+
+// isHTTP says whether the content begins with an HTTP header.
+func (rec *Record) isHTTP() bool {
+	return hasPrefixFold(strings.TrimSpace(rec.Header.Value("Content-Type")), "application/http") && rec.Size > 0 ||
+		rec.Header.Value("Content-Type") == "" && hasHTTP(rec.Type(), rec.URL()) && rec.Size > 0
+}
+
+// HTTPHead reads the HTTP header of a record in hand whose content begins with
+// one; nil for others.
+func (rec *Record) HTTPHead() ([]byte, error) {
+	if !rec.isHTTP() {
+		return nil, nil
+	}
+	head, _, err := readHead(rec)
+	return head, err
+}
+
+// decoder takes a content coding away. An unknown one, and a body whose
+// beginning is not of that coding, is left as it is.
+func decoder(coding string, r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	switch coding {
+	case "gzip", "x-gzip":
+		if p, _ := b.Peek(2); len(p) < 2 || p[0] != 0x1f || p[1] != 0x8b {
+			return b
+		}
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return failing{err}
+		}
+		return z
+	case "deflate":
+		// Most servers send zlib, as the RFC wants; some send bare deflate.
+		if p, _ := b.Peek(2); len(p) == 2 && p[0]&15 == 8 && (int(p[0])<<8|int(p[1]))%31 == 0 {
+			z, err := zlib.NewReader(b)
+			if err != nil {
+				return failing{err}
+			}
+			return z
+		}
+		return flate.NewReader(b)
+	case "br":
+		return brotli.NewReader(b)
+	case "zstd":
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		if err != nil {
+			return failing{err}
+		}
+		return z // with concurrency 1 it has no goroutine to stop
+	}
+	return b
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A dechunker takes the chunked transfer coding away (RFC 9112, 7.1). Like
+// warcio it takes a body that is not, or no longer, chunked as it is.
+type dechunker struct {
+	r     *bufio.Reader
+	left  int64
+	first bool // no chunk was read yet
+	plain bool
+	done  bool
+}
+
+func newDechunker(r io.Reader) *dechunker {
+	return &dechunker{r: bufio.NewReader(r), first: true}
+}
+
+var errChunk = errors.New("broken chunk")
+
+func (d *dechunker) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		switch {
+		case d.plain:
+			return d.r.Read(p)
+		case d.done:
+			return 0, io.EOF
+		case d.left > 0:
+			n, err := d.r.Read(p[:min(int64(len(p)), d.left)])
+			d.left -= int64(n)
+			if n > 0 {
+				return n, nil
+			}
+			return 0, err
+		}
+		if err := d.header(); err != nil {
+			if err != errChunk {
+				return 0, err
+			}
+			d.plain = true
+		}
+	}
+}
+
+// header reads the line in front of a chunk without consuming one that is none.
+func (d *dechunker) header() error {
+	if !d.first {
+		end, err := d.r.Peek(2)
+		if len(end) == 0 {
+			return eof(err)
+		}
+		if end[0] == '\n' {
+			d.r.Discard(1) // peeked
+		} else if len(end) == 2 && end[0] == '\r' && end[1] == '\n' {
+			d.r.Discard(2) // peeked
+		} else {
+			return errChunk
+		}
+	}
+	p, err := d.r.Peek(1)
+	if len(p) == 0 {
+		return eof(err)
+	}
+	for n := 64; ; n *= 4 {
+		p, err = d.r.Peek(min(n, d.r.Size()))
+		if bytes.IndexByte(p, '\n') >= 0 || err != nil || n >= d.r.Size() {
+			break
+		}
+	}
+	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+		return err
+	}
+	i := bytes.IndexByte(p, '\n')
+	if i < 0 {
+		return errChunk
+	}
+	size, _, _ := strings.Cut(string(p[:i]), ";")
+	n, err := strconv.ParseUint(strings.TrimSpace(size), 16, 62)
+	if err != nil {
+		return errChunk
+	}
+	d.r.Discard(i + 1) // peeked
+	d.first, d.left, d.done = false, int64(n), n == 0
+	return nil
+}
+
+// eof is the error of a Peek that brought nothing.
+func eof(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package warc
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// An Original is an earlier response that a revisit record refers to.
+type Original struct {
+	URL  string
+	Date time.Time // to the millisecond, as in its WARC-Date
+	ID   [16]byte  // of its record; zero where it is not known
+}
+
+// revisits remembers the payloads archived so far, within a bound on memory.
+// Entries lie packed in two generations: when the young one is full it becomes
+// the old one, and what is asked for again moves back to the young. So the
+// least recently seen go first, and the garbage collector sees few pointers.
+//
+//	entry: digest 20, record id 16, Unix milliseconds 8, length of URL 2, URL
+//
+// With a URL of 45 bytes that is 91 bytes and 11 to 21 of the index, so that
+// 32 MiB hold some 300,000 payloads, the last 150,000 of them for certain.
+type revisits struct {
+	mu    sync.Mutex // guards all below; held for one look-up
+	limit int        // bytes of one generation, index and entries; 0: remember nothing
+	young generation
+	old   generation
+}
+
+// A generation is a hash table with open addressing. Its entries lie in pieces
+// that are never moved, so it grows without a copy beside it.
+type generation struct {
+	slots  []uint64 // upper half of the hash, place of an entry plus one; 0: free. The length is a power of two
+	count  int      // of entries
+	pieces [][]byte // all of pieceSize, or one entry that is larger
+	piece  int      // size of a piece
+	bytes  int      // capacity of pieces
+}
+
+const (
+	revisitHead = 20 + 16 + 8 + 2
+	maxRevisit  = 4 << 10 // bytes of URL
+	pieceBits   = 18      // of a place: where in a piece
+	minSlots    = 1 << 4  // of a generation that has entries
+	pieceSize   = 1 << pieceBits
+)
+
+func newRevisits(bytes int64) *revisits {
+	r := &revisits{}
+	if bytes > 0 {
+		r.limit = int(min(bytes/2, 1<<31))
+		r.young.piece = r.pieceSize()
+	}
+	return r
+}
+
+// pieceSize is small where the limit is, so that little of it lies idle.
+func (r *revisits) pieceSize() int { return min(pieceSize, r.limit/16+1) }
+
+// at is the entry at a place.
+func (g *generation) at(place uint32) []byte {
+	e := g.pieces[place>>pieceBits][place&(pieceSize-1):]
+	return e[:revisitHead+int(binary.LittleEndian.Uint16(e[revisitHead-2:]))]
+}
+
+// slotSeed keeps pages from being made up whose digests crowd together.
+var slotSeed = maphash.MakeSeed()
+
+// slot is where d, of that hash, is in slots, or where it would go; e is nil if
+// it is not there.
+func (g *generation) slot(d *[20]byte, h uint64) (i int, e []byte) {
+	if len(g.slots) == 0 {
+		return 0, nil
+	}
+	mask := len(g.slots) - 1
+	for i = int(h) & mask; g.slots[i] != 0; i = (i + 1) & mask {
+		if s := g.slots[i]; s>>32 == h>>32 {
+			if e = g.at(uint32(s) - 1); [20]byte(e) == *d {
+				return i, e
+			}
+		}
+	}
+	return i, nil
+}
+
+func (g *generation) find(d *[20]byte, h uint64) []byte {
+	_, e := g.slot(d, h)
+	return e
+}
+
+func slotHash(d *[20]byte) uint64 { return maphash.Bytes(slotSeed, d[:]) }
+
+// size is the bytes that g would take with another entry of n bytes.
+func (g *generation) size(n int) int {
+	slots, bytes := len(g.slots), g.bytes
+	if g.crowded() {
+		slots = max(2*slots, minSlots)
+	}
+	if !g.fits(n) {
+		bytes += max(g.piece, n)
+	}
+	return 8*slots + bytes
+}
+
+func (g *generation) crowded() bool { return 4*(g.count+1) > 3*len(g.slots) }
+
+func (g *generation) fits(n int) bool {
+	if len(g.pieces) == 0 {
+		return false
+	}
+	last := g.pieces[len(g.pieces)-1]
+	return len(last)+n <= cap(last)
+}
+
+// add makes room for an entry of n bytes under d, which is not there.
+func (g *generation) add(d *[20]byte, h uint64, n int) []byte {
+	if g.crowded() {
+		old := g.slots
+		g.slots = make([]uint64, max(2*len(old), minSlots))
+		for _, s := range old {
+			if s != 0 {
+				d := (*[20]byte)(g.at(uint32(s) - 1))
+				i, _ := g.slot(d, slotHash(d))
+				g.slots[i] = s
+			}
+		}
+	}
+	if !g.fits(n) {
+		size := max(g.piece, n)
+		g.pieces = append(g.pieces, make([]byte, 0, size))
+		g.bytes += size
+	}
+	k := len(g.pieces) - 1
+	from := len(g.pieces[k])
+	g.pieces[k] = g.pieces[k][:from+n]
+	i, _ := g.slot(d, h)
+	g.slots[i] = h&^(1<<32-1) | uint64(k<<pieceBits|from+1)
+	g.count++
+	return g.pieces[k][from:]
+}
+
+// find says which record had the payload of digest d.
+func (r *revisits) find(d *[20]byte) (o Original, ok bool) {
+	if r.limit == 0 {
+		return o, false
+	}
+	h := slotHash(d)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.young.find(d, h)
+	if e == nil {
+		if e = r.old.find(d, h); e == nil {
+			return o, false
+		}
+		copy(r.room(d, h, len(e)), e)
+	}
+	copy(o.ID[:], e[20:36])
+	o.Date = time.UnixMilli(int64(binary.LittleEndian.Uint64(e[36:])))
+	o.URL = string(e[revisitHead:])
+	return o, true
+}
+
+// add remembers that the payload of digest d is in the record o. The first
+// record of a payload stays the original. URLs over 4 KiB are not remembered.
+func (r *revisits) add(d *[20]byte, o Original) {
+	if r.limit == 0 || len(o.URL) > maxRevisit {
+		return
+	}
+	h := slotHash(d)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.young.find(d, h) != nil || r.old.find(d, h) != nil {
+		return
+	}
+	e := r.room(d, h, revisitHead+len(o.URL))
+	copy(e, d[:])
+	copy(e[20:], o.ID[:])
+	binary.LittleEndian.PutUint64(e[36:], uint64(o.Date.UnixMilli()))
+	binary.LittleEndian.PutUint16(e[44:], uint16(len(o.URL)))
+	copy(e[revisitHead:], o.URL)
+}
+
+// room makes room for an entry in the young generation; mu is held.
+func (r *revisits) room(d *[20]byte, h uint64, n int) []byte {
+	if r.young.size(n) > r.limit && r.young.count > 0 {
+		r.old = r.young
+		r.young = generation{piece: r.pieceSize()}
+	}
+	return r.young.add(d, h, n)
+}

@@ -1,0 +1,428 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+const (
+	runBytes  = 4 << 20 // of lines held in memory before they are sorted and written
+	fanIn     = 64      // runs merged at once
+	mergeBuf  = 64 << 10
+	lineLimit = 8 << 20 // a longer line is damage
+	cdxjExt   = ".cdxj"
+)
+
+// A runs gathers the index lines of one WARC file after the other and writes
+// them in sorted runs (external merge sort, first phase):
+// NAME.cdxj.0, NAME.cdxj.1, … and, as the mark that all are there, NAME.cdxj.
+type runs struct {
+	fs    disk.FS
+	dir   string
+	buf   []byte
+	count int
+	spare chan []byte // a buffer to be used again; nil: none is kept
+}
+
+// A run is index lines on their way to a file. It has none if it has no name.
+type run struct {
+	name  string
+	lines []byte
+}
+
+func runBase(warc string) string { return strings.TrimSuffix(warc, warcSuffix) }
+
+// add gathers a line; full says that a run is to be taken with next.
+func (r *runs) add(line []byte) (full bool) {
+	if r.buf == nil {
+		select {
+		case r.buf = <-r.spare:
+		default:
+		}
+	}
+	r.buf = append(r.buf, line...)
+	return len(r.buf) >= runBytes
+}
+
+// next takes what was gathered, for a run of warc that is not the last.
+func (r *runs) next(warc string) run {
+	n := run{fmt.Sprintf("%s%s.%d", runBase(warc), cdxjExt, r.count), r.buf}
+	r.buf = nil
+	r.count++
+	return n
+}
+
+// last takes what was gathered, for the last run of warc.
+func (r *runs) last(warc string) run {
+	l := run{runBase(warc) + cdxjExt, r.buf}
+	r.buf, r.count = nil, 0
+	return l
+}
+
+// put gathers a line and writes a run when it is full.
+func (r *runs) put(warc string, line []byte) error {
+	if r.add(line) {
+		return r.write(r.next(warc))
+	}
+	return nil
+}
+
+// finish writes the last run of warc.
+func (r *runs) finish(warc string) error { return r.write(r.last(warc)) }
+
+// write sorts a run and writes its file. It uses nothing that add changes.
+func (r *runs) write(n run) error {
+	if n.name == "" {
+		return nil
+	}
+	sorted := sortLines(n.lines)
+	err := replaceFile(r.fs, r.dir, n.name, func(w *bufio.Writer) error {
+		for _, l := range sorted {
+			w.Write(l) // a bufio.Writer keeps its error for Flush
+		}
+		return nil
+	})
+	if cap(n.lines) <= 2*runBytes {
+		select {
+		case r.spare <- n.lines[:0]:
+		default:
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("index %s: %w", n.name, err)
+	}
+	return nil
+}
+
+// discard removes the runs of warc and what was gathered for it.
+func (r *runs) discard(warc string) error {
+	r.buf, r.count = nil, 0
+	entries, err := r.fs.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if of, _ := runOf(e.Name()); of == runBase(warc) {
+			if err := r.fs.Remove(filepath.Join(r.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// runOf says whose run a file is; last is the mark that all runs are there.
+func runOf(file string) (base string, last bool) {
+	if base, ok := strings.CutSuffix(file, cdxjExt); ok {
+		return base, true
+	}
+	i := strings.LastIndex(file, cdxjExt+".")
+	if i < 0 || strings.Trim(file[i+len(cdxjExt)+1:], "0123456789") != "" {
+		return "", false
+	}
+	return file[:i], false
+}
+
+func sortLines(buf []byte) [][]byte {
+	lines := bytes.SplitAfter(buf, []byte{'\n'})
+	lines = lines[:len(lines)-1] // buf ends with a line feed
+	slices.SortFunc(lines, compareLines)
+	return lines
+}
+
+// compareLines orders without the line feed: the order of LC_ALL=C sort, and
+// the one in which pywb bisects.
+func compareLines(a, b []byte) int {
+	return bytes.Compare(bytes.TrimSuffix(a, []byte{'\n'}), bytes.TrimSuffix(b, []byte{'\n'}))
+}
+
+// replaceFile writes dir/name so that it is there whole, durably, or as before.
+func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error) error {
+	path := filepath.Join(dir, name)
+	f, err := fsys.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, mergeBuf)
+	err = fill(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = fsys.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		fsys.Remove(path + ".tmp") // the first error says more
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// BuildIndex merges the runs of every finished WARC file below the crawl
+// directory dir into indexes/index.cdxj, in memory that does not grow with
+// them, and replaces the old index in one step. A WARC file without runs, put
+// there by somebody else, is indexed first. If group and others cannot read one of
+// the WARC files, they cannot read the index. A nil fsys means the machine's.
+func BuildIndex(fsys disk.FS, dir string) error {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	if err := buildIndex(fsys, filepath.Clean(dir)); err != nil {
+		return fmt.Errorf("index %s: %w", indexPath(dir), err)
+	}
+	return nil
+}
+
+func buildIndex(fsys disk.FS, dir string) error {
+	if err := makeDirs(fsys, dir, archiveDir(dir), runsDir(dir), filepath.Dir(indexPath(dir))); err != nil {
+		return err
+	}
+	have, err := runsByWARC(fsys, dir)
+	if err != nil {
+		return err
+	}
+	warcs, err := fsys.ReadDir(archiveDir(dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range warcs {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 == 0 {
+			fsys = disk.Private(fsys)
+			break
+		}
+	}
+	var inputs []string
+	indexed := false
+	for _, e := range warcs {
+		base, ok := strings.CutSuffix(e.Name(), warcSuffix)
+		if !ok {
+			continue
+		}
+		if !slices.Contains(have[base], base+cdxjExt) {
+			if err := indexWARC(fsys, dir, e.Name()); err != nil {
+				return err
+			}
+			indexed = true
+		}
+	}
+	if indexed {
+		if have, err = runsByWARC(fsys, dir); err != nil {
+			return err
+		}
+	}
+	for _, e := range warcs {
+		if base, ok := strings.CutSuffix(e.Name(), warcSuffix); ok {
+			for _, run := range have[base] {
+				inputs = append(inputs, filepath.Join(runsDir(dir), run))
+			}
+		}
+	}
+	return mergeAll(fsys, inputs, runsDir(dir), indexPath(dir))
+}
+
+// runsByWARC lists the run files of each WARC file, sorted.
+func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
+	entries, err := fsys.ReadDir(runsDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string][]string)
+	for _, e := range entries {
+		if base, _ := runOf(e.Name()); base != "" {
+			m[base] = append(m[base], e.Name())
+		}
+	}
+	return m, nil
+}
+
+// indexWARC writes the runs of a WARC file in the archive folder.
+func indexWARC(fsys disk.FS, dir, name string) error {
+	r := runs{fs: fsys, dir: runsDir(dir)}
+	if err := r.discard(name); err != nil {
+		return err
+	}
+	return indexFile(fsys, filepath.Join(archiveDir(dir), name), name, &r)
+}
+
+// indexFile writes the runs of a WARC file under a name of their own.
+func indexFile(fsys disk.FS, path, run string, r *runs) error {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name := filepath.Base(path)
+	if err := Index(f, name, func(line []byte) error { return r.put(run, line) }); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return r.finish(run)
+}
+
+// SortedIndex writes the merged CDXJ lines of any WARC files to out, in bounded
+// memory; tmp is an empty directory for what it sorts. The lines name the files
+// without their directory. A nil fsys means the machine's.
+func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	var inputs []string
+	for i, path := range warcs {
+		r := runs{fs: fsys, dir: tmp}
+		base := strconv.Itoa(i) // two files may have the same name
+		if err := indexFile(fsys, path, base, &r); err != nil {
+			return fmt.Errorf("index %s: %w", path, err)
+		}
+	}
+	entries, err := fsys.ReadDir(tmp)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if base, _ := runOf(e.Name()); base != "" {
+			inputs = append(inputs, filepath.Join(tmp, e.Name()))
+		}
+	}
+	if inputs, err = mergeRounds(fsys, inputs, tmp); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	w := bufio.NewWriterSize(out, mergeBuf)
+	if err := merge(fsys, inputs, w); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	return w.Flush()
+}
+
+// mergeAll merges sorted files into out; tmp is where the rounds between lie.
+func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
+	inputs, err := mergeRounds(fsys, inputs, tmp)
+	if err == nil {
+		err = mergeTo(fsys, inputs, filepath.Dir(out), filepath.Base(out))
+	}
+	return errors.Join(err, sweep(fsys, tmp))
+}
+
+// mergeRounds merges sorted files, fanIn at a time, until fanIn or fewer are
+// left.
+func mergeRounds(fsys disk.FS, inputs []string, tmp string) ([]string, error) {
+	for round := 0; len(inputs) > fanIn; round++ {
+		var next []string
+		for i := 0; i < len(inputs); i += fanIn {
+			name := fmt.Sprintf("merge-%d-%d.part", round, i/fanIn)
+			if err := mergeTo(fsys, inputs[i:min(i+fanIn, len(inputs))], tmp, name); err != nil {
+				return nil, err
+			}
+			next = append(next, filepath.Join(tmp, name))
+		}
+		inputs = next
+	}
+	return inputs, nil
+}
+
+func mergeTo(fsys disk.FS, inputs []string, dir, name string) error {
+	return replaceFile(fsys, dir, name, func(w *bufio.Writer) error {
+		return merge(fsys, inputs, w)
+	})
+}
+
+// merge writes the lines of sorted files in order; a line that is in two of
+// them (a WARC file indexed twice) once.
+func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
+	var h lineHeap
+	var files []disk.File
+	defer func() {
+		for _, f := range files {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	for _, name := range inputs {
+		f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+		s := &lineSource{r: bufio.NewReaderSize(f, mergeBuf), name: name}
+		if err := s.next(); err == nil {
+			h = append(h, s)
+		} else if err != io.EOF {
+			return err
+		}
+	}
+	heap.Init(&h)
+	var last []byte
+	for len(h) > 0 {
+		s := h[0]
+		if !bytes.Equal(s.line, last) {
+			if _, err := w.Write(s.line); err != nil {
+				return err
+			}
+			last = append(last[:0], s.line...)
+		}
+		switch err := s.next(); err {
+		case nil:
+			heap.Fix(&h, 0)
+		case io.EOF:
+			heap.Pop(&h)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// A lineSource reads one sorted file.
+type lineSource struct {
+	r    *bufio.Reader
+	name string
+	line []byte // with its line feed
+}
+
+func (s *lineSource) next() error {
+	s.line = s.line[:0]
+	for {
+		part, err := s.r.ReadSlice('\n')
+		s.line = append(s.line, part...)
+		switch {
+		case err == nil:
+			return nil
+		case err == io.EOF && len(s.line) == 0:
+			return io.EOF
+		case err == io.EOF:
+			return fmt.Errorf("%s: %w", s.name, io.ErrUnexpectedEOF)
+		case err != bufio.ErrBufferFull:
+			return err
+		case len(s.line) > lineLimit:
+			return fmt.Errorf("%s: line over %d bytes", s.name, lineLimit)
+		}
+	}
+}
+
+type lineHeap []*lineSource
+
+func (h lineHeap) Len() int           { return len(h) }
+func (h lineHeap) Less(i, j int) bool { return compareLines(h[i].line, h[j].line) < 0 }
+func (h lineHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *lineHeap) Push(x any)        { *h = append(*h, x.(*lineSource)) }
+func (h *lineHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return s
+}

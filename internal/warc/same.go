@@ -1,0 +1,44 @@
+package warc
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"io"
+)
+
+// PayloadDigest is the digest that Write will give the payload of x, for those who
+// ask elsewhere whether it is known. ok is false where no record may be a revisit
+// of another by its payload: there is none, or it is not whole, or it is not clear
+// where it begins.
+func PayloadDigest(x *Exchange) (digest [20]byte, ok bool, err error) {
+	if x.Response == nil || !x.HTTP || x.Truncated != "" || x.HeadLen <= 0 || int64(x.HeadLen) >= x.Response.Size() {
+		return digest, false, nil
+	}
+	sum := sha1.New()
+	whole, inMemory := x.Response.Bytes()
+	head := whole
+	if inMemory {
+		head = whole[:x.HeadLen]
+	} else {
+		head = make([]byte, x.HeadLen)
+		if n, err := x.Response.ReadAt(head, 0); n < len(head) {
+			return digest, false, fmt.Errorf("archive %s: %w", x.URL, short(err))
+		}
+	}
+	if end, clear := headEnd(head); !clear || end != len(head) {
+		return digest, false, nil
+	}
+	if inMemory {
+		sum.Write(whole[x.HeadLen:])
+	} else {
+		size := x.Response.Size() - int64(x.HeadLen)
+		n, err := io.Copy(sum, io.NewSectionReader(x.Response, int64(x.HeadLen), size))
+		if err == nil && n < size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return digest, false, fmt.Errorf("archive %s: %w", x.URL, err)
+		}
+	}
+	return [20]byte(sum.Sum(nil)), true, nil
+}

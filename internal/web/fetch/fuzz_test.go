@@ -1,0 +1,207 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httputil"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// canned is a connection that has the whole answer ready, in pieces, and then
+// ends. Its reads never block.
+type canned struct {
+	net.Conn
+	rest  []byte
+	piece int
+}
+
+func (c *canned) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), c.piece)], c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+func (c *canned) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *canned) Close() error                     { return nil }
+func (c *canned) SetDeadline(time.Time) error      { return nil }
+func (c *canned) SetReadDeadline(time.Time) error  { return nil }
+func (c *canned) SetWriteDeadline(time.Time) error { return nil }
+
+func cannedFetcher(tb testing.TB, reply []byte, piece int, c Config) *Fetcher {
+	c.IdleKeep = -1
+	c.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return &canned{rest: reply, piece: piece}, nil
+	}
+	f, err := New(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+func FuzzResponse(f *testing.F) {
+	if _, err := os.Stat("../../../../shared/data/http"); err == nil {
+		for _, raw := range rawReplies(f) {
+			if len(raw.bytes) < 4096 {
+				f.Add(raw.bytes, uint16(7))
+			}
+		}
+	}
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), uint16(1))
+	f.Add([]byte("\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.0 200\n a\nb\nContent-Length: 1\n\nxy"), uint16(3))
+	u, err := weburl.Parse("http://a.example/")
+	if err != nil {
+		f.Fatal(err)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, reply []byte, piece uint16) {
+		req := Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")}
+		cfg := Config{MaxHeader: 8 << 10, MaxBody: 16 << 10, SpillBytes: 12 << 10, SpillDir: dir}
+		whole, err := cannedFetcher(t, reply, 1<<20, cfg).Fetch(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer whole.Release()
+		check(t, whole)
+		wire := wireBytes(t, whole)
+		if !bytes.Contains(reply, wire) {
+			t.Fatalf("Wire %q holds what never came", wire)
+		}
+		body := payloadBytes(t, whole)
+		if got, _, err := whole.Decode(1 << 16); len(got) > 1<<16 || err == nil && whole.Header.Get("Content-Encoding")+whole.Header.Get("Transfer-Encoding") == "" && !bytes.Equal(got, body) {
+			t.Fatalf("Decode: %d bytes, %v; payload %d", len(got), err, len(body))
+		}
+		// However the bytes are cut on their way, they mean the same.
+		parts, err := cannedFetcher(t, reply, 1+int(piece), cfg).Fetch(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer parts.Release()
+		if outcome(parts) != outcome(whole) || parts.Status != whole.Status || parts.HeadLen != whole.HeadLen ||
+			whole.Failure == nil && !bytes.Equal(payloadBytes(t, parts), body) {
+			t.Fatalf("in one: %s %d %q, in pieces: %s %d %q", outcome(whole), whole.Status, body, outcome(parts), parts.Status, payloadBytes(t, parts))
+		}
+		// What net/http accepts we accept, and read the same.
+		status, want, ok := oracle(reply)
+		if !ok || status < 100 || whole.Truncated == TruncatedLength || whole.Failure != nil && whole.Failure.Kind == HeaderTooLarge {
+			return
+		}
+		if strings.Count(string(reply), "HTTP/1.1 1") > maxInterim {
+			return
+		}
+		if oddLine(reply) {
+			return
+		}
+		if whole.Status != status || !bytes.Equal(body, want) {
+			t.Fatalf("got %s %d %q (%v), net/http %d %q", outcome(whole), whole.Status, body, whole.Failure, status, want)
+		}
+	})
+}
+
+// oddLine says whether reply has what net/http reads in ways that we do not
+// follow: it takes any status of three characters that Atoi reads.
+func oddLine(reply []byte) bool {
+	line, _, _ := bytes.Cut(reply, []byte("\n"))
+	_, _, _, _, ok := parseStatus(string(line))
+	return !ok
+}
+
+func FuzzChunked(f *testing.F) {
+	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
+	f.Add([]byte("A;x=y\n0123456789\n0\nT: v\n\n"))
+	f.Add([]byte("fffffffffffffffff\r\n"))
+	f.Add([]byte("1 \r\na\r\n00\r\n\r\nmore"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		read := func(piece int) (body []byte, used int, c chunks) {
+			for rest := b; len(rest) > 0; {
+				p := rest[:min(piece, len(rest))]
+				for len(p) > 0 {
+					data, n := c.next(p)
+					if n == 0 {
+						return body, used, c
+					}
+					body, used, p, rest = append(body, data...), used+n, p[n:], rest[n:]
+				}
+			}
+			return body, used, c
+		}
+		body, used, c := read(len(b) + 1)
+		for _, piece := range []int{1, 3} {
+			b2, u2, c2 := read(piece)
+			if !bytes.Equal(b2, body) || u2 != used || c2.state != c.state {
+				t.Fatalf("by %d: %q, %d, %v; whole: %q, %d, %v", piece, b2, u2, c2.state, body, used, c.state)
+			}
+		}
+		if c.state == chunkDone && used < len("0\n\n") {
+			t.Fatalf("done after %d bytes", used)
+		}
+		want, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(b)))
+		if err == nil && !(c.ended() && bytes.Equal(body, want)) && c.state != chunkBad {
+			t.Fatalf("got %q, state %v; net/http %q", body, c.state, want)
+		}
+		if err == nil && !bytes.Equal(body, want) {
+			t.Fatalf("got %q, net/http %q", body, want)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	text := []byte(strings.Repeat("The quick brown fox. ", 50))
+	kinds := []string{"gzip", "deflate", "br", "zstd", "gzip, br", "zstd, gzip, deflate"}
+	for i, k := range kinds {
+		f.Add(coded(f, text, strings.Split(k, ", ")...), uint8(i))
+	}
+	u, err := weburl.Parse("http://a.example/")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
+		reply := append([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: "+kinds[int(kind)%len(kinds)]+"\r\n\r\n"), body...)
+		r, err := cannedFetcher(t, reply, 1<<20, Config{}).Fetch(context.Background(), Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		const limit = 1 << 16
+		long, cut, err := r.Decode(limit)
+		if len(long) > limit || err != nil && !errors.Is(err, ErrCoding) || cut && err != nil {
+			t.Fatalf("%d bytes, cut %v, %v", len(long), cut, err)
+		}
+		long = bytes.Clone(long)
+		short, _, _ := r.Decode(100)
+		if !bytes.HasPrefix(long, short) && !bytes.HasPrefix(body, short) {
+			t.Fatalf("Decode(100) = %q, Decode(%d) = %.200q", short, limit, long)
+		}
+	})
+}
+
+func FuzzConnectTo(f *testing.F) {
+	f.Add("a.example:80:[::1]:8080")
+	f.Add(":::")
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := parseConnectTo(s)
+		if err != nil {
+			return
+		}
+		to := r.toAddr
+		if strings.Contains(to, ":") {
+			to = "[" + to + "]"
+		}
+		again, err := parseConnectTo(fmt.Sprintf("%s:%s:%s:%s", r.host, r.port, to, r.toPort))
+		if err != nil || again != r {
+			t.Fatalf("%q: %+v, then %+v, %v", s, r, again, err)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package parse
+
+import (
+	"bytes"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// table is an open-addressing set of a page's links by URL and hop. It holds
+// indices alone; keys and URLs are the page's.
+type table struct {
+	slots []slot
+	n     int
+}
+
+type slot struct {
+	hash  uint32
+	index int32 // plus one; 0 is empty
+}
+
+// leastSlots is what a table begins with, a power of two: enough for an
+// ordinary page.
+const leastSlots = 256
+
+// maxCrowd bounds the links of one key that are compared. Two URLs share one
+// only by somebody's intent (see weburl.Key).
+const maxCrowd = 8
+
+// secret makes places in the table unknowable to those who write pages. It
+// mixes all bits of a key, so only URLs of one key meet by intent.
+var secret = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
+
+// What find found.
+const (
+	isNew   = iota // it was stored
+	isKnown        // it was there
+	isCrowd        // too many others have its key
+)
+
+func mix(key weburl.Key, hop byte) uint32 {
+	hi, lo := bits.Mul64(key.Path^secret[0]^uint64(hop)<<32, secret[1])
+	return uint32((hi ^ lo) >> 16)
+}
+
+// reset empties t. A table that has grown goes back to its first size, so that
+// small pages after a large one clear little.
+func (t *table) reset() {
+	if len(t.slots) > leastSlots {
+		t.slots = t.slots[:leastSlots]
+	}
+	clear(t.slots)
+	t.n = 0
+}
+
+// find returns the index of the link in p that has the URL and hop of the last
+// one in p's urls, whose key is key; where there is none it stores index.
+func (t *table) find(key weburl.Key, hop byte, index int, p *Page) (int, int) {
+	if 2*t.n >= len(t.slots) {
+		t.resize(max(leastSlots, 2*len(t.slots)), p.Links)
+	}
+	h := mix(key, hop)
+	mask := uint32(len(t.slots) - 1)
+	crowd := 0
+	for i := h & mask; ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.index == 0 {
+			*s = slot{h, int32(index) + 1}
+			t.n++
+			return index, isNew
+		}
+		if s.hash != h {
+			continue
+		}
+		j := int(s.index) - 1
+		if l := &p.Links[j]; l.Key != key || l.Hop != hop {
+			continue
+		}
+		if bytes.Equal(p.work.urls.Text(j), p.work.urls.Text(index)) {
+			return j, isKnown
+		}
+		if crowd++; crowd == maxCrowd {
+			return 0, isCrowd
+		}
+	}
+}
+
+// fill makes t hold links and nothing else.
+func (t *table) fill(links []Link) { t.resize(max(leastSlots, len(t.slots)), links) }
+
+func (t *table) resize(size int, links []Link) {
+	if size <= cap(t.slots) {
+		t.slots = t.slots[:size]
+		clear(t.slots)
+	} else {
+		t.slots = make([]slot, size)
+	}
+	t.n = len(links)
+	mask := uint32(size - 1)
+	for j := range links {
+		h := mix(links[j].Key, links[j].Hop)
+		i := h & mask
+		for t.slots[i].index != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = slot{h, int32(j) + 1}
+	}
+}

@@ -1,0 +1,73 @@
+package parse
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// enter is what note does with a link of a key of the test's choosing.
+func enter(t testing.TB, p *Page, url string, key weburl.Key, hop byte) (int, int) {
+	t.Helper()
+	if _, err := p.work.urls.Resolve([]byte(url)); err != nil {
+		t.Fatal(err)
+	}
+	i, found := p.work.table.find(key, hop, len(p.Links), p)
+	if found == isNew {
+		p.Links = append(p.Links, Link{Key: key, Hop: hop})
+	} else {
+		p.work.urls.Cut(len(p.Links))
+	}
+	return i, found
+}
+
+// The table against a map: random links, in pages of all sizes one after the
+// other.
+func TestTableAgainstMap(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	var p Page
+	for _, size := range []int{10, 1000, 5, 300, 0, 5000, 200} {
+		p.reset(Input{}, Options{})
+		at := map[string]int{}
+		for range size {
+			hop := "LE"[r.IntN(2)]
+			url := fmt.Sprintf("http://a.example/%d", r.IntN(1+size/2))
+			name := string(hop) + url
+			i, found := enter(t, &p, url, weburl.MustParse(url).Key(), hop)
+			want, known := at[name]
+			if !known {
+				want = len(at)
+				at[name] = want
+			}
+			if i != want || (found == isKnown) != known || found == isCrowd {
+				t.Fatalf("%s: got %d %d, want %d, known %v", name, i, found, want, known)
+			}
+			if r.IntN(500) == 0 {
+				p.work.table.fill(p.Links)
+			}
+		}
+	}
+}
+
+// Somebody has found URLs of one key: a few are told apart, more cost nothing.
+func TestURLsOfOneKey(t *testing.T) {
+	var p Page
+	p.reset(Input{}, Options{})
+	key := weburl.Key{Host: 1, Path: 2}
+	for i := range 20 {
+		want := isNew
+		if i >= maxCrowd {
+			want = isCrowd
+		}
+		if _, found := enter(t, &p, fmt.Sprintf("http://a.example/%d", i), key, 'L'); found != want {
+			t.Errorf("URL %d: got %d, want %d", i, found, want)
+		}
+	}
+	if i, found := enter(t, &p, "http://a.example/3", key, 'L'); i != 3 || found != isKnown {
+		t.Errorf("the fourth again: got %d %d", i, found)
+	}
+}

@@ -1,0 +1,83 @@
+package scope
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Explain says of l what it is to the crawl, what each rule says, and in the
+// last line the verdict: lines for a person to read.
+func (s *Scope) Explain(l weburl.Link) []string {
+	if l.URL.IsZero() {
+		return []string{"verdict: out, " + string(OutOfScope) + ": no URL"}
+	}
+	st := s.standing(l)
+	said := []string{"standing: " + describe(st, l)}
+	for i := range rules {
+		r := &rules[i]
+		if !r.concerns[st] {
+			said = append(said, r.name+": not asked")
+			continue
+		}
+		word := "in"
+		if why := r.judge(s, l, st); why != "" {
+			word = "out, " + string(why)
+		}
+		said = append(said, fmt.Sprintf("%s: %s (%s)", r.name, word, r.detail(s, l)))
+	}
+	if v := s.Judge(l); v.In {
+		said = append(said, "verdict: in")
+	} else {
+		said = append(said, "verdict: out, "+string(v.Reason))
+	}
+	return said
+}
+
+func describe(st standing, l weburl.Link) string {
+	switch st {
+	case asSeed:
+		if l.Hops == "" {
+			return "a seed"
+		}
+		return "as good as a seed, which redirects here"
+	case asPrerequisite:
+		return "a prerequisite"
+	case asEmbed:
+		return fmt.Sprintf("an embed, hops %s", l.Hops)
+	}
+	return fmt.Sprintf("a link, hops %s", l.Hops)
+}
+
+func counted(n, limit int, what string) string {
+	if limit < 0 {
+		return "off"
+	}
+	return fmt.Sprintf("%d of at most %d %s", n, limit, what)
+}
+
+func (s *Scope) explainKind(l weburl.Link) string {
+	what := map[Kind]string{
+		Any: "any URL", Page: "the seeds alone", Host: "host " + bareHost(l.URL.Host()),
+		Prefix: "prefix " + bareHost(l.URL.Host()) + explicitPort(l.URL) + dirOf(l.URL).path,
+		Domain: "domain " + l.URL.Site(),
+	}[s.cfg.Scope]
+	if s.cfg.Scope == Any {
+		return what
+	}
+	s.later.mu.RLock()
+	defer s.later.mu.RUnlock()
+	known := append(append([]string(nil), s.seeds.examples...), s.later.seeds.examples...)
+	return fmt.Sprintf("%s; the seeds have %s", what, orNone(known))
+}
+
+func orNone(known []string) string {
+	if len(known) == 0 {
+		return "none"
+	}
+	if len(known) > 3 {
+		known = append(known[:3:3], "...")
+	}
+	return strings.Join(known, ", ")
+}

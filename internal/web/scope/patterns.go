@@ -1,0 +1,78 @@
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// patterns are regular expressions, one by one and as an alternation.
+type patterns struct {
+	each []*regexp.Regexp
+	any  *regexp.Regexp // nil where there are none
+}
+
+func compileAll(what string, exprs []string) (p patterns, err error) {
+	var errs []error
+	for i, e := range exprs {
+		re, err := compile(e)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %d of %d: %w", what, i+1, len(exprs), err))
+			continue
+		}
+		p.each = append(p.each, re)
+	}
+	if err := errors.Join(errs...); err != nil || len(exprs) == 0 {
+		return patterns{}, err
+	}
+	if p.any = p.each[0]; len(exprs) > 1 {
+		if p.any, err = regexp.Compile("(?:" + strings.Join(exprs, ")|(?:") + ")"); err != nil {
+			return patterns{}, fmt.Errorf("%s: all %d regular expressions together: %w", what, len(exprs), err)
+		}
+	}
+	return p, nil
+}
+
+func (p patterns) explain(u weburl.URL) string {
+	if p.any == nil {
+		return "none given"
+	}
+	for i, re := range p.each {
+		if re.MatchString(u.String()) {
+			return fmt.Sprintf("number %d matches: %s", i+1, re)
+		}
+	}
+	return fmt.Sprintf("none of %d matches", len(p.each))
+}
+
+// compile names the expression and where in it the fault lies.
+func compile(expr string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(expr)
+	if err == nil {
+		return re, nil
+	}
+	var se *syntax.Error
+	if !errors.As(err, &se) {
+		return nil, fmt.Errorf("regular expression %q: %w", expr, err)
+	}
+	where := ""
+	if at := strings.Index(expr, se.Expr); at >= 0 && se.Expr != "" {
+		where = fmt.Sprintf(" at character %d, %q", 1+len([]rune(expr[:at])), se.Expr)
+	}
+	hint := ""
+	switch se.Code {
+	case syntax.ErrInvalidPerlOp:
+		hint = "; lookaheads, lookbehinds and back references do not exist here, use an include and an exclude"
+	case syntax.ErrMissingRepeatArgument:
+		hint = `; this is no file name pattern: any text is .*, a literal sign is \* or \+`
+	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
+		hint = `; a literal parenthesis is \( or \)`
+	case syntax.ErrMissingBracket:
+		hint = `; a literal bracket is \[`
+	}
+	return nil, fmt.Errorf("regular expression %q: %s%s%s (syntax: https://golang.org/s/re2syntax)", expr, se.Code, where, hint)
+}

@@ -1,0 +1,62 @@
+package scope
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// No link on a real page is a trap, whether it stays on its site or leads to
+// the rest of the web.
+func TestRealPagesHaveNoTraps(t *testing.T) {
+	const docs = "/usr/share/doc"
+	s := mustNew(t, Config{Scope: Any, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}, "https://docs.example/")
+	seen := map[string]bool{}
+	pages := 0
+	for _, dir := range []string{"python3.11-doc", "apache2-doc", "postgresql-doc-15", "sqlite3-doc", "debian-handbook", "nodejs-doc", "python-django-doc", "python-sqlalchemy-doc"} {
+		root, err := filepath.EvalSymlinks(filepath.Join(docs, dir))
+		if err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			continue
+		}
+		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".html") {
+				return err
+			}
+			page, err := os.ReadFile(path)
+			if err != nil {
+				return nil // a symbolic link to a package that is not installed
+			}
+			pages++
+			base := weburl.MustParse("https://docs.example/" + filepath.ToSlash(strings.TrimPrefix(path, docs+"/")))
+			// Whatever stands behind href= in quotation marks will do here.
+			for _, rest := range bytes.Split(page, []byte(`href="`))[1:] {
+				ref, _, _ := bytes.Cut(rest, []byte(`"`))
+				u, err := base.ResolveBytes(ref)
+				if err != nil || seen[u.String()] {
+					continue
+				}
+				seen[u.String()] = true
+				if v := s.Judge(weburl.Link{URL: u, Hops: "L", Via: base.String()}); !v.In {
+					t.Errorf("%s on %s: %s", u, path, v.Reason)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d pages, %d different URLs", pages, len(seen))
+	if pages == 0 {
+		t.Skip("no documentation packages are installed")
+	}
+}

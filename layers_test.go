@@ -1,0 +1,341 @@
+package orbweaver_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/orbweaver/orbweaver"
+
+// layers gives each package its layer. A package imports only packages of lower
+// layers; a package that is not listed here fails the test. Redraw the picture in
+// DESIGN.md with each new line.
+var layers = func() map[string]int {
+	m := map[string]int{}
+	for layer, packages := range []string{
+		// the words that all others use: URLs, files, messages
+		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/cli",
+		// storage, and guards of listeners
+		"internal/store/keyset/drum internal/store/journal internal/inbound",
+		// one job each; none of them knows another of this layer
+		"internal/store/keyset internal/frontier internal/warc internal/report internal/testweb " +
+			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
+			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
+			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
+		// one agent's crawl loop; webs made of testweb
+		"internal/crawl internal/testweb/demo internal/testweb/gen internal/testweb/record internal/testweb/walk " +
+			"lab/bare lab/stream",
+		// what to crawl next
+		"internal/crawl/strategy",
+		// one agent; the stores that ours is compared with
+		"internal/node lab/rivals",
+		// the experiments
+		"lab",
+		// the programs
+		"cmd/orbweaver lab/cmd/orblab",
+		"e2e",
+	} {
+		for p := range strings.FieldsSeq(packages) {
+			m[p] = layer
+		}
+	}
+	m["."] = len(m) // these tests
+	return m
+}()
+
+// testHelpers may be imported by the tests of any package.
+var testHelpers = []string{"internal/testweb", "internal/testweb/walk"}
+
+// A listed package is what go list says of one.
+type listed struct {
+	ImportPath, Dir                    string
+	Imports, TestImports, XTestImports []string
+	CgoFiles                           []string
+}
+
+func (p listed) name() string { return relative(p.ImportPath) }
+
+// relative is the folder of one of our import paths, or "" for another's.
+func relative(path string) string {
+	if path == module {
+		return "."
+	}
+	rel, ok := strings.CutPrefix(path, module+"/")
+	if !ok {
+		return ""
+	}
+	return rel
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,CgoFiles", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ps []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return ps
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		ps = append(ps, p)
+	}
+}
+
+func TestImportsFall(t *testing.T) {
+	ps := packages(t)
+	if len(ps) < 3 {
+		t.Fatalf("go list found only %d packages", len(ps))
+	}
+	for _, p := range ps {
+		layer, ok := layers[p.name()]
+		if !ok {
+			t.Errorf("%s has no layer: add it to the map", p.name())
+			continue
+		}
+		check := func(imports []string, what string, allowed ...string) {
+			for _, path := range imports {
+				to := relative(path)
+				if to == "" || slices.Contains(allowed, to) {
+					continue
+				}
+				if f, ok := layers[to]; !ok || f >= layer {
+					t.Errorf("%s (layer %d) %s %s (layer %d), which is not below it", p.name(), layer, what, to, f)
+				}
+			}
+		}
+		check(p.Imports, "imports")
+		allowed := append([]string{p.name()}, testHelpers...)
+		check(p.TestImports, "imports in its tests", allowed...)
+		check(p.XTestImports, "imports in its tests", allowed...)
+	}
+}
+
+func TestNoCgo(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.CgoFiles) > 0 {
+			t.Errorf("%s uses cgo in %v: the program is one static binary", p.name(), p.CgoFiles)
+		}
+	}
+	for _, f := range sources(t) {
+		for _, imp := range f.ast.Imports {
+			if imp.Path.Value == `"C"` {
+				t.Errorf("%s imports C", f.name)
+			}
+		}
+	}
+}
+
+func TestVet(t *testing.T) {
+	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}
+
+// A source is a Go file of ours, whatever its build constraints.
+type source struct {
+	name string // relative to the root
+	text []byte
+	ast  *ast.File
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	walk(t, func(name string) {
+		if !strings.HasSuffix(name, ".go") {
+			return
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, source{name, text, f})
+	})
+	if len(out) == 0 {
+		t.Fatal("no Go files")
+	}
+	return out
+}
+
+// walk gives fn the files of the repository, but not of testdata and of what
+// tools and git ignore.
+func walk(t *testing.T, fn func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if base == "testdata" || name != "." && (base[0] == '.' || base[0] == '_') {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		fn(filepath.ToSlash(name))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFormatted(t *testing.T) {
+	for _, f := range sources(t) {
+		want, err := format.Source(f.text)
+		if err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		} else if !bytes.Equal(f.text, want) {
+			t.Errorf("%s is not formatted: gofmt -w %s", f.name, f.name)
+		}
+	}
+}
+
+// TestFilesAreShort: a house ages when one file swallows the rest.
+func TestFilesAreShort(t *testing.T) {
+	const limit = 600
+	for _, f := range sources(t) {
+		if strings.HasSuffix(f.name, "_test.go") || ast.IsGenerated(f.ast) {
+			continue
+		}
+		if n := bytes.Count(f.text, []byte("\n")); n > limit {
+			t.Errorf("%s has %d lines, at most %d: split it by noun", f.name, n, limit)
+		}
+	}
+}
+
+// TestPackageComments: one file of each package says what it is for. A folder
+// of tests only may say it in one of them.
+func TestPackageComments(t *testing.T) {
+	said := map[string]int{}
+	code := map[string]bool{}
+	for _, f := range sources(t) {
+		dir := filepath.Dir(f.name)
+		isTest := strings.HasSuffix(f.name, "_test.go")
+		if !isTest {
+			code[dir] = true
+		}
+		if f.ast.Doc == nil {
+			said[dir] += 0
+			continue
+		}
+		words := strings.Fields(f.ast.Doc.Text())
+		want := f.ast.Name.Name
+		if !isTest && len(words) > 1 && words[0] != "Package" && want != "main" {
+			t.Errorf("%s: a package comment begins with \"Package %s\"", f.name, want)
+		}
+		if len(words) >= 5 {
+			said[dir]++
+		}
+	}
+	for dir, n := range said {
+		if n == 0 {
+			t.Errorf("%s has no package comment", dir)
+		}
+		if n > 1 && code[dir] {
+			t.Errorf("%s has %d package comments, one is enough", dir, n)
+		}
+	}
+}
+
+var (
+	mdFence = regexp.MustCompile("(?ms)^ *```.*?^ *```|`[^`\n]*`")
+	mdLink  = regexp.MustCompile(`\]\(\s*<?([^)\s>]+)>?[^)]*\)`)
+	mdRef   = regexp.MustCompile(`(?m)^ *\[[^\]]+\]: +<?([^\s>]+)`)
+	mdHTML  = regexp.MustCompile(`(?:href|src)="([^"]+)"`)
+)
+
+// TestLinks: what the documents link to in the repository exists.
+func TestLinks(t *testing.T) {
+	walk(t, func(name string) {
+		if !strings.HasSuffix(name, ".md") {
+			return
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range links(string(b)) {
+			u, err := url.Parse(to)
+			if err != nil {
+				t.Errorf("%s links to %q: %v", name, to, err)
+				continue
+			}
+			if u.Scheme != "" || u.Host != "" {
+				continue // elsewhere
+			}
+			target := name
+			if u.Path != "" {
+				target = filepath.Join(filepath.Dir(name), filepath.FromSlash(u.Path))
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, to)
+				continue
+			}
+			if u.Fragment != "" && strings.HasSuffix(target, ".md") && !slices.Contains(anchors(t, target), u.Fragment) {
+				t.Errorf("%s links to %s, a heading that is not there", name, to)
+			}
+		}
+	})
+}
+
+func links(md string) []string {
+	md = mdFence.ReplaceAllString(md, "")
+	var out []string
+	for _, re := range []*regexp.Regexp{mdLink, mdRef, mdHTML} {
+		for _, m := range re.FindAllStringSubmatch(md, -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// anchors are the fragments that the code hosts make of a file's headings.
+func anchors(t *testing.T, name string) []string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := regexp.MustCompile(`[^\p{L}\p{N}\-_ ]`)
+	var out []string
+	for line := range strings.Lines(regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(string(b), "")) {
+		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
+			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-"))
+		}
+	}
+	return out
+}
+
+func TestLinksAreFound(t *testing.T) {
+	const md = "[a](b.md#c) `[no](code)`\n```\n[no](fence)\n```\n[r]: ref.md\n<img src=\"x.svg\">\n[b](c.svg \"title\")"
+	got, want := links(md), []string{"b.md#c", "c.svg", "ref.md", "x.svg"}
+	if !slices.Equal(got, want) {
+		t.Errorf("links = %q, want %q", got, want)
+	}
+}
