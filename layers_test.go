@@ -29,7 +29,7 @@ var layers = func() map[string]int {
 	m := map[string]int{}
 	for layer, packages := range []string{
 		// the words that all others use: URLs, files, messages
-		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/cli",
+		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb",
 		// storage, and guards of listeners
 		"internal/store/keyset/drum internal/store/journal internal/inbound",
 		// one job each; none of them knows another of this layer
@@ -37,8 +37,8 @@ var layers = func() map[string]int {
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
-		// one agent's crawl loop; webs made of testweb
-		"internal/crawl internal/testweb/demo internal/testweb/gen internal/testweb/record internal/testweb/walk " +
+		// one agent's crawl loop; webs made of testweb; what the programs share
+		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record internal/testweb/walk " +
 			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
@@ -82,24 +82,31 @@ func relative(path string) string {
 	return rel
 }
 
+// modules are the folders of the modules of this repository.
+var modules = []string{".", "lab"}
+
+// packages returns the packages of all modules.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,CgoFiles", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var ps []listed
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return ps
-		} else if err != nil {
-			t.Fatal(err)
+	for _, module := range modules {
+		cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,CgoFiles", "./...")
+		cmd.Dir, cmd.Stderr = module, os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list in %s: %v", module, err)
 		}
-		ps = append(ps, p)
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p listed
+			if err := d.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			ps = append(ps, p)
+		}
 	}
+	return ps
 }
 
 func TestImportsFall(t *testing.T) {
@@ -147,8 +154,12 @@ func TestNoCgo(t *testing.T) {
 }
 
 func TestVet(t *testing.T) {
-	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
-		t.Errorf("go vet: %v\n%s", err, out)
+	for _, module := range modules {
+		cmd := exec.Command("go", "vet", "./...")
+		cmd.Dir = module
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go vet in %s: %v\n%s", module, err, out)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,12 +63,34 @@ func pageList(t *testing.T, a *ledger) (name string, n int) {
 	return name, len(list)
 }
 
+// buildLab builds orblab, which has the yardstick inside, once for all tests.
+var buildLab = func() func(t *testing.T) string {
+	build := sync.OnceValues(func() (string, error) {
+		name := filepath.Join(filepath.Dir(orbweaver), "orblab")
+		cmd := exec.Command("go", "build", "-o", name, "./cmd/orblab")
+		cmd.Dir, cmd.Env = "../lab", append(os.Environ(), "CGO_ENABLED=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("build orblab: %w\n%s", err, out)
+		}
+		return name, err
+	})
+	return func(t *testing.T) string {
+		t.Helper()
+		name, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+}()
+
 // runBare is the yardstick's pages a second over d, and its processor time a page.
 func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate float64, cost time.Duration) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "bare.warc.gz")
 	defer os.Remove(out)
-	cmd := exec.Command(orbweaver, "lab", "bare", "--", "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns),
+	cmd := exec.Command(buildLab(t), "bare", "--", "-urls", urls, "-addr", addr, "-c", strconv.Itoa(conns),
 		"-d", d.String(), "-gzip", "-o", out)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -51,7 +51,7 @@ func runBare(ctx context.Context, program string, w *web, urls, dir string, conn
 	gzip bool) (*bareRun, error) {
 	out := filepath.Join(dir, "bare.warc.gz")
 	defer os.Remove(out)
-	args := []string{"lab", "bare", "--", "-urls", urls, "-addr", w.HTTP, "-c", strconv.Itoa(conns),
+	args := []string{"bare", "--", "-urls", urls, "-addr", w.HTTP, "-c", strconv.Itoa(conns),
 		"-d", d.String(), "-o", out}
 	if gzip {
 		args = append(args, "-gzip")

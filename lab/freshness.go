@@ -189,7 +189,7 @@ func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, di
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("freshness: %w", err)
 	}
-	w, err := startWeb(ctx, t.Program, dir, x.spec(t, l.changeLaw))
+	w, err := startWeb(ctx, t.Self, dir, x.spec(t, l.changeLaw))
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, di
 		err = errors.Join(err, werr)
 	}()
 	job := crawlJob{
-		Program: t.Program, Web: w, Dir: filepath.Join(dir, "crawl"), Revisits: true,
+		Program: t.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"), Revisits: true,
 		TimeLimit: time.Duration(x.Days+1)*x.Day + freshSlack,
 		Flags:     []string{"--strategy", "recrawl", "--recrawl-min", least.String(), "--recrawl-max", most.String()},
 	}

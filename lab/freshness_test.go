@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -140,12 +139,10 @@ func TestFreshnessEstimates(t *testing.T) {
 // TestFreshnessExperiment: web and crawl run, and the account is whole. Nothing
 // is said about how fresh copies are, which a busy machine decides.
 func TestFreshnessExperiment(t *testing.T) {
-	program := buildProgram(t)
+	trial := buildTrial(t)
 	dir := t.TempDir()
 	x := &Freshness{Hosts: 5, Day: 300 * time.Millisecond, Days: 16}
-	err := Do(context.Background(), x, &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(),
-		Screen: io.Discard}, dir)
-	if err != nil {
+	if err := Do(context.Background(), x, trial, dir); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "freshness.json"))

@@ -58,7 +58,7 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	out := &queueLines{tick: func(p QueuePoint) {
 		t.partial("%s links: %s ops/s, %d MB", humanize.Comma(p.Queued), count(p.OpsPerS()), p.RAM/1e6)
 	}}
-	p, err := launch(ctx, t.Program, []string{"lab", "frontier-queue", string(spec)}, out)
+	p, err := launch(ctx, t.Self, []string{"frontier-queue", string(spec)}, out)
 	if err != nil {
 		return nil, err
 	}

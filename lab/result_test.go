@@ -36,7 +36,7 @@ func (f *fake) Run(_ context.Context, t *Trial) (*Result, error) {
 	t.partial("%d", 7)
 	done("%s", "well")
 	return &Result{
-		Name: "fake", Title: "A title", Question: "Why?", SetUp: "So.", Again: "orbweaver lab fake",
+		Name: "fake", Title: "A title", Question: "Why?", SetUp: "So.", Again: "orblab fake",
 		Sections: []Section{{Heading: "Rates", Table: sample(), Text: "A sentence.", Shown: true},
 			{Heading: "Unseen", Table: sample()}},
 		Data: *sample(),
@@ -67,7 +67,7 @@ func TestDo(t *testing.T) {
 	}
 	md := read(".md")
 	for _, want := range []string{"# A title", "Why?", "A quick run", "![a picture](fake.svg)", "## Rates", "1,234,567",
-		"A sentence.", "orbweaver lab fake", Marker} {
+		"A sentence.", "orblab fake", Marker} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}

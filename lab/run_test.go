@@ -15,37 +15,44 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// buildProgram builds the program as it is released, without the race
-// detector, whose memory is no crawl's.
-func buildProgram(t *testing.T) string {
+// buildTrial builds orblab and orbweaver as they are released, without the race detector,
+// which takes memory that no crawl takes. It returns a quick trial with them.
+func buildTrial(t *testing.T) *Trial {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds the program and crawls with it")
+		t.Skip("builds the programs and crawls with them")
 	}
-	name := filepath.Join(t.TempDir(), "orbweaver")
-	cmd := exec.Command("go", "build", "-o", name, "../cmd/orbweaver")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	bin := t.TempDir()
+	trial := &Trial{
+		Quick: true, Seed: 1, Dir: t.TempDir(), Screen: new(bytes.Buffer),
+		Self: filepath.Join(bin, "orblab"), Orbweaver: filepath.Join(bin, "orbweaver"),
 	}
-	return name
+	for _, b := range []struct{ dir, name, out string }{
+		{".", "./cmd/orblab", trial.Self},
+		{"..", "./cmd/orbweaver", trial.Orbweaver},
+	} {
+		cmd := exec.Command("go", "build", "-o", b.out, b.name)
+		cmd.Dir, cmd.Env = b.dir, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", b.name, err, out)
+		}
+	}
+	return trial
 }
 
 // The short version of the memory run: 60,000 pages of a web of 30,000 hosts.
 // It asserts how much memory, and nothing about the speed.
 func TestMemoryIsBounded(t *testing.T) {
-	program := buildProgram(t)
+	trial := buildTrial(t)
 	// 3 million pages have to stay under 1 GB; so few have to stay well under.
 	const bound = 300e6
-	var screen bytes.Buffer
-	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
-	err := Do(context.Background(), &Memory{Agent: Program{"agent", program}, Bound: bound}, trial, t.TempDir())
-	t.Log(screen.String())
+	err := Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Bound: bound}, trial, t.TempDir())
+	t.Log(trial.Screen)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The bound is held against what there is.
-	err = Do(context.Background(), &Memory{Agent: Program{"agent", program}, Hosts: 10, Pages: 10, Bound: 1e6}, trial,
+	err = Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: 1e6}, trial,
 		t.TempDir())
 	if !errors.Is(err, ErrMemory) {
 		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
@@ -54,16 +61,16 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A crawl that goes to its end misses nothing, and a web ends when it should.
 func TestCrawlToTheEnd(t *testing.T) {
-	program := buildProgram(t)
+	trial := buildTrial(t)
 	dir := t.TempDir()
 	spec := WebSpec{Spec: gen.Plain(5, 40), Truth: true, Identity: true}
 	spec.PagesMean = 10
-	w, err := startWeb(context.Background(), program, dir, spec)
+	w, err := startWeb(context.Background(), trial.Self, dir, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := 0
-	job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"),
+	job := crawlJob{Program: trial.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"),
 		Tick: func(progressLine, Sample) { lines++ }}
 	r, err := job.run(context.Background())
 	if err != nil {
@@ -104,14 +111,14 @@ func TestCrawlToTheEnd(t *testing.T) {
 // Who was impolite is told so, whatever his speed: here one who keeps no delay
 // where a second was promised.
 func TestImpolite(t *testing.T) {
-	program := buildProgram(t)
+	trial := buildTrial(t)
 	dir := t.TempDir()
 	spec := WebSpec{Spec: gen.Plain(5, 5), Promise: testweb.Promise{HostDelay: time.Second}}
-	w, err := startWeb(context.Background(), program, dir, spec)
+	w, err := startWeb(context.Background(), trial.Self, dir, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"),
+	_, err = crawlJob{Program: trial.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"),
 		PageLimit: 20}.run(context.Background())
 	var impolite *ImpoliteError
 	if !errors.As(err, &impolite) || !strings.Contains(impolite.Violations, "of gap") {
@@ -125,16 +132,16 @@ func TestImpolite(t *testing.T) {
 // A crawl that ends by itself and has missed pages fails, and the error names some of
 // them. A crawl that was stopped does not fail.
 func TestMissed(t *testing.T) {
-	program := buildProgram(t)
+	trial := buildTrial(t)
 	for _, limit := range []int64{0, 1} {
 		dir := t.TempDir()
 		spec := WebSpec{Spec: gen.Plain(5, 20), Truth: true}
 		spec.PagesMean = 10
-		w, err := startWeb(context.Background(), program, dir, spec)
+		w, err := startWeb(context.Background(), trial.Self, dir, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := crawlJob{Program: program, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: limit,
+		job := crawlJob{Program: trial.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"), PageLimit: limit,
 			Flags: []string{"--depth", "0"}}
 		r, err := job.run(context.Background())
 		if r == nil || r.Report == nil {

@@ -210,7 +210,7 @@ func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebS
 		if err := os.Mkdir(webDir, 0o755); err != nil {
 			return fmt.Errorf("scaling: %w", err)
 		}
-		w, err := startWeb(ctx, t.Program, webDir, spec)
+		w, err := startWeb(ctx, t.Self, webDir, spec)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebS
 	for i := range n {
 		a := &scaled{name: fmt.Sprintf("agent-%d", i+1), web: served[i%webs]}
 		a.dir = filepath.Join(dir, a.name)
-		if err := a.start(ctx, t.Program, limit, addrs[i], addrs[0], n); err != nil {
+		if err := a.start(ctx, t.Orbweaver, limit, addrs[i], addrs[0], n); err != nil {
 			for _, b := range all {
 				b.process.cmd.Process.Kill()
 				b.process.wait()

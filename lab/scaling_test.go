@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"strings"
@@ -54,13 +53,11 @@ func TestScalingPoints(t *testing.T) {
 
 // The experiment as it is, with two agents for a moment.
 func TestScalingExperiment(t *testing.T) {
-	program := buildProgram(t)
-	var screen bytes.Buffer
+	trial := buildTrial(t)
 	out := t.TempDir()
-	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
 	err := Do(context.Background(), &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second,
 		Hosts: 20, Again: "again"}, trial, out)
-	t.Log(screen.String())
+	t.Log(trial.Screen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,7 +235,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	out := &storeLines{tick: func(p StorePoint) {
 		t.partial("%s keys: %s checks/s", humanize.Comma(p.Keys), count(p.PerS()))
 	}}
-	p, err := launch(ctx, t.Program, []string{"lab", "seen-store", string(spec)}, out)
+	p, err := launch(ctx, t.Self, []string{"seen-store", string(spec)}, out)
 	if err != nil {
 		return nil, err
 	}

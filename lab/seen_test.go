@@ -19,14 +19,12 @@ import (
 // rivals. It asserts that nobody but the Bloom filter gives a false answer, and
 // how much memory and disk ours takes; nothing about the speed.
 func TestSeenIsExactAndSmall(t *testing.T) {
-	program := buildProgram(t)
-	var screen bytes.Buffer
+	trial := buildTrial(t)
 	out := t.TempDir()
-	trial := &Trial{Quick: true, Seed: 1, Program: program, Dir: t.TempDir(), Screen: &screen}
 	err := Do(context.Background(), &Seen{Each: 20 * time.Second, Keys: 100_000,
 		Stores: slices.DeleteFunc(StoreNames(), isOurs)}, trial, out)
 	if err != nil {
-		t.Fatal(err, screen.String())
+		t.Fatal(err, trial.Screen)
 	}
 	var ours []string
 	for _, name := range StoreNames() {
@@ -36,9 +34,9 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 	}
 	if err := Do(context.Background(), &Seen{Each: time.Minute, Stores: ours}, trial,
 		filepath.Join(out, "ours")); err != nil {
-		t.Fatal(err, screen.String())
+		t.Fatal(err, trial.Screen)
 	}
-	t.Log(screen.String())
+	t.Log(trial.Screen)
 	for _, shape := range ShapeNames() {
 		rivals := figuresOf(t, filepath.Join(out, "seen.json"), shape)
 		if f := rivals["bloom"]; len(f.Points) == 0 || f.Points[len(f.Points)-1].Missing == 0 {

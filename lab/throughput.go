@@ -22,8 +22,6 @@ type Throughput struct {
 	// Agents are the programs that are measured, the first one first. Agents
 	// of other versions are compared in turns, which is the only fair way.
 	Agents []Program
-	// Self is this program, which has the yardstick inside.
-	Self string
 	// Hosts and PagesMean are the web's. Zero means 20,000 hosts of 20 pages,
 	// when quick 2,000 hosts of 20.
 	Hosts     int64
@@ -206,7 +204,7 @@ func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir strin
 		return fmt.Errorf("lab: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	w, err := startWeb(ctx, b.t.Program, dir, spec)
+	w, err := startWeb(ctx, b.t.Self, dir, spec)
 	if err != nil {
 		return err
 	}
@@ -228,7 +226,7 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 		}
 		done := b.t.step("%s: bare, run %d of %d", k.name, round, b.x.Runs)
 		stop := b.t.alive("of " + b.x.Duration.String())
-		r, err := runBare(ctx, b.x.Self, w, urls, dir, bareConns, b.x.Duration, k.name != "identity")
+		r, err := runBare(ctx, b.t.Self, w, urls, dir, bareConns, b.x.Duration, k.name != "identity")
 		stop()
 		if err != nil {
 			return err

@@ -14,8 +14,12 @@ import (
 type Trial struct {
 	Quick bool // under a minute in all
 	Seed  uint64
-	// Program is the binary whose "lab web" serves.
-	Program string
+	// Self is the file of orblab, which serves the webs and runs the parts of experiments
+	// that need a process of their own.
+	Self string
+	// Orbweaver is the file of the crawler. The experiments seen, frontier, ring and quality
+	// do not need it.
+	Orbweaver string
 	// Dir is for what the runs write; it is empty, and gone afterwards.
 	Dir string
 	// Screen gets progress. Live says that lines may be overwritten in place,

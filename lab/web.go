@@ -114,14 +114,14 @@ type web struct {
 // is to enumerate what can be reached.
 const startWithin = 2 * time.Minute
 
-// startWeb starts program's "lab web" and waits until it serves.
+// startWeb starts "orblab web", which is self, and waits until it serves.
 func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, error) {
 	js, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	lines := newFirstLine()
-	p, err := launch(ctx, program, []string{"lab", "web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)}, lines)
+	p, err := launch(ctx, program, []string{"web", "--ca-out", filepath.Join(dir, "ca.pem"), string(js)}, lines)
 	if err != nil {
 		return nil, err
 	}

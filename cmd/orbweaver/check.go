@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -244,7 +245,7 @@ type CheckRobotsCmd struct {
 }
 
 // Run judges each URL; the exit code is 1 if one is not allowed.
-func (c *CheckRobotsCmd) Run(out io.Writer, errs errorOutput) error {
+func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	_, token, err := c.identity()
 	if err != nil {
 		return err
@@ -332,7 +333,7 @@ type CheckLinksCmd struct {
 }
 
 // Run lists the links.
-func (c *CheckLinksCmd) Run(out io.Writer, errs errorOutput) error {
+func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	const max = 64 << 20
 	in := parse.Input{ContentType: c.ContentType}
 	_, token, err := c.identity()

@@ -20,6 +20,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/term"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
@@ -47,7 +48,7 @@ type CrawlCmd struct {
 	Depth         int           `help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
 	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`
 	HostPageLimit int64         `help:"${host_page_limit}" placeholder:"N" group:"Scope and limits"`
-	SizeLimit     byteSize      `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
+	SizeLimit     cli.ByteSize  `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
 	TimeLimit     time.Duration `help:"${time_limit}" placeholder:"D" group:"Scope and limits"`
 	Requisites    bool          `help:"${requisites}" group:"Scope and limits"`
 	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
@@ -66,21 +67,21 @@ type CrawlCmd struct {
 	Contact     string         `help:"${contact}" placeholder:"URL|MAIL" group:"Politeness"`
 
 	Workers      int           `help:"${workers}" default:"64" placeholder:"N" group:"Fetching"`
-	Memory       byteSize      `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
+	Memory       cli.ByteSize  `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
 	DNS          []string      `name:"dns" help:"${dns}" placeholder:"ADDR" group:"Fetching"`
 	ConnectTo    []string      `help:"${connect_to}" placeholder:"HOST:PORT:ADDR:PORT" group:"Fetching"`
 	CA           string        `name:"ca" help:"${ca}" placeholder:"FILE" group:"Fetching"`
 	Insecure     bool          `help:"${insecure}" group:"Fetching"`
 	Proxy        string        `help:"${proxy}" placeholder:"URL" group:"Fetching"`
 	AllowPrivate bool          `help:"${allow_private}" group:"Fetching"`
-	MaxBody      byteSize      `help:"${max_body}" default:"256MiB" placeholder:"BYTES" group:"Fetching"`
+	MaxBody      cli.ByteSize  `help:"${max_body}" default:"256MiB" placeholder:"BYTES" group:"Fetching"`
 	MaxTime      time.Duration `help:"${max_time}" default:"5m" placeholder:"D" group:"Fetching"`
-	MinRate      byteSize      `help:"${min_rate}" default:"100" placeholder:"BYTES" group:"Fetching"`
+	MinRate      cli.ByteSize  `help:"${min_rate}" default:"100" placeholder:"BYTES" group:"Fetching"`
 	Timeout      time.Duration `help:"${timeout}" default:"30s" placeholder:"D" group:"Fetching"`
 	DialTimeout  time.Duration `help:"${dial_timeout}" default:"15s" placeholder:"D" group:"Fetching"`
 
-	WARCPrefix string   `name:"warc-prefix" help:"${warc_prefix}" default:"orbweaver" placeholder:"S" group:"Output"`
-	WARCSize   byteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
+	WARCPrefix string       `name:"warc-prefix" help:"${warc_prefix}" default:"orbweaver" placeholder:"S" group:"Output"`
+	WARCSize   cli.ByteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
 
 	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
 	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"X" group:"Cluster"`
@@ -137,7 +138,7 @@ fetched, 17 fatal, 1 other.`
 }
 
 // Run crawls.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs errorOutput, told *settings) (err error) {
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, told *settings) (err error) {
 	if !c.JSON && !c.Quiet {
 		for _, name := range told.strange {
 			fmt.Fprintf(errs, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)

@@ -44,7 +44,7 @@ The address and the token stand in state/api.json of the crawl directory.`
 type CtlStatusCmd struct{}
 
 // Run prints the status.
-func (CtlStatusCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "GET", "/status") }
+func (CtlStatusCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "GET", "/status") }
 
 // HostArg is the host that a command is about.
 type HostArg struct {
@@ -52,7 +52,7 @@ type HostArg struct {
 }
 
 // ask sends a command about the host, and prints what came of it.
-func (h HostArg) ask(c *cli, out io.Writer, method, path string) error {
+func (h HostArg) ask(c *commands, out io.Writer, method, path string) error {
 	host, err := node.ParseHost(h.Host)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ type CtlExplainCmd struct {
 }
 
 // Run prints the explanation.
-func (e CtlExplainCmd) Run(c *cli, out io.Writer) error {
+func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
 	return e.ask(c, out, "GET", "/explain")
 }
 
@@ -76,7 +76,7 @@ type CtlBlockCmd struct {
 }
 
 // Run blocks the host.
-func (b CtlBlockCmd) Run(c *cli, out io.Writer) error { return b.ask(c, out, "POST", "/block") }
+func (b CtlBlockCmd) Run(c *commands, out io.Writer) error { return b.ask(c, out, "POST", "/block") }
 
 // CtlUnblockCmd is "ctl unblock".
 type CtlUnblockCmd struct {
@@ -84,7 +84,9 @@ type CtlUnblockCmd struct {
 }
 
 // Run unblocks the host.
-func (u CtlUnblockCmd) Run(c *cli, out io.Writer) error { return u.ask(c, out, "POST", "/unblock") }
+func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
+	return u.ask(c, out, "POST", "/unblock")
+}
 
 // CtlDropCmd is "ctl drop".
 type CtlDropCmd struct {
@@ -92,13 +94,13 @@ type CtlDropCmd struct {
 }
 
 // Run drops the host's links.
-func (d CtlDropCmd) Run(c *cli, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
+func (d CtlDropCmd) Run(c *commands, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
 
 // CtlLeaveCmd is "ctl leave".
 type CtlLeaveCmd struct{}
 
 // Run has the agent leave its cluster.
-func (CtlLeaveCmd) Run(c *cli, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
+func (CtlLeaveCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
 
 // insist sends req, and sends it again for up to insistence if the crawl closes the
 // connection without an answer. A crawl under a flood of connections does that to

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
 )
 
 // A document is README.md or a file of docs or docs/reference.
@@ -85,8 +87,8 @@ func (b block) commands() []string {
 // incomplete, arguments and flags that are required may be missing.
 func parseLine(t *testing.T, args []string, incomplete bool) error {
 	t.Helper()
-	var c cli
-	discard := newOutput(io.Discard)
+	var c commands
+	discard := cli.NewOutput(io.Discard)
 	parser, err := newParser(&c, &settings{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +219,8 @@ func TestDocumentProse(t *testing.T) {
 	code := regexp.MustCompile("`([^`\n]+)`")
 	dashes := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z-]*[a-z])`)
 	known := map[string]bool{"help": true}
-	var c cli
-	parser, err := newParser(&c, &settings{}, newOutput(io.Discard), newOutput(io.Discard), func(int) {})
+	var c commands
+	parser, err := newParser(&c, &settings{}, cli.NewOutput(io.Discard), cli.NewOutput(io.Discard), func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,38 +255,6 @@ func TestDocumentProse(t *testing.T) {
 	}
 	if commands < 10 || flags < 50 {
 		t.Errorf("%d commands, %d flags", commands, flags)
-	}
-}
-
-// The program takes the commands by which the experiments of docs/lab are repeated.
-// They run for minutes to hours, so this test does not run them; the tests of package
-// lab run each experiment with --quick.
-func TestDocumentExperiments(t *testing.T) {
-	names, err := filepath.Glob("../../docs/lab/*.md")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("docs/lab: %d files, %v", len(names), err)
-	}
-	experiments := 0
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
-			for _, command := range (block{text: m[1]}).commands() {
-				args, ok := strings.CutPrefix(command, "orbweaver ")
-				if !ok { // go test and what it needs, of the end-to-end tests
-					continue
-				}
-				experiments++
-				if err := parseLine(t, strings.Fields(args), false); err != nil {
-					t.Errorf("%s: %s: %v", name, command, err)
-				}
-			}
-		}
-	}
-	if experiments < 8 {
-		t.Errorf("%d commands", experiments)
 	}
 }
 

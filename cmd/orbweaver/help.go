@@ -101,24 +101,6 @@ var longHelp = kong.Vars{
 		"crawl\" does.",
 	"check_robots_agent": "Judge for this product name instead of the one in --user-agent.",
 	"check_file":         "Read this robots.txt instead of fetching the URLs' own; - is standard input.",
-	"lab_freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
-		"interval with as many visits.",
-	"lab_duration": "Run the yardstick for D each time (default: 30s, quick 3s), and the memory run for D at " +
-		"most (default: no limit).",
-	"lab_memory": "Give the agent of the memory run this budget, which it has to hold (default: the " +
-		"agent's default).",
-	"lab_hosts": "Crawl a web of N hosts with ten pages each on average (default: 100, quick 20).",
-	"lab_day":   "Let a day of the web's time pass in D of real time (default: 12s, quick 500ms).",
-	"lab_days":  "Crawl for N days of the web's time, and measure the second half (default: 30, quick 16).",
-	"lab_each": "Give every store D of time up to --common known keys, with one shape (default: 15m, " +
-		"quick 3s).",
-	"lab_common": "Measure all stores up to N known keys; only ours go on to --keys (default: 20000000, " +
-		"quick 200000, or --keys if that is less).",
-	"lab_page_cache": "Bound the memory of each store that keeps its keys on disk, page cache included, to " +
-		"--memory and BYTES, in a control group; writes seen-disk.md and so on (default: no " +
-		"bound). Needs --cgroup.",
-	"lab_cgroup": "Make the control groups for --page-cache in DIR, as /sys/fs/cgroup/lab: a group of " +
-		"cgroup v2 that passes the memory controller on, or one of cgroup v1's memory hierarchy.",
 	"testweb_dripping": "Serve N hosts, drip0.example and so on, that send a byte of each page every 8 s " +
 		"(default: none).",
 	"testweb_changes": "Let the pages change, each by a Poisson process of its own, and say of which version " +

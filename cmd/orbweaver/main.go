@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/lab"
 )
 
 // Exit codes, as documented in docs/operating.md.
@@ -38,7 +37,7 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.text }
 
-type cli struct {
+type commands struct {
 	Number kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
@@ -48,7 +47,6 @@ type cli struct {
 	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
-	Lab     LabCmd     `cmd:"" help:"Run an experiment: how fast, how much memory, beside what."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of what the program is made of."`
 }
 
@@ -67,39 +65,37 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // newParser is the parser of the command line into c. Settings that the line
 // leaves out come from told. The parser calls exit where it answers by itself,
 // as for --help.
-func newParser(c *cli, told *settings, stdout, stderr *output, exit func(code int)) (*kong.Kong, error) {
+func newParser(c *commands, told *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c, append([]kong.Option{
 		kong.Name("orbweaver"),
 		kong.Description(description),
 		kong.UsageOnError(),
-		kong.Writers(stdout.raw, stderr), // the help, which is ours, is as wide as the terminal
+		kong.Writers(stdout.Raw, stderr), // the help, which is ours, is as wide as the terminal
 		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.Bind(errorOutput{stderr}),
+		kong.Bind(cli.ErrorOutput{Writer: stderr}),
 		kong.Bind(c, told),
 		kong.Resolvers(told),
-		kong.ValueFormatter(helpText),
+		kong.ValueFormatter(cli.HelpText),
 		kong.Vars{
 			"version": node.Version, "partitions": "ring,sites,topic,hash",
-			"labkinds":  strings.Join(lab.Kinds(), ", "),
-			"labstores": strings.Join(lab.StoreNames(), ", "),
 		},
 		crawlHelp,
 		longHelp,
-	}, values()...)...)
+	}, cli.Values()...)...)
 }
 
 // run is the program; it returns the exit code. It cleans its output (see output).
 func run(args []string, stdout, stderr io.Writer) int {
-	out, errs := newOutput(stdout), newOutput(stderr)
+	out, errs := cli.NewOutput(stdout), cli.NewOutput(stderr)
 	defer out.Flush()
 	defer errs.Flush()
 	return runWith(args, out, errs)
 }
 
-func runWith(args []string, stdout, stderr *output) int {
-	var c cli
+func runWith(args []string, stdout, stderr *cli.Output) int {
+	var c commands
 	code, exited := 0, false
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -123,15 +119,6 @@ func runWith(args []string, stdout, stderr *output) int {
 	}
 	err = ctx.Run()
 	return exitCode(err, stderr)
-}
-
-// helpText is a flag's help with its default. The environment variables follow
-// one rule, which the description gives once.
-func helpText(v *kong.Value) string {
-	if !v.HasDefault || v.Default == "" {
-		return v.Help
-	}
-	return strings.TrimSuffix(v.Help, ".") + " (default: " + v.Default + ")."
 }
 
 // exitCode says what went wrong and turns it into the documented code.

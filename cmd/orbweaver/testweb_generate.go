@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -38,19 +39,19 @@ func (s share) MarshalText() ([]byte, error) {
 
 // generateFlags are the generated web. What is not given is nil.
 type generateFlags struct {
-	Generate  bool      `help:"Make a web up from a seed: any number of hosts, none of them stored." group:"The generated web"`
-	Wild      bool      `help:"With everything that goes wrong on the real web; the default is a web where nothing does." group:"The generated web"`
-	Seed      *int64    `help:"The same seed makes the same web, byte for byte (default: 1)." placeholder:"N" group:"The generated web"`
-	Hosts     *int64    `help:"Hosts, up to 100 million and more (default: 1000)." placeholder:"N" group:"The generated web"`
-	PagesMean *float64  `help:"Mean number of pages of a host; the sizes follow a power law (default: 100)." placeholder:"N" group:"The generated web"`
-	MaxPages  *int64    `help:"Pages of the largest host (default: 300 times the mean, and 1000 at least)." placeholder:"N" group:"The generated web"`
-	PageBytes *byteSize `help:"Mean length of a page (default: 22.3KB)." placeholder:"BYTES" group:"The generated web"`
-	Links     *int      `help:"Mean number of links of a page (default: 50)." placeholder:"N" group:"The generated web"`
-	Local     *share    `help:"Share of the links that stay within the site (default: 0.8)." placeholder:"SHARE" group:"The generated web"`
-	Topics    *int      `help:"Topics of the hosts, at most 15 (default: all)." placeholder:"N" group:"The generated web"`
-	Languages *int      `help:"Languages of the hosts, at most 20 (default: all)." placeholder:"N" group:"The generated web"`
-	Locality  *share    `help:"Share of the links between sites that lead to the same topic, and likewise to the same language (default: 0.7)." placeholder:"SHARE" group:"The generated web"`
-	Graph     string    `help:"Take hosts, pages and links from this link graph: lines of FROM tab TO, sorted; may be gzipped." placeholder:"FILE" group:"The generated web"`
+	Generate  bool          `help:"Make a web up from a seed: any number of hosts, none of them stored." group:"The generated web"`
+	Wild      bool          `help:"With everything that goes wrong on the real web; the default is a web where nothing does." group:"The generated web"`
+	Seed      *int64        `help:"The same seed makes the same web, byte for byte (default: 1)." placeholder:"N" group:"The generated web"`
+	Hosts     *int64        `help:"Hosts, up to 100 million and more (default: 1000)." placeholder:"N" group:"The generated web"`
+	PagesMean *float64      `help:"Mean number of pages of a host; the sizes follow a power law (default: 100)." placeholder:"N" group:"The generated web"`
+	MaxPages  *int64        `help:"Pages of the largest host (default: 300 times the mean, and 1000 at least)." placeholder:"N" group:"The generated web"`
+	PageBytes *cli.ByteSize `help:"Mean length of a page (default: 22.3KB)." placeholder:"BYTES" group:"The generated web"`
+	Links     *int          `help:"Mean number of links of a page (default: 50)." placeholder:"N" group:"The generated web"`
+	Local     *share        `help:"Share of the links that stay within the site (default: 0.8)." placeholder:"SHARE" group:"The generated web"`
+	Topics    *int          `help:"Topics of the hosts, at most 15 (default: all)." placeholder:"N" group:"The generated web"`
+	Languages *int          `help:"Languages of the hosts, at most 20 (default: all)." placeholder:"N" group:"The generated web"`
+	Locality  *share        `help:"Share of the links between sites that lead to the same topic, and likewise to the same language (default: 0.7)." placeholder:"SHARE" group:"The generated web"`
+	Graph     string        `help:"Take hosts, pages and links from this link graph: lines of FROM tab TO, sorted; may be gzipped." placeholder:"FILE" group:"The generated web"`
 
 	Redirects  *share `help:"Links that lead through redirects." placeholder:"SHARE" group:"What goes wrong in it: shares of the links"`
 	DeadLinks  *share `help:"Links that lead to a 404." placeholder:"SHARE" group:"What goes wrong in it: shares of the links"`

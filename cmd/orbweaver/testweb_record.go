@@ -9,16 +9,17 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
 )
 
 // recordFlags are the recorded web.
 type recordFlags struct {
-	Record    []string `help:"Serve WARC files, or the archive of a crawl directory, as they were recorded." placeholder:"FILE ..." sep:"none" group:"The recorded web"`
-	More      []string `arg:"" optional:"" name:"file" help:"More files for --record."`
-	RecordAt  string   `help:"Of several captures of a URL the first at or after this time, such as 2024-05-31 or 2024-05-31T12:00:00Z (default: the latest)." placeholder:"TIME" group:"The recorded web"`
-	RecordMax byteSize `help:"Cut responses off at so many bytes; each is held in memory while it is sent." default:"64MiB" placeholder:"BYTES" group:"The recorded web"`
+	Record    []string     `help:"Serve WARC files, or the archive of a crawl directory, as they were recorded." placeholder:"FILE ..." sep:"none" group:"The recorded web"`
+	More      []string     `arg:"" optional:"" name:"file" help:"More files for --record."`
+	RecordAt  string       `help:"Of several captures of a URL the first at or after this time, such as 2024-05-31 or 2024-05-31T12:00:00Z (default: the latest)." placeholder:"TIME" group:"The recorded web"`
+	RecordMax cli.ByteSize `help:"Cut responses off at so many bytes; each is held in memory while it is sent." default:"64MiB" placeholder:"BYTES" group:"The recorded web"`
 }
 
 // open reads the files.

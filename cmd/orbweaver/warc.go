@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -210,7 +211,7 @@ func (c *WarcIndexCmd) Run(out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	return warc.SortedIndex(nil, files, tmp, exact(out))
+	return warc.SortedIndex(nil, files, tmp, cli.Exact(out))
 }
 
 // A WarcExtractCmd is "warc extract".
@@ -251,7 +252,7 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 			return err
 		}
 	}
-	out = exact(out)
+	out = cli.Exact(out)
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(out)
 	}

@@ -4,29 +4,28 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// LabRingCmd is "lab ring".
-type LabRingCmd struct {
-	labFlags
+// RingCmd is "lab ring".
+type RingCmd struct {
+	flags
 	Hosts  int64 `placeholder:"N" help:"Hosts that are met (default: 10000000, quick 200000)."`
 	Agents int64 `placeholder:"N" help:"At most so many agents (default: 1000, quick 100)."`
 	Sets   int64 `placeholder:"N" help:"Sets of agents' names (default: 50, quick 5)."`
 }
 
 // Help says what comes out.
-func (LabRingCmd) Help() string {
+func (RingCmd) Help() string {
 	return `Two ways to say whose a host is are measured with 2 to 1,000 agents: how evenly hosts
 are divided, what a look-up costs and a change of the agents, and what moves.
 
-  orbweaver lab ring --quick --out /tmp/lab`
+  orblab ring --quick --out /tmp/lab`
 }
 
 // Run measures.
-func (c *LabRingCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
+func (c *RingCmd) Run(out io.Writer) error {
+	bad := usageErrorf
 	switch {
 	case c.Hosts < 0 || c.Agents < 0 || c.Sets < 0:
 		return bad("--hosts, --agents and --sets are above 0")
@@ -35,7 +34,7 @@ func (c *LabRingCmd) Run(out io.Writer) error {
 	case c.Agents == 1 || c.Agents > 1000:
 		return bad("--agents %d: 2 to 1000", c.Agents)
 	}
-	again := "orbweaver lab ring"
+	again := "orblab ring"
 	add := func(told bool, format string, value any) {
 		if told {
 			again += fmt.Sprintf(" "+format, value)
@@ -46,9 +45,5 @@ func (c *LabRingCmd) Run(out io.Writer) error {
 	add(c.Hosts > 0, "--hosts %d", c.Hosts)
 	add(c.Agents > 0, "--agents %d", c.Agents)
 	add(c.Sets > 0, "--sets %d", c.Sets)
-	self, err := itself()
-	if err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return c.run(out, self, &lab.Ring{Hosts: c.Hosts, Agents: c.Agents, Sets: c.Sets, Again: again})
+	return c.measure(out, false, &lab.Ring{Hosts: c.Hosts, Agents: c.Agents, Sets: c.Sets, Again: again})
 }

@@ -1,57 +1,54 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// LabSeenCmd is "lab seen".
-type LabSeenCmd struct {
-	labFlags
-	Only       []string      `placeholder:"STORE" help:"Only these stores: ${labstores}."`
+// SeenCmd is "lab seen".
+type SeenCmd struct {
+	flags
+	Only       []string      `placeholder:"STORE" help:"Only these stores: ${stores}."`
 	Shape      []string      `placeholder:"SHAPE" help:"Only this shape of the stream: uniform, zipf."`
 	Keys       int64         `placeholder:"N" help:"Measure up to so many known keys (default: 100000000, quick 1000000)."`
 	Billion    bool          `help:"Measure up to a billion known keys, into seen-billion.md and so on; takes most of an hour for ours alone, and tens of GB of disk."`
 	Memory     int64         `placeholder:"BYTES" help:"Memory of a store that can be told (default: 512 MB, 2 GB with --billion, 32 MB with --quick)."`
 	Most       int64         `placeholder:"BYTES" help:"Stop a store that takes more memory than this (default: 8 GB)."`
 	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep a processor profile of the last measurement of each here."`
-	Each       time.Duration `placeholder:"D" help:"${lab_each}"`
-	Common     int64         `placeholder:"N" help:"${lab_common}"`
-	PageCache  *byteSize     `placeholder:"BYTES" help:"${lab_page_cache}"`
-	Cgroup     string        `placeholder:"DIR" help:"${lab_cgroup}"`
+	Each       time.Duration `placeholder:"D" help:"${each}"`
+	Common     int64         `placeholder:"N" help:"${common}"`
+	PageCache  *cli.ByteSize `placeholder:"BYTES" help:"${page_cache}"`
+	Cgroup     string        `placeholder:"DIR" help:"${cgroup}"`
 }
 
 // Help says what comes out.
-func (LabSeenCmd) Help() string {
+func (SeenCmd) Help() string {
 	return `Each store is a process of its own, one after the other, with the same stream of
 links, of which one in ten is new. Every answer is checked; a false one of a store
 that is to be exact ends the experiment with exit code 1.
 
-  orbweaver lab seen --quick --out /tmp/lab
-  orbweaver lab seen --only drum,pebble --keys 20000000 --work /big/disk
+  orblab seen --quick --out /tmp/lab
+  orblab seen --only drum,pebble --keys 20000000 --work /big/disk
 
 With the stores really on disk, as root, where cgroup v2 is mounted:
 
   mkdir /sys/fs/cgroup/lab
   echo +memory > /sys/fs/cgroup/lab/cgroup.subtree_control
-  orbweaver lab seen --page-cache 256MB --cgroup /sys/fs/cgroup/lab
+  orblab seen --page-cache 256MB --cgroup /sys/fs/cgroup/lab
 
 What people write below the marker in NAME.md stays.`
 }
 
 // Run measures.
-func (c *LabSeenCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
+func (c *SeenCmd) Run(out io.Writer) error {
+	bad := usageErrorf
 	switch {
 	case c.Keys < 0 || c.Memory < 0 || c.Most < 0 || c.Each < 0 || c.Common < 0:
 		return bad("--keys, --memory, --most, --each and --common are above 0")
@@ -76,10 +73,6 @@ func (c *LabSeenCmd) Run(out io.Writer) error {
 			return bad("--shape %s: none of %s", s, strings.Join(lab.ShapeNames(), ", "))
 		}
 	}
-	self, err := itself()
-	if err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
 	if c.CPUProfile != "" {
 		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
 			return fmt.Errorf("cpuprofile: %w", err)
@@ -96,12 +89,12 @@ func (c *LabSeenCmd) Run(out io.Writer) error {
 	if c.PageCache != nil {
 		x.PageCache = int64(*c.PageCache)
 	}
-	return c.run(out, self, x)
+	return c.measure(out, false, x)
 }
 
 // again is the command that measures the same.
-func (c *LabSeenCmd) again() string {
-	s := "orbweaver lab seen"
+func (c *SeenCmd) again() string {
+	s := "orblab seen"
 	add := func(told bool, format string, value any) {
 		if told {
 			s += fmt.Sprintf(" "+format, value)
@@ -121,21 +114,4 @@ func (c *LabSeenCmd) again() string {
 		add(true, "--page-cache %d --cgroup DIR", int64(*c.PageCache))
 	}
 	return s
-}
-
-// LabSeenStoreCmd is "lab seen-store": the process of one store.
-type LabSeenStoreCmd struct {
-	Spec string `arg:"" help:"What to run, as JSON."`
-}
-
-// Run runs it, until it is done, a signal comes or standard input ends: when
-// the experiment ends, however that may be.
-func (c *LabSeenStoreCmd) Run(out io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	go func() { // ends with the process
-		io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	return lab.RunStore(ctx, []byte(c.Spec), out)
 }

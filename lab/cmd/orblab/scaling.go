@@ -6,37 +6,37 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// LabScalingCmd is "lab scaling".
-type LabScalingCmd struct {
-	labFlags
-	Agents    []int         `placeholder:"N" help:"Numbers of agents, the first of which the others are held against (default: 1,2,3,4,6,7,8,12,16, quick 1,2,4)."`
-	Bandwidth *bandwidth    `placeholder:"RATE" help:"The line of each agent (default: 4Mbit)."`
-	Runs      int           `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
-	Duration  time.Duration `placeholder:"D" help:"Time of a run that is measured (default: 25s, quick 4s)."`
+// ScalingCmd is "lab scaling".
+type ScalingCmd struct {
+	flags
+	Agents    []int          `placeholder:"N" help:"Numbers of agents, the first of which the others are held against (default: 1,2,3,4,6,7,8,12,16, quick 1,2,4)."`
+	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"The line of each agent (default: 4Mbit)."`
+	Runs      int            `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
+	Duration  time.Duration  `placeholder:"D" help:"Time of a run that is measured (default: 25s, quick 4s)."`
 }
 
 // Help says what comes out.
-func (LabScalingCmd) Help() string {
+func (ScalingCmd) Help() string {
 	return `1 to 16 agents crawl one web together, each behind a line of its own. What comes out
 is how many pages each fetches, and how many links it sends to others.
 
-  orbweaver lab scaling --quick --out /tmp/lab`
+  orblab scaling --quick --out /tmp/lab`
 }
 
 // Run measures.
-func (c *LabScalingCmd) Run(out io.Writer) error {
-	bad := func(format string, args ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, args...)} }
+func (c *ScalingCmd) Run(out io.Writer) error {
+	bad := usageErrorf
 	switch {
 	case c.Runs < 0 || c.Duration < 0:
 		return bad("--runs and --duration are above 0")
 	case len(c.Agents) > 0 && (slices.Min(c.Agents) < 1 || slices.Max(c.Agents) > 64):
 		return bad("--agents %v: from 1 to 64", c.Agents)
 	}
-	again := "orbweaver lab scaling"
+	again := "orblab scaling"
 	add := func(told bool, format string, value any) {
 		if told {
 			again += fmt.Sprintf(" "+format, value)
@@ -55,9 +55,5 @@ func (c *LabScalingCmd) Run(out io.Writer) error {
 	add(c.Runs > 0, "--runs %d", c.Runs)
 	add(c.Duration > 0, "--duration %s", c.Duration)
 	x.Again = again
-	self, err := itself()
-	if err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return c.run(out, self, x)
+	return c.measure(out, true, x)
 }

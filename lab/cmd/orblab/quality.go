@@ -4,33 +4,32 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// LabQualityCmd is "lab quality".
-type LabQualityCmd struct {
-	labFlags
+// QualityCmd is "lab quality".
+type QualityCmd struct {
+	flags
 	Graph string `default:"../shared/data/graph" placeholder:"FILE|DIR" help:"The links: a line \"from TAB to\" each, by number of page, perhaps in gzip; or the folder with one *.tsv.gz."`
 	Draws int64  `placeholder:"N" help:"Sets of seeds (default: 20, quick 2)."`
 	Seeds int64  `placeholder:"N" help:"Pages in each (default: 10)."`
 }
 
 // Help says what comes out.
-func (LabQualityCmd) Help() string {
+func (QualityCmd) Help() string {
 	return `A real link graph is crawled in several orders, without a network and in virtual
 time: breadth-first, host by host, as this crawler would, at random. What comes out
 is the mean indegree of the pages fetched so far, with 1, 4 and 16 agents.
 
-  orbweaver lab quality --quick --out /tmp/lab`
+  orblab quality --quick --out /tmp/lab`
 }
 
 // Run measures.
-func (c *LabQualityCmd) Run(out io.Writer) error {
+func (c *QualityCmd) Run(out io.Writer) error {
 	if c.Draws < 0 || c.Seeds < 0 {
-		return &node.ConfigError{Text: "--draws and --seeds are above 0"}
+		return usageErrorf("--draws and --seeds are above 0")
 	}
-	again := "orbweaver lab quality"
+	again := "orblab quality"
 	add := func(told bool, format string, value any) {
 		if told {
 			again += fmt.Sprintf(" "+format, value)
@@ -40,9 +39,5 @@ func (c *LabQualityCmd) Run(out io.Writer) error {
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	add(c.Draws > 0, "--draws %d", c.Draws)
 	add(c.Seeds > 0, "--seeds %d", c.Seeds)
-	self, err := itself()
-	if err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return c.run(out, self, &lab.Quality{Graph: c.Graph, Draws: c.Draws, Seeds: c.Seeds, Again: again})
+	return c.measure(out, false, &lab.Quality{Graph: c.Graph, Draws: c.Draws, Seeds: c.Seeds, Again: again})
 }

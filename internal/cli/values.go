@@ -1,0 +1,129 @@
+// Package cli answers: how do our programs read values and write text on a terminal?
+// It holds what orbweaver and orblab share: sizes and bandwidths as people write
+// them, parsers whose errors say what would be right, and outputs that clean the
+// text of servers and archives.
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+)
+
+// A ByteSize is a number of bytes. People write it as 500MB, 2GiB or 1048576.
+type ByteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *ByteSize) UnmarshalText(text []byte) error {
+	if len(text) > 0 && text[0] == '-' {
+		return fmt.Errorf("%q is negative; a size is a number of bytes such as 100, 500MB or 2GiB", text)
+	}
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is not a size in bytes; write 500MB, 2GiB or 1048576", text)
+	}
+	*b = ByteSize(n)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (b ByteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
+
+// negative matches a negative number or duration, which kong would take for a flag.
+var negative = regexp.MustCompile(`^-[0-9.]`)
+
+// Values returns the kong options by which flags of numbers, sizes and durations are
+// parsed. Their errors say what would be right.
+func Values() []kong.Option {
+	from := func(what string, set func(target reflect.Value, s string) error) kong.Mapper {
+		return kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+			var s string
+			if v, ok := ctx.Scan.Peek().Value.(string); ok && negative.MatchString(v) {
+				ctx.Scan.Pop() // kong takes it for a flag
+				return set(target, v)
+			}
+			if err := ctx.Scan.PopValueInto(what, &s); err != nil {
+				return err
+			}
+			return set(target, s)
+		})
+	}
+	whole := from("number", func(target reflect.Value, s string) error {
+		n, err := strconv.ParseInt(s, 10, target.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number; write 100, for example", s)
+		}
+		target.SetInt(n)
+		return nil
+	})
+	return []kong.Option{
+		kong.TypeMapper(reflect.TypeFor[ByteSize](), from("size", func(target reflect.Value, s string) error {
+			return target.Addr().Interface().(*ByteSize).UnmarshalText([]byte(s))
+		})),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return fmt.Errorf("%q is not a duration; write 500ms, 90s or 2h30m", s)
+			}
+			target.SetInt(int64(d))
+			return nil
+		})),
+		kong.KindMapper(reflect.Int, whole),
+		kong.KindMapper(reflect.Int64, whole),
+		kong.KindMapper(reflect.Float64, from("number", func(target reflect.Value, s string) error {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil || x-x != 0 { // neither infinite nor not a number
+				return fmt.Errorf("%q is not a number; write 2.5, for example", s)
+			}
+			target.SetFloat(x)
+			return nil
+		})),
+	}
+}
+
+// A Bandwidth is a number of bytes a second. People write it as 320Mbit or 40MB/s.
+type Bandwidth int64
+
+var (
+	bandwidthText = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?(|k|K|M|G|Ki|Mi|Gi)(bit|bit/s|bps|B|B/s|Bps)$`)
+	prefixes      = map[string]float64{
+		"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30,
+	}
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler. A number without a unit is an
+// error, because bits and bytes are both usual.
+func (b *Bandwidth) UnmarshalText(text []byte) error {
+	wrong := fmt.Errorf("%q is not a bandwidth; write 320Mbit or 40MB, each a second", text)
+	m := bandwidthText.FindStringSubmatch(string(text))
+	if m == nil {
+		return wrong
+	}
+	x, err := strconv.ParseFloat(m[1], 64)
+	x *= prefixes[m[2]]
+	if m[3][0] == 'b' {
+		x /= 8
+	}
+	if err != nil || !(x >= 1 && x < 1<<50) {
+		return wrong
+	}
+	*b = Bandwidth(x)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (b Bandwidth) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%dB", int64(b)), nil }
+
+// HelpText returns a flag's help followed by its default.
+func HelpText(v *kong.Value) string {
+	if !v.HasDefault || v.Default == "" {
+		return v.Help
+	}
+	return strings.TrimSuffix(v.Help, ".") + " (default: " + v.Default + ")."
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// flags are the flags of every experiment.
+type flags struct {
+	Quick     bool   `help:"Finish in under a minute. The figures are too noisy to quote."`
+	Seed      uint64 `default:"1" help:"Random seed of the experiment."`
+	Out       string `placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json to DIR (default: docs/lab of this checkout; with --quick, orbweaver-lab in the folder for temporary files)."`
+	Work      string `placeholder:"DIR" help:"Run in a new folder in DIR, on the disk to be measured (default: the folder for temporary files)."`
+	Orbweaver string `placeholder:"FILE" help:"Measure this orbweaver program (default: orbweaver beside orblab, else one built from this checkout)."`
+}
+
+// measure runs an experiment until it ends or a signal arrives. If crawls is true, the
+// experiment runs orbweaver.
+func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	self, err := itself()
+	if err != nil {
+		return err
+	}
+	t := &lab.Trial{Quick: f.Quick, Seed: f.Seed, Self: self, Dir: f.Work, Screen: out}
+	if crawls {
+		if t.Orbweaver, err = findOrbweaver(f.Orbweaver); err != nil {
+			return err
+		}
+	} else if f.Orbweaver != "" {
+		return usageErrorf("--orbweaver: this experiment runs no crawler; remove the flag")
+	}
+	if file := cli.Terminal(out); file != nil && os.Getenv("TERM") != "dumb" {
+		t.Live, t.Screen = true, file
+		if w, _, err := term.GetSize(int(file.Fd())); err == nil {
+			t.Width = w
+		}
+	}
+	err = lab.Do(ctx, e, t, f.dir())
+	switch {
+	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
+		return &usageError{err.Error()}
+	case ctx.Err() != nil:
+		return errInterrupted
+	}
+	return err
+}
+
+// dir is where the results go. A quick run does not overwrite results that somebody has
+// commented.
+func (f *flags) dir() string {
+	switch {
+	case f.Out != "":
+		return f.Out
+	case f.Quick:
+		return filepath.Join(os.TempDir(), "orbweaver-lab")
+	}
+	if root := checkout(); root != "" {
+		return filepath.Join(root, "docs", "lab")
+	}
+	return filepath.Join("docs", "lab")
+}
+
+// checkout is the root folder of the source of orbweaver around the working directory, or
+// empty if there is none.
+func checkout() string {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if b, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
+			strings.HasPrefix(string(b), "module github.com/orbweaver/orbweaver\n") {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return ""
+}
+
+// itself is the file of this program, by the name under which it was called.
+func itself() (string, error) {
+	if name, err := exec.LookPath(os.Args[0]); err == nil {
+		return filepath.Abs(name)
+	}
+	return os.Executable()
+}
+
+// findOrbweaver returns the file of the crawler: name if it is not empty, else orbweaver in
+// the folder of orblab, else one that it builds from the checkout.
+func findOrbweaver(name string) (string, error) {
+	if name != "" {
+		return runnable("--orbweaver", name)
+	}
+	self, err := itself()
+	if err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(self), "orbweaver")
+	if path, err := runnable("", beside); err == nil {
+		return path, nil
+	}
+	root := checkout()
+	if root == "" {
+		return "", usageErrorf("no orbweaver program beside %s; name one with --orbweaver", self)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("build orbweaver: %w", err)
+	}
+	path := filepath.Join(cache, "orbweaver-lab", "orbweaver")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/orbweaver")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build orbweaver in %s: %w\n%s", root, err, out)
+	}
+	return path, nil
+}
+
+// runnable returns the absolute path of a program that a flag names. The error is a
+// *usageError.
+func runnable(flag, name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", usageErrorf("%s %s: %v", flag, name, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", usageErrorf("%s %s: no program; build one with \"go build -o %s ./cmd/orbweaver\"", flag, name, name)
+	}
+	return path, nil
+}

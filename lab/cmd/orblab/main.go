@@ -1,0 +1,114 @@
+// Command orblab runs Orbweaver's experiments and writes their results as text, data and
+// pictures. Each experiment is in the file of its name.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// The exit codes are those of orbweaver.
+const (
+	exitOther  = 1
+	exitConfig = 4
+	exitSignal = 11
+)
+
+// A usageError is a wrong flag. Its text names the flag and says what would be right.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// errInterrupted reports that a signal ended the experiment.
+var errInterrupted = errors.New("interrupted")
+
+type commands struct {
+	Throughput ThroughputCmd `cmd:"" help:"Measure an agent's pages a second beside a minimal crawl loop; or the memory of a long crawl."`
+	Seen       SeenCmd       `cmd:"" help:"Measure what it costs to find out which links are new, as the known URLs grow in number, beside other stores."`
+	Frontier   FrontierCmd   `cmd:"" help:"Measure how many links a second the frontier takes and gives back, and whether large hosts slow the others."`
+	Ring       RingCmd       `cmd:"" help:"Measure how evenly agents divide the hosts, what a look-up costs, and what moves when an agent joins."`
+	Quality    QualityCmd    `cmd:"" help:"Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents."`
+	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
+	Scaling    ScalingCmd    `cmd:"" help:"Measure how many pages each agent fetches as agents grow in number, and what it costs to exchange links."`
+	Bare       BareCmd       `cmd:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
+
+	Web           WebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
+	SeenStore     SeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of the experiment seen."`
+	FrontierQueue FrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of the experiment frontier."`
+}
+
+const description = `Orblab runs Orbweaver's experiments.
+
+  orblab throughput --quick
+  orblab seen --quick --out results
+
+Each experiment prints its figures and writes NAME.md, NAME.csv, NAME.svg and
+NAME.json. "orblab EXPERIMENT --help" says what it measures and how.`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// newParser returns the parser of the command line into c. The parser calls exit where it
+// answers by itself, as for --help.
+func newParser(c *commands, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(c, append([]kong.Option{
+		kong.Name("orblab"),
+		kong.Description(description),
+		kong.UsageOnError(),
+		kong.Writers(stdout.Raw, stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.ValueFormatter(cli.HelpText),
+		kong.Vars{"kinds": strings.Join(lab.Kinds(), ", "), "stores": strings.Join(lab.StoreNames(), ", ")},
+		help,
+	}, cli.Values()...)...)
+}
+
+// run runs the command line args and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	out, errs := cli.NewOutput(stdout), cli.NewOutput(stderr)
+	defer out.Flush()
+	defer errs.Flush()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	var c commands
+	code, exited := 0, false
+	parser, err := newParser(&c, out, errs, func(n int) { code, exited = n, true })
+	if err != nil {
+		fmt.Fprintln(errs, "orblab:", err)
+		return exitOther
+	}
+	ctx, err := parser.Parse(args)
+	if exited {
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(errs, "orblab: %v\n\"orblab --help\" and \"orblab EXPERIMENT --help\" list what there is.\n", err)
+		return exitConfig
+	}
+	err = ctx.Run()
+	usage := (*usageError)(nil)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		code = exitConfig
+	case errors.Is(err, errInterrupted):
+		code = exitSignal
+	default:
+		code = exitOther
+	}
+	fmt.Fprintln(errs, "orblab:", err)
+	return code
+}

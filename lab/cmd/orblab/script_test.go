@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"orblab": main})
+}
+
+// TestScripts runs the program as its users do. Beside testscript's own commands there is
+// "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER
+// is the crawler, built from this checkout, and is in the PATH, too.
+func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the crawler and runs experiments with it")
+	}
+	bin := t.TempDir()
+	orbweaver := filepath.Join(bin, "orbweaver")
+	build := exec.Command("go", "build", "-o", orbweaver, "./cmd/orbweaver")
+	build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build orbweaver: %v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("ORBWEAVER", orbweaver)
+			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+bin)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+	})
+}
+
+// exits runs "exits CODE PROGRAM ARG...".
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if err == nil {
+		ts.Fatalf("exit code 0, want %s", args[0])
+	}
+	if want := "exit status " + args[0]; err.Error() != want {
+		ts.Fatalf("%v, want %s", err, want)
+	}
+}
+
+// The program parses the commands by which the experiments of docs/lab are repeated. They
+// run for minutes to hours, so this test does not run them; the tests of package lab run
+// each experiment with --quick.
+func TestDocumentedCommands(t *testing.T) {
+	names, err := filepath.Glob("../../../docs/lab/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("docs/lab: %d files, %v", len(names), err)
+	}
+	experiments := 0
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", "")) {
+				args, ok := strings.CutPrefix(strings.TrimSpace(line), "orblab ")
+				if !ok { // go test and what it needs, of the end-to-end tests
+					continue
+				}
+				experiments++
+				discard := cli.NewOutput(new(strings.Builder))
+				parser, err := newParser(new(commands), discard, discard, func(int) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := parser.Parse(strings.Fields(args)); err != nil {
+					t.Errorf("%s: orblab %s: %v", name, args, err)
+				}
+			}
+		}
+	}
+	if experiments < 8 {
+		t.Errorf("%d commands, want at least 8", experiments)
+	}
+}
