@@ -29,7 +29,7 @@ var layers = func() map[string]int {
 	m := map[string]int{}
 	for layer, packages := range []string{
 		// the words that all others use: URLs, files, messages
-		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb",
+		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/keyset/drum internal/store/journal internal/inbound",
 		// one job each; none of them knows another of this layer
@@ -59,7 +59,7 @@ var layers = func() map[string]int {
 }()
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/testweb", "internal/testweb/walk"}
+var testHelpers = []string{"internal/testweb", "internal/testweb/walk", "internal/testkit/testseed"}
 
 // A listed package is what go list says of one.
 type listed struct {
@@ -213,6 +213,35 @@ func walk(t *testing.T, fn func(name string)) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRandomTestsCanBeRepeated: a test that draws at random can be repeated. It seeds its own source
+// of random numbers, with a constant or with testseed.
+func TestRandomTestsCanBeRepeated(t *testing.T) {
+	own := []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "PCG", "ChaCha8", "Zipf"}
+	for _, f := range sources(t) {
+		if !strings.HasSuffix(f.name, "_test.go") {
+			continue
+		}
+		random := false
+		for _, imp := range f.ast.Imports {
+			random = random || imp.Path.Value == `"math/rand/v2"`
+			if imp.Path.Value == `"math/rand"` {
+				t.Errorf("%s imports math/rand: use math/rand/v2", f.name)
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := sel.X.(*ast.Ident)
+			if ok && random && x.Name == "rand" && token.IsExported(sel.Sel.Name) && !slices.Contains(own, sel.Sel.Name) {
+				t.Errorf("%s draws with rand.%s, whose seed nobody knows: use testseed.Rand(t)", f.name, sel.Sel.Name)
+			}
+			return true
+		})
 	}
 }
 

@@ -6,24 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
-
-// killSeed is the environment's name for the seed of the instants, to repeat a
-// test that failed.
-const killSeed = "ORBWEAVER_KILL_SEED"
 
 // A death is one unclean end of a run: connections opened until the next run
 // began were the dead one's.
@@ -95,16 +90,7 @@ func TestKilled(t *testing.T) {
 		// hit a crawl at work.
 		span = 3000 * time.Millisecond
 	)
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv(killSeed); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", killSeed, err)
-		}
-		seed = n
-	}
-	t.Logf("%s=%d", killSeed, seed)
-	rng := rand.New(rand.NewPCG(seed, 20))
+	rng := testseed.Rand(t)
 	within := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
 	web, tr := knownWeb(t, testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4})

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -56,9 +56,7 @@ func TestPolitenessOverKills(t *testing.T) {
 	sites := politeHosts(pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: promise(delay)})
 	dir := t.TempDir()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := testseed.Rand(t)
 	args := politeFlags(t, web, dir, sites, delay)
 	var kills []time.Time
 	ended := false

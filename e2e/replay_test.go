@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // judged fails the test unless every archive file passes our own verifier and
@@ -97,9 +98,7 @@ func (a *ledger) replays(t *testing.T, tr *truth) {
 			kinds["gzip"] = append(kinds["gzip"], u)
 		}
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed of the pages: %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := testseed.Rand(t)
 
 	base := wayback(t, venv, a.dir)
 	const each = 20

@@ -16,14 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-var (
-	long      = flag.Bool("long", false, "tell the stories of clusters at length")
-	storySeed = flag.Uint64("story-seed", 0, "seed of a story, to repeat one; 0 draws one")
-)
+var long = flag.Bool("long", false, "tell the stories of clusters at length")
 
 // A plot is what a story begins with.
 type plot struct {
@@ -87,11 +85,7 @@ func (v *verdict) overlap() float64 { return float64(v.twice) / max(1, float64(v
 // tell begins a story: the web is there, and no agent.
 func tell(t *testing.T, p plot) *story {
 	t.Helper()
-	s := &story{T: t, plot: p, seed: *storySeed, dir: t.TempDir()}
-	if s.seed == 0 {
-		s.seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-story-seed %d", s.seed)
+	s := &story{T: t, plot: p, seed: testseed.New(t), dir: t.TempDir()}
 	if *long && p.grows {
 		s.plot.hosts, s.plot.pages = 6*p.hosts, 2*p.pages
 	}

@@ -1,17 +1,16 @@
 package lab
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // Percentiles are within a thirty-second of those of the sorted times.
 func TestLatencies(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	var all Latencies
 	var times []time.Duration
 	for range 20 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -100,8 +101,7 @@ func randomGraph(t *testing.T, r *rand.Rand, n, links int) *gen.Graph {
 // A page is fetched once, after a page that links to it, by every order, and
 // the same seed gives the same.
 func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 8 {
 		g := randomGraph(t, r, 2+r.IntN(300), 1+r.IntN(4))
@@ -149,9 +149,7 @@ func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
 
 // The runs are the best of all ways to cut.
 func TestRuns(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	for range 60 {
 		g := randomGraph(t, r, 2+r.IntN(10), 1+r.IntN(3))
 		n := g.Nodes()

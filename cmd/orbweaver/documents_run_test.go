@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +175,9 @@ func exampleWeb(t *testing.T) []string {
 // agentAddr is an address at which the documents' agents listen.
 var agentAddr = regexp.MustCompile(`(127\.0\.0|192\.0\.2)\.(\d+):74\d\d\b`)
 
+// documentsRun counts the calls of runSteps.
+var documentsRun atomic.Int32
+
 // runSteps runs the commands of one document in a directory of their own, which
 // has the program as ./orbweaver.
 func runSteps(t *testing.T, steps []step) {
@@ -188,10 +191,11 @@ func runSteps(t *testing.T, steps []step) {
 	}
 	toWeb := exampleWeb(t)
 	// Agents of other tests may listen at the same port. On Linux all of 127/8
-	// is this machine, so the agents get addresses of their own.
+	// is this machine, so each document of each test process has its own subnet.
 	subnet := "127.0.0"
 	if runtime.GOOS == "linux" {
-		subnet = fmt.Sprintf("127.%d.%d", 128+rand.IntN(100), rand.IntN(256))
+		n := 8*os.Getpid() + int(documentsRun.Add(1))
+		subnet = fmt.Sprintf("127.%d.%d", 128+n/256%100, n%256)
 	}
 	var beside []*started
 	for i, s := range steps {

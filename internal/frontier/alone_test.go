@@ -2,10 +2,11 @@ package frontier
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // TestShareEnds: what a share tells of a response's end is the end, rounded up
@@ -30,9 +31,7 @@ func TestShareEnds(t *testing.T) {
 
 // TestTable compares the tables of those that are alone with maps.
 func TestTable(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := testseed.Rand(t)
 	at, in := newTable(), newTable()
 	want := map[int]*host{}
 	keys := func(i int) (addr, site bucketKey) {

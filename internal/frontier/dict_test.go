@@ -2,15 +2,14 @@ package frontier
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // TestDict compares the dictionary with a map while hosts come and go.
 func TestDict(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := testseed.Rand(t)
 	d := newDict()
 	want := map[string]*host{}
 	check := func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -29,9 +30,7 @@ func in(t testing.TB, ls []weburl.Link) []weburl.Link {
 
 // TestScramble: the promises of Scramble, for random batches.
 func TestScramble(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := testseed.Rand(t)
 	moved := 0
 	for range 500 {
 		n, sites := 1+r.IntN(200), 1+r.IntN(40)
@@ -129,8 +128,7 @@ func TestScrambleNothing(t *testing.T) {
 // as they were found. With quiet times a link waits only for its host. With
 // Gather it is the links that pass the pools that come before their turn.
 func TestBreadthFirst(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.New(t)
 	for _, tt := range []struct {
 		active int
 		gather bool

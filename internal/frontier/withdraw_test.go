@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -19,8 +20,7 @@ import (
 // a frontier that kept them, and their links come out there at
 // the same times and in the same order; the others stay as they were.
 func TestHandOver(t *testing.T) {
-	first := rand.Uint64()
-	t.Logf("seed %d", first)
+	first := testseed.New(t)
 	for seed := first; seed < first+40; seed++ {
 		const hosts = 12
 		name := func(i int) string { return fmt.Sprintf("h%d.s%d.example", i, i%3) }

@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -112,9 +113,7 @@ func TestOrigin(t *testing.T) {
 // Random callers come, prove themselves and go; the bounds hold, and each connection
 // is what a plain map says.
 func TestModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := testseed.Rand(t)
 	p := New(Config{Strangers: 5, Members: 3, Proven: 4})
 	p.SetMembers([]netip.Addr{alice})
 	state := map[*Conn]string{}

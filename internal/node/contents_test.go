@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -181,8 +182,7 @@ func (j *judges) counts() (sum report.Contents) {
 // Of each content one page is the first, at whatever agent; the questions go
 // together, and what was met lately is not asked again.
 func TestContents(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudges(t, seed, 3)
 		all := j.visits(60, 50, 1000, 0)
@@ -219,9 +219,8 @@ func TestContents(t *testing.T) {
 // pages may count as new too often, but none refers to a page that is not archived.
 func TestContentsModel(t *testing.T) {
 	for i := range 10 {
-		seed := rand.Uint64()
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Logf("seed %d", seed)
+			seed := testseed.New(t)
 			synctest.Test(t, func(t *testing.T) {
 				j := newJudges(t, seed, 2+int(seed%3))
 				j.fault = func(n int) error { return []error{rpc.ErrUnreachable, rpc.ErrRejected}[n] }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // A spender is an agent of the model: it fetches only what it holds.
@@ -25,8 +26,7 @@ type spender struct {
 // the limit, but for what whoever counted gave itself unheard before it died, and
 // for what nobody is left to know; and in the end the limit is reached.
 func TestPurse(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.New(t)
 	for round := range 300 {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
 		limit := 1 + rng.Int64N(500)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
@@ -65,9 +66,8 @@ func TestRivalsAreRight(t *testing.T) {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
+			seed := testseed.New(t)
 			for _, shape := range []stream.Shape{stream.Uniform, stream.Zipf} {
-				seed := rand.Uint64()
-				t.Logf("%v, seed %d", shape, seed)
 				if j := put(t, k, seed, shape, 128<<10, 20_000); j.Missing() != 0 {
 					t.Errorf("%v: %d of %d are missing", shape, j.Missing(), j.Told())
 				}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,10 +118,8 @@ func (m *model) crash(t *testing.T, r *running) {
 // power failures but for what it may have forgotten.
 func TestTable(t *testing.T) {
 	for i := range 30 {
-		seed := rand.Uint64()
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Logf("seed %d", seed)
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := testseed.Rand(t)
 			mem := memory(t)
 			cfg := Config{MemoryBytes: 1, SyncEvery: time.Duration(1+rng.IntN(5)) * time.Millisecond}
 			if i%3 == 0 {

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // story runs agents in virtual time.
 func story(t *testing.T, run func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, rand.Uint64())
+		w := newWorld(t, testseed.New(t))
 		defer w.end()
 		run(t, w)
 	})
@@ -473,9 +474,7 @@ func TestRandom(t *testing.T) {
 
 // TestStops: of two living ones exactly one stops.
 func TestStops(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := testseed.Rand(t)
 	for range 10000 {
 		make1 := func() Agent {
 			return Agent{Name: "a", Instance: [16]byte{byte(rng.IntN(3))}, Boot: uint64(rng.IntN(3)), State: State(1 + rng.IntN(2)), Addr: fmt.Sprintf("h:%d", 1+rng.IntN(3))}

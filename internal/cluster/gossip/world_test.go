@@ -32,7 +32,6 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	t.Logf("seed %d", seed)
 	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dice: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*node{}, label: "crawl"}
 }
 

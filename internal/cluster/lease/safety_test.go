@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // work lets an agent try for points at random.
@@ -78,7 +80,7 @@ func (w *world) again(place int, earlier *agent) {
 }
 
 func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
-	base := uint64(time.Now().UnixNano())
+	base := testseed.New(t)
 	for i := range n {
 		seed := uint64(i + 1)
 		if i >= n/2 {

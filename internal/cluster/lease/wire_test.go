@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 func randomBatch(r *rand.Rand) *Batch {
@@ -41,9 +43,7 @@ func randomBatch(r *rand.Rand) *Batch {
 }
 
 func TestBatchComesBack(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	for range 300 {
 		b := randomBatch(r)
 		raw := b.AppendTo(nil)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -50,9 +50,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 // TestAtLeastOnce: over connections that break at any octet, everything that is
 // repeated until it is acknowledged arrives, and nothing else does.
 func TestAtLeastOnce(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := testseed.Rand(t)
 	keys := bundles(t, "a1", "a2")
 	var mu sync.Mutex
 	arrived := map[string]int{}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -260,8 +260,7 @@ func TestBackoff(t *testing.T) {
 // and pauses follow the rule.
 func TestLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := testseed.New(t)
 		l := newLane(1, seed)
 		for failures := 1; failures < 12; failures++ {
 			if err := l.enter(t.Context()); err != nil {

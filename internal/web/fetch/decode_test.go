@@ -57,8 +57,9 @@ func response(tb testing.TB, body []byte, encoding string, spillBytes int64) *Re
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nTransfer-Encoding: chunked\r\n\r\n", encoding)
 	var b bytes.Buffer
 	b.WriteString(head)
+	rnd := rand.New(rand.NewPCG(1, uint64(len(body))))
 	for rest := body; len(rest) > 0; {
-		k := min(len(rest), 1+rand.IntN(5000))
+		k := min(len(rest), 1+rnd.IntN(5000))
 		fmt.Fprintf(&b, "%x\r\n%s\r\n", k, rest[:k])
 		rest = rest[k:]
 	}

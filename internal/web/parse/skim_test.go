@@ -1,10 +1,11 @@
 package parse
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // scanned is Parse's scan of a page; with all it looks at every tag, as if
@@ -36,9 +37,7 @@ var skimmed = []string{
 }
 
 func TestSkimAgainstEveryTag(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	all := append(slices.Clone(snippets), skimmed...)
 	var p Page
 	for range 20_000 {

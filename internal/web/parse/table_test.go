@@ -2,9 +2,9 @@ package parse
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -26,9 +26,7 @@ func enter(t testing.TB, p *Page, url string, key weburl.Key, hop byte) (int, in
 // The table against a map: random links, in pages of all sizes one after the
 // other.
 func TestTableAgainstMap(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	var p Page
 	for _, size := range []int{10, 1000, 5, 300, 0, 5000, 200} {
 		p.reset(Input{}, Options{})

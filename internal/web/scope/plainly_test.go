@@ -1,11 +1,11 @@
 package scope
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,9 +35,7 @@ func scopesWithout(t testing.TB) (all []*Scope) {
 }
 
 func TestPlainlyAgreesWithTheRules(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	scopes := scopesWithout(t)
 	plain, in := 0, 0
 	for range 20_000 {
@@ -72,9 +70,7 @@ func TestPlainlyAgreesWithTheRules(t *testing.T) {
 }
 
 func TestRepeatsAgreesWithRepeated(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	for range 50_000 {
 		var path strings.Builder
 		for range 1 + r.IntN(16) {

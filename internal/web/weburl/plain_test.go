@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 type fataler interface {
@@ -244,9 +246,7 @@ func FuzzPlainParts(f *testing.F) {
 }
 
 func TestPlainPartsOnPieces(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testseed.Rand(t)
 	took := 0
 	for range 20_000 {
 		s := []string{"http://", "https://", "http://a.example/"}[r.IntN(3)]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"go.uber.org/goleak"
 )
@@ -258,10 +259,9 @@ func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		n = 5
 	}
-	for range n {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
+	for i := range n {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := testseed.Rand(t)
 			o := &owner{t: t, rng: rng, cfg: Config{Journal: true, tune: small(rng)}, mem: disk.NewMem()}
 			o.open()
 			flushes := int64(0)
@@ -316,9 +316,9 @@ func TestCrashes(t *testing.T) {
 // What is held is lost with the bytes that have it, is counted, and can be
 // asked for again; the rest has its answers.
 func TestHeldDamaged(t *testing.T) {
-	for range 40 {
-		seed := rand.Uint64()
-		rng := rand.New(rand.NewPCG(seed, 2))
+	seed := testseed.New(t)
+	for round := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, round))
 		mem := disk.NewMem()
 		tune := small(rng)
 		tune.age, tune.heldMin, tune.filterBytes = time.Hour, 1<<20, -1 // no filters
@@ -380,9 +380,9 @@ func TestHeldDamaged(t *testing.T) {
 // A run that rots after Open is found when Restore brings a table to disk: that
 // asks for Rebuild, and goes on.
 func TestDamagedInRestore(t *testing.T) {
-	for range 20 {
-		seed := rand.Uint64()
-		rng := rand.New(rand.NewPCG(seed, 3))
+	seed := testseed.New(t)
+	for round := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, round))
 		mem := disk.NewMem()
 		tune := small(rng)
 		tune.memKeys, tune.firstKeys = 50, 50

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -40,9 +41,7 @@ func TestClasses(t *testing.T) {
 
 // TestLists writes and reads lists of every class and many lengths.
 func TestLists(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	rng := rand.New(rand.NewPCG(seed, 4))
+	rng := testseed.Rand(t)
 	for range 300 {
 		var w blockWriter
 		type want struct {
@@ -107,9 +106,7 @@ func TestLists(t *testing.T) {
 }
 
 func TestSortQueries(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	rng := rand.New(rand.NewPCG(seed, 5))
+	rng := testseed.Rand(t)
 	for range 60 {
 		shift := 52 + rng.IntN(12)
 		q := make([]query, rng.IntN(3000))

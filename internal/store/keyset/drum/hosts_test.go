@@ -4,14 +4,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // A host's positions are those that a look at all keys finds, with an index and
 // without one, while the table grows beyond it.
 func TestOfHost(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := testseed.Rand(t)
 	tb := newTable(&pool{}, false, 0)
 	defer tb.release()
 	hosts := make([]uint64, 300)

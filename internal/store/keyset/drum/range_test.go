@@ -3,13 +3,13 @@ package drum
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -29,10 +29,9 @@ func news(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.
 
 // TestHandOver moves hosts from one Store to another, and back.
 func TestHandOver(t *testing.T) {
-	for range 6 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 2))
+	for i := range 6 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := testseed.Rand(t)
 			var stores [2]*Store
 			var got [2]map[weburl.Key]int
 			for i := range stores {
@@ -124,9 +123,7 @@ func TestInsertRefuses(t *testing.T) {
 // TestDamage flips each bit of each run in turn, here and there: every flip is
 // found, named, and mended by Rebuild.
 func TestDamage(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := testseed.Rand(t)
 	cfg := Config{tune: small(rng)}
 	cfg.tune.bucketBits, cfg.tune.blockBytes = 1, 256
 	mem := disk.NewMem()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -49,9 +50,9 @@ func synced(t *testing.T, s *Store) {
 // whatever is added and committed meanwhile.
 func TestSyncOfWhatIsOnItsWay(t *testing.T) {
 	away, crashes := 0, 0
-	for range 40 {
-		seed := rand.Uint64()
-		rng := rand.New(rand.NewPCG(seed, 9))
+	seed := testseed.New(t)
+	for round := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, round))
 		mem := disk.NewMem()
 		s, reopen, item := holding(t, rng, mem)
 		add := func(n int) {

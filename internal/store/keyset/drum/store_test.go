@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -42,10 +43,9 @@ func randomKey(rng *rand.Rand) weburl.Key {
 }
 
 func TestSetAgainstMap(t *testing.T) {
-	for range 12 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0))
+	for i := range 12 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := testseed.Rand(t)
 			cfg := Config{tune: small(rng)}
 			model := map[weburl.Key]bool{}
 			var asked []weburl.Key

@@ -2,12 +2,12 @@ package drum
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -15,10 +15,9 @@ import (
 // what a map says. Questions and updates of one key are flushed apart, since
 // an answer is that of a moment between question and emit.
 func TestValuesAgainstMap(t *testing.T) {
-	for range 8 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 6))
+	for i := range 8 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := testseed.Rand(t)
 			cfg := Config{Values: true, Known: true, tune: small(rng)}
 			mem := disk.NewMem()
 			var answers []Item
