@@ -52,7 +52,18 @@ func TestClusterBlock(t *testing.T) {
 			t.Fatal("the host stays in process")
 		}
 	}
-	time.Sleep(2 * time.Second) // what was found and said is with the heir
+	// Until a1 has a copy of everything that a2 knew of the host.
+	idle := time.Now()
+	for end := idle.Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		asked := time.Now()
+		lag := b.untold(1)
+		if lag < asked.Sub(idle) {
+			break
+		}
+		if asked.After(end) {
+			t.Fatalf("a1 lacks what a2 learned %s ago", lag)
+		}
+	}
 	b.ps[1].kill()
 	if err := os.RemoveAll(b.home(1)); err != nil {
 		t.Fatal(err)

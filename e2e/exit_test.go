@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -101,24 +100,16 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// begin starts the program and returns when the web has met it n times.
-func begin(t *testing.T, web *testweb.Web, n int64, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+// begin starts the program and returns when the web has received n requests.
+func begin(t *testing.T, web *testweb.Web, n int64, args ...string) *process {
 	t.Helper()
-	stderr = &bytes.Buffer{}
-	cmd = exec.Command(orbweaver, args...)
-	cmd.Stderr = stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	for at := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	p := start(t, args...)
+	for end := time.Now().Add(20 * time.Second); ; {
 		if r := web.Report(); r.Requests+r.Active >= n {
-			return cmd, stderr
+			return p
 		}
-		if time.Since(at) > 20*time.Second {
-			cmd.Process.Kill()
-			cmd.Wait()
-			t.Fatalf("the web was not asked %d times; the program said\n%s", n, stderr)
+		if !p.lives(5*time.Millisecond) || time.Now().After(end) {
+			t.Fatalf("the web was not asked %d times; the program said\n%s", n, p.out.String())
 		}
 	}
 }
@@ -130,11 +121,10 @@ func TestSignals(t *testing.T) {
 			t.Parallel()
 			web := limitWeb(t, 60, 400*time.Millisecond)
 			dir := t.TempDir()
-			cmd, stderr := begin(t, web, 3, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
-			cmd.Process.Signal(sig)
-			cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != 11 {
-				t.Fatalf("exit code %d, want 11; it said\n%s", code, stderr)
+			p := begin(t, web, 3, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
+			p.cmd.Process.Signal(sig)
+			if code := p.code(); code != 11 {
+				t.Fatalf("exit code %d, want 11; it said\n%s", code, p.out.String())
 			}
 			if r := web.Report(); r.Hosts["many.example"].Aborted != 0 {
 				t.Errorf("what was in flight did not end: %+v", r.Hosts["many.example"])
@@ -154,19 +144,18 @@ func TestSecondSignal(t *testing.T) {
 	web := limitWeb(t, 60, 20*time.Second)
 	dir := t.TempDir()
 	// robots.txt, and a page that takes its time
-	cmd, stderr := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
-	cmd.Process.Signal(syscall.SIGINT)
-	time.Sleep(300 * time.Millisecond)
-	if cmd.ProcessState != nil {
-		t.Fatal("the program did not wait for what was in flight")
+	p := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
+	p.cmd.Process.Signal(syscall.SIGINT)
+	p.says(t, "Ctrl-C again exits at once")
+	if !p.lives(300 * time.Millisecond) {
+		t.Fatalf("the program did not wait for the request under way; it said\n%s", p.out.String())
 	}
 	at := time.Now()
-	cmd.Process.Signal(syscall.SIGINT)
-	cmd.Wait()
-	if code, took := cmd.ProcessState.ExitCode(), time.Since(at); code != 13 || took > 3*time.Second {
-		t.Errorf("exit code %d after %s, want 13 at once; it said\n%s", code, took, stderr)
+	p.cmd.Process.Signal(syscall.SIGINT)
+	if code, took := p.code(), time.Since(at); code != 13 || took > 3*time.Second {
+		t.Errorf("exit code %d after %s, want 13 at once; it said\n%s", code, took, p.out.String())
 	}
-	if s := stderr.String(); !strings.Contains(s, "Ctrl-C again exits at once") || !strings.Contains(s, "--resume") {
+	if s := p.out.String(); !strings.Contains(s, "--resume") {
 		t.Errorf("it said\n%s", s)
 	}
 	// The directory is neither locked nor damaged.

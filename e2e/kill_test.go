@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,8 +30,26 @@ type death struct {
 // A process is a running crawl.
 type process struct {
 	cmd  *exec.Cmd
-	out  bytes.Buffer
+	out  output
 	done chan struct{} // closed when it has ended
+}
+
+// output is what a process has written. Safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func start(t *testing.T, args ...string) *process {
@@ -52,6 +71,17 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	}()
 	t.Cleanup(func() { p.kill() })
 	return p
+}
+
+// says waits until the running process has written text.
+func (p *process) says(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(p.out.String(), text); {
+		if time.Now().After(end) {
+			t.Fatalf("the program has not said %q; it said\n%s", text, tail(p.out.String()))
+		}
+		p.lives(5 * time.Millisecond)
+	}
 }
 
 // lives waits for d, and says whether the process has outlived it.

@@ -241,6 +241,21 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
+// countedConn signals when n bytes have been read from it.
+type countedConn struct {
+	*net.TCPConn
+	n    int
+	done chan struct{}
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if c.n -= n; c.n <= 0 && n > 0 {
+		close(c.done)
+	}
+	return n, err
+}
+
 func TestReset(t *testing.T) {
 	for _, c := range []struct{ reply, want string }{
 		{"HTTP/1.1 200 OK\r\n\r\nabc", "truncated-disconnect"},
@@ -248,13 +263,23 @@ func TestReset(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\n", "broken"},
 		{"", "broken"},
 	} {
+		heard := make(chan struct{})
 		addr := loopback(t, func(conn net.Conn) {
 			readRequest(bufio.NewReader(conn))
 			io.WriteString(conn, c.reply)
-			time.Sleep(20 * time.Millisecond) // what was sent is read before the reset
+			if c.reply != "" {
+				<-heard // a reset discards what the client has not read
+			}
 			conn.(*net.TCPConn).SetLinger(0)
 		})
 		cfg := shortTimes
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{conn.(*net.TCPConn), len(c.reply), heard}, nil
+		}
 		cfg.AllowPrivate = true
 		f := mustNew(t, cfg)
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+addr+"/")})
