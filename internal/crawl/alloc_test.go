@@ -26,7 +26,7 @@ func (followAll) Follow(*Page, *weburl.Link) Choice { return Take }
 // A Strategy is asked about every link of every page, and most of them are
 // known: that is to cost no memory.
 func TestFollowKnownAllocatesNothing(t *testing.T) {
-	c := &Crawler{Rooms: Rooms{Strategy: followAll{}}, known: new(known)}
+	c := &Crawler{Parts: Parts{Strategy: followAll{}}, known: new(known)}
 	u, err := weburl.Parse("http://a.example/page")
 	if err != nil {
 		t.Fatal(err)

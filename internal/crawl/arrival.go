@@ -76,8 +76,8 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 		a.done <- ErrNotRunning
 		return
 	}
-	c.abroad.activity++
-	c.abroad.received += int64(a.n)
+	c.remote.activity++
+	c.remote.received += int64(a.n)
 	ours := a.v.found[:0]
 	for _, f := range a.v.found {
 		if !f.foreign {
@@ -98,7 +98,7 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 	if then != nil {
 		then()
 	}
-	c.owe(debt{from: a})
+	c.receiptWhenDurable(receipt{from: a})
 }
 
 // pass accepts a link that is to go on to another agent. Its sender forgets it when
@@ -114,19 +114,19 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	c.accepted++
 	c.copyAccept(c.accepted, weburl.HostKey(l.URL.Host()), enc)
 	c.Tally.Accepted(1)
-	c.abroad.passed++
-	c.goesAbroad()
+	c.remote.passed++
+	c.countOutgoing()
 	if hops > MaxHops {
 		return c.Outbox.Park(c.accepted, enc, now)
 	}
 	return c.post(c.accepted, l.URL, hops, enc)
 }
 
-// owe promises somebody word of the next sync.
-func (c *Crawler) owe(d debt) {
+// receiptWhenDurable promises somebody word of the next sync.
+func (c *Crawler) receiptWhenDurable(d receipt) {
 	c.append()
 	d.safe = c.shipping.now()
-	c.abroad.owed = append(c.abroad.owed, d)
+	c.remote.owed = append(c.remote.owed, d)
 	c.dirty = true // even if seen holds all of it back
 }
 
@@ -135,7 +135,7 @@ func (c *Crawler) owe(d debt) {
 // loses none of their links.
 func (c *Crawler) oweFinish(then func()) {
 	c.append()
-	c.abroad.owed = append(c.abroad.owed, debt{then: then, finish: c.shipping.begun()})
+	c.remote.owed = append(c.remote.owed, receipt{then: then, finish: c.shipping.begun()})
 	c.dirty = true
 }
 
@@ -144,7 +144,7 @@ func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 
 // commitOwed writes the journal for those who are content with that.
 func (c *Crawler) commitOwed(now time.Time) error {
-	if len(c.abroad.owed) > 0 {
+	if len(c.remote.owed) > 0 {
 		// Also what seen holds back: there is something to write.
 		c.batch.add(kindSpan, c.span(now))
 		c.append()
@@ -156,15 +156,15 @@ func (c *Crawler) commitOwed(now time.Time) error {
 		return err
 	}
 	if c.cfg.AckWritten {
-		c.abroad.due, c.abroad.owed = append(c.abroad.due, c.abroad.owed...), nil
+		c.remote.due, c.remote.owed = append(c.remote.due, c.remote.owed...), nil
 	}
 	return nil
 }
 
-// payDebts gives word of what is durable, here and in the replicas.
-func (c *Crawler) payDebts(now time.Time) {
-	left := c.abroad.due[:0]
-	for _, d := range c.abroad.due {
+// sendReceipts gives word of what is durable, here and in the replicas.
+func (c *Crawler) sendReceipts(now time.Time) {
+	left := c.remote.due[:0]
+	for _, d := range c.remote.due {
 		switch {
 		case c.fatal == nil && (!c.shipping.copied(d.safe) || d.finish > c.shipping.released):
 			left = append(left, d)
@@ -174,11 +174,11 @@ func (c *Crawler) payDebts(now time.Time) {
 		case d.from != nil:
 			d.from.done <- nil
 		default:
-			c.abroad.activity++
+			c.remote.activity++
 			c.finishSent(d.back.Numbers, true)
 			c.Outbox.Done(d.back, true, now)
 		}
 	}
-	clear(c.abroad.due[len(left):])
-	c.abroad.due = left
+	clear(c.remote.due[len(left):])
+	c.remote.due = left
 }

@@ -478,7 +478,7 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 		m.seen = tiny(seed)
 		oc.MemoryBytes = 1
 	}
-	m.with = func(r *Rooms) (err error) {
+	m.with = func(r *Parts) (err error) {
 		r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
 		if f.moves {
 			r.Tenancy = m

@@ -116,7 +116,7 @@ func responses(t *testing.T, fs disk.FS) (n int) {
 
 // A visit at rest holds on to nothing of a page that took much memory.
 func TestVisitsAtRest(t *testing.T) {
-	c := New(Config{}, Rooms{})
+	c := New(Config{}, Parts{})
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

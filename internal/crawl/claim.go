@@ -13,9 +13,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A wish is a host that waits until those who may have had it have told us what
+// An inquiry is a host that waits until those who may have had it have told us what
 // they know, or until the agents change.
-type wish struct {
+type inquiry struct {
 	view   uint64 // Tenancy.View when the question was first asked: all answers have to be of it
 	since  uint64
 	others []string // to be asked if more answers are wanted
@@ -47,9 +47,9 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 	if t.held[host] != nil {
 		return
 	}
-	c.abroad.activity++
+	c.remote.activity++
 	host = strings.Clone(host)
-	w := &wish{view: c.Tenancy.View(), since: since, enough: 1} // which nobody's never has
+	w := &inquiry{view: c.Tenancy.View(), since: since, enough: 1} // which nobody's never has
 	t.held[host] = w
 	if !mine {
 		return
@@ -60,7 +60,7 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 
 // askFor asks as many agents about a host as answers are wanted. When there is
 // nobody left to be asked it is ours.
-func (c *Crawler) askFor(host string, w *wish, now time.Time) {
+func (c *Crawler) askFor(host string, w *inquiry, now time.Time) {
 	for len(w.others) > 0 && len(w.open) < w.enough {
 		agent := w.others[0]
 		w.others = w.others[1:]
@@ -159,7 +159,7 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 		}
 		switch verdict {
 		case Nothing, Stranger:
-			c.abroad.activity++
+			c.remote.activity++
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 			if verdict == Nothing {
 				w.enough--
@@ -178,10 +178,10 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 }
 
 // settleHere makes a host ours.
-func (c *Crawler) settleHere(host string, w *wish, now time.Time) {
+func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 	t := &c.tenants
 	key := weburl.HostKey(host)
-	c.abroad.activity++
+	c.remote.activity++
 	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since || w.view != c.Tenancy.View() {
 		c.unhold(host) // and its turn tells
 		return
@@ -195,8 +195,8 @@ func (c *Crawler) settleHere(host string, w *wish, now time.Time) {
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	clock := t.heirlooms[host]
-	delete(t.heirlooms, host)
+	clock := t.inherited[host]
+	delete(t.inherited, host)
 	if st, ok := t.clocks[host]; ok { // it was ours before
 		old := quietOf(st, false, now)
 		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
@@ -284,7 +284,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 		durable := make(chan struct{})
 		if err := c.ask(ctx, "handed", func() {
 			taken = c.takeEstates(from, es)
-			c.owe(debt{then: func() { close(durable) }})
+			c.receiptWhenDurable(receipt{then: func() { close(durable) }})
 		}); err != nil {
 			return err
 		}
@@ -369,7 +369,7 @@ func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 		if !mine {
 			continue
 		}
-		c.abroad.activity++
+		c.remote.activity++
 		taken++
 		key := weburl.HostKey(e.host)
 		was := len(news)
@@ -389,7 +389,7 @@ func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 				clock.Blocked = c.isBlocked(e.host)
 				c.Frontier.Restore(clock.state(e.host, now))
 			} else {
-				t.heirlooms[strings.Clone(e.host)] = *k
+				t.inherited[strings.Clone(e.host)] = *k
 			}
 		}
 	}

@@ -274,7 +274,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 			n.seen = tiny(seed)
 			oc.MemoryBytes = 1
 		}
-		n.with = func(r *Rooms) (err error) {
+		n.with = func(r *Parts) (err error) {
 			r.Partition, r.Exchange = n, n
 			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
 			return err

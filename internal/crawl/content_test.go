@@ -138,7 +138,7 @@ func TestDuplicatesAgain(t *testing.T) {
 		j := newJudge(nil, false).process(func() bool { return false })
 		s := &story{
 			strategy: func() Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
-			with: func(r *Rooms) error { r.Contents = j; return nil },
+			with: func(r *Parts) error { r.Contents = j; return nil },
 			text: `
 seed http://a.example/
 dns a.example 192.0.2.1
@@ -265,7 +265,7 @@ http://a.example/ /1 http://b.example/1
 http://a.example/1
 `}
 				s.parse(t)
-				s.with = func(r *Rooms) error {
+				s.with = func(r *Parts) error {
 					if err := s.openBoxes(&boxes); err != nil {
 						return err
 					}

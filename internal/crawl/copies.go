@@ -230,8 +230,8 @@ func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
 	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: appendClockState(nil, st)}
 }
 
-// goesAbroad counts an accepted link that another agent owns.
-func (c *Crawler) goesAbroad() {
+// countOutgoing counts an accepted link that another agent owns.
+func (c *Crawler) countOutgoing() {
 	if c.Copies != nil {
 		c.openEpoch().away++
 	}
@@ -251,9 +251,9 @@ func (s *shipping) epochOf(number uint64) int {
 	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
 }
 
-// arrivedAbroad marks the links as delivered or abandoned: each of
+// arrivedElsewhere marks the links as delivered or abandoned: each of
 // these was said to go there.
-func (c *Crawler) arrivedAbroad(numbers ...uint64) {
+func (c *Crawler) arrivedElsewhere(numbers ...uint64) {
 	s := &c.shipping
 	for _, n := range numbers {
 		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {

@@ -142,9 +142,9 @@ type Resolver interface {
 	Lookup(ctx context.Context, host string) (dns.Answer, error)
 }
 
-// Rooms is what a Crawler leads URLs through. It owns none of them: who opened
+// Parts is what a Crawler leads URLs through. It owns none of them: who opened
 // them closes them when Run has returned.
-type Rooms struct {
+type Parts struct {
 	Partition Partition      // nil: all URLs are ours
 	Exchange  Exchange       // nil with a nil Partition
 	Outbox    *outbox.Outbox // likewise
@@ -189,7 +189,7 @@ const (
 // Crawler leads URLs from seed to archive. Use New, then Recover, Seed and Run.
 type Crawler struct {
 	cfg Config
-	Rooms
+	Parts
 	rng *rand.Rand
 
 	// Owned by the dispatcher.
@@ -239,7 +239,7 @@ type Crawler struct {
 	nextWanted time.Time              // when the Planner wants the next
 	alone      visit                  // for links that no visit has found
 	remembered int64                  // URLs of which the Planner remembers something from an earlier run
-	abroad     abroad
+	remote     remote
 	shipping   shipping
 	tenants    tenants
 	failures   failures
@@ -260,10 +260,10 @@ type Crawler struct {
 }
 
 // New wires a Crawler. It touches no disk.
-func New(cfg Config, rooms Rooms) *Crawler {
+func New(cfg Config, parts Parts) *Crawler {
 	cfg = cfg.withDefaults()
 	c := &Crawler{
-		cfg: cfg, Rooms: rooms,
+		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
 		attempts:   map[weburl.Key]int{},
 		requeued:   map[weburl.Key]uint64{},
@@ -278,7 +278,7 @@ func New(cfg Config, rooms Rooms) *Crawler {
 		hostsAgain: map[string]*hostAgain{},
 	}
 	c.blocked.Store(&[]string{})
-	c.planner, _ = rooms.Strategy.(Planner)
+	c.planner, _ = parts.Strategy.(Planner)
 	c.tenants.init()
 	c.tenants.blocks = c.Tenancy != nil // those of an earlier run
 	c.slow.init()
@@ -295,7 +295,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	for i := range c.cfg.Workers {
 		c.inFlight.Go(func() { c.work(work, i+1) })
 	}
-	c.began, c.abroad.pagesBefore = time.Now(), c.Tally.Pages()
+	c.began, c.remote.pagesBefore = time.Now(), c.Tally.Pages()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
@@ -313,8 +313,8 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.sync()
 	}
-	if c.fatal == nil && len(c.abroad.due) > 0 {
-		if c.payDebts(time.Now()); c.fatal == nil {
+	if c.fatal == nil && len(c.remote.due) > 0 {
+		if c.sendReceipts(time.Now()); c.fatal == nil {
 			c.fatal = c.sync()
 		}
 	}
@@ -371,7 +371,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			}
 		}
 		c.save(now)
-		c.payDebts(now)
+		c.sendReceipts(now)
 		wake = earlier(wake, c.shipOut(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
@@ -402,7 +402,7 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.fatal != nil || c.Frontier.Pending() > before || !c.settledAbroad():
+	case c.fatal != nil || c.Frontier.Pending() > before || !c.settledElsewhere():
 	case err != nil:
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	case c.Frontier.Pending() > 0:
@@ -425,7 +425,7 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	if c.syncing == nil && c.Seen.WantsSync() {
 		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
 	}
-	if c.syncing == nil && len(c.abroad.owed) > 0 && !c.cfg.AckWritten {
+	if c.syncing == nil && len(c.remote.owed) > 0 && !c.cfg.AckWritten {
 		d = min(d, c.ackAt().Sub(now))
 	}
 	if !wake.IsZero() {
@@ -515,7 +515,7 @@ const rateSlack = 10 * time.Millisecond
 
 // settleAll takes v and every other result that is ready.
 func (c *Crawler) settleAll(v *visit) {
-	c.abroad.activity++
+	c.remote.activity++
 	for {
 		if v.resolved {
 			c.resolving--

@@ -86,7 +86,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 
 func (c *Crawler) drop(host string, now time.Time) error {
 	d := drop{c.nth + 1, c.accepted, now}
-	c.abroad.activity++
+	c.remote.activity++
 	c.noteDrop(host, d)
 	c.batch.add(kindDrop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
@@ -181,7 +181,7 @@ func (c *Crawler) ends(v *visit) {
 		delete(c.underWay, v.drops)
 	}
 	if v.leased != nil {
-		c.abroad.cuts.settled(v.leased)
+		c.remote.cuts.settled(v.leased)
 	}
 }
 
@@ -194,7 +194,7 @@ func (c *Crawler) ends(v *visit) {
 // hold, never goes back.
 func (c *Crawler) forgetDrops() {
 	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
-		c.outgoing() > 0 || len(c.abroad.owed)+len(c.abroad.due) > 0 {
+		c.outgoing() > 0 || len(c.remote.owed)+len(c.remote.due) > 0 {
 		return
 	}
 	first := c.nth

@@ -80,7 +80,7 @@ func TestDropAgain(t *testing.T) {
 
 // Of three pages that are visited again by two workers, the one that waits at the
 // door is not begun after the drop of its host.
-func TestDropAgainAtTheDoor(t *testing.T) {
+func TestDropAgainDuringIntake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := "delay 1s\nworkers 2\nslow-visits -1\n"
 		waits := map[string]bool{} // at the door

@@ -13,7 +13,7 @@ import (
 
 // The failed seeds that are kept take bounded memory, and the first of them are kept.
 func TestFailedSeedsAreBounded(t *testing.T) {
-	c := &Crawler{Rooms: Rooms{Tally: report.NewTally()}}
+	c := &Crawler{Parts: Parts{Tally: report.NewTally()}}
 	seed := func(i int) weburl.Link {
 		return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
 	}

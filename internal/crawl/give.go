@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A gift queues the finished URLs to send to one new owner.
-type gift struct {
+// A handoffQueue queues the finished URLs to send to one new owner.
+type handoffQueue struct {
 	hosts    []string
 	in       map[string]struct{} // the same
 	busy     bool                // some of it is on its way, or will be after a sync
@@ -105,7 +105,7 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 func (c *Crawler) give(host, to string) {
 	g := c.tenants.giving[to]
 	if g == nil {
-		g = &gift{in: map[string]struct{}{}}
+		g = &handoffQueue{in: map[string]struct{}{}}
 		c.tenants.giving[to] = g
 	}
 	if _, twice := g.in[host]; !twice {
@@ -166,7 +166,7 @@ func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) 
 // in it are durable here and the links of these pages are safe: it must not take a page
 // for finished that a power failure here undoes, or whose links are lost with this
 // machine.
-func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
+func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 	b := &bundle{agent: agent, identity: c.Tenancy.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
 		host := g.hosts[0]
@@ -204,8 +204,8 @@ func (c *Crawler) bundleUp(agent string, g *gift, now time.Time) {
 }
 
 // told notes what came of a bundle. If err is nil, the new owner has the blocks in it.
-func (c *Crawler) told(g *gift, b *bundle, err error, now time.Time) {
-	c.abroad.activity++
+func (c *Crawler) told(g *handoffQueue, b *bundle, err error, now time.Time) {
+	c.remote.activity++
 	g.busy = false
 	if err != nil {
 		for _, host := range b.hosts {

@@ -168,7 +168,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		case dropped:
 			err = c.acceptDropped(enc, c.accepted)
 		case foreign:
-			c.goesAbroad()
+			c.countOutgoing()
 			err = c.post(c.accepted, l.URL, 0, enc)
 		default:
 			c.copyAccept(c.accepted, c.hostOf(items[i].Key, l.URL), enc)

@@ -62,13 +62,13 @@ func (c *Crawler) cuttable(v *visit) {
 		return
 	}
 	v.leased = &cut{points: points}
-	c.abroad.cuts.mu.Lock()
-	defer c.abroad.cuts.mu.Unlock()
-	if c.abroad.cuts.at == nil {
-		c.abroad.cuts.at = map[uint64]*cut{}
+	c.remote.cuts.mu.Lock()
+	defer c.remote.cuts.mu.Unlock()
+	if c.remote.cuts.at == nil {
+		c.remote.cuts.at = map[uint64]*cut{}
 	}
 	for _, p := range points {
-		c.abroad.cuts.at[p] = v.leased
+		c.remote.cuts.at[p] = v.leased
 	}
 }
 
@@ -85,9 +85,9 @@ func (c *cuts) settled(k *cut) {
 // It does not wait for the dispatcher.
 func (c *Crawler) CutOff(points []uint64) (n int) {
 	for _, p := range points {
-		c.abroad.cuts.mu.Lock()
-		k := c.abroad.cuts.at[p]
-		c.abroad.cuts.mu.Unlock()
+		c.remote.cuts.mu.Lock()
+		k := c.remote.cuts.at[p]
+		c.remote.cuts.mu.Unlock()
 		if k == nil {
 			continue
 		}
@@ -125,6 +125,6 @@ func (c *Crawler) leaseCounts() *report.Leases {
 	}
 	n := c.Leases.Counts()
 	n.Waits = c.Frontier.Stats().LeaseWaits
-	n.Count(c.Tally.Pages() - c.abroad.pagesBefore)
+	n.Count(c.Tally.Pages() - c.remote.pagesBefore)
 	return &n
 }

@@ -83,7 +83,7 @@ http://b.example/ slow=10s
 http://c.example/ 200
 `}
 		s.frontier.Lease = l
-		s.with = func(r *Rooms) error { r.Leases = l; return nil }
+		s.with = func(r *Parts) error { r.Leases = l; return nil }
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // a.example/ and b.example/ are being answered, c's visit waits for a worker
 		asked := len(s.web.told())

@@ -38,7 +38,7 @@ func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
 			return
 		}
 		now := time.Now()
-		c.abroad.activity++
+		c.remote.activity++
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
 		c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
 		c.Frontier.ReadAll()
@@ -52,7 +52,7 @@ func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
 	err = c.ask(ctx, "stay", func() {
 		l := &c.tenants.leaving
 		if was = l.on; was && c.stop == notStopping {
-			c.abroad.activity++
+			c.remote.activity++
 			*l = leaving{}
 			c.Frontier.ReadSome()
 			c.Events.Write("leave-undone", report.F("links", c.Pending()))
@@ -95,7 +95,7 @@ func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 		}
 	}
 	done := c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0 && len(l.told) == 0 &&
-		c.Frontier.Len() == 0 && c.settledAbroad()
+		c.Frontier.Len() == 0 && c.settledElsewhere()
 	if done && c.Seen.Holds() {
 		c.flushSeen() // and see what comes of it
 		return now

@@ -251,7 +251,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 			web:      c.web, name: fmt.Sprint("a", i),
 		}}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
-		n.with = func(r *Rooms) (err error) {
+		n.with = func(r *Parts) (err error) {
 			r.Partition, r.Exchange, r.Contents = n, n, j.process(func() bool { return n.w.Load() == nil })
 			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox",
 				outbox.Config{BatchLinks: 10, Seed: seed, ParkWait: time.Second})

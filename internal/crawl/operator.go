@@ -195,7 +195,7 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return c.fatal
 	}
-	c.abroad.activity++
+	c.remote.activity++
 	delete(c.tenants.given, weburl.HostKey(host)) // its next owner is to be told
 	c.setBlocked(host, blocked)
 	st := c.Frontier.Host(host)

@@ -154,12 +154,12 @@ func TestDropOverKill(t *testing.T) {
 
 // A host that is blocked while its visit waits for a worker is not asked, nor is
 // one that is dropped.
-func TestOrderAtTheDoor(t *testing.T) {
-	t.Run("block", func(t *testing.T) { orderAtTheDoor(t, (*world).Block, OnlyBlocked, 2) })
-	t.Run("drop", func(t *testing.T) { orderAtTheDoor(t, (*world).Drop, Finished, 3) })
+func TestOrderDuringIntake(t *testing.T) {
+	t.Run("block", func(t *testing.T) { orderDuringIntake(t, (*world).Block, OnlyBlocked, 2) })
+	t.Run("drop", func(t *testing.T) { orderDuringIntake(t, (*world).Drop, Finished, 3) })
 }
 
-func orderAtTheDoor(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop, finished int64) {
+func orderDuringIntake(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop, finished int64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `
 delay 1s

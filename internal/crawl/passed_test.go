@@ -168,7 +168,7 @@ http://a.example/ /1
 http://a.example/1
 `}
 		s.parse(t)
-		s.with = func(r *Rooms) error {
+		s.with = func(r *Parts) error {
 			if err := s.openBoxes(&boxes); err != nil {
 				return err
 			}

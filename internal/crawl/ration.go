@@ -27,7 +27,7 @@ type Need struct {
 
 // ShareLimit says that Config.PageLimit is that of several agents together:
 // pages are fetched as Ration allows. It is called before Run.
-func (c *Crawler) ShareLimit() { c.abroad.ration = ration{shared: c.cfg.PageLimit > 0} }
+func (c *Crawler) ShareLimit() { c.remote.ration = ration{shared: c.cfg.PageLimit > 0} }
 
 // Ration lets f look at what is needed, and sets the ration to what f returns,
 // or to what is used of it if that is more. Safe for concurrent use; ctx bounds
@@ -35,7 +35,7 @@ func (c *Crawler) ShareLimit() { c.abroad.ration = ration{shared: c.cfg.PageLimi
 func (c *Crawler) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
 	return c.ask(ctx, "ration", func() {
 		used := c.Tally.Pages() + int64(c.busy)
-		r := &c.abroad.ration
+		r := &c.remote.ration
 		r.allowed = max(r.allowed, used)
 		r.allowed = max(used, f(Need{Pages: c.Tally.Pages(), Busy: int64(c.busy), Allowed: r.allowed, Pending: c.Frontier.Pending()}))
 	})
@@ -52,7 +52,7 @@ func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
 		return false, time.Time{}
 	}
 	used := c.Tally.Pages() + int64(c.busy)
-	if r := c.abroad.ration; r.shared && used >= r.allowed {
+	if r := c.remote.ration; r.shared && used >= r.allowed {
 		if c.Frontier.Pending() == 0 {
 			return true, time.Time{} // a ration would change nothing
 		}

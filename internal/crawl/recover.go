@@ -392,14 +392,14 @@ func (c *Crawler) count(f *finish) {
 	}
 }
 
-// wishEvery is the longest that a server's wish to be asked less often stays in
+// urgentCommitEvery is the longest that a server's wish to be asked less often stays in
 // memory only: a repeated fetch is a pity, a disregarded Retry-After is rude.
-const wishEvery = 5 * time.Millisecond
+const urgentCommitEvery = 5 * time.Millisecond
 
 // commitAt is when the journal is to be written next.
 func (c *Crawler) commitAt() time.Time {
 	if c.urgent {
-		return c.committed.Add(min(wishEvery, c.cfg.CommitEvery))
+		return c.committed.Add(min(urgentCommitEvery, c.cfg.CommitEvery))
 	}
 	return c.committed.Add(c.cfg.CommitEvery)
 }
@@ -427,7 +427,7 @@ func (c *Crawler) save(now time.Time) {
 		// would always be one on its way.
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.abroad.owed) > 0 && !c.cfg.AckWritten && !now.Before(c.ackAt())):
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.owed) > 0 && !c.cfg.AckWritten && !now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
@@ -459,7 +459,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	owed     []debt
+	owed     []receipt
 	done     chan error // it never blocks
 }
 
@@ -485,8 +485,8 @@ func (c *Crawler) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	owed := c.abroad.owed
-	c.abroad.owed = nil
+	owed := c.remote.owed
+	c.remote.owed = nil
 	return &syncing{j, held, c.accepted, owed, make(chan error, 1)}, nil
 }
 
@@ -498,7 +498,7 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
 		return err
 	}
-	c.abroad.due = append(c.abroad.due, s.owed...)
+	c.remote.due = append(c.remote.due, s.owed...)
 	return nil
 }
 

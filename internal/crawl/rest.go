@@ -24,31 +24,31 @@ type Pulse struct {
 	Answered int64
 }
 
-// settledAbroad says that nothing is on its way to other agents, or waits for a
+// settledElsewhere says that nothing is on its way to other agents, or waits for a
 // sync.
-func (c *Crawler) settledAbroad() bool {
+func (c *Crawler) settledElsewhere() bool {
 	return c.Partition == nil ||
-		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.abroad.owed) == 0 && len(c.abroad.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
+		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.owed) == 0 && len(c.remote.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
 }
 
 // idle says that nothing is left to do, and that this is known.
 func (c *Crawler) idle() bool {
-	return c.Partition != nil && (!c.settledAbroad() || c.resting())
+	return c.Partition != nil && (!c.settledElsewhere() || c.resting())
 }
 
 func (c *Crawler) resting() bool {
-	a := &c.abroad
+	a := &c.remote
 	return a.resting && a.restedAt == a.activity && c.busy == 0 && c.resolving == 0 && len(c.later) == 0 &&
-		c.Frontier.Pending() == 0 && c.settledAbroad()
+		c.Frontier.Pending() == 0 && c.settledElsewhere()
 }
 
 // rest notes that nothing is left to do.
-func (c *Crawler) rest() { c.abroad.resting, c.abroad.restedAt = true, c.abroad.activity }
+func (c *Crawler) rest() { c.remote.resting, c.remote.restedAt = true, c.remote.activity }
 
 // Pulse says how the crawl stands. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = c.ask(ctx, "pulse", func() {
-		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.abroad.activity, Answered: c.Tally.Answered()}
+		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.remote.activity, Answered: c.Tally.Answered()}
 	})
 	return p, err
 }
@@ -57,7 +57,7 @@ func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 // It says whether it did.
 func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err error) {
 	err = c.ask(ctx, "end", func() {
-		if agreed = c.resting() && c.abroad.activity == activity; !agreed || c.stop != notStopping {
+		if agreed = c.resting() && c.remote.activity == activity; !agreed || c.stop != notStopping {
 			return
 		}
 		c.stop = Finished

@@ -249,7 +249,7 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 
 // The more slow visits receive nothing, the sooner another becomes one.
 func TestSlowAfter(t *testing.T) {
-	c := New(Config{Workers: 10}, Rooms{})
+	c := New(Config{Workers: 10}, Parts{})
 	for _, x := range []struct {
 		slow int
 		want time.Duration

@@ -67,7 +67,7 @@ func (c *Crawler) publish(now time.Time) {
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(),
-		Received: c.abroad.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(),
+		Received: c.remote.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(),
 		Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
 		LastURL: c.lastURL, Stop: c.stop,
 	})

@@ -137,18 +137,18 @@ type tenants struct {
 	// As the next agent:
 	view      uint64                // counts changes
 	claimed   map[uint64]uint64     // hosts that may be crawled, or might be, and since when they were ours then
-	held      map[string]*wish      // that may not, though links wait
+	held      map[string]*inquiry   // that may not, though links wait
 	lines     map[string]*line      // agents to be asked
-	heirlooms map[string]Clock      // of hosts that are not crawled yet
+	inherited map[string]Clock      // of hosts that are not crawled yet
 	elsewhere map[uint64]*elsewhere // links that wait, and are finished elsewhere
 
 	// As the agent before:
 	given  map[uint64]string // who has been told all that is finished of a host
 	clocks map[string]frontier.HostState
-	giving map[string]*gift // by agent
-	ready  bool             // some of it may go now
-	blocks bool             // blocked hosts of other agents may be here
-	tried  time.Time        // when they were given away last
+	giving map[string]*handoffQueue // by agent
+	ready  bool                     // some of it may go now
+	blocks bool                     // blocked hosts of other agents may be here
+	tried  time.Time                // when they were given away last
 
 	leaving leaving
 
@@ -167,9 +167,9 @@ func (c *Crawler) moves() *report.Moves {
 
 func (t *tenants) init() {
 	*t = tenants{
-		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*wish{}, lines: map[string]*line{},
-		heirlooms: map[string]Clock{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
-		clocks: map[string]frontier.HostState{}, giving: map[string]*gift{},
+		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{}, lines: map[string]*line{},
+		inherited: map[string]Clock{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
+		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
 	}
 }
 
@@ -334,7 +334,7 @@ func (c *Crawler) isTenant(host, since uint64) bool {
 
 // giveUpElsewhere ends a link that was finished elsewhere: it counts for nothing.
 func (c *Crawler) giveUpElsewhere(t *frontier.Task) {
-	c.abroad.activity++
+	c.remote.activity++
 	number := c.forget(t.Link.URL.Key(), t.Number)
 	if number > 0 {
 		c.endSent([]uint64{number}, true)
@@ -366,7 +366,7 @@ func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
 	}
 	c.letGo(host)
 	t := &c.tenants
-	c.abroad.activity++
+	c.remote.activity++
 	var its []frontier.Waiting
 	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
 		mine := d.link.URL.Host() == host
@@ -424,7 +424,7 @@ func (c *Crawler) resettle() {
 	t := &c.tenants
 	t.view++
 	t.blocks = true
-	c.abroad.activity++
+	c.remote.activity++
 	for host := range t.held {
 		c.unhold(host)
 	}

@@ -320,7 +320,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 
 // joins adds a node to a cluster whose hosts move.
 func (n *node) joins(c *cluster, oc outbox.Config) {
-	n.with = func(r *Rooms) (err error) {
+	n.with = func(r *Parts) (err error) {
 		r.Partition, r.Exchange, r.Tenancy = n, n, n
 		r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
 		return err

@@ -73,7 +73,7 @@ type story struct {
 	strategy func() Strategy          // one for each process; nil: none
 	again    bool                     // URLs may be visited again
 	name     string                   // of the agent, if there are several
-	with     func(r *Rooms) error     // adds what they need
+	with     func(r *Parts) error     // adds what they need
 	disk     atomic.Pointer[disk.Mem] // of the last process
 
 	text     string // settings and web as they stand
@@ -224,7 +224,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if m, ok := fs.(*disk.Mem); ok {
 		s.disk.Store(m)
 	}
-	r := Rooms{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
+	r := Parts{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
 		Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
 	fail := func(e error) { err = errors.Join(err, e) }
 	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }

@@ -49,16 +49,16 @@ import (
 
 // Agent is one node, open and ready to Run once.
 type Agent struct {
-	cfg      Config
-	fs       disk.FS
-	budget   budget
-	crawler  *crawl.Crawler
-	rooms    crawl.Rooms
-	fetcher  *fetch.Fetcher
-	colony   *colony         // nil: this agent is alone
-	leases   *leases         // nil: no address or site is shared with others
-	contents *contentService // nil: they are not shared out
-	closers  []func() error  // last first
+	cfg        Config
+	fs         disk.FS
+	budget     budget
+	crawler    *crawl.Crawler
+	parts      crawl.Parts
+	fetcher    *fetch.Fetcher
+	membership *membership     // nil: this agent is alone
+	leases     *leases         // nil: no address or site is shared with others
+	contents   *contentService // nil: they are not shared out
+	closers    []func() error  // last first
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered is what an earlier run left.
@@ -201,7 +201,7 @@ func (a *Agent) claim() error {
 // mark says in the directory of what kind the crawl is, and then that there is
 // one: whoever goes on with it may give no seeds.
 func (a *Agent) mark(seeds []weburl.URL) error {
-	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.rooms.Strategy)+"\n")); err != nil {
+	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.parts.Strategy)+"\n")); err != nil {
 		return err
 	}
 	if err := a.rememberSeeds(seeds); err != nil {
@@ -262,7 +262,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	r := &a.rooms
+	r := &a.parts
 	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.unblock(); err != nil {
 		return err
 	}
-	if cfg.Resume && a.colony == nil {
+	if cfg.Resume && a.membership == nil {
 		// If nothing could be fetched so far, the operator may have changed what
 		// stood in the way.
 		if err := a.crawler.SeedAgain(); err != nil {
@@ -439,11 +439,11 @@ func strategyName(s crawl.Strategy) string {
 // was begun with: what the one has fetched, the other knows nothing of.
 func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
-		if a.rooms.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
+		if a.parts.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
 			Seeds: seeds}); err != nil {
 			return err
 		}
-		if c, ok := a.rooms.Strategy.(io.Closer); ok {
+		if c, ok := a.parts.Strategy.(io.Closer); ok {
 			a.onClose(c.Close)
 		}
 	}
@@ -454,7 +454,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if err != nil {
 		return err
 	}
-	if begun, now := strings.TrimSpace(string(b)), strategyName(a.rooms.Strategy); begun != now {
+	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
 		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
 			now, a.cfg.Dir, begun)
 	}
@@ -514,56 +514,56 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.cfg.Resume {
 		kind = "resumed"
 	}
-	a.rooms.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()),
+	a.parts.Events.Write(kind, report.F("version", Version), report.F("pid", os.Getpid()),
 		report.F("pending", a.crawler.Pending()),
-		report.F("blocked", a.rooms.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated),
+		report.F("blocked", a.parts.Frontier.Stats().BlockedLinks), report.F("repeated", a.Recovered.Repeated),
 		report.F("links_lost", a.Recovered.Lost))
-	if a.rooms.Tally.Started().IsZero() {
-		a.rooms.Tally.Start(a.began)
+	if a.parts.Tally.Started().IsZero() {
+		a.parts.Tally.Start(a.began)
 	}
 	stop, err := a.crawl(ctx)
-	res := Result{Stop: stop, Summary: a.rooms.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
+	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
-	if stop == crawl.Finished && a.rooms.Tally.Answered() == 0 && (a.colony == nil || a.colony.nothing.Load()) {
+	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 && (a.membership == nil || a.membership.nothing.Load()) {
 		res.Nothing = true
 		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
-		res.OnlyRedirects = res.FailedCount == 0 && a.rooms.Tally.Fetched() > 0
+		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}
-	if c := a.colony; c != nil {
+	if c := a.membership; c != nil {
 		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)
 	}
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
-		a.rooms.Events.Write("error", report.F("error", err.Error()))
+		a.parts.Events.Write("error", report.F("error", err.Error()))
 		return res, err
 	}
-	a.rooms.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.rooms.Tally.Pages()))
+	a.parts.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.parts.Tally.Pages()))
 	return res, a.conclude(res)
 }
 
 // conclude writes what people look at when a run has ended: the archive's
 // last file gets its name, then comes the index, then the reports.
 func (a *Agent) conclude(res Result) error {
-	if err := a.rooms.Archive.Close(); err != nil {
+	if err := a.parts.Archive.Close(); err != nil {
 		return err
 	}
 	if err := warc.BuildIndex(a.fs, a.cfg.Dir); err != nil {
 		return err
 	}
-	if err := a.rooms.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
+	if err := a.parts.Tally.WriteReports(a.fs, a.dir("reports"), res.Summary); err != nil {
 		return err
 	}
-	if s, ok := a.rooms.Strategy.(interface {
+	if s, ok := a.parts.Strategy.(interface {
 		WriteReport(fs disk.FS, dir string) error
 	}); ok {
 		if err := s.WriteReport(a.fs, a.dir("reports")); err != nil {
 			return err
 		}
 	}
-	return errors.Join(a.rooms.Log.Sync(), a.rooms.Events.Sync(), a.rooms.Skipped.Sync())
+	return errors.Join(a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
 }
 
 // Status is how the crawl stands; nil before Run.

@@ -31,8 +31,8 @@ func (a *Agent) Serve(ln net.Listener) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if a.colony != nil {
-		reg.MustRegister(exchanges{a.colony})
+	if a.membership != nil {
+		reg.MustRegister(exchanges{a.membership})
 	}
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
@@ -70,8 +70,8 @@ func (a *Agent) status() any {
 		if s := a.Status(); s != nil {
 			return s
 		}
-		if a.colony != nil {
-			if w := a.colony.waits.Load(); w != nil {
+		if a.membership != nil {
+			if w := a.membership.waits.Load(); w != nil {
 				return w
 			}
 			return Waiting{For: "an agent that answers", Agents: []string{}}
@@ -102,7 +102,7 @@ func (a *Agent) order(
 		text, err := fn(ctx, host)
 		if e, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
 			at := "unknown here"
-			if m := a.colony.member.Load(); m != nil {
+			if m := a.membership.member.Load(); m != nil {
 				if other, ok := m.View().Agent(e.Agent); ok {
 					at = other.Addr
 				}
@@ -180,7 +180,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range s.Errors {
 		count(descErrors, n, kind)
 	}
-	known := g.a.rooms.Robots.Stats()
+	known := g.a.parts.Robots.Stats()
 	gauge(descRobots, int64(known.Origins))
 	gauge(descRobotsBytes, known.Bytes)
 	count(descForgot, known.Forgotten)

@@ -63,7 +63,7 @@ func (t *tenure) next(r *placement.Rendezvous, self string, began, before bool) 
 }
 
 // settle takes note of whose hosts are now.
-func (c *colony) settle(r *placement.Rendezvous) {
+func (c *membership) settle(r *placement.Rendezvous) {
 	old := c.tenure.Load()
 	// Agents that wait for each other begin with one view, and together. An agent
 	// came later if it finds more agents, or was told that the crawl goes on already.
@@ -75,7 +75,7 @@ func (c *colony) settle(r *placement.Rendezvous) {
 // this agent knows. It knows better if it has begun, in this life or an earlier one,
 // or was told so when it came. So every agent that comes later is told, by whichever
 // agent it comes.
-func (c *colony) crawling() (agents []rpc.Agent) {
+func (c *membership) crawling() (agents []rpc.Agent) {
 	if !c.begun.Load() && !c.late.Load() {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (c *colony) crawling() (agents []rpc.Agent) {
 }
 
 // Tenure implements crawl.Tenancy.
-func (c *colony) Tenure(host string) (owner string, mine bool, since uint64) {
+func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
 	t := c.tenure.Load()
 	if t == nil {
 		return "", false, 0
@@ -103,10 +103,10 @@ func (c *colony) Tenure(host string) (owner string, mine bool, since uint64) {
 }
 
 // View implements crawl.Tenancy.
-func (c *colony) View() uint64 { return c.saw.Load() }
+func (c *membership) View() uint64 { return c.saw.Load() }
 
 // Had implements crawl.Tenancy.
-func (c *colony) Had(host string) (ever, began bool) {
+func (c *membership) Had(host string) (ever, began bool) {
 	t := c.tenure.Load()
 	if t == nil {
 		return false, false
@@ -116,12 +116,12 @@ func (c *colony) Had(host string) (ever, began bool) {
 }
 
 // Inheriting implements crawl.Tenancy.
-func (c *colony) Inheriting() bool { return !c.copies.settled() }
+func (c *membership) Inheriting() bool { return !c.copies.settled() }
 
 // Before implements crawl.Tenancy: agents that are leaving, agents that come back
 // and are not up yet, and then all others in the order of the host: the agent
 // that would own it if this one were not there, and so on.
-func (c *colony) Before(host string) (agents []string, enough int) {
+func (c *membership) Before(host string) (agents []string, enough int) {
 	enough = c.cfg.Recovery
 	if enough <= 0 {
 		enough = recoveryDefault
@@ -143,7 +143,7 @@ func (c *colony) Before(host string) (agents []string, enough int) {
 }
 
 // Identity implements crawl.Tenancy.
-func (c *colony) Identity(agent string) string {
+func (c *membership) Identity(agent string) string {
 	a, ok := c.member.Load().View().Agent(agent)
 	if !ok {
 		return ""
@@ -154,7 +154,7 @@ func (c *colony) Identity(agent string) string {
 func identityOf(name string, instance rpc.ID) string { return name + " " + instance.String() }
 
 // peer is another agent of the present view.
-func (c *colony) peer(agent string) (*rpc.Peer, error) {
+func (c *membership) peer(agent string) (*rpc.Peer, error) {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
 		return nil, fmt.Errorf("agent %q is gone", agent)
@@ -168,7 +168,7 @@ var verdicts = map[rpc.Verdict]crawl.Verdict{
 }
 
 // Claim implements crawl.Tenancy.
-func (c *colony) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]crawl.Verdict, error) {
+func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]crawl.Verdict, error) {
 	p, err := c.peer(agent)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (c *colony) Claim(ctx context.Context, agent string, view uint64, hosts []s
 }
 
 // claim answers a Claim.
-func (c *colony) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
+func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
 	if c.tenure.Load() == nil {
 		return nil, rpc.ErrAgain
 	}
@@ -218,7 +218,7 @@ func again(err error) error {
 }
 
 // Hand implements crawl.Tenancy.
-func (c *colony) Hand(ctx context.Context, agent string, parts iter.Seq[crawl.Part]) error {
+func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[crawl.Part]) error {
 	p, err := c.peer(agent)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (c *colony) Hand(ctx context.Context, agent string, parts iter.Seq[crawl.Pa
 }
 
 // handed answers a Hand.
-func (c *colony) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
+func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
 	n, err := c.a.crawler.Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
 		for p, err := range parts {
 			out := crawl.Part{Host: p.Host}

@@ -75,19 +75,19 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		prepare func(welcomer *colony)
+		prepare func(welcomer *membership)
 		begins  bool
 	}{
-		{"all wait", func(*colony) {}, true},
-		{"the other one crawls", func(w *colony) { w.begun.Store(true); w.settle(all) }, false},
-		{"the other one was restarted", func(w *colony) { w.self.Boot = 2; w.begun.Store(true) }, false},
-		{"the other one has just come, too", func(w *colony) {
+		{"all wait", func(*membership) {}, true},
+		{"the other one crawls", func(w *membership) { w.begun.Store(true); w.settle(all) }, false},
+		{"the other one was restarted", func(w *membership) { w.self.Boot = 2; w.begun.Store(true) }, false},
+		{"the other one has just come, too", func(w *membership) {
 			w.late.Store(true)
 			w.settings[agentsSetting] = "1" // it was started without --agents
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			welcomer, comer := colonyOf(t, "a2"), colonyOf(t, "a3")
+			welcomer, comer := memberOf(t, "a2"), memberOf(t, "a3")
 			welcomer.crawl.Store(&rpc.ID{7})
 			c.prepare(welcomer)
 			w, err := comer.ask(t.Context(), welcomer.self.Addr)
@@ -103,14 +103,14 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	}
 }
 
-// colonyOf returns the part of one of three agents that admits agents and asks for admission.
-func colonyOf(t *testing.T, name string) *colony {
+// memberOf returns the part of one of three agents that admits agents and asks for admission.
+func memberOf(t *testing.T, name string) *membership {
 	t.Helper()
 	listener, err := rpc.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &colony{
+	c := &membership{
 		cfg: Cluster{Name: name, Capacity: 1, Agents: 3}, settings: map[string]string{agentsSetting: "3"},
 		self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
 	}

@@ -75,36 +75,36 @@ type identity struct {
 	Others map[string]string `json:"others,omitempty"`
 }
 
-// A colony is an agent's part of its cluster, wired.
-type colony struct {
-	a        *Agent
-	cfg      Cluster
-	keys     *rpc.Keys
-	self     gossip.Agent
-	who      identity
-	crawl    atomic.Pointer[rpc.ID] // nil: not told yet
-	listener *rpc.Listener
-	client   *rpc.Client
-	server   *rpc.Server
-	member   atomic.Pointer[gossip.Member] // nil: not joined yet
-	start    start
-	founder  bool     // this agent begins the cluster
-	join     []string // of --join, those that are not its own
-	waits    atomic.Pointer[Waiting]
-	owners   atomic.Pointer[placement.Rendezvous] // nil: nobody knows yet whose a host is
-	ended    atomic.Bool                          // by common consent
-	nothing  atomic.Bool                          // at the end: no agent has fetched anything
-	absent   atomic.Bool                          // an agent of this or an earlier run is gone
-	saw      atomic.Uint64                        // digest of the view that owners are of
-	copies   *copies                              // nil: of each host there is one
-	limits   limits
-	guests   guests
-	tenure   atomic.Pointer[tenure] // nil with owners
-	late     atomic.Bool            // the others had begun when we came
-	begun    atomic.Bool            // we have, in this life or before
-	settings map[string]string
-	stop     context.CancelFunc
-	running  sync.WaitGroup
+// A membership is what an agent needs to take part in its cluster.
+type membership struct {
+	a          *Agent
+	cfg        Cluster
+	keys       *rpc.Keys
+	self       gossip.Agent
+	who        identity
+	crawl      atomic.Pointer[rpc.ID] // nil: not told yet
+	listener   *rpc.Listener
+	client     *rpc.Client
+	server     *rpc.Server
+	member     atomic.Pointer[gossip.Member] // nil: not joined yet
+	start      start
+	founder    bool     // this agent begins the cluster
+	join       []string // of --join, those that are not its own
+	waits      atomic.Pointer[Waiting]
+	owners     atomic.Pointer[placement.Rendezvous] // nil: nobody knows yet whose a host is
+	ended      atomic.Bool                          // by common consent
+	nothing    atomic.Bool                          // at the end: no agent has fetched anything
+	absent     atomic.Bool                          // an agent of this or an earlier run is gone
+	saw        atomic.Uint64                        // digest of the view that owners are of
+	copies     *copies                              // nil: of each host there is one
+	limits     limits
+	admissions admissions
+	tenure     atomic.Pointer[tenure] // nil with owners
+	late       atomic.Bool            // the others had begun when we came
+	begun      atomic.Bool            // we have, in this life or before
+	settings   map[string]string
+	stop       context.CancelFunc
+	running    sync.WaitGroup
 }
 
 // check refuses what no agent could work with.
@@ -170,7 +170,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	if err != nil {
 		return err
 	}
-	c := &colony{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
+	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
 	if c.listener, err = rpc.Listen(cfg.Listen, keys); err != nil {
 		return configErrorf("--%v", err)
 	}
@@ -185,13 +185,13 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return rpc.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	a.colony = c
+	a.membership = c
 	return c.mayCome()
 }
 
 // openCluster makes ready what the agent needs to meet others; Run meets them.
 func (a *Agent) openCluster() error {
-	c := a.colony
+	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed,
 		Pulse: c.pulse, End: c.end, Budget: c.budget}
 	if a.leases != nil {
@@ -206,7 +206,7 @@ func (a *Agent) openCluster() error {
 }
 
 // id is the cluster's crawl, zero as long as nobody has told.
-func (c *colony) id() rpc.ID {
+func (c *membership) id() rpc.ID {
 	if id := c.crawl.Load(); id != nil {
 		return *id
 	}
@@ -214,7 +214,7 @@ func (c *colony) id() rpc.ID {
 }
 
 // identify reads who we are, or makes it, and counts this start.
-func (c *colony) identify() error {
+func (c *membership) identify() error {
 	name := c.a.dir(identityFile)
 	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
 	switch {
@@ -248,7 +248,7 @@ func (c *colony) identify() error {
 	return c.remember()
 }
 
-func (c *colony) remember() error {
+func (c *membership) remember() error {
 	b, err := json.Marshal(c.who)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func newExchangeID() (id rpc.ID) {
 }
 
 // Owner implements crawl.Partition.
-func (c *colony) Owner(u weburl.URL) (string, bool) {
+func (c *membership) Owner(u weburl.URL) (string, bool) {
 	r := c.owners.Load()
 	if r == nil {
 		return "", false
@@ -271,7 +271,7 @@ func (c *colony) Owner(u weburl.URL) (string, bool) {
 }
 
 // Push implements crawl.Exchange.
-func (c *colony) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
@@ -280,7 +280,7 @@ func (c *colony) Push(ctx context.Context, agent string, links []byte, count, ho
 }
 
 // receive answers a Push.
-func (c *colony) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
+func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
 	links := make([]weburl.Link, 0, l.Count)
 	for rest := l.Data; len(rest) > 0; {
 		link, n, err := weburl.DecodeLink(rest)
@@ -297,7 +297,7 @@ func (c *colony) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
 }
 
 // keep answers a Ship.
-func (c *colony) keep(ctx context.Context, from rpc.Caller, r rpc.Records) error {
+func (c *membership) keep(ctx context.Context, from rpc.Caller, r rpc.Records) error {
 	if c.copies == nil {
 		return rpc.ErrAgain
 	}
@@ -309,7 +309,7 @@ func wire(a gossip.Agent) rpc.Agent {
 		State: uint8(a.State)}
 }
 
-func (c *colony) greeting() rpc.Hello {
+func (c *membership) greeting() rpc.Hello {
 	return rpc.Hello{Agent: wire(c.self), Settings: c.terms()}
 }
 
@@ -321,7 +321,7 @@ func copied(a gossip.Agent) error {
 }
 
 // hello answers an agent that asks whether it may come.
-func (c *colony) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
+func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
 	var none rpc.Welcome
 	m, id := c.member.Load(), c.id()
 	if h.Agent.Name == c.self.Name && h.Agent.Instance == c.self.Instance {
@@ -364,7 +364,7 @@ func (c *colony) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.W
 	case err != nil:
 		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
-	if err := c.guests.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
+	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
 		return none, err
 	}
 	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()),
@@ -372,7 +372,7 @@ func (c *colony) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.W
 }
 
 // ask is a Hello to a member of the cluster.
-func (c *colony) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
+func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
 	w, err := c.client.Hello(ctx, addr, c.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
@@ -394,12 +394,12 @@ func (c *colony) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
 
 // meet finds the others, and returns when as many are there as there have to be.
 // An error is a *ConfigError where another agent said no.
-func (c *colony) meet(ctx context.Context) error {
+func (c *membership) meet(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.running.Go(func() {
 		if err := c.server.Run(run); err != nil {
-			c.a.rooms.Events.Write("calls-failed", report.F("error", err))
+			c.a.parts.Events.Write("calls-failed", report.F("error", err))
 		}
 	})
 	c.a.contents.begin(run)
@@ -432,7 +432,7 @@ func (c *colony) meet(ctx context.Context) error {
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, gossip.Up) // who is not told in time hears it by gossip
 	cancelTold()
-	c.a.rooms.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
+	c.a.parts.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
 		report.F("crawl", c.id().String()))
 	v, err := c.wait(ctx, m)
 	if err != nil {
@@ -443,7 +443,7 @@ func (c *colony) meet(ctx context.Context) error {
 	return c.see(v)
 }
 
-func (c *colony) secret() []byte {
+func (c *membership) secret() []byte {
 	if c.keys == nil {
 		return nil
 	}
@@ -451,7 +451,7 @@ func (c *colony) secret() []byte {
 }
 
 // refused is an error of meeting the others, in words for who started us.
-func (c *colony) refused(err error) error {
+func (c *membership) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
 		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir +
@@ -473,7 +473,7 @@ func agentsUp(v *gossip.View) (up []placement.Agent) {
 }
 
 // see makes whose a host is of a view.
-func (c *colony) see(v *gossip.View) error {
+func (c *membership) see(v *gossip.View) error {
 	if err := c.a.leases.look(v); err != nil {
 		return err
 	}
@@ -497,12 +497,12 @@ func (c *colony) see(v *gossip.View) error {
 	for _, a := range up {
 		names = append(names, a.Name)
 	}
-	c.a.rooms.Events.Write("view", report.F("agents", names))
+	c.a.parts.Events.Write("view", report.F("agents", names))
 	return nil
 }
 
 // tend follows the view and looks for the end until ctx is done. fail ends the run.
-func (c *colony) tend(ctx context.Context, fail func(error)) {
+func (c *membership) tend(ctx context.Context, fail func(error)) {
 	m := c.member.Load()
 	c.running.Go(func() {
 		for {
@@ -541,7 +541,7 @@ func (c *colony) tend(ctx context.Context, fail func(error)) {
 }
 
 // leave goes in good order, and ends what runs.
-func (c *colony) leave() error {
+func (c *membership) leave() error {
 	if c.stop == nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ const (
 	contentsRecent = 1 << 16
 )
 
-// contents is a colony's part in sharing out contents. A content's second agent is
+// contents is a membership's part in sharing out contents. A content's second agent is
 // drawn by its digest as a host's owner is by its name.
 //
 //	visit -> recent -> own table
@@ -81,9 +81,9 @@ func (a *Agent) openContents() error {
 		return err
 	}
 	a.onClose(table.Close)
-	a.contents = newContents(a.colony.self.Name, table)
-	a.contents.second, a.contents.call, a.contents.run = a.colony.second, a.colony.contents, a.colony.running.Go
-	a.rooms.Contents = a.contents
+	a.contents = newContents(a.membership.self.Name, table)
+	a.contents.second, a.contents.call, a.contents.run = a.membership.second, a.membership.contents, a.membership.running.Go
+	a.parts.Contents = a.contents
 	return nil
 }
 
@@ -97,7 +97,7 @@ func newContents(self string, table *contents.Table) *contentService {
 }
 
 // second is the agent that judges a content.
-func (c *colony) second(digest contents.Digest) string {
+func (c *membership) second(digest contents.Digest) string {
 	r := c.owners.Load()
 	if r == nil {
 		return "" // nobody knows yet
@@ -106,7 +106,7 @@ func (c *colony) second(digest contents.Digest) string {
 }
 
 // contents asks another agent.
-func (c *colony) contents(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
+func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
 		return nil, fmt.Errorf("agent %q is gone", agent)

@@ -40,7 +40,7 @@ const (
 // copies are this agent's part in the replicas: it ships its hosts to their
 // heirs, keeps what others ship, and goes on with it when they are gone.
 type copies struct {
-	c     *colony
+	c     *membership
 	store *handoff.Store
 	wake  chan struct{}
 
@@ -86,7 +86,7 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(store.Close)
-	k := &copies{c: a.colony, store: store, wake: make(chan struct{}, 1), heard: map[handoff.Source]heard{},
+	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), heard: map[handoff.Source]heard{},
 		away: map[handoff.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
@@ -96,7 +96,7 @@ func (a *Agent) openCopies() error {
 		}
 		a.onClose((*box).Close)
 	}
-	a.rooms.Copies, a.colony.copies = out, k
+	a.parts.Copies, a.membership.copies = out, k
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	}
 	switch {
 	case errors.Is(err, handoff.ErrDamaged):
-		k.c.a.rooms.Events.Write("replica-damaged", report.F("agent", source.Name), report.F("error", err))
+		k.c.a.parts.Events.Write("replica-damaged", report.F("agent", source.Name), report.F("error", err))
 		if err := k.store.Reset(ctx, source); err != nil {
 			return err
 		}
@@ -345,7 +345,7 @@ func (k *copies) tend(ctx context.Context) {
 
 // inherit takes over what one had. It says whether there is any use in going on.
 func (k *copies) inherit(ctx context.Context, l *loss) bool {
-	began, events := time.Now(), k.c.a.rooms.Events
+	began, events := time.Now(), k.c.a.parts.Events
 	if !k.has(l.source) {
 		k.over(l)
 		return true
@@ -430,7 +430,7 @@ func (b bequest) forget(drop func() error) error {
 
 // ready is Owner's answer: a host that was a lost agent's is nobody's until it is
 // known what that one has done.
-func (c *colony) ready(name string, u weburl.URL) (string, bool) {
+func (c *membership) ready(name string, u weburl.URL) (string, bool) {
 	if name != c.cfg.Name {
 		return name, false
 	}
@@ -442,6 +442,6 @@ func (c *colony) ready(name string, u weburl.URL) (string, bool) {
 
 // settled says that this agent has seen the view as it is, and has nothing to
 // take over.
-func (c *colony) settled() bool {
+func (c *membership) settled() bool {
 	return c.saw.Load() == c.member.Load().View().Digest() && c.copies.settled()
 }

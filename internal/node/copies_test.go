@@ -30,7 +30,7 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	k := &copies{c: &colony{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+	k := &copies{c: &membership{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
 	from := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 1}
 	source := handoff.Source{Name: "a2", Instance: from.Instance}
@@ -134,7 +134,7 @@ func TestAway(t *testing.T) {
 	}
 	defer store.Close()
 	k := &copies{
-		c: &colony{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
+		c: &membership{self: gossip.Agent{Name: "a1"}}, store: store, wake: make(chan struct{}, 1),
 		heard: map[handoff.Source]heard{},
 		away:  map[handoff.Source]time.Time{},
 	}

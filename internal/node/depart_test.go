@@ -38,7 +38,7 @@ func (c *watchedConn) Close() error {
 }
 
 func (w *watched) gone() bool {
-	m := w.agent.colony.member.Load()
+	m := w.agent.membership.member.Load()
 	return m != nil && (m.View().Agents[0].State == gossip.Gone)
 }
 

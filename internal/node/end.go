@@ -16,20 +16,20 @@ import (
 // goes, the next one does.
 
 // pulse answers whether this agent is idle.
-func (c *colony) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
+func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
 	p, err := c.a.crawler.Pulse(ctx)
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or over
 	}
 	v := c.member.Load().View()
-	idle := p.Idle && c.settled() && !c.guests.expected(v, time.Now())
+	idle := p.Idle && c.settled() && !c.admissions.expected(v, time.Now())
 	return rpc.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
 		Stopped: p.Blocked}, nil
 }
 
 // answered returns how many HTTP responses other than redirects this agent got. It adds
 // one if an agent is gone: nobody knows what that agent got.
-func (c *colony) answered(p crawl.Pulse) uint64 {
+func (c *membership) answered(p crawl.Pulse) uint64 {
 	if c.absent.Load() {
 		return uint64(p.Answered) + 1
 	}
@@ -37,14 +37,14 @@ func (c *colony) answered(p crawl.Pulse) uint64 {
 }
 
 // end answers one who found all to be idle.
-func (c *colony) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
+func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
 	if c.ended.Load() {
 		return true, nil
 	}
-	c.guests.shut(ending)
+	c.admissions.set(ending)
 	next := open
-	defer func() { c.guests.shut(next) }()
-	if c.guests.expected(c.member.Load().View(), time.Now()) {
+	defer func() { c.admissions.set(next) }()
+	if c.admissions.expected(c.member.Load().View(), time.Now()) {
 		return false, nil
 	}
 	c.nothing.Store(e.Reason == endedEmpty) // before the run can end
@@ -65,7 +65,7 @@ func (c *colony) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error)
 const endedEmpty = "nothing-fetched"
 
 // seekEnd asks all agents whether they are idle, if that is ours to do.
-func (c *colony) seekEnd(ctx context.Context) {
+func (c *membership) seekEnd(ctx context.Context) {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
 	var before map[string]uint64
@@ -94,14 +94,14 @@ func (c *colony) seekEnd(ctx context.Context) {
 
 // round is one question to all agents of a view: what each has done so far, and how many
 // HTTP responses other than redirects they got together, if all are idle.
-func (c *colony) round(ctx context.Context, v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
+func (c *membership) round(ctx context.Context, v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < c.self.Name {
 			return nil, 0, false // it asks
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
-	if err != nil || !own.Idle || !c.settled() || c.guests.expected(v, time.Now()) {
+	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, time.Now()) {
 		return nil, 0, false
 	}
 	answered = c.answered(own)
@@ -122,18 +122,18 @@ func (c *colony) round(ctx context.Context, v *gossip.View) (activity map[string
 
 // close ends the crawl of all, the own one last. An agent that does not agree is asked
 // again in the next round. empty: no agent has fetched anything.
-func (c *colony) close(ctx context.Context, v *gossip.View, activity map[string]uint64, empty bool) (over bool) {
+func (c *membership) close(ctx context.Context, v *gossip.View, activity map[string]uint64, empty bool) (over bool) {
 	reason := string(crawl.Finished)
 	if empty {
 		reason = endedEmpty
 	}
-	c.guests.shut(ending)
+	c.admissions.set(ending)
 	defer func() {
 		if !over {
-			c.guests.shut(open)
+			c.admissions.set(open)
 		}
 	}()
-	if c.guests.expected(c.member.Load().View(), time.Now()) {
+	if c.admissions.expected(c.member.Load().View(), time.Now()) {
 		return false
 	}
 	for _, a := range v.Agents {
@@ -151,6 +151,6 @@ func (c *colony) close(ctx context.Context, v *gossip.View, activity map[string]
 	if err != nil || !agreed {
 		return false
 	}
-	c.guests.shut(ended)
+	c.admissions.set(ended)
 	return true
 }

@@ -22,7 +22,7 @@ import (
 // what time a visit whose lease is lost is cut off.
 const leaseEvery = 250 * time.Millisecond
 
-// leases is a colony's part in the leases of addresses and sites: it is the
+// leases is a membership's part in the leases of addresses and sites: it is the
 // frontier's Lease, carries the calls, and follows the views.
 //
 //	frontier (dispatcher) -> Peer -> Calls -> exchange -> another's Peer
@@ -160,7 +160,7 @@ func (a *Agent) openLeases() {
 	a.leases = &leases{
 		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]gossip.Agent{},
 	}
-	f.Lease, a.rooms.Leases = a.leases, a.leases
+	f.Lease, a.parts.Leases = a.leases, a.leases
 }
 
 // begin makes the Peer, which v is the first view of.
@@ -168,12 +168,12 @@ func (l *leases) begin(ctx context.Context, v *gossip.View) {
 	if l == nil {
 		return
 	}
-	self := l.a.colony.self
-	first := l.a.colony.together(ctx, v)
-	l.a.rooms.Events.Write("leases", report.F("together", first))
+	self := l.a.membership.self
+	first := l.a.membership.together(ctx, v)
+	l.a.parts.Events.Write("leases", report.F("together", first))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.before = maps.Clone(l.a.colony.who.Others)
+	l.before = maps.Clone(l.a.membership.who.Others)
 	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, time.Now())
 }
 
@@ -294,7 +294,7 @@ func (l *leases) Counts() report.Leases {
 // serve answers a call of another agent.
 func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, error) {
 	if len(raw) == 9 && raw[0] == togetherAsk {
-		return []byte{l.a.colony.starts(binary.BigEndian.Uint64(raw[1:]))}, nil
+		return []byte{l.a.membership.starts(binary.BigEndian.Uint64(raw[1:]))}, nil
 	}
 	b, err := lease.ParseBatch(raw)
 	if err != nil {
@@ -320,7 +320,7 @@ func (l *leases) tend(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	l.a.colony.running.Go(func() {
+	l.a.membership.running.Go(func() {
 		tick := time.NewTicker(leaseEvery)
 		defer tick.Stop()
 		for {
@@ -335,7 +335,7 @@ func (l *leases) tend(ctx context.Context) {
 			}
 		}
 	})
-	l.a.colony.running.Go(func() {
+	l.a.membership.running.Go(func() {
 		for {
 			select {
 			case <-l.some:
@@ -383,14 +383,14 @@ func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
 	l.done()
 	for _, b := range calls {
 		raw := b.AppendTo(nil) // the Peer keeps b
-		l.a.colony.running.Go(func() { l.call(ctx, view.agents[b.To], b, raw) })
+		l.a.membership.running.Go(func() { l.call(ctx, view.agents[b.To], b, raw) })
 	}
 }
 
 // call carries one call to its receiver, and the answer back.
 func (l *leases) call(ctx context.Context, to gossip.Agent, b *lease.Batch, raw []byte) {
 	var ans *lease.Batch
-	out, err := l.a.colony.client.Peer(to.Name, to.Addr).Lease(ctx, raw)
+	out, err := l.a.membership.client.Peer(to.Name, to.Addr).Lease(ctx, raw)
 	if err == nil {
 		ans, err = lease.ParseBatch(out)
 	}

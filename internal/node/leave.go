@@ -16,7 +16,7 @@ const leaveWithin = 10 * time.Minute
 // Leave has this agent give all it has to the others, and end. It returns when
 // that has begun, with words for who asked. Safe for concurrent use.
 func (a *Agent) Leave(ctx context.Context) (string, error) {
-	c := a.colony
+	c := a.membership
 	if c == nil {
 		return "", errors.New("this agent is alone: there is nobody to give its hosts to")
 	}
@@ -40,7 +40,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	// Who is not told in time hears it by gossip, and what is given away is passed
 	// on until then.
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
-		a.rooms.Events.Write("leave-unheard", report.F("error", err))
+		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
 	return fmt.Sprintf("%s gives its hosts to the %d others, and ends when they have them", c.self.Name, others), nil
 }
@@ -48,7 +48,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 // stay takes a Leave back where everybody leaves: one has to take what the others
 // give, the first by name. Without that each would give all to the next, which
 // gives it back.
-func (c *colony) stay(ctx context.Context, m *gossip.Member) {
+func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	var self gossip.State
 	for _, a := range m.View().Agents {
 		switch {
@@ -68,6 +68,6 @@ func (c *colony) stay(ctx context.Context, m *gossip.Member) {
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, gossip.Up); err != nil {
-		c.a.rooms.Events.Write("leave-unheard", report.F("error", err))
+		c.a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
 }

@@ -31,10 +31,10 @@ const (
 
 // limits are how the cluster's limits stand, as this agent knows them.
 type limits struct {
-	mu    sync.Mutex       // guards what follows
-	began time.Time        // of the agent that began first, by our clock
-	purse *purse           // nil: another agent counts
-	heard map[string]int64 // what the agents held; never nil
+	mu         sync.Mutex       // guards what follows
+	began      time.Time        // of the agent that began first, by our clock
+	pageBudget *pageBudget      // nil: another agent counts
+	heard      map[string]int64 // what the agents held; never nil
 }
 
 // since notes that the crawl has been running for d as of now.
@@ -57,10 +57,10 @@ func (l *limits) running(now time.Time) time.Duration {
 }
 
 // counts is the name of the agent that counts the pages of all.
-func (c *colony) counts() string { return c.owners.Load().Owner(weburl.HostKey("limit")).Name }
+func (c *membership) counts() string { return c.owners.Load().Owner(weburl.HostKey("limit")).Name }
 
 // budget answers an agent that tells what it holds.
-func (c *colony) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {
+func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {
 	if c.owners.Load() == nil {
 		return rpc.Grant{}, rpc.ErrAgain
 	}
@@ -68,7 +68,7 @@ func (c *colony) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.G
 }
 
 // give takes down what an agent holds, and gives it more, if this agent counts.
-func (c *colony) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err error) {
+func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err error) {
 	owners := c.owners.Load()
 	there := make([]string, 0, len(owners.Agents()))
 	for _, a := range owners.Agents() {
@@ -79,23 +79,23 @@ func (c *colony) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err 
 	defer l.mu.Unlock()
 	switch {
 	case c.counts() != c.self.Name:
-		l.purse = nil
+		l.pageBudget = nil
 		return g, rpc.ErrAgain
 	case !slices.Contains(there, name):
 		return g, rpc.ErrAgain
-	case l.purse == nil:
-		l.purse = newPurse(c.a.cfg.Crawl.PageLimit)
-		c.a.rooms.Events.Write("counts-pages")
+	case l.pageBudget == nil:
+		l.pageBudget = newPageBudget(c.a.cfg.Crawl.PageLimit)
+		c.a.parts.Events.Write("counts-pages")
 	}
-	held, spent, ok := l.purse.ask(request{name: name, boot: boot, seq: b.Seq, used: b.Used, held: b.Held, want: b.Want, known: b.Known}, there)
+	held, spent, ok := l.pageBudget.ask(request{name: name, boot: boot, seq: b.Seq, used: b.Used, held: b.Held, want: b.Want, known: b.Known}, there)
 	if !ok {
 		return g, rpc.ErrAgain
 	}
-	return rpc.Grant{Held: held, Spent: spent, Known: l.purse.known()}, nil
+	return rpc.Grant{Held: held, Spent: spent, Known: l.pageBudget.known()}, nil
 }
 
 // keepLimit keeps the page limit until ctx is done or the limit is reached.
-func (c *colony) keepLimit(ctx context.Context) {
+func (c *membership) keepLimit(ctx context.Context) {
 	if c.a.cfg.Crawl.PageLimit == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (l *limits) known() map[string]int64 {
 }
 
 // tell tells who counts what we hold, and takes what comes back.
-func (c *colony) tell(ctx context.Context, b rpc.Budget) (spent bool, err error) {
+func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err error) {
 	var g rpc.Grant
 	if name := c.counts(); name == c.self.Name {
 		g, err = c.give(name, c.self.Boot, b)
@@ -164,8 +164,8 @@ func (c *colony) tell(ctx context.Context, b rpc.Budget) (spent bool, err error)
 
 // reached stops this agent: the one that counts last, so that the others hear
 // of it.
-func (c *colony) reached(ctx context.Context, n crawl.Need) {
-	c.a.rooms.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
+func (c *membership) reached(ctx context.Context, n crawl.Need) {
+	c.a.parts.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
 	if c.counts() == c.self.Name {
 		late := time.After(spentTime)
 		for !c.allKnow() {
@@ -179,21 +179,21 @@ func (c *colony) reached(ctx context.Context, n crawl.Need) {
 			break
 		}
 	}
-	c.guests.shut(ended)
+	c.admissions.set(ended)
 	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); err != nil && !errors.Is(err, crawl.ErrNotRunning) && ctx.Err() == nil {
-		c.a.rooms.Events.Write("halt-failed", report.F("error", err))
+		c.a.parts.Events.Write("halt-failed", report.F("error", err))
 	}
 }
 
 // allKnow says that every agent there is knows that the limit is reached.
-func (c *colony) allKnow() bool {
+func (c *membership) allKnow() bool {
 	var there []string
 	for _, a := range agentsUp(c.member.Load().View()) {
 		there = append(there, a.Name)
 	}
 	c.limits.mu.Lock()
 	defer c.limits.mu.Unlock()
-	return c.limits.purse == nil || c.limits.purse.everybody(there)
+	return c.limits.pageBudget == nil || c.limits.pageBudget.everybody(there)
 }
 
 // A rationer decides what an agent tells of its ration.

@@ -63,7 +63,7 @@ type Waiting struct {
 }
 
 // own says whether addr is this agent's own, however it is spelled.
-func (c *colony) own(ctx context.Context, addr string) bool {
+func (c *membership) own(ctx context.Context, addr string) bool {
 	if addr == c.self.Addr {
 		return true
 	}
@@ -77,7 +77,7 @@ func (c *colony) own(ctx context.Context, addr string) bool {
 }
 
 // sortJoin finds out whether this agent begins the cluster, and who the others are.
-func (c *colony) sortJoin() {
+func (c *membership) sortJoin() {
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
 	c.founder = len(c.cfg.Join) == 0
@@ -92,7 +92,7 @@ func (c *colony) sortJoin() {
 }
 
 // contacts are the addresses given, and those remembered.
-func (c *colony) contacts() (cs []contact) {
+func (c *membership) contacts() (cs []contact) {
 	for _, addr := range c.join {
 		cs = append(cs, contact{addr: addr, given: true})
 	}
@@ -109,7 +109,7 @@ func (c *colony) contacts() (cs []contact) {
 
 // nameMembers tells the listener the addresses of the agents that are known, so that
 // strangers cannot keep them out. v is nil before there is a view.
-func (c *colony) nameMembers(v *gossip.View) {
+func (c *membership) nameMembers(v *gossip.View) {
 	var addrs []netip.Addr
 	add := func(addr string) {
 		if at, err := netip.ParseAddrPort(addr); err == nil { // a name's address shows in the view
@@ -129,7 +129,7 @@ func (c *colony) nameMembers(v *gossip.View) {
 
 // recall keeps in the crawl directory who the others are, for when this agent
 // comes back. begun says that it crawls.
-func (c *colony) recall(v *gossip.View, begun bool) error {
+func (c *membership) recall(v *gossip.View, begun bool) error {
 	others, there := map[string]string{}, map[string]bool{}
 	maps.Copy(others, c.who.Others)
 	for _, a := range slices.Concat(v.Lost, v.Agents) {
@@ -161,7 +161,7 @@ func (c *colony) recall(v *gossip.View, begun bool) error {
 }
 
 // askAll asks all at once whether this agent may come, and ends with the first yes.
-func (c *colony) askAll(ctx context.Context, cs []contact) []reply {
+func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	replies := make(chan reply, len(cs))
@@ -194,7 +194,7 @@ type finding struct {
 }
 
 // judge makes that of the replies. The error is one that will not pass.
-func (c *colony) judge(replies []reply) (f finding, err error) {
+func (c *membership) judge(replies []reply) (f finding, err error) {
 	for _, r := range replies {
 		if r.err == nil {
 			return finding{at: r.addr, crawl: r.crawl}, nil
@@ -223,7 +223,7 @@ func (c *colony) judge(replies []reply) (f finding, err error) {
 
 // mayCome asks the others once, before there is a crawl in the directory: an
 // error is that one of them refuses this agent.
-func (c *colony) mayCome() error {
+func (c *membership) mayCome() error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
 	_, err := c.judge(c.askAll(ctx, c.contacts()))
@@ -236,7 +236,7 @@ func (c *colony) mayCome() error {
 // Of those that have all been there before and are started together, the one with
 // the smallest name goes on, and the others meet it: they ask in turn, and are told
 // to ask again.
-func (c *colony) find(ctx context.Context) (at string, err error) {
+func (c *membership) find(ctx context.Context) (at string, err error) {
 	back, began := c.id() != (rpc.ID{}), time.Now()
 	patience := joinPatience
 	switch {
@@ -317,7 +317,7 @@ func (c *colony) find(ctx context.Context) (at string, err error) {
 }
 
 // enter becomes a member by way of the agent at an address, or alone if it is empty.
-func (c *colony) enter(ctx context.Context, m *gossip.Member, at string) error {
+func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) error {
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	var addrs []string // those that do not answer now are tried as long as we run
@@ -340,7 +340,7 @@ func (c *colony) enter(ctx context.Context, m *gossip.Member, at string) error {
 
 // wait returns when as many agents are there as there have to be. An agent that has
 // been one of them needs nobody, nor does one that comes when the others have begun.
-func (c *colony) wait(ctx context.Context, m *gossip.Member) (*gossip.View, error) {
+func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, error) {
 	want := max(c.cfg.Agents, 1)
 	if c.who.Begun || c.late.Load() {
 		want = 1
@@ -378,20 +378,20 @@ func (c *colony) wait(ctx context.Context, m *gossip.Member) (*gossip.View, erro
 	}
 }
 
-func (c *colony) sayWaiting(w *Waiting) {
+func (c *membership) sayWaiting(w *Waiting) {
 	c.say("waiting until %s have started; these have: %s", w.For, strings.Join(w.Agents, ", "))
 	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 
 // event is one that somebody may look for before the crawl goes on, and with it
 // what it writes.
-func (c *colony) event(kind string, fields ...report.Field) {
-	c.a.rooms.Events.Write(kind, fields...)
-	c.a.rooms.Events.Flush() // an error is one of the crawl's next flush
+func (c *membership) event(kind string, fields ...report.Field) {
+	c.a.parts.Events.Write(kind, fields...)
+	c.a.parts.Events.Flush() // an error is one of the crawl's next flush
 }
 
 // say tells who started us.
-func (c *colony) say(format string, args ...any) {
+func (c *membership) say(format string, args ...any) {
 	if c.a.cfg.Note != nil {
 		c.a.cfg.Note(fmt.Sprintf(format, args...))
 	}
@@ -403,7 +403,7 @@ const nameHeld = "name-held"
 
 // untenanted reports whether an agent was refused for a name that no agent uses, as
 // far as this agent can tell.
-func (c *colony) untenanted(ctx context.Context, refused error) bool {
+func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	name, ok := errors.AsType[*gossip.NameError](refused)
 	if !ok {
 		return false
@@ -417,7 +417,7 @@ func (c *colony) untenanted(ctx context.Context, refused error) bool {
 }
 
 // lives says whether the agent that others know at an address is still there.
-func (c *colony) lives(ctx context.Context, a gossip.Agent) bool {
+func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	w, err := c.client.Hello(ctx, a.Addr, c.greeting())

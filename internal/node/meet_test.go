@@ -15,14 +15,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-func newcomer(t *testing.T, addr string, join ...string) *colony {
+func newcomer(t *testing.T, addr string, join ...string) *membership {
 	t.Helper()
 	fs := disk.NewMem()
 	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	a := &Agent{cfg: Config{Dir: "crawl"}, fs: fs}
-	c := &colony{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}}
+	c := &membership{a: a, cfg: Cluster{Name: "a2", Capacity: 1, Join: join}}
 	c.self.Addr = addr
 	if err := c.identify(); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := &colony{a: c.a, cfg: c.cfg}
+	again := &membership{a: c.a, cfg: c.cfg}
 	again.self.Addr = "127.0.0.1:2"
 	if err := again.identify(); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestJudge(t *testing.T) {
 // An agent that comes when the others have begun does not wait for as many as were to
 // begin together.
 func TestLateWaitsForNobody(t *testing.T) {
-	c := colonyOf(t, "a3")
+	c := memberOf(t, "a3")
 	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: disk.NewMem()}
 	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // exchanges shows the calls between agents to Prometheus.
-type exchanges struct{ c *colony }
+type exchanges struct{ c *membership }
 
 var (
 	descAgents    = prometheus.NewDesc("orbweaver_cluster_agents", "Agents that have hosts, by this one's view.", nil, nil)

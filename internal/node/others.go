@@ -25,7 +25,7 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 
 // openOthers opens what an agent among others needs.
 func (a *Agent) openOthers() (err error) {
-	if a.colony == nil {
+	if a.membership == nil {
 		return nil
 	}
 	if err := a.openContents(); err != nil {
@@ -34,35 +34,35 @@ func (a *Agent) openOthers() (err error) {
 	if err := a.openCluster(); err != nil {
 		return err
 	}
-	r := &a.rooms
+	r := &a.parts
 	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
 		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
 		return err
 	}
 	a.onClose(r.Outbox.Close)
-	r.Partition, r.Exchange, r.Tenancy = a.colony, a.colony, a.colony
+	r.Partition, r.Exchange, r.Tenancy = a.membership, a.membership, a.membership
 	return nil
 }
 
 // crawl runs the crawler, among others if there are any.
 func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
-	if a.colony == nil {
+	if a.membership == nil {
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(a.depart) // also after an error
-	if err := a.colony.meet(ctx); err != nil && ctx.Err() == nil {
+	if err := a.membership.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
 	a.crawler.ShareLimit()
-	a.crawler.RanBefore(a.colony.limits.running(time.Now()))
+	a.crawler.RanBefore(a.membership.limits.running(time.Now()))
 	// Visits may go on for a while after ctx is done. Until they have ended, a lease
 	// that is lost cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	if a.colony.member.Load() != nil {
-		a.colony.tend(ctx, func(err error) { fail(&lostPlace{err}) })
+	if a.membership.member.Load() != nil {
+		a.membership.tend(ctx, func(err error) { fail(&lostPlace{err}) })
 		a.leases.tend(visiting)
 	}
 	stop, err := a.crawler.Run(ctx)
@@ -78,7 +78,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 // as this agent has given back its leases or has said that it is gone, others open
 // their own.
 func (a *Agent) depart() error {
-	return errors.Join(a.fetcher.Close(), a.colony.leave())
+	return errors.Join(a.fetcher.Close(), a.membership.leave())
 }
 
 // lostPlace is why an agent cannot stay in its cluster.

@@ -23,7 +23,7 @@ import (
 // has moved.
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
-	if _, walk := a.rooms.Strategy.(*strategy.Walk); walk {
+	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
 		return nil, configErrorf("--strategy walk is for one agent: a walk is not carried on by another agent; leave --listen out")
 	}
 	_, token, err := a.cfg.Identity()
@@ -33,7 +33,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	f := &a.cfg.Frontier
 	return map[string]string{
 		"version": Version, "partition": a.cfg.Cluster.partition(), "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
-		"strategy": strategyTerms(a.rooms.Strategy), "robots-agent": strings.ToLower(token),
+		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		// A host moves, and is as slow at its next agent.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0), "site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
@@ -65,7 +65,7 @@ const (
 )
 
 // terms are the settings as they are told to others now.
-func (c *colony) terms() map[string]string {
+func (c *membership) terms() map[string]string {
 	t := maps.Clone(c.settings)
 	if c.begun.Load() {
 		t[agentsSetting] = begunAlready
@@ -74,7 +74,7 @@ func (c *colony) terms() map[string]string {
 }
 
 // differ is the refusal of an agent whose settings are others, or nil.
-func (c *colony) differ(h rpc.Hello) error {
+func (c *membership) differ(h rpc.Hello) error {
 	ours := c.terms()
 	delete(ours, agentsSetting)
 	h.Settings = maps.Clone(h.Settings)
@@ -83,7 +83,7 @@ func (c *colony) differ(h rpc.Hello) error {
 }
 
 // otherStart refuses an agent that waits for another number of agents than this one.
-func (c *colony) otherStart(h rpc.Hello) error {
+func (c *membership) otherStart(h rpc.Hello) error {
 	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
 	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
 		return nil

@@ -46,7 +46,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 				return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Rounds: 1})
 			},
 			"list":             func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
-			"agent.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
+			"node.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
 		} {
 			cfg.Strategy = open
 			_, err := Open(cfg)

@@ -77,7 +77,7 @@ func agentsHash(v *gossip.View) uint64 {
 }
 
 // starts answers whether this agent begins with the agents of a hash.
-func (c *colony) starts(hash uint64) byte {
+func (c *membership) starts(hash uint64) byte {
 	m := c.member.Load()
 	c.start.mu.Lock()
 	fixed, founder := c.start.fixed, c.start.founder
@@ -100,7 +100,7 @@ func (c *colony) starts(hash uint64) byte {
 
 // together fixes the view with which this agent begins, and says whether nobody
 // can have crawled before it.
-func (c *colony) together(ctx context.Context, v *gossip.View) bool {
+func (c *membership) together(ctx context.Context, v *gossip.View) bool {
 	hash, began := agentsHash(v), time.Now()
 	c.start.mu.Lock()
 	c.start.fixed = hash

@@ -24,7 +24,7 @@ func TestStarts(t *testing.T) {
 	}
 	defer streams.Close()
 	nobody := errors.New("nobody")
-	open := func(boot uint64) *colony {
+	open := func(boot uint64) *membership {
 		self := gossip.Agent{Name: "a1", Capacity: 1, Addr: "127.0.0.1:7470", Instance: [16]byte{1}, Boot: boot}
 		m, err := gossip.Open(gossip.Config{
 			Self: self, Advertise: netip.MustParseAddrPort(self.Addr), Packets: packets, Streams: streams,
@@ -35,7 +35,7 @@ func TestStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { m.Close() })
-		c := &colony{self: self}
+		c := &membership{self: self}
 		if got := c.starts(1); got != togetherNotYet {
 			t.Errorf("before it is a member: %d", got)
 		}

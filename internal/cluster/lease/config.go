@@ -99,8 +99,8 @@ const (
 	idleMost  = time.Second
 	grantMost = 500 * time.Millisecond
 	readyMost = 2 * time.Second
-	// purse is how many calls can be paid for in advance; the start needs some.
-	purse = 24
+	// prepaidCalls is how many calls can be paid for in advance; the start needs some.
+	prepaidCalls = 24
 	// savings is how many are kept: a fast crawl ends with what is slow.
 	savings = 256
 	// trickle is the time in which a call is paid for that no page pays.

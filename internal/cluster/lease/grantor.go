@@ -22,14 +22,14 @@ type grantor struct {
 	// gone are agents that left the view, with when their leases end, and their
 	// places in line: until then they may come back and know nothing of it.
 	gone map[Agent]time.Duration
-	// wills are what agents have told that go, in this view.
-	wills map[Agent]*testament
+	// transfers are what agents have told that go, in this view.
+	transfers map[Agent]*receivedTransfer
 	// lost are agents that left the view, and may go on until then.
 	lost   map[Agent]time.Duration
 	survey survey
-	// retired says that we go, and legacies what others are yet to be told.
-	retired  bool
-	legacies map[Agent]*legacy
+	// retired says that we go, and pending what others are yet to be told.
+	retired bool
+	pending map[Agent]*pendingTransfer
 }
 
 // A change is the end of a view; nil: of one that nothing is known of. Those who
@@ -80,12 +80,12 @@ type waiter struct {
 func newGrantor(cfg *Config, self Agent) *grantor {
 	return &grantor{
 		cfg: cfg, self: self,
-		points: make(map[uint64]*record),
-		due:    make(map[uint64]struct{}),
-		news:   make(map[Agent]map[uint64]struct{}),
-		gone:   make(map[Agent]time.Duration),
-		lost:   make(map[Agent]time.Duration),
-		wills:  make(map[Agent]*testament),
+		points:    make(map[uint64]*record),
+		due:       make(map[uint64]struct{}),
+		news:      make(map[Agent]map[uint64]struct{}),
+		gone:      make(map[Agent]time.Duration),
+		lost:      make(map[Agent]time.Duration),
+		transfers: make(map[Agent]*receivedTransfer),
 	}
 }
 
@@ -93,8 +93,8 @@ func newGrantor(cfg *Config, self Agent) *grantor {
 // another's for a while: its holder may never have heard of that.
 func (g *grantor) look(v View, clock time.Duration) {
 	was := g.view
-	g.view, g.legacies = v, nil
-	left := g.inherit(was, clock)
+	g.view, g.pending = v, nil
+	left := g.adopt(was, clock)
 	if was != nil || !g.cfg.First {
 		g.changed(was, left, clock)
 	}

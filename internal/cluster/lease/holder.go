@@ -13,7 +13,7 @@ type holder struct {
 	self   Agent
 	view   View
 	lots   map[uint64]*lot
-	desks  map[Agent]*desk
+	queues map[Agent]*grantorQueue
 	called map[uint64]struct{} // held, and others wait
 	using  map[uint64]struct{}
 	news   []uint64      // granted or refused, for the caller
@@ -62,7 +62,7 @@ type lot struct {
 	queued  queue
 }
 
-// A queue is the one of its desk in which a lot stands; it may be left in
+// A queue is the one of its grantorQueue in which a lot stands; it may be left in
 // others, where it is passed over.
 type queue uint8
 
@@ -72,8 +72,8 @@ const (
 	inUrgent
 )
 
-// A desk queues the messages that wait for one grantor.
-type desk struct {
+// A grantorQueue queues the messages that wait for one grantor.
+type grantorQueue struct {
 	urgent []*lot
 	wants  []*lot
 	gives  []*lot
@@ -87,17 +87,17 @@ func newHolder(cfg *Config, self Agent) *holder {
 	return &holder{
 		cfg: cfg, self: self, idle: idleAfter,
 		lots:   make(map[uint64]*lot),
-		desks:  make(map[Agent]*desk),
+		queues: make(map[Agent]*grantorQueue),
 		called: make(map[uint64]struct{}),
 		using:  make(map[uint64]struct{}),
 	}
 }
 
-func (h *holder) desk(a Agent) *desk {
-	d := h.desks[a]
+func (h *holder) queueFor(a Agent) *grantorQueue {
+	d := h.queues[a]
 	if d == nil {
-		d = &desk{}
-		h.desks[a] = d
+		d = &grantorQueue{}
+		h.queues[a] = d
 	}
 	return d
 }
@@ -115,11 +115,11 @@ func (h *holder) lot(point uint64) *lot {
 // look begins a view: what another grantor has given is to be confirmed.
 func (h *holder) look(v View, clock time.Duration) {
 	h.view = v
-	before := h.desks
-	h.desks = make(map[Agent]*desk)
+	before := h.queues
+	h.queues = make(map[Agent]*grantorQueue)
 	for a, d := range before {
 		if len(d.strays) > 0 && v.Has(a) {
-			h.desk(a).strays = d.strays
+			h.queueFor(a).strays = d.strays
 		}
 	}
 	for _, l := range h.sortedLots() {
@@ -163,7 +163,7 @@ func (h *holder) sortedLots() []*lot {
 func (h *holder) putUrgent(l *lot) {
 	if l.queued != inUrgent {
 		l.queued = inUrgent
-		d := h.desk(h.owner(l))
+		d := h.queueFor(h.owner(l))
 		d.urgent = append(d.urgent, l)
 	}
 }
@@ -171,13 +171,13 @@ func (h *holder) putUrgent(l *lot) {
 func (h *holder) putWant(l *lot) {
 	if l.queued == inNone {
 		l.queued = inWants
-		d := h.desk(h.owner(l))
+		d := h.queueFor(h.owner(l))
 		d.wants = append(d.wants, l)
 	}
 }
 
 func (h *holder) putGive(l *lot) {
-	d := h.desk(l.grantor)
+	d := h.queueFor(l.grantor)
 	d.gives = append(d.gives, l)
 	d.called = d.called || l.called
 	d.stalled = d.stalled || l.stalled
@@ -205,7 +205,7 @@ func (h *holder) lapse(clock time.Duration) {
 		}
 	}
 	clear(h.called)
-	for _, d := range h.desks {
+	for _, d := range h.queues {
 		d.gives = nil
 	}
 }
@@ -342,7 +342,7 @@ func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
 
 // fill puts into b what there is to say to a grantor, urgent things first.
 func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
-	d := h.desks[a]
+	d := h.queues[a]
 	if d == nil {
 		return
 	}
@@ -496,7 +496,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 	}
 	for _, v := range ans.Grants {
 		if back, refuse := h.grant(b.To, v, clock); refuse {
-			d := h.desk(b.To)
+			d := h.queueFor(b.To)
 			d.strays = append(d.strays, back)
 			d.called, d.stalled = d.called || v.Shared, d.stalled || v.Stalled
 		}
@@ -522,7 +522,7 @@ func (h *holder) failed(b *Batch) {
 		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
 			h.putGive(l)
 		} else if l == nil {
-			d := h.desk(b.To)
+			d := h.queueFor(b.To)
 			d.strays = append(d.strays, v)
 		}
 	}

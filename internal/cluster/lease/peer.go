@@ -52,7 +52,7 @@ type session struct {
 
 // New makes the Peer of agent self. It may use nothing before Look.
 func New(self Agent, cfg Config, now time.Time) *Peer {
-	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: purse, sessions: make(map[Agent]*session)}
+	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: prepaidCalls, sessions: make(map[Agent]*session)}
 	p.clock = 1
 	p.holder = newHolder(&p.cfg, self)
 	p.grantor = newGrantor(&p.cfg, self)
@@ -292,7 +292,7 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 		b := &Batch{From: p.self, To: a, Stamp: s.next(p.clock)}
 		p.holder.fill(a, b, p.clock)
 		p.grantor.notice(a, b, p.clock)
-		p.grantor.will(a, b, p.clock)
+		p.grantor.transfer(a, b, p.clock)
 		p.grantor.question(a, b, p.clock)
 		if b.empty() {
 			continue
@@ -312,13 +312,13 @@ func (s *session) next(clock time.Duration) uint64 {
 // partners are those to whom there may be something to say, who was called last
 // at the end: what few pages pay for would else always go to the same ones.
 func (p *Peer) partners() (as []Agent) {
-	for a := range p.holder.desks {
+	for a := range p.holder.queues {
 		as = append(as, a)
 	}
 	for a := range p.grantor.news {
 		as = append(as, a)
 	}
-	for a := range p.grantor.legacies {
+	for a := range p.grantor.pending {
 		as = append(as, a)
 	}
 	for a := range p.grantor.survey.open {
@@ -338,8 +338,8 @@ func (p *Peer) partners() (as []Agent) {
 // pressing says whether a call to a is worth its cost, and whether it is to be
 // made whatever that is.
 func (p *Peer) pressing(a Agent) (needed, free bool) {
-	if d := p.holder.desks[a]; d != nil {
-		needed = len(d.gives)+len(d.strays) >= p.cfg.Entries || len(d.wants) >= aheadAt && p.paid > purse/4
+	if d := p.holder.queues[a]; d != nil {
+		needed = len(d.gives)+len(d.strays) >= p.cfg.Entries || len(d.wants) >= aheadAt && p.paid > prepaidCalls/4
 		for _, l := range d.urgent {
 			if l.queued == inUrgent {
 				needed = true
@@ -380,8 +380,8 @@ func (p *Peer) own() {
 // hear is what b's receiver does with it.
 func (p *Peer) hear(b *Batch) *Batch {
 	ans := &Batch{From: p.self, To: b.From, Stamp: b.Stamp, Answer: true}
-	if b.Will != nil {
-		p.grantor.hear(b.From, b.Will, p.clock)
+	if b.Transfer != nil {
+		p.grantor.receiveTransfer(b.From, b.Transfer, p.clock)
 	}
 	for _, v := range b.Gives {
 		p.grantor.give(b.From, v, p.clock)
@@ -422,7 +422,7 @@ func (p *Peer) hear(b *Batch) *Batch {
 func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 	p.holder.answered(b, ans, p.clock)
 	p.grantor.noticed(b.To, b, ans, p.clock)
-	p.grantor.willed(b.To, b)
+	p.grantor.transferred(b.To, b)
 	p.grantor.surveyed(b, ans, round, p.clock)
 	for _, v := range ans.Gives {
 		if r := p.grantor.points[v.Point]; r != nil && r.heard < sent {
@@ -452,7 +452,7 @@ func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
 // passed over.
 func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	p.tick(now)
-	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 || ans.Will != nil {
+	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 || ans.Transfer != nil {
 		return fmt.Errorf("answer of %x: %w", uint64(ans.From), ErrNotForUs)
 	}
 	s := p.sessions[ans.From]

@@ -98,7 +98,7 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	if testing.Short() {
 		n = 6
 	}
-	pages, cut, changes, wills, surveys := 0, 0, 0, 0, 0
+	pages, cut, changes, transfers, surveys := 0, 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%5), Config{})
 		const points = 12
@@ -125,13 +125,13 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		}
 		pages += w.pages
 		cut += w.cut
-		wills += w.wills
+		transfers += w.transfers
 		surveys += w.surveys
 	})
-	t.Logf("%d pages, %d changes of hand, %d cut off, %d wills taken over, %d surveys", pages, changes,
-		cut, wills, surveys)
-	if wills == 0 || surveys == 0 {
-		t.Errorf("%d wills were taken over, and %d surveys made: agents that go or come are not tested", wills, surveys)
+	t.Logf("%d pages, %d changes of hand, %d cut off, %d transfers taken over, %d surveys", pages, changes,
+		cut, transfers, surveys)
+	if transfers == 0 || surveys == 0 {
+		t.Errorf("%d transfers were taken over, and %d surveys made: agents that go or come are not tested", transfers, surveys)
 	}
 }
 

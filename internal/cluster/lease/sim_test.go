@@ -38,7 +38,7 @@ type world struct {
 	bytes              int
 	pages              int
 	cut                int
-	wills              int           // that were taken over
+	transfers          int           // that were taken over
 	surveys            int           // that found all to be known
 	dead               bool          // a violation was found
 	lag                time.Duration // views differ for longer than is assumed, and violations are expected
@@ -241,7 +241,7 @@ func (a *agent) look() {
 	}
 	a.peer.Look(a.view, a.clock())
 	if cs := a.peer.grantor.changes; len(cs) > 0 && cs[len(cs)-1].at == a.peer.clock {
-		a.w.wills += len(cs[len(cs)-1].left)
+		a.w.transfers += len(cs[len(cs)-1].left)
 	}
 }
 

@@ -25,9 +25,9 @@ type Batch struct {
 	Answer bool
 
 	// To a grantor.
-	Will  *Will  // nil, unless the sender goes
-	Gives []Give // come into effect before Asks
-	Asks  []Ask
+	Transfer *Transfer // nil, unless the sender goes
+	Gives    []Give    // come into effect before Asks
+	Asks     []Ask
 
 	// To a holder.
 	Grants  []Grant
@@ -47,7 +47,7 @@ type Batch struct {
 }
 
 func (b *Batch) empty() bool {
-	return b.Will == nil && b.Survey == 0 && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
+	return b.Transfer == nil && b.Survey == 0 && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
 }
 
 // An Ask is for the lease of a point, or for more time on one that is held.
@@ -127,14 +127,14 @@ func flags(bs ...bool) (f byte) {
 //	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
 //	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
-//	byte    1: a will, 2: a survey
-//	uint64  view of the will
+//	byte    1: a transfer, 2: a survey
+//	uint64  view of the transfer
 //	uvarint total
 //	uvarint number of bequests, each: uint64 point, uint64 holder, quiet, rest
 //	uint64  survey
 //	uvarint lost
 //
-// The fields of a will and of a survey are there only if there is one. Flags: 1
+// The fields of a transfer and of a survey are there only if there is one. Flags: 1
 // urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
 func (b *Batch) AppendTo(dst []byte) []byte {
 	up := func(d time.Duration) {
@@ -182,12 +182,12 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	for _, p := range b.Refused {
 		fixed(p)
 	}
-	dst = append(dst, flags(b.Will != nil, b.Survey != 0))
-	if w := b.Will; w != nil {
+	dst = append(dst, flags(b.Transfer != nil, b.Survey != 0))
+	if w := b.Transfer; w != nil {
 		fixed(w.View)
 		dst = binary.AppendUvarint(dst, uint64(w.Total))
-		dst = binary.AppendUvarint(dst, uint64(len(w.Estate)))
-		for _, q := range w.Estate {
+		dst = binary.AppendUvarint(dst, uint64(len(w.Points)))
+		for _, q := range w.Points {
 			fixed(q.Point)
 			fixed(uint64(q.Holder))
 			up(q.Quiet)
@@ -315,21 +315,21 @@ func ParseBatch(src []byte) (*Batch, error) {
 			b.Refused[i] = r.fixed("refused")
 		}
 	}
-	more := r.flags("will or survey", 3)
+	more := r.flags("transfer or survey", 3)
 	if more&1 > 0 {
-		w := &Will{View: r.fixed("view")}
+		w := &Transfer{View: r.fixed("view")}
 		if n := r.uvarint("total"); n <= math.MaxInt32 {
 			w.Total = int(n)
 		} else {
 			r.fail("total")
 		}
 		if n := r.count("bequests", 18); n > 0 {
-			w.Estate = make([]Bequest, n)
-			for i := range w.Estate {
-				w.Estate[i] = Bequest{r.fixed("bequest"), Agent(r.fixed("bequest holder")), r.duration("bequest quiet"), r.duration("bequest rest")}
+			w.Points = make([]PointState, n)
+			for i := range w.Points {
+				w.Points[i] = PointState{r.fixed("point"), Agent(r.fixed("point holder")), r.duration("point quiet"), r.duration("point rest")}
 			}
 		}
-		b.Will = w
+		b.Transfer = w
 	}
 	if more&2 > 0 {
 		if b.Survey, b.Lost = r.fixed("survey"), r.duration("lost"); b.Survey == 0 {

@@ -31,9 +31,9 @@ func randomBatch(r *rand.Rand) *Batch {
 		b.Refused = append(b.Refused, r.Uint64())
 	}
 	if yes() {
-		b.Will = &Will{View: r.Uint64(), Total: r.IntN(1 << 20)}
+		b.Transfer = &Transfer{View: r.Uint64(), Total: r.IntN(1 << 20)}
 		for range r.IntN(4) {
-			b.Will.Estate = append(b.Will.Estate, Bequest{r.Uint64(), Agent(r.Uint64()), d(), d()})
+			b.Transfer.Points = append(b.Transfer.Points, PointState{r.Uint64(), Agent(r.Uint64()), d(), d()})
 		}
 	}
 	if yes() {
@@ -70,22 +70,22 @@ func TestBatchComesBack(t *testing.T) {
 func TestRounding(t *testing.T) {
 	d := 1500 * time.Nanosecond
 	b := &Batch{
-		Gives:  []Give{{Rest: d}},
-		Asks:   []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
-		Grants: []Grant{{Held: d, Term: d, Rest: d}},
-		Will:   &Will{Estate: []Bequest{{Quiet: d, Rest: d}}},
-		Survey: 1, Lost: d,
+		Gives:    []Give{{Rest: d}},
+		Asks:     []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
+		Grants:   []Grant{{Held: d, Term: d, Rest: d}},
+		Transfer: &Transfer{Points: []PointState{{Quiet: d, Rest: d}}},
+		Survey:   1, Lost: d,
 	}
 	got, err := ParseBatch(b.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Batch{
-		Gives:  []Give{{Rest: 2 * time.Microsecond}},
-		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
-		Grants: []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
-		Will:   &Will{Estate: []Bequest{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}}},
-		Survey: 1, Lost: 2 * time.Microsecond,
+		Gives:    []Give{{Rest: 2 * time.Microsecond}},
+		Asks:     []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
+		Grants:   []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
+		Transfer: &Transfer{Points: []PointState{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}}},
+		Survey:   1, Lost: 2 * time.Microsecond,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -205,7 +205,7 @@ func mustURL(t testing.TB, s string) weburl.URL {
 // A process is one run of the crawler.
 type process struct {
 	*crawl.Crawler
-	crawl.Rooms
+	crawl.Parts
 	fetcher *fetch.Fetcher
 	dead    atomic.Bool
 }
@@ -222,7 +222,7 @@ func (w *world) open(t *testing.T) *process {
 	ok(fs.MkdirAll(dir+"/state/journal", 0o755))
 	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody, Dial: w.web.dialer(p.dead.Load)})
 	ok(err)
-	r := crawl.Rooms{
+	r := crawl.Parts{
 		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(),
 		Queries: scope.NewQueries(500, 0),
 	}
@@ -253,7 +253,7 @@ func (w *world) open(t *testing.T) *process {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	p.Rooms = r
+	p.Parts = r
 	cfg := w.cfg
 	cfg.ResumeWait = w.delay
 	p.Crawler = crawl.New(cfg, r)

@@ -198,11 +198,11 @@ func TestStay(t *testing.T) {
 // hand carries so much of what giver has to tell heir.
 func (w *world) hand(giver, heir *agent, most int) {
 	b := &Batch{From: giver.id, To: heir.id, Stamp: 1}
-	giver.peer.grantor.will(heir.id, b, giver.peer.clock)
-	if b.Will == nil {
+	giver.peer.grantor.transfer(heir.id, b, giver.peer.clock)
+	if b.Transfer == nil {
 		return
 	}
-	b.Will.Estate = b.Will.Estate[:min(most, len(b.Will.Estate))]
+	b.Transfer.Points = b.Transfer.Points[:min(most, len(b.Transfer.Points))]
 	heir.peer.tick(heir.clock())
-	heir.peer.grantor.hear(giver.id, b.Will, heir.peer.clock)
+	heir.peer.grantor.receiveTransfer(giver.id, b.Transfer, heir.peer.clock)
 }

@@ -59,7 +59,7 @@ func (l *leases) part(ctx context.Context, event string, all bool) {
 		l.counts.Messages += int64(len(calls))
 		l.done()
 		if told || ctx.Err() != nil {
-			l.a.rooms.Events.Write(event, report.F("told", told), report.F("took_ms", time.Since(began).Milliseconds()))
+			l.a.parts.Events.Write(event, report.F("told", told), report.F("took_ms", time.Since(began).Milliseconds()))
 			return
 		}
 		var under sync.WaitGroup

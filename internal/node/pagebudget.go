@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A purse counts the pages of all agents, for the one among them that gives the
-// rations. Whoever comes to be that one begins with an empty purse, and gives
+// A pageBudget counts the pages of all agents, for the one among them that gives the
+// rations. Whoever comes to be that one begins with an empty pageBudget, and gives
 // nothing before every agent there is has told what it holds. So two of them,
 // one after the other, never give the same page twice: an agent asks one at a
 // time, and what the first gave is in what it tells the second.
@@ -14,9 +14,9 @@ import (
 // What always holds: what the agents hold and what those hold that are gone is
 // never more than the limit by what is given here. An agent that is gone is
 // taken to have used all that it held, as it may have been only cut off; that is
-// known to all agents, so that it outlives the purse: but for what whoever counted
+// known to all agents, so that it outlives the pageBudget: but for what whoever counted
 // gave itself after the others last heard of it.
-type purse struct {
+type pageBudget struct {
 	limit  int64
 	living map[string]*account
 	gone   map[string]int64
@@ -29,8 +29,8 @@ type account struct {
 	told       bool // that all is spent
 }
 
-func newPurse(limit int64) *purse {
-	return &purse{limit: limit, living: map[string]*account{}, gone: map[string]int64{}}
+func newPageBudget(limit int64) *pageBudget {
+	return &pageBudget{limit: limit, living: map[string]*account{}, gone: map[string]int64{}}
 }
 
 // A request is what an agent tells, and wants.
@@ -44,8 +44,8 @@ type request struct {
 // ask takes a request down, of one of the agents that are there, and says what
 // the asker holds from now on, and whether the limit is reached. ok is false for
 // a request that came too late: a newer one has been answered.
-func (p *purse) ask(r request, there []string) (held int64, spent, ok bool) {
-	p.bury(there)
+func (p *pageBudget) ask(r request, there []string) (held int64, spent, ok bool) {
+	p.removeGone(there)
 	if a := p.living[r.name]; a != nil && (r.boot < a.boot || r.boot == a.boot && r.seq <= a.seq) {
 		return 0, false, false
 	}
@@ -69,8 +69,8 @@ func (p *purse) ask(r request, there []string) (held int64, spent, ok bool) {
 	return a.held, a.told, true
 }
 
-// bury counts those that are there no longer among the gone.
-func (p *purse) bury(there []string) {
+// removeGone counts those that are there no longer among the gone.
+func (p *pageBudget) removeGone(there []string) {
 	for name, a := range p.living {
 		if !slices.Contains(there, name) {
 			p.gone[name] = max(p.gone[name], a.held)
@@ -85,7 +85,7 @@ func (p *purse) bury(there []string) {
 }
 
 // sum is what all have used and hold.
-func (p *purse) sum() (used, held int64) {
+func (p *pageBudget) sum() (used, held int64) {
 	for _, a := range p.living {
 		used += a.used
 		held += a.held
@@ -98,7 +98,7 @@ func (p *purse) sum() (used, held int64) {
 }
 
 // everybody says that each of those that are there knows that all is spent.
-func (p *purse) everybody(there []string) bool {
+func (p *pageBudget) everybody(there []string) bool {
 	for _, name := range there {
 		if a := p.living[name]; a == nil || !a.told {
 			return false
@@ -108,7 +108,7 @@ func (p *purse) everybody(there []string) bool {
 }
 
 // known is what all hold, and held that are gone.
-func (p *purse) known() map[string]int64 {
+func (p *pageBudget) known() map[string]int64 {
 	all := maps.Clone(p.gone)
 	for name, a := range p.living {
 		all[name] = a.held

@@ -11,30 +11,30 @@ import (
 // A crawl does not end between the welcome of an agent and its coming: nobody would
 // be left to tell it what is finished, and it would fetch all of it once more.
 
-// guestTime is how long an agent that was welcomed may take until it is one of the
+// admissionTime is how long an agent that was welcomed may take until it is one of the
 // agents; it may also never come.
-const guestTime = 5 * time.Second
+const admissionTime = 5 * time.Second
 
-// A door says who may come.
-type door uint8
+// An admitting is whether an agent may join.
+type admitting uint8
 
 const (
-	open   door = iota
-	ending      // whoever asks is to ask again
-	ended       // the crawl is over
+	open   admitting = iota
+	ending           // whoever asks is to ask again
+	ended            // the crawl is over
 )
 
-// A guest is an agent by its name, which is the certificate's, and its instance.
-type guest struct {
+// An admittedAgent is an agent by its name, which is the certificate's, and its instance.
+type admittedAgent struct {
 	name     string
 	instance rpc.ID
 }
 
-// guests are the agents that were told that they may come, and are not there yet.
-type guests struct {
-	mu   sync.Mutex // guards what follows
-	door door
-	at   map[guest]arrival
+// admissions are the agents that were told that they may come, and are not there yet.
+type admissions struct {
+	mu    sync.Mutex // guards what follows
+	state admitting
+	at    map[admittedAgent]arrival
 }
 
 // An arrival is the start of an agent that was welcomed, and when it was.
@@ -43,39 +43,39 @@ type arrival struct {
 	at   time.Time
 }
 
-func (g *guests) shut(d door) {
+func (g *admissions) set(s admitting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.door = d
+	g.state = s
 }
 
 // welcome notes that an agent may come, unless it is too late. One that comes back
 // goes on alone when nobody is left.
-func (g *guests) welcome(a rpc.Agent, back bool, now time.Time) error {
+func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.door == ended && !back:
+	case g.state == ended && !back:
 		return &rpc.Refusal{Reason: "over", Text: "the crawl has ended: nothing is left to do in it"}
-	case g.door != open:
+	case g.state != open:
 		return rpc.ErrAgain
 	}
 	if g.at == nil {
-		g.at = map[guest]arrival{}
+		g.at = map[admittedAgent]arrival{}
 	}
-	g.at[guest{a.Name, a.Instance}] = arrival{a.Boot, now}
+	g.at[admittedAgent{a.Name, a.Instance}] = arrival{a.Boot, now}
 	return nil
 }
 
 // expected says whether one of them may still come.
-func (g *guests) expected(v *gossip.View, now time.Time) bool {
+func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, a := range v.Agents {
-		delete(g.at, guest{a.Name, a.Instance})
+		delete(g.at, admittedAgent{a.Name, a.Instance})
 	}
 	for who, a := range g.at {
-		if now.Sub(a.at) > guestTime {
+		if now.Sub(a.at) > admissionTime {
 			delete(g.at, who)
 		}
 	}
@@ -83,23 +83,23 @@ func (g *guests) expected(v *gossip.View, now time.Time) bool {
 }
 
 // admitted reports whether a caller is an agent of the cluster: gossip has named this
-// start of it, or this agent has welcomed this start within guestTime. Until gossip has
+// start of it, or this agent has welcomed this start within admissionTime. Until gossip has
 // named an agent that another agent welcomed, the calls of that agent are to be repeated.
 //
 // Only holders of the cluster's gossip key can gossip, and they are trusted: one that
 // gossips without a welcome is admitted.
-func (c *colony) admitted(from rpc.Caller) bool {
+func (c *membership) admitted(from rpc.Caller) bool {
 	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
 		return true
 	}
-	return c.guests.welcomed(from, time.Now())
+	return c.admissions.welcomed(from, time.Now())
 }
 
-// welcomed reports whether this start of a caller was told within guestTime that it
+// welcomed reports whether this start of a caller was told within admissionTime that it
 // may come.
-func (g *guests) welcomed(from rpc.Caller, now time.Time) bool {
+func (g *admissions) welcomed(from rpc.Caller, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a, ok := g.at[guest{from.Name, from.Instance}]
-	return ok && a.boot == from.Boot && now.Sub(a.at) <= guestTime
+	a, ok := g.at[admittedAgent{from.Name, from.Instance}]
+	return ok && a.boot == from.Boot && now.Sub(a.at) <= admissionTime
 }

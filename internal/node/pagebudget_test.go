@@ -25,7 +25,7 @@ type spender struct {
 // are lost, and the one that counts changes. Together they never fetch more than
 // the limit, but for what whoever counted gave itself unheard before it died, and
 // for what nobody is left to know; and in the end the limit is reached.
-func TestPurse(t *testing.T) {
+func TestPageBudget(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range 300 {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -43,7 +43,7 @@ func TestPurse(t *testing.T) {
 			return names
 		}
 		var counter *spender
-		var p *purse
+		var p *pageBudget
 		elect := func() {
 			var living []*spender
 			for _, s := range all {
@@ -51,7 +51,7 @@ func TestPurse(t *testing.T) {
 					living = append(living, s)
 				}
 			}
-			counter, p = living[rng.IntN(len(living))], newPurse(limit)
+			counter, p = living[rng.IntN(len(living))], newPageBudget(limit)
 		}
 		elect()
 		tell := func(s *spender, want int64, lost bool) (spent bool) {
@@ -170,8 +170,8 @@ func TestPurse(t *testing.T) {
 }
 
 // A request that comes late changes nothing.
-func TestPurseLateRequest(t *testing.T) {
-	p := newPurse(100)
+func TestPageBudgetLateRequest(t *testing.T) {
+	p := newPageBudget(100)
 	there := []string{"a", "b"}
 	p.ask(request{name: "b", boot: 1, seq: 1}, there)
 	if held, _, ok := p.ask(request{name: "a", boot: 2, seq: 5, used: 1, held: 1, want: 10}, there); !ok || held != 11 {

@@ -45,11 +45,11 @@ type Exchange interface {
 	Push(ctx context.Context, agent string, links []byte, count, hops int) error
 }
 
-// abroad is what concerns other agents.
-type abroad struct {
+// remote is what a crawl keeps about other agents.
+type remote struct {
 	failing map[string]bool // agents to which the last batch did not come
-	owed    []debt          // wait for the next sync
-	due     []debt          // durable, and not told yet
+	owed    []receipt       // wait for the next sync
+	due     []receipt       // durable, and not told yet
 
 	received, sent, passed int64 // links, in this run
 	activity               uint64
@@ -60,8 +60,8 @@ type abroad struct {
 	ration                 ration
 }
 
-// A debt is what somebody is told when what is in the journal now is durable.
-type debt struct {
+// A receipt is what somebody is told when what is in the journal now is durable.
+type receipt struct {
 	from *arrival      // links of another agent
 	back *outbox.Batch // links of ours that have come back
 	then func()        // nil with one of these
@@ -107,7 +107,7 @@ const routeSlice = 256
 func (c *Crawler) ViewChanged() {
 	c.tell(func(time.Time) {
 		if c.Outbox.Len() > 0 {
-			c.abroad.activity++
+			c.remote.activity++
 		}
 		c.Outbox.Reroute()
 		c.newHeirs()
@@ -197,28 +197,28 @@ func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 		return true // whoever takes the link sees the error
 	}
 	c.withdrawLink(l, number, 0)
-	c.arrivedAbroad(number)
+	c.arrivedElsewhere(number)
 	return false
 }
 
 // pushed notes what came of a batch.
 func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
-	c.abroad.activity++
-	was := c.abroad.failing[b.Agent]
+	c.remote.activity++
+	was := c.remote.failing[b.Agent]
 	switch {
 	case err == nil:
-		c.abroad.sent += int64(len(b.Numbers))
+		c.remote.sent += int64(len(b.Numbers))
 		c.finishSent(b.Numbers, false)
-		delete(c.abroad.failing, b.Agent)
+		delete(c.remote.failing, b.Agent)
 		if was {
 			c.Events.Write("push-again", report.F("agent", b.Agent))
 		}
 	case c.stop != notStopping:
 	case !was:
-		if c.abroad.failing == nil {
-			c.abroad.failing = map[string]bool{}
+		if c.remote.failing == nil {
+			c.remote.failing = map[string]bool{}
 		}
-		c.abroad.failing[b.Agent] = true
+		c.remote.failing[b.Agent] = true
 		c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)), report.F("error", err))
 	}
 	c.Outbox.Done(b, err == nil, now)
@@ -238,13 +238,13 @@ func (c *Crawler) takeBack(b *outbox.Batch) {
 		rest = rest[n:]
 	}
 	c.intakeSafely(&v)
-	c.owe(debt{back: b})
+	c.receiptWhenDurable(receipt{back: b})
 }
 
 // finishSent ends links that others have, or that are accepted here once more.
 func (c *Crawler) finishSent(numbers []uint64, returned bool) {
 	c.endSent(numbers, returned)
-	c.arrivedAbroad(numbers...)
+	c.arrivedElsewhere(numbers...)
 }
 
 // endSent is finishSent of links that nobody was to have.

@@ -9,9 +9,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
-func TestGuests(t *testing.T) {
+func TestAdmissions(t *testing.T) {
 	now := time.Now()
-	var g guests
+	var g admissions
 	a, b := rpc.ID{1}, rpc.ID{2}
 	alone := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}}}
 	both := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}, {Name: "a1", Instance: a}}}
@@ -23,20 +23,20 @@ func TestGuests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !g.expected(alone, now) || !g.expected(both, now.Add(guestTime)) {
+	if !g.expected(alone, now) || !g.expected(both, now.Add(admissionTime)) {
 		t.Error("who was welcomed is not expected")
 	}
-	if g.expected(alone, now.Add(guestTime+1)) {
+	if g.expected(alone, now.Add(admissionTime+1)) {
 		t.Error("one who does not come is expected for ever")
 	}
 
-	g.shut(ending)
+	g.set(ending)
 	for _, back := range []bool{false, true} {
 		if err := g.welcome(rpc.Agent{Instance: a}, back, now); !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("while it ends: %v", err)
 		}
 	}
-	g.shut(ended)
+	g.set(ended)
 	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok || refusal.Reason != "over" {
 		t.Error("a new agent is let in when the crawl is over")
 	}
@@ -46,16 +46,16 @@ func TestGuests(t *testing.T) {
 	if g.expected(alone, now) {
 		t.Error("one who may not come is expected")
 	}
-	g.shut(open)
+	g.set(open)
 	if err := g.welcome(rpc.Agent{Instance: a}, false, now); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestWelcomed: the agent hears the start of an agent that it has welcomed, for
-// guestTime and under its own name alone. A later start of it may have been refused.
+// admissionTime and under its own name alone. A later start of it may have been refused.
 func TestWelcomed(t *testing.T) {
-	var g guests
+	var g admissions
 	a, b, now := rpc.ID{1}, rpc.ID{2}, time.Now()
 	if err := g.welcome(rpc.Agent{Name: "a1", Instance: a, Boot: 3}, false, now); err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func TestWelcomed(t *testing.T) {
 		want  bool
 	}{
 		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, 0, true},
-		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime, true},
-		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, guestTime + 1, false},
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, admissionTime, true},
+		{rpc.Caller{Name: "a1", Instance: a, Boot: 3}, admissionTime + 1, false},
 		{rpc.Caller{Name: "a1", Instance: a, Boot: 4}, 0, false},
 		{rpc.Caller{Name: "a2", Instance: a, Boot: 3}, 0, false},
 		{rpc.Caller{Name: "a1", Instance: b, Boot: 3}, 0, false},

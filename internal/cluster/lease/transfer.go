@@ -7,51 +7,51 @@ import (
 
 // An agent that goes in good order leaves nothing for others to wait for:
 //
-//	Retire -> grants nothing more -> Will to each of those who will grant its points
+//	Retire -> grants nothing more -> a Transfer to each agent that will grant its points
 //	Quit   -> that, and Gives of all that it holds
 //	Told   -> the view may go on without it
 //	Stay   -> or it grants again after all
 
-// A Will is what a grantor that goes tells one who will grant points of its. It
+// A Transfer is what a grantor that goes tells one who will grant points of its. It
 // has granted nothing since.
-type Will struct {
+type Transfer struct {
 	// View is the digest of the view in which it granted last.
 	View uint64
 	// Total is of how many points it tells, in this Batch and in others: of those
 	// that it does not name nobody has the lease, and the quiet time is over.
 	Total  int
-	Estate []Bequest
+	Points []PointState
 }
 
-// A Bequest is what is known of a point.
-type Bequest struct {
+// A PointState is what is known of a point.
+type PointState struct {
 	Point  uint64
 	Holder Agent         // 0: nobody
 	Quiet  time.Duration // the longest that was asked for
 	Rest   time.Duration // of the quiet time
 }
 
-// A legacy is what one agent is yet to be told.
-type legacy struct {
+// A pendingTransfer is what one agent is yet to be told.
+type pendingTransfer struct {
 	total int
 	left  []uint64 // points
 }
 
-// A testament is what an agent has told so far.
-type testament struct {
+// A receivedTransfer is what an agent has told so far.
+type receivedTransfer struct {
 	heard  time.Duration
 	total  int
-	estate map[uint64]inherited
+	points map[uint64]pointLease
 }
 
-type inherited struct {
+type pointLease struct {
 	holder      Agent
 	free, quiet time.Duration
 }
 
-// bequeath makes out what others are to be told. Who does not know yet what was
+// prepareTransfers makes out what others are to be told. Who does not know yet what was
 // granted before it says nothing.
-func (g *grantor) bequeath(clock time.Duration) {
+func (g *grantor) prepareTransfers(clock time.Duration) {
 	if g.view == nil {
 		return
 	}
@@ -60,10 +60,10 @@ func (g *grantor) bequeath(clock time.Duration) {
 			return
 		}
 	}
-	g.legacies = make(map[Agent]*legacy)
+	g.pending = make(map[Agent]*pendingTransfer)
 	for _, a := range g.view.Grantors() {
 		if a != g.self {
-			g.legacies[a] = &legacy{}
+			g.pending[a] = &pendingTransfer{}
 		}
 	}
 	for point, r := range g.points {
@@ -71,77 +71,77 @@ func (g *grantor) bequeath(clock time.Duration) {
 		if g.view.Owner(point) != g.self || r.holder == 0 && r.free <= clock {
 			continue
 		}
-		if l := g.legacies[g.view.Heir(point)]; l != nil {
+		if l := g.pending[g.view.Heir(point)]; l != nil {
 			l.left = append(l.left, point)
 		}
 	}
-	for _, l := range g.legacies {
+	for _, l := range g.pending {
 		slices.Sort(l.left)
 		l.total = len(l.left)
 	}
 }
 
-// will puts into b what its receiver is yet to be told, or a part of it.
-func (g *grantor) will(a Agent, b *Batch, clock time.Duration) {
-	l := g.legacies[a]
+// transfer puts into b what its receiver is yet to be told, or a part of it.
+func (g *grantor) transfer(a Agent, b *Batch, clock time.Duration) {
+	l := g.pending[a]
 	if l == nil {
 		return
 	}
-	b.Will = &Will{View: g.view.Digest(), Total: l.total}
+	b.Transfer = &Transfer{View: g.view.Digest(), Total: l.total}
 	for _, point := range l.left[:min(len(l.left), maxItems)] {
-		q := Bequest{Point: point}
+		q := PointState{Point: point}
 		if r := g.points[point]; r != nil {
 			q.Holder, q.Quiet, q.Rest = r.holder, r.quiet, max(r.free-clock, 0)
 		}
-		b.Will.Estate = append(b.Will.Estate, q)
+		b.Transfer.Points = append(b.Transfer.Points, q)
 	}
 }
 
-// willed says that its receiver has heard b.
-func (g *grantor) willed(a Agent, b *Batch) {
-	if l := g.legacies[a]; l != nil && b.Will != nil {
-		if l.left = l.left[len(b.Will.Estate):]; len(l.left) == 0 {
-			delete(g.legacies, a)
+// transferred says that its receiver has heard b.
+func (g *grantor) transferred(a Agent, b *Batch) {
+	if l := g.pending[a]; l != nil && b.Transfer != nil {
+		if l.left = l.left[len(b.Transfer.Points):]; len(l.left) == 0 {
+			delete(g.pending, a)
 		}
 	}
 }
 
-// hear takes in what an agent that goes has told. It is of use only if the next
+// receiveTransfer takes in what an agent that goes has told. It is of use only if the next
 // view is the first one without it, and comes within Term: until then the agent
 // does not grant again, if it stays after all.
-func (g *grantor) hear(from Agent, w *Will, clock time.Duration) {
+func (g *grantor) receiveTransfer(from Agent, w *Transfer, clock time.Duration) {
 	if g.view == nil || w.View != g.view.Digest() || w.Total > 2*g.cfg.Points {
-		delete(g.wills, from)
+		delete(g.transfers, from)
 		return
 	}
-	t := g.wills[from]
+	t := g.transfers[from]
 	if t == nil || t.total != w.Total {
-		t = &testament{heard: clock, total: w.Total, estate: make(map[uint64]inherited)}
-		g.wills[from] = t
+		t = &receivedTransfer{heard: clock, total: w.Total, points: make(map[uint64]pointLease)}
+		g.transfers[from] = t
 	}
-	for _, q := range w.Estate {
-		t.estate[q.Point] = inherited{q.Holder, clock + longer(q.Rest), min(q.Quiet, g.cfg.Hold)}
+	for _, q := range w.Points {
+		t.points[q.Point] = pointLease{q.Holder, clock + longer(q.Rest), min(q.Quiet, g.cfg.Hold)}
 	}
-	if len(t.estate) > t.total {
-		delete(g.wills, from)
+	if len(t.points) > t.total {
+		delete(g.transfers, from)
 	}
 }
 
-// inherit takes over, in the view that has just begun, the points of agents that
+// adopt takes over, in the view that has just begun, the points of agents that
 // have told all of them, and returns these agents. What was known of the points
 // here is from before those agents granted them.
-func (g *grantor) inherit(was View, clock time.Duration) map[Agent]struct{} {
-	wills := g.wills
-	g.wills = make(map[Agent]*testament)
-	if was == nil || len(wills) == 0 {
+func (g *grantor) adopt(was View, clock time.Duration) map[Agent]struct{} {
+	transfers := g.transfers
+	g.transfers = make(map[Agent]*receivedTransfer)
+	if was == nil || len(transfers) == 0 {
 		return nil
 	}
 	left := make(map[Agent]struct{})
 	grants := g.view.Grantors()
 	room := 2*g.cfg.Points - len(g.points)
-	for a, t := range wills {
-		room -= len(t.estate)
-		if len(t.estate) == t.total && room >= 0 && clock < t.heard+shorter(g.cfg.Term) && !slices.Contains(grants, a) {
+	for a, t := range transfers {
+		room -= len(t.points)
+		if len(t.points) == t.total && room >= 0 && clock < t.heard+shorter(g.cfg.Term) && !slices.Contains(grants, a) {
 			left[a] = struct{}{}
 		}
 	}
@@ -151,7 +151,7 @@ func (g *grantor) inherit(was View, clock time.Duration) map[Agent]struct{} {
 		}
 	}
 	for a := range left {
-		for point, e := range wills[a].estate {
+		for point, e := range transfers[a].points {
 			if was.Owner(point) != a || was.Heir(point) != g.self || !g.mine(point) {
 				continue
 			}
@@ -162,7 +162,7 @@ func (g *grantor) inherit(was View, clock time.Duration) map[Agent]struct{} {
 			}
 			r.quiet, r.free = max(r.quiet, e.quiet), max(r.free, e.free)
 			if e.holder != 0 {
-				// It is to confirm that, as it would have to without a will, and
+				// It is to confirm that, as it would have to without a transfer, and
 				// gets a serial of ours then: until it does, 0.
 				r.holder, r.serial = e.holder, 0
 				r.since, r.until = clock-1, clock+g.cfg.grace()
@@ -217,7 +217,7 @@ func (p *Peer) Retire(now time.Time) {
 	p.holder.giveOwn()
 	if p.grip() {
 		p.own()
-		p.grantor.bequeath(p.clock)
+		p.grantor.prepareTransfers(p.clock)
 	}
 }
 
@@ -226,7 +226,7 @@ func (p *Peer) Retire(now time.Time) {
 func (p *Peer) Stay(now time.Time) {
 	p.tick(now)
 	if p.grantor.retired && !p.holder.quitting {
-		p.grantor.retired, p.grantor.legacies = false, nil
+		p.grantor.retired, p.grantor.pending = false, nil
 		p.grantor.doubt(p.clock)
 	}
 }
@@ -240,7 +240,7 @@ func (p *Peer) Quit(now time.Time) {
 	p.holder.quit()
 	if p.grip() {
 		if p.own(); !retired {
-			p.grantor.bequeath(p.clock)
+			p.grantor.prepareTransfers(p.clock)
 		}
 	}
 }
@@ -253,18 +253,18 @@ func (p *Peer) Told(now time.Time) bool {
 		return true
 	}
 	for _, s := range p.sessions {
-		if s.out != nil && (s.out.Will != nil || len(s.out.Gives) > 0) {
+		if s.out != nil && (s.out.Transfer != nil || len(s.out.Gives) > 0) {
 			return false
 		}
 	}
-	return len(p.grantor.legacies) == 0 && !(p.holder.quitting && p.holder.owes())
+	return len(p.grantor.pending) == 0 && !(p.holder.quitting && p.holder.owes())
 }
 
 // parting says whether there is something to say to a before we go.
 func (p *Peer) parting(a Agent) bool {
-	if p.grantor.legacies[a] != nil {
+	if p.grantor.pending[a] != nil {
 		return true
 	}
-	d := p.holder.desks[a]
+	d := p.holder.queues[a]
 	return p.holder.quitting && d != nil && len(d.gives)+len(d.strays) > 0
 }
