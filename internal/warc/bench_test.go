@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// benchPages are exchanges of 22.3 KB, the average of the generated web, with
-// text that compresses like a page's.
+// benchPages returns exchanges of 22.3 KB, the average page of the generated web. Their text compresses like that of a
+// page.
 func benchPages(coding string) []*Exchange {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	var words []string
@@ -29,20 +29,26 @@ func benchPages(coding string) []*Exchange {
 			}
 			b.WriteString(words[int(rnd.ExpFloat64()*200)%2000] + " ")
 		}
-		body, head := b.String()[:22300], "HTTP/1.1 200 OK\nDate: Mon, 06 May 2024 07:08:09 GMT\nServer: nginx\nContent-Type: text/html; charset=utf-8\nConnection: keep-alive\nVary: Accept-Encoding"
+		body, head := b.String()[:22300], "HTTP/1.1 200 OK\nDate: Mon, 06 May 2024 07:08:09 GMT\nServer: nginx\n"+
+			"Content-Type: text/html; charset=utf-8\nConnection: keep-alive\nVary: Accept-Encoding"
 		if coding != "" {
 			body, head = gzipped(body), head+"\nContent-Encoding: gzip"
 		}
 		x := page(fmt.Sprintf("http://h%d.example.com/dir/page%d.html", i%7, i), head, body)
-		x.Request = []byte("GET /dir/page.html HTTP/1.1\r\nHost: h1.example.com\r\nUser-Agent: orbweaver/1 (+https://example.org/bot)\r\nAccept: text/html\r\nAccept-Encoding: gzip, br\r\n\r\n")
-		x.Metadata = []Field{{"via", "http://h1.example.com/dir/"}, {"hopsFromSeed", "LLL"}, {"fetchTimeMs", "123"}, {"charset-for-link-extraction", "utf-8"}, {"outlinks", "31"}}
+		x.Request = []byte("GET /dir/page.html HTTP/1.1\r\nHost: h1.example.com\r\n" +
+			"User-Agent: orbweaver/1 (+https://example.org/bot)\r\nAccept: text/html\r\n" +
+			"Accept-Encoding: gzip, br\r\n\r\n")
+		x.Metadata = []Field{
+			{"via", "http://h1.example.com/dir/"}, {"hopsFromSeed", "LLL"}, {"fetchTimeMs", "123"},
+			{"charset-for-link-extraction", "utf-8"}, {"outlinks", "31"},
+		}
 		xs = append(xs, x)
 	}
 	return xs
 }
 
-// BenchmarkWrite archives request, response and metadata of pages of 22.3 KB:
-// compressed by us, stored, and as they came compressed.
+// BenchmarkWrite archives request, response and metadata of pages of 22.3 KB: compressed by the Writer, stored without
+// compression, and compressed by the server.
 func BenchmarkWrite(b *testing.B) {
 	for _, c := range []struct {
 		name, coding string
@@ -99,7 +105,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRevisit archives pages whose payload is known.
+// BenchmarkRevisit archives pages whose payload the Writer knows.
 func BenchmarkRevisit(b *testing.B) {
 	w, _, err := Open(testConfig(b.TempDir()))
 	if err != nil {
@@ -115,7 +121,7 @@ func BenchmarkRevisit(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		done, err := w.Write(xs[i%len(xs)])
 		if err != nil || !done.Revisit {
-			b.Fatal(err, done.Revisit)
+			b.Fatalf("error %v, revisit %v, want a revisit", err, done.Revisit)
 		}
 		n++
 	}

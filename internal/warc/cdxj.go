@@ -11,31 +11,31 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// maxIndexURL is the longest URL that gets an index line: pywb holds lines in
-// memory, and so do we when we sort.
+// maxIndexURL is the longest URL, in bytes, that gets an index line. pywb holds lines in memory, and so does the sort
+// of this package.
 const maxIndexURL = 256 << 10
 
-// A Line is one line of a CDXJ index: one capture.
+// A Line is one line of a CDXJ index and describes one capture. Empty fields are left out of the file.
 type Line struct {
 	SURT     string
 	Time     string // 14 digits
 	URL      string
-	MIME     string // "warc/revisit" for a revisit; "" is left out, as is every empty field
+	MIME     string // "warc/revisit" for a revisit
 	Detected string // WARC-Identified-Payload-Type
 	Status   string
 	Digest   string // base32, without "sha1:"
-	Length   int64  // of the gzip member or plain record
+	Length   int64  // in bytes, of the gzip member or plain record
 	Offset   int64
 	File     string
 }
 
-// AppendTo appends the line with its line feed, spelled as pywb spells it.
+// AppendTo appends the line, with its line feed, to dst and returns the result. It spells the line as pywb does.
 func (l Line) AppendTo(dst []byte) []byte {
 	dst = l.appendFront(dst)
 	return appendPlace(dst, l.Length, l.Offset, l.File)
 }
 
-// appendFront appends what is known of a record before its place is.
+// appendFront appends the part of the line that does not depend on the record's place in the file.
 func (l *Line) appendFront(dst []byte) []byte {
 	dst = append(dst, l.SURT...)
 	dst = append(dst, ' ')
@@ -43,12 +43,11 @@ func (l *Line) appendFront(dst []byte) []byte {
 	return appendCapture(dst, l.URL, l.MIME, l.Detected, l.Status, l.Digest)
 }
 
-// maxIndexField bounds a field of a line but for its URL, in bytes: pywb reads
-// lines into memory, and servers choose what stands in their headers.
+// maxIndexField is the longest value, in bytes, of a field other than the URL. Servers choose these values, and pywb
+// reads whole lines into memory.
 const maxIndexField = 255
 
-// appendCapture appends the object up to the record's place. Fields that are
-// empty or too long are left out.
+// appendCapture appends the JSON object up to the record's place. It leaves out fields that are empty or too long.
 func appendCapture(dst []byte, url, mime, detected, status, digest string) []byte {
 	dst = append(dst, ` {"url": `...)
 	dst = appendJSON(dst, url)
@@ -74,8 +73,7 @@ func appendPlace(dst []byte, length, offset int64, file string) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendJSON quotes s in ASCII. Bytes that are no UTF-8 are taken for Latin-1,
-// as warcio takes them.
+// appendJSON quotes s in ASCII. If s is not UTF-8, it is taken for Latin-1, as warcio does.
 func appendJSON(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	u16 := func(r rune) {
@@ -120,10 +118,9 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// surt is the sort key of any URL: as pywb has it for URLs with a host, also
-// of schemes that no crawler asks for (ftp:, whois:, metadata:). What cannot
-// be read so (dns:, urn:, file:, a damaged URL) is its own key, lower case,
-// without blanks; for file: pywb merges slashes.
+// surt returns the sort key of any URL. If the URL has a host, the key is the one that pywb computes, also for schemes
+// that no crawler requests (ftp:, whois:, metadata:). Any other URL (dns:, urn:, file:, a damaged URL) is its own key,
+// in lower case and with blanks encoded. For file: pywb also merges slashes.
 func surt(url string) string {
 	u, err := weburl.Parse(url)
 	if errors.Is(err, weburl.ErrScheme) {
@@ -137,7 +134,7 @@ func surt(url string) string {
 	return string(appendURI(nil, strings.ToLower(url)))
 }
 
-// line prepares the index line of the response record in hand.
+// line prepares the index line of the current response record.
 func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	g.cdx = g.cdx[:0]
 	if len(x.URL) > maxIndexURL {
@@ -150,9 +147,9 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 	case kind == "resource":
 		mime, status = typeBytes, ""
 	case h.Bare:
-		mime, status = mimeOf(typeResponse), "200" // as pywb has it
+		mime, status = mimeOf(typeResponse), "200" // as pywb does
 	case status == "-":
-		return // which means "not to be indexed"
+		return // "-" means "not to be indexed"
 	}
 	var sum []byte
 	if digest != nil {
@@ -167,7 +164,7 @@ func (g *group) line(x *Exchange, kind string, h httpHead, digest []byte) {
 
 const (
 	time14      = "20060102150405"
-	time17      = "20060102150405.000" // the point is taken out
+	time17      = "20060102150405.000" // stamp17 removes the point
 	mimeRevisit = "warc/revisit"
 )
 

@@ -24,14 +24,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A visited is a page as a crawl's worker has it after the fetch.
+// A visited is a page as a worker of a crawl has it after the fetch.
 type visited struct {
-	url, via   string
-	wire, req  []byte
-	head, mark int // header's length; where in wire a page differs from others of its text
+	url, via  string
+	wire, req []byte
+	head      int // length of the HTTP header
+	mark      int // offset in wire of the bytes that make the page unique
 }
 
-// visitedPages are n pages of 22.3 KB with 50 links, on hosts of their own.
+// visitedPages returns n pages of 22.3 KB with 50 links, each on a host of its own.
 func visitedPages(n int, coding string) []visited {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	var words []string
@@ -76,8 +77,8 @@ func visitedPages(n int, coding string) []visited {
 	return pages
 }
 
-// ours archives a page as a crawl does. No two pages have the same payload.
-func (v *visited) ours(w *Writer, serial uint64) error {
+// archive archives a page with a Writer, as a crawl does. serial makes its payload unique.
+func (v *visited) archive(w *Writer, serial uint64) error {
 	v.stamp(serial)
 	x := Exchange{
 		URL: v.url, Addr: testAddr, Began: testTime.Add(time.Duration(serial) * time.Millisecond), Request: v.req,
@@ -98,8 +99,8 @@ func (v *visited) stamp(serial uint64) {
 	}
 }
 
-// A bare is the least that archives a page: a response record with a short
-// header and one digest, compressed where the body is not, in one file.
+// A bare is a minimal archiver: it writes a response record with a short header and one digest into one file. It
+// compresses the record unless the body is compressed already.
 type bare struct {
 	mu  *sync.Mutex // guards w
 	w   *bufio.Writer
@@ -146,7 +147,7 @@ func bareStored(out *bytes.Buffer, head, body []byte) {
 	out.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
 }
 
-// cpuTime is user and system time of the process.
+// cpuTime returns the user and system time of the process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -155,9 +156,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkAgainstBare archives pages in turn with a Writer and with the least
-// that would do, and compares their CPU time. Both write a file; ours flushes
-// as often as a crawl at 5,000 pages/s does.
+// BenchmarkAgainstBare archives pages in turn with a Writer and with a minimal archiver (bare), and compares their CPU
+// time. Both write to a file. The Writer flushes as often as in a crawl at 5,000 pages/s.
 func BenchmarkAgainstBare(b *testing.B) {
 	for _, coding := range []string{"identity", "gzip"} {
 		for _, workers := range []int{1, 16} {
@@ -200,7 +200,7 @@ func BenchmarkAgainstBare(b *testing.B) {
 				for b.Loop() {
 					runtime.ReadMemStats(&before)
 					us += run(func(_ int, v *visited, serial uint64) {
-						if err := v.ours(w, serial); err != nil {
+						if err := v.archive(w, serial); err != nil {
 							b.Error(err)
 						}
 					}, n)
@@ -235,8 +235,8 @@ func BenchmarkAgainstBare(b *testing.B) {
 	}
 }
 
-// BenchmarkRemember looks payloads up that are new and remembers them, far more
-// than fit. What is kept of each, and how many are, shows at the end.
+// BenchmarkRemember looks up and adds new payloads, far more than fit into the table. At the end it reports how many
+// the table kept, and their size.
 func BenchmarkRemember(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -248,7 +248,7 @@ func BenchmarkRemember(b *testing.B) {
 		binary.LittleEndian.PutUint64(d[:], n*0x9e3779b97f4a7c15)
 		binary.LittleEndian.PutUint64(d[8:], n)
 		if _, ok := r.find(&d); ok {
-			b.Fatal("found what is new")
+			b.Fatal("found a payload that was not added")
 		}
 		r.add(&d, Original{URL: "http://h000123.example/section/page-4567.html", Date: testTime})
 	}
@@ -261,20 +261,22 @@ func BenchmarkRemember(b *testing.B) {
 	runtime.KeepAlive(r)
 }
 
-// BenchmarkAppend is what of a Write happens under the lock: the rest is done
-// by many at once.
+// BenchmarkAppend measures the part of Write that runs under the lock. Everything else runs in parallel.
 func BenchmarkAppend(b *testing.B) {
 	for _, coding := range []string{"identity", "gzip"} {
 		b.Run(coding, func(b *testing.B) {
 			cfg := testConfig(b.TempDir())
-			cfg.RevisitBytes = 1 << 30 // all are new
+			cfg.RevisitBytes = 1 << 30 // so that all payloads are new
 			w, _, err := Open(cfg)
 			if err != nil {
 				b.Fatal(err)
 			}
 			v := &visitedPages(1, coding)[0]
 			g := newGroup(1, largeBytes, nil)
-			x := Exchange{URL: v.url, Addr: testAddr, Began: testTime, Request: v.req, Response: Bytes(v.wire), HTTP: true, HeadLen: v.head, Metadata: []Field{{"via", v.via}}}
+			x := Exchange{
+				URL: v.url, Addr: testAddr, Began: testTime, Request: v.req, Response: Bytes(v.wire), HTTP: true,
+				HeadLen: v.head, Metadata: []Field{{"via", v.via}},
+			}
 			if _, err := g.encode(&x, w.table); err != nil {
 				b.Fatal(err)
 			}
@@ -282,10 +284,10 @@ func BenchmarkAppend(b *testing.B) {
 			for ; b.Loop(); n++ {
 				g.cdx = g.cdx[:line]
 				binary.LittleEndian.PutUint64(g.digest[:], n)
-				_, chores, err := w.append(&x, g)
-				if err == nil && chores {
+				_, tasks, err := w.append(&x, g)
+				if err == nil && tasks {
 					b.StopTimer()
-					err = w.settle()
+					err = w.runTasks()
 					b.StartTimer()
 				}
 				if err != nil {

@@ -16,24 +16,26 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A promise is an exchange of which a Flush or Sync said that it is safe.
+// A promise is an exchange that a Flush or Sync has made durable.
 type promise struct {
 	url string
 	at  Written
 }
 
-// crawlOn writes a small archive over several files, flushing and syncing as
-// it goes, until it is done or the disk fails. It returns what was promised.
+// crawlOn writes a small archive of several files, with a Flush or Sync now and then, until it is done or the disk
+// fails. It returns the exchanges that the last Flush and the last Sync covered.
 func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
 	cfg := testConfig("/c")
-	cfg.FS, cfg.MaxBytes, cfg.Level = fsys, 7000, -1 // without a compressor to set up it is quick
+	cfg.FS, cfg.MaxBytes, cfg.Level = fsys, 7000, -1 // no compression: to set up a compressor takes most of the time
 	w, _, err := Open(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	var written []promise
 	for i := from; i < from+12; i++ {
-		x := page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", fmt.Sprint(i/2, lorem[:700])) // every second is a revisit
+		// Every second one is a revisit.
+		body := fmt.Sprint(i/2, lorem[:700])
+		x := page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", body)
 		at, err := w.Write(x)
 		if err != nil {
 			return flushed, synced, errors.Join(err, refuses(w))
@@ -59,10 +61,10 @@ func crawlOn(fsys disk.FS, from int) (flushed, synced []promise, err error) {
 	return written, written, nil
 }
 
-// errTookMore is a Writer that went on after a failed write.
+// errTookMore means that a Writer accepted a call after a failed write.
 var errTookMore = errors.New("writer took more after an error")
 
-// refuses closes a Writer after an error and says whether it would have gone on.
+// refuses calls the methods of a Writer after an error. It returns errTookMore if one of them succeeds.
 func refuses(w *Writer) error {
 	_, werr := w.Write(page("http://example.com/late", "HTTP/1.1 200 OK", "late"))
 	if werr == nil || w.Flush() == nil || w.Sync() == nil || w.Close() == nil {
@@ -71,8 +73,8 @@ func refuses(w *Writer) error {
 	return nil
 }
 
-// checkReopened opens the archive again and checks that every file is whole,
-// that what was promised is there, and that the index has exactly the records.
+// checkReopened opens the archive again. It checks that every file is complete, that all promised exchanges are there,
+// and that the index matches the records.
 func checkReopened(fsys disk.FS, promised []promise) error {
 	cfg := testConfig("/c")
 	cfg.FS = fsys
@@ -86,7 +88,7 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 	valid := rec.Valid()
 	for _, p := range promised {
 		if n, recovered := valid[p.at.File]; recovered && n < p.at.End {
-			return fmt.Errorf("%s: %d bytes of %s left, promised %d", p.url, n, p.at.File, p.at.End)
+			return fmt.Errorf("%s: %s has %d bytes after recovery, want at least %d", p.url, p.at.File, n, p.at.End)
 		}
 		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", p.at.File), 1<<20)
 		if err != nil {
@@ -104,7 +106,7 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 	var want []byte
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), openSuffix) {
-			return fmt.Errorf("%s is left", e.Name())
+			return fmt.Errorf("%s was not finished", e.Name())
 		}
 		b, err := disk.ReadFile(fsys, filepath.Join("/c/archive", e.Name()), 1<<20)
 		if err != nil {
@@ -127,14 +129,13 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 		return err
 	}
 	if w := bytes.Join(sortLines(want), nil); !bytes.Equal(got, w) {
-		return fmt.Errorf("index has %d bytes, scan %d", len(got), len(w))
+		return fmt.Errorf("the index has %d bytes, a scan of the files gives %d", len(got), len(w))
 	}
 	return nil
 }
 
-// TestEveryWriteFails fails the disk at its first, second, … change, for good
-// and once, and then opens what is there: after a kill (all that was written is
-// left) and after power failures (only what was synced is sure).
+// TestEveryWriteFails lets the disk fail at its first, second, … change, once or for good. Then it opens the archive:
+// after a kill, where everything written is left, and after power failures, where only synced data is certain.
 func TestEveryWriteFails(t *testing.T) {
 	counted := disk.NewFaulty(disk.NewMem(), nil)
 	if _, _, err := crawlOn(counted, 0); err != nil {
@@ -142,7 +143,7 @@ func TestEveryWriteFails(t *testing.T) {
 	}
 	_, changes := counted.Calls()
 	if changes < 50 {
-		t.Fatalf("%d changes", changes)
+		t.Fatalf("the crawl makes only %d changes to the disk", changes)
 	}
 	hooks := map[string]func(int64, error) func(disk.Call) disk.Fault{"from": disk.FailFrom, "at": disk.FailAt}
 	for name, hook := range hooks {
@@ -160,7 +161,7 @@ func TestEveryWriteFails(t *testing.T) {
 					t.Errorf("%s change %d, power lost (seed %d): %v", name, n, seed, err)
 				}
 			}
-			// Room is made: the same directory goes on.
+			// The disk has room again, and the crawl continues in the same directory.
 			if _, _, err := crawlOn(mem, 100); err != nil {
 				t.Errorf("%s change %d, resumed: %v", name, n, err)
 			}
@@ -171,12 +172,12 @@ func TestEveryWriteFails(t *testing.T) {
 	}
 }
 
-// TestRecoveryFails fails the disk during the repair itself.
+// TestRecoveryFails lets the disk fail while Open repairs the archive.
 func TestRecoveryFails(t *testing.T) {
 	mem := disk.NewMem()
 	flushed, _, err := crawlOn(disk.NewFaulty(mem, disk.FailFrom(40, syscall.EIO)), 0)
 	if err == nil || len(flushed) == 0 {
-		t.Fatal(err, len(flushed))
+		t.Fatalf("crawl: error %v, %d exchanges flushed; want an error and some", err, len(flushed))
 	}
 	for n := int64(1); ; n++ {
 		again := mem.Clone()
@@ -187,7 +188,7 @@ func TestRecoveryFails(t *testing.T) {
 		if err == nil {
 			w.Close()
 			if n < 5 {
-				t.Fatalf("recovery makes %d changes", n)
+				t.Fatalf("the recovery makes only %d changes to the disk", n)
 			}
 			return
 		}
@@ -200,7 +201,7 @@ func TestRecoveryFails(t *testing.T) {
 	}
 }
 
-// TestFullDisk writes until a disk of every size is full.
+// TestFullDisk writes to disks of many sizes until they are full.
 func TestFullDisk(t *testing.T) {
 	for room := int64(0); room < 24000; room += 211 {
 		mem := disk.NewMem()
@@ -217,7 +218,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestCutAnywhere cuts a file at every byte, and breaks it there.
+// TestCutAnywhere truncates a file at every byte, and appends garbage at some of them.
 func TestCutAnywhere(t *testing.T) {
 	mem := disk.NewMem()
 	cfg := testConfig("/c")
@@ -239,12 +240,12 @@ func TestCutAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			torn := append(bytes.Clone(whole[:cut]), tail...)
-			good := cut // the tail may begin with what was cut off
+			good := cut // the tail may begin with the bytes that were cut off
 			for good < min(len(torn), len(whole)) && torn[good] == whole[good] {
 				good++
 			}
 			want := int64(0)
-			if int64(good) >= ends[1] { // a warcinfo alone is not worth a file
+			if int64(good) >= ends[1] { // Open removes a file that holds only a warcinfo record
 				for _, e := range ends {
 					if e <= int64(good) {
 						want = e
@@ -272,13 +273,13 @@ func TestCutAnywhere(t *testing.T) {
 				t.Fatalf("cut at %d: %d bytes left, want %d (%v)", cut, len(left), want, err)
 			}
 			if cut%50 != 0 {
-				break // one sort of tail is enough at most places
+				break // most places are tested with one tail only
 			}
 		}
 	}
 }
 
-// TestVerifyFindsDamage flips bits and cuts: no damaged copy passes.
+// TestVerifyFindsDamage flips bits and truncates: no damaged copy passes.
 func TestVerifyFindsDamage(t *testing.T) {
 	dir := t.TempDir()
 	writeAll(t, testConfig(dir), everyKind()[:9])
@@ -325,9 +326,9 @@ func TestVerifyFindsDamage(t *testing.T) {
 			t.Errorf("cut at %d: %v %v", i, rep.OK(), err)
 		}
 	}
-	// A member's flags, time and OS mean nothing, nor do the bits that fill up
-	// the bytes of its blocks' headers: they pass if what they hold is the same.
-	idle := func(bad []byte) bool {
+	// Some bits of a gzip file carry no information: a member's flags, time and OS, and the padding of its blocks'
+	// headers. A flip of such a bit may pass, because the file still has the same content.
+	harmless := func(bad []byte) bool {
 		r, err := gzip.NewReader(bytes.NewReader(bad))
 		if err != nil {
 			return false
@@ -342,22 +343,22 @@ func TestVerifyFindsDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.OK() && !idle(bad) {
-			t.Errorf("bit %d of byte %d flipped, and it passes", i%8, i)
+		if rep.OK() && !harmless(bad) {
+			t.Errorf("a flip of bit %d of byte %d was not found", i%8, i)
 		}
 	}
-	// In a plain file every content byte is under a digest.
+	// In a plain file a digest covers every content byte.
 	at := bytes.Index(plain, []byte("quick brown"))
 	bad := bytes.Clone(plain)
 	bad[at] = 'Q'
 	if rep, err := Verify(bytes.NewReader(bad)); err != nil || rep.Errors != 2 {
-		t.Errorf("changed content: %d errors (%v), want block and payload", rep.Errors, err)
+		t.Errorf("changed content: %d errors (%v), want 2: block and payload digest", rep.Errors, err)
 	}
-	// Behind a damage the rest is still checked.
+	// Verify checks the records behind the damage too.
 	bad = bytes.Clone(whole)
 	bad[500] ^= 0xff
 	rep, err := Verify(bytes.NewReader(bad))
 	if err != nil || rep.OK() || rep.Records < int64(len(ends))-4 {
-		t.Errorf("after a damage %d of %d records read (%v)", rep.Records, len(ends)-1, err)
+		t.Errorf("after damage %d of %d records were read (%v)", rep.Records, len(ends)-1, err)
 	}
 }

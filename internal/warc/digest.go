@@ -13,15 +13,14 @@ import (
 	"strings"
 )
 
-// A digest is the value of a WARC-Block-Digest or WARC-Payload-Digest.
+// A digest is a WARC-Block-Digest or WARC-Payload-Digest to be checked: its hash function and the expected value.
 type digest struct {
 	hash hash.Hash
 	want []byte
 }
 
-// parseDigest reads "algorithm:value"; the value may be base32, base16 or
-// base64, for writers differ. ok is false where the algorithm is unknown: the
-// standard prescribes none, so that is no error.
+// parseDigest parses "algorithm:value". The value may be base32, base16 or base64, because writers differ. ok is false
+// if the algorithm is unknown; this is not an error, because the standard prescribes no algorithm.
 func parseDigest(s string) (d *digest, ok bool) {
 	algorithm, value, found := strings.Cut(strings.TrimSpace(s), ":")
 	if !found {
@@ -43,7 +42,7 @@ func parseDigest(s string) (d *digest, ok bool) {
 	return &digest{h, decodeDigest(value, h.Size())}, true
 }
 
-// decodeDigest returns nil for a value that is no digest of n bytes.
+// decodeDigest returns the n bytes that s encodes, or nil if s is not a digest of n bytes.
 func decodeDigest(s string, n int) []byte {
 	if len(s) > 4*n {
 		return nil
@@ -52,7 +51,8 @@ func decodeDigest(s string, n int) []byte {
 		return b
 	}
 	bare := strings.TrimRight(s, "=")
-	if b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(bare)); err == nil && len(b) == n {
+	unpadded := base32.StdEncoding.WithPadding(base32.NoPadding)
+	if b, err := unpadded.DecodeString(strings.ToUpper(bare)); err == nil && len(b) == n {
 		return b
 	}
 	for _, e := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -63,5 +63,5 @@ func decodeDigest(s string, n int) []byte {
 	return nil
 }
 
-// matches says whether what was hashed is what was promised.
+// matches reports whether the hashed bytes have the expected digest.
 func (d *digest) matches() bool { return bytes.Equal(d.hash.Sum(nil), d.want) }

@@ -10,24 +10,23 @@ import (
 )
 
 const (
-	// lateBytes is from what size on a response is read in pieces.
-	lateBytes = 2 << 20
-	// largeBytes is from what size on a response is compressed into the file:
-	// everybody waits meanwhile. Of smaller ones that are over lateBytes, or
-	// not in memory, maxLarge at a time are compressed in memory.
+	// piecewiseBytes is the size over which a response is read in pieces.
+	piecewiseBytes = 2 << 20
+	// largeBytes is the size over which a response is compressed directly into the file, while all other writes
+	// wait. At most maxLarge smaller responses at a time are compressed piece by piece in memory.
 	largeBytes = 16 << 20
 	maxLarge   = 4
-	// keepBytes is the largest buffer that a group takes back to the pool.
+	// keepBytes is the capacity over which a group drops a buffer before it goes back to the pool.
 	keepBytes = 4 << 20
 	chunkSize = 128 << 10
-	// pieceBytes is up to what size a response needs no token.
+	// pieceBytes is the size up to which a response that is read in pieces needs no token of group.large.
 	pieceBytes = 256 << 10
 )
 
-// encode turns x into finished members in g.out. A large response stays
-// outside (g.late): the file has to be known first.
+// encode turns x into finished members in g.out. If the response is larger than g.largeBytes, encode only sets
+// g.direct, because writePieces must write it when the file is known.
 func (g *group) encode(x *Exchange, table *revisits) (revisit bool, err error) {
-	g.out.b, g.first, g.cdx, g.fresh, g.late = g.out.b[:0], 0, g.cdx[:0], false, false
+	g.out.b, g.first, g.cdx, g.remember, g.direct = g.out.b[:0], 0, g.cdx[:0], false, false
 	g.digest, g.from = [20]byte{}, Original{}
 	g.id = g.newID()
 	g.dates(x.Began)
@@ -86,7 +85,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		} else if o, ok := table.find(&g.digest); ok && (!x.Own || o.URL == x.URL) {
 			from, profile = o, ProfileIdentical
 		} else {
-			g.fresh = true
+			g.remember = true
 		}
 	}
 	kind, contentType := "response", typeResponse
@@ -115,7 +114,7 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	case profile == ProfileNotModified:
 		indexed = nil
 	case isHTTP && !clear:
-		if indexed, err = doubtful(io.NewSectionReader(x.Response, 0, size)); err != nil {
+		if indexed, err = unclearDigest(io.NewSectionReader(x.Response, 0, size)); err != nil {
 			return false, err
 		}
 	}
@@ -130,10 +129,10 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 	g.digestField("WARC-Block-Digest", g.block.Sum(g.sum[:0]))
 	g.finish(contentType, size)
 	g.store = isHTTP && facts.incompressible()
-	if !inMemory || size > lateBytes {
-		g.lateHead = append(g.lateHead[:0], g.head...)
+	if !inMemory || size > piecewiseBytes {
+		g.piecesHead = append(g.piecesHead[:0], g.head...)
 		if size > g.largeBytes {
-			g.late = true
+			g.direct = true
 			return false, nil
 		}
 		if size > pieceBytes {
@@ -143,14 +142,14 @@ func (g *group) response(x *Exchange, table *revisits) (revisit bool, err error)
 		if g.store {
 			g.out.b = slices.Grow(g.out.b, int(size)+4<<10)
 		}
-		return false, g.writeLate(x, &g.out)
+		return false, g.writePieces(x, &g.out)
 	}
 	return false, g.record(whole[:len(head)], whole[len(head):], g.store)
 }
 
-// doubtful is the payload digest of an HTTP message whose header does not end
-// in one clear place: as an indexer sees it that only has the record.
-func doubtful(r io.Reader) ([]byte, error) {
+// unclearDigest returns the payload digest of an HTTP message whose header has no clear end. It is the digest that an
+// indexer computes from the record.
+func unclearDigest(r io.Reader) ([]byte, error) {
 	_, rest, _, err := readHeadFrom(r)
 	if err != nil {
 		return nil, err
@@ -186,7 +185,7 @@ func truncation(s string) string {
 	return "unspecified"
 }
 
-// httpHead is the HTTP header's bytes, nil where there is none.
+// httpHead returns the bytes of the HTTP header, nil if there is none.
 func (g *group) httpHead(x *Exchange, isHTTP bool, whole []byte, inMemory bool) ([]byte, error) {
 	if !isHTTP {
 		return nil, nil
@@ -204,9 +203,9 @@ func (g *group) httpHead(x *Exchange, isHTTP bool, whole []byte, inMemory bool) 
 	return g.http, nil
 }
 
-// hash fills the payload digest. A response that must be read from a file is
-// read once for the block hash too; one in memory may turn out to be a revisit,
-// of which less is to be hashed.
+// hash computes the payload digest. If the response must be read from a file, hash computes the block digest in the
+// same pass. A response in memory may turn out to be a revisit, whose block is shorter, so its block digest comes
+// later.
 func (g *group) hash(b Body, head, whole []byte, inMemory bool, size int64) error {
 	g.block.Reset()
 	g.payload.Reset()
@@ -227,7 +226,7 @@ func (g *group) hash(b Body, head, whole []byte, inMemory bool, size int64) erro
 	return nil
 }
 
-// each reads b from off to size in pieces.
+// each calls f with the bytes of b from off to size, in pieces.
 func (g *group) each(b Body, off, size int64, f func([]byte) error) error {
 	if g.chunk == nil {
 		g.chunk = make([]byte, chunkSize)
@@ -245,11 +244,10 @@ func (g *group) each(b Body, off, size int64, f func([]byte) error) error {
 	return nil
 }
 
-// writeLate compresses a response piece by piece into dst, which is the file
-// if it is late.
-func (g *group) writeLate(x *Exchange, dst io.Writer) error {
+// writePieces compresses a response piece by piece into dst, which is the WARC file if g.direct is set.
+func (g *group) writePieces(x *Exchange, dst io.Writer) error {
 	g.m.begin(dst)
-	g.m.pack(g.lateHead)
+	g.m.pack(g.piecesHead)
 	size, head := x.Response.Size(), int64(0)
 	add := g.m.pack
 	if g.store {
@@ -265,7 +263,7 @@ func (g *group) writeLate(x *Exchange, dst io.Writer) error {
 	return g.m.end()
 }
 
-// short turns a read that ended early into an error.
+// short converts the error of a read that returned too few bytes: an early end becomes io.ErrUnexpectedEOF.
 func short(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -273,7 +271,7 @@ func short(err error) error {
 	return err
 }
 
-// trim gives back what one large exchange made grow.
+// trim drops buffers that a large exchange made grow, and returns the token.
 func (g *group) trim() {
 	defer func() {
 		if g.token {

@@ -18,12 +18,12 @@ import (
 // A Field is one line of a header or of an application/warc-fields block.
 type Field struct{ Name, Value string }
 
-// A Body is the bytes of a response as they came: header and body.
+// A Body holds the bytes of a response as they came from the server: header and body.
 type Body interface {
 	io.ReaderAt
-	// Size is the number of bytes.
+	// Size returns the number of bytes.
 	Size() int64
-	// Bytes returns all of them if they are in memory.
+	// Bytes returns all bytes and true if they are in memory.
 	Bytes() ([]byte, bool)
 }
 
@@ -48,58 +48,56 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// An Exchange is one request and what came back.
+// An Exchange is one request and the response to it.
 type Exchange struct {
 	URL     string     // canonical
-	Addr    netip.Addr // of the server; invalid: not known
-	Began   time.Time  // the records' WARC-Date, kept to the millisecond
+	Addr    netip.Addr // of the server; the zero Addr means unknown
+	Began   time.Time  // becomes the records' WARC-Date, in milliseconds
 	Request []byte     // as sent; empty: no request record
-	// Response is what came, nil if nothing did: then there is no response
-	// record.
+	// Response is what the server sent. Nil or of no bytes: no response record.
 	Response Body
-	// HTTP says that Response begins with a whole HTTP header of HeadLen
-	// bytes, empty line included. Other bytes become a resource record of
-	// type application/octet-stream: what a "response" record of an http URL
-	// holds must be HTTP, and readers would take garbage for a header.
+	// HTTP means that Response begins with a whole HTTP header of HeadLen bytes, including the empty line. If it is
+	// false, the bytes become a resource record of type application/octet-stream: readers expect HTTP in a
+	// "response" record of an http URL and would take other bytes for a header.
 	HTTP    bool
 	HeadLen int
-	// Truncated is why the body is not whole: length, time, disconnect or
-	// unspecified (ISO 28500, 5.13); empty if it is.
+	// Truncated is the reason why the body is incomplete: length, time, disconnect or unspecified (ISO 28500, 5.13).
+	// Empty: the body is complete.
 	Truncated string
-	// NotModified is the earlier response that a 304 confirms: it makes the
-	// record a revisit of profile server-not-modified. Nil otherwise.
+	// NotModified is the earlier response that a 304 confirms. The record becomes a revisit of profile
+	// server-not-modified. Nil otherwise.
 	NotModified *Original
-	// Same is an earlier response with this payload, wherever it is archived: it
-	// makes the record a revisit of profile identical-payload-digest, if
-	// PayloadDigest has one. Nil: the Writer looks for one of its own.
+	// Same is an earlier response with the same payload, in this or another archive. If PayloadDigest returns ok for
+	// this Exchange, its record becomes a revisit of profile identical-payload-digest. Nil: the Writer looks for an
+	// original among the payloads that it remembers.
 	Same *Original
-	// Own says that others may refer to this record: it is no revisit of another
-	// URL's that has the same payload, but for Same.
+	// Own means that other records may refer to this one. Unless Same is set, the record then becomes a revisit only
+	// of a record with the same URL.
 	Own bool
-	// Metadata is the block of the metadata record; empty: none.
+	// Metadata is the content of the metadata record; empty: no metadata record.
 	Metadata []Field
 }
 
-// Written is where an Exchange went.
+// Written reports where Write put an Exchange.
 type Written struct {
-	File   string // name of the WARC file when it is finished, without directory
+	File   string // final name of the WARC file, without directory
 	Offset int64  // of the response, revisit or resource record
 	Length int64  // of its gzip member
-	End    int64  // of the exchange's last record
-	// PayloadDigest is the SHA-1 of the bytes after the HTTP header, as they
-	// came; of all bytes where there is no header.
+	End    int64  // offset behind the exchange's last record
+	// PayloadDigest is the SHA-1 of the bytes after the HTTP header, as they came from the server. Without an HTTP
+	// header it covers all bytes.
 	PayloadDigest [20]byte
-	// Revisit says that the payload was in the archive already.
+	// Revisit means that the archive had the payload already.
 	Revisit bool
-	// Original is the record that has the payload: this one, or what it
-	// refers to as a revisit. Zero where there is no response or it is no HTTP.
+	// Original is the record that holds the payload: this one or, for a revisit, the one that it refers to. Zero if
+	// there is no response or it is not HTTP.
 	Original Original
 }
 
-// Digest is the payload's digest as WARC and crawl.log write it.
+// Digest returns the payload digest as WARC and crawl.log spell it: "sha1:" and base32.
 func (w Written) Digest() string { return string(appendDigest(nil, w.PayloadDigest[:])) }
 
-// Profiles of revisit records (ISO 28500, 6.7).
+// The profiles of revisit records (ISO 28500, 6.7).
 const (
 	ProfileIdentical   = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 	ProfileNotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -112,36 +110,35 @@ const (
 	typeBytes    = "application/octet-stream"
 )
 
-// A group is the records of one exchange on their way to the file. Groups are
-// pooled.
+// A group encodes the records of one exchange before they go to the file. Groups are pooled.
 type group struct {
 	level   int
-	m       member // for what is compressed, and for what one block cannot hold
+	m       member // for compressed data, and for data that one stored block cannot hold
 	out     slab   // finished members
-	head    []byte // WARC header of the record in hand
+	head    []byte // WARC header of the current record
 	http    []byte // HTTP header of a response that is not in memory
-	chunk   []byte // for reading such a response
+	chunk   []byte // buffer for reading such a response
 	fields  []byte // warc-fields block
-	cdx     []byte // index line as far as it is known before the append
-	date    []byte // of all records, as WARC writes it
-	stamp   []byte // it, as the index writes it
+	cdx     []byte // index line, without the record's place in the file
+	date    []byte // WARC-Date of all records
+	stamp   []byte // the same date as the index spells it
 	block   hash.Hash
 	payload hash.Hash
 	sum     [20]byte
 	rand    *mrand.ChaCha8
 
-	id     [16]byte // of the response record
-	first  int      // bytes of the first member in out
-	digest [20]byte
-	fresh  bool // a payload to remember once it is written
-	from   Original
+	id       [16]byte // of the response record
+	first    int      // bytes of the first member in out
+	digest   [20]byte
+	remember bool // the table of revisits must get this payload once it is written
+	from     Original
 
-	// A large response, or one that is not in memory, is read in pieces. The
-	// members of some are put together in memory, under a token of large each;
-	// what is over largeBytes is compressed into the file.
-	late       bool
-	lateHead   []byte
-	store      bool // its body is kept as it is
+	// A response that is large or not in memory is read in pieces. Up to largeBytes its member is put together in
+	// memory, and over pieceBytes that takes a token of large. Over largeBytes it is compressed directly into the
+	// file.
+	direct     bool
+	piecesHead []byte // WARC header of such a response
+	store      bool   // its body is stored without compression
 	largeBytes int64
 	large      chan struct{}
 	token      bool // taken from large
@@ -156,7 +153,7 @@ func newGroup(level int, largeBytes int64, large chan struct{}) *group {
 	}
 }
 
-// newID makes a random UUID (RFC 9562, version 4).
+// newID returns a random UUID (RFC 9562, version 4).
 func (g *group) newID() (id [16]byte) {
 	binary.LittleEndian.PutUint64(id[:], g.rand.Uint64())
 	binary.LittleEndian.PutUint64(id[8:], g.rand.Uint64())
@@ -183,14 +180,14 @@ func appendDate(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
 }
 
-// dates writes the exchange's date once for all its records.
+// dates formats the date of the exchange once for all its records.
 func (g *group) dates(t time.Time) {
 	t = t.UTC()
 	g.date = appendDate(g.date[:0], t)
 	g.stamp = t.AppendFormat(g.stamp[:0], time14)
 }
 
-// start begins the WARC header in g.head. The URL may be empty.
+// start begins the WARC header in g.head. url may be empty.
 func (g *group) start(kind string, id [16]byte, url string) {
 	b := append(g.head[:0], "WARC/1.1\r\nWARC-Type: "...)
 	b = append(b, kind...)
@@ -228,7 +225,7 @@ func (g *group) digestField(name string, sum []byte) {
 	g.head = append(g.head, "\r\n"...)
 }
 
-// finish ends the WARC header.
+// finish ends the WARC header in g.head.
 func (g *group) finish(contentType string, length int64) {
 	g.field("Content-Type", contentType)
 	g.head = append(g.head, "Content-Length: "...)
@@ -245,7 +242,7 @@ func (g *group) addr(a netip.Addr) {
 	g.head = append(g.head, "\r\n"...)
 }
 
-// appendURI keeps a URL on its line: what is no visible ASCII is percent-encoded.
+// appendURI appends url and percent-encodes every byte that is not visible ASCII, so that the URL stays on its line.
 func appendURI(b []byte, url string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(url) {
@@ -258,7 +255,7 @@ func appendURI(b []byte, url string) []byte {
 	return b
 }
 
-// lineURI is appendURI for a string; most URLs are as they should be.
+// lineURI is appendURI for a string. It does not allocate if nothing needs encoding, as in most URLs.
 func lineURI(url string) string {
 	for i := range len(url) {
 		if url[i] <= ' ' || url[i] >= 0x7f {
@@ -268,8 +265,8 @@ func lineURI(url string) string {
 	return url
 }
 
-// appendFields writes a warc-fields block. Whatever would break a line, or a
-// name, becomes a blank or an underscore.
+// appendFields appends a warc-fields block. In values, control characters become blanks. In names, every byte that is
+// not visible ASCII, and the colon, becomes an underscore. A field without a name is left out.
 func appendFields(b []byte, fields []Field) []byte {
 	for _, f := range fields {
 		if f.Name == "" {
@@ -295,7 +292,7 @@ func appendFields(b []byte, fields []Field) []byte {
 	return b
 }
 
-// small writes a whole record whose header is begun in g.head.
+// small appends a whole record whose header was begun in g.head.
 func (g *group) small(contentType string, block []byte) error {
 	g.block.Reset()
 	g.block.Write(block)
@@ -304,12 +301,12 @@ func (g *group) small(contentType string, block []byte) error {
 	return g.record(block, nil, false)
 }
 
-// smallBytes is the least block that is compressed at level 1. Less is stored:
-// it would take an encoder about as long as a page, to save 200 bytes.
+// smallBytes is the size in bytes from which a block is compressed at level 1. A smaller block is stored: to compress
+// it takes about as long as a page and saves 200 bytes.
 const smallBytes = 2 << 10
 
-// record appends the member of a record whose header is in g.head and whose
-// block is lines and body; store keeps the body as it is.
+// record appends the member of a record whose header is in g.head and whose block is lines followed by body. If store
+// is true, the body is not compressed.
 func (g *group) record(lines, body []byte, store bool) error {
 	size := len(g.head) + len(lines) + len(body) + len(recordEnd)
 	if g.level == 1 && (store || len(lines)+len(body) < smallBytes) || g.level < 0 {
@@ -334,7 +331,7 @@ func (g *group) record(lines, body []byte, store bool) error {
 	return g.m.end()
 }
 
-// whole appends a record's member as one stored block.
+// whole appends a record's member as a single stored block.
 func (g *group) whole(lines, body []byte, size int) {
 	b := append(append(g.out.b, gzipHead[:]...), 1)
 	b = binary.LittleEndian.AppendUint16(b, uint16(size))

@@ -15,7 +15,7 @@ import (
 
 const samples = "../../../shared/data/warc"
 
-// needSamples skips, or fails where all must run, without the shared data.
+// needSamples skips the test if there is no sample collection. With CI=true it fails the test instead.
 func needSamples(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(samples, "index.jsonl")); err != nil {
@@ -31,12 +31,12 @@ func missing(t testing.TB, why any) {
 	t.Skip(why)
 }
 
-// tool is a program of the virtual environment with warcio and pywb.
+// tool returns the path of a program in the virtual environment with warcio and pywb. See needSamples.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	venv := os.Getenv("ORBWEAVER_VENV")
 	if venv == "" {
-		missing(t, "ORBWEAVER_VENV names no virtual environment with warcio and pywb")
+		missing(t, "ORBWEAVER_VENV is not set; it must name a virtual environment with warcio and pywb")
 	}
 	path, err := filepath.Abs(filepath.Join(venv, "bin", name))
 	if err == nil {
@@ -48,7 +48,7 @@ func tool(t testing.TB, name string) string {
 	return path
 }
 
-// output runs a program and returns what it prints.
+// output runs a program and returns its standard output.
 func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -67,7 +67,7 @@ type sample struct {
 	Errors  *int64 `json:"warchaeology_errors"`
 }
 
-// sampleWARCs are the files of the collection that are WARC files.
+// sampleWARCs returns the WARC files of the sample collection.
 func sampleWARCs(t testing.TB) (list []sample) {
 	t.Helper()
 	needSamples(t)
@@ -88,10 +88,9 @@ func sampleWARCs(t testing.TB) (list []sample) {
 	return list
 }
 
-// TestVerifySamples: what warchaeology passes, passes; and of the rest the
-// files with wrong lengths or digests do not. HTTP headers without an empty
-// line (which warchaeology counts as errors), WARC/0.17 and a field where it
-// does not belong are at most warnings.
+// TestVerifySamples compares Verify with warchaeology, another checker. A file that warchaeology accepts has no errors.
+// Files with wrong lengths or digests have. An HTTP header without an empty line (an error to warchaeology), WARC/0.17,
+// and a field that does not belong to its record are at most warnings.
 func TestVerifySamples(t *testing.T) {
 	wrong := map[string]int64{
 		"pywb/example-extra.warc":                   5,
@@ -100,7 +99,7 @@ func TestVerifySamples(t *testing.T) {
 	}
 	warned := map[string]int64{
 		"pywb/example.warc.gz": 2, "pywb/example-extra.warc": 5, "pywb/dupes.warc.gz": 12, "pywb/iana.warc.gz": 171,
-		// wget gave two records one ID.
+		// wget gave two records the same ID.
 		"ukwa/IAH-urls-wget.warc.gz": 1, "ukwa/sopa-wikipedia-homepage.warc.gz": 1, "ukwa/main-page.warc.gz": 1,
 		"ukwa/post-blackout.warc.gz": 1, "pywb/example-wget-1-14.warc.gz": 1,
 	}
@@ -118,16 +117,15 @@ func TestVerifySamples(t *testing.T) {
 			t.Errorf("%s: %d records, want %d", s.File, rep.Records, s.Records)
 		}
 		if rep.Errors != wrong[s.File] || rep.Warnings != warned[s.File] {
-			t.Errorf("%s: %d errors, %d warnings, want %d, %d: %v", s.File, rep.Errors, rep.Warnings, wrong[s.File], warned[s.File], rep.Problems)
+			t.Errorf("%s: %d errors, %d warnings, want %d, %d: %v",
+				s.File, rep.Errors, rep.Warnings, wrong[s.File], warned[s.File], rep.Problems)
 		}
 	}
 }
 
-// TestIndexMatchesPywb compares lines with the indexes that come with pywb's
-// samples, and where the tools are installed with pywb's indexer on every
-// sample. pywb's own files were made with options that leave out mime and
-// status (example.cdxj) or put the form of a POST into the key (post-test.cdxj,
-// -p): those are compared to the tool only.
+// TestIndexMatchesPywb compares index lines with the indexes that come with pywb's samples. It leaves out two of them,
+// which TestIndexMatchesTool covers: pywb made them with options that omit mime and status (example.cdxj) or put the
+// form of a POST into the key (post-test.cdxj, -p).
 func TestIndexMatchesPywb(t *testing.T) {
 	needSamples(t)
 	for _, name := range []string{"iana", "dupes", "example2"} {
@@ -139,6 +137,7 @@ func TestIndexMatchesPywb(t *testing.T) {
 	}
 }
 
+// TestIndexMatchesTool compares index lines of all samples with those of pywb's indexer.
 func TestIndexMatchesTool(t *testing.T) {
 	args := []string{"-j"}
 	var ours strings.Builder
@@ -148,7 +147,8 @@ func TestIndexMatchesTool(t *testing.T) {
 		ours.WriteString(indexOf(t, file))
 	}
 	want := output(t, tool(t, "cdx-indexer"), args...)
-	want = strings.Replace(want, "file:/example", "file:///example", 1) // pywb merges slashes; RFC 8089 has three
+	// pywb merges slashes; the URL in the record has three (RFC 8089).
+	want = strings.Replace(want, "file:/example", "file:///example", 1)
 	compareLinesOf(t, "samples", ours.String(), want)
 }
 
@@ -180,14 +180,14 @@ func compareLinesOf(t testing.TB, name, got, want string) {
 	for _, l := range g {
 		if !slices.Contains(w, l) && n < 5 {
 			n++
-			t.Errorf("%s: ours only: %s", name, l)
+			t.Errorf("%s: only in our index: %s", name, l)
 		}
 	}
 	n = 0
 	for _, l := range w {
 		if !slices.Contains(g, l) && n < 5 {
 			n++
-			t.Errorf("%s: theirs only: %s", name, l)
+			t.Errorf("%s: only in the wanted index: %s", name, l)
 		}
 	}
 	if len(g) != len(w) {
@@ -195,8 +195,8 @@ func compareLinesOf(t testing.TB, name, got, want string) {
 	}
 }
 
-// TestToolsAcceptOurs: warcio finds nothing wrong with what we write, and
-// pywb's indexer says what our index says, written along or built from a scan.
+// TestToolsAcceptOurs checks the Writer's files with other tools: warcio finds no fault, and pywb's indexer gives the
+// same lines as our index, which is made while writing, and as a scan.
 func TestToolsAcceptOurs(t *testing.T) {
 	warcio, indexer := tool(t, "warcio"), tool(t, "cdx-indexer")
 	for _, level := range []int{-1, 1, 9} {
@@ -205,7 +205,8 @@ func TestToolsAcceptOurs(t *testing.T) {
 		cfg.Level = level
 		xs := everyKind()
 		xs = append(xs, rawReplies(t)...)
-		xs = append(xs, page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/plain", strings.Repeat(lorem, 1500)))
+		xs = append(xs, page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/plain",
+			strings.Repeat(lorem, 1500)))
 		writeAll(t, cfg, xs)
 		if err := BuildIndex(nil, dir); err != nil {
 			t.Fatal(err)
@@ -231,9 +232,8 @@ func sortedBytes(s string) bool {
 	return slices.IsSorted(strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
 }
 
-// rawReplies are exchanges with the collection of raw, often strange, HTTP
-// replies. How a fetcher would cut header and body is imitated: the header ends
-// at the first empty line.
+// rawReplies returns exchanges with a collection of raw, often malformed, HTTP responses. Like a fetcher, it ends the
+// header at the first empty line.
 func rawReplies(t testing.TB) (xs []*Exchange) {
 	t.Helper()
 	dir := filepath.Join(samples, "..", "http")
@@ -249,9 +249,13 @@ func rawReplies(t testing.TB) (xs []*Exchange) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := &Exchange{URL: "http://raw.example.com/" + e.Name(), Began: testTime, Response: Bytes(b), Request: []byte("GET / HTTP/1.1\r\n\r\n")}
+		x := &Exchange{
+			URL: "http://raw.example.com/" + e.Name(), Began: testTime,
+			Response: Bytes(b), Request: []byte("GET / HTTP/1.1\r\n\r\n"),
+		}
 		for _, end := range []string{"\r\n\r\n", "\n\n", "\n\r\n"} {
-			if i := bytes.Index(b, []byte(end)); i >= 0 && bytes.HasPrefix(b, []byte("HTTP/")) && (x.HeadLen == 0 || i+len(end) < x.HeadLen) {
+			i := bytes.Index(b, []byte(end))
+			if i >= 0 && bytes.HasPrefix(b, []byte("HTTP/")) && (x.HeadLen == 0 || i+len(end) < x.HeadLen) {
 				x.HTTP, x.HeadLen = true, i+len(end)
 			}
 		}
@@ -260,7 +264,7 @@ func rawReplies(t testing.TB) (xs []*Exchange) {
 	return xs
 }
 
-// TestPywbReplays: pywb shows plain, chunked, compressed and revisited pages.
+// TestPywbReplays checks that pywb replays plain, chunked, compressed and revisited pages.
 func TestPywbReplays(t *testing.T) {
 	python := tool(t, "python")
 	dir := t.TempDir()
@@ -271,7 +275,7 @@ func TestPywbReplays(t *testing.T) {
 	want := map[string]string{
 		"20240506070809id_/http://example.com/":                lorem,
 		"20240506070812id_/http://example.com/":                lorem, // a revisit
-		"20240506070809id_/http://example.com/copy":            lorem, // of another URL
+		"20240506070809id_/http://example.com/copy":            lorem, // a revisit of another URL
 		"20240506070809id_/http://example.com/chunked":         lorem + "1",
 		"20240506070809id_/http://example.com/chunked-gzip":    lorem + "2",
 		"20240506070809id_/http://example.com/gzip?b=2&a=1":    lorem + "4",
@@ -297,7 +301,7 @@ func TestPywbReplays(t *testing.T) {
 		if got.Status != 200 {
 			t.Errorf("%s: status %d", c, got.Status)
 		}
-		// id_ is the body, decoded; mp_ is the page with pywb's own scripts.
+		// id_ gives the decoded body; mp_ gives the page with scripts that pywb adds.
 		whole := string(got.Body) == want[c]
 		if want[c] == "" {
 			whole = bytes.Contains(got.Body, []byte("quick brown fox")) && bytes.Contains(got.Body, []byte("WB Insert"))

@@ -9,13 +9,15 @@ import (
 	"testing"
 )
 
-// seedWARCs gives small files of every form to a fuzzer.
+// seedWARCs adds small files of every form to the corpus.
 func seedWARCs(f *testing.F) {
 	f.Add([]byte(plainRecord))
 	f.Add([]byte(gzipped(plainRecord) + gzipped(plainRecord)))
 	f.Add([]byte(gzipped(plainRecord+plainRecord) + plainRecord))
 	f.Add([]byte("WARC/0.17\nWARC-Type: response\nWARC-Target-URI: dns:a\nContent-Length: 0\n\n\n\n"))
-	f.Add([]byte("WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-02T03:04:05Z\r\nWARC-Target-URI: http://a/\r\nWARC-Payload-Digest: sha1:AAAA\r\nContent-Type: application/http\r\nContent-Length: 75\r\n\r\n" +
+	f.Add([]byte("WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n" +
+		"WARC-Target-URI: http://a/\r\nWARC-Payload-Digest: sha1:AAAA\r\nContent-Type: application/http\r\n" +
+		"Content-Length: 75\r\n\r\n" +
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: br\r\n\r\n5\r\n12345"))
 	dir := f.TempDir()
 	writeAll(f, testConfig(dir), everyKind()[:12])
@@ -30,7 +32,7 @@ func seedWARCs(f *testing.F) {
 	}
 }
 
-// fuzzLimit keeps compression bombs from taking the fuzzer's time.
+// fuzzLimit is how many bytes of a body are decoded, so that compression bombs do not use up the fuzzer's time.
 const fuzzLimit = 32 << 20
 
 func FuzzReader(f *testing.F) {
@@ -43,7 +45,7 @@ func FuzzReader(f *testing.F) {
 			if err == nil {
 				records++
 				if rec.Offset < last || rec.Offset >= int64(len(b)) || rec.Offset == last && !rec.Shared {
-					t.Fatalf("record at %d after %d of %d", rec.Offset, last, len(b))
+					t.Fatalf("record at offset %d after offset %d of %d bytes", rec.Offset, last, len(b))
 				}
 				last = rec.Offset
 				var body io.Reader
@@ -51,10 +53,10 @@ func FuzzReader(f *testing.F) {
 					_, err = io.CopyN(io.Discard, body, fuzzLimit)
 				}
 				if errors.Is(err, io.EOF) || err != nil && r.err == nil {
-					err = r.Finish() // a body that does not decode is no damage of the file
+					err = r.Finish() // a body that cannot be decoded does not make the file damaged
 				}
 				if err == nil && rec.Length > 0 && rec.Offset+rec.Length > int64(len(b)) {
-					t.Fatalf("record at %d of length %d in %d", rec.Offset, rec.Length, len(b))
+					t.Fatalf("record at offset %d of %d bytes in a file of %d", rec.Offset, rec.Length, len(b))
 				}
 			}
 			if err == io.EOF {
@@ -62,7 +64,7 @@ func FuzzReader(f *testing.F) {
 			}
 			if err != nil {
 				if !errors.Is(err, ErrDamaged) {
-					t.Fatalf("%v is not of the file", err)
+					t.Fatalf("the error is not about the file's content: %v", err)
 				}
 				if _, err := r.Skip(); err == io.EOF {
 					return

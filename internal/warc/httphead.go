@@ -7,11 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// headEnd finds where the HTTP header at the front of b ends, that is where
-// the payload begins, as warcio finds it: after the first line that is empty.
-// ok is false where no such line comes, and where a line of nothing but
-// control characters, blanks or bytes over 0x7e may count as empty for one
-// reader and not for the other.
+// headEnd returns the length of the HTTP header at the front of b, which is where the payload begins. Like warcio, it
+// ends the header after the first empty line. ok is false if there is no empty line. ok is also false if an earlier
+// line has only control characters, blanks or bytes over 0x7e: some readers take such a line for empty, others not.
 func headEnd(b []byte) (end int, ok bool) {
 	for end < len(b) {
 		n := bytes.IndexByte(b[end:], '\n') + 1
@@ -39,11 +37,11 @@ func visible(line []byte) bool {
 	return false
 }
 
-// blank says whether warcio takes line, decoded as UTF-8 or else Latin-1, for
-// empty: Python's str.rstrip knows more blanks than HTTP does.
+// blank reports whether warcio takes line for empty. warcio decodes it as UTF-8, or else as Latin-1, and Python's
+// str.rstrip removes more characters than the blanks of HTTP.
 func blank(line []byte) bool {
 	if len(line) > 0 && line[0] > ' ' && line[0] < utf8.RuneSelf {
-		return false // as nearly every line
+		return false // true of nearly every line
 	}
 	latin1 := !utf8.Valid(line)
 	for len(line) > 0 {
@@ -59,8 +57,7 @@ func blank(line []byte) bool {
 	return true
 }
 
-// statusOf reads the status as CDXJ wants it from a status line: the word
-// after the protocol. It is "" where there is none.
+// statusOf returns the status for a CDXJ line: the word after the protocol in a status line, "" if there is none.
 func statusOf(line []byte) string {
 	_, rest, _ := bytes.Cut(trimRight(line), []byte{' '})
 	rest = trimLeft(trimRight(rest))
@@ -71,7 +68,7 @@ func statusOf(line []byte) string {
 	return word(code)
 }
 
-// Blanks as Python's bytes.strip knows them.
+// blanks are the bytes that Python's bytes.strip removes.
 const blanks = " \t\r\n\v\f"
 
 func trimRight(b []byte) []byte {
@@ -88,7 +85,7 @@ func trimLeft(b []byte) []byte {
 	return b
 }
 
-// word is string(b), without an allocation for what nearly every page has.
+// word is string(b), without an allocation for the most frequent values.
 func word(b []byte) string {
 	switch string(b) {
 	case "200":
@@ -117,22 +114,20 @@ func word(b []byte) string {
 	return string(b)
 }
 
-// An httpHead is what the index and the choice of compression need of an HTTP
-// header.
+// An httpHead is the part of an HTTP header that the index and the choice of compression need.
 type httpHead struct {
-	Status   string // "" where there is none
-	Type     string // Content-Type as it stands
+	Status   string // "" if there is none
+	Type     string // Content-Type, unchanged
 	Encoding string // Content-Encoding, lower case
 	Chunked  bool
-	Bare     bool // neither a status nor a field: nothing a reader could use
+	Bare     bool // the header has neither a status nor a field
 }
 
-// MIME is the media type without parameters, as CDXJ wants it; "unk" if the
-// header names none, or one that is longer than maxMIME.
+// MIME returns the media type without parameters, for a CDXJ line. It is "unk" if the header names none, or one that is
+// longer than maxMIME.
 func (h httpHead) MIME() string { return mimeOf(h.Type) }
 
-// maxMIME is the longest media type in bytes that may be registered (RFC 6838,
-// 4.2).
+// maxMIME is the length in bytes of the longest media type that can be registered (RFC 6838, 4.2).
 const maxMIME = 255
 
 func mimeOf(contentType string) string {
@@ -148,8 +143,8 @@ func mimeOf(contentType string) string {
 	return contentType
 }
 
-// parseHead reads the HTTP header at the front of b. It never fails: what
-// cannot be read is skipped. The first field of a name counts.
+// parseHead reads the HTTP header at the front of b. It never fails: it skips lines that it cannot read. The first
+// Content-Type and the first Content-Encoding count.
 func parseHead(b []byte) (h httpHead) {
 	line, rest := cutLine(b)
 	h.Status = statusOf(line)
@@ -187,7 +182,7 @@ func cutLine(b []byte) (line, rest []byte) {
 	return b, nil
 }
 
-// fold compares a header name to one in lower case.
+// fold reports whether a header name equals want, which is lower case, regardless of case.
 func fold(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false
@@ -204,7 +199,7 @@ func fold(name []byte, want string) bool {
 	return true
 }
 
-// packedTypes are media types whose bytes another compression does not shrink.
+// packedTypes are media types whose content is compressed already.
 var packedTypes = map[string]bool{
 	"application/zip": true, "application/gzip": true, "application/x-gzip": true,
 	"application/x-7z-compressed": true, "application/x-rar-compressed": true, "application/vnd.rar": true,
@@ -216,7 +211,7 @@ var packedTypes = map[string]bool{
 	"application/ogg": true, "application/x-shockwave-flash": true, "application/vnd.android.package-archive": true,
 }
 
-// incompressible says whether a body under this header is kept as it is.
+// incompressible reports whether a body under this header is stored without compression.
 func (h httpHead) incompressible() bool {
 	if h.Encoding != "" && h.Encoding != "identity" {
 		return true
@@ -225,7 +220,11 @@ func (h httpHead) incompressible() bool {
 	major, minor, _ := strings.Cut(t, "/")
 	switch major {
 	case "image":
-		return minor != "svg+xml" && minor != "bmp" && minor != "x-icon" && minor != "vnd.microsoft.icon" && minor != "x-ms-bmp"
+		switch minor {
+		case "svg+xml", "bmp", "x-icon", "vnd.microsoft.icon", "x-ms-bmp":
+			return false
+		}
+		return true
 	case "video":
 		return true
 	case "audio":

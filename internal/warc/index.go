@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// maxHTTPHead is how much of a record is searched for the end of its HTTP
-// header.
+// maxHTTPHead is how many bytes of a record are searched for the end of its HTTP header.
 const maxHTTPHead = 1 << 20
 
-// Index calls emit with the CDXJ line of every capture in the WARC file r, in
-// the file's order; line is valid until emit returns. name goes into the
-// lines' filename. Which records get a line, and what is in it, is as with
-// pywb's cdx-indexer -j: all but warcinfo, request and warc-fields metadata.
-// Records that share a gzip member get none, for
-// they cannot be read from their offset.
+// Index calls emit with the CDXJ line of every capture in the WARC file r, in the order of the file. The line is valid
+// until emit returns. name becomes the "filename" of the lines. The selection of records and the content of the lines
+// follow pywb's `cdx-indexer -j`: all records but warcinfo, request and warc-fields metadata. Records that share a gzip
+// member get no line, because a reader cannot start at their offset. Index returns the first error of emit, of reading
+// r, or a *DamageError.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
 	rd := NewReader(r)
 	var buf []byte
@@ -47,8 +45,8 @@ func Index(r io.Reader, name string, emit func(line []byte) error) error {
 	}
 }
 
-// lineOf reads a record's content as far as its index line needs; the line
-// lacks the length. ok is false for a record that is not indexed.
+// lineOf reads as much of a record's content as its index line needs. The returned line has no length yet. ok is false
+// if the record is not indexed.
 func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	kind := rec.Type()
 	url := rec.URL()
@@ -96,9 +94,8 @@ func lineOf(rec *Record, name string) (l Line, ok bool, err error) {
 	return l, true, nil
 }
 
-// headOf reads the HTTP header of a record that has one, and stands in one
-// that says 200 and the record's own type for others. rest is what was read
-// of the payload.
+// headOf reads the HTTP header of a record that has one. For other records it returns a substitute with status 200 and
+// the record's own type. rest is the part of the payload that was read along with the header.
 func headOf(rec *Record, kind, url string) (h httpHead, rest []byte, err error) {
 	none := httpHead{Status: "200", Type: rec.Header.Value("Content-Type")}
 	if !hasHTTP(kind, url) || rec.Size == 0 {
@@ -123,18 +120,17 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// readHead reads the HTTP header in front of rec's content, and what came
-// with it of the payload.
+// readHead reads the HTTP header at the front of rec's content. rest is the part of the payload that was read with it.
 func readHead(rec *Record) (head, rest []byte, err error) {
 	head, rest, _, err = readHeadFrom(rec)
 	return head, rest, err
 }
 
-// readHeadFrom reads up to the first line without anything visible. Where
-// none comes within maxHTTPHead, all of what was read is the header.
+// readHeadFrom reads up to and including the first blank line (see blank). If there is none within maxHTTPHead bytes,
+// found is false and head is everything that was read.
 func readHeadFrom(r io.Reader) (head, rest []byte, found bool, err error) {
 	buf := make([]byte, 0, 4096)
-	line := 0 // where the line begins that has not ended yet
+	line := 0 // where the current, unfinished line begins
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		scanned := len(buf)
@@ -162,10 +158,11 @@ func readHeadFrom(r io.Reader) (head, rest []byte, found bool, err error) {
 	}
 }
 
-// dateOf reads a WARC-Date (W3C, with or without fraction) or, as WARC/0.17
-// has it, 14 digits.
+// dateOf parses a WARC-Date: W3C format with or without a fraction, or the 14 digits of WARC/0.17.
 func dateOf(s string) (time.Time, bool) {
-	for _, layout := range [...]string{time.RFC3339, time14, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006"} {
+	for _, layout := range [...]string{
+		time.RFC3339, time14, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006",
+	} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), true
 		}

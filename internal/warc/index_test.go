@@ -16,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMerge compares the external sort with a sort in memory, over more runs
-// than one round can merge.
+// TestMerge compares the external sort with a sort in memory. It uses more runs than one round can merge.
 func TestMerge(t *testing.T) {
 	mem := disk.NewMem()
 	if err := mem.MkdirAll("/t", 0o755); err != nil {
@@ -90,13 +89,13 @@ func TestManyRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 3 {
-		t.Errorf("another file's runs are gone")
+		t.Errorf("discard removed the runs of another file")
 	}
 	if err := r.discard("a.warc.gz"); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 0 {
-		t.Errorf("%d runs are left", len(entries))
+		t.Errorf("discard left %d runs", len(entries))
 	}
 }
 
@@ -142,12 +141,12 @@ func TestLineRoundTrip(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a", "a b", "a b {", `a b {"offset":"x"}`, `a b {"offset":"1","length":"y"}`} {
 		if _, err := ParseLine([]byte(bad)); err == nil {
-			t.Errorf("%q was read", bad)
+			t.Errorf("ParseLine accepts %q", bad)
 		}
 	}
 }
 
-// TestLookup compares the bisection with a scan.
+// TestLookup compares the binary search with a scan.
 func TestLookup(t *testing.T) {
 	mem := disk.NewMem()
 	if err := mem.MkdirAll("/c/indexes", 0o755); err != nil {
@@ -187,8 +186,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestForeignFileIsIndexed: a WARC file that somebody put into the archive is
-// indexed with ours.
+// TestForeignFileIsIndexed checks that BuildIndex also indexes a WARC file that another program put into the archive.
 func TestForeignFileIsIndexed(t *testing.T) {
 	mem := disk.NewMem()
 	cfg := testConfig("/c")
@@ -197,7 +195,7 @@ func TestForeignFileIsIndexed(t *testing.T) {
 	if err := disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time from its run
+	for range 2 { // the second time BuildIndex uses the run of the first
 		if err := BuildIndex(mem, "/c"); err != nil {
 			t.Fatal(err)
 		}
@@ -224,12 +222,12 @@ func TestForeignFileIsIndexed(t *testing.T) {
 	}
 	f.Close()
 	if _, err := OpenWARC(mem, "/c", filepath.Join("..", "crawl.yaml")); err == nil {
-		t.Error("a name led out of the archive")
+		t.Error("OpenWARC opens a file outside the archive")
 	}
 }
 
-// TestRevisitsModel compares the table with a map: what it finds is right, and
-// what was added last is found.
+// TestRevisitsModel compares the table with a map: every entry that it finds is right, and it finds the entry that was
+// added last.
 func TestRevisitsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1000, 20000).Draw(t, "limit")
@@ -249,7 +247,7 @@ func TestRevisitsModel(t *testing.T) {
 				model[d] = o
 				r.add(&d, o)
 				if got, ok := r.find(&d); !ok || got.URL != o.URL {
-					t.Fatalf("step %d: just added, got %v %v", i, got, ok)
+					t.Fatalf("step %d: the entry just added is found as %v %v", i, got, ok)
 				}
 			}
 			size := 0
@@ -266,8 +264,8 @@ func TestRevisitsModel(t *testing.T) {
 	})
 }
 
-// TestLongFieldsStayOut: servers choose what stands in their headers, and index
-// lines stay short. The writer's line and the indexer's are the same.
+// TestLongFieldsStayOut checks that index lines stay short, although servers choose what is in their headers. The
+// Writer and the indexer produce the same line.
 func TestLongFieldsStayOut(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	mem := disk.NewMem()
@@ -291,7 +289,7 @@ func TestLongFieldsStayOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := build(); !bytes.Equal(ours, again) {
-		t.Errorf("the indexer has\n%.500s\nthe writer\n%.500s", again, ours)
+		t.Errorf("the indexer produces\n%.500s\nthe Writer\n%.500s", again, ours)
 	}
 	if l, err := ParseLine(ours); err != nil || l.MIME != "unk" || l.Status != "200" || len(ours) > 1000 {
 		t.Errorf("%d bytes, %+v, %v", len(ours), l, err)

@@ -5,19 +5,19 @@ import (
 	"io"
 )
 
-// A Row is one record as a listing shows it. Fields that the record lacks are
-// empty.
+// A Row describes one record in a listing. A field that the record lacks is empty.
 type Row struct {
 	Offset int64  `json:"offset"`
-	Length int64  `json:"length"` // in the file; 0 where records share a gzip member
+	Length int64  `json:"length"` // bytes in the file; 0 if the record shares its gzip member with others
 	Type   string `json:"type"`
 	Status string `json:"status,omitempty"`
-	MIME   string `json:"mime,omitempty"` // of the HTTP message, else of the record
+	MIME   string `json:"mime,omitempty"` // of the HTTP message; of the record if it holds none
 	Date   string `json:"date"`
 	URL    string `json:"url,omitempty"`
 }
 
-// List calls emit with every record of the WARC file r, in the file's order.
+// List calls emit for every record of the WARC file r, in the order of the file. It returns the first error of
+// emit, of reading r, or a *DamageError.
 func List(r io.Reader, emit func(Row) error) error {
 	rd := NewReader(r)
 	for {
@@ -67,7 +67,8 @@ func rowOf(rec *Record) (Row, error) {
 	return row, nil
 }
 
-// At reads the record that begins at offset of a WARC file.
+// At reads the record that begins at byte offset of a WARC file. If the file ends there, the error wraps
+// io.ErrUnexpectedEOF.
 func At(r io.ReadSeeker, offset int64) (*Record, error) {
 	if _, err := r.Seek(offset, io.SeekStart); err != nil {
 		return nil, err
@@ -79,9 +80,9 @@ func At(r io.ReadSeeker, offset int64) (*Record, error) {
 	return rec, err
 }
 
-// Find reads a WARC file up to the first capture (response, resource, revisit
-// or conversion) of url, compared by sort key as a replay tool compares. nil
-// is none.
+// Find returns the first capture (response, resource, revisit or conversion) of url in a WARC file. It compares sort
+// keys (SURT), as replay tools do. If there is none, Find returns nil and no error. It reads no further than the
+// capture.
 func Find(r io.Reader, url string) (*Record, error) {
 	key := surt(url)
 	rd := NewReader(r)

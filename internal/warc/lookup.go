@@ -16,12 +16,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// maxCaptures bounds what Lookup returns.
+// maxCaptures is the largest number of captures that Lookup returns.
 const maxCaptures = 10000
 
-// Lookup finds the captures of url in the index of a crawl directory, oldest
-// first, 10,000 at most. It reads as much of the index as a bisection needs. A
-// nil fsys means the machine's.
+// Lookup finds the captures of url in the index of the crawl directory dir. It returns at most 10,000, oldest first;
+// none is not an error. If there is no index, the error wraps fs.ErrNotExist. Lookup reads only the part of the index
+// that a binary search needs. A nil fsys means the machine's filesystem.
 func Lookup(fsys disk.FS, dir, url string) ([]Line, error) {
 	if fsys == nil {
 		fsys = disk.OS
@@ -78,11 +78,10 @@ func lookup(fsys disk.FS, path, url string) ([]Line, error) {
 	return found, nil
 }
 
-// lineAfter reads the first line that begins at or after at, which is 0 or in
-// the middle of a line. nil is none.
+// lineAfter returns the first line that begins at or after byte at; nil if there is none. at may be inside a line.
 func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err error) {
 	if at > 0 {
-		at-- // a line that begins at at follows a line feed
+		at-- // a line that begins at byte `at` follows a line feed
 	}
 	skip := at > 0
 	s := lineSource{name: "index"}
@@ -104,12 +103,12 @@ func lineAfter(f io.ReaderAt, at, size int64) (line []byte, start int64, err err
 	return s.line, at, nil
 }
 
-// ParseLine reads a CDXJ line. Fields that it lacks are empty.
+// ParseLine parses a CDXJ line. A field that the line lacks is empty.
 func ParseLine(line []byte) (l Line, err error) {
 	key, rest, ok := bytes.Cut(bytes.TrimSpace(line), []byte{' '})
 	stamp, object, ok2 := bytes.Cut(rest, []byte{' '})
 	if !ok || !ok2 {
-		return l, fmt.Errorf("CDXJ line %.40q: no sort key, time and object", line)
+		return l, fmt.Errorf("CDXJ line %.40q: not a sort key, a time and an object", line)
 	}
 	l.SURT, l.Time = string(key), string(stamp)
 	var fields struct {
@@ -119,7 +118,8 @@ func ParseLine(line []byte) (l Line, err error) {
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: %w", line, err)
 	}
-	l.URL, l.MIME, l.Status, l.Digest, l.File, l.Detected = fields.URL, fields.MIME, fields.Status, fields.Digest, fields.Filename, fields.Detected
+	l.URL, l.MIME, l.Detected, l.Status = fields.URL, fields.MIME, fields.Detected, fields.Status
+	l.Digest, l.File = fields.Digest, fields.Filename
 	if l.Offset, err = strconv.ParseInt(fields.Offset, 10, 64); err != nil {
 		return l, fmt.Errorf("CDXJ line %.40q: offset: %w", line, err)
 	}
@@ -131,8 +131,9 @@ func ParseLine(line []byte) (l Line, err error) {
 	return l, nil
 }
 
-// OpenWARC opens a WARC file of a crawl directory by the name that its index
-// has, finished or still being written.
+// OpenWARC opens a WARC file of the crawl directory dir, finished or still being written, by the name that the index
+// has for it. A name with a directory is an error (fs.ErrInvalid). A nil fsys means the machine's filesystem. The
+// caller closes the file.
 func OpenWARC(fsys disk.FS, dir, name string) (disk.File, error) {
 	if fsys == nil {
 		fsys = disk.OS

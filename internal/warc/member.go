@@ -8,23 +8,22 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// A member writes one gzip member (RFC 1952) in which a compressed part may be
-// followed by a part that is only stored (RFC 1951, 3.2.4): a body that came
-// compressed costs no second compression, the headers in front of it shrink
-// all the same. compress/gzip cannot change its level inside a member.
+// A member writes one gzip member (RFC 1952): first a compressed part, then a part that is only stored (RFC 1951,
+// 3.2.4). So the headers of a record shrink, while a body that the server sent compressed is not compressed again.
+// compress/gzip cannot change its level inside a member.
 type member struct {
 	level  int
 	fw     *flate.Writer // nil until first needed
 	dst    io.Writer
 	crc    uint32
-	size   uint32 // modulo 2^32, as the trailer wants it
+	size   uint32 // of the uncompressed data, modulo 2^32, for the trailer
 	packed bool   // fw has bytes of this member
 	err    error
 	buf    [18]byte
 }
 
 const (
-	maxStored = 65535 // bytes in a stored block
+	maxStored = 65535 // bytes that a stored block can hold
 	recordEnd = "\r\n\r\n"
 )
 
@@ -32,7 +31,7 @@ var recordEndBytes = []byte(recordEnd)
 
 var gzipHead = [10]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff}
 
-// begin starts a member on dst. Errors of dst are kept for end.
+// begin starts a member on dst. If dst fails, end returns the error.
 func (m *member) begin(dst io.Writer) {
 	m.dst, m.crc, m.size, m.packed, m.err = dst, 0, 0, false, nil
 	m.raw(gzipHead[:])
@@ -49,7 +48,7 @@ func (m *member) count(p []byte) {
 	m.size += uint32(len(p))
 }
 
-// pack adds p compressed. It must not follow store.
+// pack adds p compressed. The caller must not call it after store.
 func (m *member) pack(p []byte) {
 	if m.level < 0 {
 		m.store(p)
@@ -73,7 +72,7 @@ func (m *member) pack(p []byte) {
 	_, m.err = m.fw.Write(p)
 }
 
-// store adds p as it is.
+// store adds p uncompressed.
 func (m *member) store(p []byte) {
 	m.align()
 	for len(p) > 0 {
@@ -101,7 +100,7 @@ func (m *member) block(p []byte, final byte) {
 	m.raw(p)
 }
 
-// end closes the record and the member.
+// end writes the end of the record and of the member. It returns the member's first error.
 func (m *member) end() error {
 	if m.packed {
 		m.pack(recordEndBytes)
@@ -118,7 +117,7 @@ func (m *member) end() error {
 	return m.err
 }
 
-// A slab is a growing buffer that a member can write to.
+// A slab is a growing buffer to which a member writes.
 type slab struct{ b []byte }
 
 func (s *slab) Write(p []byte) (int, error) {

@@ -11,18 +11,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Reference is what a revisit record says about its original, the record that
-// holds the payload (ISO 28500, 6.7). Fields that the record lacks are empty.
+// A Reference describes the original of a revisit record, which is the record that holds the payload (ISO 28500,
+// 6.7). A field that the revisit record lacks is empty.
 type Reference struct {
 	URL    string
 	Date   string // 14 digits
 	Digest string // without "sha1:"
-	// Revisited is the revisit's own date, 14 digits.
+	// Revisited is the date of the revisit record itself, 14 digits.
 	Revisited string
 }
 
-// Reference reads the header of a revisit record. A record that names no URL
-// refers to an earlier capture of its own.
+// Reference reads the header of a revisit record. If the record names no URL, it refers to an earlier capture of its
+// own URL.
 func (rec *Record) Reference() Reference {
 	r := Reference{
 		URL:       strings.Trim(strings.TrimSpace(rec.Header.Value("WARC-Refers-To-Target-URI")), "<>"),
@@ -36,8 +36,7 @@ func (rec *Record) Reference() Reference {
 	return r
 }
 
-// payloadDigest is the record's payload digest as an index has it: without its
-// label "sha1:", which readers take in any case.
+// payloadDigest returns the record's payload digest as an index spells it: without the label "sha1:", in any case.
 func payloadDigest(rec *Record) string {
 	s := strings.TrimSpace(rec.Header.Value("WARC-Payload-Digest"))
 	if label, value, ok := strings.Cut(s, ":"); ok && strings.EqualFold(label, "sha1") {
@@ -46,7 +45,7 @@ func payloadDigest(rec *Record) string {
 	return s
 }
 
-// digits14 is a WARC-Date as an index has it, or "".
+// digits14 converts a WARC-Date to the 14 digits of an index; "" if it cannot be parsed.
 func digits14(date string) string {
 	t, ok := dateOf(strings.TrimSpace(date))
 	if !ok {
@@ -55,9 +54,8 @@ func digits14(date string) string {
 	return t.Format(time14)
 }
 
-// match says how well a capture of the reference's URL fits: 0 not at all, 3
-// exactly. Another payload never fits. Without a digest and a date the latest
-// capture before the revisit is the original.
+// match rates how well a capture of the reference's URL fits: 0 not at all, 3 exactly. A capture with another payload
+// never fits. If the reference has neither digest nor date, any capture up to the revisit's date fits with 1.
 func (r Reference) match(l *Line) int {
 	known := r.Digest != "" && l.Digest != ""
 	switch {
@@ -73,7 +71,7 @@ func (r Reference) match(l *Line) int {
 	return 0
 }
 
-// best is the capture that fits best, of equals the last. nil is none.
+// best returns the capture with the highest match, the last of equal ones; nil if none matches.
 func (r Reference) best(captures []Line) *Line {
 	var found *Line
 	for i := range captures {
@@ -84,19 +82,17 @@ func (r Reference) best(captures []Line) *Line {
 	return found
 }
 
-// ErrNoOriginal says that no archive that was looked at has the original of a
-// revisit.
+// ErrNoOriginal means that none of the searched archives holds the original of a revisit.
 var ErrNoOriginal = errors.New("the original of the revisit is not in the archive")
 
-// OpenOriginal finds the original of a revisit in the indexes of crawl
-// directories, in their order, and opens its record. The caller closes the file
-// when it has read the record. The error is ErrNoOriginal if none has it. A nil
-// fsys means the machine's.
+// OpenOriginal looks up the original of a revisit in the indexes of the crawl directories dirs, in that order, and
+// opens its record. The caller must close the io.Closer after reading the record. If no directory has the original,
+// the error wraps ErrNoOriginal. A nil fsys means the machine's filesystem.
 func OpenOriginal(fsys disk.FS, dirs []string, ref Reference) (*Record, io.Closer, error) {
 	for _, dir := range dirs {
 		captures, err := Lookup(fsys, dir, ref.URL)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a crawl without any capture yet
+			continue // the crawl has no capture yet
 		}
 		if err != nil {
 			return nil, nil, err
@@ -118,8 +114,8 @@ func OpenOriginal(fsys disk.FS, dirs []string, ref Reference) (*Record, io.Close
 	return nil, nil, fmt.Errorf("%w: %s", ErrNoOriginal, ref)
 }
 
-// FindOriginal finds the original of a revisit in a WARC file without an index.
-// The error is ErrNoOriginal if the file does not have it.
+// FindOriginal finds the original of a revisit by reading a whole WARC file, without an index. If the file does not
+// have it, the error wraps ErrNoOriginal. A damaged file is searched up to the damage.
 func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -133,7 +129,7 @@ func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, ErrDamaged) { // what stands before a damage counts
+	if err != nil && !errors.Is(err, ErrDamaged) { // captures in front of the damage count
 		return nil, err
 	}
 	l := ref.best(captures)
@@ -143,14 +139,14 @@ func FindOriginal(r io.ReadSeeker, ref Reference) (*Record, error) {
 	return At(r, l.Offset)
 }
 
-// String names the original for a message.
+// String describes the original for a message: its URL, date and digest.
 func (r Reference) String() string {
 	s := r.URL
 	if t, err := time.Parse(time14, r.Date); err == nil {
 		s += ", captured " + t.Format(time.RFC3339)
 	}
 	switch {
-	case strings.Contains(r.Digest, ":"): // with another label
+	case strings.Contains(r.Digest, ":"): // another algorithm, with its label
 		s += ", " + r.Digest
 	case r.Digest != "":
 		s += ", sha1:" + r.Digest

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDigestLabel: the label of a digest may be written in any case (ISO 28500, 5.8),
-// also in another case than that of the original.
+// TestDigestLabel: the label of a digest may have any case (ISO 28500, 5.8), and that of a revisit may differ from that
+// of its original.
 func TestDigestLabel(t *testing.T) {
 	record := func(kind, url, label, more, content string) string {
 		return fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-%012d>\r\n"+

@@ -16,11 +16,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Payload is what a record in hand is about: the body of an HTTP message
-// without transfer coding and content coding, the content of any other record.
-// It must be read before the Reader's next step. A body that is not coded as
-// its header says comes as it is; one that breaks later ends in an error. It
-// may be any multiple of the record's size: bound what you keep.
+// Payload returns the content that the current record is about. For an HTTP message this is the body without transfer
+// coding and content coding; for any other record it is the content block. The caller must read it before the next call
+// of the Reader. A body without the coding that its header names is returned unchanged; a body that breaks in the
+// middle ends in an error. The payload can be any multiple of the record's size, so the caller must bound what it
+// keeps.
 func (rec *Record) Payload() (io.Reader, error) {
 	if !rec.isHTTP() {
 		return rec, nil
@@ -36,7 +36,8 @@ func (rec *Record) Payload() (io.Reader, error) {
 	}
 	codings := strings.Split(h.Encoding, ",")
 	if len(codings) > maxCodings {
-		return nil, fmt.Errorf("record at %d: %d content codings", rec.Offset, len(codings))
+		return nil, fmt.Errorf("record at %d: %d content codings; at most %d are supported",
+			rec.Offset, len(codings), maxCodings)
 	}
 	for i := len(codings) - 1; i >= 0; i-- {
 		body = decoder(strings.TrimSpace(codings[i]), body)
@@ -46,14 +47,14 @@ func (rec *Record) Payload() (io.Reader, error) {
 
 const maxCodings = 5
 
-// isHTTP says whether the content begins with an HTTP header.
+// isHTTP reports whether the content begins with an HTTP header.
 func (rec *Record) isHTTP() bool {
 	return hasPrefixFold(strings.TrimSpace(rec.Header.Value("Content-Type")), "application/http") && rec.Size > 0 ||
 		rec.Header.Value("Content-Type") == "" && hasHTTP(rec.Type(), rec.URL()) && rec.Size > 0
 }
 
-// HTTPHead reads the HTTP header of a record in hand whose content begins with
-// one; nil for others.
+// HTTPHead reads the HTTP header of the current record. It returns nil if the content does not begin with one. It must
+// be called before any other read of the content.
 func (rec *Record) HTTPHead() ([]byte, error) {
 	if !rec.isHTTP() {
 		return nil, nil
@@ -62,8 +63,8 @@ func (rec *Record) HTTPHead() ([]byte, error) {
 	return head, err
 }
 
-// decoder takes a content coding away. An unknown one, and a body whose
-// beginning is not of that coding, is left as it is.
+// decoder removes one content coding. If the coding is unknown, or if a gzip body does not begin as gzip, it returns
+// the body unchanged.
 func decoder(coding string, r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	switch coding {
@@ -77,7 +78,7 @@ func decoder(coding string, r io.Reader) io.Reader {
 		}
 		return z
 	case "deflate":
-		// Most servers send zlib, as the RFC wants; some send bare deflate.
+		// Most servers send zlib, as RFC 9110, 8.4.1.2 demands; some send raw deflate.
 		if p, _ := b.Peek(2); len(p) == 2 && p[0]&15 == 8 && (int(p[0])<<8|int(p[1]))%31 == 0 {
 			z, err := zlib.NewReader(b)
 			if err != nil {
@@ -93,7 +94,7 @@ func decoder(coding string, r io.Reader) io.Reader {
 		if err != nil {
 			return failing{err}
 		}
-		return z // with concurrency 1 it has no goroutine to stop
+		return z // it has no goroutine to stop, because its concurrency is 1
 	}
 	return b
 }
@@ -102,12 +103,12 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A dechunker takes the chunked transfer coding away (RFC 9112, 7.1). Like
-// warcio it takes a body that is not, or no longer, chunked as it is.
+// A dechunker removes the chunked transfer coding (RFC 9112, 7.1). From the first line that is not a chunk header, it
+// returns the rest unchanged, as warcio does.
 type dechunker struct {
 	r     *bufio.Reader
 	left  int64
-	first bool // no chunk was read yet
+	first bool // no chunk has been read yet
 	plain bool
 	done  bool
 }
@@ -145,7 +146,7 @@ func (d *dechunker) Read(p []byte) (int, error) {
 	}
 }
 
-// header reads the line in front of a chunk without consuming one that is none.
+// header reads the line in front of a chunk. If it is not a chunk header, header returns errChunk without consuming it.
 func (d *dechunker) header() error {
 	if !d.first {
 		end, err := d.r.Peek(2)
@@ -187,7 +188,7 @@ func (d *dechunker) header() error {
 	return nil
 }
 
-// eof is the error of a Peek that brought nothing.
+// eof returns the error of a Peek that returned no bytes.
 func eof(err error) error {
 	if err == nil {
 		return io.EOF

@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	maxHeader = 2 << 20 // bytes of a record's header; a URL may be 1 MB
+	maxHeader = 2 << 20 // bytes of a record's header; its URL may have 1 MB
 	maxFields = 4096
 
-	// magic begins a record, in any case as other readers take it.
+	// magic begins a record. Any case is accepted, as other readers do.
 	magic = "WARC/"
 )
 
-// ErrDamaged is a file that is no WARC file, or not one any more. Every error
-// of a Reader that is about the bytes and not about reading them wraps it, and
-// names the offset.
+// ErrDamaged means that a file is not a WARC file, or is a damaged one. A Reader wraps it in every error that is about
+// the content of the file, and not about reading it. Such an error is a *DamageError.
 var ErrDamaged = errors.New("damaged WARC")
 
-// A DamageError says what is wrong where.
+// A DamageError describes damage in a WARC file.
 type DamageError struct {
 	Offset int64 // in the file: of the record, or of the gzip member
 	Text   string
@@ -34,13 +33,13 @@ type DamageError struct {
 
 func (e *DamageError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Text) }
 
-// Unwrap makes every DamageError an ErrDamaged.
+// Unwrap returns ErrDamaged.
 func (e *DamageError) Unwrap() error { return ErrDamaged }
 
-// A Header is the fields of a record, in their order.
+// A Header holds the fields of a record, in their order.
 type Header []Field
 
-// Value is the value of the first field of that name, whatever its case, or "".
+// Value returns the value of the first field of that name, in any case; "" if there is none.
 func (h Header) Value(name string) string {
 	for i := range h {
 		if len(h[i].Name) == len(name) && strings.EqualFold(h[i].Name, name) {
@@ -50,31 +49,30 @@ func (h Header) Value(name string) string {
 	return ""
 }
 
-// A Record is one record of a WARC file. Its content is read from it; what is
-// left is skipped by the Reader's Next or Finish.
+// A Record is one record of a WARC file. Read reads its content. The next call of the Reader's Next or Finish skips the
+// part that has not been read.
 type Record struct {
-	Version string // "WARC/1.1", in the writer's case
+	Version string // such as "WARC/1.1", spelled as in the file
 	Header  Header
-	Offset  int64 // in the file; of the gzip member for a compressed record
-	// Length is the record's bytes in the file: of the gzip member, or of the
-	// plain record without the empty lines behind it. It is known after
-	// Finish, and zero in a gzip member that holds several records.
+	Offset  int64 // in the file; of the gzip member if the record is compressed
+	// Length is the number of bytes in the file: of the gzip member, or of the plain record without the empty lines
+	// after it. It is known after Finish. It is zero if the gzip member holds several records.
 	Length int64
 	// Size is Content-Length.
 	Size int64
-	// Gzip says that the record was compressed, Shared that its gzip member
-	// holds other records too, so that it cannot be read from its offset.
+	// Gzip means that the record is compressed. Shared means that its gzip member holds other records too, so that a
+	// reader cannot start at its offset.
 	Gzip, Shared bool
 
 	r    *Reader
-	left int64  // content bytes not yet read
-	tail []byte // what stood where CR LF CR LF should, as far as blank
+	left int64  // content bytes that have not been read yet
+	tail []byte // up to eight CR and LF bytes that followed the content
 }
 
-// Type is WARC-Type, in lower case.
+// Type returns WARC-Type in lower case.
 func (rec *Record) Type() string { return strings.ToLower(rec.Header.Value("WARC-Type")) }
 
-// URL is WARC-Target-URI without the angle brackets that some writers put.
+// URL returns WARC-Target-URI, without the angle brackets that some writers add.
 func (rec *Record) URL() string {
 	u := strings.TrimSpace(rec.Header.Value("WARC-Target-URI"))
 	if len(u) > 1 && u[0] == '<' && u[len(u)-1] == '>' {
@@ -83,17 +81,16 @@ func (rec *Record) URL() string {
 	return u
 }
 
-// Date is WARC-Date as it stands.
+// Date returns WARC-Date unchanged.
 func (rec *Record) Date() string { return rec.Header.Value("WARC-Date") }
 
-// Read reads the content block. io.ErrUnexpectedEOF, wrapped, is a block that
-// ends before Content-Length.
+// Read reads the content block. If the block ends before Content-Length, the error wraps ErrDamaged.
 func (rec *Record) Read(p []byte) (int, error) {
 	if rec.left == 0 {
 		return 0, io.EOF
 	}
 	if rec.r.rec != rec {
-		return 0, fmt.Errorf("record at %d: read after the next", rec.Offset)
+		return 0, fmt.Errorf("record at %d: the Reader has moved on to another record", rec.Offset)
 	}
 	if int64(len(p)) > rec.left {
 		p = p[:rec.left]
@@ -104,7 +101,7 @@ func (rec *Record) Read(p []byte) (int, error) {
 		if rec.left == 0 {
 			return n, nil
 		}
-		return n, rec.r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d",
+		return n, rec.r.broken(rec.Offset, fmt.Sprintf("the content ends %d bytes before its Content-Length of %d",
 			rec.left, rec.Size))
 	}
 	if err != nil {
@@ -113,8 +110,8 @@ func (rec *Record) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A Reader reads the records of a WARC file, plain or gzip, one after the
-// other. It needs memory for a header and its buffers, whatever the file.
+// A Reader reads the records of a WARC file, plain or gzip, one after the other. Its memory is bounded: one header and
+// its buffers. It is not safe for concurrent use.
 type Reader struct {
 	raw  *bufio.Reader
 	n    counter
@@ -123,11 +120,11 @@ type Reader struct {
 	gbuf *bufio.Reader
 	cur  *bufio.Reader // raw, or gbuf inside a gzip member
 
-	member  int64 // offset of the gzip member in hand
-	records int   // seen in it
+	member  int64 // offset of the current gzip member
+	records int   // seen in that member
 	rec     *Record
-	err     error // sticky, but Skip may clear it
-	// Empty counts gzip members without a record.
+	err     error // returned by all later calls; Skip clears it if it is damage
+	// Empty counts the gzip members without a record.
 	Empty int64
 }
 
@@ -142,11 +139,11 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NewReader reads the WARC file in r from its beginning.
+// NewReader returns a Reader of the WARC file r, which must be at its beginning.
 func NewReader(r io.Reader) *Reader { return NewReaderAt(r, 0) }
 
-// NewReaderAt reads from a place inside a file at which a record begins;
-// offset is that place, so that records and errors name theirs in the file.
+// NewReaderAt returns a Reader that starts inside a file, where a record begins. offset is the position of r in the
+// file, so that records and errors name their offsets in the file.
 func NewReaderAt(r io.Reader, offset int64) *Reader {
 	rd := &Reader{base: offset}
 	rd.n.r = r
@@ -154,10 +151,10 @@ func NewReaderAt(r io.Reader, offset int64) *Reader {
 	return rd
 }
 
-// offset is the place in the file of the next raw byte.
+// offset returns the position in the file of the next raw byte.
 func (r *Reader) offset() int64 { return r.base + r.n.n - int64(r.raw.Buffered()) }
 
-// broken is a damage that ends the reading unless Skip finds a way on.
+// broken records damage. Reading ends there unless Skip finds a later record.
 func (r *Reader) broken(at int64, text string) error {
 	r.err = &DamageError{at, text}
 	return r.err
@@ -169,7 +166,7 @@ func isDeflate(err error) bool {
 	return errors.As(err, &corrupt) || errors.As(err, &internal)
 }
 
-// readError sorts a read's error: damage of the compression, or of the disk.
+// readError classifies the error of a read: damage of the compression, or a failure of the disk.
 func (r *Reader) readError(err error) error {
 	var damage *DamageError
 	switch {
@@ -183,8 +180,8 @@ func (r *Reader) readError(err error) error {
 	return r.err
 }
 
-// Next finishes the record in hand and returns the next one. io.EOF is the
-// end of a file that is whole.
+// Next finishes the current record and returns the next one. The error is io.EOF at the end of an undamaged file, wraps
+// ErrDamaged if the file is damaged, and else is of reading.
 func (r *Reader) Next() (*Record, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -203,7 +200,7 @@ func (r *Reader) Next() (*Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !start { // the end of a member, or of the file
+		if !start { // end of a gzip member, or of the file
 			if r.cur == r.raw {
 				r.err = io.EOF
 				return nil, io.EOF
@@ -218,7 +215,7 @@ func (r *Reader) Next() (*Record, error) {
 	}
 }
 
-// open looks at the next raw byte: plain record, gzip member or end.
+// open looks at the next raw bytes: a plain record, a gzip member or the end of the file.
 func (r *Reader) open() error {
 	start, err := r.raw.Peek(2)
 	if len(start) == 0 {
@@ -251,8 +248,8 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// blanks skips empty lines; start says that something follows them. The first
-// eight bytes skipped are appended to *keep.
+// blanks skips CR and LF bytes. start means that something else follows. If keep is not nil, the first eight skipped
+// bytes are appended to it.
 func (r *Reader) blanks(keep *[]byte) (start bool, err error) {
 	for {
 		p, err := r.cur.Peek(1)
@@ -300,7 +297,7 @@ func (r *Reader) header() (*Record, error) {
 		}
 		n := len(rec.Header)
 		if n > 0 && line != "" && (line[0] == ' ' || line[0] == '\t') {
-			// A folded line goes on with the value (RFC 2616, 2.2).
+			// A folded line continues the value (RFC 2616, 2.2).
 			if value == nil {
 				value = []byte(rec.Header[n-1].Value)
 			}
@@ -318,17 +315,17 @@ func (r *Reader) header() (*Record, error) {
 		}
 		name, v, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, r.broken(rec.Offset, fmt.Sprintf("header line without a colon: %.40q", line))
+			return nil, r.broken(rec.Offset, fmt.Sprintf("a header line has no colon: %.40q", line))
 		}
 		if len(rec.Header) == maxFields {
-			return nil, r.broken(rec.Offset, fmt.Sprintf("more than %d header fields", maxFields))
+			return nil, r.broken(rec.Offset, fmt.Sprintf("the header has more than %d fields", maxFields))
 		}
 		rec.Header = append(rec.Header, Field{strings.TrimSpace(name), strings.TrimSpace(v)})
 	}
 	length := rec.Header.Value("Content-Length")
 	size, err := strconv.ParseInt(length, 10, 64)
 	if err != nil || size < 0 {
-		return nil, r.broken(rec.Offset, fmt.Sprintf("Content-Length %.40q is no length", length))
+		return nil, r.broken(rec.Offset, fmt.Sprintf("Content-Length %.40q is not a length", length))
 	}
 	rec.Size, rec.left = size, size
 	r.rec = rec
@@ -336,14 +333,14 @@ func (r *Reader) header() (*Record, error) {
 	return rec, nil
 }
 
-// line reads a header line without its end; total counts against maxHeader.
+// line reads a header line without its end. It adds the line's size to total, which maxHeader limits.
 func (r *Reader) line(at int64, total *int) (string, error) {
 	var long []byte
 	for {
 		part, err := r.cur.ReadSlice('\n')
 		*total += len(part)
 		if *total > maxHeader {
-			return "", r.broken(at, fmt.Sprintf("header over %d bytes", maxHeader))
+			return "", r.broken(at, fmt.Sprintf("the header has more than %d bytes", maxHeader))
 		}
 		switch {
 		case err == nil:
@@ -354,15 +351,15 @@ func (r *Reader) line(at int64, total *int) (string, error) {
 		case err == bufio.ErrBufferFull:
 			long = append(long, part...)
 		case err == io.EOF:
-			return "", r.broken(at, "header ends in the middle")
+			return "", r.broken(at, "the file ends in the middle of a header")
 		default:
 			return "", r.readError(err)
 		}
 	}
 }
 
-// Finish skips what is left of the record in hand, and checks that it ends
-// where it says. Then its Length is known.
+// Finish skips the rest of the current record and the empty lines after it. If the content is shorter than
+// Content-Length, the error wraps ErrDamaged. After Finish the record's Length is known.
 func (r *Reader) Finish() error {
 	rec := r.rec
 	if rec == nil {
@@ -375,7 +372,7 @@ func (r *Reader) Finish() error {
 		n, err := r.cur.Discard(int(min(rec.left, 1<<30)))
 		rec.left -= int64(n)
 		if err == io.EOF {
-			return r.broken(rec.Offset, fmt.Sprintf("content ends %d bytes before its Content-Length of %d",
+			return r.broken(rec.Offset, fmt.Sprintf("the content ends %d bytes before its Content-Length of %d",
 				rec.left, rec.Size))
 		}
 		if err != nil {
@@ -410,9 +407,9 @@ func (r *Reader) end() error {
 	return nil
 }
 
-// Skip goes on behind a damage that Next or Read reported: to the next gzip
-// member, or plain record, whose beginning can be read. It says how many bytes
-// it passed over; io.EOF means that there is none.
+// Skip continues after damage that Next, Read or Finish reported. It moves to the next readable beginning of a gzip
+// member or plain record and returns the number of bytes that it passed over. The error is io.EOF if there is no such
+// beginning.
 func (r *Reader) Skip() (skipped int64, err error) {
 	if r.err != nil && !errors.Is(r.err, ErrDamaged) {
 		return 0, r.err
@@ -437,7 +434,7 @@ func (r *Reader) Skip() (skipped int64, err error) {
 				return r.offset() - from, nil
 			}
 		}
-		// A beginning may be cut by the end of what was peeked.
+		// A beginning may continue behind the peeked bytes.
 		n := len(p)
 		if n > 512 {
 			n -= 512
@@ -446,7 +443,7 @@ func (r *Reader) Skip() (skipped int64, err error) {
 	}
 }
 
-// startsMember says whether a gzip member that holds a WARC record begins here.
+// startsMember reports whether a gzip member that holds a WARC record begins at p.
 func startsMember(p []byte) bool {
 	if len(p) < 18 || p[1] != 0x8b || p[2] != 8 {
 		return false

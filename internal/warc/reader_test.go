@@ -47,22 +47,22 @@ func TestReaderForms(t *testing.T) {
 		{"empty members", gzipped("") + gzipped(plainRecord) + gzipped(""), "{none}+{gz}/true/false EOF"},
 		{"other text", "hello world\n", `offset 0: no WARC record: "hello world"`},
 		{"cut in content", plainRecord[:len(plainRecord)-7],
-			"offset 0: content ends 3 bytes before its Content-Length of 5"},
-		{"cut in header", plainRecord[:50], "offset 0: header ends in the middle"},
+			"offset 0: the content ends 3 bytes before its Content-Length of 5"},
+		{"cut in header", plainRecord[:50], "offset 0: the file ends in the middle of a header"},
 		{"cut in second", plainRecord + plainRecord[:9],
-			"0+{plain}/false/false offset {next}: header ends in the middle"},
+			"0+{plain}/false/false offset {next}: the file ends in the middle of a header"},
 		{"cut in member", gzipped(plainRecord)[:100], "offset 0: gzip member: unexpected EOF"},
 		{"cut in gzip header", gzipped(plainRecord) + "\x1f\x8b\x08",
 			"0+{gz}/true/false offset {gz}: gzip member: unexpected EOF"},
-		{"no length", "WARC/1.0\r\nWARC-Type: x\r\n\r\n", `offset 0: Content-Length "" is no length`},
-		{"negative length", "WARC/1.0\r\nContent-Length: -1\r\n\r\n", `offset 0: Content-Length "-1" is no length`},
+		{"no length", "WARC/1.0\r\nWARC-Type: x\r\n\r\n", `offset 0: Content-Length "" is not a length`},
+		{"negative length", "WARC/1.0\r\nContent-Length: -1\r\n\r\n", `offset 0: Content-Length "-1" is not a length`},
 		{"huge length", "WARC/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n",
-			`offset 0: Content-Length "99999999999999999999" is no length`},
-		{"no colon", "WARC/1.0\r\nnonsense\r\n\r\n", `offset 0: header line without a colon: "nonsense"`},
+			`offset 0: Content-Length "99999999999999999999" is not a length`},
+		{"no colon", "WARC/1.0\r\nnonsense\r\n\r\n", `offset 0: a header line has no colon: "nonsense"`},
 		{"long header", "WARC/1.0\r\nA: " + strings.Repeat("x", maxHeader),
-			fmt.Sprintf("offset 0: header over %d bytes", maxHeader)},
+			fmt.Sprintf("offset 0: the header has more than %d bytes", maxHeader)},
 		{"many fields", "WARC/1.0\r\n" + strings.Repeat("a:\r\n", maxFields+1),
-			fmt.Sprintf("offset 0: more than %d header fields", maxFields)},
+			fmt.Sprintf("offset 0: the header has more than %d fields", maxFields)},
 	} {
 		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.file),
 			"bytewise": iotest.OneByteReader(strings.NewReader(c.file))} {
@@ -108,12 +108,12 @@ func TestRecordFields(t *testing.T) {
 		t.Errorf("content %q %v", b, err)
 	}
 	if _, err := r.Next(); err != io.EOF {
-		t.Errorf("after the last: %v", err)
+		t.Errorf("after the last record: %v, want EOF", err)
 	}
 }
 
-// TestFoldedFields: a value may go on, or only begin, on lines that start with
-// a blank. The time is linear in the number of such lines.
+// TestFoldedFields: a value may continue, or begin, on lines that start with a blank. Reading takes time linear in the
+// number of such lines.
 func TestFoldedFields(t *testing.T) {
 	many := strings.Repeat("\r\n x", maxHeader/8)
 	r := NewReader(strings.NewReader("WARC/1.0\r\nContent-Length:\r\n 3\r\nWARC-Target-URI:\r\n\t\r\n  http://a/\r\n" +
@@ -135,7 +135,7 @@ func TestFoldedFields(t *testing.T) {
 	}
 }
 
-// TestSkipToLowerCase: reading goes on at a record in lower case, too.
+// TestSkipToLowerCase checks that Skip finds a record whose magic is in lower case.
 func TestSkipToLowerCase(t *testing.T) {
 	low := "warc/1.0" + plainRecord[8:]
 	for _, file := range []string{"rubbish\n" + low, "rubbish\n" + gzipped(low)} {
@@ -152,7 +152,7 @@ func TestSkipToLowerCase(t *testing.T) {
 	}
 }
 
-// TestVerifySegments: warnings about segment fields and repeated IDs.
+// TestVerifySegments checks the warnings about segment fields and repeated IDs.
 func TestVerifySegments(t *testing.T) {
 	record := func(kind, id, more string) string {
 		return "WARC/1.1\r\nWARC-Type: " + kind + "\r\nWARC-Record-ID: <urn:x:" + id +
@@ -202,8 +202,8 @@ func TestVerifySegments(t *testing.T) {
 	}
 }
 
-// TestReadErrorIsNoDamage: a disk that cannot be read says nothing about the
-// file, and recovery must not cut it.
+// TestReadErrorIsNoDamage: a read error of the disk says nothing about the file. If it counted as damage, recovery
+// would truncate the file.
 func TestReadErrorIsNoDamage(t *testing.T) {
 	broken := errors.New("input/output error")
 	for _, file := range []string{plainRecord, gzipped(plainRecord)} {

@@ -14,23 +14,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Recovered is what Open found of files that were being written when the
-// process ended.
+// Recovered reports the files that were not finished when the last process ended, and what Open did with them.
 type Recovered struct {
 	Files []RecoveredFile
 }
 
-// A RecoveredFile was called NAME.open.
+// A RecoveredFile is a file that Open found as NAME.open.
 type RecoveredFile struct {
 	File    string // final name, without directory
-	Bytes   int64  // what is left: whole records. Zero: the file is gone
-	Cut     int64  // bytes of a torn tail taken away
-	Records int    // left, the warcinfo record too
-	Reason  string // what was wrong where the cut is; empty without a cut
+	Bytes   int64  // kept: complete records only. Zero: Open removed the file
+	Cut     int64  // bytes removed at the end
+	Records int    // kept, including the warcinfo record
+	Reason  string // why the cut was needed; empty without a cut
 }
 
-// Valid says how many bytes of each recovered file are there. Files that are
-// not in it were finished before and are whole.
+// Valid maps the name of each recovered file to its number of valid bytes. A file that is not in the map was
+// finished before and is complete.
 func (r Recovered) Valid() map[string]int64 {
 	m := make(map[string]int64, len(r.Files))
 	for _, f := range r.Files {
@@ -39,11 +38,10 @@ func (r Recovered) Valid() map[string]int64 {
 	return m
 }
 
-// warcName finds time and serial in the name of a WARC file.
+// warcName matches the name of a WARC file; group 1 is its serial number.
 var warcName = regexp.MustCompile(`-\d{17}-(\d{5,9})-.*\.warc\.gz(\.open)?$`)
 
-// recoverDir repairs every open file of a crawl directory and says which
-// serial number comes next.
+// recoverDir repairs every unfinished file of a crawl directory. serial is the next free serial number.
 func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error) {
 	if err := sweep(fsys, runsDir(dir)); err != nil {
 		return rec, 0, err
@@ -56,7 +54,7 @@ func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error)
 	for _, e := range entries {
 		final[e.Name()] = true
 		if m := warcName.FindStringSubmatch(e.Name()); m != nil {
-			n, _ := strconv.Atoi(m[1]) // nine digits at most
+			n, _ := strconv.Atoi(m[1]) // at most nine digits, so it fits
 			serial = max(serial, n+1)
 		}
 	}
@@ -66,7 +64,7 @@ func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error)
 			continue
 		}
 		if final[name] {
-			return rec, 0, fmt.Errorf("%s: %w beside its .open file", name, fs.ErrExist)
+			return rec, 0, fmt.Errorf("recover %s: %s: %w: move one of the two away", e.Name(), name, fs.ErrExist)
 		}
 		f, err := recoverFile(fsys, dir, name)
 		if err != nil {
@@ -77,7 +75,7 @@ func recoverDir(fsys disk.FS, dir string) (rec Recovered, serial int, err error)
 	return rec, serial, nil
 }
 
-// sweep removes what a crash left of files that were to be replaced whole.
+// sweep removes temporary files that a crash left behind.
 func sweep(fsys disk.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -93,8 +91,8 @@ func sweep(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// recoverFile cuts NAME.open behind its last whole record, rebuilds its index
-// and gives it its name. A crash in the midst of it leaves NAME.open.
+// recoverFile truncates NAME.open after its last complete record, rebuilds its index and gives it its final name. If
+// the process is killed meanwhile, NAME.open remains and the next Open repairs it.
 func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	rf.File = name
 	final := filepath.Join(archiveDir(dir), name)
@@ -108,7 +106,7 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	}
 	defer func() {
 		if f != nil {
-			f.Close() // the first error says more
+			f.Close() // the error that is returned says more
 		}
 	}()
 	size, err := f.Seek(0, io.SeekEnd)
@@ -155,9 +153,8 @@ func recoverFile(fsys disk.FS, dir, name string) (rf RecoveredFile, err error) {
 	return rf, fsys.SyncDir(archiveDir(dir))
 }
 
-// scanWhole reads the file up to the first record that is not whole, and
-// gathers the index lines of the others. It counts the records that are no
-// warcinfo. Errors are of the disk.
+// scanWhole reads the file up to the first incomplete record and collects the index lines of the complete ones. It
+// counts the records that are not warcinfo. An error means that the disk failed, not that the file is damaged.
 func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captures int, err error) {
 	r := NewReader(f)
 	var buf []byte
@@ -167,7 +164,7 @@ func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captur
 			return captures, nil
 		}
 		if err == nil && (!rec.Gzip || rec.Offset != rf.Bytes) {
-			err = &DamageError{rec.Offset, "no record of ours"}
+			err = &DamageError{rec.Offset, "the record was not written by this program"}
 		}
 		var l Line
 		var ok bool
@@ -178,7 +175,7 @@ func scanWhole(f io.Reader, name string, rf *RecoveredFile, lines *runs) (captur
 			err = r.Finish()
 		}
 		if err == nil && (rec.Shared || string(rec.tail) != recordEnd) {
-			err = &DamageError{rec.Offset, "record without its end"}
+			err = &DamageError{rec.Offset, "the record lacks the two empty lines at its end"}
 		}
 		if errors.Is(err, ErrDamaged) {
 			rf.Reason = err.Error()

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// RememberRecord is Remember for what EachRemembered gave.
+// RememberRecord restores one payload that EachRemembered reported: Write then archives this payload as a revisit of
+// the record o. Safe for concurrent use.
 func (w *Writer) RememberRecord(digest [20]byte, o Original) { w.table.add(&digest, o) }
 
-// EachRemembered shows the payloads that the Writer would recognize, those met
-// longest ago first and some of them twice, until fn fails: what a crawl keeps
-// for its next run. Writes go on meanwhile; what they add may be missing.
+// EachRemembered calls fn for every payload that the Writer would recognize, so that a crawl can save them for its
+// next run. The least recently seen come first; some come twice. It stops at the first error of fn and returns it.
+// Other goroutines may write meanwhile; payloads that they add may be missing.
 func (w *Writer) EachRemembered(fn func(digest [20]byte, o Original) error) error {
 	r := w.table
 	r.mu.Lock()
-	// Entries are only appended, so what lies before the end stays as it is.
+	// Entries are only appended, so the bytes before the current end do not change.
 	pieces := slices.Concat(r.old.pieces, r.young.pieces)
 	r.mu.Unlock()
 	for _, mem := range pieces {

@@ -7,44 +7,45 @@ import (
 	"time"
 )
 
-// An Original is an earlier response that a revisit record refers to.
+// An Original identifies the earlier response to which a revisit record refers.
 type Original struct {
 	URL  string
-	Date time.Time // to the millisecond, as in its WARC-Date
-	ID   [16]byte  // of its record; zero where it is not known
+	Date time.Time // in milliseconds, as in its WARC-Date
+	ID   [16]byte  // WARC-Record-ID of its record; zero if unknown
 }
 
-// revisits remembers the payloads archived so far, within a bound on memory.
-// Entries lie packed in two generations: when the young one is full it becomes
-// the old one, and what is asked for again moves back to the young. So the
-// least recently seen go first, and the garbage collector sees few pointers.
+// revisits remembers the archived payloads in a bounded amount of memory. It holds two generations of packed entries.
+// If the young generation is full, it replaces the old one. A look-up moves an entry from the old generation to the
+// young one. So the least recently seen payloads are forgotten first, and the garbage collector sees few pointers.
 //
 //	entry: digest 20, record id 16, Unix milliseconds 8, length of URL 2, URL
 //
-// With a URL of 45 bytes that is 91 bytes and 11 to 21 of the index, so that
-// 32 MiB hold some 300,000 payloads, the last 150,000 of them for certain.
+// With a URL of 45 bytes an entry takes 91 bytes, and 11 to 21 bytes of hash table. So 32 MiB hold about 300,000
+// payloads, of which the last 150,000 are certain to be found.
 type revisits struct {
-	mu    sync.Mutex // guards all below; held for one look-up
-	limit int        // bytes of one generation, index and entries; 0: remember nothing
+	mu    sync.Mutex // guards the generations; held for one look-up or insertion
+	limit int        // bytes of one generation, hash table and entries; 0: remember nothing
 	young generation
 	old   generation
 }
 
-// A generation is a hash table with open addressing. Its entries lie in pieces
-// that are never moved, so it grows without a copy beside it.
+// A generation is a hash table with open addressing. Its entries are in pieces that are never moved, so that it grows
+// without a copy.
 type generation struct {
-	slots  []uint64 // upper half of the hash, place of an entry plus one; 0: free. The length is a power of two
+	// A slot has the upper half of the hash and, in the lower half, the entry's place plus one; 0: free. The number of
+	// slots is a power of two.
+	slots  []uint64
 	count  int      // of entries
-	pieces [][]byte // all of pieceSize, or one entry that is larger
-	piece  int      // size of a piece
-	bytes  int      // capacity of pieces
+	pieces [][]byte // each has the size `piece`, or holds one larger entry
+	piece  int      // bytes of a piece
+	bytes  int      // total capacity of pieces
 }
 
 const (
 	revisitHead = 20 + 16 + 8 + 2
-	maxRevisit  = 4 << 10 // bytes of URL
-	pieceBits   = 18      // of a place: where in a piece
-	minSlots    = 1 << 4  // of a generation that has entries
+	maxRevisit  = 4 << 10 // bytes; a longer URL is not remembered
+	pieceBits   = 18      // low bits of a place: the offset in its piece
+	minSlots    = 1 << 4  // of a generation with entries
 	pieceSize   = 1 << pieceBits
 )
 
@@ -57,20 +58,20 @@ func newRevisits(bytes int64) *revisits {
 	return r
 }
 
-// pieceSize is small where the limit is, so that little of it lies idle.
+// pieceSize returns the size of a piece: small if the limit is small, so that little memory stays unused.
 func (r *revisits) pieceSize() int { return min(pieceSize, r.limit/16+1) }
 
-// at is the entry at a place.
+// at returns the entry at a place.
 func (g *generation) at(place uint32) []byte {
 	e := g.pieces[place>>pieceBits][place&(pieceSize-1):]
 	return e[:revisitHead+int(binary.LittleEndian.Uint16(e[revisitHead-2:]))]
 }
 
-// slotSeed keeps pages from being made up whose digests crowd together.
+// slotSeed is random, so that nobody can prepare pages whose digests fall into the same slots.
 var slotSeed = maphash.MakeSeed()
 
-// slot is where d, of that hash, is in slots, or where it would go; e is nil if
-// it is not there.
+// slot returns the slot of digest d, whose hash is h, and its entry. If d is not there, e is nil and i is the slot that
+// it would get.
 func (g *generation) slot(d *[20]byte, h uint64) (i int, e []byte) {
 	if len(g.slots) == 0 {
 		return 0, nil
@@ -93,7 +94,7 @@ func (g *generation) find(d *[20]byte, h uint64) []byte {
 
 func slotHash(d *[20]byte) uint64 { return maphash.Bytes(slotSeed, d[:]) }
 
-// size is the bytes that g would take with another entry of n bytes.
+// size returns the bytes that g would occupy with another entry of n bytes.
 func (g *generation) size(n int) int {
 	slots, bytes := len(g.slots), g.bytes
 	if g.crowded() {
@@ -115,7 +116,7 @@ func (g *generation) fits(n int) bool {
 	return len(last)+n <= cap(last)
 }
 
-// add makes room for an entry of n bytes under d, which is not there.
+// add makes room for an entry of n bytes under digest d, which must not be there yet, and returns it.
 func (g *generation) add(d *[20]byte, h uint64, n int) []byte {
 	if g.crowded() {
 		old := g.slots
@@ -142,7 +143,7 @@ func (g *generation) add(d *[20]byte, h uint64, n int) []byte {
 	return g.pieces[k][from:]
 }
 
-// find says which record had the payload of digest d.
+// find returns the record that holds the payload of digest d.
 func (r *revisits) find(d *[20]byte) (o Original, ok bool) {
 	if r.limit == 0 {
 		return o, false
@@ -163,8 +164,8 @@ func (r *revisits) find(d *[20]byte) (o Original, ok bool) {
 	return o, true
 }
 
-// add remembers that the payload of digest d is in the record o. The first
-// record of a payload stays the original. URLs over 4 KiB are not remembered.
+// add remembers that the record o holds the payload of digest d. If another record is known already, that one stays the
+// original. A URL over 4 KiB is not remembered.
 func (r *revisits) add(d *[20]byte, o Original) {
 	if r.limit == 0 || len(o.URL) > maxRevisit {
 		return
@@ -183,7 +184,7 @@ func (r *revisits) add(d *[20]byte, o Original) {
 	copy(e[revisitHead:], o.URL)
 }
 
-// room makes room for an entry in the young generation; mu is held.
+// room makes room for an entry in the young generation. The caller holds mu.
 func (r *revisits) room(d *[20]byte, h uint64, n int) []byte {
 	if r.young.size(n) > r.limit && r.young.count > 0 {
 		r.old = r.young

@@ -18,25 +18,24 @@ import (
 )
 
 const (
-	runBytes  = 4 << 20 // of lines held in memory before they are sorted and written
-	fanIn     = 64      // runs merged at once
+	runBytes  = 4 << 20 // of lines that are held in memory before they are sorted and written
+	fanIn     = 64      // files that are merged at once
 	mergeBuf  = 64 << 10
-	lineLimit = 8 << 20 // a longer line is damage
+	lineLimit = 8 << 20 // bytes; a longer line means that the index is damaged
 	cdxjExt   = ".cdxj"
 )
 
-// A runs gathers the index lines of one WARC file after the other and writes
-// them in sorted runs (external merge sort, first phase):
-// NAME.cdxj.0, NAME.cdxj.1, … and, as the mark that all are there, NAME.cdxj.
+// A runs collects the index lines of one WARC file after the other and writes them in sorted runs (first phase of an
+// external merge sort): NAME.cdxj.0, NAME.cdxj.1, …. The last run is NAME.cdxj; it also marks that all runs exist.
 type runs struct {
 	fs    disk.FS
 	dir   string
 	buf   []byte
 	count int
-	spare chan []byte // a buffer to be used again; nil: none is kept
+	spare chan []byte // holds a buffer for reuse; nil: buffers are not reused
 }
 
-// A run is index lines on their way to a file. It has none if it has no name.
+// A run is a set of index lines and the file to write them to. An empty name means that there is nothing to write.
 type run struct {
 	name  string
 	lines []byte
@@ -44,7 +43,7 @@ type run struct {
 
 func runBase(warc string) string { return strings.TrimSuffix(warc, warcSuffix) }
 
-// add gathers a line; full says that a run is to be taken with next.
+// add collects a line. full means that the caller should take the run with next.
 func (r *runs) add(line []byte) (full bool) {
 	if r.buf == nil {
 		select {
@@ -56,7 +55,7 @@ func (r *runs) add(line []byte) (full bool) {
 	return len(r.buf) >= runBytes
 }
 
-// next takes what was gathered, for a run of warc that is not the last.
+// next takes the collected lines as a run of warc that is not the last.
 func (r *runs) next(warc string) run {
 	n := run{fmt.Sprintf("%s%s.%d", runBase(warc), cdxjExt, r.count), r.buf}
 	r.buf = nil
@@ -64,14 +63,14 @@ func (r *runs) next(warc string) run {
 	return n
 }
 
-// last takes what was gathered, for the last run of warc.
+// last takes the collected lines as the last run of warc.
 func (r *runs) last(warc string) run {
 	l := run{runBase(warc) + cdxjExt, r.buf}
 	r.buf, r.count = nil, 0
 	return l
 }
 
-// put gathers a line and writes a run when it is full.
+// put collects a line. If the run is full, put writes it.
 func (r *runs) put(warc string, line []byte) error {
 	if r.add(line) {
 		return r.write(r.next(warc))
@@ -82,7 +81,7 @@ func (r *runs) put(warc string, line []byte) error {
 // finish writes the last run of warc.
 func (r *runs) finish(warc string) error { return r.write(r.last(warc)) }
 
-// write sorts a run and writes its file. It uses nothing that add changes.
+// write sorts a run and writes its file. It may run while another goroutine calls add.
 func (r *runs) write(n run) error {
 	if n.name == "" {
 		return nil
@@ -90,7 +89,7 @@ func (r *runs) write(n run) error {
 	sorted := sortLines(n.lines)
 	err := replaceFile(r.fs, r.dir, n.name, func(w *bufio.Writer) error {
 		for _, l := range sorted {
-			w.Write(l) // a bufio.Writer keeps its error for Flush
+			w.Write(l) // a bufio.Writer returns its error from Flush
 		}
 		return nil
 	})
@@ -106,7 +105,7 @@ func (r *runs) write(n run) error {
 	return nil
 }
 
-// discard removes the runs of warc and what was gathered for it.
+// discard removes the runs of warc and the lines collected so far.
 func (r *runs) discard(warc string) error {
 	r.buf, r.count = nil, 0
 	entries, err := r.fs.ReadDir(r.dir)
@@ -123,7 +122,8 @@ func (r *runs) discard(warc string) error {
 	return nil
 }
 
-// runOf says whose run a file is; last is the mark that all runs are there.
+// runOf returns the name of the WARC file, without its suffix, to which a run belongs. last means that file is the last
+// run, which marks that all runs exist.
 func runOf(file string) (base string, last bool) {
 	if base, ok := strings.CutSuffix(file, cdxjExt); ok {
 		return base, true
@@ -142,13 +142,12 @@ func sortLines(buf []byte) [][]byte {
 	return lines
 }
 
-// compareLines orders without the line feed: the order of LC_ALL=C sort, and
-// the one in which pywb bisects.
+// compareLines compares lines without their line feed: the order of `LC_ALL=C sort`, which pywb's binary search needs.
 func compareLines(a, b []byte) int {
 	return bytes.Compare(bytes.TrimSuffix(a, []byte{'\n'}), bytes.TrimSuffix(b, []byte{'\n'}))
 }
 
-// replaceFile writes dir/name so that it is there whole, durably, or as before.
+// replaceFile writes dir/name atomically and durably: the file has the new content, or it is as before.
 func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error) error {
 	path := filepath.Join(dir, name)
 	f, err := fsys.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
@@ -167,17 +166,16 @@ func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error)
 		err = fsys.Rename(path+".tmp", path)
 	}
 	if err != nil {
-		fsys.Remove(path + ".tmp") // the first error says more
+		fsys.Remove(path + ".tmp") // the error that is returned says more
 		return err
 	}
 	return fsys.SyncDir(dir)
 }
 
-// BuildIndex merges the runs of every finished WARC file below the crawl
-// directory dir into indexes/index.cdxj, in memory that does not grow with
-// them, and replaces the old index in one step. A WARC file without runs, put
-// there by somebody else, is indexed first. If group and others cannot read one of
-// the WARC files, they cannot read the index. A nil fsys means the machine's.
+// BuildIndex merges the runs of every finished WARC file below the crawl directory dir into indexes/index.cdxj. It
+// replaces the old index in one step. Its memory does not grow with the index. A WARC file without runs, which another
+// program put there, is indexed first. If group and others may not read one of the WARC files, they may not read the
+// index either. A nil fsys means the machine's filesystem.
 func BuildIndex(fsys disk.FS, dir string) error {
 	if fsys == nil {
 		fsys = disk.OS
@@ -235,7 +233,7 @@ func buildIndex(fsys disk.FS, dir string) error {
 	return mergeAll(fsys, inputs, runsDir(dir), indexPath(dir))
 }
 
-// runsByWARC lists the run files of each WARC file, sorted.
+// runsByWARC maps each WARC file, without its suffix, to its run files, sorted.
 func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 	entries, err := fsys.ReadDir(runsDir(dir))
 	if err != nil {
@@ -259,7 +257,7 @@ func indexWARC(fsys disk.FS, dir, name string) error {
 	return indexFile(fsys, filepath.Join(archiveDir(dir), name), name, &r)
 }
 
-// indexFile writes the runs of a WARC file under a name of their own.
+// indexFile writes the runs of the WARC file at path under the name run.
 func indexFile(fsys disk.FS, path, run string, r *runs) error {
 	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -273,9 +271,9 @@ func indexFile(fsys disk.FS, path, run string, r *runs) error {
 	return r.finish(run)
 }
 
-// SortedIndex writes the merged CDXJ lines of any WARC files to out, in bounded
-// memory; tmp is an empty directory for what it sorts. The lines name the files
-// without their directory. A nil fsys means the machine's.
+// SortedIndex writes the merged CDXJ lines of the WARC files to out, in bounded memory. tmp is an empty directory for
+// temporary files; the caller removes it. The lines name the files without their directory. A nil fsys means the
+// machine's filesystem.
 func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error {
 	if fsys == nil {
 		fsys = disk.OS
@@ -283,7 +281,7 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 	var inputs []string
 	for i, path := range warcs {
 		r := runs{fs: fsys, dir: tmp}
-		base := strconv.Itoa(i) // two files may have the same name
+		base := strconv.Itoa(i) // because two files may have the same name
 		if err := indexFile(fsys, path, base, &r); err != nil {
 			return fmt.Errorf("index %s: %w", path, err)
 		}
@@ -307,7 +305,7 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 	return w.Flush()
 }
 
-// mergeAll merges sorted files into out; tmp is where the rounds between lie.
+// mergeAll merges sorted files into out. It keeps intermediate files in tmp and removes them.
 func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
 	inputs, err := mergeRounds(fsys, inputs, tmp)
 	if err == nil {
@@ -316,8 +314,7 @@ func mergeAll(fsys disk.FS, inputs []string, tmp, out string) error {
 	return errors.Join(err, sweep(fsys, tmp))
 }
 
-// mergeRounds merges sorted files, fanIn at a time, until fanIn or fewer are
-// left.
+// mergeRounds merges sorted files, fanIn at a time, until at most fanIn are left.
 func mergeRounds(fsys disk.FS, inputs []string, tmp string) ([]string, error) {
 	for round := 0; len(inputs) > fanIn; round++ {
 		var next []string
@@ -339,8 +336,8 @@ func mergeTo(fsys disk.FS, inputs []string, dir, name string) error {
 	})
 }
 
-// merge writes the lines of sorted files in order; a line that is in two of
-// them (a WARC file indexed twice) once.
+// merge writes the lines of sorted files in order. It writes a line that is in two of them only once; this happens if a
+// WARC file was indexed twice.
 func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
 	var h lineHeap
 	var files []disk.File
@@ -387,11 +384,11 @@ func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
 	return nil
 }
 
-// A lineSource reads one sorted file.
+// A lineSource reads the lines of one sorted file.
 type lineSource struct {
 	r    *bufio.Reader
 	name string
-	line []byte // with its line feed
+	line []byte // the current line, with its line feed
 }
 
 func (s *lineSource) next() error {
@@ -409,7 +406,7 @@ func (s *lineSource) next() error {
 		case err != bufio.ErrBufferFull:
 			return err
 		case len(s.line) > lineLimit:
-			return fmt.Errorf("%s: line over %d bytes", s.name, lineLimit)
+			return fmt.Errorf("%s: a line has more than %d bytes", s.name, lineLimit)
 		}
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"io"
 )
 
-// PayloadDigest is the digest that Write will give the payload of x, for those who
-// ask elsewhere whether it is known. ok is false where no record may be a revisit
-// of another by its payload: there is none, or it is not whole, or it is not clear
-// where it begins.
+// PayloadDigest returns the digest that Write will give to the payload of x, so that a caller can ask other agents
+// whether they know it. ok is false if Write would not make x a revisit by its payload: x has no payload, the payload
+// is truncated, or it is not clear where it begins. The error is of reading x.Response.
 func PayloadDigest(x *Exchange) (digest [20]byte, ok bool, err error) {
 	if x.Response == nil || !x.HTTP || x.Truncated != "" || x.HeadLen <= 0 || int64(x.HeadLen) >= x.Response.Size() {
 		return digest, false, nil

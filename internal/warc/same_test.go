@@ -13,8 +13,8 @@ func (l lazy) Size() int64                             { return l.b.Size() }
 func (l lazy) ReadAt(p []byte, off int64) (int, error) { return l.b.ReadAt(p, off) }
 func (lazy) Bytes() ([]byte, bool)                     { return nil, false }
 
-// TestPayloadDigest: it is the digest that Write gives, and says which payloads
-// may be revisits.
+// TestPayloadDigest checks that PayloadDigest returns the digest that Write returns, and tells which payloads may be
+// revisits.
 func TestPayloadDigest(t *testing.T) {
 	for i, x := range everyKind() {
 		dir := t.TempDir()
@@ -31,37 +31,38 @@ func TestPayloadDigest(t *testing.T) {
 			outside.Response = lazy{b}
 		}
 		if d, o, err := PayloadDigest(&outside); d != digest || o != ok || err != nil {
-			t.Errorf("%d: %x %v from memory, %x %v %v from elsewhere", i, digest, ok, d, o, err)
+			t.Errorf("%d: in memory %x %v, not in memory %x %v %v", i, digest, ok, d, o, err)
 		}
 		from := Original{URL: "http://elsewhere.example/", Date: testTime.Add(-time.Hour)}
 		same := *x
 		same.Same = &from
 		done, err := w.Write(&same)
 		if err == nil {
-			err = w.Close() // so that it can be read
+			err = w.Close() // so that checkWritten can read the record
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ok && (done.PayloadDigest != digest || !done.Revisit || done.Original != from) {
-			t.Errorf("%d: digest %x, written as %+v", i, digest, done)
+			t.Errorf("%d: PayloadDigest %x, but written as %+v", i, digest, done)
 		}
 		if !ok && done.Revisit {
-			t.Errorf("%d: a revisit, though none may be: %+v", i, done)
+			t.Errorf("%d: a revisit, although PayloadDigest is not ok: %+v", i, done)
 		}
 		if x.NotModified != nil || x.Response == nil || x.Response.Size() == 0 {
 			continue
 		}
 		rec := checkWritten(t, dir, done, x.URL)
 		if ok && (rec.Type() != "revisit" || rec.Header.Value("WARC-Profile") != ProfileIdentical ||
-			rec.Header.Value("WARC-Refers-To-Target-URI") != from.URL || rec.Header.Value("WARC-Refers-To-Date") != string(appendDate(nil, from.Date)) ||
+			rec.Header.Value("WARC-Refers-To-Target-URI") != from.URL ||
+			rec.Header.Value("WARC-Refers-To-Date") != string(appendDate(nil, from.Date)) ||
 			rec.Header.Value("WARC-Refers-To") != "") {
 			t.Errorf("%d: %v", i, rec.Header)
 		}
 	}
 }
 
-// What is a revisit of a page elsewhere is no page to refer to here.
+// TestSameIsNotRemembered: a revisit of a page in another archive must not become an original in this one.
 func TestSameIsNotRemembered(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
 	if err != nil {
@@ -79,22 +80,22 @@ func TestSameIsNotRemembered(t *testing.T) {
 		return done
 	}
 	if !write("http://a.example/1", &Original{URL: "http://b.example/", Date: testTime}).Revisit {
-		t.Error("no revisit of a page elsewhere")
+		t.Error("a page with Same is not a revisit")
 	}
 	if write("http://a.example/2", nil).Revisit {
-		t.Error("a revisit of what is nowhere here")
+		t.Error("a revisit of a payload that this archive does not hold")
 	}
 	x := page("http://a.example/4", "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat("a page ", 9))
 	x.Own = true
 	if done, err := w.Write(x); err != nil || done.Revisit {
-		t.Errorf("to be referred to, and a revisit itself: %+v %v", done, err)
+		t.Errorf("a page with Own is a revisit of another URL: %+v %v", done, err)
 	}
 	x = page("http://a.example/2", "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat("a page ", 9))
 	x.Own = true
 	if done, err := w.Write(x); err != nil || !done.Revisit {
-		t.Errorf("no revisit of its own record: %+v %v", done, err)
+		t.Errorf("a page with Own is not a revisit of its own URL: %+v %v", done, err)
 	}
 	if done := write("http://a.example/3", nil); !done.Revisit || done.Original.URL != "http://a.example/2" {
-		t.Errorf("%+v", done)
+		t.Errorf("want a revisit of http://a.example/2, got %+v", done)
 	}
 }

@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// maxProblems is how many problems of a file a Report names; it counts all.
+// maxProblems is how many problems a Report lists. It counts all of them.
 const maxProblems = 1000
 
-// A Problem is one thing that is wrong with a file.
+// A Problem is one fault of a WARC file.
 type Problem struct {
 	Offset int64 // of the record
 	ID     string
 	Text   string
-	// Warning is a thing that a reader can live with: it does not make the
-	// file wrong.
+	// Warning means that readers can live with the fault; the file still counts as valid.
 	Warning bool
 }
 
@@ -35,7 +34,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// A Report is what Verify found.
+// A Report is the result of Verify for one file.
 type Report struct {
 	Records  int64
 	Bytes    int64 // of content blocks
@@ -43,10 +42,10 @@ type Report struct {
 	Types    map[string]int64
 	Errors   int64
 	Warnings int64
-	Problems []Problem // the first 1000
+	Problems []Problem // the first 1000 errors and warnings
 }
 
-// OK says that nothing is wrong.
+// OK reports whether the file has no errors. It may have warnings.
 func (r *Report) OK() bool { return r.Errors == 0 }
 
 func (r *Report) add(p Problem) {
@@ -61,13 +60,12 @@ func (r *Report) add(p Problem) {
 	}
 }
 
-// maxIDs bounds the record IDs that a Verifier compares, 8 bytes each and a
-// map's overhead: an archive of several terabytes.
+// maxIDs bounds how many record IDs a Verifier remembers, at 8 bytes each plus the overhead of the map. It is enough
+// for an archive of several terabytes.
 const maxIDs = 64 << 20
 
-// A Verifier checks WARC files. It remembers record IDs from file to file, so
-// that it can warn about one that is repeated. The zero Verifier is ready. It
-// is not safe for concurrent use.
+// A Verifier checks WARC files one after the other. It remembers record IDs across files and warns about repeated ones.
+// The zero Verifier is ready for use. It is not safe for concurrent use.
 type Verifier struct {
 	rep  *Report
 	buf  []byte
@@ -75,15 +73,18 @@ type Verifier struct {
 	seed maphash.Seed
 }
 
-// Verify checks one file with a Verifier of its own.
+// Verify checks one file, with a new Verifier.
 func Verify(r io.Reader) (*Report, error) { return new(Verifier).Verify(r) }
 
-// Verify reads the whole WARC file r. It checks that the file consists of
-// records from end to end, each as long as it says and with its end; that each
-// has a gzip member of its own; the fields that ISO 28500 makes mandatory;
-// block and payload digests. After damage it continues with the next record
-// that it can find. The error is of reading r; the Report has the faults of the
-// file.
+// Verify reads the whole WARC file r and checks that
+//
+//   - the file consists of records from end to end, each of its stated length and with two empty lines at its end;
+//   - each record has a gzip member of its own;
+//   - the fields that ISO 28500 makes mandatory are there;
+//   - block digests and payload digests match.
+//
+// After damage it continues with the next record that it can find. The Report lists the faults of the file. An error
+// means that r could not be read; the Report is then incomplete.
 func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 	rep := &Report{Types: make(map[string]int64)}
 	rd := NewReader(r)
@@ -117,15 +118,15 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 		}
 	}
 	if rd.Empty > 0 {
-		rep.add(Problem{Text: fmt.Sprintf("%d empty gzip members", rd.Empty), Warning: true})
+		rep.add(Problem{Text: fmt.Sprintf("%d gzip members are empty", rd.Empty), Warning: true})
 	}
 	if rep.Records == 0 && rep.Errors == 0 {
-		rep.add(Problem{Text: "no record", Warning: true})
+		rep.add(Problem{Text: "the file has no record", Warning: true})
 	}
 	return rep, nil
 }
 
-// record checks one record to its end.
+// record checks one record, up to its end.
 func (v *Verifier) record(rd *Reader, rec *Record) error {
 	id := rec.Header.Value("WARC-Record-ID")
 	fault := func(warning bool, format string, args ...any) {
@@ -152,24 +153,25 @@ func (v *Verifier) record(rd *Reader, rec *Record) error {
 		return err
 	}
 	if string(rec.tail) != recordEnd {
-		fault(false, "record ends in %q, not in an empty line twice", rec.tail)
+		fault(false, "the record ends in %q, not in two empty lines", rec.tail)
 	}
 	if rec.Shared && first {
-		fault(false, "gzip member holds more than this record")
+		fault(false, "the gzip member holds more than this record")
 	}
 	return nil
 }
 
 var (
-	recordTypes   = []string{"warcinfo", "response", "resource", "request", "metadata", "revisit", "conversion", "continuation"}
+	recordTypes = []string{
+		"warcinfo", "response", "resource", "request", "metadata", "revisit", "conversion", "continuation",
+	}
 	knownVersions = []string{"WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"}
 )
 
-// checkFields looks for the fields that every record, and every record of its
-// type, shall have (ISO 28500, 5 and 6).
+// checkFields checks the fields that every record, and every record of its type, must have (ISO 28500, 5 and 6).
 func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	if !slices.Contains(knownVersions, rec.Version) {
-		fault(true, "version %.20q", rec.Version)
+		fault(true, "unknown version %.20q", rec.Version)
 	}
 	for _, name := range [...]string{"WARC-Type", "WARC-Record-ID", "WARC-Date"} {
 		if rec.Header.Value(name) == "" {
@@ -178,10 +180,13 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	}
 	if date := rec.Date(); date != "" {
 		if _, ok := dateOf(date); !ok {
-			fault(false, "WARC-Date %.40q is no date", date)
+			fault(false, "WARC-Date %.40q is not a date", date)
 		}
 	}
-	for _, name := range [...]string{"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length", "WARC-Target-URI", "WARC-Block-Digest", "WARC-Payload-Digest"} {
+	for _, name := range [...]string{
+		"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length", "WARC-Target-URI", "WARC-Block-Digest",
+		"WARC-Payload-Digest",
+	} {
 		n := 0
 		for _, f := range rec.Header {
 			if strings.EqualFold(f.Name, name) {
@@ -189,7 +194,7 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 			}
 		}
 		if n > 1 {
-			fault(false, "%s %d times", name, n)
+			fault(false, "%s appears %d times", name, n)
 		}
 	}
 	switch kind {
@@ -200,7 +205,7 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	case "":
 	default:
 		if !slices.Contains(recordTypes, kind) {
-			fault(true, "type %.20q", kind)
+			fault(true, "unknown record type %.20q", kind)
 		}
 	}
 	if kind == "revisit" && rec.Header.Value("WARC-Profile") == "" {
@@ -208,9 +213,8 @@ func checkFields(rec *Record, kind string, fault func(bool, string, ...any)) {
 	}
 }
 
-// checkSegment looks at the fields of segmented records (ISO 28500, 5.17 to
-// 5.20 and 8): the first has number 1, its continuations have higher ones and
-// name its ID as their origin.
+// checkSegment checks the fields of segmented records (ISO 28500, 5.17 to 5.20 and 8). The first record has number 1.
+// Its continuations have higher numbers and name its ID as their origin.
 func checkSegment(rec *Record, kind string, fault func(bool, string, ...any)) {
 	const number, origin = "WARC-Segment-Number", "WARC-Segment-Origin-ID"
 	hasOrigin := rec.Header.Value(origin) != ""
@@ -237,8 +241,8 @@ func checkSegment(rec *Record, kind string, fault func(bool, string, ...any)) {
 	}
 }
 
-// repeated reports whether a record before this one had the ID. Two IDs in 2^64
-// are taken for one.
+// repeated reports whether an earlier record had the same ID. It compares 64-bit hashes, so that two different IDs
+// count as equal with a probability of 2^-64.
 func (v *Verifier) repeated(id string) bool {
 	if id == "" {
 		return false
@@ -253,16 +257,16 @@ func (v *Verifier) repeated(id string) bool {
 	return false
 }
 
-// digests reads the content and compares it to the digests in the header. The
-// payload of a chunked message counts with its chunk sizes or without: the
-// standard wants the one, warcio and with it most files have the other.
+// digests reads the content and compares it with the digests in the header. For a chunked message it accepts a payload
+// digest with or without the chunk sizes: the standard wants it without, but warcio, and therefore most files, has it
+// with them.
 func (v *Verifier) digests(rec *Record, kind string, fault func(bool, string, ...any)) error {
 	segmented := rec.Header.Value("WARC-Segment-Number") != ""
 	block, payload := v.digest(rec, "WARC-Block-Digest", fault), v.digest(rec, "WARC-Payload-Digest", fault)
 	if kind == "revisit" || segmented {
-		payload = nil // of another record
+		payload = nil // it is the digest of another record's payload
 	}
-	var plain *digest // payload without chunks
+	var plain *digest // of the payload without chunk sizes
 	var content io.Reader = rec
 	if block != nil {
 		content = io.TeeReader(content, block.hash)
@@ -273,7 +277,7 @@ func (v *Verifier) digests(rec *Record, kind string, fault func(bool, string, ..
 			return err
 		}
 		if !found {
-			fault(true, "HTTP header without the empty line at its end")
+			fault(true, "the HTTP header lacks the empty line at its end")
 			payload = nil
 		}
 		if payload != nil {
@@ -294,15 +298,15 @@ func (v *Verifier) digests(rec *Record, kind string, fault func(bool, string, ..
 		return err
 	}
 	if block != nil && !block.matches() {
-		fault(false, "content does not match WARC-Block-Digest %.60s", rec.Header.Value("WARC-Block-Digest"))
+		fault(false, "the content does not match WARC-Block-Digest %.60s", rec.Header.Value("WARC-Block-Digest"))
 	}
 	if payload != nil && !payload.matches() && (plain == nil || !plain.matches()) {
-		fault(false, "payload does not match WARC-Payload-Digest %.60s", rec.Header.Value("WARC-Payload-Digest"))
+		fault(false, "the payload does not match WARC-Payload-Digest %.60s", rec.Header.Value("WARC-Payload-Digest"))
 	}
 	return nil
 }
 
-// onlyWriter keeps io.Copy to its buffer.
+// onlyWriter hides ReadFrom, so that io.CopyBuffer uses its buffer.
 type onlyWriter struct{ io.Writer }
 
 func (v *Verifier) digest(rec *Record, name string, fault func(bool, string, ...any)) *digest {
@@ -312,11 +316,11 @@ func (v *Verifier) digest(rec *Record, name string, fault func(bool, string, ...
 	}
 	d, ok := parseDigest(value)
 	if !ok {
-		fault(true, "%s %.40q is of no known algorithm", name, value)
+		fault(true, "%s %.40q has an unknown algorithm", name, value)
 		return nil
 	}
 	if d.want == nil {
-		fault(false, "%s %.60q is no digest", name, value)
+		fault(false, "%s %.60q is not a digest", name, value)
 		return nil
 	}
 	return d

@@ -17,32 +17,28 @@ import (
 
 // Config tunes a Writer. Only Dir is needed.
 type Config struct {
-	// Dir is the crawl directory; the WARC files go to its archive folder.
+	// Dir is the crawl directory. The WARC files go to its folder "archive".
 	Dir string
-	// Prefix and Agent begin and end the names of WARC files. Empty means
-	// "orbweaver" and "agent". What is no letter, digit, dot, hyphen or
-	// underscore becomes an underscore.
+	// Prefix and Agent begin and end the names of WARC files. Empty means "orbweaver" and "agent". Every character
+	// other than a letter, digit, dot, hyphen or underscore becomes an underscore.
 	Prefix, Agent string
-	// MaxBytes is the size that a WARC file stays below, if no single exchange
-	// is larger. Zero means 1 GB.
+	// MaxBytes is the maximum size of a WARC file. Only a file with a single exchange may be larger. Zero means 1 GB.
 	MaxBytes int64
-	// Level is the compression level, 1 to 9. Zero means 1, the fastest;
-	// -1 means none. Bodies that came compressed are never compressed again.
+	// Level is the compression level, 1 to 9. Zero means 1, the fastest; -1 means none. A body that the server sent
+	// compressed is never compressed again.
 	Level int
-	// Info describes the crawl in the warcinfo record that begins each file:
-	// software, operator, robots, http-header-user-agent, hostname, isPartOf.
-	// The format and conformsTo fields are added.
+	// Info describes the crawl in the warcinfo record at the beginning of each file. Its usual fields are software,
+	// operator, robots, http-header-user-agent, hostname and isPartOf. The Writer adds format and conformsTo.
 	Info []Field
-	// RevisitBytes bounds the memory that knows the payloads archived so far,
-	// some 105 bytes each. Zero means 32 MiB; less than zero: no payload is
-	// recognized again.
+	// RevisitBytes bounds the memory for known payloads, of which each takes about 105 bytes. Zero means 32 MiB. If it
+	// is negative, the Writer remembers no payload.
 	RevisitBytes int64
-	// Now dates files. Nil means time.Now.
+	// Now returns the time for file names and warcinfo records. Nil means time.Now.
 	Now func() time.Time
-	// FS is where the files are. Nil means the machine's.
+	// FS is the filesystem of the archive. Nil means the machine's filesystem.
 	FS disk.FS
 
-	largeBytes int64 // zero means the constant
+	largeBytes int64 // for tests; zero means the constant
 }
 
 func (c Config) withDefaults() Config {
@@ -78,7 +74,7 @@ func fileSafe(s, none string) string {
 		return none
 	}
 	if s[0] == '.' {
-		s = "_" + s[1:] // a hidden file, or a way up
+		s = "_" + s[1:] // not a hidden file, and not ".."
 	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
@@ -88,8 +84,8 @@ func fileSafe(s, none string) string {
 	}, s)
 }
 
-// ErrClosed is a Writer that was closed.
-var ErrClosed = errors.New("archive closed")
+// ErrClosed is the error of every write after Close.
+var ErrClosed = errors.New("the archive is closed")
 
 const (
 	openSuffix = ".open"
@@ -97,40 +93,41 @@ const (
 	bufferSize = 256 << 10
 )
 
-// A Writer appends to a crawl's archive. All methods are safe for concurrent
-// use. After an error of the disk it takes nothing more: Open again, and what
-// was half written is gone.
+// A Writer appends to the archive of a crawl. Its methods are safe for concurrent use. After an error of the disk it
+// refuses all further writes: close it and Open a new one, which removes incomplete records.
 type Writer struct {
 	cfg   Config
 	table *revisits
 	pool  sync.Pool // of *group
 
-	mu     sync.Mutex // guards all below; it orders the appends, so it is held while they are written
-	err    error      // of the first failed write, or ErrClosed
-	file   disk.File  // nil between files
-	name   string     // of file when it is finished
-	out    *bufio.Writer
-	size   int64 // bytes appended to file, buffered ones too
-	groups int   // exchanges in file
-	serial int   // of the next file
+	mu    sync.Mutex // guards all below, up to taskMu; held while records are appended, so that it orders them
+	err   error      // of the first failed write, or ErrClosed
+	file  disk.File  // nil between files
+	name  string     // final name of file
+	out   *bufio.Writer
+	size  int64 // bytes appended to file, including buffered ones
+	count int   // exchanges in file
+	// serial is the serial number of the next file.
+	serial int
 	lines  runs
-	chores []chore // in order; what has been taken out is being done
+	tasks  []diskTask // in order; a task that is being done is no longer in it
 
-	choreMu sync.Mutex // held while chores are done; never taken by a holder of mu
-	syncMu  sync.Mutex // guards twin, also while it is synced; taken after mu or alone
-	twin    disk.File  // second handle of file: fsync needs not stop the appends
+	taskMu   sync.Mutex // held while disk tasks are done; a holder of mu never takes it
+	syncMu   sync.Mutex // guards syncFile, also while it is synced; taken after mu or without mu
+	syncFile disk.File  // a second handle of file, so that appends need not wait for its fsync
 }
 
-// maxChores is how many may wait: each holds a run of index lines in memory.
-const maxChores = 4
+// maxTasks is how many disk tasks may wait. Each holds a run of index lines in memory.
+const maxTasks = 4
 
-// archiveDir and runsDir are the folders below the crawl directory.
+// These functions return paths below the crawl directory.
 func archiveDir(dir string) string { return filepath.Join(dir, "archive") }
 func runsDir(dir string) string    { return filepath.Join(dir, "state", "index") }
 func indexPath(dir string) string  { return filepath.Join(dir, "indexes", "index.cdxj") }
 
-// Open prepares the archive of a crawl directory for writing: it repairs what
-// a crash left and says so. The first WARC file is begun by the first Write.
+// Open prepares the archive of a crawl directory for writing. It creates the directories, repairs the files that a
+// crash left unfinished, and reports them in Recovered. The first Write creates the first WARC file. The caller must
+// Close the Writer. Only one Writer at a time may use a directory.
 func Open(cfg Config) (*Writer, Recovered, error) {
 	cfg = cfg.withDefaults()
 	cfg.Dir = filepath.Clean(cfg.Dir)
@@ -149,9 +146,9 @@ func Open(cfg Config) (*Writer, Recovered, error) {
 	return w, rec, nil
 }
 
-// makeDirs creates folders below root so that they survive a power failure:
-// a file in a folder is lost with the folder. That is done although they may
-// exist, for whoever made them may not have come to it.
+// makeDirs creates directories below root durably: it syncs every parent, because a power failure that loses a
+// directory loses its files too. It syncs even if the directories exist, because an earlier process may have been
+// killed before it synced them.
 func makeDirs(fsys disk.FS, root string, dirs ...string) error {
 	for _, d := range dirs {
 		if err := fsys.MkdirAll(d, 0o755); err != nil {
@@ -167,17 +164,18 @@ func makeDirs(fsys disk.FS, root string, dirs ...string) error {
 	if err := fsys.SyncDir(filepath.Dir(root)); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return nil // the folder above is not ours
+	return nil // the user may write below root, but not in the directory above it
 }
 
-// Remember makes payloads of this digest revisits of url's record of that date:
-// how a crawl that is resumed gets its memory back.
+// Remember makes Write archive payloads of this digest as revisits of url's record of that date. A resumed crawl calls
+// it to restore the payloads of its previous run.
 func (w *Writer) Remember(digest [20]byte, url string, date time.Time) {
 	w.table.add(&digest, Original{URL: url, Date: date})
 }
 
-// Write archives one exchange. It returns when the records are in the buffer:
-// Flush hands them to the operating system, Sync to the disk. x is not kept.
+// Write archives one exchange. It returns when the records are in the buffer; Flush hands them to the operating system,
+// Sync to the disk. The call that fills a file or a run of index lines blocks until these are on disk. Write does not
+// keep x.
 func (w *Writer) Write(x *Exchange) (Written, error) {
 	g := w.pool.Get().(*group)
 	defer func() {
@@ -188,9 +186,9 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
 	}
-	done, chores, err := w.append(x, g)
-	if err == nil && chores {
-		err = w.settle()
+	done, tasks, err := w.append(x, g)
+	if err == nil && tasks {
+		err = w.runTasks()
 	}
 	if err != nil {
 		return Written{}, fmt.Errorf("archive %s: %w", x.URL, err)
@@ -199,25 +197,25 @@ func (w *Writer) Write(x *Exchange) (Written, error) {
 	return done, nil
 }
 
-// append puts the group's records behind each other into the file. chores says
-// that settle is to be called.
-func (w *Writer) append(x *Exchange, g *group) (done Written, chores bool, err error) {
+// append puts the records of the group next to each other into the file. tasks means that the caller must call
+// runTasks.
+func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.err == nil && len(w.chores) >= maxChores {
+	for w.err == nil && len(w.tasks) >= maxTasks {
 		w.mu.Unlock()
-		w.settle() // its error is in w.err
+		w.runTasks() // its error is in w.err too
 		w.mu.Lock()
 	}
 	if w.err != nil {
 		return done, false, w.err
 	}
-	before := len(w.chores)
+	before := len(w.tasks)
 	estimate := int64(len(g.out.b))
-	if g.late {
-		estimate += int64(len(g.lateHead)) + x.Response.Size()
+	if g.direct {
+		estimate += int64(len(g.piecesHead)) + x.Response.Size()
 	}
-	if w.file != nil && w.groups > 0 && w.size+estimate > w.cfg.MaxBytes {
+	if w.file != nil && w.count > 0 && w.size+estimate > w.cfg.MaxBytes {
 		if w.err = w.rotate(); w.err != nil {
 			return done, false, w.err
 		}
@@ -228,8 +226,8 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, chores bool, err e
 		}
 	}
 	done = Written{File: w.name, Offset: w.size, Length: int64(g.first)}
-	if g.late {
-		if w.err = g.writeLate(x, appender{w}); w.err != nil {
+	if g.direct {
+		if w.err = g.writePieces(x, appender{w}); w.err != nil {
 			return done, false, w.err
 		}
 		done.Length = w.size - done.Offset
@@ -238,20 +236,20 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, chores bool, err e
 		return done, false, w.err
 	}
 	done.End = w.size
-	w.groups++
+	w.count++
 	if len(g.cdx) > 0 {
 		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
 		if w.lines.add(g.cdx) {
-			w.chores = append(w.chores, chore{run: w.lines.next(w.name)})
+			w.tasks = append(w.tasks, diskTask{run: w.lines.next(w.name)})
 		}
 	}
-	if g.fresh {
+	if g.remember {
 		w.table.add(&g.digest, Original{URL: x.URL, Date: x.Began.Truncate(time.Millisecond), ID: g.id})
 	}
-	return done, len(w.chores) > before, nil
+	return done, len(w.tasks) > before, nil
 }
 
-// An appender counts what goes into the file; mu is held.
+// An appender counts the bytes that go into the file. The caller holds mu.
 type appender struct{ w *Writer }
 
 func (a appender) Write(p []byte) (int, error) {
@@ -260,7 +258,7 @@ func (a appender) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin creates the next file with its warcinfo record; mu is held.
+// begin creates the next file with its warcinfo record. The caller holds mu.
 func (w *Writer) begin() error {
 	now := w.cfg.Now()
 	name := fmt.Sprintf("%s-%s-%05d-%s%s", w.cfg.Prefix, stamp17(now), w.serial, w.cfg.Agent, warcSuffix)
@@ -269,7 +267,7 @@ func (w *Writer) begin() error {
 	if err != nil {
 		return err
 	}
-	twin, err := w.cfg.FS.OpenFile(path, os.O_WRONLY, 0)
+	syncFile, err := w.cfg.FS.OpenFile(path, os.O_WRONLY, 0)
 	if err == nil {
 		err = w.cfg.FS.SyncDir(archiveDir(w.cfg.Dir))
 	}
@@ -278,9 +276,9 @@ func (w *Writer) begin() error {
 		return err
 	}
 	w.syncMu.Lock()
-	w.twin = twin
+	w.syncFile = syncFile
 	w.syncMu.Unlock()
-	w.file, w.name, w.size, w.groups = f, name, 0, 0
+	w.file, w.name, w.size, w.count = f, name, 0, 0
 	w.out.Reset(f)
 	w.serial++
 
@@ -301,36 +299,37 @@ func (w *Writer) begin() error {
 	return err
 }
 
-// A chore is work of the disk that the appends need not wait for.
-type chore struct {
-	run  run       // of index lines to be sorted and written
-	name string    // of a file to be finished; empty: none
-	file disk.File // it
-	twin disk.File
+// A diskTask is work for the disk that appends need not wait for: write a run of index lines and, if name is set,
+// finish a WARC file.
+type diskTask struct {
+	run      run
+	name     string    // final name of the file to be finished; empty: none
+	file     disk.File // its first handle
+	syncFile disk.File // its second handle
 }
 
-// rotate takes leave of the file; a chore finishes it. mu is held.
+// rotate leaves the current file to a new disk task, which finishes it. The caller holds mu.
 func (w *Writer) rotate() error {
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
-	c := chore{run: w.lines.last(w.name), name: w.name, file: w.file}
+	c := diskTask{run: w.lines.last(w.name), name: w.name, file: w.file}
 	w.syncMu.Lock()
-	c.twin, w.twin = w.twin, nil
+	c.syncFile, w.syncFile = w.syncFile, nil
 	w.syncMu.Unlock()
 	w.file = nil
-	w.chores = append(w.chores, c)
+	w.tasks = append(w.tasks, c)
 	return nil
 }
 
-// settle does the chores that wait, in their order, and returns when they and
-// those that another goroutine had begun are done. Its error is the Writer's.
-func (w *Writer) settle() error {
-	w.choreMu.Lock()
-	defer w.choreMu.Unlock()
+// runTasks does the waiting disk tasks in their order. It also waits for tasks that another goroutine has begun. If a
+// task fails, its error becomes the Writer's.
+func (w *Writer) runTasks() error {
+	w.taskMu.Lock()
+	defer w.taskMu.Unlock()
 	for {
 		w.mu.Lock()
-		if w.err != nil && w.err != ErrClosed || len(w.chores) == 0 {
+		if w.err != nil && w.err != ErrClosed || len(w.tasks) == 0 {
 			err := w.err
 			w.mu.Unlock()
 			if err == ErrClosed {
@@ -338,10 +337,10 @@ func (w *Writer) settle() error {
 			}
 			return err
 		}
-		c := w.chores[0]
-		w.chores = slices.Delete(w.chores, 0, 1)
+		c := w.tasks[0]
+		w.tasks = slices.Delete(w.tasks, 0, 1)
 		w.mu.Unlock()
-		if err := w.do(c); err != nil {
+		if err := w.runTask(c); err != nil {
 			w.mu.Lock()
 			if w.err == nil || w.err == ErrClosed {
 				w.err = err
@@ -351,11 +350,11 @@ func (w *Writer) settle() error {
 	}
 }
 
-// do does one chore; choreMu is held.
-func (w *Writer) do(c chore) (err error) {
+// runTask does one disk task. The caller holds taskMu.
+func (w *Writer) runTask(c diskTask) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
-	// The index is whole before the name is: Open rebuilds it for files that
-	// are still open, and trusts it for others.
+	// Write the index before the rename: Open rebuilds the index of a file that still has the suffix .open, and trusts
+	// the index of all other files.
 	if err := w.lines.write(c.run); err != nil {
 		return err
 	}
@@ -376,29 +375,28 @@ func (w *Writer) do(c chore) (err error) {
 	return w.cfg.FS.SyncDir(dir)
 }
 
-// close closes the handles that are still open.
-func (c *chore) close() (err error) {
+// close closes the file handles if they are still open.
+func (c *diskTask) close() (err error) {
 	if c.file != nil {
-		err = errors.Join(c.file.Close(), c.twin.Close())
-		c.file, c.twin = nil, nil
+		err = errors.Join(c.file.Close(), c.syncFile.Close())
+		c.file, c.syncFile = nil, nil
 	}
 	return err
 }
 
-// closeFiles closes both handles; mu is held.
+// closeFiles closes both handles. The caller holds mu.
 func (w *Writer) closeFiles() error {
 	if w.file == nil {
 		return nil
 	}
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
-	err := errors.Join(w.file.Close(), w.twin.Close())
-	w.file, w.twin = nil, nil
+	err := errors.Join(w.file.Close(), w.syncFile.Close())
+	w.file, w.syncFile = nil, nil
 	return err
 }
 
-// Flush hands everything written so far to the operating system: it survives
-// a kill of the process.
+// Flush hands everything written so far to the operating system, so that it survives a kill of the process.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -406,7 +404,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// flush says which handle to sync; mu is held.
+// flush flushes the buffer and returns the handle to sync; nil if there is no file. The caller holds mu.
 func (w *Writer) flush() (disk.File, error) {
 	if w.err != nil {
 		return nil, w.err
@@ -418,24 +416,24 @@ func (w *Writer) flush() (disk.File, error) {
 		w.err = err
 		return nil, fmt.Errorf("archive %s: %w", w.name, err)
 	}
-	return w.twin, nil
+	return w.syncFile, nil
 }
 
-// Sync is Flush, and the bytes survive a power failure. Writes go on
-// meanwhile.
+// Sync flushes, and waits until everything written so far is on the disk, so that it survives a power failure. Other
+// goroutines may write meanwhile.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
-	twin, err := w.flush()
+	syncFile, err := w.flush()
 	name := w.name
 	w.mu.Unlock()
 	if err == nil {
-		err = w.settle() // a file that is full is synced there
+		err = w.runTasks() // it syncs the files that are full
 	}
-	if err == nil && twin != nil {
-		err = w.syncTwin(twin)
+	if err == nil && syncFile != nil {
+		err = w.syncOpen(syncFile)
 	}
 	if err != nil {
-		// What an fsync failed to write may be lost without a second report.
+		// The kernel may report a failed fsync only once, so the bytes count as lost and the Writer refuses writes.
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.err == nil {
@@ -446,18 +444,18 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-func (w *Writer) syncTwin(twin disk.File) error {
+func (w *Writer) syncOpen(syncFile disk.File) error {
 	w.syncMu.Lock()
-	if w.twin == twin {
+	if w.syncFile == syncFile {
 		defer w.syncMu.Unlock()
-		return twin.Sync()
+		return syncFile.Sync()
 	}
 	w.syncMu.Unlock()
-	return w.settle() // rotated meanwhile
+	return w.runTasks() // the file was rotated meanwhile, and its task syncs it
 }
 
-// Position is the file being written, by its final name, and how many bytes of
-// it Flush has handed over. The name is empty between files.
+// Position returns the final name of the current file and how many of its bytes Flush has handed to the operating
+// system. The name is empty if there is no current file.
 func (w *Writer) Position() (file string, validBytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -467,8 +465,8 @@ func (w *Writer) Position() (file string, validBytes int64) {
 	return w.name, w.size - int64(w.out.Buffered())
 }
 
-// Close finishes the file being written. After a failed write it leaves the
-// file as it is, for Open to repair, and returns that write's error.
+// Close finishes the current file and its index, and blocks until they are on disk. After a failed write it leaves the
+// file unfinished, so that Open repairs it, and returns the error of that write. A second Close returns nil.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if errors.Is(w.err, ErrClosed) {
@@ -479,15 +477,15 @@ func (w *Writer) Close() error {
 		w.err = w.rotate()
 	}
 	w.mu.Unlock()
-	err := w.settle()
+	err := w.runTasks()
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closeFiles() // a failed write came first and says more
-	for _, c := range w.chores {
-		c.close() // likewise
+	w.closeFiles() // the error of a failed write came first and says more
+	for _, c := range w.tasks {
+		c.close() // as above
 	}
-	w.err, w.chores = ErrClosed, nil
+	w.err, w.tasks = ErrClosed, nil
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", w.name, err)
 	}

@@ -32,7 +32,7 @@ func testConfig(dir string) Config {
 	return Config{Dir: dir, Prefix: "test", Agent: "a1", Info: testInfo, Now: func() time.Time { return testTime }}
 }
 
-// page is an exchange with a response of this header and body.
+// page returns an exchange whose response has this header and body.
 func page(url, head, body string) *Exchange {
 	head = strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n"
 	return &Exchange{
@@ -59,7 +59,7 @@ func brotlied(s string) string {
 	return b.String()
 }
 
-// chunked cuts s into chunks of n bytes.
+// chunked encodes s in chunks of n bytes, at most 255.
 func chunked(s string, n int) string {
 	const hex = "0123456789abcdef"
 	var b strings.Builder
@@ -72,9 +72,10 @@ func chunked(s string, n int) string {
 	return b.String()
 }
 
-var lorem = "<html><head><title>A page</title></head><body>" + strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 40) + "</body></html>"
+var lorem = "<html><head><title>A page</title></head><body>" +
+	strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 40) + "</body></html>"
 
-// everyKind are exchanges of every sort a crawl meets.
+// everyKind returns an exchange of every kind that a crawl meets.
 func everyKind() []*Exchange {
 	plain := page("http://example.com/", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8", lorem)
 	late := *plain
@@ -110,7 +111,7 @@ func everyKind() []*Exchange {
 	}
 }
 
-// writeAll archives the exchanges and returns where they went.
+// writeAll archives the exchanges and returns where each was put.
 func writeAll(t testing.TB, cfg Config, xs []*Exchange) []Written {
 	t.Helper()
 	w, _, err := Open(cfg)
@@ -194,7 +195,8 @@ func recordTypesOf(t testing.TB, file string) (types []string) {
 	return types
 }
 
-// checkWritten reads the record where Written says that it is.
+// checkWritten reads the record at the place that w names and checks its URL and length. It adds the content to the
+// header, for the function content.
 func checkWritten(t testing.TB, dir string, w Written, url string) *Record {
 	t.Helper()
 	f, err := OpenWARC(nil, dir, w.File)
@@ -247,7 +249,7 @@ func TestRecords(t *testing.T) {
 			want = want[:x.HeadLen]
 		}
 		if content(rec) != want {
-			t.Errorf("%s: content differs from what came", x.URL)
+			t.Errorf("%s: the content differs from what the server sent", x.URL)
 		}
 		if got, want := rec.Date(), x.Began.Format("2006-01-02T15:04:05.000Z"); got != want {
 			t.Errorf("%s: date %s, want %s", x.URL, got, want)
@@ -272,7 +274,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("revisit %d: %q, want %q", i, got, want)
 		}
 	}
-	// Who revisits a page refers to the record that has its payload.
+	// Original is the record that holds the payload, for the original itself and for its revisits.
 	for _, i := range []int{0, 1, 2} {
 		o := ws[i].Original
 		if got := string(appendID(nil, o.ID)); got != first.Header.Value("WARC-Record-ID") || o.URL != xs[0].URL || !o.Date.Equal(xs[0].Began) {
@@ -283,7 +285,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("original of the 304: %+v", o)
 	}
 	if o := ws[4].Original; o != (Original{}) {
-		t.Errorf("original of what is no HTTP: %+v", o)
+		t.Errorf("original of a response that is not HTTP: %+v", o)
 	}
 	if rec := checkWritten(t, dir, ws[6], xs[6].URL); rec.Header.Value("WARC-Profile") != ProfileNotModified {
 		t.Errorf("304: profile %s", rec.Header.Value("WARC-Profile"))
@@ -304,7 +306,7 @@ func TestSpilledAndLarge(t *testing.T) {
 				dir := t.TempDir()
 				cfg := testConfig(dir)
 				cfg.Level = level
-				if level == 0 { // into the file
+				if level == 0 { // compress the large responses directly into the file
 					cfg.largeBytes = 4 << 20
 				}
 				x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: "+mime, large)
@@ -404,7 +406,7 @@ func TestHostileFields(t *testing.T) {
 	}
 }
 
-// TestConcurrentWrites writes from several goroutines while others flush.
+// TestConcurrentWrites writes from several goroutines, which also call Sync.
 func TestConcurrentWrites(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()
@@ -458,11 +460,11 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// A slowSync is a disk whose fsync of a file takes until it is let go.
+// A slowSync is a disk whose fsync of a file blocks until the test releases it.
 type slowSync struct {
 	disk.FS
 	entered chan struct{}
-	let     chan struct{}
+	release chan struct{}
 }
 
 type slowFile struct {
@@ -477,11 +479,11 @@ func (s *slowSync) OpenFile(name string, flag int, perm os.FileMode) (disk.File,
 
 func (f *slowFile) Sync() error {
 	f.fs.entered <- struct{}{}
-	<-f.fs.let
+	<-f.fs.release
 	return f.File.Sync()
 }
 
-// TestWritesGoOnWhileAFileIsFinished: only who fills a file waits for the disk.
+// TestWritesGoOnWhileAFileIsFinished: only the goroutine that fills a file waits for the disk.
 func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	slow := &slowSync{disk.NewMem(), make(chan struct{}), make(chan struct{})}
@@ -504,30 +506,30 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 		for i := 1; write(i).File == first.File; i++ {
 		}
 	})
-	<-slow.entered // the first file's index: its last writer waits
+	<-slow.entered // the first file's index: the goroutine that filled the file waits
 	second := write(100)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if file, n := w.Position(); second.File == first.File || file != second.File || n < second.End {
-		t.Errorf("wrote to %s after %s, %d bytes of %s are flushed", second.File, first.File, n, file)
+		t.Errorf("wrote to %s after %s; %d bytes of %s are flushed", second.File, first.File, n, file)
 	}
 	if _, err := slow.Stat("/c/archive/" + first.File); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s has its name before it is on the disk: %v", first.File, err)
+		t.Errorf("%s has its final name before it is on the disk: %v", first.File, err)
 	}
 	synced := make(chan error)
 	wg.Go(func() { synced <- w.Sync() })
 	select {
 	case err := <-synced:
 		t.Fatalf("Sync returned (%v) before the first file was on the disk", err)
-	case slow.let <- struct{}{}:
+	case slow.release <- struct{}{}:
 	}
-	go func() { // all further ones
+	go func() { // releases all later calls
 		for {
 			select {
 			case <-slow.entered:
-				slow.let <- struct{}{}
-			case slow.let <- struct{}{}:
+				slow.release <- struct{}{}
+			case slow.release <- struct{}{}:
 				return
 			}
 		}
@@ -542,13 +544,13 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	<-slow.let // the goroutine above
+	<-slow.release // ends the goroutine above
 }
 
-// A waiting body is read when it is let go.
+// A waiting body blocks each read until the test releases it.
 type waiting struct {
-	b            Bytes
-	reached, let chan struct{}
+	b                Bytes
+	reached, release chan struct{}
 }
 
 func (w waiting) Size() int64         { return w.b.Size() }
@@ -556,12 +558,11 @@ func (waiting) Bytes() ([]byte, bool) { return nil, false }
 
 func (w waiting) ReadAt(p []byte, off int64) (int, error) {
 	w.reached <- struct{}{}
-	<-w.let
+	<-w.release
 	return w.b.ReadAt(p, off)
 }
 
-// TestLargeResponsesStopNobody: a response that is read from a file is
-// compressed while others are written.
+// TestLargeResponsesStopNobody: while a response that is not in memory is compressed, other goroutines can write.
 func TestLargeResponsesStopNobody(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
 	if err != nil {
@@ -583,7 +584,7 @@ func TestLargeResponsesStopNobody(t *testing.T) {
 			if _, err := w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK", fmt.Sprint(n))); err != nil {
 				t.Fatal(err)
 			}
-			body.let <- struct{}{}
+			body.release <- struct{}{}
 		case err := <-done:
 			if err != nil {
 				t.Fatal(err)
@@ -592,7 +593,7 @@ func TestLargeResponsesStopNobody(t *testing.T) {
 		}
 	}
 	if n < 2*len(body.b)/chunkSize {
-		t.Errorf("read in %d pieces: once for the digests, once for the file is more", n)
+		t.Errorf("the body was read in %d pieces, want two passes: digests and file", n)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -225,7 +225,7 @@ func TestDamage(t *testing.T) {
 		{name: "nothing", content: "", err: "0 records in 1 files: no HTTP response"},
 		{name: "nothing to serve", content: rec("warcinfo", "", date, "", ""), err: "1 records in 1 files: no HTTP response"},
 		{name: "a torn end", content: good + good[:len(good)-20], urls: 1, damaged: 1},
-		{name: "a lying length", content: strings.Replace(good, "Content-Length: ", "Content-Length: 99999999999", 1), err: "0.warc: offset 0: content ends"},
+		{name: "a lying length", content: strings.Replace(good, "Content-Length: ", "Content-Length: 99999999999", 1), err: "0.warc: offset 0: the content ends"},
 		{name: "a negative length", content: good + strings.Replace(good, "Content-Length: ", "Content-Length: -", 1), urls: 1, damaged: 1},
 		{name: "garbage between", content: good + "garbage\r\n\r\n" + response("http://a.example/1", ok("one")), urls: 2, damaged: 1},
 		{name: "a broken member", content: string(broken), urls: 1, damaged: 1},
