@@ -12,28 +12,28 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// appendBytes is how much a log holds back at most.
+// appendBytes is how many bytes a log buffers before it writes them.
 const appendBytes = 64 << 10
 
-var errClosed = errors.New("log is closed")
+var errClosed = errors.New("the log is closed")
 
-// An appender is a file of lines that grows.
+// An appender is a file to which lines are appended.
 type appender struct {
 	name string
 	file disk.File
 
-	mu  sync.Mutex // guards what follows; held across the write, which must keep the order of the lines
+	mu  sync.Mutex // guards the fields below; held across the write, which must keep the order of the lines
 	buf []byte
 	err error
 }
 
-// repairBytes is how far back a power failure can have left zeros where lines
-// were: more than is written between two syncs.
+// repairBytes is how far from the end of a log openLines looks for zeros, which a power failure can leave in place of
+// lines. It is more than a log writes between two syncs.
 const repairBytes = 8 << 20
 
-// openLines opens a file of lines for appending, makes it and its folder where
-// they are missing, cuts a last line that is not whole, and what a power
-// failure left behind a hole: lines hold no zeros.
+// openLines opens a file of lines for appending. It creates the file and its directory if they are missing. It removes
+// an incomplete last line, and everything from the first zero byte on: lines contain no zeros, so a zero byte is a hole
+// that a power failure left.
 func openLines(fs disk.FS, name string) (*appender, error) {
 	if err := fs.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, fmt.Errorf("log %s: %w", name, err)
@@ -44,7 +44,7 @@ func openLines(fs disk.FS, name string) (*appender, error) {
 	}
 	err = cutTornLine(file)
 	if err == nil {
-		err = fs.SyncDir(filepath.Dir(name)) // a new file is lost with its name
+		err = fs.SyncDir(filepath.Dir(name)) // or a power failure could remove a new file
 	}
 	if err != nil {
 		file.Close()
@@ -53,8 +53,8 @@ func openLines(fs disk.FS, name string) (*appender, error) {
 	return &appender{name: name, file: file}, nil
 }
 
-// cutTornLine truncates file behind the last newline before its hole, if there
-// is one, or its end, and goes there.
+// cutTornLine truncates file after its last newline, or after the last newline before its first hole. It moves the
+// write position there.
 func cutTornLine(file disk.File) error {
 	st, err := file.Stat()
 	if err != nil {
@@ -89,7 +89,7 @@ func cutTornLine(file disk.File) error {
 	}
 }
 
-// firstZero finds the first zero byte in a stretch of file; its end without one.
+// firstZero returns the position of the first zero byte in [from, end), or end if there is none.
 func firstZero(file disk.File, from, end int64) (int64, error) {
 	buf := make([]byte, 64<<10)
 	for from < end {
@@ -105,7 +105,8 @@ func firstZero(file disk.File, from, end int64) (int64, error) {
 	return end, nil
 }
 
-// add lets fn append one line, newline included.
+// add lets fn append one line, newline included, to the buffer. It writes the buffer if it is full. After an error of
+// the log it does nothing.
 func (a *appender) add(fn func([]byte) []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,7 +133,7 @@ func (a *appender) flush() {
 	}
 }
 
-// Flush hands all lines to the operating system. Its error is the log's first one.
+// Flush hands all lines to the operating system. It returns the first error of the log.
 func (a *appender) Flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,8 +141,8 @@ func (a *appender) Flush() error {
 	return a.err
 }
 
-// Sync is Flush, and the lines would survive a power failure. Lines are added
-// meanwhile.
+// Sync flushes and waits until all lines are on the disk, so that they survive a power failure. Other goroutines may
+// add lines meanwhile. It returns the first error of the log.
 func (a *appender) Sync() error {
 	if err := a.Flush(); err != nil {
 		return err
@@ -155,14 +156,14 @@ func (a *appender) Sync() error {
 	return a.err
 }
 
-// Err is the first error, if any.
+// Err returns the first error of the log, or nil.
 func (a *appender) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// Close is Sync and the end of the log. A second Close does nothing.
+// Close syncs and closes the log. A second Close does nothing.
 func (a *appender) Close() error {
 	err := a.Sync()
 	if errors.Is(err, errClosed) {

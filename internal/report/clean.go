@@ -9,31 +9,30 @@ import (
 	"unicode/utf8"
 )
 
-// A CleanWriter passes text on to a terminal, or to whatever reads the output of a
-// command, without characters that could do harm there. It writes each of them as an
-// escape: \u001b, or \x9b for a byte that is not UTF-8. These are
+// A CleanWriter passes text on to a terminal, or to any other reader of a command's output. It replaces characters that
+// could do harm there by an escape: \u001b, or \x9b for a byte that is not UTF-8. These are
 //
-//	control characters, C0 and C1, but for newline and tab: terminals obey them
-//	bidirectional controls: they make a name read as another
-//	characters of no width, and spaces other than the space: they hide
-//	bytes that are not UTF-8, and code points that mean nothing
+//	control characters (C0 and C1) except newline and tab, because terminals obey them
+//	bidirectional controls, because they make one name look like another
+//	characters of no width, and all spaces except U+0020, because they hide
+//	bytes that are not UTF-8, and code points without a meaning
 //
-// A character beyond U+FFFF becomes a surrogate pair. So JSON stays JSON, and means the
-// same: its strings alone can hold such a character, and \u001b is an escape of JSON.
+// A character beyond U+FFFF becomes a surrogate pair. Therefore JSON stays JSON with the same meaning: only its strings
+// can hold such characters, and \u001b is an escape in JSON too.
 //
 // A CleanWriter is safe for concurrent use.
 type CleanWriter struct {
 	w io.Writer
 
-	mu   sync.Mutex // guards what follows; held while w is written to
-	held []byte     // the beginning of a character whose other bytes have not come yet
+	mu   sync.Mutex // guards the fields below; held while w is written to
+	held []byte     // an incomplete character at the end of the last Write
 	buf  []byte
 }
 
 // NewCleanWriter returns a CleanWriter that writes to w.
 func NewCleanWriter(w io.Writer) *CleanWriter { return &CleanWriter{w: w} }
 
-// Write implements io.Writer. It holds back the bytes of a character that is not whole.
+// Write implements io.Writer. It holds back the bytes of an incomplete character until the next Write or Flush.
 func (c *CleanWriter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +53,7 @@ func (c *CleanWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what is held back: the text ends here.
+// Flush writes the bytes that are held back. The caller calls it at the end of the text.
 func (c *CleanWriter) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,15 +66,15 @@ func (c *CleanWriter) Flush() error {
 	return err
 }
 
-// OneLine returns s as one line that is safe to show: as a CleanWriter writes it, with
-// newlines and tabs escaped as well, so that s cannot pretend to be a line of ours.
+// OneLine returns s as one line that is safe to show. It escapes what a CleanWriter escapes, and newlines and tabs too,
+// so that s cannot imitate a line of this program.
 func OneLine(s string) string {
 	out, _ := appendEscaped(nil, []byte(s), true)
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(string(out))
 }
 
-// appendEscaped appends text as a CleanWriter writes it. rest is the beginning of a
-// character that is not whole; there is none at the end.
+// appendEscaped appends text as a CleanWriter writes it. rest is an incomplete character at the end of text; if end is
+// set, it is escaped and rest is empty.
 func appendEscaped(dst, text []byte, end bool) (out, rest []byte) {
 	for len(text) > 0 {
 		n := 0
@@ -106,7 +105,7 @@ func appendEscaped(dst, text []byte, end bool) (out, rest []byte) {
 	return dst, nil
 }
 
-// printable reports whether r, of n bytes, may reach a terminal as it is.
+// printable reports whether r, encoded in n bytes, may reach a terminal unchanged.
 func printable(r rune, n int) bool {
 	return (r != utf8.RuneError || n > 1) && unicode.IsPrint(r) &&
 		!unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)

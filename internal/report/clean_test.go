@@ -14,7 +14,7 @@ func cleaned(pieces ...string) string {
 	w := NewCleanWriter(&b)
 	for _, p := range pieces {
 		if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
-			panic("a buffer fails")
+			panic("a bytes.Buffer cannot fail")
 		}
 	}
 	w.Flush()
@@ -23,7 +23,7 @@ func cleaned(pieces ...string) string {
 
 func TestCleanWriter(t *testing.T) {
 	for _, c := range []struct{ what, in, want string }{
-		{"ours", "a\tb\nü 漢字 🙂 é\n", "a\tb\nü 漢字 🙂 é\n"},
+		{"plain text", "a\tb\nü 漢字 🙂 é\n", "a\tb\nü 漢字 🙂 é\n"},
 		{"escape sequence", "\x1b[31mred\x1b]0;title\a", `\u001b[31mred\u001b]0;title\u0007`},
 		{"C0 and DEL", "\x00\b\v\f\r\x7f", `\u0000\u0008\u000b\u000c\u000d\u007f`},
 		{"C1", "\u009b31m\u0085", `\u009b31m\u0085`},
@@ -36,8 +36,8 @@ func TestCleanWriter(t *testing.T) {
 		{"tags", "\U000e0041\U000e0100", `\udb40\udc41\udb40\udd00`},
 		{"private", "\ue000\U00100000", `\ue000\udbc0\udc00`},
 		{"not UTF-8", "é\xff\xc3(\xed\xa0\x80", `é\xff\xc3(\xed\xa0\x80`},
-		{"cut", "a\xe2\x80", `a\xe2\x80`},
-		{"a character for what was broken", "\ufffd", "\ufffd"},
+		{"incomplete character", "a\xe2\x80", `a\xe2\x80`},
+		{"replacement character", "\ufffd", "\ufffd"},
 	} {
 		if got := cleaned(c.in); got != c.want {
 			t.Errorf("%s: %q becomes %q, want %q", c.what, c.in, got, c.want)
@@ -48,8 +48,8 @@ func TestCleanWriter(t *testing.T) {
 	}
 }
 
-// The output does not depend on how the input is divided. It has no control sequences,
-// and JSON keeps its meaning.
+// FuzzCleanWriter: the output does not depend on how the input is divided, has no control characters, and keeps the
+// meaning of JSON.
 func FuzzCleanWriter(f *testing.F) {
 	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb\U000e0041",
 		"é\xff\xe2\x80", "\\\u202e\"\n"} {
@@ -62,15 +62,15 @@ func FuzzCleanWriter(f *testing.F) {
 			i, j = j, i
 		}
 		if pieces := cleaned(s[:i], s[i:j], s[j:]); pieces != got {
-			t.Fatalf("%q in pieces becomes %q, in one %q", s, pieces, got)
+			t.Fatalf("%q becomes %q if written in pieces, %q if written at once", s, pieces, got)
 		}
 		if again := cleaned(got); again != got {
-			t.Fatalf("%q becomes %q, and that %q", s, got, again)
+			t.Fatalf("%q becomes %q, which becomes %q if cleaned again", s, got, again)
 		}
 		for _, r := range got + OneLine(s) {
 			if r == utf8.RuneError && !strings.Contains(s, "\ufffd") ||
 				r != '\n' && r != '\t' && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
-				t.Fatalf("%q on the screen", r)
+				t.Fatalf("%q reaches the screen", r)
 			}
 		}
 		if strings.ContainsAny(OneLine(s), "\n\t") {
@@ -85,7 +85,7 @@ func FuzzCleanWriter(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal([]byte(cleaned(string(doc))), &is); err != nil || was["text"] != is["text"] {
-			t.Fatalf("%q became %q, %v", was["text"], is["text"], err)
+			t.Fatalf("the JSON text %q became %q, %v", was["text"], is["text"], err)
 		}
 	})
 }

@@ -6,35 +6,34 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Contents counts what it took to share out contents by their hash: one page, one
-// question whether another page had its content first. The question is of some
-// hundred octets; WouldExport is what the scheme would have moved that carries the
-// pages themselves to the agents of their contents, and crossed no wire.
+// Contents counts the messages with which agents find duplicate pages. Each page's content hash belongs to one agent,
+// and one question per page asks that agent whether another page had the content first. A question takes about a
+// hundred bytes. WouldExport is what the alternative scheme would have moved, which sends the pages themselves.
 type Contents struct {
-	Pages      int64 `json:"pages"`      // with a content to be asked for
-	Elsewhere  int64 `json:"elsewhere"`  // of these: whose content is another agent's to judge
-	Recent     int64 `json:"recent"`     // answered by what was met here lately
-	Asked      int64 `json:"asked"`      // of other agents
-	Messages   int64 `json:"messages"`   // calls that carried these
-	Duplicates int64 `json:"duplicates"` // whose content another page had first
-	Waited     int64 `json:"waited"`     // for another page with the content to be archived
-	Unanswered int64 `json:"unanswered"` // taken for new, for want of an answer
-	Told       int64 `json:"told"`       // pages archived in full that other agents were told of
-	Untold     int64 `json:"untold"`     // pages archived in full that no agent could be told of
+	Pages      int64 `json:"pages"`      // pages with a content hash
+	Elsewhere  int64 `json:"elsewhere"`  // of these: the hash belongs to another agent
+	Recent     int64 `json:"recent"`     // answered from the contents that this agent saw recently
+	Asked      int64 `json:"asked"`      // questions to other agents
+	Messages   int64 `json:"messages"`   // calls that carried these questions
+	Duplicates int64 `json:"duplicates"` // pages whose content another page had first
+	Waited     int64 `json:"waited"`     // pages that waited until another page with the content was archived
+	Unanswered int64 `json:"unanswered"` // pages that counted as new because no answer came
+	Told       int64 `json:"told"`       // pages archived in full and reported to another agent
+	Untold     int64 `json:"untold"`     // pages archived in full that could not be reported to any agent
 
-	Bytes          int64   `json:"content_bytes"`      // of the pages
-	WouldExport    int64   `json:"would_export_bytes"` // of those of other agents' contents
-	ElsewhereShare float64 `json:"elsewhere_share"`    // of the pages; expected, with n equal agents: (n-1)/n
+	Bytes          int64   `json:"content_bytes"`      // of all pages
+	WouldExport    int64   `json:"would_export_bytes"` // of the pages whose hash belongs to another agent
+	ElsewhereShare float64 `json:"elsewhere_share"`    // Elsewhere/Pages; (n-1)/n is expected of n equal agents
 }
 
-// Share divides what is elsewhere by all pages.
+// Share sets ElsewhereShare to Elsewhere/Pages; 0 without pages.
 func (c *Contents) Share() {
 	if c.ElsewhereShare = 0; c.Pages > 0 {
 		c.ElsewhereShare = math.Round(float64(c.Elsewhere)/float64(c.Pages)*1e4) / 1e4
 	}
 }
 
-// rows are c's lines on the terminal.
+// rows adds c's lines to the summary for the terminal. A nil c adds none.
 func (c *Contents) rows(row func(name, format string, a ...any)) {
 	if c == nil {
 		return

@@ -1,15 +1,16 @@
-// Package report answers, for people: what did the crawl do, and how does it go?
+// Package report answers, for people: what did the crawl do, and how is it going?
 //
-//	a visit    -> Log      logs/crawl.log, Heritrix's twelve columns
+//	a visit    -> Log      logs/crawl.log, the twelve columns of Heritrix
 //	           -> Tally    reports/summary.json and reports/*.csv
 //	an event   -> Events   logs/events.jsonl
 //	a refusal  -> Skipped  reports/skipped.jsonl
 //	a Snapshot -> Progress the terminal
 //
-// The logs are line by line: a line is whole or, after a crash, cut off when the
-// log is opened again. What comes from the network never breaks a line or a
-// column and sends no control character to a terminal. The first error of a
-// log sticks: nothing is written behind a gap.
+// What always holds:
+//   - Logs consist of complete lines. If a crash leaves an incomplete last line, the next open of the log removes it.
+//   - Text from the network never breaks a line or a column, and never sends a control character to a terminal.
+//   - After its first error a log writes nothing more, so that it has no gap. Flush, Sync, Close and Err return that
+//     error.
 //
-// Logs are safe for concurrent use. A Tally and a Progress have one owner.
+// Logs and a Progress are safe for concurrent use. A Tally has one owner.
 package report

@@ -8,17 +8,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Field is a fact of an event.
+// A Field is one name and value of an event.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// F makes a Field. Durations are written in seconds, times in RFC 3339, errors
-// as their text.
+// F returns a Field. In the log a time.Duration becomes a number of seconds, a time.Time RFC 3339, an error its text.
 func F(name string, value any) Field { return Field{name, value} }
 
-// Events is events.jsonl: what happened to the crawl as a whole.
+// Events is events.jsonl: the events of the crawl as a whole. Its methods are safe for concurrent use.
 //
 //	{"time":"2026-01-02T15:04:05.000Z","event":"host-slowed","host":"a.example","until":"…"}
 type Events struct {
@@ -26,7 +25,7 @@ type Events struct {
 	now func() time.Time
 }
 
-// OpenEvents opens an events.jsonl for appending; now stamps the events.
+// OpenEvents opens an events.jsonl for appending, like OpenLog. now returns the time of an event.
 func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) {
 	a, err := openLines(fs, name)
 	if err != nil {
@@ -35,8 +34,8 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 	return &Events{a, now}, nil
 }
 
-// Write adds an event of a kind: started, resumed, host-slowed, rotated,
-// checkpoint, stopping, stopped, error. An error of the log shows in Flush.
+// Write adds an event to the buffer. kind is its name, such as started, resumed, host-slowed, checkpoint, stopping,
+// stopped or error. Flush returns the error if the event cannot be written.
 func (e *Events) Write(kind string, fields ...Field) {
 	now := e.now()
 	e.add(func(dst []byte) []byte {
@@ -72,12 +71,12 @@ func appendJSON(dst []byte, v any) []byte {
 	if err != nil {
 		b, _ = json.Marshal(fmt.Sprint(v))
 	}
-	dst, _ = appendEscaped(dst, b, true) // the log is looked at on terminals
+	dst, _ = appendEscaped(dst, b, true) // because people read the log on terminals
 	return dst
 }
 
-// A Skip is a URL that was found and not taken. The reasons are scope's and
-// crawl's words; browsertrix-crawler's where it has the same.
+// A Skip is a URL that was found and not accepted. Its Reason is a word of package scope or crawl. It is the word of
+// browsertrix-crawler if that has the same reason.
 type Skip struct {
 	URL    string    `json:"url"`
 	Via    string    `json:"via,omitempty"`
@@ -88,10 +87,10 @@ type Skip struct {
 	Time   time.Time `json:"time,omitzero"`
 }
 
-// Skipped is skipped.jsonl.
+// Skipped is skipped.jsonl. Its methods are safe for concurrent use.
 type Skipped struct{ *appender }
 
-// OpenSkipped opens a skipped.jsonl for appending.
+// OpenSkipped opens a skipped.jsonl for appending, like OpenLog.
 func OpenSkipped(fs disk.FS, name string) (*Skipped, error) {
 	a, err := openLines(fs, name)
 	if err != nil {
@@ -100,35 +99,37 @@ func OpenSkipped(fs disk.FS, name string) (*Skipped, error) {
 	return &Skipped{a}, nil
 }
 
-// Write adds a line. An error shows in Flush.
+// Write adds a line to the buffer. Flush returns the error if the line cannot be written.
 func (s *Skipped) Write(k Skip) { s.add(k.appendTo) }
 
-// appendTo appends k and a newline, as encoding/json would: there can be many
-// for a page.
+// appendTo appends k and a newline in the form of encoding/json. It is faster than json.Marshal, because a page can
+// have many such links.
 func (k *Skip) appendTo(dst []byte) []byte {
 	dst = appendString(append(dst, `{"url":`...), k.URL)
 	for _, f := range [...]struct{ name, value string }{
-		{`,"via":`, k.Via}, {`,"hops":`, k.Hops}, {`,"seed":`, k.Seed}, {`,"reason":`, k.Reason}, {`,"detail":`, k.Detail},
+		{`,"via":`, k.Via}, {`,"hops":`, k.Hops}, {`,"seed":`, k.Seed}, {`,"reason":`, k.Reason},
+		{`,"detail":`, k.Detail},
 	} {
 		if f.value != "" || f.name == `,"reason":` {
 			dst = appendString(append(dst, f.name...), f.value)
 		}
 	}
 	if !k.Time.IsZero() {
-		if b, err := k.Time.MarshalJSON(); err == nil { // a year of five digits has no form
+		if b, err := k.Time.MarshalJSON(); err == nil { // it fails for a year of five digits
 			dst = append(append(dst, `,"time":`...), b...)
 		}
 	}
 	return append(dst, "}\n"...)
 }
 
-// appendString quotes s.
+// appendString appends s as a JSON string.
 func appendString(dst []byte, s string) []byte {
 	from := len(dst)
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
 		start := i
-		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' && s[i] != '&' && s[i] != '<' && s[i] != '>' {
+		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' &&
+			s[i] != '&' && s[i] != '<' && s[i] != '>' {
 			i++
 		}
 		dst = append(dst, s[start:i]...)

@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
+// TestOpenCutsWhatAPowerFailureLeft: openLines removes an incomplete last line and everything from the first hole on.
 func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
 	for _, c := range []struct{ have, want string }{
 		{"", "new\n"},

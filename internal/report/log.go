@@ -12,31 +12,31 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Line is a line of crawl.log, in Heritrix's columns:
+// A Line is a line of crawl.log, with Heritrix's columns:
 //
-//	1  time          when it was logged, UTC, 2006-01-02T15:04:05.000Z
+//	1  time          when the line was logged, UTC, 2006-01-02T15:04:05.000Z
 //	2  code          HTTP status or a negative code, right-aligned to 5
 //	3  size          bytes of the content, without the HTTP header, right-aligned
-//	                 to 10; "-" if nothing came
+//	                 to 10; "-" if no response came
 //	4  URI
 //	5  path          discovery path in letters; "-" for a seed
-//	6  via           URI that named it; "-" for a seed
+//	6  via           URI of the page with the link; "-" for a seed
 //	7  MIME type     "unknown" without one
 //	8  thread        #001
-//	9  start+took    20060102150405000+milliseconds, "-" if nothing was asked
+//	9  start+took    20060102150405000+milliseconds; "-" if no request was sent
 //	10 digest        sha1:BASE32 of the payload, or "-"
 //	11 source tag    host of the seed, or "-"
 //	12 annotations   comma-separated, or "-"
 type Line struct {
 	Time      time.Time
 	Code      int
-	Size      int64 // negative: none
+	Size      int64 // negative: no response
 	URL       string
 	Hops      string
 	Via       string
 	MIME      string
 	Thread    int
-	Began     time.Time // zero: nothing was asked
+	Began     time.Time // zero: no request was sent
 	Took      time.Duration
 	Digest    [20]byte // SHA-1
 	HasDigest bool
@@ -47,14 +47,14 @@ type Line struct {
 const (
 	logTime   = "2006-01-02T15:04:05.000Z"
 	startTime = "20060102150405.000" // written without the point
-	// maxColumn bounds a column: a URL of any length is one line all the same.
+	// maxColumn is how many bytes of a column are kept, so that a URL of any length gives a line.
 	maxColumn = 64 << 10
 )
 
 var digests = base32.StdEncoding
 
-// AppendTo appends l and a newline to dst. Characters that would break a
-// column are percent-encoded.
+// AppendTo appends l and a newline to dst and returns the result. It percent-encodes characters that would break a
+// column.
 func (l *Line) AppendTo(dst []byte) []byte {
 	dst = appendTime(dst, l.Time, true)
 	dst = appendPadded(append(dst, ' '), int64(l.Code), 5)
@@ -106,8 +106,8 @@ func (l *Line) AppendTo(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// appendTime is AppendFormat with logTime, or with startTime without its point,
-// in a third of the time: there are two to a line.
+// appendTime formats t with logTime if marks is set, else with startTime without its point. It takes a third of the
+// time of AppendFormat, because each line has two times.
 func appendTime(dst []byte, t time.Time, marks bool) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -121,8 +121,10 @@ func appendTime(dst []byte, t time.Time, marks bool) []byte {
 	hour, minute, second := t.Clock()
 	ms := t.Nanosecond() / 1e6
 	b := [24]byte{
-		digit(year / 1000), digit(year / 100), digit(year / 10), digit(year), '-', digit(int(month) / 10), digit(int(month)), '-', digit(day / 10), digit(day), 'T',
-		digit(hour / 10), digit(hour), ':', digit(minute / 10), digit(minute), ':', digit(second / 10), digit(second), '.', digit(ms / 100), digit(ms / 10), digit(ms), 'Z',
+		digit(year / 1000), digit(year / 100), digit(year / 10), digit(year), '-',
+		digit(int(month) / 10), digit(int(month)), '-', digit(day / 10), digit(day), 'T',
+		digit(hour / 10), digit(hour), ':', digit(minute / 10), digit(minute), ':',
+		digit(second / 10), digit(second), '.', digit(ms / 100), digit(ms / 10), digit(ms), 'Z',
 	}
 	if marks {
 		return append(dst, b[:]...)
@@ -151,11 +153,11 @@ func appendColumn(dst []byte, s, none string) []byte {
 	return appendClean(dst, s, 0)
 }
 
-// appendNote keeps the comma for what separates the notes.
+// appendNote also encodes commas, because a comma separates notes.
 func appendNote(dst []byte, s string) []byte { return appendClean(dst, s, ',') }
 
-// appendClean percent-encodes what would break a column or a terminal: white
-// space, control characters (C1 too) and broken UTF-8, and the byte also.
+// appendClean percent-encodes characters that would break a column or a terminal: white space, control characters (C0
+// and C1), broken UTF-8, and the byte `also`. It cuts s to maxColumn bytes.
 func appendClean(dst []byte, s string, also byte) []byte {
 	cut := len(s) > maxColumn
 	if cut {
@@ -191,10 +193,11 @@ func appendClean(dst []byte, s string, also byte) []byte {
 	return dst
 }
 
-// ErrLine is a line that crawl.log cannot hold.
+// ErrLine means that a text is not a line of crawl.log.
 var ErrLine = errors.New("not a crawl.log line")
 
-// ReadLine reads a line of crawl.log, ours or Heritrix's, with or without its newline.
+// ReadLine parses a line of a crawl.log that this program or Heritrix wrote, with or without its newline. The error
+// wraps ErrLine and names the column.
 func ReadLine(s string) (Line, error) {
 	var l Line
 	s = strings.TrimRight(s, "\r\n")
@@ -205,14 +208,14 @@ func ReadLine(s string) (Line, error) {
 		if s == "" {
 			break
 		}
-		if n == len(col)-1 { // Heritrix's annotations may hold spaces
+		if n == len(col)-1 { // the annotations of Heritrix may contain spaces
 			col[n], s = s, ""
 			continue
 		}
 		col[n], s, _ = strings.Cut(s, " ")
 	}
-	if n < len(col)-1 { // Heritrix leaves the annotations out
-		return l, fmt.Errorf("%w: %d columns", ErrLine, n)
+	if n < len(col)-1 { // Heritrix may leave the annotations out
+		return l, fmt.Errorf("%w: it has %d columns, want at least %d", ErrLine, n, len(col)-1)
 	}
 	bad := func(i int) (Line, error) { return Line{}, fmt.Errorf("%w: column %d: %.60q", ErrLine, i+1, col[i]) }
 	none := func(s string) string {
@@ -271,10 +274,11 @@ func ReadLine(s string) (Line, error) {
 	return l, nil
 }
 
-// Log is crawl.log.
+// Log is crawl.log. Its methods are safe for concurrent use.
 type Log struct{ *appender }
 
-// OpenLog opens a crawl.log for appending.
+// OpenLog opens a crawl.log for appending. It creates the file and its directory if needed, and removes an incomplete
+// last line. The caller must Close the Log.
 func OpenLog(fs disk.FS, name string) (*Log, error) {
 	a, err := openLines(fs, name)
 	if err != nil {
@@ -283,5 +287,5 @@ func OpenLog(fs disk.FS, name string) (*Log, error) {
 	return &Log{a}, nil
 }
 
-// Write adds a line. An error shows in Flush.
+// Write adds a line to the buffer. Flush returns the error if the line cannot be written.
 func (l *Log) Write(line Line) { l.add(line.AppendTo) }

@@ -62,10 +62,10 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: %d columns", tt.name, n)
 		}
 	}
-	// A URL without an end is cut.
+	// A very long URL is cut.
 	long := Line{Time: at, Code: 200, Size: 1, URL: strings.Repeat("x", 1<<20)}
 	if n := len(long.AppendTo(nil)); n > maxColumn+200 {
-		t.Errorf("a line of %d bytes", n)
+		t.Errorf("a line has %d bytes, want at most %d", n, maxColumn+200)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestReadLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := full // to the millisecond
+	want := full // times are kept in milliseconds
 	want.Time, want.Began, want.Took = at.Truncate(time.Millisecond), full.Began.Truncate(time.Millisecond), 1234*time.Millisecond
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 
-	// As Heritrix writes them.
+	// Lines of Heritrix.
 	for _, tt := range []struct {
 		line string
 		want Line
@@ -135,8 +135,8 @@ func FuzzReadLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read can be written, as one line of twelve columns, and
-		// reading and writing that changes it no more.
+		// A line that was read can be written again as one line of twelve columns. From then on reading and writing do
+		// not change it.
 		once := string(l.AppendTo(nil))
 		if strings.Count(once, "\n") != 1 || len(strings.Fields(once)) != 12 {
 			t.Fatalf("%q becomes %q", s, once)
@@ -159,7 +159,7 @@ func TestCodeText(t *testing.T) {
 	}
 }
 
-// file is what a log's file holds.
+// file returns the content of a log's file.
 func file(t *testing.T, fs disk.FS, name string) string {
 	t.Helper()
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
@@ -174,7 +174,7 @@ func file(t *testing.T, fs disk.FS, name string) string {
 	return string(b)
 }
 
-// TestTornLine opens a log that a crash has cut at every byte: whole lines stay.
+// TestTornLine opens a log that a crash has truncated at any byte: complete lines stay.
 func TestTornLine(t *testing.T) {
 	lines := "one\ntwo\n" + strings.Repeat("x", 5000) + "\n" + strings.Repeat("y", 9000) + "\n"
 	for cut := 0; cut <= len(lines); cut++ {
@@ -205,7 +205,8 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// TestStickyError: nothing is written behind a gap, and everyone hears of it.
+// TestStickyError: after an error nothing more is written, so that the log has no gap, and all methods return the
+// error.
 func TestStickyError(t *testing.T) {
 	faulty := disk.NewFaulty(disk.NewMem(), nil)
 	l, err := OpenLog(faulty, "logs/crawl.log")
@@ -225,7 +226,7 @@ func TestStickyError(t *testing.T) {
 	l.Write(Line{Time: at, URL: "late"})
 	for name, err := range map[string]error{"flush": l.Flush(), "sync": l.Sync(), "err": l.Err()} {
 		if !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s after it: %v", name, err)
+			t.Errorf("%s after the error: %v", name, err)
 		}
 	}
 	if err := l.Close(); !disk.IsFull(err) {
@@ -234,7 +235,7 @@ func TestStickyError(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	// The next run cuts what was torn.
+	// The next run removes the incomplete line.
 	if l, err = OpenLog(faulty, "logs/crawl.log"); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestStickyError(t *testing.T) {
 	}
 }
 
-// TestOpenFails at each call: an error, and no file left open to write to.
+// TestOpenFails lets each call of the disk fail: OpenSkipped returns the error.
 func TestOpenFails(t *testing.T) {
 	for n := int64(1); n <= 2; n++ {
 		faulty := disk.NewFaulty(disk.NewMem(), disk.FailAt(n, syscall.EIO))
@@ -281,7 +282,7 @@ func TestConcurrentLines(t *testing.T) {
 	}
 	got := strings.Split(strings.TrimSuffix(file(t, fs, "crawl.log"), "\n"), "\n")
 	if len(got) != 2000 {
-		t.Fatalf("%d lines", len(got))
+		t.Fatalf("%d lines, want 2000", len(got))
 	}
 	threads := map[int]int{}
 	for _, s := range got {
@@ -366,7 +367,7 @@ func TestAppendTime(t *testing.T) {
 	}
 }
 
-// BenchmarkLog logs a page as a crawl does.
+// BenchmarkLog writes lines of pages, as a crawl does.
 func BenchmarkLog(b *testing.B) {
 	l, err := OpenLog(disk.OS, filepath.Join(b.TempDir(), "crawl.log"))
 	if err != nil {
@@ -385,8 +386,8 @@ func BenchmarkLog(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "lines/s")
 }
 
-// FuzzSkip compares what a line says with what encoding/json writes. The line may
-// escape more: it is shown on terminals.
+// FuzzSkip compares the meaning of a line with the output of encoding/json. The line may have more escapes, because
+// people read it on terminals.
 func FuzzSkip(f *testing.F) {
 	f.Add("http://a.example/?a=1&b=2", "", "LL", "a.example", "outOfScope", "x\u2028<>\"\\", int64(0))
 	f.Add("http://é.example/\xff", "\x00\n", "", "", "", "", int64(1<<40))
@@ -397,7 +398,7 @@ func FuzzSkip(f *testing.F) {
 		}
 		want, err := json.Marshal(k)
 		if err != nil {
-			return // a time of no form
+			return // JSON has no form for this time
 		}
 		line := k.appendTo(nil)
 		var got, expected Skip
@@ -405,7 +406,7 @@ func FuzzSkip(f *testing.F) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if got != expected {
-			t.Errorf("%q says\n     %+v\nwant %+v", line, got, expected)
+			t.Errorf("%q means\n     %+v\nwant %+v", line, got, expected)
 		}
 		if text := strings.TrimSuffix(string(line), "\n"); text != OneLine(text) {
 			t.Errorf("%q is not safe to show", line)
@@ -413,7 +414,7 @@ func FuzzSkip(f *testing.F) {
 	})
 }
 
-// BenchmarkSkipped logs links that are not followed.
+// BenchmarkSkipped writes lines of links that are not followed.
 func BenchmarkSkipped(b *testing.B) {
 	s, err := OpenSkipped(disk.OS, filepath.Join(b.TempDir(), "skipped.jsonl"))
 	if err != nil {

@@ -9,19 +9,20 @@ import (
 	"slices"
 )
 
-// A names counts things by name, for a million of them and more: nothing in it
-// is ever moved but the index, and the garbage collector sees few pointers. A
-// host of 17 letters takes 36 bytes of counts, 19 of name and 11 to 21 of index.
-// It holds 4 GB of names. They keep the order in which they came.
+// A names is a table of counts by name, for a million names and more. Only its index is ever moved, and the garbage
+// collector sees few pointers. A host of 17 letters takes 36 bytes of counts, 19 of name and 11 to 21 of index. The
+// table can hold 4 GB of names. It keeps the order in which names were added.
 type names[V any] struct {
-	slots   []uint64     // upper half of the hash, number of the entry plus one; 0: free. The length is a power of two
-	entries [][]entry[V] // of namesPiece each
+	// A slot has the upper half of the hash and, in the lower half, the number of the entry plus one; 0: free. The
+	// number of slots is a power of two.
+	slots   []uint64
+	entries [][]entry[V] // pieces of namesPiece entries
 	count   int
-	text    [][]byte // of textPiece each: length of a name in two bytes, and the name
+	text    [][]byte // pieces of textPiece bytes: for each name its length in two bytes, and its bytes
 }
 
 type entry[V any] struct {
-	name uint32 // place in text: the piece above, where in it in the lowest textBits
+	name uint32 // place in text: the number of the piece, and in the lowest textBits the offset in it
 	v    V
 }
 
@@ -29,7 +30,7 @@ const (
 	namesPiece = 1 << 10
 	textBits   = 16
 	textPiece  = 1 << textBits
-	longName   = 4 << 10 // a longer name is cut
+	longName   = 4 << 10 // bytes; a longer name is cut
 )
 
 var namesSeed = maphash.MakeSeed()
@@ -42,7 +43,8 @@ func (t *names[V]) name(i int) []byte {
 	return b[2 : 2+binary.LittleEndian.Uint16(b)]
 }
 
-// slot is where name is in slots, or where it would go.
+// slot returns the place of name in slots and its entry's number. If the name is not there, ok is false and at is the
+// place that it would get.
 func (t *names[V]) slot(name string, h uint64) (at, number int, ok bool) {
 	mask := len(t.slots) - 1
 	for at = int(h) & mask; t.slots[at] != 0; at = (at + 1) & mask {
@@ -55,7 +57,7 @@ func (t *names[V]) slot(name string, h uint64) (at, number int, ok bool) {
 	return at, 0, false
 }
 
-// find returns name's counts, nil without any.
+// find returns name's counts, or nil if the name is not in the table.
 func (t *names[V]) find(name string) *V {
 	if t.count == 0 {
 		return nil
@@ -67,8 +69,8 @@ func (t *names[V]) find(name string) *V {
 	return nil
 }
 
-// of finds or makes name's counts.
-func (t *names[V]) of(name string) *V {
+// findOrAdd returns name's counts. It adds the name if it is not in the table.
+func (t *names[V]) findOrAdd(name string) *V {
 	if 4*(t.count+1) > 3*len(t.slots) {
 		t.grow()
 	}
@@ -108,7 +110,7 @@ func (t *names[V]) grow() {
 	}
 }
 
-// all goes through the names in their order. A name is valid as long as t.
+// all iterates over the names in the order in which they were added. A name is valid as long as t.
 func (t *names[V]) all() iter.Seq2[[]byte, *V] {
 	return func(yield func([]byte, *V) bool) {
 		for i := range t.count {
@@ -119,8 +121,7 @@ func (t *names[V]) all() iter.Seq2[[]byte, *V] {
 	}
 }
 
-// descending sorts the entries' numbers by count, the highest first, then by
-// name.
+// descending iterates over the numbers of the entries, sorted by descending count and then by name.
 func (t *names[V]) descending(n func(*V) int64) iter.Seq2[int, int] {
 	type key struct {
 		n     int64

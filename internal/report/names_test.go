@@ -22,7 +22,7 @@ func TestNamesModel(t *testing.T) {
 		var order []string
 		for _, s := range rapid.SliceOfN(rapid.StringN(0, 6, 12), 0, 400).Draw(t, "names") {
 			if len(s) == 5 {
-				s = strings.Repeat(s, longName/5-1) // as long as may be, nearly
+				s = strings.Repeat(s, longName/5-1) // nearly the longest name that is not cut
 			}
 			if p := got.find(s); (p != nil) != (want[s] > 0) || p != nil && *p != want[s] {
 				t.Fatalf("%.20q: found %v, want %d", s, p, want[s])
@@ -31,7 +31,7 @@ func TestNamesModel(t *testing.T) {
 				order = append(order, s)
 			}
 			want[s]++
-			*got.of(s)++
+			*got.findOrAdd(s)++
 		}
 		if got.count != len(want) {
 			t.Fatalf("%d names, want %d", got.count, len(want))
@@ -58,15 +58,15 @@ func TestNamesModel(t *testing.T) {
 
 func TestLongNamesAreCut(t *testing.T) {
 	var n names[int]
-	*n.of(strings.Repeat("x", longName+5)) = 7
+	*n.findOrAdd(strings.Repeat("x", longName+5)) = 7
 	if p := n.find(strings.Repeat("x", longName)); p == nil || *p != 7 {
-		t.Error("a long name is not found by what is kept of it")
+		t.Error("a long name is not found by its first longName bytes")
 	}
 }
 
 func hostName(i int) string { return fmt.Sprintf("h%06d.example.net", i) }
 
-// size is the bytes that t takes.
+// size returns the bytes that t occupies.
 func (t *names[V]) size() int {
 	n := 8 * len(t.slots)
 	for _, e := range t.entries {
@@ -78,7 +78,7 @@ func (t *names[V]) size() int {
 	return n
 }
 
-// TestHostsAreSmall: what a crawl of many hosts keeps of each.
+// TestHostsAreSmall bounds the memory that a Tally needs for each host.
 func TestHostsAreSmall(t *testing.T) {
 	tally := NewTally()
 	const n = 100_000
@@ -86,12 +86,11 @@ func TestHostsAreSmall(t *testing.T) {
 		tally.Add(Visit{Host: hostName(i), Seed: "s.example", Code: 200, MIME: "text/html", Bytes: 22300, Page: true})
 	}
 	if got := tally.hosts.size() / n; got > 80 {
-		t.Errorf("%d bytes a host", got)
+		t.Errorf("%d bytes for each host, want at most 80", got)
 	}
 }
 
-// BenchmarkManyHosts is the end of a crawl of a million hosts: what the counts
-// take, and what their encoding and their reports take beside them.
+// BenchmarkManyHosts measures a Tally of a million hosts: its memory, its encoding and its reports.
 func BenchmarkManyHosts(b *testing.B) {
 	const n = 1_000_000
 	hosts := make([]string, n)

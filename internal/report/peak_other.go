@@ -2,6 +2,5 @@
 
 package report
 
-// PeakMemory is the most memory that the process has had in use at once, in
-// bytes; 0 if that is not known.
+// PeakMemory returns the largest amount of memory that the process has used at once, in bytes; 0 if unknown.
 func PeakMemory() int64 { return 0 }

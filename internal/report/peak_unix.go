@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// PeakMemory is the most memory that the process has had in use at once, in
-// bytes; 0 if that is not known.
+// PeakMemory returns the largest amount of memory that the process has used at once, in bytes; 0 if unknown.
 func PeakMemory() int64 {
 	if b, err := os.ReadFile("/proc/self/status"); err == nil {
 		if n := vmHWM(b); n > 0 {
@@ -28,7 +27,7 @@ func PeakMemory() int64 {
 	return int64(u.Maxrss) * 1024
 }
 
-// vmHWM reads the line "VmHWM:    1234 kB" of proc(5)'s status.
+// vmHWM returns the value of the line "VmHWM:    1234 kB" of /proc/self/status (proc(5)) in bytes; 0 if it is missing.
 func vmHWM(status []byte) int64 {
 	_, rest, ok := bytes.Cut(status, []byte("\nVmHWM:"))
 	if !ok {

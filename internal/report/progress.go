@@ -12,10 +12,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A Snapshot is the crawl at one moment, as Progress shows it.
+// A Snapshot describes the crawl at one moment, for Progress.
 type Snapshot struct {
-	State   string        // "" crawling, else a word: stopping, paused
-	Elapsed time.Duration // of all runs
+	State   string        // "" means crawling; else a word such as stopping or paused
+	Elapsed time.Duration // over all runs
 
 	Pages, Fetched, Bytes       int64
 	Queued, Unique              int64
@@ -23,30 +23,30 @@ type Snapshot struct {
 	Ready, Waiting, Slowed      int // hosts
 	Denied, Duplicates, Skipped int64
 	Errors                      map[string]int64 // by kind
-	Retrying                    map[string]int64 // URLs that failed and are visited again, by kind
+	Retrying                    map[string]int64 // URLs that failed and will be visited again, by kind of error
 	RetryIn                     time.Duration    // until the next of these visits; 0: now or unknown
-	// visits to pages visited before, and those of them that found no change
+	// Revisits counts visits to pages visited before, Unchanged those that found the same page.
 	Revisits, Unchanged int64
-	NextIn              time.Duration // until the next of these visits is due; 0: now, or never
+	NextIn              time.Duration // until the next revisit is due; 0: now or never
 	Memory              int64         // bytes in use
 	LastURL             string
 
-	PageLimit, SizeLimit int64 // 0: none
+	PageLimit, SizeLimit int64 // pages, bytes; 0: no limit
 	TimeLimit            time.Duration
 }
 
-// A Mode is a way to show progress.
+// A Mode is a way to display progress.
 type Mode uint8
 
 const (
-	Quiet Mode = iota // nothing
-	Plain             // a line now and then
-	JSON              // a line of JSON
-	Live              // a block on a terminal, redrawn in place
+	Quiet Mode = iota // no output
+	Plain             // a line every 10 seconds
+	JSON              // a line of JSON every second
+	Live              // several lines on a terminal, redrawn in place
 )
 
-// ModeFor chooses: what the user asked for, else Live on a terminal that can
-// move its cursor, else Plain. term is the value of TERM.
+// ModeFor chooses a Mode. A request of the user (quiet, asJSON) comes first. Otherwise it is Live on a terminal that
+// can move its cursor, and Plain elsewhere. term is the value of the variable TERM.
 func ModeFor(quiet, asJSON, terminal bool, term string) Mode {
 	switch {
 	case quiet:
@@ -59,35 +59,32 @@ func ModeFor(quiet, asJSON, terminal bool, term string) Mode {
 	return Plain
 }
 
-// Progress shows Snapshots. Safe for concurrent use.
+// Progress displays Snapshots. Its methods are safe for concurrent use. Set its fields before the first call.
 type Progress struct {
-	// Every is the least time between two displays. Zero means 0.2s live,
-	// 1s for JSON and 10s for plain lines.
+	// Every is the minimum time between two displays. Zero means 0.2 s for Live, 1 s for JSON and 10 s for Plain.
 	Every time.Duration
-	// Color lets Live use colours; leave it out where NO_COLOR is set.
+	// Color lets Live use colours. The caller leaves it false if NO_COLOR is set.
 	Color bool
-	// Agent is the agent's name in a cluster, which then begins each display
-	// and each message. Empty: the agent is alone.
+	// Agent is the agent's name in a cluster, which begins each display and each message. Empty: not in a cluster.
 	Agent string
-	// Background reports whether the process is in the background of its
-	// terminal. Live then shows plain lines, because the block would overwrite
-	// the output of other programs. Nil means never.
+	// Background reports whether the process is in the background of its terminal. Live then shows plain lines,
+	// because redrawing would overwrite the output of other programs. Nil means never.
 	Background func() bool
 
 	w     io.Writer
 	mode  Mode
 	width func() int
 
-	mu      sync.Mutex // guards what follows
-	shown   time.Time
-	samples []sample
-	drawn   []int // width of each line of the block
-	last    *Snapshot
-	retried bool // its line stays, so that the block does not jump
-	again   bool // likewise
-	behind  bool // last is not shown
-	closed  bool
-	lines   bool // Live shows plain lines: the process is in the background
+	mu           sync.Mutex // guards the fields below
+	shown        time.Time
+	samples      []sample
+	drawn        []int // width of each line that Live has drawn
+	last         *Snapshot
+	hadRetrying  bool // the line "retrying" was shown and stays, so that the display does not jump
+	hadAgain     bool // the same for the line "again"
+	pending      bool // last has not been shown
+	closed       bool
+	inBackground bool // Live shows plain lines
 }
 
 type sample struct {
@@ -95,14 +92,14 @@ type sample struct {
 	pages, bytes int64
 }
 
-// rateSpan is the time over which "now" is measured.
+// rateSpan is the time over which the current rates are measured.
 const rateSpan = 10 * time.Second
 
-// NewProgress shows progress on w. width is asked before each drawing for the
-// columns of the terminal; nil or 0 means 80.
+// NewProgress returns a Progress that writes to w. Before each drawing it calls width for the number of columns of the
+// terminal; nil or 0 means 80.
 //
-// The output is cleaned: line by line in Live mode, which moves the cursor itself, and
-// by a CleanWriter in all other modes.
+// The output is cleaned of control characters: line by line in Live mode, which moves the cursor itself, and by a
+// CleanWriter in all other modes.
 func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
 	if mode != Live {
 		w = NewCleanWriter(w)
@@ -110,16 +107,16 @@ func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
 	return &Progress{w: w, mode: mode, width: width}
 }
 
-// current is the mode that holds now. A block that stands on the terminal when
-// the process leaves the foreground stays there.
+// current returns the mode for now: p.mode, or Plain if Live runs in the background. Lines that Live has drawn before
+// the process went to the background stay on the terminal.
 func (p *Progress) current() Mode {
 	if p.mode != Live || p.Background == nil {
 		return p.mode
 	}
-	if background := p.Background(); background != p.lines {
-		p.lines, p.drawn = background, nil
+	if background := p.Background(); background != p.inBackground {
+		p.inBackground, p.drawn = background, nil
 	}
-	if p.lines {
+	if p.inBackground {
 		return Plain
 	}
 	return Live
@@ -137,7 +134,7 @@ func (p *Progress) every(mode Mode) time.Duration {
 	return 10 * time.Second
 }
 
-// Show displays s if it is time.
+// Show displays s, unless the last display was less than Every ago. It does not block except on w.
 func (p *Progress) Show(s Snapshot, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,14 +145,14 @@ func (p *Progress) Show(s Snapshot, now time.Time) {
 	p.last = &s
 	mode := p.current()
 	if !p.shown.IsZero() && now.Sub(p.shown) < p.every(mode) {
-		p.behind = true
+		p.pending = true
 		return
 	}
 	p.show(mode, s, now)
 }
 
 func (p *Progress) show(mode Mode, s Snapshot, now time.Time) {
-	p.shown, p.behind = now, false
+	p.shown, p.pending = now, false
 	pages, bytes := p.rates()
 	switch mode {
 	case Live:
@@ -167,7 +164,7 @@ func (p *Progress) show(mode Mode, s Snapshot, now time.Time) {
 	}
 }
 
-// named puts the agent's name before a line.
+// named puts the agent's name in front of a line.
 func (p *Progress) named(line string) string {
 	if p.Agent == "" {
 		return line
@@ -175,7 +172,7 @@ func (p *Progress) named(line string) string {
 	return Clean(p.Agent) + ": " + line
 }
 
-// Message prints a line; live, the block stays below it.
+// Message prints text as one line. In Live mode the display stays below it.
 func (p *Progress) Message(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +199,7 @@ func (p *Progress) Message(text string) {
 	}
 }
 
-// Close shows the last Snapshot if it came too soon to be shown, and leaves it there.
+// Close displays the last Snapshot if Show has not, and leaves it on the terminal. Later calls of Show do nothing.
 func (p *Progress) Close(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,10 +207,10 @@ func (p *Progress) Close(now time.Time) {
 		return
 	}
 	p.closed = true
-	if p.mode != Quiet && p.behind {
+	if p.mode != Quiet && p.pending {
 		p.show(p.current(), *p.last, now)
 	}
-	p.drawn = nil // what is said from now on stands below the block
+	p.drawn = nil // later messages go below the display
 }
 
 func (p *Progress) sample(s Snapshot, now time.Time) {
@@ -230,7 +227,7 @@ func (p *Progress) sample(s Snapshot, now time.Time) {
 	}
 }
 
-// rates are pages and bytes a second now.
+// rates returns the current pages and bytes per second.
 func (p *Progress) rates() (pages, bytes float64) {
 	if len(p.samples) < 2 {
 		return 0, 0
@@ -249,8 +246,8 @@ func (s *Snapshot) mean() float64 {
 	return 0
 }
 
-// eta is the time to the nearest limit at the present rates; ok is false where
-// no limit is set, nothing moves, or the crawl ends for another reason.
+// eta returns the time until the nearest limit is reached at the given rates, and the limit's name. ok is false if no
+// limit is set, if nothing moves, or if the crawl is already ending for another reason.
 func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok bool) {
 	if s.State != "" {
 		return 0, "", false
@@ -260,7 +257,7 @@ func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok 
 			return
 		}
 		secs := max(left/rate, 0)
-		if secs > float64(1<<33) { // centuries
+		if secs > float64(1<<33) { // a time.Duration cannot hold much more
 			return
 		}
 		if t := time.Duration(secs * float64(time.Second)); !ok || t < d {
@@ -279,7 +276,7 @@ func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok 
 	return d, limit, ok
 }
 
-// byKind sums counts up and names them, the most frequent first.
+// byKind returns the sum of the counts and a text for each kind, the most frequent first.
 func byKind(counts map[string]int64) (total int64, kinds []string) {
 	for _, n := range counts {
 		total += n
@@ -290,8 +287,8 @@ func byKind(counts map[string]int64) (total int64, kinds []string) {
 	return total, kinds
 }
 
-// retrying is what failed and is visited again, such as "connect 3 (next in
-// 27s)"; empty for nothing.
+// retrying describes the URLs that failed and will be visited again, such as "connect 3 (next in 27s)"; empty if there
+// are none.
 func (s *Snapshot) retrying() string {
 	_, kinds := byKind(s.Retrying)
 	line := strings.Join(kinds, ", ")
@@ -308,8 +305,7 @@ func nextIn(d time.Duration) string {
 	return " (next in " + strings.Replace(span(max(d.Round(time.Second), time.Second)), ".0s", "s", 1) + ")"
 }
 
-// revisits is what was visited again, such as "12, 9 unchanged (next in 27s)";
-// empty where nothing is to be.
+// revisits describes the revisits, such as "12, 9 unchanged (next in 27s)"; empty if there are none, done or due.
 func (s *Snapshot) revisits() string {
 	if s.Revisits == 0 && s.NextIn <= 0 {
 		return ""
@@ -319,7 +315,7 @@ func (s *Snapshot) revisits() string {
 
 func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond, 0))) + "/s" }
 
-// block is the live display, a line each.
+// block returns the lines of the live display.
 func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 	state := s.State
 	if state == "" {
@@ -350,15 +346,15 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 			humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
 	}
 	if again := s.revisits(); again != "" {
-		p.again = true
+		p.hadAgain = true
 		lines = append(lines, "  again    "+again)
-	} else if p.again {
+	} else if p.hadAgain {
 		lines = append(lines, "  again    none")
 	}
 	if retrying := s.retrying(); retrying != "" {
-		p.retried = true
+		p.hadRetrying = true
 		lines = append(lines, p.paint("  retrying "+retrying, "33"))
-	} else if p.retried {
+	} else if p.hadRetrying {
 		lines = append(lines, "  retrying none")
 	}
 	total, kinds := byKind(s.Errors)
@@ -382,7 +378,7 @@ func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
 	return lines
 }
 
-// paint marks a line; draw turns the mark into an escape sequence.
+// paint marks a line with a style; draw turns the mark into an escape sequence.
 func (p *Progress) paint(s, style string) string {
 	if !p.Color {
 		return s
@@ -390,7 +386,7 @@ func (p *Progress) paint(s, style string) string {
 	return "\x1b" + style + "m" + s
 }
 
-// draw replaces the block on the terminal by lines, in one write.
+// draw replaces the display on the terminal by lines, in a single write.
 func (p *Progress) draw(lines []string) {
 	var b strings.Builder
 	p.home(&b)
@@ -401,7 +397,7 @@ func (p *Progress) draw(lines []string) {
 			style, l, _ = strings.Cut(l[1:], "m")
 		}
 		l = OneLine(l)
-		// The last column stays free: some terminals wrap when it is filled.
+		// Leave the last column empty: some terminals wrap a line that fills it.
 		l = fit(l, width-1)
 		if style != "" {
 			b.WriteString("\x1b[" + style + "m" + l + "\x1b[0m" + clearLine + "\n")
@@ -414,13 +410,12 @@ func (p *Progress) draw(lines []string) {
 	io.WriteString(p.w, b.String())
 }
 
-// What is drawn over is cleared line by line, behind the new text: it does not
-// flicker, and terminals that keep what is cleared at the top of the screen in
-// their history do not keep every block.
+// Each line is cleared behind its new text, not the whole display before drawing. So it does not flicker, and terminals
+// that save cleared lines at the top of the screen to their history do not save every display.
 const clearLine, clearBelow = "\x1b[K", "\x1b[J"
 
-// home goes up to where the block begins. In a terminal that has become
-// narrower its lines take more rows than before.
+// home moves the cursor to the beginning of the display. If the terminal has become narrower, the lines take more rows
+// than before.
 func (p *Progress) home(b *strings.Builder) {
 	width, rows := p.columns(), 0
 	for _, w := range p.drawn {
@@ -468,7 +463,7 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	return b.String()
 }
 
-// json writes what Live shows, with the units in the names.
+// json writes the content of the Live display as JSON. The units are in the names.
 func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	line := struct {
 		Time       string           `json:"time"`
@@ -523,7 +518,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}
 	b, err := json.Marshal(line)
 	if err != nil {
-		return // no field of it can fail
+		return // cannot happen: every field can be encoded
 	}
 	p.w.Write(append(b, '\n'))
 }

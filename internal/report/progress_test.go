@@ -12,8 +12,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A screen is a terminal: it wraps, scrolls never, and knows the sequences that
-// Progress sends. Another one is an error.
+// A screen simulates a terminal that wraps long lines. It knows the escape sequences that Progress sends and fails the
+// test at any other. It never scrolls.
 type screen struct {
 	t        *testing.T
 	width    int
@@ -34,7 +34,7 @@ func (s *screen) put(r rune) {
 	for len(line) < s.col {
 		line = append(line, ' ')
 	}
-	cells := []rune{r, 0}[:w] // 0 is the second cell of a wide one
+	cells := []rune{r, 0}[:w] // 0 is the second cell of a wide character
 	line = append(append(line[:s.col:s.col], cells...), line[min(s.col+w, len(line)):]...)
 	s.rows[s.row] = string(line)
 	s.col += w
@@ -52,7 +52,7 @@ func (s *screen) Write(b []byte) (int, error) {
 			switch rest[i] {
 			case 'A':
 				if s.row -= n; s.row < 0 {
-					s.t.Fatalf("cursor goes up %d rows beyond the top", -s.row)
+					s.t.Fatalf("the cursor moves %d rows above the top", -s.row)
 				}
 			case 'J':
 				s.rows = s.rows[:min(s.row, len(s.rows))]
@@ -86,7 +86,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// resize wraps what stands on the screen anew, as terminals do.
+// resize wraps the lines on the screen to the new width, as terminals do.
 func (s *screen) resize(width int) {
 	var rows []string
 	for _, l := range s.rows {
@@ -151,14 +151,14 @@ func TestLive(t *testing.T) {
 		}
 	}
 	s.State, s.Pages = "done", 1801
-	p.Show(s, now)                           // too soon
-	p.Close(now.Add(100 * time.Millisecond)) // so Close shows it
+	p.Show(s, now)                           // too soon after the last display
+	p.Close(now.Add(100 * time.Millisecond)) // so Close displays it
 	p.Show(snapshots()[0], now.Add(time.Hour))
 	p.Close(now.Add(time.Hour))
 	p.Message("said afterwards")
 	fmt.Fprintf(&out, "--- closed\n%s", sc)
 	if sc.styles != 0 {
-		t.Error("colours without Color")
+		t.Error("colours, although Color is false")
 	}
 	golden(t, "live.txt", out.String())
 }
@@ -215,7 +215,7 @@ func TestJSONLines(t *testing.T) {
 type noWriter struct{ t *testing.T }
 
 func (w noWriter) Write([]byte) (int, error) {
-	w.t.Error("written in quiet")
+	w.t.Error("output in Quiet mode")
 	return 0, errors.New("no")
 }
 
@@ -226,7 +226,7 @@ func TestQuiet(t *testing.T) {
 	p.Close(at)
 }
 
-// Each display and each message of an agent in a cluster names the agent.
+// TestAgentName: each display and each message of an agent in a cluster begins with the agent's name.
 func TestAgentName(t *testing.T) {
 	for _, tt := range []struct {
 		mode Mode
@@ -250,8 +250,8 @@ func TestAgentName(t *testing.T) {
 	}
 }
 
-// In the background of a terminal there are plain lines, one in ten seconds, and
-// back in the foreground the block again.
+// TestBackground: in the background of a terminal Live shows a plain line every ten seconds. In the foreground it draws
+// again.
 func TestBackground(t *testing.T) {
 	var out strings.Builder
 	background := true
@@ -369,7 +369,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// FuzzClean: whatever comes, no control character reaches the terminal.
+// FuzzClean: no control character reaches the terminal, whatever the input.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb", "é\xff", "%41 \t"} {
 		f.Add(s)
@@ -382,7 +382,7 @@ func FuzzClean(f *testing.F) {
 		p.Show(Snapshot{LastURL: s}, at.Add(time.Hour))
 		for _, r := range sc.String() + Clean(s) {
 			if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e) {
-				t.Fatalf("%q on the screen", r)
+				t.Fatalf("%q reaches the screen", r)
 			}
 		}
 	})

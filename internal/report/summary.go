@@ -18,12 +18,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Summary is reports/summary.json.
+// A Summary is the content of reports/summary.json.
 type Summary struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 
-	Pages      int64   `json:"pages"` // successful fetches archived
+	Pages      int64   `json:"pages"` // successful fetches that were archived
 	Fetched    int64   `json:"fetched"`
 	Bytes      int64   `json:"bytes"`
 	DurationS  float64 `json:"duration_s"`
@@ -32,57 +32,57 @@ type Summary struct {
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
 	Queued     int64   `json:"urls_queued"`
-	Sent       int64   `json:"urls_sent"`       // that other agents crawl, and have
-	Overhead   float64 `json:"overhead"`        // of these: for each page fetched here, UbiCrawler's e/n
-	Exchanged  int64   `json:"bytes_exchanged"` // sent to other agents, with answers to them, in this run
+	Sent       int64   `json:"urls_sent"`       // handed to the agents that crawl them
+	Overhead   float64 `json:"overhead"`        // Sent for each page fetched here; UbiCrawler's e/n
+	Exchanged  int64   `json:"bytes_exchanged"` // sent to other agents in this run, including responses to them
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
 	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
-	Unchanged  int64   `json:"unchanged"`  // of these: found as they had been
-	Changed    int64   `json:"changed"`    // of these: not so; the others failed, or were cut
+	Unchanged  int64   `json:"unchanged"`  // revisits that found the same page
+	Changed    int64   `json:"changed"`    // revisits that found another page; the rest failed or were truncated
 	RobotsTxt  int64   `json:"robots_txt"` // fetches of robots.txt
 	Denied     int64   `json:"robots_denied"`
 	Retries    int64   `json:"retries"`
 	StopReason string  `json:"stop_reason"`
 	PeakMemory int64   `json:"peak_memory_bytes"`
-	Leases     *Leases `json:"leases,omitempty"` // with other agents, of the last run
-	Moves      *Moves  `json:"moves,omitempty"`  // of hosts between agents, in the last run
+	Leases     *Leases `json:"leases,omitempty"` // messages about leases, in the last run
+	Moves      *Moves  `json:"moves,omitempty"`  // hosts that moved between agents, in the last run
 
-	Contents *Contents `json:"contents,omitempty"` // shared out by their hash, in the last run
+	Contents *Contents `json:"contents,omitempty"` // search for duplicate contents among agents, in the last run
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
 }
 
-// Moves counts hosts that came from other agents, and went to them.
+// Moves counts the hosts that moved from and to other agents.
 type Moves struct {
-	Claimed  int64 `json:"hosts_claimed"` // became ours, and all who may know them have told
-	Given    int64 `json:"hosts_given"`
-	KeysIn   int64 `json:"keys_taken"` // of URLs that are finished
-	KeysOut  int64 `json:"keys_given"`
-	LinksOut int64 `json:"links_given"`
-	Held     int   `json:"hosts_held"` // now: they wait for an answer
+	Claimed  int64 `json:"hosts_claimed"` // this agent became the owner, and all earlier owners have answered
+	Given    int64 `json:"hosts_given"`   // another agent became the owner
+	KeysIn   int64 `json:"keys_taken"`    // keys of finished URLs that came with claimed hosts
+	KeysOut  int64 `json:"keys_given"`    // keys of finished URLs that went with given hosts
+	LinksOut int64 `json:"links_given"`   // waiting links that went with given hosts
+	Held     int   `json:"hosts_held"`    // hosts that wait for an answer now
 }
 
-// Leases is what it cost to share addresses and sites with other agents.
+// Leases counts the messages with which agents share addresses and registered domains.
 type Leases struct {
-	Messages int64   `json:"messages"` // calls and answers that this agent has sent
+	Messages int64   `json:"messages"` // requests and responses that this agent sent
 	PerPage  float64 `json:"messages_per_page"`
-	Asked    int64   `json:"asked"`   // addresses and sites, each time that they were asked for
-	Waits    int64   `json:"waits"`   // how often hosts whose turn it was began to wait for one
-	CutOff   int64   `json:"cut_off"` // visits, for a lease that was lost
+	Asked    int64   `json:"asked"`   // requested leases; a repeated request counts again
+	Waits    int64   `json:"waits"`   // how often a host that was due began to wait for a lease
+	CutOff   int64   `json:"cut_off"` // visits that were cancelled because a lease was lost
 }
 
-// Count divides the messages by the pages of the same run.
+// Count sets PerPage. pages is the number of pages of the same run.
 func (l *Leases) Count(pages int64) {
 	if l.PerPage = 0; pages > 0 {
 		l.PerPage = math.Round(float64(l.Messages)/float64(pages)*1e4) / 1e4
 	}
 }
 
-// Summary sums t up; took is how long the crawl ran, over all its runs.
+// Summary returns the sums of t. took is the duration of the crawl over all its runs.
 func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	s := Summary{
 		Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
@@ -112,7 +112,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	return s
 }
 
-// String is a table for the terminal.
+// String returns a table for the terminal.
 func (s Summary) String() string {
 	var rows [][2]string
 	row := func(name, format string, a ...any) { rows = append(rows, [2]string{name, fmt.Sprintf(format, a...)}) }
@@ -176,8 +176,8 @@ func (s Summary) String() string {
 	return b.String()
 }
 
-// WriteReports writes s and the tables of t to dir: summary.json, hosts.csv,
-// status.csv, mime.csv, errors.csv and seeds.csv, each whole or not at all.
+// WriteReports writes s and the tables of t to the directory dir: summary.json, hosts.csv, status.csv, mime.csv,
+// errors.csv and seeds.csv. Each file is replaced atomically. The error names the file.
 func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("reports %s: %w", dir, err)
@@ -198,7 +198,7 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 	}
 	for _, f := range files {
 		if err := WriteTable(fs, filepath.Join(dir, f.name), f.rows); err != nil {
-			return err // it names the file
+			return err // it names the file already
 		}
 	}
 	name := filepath.Join(dir, "summary.json")
@@ -208,18 +208,18 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 	return nil
 }
 
-// A row takes the cells of a table's line.
+// A row adds a line with these cells to a table.
 type row = func(cells ...string)
 
-// WriteTable replaces name by a table in CSV, whole or not at all, whose lines
-// rows gives. A table of a million lines passes through: it is never in memory.
+// WriteTable atomically replaces the file name by a CSV table. The function rows calls row once for each line. The
+// table is never whole in memory, so it may have millions of lines.
 func WriteTable(fs disk.FS, name string, rows func(row func(cells ...string))) error {
 	err := writeRows(fs, name+".tmp", rows)
 	if err == nil {
 		err = fs.Rename(name+".tmp", name)
 	}
 	if err != nil {
-		fs.Remove(name + ".tmp") // the first error is the one to report
+		fs.Remove(name + ".tmp") // the error that is returned says more
 		return fmt.Errorf("report %s: %w", name, err)
 	}
 	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
@@ -235,7 +235,7 @@ func writeRows(fs disk.FS, name string, rows func(row func(cells ...string))) er
 	}
 	b := bufio.NewWriterSize(f, 64<<10)
 	w := csv.NewWriter(b)
-	rows(func(cells ...string) { w.Write(cells) }) // it keeps its first error for Flush
+	rows(func(cells ...string) { w.Write(cells) }) // w returns its first error from Flush
 	w.Flush()
 	if err = w.Error(); err == nil {
 		err = b.Flush()
@@ -252,7 +252,8 @@ func (t *Tally) hostRows(row row) {
 	row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
 	for _, i := range t.hosts.descending(func(h *hostCount) int64 { return int64(h.urls) }) {
 		h := &t.hosts.entry(i).v
-		row(cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()), num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
+		row(cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()),
+			num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
 	}
 }
 
@@ -288,10 +289,10 @@ func countRow(row row, name string, c *count) {
 	row(cell(name), num(c.urls), num(c.pages), num(c.bytes))
 }
 
-// cell is a name for a spreadsheet, which must not take it for a formula.
+// cell returns s as a cell that a spreadsheet does not take for a formula.
 func cell(s string) string { return noFormula(Clean(s)) }
 
-// textCell is cell for several words.
+// textCell is cell for a text of several words.
 func textCell(s string) string { return noFormula(CleanText(s)) }
 
 func noFormula(s string) string {
@@ -301,7 +302,7 @@ func noFormula(s string) string {
 	return s
 }
 
-// span is a duration for people: 1d 2h, 3h 4m, 5m 6s, 7s, 0.8s.
+// span formats a duration for people: 1d 2h, 3h 4m, 5m 6s, 12s, 0.8s.
 func span(d time.Duration) string {
 	s := int64(d / time.Second)
 	switch {

@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// A Visit is the end of a URL's turn, as the reports count it.
+// A Visit is one finished visit, as the reports count it.
 type Visit struct {
 	Host      string
 	Seed      string // source tag
 	Code      int    // HTTP status or a negative code
-	MIME      string // as the server said it
-	Error     string // kind; empty for none
-	Cause     string // of the error, in its own words; may be empty
+	MIME      string // Content-Type as the server sent it
+	Error     string // kind of error; empty: none
+	Cause     string // text of the error; may be empty
 	Bytes     int64  // received
-	Page      bool   // a successful fetch, archived
-	Robots    bool   // a robots.txt: counted beside the URLs of the crawl
-	Duplicate bool   // same payload as one before
+	Page      bool   // a successful fetch that was archived
+	Robots    bool   // a robots.txt: not counted among the URLs of the crawl
+	Duplicate bool   // the payload equals an earlier one
 	Truncated bool
-	Again     bool // a URL whose turn came before: it is not counted among the URLs twice
-	Unchanged bool // which was found as it had been
-	Unknown   bool // or of which nobody knows whether it was
+	Again     bool // a revisit: the URL is already counted, so only the visit counts
+	Unchanged bool // a revisit that found the same page
+	Unknown   bool // a revisit that cannot tell whether the page changed
 }
 
-// What a server can make up is counted under at most so many names.
+// Servers choose some names, so the Tally counts under a limited number of them.
 const (
 	maxNames   = 1000
 	maxName    = 100 // bytes
 	otherNames = "other"
 )
 
-// A Tally counts visits. One goroutine owns it. The zero Tally is empty.
+// A Tally counts visits. The zero Tally is empty. It is not safe for concurrent use; one goroutine owns it.
 type Tally struct {
 	n       totals
 	hosts   names[hostCount]
@@ -44,12 +44,12 @@ type Tally struct {
 	mimes   map[string]*count
 	status  map[int]int64
 	errors  map[string]int64
-	causes  map[string]string // by kind of error: the first one's own words
+	causes  map[string]string // by kind of error: the text of the first such error
 	skipped map[string]int64
 	started time.Time
 }
 
-// totals are encoded in this order.
+// totals are encoded in the order of the method all.
 type totals struct {
 	pages, fetched, finished, bytes int64
 	duplicates, denied, truncated   int64
@@ -70,39 +70,43 @@ func (n *totals) all() []*int64 {
 
 type count struct{ pages, urls, bytes int64 }
 
-// A hostCount is small, for there are many.
+// A hostCount is small, because there are many.
 type hostCount struct {
 	pages, urls, robots, errors, denied, duplicates uint32
-	bytes                                           [2]uint32 // the lower half first: eight bytes at once would leave a gap
+	bytes                                           [2]uint32 // lower half first; an int64 would need padding
 }
 
 func (h *hostCount) size() int64 { return int64(h.bytes[0]) | int64(h.bytes[1])<<32 }
 
 func (h *hostCount) setSize(n int64) { h.bytes = [2]uint32{uint32(n), uint32(n >> 32)} }
 
-// numbers are encoded in this order.
+// numbers returns the counts in the order of their encoding.
 func (h *hostCount) numbers() [7]int64 {
-	return [7]int64{int64(h.pages), int64(h.urls), h.size(), int64(h.robots), int64(h.errors), int64(h.denied), int64(h.duplicates)}
+	return [7]int64{
+		int64(h.pages), int64(h.urls), h.size(), int64(h.robots), int64(h.errors), int64(h.denied), int64(h.duplicates),
+	}
 }
 
 func (h *hostCount) set(n [7]int64) {
 	u := func(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
-	*h = hostCount{pages: u(n[0]), urls: u(n[1]), robots: u(n[3]), errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6])}
+	*h = hostCount{
+		pages: u(n[0]), urls: u(n[1]), robots: u(n[3]), errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6]),
+	}
 	h.setSize(n[2])
 }
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally { return &Tally{} }
 
-// of finds or makes m's entry for k; a full map counts under otherNames.
-func of[V any](m *map[string]*V, k string, full int) *V {
+// findOrAdd returns m's entry for k and adds it if needed. If m has `full` entries, a new k counts under otherNames.
+func findOrAdd[V any](m *map[string]*V, k string, full int) *V {
 	if *m == nil {
 		*m = make(map[string]*V)
 	}
 	v := (*m)[k]
 	if v == nil {
 		if full > 0 && len(*m) >= full && k != otherNames {
-			return of(m, otherNames, 0)
+			return findOrAdd(m, otherNames, 0)
 		}
 		v = new(V)
 		(*m)[strings.Clone(k)] = v
@@ -110,7 +114,7 @@ func of[V any](m *map[string]*V, k string, full int) *V {
 	return v
 }
 
-func bump(m *map[string]int64, k string, n int64) {
+func increment(m *map[string]int64, k string, n int64) {
 	if *m == nil {
 		*m = make(map[string]int64)
 	}
@@ -127,7 +131,7 @@ func bump(m *map[string]int64, k string, n int64) {
 func (t *Tally) Add(v Visit) {
 	v.Bytes = max(v.Bytes, 0)
 	t.n.bytes += v.Bytes
-	h := t.hosts.of(v.Host)
+	h := t.hosts.findOrAdd(v.Host)
 	h.setSize(h.size() + v.Bytes)
 	if v.Robots {
 		t.n.robots++
@@ -143,7 +147,7 @@ func (t *Tally) Add(v Visit) {
 		case v.Unchanged:
 			t.n.unchanged++
 		case v.Unknown:
-		case v.Code > 0 && v.Code < 500 && v.Code != 429: // an answer about the page
+		case v.Code > 0 && v.Code < 500 && v.Code != 429: // other codes say nothing about the page
 			t.n.changed++
 		}
 	}
@@ -157,12 +161,12 @@ func (t *Tally) Add(v Visit) {
 	} else {
 		t.status[CodeUnattempted]++
 	}
-	s := t.seeds.of(v.Seed)
+	s := t.seeds.findOrAdd(v.Seed)
 	s.urls += first
 	s.bytes += v.Bytes
 	if v.Code > 0 {
 		t.n.fetched++
-		m := of(&t.mimes, MIME(v.MIME), maxNames)
+		m := findOrAdd(&t.mimes, MIME(v.MIME), maxNames)
 		m.urls += first
 		m.bytes += v.Bytes
 		if v.Page {
@@ -186,7 +190,7 @@ func (t *Tally) Add(v Visit) {
 		h.denied++
 	}
 	if v.Error != "" {
-		bump(&t.errors, v.Error, 1)
+		increment(&t.errors, v.Error, 1)
 		if _, ok := t.causes[v.Error]; !ok && v.Cause != "" && t.errors[v.Error] > 0 {
 			if t.causes == nil {
 				t.causes = make(map[string]string)
@@ -197,8 +201,8 @@ func (t *Tally) Add(v Visit) {
 	}
 }
 
-// MIME is the type and subtype of a Content-Type in lower case: "unknown"
-// without one, "invalid" if it is not of the form that RFC 9110, 8.3.1 gives.
+// MIME returns type and subtype of a Content-Type in lower case. It returns "unknown" if there is none, and "invalid"
+// if it does not have the form of RFC 9110, 8.3.1.
 func MIME(contentType string) string {
 	s, _, _ := strings.Cut(contentType, ";")
 	s = strings.ToLower(strings.TrimSpace(s))
@@ -222,45 +226,43 @@ func token(s string) bool {
 	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= '0' && s[0] <= '9')
 }
 
-// Found counts links found on pages, before any check.
+// Found counts n links found on pages, before any check.
 func (t *Tally) Found(n int64) { t.n.found += n }
 
-// Accepted counts URLs that are new and in scope.
+// Accepted counts n URLs that are new and in scope.
 func (t *Tally) Accepted(n int64) { t.n.unique += n }
 
-// Sent counts URLs passed on to other agents.
+// Sent counts n URLs that were handed to other agents.
 func (t *Tally) Sent(n int64) { t.n.sent += n }
 
-// SentTotal is how many that were.
+// SentTotal returns the number of URLs that were handed to other agents.
 func (t *Tally) SentTotal() int64 { return t.n.sent }
 
-// Revisits is the number of visits to URLs that had had their turn, Unchanged
-// how many of them found what had been there.
+// Revisits returns the number of visits to URLs visited before.
 func (t *Tally) Revisits() int64 { return t.n.revisits }
 
-// Unchanged is described at Revisits.
+// Unchanged returns the number of revisits that found the same page.
 func (t *Tally) Unchanged() int64 { return t.n.unchanged }
 
-// Retried counts visits that were not the last of their URL.
+// Retried counts n visits that failed and are repeated later.
 func (t *Tally) Retried(n int64) { t.n.retried += n }
 
-// Skipped counts a URL that was not taken.
-func (t *Tally) Skipped(reason string) { bump(&t.skipped, reason, 1) }
+// Skipped counts a URL that was not accepted.
+func (t *Tally) Skipped(reason string) { increment(&t.skipped, reason, 1) }
 
-// Start sets when the crawl began, Started tells it.
+// Start sets the time at which the crawl began.
 func (t *Tally) Start(at time.Time) { t.started = at }
 
-// Started is when the crawl began.
+// Started returns the time at which the crawl began.
 func (t *Tally) Started() time.Time { return t.started }
 
-// Pages is the number of successful fetches that were archived.
+// Pages returns the number of successful fetches that were archived.
 func (t *Tally) Pages() int64 { return t.n.pages }
 
-// Fetched is the number of HTTP responses, robots.txt left out.
+// Fetched returns the number of HTTP responses, without those to robots.txt requests.
 func (t *Tally) Fetched() int64 { return t.n.fetched }
 
-// Answered is the number of HTTP responses other than redirects, robots.txt left
-// out.
+// Answered returns the number of HTTP responses other than redirects, without those to robots.txt requests.
 func (t *Tally) Answered() int64 {
 	n := t.n.fetched
 	for _, code := range [...]int{301, 302, 303, 307, 308} {
@@ -269,34 +271,33 @@ func (t *Tally) Answered() int64 {
 	return n
 }
 
-// TakeBack takes a URL that was accepted and finished out of the counts of URLs,
-// since it is accepted again. The counts of visits and errors stay. host is the
-// URL's, tag its source tag; seed says that it is a seed itself.
+// TakeBack removes an accepted and finished URL from the counts of URLs, because it will be accepted again. The counts
+// of visits and errors stay. host is the URL's host and tag its source tag. seed means that the URL is a seed.
 func (t *Tally) TakeBack(host, tag string, seed bool) {
 	t.n.unique--
 	t.n.finished--
 	if seed {
 		t.n.found--
 	}
-	if h := t.hosts.of(host); h.urls > 0 {
+	if h := t.hosts.findOrAdd(host); h.urls > 0 {
 		h.urls--
 	}
-	t.seeds.of(tag).urls--
+	t.seeds.findOrAdd(tag).urls--
 }
 
-// Finished is the number of URLs whose turn is over, however it ended.
+// Finished returns the number of URLs that are done, whatever the result.
 func (t *Tally) Finished() int64 { return t.n.finished }
 
-// Bytes is what was received, robots.txt included.
+// Bytes returns the number of received bytes, including robots.txt.
 func (t *Tally) Bytes() int64 { return t.n.bytes }
 
-// Denied is the number of URLs that robots.txt forbids.
+// Denied returns the number of URLs that robots.txt forbids.
 func (t *Tally) Denied() int64 { return t.n.denied }
 
-// Duplicates is the number of responses with the payload of one before.
+// Duplicates returns the number of responses whose payload equals an earlier one.
 func (t *Tally) Duplicates() int64 { return t.n.duplicates }
 
-// SkippedTotal is how often a URL was not taken, for whatever reason.
+// SkippedTotal returns how often a URL was not accepted, for any reason.
 func (t *Tally) SkippedTotal() (n int64) {
 	for _, k := range t.skipped {
 		n += k
@@ -304,17 +305,17 @@ func (t *Tally) SkippedTotal() (n int64) {
 	return n
 }
 
-// Hosts is the number of hosts that had a visit.
+// Hosts returns the number of hosts with a visit.
 func (t *Tally) Hosts() int { return t.hosts.count }
 
-// EachHost shows the names of the hosts that had a visit.
+// EachHost calls fn with the name of every host with a visit.
 func (t *Tally) EachHost(fn func(host string)) {
 	for name := range t.hosts.all() {
 		fn(string(name))
 	}
 }
 
-// HostPages is the number of pages of one host.
+// HostPages returns the number of pages of one host.
 func (t *Tally) HostPages(host string) int64 {
 	if h := t.hosts.find(host); h != nil {
 		return int64(h.pages)
@@ -322,7 +323,7 @@ func (t *Tally) HostPages(host string) int64 {
 	return 0
 }
 
-// Errors is a copy of the counts by kind.
+// Errors returns a copy of the error counts by kind.
 func (t *Tally) Errors() map[string]int64 {
 	if t.errors == nil {
 		return map[string]int64{}
@@ -330,27 +331,27 @@ func (t *Tally) Errors() map[string]int64 {
 	return maps.Clone(t.errors)
 }
 
-// ErrTally is an encoding of a Tally that cannot be read.
-var ErrTally = errors.New("damaged tally")
+// ErrTally means that the encoding of a Tally is damaged or of an unknown version.
+var ErrTally = errors.New("the tally is damaged or of an unknown version")
 
 const tallyVersion = 2
 
-// AppendTo appends t's encoding to dst; the start is not in it:
+// AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //
 //	byte    version, 2
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
-//	        revisits, unchanged, changed (version 1 has not these three)
+//	        revisits, unchanged, changed (version 1 lacks the last three)
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
-//	mimes   likewise
+//	mimes   as seeds
 //	status  uvarint number, then each: varint code, uvarint urls
 //	errors  uvarint number, then each: name, uvarint urls; the name is the kind,
 //	        or the kind, a zero byte and the cause of the first such error
-//	skipped likewise, without a cause
+//	skipped as errors, without a cause
 //
-// A name is its length as a uvarint and its bytes. Hosts and seeds are in the
-// order in which they came, the other names in their own.
+// A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
+// all other names are sorted.
 func (t *Tally) AppendTo(dst []byte) []byte {
 	t.EachPiece(math.MaxInt, func(all []byte, _ bool) error {
 		dst = append(dst, all...)
@@ -359,15 +360,14 @@ func (t *Tally) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// EachPiece gives fn the encoding that AppendTo describes piece by piece, so
-// that a large tally is never in memory twice. A piece is closed when it has
-// reached size bytes, and may be longer by one entry. last marks the last one.
-// A piece is valid until fn returns. EachPiece ends with fn's first error.
+// EachPiece calls fn with successive pieces of the encoding that AppendTo describes, so that a large tally is not held
+// in memory a second time. A piece ends when it has reached size bytes, so it may be longer by one entry. last marks
+// the last piece. A piece is valid until fn returns. EachPiece stops at the first error of fn and returns it.
 func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) error {
 	var dst []byte
 	var err error
 	u := func(n int64) { dst = binary.AppendUvarint(dst, uint64(n)) }
-	// end ends an entry.
+	// end ends an entry, and passes the piece on if it is full.
 	end := func() {
 		if len(dst) >= size && err == nil {
 			err = fn(dst, false)
@@ -433,7 +433,7 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 	return fn(dst, true)
 }
 
-// Decode replaces t's counts by what AppendTo wrote. After an error t is as it was.
+// Decode replaces t's counts by those that AppendTo encoded. If it fails, it returns ErrTally and leaves t unchanged.
 func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
@@ -449,7 +449,7 @@ func (t *Tally) Decode(src []byte) error {
 		*p = d.uvarint()
 	}
 	for range d.len() {
-		h := n.hosts.of(d.name())
+		h := n.hosts.findOrAdd(d.name())
 		var numbers [7]int64
 		for i := range numbers {
 			numbers[i] = d.uvarint()
@@ -457,11 +457,11 @@ func (t *Tally) Decode(src []byte) error {
 		h.set(numbers)
 	}
 	for range d.len() {
-		c := n.seeds.of(d.name())
+		c := n.seeds.findOrAdd(d.name())
 		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
 	}
 	for range d.len() {
-		c := of(&n.mimes, d.name(), 0)
+		c := findOrAdd(&n.mimes, d.name(), 0)
 		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
 	}
 	n.status = make(map[int]int64)
@@ -487,7 +487,7 @@ func (t *Tally) Decode(src []byte) error {
 	return nil
 }
 
-// A decoder reads zeros after the first thing that it cannot read.
+// A decoder reads a Tally's encoding. After the first error, bad is set and it returns zeros.
 type decoder struct {
 	src []byte
 	bad bool
@@ -523,7 +523,7 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-// len reads the number of things that follow; each takes two bytes at least.
+// len reads the number of entries that follow. Each has at least two bytes, which bounds the number.
 func (d *decoder) len() int {
 	n := d.uvarint()
 	if n > int64(len(d.src)/2) {
@@ -544,7 +544,7 @@ func (d *decoder) name() string {
 	return s
 }
 
-// descending sorts keys by count, the highest first, then by name.
+// descending returns the keys of m, sorted by descending count and then by name.
 func descending[K cmp.Ordered, V any](m map[K]V, n func(V) int64) []K {
 	keys := slices.Collect(maps.Keys(m))
 	slices.SortFunc(keys, func(a, b K) int {

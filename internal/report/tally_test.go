@@ -19,7 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares got with testdata/name.
 func golden(t *testing.T, name, got string) {
@@ -74,7 +74,7 @@ func hostsCSV(t *Tally) string {
 	return b.String()
 }
 
-// TestReports compares all files that a crawl leaves with their golden copies.
+// TestReports compares all report files of a crawl with golden files.
 func TestReports(t *testing.T) {
 	tally := sampleTally()
 	s := tally.Summary(90*time.Second, "finished")
@@ -105,7 +105,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsAreAtomic fails each write in turn: a report is old or new, never half.
+// TestReportsAreAtomic lets each write fail in turn: a report file is old or new, never a mixture.
 func TestReportsAreAtomic(t *testing.T) {
 	old := sampleTally()
 	now := sampleTally()
@@ -121,7 +121,7 @@ func TestReportsAreAtomic(t *testing.T) {
 		err := now.WriteReports(faulty, "reports", now.Summary(time.Second, "new"))
 		if err == nil {
 			if n < 6 {
-				t.Errorf("only %d writes", n-1)
+				t.Errorf("only %d writes, want at least 5", n-1)
 			}
 			return
 		}
@@ -151,7 +151,7 @@ func TestTally(t *testing.T) {
 	}
 	tally.Errors()["dns"] = 99
 	if tally.Errors()["dns"] != 1 {
-		t.Error("Errors is not a copy")
+		t.Error("Errors does not return a copy")
 	}
 	var zero Tally
 	zero.Add(Visit{Host: "a.example", Code: 200})
@@ -161,7 +161,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestTallyIsBounded: a server that makes up types and codes fills no memory.
+// TestTallyIsBounded: a server that invents types and codes cannot fill the memory.
 func TestTallyIsBounded(t *testing.T) {
 	tally := NewTally()
 	const n = 5000
@@ -182,11 +182,11 @@ func TestTallyIsBounded(t *testing.T) {
 	for k, c := range tally.errors {
 		errs += c
 		if len(k) > maxName {
-			t.Errorf("a name of %d bytes", len(k))
+			t.Errorf("a name has %d bytes, want at most %d", len(k), maxName)
 		}
 	}
 	if mimes != n || codes != n || errs != n {
-		t.Errorf("%d, %d and %d counted, want %d", mimes, codes, errs, n)
+		t.Errorf("%d types, %d codes and %d errors counted, want %d", mimes, codes, errs, n)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestTallyEncoding(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if string(got.AppendTo(nil)) != string(enc) || hostsCSV(got) != hostsCSV(tally) {
-		t.Error("encoded anew it is different")
+		t.Error("the decoded tally has another encoding or other hosts")
 	}
 	for i := range enc {
 		if err := got.Decode(enc[:i]); !errors.Is(err, ErrTally) {
@@ -227,14 +227,14 @@ func TestTallyEncoding(t *testing.T) {
 		}
 	}
 	if err := got.Decode(append(enc, 0)); !errors.Is(err, ErrTally) {
-		t.Errorf("a byte too many: %v", err)
+		t.Errorf("with an extra byte: %v, want ErrTally", err)
 	}
 	if got.Pages() != tally.Pages() {
-		t.Error("changed by what could not be decoded")
+		t.Error("a failed Decode changed the tally")
 	}
 }
 
-// A tally of the version before says the same, without the revisits.
+// TestTallyVersion1 decodes a tally of version 1, which lacks the revisits.
 func TestTallyVersion1(t *testing.T) {
 	b, err := os.ReadFile("testdata/tally-1.hex")
 	if err != nil {
@@ -249,12 +249,12 @@ func TestTallyVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got.AppendTo(nil)) != string(sampleTally().AppendTo(nil)) {
-		t.Error("decoded to other counts")
+		t.Error("the decoded tally has other counts")
 	}
 }
 
-// TestCauses: the first cause of each kind of error is kept, also by the
-// encoding, and reaches the report without what could harm a terminal.
+// TestCauses: the Tally keeps the first cause of each kind of error, and encodes it. The report shows it without
+// characters that could harm a terminal.
 func TestCauses(t *testing.T) {
 	tally := NewTally()
 	for _, v := range []Visit{{Error: "dns"}, {Error: "tls", Cause: "x509: \x1b[31mred \u202ename"},
@@ -277,7 +277,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A URL that is visited again is one URL with more visits.
+// TestRevisits: a URL that is visited again counts as one URL with more visits.
 func TestRevisits(t *testing.T) {
 	var tally Tally
 	page := Visit{Host: "a.example", Code: 200, MIME: "text/html", Bytes: 10, Page: true}
@@ -299,8 +299,8 @@ func TestRevisits(t *testing.T) {
 	}
 }
 
-// A tally in pieces is the same encoding, and no piece is much larger than asked
-// for, however many hosts there are.
+// TestTallyPieces: the pieces of a tally make up its encoding. No piece is much larger than requested, however many
+// hosts there are.
 func TestTallyPieces(t *testing.T) {
 	tally := sampleTally()
 	for i := range 5000 {
@@ -308,23 +308,23 @@ func TestTallyPieces(t *testing.T) {
 			Bytes: int64(i), Page: true})
 	}
 	want := string(tally.AppendTo(nil))
-	const entry = 200 // bytes of a name and its counts, at most
+	const entry = 200 // upper bound for the bytes of a name and its counts
 	for _, size := range []int{1, 100, 4096, 1 << 20} {
 		var got []byte
 		pieces, ended := 0, false
 		if err := tally.EachPiece(size, func(piece []byte, last bool) error {
 			if ended || len(piece) > size+entry {
-				t.Fatalf("size %d: a piece of %d bytes, behind the last one: %v", size, len(piece), ended)
+				t.Fatalf("size %d: a piece has %d bytes; after the last one: %v", size, len(piece), ended)
 			}
 			got = append(got, piece...)
 			pieces++
 			ended = last
 			return nil
 		}); err != nil || !ended {
-			t.Fatalf("size %d: %v, the last piece came: %v", size, err, ended)
+			t.Fatalf("size %d: error %v, last piece seen: %v", size, err, ended)
 		}
 		if string(got) != want {
-			t.Errorf("size %d: the pieces are not the encoding", size)
+			t.Errorf("size %d: the pieces do not make up the encoding", size)
 		}
 		if least := len(want) / (size + entry); pieces < least {
 			t.Errorf("size %d: %d pieces, want at least %d", size, pieces, least)
@@ -349,7 +349,7 @@ func FuzzTallyDecode(f *testing.F) {
 		enc := tally.AppendTo(nil)
 		var again Tally
 		if err := again.Decode(enc); err != nil || string(again.AppendTo(nil)) != string(enc) {
-			t.Fatalf("encoded anew: %v", err)
+			t.Fatalf("the encoding of a decoded tally differs: %v", err)
 		}
 		_ = tally.Summary(time.Second, "x").String()
 		if err := tally.WriteReports(disk.NewMem(), "reports", tally.Summary(0, "")); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Clean replaces what does not belong on a terminal line by percent-encoding.
+// Clean percent-encodes every character of s that does not belong on a terminal line: white space, control characters,
+// broken UTF-8.
 func Clean(s string) string {
 	for i, r := range s {
 		if r <= ' ' || !printable(r, utf8.RuneLen(r)) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
@@ -17,7 +18,7 @@ func Clean(s string) string {
 	return s
 }
 
-// CleanText is Clean for a text of several words: it keeps the spaces.
+// CleanText is Clean for a text of several words: it keeps single spaces between them.
 func CleanText(s string) string {
 	words := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' })
 	for i, w := range words {
@@ -26,7 +27,7 @@ func CleanText(s string) string {
 	return strings.Join(words, " ")
 }
 
-// fit cuts s to width columns, with an ellipsis where something is left out.
+// fit cuts s to width columns. If it cuts, the result ends in an ellipsis.
 func fit(s string, width int) string {
 	if width <= 0 {
 		return ""
@@ -34,7 +35,7 @@ func fit(s string, width int) string {
 	return runewidth.Truncate(s, width, "…")
 }
 
-// pad fills s up to width columns, on the left for numbers.
+// pad fills s with spaces up to width columns: on the left if right is set, as for numbers.
 func pad(s string, width int, right bool) string {
 	n := width - runewidth.StringWidth(s)
 	if n <= 0 {
