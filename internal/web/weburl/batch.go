@@ -6,15 +6,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A Batch gathers the URLs of one page in one buffer, so that they cost one
-// allocation together:
+// A Batch collects the URLs of one page in one buffer, so that they share one allocation:
 //
 //	SetBase, Resolve, Resolve, Cut, Resolve, ... Seal, URL(0), URL(1), ...
 //
-// The URLs are substrings of what Seal made: whoever keeps one of them keeps
-// the memory of all, and takes URL.Clone. The zero Batch is empty and ready
-// for absolute references. A Batch belongs to one goroutine, which uses it
-// again after Reset.
+// The URLs are substrings of the memory that Seal allocates. Keeping one URL keeps the memory of
+// all, so a caller that keeps one calls URL.Clone. The zero Batch is empty and accepts absolute
+// references. A Batch belongs to one goroutine, which can use it again after Reset.
 type Batch struct {
 	base   URL
 	host   uint64 // HostKey of base
@@ -24,17 +22,17 @@ type Batch struct {
 	slow   assembler
 }
 
-// A place is where in the buffer a URL lies.
+// A place is the position of a URL in the buffer.
 type place struct {
 	from, to int
 	parts
 }
 
-// keptBatch bounds the memory that Reset keeps, in octets of URLs. An ordinary
-// page needs a tenth of it.
+// keptBatch is the most memory that Reset keeps, in octets of URLs. An ordinary page needs a tenth
+// of it.
 const keptBatch = 128 << 10
 
-// Reset empties b for the next page and forgets its base.
+// Reset empties b for the next page and clears its base.
 func (b *Batch) Reset() {
 	if cap(b.buf) > keptBatch {
 		b.buf = nil
@@ -49,12 +47,12 @@ func (b *Batch) Reset() {
 	b.base, b.host = URL{}, 0
 }
 
-// SetBase says what the next references are relative to; the zero URL: they
-// must be absolute.
+// SetBase sets the base of the next references. With the zero URL, the next references must be
+// absolute.
 func (b *Batch) SetBase(u URL) { b.base, b.host = u, HostKey(u.Host()) }
 
-// Resolve adds what ref means at the base (see URL.Resolve) and returns its
-// key. After an error b is as it was. It does not keep ref.
+// Resolve resolves ref against the base (see URL.Resolve), adds the result to b, and returns its
+// key. If it returns an error, b is unchanged. It does not keep ref.
 func (b *Batch) Resolve(ref []byte) (Key, error) {
 	// As in ResolveBytes, nothing keeps this string.
 	s := unsafe.String(unsafe.SliceData(ref), len(ref))
@@ -68,11 +66,11 @@ func (b *Batch) Resolve(ref []byte) (Key, error) {
 	return b.add(out, p), nil
 }
 
-// ResolvePlain is Resolve for a reference as it stands in HTML, before
-// character references are replaced and whatever the document's encoding is, if
-// it is what nearly all links are: ASCII, with no ampersand and nothing else in
-// it that is to be changed. ok is false for all others, and says nothing about
-// them. It does not look at what follows a number sign.
+// ResolvePlain is Resolve for the raw bytes of a reference in HTML, before character references are
+// replaced and in any encoding of the document. It accepts only the form that nearly all links
+// have: ASCII without an ampersand, in which nothing changes. For any other reference ok is false,
+// b is unchanged, and the reference may still be valid. It does not look at the text after a number
+// sign.
 func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
 	out, p, ok := b.base.plain(b.buf, unsafe.String(unsafe.SliceData(ref), len(ref)), &rawClass)
 	if !ok {
@@ -81,7 +79,7 @@ func (b *Batch) ResolvePlain(ref []byte) (k Key, ok bool) {
 	return b.add(out, p), true
 }
 
-// add takes in what stands in out behind b's URLs.
+// add records the URL that stands in out after b's URLs.
 func (b *Batch) add(out []byte, p parts) Key {
 	from := len(b.buf)
 	b.buf = out
@@ -113,16 +111,16 @@ func (b *Batch) resolveSlow(ref string) (out []byte, p parts, err error) {
 	return append(b.buf, a.out...), a.parts(), nil
 }
 
-// Len is the number of URLs.
+// Len returns the number of URLs.
 func (b *Batch) Len() int { return len(b.at) }
 
-// Size is the octets of all URLs.
+// Size returns the total length of all URLs in octets.
 func (b *Batch) Size() int { return len(b.buf) }
 
-// Text is URL i's canonical form; valid until the next Resolve or Cut.
+// Text returns the canonical form of URL i. The slice is valid until the next Resolve or Cut.
 func (b *Batch) Text(i int) []byte { return b.buf[b.at[i].from:b.at[i].to] }
 
-// Cut drops all URLs from the nth on.
+// Cut drops URL n and all later URLs.
 func (b *Batch) Cut(n int) {
 	if n < len(b.at) {
 		b.buf = b.buf[:b.at[n].from]
@@ -130,12 +128,12 @@ func (b *Batch) Cut(n int) {
 	}
 }
 
-// Seal makes what was gathered lasting: one allocation. URL tells of nothing
-// that was resolved later until the next Seal.
+// Seal copies the collected URLs into one new allocation. After that, URL serves only the URLs that
+// were resolved before this call; for later ones, call Seal again.
 func (b *Batch) Seal() { b.sealed = string(b.buf) }
 
-// URL is the ith URL of a sealed Batch. It outlives b, and pins the memory of
-// all that were sealed with it.
+// URL returns the ith URL of a sealed Batch. It stays valid after Reset. It keeps the memory of all
+// URLs that were sealed with it.
 func (b *Batch) URL(i int) URL {
 	p := b.at[i]
 	return URL{b.sealed[p.from:p.to], p.hostEnd, p.pathStart, p.pathEnd}

@@ -2,7 +2,7 @@ package weburl
 
 import "testing"
 
-// Hrefs as ordinary pages have them.
+// Hrefs of ordinary pages.
 var ordinary = []string{
 	"/library/functions.html#open",
 	"../howto/sorting.html",
@@ -83,7 +83,7 @@ func TestResolveAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkAppendLink encodes the links of a page, as the crawl does for each.
+// BenchmarkAppendLink encodes the 50 links of a page, as the crawl does for each page.
 func BenchmarkAppendLink(b *testing.B) {
 	u, _ := ordinaryBase.Resolve(ordinary[3])
 	l := Link{URL: u, Via: ordinaryBase.String(), Hops: "LLEL", Seed: "docs.python.org"}

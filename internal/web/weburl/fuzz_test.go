@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seedURLs adds the inputs and bases of the shared tables, where they are.
+// seedURLs adds the inputs and bases of the shared tables, if they are present.
 func seedURLs(f *testing.F) {
 	f.Add("../a?b#c", "http://example.com/x/y")
 	f.Add("http://a/%%34%31/%2e%2E/\\b", "")
@@ -35,24 +35,24 @@ var (
 	long   = regexp.MustCompile(`[0-9a-f]{16}`)
 )
 
-// oracleDiffers says why the oracle's answer is not to be asked for. It
-// follows the standard of May 2023, and has slips of its own.
+// oracleDiffers returns why the oracle cannot judge this input, or "". The oracle follows the
+// standard of May 2023 and has errors of its own.
 func oracleDiffers(input, base string) (why string) {
 	both := unbreak(input + " " + base)
 	decoded := strings.ToLower(percentDecode(both))
 	switch {
 	case !utf8.ValidString(both):
-		return "not UTF-8: we escape the octets, it the replacement character"
+		return "not UTF-8: we escape the octets, the oracle escapes the replacement character"
 	case strings.Contains(both, "^"):
 		return "^ is in the path set since 2024"
 	case strings.Contains(decoded, "xn--"):
 		return "labels of ASCII names are not validated since 2025"
 	case signed.MatchString(decoded):
-		return "-017, 0+0 and 0x-1 are no numbers (IPv4 number parser, steps 4 to 6), it takes them for some"
+		return "-017, 0+0 and 0x-1 are not numbers (IPv4 number parser, steps 4 to 6), but the oracle accepts them"
 	case long.MatchString(decoded):
-		return "what begins like a number over 64 bits is one to it, whatever letters follow"
+		return "the oracle reads text that begins with a number over 64 bits as a number, even if letters follow"
 	case strings.Contains(both, "[[") || strings.Contains(both, "]]"):
-		return "it strips all brackets of an IPv6 address, not one (host parser, step 1)"
+		return "the oracle strips all brackets of an IPv6 address, not one pair (host parser, step 1)"
 	}
 	return ""
 }
@@ -67,9 +67,8 @@ func nonASCIIHost(s string) bool {
 	return false
 }
 
-// againstOracle fails where the oracle and ParseWHATWG disagree: what the
-// oracle takes for an http or https URL, we take for the same one, and what it
-// refuses we refuse. It says whether they were compared.
+// againstOracle fails if the oracle and ParseWHATWG disagree: both must return the same http or
+// https URL, or both must refuse the input. It returns false if it could not compare them.
 func againstOracle(t interface {
 	Fatalf(format string, args ...any)
 }, input, base string) bool {
@@ -88,10 +87,10 @@ func againstOracle(t interface {
 	case err != nil && ourErr != nil:
 	case err != nil:
 		if nonASCIIHost(input + base) {
-			return false // names outside of ASCII are judged by other tables
+			return false // other tables test names outside of ASCII
 		}
 		if _, baseErr := whatwg.Parse(base); base != "" && baseErr != nil {
-			return false // we do not look at a base of another scheme
+			return false // ParseWHATWG does not check a base of another scheme
 		}
 		t.Fatalf("%q against %q: got %s, the oracle says %v", input, base, got.Href(), err)
 	case !isHTTP(want.Href(false)):
@@ -116,8 +115,8 @@ func FuzzAgainstOracle(f *testing.F) {
 	})
 }
 
-// Pieces that mean something to a URL parser, in any order: nearer to its
-// corners than random bytes.
+// Pieces that mean something to a URL parser, for random sequences. They reach its corner cases
+// sooner than random bytes.
 var pieces = []string{
 	"http:", "https:", "HTTP:", "ftp:", "//", "/", "\\", "?", "#", "@", ":", ":80", ":443", ":0", ":65536", ":008",
 	"user", "pw", "example.com", "Example.COM", "b\u00fccher.de", "a_b", "-", "1.2.3.4", "0x7f", "017", "4294967296",
@@ -148,9 +147,9 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// checkCanonical: whatever comes in, no panic, a fixed point, the same from a string and from
-// a buffer, the same by way of the standard's record, readable from its
-// encoding.
+// checkCanonical checks that Resolve does not panic and that its result is a fixed point. The
+// result must be the same from a string and from a buffer, and by way of the standard's record, and
+// must survive encoding.
 func checkCanonical(t interface {
 	Fatalf(format string, args ...any)
 }, input, base string) {
@@ -160,28 +159,28 @@ func checkCanonical(t interface {
 	}
 	u, err := b.Resolve(input)
 	if v, verr := b.ResolveBytes([]byte(input)); v != u || verr != err {
-		t.Fatalf("%q: %s, %v from a string, %s, %v from a buffer", input, u, err, v, verr)
+		t.Fatalf("%q: got %s, %v from a string but %s, %v from a buffer", input, u, err, v, verr)
 	}
 	if err != nil {
 		if !u.IsZero() {
-			t.Fatalf("%q: an error and %s", input, u)
+			t.Fatalf("%q: got an error and the URL %s", input, u)
 		}
 		return
 	}
 	if again, err := Parse(u.String()); err != nil || again != u {
-		t.Fatalf("%q: %s: parsed again: %s, %v", input, u, again, err)
+		t.Fatalf("%q gives %s; parsed again it gives %s, %v", input, u, again, err)
 	}
 	if r, err := ParseWHATWG(input, base); err == nil {
 		if by, err := Parse(r.Href()); err == nil && by != u {
-			t.Fatalf("%q: %s, by way of the record %s", input, u, by)
+			t.Fatalf("%q: got %s directly but %s by way of the record", input, u, by)
 		}
 	}
 	l, _, err := DecodeLink(Link{URL: u}.AppendTo(nil))
 	if err != nil || l.URL != u {
-		t.Fatalf("%s: from its encoding: %s, %v", u, l.URL, err)
+		t.Fatalf("%s: decoded from its encoding: got %s, %v", u, l.URL, err)
 	}
 	if got := u.Scheme() + "://" + u.Authority() + u.RequestURI(); got != u.String() {
-		t.Fatalf("%s: its parts make %s", u, got)
+		t.Fatalf("%s: its parts joined give %s", u, got)
 	}
 	if site := u.Site(); !strings.HasSuffix(u.Host(), site) || site == "" {
 		t.Fatalf("%s: site %q", u, site)
@@ -207,8 +206,8 @@ func TestCanonicalOfPieces(t *testing.T) {
 	})
 }
 
-// What DecodeLink takes, it takes for what it is: a canonical URL, and bytes
-// that AppendTo would write again.
+// FuzzDecodeLink checks that DecodeLink accepts only canonical URLs and that AppendTo encodes its
+// result again.
 func FuzzDecodeLink(f *testing.F) {
 	f.Add(Link{URL: ordinaryBase, Via: "http://a/", Hops: "LE", Seed: "a", Level: 3}.AppendTo(nil))
 	f.Add(Link{}.AppendTo(nil))
@@ -220,25 +219,25 @@ func FuzzDecodeLink(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		l, n, err := DecodeLink(src)
 		if peeked, m, peekErr := PeekLink(src); peeked != l || m != n || peekErr != err {
-			t.Fatalf("%+v, %d, %v, peeked %+v, %d, %v", l, n, err, peeked, m, peekErr)
+			t.Fatalf("DecodeLink: got %+v, %d, %v; PeekLink: got %+v, %d, %v", l, n, err, peeked, m, peekErr)
 		}
 		host, ok := PeekHost(src)
 		if err != nil {
 			return
 		}
 		if !ok || host != l.URL.Host() {
-			t.Fatalf("%+v: host %q, %v", l, host, ok)
+			t.Fatalf("%+v: PeekHost: got %q, %v", l, host, ok)
 		}
 		if n <= 0 || n > len(src) {
 			t.Fatalf("took %d of %d octets", n, len(src))
 		}
 		enc := l.AppendTo([]byte("x"))
 		if got := AppendLink([]byte("x"), l.Level, l.URL, l.AppendTail(nil)); string(got) != string(enc) {
-			t.Fatalf("%+v: by its tail %q, want %q", l, got, enc)
+			t.Fatalf("%+v: AppendLink: got %q, want %q", l, got, enc)
 		}
 		back, _, err := DecodeLink(enc[1:])
 		if err != nil || back != l {
-			t.Fatalf("%+v, again %+v, %v", l, back, err)
+			t.Fatalf("%+v: encoded and decoded again: got %+v, %v", l, back, err)
 		}
 		u := l.URL
 		_ = u.Scheme() + u.Host() + u.Port() + u.Path() + u.SURT() + u.Site()

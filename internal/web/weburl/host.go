@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// toASCII has the options of the URL standard's "domain to ASCII", beStrict false.
+// toASCII has the options of the URL standard's "domain to ASCII" with beStrict false.
 var toASCII = idna.New(
 	idna.MapForLookup(),
 	idna.Transitional(false),
@@ -19,11 +19,10 @@ var toASCII = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
-// modern maps what later versions of UTS #46 map, for the Unicode 15 tables
-// that golang.org/x/net/idna uses with this Go (1.27 brings 17): characters
-// whose treatment changed in 15.1 and 16. Characters that did not exist in
-// Unicode 15 are still refused.
-func modern(r rune) rune {
+// mapNewerUTS46 applies the mappings that changed in UTS #46 versions 15.1 and 16.
+// golang.org/x/net/idna has the Unicode 15 tables with this Go version (Go 1.27 brings 17).
+// Characters that did not exist in Unicode 15 are still refused.
+func mapNewerUTS46(r rune) rune {
 	switch {
 	case r < 0x04C0:
 		return r
@@ -57,14 +56,14 @@ func modern(r rune) rune {
 	return r
 }
 
-// maxIDN bounds what goes to the Punycode encoder, whose time is quadratic in
-// a label's length. No name of that length can be looked up.
+// maxIDN is the maximum length in octets of a name that goes to the Punycode encoder, whose time is
+// quadratic in a label's length. A longer name can never be looked up.
 const maxIDN = 2048
 
-// text is what names are read from without a copy.
+// text lets the functions below read a name without a copy.
 type text interface{ string | []byte }
 
-// host writes the host that in stands for: the URL standard's host parser.
+// host writes the host that in names. It implements the URL standard's host parser.
 func (a *assembler) host(in string) error {
 	if in == "" {
 		return errNoHost
@@ -116,8 +115,8 @@ func (a *assembler) host(in string) error {
 	return checkName(a.out[start:])
 }
 
-// checkName says why name, which has no last dot, cannot be a host's: the
-// bounds of RFC 1035, 2.3.4, which no server can get around.
+// checkName returns an error if name cannot be a host name by the limits of RFC 1035, 2.3.4. name
+// must not end in a dot.
 func checkName[T text](name T) error {
 	if len(name) > maxHost {
 		return errHostLong
@@ -140,8 +139,8 @@ func checkName[T text](name T) error {
 	return nil
 }
 
-// mayBeIDN says whether decoding and mapping may turn s into something else: a
-// forbidden < becomes a valid character with a combining stroke behind it.
+// mayBeIDN reports whether decoding and mapping may change s. They can turn a forbidden character
+// into a valid one: a < with a combining stroke after it becomes a valid character.
 func mayBeIDN(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' || s[i] >= 0x80 {
@@ -151,7 +150,7 @@ func mayBeIDN(s string) bool {
 	return false
 }
 
-// domain writes a name with escapes or characters outside of ASCII.
+// domain writes a name that has escapes or non-ASCII characters.
 func (a *assembler) domain(in string) error {
 	name := percentDecode(in)
 	ascii := true
@@ -166,7 +165,7 @@ func (a *assembler) domain(in string) error {
 			return errDomain
 		}
 		var err error
-		if name, err = toASCII.ToASCII(strings.Map(modern, name)); err != nil {
+		if name, err = toASCII.ToASCII(strings.Map(mapNewerUTS46, name)); err != nil {
 			return errDomain
 		}
 		if name == "" {
@@ -186,7 +185,7 @@ func (a *assembler) domain(in string) error {
 	return nil
 }
 
-// lastLabel is what follows the last dot, a dot at the very end not counted.
+// lastLabel returns the text after the last dot. It ignores a dot at the very end.
 func lastLabel[T text](name T) T {
 	if n := len(name); n > 0 && name[n-1] == '.' {
 		name = name[:n-1]
@@ -199,7 +198,7 @@ func lastLabel[T text](name T) T {
 	return name
 }
 
-// endsInNumber is the URL standard's "ends in a number checker".
+// endsInNumber implements the URL standard's "ends in a number checker".
 func endsInNumber[T text](name T) bool {
 	last := lastLabel(name)
 	if len(last) == 0 || last[0] < '0' || last[0] > '9' {
@@ -216,8 +215,8 @@ func endsInNumber[T text](name T) bool {
 	return ok
 }
 
-// parseIPv4Number reads a number in base 8, 10 or 16. Numbers of 2^32 and more
-// come out as 2^32.
+// parseIPv4Number reads a number in base 8, 10 or 16. It returns 2^32 for any number of 2^32 or
+// more.
 func parseIPv4Number(s string) (n uint64, ok bool) {
 	base := uint64(10)
 	switch {
@@ -248,7 +247,7 @@ func parseIPv4(s string) (addr uint32, ok bool) {
 		if !ok {
 			return 0, false
 		}
-		if !more { // the last number fills what is left
+		if !more { // the last number fills the remaining bits
 			return addr | uint32(n), n < 1<<free
 		}
 		if n > 255 {
@@ -270,8 +269,8 @@ func appendIPv4(dst []byte, addr uint32) []byte {
 	return dst
 }
 
-// parseIPv6 reads an address without its brackets. Unlike net/netip it takes
-// no zone, as the URL standard says. A "::" stands for at least one piece.
+// parseIPv6 reads an address without its brackets. As the URL standard says, and unlike net/netip,
+// it accepts no zone. A "::" stands for at least one piece.
 func parseIPv6(s string) (addr [8]uint16, ok bool) {
 	piece, compress := 0, -1
 	if strings.HasPrefix(s, ":") {
@@ -330,8 +329,8 @@ func parseIPv6(s string) (addr [8]uint16, ok bool) {
 	return addr, true
 }
 
-// parseQuad reads the dotted quad at the end of an IPv6 address: four decimal
-// numbers without leading zeros.
+// parseQuad reads the dotted quad at the end of an IPv6 address: four decimal numbers without
+// leading zeros.
 func parseQuad(s string) (addr uint32, ok bool) {
 	for i := range 4 {
 		part, rest, more := strings.Cut(s, ".")
@@ -353,8 +352,8 @@ func parseQuad(s string) (addr uint32, ok bool) {
 	return addr, true
 }
 
-// appendIPv6 writes addr in brackets, the first longest run of two or more
-// zero pieces as "::".
+// appendIPv6 writes addr in brackets. It writes the first longest run of two or more zero pieces as
+// "::".
 func appendIPv6(dst []byte, addr [8]uint16) []byte {
 	from, n := -1, 1
 	for i := 0; i < 8; i++ {

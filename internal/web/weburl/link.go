@@ -8,25 +8,25 @@ import (
 	"unsafe"
 )
 
-// A Link is a URL and how the crawl came to it.
+// A Link is a URL and how the crawl discovered it.
 type Link struct {
 	URL URL
-	// Via is the canonical URL of the page that named it; empty for a seed.
+	// Via is the canonical URL of the page that named this URL; empty for a seed.
 	Via string
-	// Hops is the discovery path in Heritrix's letters, one a step: L link,
-	// E embed, R redirect, P prerequisite, M manifest (sitemap), X speculative.
-	// Empty for a seed.
+	// Hops is the discovery path in Heritrix's letters, one letter a step: L link, E embed, R
+	// redirect, P prerequisite, M manifest (sitemap), X speculative. Empty for a seed.
 	Hops string
-	// Seed is the source tag: the host of the seed it descends from.
+	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
-	// Level is the priority, 0 the ordinary one.
+	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
 }
 
-// ErrLink is a Link's encoding that cannot be read.
+// ErrLink means that the encoding of a Link cannot be read.
 var ErrLink = errors.New("damaged link encoding")
 
-// Depth counts the hops that a depth limit bounds: L, M and X, not redirects, embeds or prerequisites.
+// Depth counts the hops that a depth limit counts: L, M and X. Redirects, embeds and prerequisites
+// do not count.
 func (l Link) Depth() int {
 	n := 0
 	for i := 0; i < len(l.Hops); i++ {
@@ -51,20 +51,20 @@ func (l Link) AppendTo(dst []byte) []byte {
 	return l.AppendTail(dst)
 }
 
-// AppendTail appends what follows the URL in l's encoding: the same for all
-// links of a page that the same step leads to. See AppendLink.
+// AppendTail appends the part of l's encoding that follows the URL. This part is the same for all
+// links of a page that were found by the same kind of step. See AppendLink.
 func (l Link) AppendTail(dst []byte) []byte {
 	return appendString(appendString(appendString(dst, l.Via), l.Hops), l.Seed)
 }
 
-// AppendLink is Link.AppendTo for one of many links that have all but the URL
-// in common: tail is what AppendTail made of one.
+// AppendLink is Link.AppendTo for one of many links that differ only in level and URL. tail is the
+// output of AppendTail for any of them.
 func AppendLink(dst []byte, level uint8, u URL, tail []byte) []byte {
 	dst = append(slices.Grow(dst, 4+len(u.s)+len(tail)), level)
 	return append(appendString(dst, u.s), tail...)
 }
 
-// encodedLen is at least the length of l's encoding.
+// encodedLen returns an upper bound for the length of l's encoding.
 func (l *Link) encodedLen() int {
 	return 1 + 4*3 + len(l.URL.s) + len(l.Via) + len(l.Hops) + len(l.Seed)
 }
@@ -78,20 +78,20 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// DecodeLink reads one Link from the front of src and says how many bytes it
-// took. What it returns shares no memory with src; its four strings share one
-// allocation. It trusts nothing: the URL must have the shape of a canonical
-// one (an empty one is the zero URL), or the error is ErrLink.
+// DecodeLink reads one Link from the front of src and returns the number of bytes that it read. The
+// Link shares no memory with src; its four strings share one allocation. DecodeLink accepts
+// untrusted input: the URL must be canonical (an empty one is the zero URL), or the error is
+// ErrLink.
 func DecodeLink(src []byte) (l Link, n int, err error) { return decodeLink(src, false) }
 
-// PeekLink is DecodeLink without the copy: what it returns lies in src, and is
-// valid only until src is written to. Who keeps any of it clones it. For who
-// looks at a link and passes its encoding on.
+// PeekLink is DecodeLink without the copy: the strings of the Link lie in src and are valid only
+// until src changes. A caller that keeps one of them must clone it. Use it to look at a link and
+// pass on its encoding.
 func PeekLink(src []byte) (l Link, n int, err error) { return decodeLink(src, true) }
 
-// PeekHost is the host of the link whose encoding src begins with, and lies in
-// src. It looks at nothing else, so it is for what AppendTo wrote and a
-// checksum has kept; ok is false where there cannot be a link.
+// PeekHost returns the host of the link whose encoding is at the front of src. The host lies in
+// src. PeekHost checks nothing else, so use it only on output of AppendTo that a checksum protects.
+// ok is false if src cannot hold a link.
 func PeekHost(src []byte) (host string, ok bool) {
 	if len(src) == 0 {
 		return "", false
@@ -127,7 +127,7 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	n = 1
 	for i := range at {
 		k, w := uint64(0), 0
-		if n < len(src) && src[n] < 0x80 { // nearly all are this short
+		if n < len(src) && src[n] < 0x80 { // nearly all lengths fit one octet
 			k, w = uint64(src[n]), 1
 		} else {
 			k, w = binary.Uvarint(src[n:])
@@ -157,10 +157,9 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	return l, n, nil
 }
 
-// restore makes a URL of a canonical string, and refuses any other: s passes
-// just when Parse(s) gives s. Ordinary ones are only checked, which takes no
-// allocation; those with escapes, an IPv6 address or a name that ends in a
-// number are parsed again.
+// restore makes a URL of a canonical string and refuses any other string: s is accepted only if
+// Parse(s) gives s. Ordinary URLs are only checked, without an allocation. URLs with escapes, an
+// IPv6 address or a name that ends in a number are parsed again.
 func restore(s string) (u URL, err error) {
 	if s == "" {
 		return URL{}, nil
@@ -233,6 +232,6 @@ func reparse(s string) (URL, error) {
 	if err != nil || u.s != s {
 		return URL{}, ErrLink
 	}
-	u.s = s // one copy is enough
+	u.s = s // drop Parse's copy
 	return u, nil
 }

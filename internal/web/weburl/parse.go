@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A layout is an assembled URL and where its parts lie:
+// A layout is an assembled URL and the offsets of its parts:
 //
 //	https://user:pass@host:8080/path?query#hash
 //	        |   |     |   |    |    |     |
@@ -13,7 +13,7 @@ import (
 //	        |   |     |   |    |    pathEnd
 //	        |   |     |   |    pathStart
 //	        |   |     |   hostEnd
-//	        |   passEnd, hostStart-1 where there are credentials, else hostStart
+//	        |   passEnd; hostStart-1 if there are credentials, else hostStart
 //	        |   userEnd
 //	        userStart, follows from the scheme
 type layout struct {
@@ -22,7 +22,7 @@ type layout struct {
 	pathStart, pathEnd, queryEnd         int
 }
 
-// parts are the offsets that a URL keeps.
+// parts returns the offsets that a URL keeps.
 func (l *layout) parts() parts {
 	return parts{uint16(l.hostEnd), uint16(l.pathStart), uint16(l.pathEnd)}
 }
@@ -36,7 +36,7 @@ type assembler struct {
 	canonical bool
 }
 
-// Schemes as schemeOf tells them apart.
+// The results of schemeOf.
 const (
 	schemeNone = iota
 	schemeHTTP
@@ -44,7 +44,8 @@ const (
 	schemeOther
 )
 
-// schemeOf reads the scheme at the front of in; rest follows its colon.
+// schemeOf reads the scheme at the front of in. rest is the text after its colon, or in if the
+// scheme is not http or https.
 func schemeOf(in string) (scheme int, rest string) {
 	for i := 0; i < len(in); i++ {
 		c := in[i]
@@ -94,13 +95,13 @@ func unbreak(in string) string {
 	return string(dst)
 }
 
-// resolve is the URL standard's basic URL parser for the two schemes. A nil
-// base is none.
+// resolve implements the URL standard's basic URL parser for http and https. It writes the URL to
+// a.out. A nil base means "no base".
 func (a *assembler) resolve(in string, base *layout) error {
 	in = trim(in)
 	scheme, rest := schemeOf(in)
 	if scheme == schemeOther {
-		return ErrScheme // before anything else: a data: URL may be megabytes
+		return ErrScheme // checked first: a data: URL may have megabytes
 	}
 	if len(in) > MaxParse {
 		return ErrTooLong
@@ -156,8 +157,7 @@ func (a *assembler) relative(in string, base *layout) error {
 	return nil
 }
 
-// authority reads what follows the scheme's colon, however many slashes
-// there are.
+// authority reads the text after the scheme's colon. It accepts any number of slashes.
 func (a *assembler) authority(https bool, in string) error {
 	for in != "" && isSlash(in[0]) {
 		in = in[1:]
@@ -198,7 +198,7 @@ func (a *assembler) authority(https bool, in string) error {
 	return nil
 }
 
-// userinfo writes user:password@, or nothing where both are empty.
+// userinfo writes user:password@. It writes nothing if both are empty.
 func (a *assembler) userinfo(in string) {
 	user, pass, _ := strings.Cut(in, ":")
 	if user == "" && pass == "" {
@@ -213,7 +213,7 @@ func (a *assembler) userinfo(in string) {
 	a.out = append(a.out, '@')
 }
 
-// splitPort cuts at the first colon that stands outside of brackets.
+// splitPort cuts at the first colon outside of brackets.
 func splitPort(in string) (host, port string) {
 	if strings.IndexByte(in, ':') < 0 {
 		return in, ""
@@ -254,8 +254,8 @@ func (a *assembler) port(https bool, in string) error {
 	return nil
 }
 
-// path reads segments up to a query or fragment, the slash before the first
-// of them already taken, and appends them. It returns what it left.
+// path reads segments up to a query or a fragment and appends them. The caller has already taken
+// the slash before the first segment. path returns the text that it did not read.
 func (a *assembler) path(in string) string {
 	for {
 		end := 0
@@ -287,8 +287,8 @@ func (a *assembler) path(in string) string {
 	}
 }
 
-// dots says whether seg is a single-dot segment (1), a double-dot segment (2)
-// or neither (0). A dot may be written %2e.
+// dots returns 1 for a single-dot segment, 2 for a double-dot segment, and 0 for any other segment.
+// A dot may be written as %2e.
 func dots(seg string) int {
 	if len(seg) == 0 || len(seg) > 6 || seg[0] != '.' && seg[0] != '%' {
 		return 0
@@ -310,7 +310,7 @@ func dots(seg string) int {
 	return n
 }
 
-// query reads ?query, which may be missing, and what follows it.
+// query reads ?query, which may be missing, and the fragment after it.
 func (a *assembler) query(in string) {
 	if in != "" && in[0] == '?' {
 		end := strings.IndexByte(in, '#')
@@ -324,7 +324,7 @@ func (a *assembler) query(in string) {
 	a.fragment(in)
 }
 
-// fragment reads #fragment, which may be missing.
+// fragment reads #fragment, which may be missing. The canonical form drops it.
 func (a *assembler) fragment(in string) {
 	if in == "" || a.canonical {
 		return

@@ -3,12 +3,12 @@ package weburl
 // Classes of octets, one bit each.
 const (
 	encPath     = 1 << iota // the URL standard's path percent-encode set
-	encQuery                // its special-query set
-	encFragment             // its fragment set
-	encUserinfo             // its userinfo set
+	encQuery                // the URL standard's special-query percent-encode set
+	encFragment             // the URL standard's fragment percent-encode set
+	encUserinfo             // the URL standard's userinfo percent-encode set
 	unreserved              // RFC 3986, 2.3
 	isHex
-	badDomain // its forbidden domain code points, and what is not ASCII
+	badDomain // the URL standard's forbidden domain code points, and non-ASCII octets
 	segEnd    // ends a path segment
 )
 
@@ -59,7 +59,7 @@ const upperHex = "0123456789ABCDEF"
 
 func is(c byte, set uint16) bool { return class[c]&set != 0 }
 
-// unhex is the value of a hex digit.
+// unhex returns the value of a hex digit.
 func unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'
@@ -67,7 +67,7 @@ func unhex(c byte) byte {
 	return c&^0x20 - 'A' + 10
 }
 
-// escapeAt reads the escape at s[i]; ok is false where there is none.
+// escapeAt reads the escape at s[i]. ok is false if there is none.
 func escapeAt(s string, i int) (v byte, ok bool) {
 	if i+2 >= len(s) || s[i] != '%' || !is(s[i+1], isHex) || !is(s[i+2], isHex) {
 		return 0, false
@@ -79,10 +79,10 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// appendEncoded escapes what is in set. In the canonical form it also decodes
-// the unreserved octets and writes hex digits in upper case.
+// appendEncoded appends s to dst and escapes the octets in set. In the canonical form it also
+// decodes unreserved octets and writes hex digits in upper case.
 func appendEncoded(dst []byte, s string, set uint16, canonical bool) []byte {
-	stray := -3 // where in dst a % stands that begins no escape
+	stray := -3 // the position in dst of the last % that begins no escape
 	run := 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -114,8 +114,8 @@ func appendEncoded(dst []byte, s string, set uint16, canonical bool) []byte {
 	return append(dst, s[run:]...)
 }
 
-// completes says whether a hex digit appended to dst would be part of an
-// escape that the stray % begins: decoding it would change what the text says.
+// completes reports whether a hex digit appended to dst would become part of an escape that the
+// stray % begins. Decoding such a digit would change the meaning of the text.
 func completes(dst []byte, stray int) bool {
 	n := len(dst) - stray
 	return n == 1 || n == 2 && is(dst[stray+1], isHex)

@@ -2,7 +2,7 @@ package weburl
 
 import "strings"
 
-// What an octet of a reference means to plain.
+// The meaning of an octet of a reference for the function plain.
 const (
 	pSame    = iota // stands for itself, in paths and queries
 	pSlash          // begins a segment
@@ -10,13 +10,13 @@ const (
 	pQuery          // begins the query
 	pHash           // begins the fragment
 	pEscape         // may begin an escape
-	pInPath         // stands for itself in paths, is escaped in queries
-	pInQuery        // stands for itself in queries, not in paths
-	pOther          // for the whole parser
+	pInPath         // stands for itself in paths; escaped in queries
+	pInQuery        // stands for itself in queries, but not in paths
+	pOther          // needs the whole parser
 )
 
-// plainClass is for references as they are, rawClass for those of HTML, where
-// an ampersand may begin a character reference.
+// plainClass is for resolved references. rawClass is for references as they stand in HTML, where an
+// ampersand may begin a character reference.
 var plainClass, rawClass = func() (t, raw [256]uint8) {
 	for c := range t {
 		path, query := !is(byte(c), encPath), !is(byte(c), encQuery)
@@ -48,7 +48,7 @@ var plainClass, rawClass = func() (t, raw [256]uint8) {
 	return t, raw
 }()
 
-// plainHost are the octets of host names that need no work.
+// plainHost marks the octets of host names that need no conversion.
 var plainHost = func() (t [256]bool) {
 	for c := range t {
 		t[c] = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
@@ -56,18 +56,17 @@ var plainHost = func() (t [256]bool) {
 	return t
 }()
 
-// maxPlain bounds the references and bases that plain reads, so that what it
-// makes of them stays far below MaxParse.
+// maxPlain is the maximum length in octets of the references and bases that plain reads. It keeps
+// every result far below MaxParse.
 const maxPlain = 8 << 10
 
-// parts are the offsets of a URL; see there.
+// parts are the offsets that a URL keeps; see URL.
 type parts struct{ hostEnd, pathStart, pathEnd uint16 }
 
-// plain appends to dst what ref means at u, if it is one of the references
-// that nearly all links are: what is in them stands for itself by class, and
-// dot segments are at the front alone. Then one look at each octet is enough.
-// All others are left to the whole parser (not ok, dst untouched); what both
-// would take is the same URL.
+// plain appends to dst the URL that ref means at u, if ref has the form that nearly all links have:
+// every octet stands for itself by class, and dot segments are only at the front. One look at each
+// octet is then enough. For any other reference ok is false and dst is unchanged; the caller then
+// uses the whole parser. If plain accepts a reference, the whole parser gives the same URL.
 func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p parts, ok bool) {
 	if len(ref) > maxPlain || len(u.s) > maxPlain {
 		return dst, p, false
@@ -75,11 +74,11 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 	if ref == "" {
 		return append(dst, u.s...), parts{u.hostEnd, u.pathStart, u.pathEnd}, u.s != ""
 	}
-	if u.s == "" { // only an absolute reference has a meaning
+	if u.s == "" { // only an absolute reference has a meaning without a base
 		return u.plainHost(dst, ref, class)
 	}
-	head := 0      // how much of u is put before ref
-	i := 0         // the octet of ref that is put behind it
+	head := 0      // the length of the prefix of u that precedes ref
+	i := 0         // the first octet of ref that follows this prefix
 	local := false // ref may still begin with a scheme
 	switch c := ref[0]; {
 	case c == '#':
@@ -127,7 +126,7 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 	return append(append(dst, u.s[:head]...), ref[i:end]...), p, true
 }
 
-// plainHost is plain for a reference that names its host.
+// plainHost is plain for a reference that names a host.
 func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, parts, bool) {
 	scheme := u.s[:u.hostStart()]
 	i := 0
@@ -169,8 +168,8 @@ func (u URL) plainHost(dst []byte, ref string, class *[256]uint8) ([]byte, parts
 	return append(append(dst, slash...), ref[i:end]...), p, true
 }
 
-// readHost returns where the name that begins at s[i] ends, if it is one that
-// stands for itself: no port follows, no dot is last, and it is no address.
+// readHost returns the end of the host name that begins at s[i]. ok is false if a port follows, if
+// the name ends in a dot, if it may be an address, or if it needs conversion.
 func readHost(s string, i int) (end int, ok bool) {
 	first, label := i, i
 	for ; i < len(s) && plainHost[s[i]]; i++ {
@@ -185,9 +184,9 @@ func readHost(s string, i int) (end int, ok bool) {
 	return i, i > label && i-label <= maxLabel && i-first <= maxHost && (s[label] < '0' || s[label] > '9')
 }
 
-// readPath reads s from s[i] in its path on and returns where the path ends and
-// where its query, if each octet of them stands for itself. With local a colon
-// in the first segment would make that a scheme.
+// readPath reads s from s[i], which is inside the path. It returns the end of the path (q) and the
+// end of the query. ok is false if an octet does not stand for itself. If local is set, a colon in
+// the first segment would end a scheme, and ok is false.
 func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bool) {
 	for ; i < len(s); i++ {
 		i = skipSame(s, i, class)
@@ -198,7 +197,7 @@ func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bo
 		case pSame, pInPath:
 		case pSlash:
 			local = false
-			if i+1 < len(s) && s[i+1] == '.' { // a dot segment, or nearly
+			if i+1 < len(s) && s[i+1] == '.' { // a dot segment, or a name that begins with a dot
 				return 0, 0, false
 			}
 		case pColon:
@@ -222,7 +221,7 @@ func readPath(s string, i int, local bool, class *[256]uint8) (q, end int, ok bo
 	return i, i, true
 }
 
-// skipSame passes over octets that stand for themselves, four at a time.
+// skipSame skips octets that stand for themselves, four at a time.
 func skipSame(s string, i int, class *[256]uint8) int {
 	for i+4 <= len(s) && class[s[i]]|class[s[i+1]]|class[s[i+2]]|class[s[i+3]] == pSame {
 		i += 4
@@ -230,7 +229,7 @@ func skipSame(s string, i int, class *[256]uint8) int {
 	return i
 }
 
-// readQuery is readPath from the question mark at s[i] on.
+// readQuery is readPath for the query, which begins with the question mark at s[i].
 func readQuery(s string, i int, class *[256]uint8) (end int, ok bool) {
 	for ; i < len(s); i++ {
 		i = skipSame(s, i, class)
@@ -253,14 +252,14 @@ func readQuery(s string, i int, class *[256]uint8) (end int, ok bool) {
 	return i, true
 }
 
-// plainEscape says whether the escape at s[i] is in canonical form.
+// plainEscape reports whether s[i] begins an escape in canonical form.
 func plainEscape(s string, i int) bool {
 	v, ok := escapeAt(s, i)
 	return ok && s[i+1] < 'a' && s[i+2] < 'a' && !is(v, unreserved)
 }
 
-// plainParts are the offsets of the canonical URL s, if it is one of those that
-// plain makes: what they have in them stands for itself.
+// plainParts returns the offsets of the canonical URL s. ok is false if s is not a URL that plain
+// could have made.
 func plainParts(s string) (p parts, ok bool) {
 	if len(s) > maxPlain {
 		return p, false

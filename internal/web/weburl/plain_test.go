@@ -17,9 +17,9 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// checkPlain: what plain takes is what the whole parser takes it for, behind
-// whatever stands in the buffer, and a Batch agrees with Resolve in URL, key
-// and error. It says whether plain took input.
+// checkPlain checks that plain gives the same URL as the whole parser, after any content of the
+// buffer, and that a Batch agrees with Resolve in URL, key and error. It returns whether plain
+// accepted input.
 func checkPlain(t fataler, input string, base URL) bool {
 	a := assembler{canonical: true}
 	var err error
@@ -32,11 +32,11 @@ func checkPlain(t fataler, input string, base URL) bool {
 	out, p, ok := base.plain([]byte("x"), input, &plainClass)
 	switch {
 	case !ok && string(out) != "x":
-		t.Fatalf("%q against %s: left %q behind", input, base, out)
+		t.Fatalf("%q against %s: refused, but changed the buffer to %q", input, base, out)
 	case ok && err != nil:
-		t.Fatalf("%q against %s: got %q, the whole parser says %v", input, base, out, err)
+		t.Fatalf("%q against %s: got %q, the whole parser fails with %v", input, base, out, err)
 	case ok && (string(out) != "x"+string(a.out) || p != a.parts()):
-		t.Fatalf("%q against %s: got %q %v, the whole parser says %q %v", input, base, out, p, a.out, a.parts())
+		t.Fatalf("%q against %s: got %q %v, the whole parser gives %q %v", input, base, out, p, a.out, a.parts())
 	}
 	if raw, q, rawOK := base.plain([]byte("x"), input, &rawClass); rawOK {
 		before, _, _ := strings.Cut(input, "#")
@@ -52,11 +52,11 @@ func checkPlain(t fataler, input string, base URL) bool {
 	}
 	key, err := b.Resolve([]byte(input))
 	if err != wantErr {
-		t.Fatalf("%q against %s: %v from a Batch, want %v", input, base, err, wantErr)
+		t.Fatalf("%q against %s: got error %v from a Batch, want %v", input, base, err, wantErr)
 	}
 	if err != nil {
 		if b.Len() != 1 {
-			t.Fatalf("%q against %s: an error and %d URLs", input, base, b.Len())
+			t.Fatalf("%q against %s: after an error the Batch has %d URLs, want 1", input, base, b.Len())
 		}
 		return ok
 	}
@@ -89,7 +89,7 @@ func TestPlainOnVectors(t *testing.T) {
 	}
 }
 
-// Pieces that plain knows, so that what is made of them is often taken.
+// Pieces that plain handles, so that it accepts many of their sequences.
 var plainPieces = []string{
 	"http://", "https://", "http:", "//", "/", "/", "?", "#", "a.example", "h", "www.b.co.uk", "1.2.3.4", "x.0x7f", "A.example",
 	".", "..", "./", "../", "../", "...", ".a", "a", "b.html", "c", "~d", "%2F", "%2f", "%41", "%", "%E4%BC", "'", "{", "^", ":", "a:b",
@@ -134,7 +134,7 @@ func FuzzPlain(f *testing.F) {
 
 var hrefOf = regexp.MustCompile(`(?i)(?:href|src)=["']([^"']*)["']`)
 
-// The references of real pages: nearly all are plain.
+// On real pages nearly all references are plain.
 func TestPlainOnRealPages(t *testing.T) {
 	pages, err := filepath.Glob("/usr/share/doc/python3.11-doc/html/library/*.html")
 	if err != nil {
@@ -196,7 +196,7 @@ func TestBatch(t *testing.T) {
 		b.Cut(3)
 		b.SetBase(URL{})
 		if _, err := b.Resolve([]byte("4")); err == nil {
-			t.Fatal("a relative reference without a base is no error")
+			t.Fatal("a relative reference without a base: got no error")
 		}
 		b.Resolve([]byte("http://c.example/4"))
 		b.Seal()
@@ -228,7 +228,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// Whatever plainParts takes, the whole parser takes for the same.
+// FuzzPlainParts checks that plainParts and the whole parser agree on every string that plainParts
+// accepts.
 func FuzzPlainParts(f *testing.F) {
 	for _, p := range plainPieces {
 		f.Add("http://a.example/" + p)

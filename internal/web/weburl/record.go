@@ -2,13 +2,13 @@ package weburl
 
 import "strings"
 
-// A Record is an http or https URL as the URL standard parses it, before the
-// canonical form. Its methods are named for the standard's URL class (6.1).
+// A Record is an http or https URL as the URL standard parses it, before the canonical form. Its
+// methods have the names of the standard's URL class (6.1).
 type Record struct{ l layout }
 
-// ParseWHATWG parses input against base as the URL standard does. An empty
-// base is none. A base of another scheme serves only an input that does not
-// need it; otherwise the error is ErrScheme.
+// ParseWHATWG parses input against base as the URL standard does. An empty base means "no base". A
+// base with another scheme is accepted only if input does not need a base; otherwise the error is
+// ErrScheme.
 func ParseWHATWG(input, base string) (Record, error) {
 	var b *layout
 	if base != "" {
@@ -39,15 +39,15 @@ func parseRecord(input string, base *layout) (Record, error) {
 	return Record{a.layout}, nil
 }
 
-// Href is the whole URL.
+// Href returns the whole URL.
 func (r Record) Href() string { return r.l.s }
 
-// Protocol is "http:" or "https:".
+// Protocol returns "http:" or "https:".
 func (r Record) Protocol() string {
 	return r.l.s[:strings.IndexByte(r.l.s, ':')+1]
 }
 
-// Username is percent-encoded.
+// Username returns the user name, percent-encoded.
 func (r Record) Username() string {
 	if r.l.s == "" {
 		return ""
@@ -55,32 +55,33 @@ func (r Record) Username() string {
 	return r.l.s[len(r.Protocol())+len("//") : r.l.userEnd]
 }
 
-// Password is percent-encoded.
+// Password returns the password, percent-encoded.
 func (r Record) Password() string {
 	return strings.TrimPrefix(r.l.s[r.l.userEnd:r.l.passEnd], ":")
 }
 
-// Host is Hostname, and ":port" where it is not the scheme's default.
+// Host returns Hostname, with ":port" if the port is not the scheme's default.
 func (r Record) Host() string { return r.l.s[r.l.hostStart:r.l.pathStart] }
 
-// Hostname is the host without the port, an IPv6 address in brackets.
+// Hostname returns the host without the port. An IPv6 address keeps its brackets.
 func (r Record) Hostname() string { return r.l.s[r.l.hostStart:r.l.hostEnd] }
 
-// Port is empty where it is the scheme's default.
+// Port returns the port, or "" if it is the scheme's default.
 func (r Record) Port() string {
 	return strings.TrimPrefix(r.l.s[r.l.hostEnd:r.l.pathStart], ":")
 }
 
-// Pathname begins with a slash.
+// Pathname returns the path, which begins with a slash.
 func (r Record) Pathname() string { return r.l.s[r.l.pathStart:r.l.pathEnd] }
 
-// Search is the query with its question mark, empty where the query is.
-func (r Record) Search() string { return lone(r.l.s[r.l.pathEnd:r.l.queryEnd]) }
+// Search returns the query with its question mark, or "" if the query is empty.
+func (r Record) Search() string { return dropLoneDelimiter(r.l.s[r.l.pathEnd:r.l.queryEnd]) }
 
-// Hash is the fragment with its number sign, empty where the fragment is.
-func (r Record) Hash() string { return lone(r.l.s[r.l.queryEnd:]) }
+// Hash returns the fragment with its number sign, or "" if the fragment is empty.
+func (r Record) Hash() string { return dropLoneDelimiter(r.l.s[r.l.queryEnd:]) }
 
-func lone(s string) string {
+// dropLoneDelimiter returns "" if s is only a "?" or a "#".
+func dropLoneDelimiter(s string) string {
 	if len(s) == 1 {
 		return ""
 	}

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Site is the registered domain (public suffix and one label), or the host where there is none.
+// Site returns the registered domain of u's host: the public suffix and one label. Without one it
+// returns the host.
 func (u URL) Site() string { return Site(u.Host()) }
 
-// Site is the registered domain of host, or host itself (an address, a bare
-// suffix). Both sections of the Public Suffix List count: two blogs at
-// github.io belong to different people, and are two sites. host must be in
-// canonical form, as URL.Host gives it.
+// Site returns the registered domain of host, or host itself if host is an address or a bare public
+// suffix. It uses both sections of the Public Suffix List: two blogs at github.io belong to
+// different people and are two sites. host must be in canonical form, as URL.Host returns it. Safe
+// for concurrent use.
 func Site(host string) string {
 	if len(host) == 0 || len(host) > maxHost {
 		return host
@@ -30,9 +31,9 @@ func Site(host string) string {
 	return site
 }
 
-// ICANNSite is Site by the list's ICANN section alone: the domain that
-// somebody registered, whatever its owner lets out below it. All of github.io
-// is one.
+// ICANNSite is Site with only the ICANN section of the list: it returns the domain that somebody
+// registered, even if its owner lets others use names below it. All hosts below github.io are one
+// ICANN site.
 func ICANNSite(host string) string {
 	if len(host) == 0 || len(host) > maxHost {
 		return host
@@ -41,20 +42,20 @@ func ICANNSite(host string) string {
 	for !icann {
 		_, parent, ok := strings.Cut(suffix, ".")
 		if !ok {
-			break // no rule at all: the last label is the suffix
+			break // no rule matches: the last label is the suffix
 		}
 		suffix, icann = publicSuffix(parent)
 	}
 	return plusOne(host, suffix)
 }
 
-// sites remembers recent answers, because the list's lookup allocates and is
-// asked of every link. A host has one slot, the newest wins: 512 KiB. A slot is
-// one word, which is read and written without a lock: the length of the site in
-// the lowest octet (a site has 1 to 253), above it what is left of the host's
-// hash, of which eight bits follow from the slot. So a host is taken for the
-// slot's, and given the length of its site, with a chance of 2^-48, by a hash
-// that nobody outside can foresee: once in 28,000 crawls of 10^10 answers.
+// sites caches recent results of Site, because a lookup in the list allocates and Site runs for
+// every link. A host has one slot, and the newest host in a slot wins. The cache takes 512 KiB.
+//
+// A slot is one word, so that it needs no lock. The lowest octet is the length of the site (1 to
+// 253). The other bits come from the hash of the host. A wrong host matches a slot with a chance of
+// 2^-48: once in 28,000 crawls of 10^10 lookups. It then gets a site of the wrong length. Nobody
+// outside can predict the hash, because its seed is random.
 var (
 	sites     [1 << 16]atomic.Uint64
 	sitesSeed = maphash.MakeSeed()
@@ -62,7 +63,7 @@ var (
 
 const siteMask = 0xff
 
-// publicSuffix is the suffix of host, which is host itself for an address.
+// publicSuffix returns the public suffix of host. The suffix of an address is the address itself.
 func publicSuffix(host string) (suffix string, icann bool) {
 	if host[0] == '[' {
 		return host, true
@@ -74,8 +75,8 @@ func publicSuffix(host string) (suffix string, icann bool) {
 	return suffix, icann
 }
 
-// plusOne is suffix and the label before it, or host where that label is
-// missing or empty.
+// plusOne returns suffix and the label before it. It returns host if that label is missing or
+// empty.
 func plusOne(host, suffix string) string {
 	i := len(host) - len(suffix) - 1
 	if i <= 0 || host[i] != '.' {

@@ -7,23 +7,24 @@ import (
 	"strings"
 )
 
-// SURT is the Sort-friendly URI Reordering Transform that archive indexes are
-// sorted by: http://www.example.com/A?b=1&a -> com,example)/a?a&b=1. It is
-// what pywb's canonicalize gives for u, the index key of a CDXJ line, so that
-// the replay finds what the crawl has written. The rules are those of the
-// Internet Archive's key maker (webarchive-commons, WaybackURLKeyMaker):
-// escapes undone until none is left and made anew, a leading www and digits
-// dropped, lower case, empty segments and a last slash dropped, session ids
-// dropped, query arguments sorted.
+// SURT returns the Sort-friendly URI Reordering Transform that archive indexes are sorted by:
+// http://www.example.com/A?b=1&a -> com,example)/a?a&b=1. It equals what pywb's canonicalize
+// returns for u, which is the index key of a CDXJ line. A replay tool therefore finds what the
+// crawl has written.
 //
-// It folds URLs that a server may tell apart, and so is no identity.
+// The rules are those of the Internet Archive's key maker (webarchive-commons, WaybackURLKeyMaker).
+// Escapes are undone until none is left, then made anew. A leading www with its digits, empty
+// segments, a last slash and session ids are dropped. Letters become lower case. Query arguments
+// are sorted.
+//
+// Two URLs that a server may tell apart can have one SURT, so a SURT does not identify a resource.
 func (u URL) SURT() string {
 	if u.s == "" {
 		return "-"
 	}
 	var space [512]byte
 	dst := appendHostSURT(space[:0], u.Host())
-	if port := u.s[u.hostEnd:u.pathStart]; port != ":0" { // which the key maker takes for none
+	if port := u.s[u.hostEnd:u.pathStart]; port != ":0" { // the key maker treats port 0 as no port
 		dst = append(dst, port...)
 	}
 	dst = append(dst, ')')
@@ -35,7 +36,7 @@ func (u URL) SURT() string {
 	return string(dst)
 }
 
-// appendHostSURT writes the labels of host from last to first, with commas.
+// appendHostSURT writes the labels of host from last to first, separated by commas.
 func appendHostSURT(dst []byte, host string) []byte {
 	if host[0] == '[' {
 		return append(dst, host[1:len(host)-1]...)
@@ -57,9 +58,8 @@ func appendHostSURT(dst []byte, host string) []byte {
 	}
 }
 
-// appendUnescaped undoes escapes until none is left, in one pass: an octet
-// that completes an escape at the end of dst is folded into it at once.
-// Escapes cannot overlap, so the order in which they are undone is free.
+// appendUnescaped undoes escapes until none is left, in one pass: an octet that completes an escape
+// at the end of dst is decoded at once. Escapes cannot overlap, so any order gives the same result.
 func appendUnescaped(dst []byte, s string) []byte {
 	start := len(dst)
 	for i := 0; i < len(s); i++ {
@@ -72,8 +72,8 @@ func appendUnescaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendLowerEscaped escapes what is not printable ASCII, # and %, all in
-// lower case.
+// appendLowerEscaped writes s in lower case. It escapes #, % and everything that is not printable
+// ASCII.
 func appendLowerEscaped(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	for _, c := range s {
@@ -97,8 +97,7 @@ var aspSession = []*regexp.Regexp{
 func appendPathSURT(dst, scratch []byte, path string) []byte {
 	start := len(dst)
 	raw := appendUnescaped(scratch, path)
-	// Unescaping may have made new dot segments; a .. with nothing before it
-	// counts as a segment.
+	// Unescaping may have made new dot segments. A .. with nothing before it counts as a segment.
 	flat := make([]byte, 0, len(raw)+1)
 	segs := 0
 	for rest, more := raw[1:], true; more; {
@@ -130,8 +129,8 @@ func appendPathSURT(dst, scratch []byte, path string) []byte {
 	}
 	if bytes.Contains(dst[start:], []byte(".aspx")) {
 		for _, re := range aspSession {
-			// A copy: what regexp is given moves to the heap, here with
-			// every caller's buffer.
+			// Clone, because a slice given to regexp escapes to the heap, and would take every
+			// caller's buffer there with it.
 			if m := re.FindSubmatch(bytes.Clone(dst[start:])); m != nil {
 				dst = append(dst[:start], slices.Concat(m[1], m[2])...)
 			}
@@ -151,7 +150,7 @@ var querySession = []*regexp.Regexp{
 	regexp.MustCompile(`^(.*)(?:cfid=[^&]+&cftoken=[^&]+)(?:&(.*))?$`),
 }
 
-// sessionHints are substrings without which none of querySession matches.
+// sessionHints: each match of querySession contains at least one of these substrings.
 var sessionHints = [][]byte{[]byte("sid="), []byte("sessionid"), []byte("cfid=")}
 
 func appendQuerySURT(dst, scratch []byte, query string) []byte {

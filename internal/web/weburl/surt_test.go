@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every page has a line in the index: its key costs its own memory and one
-// buffer of the same size.
+// Every page has a line in the index, so a key must cost only its own memory and one buffer of the
+// same size.
 func TestSURTAllocates(t *testing.T) {
 	u, err := Parse("http://forum.computers1083412.example/email/though-sure-1.html")
 	if err != nil {

@@ -118,10 +118,10 @@ func TestLength(t *testing.T) {
 	in := "http://a/" + strings.Repeat("b", MaxParse-len("http://a/"))
 	u, err := Parse(in)
 	if err != nil || u.String() != in || len(u.Path()) != MaxParse-len("http://a") {
-		t.Errorf("the longest URL: %d octets of path, %v", len(u.Path()), err)
+		t.Errorf("the longest URL: got %d octets of path, %v", len(u.Path()), err)
 	}
 	if _, err := u.Resolve(strings.Repeat("c/", 100) + "?" + in); !errors.Is(err, ErrTooLong) {
-		t.Errorf("one that grows too long: got %v, want ErrTooLong", err)
+		t.Errorf("a URL that grows too long: got %v, want ErrTooLong", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Keys lie in journals and stores: they may never change.
+// Journals and stores hold keys, so keys must never change.
 func TestKeyStays(t *testing.T) {
 	got := MustParse("http://www.example.com/a?b").Key()
 	want := Key{Host: 0x774337343878322e, Path: 0xe05dac0f65fbbf01}
@@ -169,7 +169,7 @@ func TestKeyStays(t *testing.T) {
 		t.Errorf("got %#x, want %#x", got, want)
 	}
 	if other := MustParse("https://www.example.com/a?b").Key(); other.Host != got.Host || other.Path == got.Path {
-		t.Errorf("https: got %#x beside http's %#x, want the host part alone the same", other, got)
+		t.Errorf("https: got %#x, http: got %#x; want equal host parts and different path parts", other, got)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestSURT(t *testing.T) {
 		}
 		u := MustParse(in)
 		if u.String() != in && !strings.ContainsAny(in, "%") {
-			t.Errorf("%s: the table wants canonical URLs, this is %s", in, u)
+			t.Errorf("%s: the table must hold canonical URLs; the canonical form is %s", in, u)
 		}
 		if got := u.SURT(); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
@@ -209,9 +209,9 @@ func TestSURT(t *testing.T) {
 	}
 }
 
-// The index lines of real archives have the keys that SURT makes.
+// SURT gives the keys that the index lines of real archives have.
 func TestSURTOfArchives(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join("..", "..", "shared", "data", "warc", "pywb", "*.cdxj"))
+	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "data", "warc", "pywb", "*.cdxj"))
 	if len(files) == 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("no shared test data")
@@ -228,7 +228,7 @@ func TestSURTOfArchives(t *testing.T) {
 		for _, m := range line.FindAllSubmatch(b, -1) {
 			want := string(m[1])
 			if bytes.Contains(m[1], []byte("__wb_method")) {
-				continue // pywb puts a POST's body into the key
+				continue // pywb puts the body of a POST into the key
 			}
 			u, err := Parse(string(m[2]))
 			if err != nil {
@@ -246,7 +246,7 @@ func TestSURTOfArchives(t *testing.T) {
 	}
 }
 
-// All lines agree: none needs a list newer than golang.org/x/net's.
+// All lines agree: none needs a newer list than the one in golang.org/x/net.
 func TestSite(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^checkPublicSuffix\('([^']*)', (?:null|'([^']*)')\);`)
 	n := 0
@@ -254,7 +254,7 @@ func TestSite(t *testing.T) {
 		in, want := m[1], m[2]
 		if strings.HasPrefix(in, ".") {
 			if _, err := Parse("http://" + in); err == nil {
-				t.Errorf("%s: got a URL, want an error: a label is empty", in)
+				t.Errorf("%s: got a URL, want an error because a label is empty", in)
 			}
 			continue
 		}
@@ -296,7 +296,7 @@ func TestSiteSections(t *testing.T) {
 		{"a..com", "a..com", "a..com"},
 		{".com", ".com", ".com"},
 	} {
-		for range 2 { // the second answer is a remembered one
+		for range 2 { // the second result comes from the cache
 			if got := Site(c.host); got != c.site {
 				t.Errorf("Site(%q): got %q, want %q", c.host, got, c.site)
 			}

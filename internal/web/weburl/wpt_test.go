@@ -14,10 +14,10 @@ import (
 )
 
 func sharedPath(name string) string {
-	return filepath.Join("..", "..", "shared", "data", "url", name)
+	return filepath.Join("..", "..", "..", "..", "shared", "data", "url", name)
 }
 
-// shared reads a file of the shared test data, or skips where there is none.
+// shared reads a file of the shared test data. If the data is absent, it skips the test.
 func shared(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(sharedPath(name))
@@ -47,7 +47,7 @@ type wptCase struct {
 	Hash     string
 }
 
-// wptCases reads a JSON array of cases and comments.
+// wptCases reads a JSON array of cases and comments and returns the cases.
 func wptCases[T any](t testing.TB, name string) (cs []T) {
 	t.Helper()
 	var raw []json.RawMessage
@@ -109,19 +109,19 @@ func TestWPT(t *testing.T) {
 	}
 	t.Log(n)
 	if n["http"] < 247 {
-		t.Errorf("got %d http cases, want more: is the file whole?", n["http"])
+		t.Errorf("got %d http cases, want at least 247; the file may be incomplete", n["http"])
 	}
 }
 
-// canonicalExceptions are URLs of the standard that have no canonical form.
+// canonicalExceptions are URLs of the standard that have no canonical form, with the reason.
 var canonicalExceptions = map[string]string{
 	"http://./":        "an empty label cannot be looked up",
 	"http://../":       "an empty label cannot be looked up",
 	"http://foo.09../": "an empty label cannot be looked up",
 }
 
-// The canonical form of each case is a fixed point, and parsing the standard's
-// result gives the same as parsing the input.
+// The canonical form of each case is a fixed point. Parsing the standard's result gives the same
+// URL as parsing the input.
 func TestWPTCanonical(t *testing.T) {
 	for _, c := range wptCases[wptCase](t, "urltestdata.json") {
 		if c.Failure || !isHTTP(c.Href) {
@@ -164,10 +164,9 @@ type asciiCase struct {
 	Output  *string
 }
 
-// idnaExceptions are the cases that disagree.
+// idnaExceptions are the cases on which we disagree with the table.
 var idnaExceptions = map[string]string{
-	// CJK extension J came with Unicode 17; x/net/idna has the tables of
-	// Unicode 15 up to Go 1.26.
+	// Unicode 17 added CJK extension J. x/net/idna has the tables of Unicode 15 up to Go 1.26.
 	"\U0003293120.音.ꡦ1.":    "U+32931 is not in Unicode 15",
 	"\U00032b9a9ꍩ\u17d3.ss": "U+32B9A is not in Unicode 15",
 	"\U00032b9a9ꍩ\u17d3.SS": "U+32B9A is not in Unicode 15",
@@ -177,7 +176,7 @@ func TestToASCII(t *testing.T) {
 	for _, file := range []string{"toascii.json", "IdnaTestV2.json"} {
 		for _, c := range wptCases[asciiCase](t, file) {
 			if c.Input == "" || strings.ContainsAny(c.Input, "/?#\\@:") {
-				continue // not a host by itself
+				continue // not a bare host
 			}
 			r, err := ParseWHATWG("https://"+c.Input+"/x", "")
 			got, want := "", ""
@@ -191,7 +190,7 @@ func TestToASCII(t *testing.T) {
 				continue
 			}
 			if why, ok := idnaExceptions[c.Input]; ok && idna.UnicodeVersion == "15.0.0" {
-				t.Logf("excepted: %+q: %s", c.Input, why)
+				t.Logf("known exception: %+q: %s", c.Input, why)
 				continue
 			}
 			t.Errorf("%s: %+q (%s): got %q, %v, want %q", file, c.Input, c.Comment, got, err, want)
@@ -199,7 +198,7 @@ func TestToASCII(t *testing.T) {
 	}
 }
 
-// csvRows reads comma-separated rows; # begins a comment.
+// csvRows reads comma-separated rows. A # begins a comment.
 func csvRows(t *testing.T, name string, fields int) (rows [][]string) {
 	t.Helper()
 	r := csv.NewReader(bytes.NewReader(shared(t, name)))
@@ -214,20 +213,20 @@ func csvRows(t *testing.T, name string, fields int) (rows [][]string) {
 	return rows
 }
 
-// Why a row of crawler-commons' table is not ours: it takes more for the same
-// than the canonical form does, or the URL standard says otherwise.
+// Reasons why our result differs from a row of crawler-commons' table: the table merges more URLs
+// than our canonical form, or the URL standard contradicts it.
 const (
 	otherScheme   = "neither http nor https"
-	noHost        = "the URL standard: a failure"
-	noScheme      = "Parse wants an absolute URL; guessing a scheme is the command line's affair"
+	noHost        = "a failure by the URL standard"
+	noScheme      = "Parse wants an absolute URL; only the command line guesses a scheme"
 	emptyQuery    = "a server can tell /? from /"
 	emptySegments = "a server can tell // from /"
-	strayPercent  = "the URL standard leaves a stray %; %25 would be another octet string"
+	strayPercent  = "the URL standard leaves a stray %; %25 would be a different octet string"
 	queryChars    = "the URL standard's query set leaves these as browsers send them"
 	queryArgs     = "only the server knows whether order, emptiness and repetition of arguments matter"
 )
 
-// weirdExceptions: weird URL, our canonical form, reason.
+// weirdExceptions maps a URL to our canonical form and the reason.
 var weirdExceptions = map[string][2]string{
 	"http://x.com/?x[y]=1":                   {"http://x.com/?x[y]=1", queryChars},
 	"http://foo.com//aa/bb/foo.html":         {"http://foo.com//aa/bb/foo.html", emptySegments},
@@ -273,13 +272,13 @@ func TestWeirdURLs(t *testing.T) {
 		got, err := Parse(row[0])
 		if err == nil && got.String() == row[1] {
 			if _, ok := weirdExceptions[row[0]]; ok {
-				t.Errorf("%q: agrees, though it is among the exceptions", row[0])
+				t.Errorf("%q: agrees with the table, so remove it from the exceptions", row[0])
 			}
 			continue
 		}
 		if want, ok := weirdExceptions[row[0]]; ok {
 			if got.String() != want[0] {
-				t.Errorf("%q: got %s, %v, want by our exception %s (%s)", row[0], got, err, want[0], want[1])
+				t.Errorf("%q: got %s, %v, want %s by our exception (%s)", row[0], got, err, want[0], want[1])
 			}
 			continue
 		}
