@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// An entry is what is known about a name: addresses, or the error that there
-// are none.
+// An entry is the result for a name: its addresses, or the error that there are none.
 type entry struct {
 	addrs   []netip.Addr
 	err     error
@@ -17,24 +16,24 @@ type entry struct {
 
 const cacheShards = 16
 
-// cache holds what the servers said, by name, in shards of a clock each: a hit
-// marks an entry, and the hand passes over marked entries once.
+// cache holds the servers' results by name. Each shard replaces entries by the clock algorithm: a
+// hit marks an entry, and the hand skips a marked entry once and clears its mark.
 type cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
 }
 
 type cacheShard struct {
-	// mu guards all below.
+	// mu guards all fields below.
 	mu    sync.Mutex
-	index map[string]int32 // where in slots
+	index map[string]int32 // a name's position in slots
 	slots []slot
 	hand  int
-	size  int // len(slots) at most
+	size  int // the maximum of len(slots)
 }
 
-// A slot is an entry as it is kept: some 200 bytes with its name, one address
-// and its place in the index; an error takes some 200 more.
+// A slot stores an entry. It takes about 200 bytes with its name, one address and its place in the
+// index. An error takes about 200 bytes more.
 type slot struct {
 	name    string
 	addrs   []netip.Addr
@@ -45,8 +44,7 @@ type slot struct {
 
 func (s *slot) set(e entry) { s.addrs, s.err, s.expires = e.addrs, e.err, e.expires.UnixNano() }
 
-// init bounds the cache to size entries, rounded up to a number that the
-// shards share evenly.
+// init limits the cache to size entries, rounded up to a multiple of the number of shards.
 func (c *cache) init(size int) {
 	c.seed = maphash.MakeSeed()
 	for i := range c.shards {
@@ -59,8 +57,9 @@ func (c *cache) shard(name string) *cacheShard {
 	return &c.shards[maphash.String(c.seed, name)%cacheShards]
 }
 
-// find returns what is known about name at now.
-func (c *cache) find(name string, now time.Time) (Answer, error, bool) {
+// find returns the cached result for name at now. ok is false if there is none or if it has
+// expired.
+func (c *cache) find(name string, now time.Time) (a Answer, err error, ok bool) {
 	s := c.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (c *cache) find(name string, now time.Time) (Answer, error, bool) {
 	return Answer{Addrs: e.addrs, Expires: time.Unix(0, e.expires)}, nil, true
 }
 
-// add remembers e, in place of what was known about name.
+// add stores e and replaces the earlier result for name.
 func (c *cache) add(name string, e entry) {
 	s := c.shard(name)
 	s.mu.Lock()
@@ -105,7 +104,7 @@ func (c *cache) add(name string, e entry) {
 	s.hand = (s.hand + 1) % len(s.slots)
 }
 
-// len is the number of entries, expired ones included.
+// len returns the number of entries, expired ones included.
 func (c *cache) len() int {
 	n := 0
 	for i := range c.shards {

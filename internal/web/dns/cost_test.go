@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// BenchmarkCost is what a look-up of a name that is not in the cache costs
-// this process, the server being another one, from 64 callers.
+// BenchmarkCost measures the CPU time that a lookup of an uncached name costs this process, with 64
+// callers. The server runs in another process.
 //
-//	go test -run - -bench Cost -benchtime 30000x ./dns
+//	go test -run - -bench Cost -benchtime 30000x ./internal/web/dns
 func BenchmarkCost(b *testing.B) {
 	addr := startBenchServer(b)
 	for _, six := range []bool{false, true} {
@@ -62,7 +62,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCacheMemory is what an entry of a full cache takes.
+// BenchmarkCacheMemory measures the memory of an entry of a full cache.
 func BenchmarkCacheMemory(b *testing.B) {
 	for b.Loop() {
 		const entries = 1 << 20
@@ -86,7 +86,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// startBenchServer runs this test binary again, as the server.
+// startBenchServer runs this test binary again as the server.
 func startBenchServer(b *testing.B) string {
 	if addr := os.Getenv("ORBWEAVER_BENCH_SERVER"); addr != "" {
 		return addr
@@ -112,11 +112,11 @@ func startBenchServer(b *testing.B) string {
 	return strings.TrimSpace(line)
 }
 
-// TestBenchServer is the server of BenchmarkCost, in a process of its own. It
-// answers A with an address and AAAA with nothing.
+// TestBenchServer is the server of BenchmarkCost, in its own process. It answers A with one address
+// and AAAA with no address.
 func TestBenchServer(t *testing.T) {
 	if os.Getenv("ORBWEAVER_BENCH_SERVE") == "" {
-		t.Skip("no benchmark asked for it")
+		t.Skip("only BenchmarkCost runs this server")
 	}
 	pc, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestBenchServer(t *testing.T) {
 			reply[7] = 1
 			reply = append(reply, "\xc0\x0c\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04\xc0\x00\x02\x01"...)
 		} else {
-			reply[9] = 1 // a SOA: there is none of this type
+			reply[9] = 1 // an SOA record: no record of this type
 			reply = append(reply, "\xc0\x0c\x00\x06\x00\x01\x00\x00\x0e\x10\x00\x16\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x0e\x10"...)
 		}
 		pc.WriteToUDPAddrPort(reply, from)

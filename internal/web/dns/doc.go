@@ -3,19 +3,20 @@
 //	Lookup -> literal, hosts file, cache
 //	       -> one flight per name -> A and AAAA -> servers -> cache
 //
-// It is a stub resolver with a cache, for a crawler that asks for many names at
-// once: the recursion is the servers' work. The wire format is miekg/dns's;
-// the exchange is ours, since it decides what a reply has to show before it is
-// believed.
+// It is a stub resolver with a cache, for a crawler that asks for many names at once. The
+// configured servers do the recursion. miekg/dns reads and writes the wire format. This package
+// does the exchange itself, because the exchange decides which replies to trust.
 //
-// What always holds: one flight per name, however many ask for it; no more
-// than Config.Concurrency queries on the wire; a query has a random id, a
-// random port that changes after 64 queries, a second or a datagram that fits
-// no question, and a socket that is its own until the reply; only a reply to
-// that socket with that id and that question counts (RFC 5452); every loop is
-// bounded, whatever a server says.
+// A flight is one lookup in progress, shared by all its callers. These rules always hold:
 //
-// A Resolver is shared by all workers. Flights are goroutines of the Resolver;
-// Close ends them and waits. A flight ends early only when all its callers
-// have left.
+//   - A name has one flight, however many callers wait for it.
+//   - At most Config.Concurrency queries are on the wire.
+//   - A query has a random id and a random port. The port changes after 64 queries, after a second,
+//     or after a datagram that answers no question. While a query waits, no other query uses its
+//     socket.
+//   - A reply counts only if it comes to that socket with that id and that question (RFC 5452).
+//   - Every loop is bounded, whatever a server sends.
+//
+// All workers share one Resolver. Flights are goroutines of the Resolver; Close ends them and waits
+// for them. Otherwise a flight ends early only if all its callers have left.
 package dns

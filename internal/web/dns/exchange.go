@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// udpSize is what we say we take by UDP: it fits in every path's packets
-	// (RFC 6891, 6.2.5, and the DNS flag day of 2020).
+	// udpSize is the largest UDP reply that we announce, in octets. It fits the packets of every
+	// path (RFC 6891, 6.2.5, and the DNS flag day of 2020).
 	udpSize = 1232
-	// maxJunk is how many datagrams that answer something else are read
-	// before the server counts as broken.
+	// maxJunk is the number of datagrams without an answer after which a query fails.
 	maxJunk = 64
-	// strikes is how often a server may fail at a question before it is asked
-	// no more; a recursive server that ran out of time may have the answer now.
-	strikes = 2
+	// maxRefusals is how many SERVFAIL replies to one question exclude a server from that question.
+	// It is 2, because a recursive server that ran out of time may have the answer at the second
+	// query.
+	maxRefusals = 2
 )
 
-// errReply is a reply that answers the question but cannot be read.
+// errReply means that a query or a reply is malformed, or that no reply answers the question.
 var errReply = errors.New("malformed reply")
 
-// A server is one of the configured servers and its health.
+// A server is a configured server and its health.
 type server struct {
 	addr string
 	// mu guards fails and until.
 	mu    sync.Mutex
-	fails int       // replies missed in a row
-	until time.Time // asked last until then
+	fails int       // failed queries in a row
+	until time.Time // until then this server is asked last
 
 	sockets sockets
 }
 
-// missed notes that a query had no reply. After three in a row the server
-// stands last for 5 s, doubling up to a minute.
+// missed records that a query failed. After three failures in a row the server is asked last for 5
+// s. Each further failure doubles this time, up to a minute.
 func (s *server) missed(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,15 +51,15 @@ func (s *server) missed(now time.Time) {
 	}
 }
 
-// replied notes that a query had one, of whatever kind.
+// replied records that the server sent a valid reply, with any response code.
 func (s *server) replied() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fails, s.until = 0, time.Time{}
 }
 
-// order returns the servers as they are to be asked at now: those that have
-// been answering first, else as configured.
+// order returns the servers in the order of use at now: first the healthy ones, then the others,
+// each group as configured.
 func (r *Resolver) order(now time.Time) []*server {
 	good := make([]*server, 0, len(r.servers))
 	var bad []*server
@@ -76,16 +76,16 @@ func (r *Resolver) order(now time.Time) []*server {
 	return append(good, bad...)
 }
 
-// exchange asks the servers in turn until one says NOERROR or NXDOMAIN. name
-// is in presentation form, with or without its final dot.
+// exchange asks the servers in turn until one replies NOERROR or NXDOMAIN. name is in presentation
+// form, with or without its final dot. The error is ErrTimeout, ErrServer or ctx's.
 func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	servers := r.order(r.cfg.Now())
-	struck := make([]int, len(servers))
+	refused := make([]int, len(servers))
 	var timedOut bool
 	var last error
 	for tries, i, out := 0, 0, 0; tries < max(r.cfg.Attempts, len(servers)) && out < len(servers); i++ {
 		at := i % len(servers)
-		if struck[at] >= strikes {
+		if refused[at] >= maxRefusals {
 			continue
 		}
 		s := servers[at]
@@ -110,11 +110,11 @@ func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dn
 		case m.Rcode == dns.RcodeSuccess && !lame(m):
 			return m, nil
 		case m.Rcode == dns.RcodeServerFailure:
-			struck[at]++
-		default: // REFUSED and the like will not change by asking again
-			struck[at] = strikes
+			refused[at]++
+		default: // REFUSED and similar codes do not change at a second query
+			refused[at] = maxRefusals
 		}
-		if struck[at] >= strikes {
+		if refused[at] >= maxRefusals {
 			out++
 		}
 		last = fmt.Errorf("%s from %s", rcode(m), s.addr)
@@ -138,7 +138,7 @@ func rcode(m *dns.Msg) string {
 	return fmt.Sprintf("rcode %d", m.Rcode)
 }
 
-// lame says whether m sends us elsewhere: the server does not recurse.
+// lame reports whether m only refers to other servers, because the server does not recurse.
 func lame(m *dns.Msg) bool {
 	if len(m.Answer) > 0 || m.Authoritative {
 		return false
@@ -160,8 +160,9 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// ask sends one question to one server: by UDP with EDNS, without EDNS if the
-// server does not know it, by TCP if the reply was too long.
+// ask sends one question to one server by UDP with EDNS. It repeats the question without EDNS if
+// the server does not support EDNS, and by TCP if the reply is truncated. It blocks until one of
+// Config.Concurrency slots is free.
 func (r *Resolver) ask(ctx context.Context, s *server, name string, qtype uint16) (*dns.Msg, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -183,11 +184,10 @@ func (r *Resolver) ask(ctx context.Context, s *server, name string, qtype uint16
 	return m, err
 }
 
-// buffers hold datagrams: more than we ask for, since some servers send more.
+// buffers hold datagrams. They are larger than udpSize, because some servers send more.
 var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
-// viaUDP sends q under a new id and returns the first reply to it within
-// Config.Timeout.
+// viaUDP sends q under a new id. It returns the first reply to it within Config.Timeout.
 func (r *Resolver) viaUDP(ctx context.Context, srv *server, q *dns.Msg) (*dns.Msg, error) {
 	buf := buffers.Get().(*[4096]byte)
 	defer buffers.Put(buf)
@@ -195,7 +195,7 @@ func (r *Resolver) viaUDP(ctx context.Context, srv *server, q *dns.Msg) (*dns.Ms
 	q.Id = dns.Id()
 	wire, err := q.PackBuffer(out[:])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errReply, err) // a name out of a CNAME
+		return nil, fmt.Errorf("%w: %w", errReply, err) // the name comes from a CNAME
 	}
 	s, err := srv.sockets.take(ctx, r, srv.addr)
 	if err != nil {
@@ -219,8 +219,8 @@ func (r *Resolver) viaUDP(ctx context.Context, srv *server, q *dns.Msg) (*dns.Ms
 	return unpack(buf[:n])
 }
 
-// roundTrip returns the length of the reply in buf. clean says that nothing
-// else has come.
+// roundTrip sends wire and returns the length of the reply in buf. clean is true if no other
+// datagram came before it.
 func roundTrip(conn net.Conn, wire, buf []byte) (n int, clean bool, err error) {
 	if _, err := conn.Write(wire); err != nil {
 		return 0, false, err
@@ -237,7 +237,8 @@ func roundTrip(conn net.Conn, wire, buf []byte) (n int, clean bool, err error) {
 	return 0, false, fmt.Errorf("%w: none of %d datagrams answers the question", errReply, maxJunk)
 }
 
-// viaTCP asks over a connection of its own, within Config.Timeout.
+// viaTCP asks over a new connection. Dialling may take Config.Timeout, and the exchange as long
+// again.
 func (r *Resolver) viaTCP(ctx context.Context, addr string, q *dns.Msg) (*dns.Msg, error) {
 	q.Id = dns.Id()
 	wire, err := q.Pack()
@@ -271,20 +272,19 @@ func (r *Resolver) viaTCP(ctx context.Context, addr string, q *dns.Msg) (*dns.Ms
 		return nil, err
 	}
 	if !answers(reply, wire) {
-		return nil, fmt.Errorf("%w: another question's", errReply)
+		return nil, fmt.Errorf("%w: the TCP reply answers another question", errReply)
 	}
 	m, err := unpack(reply)
 	if err == nil && m.Truncated {
-		return nil, fmt.Errorf("%w: truncated over TCP", errReply)
+		return nil, fmt.Errorf("%w: the TCP reply is truncated", errReply)
 	}
 	return m, err
 }
 
 const headerLen = 12
 
-// answers says whether reply is one to query: the same id, the same question,
-// and marked as a reply (RFC 5452, 3). A server that could not read the query
-// may leave the question out.
+// answers reports whether reply answers query: it has the same id and question and is marked as a
+// reply (RFC 5452, 3). A server that could not read the query may leave out the question.
 func answers(reply, query []byte) bool {
 	if len(reply) < headerLen || !bytes.Equal(reply[:2], query[:2]) {
 		return false
@@ -307,7 +307,7 @@ func answers(reply, query []byte) bool {
 	return false
 }
 
-// questionLen is the length of header and question of a query that we packed.
+// questionLen returns the length in octets of the header and question of a query that we packed.
 func questionLen(query []byte) int {
 	at := headerLen
 	for query[at] != 0 {
@@ -316,8 +316,8 @@ func questionLen(query []byte) int {
 	return at + 1 + 4
 }
 
-// unpack reads a reply that answers. One that is cut short and says so need
-// not be readable: TCP will bring the whole.
+// unpack reads a reply. If a truncated reply cannot be read, unpack returns an empty truncated
+// message, because TCP will bring the whole reply.
 func unpack(wire []byte) (*dns.Msg, error) {
 	m := new(dns.Msg)
 	if err := m.Unpack(wire); err != nil {

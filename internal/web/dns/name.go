@@ -14,11 +14,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// literal reads a host that is an address: 192.0.2.1, 2001:db8::1 or
-// [2001:db8::1]. A zone is no part of a URL's host.
+// literal reads a host that is an address: 192.0.2.1, 2001:db8::1 or [2001:db8::1]. It refuses a
+// zone, because a URL's host has none.
 func literal(host string) (netip.Addr, bool) {
 	n := len(host)
-	switch { // most hosts are names, and an error of ParseAddr costs memory
+	switch { // most hosts are names, and an error of ParseAddr allocates
 	case n == 0:
 		return netip.Addr{}, false
 	case host[0] == '[' && host[n-1] == ']':
@@ -35,13 +35,13 @@ func literal(host string) (netip.Addr, bool) {
 	return a.Unmap(), true
 }
 
-// special are the top-level domains that are never asked for: onion would tell
-// others what is nobody's business (RFC 7686, 2).
+// special are the top-level domains that are never queried. A query for onion would tell others a
+// private name (RFC 7686, 2).
 var special = map[string]bool{"onion": true}
 
-// canonical returns host in lower case without a final dot, or ErrName if no
-// query could ask for it (RFC 1035, 2.3.4) or no host is called so. The
-// underscore is no letter of a host name, but there are hosts that have it.
+// canonical returns host in lower case without a final dot. The error is ErrName if no query can
+// ask for host (RFC 1035, 2.3.4) or if host has characters that no host name has. The underscore is
+// accepted: the standard forbids it in host names, but real hosts use it.
 func canonical(host string) (string, error) {
 	name := strings.TrimSuffix(host, ".")
 	if name == "" || len(name) > 253 {
@@ -72,8 +72,8 @@ func canonical(host string) (string, error) {
 	return name, nil
 }
 
-// serverAddr completes a server's address with the port 53. It is an address,
-// not a name: nobody could look that up.
+// serverAddr adds port 53 to a server's address if it has no port. It refuses names, because there
+// is no server to look them up.
 func serverAddr(s string) (string, error) {
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
 		return net.JoinHostPort(a.String(), "53"), nil
@@ -85,7 +85,7 @@ func serverAddr(s string) (string, error) {
 	return a.String(), nil
 }
 
-var errServerAddr = errors.New("no address, such as 9.9.9.9, 127.0.0.1:5353 or [2620:fe::fe]:53")
+var errServerAddr = errors.New("not an address; use a form such as 9.9.9.9, 127.0.0.1:5353 or [2620:fe::fe]:53")
 
 const (
 	maxResolvConf = 64 << 10
@@ -115,8 +115,8 @@ func readResolvConf(name string) ([]string, error) {
 	return conf.Servers, nil
 }
 
-// readHosts reads a hosts file: an address and its names in a line, # begins a
-// comment, the lines of a name add up. Unreadable lines are skipped.
+// readHosts reads a hosts file. A line holds an address and its names, and # begins a comment. A
+// name on several lines has all their addresses. Unreadable lines are skipped.
 func readHosts(name string) (map[string][]netip.Addr, error) {
 	optional := name == ""
 	if name == "-" {
@@ -153,7 +153,7 @@ func parseHosts(r io.Reader) (map[string][]netip.Addr, error) {
 				addHosts(hosts, fields)
 			}
 		}
-		for long { // no host of ours stands in such a line
+		for long { // skip a line that is longer than the buffer
 			_, err = br.ReadSlice('\n')
 			long = errors.Is(err, bufio.ErrBufferFull)
 		}
@@ -181,7 +181,8 @@ func addHosts(hosts map[string][]netip.Addr, fields []string) {
 	}
 }
 
-// insert adds addr to a list that has IPv4 first, once, up to maxAddrs.
+// insert adds addr to list, unless list has it already or is full (maxAddrs). IPv4 addresses stay
+// before IPv6 addresses.
 func insert(list []netip.Addr, addr netip.Addr) []netip.Addr {
 	at := len(list)
 	for i, a := range list {

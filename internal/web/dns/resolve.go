@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// maxChain bounds the CNAMEs between a name and its addresses.
+	// maxChain is the maximum number of CNAMEs between a name and its addresses.
 	maxChain = 16
-	// maxRounds bounds the questions that following them takes: servers send
-	// the chain with the answer, or at least the next piece.
+	// maxRounds is the maximum number of questions for one chain of CNAMEs. Servers send the whole
+	// chain with the answer, or at least its next part.
 	maxRounds = 5
-	// maxRecords is how much of an answer section is looked at.
+	// maxRecords is the maximum number of records that are read of a section.
 	maxRecords = 256
 )
 
-// A finding is what the servers say about a name and a type.
+// A finding is the servers' answer for a name and a type.
 type finding struct {
 	addrs []netip.Addr
 	ttl   time.Duration
-	none  bool // with err: the name does not exist, for no type
+	none  bool // set with err: the name does not exist for any type
 	err   error
 }
 
-// resolve asks for name's addresses. ttl is within the configured bounds, for
-// an error too.
+// resolve asks the servers for name's addresses. For the answer of a server, ttl is within the
+// configured limits; for a failure of the servers it is failureTTL.
 func (r *Resolver) resolve(ctx context.Context, name string) (addrs []netip.Addr, ttl time.Duration, err error) {
 	if name == "localhost" { // RFC 6761, 6.3
 		addrs = append(addrs, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
@@ -54,7 +54,7 @@ func (r *Resolver) resolve(ctx context.Context, name string) (addrs []netip.Addr
 	return f.addrs, f.ttl, f.err
 }
 
-// merge makes one finding of two.
+// merge combines the findings of the two address families.
 func (r *Resolver) merge(a, b finding) finding {
 	switch {
 	case a.err == nil && b.err == nil:
@@ -65,7 +65,7 @@ func (r *Resolver) merge(a, b finding) finding {
 			a, b = b, a
 		}
 		if !errors.Is(b.err, ErrNotFound) {
-			a.ttl = r.cfg.MinTTL // half the truth: ask again soon
+			a.ttl = r.cfg.MinTTL // one family is unknown: ask again soon
 		}
 		return a
 	case a.none:
@@ -81,8 +81,8 @@ func (r *Resolver) merge(a, b finding) finding {
 	return a
 }
 
-// find asks for one type and follows CNAMEs, in the answer and, where the
-// chain goes beyond it, with further questions.
+// find asks for one type. It follows CNAMEs within the answer, and with further questions if the
+// chain continues beyond it.
 func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding {
 	ttl := r.cfg.MaxTTL
 	links := 0
@@ -108,11 +108,12 @@ func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding 
 		}
 		name = c.owner
 	}
-	return finding{ttl: failureTTL, err: fmt.Errorf("%w: CNAMEs without end", ErrServer)}
+	return finding{ttl: failureTTL, err: fmt.Errorf("%w: the chain of CNAMEs is too long", ErrServer)}
 }
 
-// negative is how long it is believed that there is nothing (RFC 2308, 5):
-// as long as the SOA record says, within NegativeTTL, MinTTL without one.
+// negative returns how long a missing name or address is cached (RFC 2308, 5): as long as the SOA
+// record says, but at least MinTTL and at most NegativeTTL. Without an SOA record it returns
+// MinTTL, or NegativeTTL if that is shorter.
 func (r *Resolver) negative(m *dns.Msg, ttl time.Duration) time.Duration {
 	low := min(r.cfg.MinTTL, r.cfg.NegativeTTL)
 	s := soa(m)
@@ -132,7 +133,7 @@ func soa(m *dns.Msg) *dns.SOA {
 	return nil
 }
 
-// seconds reads a TTL; one with the highest bit set is none (RFC 2181, 8).
+// seconds reads a TTL. A TTL with the highest bit set counts as zero (RFC 2181, 8).
 func seconds(ttl uint32) time.Duration {
 	if ttl >= 1<<31 {
 		return 0
@@ -140,16 +141,16 @@ func seconds(ttl uint32) time.Duration {
 	return time.Duration(ttl) * time.Second
 }
 
-// A chain is what an answer section says from a name on.
+// A chain is the part of an answer section that starts at one name.
 type chain struct {
-	owner string // the last name, of the addresses if there are any
-	links int    // CNAMEs between; one more than allowed where there are more
+	owner string // the last name; it owns the addresses, if there are any
+	links int    // number of CNAMEs; limit+1 if there are too many
 	addrs []netip.Addr
-	ttl   time.Duration // the shortest on the way
+	ttl   time.Duration // the shortest TTL of the chain
 }
 
-// follow walks m's answer from name, over at most limit CNAMEs. Records of
-// names that are not on the way do not count.
+// follow walks m's answer from name over at most limit CNAMEs. It ignores records of names outside
+// of the chain.
 func follow(m *dns.Msg, name string, qtype uint16, limit int) chain {
 	c := chain{owner: name, ttl: math.MaxInt64}
 	records := m.Answer[:min(len(m.Answer), maxRecords)]

@@ -11,107 +11,104 @@ import (
 	"time"
 )
 
-// Errors of Lookup; test with errors.Is.
+// Errors of Lookup. Test for them with errors.Is.
 var (
 	// ErrNotFound means that the name does not exist or has no address.
 	ErrNotFound = errors.New("host not found")
-	// ErrName is an ErrNotFound that needed no query: no host has such a name.
+	// ErrName is an ErrNotFound that needed no query: no host can have such a name.
 	ErrName = fmt.Errorf("invalid host name: %w", ErrNotFound)
 	// ErrTimeout means that no server answered in time.
 	ErrTimeout = errors.New("name servers did not answer")
-	// ErrServer means that the servers answered, but with a failure of theirs
-	// or with nonsense.
+	// ErrServer means that the servers reported a failure of their own or sent malformed replies.
 	ErrServer = errors.New("name server failure")
 	// ErrClosed means that the Resolver has been closed.
 	ErrClosed = errors.New("resolver closed")
 )
 
-// Config tunes a Resolver. The zero Config is the machine's own resolution,
-// without IPv6.
+// Config tunes a Resolver. The zero Config resolves names as the machine does, without IPv6.
 type Config struct {
-	// Servers are asked in this order, as host or host:port with a literal
-	// address. Empty means those of ResolvConf. At most 16 are used.
+	// Servers are the name servers in the order of use, as host or host:port with a literal
+	// address. Empty means the servers of ResolvConf. At most 16 are used.
 	Servers []string
-	// ResolvConf is read if Servers is empty. Empty means /etc/resolv.conf;
-	// without that file, the servers are 127.0.0.1 and ::1. Search domains are
-	// not applied: a link's host is complete.
+	// ResolvConf is the file to read if Servers is empty. Empty means /etc/resolv.conf; if that
+	// file is missing, the servers are 127.0.0.1 and ::1. Search domains are ignored, because the
+	// host of a link is complete.
 	ResolvConf string
-	// HostsFile is read once; what it names is never asked for. Empty means
-	// /etc/hosts, "-" none.
+	// HostsFile is read once, by New. Its names are never queried. Empty means /etc/hosts, "-"
+	// means none.
 	HostsFile string
 	// Timeout is how long one query waits for its reply. Zero means 2 s.
 	Timeout time.Duration
-	// Attempts is how many queries one question is worth, over all servers;
-	// each server is asked at least once. Zero means 4.
+	// Attempts is the maximum number of queries for one question, over all servers. Each server is
+	// asked at least once even if there are more servers. Zero means 4.
 	Attempts int
-	// Concurrency bounds the queries on the wire. Zero means 256.
+	// Concurrency is the maximum number of queries on the wire. Zero means 256.
 	Concurrency int
-	// CacheEntries bounds the cache, in names; each takes some 200 bytes. Zero
+	// CacheEntries is the maximum number of names in the cache; each takes about 200 bytes. Zero
 	// means 100,000.
 	CacheEntries int
-	// MinTTL and MaxTTL bound how long an address is believed. Zero means
-	// 60 s and 24 h.
+	// MinTTL and MaxTTL limit how long an address is cached. Zero means 60 s and 24 h.
 	MinTTL, MaxTTL time.Duration
-	// NegativeTTL bounds how long it is believed that a host does not exist
-	// (RFC 2308, 5). Zero means 1 h.
+	// NegativeTTL is the maximum time for which a missing host is cached (RFC 2308, 5). Zero means
+	// 1 h.
 	NegativeTTL time.Duration
-	// IPv6 asks for AAAA as well as A.
+	// IPv6 makes the resolver ask for AAAA as well as A.
 	IPv6 bool
-	// Now is the clock by which answers expire. Nil means time.Now.
+	// Now is the clock for the expiry of answers. Nil means time.Now.
 	Now func() time.Time
-	// Dial opens sockets to the servers. Nil means net.Dialer's. If the process has no
-	// file descriptor left, the resolver tries again for up to 30 s: that is not the
-	// name server's failure.
+	// Dial opens sockets to the servers. Nil means net.Dialer's. If the process has no file
+	// descriptor left, the resolver dials again for up to 30 s, because a shortage is not the name
+	// server's failure.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Relieve closes what the process can spare. It is called before the resolver tries
-	// again. Nil: there is nothing.
+	// Relieve frees file descriptors that the process can spare. The resolver calls it before it
+	// dials again after a shortage. Nil means that there is nothing to free.
 	Relieve func()
 }
 
 const (
 	maxServers = 16
-	// failureTTL is how long a failure is an answer, so that a dead zone costs
-	// one round of queries and not one for each of its links (RFC 9520, 3.2).
+	// failureTTL is how long a failure is cached, so that a dead zone costs one round of queries
+	// and not one round for each of its links (RFC 9520, 3.2).
 	failureTTL = 5 * time.Second
-	// maxAddrs bounds the addresses of an Answer.
+	// maxAddrs is the maximum number of addresses in an Answer.
 	maxAddrs = 32
 )
 
-// An Answer is what is known about a host. It is shared: do not change Addrs.
+// An Answer holds the addresses of a host and when they expire. It is shared: do not change Addrs.
 type Answer struct {
 	Addrs   []netip.Addr // IPv4 first, each family in the server's order; at most 32
 	Expires time.Time
 }
 
-// A Resolver looks hosts up. Safe for concurrent use.
+// A Resolver looks up hosts. Safe for concurrent use.
 type Resolver struct {
 	cfg     Config
 	servers []*server
 	hosts   map[string][]netip.Addr
 	cache   cache
-	slots   chan struct{} // one for each query on the wire
+	slots   chan struct{} // one entry for each query on the wire
 
-	base   context.Context // of the flights
+	base   context.Context // the parent context of all flights
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // of the flights
+	wg     sync.WaitGroup // counts the flights
 
-	// mu guards the flights, and closed with them.
+	// mu guards flights and closed.
 	mu      sync.Mutex
 	flights map[string]*flight
 	closed  bool
 }
 
-// A flight is a look-up under way and those who wait for it.
+// A flight is a lookup in progress and its waiting callers.
 type flight struct {
-	done    chan struct{} // closed when answer and err are there
+	done    chan struct{} // closed when answer and err are set
 	cancel  context.CancelFunc
 	waiters int // guarded by Resolver.mu
 	answer  Answer
 	err     error
 }
 
-// New reads the configuration files and returns a Resolver with an empty
-// cache. It sends nothing.
+// New reads the configuration files and returns a Resolver with an empty cache. It sends nothing.
+// It returns an error if a file cannot be read or a server is not a valid address.
 func New(cfg Config) (*Resolver, error) {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -166,8 +163,8 @@ func New(cfg Config) (*Resolver, error) {
 	return r, nil
 }
 
-// Close ends the look-ups under way and waits for them. Later ones answer
-// ErrClosed.
+// Close ends the lookups in progress and waits for them. Later lookups return ErrClosed, unless a
+// literal, the hosts file or the cache answers them. The error is always nil.
 func (r *Resolver) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -180,10 +177,12 @@ func (r *Resolver) Close() error {
 	return nil
 }
 
-// Lookup returns host's addresses: those that an address literal is (also in
-// brackets), the hosts file's, the cache's or the servers'. host is in ASCII.
-// The error is ErrNotFound, ErrTimeout or ErrServer, all of them values of the
-// web; or ErrClosed or that of ctx.
+// Lookup returns the addresses of host. They come from host itself if it is an address literal
+// (brackets are allowed), else from the hosts file, the cache or the servers. host is in ASCII.
+//
+// Lookup blocks until an answer arrives or ctx ends. The error is ErrNotFound, ErrTimeout or
+// ErrServer if the network gave no address; these are results of the crawl and not failures of the
+// agent. It is ErrClosed after Close, and ctx's error if ctx ended.
 func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if a, ok := literal(host); ok {
 		return Answer{Addrs: []netip.Addr{a}, Expires: r.cfg.Now().Add(r.cfg.MaxTTL)}, nil
@@ -205,7 +204,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	return r.join(ctx, name)
 }
 
-// join waits for the flight to name, which it starts if there is none.
+// join waits for the flight of name. It starts the flight if there is none.
 func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	r.mu.Lock()
 	if r.closed {
@@ -214,7 +213,7 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	}
 	f := r.flights[name]
 	if f == nil {
-		// A flight may have landed between the look into the cache and here.
+		// A flight may have ended between the cache lookup in Lookup and this point.
 		if a, err, ok := r.cache.find(name, r.cfg.Now()); ok {
 			r.mu.Unlock()
 			return a, err
@@ -222,7 +221,7 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 		fctx, cancel := context.WithCancel(r.base)
 		f = &flight{done: make(chan struct{}), cancel: cancel}
 		r.flights[name] = f
-		r.wg.Go(func() { r.fly(fctx, name, f) })
+		r.wg.Go(func() { r.runFlight(fctx, name, f) })
 	}
 	f.waiters++
 	r.mu.Unlock()
@@ -237,14 +236,14 @@ func (r *Resolver) join(ctx context.Context, name string) (Answer, error) {
 	if f.waiters == 0 {
 		f.cancel()
 		if r.flights[name] == f {
-			delete(r.flights, name) // the next caller starts afresh
+			delete(r.flights, name) // the next caller starts a new flight
 		}
 	}
 	r.mu.Unlock()
 	return Answer{}, fmt.Errorf("look up %s: %w", name, ctx.Err())
 }
 
-func (r *Resolver) fly(ctx context.Context, name string, f *flight) {
+func (r *Resolver) runFlight(ctx context.Context, name string, f *flight) {
 	defer f.cancel()
 	a, ttl, err := r.resolve(ctx, name)
 	now := r.cfg.Now()
@@ -259,8 +258,8 @@ func (r *Resolver) fly(ctx context.Context, name string, f *flight) {
 		f.answer = Answer{Addrs: a, Expires: now.Add(ttl)}
 	}
 	if ctx.Err() == nil {
-		// In the cache before the flight is gone, so that nobody asks again.
-		// A copy, for name may be a part of a long URL.
+		// Fill the cache before the flight goes, so that no caller queries again. Clone name, which
+		// may be part of a long URL.
 		r.cache.add(strings.Clone(name), entry{addrs: f.answer.Addrs, err: err, expires: now.Add(ttl)})
 	}
 	r.mu.Lock()

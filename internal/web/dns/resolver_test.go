@@ -26,7 +26,7 @@ type clock struct{ t atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(1_700_000_000, c.t.Load()) }
 func (c *clock) advance(d time.Duration) { c.t.Add(int64(d)) }
 
-// A nameServer is a real one on loopback, by UDP and TCP, with a zone in text.
+// A nameServer is a real server on loopback, by UDP and TCP, with a zone in text form.
 type nameServer struct {
 	addr     string
 	udp, tcp atomic.Int64 // queries
@@ -34,8 +34,8 @@ type nameServer struct {
 	asked    []string
 }
 
-// listenBoth opens one port for UDP and TCP. The port that is free for the one
-// may be taken for the other.
+// listenBoth opens one port for UDP and TCP. It retries, because a port that is free for one may be
+// taken for the other.
 func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for {
@@ -54,8 +54,7 @@ func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
 	}
 }
 
-// serve starts a server; handle fills in the reply, or sends none if it
-// returns false.
+// serve starts a server. handle fills in the reply; if it returns false, the server sends none.
 func serve(t testing.TB, handle func(q dns.Question, m *dns.Msg, tcp bool) bool) *nameServer {
 	t.Helper()
 	pc, l := listenBoth(t)
@@ -88,9 +87,8 @@ func serve(t testing.TB, handle func(q dns.Question, m *dns.Msg, tcp bool) bool)
 	return ns
 }
 
-// zone answers from records in presentation form, as a recursive server does:
-// the whole chain in one reply. Lines that begin with ! go to the authority
-// section of replies for the name.
+// zone answers from records in presentation form. Like a recursive server, it sends the whole chain
+// in one reply. Lines that begin with ! go to the authority section of replies for the name.
 func zone(t testing.TB, records ...string) func(dns.Question, *dns.Msg, bool) bool {
 	var answer, authority []dns.RR
 	for _, s := range records {
@@ -223,8 +221,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A reply with half a chain is completed by asking for the other half; one
-// without end is given up.
+// If a reply has half a chain, the resolver asks for the other half. It gives up on an endless
+// chain.
 func TestBrokenChain(t *testing.T) {
 	ns := serve(t, func(q dns.Question, m *dns.Msg, _ bool) bool {
 		add := func(s string) {
@@ -237,7 +235,7 @@ func TestBrokenChain(t *testing.T) {
 		switch {
 		case q.Name == "www.example.":
 			add("www.example. 300 IN CNAME Cdn.Example.")
-			add("other.example. 300 IN A 192.0.2.66") // of no concern
+			add("other.example. 300 IN A 192.0.2.66") // not part of the chain
 		case strings.EqualFold(q.Name, "cdn.example."):
 			add("cdn.example. 100 IN A 192.0.2.1")
 		default:
@@ -293,8 +291,7 @@ func TestTruncatedGoesToTCP(t *testing.T) {
 	}
 }
 
-// Positive and negative answers and failures are believed for their time and
-// not longer.
+// Positive answers, negative answers and failures are cached for their time and no longer.
 func TestCaching(t *testing.T) {
 	soa := "!example. 7200 IN SOA ns. root. 1 2 3 4 "
 	for _, tc := range []struct {
@@ -311,7 +308,7 @@ func TestCaching(t *testing.T) {
 		{"no such name, zone says 0", []string{soa + "0"}, 0, ErrNotFound, time.Minute, 1},
 		{"no such name, no SOA", nil, 0, ErrNotFound, time.Minute, 1},
 		{"no data", []string{"h.example. 300 IN TXT x", soa + "200"}, 0, ErrNotFound, 200 * time.Second, 1},
-		{"failure", nil, dns.RcodeServerFailure, ErrServer, failureTTL, strikes},
+		{"failure", nil, dns.RcodeServerFailure, ErrServer, failureTTL, maxRefusals},
 		{"refusal", nil, dns.RcodeRefused, ErrServer, failureTTL, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -343,7 +340,7 @@ func TestCaching(t *testing.T) {
 	}
 }
 
-// The first server that answers wins, whatever is wrong with those before it.
+// The first server with a valid answer wins, whatever is wrong with the servers before it.
 func TestFailover(t *testing.T) {
 	good := zone(t, "h.example. 300 IN A 192.0.2.1")
 	for name, bad := range map[string]func(q dns.Question, m *dns.Msg, tcp bool) bool{
@@ -355,7 +352,7 @@ func TestFailover(t *testing.T) {
 			m.Ns = append(m.Ns, rr)
 			return err == nil
 		},
-		"truncated for ever": func(_ dns.Question, m *dns.Msg, _ bool) bool { m.Truncated = true; return true },
+		"always truncated": func(_ dns.Question, m *dns.Msg, _ bool) bool { m.Truncated = true; return true },
 		"other question": func(_ dns.Question, m *dns.Msg, _ bool) bool {
 			m.Question[0].Name = "other.example."
 			return true
@@ -365,7 +362,7 @@ func TestFailover(t *testing.T) {
 		"a question": func(_ dns.Question, m *dns.Msg, _ bool) bool { m.Response = false; return true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // what a silent server costs
+			t.Parallel() // a silent server takes half a second
 			one, two := serve(t, bad), serve(t, good)
 			r := open(t, Config{Servers: []string{one.addr, two.addr}, Timeout: 500 * time.Millisecond})
 			got, err := r.Lookup(t.Context(), "h.example")
@@ -382,7 +379,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A server that knows no EDNS is asked without.
+// If a server does not support EDNS, the resolver asks without it.
 func TestWithoutEDNS(t *testing.T) {
 	var plain atomic.Int64
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -391,7 +388,7 @@ func TestWithoutEDNS(t *testing.T) {
 	}
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
-		if q.IsEdns0() != nil { // with nothing but a header, as old servers do
+		if q.IsEdns0() != nil { // reply with only a header, as old servers do
 			m.Id, m.Response, m.Rcode = q.Id, true, dns.RcodeFormatError
 			w.WriteMsg(m)
 			return
@@ -419,8 +416,7 @@ func TestWithoutEDNS(t *testing.T) {
 	}
 }
 
-// After three queries in vain a server stands last, and first again with time
-// or a reply.
+// After three failed queries a server is asked last. Time or a reply puts it first again.
 func TestServerOrder(t *testing.T) {
 	var clk clock
 	r := open(t, Config{Servers: []string{"192.0.2.1", "192.0.2.2:5353", "[2001:db8::3]"}, Now: clk.now})
@@ -461,7 +457,7 @@ func TestServerOrder(t *testing.T) {
 	}
 }
 
-// A thousand who ask at once for one name cost one query.
+// A thousand concurrent callers for one name cost one query.
 func TestOneFlight(t *testing.T) {
 	const callers = 1000
 	waiting := make(chan struct{})
@@ -498,8 +494,8 @@ func (r *Resolver) waiters(name string) int {
 	return 0
 }
 
-// Who starts a flight and leaves does not end it for the others; when all have
-// left it ends, and the next caller starts another.
+// If the caller that started a flight leaves, the flight continues for the others. It ends when all
+// callers have left, and the next caller starts a new one.
 func TestLeaving(t *testing.T) {
 	answer := make(chan struct{})
 	z := zone(t, "h.example. 300 IN A 192.0.2.1")
@@ -525,7 +521,7 @@ func TestLeaving(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	first := ask(ctx, 1)
-	for ns.udp.Load() == 0 { // one that leaves sooner asks nothing
+	for ns.udp.Load() == 0 { // a caller that leaves sooner sends no query
 		time.Sleep(time.Millisecond)
 	}
 	leave()
@@ -533,7 +529,7 @@ func TestLeaving(t *testing.T) {
 		t.Errorf("alone: got %v, want context.Canceled", got.err)
 	}
 	if n := r.waiters("h.example"); n != 0 {
-		t.Errorf("the flight goes on with %d waiters", n)
+		t.Errorf("the flight continues with %d waiters, want 0", n)
 	}
 	ctx, leave = context.WithCancel(t.Context())
 	first = ask(ctx, 1)
@@ -566,9 +562,9 @@ func TestClose(t *testing.T) {
 	}
 	r.Close()
 	if err := <-got; !errors.Is(err, ErrClosed) {
-		t.Errorf("under way: got %v, want ErrClosed", err)
+		t.Errorf("lookup in progress: got %v, want ErrClosed", err)
 	}
 	if _, err := r.Lookup(t.Context(), "i.example"); !errors.Is(err, ErrClosed) {
-		t.Errorf("later: got %v, want ErrClosed", err)
+		t.Errorf("lookup after Close: got %v, want ErrClosed", err)
 	}
 }

@@ -9,39 +9,35 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A UDP socket for each query is the safest against forged replies, and it is
-// two thirds of what a query costs. So a socket asks again, under a new random
-// id, but not for long: whoever wants to forge has to find its port among
-// some 28,000 by probing, and each bound below ends what he has found. A
-// socket that anything but the reply has come to, or that waited in vain, asks
-// no more.
+// A new UDP socket for each query gives the best protection against forged replies, but it is two
+// thirds of the cost of a query. So a socket is used for several queries, each with a new random
+// id, but only for a short time. An attacker must find its port among about 28,000 ports by
+// probing, and each limit below makes the found port useless. A socket is closed if anything but
+// the reply arrives, or if a query times out.
 const (
-	// socketQueries is how many queries a socket sends, one after the other.
+	// socketQueries is the maximum number of queries of a socket, one after the other.
 	socketQueries = 64
-	// socketLife is how long it sends them; finding a port by side channels
-	// takes longer (Man et al., "DNS Cache Poisoning Attack Reloaded", CCS
-	// 2020: seconds to minutes).
+	// socketLife is how long a socket may start queries. Finding a port by side channels takes
+	// longer: seconds to minutes (Man et al., "DNS Cache Poisoning Attack Reloaded", CCS 2020).
 	socketLife = time.Second
 )
 
-// A socket is connected to a server, from a random port; one query at a time
-// owns it.
+// A socket is connected to a server from a random port. One query at a time owns it.
 type socket struct {
 	conn    net.Conn
 	queries int
 	opened  time.Time
 }
 
-// sockets are those of a server that wait for a query: at most as many as
-// there may be queries at once.
+// sockets are the idle sockets of a server: at most Config.Concurrency.
 type sockets struct {
-	// mu guards all below. It is not held across I/O but Close.
+	// mu guards all fields below. The only I/O under it is Close.
 	mu     sync.Mutex
 	idle   []*socket
 	closed bool
 }
 
-// take returns a socket that may send a query, a new one if need be.
+// take returns a socket for one query. It opens a new one if no idle socket is usable.
 func (p *sockets) take(ctx context.Context, r *Resolver, addr string) (*socket, error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -64,8 +60,8 @@ func (p *sockets) take(ctx context.Context, r *Resolver, addr string) (*socket, 
 	return &socket{conn: conn, queries: 1, opened: now}, nil
 }
 
-// dial opens a socket to a server, within Config.Timeout, apart from the time in which
-// the process has no file descriptor left.
+// dial opens a socket to a server within Config.Timeout. Time without a free file descriptor does
+// not count.
 func (r *Resolver) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	err = disk.Outlast(r.cfg.Relieve, func() (err error) {
 		if err = ctx.Err(); err != nil {
@@ -79,7 +75,7 @@ func (r *Resolver) dial(ctx context.Context, network, addr string) (conn net.Con
 	return conn, err
 }
 
-// put takes back a socket whose query was answered.
+// put returns a socket whose query was answered.
 func (p *sockets) put(r *Resolver, s *socket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +83,7 @@ func (p *sockets) put(r *Resolver, s *socket) {
 		s.conn.Close()
 		return
 	}
-	// The lowest is used least: each that comes looks whether its time is over.
+	// The lowest socket is used least, so each call checks whether it has expired.
 	if len(p.idle) > 0 && time.Since(p.idle[0].opened) >= socketLife {
 		p.idle[0].conn.Close()
 		p.idle[0] = s

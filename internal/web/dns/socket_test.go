@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// watched is a Dial that counts the queries of each socket and whether it has
-// been closed.
+// watched is a Dial that counts the queries of each socket and records which sockets are closed.
 type watched struct {
 	reply func(socket int, query []byte) [][]byte
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	asked []int
 	open  []bool
 }
@@ -48,8 +47,8 @@ func (w *watched) dial(_ context.Context, network, _ string) (net.Conn, error) {
 	}}, w, n}, nil
 }
 
-// A socket asks 64 times, for a second, and not after anything but a reply has
-// come to it.
+// A socket sends at most 64 queries, for at most a second, and none after it received anything but
+// the reply.
 func TestSockets(t *testing.T) {
 	good := func(_ int, q []byte) [][]byte { return [][]byte{answer(q, "192.0.2.1")} }
 	for _, tc := range []struct {
@@ -58,7 +57,7 @@ func TestSockets(t *testing.T) {
 		lookups int
 		pause   time.Duration
 		want    []int // queries of each socket
-		open    int   // sockets in the end
+		open    int   // open sockets at the end
 	}{
 		{"many", good, 130, 0, []int{64, 64, 2}, 1},
 		{"slow", good, 7, 300 * time.Millisecond, []int{4, 3}, 1},
@@ -101,14 +100,14 @@ func TestSockets(t *testing.T) {
 				}
 				r.Close()
 				if got := count(); got != 0 {
-					t.Errorf("%d sockets are open after Close", got)
+					t.Errorf("%d sockets are open after Close, want 0", got)
 				}
 			})
 		})
 	}
 }
 
-// Two queries never share a socket, and each has an id of its own.
+// Two concurrent queries never share a socket, and each has its own id.
 func TestSocketsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -138,13 +137,13 @@ func TestSocketsAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		if n := len(w.asked); n > 8 {
-			t.Errorf("%d sockets for 8 queries at once", n)
+			t.Errorf("got %d sockets for 8 queries at once, want at most 8", n)
 		}
 	})
 }
 
-// A shortage of file descriptors is not the name server's failure: the resolver asks
-// when it is over, and has the caller close what it can spare.
+// A shortage of file descriptors is not the name server's failure: the resolver asks again when it
+// is over. Meanwhile it asks the caller to close what it can spare.
 func TestShortage(t *testing.T) {
 	for _, network := range []string{"udp", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -174,10 +173,10 @@ func TestShortage(t *testing.T) {
 				ans, err := r.Lookup(t.Context(), "a.example")
 				took := time.Since(began)
 				if err != nil || len(ans.Addrs) != 1 || took < 20*time.Second || took > 21*time.Second {
-					t.Errorf("got %v, %v after %v", ans, err, took)
+					t.Errorf("got %v, %v after %v, want one address after 20 s to 21 s", ans, err, took)
 				}
 				if relieved == 0 {
-					t.Error("nothing was relieved")
+					t.Error("Relieve was not called")
 				}
 			})
 		})

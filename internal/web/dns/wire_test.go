@@ -19,10 +19,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A script is a connection to a server that answers a query with given
-// datagrams, and then with silence until the deadline.
+// A script is a connection to a server that answers a query with the given datagrams and then stays
+// silent until the deadline.
 type script struct {
-	net.Conn // what a test does not need is nil
+	net.Conn // nil: tests do not use its other methods
 	network  string
 	reply    func(network string, query []byte) [][]byte
 	mu       sync.Mutex // guards rest
@@ -86,7 +86,7 @@ func answer(query []byte, addr string) []byte {
 	return b
 }
 
-// Forged datagrams that come before the reply do not count.
+// Forged datagrams before the real reply are ignored.
 func TestForgeries(t *testing.T) {
 	forge := func(query []byte, change func(b []byte) []byte) []byte { return change(answer(query, "192.0.2.66")) }
 	r := open(t, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
@@ -94,14 +94,14 @@ func TestForgeries(t *testing.T) {
 			nil, {1}, make([]byte, 12), make([]byte, 4096),
 			forge(q, func(b []byte) []byte { b[0]++; return b }),
 			forge(q, func(b []byte) []byte { b[1] ^= 0x80; return b }),
-			forge(q, func(b []byte) []byte { b[2] &^= 0x80; return b }), // no reply
+			forge(q, func(b []byte) []byte { b[2] &^= 0x80; return b }), // not a reply
 			forge(q, func(b []byte) []byte { b[2] |= 0x28; return b }),  // an update
 			forge(q, func(b []byte) []byte { b[5] = 0; return b }),      // no question
-			forge(q, func(b []byte) []byte { b[5] = 2; return b }),      // two
+			forge(q, func(b []byte) []byte { b[5] = 2; return b }),      // two questions
 			forge(q, func(b []byte) []byte { b[13]++; return b }),       // another name
 			forge(q, func(b []byte) []byte { b[12]--; return b }),
 			forge(q, func(b []byte) []byte { b[questionLen(q)-3] = 28; return b }), // AAAA
-			forge(q, func(b []byte) []byte { b[questionLen(q)-1] = 3; return b }),  // chaos
+			forge(q, func(b []byte) []byte { b[questionLen(q)-1] = 3; return b }),  // class CHAOS
 			forge(q, func(b []byte) []byte { return b[:questionLen(q)-1] }),
 			answer(q, "192.0.2.1"),
 		}
@@ -115,7 +115,7 @@ func TestForgeries(t *testing.T) {
 	}
 }
 
-// A flood of forgeries ends the query, not the crawler's patience.
+// A flood of forged datagrams ends the query, and the lookup fails after its attempts.
 func TestFlood(t *testing.T) {
 	queries := 0
 	r := open(t, Config{Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
@@ -135,7 +135,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Silence costs Timeout for each of Attempts and is then an answer.
+// A silent server costs Timeout for each of Attempts. The result is then cached.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queries := 0
@@ -168,8 +168,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A server that keeps a TCP connection open and says nothing, or too little,
-// costs no more than one that is silent.
+// A server that keeps a TCP connection open and sends nothing, or too little, costs no more than a
+// silent server.
 func TestSlowTCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Config{
@@ -189,7 +189,7 @@ func TestSlowTCP(t *testing.T) {
 						return
 					}
 					go io.Copy(io.Discard, theirs)
-					for { // a byte a second of a reply of 65,535
+					for { // one byte a second of a reply of 65,535 bytes
 						if _, err := theirs.Write([]byte{0xFF}); err != nil {
 							return
 						}
@@ -210,7 +210,7 @@ func TestSlowTCP(t *testing.T) {
 	})
 }
 
-// No more than Concurrency queries are on the wire, and all get there.
+// At most Concurrency queries are on the wire, and all lookups succeed.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, names = 7, 100
@@ -245,7 +245,7 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-// Half an answer is an answer, but not for long.
+// If only one address family answers, its addresses are the answer, but for a short time.
 func TestHalfAnswer(t *testing.T) {
 	var clk clock
 	r := open(t, Config{Now: clk.now, IPv6: true, Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
@@ -263,8 +263,8 @@ func TestHalfAnswer(t *testing.T) {
 	}
 }
 
-// The cache never has more than its entries, and never says anything but what
-// was last said, for as long as it was to be believed.
+// The cache never holds more than its limit. It returns only the latest result for a name, and only
+// until it expires.
 func TestCacheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 64).Draw(t, "size")
@@ -294,7 +294,7 @@ func TestCacheModel(t *testing.T) {
 				a, err, ok := c.find(name, now)
 				e, known := model[name]
 				if !ok {
-					continue // forgotten or expired
+					continue // evicted or expired
 				}
 				if !known || !now.Before(e.expires) || err != e.err || err == nil && (a.Addrs[0] != e.addrs[0] || a.Expires != e.expires) {
 					t.Fatalf("%s: got %v %v, want %v", name, a, err, e)
@@ -307,8 +307,8 @@ func TestCacheModel(t *testing.T) {
 	})
 }
 
-// FuzzReply lets a server say anything. mode says how much of a genuine reply's
-// beginning stands before it, so that the bytes get past the first checks.
+// FuzzReply lets a server send anything. mode selects how much of a genuine reply precedes the
+// fuzzer's bytes, so that they pass the first checks.
 func FuzzReply(f *testing.F) {
 	q := new(dns.Msg)
 	q.SetQuestion("h.example.", dns.TypeA)
@@ -332,7 +332,7 @@ func FuzzReply(f *testing.F) {
 			case 0:
 			case 1:
 				reply = append(reply, q[:2]...)
-			default: // header and question, with counts and flags of the fuzzer's
+			default: // header and question, with the fuzzer's counts and flags
 				reply = append(reply, q[:n]...)
 				reply[2] = 0x80
 				if mode&0x40 != 0 && network == "udp" {
@@ -386,8 +386,7 @@ func BenchmarkLookupCached(b *testing.B) {
 	}
 }
 
-// BenchmarkLookupLoopback asks a server on loopback for a new name each time,
-// from 64 callers.
+// BenchmarkLookupLoopback asks a server on loopback for a new name each time, with 64 callers.
 func BenchmarkLookupLoopback(b *testing.B) {
 	ns := serve(b, func(q dns.Question, m *dns.Msg, _ bool) bool {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300}, A: net.IPv4(192, 0, 2, 1)})
