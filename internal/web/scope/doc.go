@@ -2,32 +2,30 @@
 //
 //	Link -> kind -> traps -> exclude -> include -> depth -> Verdict
 //
-// Every rule that keeps a link out has a word of its own for the logs (see
-// [Reason]); the first one decides, [Scope.Explain] asks them all. A verdict
-// depends on the configuration, the seeds and the link alone, so the same link
-// gets the same answer from every worker and after a restart. What needs to
-// count belongs to the dispatcher: [Queries] here, and the quotas of pages,
-// bytes and time in package crawl.
+// Each rule that keeps a link out has its own word for the logs (see [Reason]). The first such rule
+// decides; [Scope.Explain] shows the result of every rule. A verdict depends only on the
+// configuration, the seeds and the link. So every worker gives the same link the same verdict, also
+// after a restart. Checks that must count are elsewhere: [Queries] counts queries, and package
+// crawl has the quotas of pages, bytes and time.
 //
-// How a link was found decides which rules it must pass:
+// The role of a link follows from how it was found. It decides which rules apply:
 //
-//	standing      hops                       rules
+//	role          hops                       rules
 //	------------  -------------------------  ---------------------------------
 //	prerequisite  last is P                  none
 //	seed          none, or only R            exclude
-//	embed         last is E: of a page       traps, exclude
+//	embed         last is E, of a page       traps, exclude
 //	              that is in
 //	link          all others                 all
 //
-// Only R: where a seed redirects to is as good as a seed, or http://example.com
-// could not be crawled when it is moved to https://www.example.org. [Scope.AddSeed]
-// makes the target's host, prefix or domain part of the crawl. (Heritrix has
-// the same rule for its seeds.)
+// The target of a seed's redirects (only R) counts as a seed. Otherwise http://example.com could
+// not be crawled after it moved to https://www.example.org. [Scope.AddSeed] adds the target's host,
+// prefix or domain to the crawl. Heritrix has the same rule for its seeds.
 //
-// An embed is in wherever it lies, because a page without its images and styles
-// is not whole; but for one hop only: what an embed outside of the kind's
-// bounds embeds itself is a link. A redirect of such an embed is still it.
+// An embed is in on any host, because a page is incomplete without its images and styles. This
+// holds for one hop only: if an embed outside of the kind's limits embeds something itself, that is
+// a link. A redirect of an embed is an embed.
 //
-// A Scope is safe for concurrent use. Judge does not allocate for ordinary
-// links.
+// A Scope is safe for concurrent use. Judge does not allocate for ordinary links. One goroutine
+// owns a Queries.
 package scope

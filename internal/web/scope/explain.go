@@ -7,41 +7,41 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Explain says of l what it is to the crawl, what each rule says, and in the
-// last line the verdict: lines for a person to read.
+// Explain returns lines for a person to read: the role of l, the result of each rule, and in the
+// last line the verdict.
 func (s *Scope) Explain(l weburl.Link) []string {
 	if l.URL.IsZero() {
 		return []string{"verdict: out, " + string(OutOfScope) + ": no URL"}
 	}
-	st := s.standing(l)
-	said := []string{"standing: " + describe(st, l)}
+	st := s.role(l)
+	lines := []string{"role: " + describe(st, l)}
 	for i := range rules {
 		r := &rules[i]
-		if !r.concerns[st] {
-			said = append(said, r.name+": not asked")
+		if !r.applies[st] {
+			lines = append(lines, r.name+": not applied")
 			continue
 		}
 		word := "in"
 		if why := r.judge(s, l, st); why != "" {
 			word = "out, " + string(why)
 		}
-		said = append(said, fmt.Sprintf("%s: %s (%s)", r.name, word, r.detail(s, l)))
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", r.name, word, r.detail(s, l)))
 	}
 	if v := s.Judge(l); v.In {
-		said = append(said, "verdict: in")
+		lines = append(lines, "verdict: in")
 	} else {
-		said = append(said, "verdict: out, "+string(v.Reason))
+		lines = append(lines, "verdict: out, "+string(v.Reason))
 	}
-	return said
+	return lines
 }
 
-func describe(st standing, l weburl.Link) string {
+func describe(st role, l weburl.Link) string {
 	switch st {
 	case asSeed:
 		if l.Hops == "" {
 			return "a seed"
 		}
-		return "as good as a seed, which redirects here"
+		return "a seed, because a seed redirects here"
 	case asPrerequisite:
 		return "a prerequisite"
 	case asEmbed:
@@ -59,7 +59,7 @@ func counted(n, limit int, what string) string {
 
 func (s *Scope) explainKind(l weburl.Link) string {
 	what := map[Kind]string{
-		Any: "any URL", Page: "the seeds alone", Host: "host " + bareHost(l.URL.Host()),
+		Any: "any URL", Page: "only the seeds", Host: "host " + bareHost(l.URL.Host()),
 		Prefix: "prefix " + bareHost(l.URL.Host()) + explicitPort(l.URL) + dirOf(l.URL).path,
 		Domain: "domain " + l.URL.Site(),
 	}[s.cfg.Scope]

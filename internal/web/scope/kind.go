@@ -6,26 +6,26 @@ import "fmt"
 type Kind uint8
 
 const (
-	// Host: the hosts of the seeds, on any port, by http and https. A leading
-	// "www." makes no difference: example.com and www.example.com are one, as
-	// nearly everywhere one of them redirects to the other.
+	// Host crawls the hosts of the seeds, on any port, by http and https. It ignores a leading
+	// "www.": example.com and www.example.com count as one host, because nearly everywhere one
+	// redirects to the other.
 	Host Kind = iota
-	// Page: the seeds themselves.
+	// Page crawls only the seeds.
 	Page
-	// Prefix: what lies in the directory of a seed or below it: seed
-	// http://example.com/docs/intro.html lets in all of /docs/, by http and
-	// https, with and without "www."; on its own port where it names one.
+	// Prefix crawls the directories of the seeds and everything below them. The seed
+	// http://example.com/docs/intro.html lets in all of /docs/, by http and https, with and without
+	// "www.". If the seed names a port, only that port counts.
 	Prefix
-	// Domain: the registered domains of the seeds (weburl.Site): all of
-	// example.co.uk, but of github.io only the seed's own name.
+	// Domain crawls the registered domains of the seeds (weburl.Site): all of example.co.uk, but
+	// below github.io only the seed's own name.
 	Domain
-	// Any: every http and https URL.
+	// Any crawls every http and https URL.
 	Any
 )
 
 var kinds = [...]string{Host: "host", Page: "page", Prefix: "prefix", Domain: "domain", Any: "any"}
 
-// ParseKind reads the word that String writes; an empty one is Host.
+// ParseKind reads a word that String returns. An empty string means Host.
 func ParseKind(s string) (Kind, error) {
 	if s == "" {
 		return Host, nil
@@ -35,7 +35,7 @@ func ParseKind(s string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, fmt.Errorf("scope %q: unknown; one of page, prefix, host, domain, any", s)
+	return 0, fmt.Errorf("scope %q: unknown; use page, prefix, host, domain or any", s)
 }
 
 func (k Kind) String() string {
@@ -45,10 +45,10 @@ func (k Kind) String() string {
 	return kinds[k]
 }
 
-// MarshalText is String.
+// MarshalText returns String as text.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText is ParseKind.
+// UnmarshalText reads text with ParseKind.
 func (k *Kind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseKind(string(text))
 	return err

@@ -10,10 +10,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// patterns are regular expressions, one by one and as an alternation.
+// patterns are regular expressions, both separately and as one alternation.
 type patterns struct {
 	each []*regexp.Regexp
-	any  *regexp.Regexp // nil where there are none
+	any  *regexp.Regexp // nil if there are none
 }
 
 func compileAll(what string, exprs []string) (p patterns, err error) {
@@ -31,7 +31,8 @@ func compileAll(what string, exprs []string) (p patterns, err error) {
 	}
 	if p.any = p.each[0]; len(exprs) > 1 {
 		if p.any, err = regexp.Compile("(?:" + strings.Join(exprs, ")|(?:") + ")"); err != nil {
-			return patterns{}, fmt.Errorf("%s: all %d regular expressions together: %w", what, len(exprs), err)
+			return patterns{}, fmt.Errorf("%s: the %d regular expressions combined: %w; use fewer or shorter ones",
+				what, len(exprs), err)
 		}
 	}
 	return p, nil
@@ -39,7 +40,7 @@ func compileAll(what string, exprs []string) (p patterns, err error) {
 
 func (p patterns) explain(u weburl.URL) string {
 	if p.any == nil {
-		return "none given"
+		return "none configured"
 	}
 	for i, re := range p.each {
 		if re.MatchString(u.String()) {
@@ -49,7 +50,7 @@ func (p patterns) explain(u weburl.URL) string {
 	return fmt.Sprintf("none of %d matches", len(p.each))
 }
 
-// compile names the expression and where in it the fault lies.
+// compile compiles expr. Its error names the expression, the position of the fault and a hint.
 func compile(expr string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(expr)
 	if err == nil {
@@ -66,13 +67,14 @@ func compile(expr string) (*regexp.Regexp, error) {
 	hint := ""
 	switch se.Code {
 	case syntax.ErrInvalidPerlOp:
-		hint = "; lookaheads, lookbehinds and back references do not exist here, use an include and an exclude"
+		hint = "; lookaheads, lookbehinds and back references are not supported; combine an include and an exclude"
 	case syntax.ErrMissingRepeatArgument:
-		hint = `; this is no file name pattern: any text is .*, a literal sign is \* or \+`
+		hint = `; this is not a file name pattern: write .* for any text, \* or \+ for the literal sign`
 	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
-		hint = `; a literal parenthesis is \( or \)`
+		hint = `; write \( or \) for a literal parenthesis`
 	case syntax.ErrMissingBracket:
-		hint = `; a literal bracket is \[`
+		hint = `; write \[ for a literal bracket`
 	}
-	return nil, fmt.Errorf("regular expression %q: %s%s%s (syntax: https://golang.org/s/re2syntax)", expr, se.Code, where, hint)
+	return nil, fmt.Errorf("regular expression %q: %s%s%s (syntax: https://golang.org/s/re2syntax)",
+		expr, se.Code, where, hint)
 }

@@ -11,26 +11,23 @@ const (
 	defaultPaths      = 1 << 16
 )
 
-// Queries guards against query explosion: one path under ever new queries.
-// Ask it once for each new URL, after the seen-set: so the number of calls for
-// a path is the number of its distinct queries. One goroutine owns it. After a
-// restart, ask it again for the URLs accepted before, in their order: it then
-// has the same state.
+// Queries guards against query explosion: one path with ever new queries. Call Admit once for each
+// new URL, after the seen-set, so that the number of calls for a path is the number of its distinct
+// queries. One goroutine owns a Queries. After a restart, call Admit again for the URLs that were
+// accepted before, in their order. It then has the same state.
 //
-// It remembers a bounded number of paths, however many hosts and paths the
-// crawl meets, by Misra and Gries' algorithm ("Finding repeated elements",
-// 1982): after n queries a path's count is too low by at most n divided by that
-// number, and never too high. So a trap may be noticed late, and an innocent
-// path is never taken for one (but for the collision of 64-bit hashes).
+// It keeps a bounded number of paths, however many hosts and paths the crawl meets, by Misra and
+// Gries' algorithm ("Finding repeated elements", 1982). After n queries a path's count is too low
+// by at most n divided by the number of paths, and never too high. So it may detect a trap late. It
+// never takes a harmless path for a trap, unless 64-bit hashes collide.
 type Queries struct {
 	limit uint32
 	paths int
 	count map[uint64]uint32
 }
 
-// NewQueries allows limit queries for one path; 0 means 10,000, a negative
-// number no limit. It remembers as many paths as paths says; 0 means 65,536,
-// which takes about 2 MiB.
+// NewQueries allows limit queries for one path. A limit of 0 means 10,000, and a negative limit
+// means no limit. paths is the number of paths to keep; 0 means 65,536, which takes about 2 MiB.
 func NewQueries(limit, paths int) *Queries {
 	if limit == 0 {
 		limit = defaultMaxQueries
@@ -46,8 +43,8 @@ func NewQueries(limit, paths int) *Queries {
 	return q
 }
 
-// Admit counts u and says whether its path has had no more queries than
-// allowed. URLs without a query are not counted.
+// Admit counts u. The verdict is TrapQueryExplosion if u's path has already had the allowed number
+// of queries. URLs without a query are not counted.
 func (q *Queries) Admit(u weburl.URL) Verdict {
 	query, ok := u.Query()
 	if !ok || query == "" || q.limit == 0 {

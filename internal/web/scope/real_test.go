@@ -12,8 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// No link on a real page is a trap, whether it stays on its site or leads to
-// the rest of the web.
+// No link on a real page is a trap, on its own site or elsewhere.
 func TestRealPagesHaveNoTraps(t *testing.T) {
 	const docs = "/usr/share/doc"
 	s := mustNew(t, Config{Scope: Any, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}, "https://docs.example/")
@@ -37,7 +36,7 @@ func TestRealPagesHaveNoTraps(t *testing.T) {
 			}
 			pages++
 			base := weburl.MustParse("https://docs.example/" + filepath.ToSlash(strings.TrimPrefix(path, docs+"/")))
-			// Whatever stands behind href= in quotation marks will do here.
+			// Any text after href= in quotation marks is good enough here.
 			for _, rest := range bytes.Split(page, []byte(`href="`))[1:] {
 				ref, _, _ := bytes.Cut(rest, []byte(`"`))
 				u, err := base.ResolveBytes(ref)

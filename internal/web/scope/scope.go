@@ -8,53 +8,52 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Reason is why a link is out, as the logs have it.
+// Reason is the word in the logs for why a link is out.
 type Reason string
 
 const (
-	OutOfScope           Reason = "outOfScope"           // beyond the kind's bounds
+	OutOfScope           Reason = "outOfScope"           // outside of the kind's limits
 	Excluded             Reason = "excluded"             // an exclude matches
 	NotIncluded          Reason = "notIncluded"          // no include matches
-	TooDeep              Reason = "tooDeep"              // too many links from its seed
+	TooDeep              Reason = "tooDeep"              // too many links away from its seed
 	TrapURLLength        Reason = "trapURLLength"        // the URL is too long
 	TrapPathLength       Reason = "trapPathLength"       // the path has too many segments
-	TrapRepeatedSegments Reason = "trapRepeatedSegments" // the path repeats itself
+	TrapRepeatedSegments Reason = "trapRepeatedSegments" // the path repeats its segments
 	TrapQueryArgs        Reason = "trapQueryArgs"        // the query has too many arguments
 	TrapQueryExplosion   Reason = "trapQueryExplosion"   // the path has too many queries; see Queries
 	TrapCalendar         Reason = "trapCalendar"         // a date that only an endless calendar shows
 )
 
-// Config says what belongs to a crawl. The zero Config keeps to the hosts of
-// the seeds and out of traps.
+// Config selects what belongs to a crawl. The zero Config crawls the hosts of the seeds and avoids
+// traps.
 type Config struct {
 	// Scope is how far from its seeds the crawl goes. Zero means Host.
 	Scope Kind
-	// Exclude are regular expressions (Go's syntax, matching anywhere in the
-	// canonical URL) that keep a URL out, a seed too.
+	// Exclude are regular expressions in Go's syntax. They match anywhere in the canonical URL. A
+	// URL that matches one is out, even a seed.
 	Exclude []string
-	// Include are regular expressions of which a link must match one. None
-	// means that all links may pass. Seeds and embeds need not.
+	// Include are regular expressions. A link must match at least one; seeds and embeds need not.
+	// Empty means that all links may pass.
 	Include []string
-	// Depth is the largest number of links from a seed: 0 is the seeds and
-	// what they embed. Nil means no limit.
+	// Depth is the maximum number of links from a seed. Zero crawls only the seeds and their
+	// embeds. Nil means no limit.
 	Depth *int
 
-	// The guards against traps. Zero means the default, a negative number
-	// switches the guard off. Seeds are exempt.
+	// The fields below guard against traps. Zero means the default, and a negative number switches
+	// a guard off. Seeds are exempt.
 
-	// MaxURLLength is in octets. Zero means weburl.MaxLength, 2083.
+	// MaxURLLength is the maximum length of a URL in octets. Zero means weburl.MaxLength, 2083.
 	MaxURLLength int
-	// MaxPathSegments is what stands between the slashes. Zero means 20, as
-	// in Heritrix.
+	// MaxPathSegments is the maximum number of segments in a path. Zero means 20, as in Heritrix.
 	MaxPathSegments int
-	// MaxRepeatedSegments is how often a segment or a sequence of them may
-	// stand in a row: 3 lets /a/b/a/b/a/b/ pass and not one a/b more; a segment
-	// may stand twice as often in all. Zero means 3.
+	// MaxRepeatedSegments is how often a segment or a sequence of segments may stand in a row. With
+	// 3, /a/b/a/b/a/b/ passes, and a fourth a/b does not. In total, a segment may stand twice as
+	// often. Zero means 3.
 	MaxRepeatedSegments int
-	// MaxQueryArgs is the number of arguments in a query. Zero means 32.
+	// MaxQueryArgs is the maximum number of arguments in a query. Zero means 32.
 	MaxQueryArgs int
-	// Today bounds the dates that calendars are followed to: two years after
-	// it. The zero time switches the guard off.
+	// Today limits the dates in calendars: the crawl follows them up to two years after the year of
+	// Today. The zero time switches this guard off.
 	Today time.Time
 }
 
@@ -64,7 +63,7 @@ const (
 	defaultMaxQueryArgs = 32
 )
 
-// Verdict is the answer for one link; Reason is empty where it is in.
+// Verdict is the result for one link. Reason is empty if the link is in.
 type Verdict struct {
 	In     bool
 	Reason Reason
@@ -76,18 +75,18 @@ type Scope struct {
 	seeds            *seeds
 	later            laterSeeds
 	exclude, include patterns
-	lastYear         int // that calendars are followed to; 0 is no end
+	lastYear         int // the last year to follow in calendars; 0 means no limit
 }
 
-// New makes a Scope for seeds. Its errors are the operator's: a bad regular
-// expression, an unknown kind, a negative depth; each says where, and all bad
-// expressions are named at once.
+// New returns a Scope for the seeds in from. Its errors are errors in the configuration: a bad
+// regular expression, an unknown kind or a negative depth. Each error names the value and its
+// position. If several expressions are bad, the error names all of them.
 func New(cfg Config, from []weburl.URL) (*Scope, error) {
 	if int(cfg.Scope) >= len(kinds) {
-		return nil, fmt.Errorf("scope %v: unknown; one of page, prefix, host, domain, any", cfg.Scope)
+		return nil, fmt.Errorf("scope %v: unknown; use page, prefix, host, domain or any", cfg.Scope)
 	}
 	if cfg.Depth != nil && *cfg.Depth < 0 {
-		return nil, fmt.Errorf("depth %d: below 0; 0 is the seeds alone, leave it out for no limit", *cfg.Depth)
+		return nil, fmt.Errorf("depth %d: must not be negative; 0 crawls only the seeds, omit it for no limit", *cfg.Depth)
 	}
 	for _, d := range []struct {
 		n *int
@@ -123,9 +122,9 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 	return s, nil
 }
 
-// AddSeed widens the scope by u, the target of a seed's redirects: call it
-// when a link with only R hops has been accepted, and again for those of the
-// journal after a restart. It is cheap to repeat.
+// AddSeed adds u, the target of a seed's redirects, to the seeds. Call it when a link that has only
+// R hops is accepted, and again after a restart for such links in the journal. Repeated calls are
+// cheap. Safe for concurrent use.
 func (s *Scope) AddSeed(u weburl.URL) {
 	if !u.IsZero() && !s.within(u) {
 		s.later.add(s.cfg.Scope, u)
@@ -136,17 +135,17 @@ func (s *Scope) within(u weburl.URL) bool {
 	return s.seeds.has(s.cfg.Scope, u) || s.later.has(s.cfg.Scope, u)
 }
 
-// standing is what a link is to the crawl by the way it was found.
-type standing uint8
+// role is what a link is for the crawl. It follows from how the link was found.
+type role uint8
 
 const (
-	asLink standing = iota
+	asLink role = iota
 	asEmbed
 	asSeed
 	asPrerequisite
 )
 
-func (s *Scope) standing(l weburl.Link) standing {
+func (s *Scope) role(l weburl.Link) role {
 	hops := l.Hops
 	if hops == "" {
 		return asSeed
@@ -169,10 +168,10 @@ func (s *Scope) standing(l weburl.Link) standing {
 	case embeds == 0 && i == 0:
 		return asSeed
 	case embeds == 1:
-		return asEmbed // whatever page it is of has been judged
+		return asEmbed // its page has been judged already
 	case embeds > 1 && last == 'E':
-		// It is an embed's embed: a font of a style, say. The style counts
-		// as a page where it lies within the bounds itself.
+		// An embed embeds something, for example a style that loads a font. The style counts as a
+		// page if it is within the limits itself.
 		if via, err := weburl.Parse(l.Via); err == nil && s.within(via) {
 			return asEmbed
 		}
@@ -180,22 +179,22 @@ func (s *Scope) standing(l weburl.Link) standing {
 	return asLink
 }
 
-// Judge says whether l belongs to the crawl. It is safe for concurrent use.
+// Judge returns the verdict on l. Safe for concurrent use.
 func (s *Scope) Judge(l weburl.Link) Verdict {
-	if v, ok := s.plainly(&l); ok {
+	if v, ok := s.judgeFast(&l); ok {
 		return v
 	}
-	return s.ask(l)
+	return s.judgeByRules(l)
 }
 
-// ask is Judge by the rules alone.
-func (s *Scope) ask(l weburl.Link) Verdict {
+// judgeByRules is Judge without the fast path.
+func (s *Scope) judgeByRules(l weburl.Link) Verdict {
 	if l.URL.IsZero() {
 		return Verdict{Reason: OutOfScope}
 	}
-	st := s.standing(l)
+	st := s.role(l)
 	for i := range rules {
-		if rules[i].concerns[st] {
+		if rules[i].applies[st] {
 			if why := rules[i].judge(s, l, st); why != "" {
 				return Verdict{Reason: why}
 			}
@@ -204,12 +203,12 @@ func (s *Scope) ask(l weburl.Link) Verdict {
 	return Verdict{In: true}
 }
 
-// A rule judges links; concerns says of which standing.
+// A rule judges the links whose role it applies to.
 type rule struct {
-	name     string
-	concerns [asPrerequisite + 1]bool
-	judge    func(s *Scope, l weburl.Link, st standing) Reason
-	// detail says what the rule looked at, for Explain.
+	name    string
+	applies [asPrerequisite + 1]bool
+	judge   func(s *Scope, l weburl.Link, st role) Reason
+	// detail returns what the rule looked at, for Explain.
 	detail func(s *Scope, l weburl.Link) string
 }
 
@@ -220,13 +219,13 @@ func over(n, limit int, why Reason) Reason {
 	return ""
 }
 
-// rules stand in the order in which they are asked, and the first that keeps a
-// link out names the reason: the bounds before all else, for a trap outside of
-// them is nobody's concern; then what is cheap.
+// rules stand in the order in which they are applied. The first rule that keeps a link out gives
+// the reason. The limits of the kind come first, because a trap outside of them does not matter.
+// Cheap rules come next.
 var rules = []rule{
 	{
 		"scope", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if !s.within(l.URL) {
 				return OutOfScope
 			}
@@ -235,7 +234,7 @@ var rules = []rule{
 		(*Scope).explainKind,
 	}, {
 		"URL length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
 		},
 		func(s *Scope, l weburl.Link) string {
@@ -243,7 +242,7 @@ var rules = []rule{
 		},
 	}, {
 		"path length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			return over(segments(l.URL.Path()), s.cfg.MaxPathSegments, TrapPathLength)
 		},
 		func(s *Scope, l weburl.Link) string {
@@ -251,7 +250,7 @@ var rules = []rule{
 		},
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if most := s.cfg.MaxRepeatedSegments; most >= 0 && (repeats(l.URL.Path(), most) || crowded(l.URL.Path(), 2*most)) {
 				return TrapRepeatedSegments
 			}
@@ -260,13 +259,13 @@ var rules = []rule{
 		func(s *Scope, l weburl.Link) string {
 			most := s.cfg.MaxRepeatedSegments
 			if crowded(l.URL.Path(), 2*most) {
-				return counted(commonest(l.URL.Path()), 2*most, "times in all")
+				return counted(commonest(l.URL.Path()), 2*most, "times in total")
 			}
 			return counted(repeated(l.URL.Path()), most, "times in a row")
 		},
 	}, {
 		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			return over(queryArgs(l.URL), s.cfg.MaxQueryArgs, TrapQueryArgs)
 		},
 		func(s *Scope, l weburl.Link) string {
@@ -274,7 +273,7 @@ var rules = []rule{
 		},
 	}, {
 		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if s.lastYear != 0 && strayYear(l.URL, s.lastYear) != 0 {
 				return TrapCalendar
 			}
@@ -287,11 +286,11 @@ var rules = []rule{
 			if y := strayYear(l.URL, s.lastYear); y != 0 {
 				return fmt.Sprintf("a date in %d", y)
 			}
-			return "no date out of the way"
+			return "no implausible date"
 		},
 	}, {
 		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if s.exclude.any != nil && s.exclude.any.MatchString(l.URL.String()) {
 				return Excluded
 			}
@@ -300,7 +299,7 @@ var rules = []rule{
 		func(s *Scope, l weburl.Link) string { return s.exclude.explain(l.URL) },
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if s.include.any != nil && !s.include.any.MatchString(l.URL.String()) {
 				return NotIncluded
 			}
@@ -309,7 +308,7 @@ var rules = []rule{
 		func(s *Scope, l weburl.Link) string { return s.include.explain(l.URL) },
 	}, {
 		"depth", [...]bool{asLink: true, asPrerequisite: false},
-		func(s *Scope, l weburl.Link, _ standing) Reason {
+		func(s *Scope, l weburl.Link, _ role) Reason {
 			if s.cfg.Depth == nil {
 				return ""
 			}

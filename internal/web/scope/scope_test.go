@@ -89,7 +89,7 @@ func TestRules(t *testing.T) {
 		{"exclude, no match", Config{Exclude: []string{`x$`, `\.gif`}}, link(a+"/b.png", "L"), ""},
 		{"exclude a seed", Config{Exclude: []string{`/x`}}, link(a+"/x", ""), Excluded},
 		{"exclude an embed", Config{Exclude: []string{`ads\.`}}, link("http://ads.example/x", "LE"), Excluded},
-		{"exclude with a flag of its own", Config{Exclude: []string{`(?i)GIF`, `JPG`}}, link(a+"/jpg", "L"), ""},
+		{"exclude with its own flag", Config{Exclude: []string{`(?i)GIF`, `JPG`}}, link(a+"/jpg", "L"), ""},
 		{"include", Config{Include: []string{`/docs/`, `/faq/`}}, link(a+"/faq/1", "L"), ""},
 		{"include, no match", Config{Include: []string{`/docs/`, `/faq/`}}, link(a+"/x", "L"), NotIncluded},
 		{"include, a seed", Config{Include: []string{`/docs/`}}, link(a+"/x", ""), ""},
@@ -125,26 +125,26 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestStanding(t *testing.T) {
+func TestRole(t *testing.T) {
 	for _, c := range []struct {
 		hops, via string
 		in        bool
 	}{
 		{"", "", true},
 		{"R", "", true},   // a seed's redirect
-		{"RRR", "", true}, // and on
-		{"LR", "", false}, // a page's redirect out of the bounds
+		{"RRR", "", true}, // a seed's chain of redirects
+		{"LR", "", false}, // a page's redirect out of the limits
 		{"RL", "", false},
 		{"E", "http://a.example/", true},
 		{"LLE", "http://a.example/", true},
 		{"RE", "http://a.example/", true},
 		{"LER", "http://cdn.example/", true}, // an embed's redirect
 		{"LRE", "http://a.example/", true},
-		{"LEE", "http://a.example/style.css", true},    // a font of a style of ours
-		{"LEE", "http://cdn.example/style.css", false}, // of another's
+		{"LEE", "http://a.example/style.css", true},    // a font of a style within the limits
+		{"LEE", "http://cdn.example/style.css", false}, // a font of a style outside of them
 		{"LEE", "no URL", false},
 		{"LEER", "http://a.example/", false},
-		{"LEL", "http://cdn.example/frame", false}, // a link in another's frame
+		{"LEL", "http://cdn.example/frame", false}, // a link in a frame outside of the limits
 		{"M", "", false},
 		{"X", "", false},
 		{"LP", "", true},
@@ -186,8 +186,7 @@ func TestRedirectedSeed(t *testing.T) {
 	}
 }
 
-// A wide crawl has many seeds on one host; the directories above make those
-// below superfluous.
+// A wide crawl has many seeds on one host. A directory makes the directories below it superfluous.
 func TestPrefixesAreJoined(t *testing.T) {
 	s := newSeeds()
 	for _, raw := range []string{"http://a.example/x/y/", "http://a.example/x/z/", "http://a.example/x/", "http://a.example/x/w/v"} {
@@ -203,8 +202,8 @@ func TestConfigErrors(t *testing.T) {
 		cfg  Config
 		want []string
 	}{
-		{Config{Scope: 17}, []string{"scope Kind(17)", "one of page, prefix, host, domain, any"}},
-		{Config{Depth: depth(-1)}, []string{"depth -1", "leave it out for no limit"}},
+		{Config{Scope: 17}, []string{"scope Kind(17)", "use page, prefix, host, domain or any"}},
+		{Config{Depth: depth(-1)}, []string{"depth -1", "omit it for no limit"}},
 		{Config{Exclude: []string{`a`, `x(b`}}, []string{"exclude 2 of 2", `"x(b"`, "missing closing )", `\(`}},
 		{Config{Include: []string{`*.html`}}, []string{"include 1 of 1", `"*.html"`, "at character 1", `.*`}},
 		{Config{Exclude: []string{`é(?=b)`}}, []string{`"é(?=b)"`, "at character 2", "lookaheads"}},
@@ -308,7 +307,7 @@ func TestQueries(t *testing.T) {
 		want bool
 	}{
 		{"/a?1", true}, {"/a?2", true}, {"/a?3", true}, {"/a?4", false}, {"/a", true}, {"/a?", true},
-		{"/b?1", true}, {"/c?1", true}, // a third path: all counts go down, b's to nothing
+		{"/b?1", true}, {"/c?1", true}, // a third path decrements all counts, b's to zero
 		{"/a?5", true}, {"/a?6", false}, {"/b?2", true}, {"/b?3", true}, {"/b?4", true}, {"/b?5", false},
 	} {
 		if got := q.Admit(weburl.MustParse("http://a.example" + c.path)); got.In != c.want || got.In == (got.Reason == TrapQueryExplosion) {
@@ -318,20 +317,20 @@ func TestQueries(t *testing.T) {
 	off := NewQueries(-1, 0)
 	for i := range 20_000 {
 		if !off.Admit(weburl.MustParse(fmt.Sprintf("http://a.example/?%d", i))).In {
-			t.Fatal("a guard that is off keeps a URL out")
+			t.Fatal("a guard that is off refused a URL")
 		}
 	}
 }
 
-// However many paths there are: memory is bounded, no path is caught early,
-// and a trap is caught at the latest after the error that the comment gives.
+// With any number of paths, memory is bounded, no path is refused early, and a trap is refused
+// within the error that the comment of Queries gives.
 func TestQueriesBounds(t *testing.T) {
 	const limit, paths, n = 100, 50, 20_000
 	q := NewQueries(limit, paths)
 	asked, caught := 0, 0
 	for i := range n {
 		if v := q.Admit(weburl.MustParse(fmt.Sprintf("http://a.example/%d?x", i))); !v.In {
-			t.Fatalf("path %d, asked for once: %+v", i, v)
+			t.Fatalf("path %d with one query: got %+v, want in", i, v)
 		}
 		if caught == 0 {
 			asked++
@@ -340,7 +339,7 @@ func TestQueriesBounds(t *testing.T) {
 			}
 		}
 		if len(q.count) > paths {
-			t.Fatalf("remembers %d paths, want at most %d", len(q.count), paths)
+			t.Fatalf("keeps %d paths, want at most %d", len(q.count), paths)
 		}
 	}
 	if most := limit + 1 + 2*asked/paths; caught <= limit || caught > most {
@@ -354,7 +353,7 @@ func TestExplain(t *testing.T) {
 	}, "http://a.example/", "http://b.example/x")
 	got := s.Explain(link("http://c.example/private/x?y", "LL"))
 	want := []string{
-		"standing: a link, hops LL",
+		"role: a link, hops LL",
 		"scope: out, outOfScope (host c.example; the seeds have a.example, b.example)",
 		"URL length: in (28 of at most 2083 octets)",
 		"path length: in (2 of at most 20 segments)",
@@ -369,11 +368,11 @@ func TestExplain(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// The last line always says what Judge says.
+	// The last line always agrees with Judge.
 	for _, l := range []weburl.Link{{}, link("http://a.example/x.html", ""), link("http://a.example/x.html", "L"), link("http://d.example/x", "LE"), link("http://a.example/x", "P"), link("http://d.example/", "R")} {
 		lines := s.Explain(l)
 		if in := slices.Contains(lines, "verdict: in"); in != s.Judge(l).In {
-			t.Errorf("%s %s: %q, but Judge says %+v", l.URL, l.Hops, lines, s.Judge(l))
+			t.Errorf("%s %s: got lines %q, but Judge gives %+v", l.URL, l.Hops, lines, s.Judge(l))
 		}
 	}
 }

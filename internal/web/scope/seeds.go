@@ -9,15 +9,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// seeds is what a kind needs to know of them.
+// seeds holds what a kind needs to know about the seeds.
 type seeds struct {
 	pages    map[weburl.Key]struct{}
-	hosts    map[string][]dir // by host without www.; the dirs only for Prefix
+	hosts    map[string][]dir // by host without www.; only Prefix uses the dirs
 	domains  map[string]struct{}
 	examples []string // a few, for explanations
 }
 
-// A dir is a directory of one host. Port is empty for the scheme's default.
+// A dir is a directory of one host. port is empty for the scheme's default port.
 type dir struct{ port, path string }
 
 func newSeeds() *seeds {
@@ -28,7 +28,7 @@ func newSeeds() *seeds {
 	}
 }
 
-// bareHost is host without its www., as long as a domain remains.
+// bareHost returns host without a leading "www.", unless no dot would remain.
 func bareHost(host string) string {
 	if rest, ok := strings.CutPrefix(host, "www."); ok && strings.IndexByte(rest, '.') >= 0 {
 		return rest
@@ -36,7 +36,7 @@ func bareHost(host string) string {
 	return host
 }
 
-// explicitPort is empty where u has its scheme's default.
+// explicitPort returns ":port", or "" if u has its scheme's default port.
 func explicitPort(u weburl.URL) string { return u.Authority()[len(u.Host()):] }
 
 func dirOf(u weburl.URL) dir {
@@ -44,7 +44,7 @@ func dirOf(u weburl.URL) dir {
 	return dir{explicitPort(u), path[:strings.LastIndexByte(path, '/')+1]}
 }
 
-// add keeps what kind needs, and says what name it keeps it under.
+// add adds the seed u for kind, and the name under which it is kept to examples.
 func (s *seeds) add(kind Kind, u weburl.URL) {
 	name := ""
 	switch kind {
@@ -61,7 +61,7 @@ func (s *seeds) add(kind Kind, u weburl.URL) {
 		if slices.ContainsFunc(s.hosts[host], d.within) {
 			return
 		}
-		// What lies below d needs no entry of its own any more.
+		// Directories below d no longer need an entry.
 		rest := slices.DeleteFunc(s.hosts[host], func(e dir) bool { return e.within(d) })
 		d = dir{strings.Clone(d.port), strings.Clone(d.path)}
 		s.hosts[host] = append(rest, d)
@@ -81,12 +81,12 @@ func (s *seeds) add(kind Kind, u weburl.URL) {
 	}
 }
 
-// within says whether d lies in e or below it.
+// within reports whether d is e or lies below it.
 func (d dir) within(e dir) bool {
 	return d.port == e.port && strings.HasPrefix(d.path, e.path)
 }
 
-// has says whether u lies within the kind's bounds.
+// has reports whether u lies within the limits of kind.
 func (s *seeds) has(kind Kind, u weburl.URL) bool {
 	switch kind {
 	case Any:
@@ -98,8 +98,8 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 		_, ok := s.hosts[bareHost(u.Host())]
 		return ok
 	case Domain:
-		// A site is one of its host's endings. Most hosts elsewhere have none
-		// of ours, and need not be looked up in the Public Suffix List.
+		// A site is a suffix of its host. Most other hosts have no suffix in domains, so they need
+		// no lookup in the Public Suffix List.
 		for rest := u.Host(); ; {
 			if _, ok := s.domains[rest]; ok {
 				site := u.Site()
@@ -129,9 +129,9 @@ func (s *seeds) has(kind Kind, u weburl.URL) bool {
 	return false
 }
 
-// laterSeeds are those that redirects brought.
+// laterSeeds are the seeds that redirects added.
 type laterSeeds struct {
-	some  atomic.Bool  // there are any: most crawls need no lock
+	some  atomic.Bool  // set once there are any: most crawls need no lock
 	mu    sync.RWMutex // guards seeds
 	seeds *seeds
 }

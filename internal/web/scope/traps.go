@@ -6,20 +6,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// segments counts the segments of path, which begins with a slash; a trailing
-// slash does not begin another.
+// segments counts the segments of path, which begins with a slash. A trailing slash does not begin
+// a segment.
 func segments(path string) int {
 	return strings.Count(strings.TrimSuffix(path, "/"), "/")
 }
 
-// maxExamined bounds the segments that repeated looks at.
+// maxExamined is the maximum number of segments that repeated looks at.
 const maxExamined = 256
 
-// repeated is the largest number of times that a segment, or a sequence of
-// segments, stands in path one directly after the other: 3 for /a/b/a/b/a/b.
-// The last segment, a page's name, counts only if a slash follows it.
+// repeated returns how often a segment, or a sequence of segments, stands in path in a row: 3 for
+// /a/b/a/b/a/b/. It returns the largest such number. The last segment, a page's name, counts only
+// if a slash follows it.
 func repeated(path string) int {
-	var s row
+	var s segmentStarts
 	n := s.read(path)
 	most := min(n, 1)
 	for period := 1; period*2 <= n; period++ {
@@ -30,8 +30,8 @@ func repeated(path string) int {
 	return most
 }
 
-// repeats says whether repeated is more than most. It looks only at periods
-// that stand in path often enough.
+// repeats reports whether repeated(path) > most. It looks only at periods that fit into path often
+// enough.
 func repeats(path string, most int) bool {
 	if most < 1 {
 		return repeated(path) > most
@@ -39,7 +39,7 @@ func repeats(path string, most int) bool {
 	switch n := strings.Count(path, "/") - 1; {
 	case n <= most:
 		return false
-	case n < 2*(most+1): // only single segments can stand in it so often
+	case n < 2*(most+1): // too short for repeated sequences: only a single segment can repeat
 		run, before := 0, ""
 		for rest := path[1:]; ; {
 			i := strings.IndexByte(rest, '/')
@@ -56,7 +56,7 @@ func repeats(path string, most int) bool {
 			}
 		}
 	}
-	var s row
+	var s segmentStarts
 	n := s.read(path)
 	for period := 1; period*(most+1) <= n; period++ {
 		if s.run(path, n, period) >= most*period {
@@ -66,16 +66,16 @@ func repeats(path string, most int) bool {
 	return false
 }
 
-// crowded says whether a segment stands in path more than most times, wherever:
-// paths that grow by one of two words at a time repeat nothing in a row.
+// crowded reports whether a segment stands in path more than most times, in any position. Traps
+// that append one of two words at a time repeat nothing in a row.
 func crowded(path string, most int) bool {
 	return strings.Count(path, "/")-1 > most && commonest(path) > most
 }
 
-// commonest is how often the commonest segment stands in path. Empty ones do
-// not count, nor does the last where no slash follows it.
+// commonest returns how often the commonest segment stands in path. Empty segments do not count.
+// The last segment counts only if a slash follows it.
 func commonest(path string) int {
-	var s row
+	var s segmentStarts
 	n, most := s.read(path), 0
 	for i := 0; i+most < n; i++ {
 		seg, k := path[s[i]:s[i+1]], 0
@@ -89,12 +89,12 @@ func commonest(path string) int {
 	return most
 }
 
-// A row is where the segments of a path lie: segment i from row[i] up to and
-// with the slash before row[i+1].
-type row [maxExamined + 1]uint16
+// segmentStarts are the offsets of the segments of a path: segment i is path[s[i]:s[i+1]], which
+// includes the slash after it.
+type segmentStarts [maxExamined + 1]uint16
 
-// read returns the number of segments with a slash behind them.
-func (s *row) read(path string) int {
+// read fills s from path and returns the number of segments that a slash follows.
+func (s *segmentStarts) read(path string) int {
 	n := 0
 	for i := 0; i < len(path) && n < maxExamined; i++ {
 		if path[i] == '/' {
@@ -105,9 +105,9 @@ func (s *row) read(path string) int {
 	return n - 1
 }
 
-// run is the largest number of segments in a row that equal the one a period
-// before; empty ones do not repeat themselves.
-func (s *row) run(path string, n, period int) int {
+// run returns the length of the longest run of segments that equal the segment a period before.
+// Empty segments do not count as repeated.
+func (s *segmentStarts) run(path string, n, period int) int {
 	seg := func(i int) string { return path[s[i]:s[i+1]] }
 	run, most := 0, 0
 	for i := period; i < n; i++ {
@@ -121,7 +121,7 @@ func (s *row) run(path string, n, period int) int {
 	return most
 }
 
-// queryArgs counts the arguments of u's query.
+// queryArgs returns the number of arguments of u's query.
 func queryArgs(u weburl.URL) int {
 	q, ok := u.Query()
 	if !ok || q == "" {
@@ -131,20 +131,20 @@ func queryArgs(u weburl.URL) int {
 }
 
 const (
-	// yearsAhead is how far into the future a page's date may plausibly lie.
+	// yearsAhead is how many years into the future the date of a page may plausibly lie.
 	yearsAhead = 2
-	// A number outside of these is no year: a part's number, a port, a count.
+	// A number outside of this range is not taken for a year: it may be a part's number, a port or
+	// a count.
 	leastYear, lastYear = 1900, 2999
-	// firstYear is the earliest year that a calendar is followed to. Outside
-	// of calendars older dates are history.
+	// firstYear is the first year to follow in calendars. Outside of calendars, older dates are
+	// history.
 	firstYear = 1970
 )
 
-// strayYear finds a date in u that only a calendar without end would show:
-// after last, or before 1970 where the URL names a calendar. A date is whole segments of the path (/2041/07/, /2041-07-21), a
-// whole value of the query (month=2041-07) or two of them (year=2041&month=7);
-// digits within a word or a name (ISO-8859-1, 2041-07-report) are none.
-// 0 is no such date.
+// strayYear returns the year of a date in u that only an endless calendar would show, or 0. Such a
+// date is after the year last, or before 1970 if the URL names a calendar. A date is whole segments
+// of the path (/2041/07/, /2041-07-21), a whole value of the query (month=2041-07), or two values
+// (year=2041&month=7). Digits within a word or a name (ISO-8859-1, 2041-07-report) are not a date.
 func strayYear(u weburl.URL, last int) int {
 	path := strings.TrimPrefix(u.Path(), "/")
 	query, _ := u.Query()
@@ -186,7 +186,7 @@ func strayYear(u weburl.URL, last int) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// yearOf reads a year of four digits; 0 is none.
+// yearOf reads a year of four digits. It returns 0 if s is not a year.
 func yearOf(s string) int {
 	if len(s) != 4 {
 		return 0
@@ -204,7 +204,7 @@ func yearOf(s string) int {
 	return n
 }
 
-// isNumber says whether s is a number of one or two digits from 1 to most.
+// isNumber reports whether s is a number of one or two digits from 1 to most.
 func isNumber(s string, most int) bool {
 	if len(s) == 0 || len(s) > 2 || !isDigit(s[0]) || !isDigit(s[len(s)-1]) {
 		return false
@@ -218,9 +218,8 @@ func isNumber(s string, most int) bool {
 
 func isMonth(s string) bool { return isNumber(s, 12) }
 
-// monthOf reads the year of a month or day that is all of s: 2041-07,
-// 2041-7-21, with a time of day behind a T or an extension behind a dot or
-// without. 0 is none.
+// monthOf returns the year of a month or day that is all of s: 2041-07 or 2041-7-21. A time of day
+// after a T, or an extension after a dot, may follow. It returns 0 if s is not such a date.
 func monthOf(s string) int {
 	if len(s) < len("2041-7") || s[4] != '-' {
 		return 0
@@ -239,8 +238,8 @@ func monthOf(s string) int {
 	return yearOf(date[:4])
 }
 
-// calendars are the words by which URLs name calendars, as the whole of what
-// stands between other characters than letters.
+// calendars are the words that name a calendar in a URL. They must be whole words, with no other
+// letters next to them.
 var calendars = map[string]bool{
 	"calendar": true, "calendars": true, "kalender": true, "calendrier": true, "calendario": true,
 	"agenda": true, "event": true, "events": true, "month": true, "cal": true,

@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Pieces of URLs and hops that the rules look at.
+// Parts of URLs and hops that the rules look at.
 var judged = struct{ urls, hops []string }{
 	[]string{
 		"/", "/a", "/a", "/b", "//", "/2041/07/", "/2041-07-21", "/1969/12", "/calendar", "/2028/1", "/2029-01", "/12", "/x.html", "?", "?",
@@ -18,8 +18,8 @@ var judged = struct{ urls, hops []string }{
 	[]string{"L", "L", "L", "E", "R", "M", "P", "X"},
 }
 
-// scopesWithout regular expressions: those that plainly speaks of.
-func scopesWithout(t testing.TB) (all []*Scope) {
+// testScopes returns a Scope for each kind and several configurations.
+func testScopes(t testing.TB) (all []*Scope) {
 	for k := range kinds {
 		for _, cfg := range []Config{
 			{}, {Depth: depth(2)}, {Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxQueryArgs: 2, MaxPathSegments: 4},
@@ -34,9 +34,9 @@ func scopesWithout(t testing.TB) (all []*Scope) {
 	return all
 }
 
-func TestPlainlyAgreesWithTheRules(t *testing.T) {
+func TestFastPathAgreesWithRules(t *testing.T) {
 	r := testseed.Rand(t)
-	scopes := scopesWithout(t)
+	scopes := testScopes(t)
 	plain, in := 0, 0
 	for range 20_000 {
 		raw := []string{"http://a.example", "https://www.a.example", "http://c.example", "http://x.b.co.uk", "http://b.co.uk:81"}[r.IntN(5)]
@@ -53,19 +53,19 @@ func TestPlainlyAgreesWithTheRules(t *testing.T) {
 		}
 		l := weburl.Link{URL: u, Hops: hops.String(), Via: "http://a.example/docs/x"}
 		s := scopes[r.IntN(len(scopes))]
-		got, want := s.Judge(l), s.ask(l)
+		got, want := s.Judge(l), s.judgeByRules(l)
 		if got != want {
-			t.Fatalf("%s, hops %s, %+v: got %+v, the rules say %+v", u, l.Hops, s.cfg, got, want)
+			t.Fatalf("%s, hops %s, %+v: got %+v, the rules give %+v", u, l.Hops, s.cfg, got, want)
 		}
 		if want.In && l.Hops != "" {
 			in++
-			if _, ok := s.plainly(&l); ok {
+			if _, ok := s.judgeFast(&l); ok {
 				plain++
 			}
 		}
 	}
 	if plain < in/3 {
-		t.Errorf("%d of %d links that are in are so plainly, want more", plain, in)
+		t.Errorf("the fast path decides %d of %d links that are in, want at least a third", plain, in)
 	}
 }
 

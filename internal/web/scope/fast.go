@@ -6,12 +6,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// plainly is Judge for nearly every link: those beyond the bounds, and those
-// within that no other rule has anything against. Each rule is asked what is
-// cheapest to know and enough to pass it; where that is not enough, ok is false
-// and the rules decide. It knows no rule that they do not (see
-// TestPlainlyAgreesWithTheRules).
-func (s *Scope) plainly(l *weburl.Link) (v Verdict, ok bool) {
+// judgeFast is Judge for nearly every link: links outside of the kind's limits, and links within
+// them that pass all other rules. It makes only the cheapest checks that are sufficient to pass a
+// rule. If they do not suffice, ok is false and the rules decide. It has no rule of its own (see
+// TestFastPathAgreesWithRules).
+func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}
@@ -22,7 +21,7 @@ func (s *Scope) plainly(l *weburl.Link) (v Verdict, ok bool) {
 		if len(l.Hops) > 1 && (l.Hops[len(l.Hops)-2] == 'E' || l.Hops[len(l.Hops)-2] == 'R') {
 			return v, false
 		}
-		// A page's embed: asked for traps and excludes alone.
+		// Only the trap guards and the excludes apply to a page's embed.
 	default:
 		if !s.within(l.URL) {
 			return Verdict{Reason: OutOfScope}, true
@@ -31,11 +30,12 @@ func (s *Scope) plainly(l *weburl.Link) (v Verdict, ok bool) {
 			return v, false
 		}
 	}
-	return Verdict{In: true}, s.exclude.any == nil && s.harmless(l.URL)
+	return Verdict{In: true}, s.exclude.any == nil && s.passesTrapGuards(l.URL)
 }
 
-// harmless says that none of the guards against traps would keep u out.
-func (s *Scope) harmless(u weburl.URL) bool {
+// passesTrapGuards reports that no trap guard keeps u out. If it returns false, a guard may still
+// let u pass.
+func (s *Scope) passesTrapGuards(u weburl.URL) bool {
 	if s.cfg.MaxURLLength >= 0 && len(u.String()) > s.cfg.MaxURLLength {
 		return false
 	}
@@ -47,7 +47,7 @@ func (s *Scope) harmless(u weburl.URL) bool {
 			break
 		}
 		rest = rest[i+1:]
-		if s.strayAt(rest) {
+		if s.mayBeStrayYear(rest) {
 			return false
 		}
 	}
@@ -69,15 +69,15 @@ func (s *Scope) harmless(u weburl.URL) bool {
 		if i < 0 {
 			return true
 		}
-		if rest = rest[i+1:]; s.strayAt(rest) {
+		if rest = rest[i+1:]; s.mayBeStrayYear(rest) {
 			return false
 		}
 	}
 }
 
-// strayAt says that the segment or value at the front of rest may begin with a
-// year that the calendar rule objects to.
-func (s *Scope) strayAt(rest string) bool {
+// mayBeStrayYear reports whether the segment or value at the front of rest begins with a year that
+// the calendar rule may refuse.
+func (s *Scope) mayBeStrayYear(rest string) bool {
 	if len(rest) < 4 || rest[0] != '1' && rest[0] != '2' || s.lastYear == 0 {
 		return false
 	}
