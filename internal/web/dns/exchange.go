@@ -174,9 +174,12 @@ func (r *Resolver) ask(ctx context.Context, s *server, name string, qtype uint16
 	q.SetQuestion(dns.Fqdn(name), qtype)
 	q.SetEdns0(udpSize, false)
 	m, err := r.viaUDP(ctx, s, q)
-	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented || m.Rcode == dns.RcodeBadVers) {
-		q.Extra = nil
-		m, err = r.viaUDP(ctx, s, q)
+	if err == nil {
+		switch m.Rcode {
+		case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
+			q.Extra = nil
+			m, err = r.viaUDP(ctx, s, q)
+		}
 	}
 	if err == nil && m.Truncated {
 		m, err = r.viaTCP(ctx, s.addr, q)

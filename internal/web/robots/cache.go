@@ -11,32 +11,31 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Config tunes a Cache. The zero Config allows only what everyone may do, for
-// no robots.txt names an agent without a name.
+// Config tunes a Cache. In the zero Config the agent has no name, so no group of a robots.txt names
+// it: it obeys only the rules for everyone.
 type Config struct {
-	// Agent is the product token of the crawler: letters, - and _; letter case
-	// is ignored. One with digits is also matched in full, which Google's
-	// matcher never does. At most 256 bytes.
+	// Agent is the product token of the crawler: letters, - and _. Letter case is ignored. A token
+	// with digits also matches a group that names it in full, which Google's matcher never does. At
+	// most 256 bytes.
 	Agent string
-	// TTL is how long a robots.txt is good for, at most and by default 24 h
-	// (RFC 9309, 2.4). A reply's MaxAge may shorten it to five minutes.
+	// TTL is how long a robots.txt stays valid. Zero means 24 h, which is also the maximum (RFC
+	// 9309, 2.4). A reply's MaxAge may shorten it, but to no less than five minutes.
 	TTL time.Duration
-	// MaxCrawlDelay bounds the Crawl-delay that is obeyed. Zero means 300 s.
+	// MaxCrawlDelay is the longest Crawl-delay that the crawler obeys; it cuts longer ones. Zero
+	// means 300 s.
 	MaxCrawlDelay time.Duration
-	// GiveUp is how long an origin's robots.txt has to be unreachable until it
-	// counts as unavailable, and all is allowed. Zero means 30 days
-	// (RFC 9309, 2.3.1.4); negative means never.
+	// GiveUp is how long the robots.txt of an origin must be unreachable before everything is
+	// allowed, as if it were missing. Zero means 30 days (RFC 9309, 2.3.1.4). Negative means never.
 	GiveUp time.Duration
-	// RetryWait is how long an unreachable robots.txt is left alone after the
-	// first failure. The wait doubles with each further failure in a row, up to
-	// an hour, however long the failures take. Zero means 60 s.
+	// RetryWait is the wait after the first failure to reach a robots.txt. The wait doubles with
+	// each further failure in a row, up to an hour. The duration of the failed fetches does not
+	// count. Zero means 60 s.
 	RetryWait time.Duration
-	// MemoryBytes bounds the cache; the origins asked about longest ago are
-	// forgotten first, and have to be fetched again before anything else of
-	// theirs (Stats counts them). Zero means 64 MiB, which holds some 400,000
-	// origins without a robots.txt or with one that many have, 80,000 with
-	// small ones of their own. Each of 16 shards keeps at least the origin it
-	// was asked about last, whatever the budget.
+	// MemoryBytes limits the cache. If it is full, it drops the origins that were least recently
+	// asked about (Stats counts them). Their robots.txt must then be fetched again before anything
+	// else. Zero means 64 MiB. That holds about 400,000 origins without a robots.txt or with a
+	// widespread one, or 80,000 origins with a small file of their own. Whatever the limit, each of
+	// the 16 shards keeps the origin that it was last asked about.
 	MemoryBytes int64
 }
 
@@ -44,9 +43,9 @@ const (
 	minTTL     = 5 * time.Minute
 	maxTTL     = 24 * time.Hour
 	maxBackoff = time.Hour
-	// maxRedirects is how many are followed (RFC 9309, 2.3.1.2).
+	// maxRedirects is the maximum number of redirects in a row to follow (RFC 9309, 2.3.1.2).
 	maxRedirects = 5
-	// chainLife is how long a half-followed chain of redirects is gone on with.
+	// chainLife is how long the cache continues an unfinished chain of redirects.
 	chainLife = 10 * time.Minute
 	shards    = 16
 )
@@ -56,10 +55,10 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Allowed     Verdict = iota // fetch it
-	Denied                     // never fetch it, as long as the rules are these
-	Fetch                      // fetch Answer.Fetch first and let the Cache learn the reply
-	Unreachable                // nobody knows; ask again at Answer.Until
+	Allowed     Verdict = iota // fetch the URL
+	Denied                     // do not fetch the URL while these rules hold
+	Fetch                      // fetch Answer.Fetch first and give the reply to Learn
+	Unreachable                // the rules are unknown; ask again at Answer.Until
 )
 
 var verdictNames = [...]string{"allowed", "denied", "fetch", "unreachable"}
@@ -71,52 +70,52 @@ func (v Verdict) String() string {
 	return "invalid"
 }
 
-// An Answer says what to do about a URL.
+// An Answer tells the caller what to do about a URL.
 type Answer struct {
 	Verdict Verdict
-	Rule    string        // the line that decided; empty without one
-	Line    int           // its number from 1
-	Delay   time.Duration // the origin's Crawl-delay, bounded; 0 none
-	Fetch   weburl.URL    // with Fetch: the robots.txt, or what it redirects to
+	Rule    string        // the line that decided; empty if no line did
+	Line    int           // its number, from 1
+	Delay   time.Duration // the origin's Crawl-delay, at most MaxCrawlDelay; 0 means none
+	Fetch   weburl.URL    // with Fetch: the robots.txt, or the URL that it redirects to
 	Until   time.Time     // with Unreachable: when to ask again
 }
 
-// A Reply is what came of fetching a robots.txt.
+// A Reply is the result of fetching a robots.txt.
 type Reply struct {
 	Status   int
-	Location string // the header as it came, for 3xx
-	// Body is without content coding. It may be cut behind ReadLimit+1 bytes.
+	Location string // the header as received, for 3xx
+	// Body has no content coding. The caller may cut it after ReadLimit+1 bytes.
 	Body   []byte
 	Failed bool          // no usable reply: network error, timeout, not HTTP
-	MaxAge time.Duration // from Cache-Control; 0 none
+	MaxAge time.Duration // from Cache-Control; 0 means none
 }
 
-// A state is what is known about an origin. It is copied, never changed.
+// A state is what the cache knows about an origin. It is copied, never changed.
 type state struct {
 	group            Group  // with ClassRules and ClassStale
 	chain            *chain // with classRedirect
-	fetched, expires int64  // microseconds since 1970; expires: when to fetch again
+	fetched, expires int64  // microseconds since 1970; at expires the file must be fetched again
 	class            uint8  // 0: nothing is known
-	failures         uint8  // in a row, with ClassUnreachable and ClassStale
+	failures         uint8  // failures in a row, with ClassUnreachable and ClassStale
 }
 
-// A chain is where a chain of redirects stands; immutable.
+// A chain is the position in a chain of redirects. It is immutable.
 type chain struct {
 	next  weburl.URL
-	hops  int   // how many redirects lie behind
-	prior state // what was known before
+	hops  int   // number of redirects followed so far
+	prior state // the state before the chain
 }
 
 func (st *state) since(now time.Time) time.Duration { return now.Sub(time.UnixMicro(st.fetched)) }
 func (st *state) left(now time.Time) time.Duration  { return time.UnixMicro(st.expires).Sub(now) }
 func (st *state) until() time.Time                  { return time.UnixMicro(st.expires).UTC() }
 
-// known is a state that lasts from fetched until expires.
+// known returns a state that is valid from fetched until expires.
 func known(class uint8, fetched, expires time.Time) state {
 	return state{class: class, fetched: fetched.UnixMicro(), expires: expires.UnixMicro()}
 }
 
-// groups are those whose memory st holds on to.
+// groups returns the groups whose memory st keeps.
 func (st *state) groups() [2]*group {
 	g := [2]*group{st.group.g}
 	if st.chain != nil {
@@ -125,7 +124,7 @@ func (st *state) groups() [2]*group {
 	return g
 }
 
-// node is an origin in a shard's map and its list of recent use.
+// A node is an origin in a shard's map and in its list of recent use.
 type node struct {
 	origin     string
 	key        uint64
@@ -133,10 +132,10 @@ type node struct {
 	state      state
 }
 
-// nodeBytes is a node, its place in the map and what the allocator rounds.
+// nodeBytes is the size of a node, its place in the map, and the allocator's rounding.
 const nodeBytes = 80 + 40 + 8
 
-// size is what a node takes, without its groups.
+// size returns the memory of a node in bytes, without its groups.
 func (n *node) size() int64 {
 	size := nodeBytes + int64(len(n.origin))
 	if c := n.state.chain; c != nil {
@@ -146,16 +145,16 @@ func (n *node) size() int64 {
 }
 
 type shard struct {
-	// mu guards all below. It is held for a look-up, never for a match.
+	// mu guards all fields below. It is held for a lookup, never during a match.
 	mu sync.Mutex
-	// nodes is by a hash of the origin. Should two ever share one, the later
-	// takes the place of the earlier, which is fetched again.
+	// nodes is keyed by a hash of the origin. If two origins share a hash, the later one replaces
+	// the earlier one, whose file must then be fetched again.
 	nodes map[uint64]*node
-	root  node // list of all nodes, the latest used first
+	root  node // list of all nodes, the most recently used first
 }
 
-// A Cache knows what robots.txt says for the origins a crawl is at. Safe for
-// concurrent use. Memory only: Entry, Each and Restore carry it over a restart.
+// A Cache holds what robots.txt says for the origins of a crawl. Safe for concurrent use. It is in
+// memory only; Entry, Each and Restore carry it over a restart.
 type Cache struct {
 	agent     string
 	ttl       time.Duration
@@ -163,22 +162,22 @@ type Cache struct {
 	giveUp    time.Duration
 	retryWait time.Duration
 	budget    int64
-	bytes     atomic.Int64 // of nodes and groups
+	bytes     atomic.Int64 // memory of all nodes and groups
 	forgotten atomic.Int64
 	seed      maphash.Seed
 	shared    sharing
 	shards    [shards]shard
 }
 
-// Stats say how full a Cache is.
+// Stats describes how full a Cache is.
 type Stats struct {
 	Origins   int
-	Groups    int   // different sets of rules; origins with the same share one
-	Bytes     int64 // what it takes of Config.MemoryBytes
-	Forgotten int64 // origins that had to go for others' sake, ever
+	Groups    int   // different sets of rules; origins with the same rules share one
+	Bytes     int64 // used part of Config.MemoryBytes
+	Forgotten int64 // origins dropped since NewCache: by the memory limit, a hash collision or Forget
 }
 
-// Stats returns the figures as they are now.
+// Stats returns the current figures.
 func (c *Cache) Stats() Stats {
 	st := Stats{Bytes: c.bytes.Load(), Forgotten: c.forgotten.Load(), Groups: c.shared.len()}
 	for i := range c.shards {
@@ -225,8 +224,8 @@ func NewCache(cfg Config) *Cache {
 	return c
 }
 
-// Ask says what to do about u at now. It does not block and, for a URL whose
-// escapes are in normal form, does not allocate.
+// Ask returns what to do about u at now. It does not block. It does not allocate for a URL whose
+// escapes are in normal form.
 func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 	path := u.RequestURI()
 	st := c.state(u.Origin())
@@ -242,8 +241,7 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 		}
 		return askFor(u)
 	}
-	// What claims to hold well beyond what anything may was learnt by a clock
-	// that has been set back since.
+	// An expiry too far in the future was computed from a clock that has since been set back.
 	if left := st.left(now); left <= 0 || left > maxTTL+time.Hour {
 		return askFor(u)
 	}
@@ -255,7 +253,7 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 			return Answer{Verdict: Allowed}
 		}
 		if st.left(now) > c.wait(&st)+time.Second {
-			return askFor(u) // learnt by a clock that has been set back, too
+			return askFor(u) // likewise computed from a clock that has been set back
 		}
 		return Answer{Verdict: Unreachable, Until: st.until()}
 	}
@@ -273,25 +271,30 @@ func (c *Cache) delay(st *state) time.Duration {
 	return min(d, c.maxDelay)
 }
 
-// askFor is the answer that sends for u's robots.txt.
+// askFor returns the answer that asks for u's robots.txt.
 func askFor(u weburl.URL) Answer {
 	r, err := u.Resolve("/robots.txt")
 	if err != nil {
-		// Only a zero u has no robots.txt, and nothing may be fetched for it.
+		// Only a zero u has no robots.txt, and a zero u must not be fetched.
 		return Answer{Verdict: Denied}
 	}
 	return Answer{Verdict: Fetch, Fetch: r}
 }
 
-// Learn takes in the reply to what Ask sent for: u is the page that was asked
-// about, fetched the URL that the reply came from. It returns the sitemaps
-// that a newly read robots.txt names, as canonical URLs without repetitions.
+// Learn records the reply to a fetch that Ask requested. u is the page that Ask was called for, and
+// fetched is the URL of the reply. Learn returns the sitemaps that a newly read robots.txt names,
+// as canonical URLs without repetitions.
 //
-// What each reply means (RFC 9309, 2.3.1): 2xx are rules; a redirect is
-// followed, five in a row; any other 3xx or 4xx, a sixth redirect or one to
-// nowhere mean that there is no robots.txt; 5xx, 429 and failures mean that
-// nobody knows. 429 is Google's exception: a server that cannot keep up has
-// not said that all is allowed.
+// Each reply has this meaning (RFC 9309, 2.3.1):
+//
+//   - 2xx: the body has the rules.
+//   - 304: the earlier rules still hold, if there are any.
+//   - A redirect is followed, up to five in a row.
+//   - Any other 3xx or 4xx, a sixth redirect, or a redirect to an unusable URL: there is no
+//     robots.txt, all is allowed.
+//   - 5xx, 429, any other status and a failed fetch: the rules are unknown.
+//
+// 429 follows Google: a server that is overloaded has not said that everything is allowed.
 func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps []string) {
 	if u.IsZero() {
 		return nil
@@ -305,7 +308,7 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 		}
 		before = before.chain.prior
 	}
-	st := known(ClassUnavailable, now, now.Add(c.life(r.MaxAge)))
+	st := known(ClassUnavailable, now, now.Add(c.replyTTL(r.MaxAge)))
 	switch {
 	case r.Failed || r.Status == 429 || r.Status < 200 || r.Status >= 500:
 		st = c.unreachable(&before, now)
@@ -326,7 +329,8 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 
 func hasRules(class uint8) bool { return class == ClassRules || class == ClassStale }
 
-// redirect reads where a reply points.
+// redirect returns the target of a redirect. ok is false if r is no redirect or its target is
+// unusable.
 func redirect(from weburl.URL, r Reply) (to weburl.URL, ok bool) {
 	switch r.Status {
 	case 301, 302, 303, 307, 308:
@@ -339,19 +343,19 @@ func redirect(from weburl.URL, r Reply) (to weburl.URL, ok bool) {
 	return to, false
 }
 
-// life is how long a reply is good for.
-func (c *Cache) life(maxAge time.Duration) time.Duration {
+// replyTTL returns how long a reply stays valid.
+func (c *Cache) replyTTL(maxAge time.Duration) time.Duration {
 	if maxAge <= 0 {
 		return c.ttl
 	}
 	return min(c.ttl, max(maxAge, minTTL))
 }
 
-// unreachable is the state after a failure at now.
+// unreachable returns the state after a failure at now.
 func (c *Cache) unreachable(before *state, now time.Time) state {
 	st := known(ClassUnreachable, now, now)
 	if before.class == ClassUnreachable || before.class == ClassStale {
-		st.fetched = before.fetched // the first failure
+		st.fetched = before.fetched // keep the time of the first failure
 		st.failures = before.failures
 	}
 	if st.failures < math.MaxUint8 {
@@ -364,9 +368,8 @@ func (c *Cache) unreachable(before *state, now time.Time) state {
 	return st
 }
 
-// wait is how long an unreachable origin is left alone. It depends on the
-// failures alone: time in which the crawl asked nothing says nothing about the
-// origin.
+// wait returns how long an unreachable origin is not asked. It depends only on the number of
+// failures: time in which the crawl asked nothing says nothing about the origin.
 func (c *Cache) wait(st *state) time.Duration {
 	wait := min(c.retryWait, maxBackoff)
 	for n := uint8(1); n < st.failures && wait < maxBackoff; n++ {
@@ -375,7 +378,8 @@ func (c *Cache) wait(st *state) time.Duration {
 	return min(wait, maxBackoff)
 }
 
-// resolve makes the values of Sitemap lines absolute.
+// resolve returns the values of Sitemap lines as canonical URLs without repetitions. It skips
+// invalid ones.
 func resolve(values []string, base weburl.URL) []string {
 	var urls []string
 	seen := make(map[weburl.URL]bool, len(values))
@@ -390,8 +394,7 @@ func resolve(values []string, base weburl.URL) []string {
 	return urls
 }
 
-// Entry returns what is known about origin; ok is false where nothing is that
-// is worth keeping.
+// Entry returns what the cache knows about origin. ok is false if it knows nothing worth keeping.
 func (c *Cache) Entry(origin string) (e Entry, ok bool) {
 	s, key := c.shard(origin)
 	s.mu.Lock()
@@ -418,8 +421,8 @@ func (c *Cache) entry(origin string, st state) (e Entry, ok bool) {
 	}, true
 }
 
-// Restore takes back what an Entry says, in place of what is known about its
-// origin. An Entry for another agent is ignored: its rules say nothing about us.
+// Restore stores an Entry in place of what the cache knows about its origin. It ignores an Entry
+// for another agent, whose rules do not apply to this one.
 func (c *Cache) Restore(e Entry) {
 	if !strings.EqualFold(e.Agent, c.agent) || e.Origin == "" || len(e.Origin) > maxOrigin {
 		return
@@ -436,8 +439,7 @@ func (c *Cache) Restore(e Entry) {
 	c.put(e.Origin, st)
 }
 
-// Forget drops what is known of u's origin, so that the next Ask wants its
-// robots.txt fetched.
+// Forget drops what the cache knows about u's origin. The next Ask then requests its robots.txt.
 func (c *Cache) Forget(u weburl.URL) {
 	origin := u.Origin()
 	s, key := c.shard(origin)
@@ -448,8 +450,8 @@ func (c *Cache) Forget(u weburl.URL) {
 	}
 }
 
-// Each calls f for every Entry until it fails, and returns that error. What is
-// learned meanwhile may be missing.
+// Each calls f for every Entry. It stops at the first error of f and returns it. Replies that the
+// cache learns meanwhile may be missing. f runs without a lock.
 func (c *Cache) Each(f func(Entry) error) error {
 	type known struct {
 		origin string
@@ -460,7 +462,7 @@ func (c *Cache) Each(f func(Entry) error) error {
 		s := &c.shards[i]
 		all = all[:0]
 		s.mu.Lock()
-		// The oldest first, so that a Restore in this order keeps the order of use.
+		// The least recently used first, so that a Restore in this order keeps the order of use.
 		for n := s.root.prev; n != &s.root; n = n.prev {
 			all = append(all, known{n.origin, n.state})
 		}
@@ -481,7 +483,7 @@ func (c *Cache) shard(origin string) (*shard, uint64) {
 	return &c.shards[key%shards], key
 }
 
-// state looks origin up and marks it as used.
+// state looks up origin and marks it as used.
 func (c *Cache) state(origin string) state {
 	s, key := c.shard(origin)
 	s.mu.Lock()
@@ -498,8 +500,8 @@ func (c *Cache) state(origin string) state {
 }
 
 func (c *Cache) put(origin string, st state) {
-	// The groups first, so that one that was there before is not let go only
-	// to be made again.
+	// Hold the new groups before releasing the old ones. Otherwise a group in both would be dropped
+	// and made again.
 	var more int64
 	st.group.g, more = c.shared.hold(st.group.g)
 	if st.chain != nil {
@@ -517,7 +519,7 @@ func (c *Cache) put(origin string, st state) {
 		if n != nil {
 			c.forget(s, n)
 		}
-		// A copy, for origin may be the beginning of a long URL.
+		// Clone, because origin may be the beginning of a long URL.
 		n = &node{origin: strings.Clone(origin), key: key}
 		s.nodes[key] = n
 	} else {
@@ -532,8 +534,8 @@ func (c *Cache) put(origin string, st state) {
 	c.shrink(key % shards)
 }
 
-// shrink forgets what was used longest ago until the budget holds, in shard at
-// first: keys are spread evenly, so that one is as good as another.
+// shrink drops the least recently used origins until the cache is within its budget. It starts with
+// shard at. Origins are spread evenly over the shards, so any shard will do.
 func (c *Cache) shrink(at uint64) {
 	for i := range uint64(shards) {
 		s := &c.shards[(at+i)%shards]
@@ -552,7 +554,7 @@ func (c *Cache) shrink(at uint64) {
 	}
 }
 
-// forget removes n from its shard, which the caller has locked.
+// forget removes n from its shard. The caller holds the shard's lock.
 func (c *Cache) forget(s *shard, n *node) {
 	s.unlink(n)
 	delete(s.nodes, n.key)

@@ -25,7 +25,7 @@ func mustParse(t testing.TB, s string) weburl.URL {
 	return u
 }
 
-// brief is an Answer in a line.
+// brief formats an Answer as one line.
 func brief(a Answer, now time.Time) string {
 	s := a.Verdict.String()
 	if a.Rule != "" {
@@ -43,7 +43,7 @@ func brief(a Answer, now time.Time) string {
 	return s
 }
 
-// The cache's stories: what it answers as replies come in and time goes by.
+// The Cache's answers as replies arrive and time passes.
 func TestCache(t *testing.T) {
 	const page = "https://a.example/p"
 	const fetch = "fetch https://a.example/robots.txt"
@@ -53,8 +53,8 @@ func TestCache(t *testing.T) {
 	const no = "User-agent: *\nCrawl-delay: 7\nDisallow: /p\n"
 	const denied = `denied by "Disallow: /p":3 delay 7s`
 
-	// A step waits, lets the cache learn a reply to what it last sent for, if
-	// there is one, and then asks about page (or ask).
+	// A step waits and gives the cache a reply, if the step has one, for the URL that the cache
+	// last asked for. It then asks about page, or about ask if that is set.
 	type step struct {
 		wait  time.Duration
 		reply *Reply
@@ -114,11 +114,11 @@ func TestCache(t *testing.T) {
 			later(0, fetch), learn(Reply{Status: 200, Body: []byte(no), MaxAge: 1000 * time.Hour}, denied),
 			later(24*time.Hour-1, denied), later(1, fetch),
 		}},
-		{"a clock that was wrong", Config{}, []step{
+		{"clock set back", Config{}, []step{
 			later(0, fetch), learn(ok(no), denied), later(-time.Minute, denied), later(-365*24*time.Hour, fetch),
 			learn(Reply{Failed: true}, `denied by "Disallow: /p":3 delay 7s`), later(-365*24*time.Hour, fetch),
 		}},
-		{"unreachable by a clock that was wrong", Config{}, []step{
+		{"unreachable, clock set back", Config{}, []step{
 			later(0, fetch), learn(Reply{Failed: true}, "unreachable 1m0s"), later(-365*24*time.Hour, fetch),
 			learn(Reply{Failed: true}, "unreachable 2m0s"), later(-time.Second, "unreachable 2m1s"),
 			later(-time.Hour, fetch),
@@ -158,7 +158,7 @@ func TestCache(t *testing.T) {
 			later(30*24*time.Hour-time.Second, fetch), learn(status(503), "unreachable 2m0s"),
 			later(time.Minute, "allowed"), later(time.Hour, fetch), learn(status(503), "allowed"),
 		}},
-		{"unreachable for ever", Config{GiveUp: -1}, []step{
+		{"unreachable, never given up", Config{GiveUp: -1}, []step{
 			later(0, fetch), learn(status(503), "unreachable 1m0s"),
 			later(365*24*time.Hour, fetch), learn(status(503), "unreachable 2m0s"),
 		}},
@@ -192,8 +192,8 @@ func TestCache(t *testing.T) {
 			learn(to(301, "/robots.txt"), fetch), learn(to(301, "/robots.txt"), fetch),
 			learn(to(301, "/robots.txt"), "allowed"),
 		}},
-		{"redirect to nowhere", Config{}, []step{later(0, fetch), learn(to(301, "ftp://a.example/"), "allowed")}},
-		{"redirect to a giant", Config{}, []step{later(0, fetch),
+		{"redirect to another scheme", Config{}, []step{later(0, fetch), learn(to(301, "ftp://a.example/"), "allowed")}},
+		{"redirect to a giant URL", Config{}, []step{later(0, fetch),
 			learn(to(301, "/"+strings.Repeat("a", 5000)), "allowed")}},
 		{"redirect of another kind", Config{}, []step{later(0, fetch), learn(to(300, "/x"), "allowed")}},
 		{"redirect to a failure", Config{}, []step{
@@ -247,11 +247,11 @@ func TestLearnSitemaps(t *testing.T) {
 	}
 	c.Learn(weburl.URL{}, weburl.URL{}, Reply{Status: 200}, start)
 	if _, ok := c.Entry(""); ok {
-		t.Error("something is known about no origin")
+		t.Error("got an entry for an empty origin, want none")
 	}
 }
 
-// An agent with digits in its name is polite to who names it in full.
+// An agent with digits in its name obeys groups that name it in full.
 func TestAgentWithDigits(t *testing.T) {
 	c := NewCache(Config{Agent: "Bot9k"})
 	u := mustParse(t, "https://a.example/p")
@@ -261,8 +261,8 @@ func TestAgentWithDigits(t *testing.T) {
 	}
 }
 
-// The budget holds, what was asked about last stays, and even with no budget
-// at all a reply is known to the next question.
+// The cache stays within its budget and keeps the origin that was last asked about. Even with a
+// tiny budget, the next Ask sees a reply that was just learnt.
 func TestCacheMemory(t *testing.T) {
 	body := []byte("User-agent: *\n" + strings.Repeat("Disallow: /some/directory/\n", 30))
 	for _, budget := range []int64{1, 100 << 10, 1 << 20} {
@@ -273,27 +273,27 @@ func TestCacheMemory(t *testing.T) {
 			u := mustParse(t, fmt.Sprintf("https://h%d.example/", i))
 			c.Learn(u, u, Reply{Status: 200, Body: body}, start)
 			if a := c.Ask(u, start); a.Verdict != Allowed {
-				t.Fatalf("budget %d: h%d is forgotten at once", budget, i)
+				t.Fatalf("budget %d: h%d was dropped at once", budget, i)
 			}
 			if a := c.Ask(kept, start); budget > 1 && a.Verdict != Allowed {
-				t.Fatalf("budget %d: what is used is forgotten after %d", budget, i)
+				t.Fatalf("budget %d: an origin in use was dropped after %d others", budget, i)
 			}
 		}
 		bytes, nodes := audit(t, c)
 		for i := range c.shards {
 			if n := len(c.shards[i].nodes); bytes > budget && n > 1 {
-				t.Errorf("%d bytes, budget %d, and shard %d has %d origins", bytes, budget, i, n)
+				t.Errorf("%d bytes exceed the budget %d, and shard %d still has %d origins", bytes, budget, i, n)
 			}
 		}
 		if st := c.Stats(); st.Origins != nodes || st.Bytes != bytes || st.Groups != 1 ||
 			st.Forgotten != int64(2001-nodes) {
-			t.Errorf("%+v; want %d origins, %d bytes, 1 group, %d forgotten", st, nodes, bytes, 2001-nodes)
+			t.Errorf("got %+v, want %d origins, %d bytes, 1 group, %d forgotten", st, nodes, bytes, 2001-nodes)
 		}
 		t.Logf("budget %d: %d origins in %d bytes", budget, nodes, bytes)
 	}
 }
 
-// audit counts what a cache holds and compares it with what it says of itself.
+// audit counts the memory and nodes that a cache holds and compares them with its own figures.
 func audit(t *testing.T, c *Cache) (bytes int64, nodes int) {
 	t.Helper()
 	holders := map[*group]int{}
@@ -309,31 +309,31 @@ func audit(t *testing.T, c *Cache) (bytes int64, nodes int) {
 				}
 			}
 			if s.nodes[e.key] != e {
-				t.Errorf("%s is in the list, not in the map", e.origin)
+				t.Errorf("%s is in the list but not in the map", e.origin)
 			}
 		}
 		if n != len(s.nodes) {
-			t.Errorf("shard %d: list %d nodes, map %d", i, n, len(s.nodes))
+			t.Errorf("shard %d: the list has %d nodes, the map %d", i, n, len(s.nodes))
 		}
 		nodes += n
 	}
 	for g, n := range holders {
 		bytes += g.memory
 		if g.holders != n || c.shared.byKey[g.key] != g {
-			t.Errorf("a group has %d holders, and says %d", n, g.holders)
+			t.Errorf("a group has %d holders, but counts %d", n, g.holders)
 		}
 	}
 	if len(c.shared.byKey) != len(holders) {
-		t.Errorf("%d groups are shared, %d held", len(c.shared.byKey), len(holders))
+		t.Errorf("sharing has %d groups, but nodes hold %d", len(c.shared.byKey), len(holders))
 	}
 	if got := c.bytes.Load(); got != bytes {
-		t.Errorf("counts %d bytes, holds %d", got, bytes)
+		t.Errorf("the cache counts %d bytes, but holds %d", got, bytes)
 	}
 	return bytes, nodes
 }
 
-// Whatever is learnt in whatever order, a cache answers as one without a limit
-// does, or asks again for what it has forgotten; and it knows what it holds.
+// In any order of replies, a cache with a limit answers as a cache without a limit does, or asks
+// again for a robots.txt that it dropped. Its own figures stay correct.
 func TestCacheModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		small := NewCache(Config{Agent: "x", MemoryBytes: int64(rapid.IntRange(1, 30_000).Draw(rt, "budget"))})
@@ -357,7 +357,7 @@ func TestCacheModel(t *testing.T) {
 				{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 1\nDisallow: /p2?%s\n", u.Host())},
 			}[rapid.IntRange(0, 6).Draw(rt, "reply")]
 			if r.Failed || r.Status == 301 || r.Status == 304 {
-				// What these mean depends on what was known.
+				// The meaning of these replies depends on the earlier state.
 				large.Learn(u, u, Reply{Status: 404}, now)
 				r = Reply{Status: 404}
 			} else {
@@ -365,7 +365,7 @@ func TestCacheModel(t *testing.T) {
 			}
 			small.Learn(u, u, r, now)
 			if got, want := small.Ask(u, now), large.Ask(u, now); got != want {
-				rt.Fatalf("%s, just learnt: got %+v, want %+v", u, got, want)
+				rt.Fatalf("%s, after Learn: got %+v, want %+v", u, got, want)
 			}
 		}
 		audit(t, small)
@@ -373,7 +373,7 @@ func TestCacheModel(t *testing.T) {
 	})
 }
 
-// Chains and old copies in force hold groups, too.
+// Chains of redirects and stale copies also hold groups.
 func TestCacheHolds(t *testing.T) {
 	c := NewCache(Config{Agent: "x", MemoryBytes: 8_000})
 	body := []byte("User-agent: *\nDisallow: /p\n")
@@ -390,13 +390,12 @@ func TestCacheHolds(t *testing.T) {
 	}
 	audit(t, c)
 	if c.Stats().Forgotten == 0 {
-		t.Error("nothing was forgotten")
+		t.Error("no origin was dropped; want some")
 	}
 }
 
-// A cache full of real files takes no more than its budget of the heap, within
-// what the allocator rounds.
-func TestCacheMemoryIsHonest(t *testing.T) {
+// A cache full of real files takes no more heap than its budget, within the allocator's rounding.
+func TestCacheMemoryOfRealFiles(t *testing.T) {
 	files := realFiles(t)
 	const budget = 8 << 20
 	c := NewCache(Config{Agent: "orbweaver", MemoryBytes: budget})
@@ -434,7 +433,7 @@ func TestCacheMemoryIsHonest(t *testing.T) {
 	runtime.KeepAlive(files)
 }
 
-// Askers, learners and a snapshot do not disturb each other.
+// Ask, Learn and a snapshot run concurrently without disturbing each other.
 func TestCacheConcurrent(t *testing.T) {
 	c := NewCache(Config{Agent: "x", MemoryBytes: 64 << 10})
 	var wg sync.WaitGroup

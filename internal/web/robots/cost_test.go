@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// BenchmarkCacheMemory is what an origin takes, by how alike their files are.
+// BenchmarkCacheMemory measures the memory of an origin, by how similar the files are.
 func BenchmarkCacheMemory(b *testing.B) {
 	for _, kind := range []struct {
 		name  string
@@ -51,8 +51,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkAskMany asks about an allowed page of each of 100,000 origins in
-// turn, from all processors.
+// BenchmarkAskMany asks about an allowed page of each of 100,000 origins in turn, from all
+// processors.
 func BenchmarkAskMany(b *testing.B) {
 	c := NewCache(Config{Agent: "orbweaver", MemoryBytes: 1 << 30})
 	pages := make([]weburl.URL, 100_000)

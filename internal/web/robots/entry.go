@@ -9,38 +9,38 @@ import (
 
 // The classes of what a Cache knows about an origin.
 const (
-	// ClassRules is a robots.txt that was read (2xx).
+	// ClassRules: a robots.txt was read (2xx).
 	ClassRules uint8 = 1
-	// ClassUnavailable means that there is none: all is allowed (RFC 9309, 2.3.1.3).
+	// ClassUnavailable: there is no robots.txt, so everything is allowed (RFC 9309, 2.3.1.3).
 	ClassUnavailable uint8 = 2
-	// ClassUnreachable means that nobody knows: nothing is allowed
-	// (RFC 9309, 2.3.1.4). Fetched is then the time of the first failure.
+	// ClassUnreachable: the rules are unknown, so nothing is allowed (RFC 9309, 2.3.1.4). Fetched
+	// is then the time of the first failure.
 	ClassUnreachable uint8 = 3
-	// ClassStale is likewise unreachable, but an earlier copy is in force
-	// (RFC 9309, 2.4).
+	// ClassStale: the robots.txt is unreachable, but an earlier copy still applies (RFC 9309, 2.4).
+	// Fetched is then the time of the first failure.
 	ClassStale uint8 = 4
 
-	// classRedirect is a chain of redirects that is being followed. It is not
-	// written down: the chain is followed anew.
+	// classRedirect: the cache is following a chain of redirects. An Entry never has this class,
+	// because a restart follows the chain from its beginning.
 	classRedirect uint8 = 5
 )
 
-// ErrEntry is an Entry's encoding that cannot be read.
+// ErrEntry means that the encoding of an Entry cannot be read.
 var ErrEntry = errors.New("damaged robots entry")
 
 // An Entry is what a Cache knows about an origin, for a journal or a snapshot.
 type Entry struct {
 	Origin string // scheme://authority
-	Agent  string // whose rules these are; only a Cache for the same agent takes them back
-	// Fetched is when the robots.txt was read, Expires when it is to be read
-	// again; both are kept to the microsecond.
+	Agent  string // the agent that the rules are for; Restore ignores an Entry for another agent
+	// Fetched is when the robots.txt was read, and Expires is when it must be read again. Both have
+	// a resolution of a microsecond.
 	Fetched, Expires time.Time
 	Class            uint8
-	// Failures counts the fetches in a row that failed, with ClassUnreachable
-	// and ClassStale; at most 255.
+	// Failures counts the failed fetches in a row, with ClassUnreachable and ClassStale; at most
+	// 255.
 	Failures uint8
-	// Body is the robots.txt, reduced to the lines that concern Agent; empty
-	// where there are no rules. At most ReadLimit bytes.
+	// Body is the robots.txt, reduced to the lines that concern Agent. It is empty if there are no
+	// rules. At most ReadLimit bytes.
 	Body []byte
 }
 
@@ -50,7 +50,7 @@ const (
 	maxAgent     = 256
 )
 
-// AppendTo appends e's encoding to dst; the package comment draws it.
+// AppendTo appends e's encoding to dst. The package comment describes it.
 func (e Entry) AppendTo(dst []byte) []byte {
 	dst = append(dst, entryVersion, e.Class)
 	dst = binary.AppendVarint(dst, e.Fetched.UnixMicro())
@@ -66,8 +66,8 @@ func appendBytes[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, s...)
 }
 
-// DecodeEntry reads the one Entry that src holds, of any version. The Entry does not share
-// src's memory. The error is ErrEntry.
+// DecodeEntry reads the Entry in src, of any version. src must hold nothing else. The Entry does
+// not share src's memory. The error is ErrEntry.
 func DecodeEntry(src []byte) (Entry, error) {
 	var e Entry
 	if len(src) < 2 || src[0] < 1 || src[0] > entryVersion {
@@ -89,7 +89,7 @@ func DecodeEntry(src []byte) (Entry, error) {
 	failed := e.Class == ClassUnreachable || e.Class == ClassStale
 	switch {
 	case version == 1 && failed:
-		e.Failures = 1 // it did not count them
+		e.Failures = 1 // version 1 does not count failures
 	case version > 1:
 		if len(src) == 0 || (src[0] > 0) != failed {
 			return Entry{}, fmt.Errorf("decode failures: %w", ErrEntry)

@@ -14,8 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A cache that is restored from the encoded entries of another one gives the same
-// answers.
+// A cache that is restored from the encoded entries of another cache gives the same answers.
 func TestEntries(t *testing.T) {
 	c := NewCache(Config{Agent: "orbweaver"})
 	page := func(i int) weburl.URL { return mustParse(t, fmt.Sprintf("https://h%d.example/p", i)) }
@@ -27,7 +26,7 @@ func TestEntries(t *testing.T) {
 	for i, r := range replies {
 		c.Learn(page(i), page(i), r, start)
 	}
-	// An old copy in force, and a chain of redirects with one behind it.
+	// A stale copy that applies, and a chain of redirects with earlier rules.
 	for i := 6; i < 8; i++ {
 		c.Learn(page(i), page(i), replies[0], start.Add(-30*time.Hour))
 		c.Learn(page(i), page(i), Reply{Status: 503}, start.Add(-5*time.Hour))
@@ -57,7 +56,7 @@ func TestEntries(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if n != 7 { // all but the chain without anything behind it
+	if n != 7 { // all but the chain without earlier rules
 		t.Errorf("got %d entries, want 7", n)
 	}
 	for i := range 8 {
@@ -79,7 +78,7 @@ func TestEntries(t *testing.T) {
 		t.Errorf("got %v, want %v", err, stop)
 	}
 	if _, ok := c.Entry("https://nowhere.example"); ok {
-		t.Error("an entry for nowhere")
+		t.Error("got an entry for an unknown origin")
 	}
 }
 
@@ -145,7 +144,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// The encodings are kept. Version 1 does not count failures.
+// The encodings of all versions stay readable. Version 1 does not count failures.
 func TestEntryGolden(t *testing.T) {
 	rules := Entry{
 		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassRules,
@@ -171,7 +170,7 @@ func TestEntryGolden(t *testing.T) {
 	}
 }
 
-// An unreachable origin of version 1 has failed once, as far as is known.
+// An unreachable origin of version 1 counts as failed once.
 func TestEntryOfVersion1Unreachable(t *testing.T) {
 	b, err := os.ReadFile("testdata/entry-v1.bin")
 	if err != nil {
@@ -180,7 +179,7 @@ func TestEntryOfVersion1Unreachable(t *testing.T) {
 	b[1] = ClassUnreachable
 	e, err := DecodeEntry(b)
 	if err != nil || e.Failures != 1 {
-		t.Fatalf("%d failures, %v", e.Failures, err)
+		t.Fatalf("got %d failures, %v, want 1", e.Failures, err)
 	}
 	c := NewCache(Config{Agent: "orbweaver"})
 	c.Restore(e)
@@ -188,20 +187,20 @@ func TestEntryOfVersion1Unreachable(t *testing.T) {
 	now := e.Expires
 	c.Learn(u, u, Reply{Failed: true}, now)
 	if got := brief(c.Ask(u, now), now); got != "unreachable 2m0s" {
-		t.Errorf("the next failure: %s", got)
+		t.Errorf("after the next failure: got %s, want unreachable 2m0s", got)
 	}
 }
 
-// The count of failures goes on after a restart.
-func TestFailuresOutliveARestart(t *testing.T) {
+// The count of failures continues after a restart.
+func TestFailuresSurviveRestart(t *testing.T) {
 	u := mustParse(t, "https://a.example/p")
 	now := start
 	c := NewCache(Config{Agent: "x", RetryWait: time.Second})
-	for n := range 300 { // more than the count can hold
+	for n := range 300 { // more failures than the count can hold
 		c.Learn(u, u, Reply{Failed: true}, now)
 		want := "unreachable " + min(time.Second<<min(n, 12), time.Hour).String()
 		if got := brief(c.Ask(u, now), now); got != want {
-			t.Fatalf("after failure %d: %s, want %s", n+1, got, want)
+			t.Fatalf("after failure %d: got %s, want %s", n+1, got, want)
 		}
 		e, ok := c.Entry(u.Origin())
 		if !ok {
@@ -214,7 +213,7 @@ func TestFailuresOutliveARestart(t *testing.T) {
 		c = NewCache(Config{Agent: "x", RetryWait: time.Second})
 		c.Restore(e)
 		if got := brief(c.Ask(u, now), now); got != want {
-			t.Fatalf("after failure %d and a restart: %s, want %s", n+1, got, want)
+			t.Fatalf("after failure %d and a restart: got %s, want %s", n+1, got, want)
 		}
 		now = now.Add(2 * time.Hour)
 	}

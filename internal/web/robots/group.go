@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// A Group is what a robots.txt says to one agent: all its groups in one
-// (RFC 9309, 2.2.1). The zero Group allows everything. It is immutable and
-// does not hold on to the rest of the robots.txt.
+// A Group is what a robots.txt says to one agent: all groups for this agent merged (RFC 9309,
+// 2.2.1). The zero Group allows everything. A Group is immutable and does not keep the rest of the
+// robots.txt in memory.
 type Group struct{ g *group }
 
 type group struct {
-	rules  []rule // the longest first, Allow before Disallow, the earlier line first
-	normal []rule // the same with normalized patterns; nil where they are equal
-	text   string // of all lines, one after the other
-	lines  []numbered
-	delay  time.Duration
-	paced  bool
-	memory int64
+	rules    []rule // sorted: longest first, then Allow before Disallow, then by line
+	normal   []rule // the same rules with normalized patterns; nil if the patterns are equal
+	text     string // the text of all lines, one after the other
+	lines    []numberedLine
+	delay    time.Duration
+	hasDelay bool
+	memory   int64
 
-	key     uint64 // of sharing
-	holders int    // guarded by sharing's lock
+	key     uint64 // the group's key in sharing
+	holders int    // number of users of a shared group; guarded by sharing.mu
 }
 
-// numbered is a line in force, for writing the group down again.
-type numbered struct {
-	end  int32 // of its text in group.text
-	line int32 // from 1
+// numberedLine is a line of the group. It is kept for writing the group down again.
+type numberedLine struct {
+	end  int32 // where its text ends in group.text
+	line int32 // its number in the file, from 1
 }
 
-// lineText is the text of line i.
+// lineText returns the text of line i of the group.
 func (g *group) lineText(i int32) string {
 	from := int32(0)
 	if i > 0 {
@@ -39,21 +39,20 @@ func (g *group) lineText(i int32) string {
 	return g.text[from:g.lines[i].end]
 }
 
-// Group selects what concerns agent, a product token such as "orbweaver":
-// the groups that name it, else those for everyone. Letter case is ignored. As
-// a product token has only letters, - and _ (RFC 9309, 2.2.1), "MJ12bot" is
-// never named: a line for it names "MJ".
+// Group returns what concerns agent, a product token such as "orbweaver": the groups that name it,
+// or else the groups for everyone. Letter case is ignored. A product token has only letters, - and
+// _ (RFC 9309, 2.2.1). So no line names "MJ12bot": a line with this value names "MJ".
 func (r *Rules) Group(agent string) Group { return r.group(agent, false) }
 
-// CrawlerGroup selects what a crawler named agent obeys. It is Group, but for an
-// agent with a digit in its name: that one obeys the groups that name it in full.
+// CrawlerGroup returns what a crawler named agent obeys. It is Group, except for an agent with a
+// digit in its name: that agent obeys the groups that name it in full.
 func (r *Rules) CrawlerGroup(agent string) Group {
 	return r.group(agent, tokenLen(agent, false) < len(agent))
 }
 
 func (r *Rules) group(agent string, digits bool) Group {
-	// A User-agent line after a rule begins a new group; any other line
-	// leaves the list of agents open (RFC 9309, 2.2.4).
+	// A User-agent line after a rule begins a new group. Any other line leaves the list of agents
+	// open (RFC 9309, 2.2.4).
 	collect := func(specific bool) (recs []record, ever bool) {
 		var in, here, ruled bool
 		for _, rec := range r.records {
@@ -62,7 +61,8 @@ func (r *Rules) group(agent string, digits bool) Group {
 				if ruled {
 					in, here, ruled = false, false, false
 				}
-				if !specific && globalAgent(rec.value) || specific && !globalAgent(rec.value) && names(rec.value, agent, digits) {
+				everyone := globalAgent(rec.value)
+				if everyone != specific && (everyone || namesAgent(rec.value, agent, digits)) {
 					if !ever {
 						recs = append(recs, rec)
 					}
@@ -94,7 +94,7 @@ func (r *Rules) group(agent string, digits bool) Group {
 }
 
 func compile(recs []record) *group {
-	// One string holds the lines of the group: the body they came from is let go.
+	// One string holds the lines of the group, so that the memory of the body can be freed.
 	n := 0
 	for i := range recs {
 		n += len(recs[i].text)
@@ -104,21 +104,21 @@ func compile(recs []record) *group {
 	for i := range recs {
 		all.WriteString(recs[i].text)
 	}
-	g := &group{text: all.String(), lines: make([]numbered, 0, len(recs))}
+	g := &group{text: all.String(), lines: make([]numberedLine, 0, len(recs))}
 	differ := false
 	end := 0
 	for i, rec := range recs {
 		end += len(rec.text)
-		g.lines = append(g.lines, numbered{int32(end), rec.line})
+		g.lines = append(g.lines, numberedLine{int32(end), rec.line})
 		text, at := g.lineText(int32(i)), int32(i)
 		switch rec.kind {
 		case crawlDelay:
 			if d, ok := seconds(rec.value); ok {
-				g.delay, g.paced = max(g.delay, d), true
+				g.delay, g.hasDelay = max(g.delay, d), true
 			}
 		case allow, disallow:
 			if rec.value == "" {
-				continue // an empty rule is no rule
+				continue // an empty rule has no effect
 			}
 			// The value stands at the end of the line.
 			value := escape(text[len(text)-len(rec.value):])
@@ -147,8 +147,8 @@ func compile(recs []record) *group {
 	return g
 }
 
-// groupBytes is a group without what it points to, its place in sharing and
-// what the allocator rounds.
+// groupBytes is the size of a group without the memory it points to, plus its place in sharing and
+// the allocator's rounding.
 const groupBytes = 144 + 40 + 48
 
 func (g *group) add(to *[]rule, pattern string, at int32, ok bool) {
@@ -157,8 +157,8 @@ func (g *group) add(to *[]rule, pattern string, at int32, ok bool) {
 	*to = append(*to, r)
 }
 
-// indexOf turns /dir/index.html into /dir/$: who allows the one means the
-// other as well. Google's habit, for Allow lines and nothing else.
+// indexOf turns /dir/index.html into /dir/$: an Allow of the first also allows the second. Google's
+// matcher does so for Allow lines only.
 func indexOf(pattern string) (dir string, ok bool) {
 	i := strings.LastIndexByte(pattern, '/')
 	if i < 0 || !strings.HasPrefix(pattern[i:], "/index.htm") {
@@ -167,8 +167,8 @@ func indexOf(pattern string) (dir string, ok bool) {
 	return pattern[:i+1] + "$", true
 }
 
-// arrange sorts rules so that the first that matches decides, and drops those
-// that can never be the first: repetitions.
+// arrange sorts rules so that the first match decides. It drops repetitions, which can never be the
+// first match.
 func arrange(rules []rule) []rule {
 	slices.SortStableFunc(rules, func(a, b rule) int {
 		if c := len(b.pattern) - len(a.pattern); c != 0 {
@@ -190,27 +190,28 @@ func arrange(rules []rule) []rule {
 			kept = append(kept, r)
 		}
 	}
-	return slices.Clone(kept) // without the room that append left
+	return slices.Clone(kept) // without append's spare capacity
 }
 
-// maxSteps bounds the work of one decision, to some ten milliseconds. The
-// longest real files are a thousand times cheaper; one that is not is hostile.
+// maxSteps limits the work of one decision to about ten milliseconds. The longest real files need a
+// thousandth of it; a file that needs more is hostile.
 const maxSteps = 1 << 24
 
-// costly decides where the rules would take more than maxSteps.
+// costly is the deciding rule if the rules would take more than maxSteps.
 var costly rule
 
 const costlyText = "# rules too costly to match"
 
-// decide returns the rule of the list that path falls under, nil where none
-// does, and the steps taken.
+// decide returns the rule of the list that decides about path, or nil if no rule matches, and the
+// number of steps.
 func decide(rules []rule, path string) (r *rule, steps int) {
 	for i := range rules {
 		r := &rules[i]
 		if steps > maxSteps {
 			return &costly, steps
 		}
-		// Without a star, at most the $ is longer than what it matches.
+		// Without a star, a pattern is at most one byte, the $, longer than the path that it
+		// matches.
 		if r.fail == nil && len(r.pattern) > len(path)+1 {
 			steps++
 			continue
@@ -224,12 +225,13 @@ func decide(rules []rule, path string) (r *rule, steps int) {
 	return nil, steps
 }
 
-// Allowed says whether Google's matcher would let the agent fetch the path and
-// query, compared as they stand: "/a%6C" is not "/al". The longest rule decides,
-// Allow where two are equally long (RFC 9309, 2.2.2). rule is the line that
-// decided and line its number from 1; without such a line the path is allowed
-// and they are empty. Rules that only a hostile file has, which would take
-// more than 2^24 steps, forbid: rule then is a comment that says so.
+// Allowed reports whether Google's matcher would let the agent fetch the path and query. It
+// compares them literally: "/a%6C" is not "/al". The longest rule decides, and Allow decides
+// between equally long rules (RFC 9309, 2.2.2). rule is the deciding line, and line is its number
+// from 1. If no line decides, the path is allowed, rule is empty and line is 0.
+//
+// If the decision would take more than 2^24 steps, which happens only with a hostile file, the path
+// is denied. rule is then a comment that says so, and line is 0.
 func (g Group) Allowed(pathAndQuery string) (ok bool, rule string, line int) {
 	if g.g == nil {
 		return true, "", 0
@@ -237,10 +239,10 @@ func (g Group) Allowed(pathAndQuery string) (ok bool, rule string, line int) {
 	return g.g.verdict(decide(g.g.rules, rooted(pathAndQuery)))
 }
 
-// Crawlable is what a crawler goes by: Allowed, and allowed also if both
-// sides are normalized first, as the RFC has it; /robots.txt always is
-// (RFC 9309, 2.2.2). Where the two readings differ, the one that forbids
-// decides, since a canonical URL may no longer be spelt as its page spelt it.
+// Crawlable reports whether a crawler may fetch the path and query. Both Allowed and a comparison
+// of the normalized forms must allow it (RFC 9309, 2.2.2); the stricter result counts, because a
+// canonical URL may differ in spelling from the URL on its page. /robots.txt is always allowed.
+// rule and line are as in Allowed.
 func (g Group) Crawlable(pathAndQuery string) (ok bool, rule string, line int) {
 	if g.g == nil || pathAndQuery == "/robots.txt" {
 		return true, "", 0
@@ -276,7 +278,7 @@ func (g *group) verdict(r *rule, _ int) (ok bool, text string, line int) {
 	return r.allow, g.lineText(r.at), int(g.lines[r.at].line)
 }
 
-// rooted gives a path its slash: "" and "?q" are "/" and "/?q" in a request.
+// rooted adds the leading slash: a request has "/" for "" and "/?q" for "?q".
 func rooted(path string) string {
 	if path == "" || path[0] != '/' {
 		return "/" + path
@@ -284,17 +286,17 @@ func rooted(path string) string {
 	return path
 }
 
-// CrawlDelay is the longest Crawl-delay of the group, as written but for a
-// ceiling of 366 days; ok is false where there is none.
+// CrawlDelay returns the longest Crawl-delay of the group, but at most 366 days. ok is false if
+// there is none.
 func (g Group) CrawlDelay() (d time.Duration, ok bool) {
 	if g.g == nil {
 		return 0, false
 	}
-	return g.g.delay, g.g.paced
+	return g.g.delay, g.g.hasDelay
 }
 
-// appendText appends a robots.txt that says to the agent what this group says,
-// each line where it was.
+// appendText appends a robots.txt that says the same to the agent as this group. Each line keeps
+// its number.
 func (g Group) appendText(dst []byte) []byte {
 	if g.g == nil {
 		return dst

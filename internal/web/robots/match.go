@@ -2,23 +2,23 @@ package robots
 
 import "strings"
 
-// A rule is an Allow or Disallow line, ready to be matched.
+// A rule is an Allow or Disallow line that is compiled for matching.
 type rule struct {
-	pattern string   // escaped; * is any run, a final $ the end of the path
-	fail    []uint16 // failure links of the pieces after the first *, nil without a *
-	at      int32    // its line in the group's
+	pattern string   // escaped; * matches any text, a final $ the end of the path
+	fail    []uint16 // failure links of the pieces after the first *; nil without a *
+	at      int32    // index of its line in group.lines
 	allow   bool
 }
 
-// newRule compiles a pattern that is already in the form it is matched in.
+// newRule compiles a pattern that is already escaped or normalized.
 func newRule(pattern string) rule {
 	r := rule{pattern: pattern}
 	star := strings.IndexByte(pattern, '*')
 	if star < 0 {
 		return r
 	}
-	// A line holds at most 16,663 bytes and an escape triples them at most, so
-	// that a link fits in 16 bits. Links do not cross a star.
+	// A link fits in 16 bits: a line holds at most 16,663 bytes, and an escape at most triples
+	// them. Links do not cross a star.
 	r.fail = make([]uint16, len(pattern)-star)
 	for rest, at := pattern[star:], 0; rest != ""; {
 		piece := rest
@@ -41,11 +41,10 @@ func newRule(pattern string) rule {
 	return r
 }
 
-// match says whether the rule's pattern matches a beginning of path, and in
-// how many steps it found out. A step compares a byte; there are never more
-// than 2(len(pattern)+len(path)): the literal pieces between stars are
-// searched one after the other, leftmost first, each by Knuth, Morris and
-// Pratt, and no byte of the path is searched for two pieces.
+// match reports whether the rule's pattern matches a prefix of path, and how many steps this took.
+// A step compares one byte. There are at most 2(len(pattern)+len(path)) steps: match searches the
+// literal pieces between the stars one after the other, leftmost first, each by the algorithm of
+// Knuth, Morris and Pratt. No byte of the path is searched for two pieces.
 func (r *rule) match(path string) (ok bool, steps int) {
 	p := r.pattern
 	end := strings.HasSuffix(p, "$")
@@ -90,7 +89,8 @@ func (r *rule) match(path string) (ok bool, steps int) {
 	return at >= 0, steps + n
 }
 
-// search finds the first piece in s, or -1; fail holds piece's failure links.
+// search returns the position of the first piece in s, or -1. fail holds the failure links of
+// piece.
 func search(s, piece string, fail []uint16) (at, steps int) {
 	for i, k := 0, 0; i < len(s); {
 		steps++
@@ -117,9 +117,8 @@ func search(s, piece string, fail []uint16) (at, steps int) {
 
 const upperHex = "0123456789ABCDEF"
 
-// escape gives a rule's value the form that it is compared in: octets outside
-// ASCII are percent-encoded, the digits of an encoding are upper case, and all
-// else stays, so that %6C is not l.
+// escape returns a rule's value in the form for literal comparison. Octets outside of ASCII are
+// percent-encoded, and hex digits are in upper case. Everything else stays, so %6C is not l.
 func escape(s string) string {
 	clean := true
 	for i := 0; i < len(s); i++ {
@@ -146,7 +145,7 @@ func escape(s string) string {
 	return string(b)
 }
 
-// plain says which bytes of a path normalize leaves alone.
+// plain marks the bytes of a path that normalize does not change.
 var plain = func() (t [256]bool) {
 	for c := 0x21; c < 0x7F; c++ {
 		t[c] = strings.IndexByte("%\"'<>\\^`{|}", byte(c)) < 0
@@ -154,7 +153,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// normal says whether s is as normalize would leave it.
+// normal reports whether normalize would leave s unchanged.
 func normal(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if plain[s[i]] {
@@ -167,11 +166,11 @@ func normal(s string) bool {
 	return true
 }
 
-// normalize brings a path or a rule to the form in which the RFC compares
-// them: unreserved characters stand for themselves, all that may not stand in
-// a URL is encoded, hex digits are upper case (RFC 9309, 2.2.2; RFC 3986,
-// 6.2.2). Reserved characters stay as they came, since /a%2Fb is not /a/b, but
-// for the apostrophe, which canonical URLs have encoded in a query.
+// normalize returns a path or a rule in the form in which the RFC compares them. Unreserved
+// characters stand for themselves, characters that a URL must not have are encoded, and hex digits
+// are in upper case (RFC 9309, 2.2.2; RFC 3986, 6.2.2). Reserved characters stay as they are, since
+// /a%2Fb is not /a/b. The exception is the apostrophe, which is encoded, because canonical URLs
+// encode it in a query.
 func normalize(s string) string {
 	if normal(s) {
 		return s
@@ -188,7 +187,7 @@ func normalize(s string) string {
 			i += 2
 		case plain[c]:
 			b = append(b, c)
-		default: // a % without its digits too
+		default: // also a % without two hex digits
 			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 		}
 	}
@@ -199,10 +198,10 @@ func unreserved(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// isEscape says whether s begins with % and two hex digits.
+// isEscape reports whether s begins with % and two hex digits.
 func isEscape(s string) bool { return len(s) >= 3 && isHex(s[1]) && isHex(s[2]) }
 
-// lowerEscape says whether it does and one of them is lower case.
+// lowerEscape reports whether s begins with an escape that has a lower-case hex digit.
 func lowerEscape(s string) bool { return isEscape(s) && (s[1] >= 'a' || s[2] >= 'a') }
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }

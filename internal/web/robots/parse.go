@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// ReadLimit is how much of a robots.txt is read, in bytes; the RFC asks for at
-// least 500 KiB (RFC 9309, 2.5). Fetch one byte more, so that Parse can tell a
-// line that the limit cuts from one that ends there.
+// ReadLimit is the number of bytes that Parse reads of a robots.txt. The RFC asks for at least 500
+// KiB (RFC 9309, 2.5). Fetch one byte more, so that Parse can tell whether the limit cuts a line or
+// falls at its end.
 const ReadLimit = 500 << 10
 
-// lineLimit is how much of a line is read; the rest of the line is dropped.
-// Google's limit: eight times the longest URL of an old browser, less one byte.
+// lineLimit is the number of bytes that Parse reads of a line; it drops the rest. This is Google's
+// limit: eight times the longest URL of an old browser, less one byte.
 const lineLimit = 8*2083 - 1
 
-// delayCeiling keeps absurd Crawl-delays inside a time.Duration.
+// delayCeiling keeps absurd Crawl-delays within a time.Duration.
 const delayCeiling = 366 * 24 * time.Hour
 
 type kind uint8
@@ -28,23 +28,22 @@ const (
 	sitemap
 )
 
-// A record is a line that means something. Its strings are parts of the body.
+// A record is a line of a known kind. Its strings are parts of the body.
 type record struct {
-	text  string // the line without comment and surrounding space
+	text  string // the line without its comment and surrounding space
 	value string
-	line  int32 // from 1
+	line  int32 // the line's number, from 1
 	kind  kind
 }
 
-// Rules is a robots.txt: what it says to every agent.
+// Rules is a parsed robots.txt, for all agents.
 type Rules struct {
 	records  []record
 	sitemaps []string
 }
 
-// Parse reads robots.txt. It never fails: unreadable lines are skipped and
-// bytes past ReadLimit are ignored, with the line that the limit cuts
-// (RFC 9309, 2.5).
+// Parse reads a robots.txt. It never fails. It skips unreadable lines, and it ignores the bytes
+// after ReadLimit and the line that the limit cuts (RFC 9309, 2.5).
 func Parse(body []byte) *Rules {
 	cut := false
 	if len(body) > ReadLimit {
@@ -53,7 +52,7 @@ func Parse(body []byte) *Rules {
 		body = body[:ReadLimit]
 	}
 	s := string(body)
-	// A byte order mark is skipped, also a torn one.
+	// Skip a byte order mark, also an incomplete one.
 	const bom = "\xEF\xBB\xBF"
 	for i := 0; i < len(bom) && s != "" && s[0] == bom[i]; i++ {
 		s = s[1:]
@@ -77,16 +76,16 @@ func Parse(body []byte) *Rules {
 	return r
 }
 
-// Sitemaps are the values of the Sitemap lines, as written and in their order;
-// they belong to no group.
+// Sitemaps returns the values of the Sitemap lines, as written and in their order. They belong to
+// no group.
 func (r *Rules) Sitemaps() []string { return r.sitemaps }
 
-// read takes in line number n.
+// read parses line number n.
 func (r *Rules) read(line string, n int32) {
 	if len(line) > lineLimit {
 		line = line[:lineLimit]
 	}
-	// A line ends at a NUL as well: the matcher we follow reads C strings.
+	// A NUL also ends a line, because Google's matcher reads C strings.
 	if i := strings.IndexAny(line, "#\x00"); i >= 0 {
 		line = line[:i]
 	}
@@ -108,8 +107,8 @@ func (r *Rules) read(line string, n int32) {
 
 const space = " \t\n\v\f\r"
 
-// split cuts a line at the colon, or, since people forget it, at white space
-// if that leaves exactly two words.
+// split cuts a line at the colon. If the colon is missing, as it often is, split cuts at white
+// space, but only if that leaves exactly two words.
 func split(line string) (key, value string, ok bool) {
 	sep := strings.IndexByte(line, ':')
 	if sep < 0 {
@@ -122,8 +121,8 @@ func split(line string) (key, value string, ok bool) {
 	return key, strings.Trim(line[sep+1:], space), key != ""
 }
 
-// keys are the beginnings that name a line, with the misspellings that are
-// common enough to be obeyed.
+// keys are the prefixes that identify a line. They include the misspellings that are common enough
+// to be obeyed.
 var keys = []struct {
 	prefix string
 	kind   kind
@@ -145,8 +144,8 @@ func kindOf(key string) kind {
 	return other
 }
 
-// seconds reads the number that a Crawl-delay begins with, in seconds.
-func seconds(s string) (time.Duration, bool) {
+// seconds reads the number at the front of a Crawl-delay, in seconds. ok is false if there is none.
+func seconds(s string) (d time.Duration, ok bool) {
 	var n, scale float64 = 0, 1
 	digits, point := 0, false
 	for i := 0; i < len(s); i++ {
@@ -172,16 +171,16 @@ func seconds(s string) (time.Duration, bool) {
 	return time.Duration(min(n, delayCeiling.Seconds()) * float64(time.Second)), true
 }
 
-// globalAgent says whether the value of a User-agent line means everyone:
-// "* and more" does.
+// globalAgent reports whether the value of a User-agent line means all agents. "* and more" also
+// means all.
 func globalAgent(v string) bool {
 	return v != "" && v[0] == '*' && (len(v) == 1 || strings.IndexByte(space, v[1]) >= 0)
 }
 
-// names says whether the value of a User-agent line is agent. The name ends at
-// the first character outside A-Za-z_- (RFC 9309, 2.2.1), or, with digits,
-// outside A-Za-z0-9_-.
-func names(v, agent string, digits bool) bool {
+// namesAgent reports whether the value of a User-agent line is agent. The name in the value ends at
+// the first character outside A-Za-z_- (RFC 9309, 2.2.1). If digits is set, digits also belong to
+// the name.
+func namesAgent(v, agent string, digits bool) bool {
 	return strings.EqualFold(v[:tokenLen(v, digits)], agent)
 }
 

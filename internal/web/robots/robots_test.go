@@ -15,7 +15,7 @@ import (
 
 const data = "../../../../shared/data/robots"
 
-// shared opens a file of the shared test data, which only CI must have.
+// shared opens a file of the shared test data. Without the data it fails in CI and skips elsewhere.
 func shared(t testing.TB, name string) *os.File {
 	f, err := os.Open(filepath.Join(data, name))
 	if err != nil {
@@ -28,7 +28,7 @@ func shared(t testing.TB, name string) *os.File {
 	return f
 }
 
-// realFiles are the robots.txt of real hosts.
+// realFiles returns the robots.txt files of real hosts.
 func realFiles(t testing.TB) map[string][]byte {
 	z, err := gzip.NewReader(shared(t, "real.tar.gz"))
 	if err != nil {
@@ -51,8 +51,7 @@ func realFiles(t testing.TB) map[string][]byte {
 	}
 }
 
-// target cuts a URL as Google's matcher does: path, parameters and query,
-// taken as they stand.
+// target cuts a URL as Google's matcher does: path, parameters and query, unchanged.
 func target(url string) string {
 	start := 0
 	if strings.HasPrefix(url, "//") {
@@ -76,9 +75,8 @@ func target(url string) string {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// Every verdict of Google's matcher on the real files is ours. None is held to
-// be wrong for Group.Allowed, which is that matcher's reading. What a crawler
-// goes by, Group.Crawlable, may differ only where the RFC does.
+// Group.Allowed gives every verdict of Google's matcher on the real files. Group.Crawlable may
+// differ only where the RFC does.
 func TestExpected(t *testing.T) {
 	files := realFiles(t)
 	z, err := gzip.NewReader(shared(t, "expected.jsonl.gz"))
@@ -102,7 +100,7 @@ func TestExpected(t *testing.T) {
 		if !ok {
 			body, ok := files[row.File]
 			if !ok {
-				t.Fatalf("no file %s", row.File)
+				t.Fatalf("the data has no file %s", row.File)
 			}
 			if rules[row.File] == nil {
 				rules[row.File] = Parse(body)
@@ -129,7 +127,7 @@ func TestExpected(t *testing.T) {
 			case !crawl && (!normal(path) || !normal(pattern(rule))):
 				stricter["percent"]++
 			default:
-				t.Errorf("%s %s %s: Crawlable %v by %q, Allowed %v", row.File, row.Agent, row.URL, crawl, rule, got)
+				t.Errorf("%s %s %s: Crawlable gives %v by %q, but Allowed gives %v", row.File, row.Agent, row.URL, crawl, rule, got)
 			}
 		}
 	}
@@ -139,13 +137,13 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// pattern is what a rule's line compares paths with.
+// pattern returns the value of a rule's line, which paths are compared with.
 func pattern(rule string) string {
 	_, value, _ := strings.Cut(rule, ":")
 	return strings.TrimSpace(value)
 }
 
-// The files of google/robotstxt-spec-test.
+// The conformance files of google/robotstxt-spec-test.
 func TestConformance(t *testing.T) {
 	shared(t, "README.md")
 	var names []string
@@ -188,8 +186,8 @@ type specCase struct {
 	allowed            bool
 }
 
-// readSpec reads the part of text-format protobuf that the conformance files
-// use: scalar fields, lists and messages; adjacent strings are one.
+// readSpec reads the part of text-format protobuf that the conformance files use: scalar fields,
+// lists and messages. Adjacent strings are joined.
 func readSpec(src string) ([]specCase, error) {
 	var toks []string
 	for i := 0; i < len(src); {
@@ -208,7 +206,7 @@ func readSpec(src string) ([]specCase, error) {
 				}
 			}
 			if j >= len(src) {
-				return nil, fmt.Errorf("open string at byte %d", i)
+				return nil, fmt.Errorf("the string at byte %d does not end", i)
 			}
 			s, err := unquote(src[i+1 : j])
 			if err != nil {
@@ -235,7 +233,7 @@ func readSpec(src string) ([]specCase, error) {
 		field := toks[i]
 		if field == "}" && fields["testurl"] {
 			if !fields["useragent"] || !fields["expected_outcome"] {
-				return nil, fmt.Errorf("incomplete case for %q", cur.url)
+				return nil, fmt.Errorf("the case for %q is incomplete", cur.url)
 			}
 			out = append(out, cur)
 			clear(fields)
@@ -262,7 +260,7 @@ func readSpec(src string) ([]specCase, error) {
 			cur.agent = value
 		case "expected_outcome":
 			if value != "ALLOWED" && value != "DISALLOWED" {
-				return nil, fmt.Errorf("outcome %q", value)
+				return nil, fmt.Errorf("unknown outcome %q", value)
 			}
 			cur.allowed = value == "ALLOWED"
 		}
@@ -279,7 +277,7 @@ func unquote(s string) (string, error) {
 		}
 		i++
 		if i == len(s) {
-			return "", fmt.Errorf("backslash at the end of %q", s)
+			return "", fmt.Errorf("%q ends in a backslash", s)
 		}
 		if p := strings.IndexByte("nrtvfab", s[i]); p >= 0 {
 			b.WriteByte("\n\r\t\v\f\a\b"[p])
@@ -299,7 +297,7 @@ func unquote(s string) (string, error) {
 			v = v*base + int(unhex(digits[n]))
 		}
 		if n == 0 {
-			return "", fmt.Errorf("escape in %q", s)
+			return "", fmt.Errorf("unknown escape in %q", s)
 		}
 		b.WriteByte(byte(v))
 		i += n - 1

@@ -88,7 +88,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// What a crawler goes by where it is not Google's reading.
+// Crawlable, where it differs from Google's matcher.
 func TestCrawlable(t *testing.T) {
 	for _, tc := range []struct {
 		rules, path string
@@ -108,7 +108,7 @@ func TestCrawlable(t *testing.T) {
 		{"Disallow: /*%6C$", "/xl", false},
 		{"Disallow: /%", "/%zz", false},
 		{"Disallow: /a%zz", "/a%zz", false},
-		{"Disallow: /\nAllow: /%7Ejoe", "/~joe", false}, // the stricter reading
+		{"Disallow: /\nAllow: /%7Ejoe", "/~joe", false}, // the stricter reading decides
 		{"Disallow: /\nAllow: /~joe", "/~joe", true},
 		{"Disallow: /%61\nAllow: /abc", "/abc", true},
 	} {
@@ -126,7 +126,7 @@ func TestCrawlDelay(t *testing.T) {
 		ok     bool
 	}{
 		{"", 0, false},
-		{"Crawl-delay: 5", 0, false}, // of no group
+		{"Crawl-delay: 5", 0, false}, // belongs to no group
 		{"User-agent: *\nCrawl-delay: 5", 5 * time.Second, true},
 		{"User-agent: *\ncrawl-delay:0.25", 250 * time.Millisecond, true},
 		{"User-agent: *\nCrawldelay: 10 # s", 10 * time.Second, true},
@@ -153,15 +153,15 @@ func TestCrawlDelay(t *testing.T) {
 }
 
 func TestSitemaps(t *testing.T) {
-	// In the last line the first colon is the one of the scheme.
+	// The first colon of the last line is the colon of the scheme.
 	got := Parse([]byte("Sitemap: https://a.example/1\nUser-agent: *\nSITE-MAP: /2\nSitemap:\nDisallow: /\nsitemap https://a.example/3#x\n")).Sitemaps()
 	if d := cmp.Diff([]string{"https://a.example/1", "/2", "//a.example/3"}, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 }
 
-// The limit falls between two bytes of the file: a line that it cuts does not
-// count, one that ends there does.
+// The limit falls between two bytes of the file. A line that it cuts does not count; a line that
+// ends there does.
 func TestReadLimit(t *testing.T) {
 	head := "User-agent: *\nDisallow: /first\n#"
 	body := func(last string, after string) []byte {
@@ -183,13 +183,13 @@ func TestReadLimit(t *testing.T) {
 			t.Errorf("%s: got %v by %q, want %v", tc.name, got, rule, tc.want)
 		}
 		if got, _, _ := g.Allowed("/first"); got {
-			t.Errorf("%s: /first is allowed", tc.name)
+			t.Errorf("%s: /first is allowed, want denied", tc.name)
 		}
 	}
 }
 
-// reference is Google's matcher: the set of positions that a beginning of the
-// pattern can end at.
+// reference is Google's matcher: it keeps the set of positions where a prefix of the pattern can
+// end.
 func reference(pattern, path string) bool {
 	pos := []int{0}
 	for i := 0; i < len(pattern); i++ {
@@ -222,7 +222,7 @@ func checkMatch(t interface{ Fatalf(string, ...any) }, pattern, path string) {
 		t.Fatalf("%q on %q: got %v, want %v", pattern, path, got, want)
 	}
 	if limit := 2 * (len(pattern) + len(path)); steps > limit {
-		t.Fatalf("%q on %q: %d steps, limit %d", pattern, path, steps, limit)
+		t.Fatalf("%q on %q: got %d steps, want at most %d", pattern, path, steps, limit)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestMatchModel(t *testing.T) {
 	})
 }
 
-// Rules made to be slow are not: the steps stay within twice the lengths.
+// Rules made to be slow stay within the bound of twice the lengths.
 func TestHostileRules(t *testing.T) {
 	a := strings.Repeat("a", 2000)
 	for _, pattern := range []string{
@@ -256,8 +256,7 @@ func TestHostileRules(t *testing.T) {
 	}
 }
 
-// A file of nothing but hostile rules is not worth more than maxSteps, and
-// then forbids.
+// A file of hostile rules costs at most maxSteps, and then denies.
 func TestHostileFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("User-agent: *\n")
@@ -268,7 +267,7 @@ func TestHostileFile(t *testing.T) {
 	path := "/" + strings.Repeat("a", 2000)
 	rule, steps := decide(g.g.rules, path)
 	if rule != &costly {
-		t.Errorf("decided by %+v, want to give up", rule)
+		t.Errorf("got a decision by %+v, want costly", rule)
 	}
 	if limit := maxSteps + 4*len(path); steps > limit {
 		t.Errorf("got %d steps, want at most %d", steps, limit)
@@ -277,14 +276,14 @@ func TestHostileFile(t *testing.T) {
 		t.Errorf("got %v %q %d, want the path denied by %q", ok, text, line, costlyText)
 	}
 	if ok, text, _ := g.Allowed("/b"); !ok {
-		t.Errorf("/b is denied by %q", text)
+		t.Errorf("/b: denied by %q, want allowed", text)
 	}
 	if got := g.g.memory; got > 20*ReadLimit {
-		t.Errorf("the group takes %d bytes", got)
+		t.Errorf("the group takes %d bytes, want at most 20 times ReadLimit", got)
 	}
 }
 
-// same says whether two groups rule alike, to the line.
+// same reports whether two groups have the same rules and lines.
 func same(a, b Group) bool {
 	if a.g == nil || b.g == nil {
 		return a.g == b.g
@@ -294,7 +293,7 @@ func same(a, b Group) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// What is written down of a real file means the same when it is read again.
+// A real file that is written down and read again means the same.
 func TestReduced(t *testing.T) {
 	for name, body := range realFiles(t) {
 		rules := Parse(body)
@@ -305,7 +304,7 @@ func TestReduced(t *testing.T) {
 				t.Errorf("%s for %s: differs after being written down as %.200q", name, agent, text)
 			}
 			if len(text) > len(body) {
-				t.Errorf("%s for %s: %d bytes became %d", name, agent, len(body), len(text))
+				t.Errorf("%s for %s: %d bytes grew to %d", name, agent, len(body), len(text))
 			}
 		}
 	}
@@ -318,7 +317,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(s), "/a/b")
 	}
-	// The conformance files' robots.txt, where they are at hand.
+	// The robots.txt files of the conformance data, if it is present.
 	names, err := filepath.Glob(filepath.Join(data, "spec", "*", "*.textproto"))
 	if err != nil {
 		f.Fatal(err)
@@ -344,20 +343,20 @@ func FuzzParse(f *testing.F) {
 			g := rules.CrawlerGroup(agent)
 			text := g.appendText(nil)
 			if again := Parse(text).CrawlerGroup(agent); !same(g, again) {
-				t.Fatalf("%q: %q says something else", body, text)
+				t.Fatalf("%q: written down as %q, which means something else", body, text)
 			}
 			if len(text) > len(body) {
 				t.Fatalf("%q: grew to %q", body, text)
 			}
 			ok, rule, line := g.Allowed(path)
 			if (rule == "") != (line == 0) && rule != costlyText || !ok && rule == "" {
-				t.Fatalf("%q %q: got %v %q %d", body, path, ok, rule, line)
+				t.Fatalf("%q for %q: inconsistent result: got %v %q %d", body, path, ok, rule, line)
 			}
 			if crawl, _, _ := g.Crawlable(path); crawl && !ok && path != "/robots.txt" {
-				t.Fatalf("%q %q: crawlable but not allowed", body, path)
+				t.Fatalf("%q for %q: crawlable but not allowed", body, path)
 			}
 			if d, ok := g.CrawlDelay(); d < 0 || d > delayCeiling || !ok && d != 0 {
-				t.Fatalf("%q: delay %v %v", body, d, ok)
+				t.Fatalf("%q: got delay %v %v", body, d, ok)
 			}
 		}
 	})
@@ -374,12 +373,12 @@ func FuzzMatch(f *testing.F) {
 		p := escape(pattern)
 		checkMatch(t, p, path)
 		if escape(p) != p {
-			t.Fatalf("escape(%q) is not final", pattern)
+			t.Fatalf("escape(%q) changes when escaped again", pattern)
 		}
 		n := normalize(p)
 		checkMatch(t, n, path)
 		if !normal(n) || normalize(n) != n {
-			t.Fatalf("normalize(%q) = %q is not final", p, n)
+			t.Fatalf("normalize(%q) = %q changes when normalized again", p, n)
 		}
 	})
 }

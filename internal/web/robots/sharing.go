@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// sharing keeps one copy of a group for all origins whose robots.txt say the
-// same to the agent: most sites have the file that came with their software,
-// and only its sitemaps differ.
+// sharing keeps one copy of a group for all origins whose robots.txt say the same to the agent.
+// Most hosts have the file that came with their software, and only its sitemaps differ.
 type sharing struct {
 	seed maphash.Seed
-	// mu guards all below and every group's holders. Questions do not take it.
+	// mu guards all fields below and the holders of every group. Ask does not take it.
 	mu    sync.Mutex
-	byKey map[uint64]*group // those that are held
+	byKey map[uint64]*group // the groups in use
 }
 
 func (s *sharing) init() {
@@ -28,8 +27,8 @@ func (s *sharing) len() int {
 	return len(s.byKey)
 }
 
-// hold returns the copy of g to keep, and the bytes that the caller's keeping
-// adds: none where someone keeps the same already. Nil is no group.
+// hold returns the copy of g to keep and the memory in bytes that it adds: zero if the same group
+// is kept already. A nil g is no group.
 func (s *sharing) hold(g *group) (kept *group, bytes int64) {
 	if g == nil {
 		return nil, 0
@@ -39,7 +38,7 @@ func (s *sharing) hold(g *group) (kept *group, bytes int64) {
 	defer s.mu.Unlock()
 	if k := s.byKey[key]; k != nil {
 		if k != g && (k.text != g.text || !slices.Equal(k.lines, g.lines)) {
-			// Two that differ under one key: the later is its holder's alone.
+			// Two different groups have one key: the later one is not shared.
 			return g, g.memory
 		}
 		k.holders++
@@ -50,7 +49,7 @@ func (s *sharing) hold(g *group) (kept *group, bytes int64) {
 	return g, g.memory
 }
 
-// release lets groups go and returns the bytes that are free again.
+// release releases groups and returns the memory in bytes that becomes free.
 func (s *sharing) release(groups [2]*group) (bytes int64) {
 	if groups == [2]*group{} {
 		return 0
@@ -61,7 +60,7 @@ func (s *sharing) release(groups [2]*group) (bytes int64) {
 		if g == nil {
 			continue
 		}
-		if g.holders == 0 { // its holder's alone
+		if g.holders == 0 { // not shared
 			bytes += g.memory
 			continue
 		}

@@ -2,11 +2,10 @@ package robots
 
 import "strings"
 
-// ProductToken derives the name under which robots.txt files know the crawler
-// that sends userAgent. The name is the leading run of letters, - and _
-// (RFC 9309, 2.2.1). A User-Agent that begins with "Mozilla/" names the crawler
-// behind "compatible;". The result is empty if there is no such name; then the
-// operator has to choose one.
+// ProductToken returns the name that robots.txt files use for the crawler that sends userAgent. The
+// name is the leading run of letters, - and _ (RFC 9309, 2.2.1). A User-Agent that begins with
+// "Mozilla/" names the crawler after "compatible;". The result is empty if there is no such name;
+// the operator must then choose one.
 func ProductToken(userAgent string) string {
 	name := strings.TrimLeft(userAgent, space)
 	if hasFoldPrefix(name, "mozilla/") {
@@ -22,9 +21,8 @@ func ProductToken(userAgent string) string {
 	return name[:min(tokenLen(name, false), maxAgent)]
 }
 
-// IsToken reports whether s can name a crawler in a robots.txt: letters,
-// digits, - and _, at most 256. A token with a digit is compared in full with
-// the name in the file.
+// IsToken reports whether s can name a crawler in a robots.txt: letters, digits, - and _, at most
+// 256 of them. A token with a digit must equal the whole name in the file.
 func IsToken(s string) bool {
 	return s != "" && len(s) <= maxAgent && tokenLen(s, true) == len(s)
 }

@@ -31,7 +31,7 @@ func TestProductToken(t *testing.T) {
 		{strings.Repeat("a", 300), strings.Repeat("a", 256)},
 	} {
 		if got := ProductToken(c.userAgent); got != c.want {
-			t.Errorf("%q: token %q, want %q", c.userAgent, got, c.want)
+			t.Errorf("%q: got token %q, want %q", c.userAgent, got, c.want)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestIsToken(t *testing.T) {
 		"": false, "mybot/1.0": false, "my bot": false, "*": false, "b\u00f6t": false, strings.Repeat("a", 257): false,
 	} {
 		if got := IsToken(s); got != want {
-			t.Errorf("%q: %v", s, got)
+			t.Errorf("%q: got %v", s, got)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (u URL) plain(dst []byte, ref string, class *[256]uint8) (out []byte, p par
 			return dst, p, false
 		}
 		return append(append(dst, u.s[:u.pathEnd]...), ref[:end]...), parts{u.hostEnd, u.pathStart, u.pathEnd}, true
-	case c == 'h' && strings.HasPrefix(ref, "http") && (strings.HasPrefix(ref[4:], "://") || strings.HasPrefix(ref[4:], "s://")):
+	case c == 'h' && (strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")):
 		n := int(u.pathStart)
 		if len(ref) <= n || ref[n] != '/' || ref[:n] != u.s[:n] {
 			return u.plainHost(dst, ref, class)
