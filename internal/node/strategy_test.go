@@ -45,7 +45,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 			"recrawl": func(at strategy.Place) (crawl.Strategy, error) {
 				return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Rounds: 1})
 			},
-			"list":             func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
+			"list":            func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
 			"node.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
 		} {
 			cfg.Strategy = open
