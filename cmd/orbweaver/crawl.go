@@ -132,9 +132,7 @@ You can put flags into a YAML file and give it with --config crawl.yaml:
   page-limit: 10000
   exclude: ['\.(zip|iso)$', '/calendar/']
 
-Exit codes: 0 done, 3 disk full, 4 bad configuration, 11 stopped by a signal,
-12 page limit, 13 forced, 14 size limit, 15 time limit, 16 nothing could be
-fetched, 17 fatal, 1 other.`
+Exit codes: ` + exitBriefs() + "."
 }
 
 // Run crawls.

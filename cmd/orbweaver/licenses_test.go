@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-var updateLicenses = goflag.Bool("update", false, "write THIRD-PARTY-LICENSES anew")
+var update = goflag.Bool("update", false, "rewrite THIRD-PARTY-LICENSES and the generated pages of docs/reference")
 
 // A linked module is what go list says of one whose packages are in the program.
 type linked struct {
@@ -147,7 +147,7 @@ func licenseText(t *testing.T) string {
 // of no other.
 func TestLicenses(t *testing.T) {
 	want := licenseText(t)
-	if *updateLicenses {
+	if *update {
 		if err := os.WriteFile("THIRD-PARTY-LICENSES", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,19 +15,65 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Exit codes, as documented in docs/operating.md.
+// Exit codes of all commands. exitCodes says what each means.
 const (
+	exitDone      = 0
 	exitOther     = 1
 	exitDiskFull  = 3
 	exitConfig    = 4
 	exitSignal    = 11
+	exitPageLimit = 12
 	exitForced    = 13
 	exitSizeLimit = 14
 	exitTimeLimit = 15
-	exitPageLimit = 12
 	exitNothing   = 16
 	exitFatal     = 17
 )
+
+// exitCodes explains the exit codes to "crawl --help" (brief) and to
+// docs/reference/exit-codes.md (meaning, todo).
+var exitCodes = []struct {
+	code                 int
+	brief, meaning, todo string
+}{
+	{exitDone, "done", "The command has done its work. A crawl has no URL left to visit, or only links of " +
+		"blocked hosts; or its agent has left the cluster.",
+		"Nothing."},
+	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
+		"`check robots` found one forbidden, `warc verify` found damage, or `ctl` was refused.",
+		"Read the message."},
+	{exitDiskFull, "disk full", "The disk is full. No accepted URL is lost.",
+		"Make room, then continue with `--resume`."},
+	{exitConfig, "bad configuration", "A flag, a variable, a file or the command line is wrong, another process " +
+		"has the crawl directory open, or the cluster refuses the agent.",
+		"The message says what would be right."},
+	{exitSignal, "stopped by a signal", "The crawl stopped after SIGINT, SIGTERM or SIGHUP, or because its output " +
+		"was closed. It has saved its state.",
+		"Continue with `--resume`."},
+	{exitPageLimit, "page limit", "The crawl reached `--page-limit`.",
+		"To fetch more, continue with `--resume` and a higher `--page-limit`."},
+	{exitForced, "forced", "A second SIGINT or SIGTERM ended the crawl at once. No accepted URL is lost.",
+		"Continue with `--resume`."},
+	{exitSizeLimit, "size limit", "The crawl reached `--size-limit`.",
+		"To fetch more, continue with `--resume` and a higher `--size-limit`."},
+	{exitTimeLimit, "time limit", "The run reached `--time-limit`.",
+		"Continue with `--resume`; the time counts anew for each run."},
+	{exitNothing, "nothing could be fetched", "No seed led to an HTTP response other than a redirect.",
+		"Read the message: it says why, and what to do. More: " +
+			"[exit code 16](../troubleshooting.md#exit-code-16-nothing-could-be-fetched)."},
+	{exitFatal, "fatal", "The disk or the state of the crawl is broken, or the proxy stayed unreachable. " +
+		"The message names the file.",
+		"Repair the cause, then continue with `--resume`."},
+}
+
+// exitBriefs lists the exit codes on one line.
+func exitBriefs() string {
+	var briefs []string
+	for _, e := range exitCodes {
+		briefs = append(briefs, fmt.Sprintf("%d %s", e.code, e.brief))
+	}
+	return strings.Join(briefs, ", ")
+}
 
 // An exitError ends the program with a code; an empty text says nothing more.
 type exitError struct {
@@ -59,6 +105,8 @@ Begin with "orbweaver demo", which needs no network. Then:
 Every flag of crawl may also be set in the environment (--page-limit is
 ORBWEAVER_PAGE_LIMIT) or in a YAML file given by --config (page-limit: 100);
 a flag wins over the environment, and that over the file.`
+
+//go:generate go test . -run TestReference -update
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 

@@ -118,40 +118,41 @@ func (a *Agent) order(
 type gauges struct{ a *Agent }
 
 var (
-	descPages       = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
-	descFetched     = desc("orbweaver_fetch_responses_total", "HTTP responses, robots.txt left out.")
-	descBytes       = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
-	descRevisits    = desc("orbweaver_crawl_revisits_total", "Visits to URLs visited before.")
-	descUnchanged   = desc("orbweaver_crawl_unchanged_total", "Of these: found as they had been.")
-	descErrors      = desc("orbweaver_fetch_errors_total", "URLs given up, by kind.", "kind")
-	descDenied      = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
-	descRobots      = desc("orbweaver_robots_origins", "Origins whose robots.txt is in memory.")
-	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that they take.")
+	descPages     = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
+	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
+	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
+	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
+	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
+	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
+	descDenied    = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
+	descRobots    = desc("orbweaver_robots_origins",
+		"Origins (scheme, host and port) whose robots.txt is in memory.")
+	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that the robots.txt files in memory take.")
 	descForgot      = desc("orbweaver_robots_forgotten_total",
-		"Origins forgotten for want of memory: their robots.txt is fetched again when its turn comes.")
+		"Origins whose robots.txt left the memory because it was full. It is fetched again when needed.")
 	descUnique = desc("orbweaver_seen_urls", "Different URLs accepted.")
-	descQueued = desc("orbweaver_frontier_queued_urls", "URLs in host queues.")
+	descQueued = desc("orbweaver_frontier_queued_urls", "URLs that wait for a visit, in queues and in pools.")
 	descHosts  = desc("orbweaver_frontier_hosts", "Hosts by the state of their queue.", "state")
 	descActive = desc("orbweaver_frontier_active_hosts",
-		"Hosts that are kept ready, if there are as many: the speed of the crawl times its quiet time.")
-	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, in no host's queue yet.")
-	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that became this agent's while it crawls.")
-	descGiven   = desc("orbweaver_hosts_given_total", "Hosts given to other agents.")
+		"Hosts that the crawl wants to keep ready in memory: its speed times its delay.")
+	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
+	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
+	descGiven   = desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
 	descHeld    = desc("orbweaver_hosts_held",
-		"Hosts that wait until other agents have told what they know of them.")
+		"Hosts that wait until other agents have said which of their pages are finished.")
 	descLeases = desc("orbweaver_lease_messages_total",
-		"Calls and answers sent for leases of addresses and domains that other agents share.")
-	descAsked      = desc("orbweaver_lease_asked_total", "Addresses and domains asked for, each time.")
-	descLeaseWaits = desc("orbweaver_lease_waits_total",
-		"How often hosts whose turn it was began to wait for a lease.")
-	descCutOff    = desc("orbweaver_lease_cut_off_total", "Visits cut off, for a lease that was lost.")
-	descAwaited   = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
-	descShortages = desc("orbweaver_files_short_total",
-		"How often a file could not be opened at once, as the process had no file descriptor left.")
+		"Calls and answers sent for leases of addresses and registered domains.")
+	descAsked      = desc("orbweaver_lease_asked_total", "Requests for a lease of an address or a domain.")
+	descLeaseWaits = desc("orbweaver_lease_waits_total", "Times that a host was due and began to wait for a lease.")
+	descCutOff     = desc("orbweaver_lease_cut_off_total", "Visits cut off because a lease was lost.")
+	descAwaited    = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
+	descShortages  = desc("orbweaver_files_short_total",
+		"Times that the process had no file descriptor left and had to wait for one.")
 	descInFlight = desc("orbweaver_crawl_in_flight_visits", "Visits under way.")
 )
 
-// desc describes a metric without constant labels.
+// desc describes a metric without constant labels. docs/reference/metrics.md is made of
+// all calls of desc.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }

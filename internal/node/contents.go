@@ -359,21 +359,23 @@ func (k *contentService) serve(
 	return as, nil
 }
 
-func contentsDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("orbweaver_contents_"+name+"total", help, nil, nil)
-}
-
 var (
-	descContents      = contentsDesc("", "Pages whose content was asked for.")
-	descElsewhere     = contentsDesc("elsewhere_", "Of these: whose content is another agent's to judge.")
-	descRecent        = contentsDesc("recent_", "Of these: answered by what was met here lately.")
-	descContentDouble = contentsDesc("duplicates_", "Of these: another page with the content is archived.")
-	descWaited        = contentsDesc("waited_", "Of these: waited for another page to be archived.")
-	descUnanswered    = contentsDesc("unanswered_", "Of these: archived in full for want of an answer.")
-	descTold          = contentsDesc("told_", "Pages archived in full that other agents were told of.")
-	descUntold        = contentsDesc("untold_", "Pages archived in full that no agent could be told of.")
-	descWouldExport   = contentsDesc("would_export_bytes_",
-		"What would have gone to other agents if the pages themselves went there. It did not.")
+	descContents  = desc("orbweaver_contents_total", "Pages whose content was looked up (--partition hash).")
+	descElsewhere = desc("orbweaver_contents_elsewhere_total",
+		"Looked-up pages whose content another agent judges.")
+	descRecent = desc("orbweaver_contents_recent_total",
+		"Looked-up pages that this agent judged from its recent answers, without a question.")
+	descContentDouble = desc("orbweaver_contents_duplicates_total",
+		"Looked-up pages that are duplicates: another page with the content is archived in full.")
+	descWaited = desc("orbweaver_contents_waited_total",
+		"Looked-up pages that waited until another page with the content was archived.")
+	descUnanswered = desc("orbweaver_contents_unanswered_total",
+		"Looked-up pages archived in full because no answer came in time.")
+	descTold   = desc("orbweaver_contents_told_total", "Pages archived in full that other agents know of.")
+	descUntold = desc("orbweaver_contents_untold_total",
+		"Pages archived in full that no agent could be told of.")
+	descWouldExport = desc("orbweaver_contents_would_export_bytes_total",
+		"Bytes that agents would exchange if the pages themselves travelled. They do not.")
 )
 
 // collect shows the counts to Prometheus.

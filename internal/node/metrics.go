@@ -10,13 +10,17 @@ import (
 type exchanges struct{ c *membership }
 
 var (
-	descAgents    = prometheus.NewDesc("orbweaver_cluster_agents", "Agents that have hosts, by this one's view.", nil, nil)
-	descCalls     = prometheus.NewDesc("orbweaver_exchange_calls_total", "Calls between agents: made by this one (out), or answered (in).", []string{"call", "way"}, nil)
-	descCallErrs  = prometheus.NewDesc("orbweaver_exchange_errors_total", "Of these: ended in an error.", []string{"call", "way"}, nil)
-	descRefused   = prometheus.NewDesc("orbweaver_exchange_refused_total", "Callers and messages that were turned away, by reason.", []string{"reason"}, nil)
-	descExchanged = prometheus.NewDesc("orbweaver_exchange_bytes_total", "Bytes on the wire between agents, packets of gossip not counted.", []string{"way"}, nil)
-	descSent      = prometheus.NewDesc("orbweaver_exchange_urls_sent_total", "URLs that other agents crawl, and have.", nil, nil)
-	descOutgoing  = prometheus.NewDesc("orbweaver_exchange_urls_outgoing", "URLs that other agents are to have.", nil, nil)
+	descAgents = desc("orbweaver_cluster_agents", "Agents that own hosts, as this agent sees the cluster.")
+	descCalls  = desc("orbweaver_exchange_calls_total",
+		"Calls between agents; way is out (made by this agent) or in (answered by it).", "call", "way")
+	descCallErrs = desc("orbweaver_exchange_errors_total",
+		"Calls between agents that ended in an error.", "call", "way")
+	descRefused = desc("orbweaver_exchange_refused_total",
+		"Callers and messages that this agent refused, by reason.", "reason")
+	descExchanged = desc("orbweaver_exchange_bytes_total",
+		"Bytes exchanged with other agents, without the packets of the membership protocol.", "way")
+	descSent     = desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
+	descOutgoing = desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
 )
 
 // Describe implements prometheus.Collector.

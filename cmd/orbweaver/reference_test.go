@@ -1,0 +1,466 @@
+package main
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// The pages of docs/reference that follow from the code are generated below this line.
+const generatedMark = "<!-- Generated below this line. To rewrite it: go generate ./cmd/orbweaver -->\n"
+
+// checkReference compares the generated part of a reference page with want. With -update it
+// rewrites the page. The part above the mark belongs to its authors.
+func checkReference(t *testing.T, name, want string) {
+	t.Helper()
+	path := filepath.Join("../../docs/reference", name)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, got, ok := strings.Cut(string(b), generatedMark)
+	if !ok {
+		t.Fatalf("docs/reference/%s has no line %q", name, strings.TrimSpace(generatedMark))
+	}
+	want = "\n" + strings.TrimSpace(want) + "\n"
+	if got == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("docs/reference/%s is stale; rewrite it: go generate ./cmd/orbweaver", name)
+	}
+	if err := os.WriteFile(path, []byte(head+generatedMark+want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// table writes a table in Markdown.
+func table(rows ...[]string) string {
+	var b strings.Builder
+	for i, cells := range rows {
+		for _, c := range cells {
+			b.WriteString("| " + strings.ReplaceAll(c, "|", `\|`) + " ")
+		}
+		b.WriteString("|\n")
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
+		}
+	}
+	return b.String() + "\n"
+}
+
+func code(s string) string { return "`" + s + "`" }
+
+var (
+	trailingDefault = regexp.MustCompile(`\s*\(default: (.*)\)\.?$`)
+	namedFlag       = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+	quoted          = regexp.MustCompile(`"([^"]+)"`)
+)
+
+// settingRow describes a flag of crawl in a row of docs/reference/settings.md.
+func settingRow(f *kong.Flag) []string {
+	flag := "--" + f.Name
+	if !f.IsBool() {
+		flag += " " + f.FormatPlaceHolder()
+	}
+	flag = strings.ReplaceAll(flag, ",...", "")
+	key := code(f.Name)
+	if slices.Contains(onlyByHand, f.Name) {
+		key = "no"
+	}
+	text, value := helpText(f.Value), "none"
+	if f.IsBool() {
+		value = "off"
+	}
+	if m := trailingDefault.FindStringSubmatch(text); m != nil {
+		value = m[1]
+		text = strings.TrimSuffix(strings.TrimSuffix(text, m[0]), ".") + "."
+	}
+	mark := func(s string) string {
+		return namedFlag.ReplaceAllStringFunc(quoted.ReplaceAllString(s, "`$1`"), code)
+	}
+	return []string{code(flag), code(envName(f.Name)), key, mark(value), mark(text)}
+}
+
+func TestReferenceSettings(t *testing.T) {
+	var c cli
+	discard := newOutput(io.Discard)
+	p, err := newParser(&c, &settings{}, discard, discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := kong.Trace(p, []string{"crawl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []string
+	rows := map[string][][]string{}
+	for _, f := range ctx.Selected().Flags {
+		if f.Name == "help" {
+			continue
+		}
+		if f.Group == nil {
+			t.Errorf("--%s has no group", f.Name)
+			continue
+		}
+		if !slices.Contains(groups, f.Group.Title) {
+			groups = append(groups, f.Group.Title)
+		}
+		rows[f.Group.Title] = append(rows[f.Group.Title], settingRow(f))
+	}
+	var b strings.Builder
+	for _, g := range groups {
+		head := []string{"flag", "variable", "key in a file", "default", "meaning"}
+		b.WriteString("## " + g + "\n\n" + table(append([][]string{head}, rows[g]...)...))
+	}
+	checkReference(t, "settings.md", b.String())
+}
+
+func TestReferenceExitCodes(t *testing.T) {
+	rows := [][]string{{"code", "meaning", "what to do"}}
+	for _, e := range exitCodes {
+		rows = append(rows, []string{strconv.Itoa(e.code), e.meaning, e.todo})
+	}
+	checkReference(t, "exit-codes.md", table(rows...))
+}
+
+// inSources calls fn for each file of the packages below internal, without their tests.
+func inSources(t *testing.T, fn func(dir string, f *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			fn(filepath.Dir(path), f)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// literal is the value of a string literal, or of several that are added.
+func literal(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		x, ok := literal(e.X)
+		y, ok2 := literal(e.Y)
+		return x + y, ok && ok2
+	}
+	return "", false
+}
+
+// called is the name of the function that is called, and of what stands before it, as in
+// "Events" and "Write" of c.Events.Write.
+func called(e *ast.CallExpr) (of, name string) {
+	switch f := e.Fun.(type) {
+	case *ast.Ident:
+		return "", f.Name
+	case *ast.SelectorExpr:
+		switch x := f.X.(type) {
+		case *ast.Ident:
+			of = x.Name
+		case *ast.SelectorExpr:
+			of = x.Sel.Name
+		}
+		return of, f.Sel.Name
+	}
+	return "", ""
+}
+
+// Each metric is described once, by a call of desc in package node.
+func TestReferenceMetrics(t *testing.T) {
+	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)"}
+	rows := map[string][][]string{}
+	for _, g := range groups {
+		rows[g] = [][]string{{"metric", "type", "labels", "meaning"}}
+	}
+	inSources(t, func(dir string, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			_, name := called(call)
+			if name == "NewDesc" && len(call.Args) > 0 {
+				if text, ok := literal(call.Args[0]); ok {
+					t.Errorf("%s: describe %s with desc, so that docs/reference/metrics.md has it", dir, text)
+				}
+			}
+			if name != "desc" || len(call.Args) < 2 {
+				return true
+			}
+			metric, ok := literal(call.Args[0])
+			meaning, ok2 := literal(call.Args[1])
+			if !ok || !ok2 {
+				t.Errorf("%s: desc wants a name and a text that are literals", dir)
+				return true
+			}
+			var labels []string
+			for _, a := range call.Args[2:] {
+				label, _ := literal(a)
+				labels = append(labels, code(label))
+			}
+			kind := "gauge"
+			if strings.HasSuffix(metric, "_total") {
+				kind = "counter"
+			}
+			g := groups[0]
+			switch {
+			case strings.HasPrefix(metric, "orbweaver_contents_"):
+				g = groups[2]
+			case regexp.MustCompile(`^orbweaver_(cluster|exchange|hosts|lease)_`).MatchString(metric):
+				g = groups[1]
+			}
+			rows[g] = append(rows[g], []string{code(metric), kind, strings.Join(labels, ", "), meaning})
+			return true
+		})
+	})
+	var b strings.Builder
+	for _, g := range groups {
+		slices.SortFunc(rows[g][1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+		b.WriteString("## " + g + "\n\n" + table(rows[g]...))
+	}
+	checkReference(t, "metrics.md", b.String())
+}
+
+// pageTable reads the first two cells of each row in the tables below a heading, up to the
+// next heading of the same level. With no heading it reads the tables of the whole page.
+func pageTable(t *testing.T, page, heading string) [][2]string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../docs/reference", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	if heading != "" {
+		_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
+		if !ok {
+			t.Fatalf("docs/reference/%s has no heading %q", page, heading)
+		}
+		level, _, _ := strings.Cut(heading, " ")
+		text, _, _ = strings.Cut(rest, "\n"+level+" ")
+	}
+	var rows [][2]string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		rows = append(rows, [2]string{cells[1], cells[2]})
+	}
+	return rows
+}
+
+var inCode = regexp.MustCompile("`([^`]+)`")
+
+// names are the words in a cell that stand in code.
+func names(cell string) []string {
+	var out []string
+	for _, m := range inCode.FindAllStringSubmatch(cell, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// written are the events that the code writes, each with its fields.
+func written(t *testing.T) map[string][]string {
+	t.Helper()
+	type site struct {
+		fields []string
+		fn     *ast.FuncDecl
+		kind   *ast.Ident // where it is no literal
+		dir    string
+	}
+	events := map[string][]string{}
+	note := func(kind string, fields []string) {
+		all := append(events[kind], fields...)
+		slices.Sort(all)
+		events[kind] = slices.Compact(all)
+	}
+	var sites []site
+	calls := map[string][]*ast.CallExpr{} // by directory and name of the function
+	inSources(t, func(dir string, f *ast.File) {
+		for _, d := range f.Decls {
+			fn, _ := d.(*ast.FuncDecl)
+			ast.Inspect(d, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				of, name := called(call)
+				calls[dir+" "+name] = append(calls[dir+" "+name], call)
+				if name != "event" && (name != "Write" || !strings.EqualFold(of, "events")) || len(call.Args) == 0 {
+					return true
+				}
+				var fields []string
+				for _, a := range call.Args[1:] {
+					if c, ok := a.(*ast.CallExpr); ok {
+						if field, ok := literal(c.Args[0]); ok {
+							fields = append(fields, field)
+						}
+					}
+				}
+				if kind, ok := literal(call.Args[0]); ok {
+					note(kind, fields)
+				} else if id, ok := call.Args[0].(*ast.Ident); ok && call.Ellipsis == 0 {
+					sites = append(sites, site{fields, fn, id, dir})
+				}
+				return true
+			})
+		}
+	})
+	for _, s := range sites {
+		found := false
+		at := 0
+		for _, p := range s.fn.Type.Params.List { // a parameter: what the callers pass
+			for _, id := range p.Names {
+				if id.Name == s.kind.Name {
+					for _, c := range calls[s.dir+" "+s.fn.Name.Name] {
+						if kind, ok := literal(c.Args[at]); ok {
+							note(kind, s.fields)
+							found = true
+						}
+					}
+				}
+				at++
+			}
+		}
+		ast.Inspect(s.fn, func(n ast.Node) bool { // a variable: what is assigned to it
+			if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
+				if id, ok := a.Lhs[0].(*ast.Ident); ok && id.Name == s.kind.Name {
+					if kind, ok := literal(a.Rhs[0]); ok {
+						note(kind, s.fields)
+						found = true
+					}
+				}
+			}
+			return true
+		})
+		if !found {
+			t.Errorf("%s, %s: no literal leads to the kind %s of this event", s.dir, s.fn.Name.Name, s.kind.Name)
+		}
+	}
+	return events
+}
+
+// docs/reference/events.md is written by hand. It has each event of the code with its
+// fields, and no other.
+func TestReferenceEvents(t *testing.T) {
+	events := written(t)
+	if len(events) < 30 {
+		t.Fatalf("%d events in the code", len(events))
+	}
+	page := map[string][]string{}
+	for _, row := range pageTable(t, "events.md", "") {
+		for _, kind := range names(row[0]) {
+			page[kind] = slices.Sorted(slices.Values(names(row[1])))
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(events)) {
+		got, ok := page[kind]
+		if !ok {
+			t.Errorf("docs/reference/events.md: add the event %s with the fields %v", kind, events[kind])
+		} else if !slices.Equal(got, events[kind]) {
+			t.Errorf("docs/reference/events.md: %s has the fields %v, want %v", kind, got, events[kind])
+		}
+	}
+	for kind := range page {
+		if _, ok := events[kind]; !ok {
+			t.Errorf("docs/reference/events.md: nothing writes the event %s", kind)
+		}
+	}
+}
+
+// jsonFields are the names of a struct's fields in JSON.
+func jsonFields(t reflect.Type) []string {
+	var out []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func compareFields(t *testing.T, heading string, want []string) {
+	t.Helper()
+	var got []string
+	for _, row := range pageTable(t, "json.md", heading) {
+		got = append(got, names(row[0])...)
+	}
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		var missing, strange []string
+		for _, f := range want {
+			if !slices.Contains(got, f) {
+				missing = append(missing, f)
+			}
+		}
+		for _, f := range got {
+			if !slices.Contains(want, f) {
+				strange = append(strange, f)
+			}
+		}
+		t.Errorf("docs/reference/json.md, %q: add %v, remove %v (or what stands there twice)", heading, missing, strange)
+	}
+}
+
+// docs/reference/json.md is written by hand. It has each field, and no other.
+func TestReferenceJSON(t *testing.T) {
+	for heading, fields := range jsonObjects(t) {
+		t.Run(strings.Trim(heading, "# "), func(t *testing.T) { compareFields(t, heading, fields) })
+	}
+}
+
+// jsonObjects are the objects of docs/reference/json.md, by heading.
+func jsonObjects(t *testing.T) map[string][]string {
+	t.Helper()
+	var out strings.Builder
+	p := report.NewProgress(&out, report.JSON, nil)
+	p.Agent = "a1"
+	p.Show(report.Snapshot{Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, LastURL: "x",
+		TimeLimit: time.Hour}, time.Unix(1e9, 0))
+	progress := map[string]any{}
+	if err := json.Unmarshal([]byte(out.String()), &progress); err != nil {
+		t.Fatal(err)
+	}
+	of := func(v any) []string { return jsonFields(reflect.TypeOf(v)) }
+	return map[string][]string{
+		"## summary.json":                                of(report.Summary{}),
+		"## Progress (`--json`)":                         slices.Collect(maps.Keys(progress)),
+		"## Status (`orbweaver ctl status`)":             slices.Concat(of(crawl.Status{}), of(node.Waiting{})),
+		"## `frontier`: hosts and their queues":          of(frontier.Stats{}),
+		"## `moves`: hosts that move":                    of(report.Moves{}),
+		"## `leases`: shared addresses and domains":      of(report.Leases{}),
+		"## `contents`: duplicates (`--partition hash`)": of(report.Contents{}),
+	}
+}
