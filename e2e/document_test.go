@@ -77,24 +77,24 @@ func TestStaticBinary(t *testing.T) {
 }
 
 // replayConfig is the configuration of pywb, and waybackArgs are the arguments
-// of its command, as docs/operating.md shows them.
+// of its command, as docs/archive.md shows them.
 func replayConfig(t *testing.T) (config string, waybackArgs []string) {
 	t.Helper()
-	b, err := os.ReadFile("../docs/operating.md")
+	b, err := os.ReadFile("../docs/archive.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	configs := regexp.MustCompile("(?s)```yaml\n(collections:\n.*?\n)```").FindAllSubmatch(b, -1)
 	commands := regexp.MustCompile(`(?m)^wayback (.*)$`).FindAllSubmatch(b, -1)
 	if len(configs) != 1 || len(commands) != 1 {
-		t.Fatalf("docs/operating.md has %d configurations and %d commands of pywb, want one each",
+		t.Fatalf("docs/archive.md has %d configurations and %d commands of pywb, want one each",
 			len(configs), len(commands))
 	}
 	return string(configs[0][1]), strings.Fields(string(commands[0][1]))
 }
 
 // pywb replays a crawl with the configuration and the command of
-// docs/operating.md.
+// docs/archive.md.
 func TestReplayAsDocumented(t *testing.T) {
 	venv := venv(t)
 	if venv == "" {

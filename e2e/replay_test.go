@@ -145,7 +145,7 @@ func sort(name string, coded, revisited map[string]bool) error {
 	})
 }
 
-// wayback starts pywb on the crawl in dir, as docs/operating.md shows, but with
+// wayback starts pywb on the crawl in dir, as docs/archive.md shows, but with
 // a free port. It returns the address of the collection.
 func wayback(t *testing.T, venv, dir string) string {
 	t.Helper()

@@ -99,7 +99,7 @@ The archive    %[7]s
                %[9]s warc ls %[5]s
                %[9]s warc verify %[5]s
 A page of it   %[9]s warc extract --url %[6]s --payload %[5]s
-The log        %[8]s (one line a fetch; columns in docs/file-formats.md)
+The log        %[8]s (one line a fetch; columns in docs/reference/files.md)
 The reports    %[10]s
                summary.json, hosts.csv, status.csv, mime.csv, errors.csv
 Left out       %[11]s, each URL with its reason

@@ -37,6 +37,14 @@ type step struct {
 	env   []string // instead of the variables that lead to the test web
 }
 
+// runningCrawl is a crawl for the commands of ctl. It waits long enough for them.
+var runningCrawl = step{
+	command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org " +
+		"https://example.net/ https://www.example.org/",
+	added: true, beside: true, signal: os.Interrupt, code: exitSignal,
+	await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"},
+}
+
 // documentSteps are all commands of the documents, in their order.
 var documentSteps = map[string][]step{
 	"README.md": {
@@ -51,31 +59,49 @@ var documentSteps = map[string][]step{
 			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", last: true},
 		{command: "go test -timeout 40m ./...", not: "this test is a part of it"},
 	},
-	"docs/operating.md": {
+	"docs/start.md": {
+		{command: "orbweaver crawl --contact you@example.org https://example.org/"},
+		{command: "echo https://example.net/ >sites.txt", added: true},
+		{command: "orbweaver crawl --dir sites --contact you@example.org --seeds sites.txt --requisites " +
+			"--host-page-limit 10000"},
+	},
+	"docs/watch.md": {
+		runningCrawl,
+		{command: "orbweaver ctl status"},
+		{command: "orbweaver ctl explain www.example.org", last: true},
+	},
+	"docs/steer.md": {
+		runningCrawl,
+		{command: "orbweaver ctl block www.example.org"},
+		{command: "orbweaver ctl unblock www.example.org"},
+		{command: "orbweaver ctl drop www.example.org", last: true},
+	},
+	"docs/stop-and-resume.md": {
+		{command: "orbweaver crawl --delay 10s --time-limit 500ms --contact you@example.org https://example.org/",
+			added: true, code: exitTimeLimit},
+		{command: "orbweaver crawl --resume"},
+	},
+	"docs/archive.md": {
+		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
+		{command: "orbweaver warc verify crawl"},
+		{command: "orbweaver warc ls crawl"},
+		{command: "orbweaver warc extract --url https://example.org/ --payload crawl"},
+		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
+	},
+	"docs/testweb.md": {
+		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 " +
+			"--promise-delay 50ms --promise-crawl-delay --ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
+			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
+		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true,
+			env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
+	},
+	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
 			"--dripping 300 --config-out web.yaml --seeds-out seeds.txt", dir: "slow",
 			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml"}},
 		{command: "orbweaver crawl --config web.yaml --seeds seeds.txt --delay 20ms --time-limit 60s", dir: "slow",
 			last: true, env: []string{}, await: [2]string{"slow/crawl/logs/crawl.log", " 200 +\\d+ \\S+ L "},
 			signal: os.Kill, code: -1}, // a stop would wait for the slow hosts
-		{command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org " +
-			"https://example.net/ https://www.example.org/",
-			added: true, beside: true, signal: os.Interrupt, code: exitSignal,
-			await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"}},
-		{command: "orbweaver ctl status"},
-		{command: "orbweaver ctl explain www.example.org"},
-		{command: "orbweaver ctl block www.example.org"},
-		{command: "orbweaver ctl unblock www.example.org"},
-		{command: "orbweaver ctl drop www.example.org", last: true},
-		{command: "orbweaver crawl --overwrite --contact you@example.org https://example.org/", added: true},
-		{command: "orbweaver warc verify crawl"},
-		{command: "orbweaver warc extract --url https://example.org/ --payload crawl"},
-		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
-		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 " +
-			"--promise-delay 50ms --promise-crawl-delay --ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
-			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
-		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true,
-			env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
 	},
 	"docs/cluster.md": {
 		{command: "orbweaver cluster keys --out keys --agents a1,a2,a3"},

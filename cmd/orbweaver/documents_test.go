@@ -19,7 +19,7 @@ import (
 
 // A document is README.md or a file of docs or docs/reference.
 type document struct {
-	name   string // as in "docs/operating.md"
+	name   string // as in "docs/start.md"
 	blocks []block
 	prose  string // all but the blocks
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
@@ -88,7 +89,7 @@ func settingRow(f *kong.Flag) []string {
 	if slices.Contains(onlyByHand, f.Name) {
 		key = "no"
 	}
-	text, value := helpText(f.Value), "none"
+	text, value := cli.HelpText(f.Value), "none"
 	if f.IsBool() {
 		value = "off"
 	}
@@ -103,8 +104,8 @@ func settingRow(f *kong.Flag) []string {
 }
 
 func TestReferenceSettings(t *testing.T) {
-	var c cli
-	discard := newOutput(io.Discard)
+	var c commands
+	discard := cli.NewOutput(io.Discard)
 	p, err := newParser(&c, &settings{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
