@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// TestConformance runs one suite on every implementation.
+// TestConformance runs the same suite on every implementation of FS.
 func TestConformance(t *testing.T) {
 	impls := []struct {
 		name string
@@ -80,9 +80,9 @@ var conformance = []struct {
 	{"flags", func(t *testing.T, fsys disk.FS, dir string) {
 		name := filepath.Join(dir, "a")
 		_, err := fsys.OpenFile(name, os.O_RDWR, 0)
-		wantErr(t, "open what is not there", err, fs.ErrNotExist)
+		wantErr(t, "open a missing file", err, fs.ErrNotExist)
 		_, err = fsys.OpenFile(filepath.Join(dir, "no", "a"), os.O_RDWR|os.O_CREATE, 0o644)
-		wantErr(t, "create in no directory", err, fs.ErrNotExist)
+		wantErr(t, "create in a missing directory", err, fs.ErrNotExist)
 		put(t, fsys, name, "one")
 		_, err = fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 		wantErr(t, "create exclusively", err, fs.ErrExist)
@@ -130,13 +130,13 @@ var conformance = []struct {
 		must(t, fsys.SyncDir(filepath.Join(dir, "d")))
 		wantFile(t, fsys, b, "new")
 		if got, err := io.ReadAll(held); string(got) != "old" || err != nil {
-			t.Errorf("the open old file reads %q, %v", got, err)
+			t.Errorf("the replaced file, still open, reads %q, %v; want \"old\"", got, err)
 		}
 		_, err := fsys.Stat(a)
 		wantErr(t, "stat the old name", err, fs.ErrNotExist)
-		wantErr(t, "rename what is not there", fsys.Rename(a, b), fs.ErrNotExist)
+		wantErr(t, "rename a missing file", fsys.Rename(a, b), fs.ErrNotExist)
 		if fsys.Rename(b, filepath.Join(dir, "d")) == nil {
-			t.Error("a file replaced a directory")
+			t.Error("renaming a file to the name of a directory succeeded")
 		}
 	}},
 	{"directories", func(t *testing.T, fsys disk.FS, dir string) {
@@ -162,10 +162,10 @@ var conformance = []struct {
 			t.Errorf("ReadDir = %q, want %q", g, want)
 		}
 		if fsys.MkdirAll(filepath.Join(sub, "a", "z"), 0o755) == nil {
-			t.Error("a directory below a file was made")
+			t.Error("MkdirAll below a file succeeded")
 		}
 		if fsys.Remove(sub) == nil {
-			t.Error("a full directory was removed")
+			t.Error("Remove of a directory that is not empty succeeded")
 		}
 		_, err = fsys.ReadDir(filepath.Join(sub, "a"))
 		if err == nil {
@@ -179,14 +179,14 @@ var conformance = []struct {
 	}},
 	{"remove", func(t *testing.T, fsys disk.FS, dir string) {
 		name := filepath.Join(dir, "a")
-		wantErr(t, "remove what is not there", fsys.Remove(name), fs.ErrNotExist)
+		wantErr(t, "remove a missing file", fsys.Remove(name), fs.ErrNotExist)
 		put(t, fsys, name, "x")
 		f := open(t, fsys, name, os.O_RDONLY)
 		must(t, fsys.Remove(name))
 		_, err := fsys.Stat(name)
 		wantErr(t, "stat", err, fs.ErrNotExist)
 		if got, err := io.ReadAll(f); string(got) != "x" || err != nil {
-			t.Errorf("the removed open file reads %q, %v", got, err)
+			t.Errorf("the removed file, still open, reads %q, %v; want \"x\"", got, err)
 		}
 		must(t, f.Close())
 	}},
@@ -198,7 +198,7 @@ var conformance = []struct {
 		_, err := fsys.Stat(name + ".tmp")
 		wantErr(t, "stat tmp", err, fs.ErrNotExist)
 		_, err = disk.ReadFile(fsys, name, 4)
-		wantErr(t, "read 5 bytes of 4", err, disk.ErrTooLarge)
+		wantErr(t, "read 5 bytes with a limit of 4", err, disk.ErrTooLarge)
 		if b, err := disk.ReadFile(fsys, name, 5); string(b) != "three" || err != nil {
 			t.Errorf("ReadFile = %q, %v", b, err)
 		}
@@ -223,14 +223,14 @@ var conformance = []struct {
 		_, err = disk.Lock(fsys, dir)
 		wantErr(t, "second lock", err, disk.ErrLocked)
 		if want := pidText(); !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
+			t.Errorf("error %q does not contain %q", err, want)
 		}
 		must(t, l.Close())
 		l, err = disk.Lock(fsys, dir)
 		must(t, err)
 		must(t, l.Close())
 		_, err = disk.Lock(fsys, filepath.Join(dir, "none"))
-		wantErr(t, "lock no directory", err, fs.ErrNotExist)
+		wantErr(t, "lock a missing directory", err, fs.ErrNotExist)
 	}},
 }
 

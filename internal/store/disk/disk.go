@@ -1,9 +1,8 @@
-// Package disk answers: where do bytes rest, and what when that fails?
+// Package disk answers: where does the crawler store its bytes, and what happens if that fails?
 //
-// Everything that Orbweaver writes goes through an FS: OS in production, in
-// tests Mem, which can lose its power, and Faulty, which can run full. One
-// suite of tests holds all of them to the same behaviour. An FS is shared and
-// safe for concurrent use; an open File belongs to the one who opened it.
+// All file access of Orbweaver goes through an FS. Production uses OS. Tests use Mem, which simulates a power
+// failure, and Faulty, which fails chosen calls. Patient and Private wrap another FS. One conformance suite holds
+// all of them to the same behaviour. Several goroutines may share an FS. An open File belongs to its opener.
 package disk
 
 import (
@@ -14,8 +13,8 @@ import (
 	"syscall"
 )
 
-// File is an open file. It is used by one goroutine at a time, but ReadAt may
-// be called by many, and Sync beside all else but Close.
+// A File is an open file. One goroutine uses it at a time, with two exceptions: any number of goroutines may call
+// ReadAt at once, and Sync may run beside every other method except Close.
 type File interface {
 	io.Reader
 	io.ReaderAt
@@ -24,14 +23,15 @@ type File interface {
 	io.Closer
 	Name() string
 	Stat() (fs.FileInfo, error)
-	// Sync returns when what was written would survive a power failure.
+	// Sync blocks until all written bytes would survive a power failure.
 	Sync() error
 	Truncate(size int64) error
 }
 
-// FS is the part of a file system that a crawl needs. Safe for concurrent use.
+// FS is the part of a file system that a crawl needs. Its methods behave like their namesakes in package os and
+// return the same errors. Safe for concurrent use.
 type FS interface {
-	// OpenFile opens with the flags of package os.
+	// OpenFile takes the flags of package os (O_RDONLY, O_CREATE and so on).
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
@@ -39,16 +39,16 @@ type FS interface {
 	MkdirAll(dir string, perm fs.FileMode) error
 	ReadDir(dir string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
-	// SyncDir makes the creation, renaming and removal of dir's entries durable.
+	// SyncDir blocks until the creation, renaming and removal of dir's entries would survive a power failure.
 	SyncDir(dir string) error
 }
 
-// IsFull says whether err means that the disk or the quota is full.
+// IsFull reports whether err means that the disk or the user's quota is full.
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// OS is the machine's file system.
+// OS is the file system of the machine.
 var OS FS = osFS{}
 
 type osFS struct{}

@@ -15,8 +15,7 @@ import (
 
 func pidText() string { return fmt.Sprintf("process %d", os.Getpid()) }
 
-// TestCrashKeepsWhatWasSynced writes a file in steps and checks what each of
-// many power failures leaves.
+// TestCrashKeepsWhatWasSynced writes a file in steps and checks what 400 different power failures leave of it.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	m := disk.NewMem()
 	must(t, m.MkdirAll("d", 0o755))
@@ -36,17 +35,17 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 		c := m.Crash(seed)
 		name := "d/log"
 		if _, err := c.Stat(name); err != nil {
-			name = "d/moved" // a rename is all or nothing
+			name = "d/moved" // a rename happens completely or not at all
 			found["moved"]++
 		} else if _, err := c.Stat("d/moved"); err == nil {
-			t.Fatalf("seed %d: both names of a rename within one directory are there", seed)
+			t.Fatalf("seed %d: both the old and the new name of a renamed file exist", seed)
 		}
 		b, err := disk.ReadFile(c, name, 100)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if !strings.HasPrefix(string(b), "synced-") || len(b) > len(full) {
-			t.Fatalf("seed %d: %q lost synced bytes", seed, b)
+			t.Fatalf("seed %d: the file holds %q, want %q and a part of the rest", seed, b, "synced-")
 		}
 		switch rest := string(b[len("synced-"):]); {
 		case rest == "":
@@ -64,7 +63,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	}
 	for _, what := range []string{"moved", "nothing", "all", "prefix", "hole", "new"} {
 		if n := found[what]; n == 0 || n == 400 {
-			t.Errorf("%q in %d of 400 crashes: the rule does not vary", what, n)
+			t.Errorf("%q in %d of 400 crashes; want some, but not all", what, n)
 		}
 	}
 	if got, err := disk.ReadFile(m.Clone(), "d/moved", 100); string(got) != full || err != nil {
@@ -73,11 +72,11 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	a, _ := disk.ReadFile(m.Crash(7), "d/log", 100)
 	b, _ := disk.ReadFile(m.Crash(7), "d/log", 100)
 	if string(a) != string(b) {
-		t.Errorf("one seed, two crashes: %q and %q", a, b)
+		t.Errorf("the same seed gave two crashes: %q and %q", a, b)
 	}
 }
 
-// TestCrashLosesUnsyncedEntries: a file's own Sync does not save its name.
+// TestCrashLosesUnsyncedEntries checks that the Sync of a file does not make its directory entry durable.
 func TestCrashLosesUnsyncedEntries(t *testing.T) {
 	m := disk.NewMem()
 	f := open(t, m, "a", os.O_WRONLY|os.O_CREATE)
@@ -90,19 +89,19 @@ func TestCrashLosesUnsyncedEntries(t *testing.T) {
 		}
 	}
 	if there == 0 || there == 100 {
-		t.Errorf("the unsynced name survived %d of 100 crashes", there)
+		t.Errorf("the unsynced name survived %d of 100 crashes; want some, but not all", there)
 	}
 	must(t, m.SyncDir("."))
 	must(t, m.Remove("a"))
 	must(t, m.SyncDir("/"))
 	for seed := range uint64(20) {
 		if _, err := m.Crash(seed).Stat("a"); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("seed %d: a synced removal came back: %v", seed, err)
+			t.Fatalf("seed %d: a file came back after a synced removal: %v", seed, err)
 		}
 	}
 }
 
-// TestWriteFileIsAtomic crashes and fails WriteFile at every operation.
+// TestWriteFileIsAtomic crashes and fails WriteFile at each of its operations.
 func TestWriteFileIsAtomic(t *testing.T) {
 	for n := int64(1); ; n++ {
 		m := disk.NewMem()
@@ -116,16 +115,16 @@ func TestWriteFileIsAtomic(t *testing.T) {
 			for _, c := range []*disk.Mem{m.Clone(), m.Crash(seed)} {
 				b, rerr := disk.ReadFile(c, "a", 100)
 				if rerr != nil || string(b) != "old" && string(b) != "newer" {
-					t.Fatalf("n=%d seed %d: %q, %v", n, seed, b, rerr)
+					t.Fatalf("n=%d seed %d: the file holds %q, %v; want \"old\" or \"newer\"", n, seed, b, rerr)
 				}
 				if err == nil && string(b) != "newer" {
-					t.Fatalf("seed %d: %q after success", seed, b)
+					t.Fatalf("seed %d: the file holds %q after success; want \"newer\"", seed, b)
 				}
 			}
 		}
 		if err == nil {
 			if n < 5 {
-				t.Fatalf("only %d operations were failed", n-1)
+				t.Fatalf("only %d operations failed; want at least 4", n-1)
 			}
 			return
 		}
@@ -178,7 +177,7 @@ func TestFaultyCounts(t *testing.T) {
 	}
 }
 
-// TestLockAcrossProcesses starts this test binary again to find the directory in use.
+// TestLockAcrossProcesses runs this test binary again; the second process must find the directory locked.
 func TestLockAcrossProcesses(t *testing.T) {
 	if dir := os.Getenv("DISK_TEST_LOCK"); dir != "" {
 		_, err := disk.Lock(disk.OS, dir)
@@ -194,11 +193,11 @@ func TestLockAcrossProcesses(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	must(t, err)
 	if want := "in use by " + pidText(); !strings.Contains(string(out), want) {
-		t.Errorf("the other process said %q, want %q in it", out, want)
+		t.Errorf("the other process printed %q; want it to contain %q", out, want)
 	}
 }
 
-// CrashOf takes what was not synced of some files, and keeps all else.
+// TestCrashOf checks that CrashOf drops the unsynced bytes and names of the chosen files and keeps all others.
 func TestCrashOf(t *testing.T) {
 	m := disk.NewMem()
 	must(t, m.MkdirAll("d", 0o755))
@@ -218,9 +217,9 @@ func TestCrashOf(t *testing.T) {
 		}
 	}
 	if _, err := c.Stat("d/lost-new"); err == nil {
-		t.Error("a name that was not synced is there")
+		t.Error("an unsynced name survived")
 	}
 	if b, err := disk.ReadFile(m, "d/lost", 100); err != nil || string(b) != "synced-later" {
-		t.Errorf("the original is %q, %v", b, err)
+		t.Errorf("after CrashOf the original holds %q, %v; want it unchanged", b, err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// Op names an operation of an FS or of one of its Files.
+// An Op names an operation of an FS or of one of its Files.
 type Op string
 
-// The operations that a Faulty can see.
+// The operations that the hook of a Faulty sees.
 const (
 	OpOpen      Op = "open"   // without O_CREATE and O_TRUNC
 	OpCreate    Op = "create" // OpenFile with O_CREATE or O_TRUNC
@@ -29,7 +29,7 @@ const (
 	OpSyncDir   Op = "syncdir"
 )
 
-// Changes says whether op alters the disk or makes an alteration durable.
+// Changes reports whether op changes the disk or makes a change durable.
 func (op Op) Changes() bool {
 	switch op {
 	case OpCreate, OpWrite, OpTruncate, OpSync, OpRename, OpRemove, OpRemoveAll, OpMkdir, OpSyncDir:
@@ -38,7 +38,7 @@ func (op Op) Changes() bool {
 	return false
 }
 
-// Grows says whether op can fail for want of room.
+// Grows reports whether op can fail because the disk is full.
 func (op Op) Grows() bool {
 	switch op {
 	case OpCreate, OpWrite, OpSync, OpRename, OpMkdir:
@@ -47,56 +47,55 @@ func (op Op) Grows() bool {
 	return false
 }
 
-// A Call is an operation that is about to happen.
+// A Call describes an operation that is about to run.
 type Call struct {
 	Op   Op
-	Name string // the file; of a rename the old name
-	// N counts all calls and Change those with Op.Changes, from 1; Change is
-	// 0 for the others.
+	Name string // the file; for a rename, the old name
+	// N numbers all calls, from 1. Change numbers the calls whose Op.Changes is true, from 1; it is 0 for the others.
 	N, Change int64
-	Bytes     int // of a read or a write
+	Bytes     int // length of a read or a write, otherwise 0
 }
 
-// A Fault is what happens instead: the error, nil for none, after Short bytes
-// of a write have reached the disk.
+// A Fault replaces the result of a call. With Err nil the call runs normally. Otherwise it returns Err; a write first
+// stores its first Short bytes.
 type Fault struct {
 	Err   error
 	Short int
 }
 
-// Faulty passes calls on to another FS unless its hook wants them to fail.
-// It counts them, so that a test can fail each one in turn.
+// Faulty is an FS that passes calls on to another FS, unless its hook makes them fail. It counts the calls, so that a
+// test can fail each of them in turn.
 type Faulty struct {
 	fs FS
 
-	mu         sync.Mutex // guards what follows; held while the hook runs, never across I/O
+	mu         sync.Mutex // guards the fields below; held while the hook runs, never across I/O
 	hook       func(Call) Fault
 	n, changes int64
 }
 
-// NewFaulty wraps fs. The hook is called by one goroutine at a time; nil lets
-// everything pass.
+// NewFaulty returns a Faulty around fs. It calls hook before every operation, one call at a time. A nil hook lets all
+// operations pass.
 func NewFaulty(fs FS, hook func(Call) Fault) *Faulty { return &Faulty{fs: fs, hook: hook} }
 
-// Break sets another hook.
+// Break replaces the hook.
 func (f *Faulty) Break(hook func(Call) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
 }
 
-// Heal lets everything pass from now on: room was made.
+// Heal removes the hook: from now on all operations pass.
 func (f *Faulty) Heal() { f.Break(nil) }
 
-// Calls returns how many calls there were, and how many of them change the disk.
+// Calls returns the number of calls so far, and how many of them change the disk (Op.Changes).
 func (f *Faulty) Calls() (all, changes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.n, f.changes
 }
 
-// FailAt fails the n-th call that changes the disk, and only that one. Half of
-// a write reaches the disk.
+// FailAt returns a hook that fails only the n-th call that changes the disk. If that call is a write, half of its
+// bytes are stored.
 func FailAt(n int64, err error) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.Change != n {
@@ -106,7 +105,8 @@ func FailAt(n int64, err error) func(Call) Fault {
 	}
 }
 
-// FailFrom fails every call that changes the disk from the n-th on.
+// FailFrom returns a hook that fails the n-th call that changes the disk and all later ones. If the n-th call is a
+// write, half of its bytes are stored.
 func FailFrom(n int64, err error) func(Call) Fault {
 	return func(c Call) Fault {
 		switch {
@@ -119,9 +119,9 @@ func FailFrom(n int64, err error) func(Call) Fault {
 	}
 }
 
-// FullAfter is a disk with room for so many more bytes: the write that passes
-// the limit is cut short with ENOSPC, and nothing can be written or created
-// from then on. Files can still be synced, renamed and removed.
+// FullAfter returns a hook for a disk that has room for so many more bytes. The write that exceeds the limit is cut
+// short with ENOSPC. From then on no file can be written or created and no directory can be made. Files can still be
+// synced, renamed and removed.
 func FullAfter(bytes int64) func(Call) Fault {
 	return func(c Call) Fault {
 		switch {
@@ -283,7 +283,7 @@ func (f *faultyFile) Stat() (fs.FileInfo, error) {
 	return f.File.Stat()
 }
 
-// Close closes the file beneath even when it reports a fault.
+// Close closes the underlying file even if it reports a fault.
 func (f *faultyFile) Close() error {
 	_, err := f.fs.call(OpClose, f.Name(), 0)
 	if cerr := f.File.Close(); err == nil {

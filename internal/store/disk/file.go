@@ -8,20 +8,19 @@ import (
 	"path/filepath"
 )
 
-// ErrTooLarge is a file that is longer than its reader allows.
+// ErrTooLarge means that a file is longer than the limit of its reader.
 var ErrTooLarge = errors.New("file too large")
 
-// WriteFile puts data under name: after a failure or a crash at any instant
-// name holds either its old bytes or all of the new ones. It writes name.tmp,
-// which it may leave behind only in a crash.
+// WriteFile replaces the content of name with data. After an error, a crash or a power failure, name holds either
+// all of its old bytes or all of data. If WriteFile returns nil, name holds data durably. It writes name.tmp first;
+// only a crash leaves that file behind.
 func WriteFile(fs FS, name string, data []byte) error {
 	return replace(fs, name, data, 0o644)
 }
 
-// WriteSecret is WriteFile for what only the owner of the process may read: a
-// token, a password.
+// WriteSecret is WriteFile with permissions 0600. Use it for a token or a password.
 func WriteSecret(fs FS, name string, data []byte) error {
-	// One that a crash left behind would keep its permissions.
+	// A name.tmp that a crash left behind would keep its permissions.
 	if err := fs.Remove(name + ".tmp"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -35,7 +34,7 @@ func replace(fs FS, name string, data []byte, perm os.FileMode) error {
 		err = fs.Rename(tmp, name)
 	}
 	if err != nil {
-		_ = fs.Remove(tmp) // best effort; the first error is the one to report
+		_ = fs.Remove(tmp) // best effort: the caller needs the first error
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
@@ -59,7 +58,7 @@ func writeSynced(fs FS, name string, data []byte, perm os.FileMode) error {
 	return err
 }
 
-// ReadFile reads a file of at most max bytes; a longer one is ErrTooLarge.
+// ReadFile returns the content of name. If the file is longer than max bytes, the error is ErrTooLarge.
 func ReadFile(fs FS, name string, max int64) ([]byte, error) {
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {

@@ -4,8 +4,7 @@ package disk
 
 import "syscall"
 
-// MaxOpen returns how many file descriptors the process may have open at once; 0
-// means that this is not known.
+// MaxOpen returns how many file descriptors the process may have open at once, or 0 if the limit is unknown.
 func MaxOpen() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -10,17 +10,15 @@ import (
 	"sync"
 )
 
-// LockName is the file in a locked directory that names the holder.
+// LockName is the name of the lock file in a locked directory. The file holds the process id of its last holder.
 const LockName = "lock"
 
-// ErrLocked is a directory that another process, or another part of this one,
-// has open.
+// ErrLocked means that another process, or another part of this process, has the directory open.
 var ErrLocked = errors.New("in use")
 
-// Lock makes the caller the only one to have dir open, until it closes the
-// lock or its process ends, however it ends. The error names the holder and
-// is ErrLocked. dir must exist. The file dir/lock stays behind and means
-// nothing by itself.
+// Lock gives the caller exclusive use of dir until it closes the lock or the process ends, even by a kill. It does
+// not wait: if the directory is locked, the error is ErrLocked and names the process that holds the lock. dir must
+// exist. The file dir/lock stays behind after Close; its presence does not mean that dir is locked.
 func Lock(fs FS, dir string) (io.Closer, error) {
 	c, err := lock(fs, filepath.Join(dir, LockName))
 	if err != nil {
@@ -29,7 +27,7 @@ func Lock(fs FS, dir string) (io.Closer, error) {
 	return c, nil
 }
 
-// A locker is an FS that can lock a file by name.
+// A locker is an FS that can lock a file.
 type locker interface {
 	lock(name string) (io.Closer, error)
 }
@@ -41,16 +39,15 @@ func lock(fs FS, name string) (io.Closer, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// lockedBy is ErrLocked with what the lock file says about the holder, which
-// may be anything.
+// lockedBy returns ErrLocked with the process id in content, the bytes of the lock file. content is untrusted.
 func lockedBy(content []byte) error {
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil && pid > 0 {
-		return fmt.Errorf("%w by process %d", ErrLocked, pid)
+		return fmt.Errorf("%w by process %d; stop that process or use another directory", ErrLocked, pid)
 	}
 	return ErrLocked
 }
 
-// A closeOnce is a lock of a Mem.
+// A closeOnce is a lock in a Mem.
 type closeOnce struct {
 	once sync.Once
 	f    func()
@@ -61,7 +58,7 @@ func (c *closeOnce) Close() error {
 	return nil
 }
 
-// lock holds within this Mem only: its copies are other disks.
+// lock excludes other callers on this Mem only. The copies that Clone and Crash return have no locks.
 func (m *Mem) lock(name string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

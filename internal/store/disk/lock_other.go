@@ -9,4 +9,4 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
 
-// Without flock(2) osFS is no locker, and Lock says so.
+// On systems without flock(2), osFS does not implement locker. Lock returns errors.ErrUnsupported.

@@ -13,9 +13,8 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
 
-// lock takes flock(2), which the kernel releases when the process ends. It truncates
-// and writes the file that it locks. So the file must be in the directory itself: a
-// symbolic link could name any file of the user.
+// lock takes flock(2), which the kernel releases when the process ends. It truncates and writes the file that it
+// locks. It therefore refuses a symbolic link, which could point to any file of the user.
 func (osFS) lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch info, lerr := os.Lstat(name); {
@@ -23,13 +22,13 @@ func (osFS) lock(name string) (io.Closer, error) {
 		if err == nil {
 			f.Close()
 		}
-		return nil, fmt.Errorf("%s is a symbolic link, which a lock must not be: remove it", name)
+		return nil, fmt.Errorf("%s is a symbolic link; the lock must be a regular file: remove the link", name)
 	case err != nil:
 		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file, which a lock must be: remove it", name))
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file; the lock must be one: remove it", name))
 	}
 	if err := flock(f); err != nil {
 		defer f.Close()
@@ -40,7 +39,7 @@ func (osFS) lock(name string) (io.Closer, error) {
 		n, _ := f.ReadAt(b[:], 0)
 		return nil, lockedBy(b[:n])
 	}
-	// The pid is for people: a disk too full to hold it does not stop us.
+	// The process id only helps people. If the disk is too full to store it, the lock still holds.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(pid()), 0)
 	}

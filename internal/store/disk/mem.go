@@ -12,19 +12,18 @@ import (
 	"syscall"
 )
 
-// Mem is a file system in memory that knows which of its bytes a power
-// failure would take: what was written since a file's last Sync, and what was
-// created, renamed or removed since a directory's last SyncDir. A file's Sync
-// does not make its directory entry durable.
+// Mem is a file system in memory for tests. It knows which bytes a power failure would lose: the writes to a file
+// since its last Sync, and the entries created, renamed or removed since the last SyncDir of their directory. The Sync
+// of a file does not make its directory entry durable.
 //
-// Relative and absolute names are the same tree. The clock of its files is a
-// counter, so that a run can be repeated.
+// Relative and absolute names refer to the same tree. Modification times come from a counter, so that a test run can
+// be repeated exactly.
 type Mem struct {
 	mu    sync.Mutex // guards everything below and every node
 	root  *node
-	log   []entryOps // changes of directories that no SyncDir has covered, in order
+	log   []entryOps // directory changes that no SyncDir has covered yet, in order
 	locks map[string]bool
-	ticks int64 // the clock
+	ticks int64 // the counter behind modification times
 }
 
 // A node is a file or a directory.
@@ -33,22 +32,22 @@ type node struct {
 	mod  int64
 
 	data    []byte   // what a reader sees
-	synced  []byte   // what is on the platter
-	pending []change // leads from synced to data
+	synced  []byte   // what the last Sync made durable
+	pending []change // the changes that lead from synced to data
 
-	kids, onDisk map[string]*node // nil in a file
+	kids, onDisk map[string]*node // entries, and the durable ones; nil for a file
 }
 
-// A change is a write of data at off or, with nil data, a truncation to off.
+// A change writes data at offset off. With nil data it truncates the file to off bytes.
 type change struct {
 	off  int64
 	data []byte
 }
 
-// entryOps is one change of the tree: entries that change together or not at all.
+// entryOps is one change of the tree: all of its entries change, or none does.
 type entryOps []entryOp
 
-// An entryOp sets dir's entry name to n, or removes it where n is nil.
+// An entryOp sets the entry name of dir to n, or removes it if n is nil.
 type entryOp struct {
 	dir  *node
 	name string
@@ -62,18 +61,16 @@ func NewMem() *Mem {
 	return m
 }
 
-// Crash returns what a power failure at this moment would leave behind; m
-// itself stays as it is. Of what was not synced, some is lost, some is there
-// and some is there in part (a torn write, a hole of zeros, a later write
-// without the earlier one), as seed decides.
+// Crash returns a copy of m as a power failure at this moment would leave it; m stays unchanged. Each unsynced change
+// is lost, kept, or kept in part: a torn write, a hole of zeros, or a later write without the earlier one. seed decides
+// which.
 func (m *Mem) Crash(seed uint64) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 
-	// Each directory keeps its synced entries and a prefix of its later
-	// changes, as a journaling file system does, or any of them, as POSIX
-	// allows.
+	// Each directory keeps its synced entries. Of its later changes it keeps a prefix, as a journaling file system
+	// does, or any subset, as POSIX allows.
 	entries := map[*node]map[string]*node{}
 	of := func(d *node) map[string]*node {
 		if entries[d] == nil {
@@ -117,10 +114,9 @@ func (m *Mem) Crash(seed uint64) *Mem {
 	return m.copyTree(of, func(n *node) []byte { return n.crash(rng) })
 }
 
-// CrashOf returns what a power failure at this moment would leave behind that
-// takes all that was not synced of the files that lost names, their names
-// included, and nothing else: the order in which files were written is not the
-// one in which they reach the disk.
+// CrashOf returns a copy of m after a power failure that hits only chosen files. For each file whose full name
+// satisfies lost, all unsynced bytes are lost, and so is an unsynced name. All other files keep everything. A disk may
+// store files in another order than the program wrote them; this simulates such an order.
 func (m *Mem) CrashOf(lost func(name string) bool) *Mem {
 	c := m.Clone()
 	m.mu.Lock()
@@ -145,8 +141,7 @@ func (m *Mem) CrashOf(lost func(name string) bool) *Mem {
 	return c
 }
 
-// Clone returns what a kill of the process at this moment would leave behind:
-// everything that was written.
+// Clone returns a copy of m as a kill of the process at this moment would leave it: with everything that was written.
 func (m *Mem) Clone() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +153,7 @@ func (m *Mem) Clone() *Mem {
 func (m *Mem) copyTree(entries func(*node) map[string]*node, data func(*node) []byte) *Mem {
 	c := NewMem()
 	c.ticks = m.ticks
-	seen := map[*node]*node{} // a rename that is half durable leaves one file under two names
+	seen := map[*node]*node{} // a half durable rename leaves one file under two names
 	var walk func(from, to *node)
 	walk = func(from, to *node) {
 		kids := entries(from)
@@ -181,7 +176,7 @@ func (m *Mem) copyTree(entries func(*node) map[string]*node, data func(*node) []
 	return c
 }
 
-// crash returns the bytes of n after a power failure.
+// crash returns the bytes that n holds after a power failure.
 func (n *node) crash(rng *rand.Rand) []byte {
 	out := slices.Clone(n.synced)
 	if len(n.pending) == 0 {
@@ -191,21 +186,21 @@ func (n *node) crash(rng *rand.Rand) []byte {
 	cut := rng.IntN(len(n.pending))
 	for i, c := range n.pending {
 		switch {
-		case rule < 2: // nothing reached the disk
+		case rule < 2: // no write reached the disk
 			return out
-		case rule < 4: // everything did
-		case rule < 9: // a prefix did, its last write torn
+		case rule < 4: // all writes did
+		case rule < 9: // a prefix did, and its last write is torn
 			if i > cut {
 				return out
 			}
 			if i == cut && c.data != nil {
 				whole := len(c.data)
 				c.data = c.data[:rng.IntN(whole+1)]
-				if rule == 8 { // the new size did, the data did not
+				if rule == 8 { // the new size reached the disk, the data did not
 					c.data = append(slices.Clone(c.data), make([]byte, whole-len(c.data))...)
 				}
 			}
-		default: // any of them did
+		default: // any subset did
 			if rng.IntN(2) == 0 {
 				continue
 			}
@@ -265,8 +260,8 @@ func split(name string) []string {
 	return strings.Split(name, "/")
 }
 
-// find returns the node called name and its directory; n is nil where the
-// directory exists and the name in it does not.
+// find returns the node called name and its directory. If only the last element of name is missing, n is nil and err
+// is nil. For the root, dir is nil.
 func (m *Mem) find(name string) (dir *node, base string, n *node, err error) {
 	parts := split(name)
 	n = m.root
@@ -338,7 +333,7 @@ func (m *Mem) Rename(from, to string) error {
 		case old == n:
 			return nil
 		case n.kids != nil && strings.HasPrefix(strings.Join(split(to), "/")+"/", strings.Join(split(from), "/")+"/"):
-			err = syscall.EINVAL // into itself
+			err = syscall.EINVAL // a directory cannot move into itself
 		case old != nil && old.kids != nil && n.kids == nil:
 			err = syscall.EEXIST
 		case old != nil && old.kids == nil && n.kids != nil:
@@ -419,7 +414,7 @@ func (m *Mem) MkdirAll(dir string, perm fs.FileMode) error {
 	return nil
 }
 
-// ReadDir implements FS; the entries are in the order of their names.
+// ReadDir implements FS. The entries are sorted by name.
 func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -437,7 +432,7 @@ func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return out, nil
 }
 
-// chmod sets permissions, durably at once: no test depends on more.
+// chmod sets permissions, durably at once. No test depends on a crash of it.
 func (m *Mem) chmod(name string, perm fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,19 +10,18 @@ import (
 	"time"
 )
 
-// memFile is an open file of a Mem. A file that was removed stays readable
-// through it.
+// A memFile is an open file of a Mem. It stays readable and writable after the file is removed.
 type memFile struct {
 	m    *Mem
 	n    *node
 	name string
 	flag int
 
-	pos    int64 // like closed, guarded by m.mu
+	pos    int64 // guarded by m.mu, as is closed
 	closed bool
 }
 
-// use locks the file system for one call on f; change says that it writes.
+// use locks the file system for one call on f. change tells that the call writes. The caller must call unlock.
 func (f *memFile) use(op string, change bool) (unlock func(), err error) {
 	f.m.mu.Lock()
 	switch {

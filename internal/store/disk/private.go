@@ -7,8 +7,7 @@ import (
 	"io/fs"
 )
 
-// Private returns an FS like base whose new files and directories only the user of
-// the process can read: it takes the permissions of group and others away.
+// Private returns an FS like base that creates files and directories without permissions for group and others.
 func Private(base FS) FS { return private{base} }
 
 type private struct{ FS }
@@ -24,9 +23,8 @@ func (p private) MkdirAll(dir string, perm fs.FileMode) error {
 func (p private) lock(name string) (io.Closer, error)       { return lock(p.FS, name) }
 func (p private) chmod(name string, perm fs.FileMode) error { return chmod(p.FS, name, perm) }
 
-// MakePrivate takes an existing directory away from group and others, if everybody
-// on the machine may read or enter it. A directory that is open to a group alone
-// stays as it is: its owner has said so.
+// MakePrivate removes the permissions of group and others from dir if others (everybody on the machine) have any.
+// If only a group has access, dir stays as it is: its owner chose that.
 func MakePrivate(fsys FS, dir string) error {
 	info, err := fsys.Stat(dir)
 	if err != nil {

@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// IsShortage reports whether err means that the process, or the machine, has no file
-// descriptor left.
+// IsShortage reports whether err means that the process or the machine has no free file descriptor.
 func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 const (
-	// shortageFirst and shortageMost are the first and the longest pause before an
-	// operation is tried again for which there was no descriptor.
+	// shortageFirst and shortageMost are the first and the longest pause before Outlast retries an operation.
+	// The pause doubles between them.
 	shortageFirst, shortageMost = 5 * time.Millisecond, 250 * time.Millisecond
-	// shortageLimit is how long a shortage may last until it is an error.
+	// shortageLimit is the total time of the pauses after which Outlast returns the error.
 	shortageLimit = 30 * time.Second
 )
 
-// Patient returns an FS like base that outlives a shortage of file descriptors: it
-// calls relieve, which closes whatever the process can spare, and tries again for up
-// to 30 s. relieve is called concurrently and must not use the FS.
+// Patient returns an FS like base that survives a shortage of file descriptors. An operation that needs a descriptor
+// calls relieve, which closes what the process can spare, and retries for up to 30 s. relieve is called concurrently
+// and must not use the FS.
 func Patient(base FS, relieve func()) FS { return patient{base, relieve} }
 
 type patient struct {
@@ -34,8 +33,8 @@ type patient struct {
 
 func (p patient) retry(op func() error) error { return Outlast(p.relieve, op) }
 
-// Outlast calls op until its error is no shortage of file descriptors (IsShortage), for
-// up to 30 s. Before each further call it calls relieve, if not nil, and waits.
+// Outlast calls op until its result is not a shortage of file descriptors (IsShortage), for up to 30 s, and returns
+// the last result. Before each retry it calls relieve, unless relieve is nil, and sleeps 5 ms to 250 ms.
 func Outlast(relieve func(), op func() error) error {
 	pause := shortageFirst
 	for waited := time.Duration(0); ; {

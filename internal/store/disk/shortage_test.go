@@ -11,8 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A shortage of descriptors that passes costs time and nothing else; one that lasts is
-// an error.
+// TestPatient checks that a passing shortage of descriptors only costs time, and that a lasting one is an error.
 func TestPatient(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -40,15 +39,15 @@ func TestPatient(t *testing.T) {
 					t.Fatalf("got %v, want %v", err, c.want)
 				}
 				if short := disk.IsShortage(c.lack); short != (relieved > 0) {
-					t.Errorf("relieved %d times", relieved)
+					t.Errorf("relieve was called %d times for %v", relieved, c.lack)
 				}
 				switch took := time.Since(began); {
 				case err == nil:
 					f.Close()
 				case disk.IsShortage(err) && (took < 30*time.Second || took > 31*time.Second):
-					t.Errorf("gave up after %s", took)
+					t.Errorf("gave up after %s; want about 30s", took)
 				case !disk.IsShortage(err) && took > 0:
-					t.Errorf("waited %s for what does not pass", took)
+					t.Errorf("waited %s after an error that is not a shortage", took)
 				}
 			})
 		})
