@@ -9,8 +9,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// A checkpoint is written while the Journal goes on. Whenever the machine
-// dies, Replay gives what it replaces, or it, and all that was synced since.
+// TestCheckpointBesideAppends writes a checkpoint while the Journal goes on. Whenever the machine dies, Replay must
+// return either the old records or the checkpoint, plus all records synced since.
 func TestCheckpointBesideAppends(t *testing.T) {
 	mem := disk.NewMem()
 	must(t, mem.MkdirAll("/j", 0o755))
@@ -28,7 +28,8 @@ func TestCheckpointBesideAppends(t *testing.T) {
 	check := func(when string, fs disk.FS, want []string) {
 		t.Helper()
 		var got []string
-		if _, err := journal.Replay(fs, "/j", func(_ byte, p []byte) error { got = append(got, string(p)); return nil }); err != nil {
+		_, err := journal.Replay(fs, "/j", func(_ byte, p []byte) error { got = append(got, string(p)); return nil })
+		if err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 		if !slices.Equal(got, want) {
@@ -49,11 +50,11 @@ func TestCheckpointBesideAppends(t *testing.T) {
 	var recent []string
 	must(t, c.Replay(true, func(_ byte, p []byte) error { recent = append(recent, string(p)); return nil }))
 	if !slices.Equal(recent, all[:5]) {
-		t.Errorf("to be replaced: got %q, want %q", recent, all[:5])
+		t.Errorf("Checkpoint.Replay gave %q, want %q", recent, all[:5])
 	}
 	must(t, c.Append('s', []byte("state")))
 	put("beside 2")
-	// An fsync on its way makes durable what was committed when it began.
+	// An fsync makes durable what was committed before it began.
 	s, err := j.BeginSync()
 	must(t, err)
 	put("beside 3")
@@ -70,7 +71,7 @@ func TestCheckpointBesideAppends(t *testing.T) {
 		t.Errorf("SinceSnapshot() = %d, want the segment's %d", got, j.SegmentBytes())
 	}
 
-	// One that is given up changes nothing.
+	// An abandoned checkpoint changes nothing.
 	c, err = j.Begin()
 	must(t, err)
 	must(t, c.Append('s', []byte("half")))

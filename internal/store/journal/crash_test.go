@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// A model is what a journal must and may hold: the batches 0, 1, 2, ..., each
-// of size(i) records that name their batch and their place in it.
+// A model knows what a journal must hold (synced or committed batches) and may hold (appended batches). The batches
+// are 0, 1, 2 and so on. Batch i has size(i) records. Each record names its batch and its place in the batch.
 type model struct {
 	appended, committed, synced int
 }
@@ -36,8 +36,8 @@ func payload(batch int) []byte {
 	return b
 }
 
-// run does random operations until one fails or n are done. The snapshots hold
-// the same records that they replace, so that every replay is a prefix.
+// run does n random operations or stops at the first error. Each snapshot holds the same records as the batches that
+// it replaces. Every replay is therefore a prefix of the batches.
 func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
 	for range n {
 		switch op := rng.IntN(20); {
@@ -48,7 +48,7 @@ func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
 				return err
 			}
 			if j.SegmentBytes() <= before {
-				return fmt.Errorf("SegmentBytes did not grow")
+				return fmt.Errorf("SegmentBytes did not grow after an Append")
 			}
 		case op < 16:
 			if err := j.Commit(); err != nil {
@@ -75,7 +75,7 @@ func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
 				}
 				return nil
 			})
-			if j.Err() == nil { // the rotation worked, whatever came of the snapshot
+			if j.Err() == nil { // the rotation worked, even if the snapshot failed
 				m.committed, m.synced = m.appended, m.appended
 			}
 			if err != nil && !errors.Is(err, errAbandoned) {
@@ -88,13 +88,13 @@ func (m *model) run(j *journal.Journal, rng *rand.Rand, n int) error {
 
 var errAbandoned = errors.New("abandoned")
 
-// check replays and wants whole batches in order, at least min of them and at
-// most all that were appended. It goes on with what is there.
+// check replays and expects whole batches in order: at least min, at most all that were appended. It then sets the
+// model to what it found.
 func (m *model) check(fs disk.FS, min int) error {
 	batch, place := 0, 0
 	st, err := journal.Replay(fs, "j", func(kind byte, p []byte) error {
 		if int(kind) != place || string(p) != string(payload(batch)) {
-			return fmt.Errorf("record %d %x where batch %d, record %d belongs", kind, p, batch, place)
+			return fmt.Errorf("record %d %x; want batch %d, record %d", kind, p, batch, place)
 		}
 		if place++; place == size(batch) {
 			batch, place = batch+1, 0
@@ -105,7 +105,7 @@ func (m *model) check(fs disk.FS, min int) error {
 	case err != nil:
 		return fmt.Errorf("%w (%+v)", err, st)
 	case place != 0:
-		return fmt.Errorf("batch %d is there in part", batch)
+		return fmt.Errorf("batch %d was replayed in part", batch)
 	case batch < min || batch > m.appended:
 		return fmt.Errorf("%d batches, want %d to %d (%+v)", batch, min, m.appended, st)
 	}
@@ -114,7 +114,7 @@ func (m *model) check(fs disk.FS, min int) error {
 	return nil
 }
 
-// TestCrashes kills the process or the machine again and again.
+// TestCrashes kills the process or the machine repeatedly.
 func TestCrashes(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -142,8 +142,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestFaultAtEveryOperation fails each operation of a run in turn, once or
-// from then on, then heals the disk or takes the power away as well.
+// TestFaultAtEveryOperation fails each operation of a run in turn, either only that one or all from then on. Then it
+// heals the disk. It also checks what a power failure would leave.
 func TestFaultAtEveryOperation(t *testing.T) {
 	for seed := range uint64(4) {
 		failed := 0
@@ -157,7 +157,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 				j, err := journal.Open(fs, "j", journal.Config{BufferBytes: 200})
 				if err == nil {
 					err = m.run(j, rng, 80)
-					_ = j.Close() // fails again, or not: both must hold
+					_ = j.Close() // may fail again or not: both are correct
 				}
 				if _, changes := fs.Calls(); changes >= n {
 					whole = false
@@ -176,14 +176,14 @@ func TestFaultAtEveryOperation(t *testing.T) {
 				}
 				j, err = journal.Open(fs, "j", journal.Config{})
 				if err != nil {
-					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+					t.Fatalf("seed %d n=%d hook %d, after Heal: %v", seed, n, i, err)
 				}
 				if err := m.run(j, rng, 20); err != nil {
-					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+					t.Fatalf("seed %d n=%d hook %d, after Heal: %v", seed, n, i, err)
 				}
 				must(t, j.Close())
 				if err := m.check(fs, m.appended); err != nil {
-					t.Fatalf("seed %d n=%d hook %d, room made: %v", seed, n, i, err)
+					t.Fatalf("seed %d n=%d hook %d, after Heal: %v", seed, n, i, err)
 				}
 			}
 			if whole {
@@ -191,13 +191,13 @@ func TestFaultAtEveryOperation(t *testing.T) {
 			}
 		}
 		if failed < 40 {
-			t.Errorf("seed %d: only %d operations were failed", seed, failed)
+			t.Errorf("seed %d: only %d operations failed, want at least 40", seed, failed)
 		}
 	}
 }
 
-// TestFaultInRecovery crashes a run and then fails each operation of the Open
-// after it: a second Open finds the same.
+// TestFaultInRecovery crashes a run and then fails each operation of the next Open in turn. A second Open must find
+// the same batches.
 func TestFaultInRecovery(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))

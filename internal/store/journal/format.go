@@ -19,30 +19,29 @@ const (
 	typeSegment, typeSnapshot, typePart = 1, 2, 3
 	frameBatch, frameEnd, frameParts    = 1, 2, 3
 
-	// MaxBatch bounds the bytes of a batch with its kinds and lengths.
+	// MaxBatch is the limit of a batch in bytes, including kinds and lengths.
 	MaxBatch = 64 << 20
 	// firstSegment is the number of the first segment of a journal.
 	firstSegment = 1
 )
 
-// Errors of this package; test with errors.Is.
+// The errors of this package. Test for them with errors.Is.
 var (
-	// ErrDamaged is a file whose bytes are not what was written, in a place
-	// where no crash explains it. The error is a *DamageError.
+	// ErrDamaged means that a file does not hold the bytes that were written, and that no crash explains it. The
+	// error is a *DamageError.
 	ErrDamaged = errors.New("journal damaged")
-	// ErrVersion is a file of a version that this program does not read.
-	ErrVersion = errors.New("journal of another version")
-	// ErrTooLarge is a batch over MaxBatch.
+	// ErrVersion means that a file has a format version that this program does not read.
+	ErrVersion = errors.New("unknown journal version")
+	// ErrTooLarge means that a batch exceeds MaxBatch, or that a label or a record of a snapshot is too long.
 	ErrTooLarge = errors.New("batch too large")
-	// ErrClosed is a Journal that was closed.
+	// ErrClosed means that the Journal was closed before the call.
 	ErrClosed = errors.New("journal closed")
 )
 
-// A DamageError says where a journal is damaged. Everything before Offset was
-// read.
+// A DamageError tells where a journal is damaged. Replay delivers the records before Offset.
 type DamageError struct {
 	File   string
-	Offset int64 // of the frame or header that cannot be read
+	Offset int64 // of the unreadable frame or header
 	Reason string
 }
 
@@ -50,7 +49,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%v: %s at byte %d: %s", ErrDamaged, e.File, e.Offset, e.Reason)
 }
 
-// Is makes a DamageError an ErrDamaged.
+// Is reports whether target is ErrDamaged.
 func (e *DamageError) Is(target error) bool { return target == ErrDamaged }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -63,7 +62,7 @@ func snapshotName(dir string, n uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("snapshot-%08d.log", n))
 }
 
-// number reads the number out of a file name, only as the names above write it.
+// number returns the number in a file name. It accepts exactly the names that segmentName and snapshotName make.
 func number(base, prefix string) (n uint64, ok bool) {
 	s, ok := strings.CutPrefix(base, prefix)
 	if !ok {
@@ -86,36 +85,35 @@ func appendFileHeader(dst []byte, typ byte, number, prev uint64) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// parseFileHeader returns the size of the segment before, as the header has it.
+// parseFileHeader checks a file header and returns the size of the previous segment that it records.
 func parseFileHeader(b []byte, typ byte, number uint64) (prev uint64, err error) {
 	if len(b) < fileHeader || string(b[:8]) != magic {
-		return 0, errors.New("no journal header")
+		return 0, errors.New("the file does not start with a journal header")
 	}
-	// The version stands before the checksum is believed: another version may
-	// have another header.
+	// Check the version before the checksum: another version may have another header.
 	if v := binary.LittleEndian.Uint16(b[8:]); v != version && v != 0 { // 0: torn
-		return 0, fmt.Errorf("%w: version %d, this program reads %d", ErrVersion, v, version)
+		return 0, fmt.Errorf("%w: %d; use a program that reads it, this one reads version %d", ErrVersion, v, version)
 	}
 	switch {
 	case crc32.Checksum(b[:32], castagnoli) != binary.LittleEndian.Uint32(b[32:]):
-		return 0, errors.New("header checksum differs")
+		return 0, errors.New("the checksum of the header is wrong")
 	case b[10] != typ:
-		return 0, fmt.Errorf("file type %d under the name of type %d", b[10], typ)
+		return 0, fmt.Errorf("the header has file type %d, the name means type %d", b[10], typ)
 	case binary.LittleEndian.Uint64(b[16:]) != number:
-		return 0, fmt.Errorf("file number %d under another name", binary.LittleEndian.Uint64(b[16:]))
+		return 0, fmt.Errorf("the header has file number %d, the name has another", binary.LittleEndian.Uint64(b[16:]))
 	}
 	return binary.LittleEndian.Uint64(b[24:]), nil
 }
 
-// A frame is the header of one.
+// A frame is the header of a frame.
 type frame struct {
 	length uint32 // of the body
 	crc    uint32 // of the body
-	synced uint64
+	synced uint64 // bytes of the file that were durable when the frame was made
 	typ    byte
 }
 
-// put writes f, which starts at byte off of file number, to dst.
+// put writes f to dst. The frame starts at byte off of file number.
 func (f frame) put(dst []byte, number uint64, off int64) {
 	binary.LittleEndian.PutUint32(dst[0:], f.length)
 	binary.LittleEndian.PutUint32(dst[4:], f.crc)
@@ -124,7 +122,7 @@ func (f frame) put(dst []byte, number uint64, off int64) {
 	binary.LittleEndian.PutUint32(dst[20:], frameCRC(dst, number, off))
 }
 
-// parseFrame says whether b holds the frame header of byte off of file number.
+// parseFrame parses a frame header that stands at byte off of file number. ok is false if b holds no such header.
 func parseFrame(b []byte, number uint64, off int64) (f frame, ok bool) {
 	if len(b) < frameHead || b[16] < frameBatch || b[16] > frameParts || b[17]|b[18]|b[19] != 0 {
 		return f, false
@@ -132,23 +130,23 @@ func parseFrame(b []byte, number uint64, off int64) (f frame, ok bool) {
 	if binary.LittleEndian.Uint32(b[20:]) != frameCRC(b, number, off) {
 		return f, false
 	}
-	return frame{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), b[16]}, true
+	le := binary.LittleEndian
+	return frame{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]), b[16]}, true
 }
 
-// frameCRC covers the place too, so that bytes of another file or of another
-// time are no frame here.
+// frameCRC also covers the position, so that a frame of another file or another offset does not pass as a frame here.
 func frameCRC(head []byte, number uint64, off int64) uint32 {
 	return crc32.Checksum(head[:20], castagnoli) ^ uint32(off) ^ uint32(number^number>>32)*0x9e3779b1
 }
 
-// appendRecord appends one record of a body.
+// appendRecord appends one record to the body of a batch.
 func appendRecord(dst []byte, kind byte, payload []byte) []byte {
 	dst = append(dst, kind)
 	dst = binary.AppendUvarint(dst, uint64(len(payload)))
 	return append(dst, payload...)
 }
 
-// nextRecord takes one record from the front of body.
+// nextRecord splits the first record off body. ok is false if body is empty or malformed.
 func nextRecord(body []byte) (kind byte, payload, rest []byte, ok bool) {
 	if len(body) == 0 {
 		return 0, nil, nil, false
@@ -161,7 +159,7 @@ func nextRecord(body []byte) (kind byte, payload, rest []byte, ok bool) {
 	return body[0], payload[:len(payload):len(payload)], body[1+w+int(n):], true
 }
 
-// A count is what the end frame of a snapshot or part states.
+// A count holds the totals in the end frame of a snapshot or part.
 type count struct{ batches, records, bytes uint64 }
 
 func (c count) appendTo(dst []byte) []byte {
@@ -171,7 +169,7 @@ func (c count) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// endBody is the length of an end frame's body.
+// endBody is the length of the body of an end frame.
 const endBody = 32
 
 func appendEnd(dst []byte, c count, parts int64) []byte {

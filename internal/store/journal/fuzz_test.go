@@ -13,11 +13,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// FuzzReplay reads arbitrary bytes as a segment, a snapshot or a part. With mend the
-// checksums are made right first, so that the lengths, counts and varints
-// behind them are tried too.
+// FuzzReplay reads arbitrary bytes as a segment, a snapshot or a part. If mend is true, it corrects the checksums
+// first, so that the code that reads lengths, counts and varints is tested too.
 func FuzzReplay(f *testing.F) {
-	for _, name := range []string{"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log", "part-00000002-0000.log"} {
+	for _, name := range []string{
+		"journal-00000002.log", "journal-00000004.log", "snapshot-00000002.log", "part-00000002-0000.log",
+	} {
 		b, err := os.ReadFile(filepath.Join("testdata", "v2", name))
 		if err != nil {
 			f.Fatal(err)
@@ -45,7 +46,7 @@ func FuzzReplay(f *testing.F) {
 			t.Fatalf("Replay: %v", err)
 		}
 		if int64(len(got)) != st.Records || st.Bytes > int64(len(data))+1000 {
-			t.Fatalf("%d records, %+v", len(got), st)
+			t.Fatalf("%d records for Stats %+v", len(got), st)
 		}
 		j, oerr := journal.Open(m, "j", journal.Config{})
 		if !snapshot && (oerr == nil) != (err == nil) {
@@ -62,8 +63,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// mended returns data with the header and the checksums that its frames ought
-// to have.
+// mended returns data with a correct header and correct checksums.
 func mended(data []byte, typ byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	out := append([]byte(nil), data...)

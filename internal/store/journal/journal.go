@@ -1,34 +1,32 @@
-// Package journal answers: what had this crawl accepted and finished when it
-// stopped, however it stopped?
+// Package journal answers: what had this crawl accepted and finished when it stopped, even by a kill or power failure?
 //
 //	Append(batch) -> buffer -> Commit: write(2) -> Sync: fsync
 //	Replay: newest snapshot -> the segments after it -> fn(kind, payload)
 //
-// A batch is a slice of records, and Replay gives all of its records or none.
-// What Commit wrote survives the death of the process, what Sync wrote that of
-// the machine, and Replay gives a prefix of what was appended, in its order,
-// that has all of that. Kinds and payloads belong to the caller. One goroutine
-// owns a Journal; it starts none of its own.
+// A batch is a slice of records. Replay returns all records of a batch or none. It returns the batches in the order
+// in which they were appended, and stops at the first batch that a crash cut off. Batches that Commit wrote survive
+// the death of the process. Batches that Sync wrote survive the death of the machine. The caller defines the kinds and
+// payloads. One goroutine owns a Journal. The package starts no goroutines.
 //
 // # Files
 //
-// A segment journal-%08d.log is only appended to. snapshot-%08d.log of number
-// N holds, in batches as the caller wrote them, the state before the first
-// frame of segment N; segments and snapshots of smaller numbers are then
-// deleted. What of that state is large stands in parts, part-%08d-%04d.log of
-// number N and an index, which later snapshots may take over as they are; a
-// part that the newest snapshot does not name is deleted. Numbers are
-// little-endian, checksums are CRC-32C.
+// A segment, journal-%08d.log, only grows. A snapshot, snapshot-%08d.log of number N, holds the state before the first
+// frame of segment N, as batches that the caller wrote. Once it exists, segments and snapshots of smaller numbers are
+// deleted.
+//
+// Large pieces of that state are stored in parts, part-%08d-%04d.log of number N and an index. Later snapshots may
+// refer to an existing part instead of writing it again. A part to which the newest snapshot does not refer is deleted.
+// Numbers are little-endian. Checksums are CRC-32C.
 //
 //	file header, 36 bytes
 //	 0  8  magic "owjrnl\r\n"
 //	 8  2  version, 2
 //	10  1  type: 1 segment, 2 snapshot, 3 part
 //	11  5  zero
-//	16  8  number, as in the file's name; of a part plus its index times 2^40
-//	24  8  segment: size of the segment before it when that was closed, 0 if
-//	       there was none; others: 0
-//	32  4  checksum of the 32 bytes before
+//	16  8  number, as in the file's name; in a part, plus its index times 2^40
+//	24  8  in a segment, size of the previous segment when it was closed, 0 if
+//	       there was none; in other files 0
+//	32  4  checksum of the preceding 32 bytes
 //
 //	frame, 24 bytes and a body
 //	 0  4  length of the body, at most 64 MiB
@@ -36,7 +34,7 @@
 //	 8  8  bytes of this file that were on disk (fsync) when the frame was made
 //	16  1  type: 1 batch, 2 end of a snapshot or part, 3 parts of a snapshot
 //	17  3  zero
-//	20  4  checksum of the 20 bytes before, XOR the frame's offset in the file,
+//	20  4  checksum of the preceding 20 bytes, XOR the frame's offset in the file,
 //	       XOR both halves of the file's number times 0x9e3779b1, all modulo 2^32
 //	24     body
 //
@@ -45,24 +43,25 @@
 //	 1  v  length of the payload, unsigned varint
 //	       payload
 //
-//	body of the parts, in the order in which Replay reads them, for each
+//	body of a frame of parts: for each part, in the order in which Replay reads them
 //	 0  8  number and index, as in the part's header
-//	 8  8  size of the file
-//	16 24  as in the part's end
+//	 8  8  size of the file in bytes
+//	16 24  batches, records and payload bytes, as in the part's end
 //	40  v  length of the label, unsigned varint
-//	       label, which is the caller's
+//	       label, which the caller defines
 //
-//	body of the end: four 8-byte numbers, the batches, records and payload
-//	bytes of the file, and where its frame of parts begins, 0 for none. Nothing
-//	follows it.
+//	body of the end, which is the last frame of the file
+//	 0  8  number of batches in the file
+//	 8  8  number of records in the file
+//	16  8  sum of the payload lengths in bytes
+//	24  8  offset of the frame of parts, 0 if there is none
 //
 // # Damage
 //
-// A crash can tear only what was never synced, at the end of the last segment:
-// Replay stops there and counts it, Open cuts it off. Anything else that
-// cannot be read is a DamageError. The two are told apart by the frames'
-// third field: a readable frame behind the bad bytes that says that those had
-// been on disk means that they changed since. Nothing is ever skipped.
+// A crash can tear only bytes that were never synced, at the end of the last segment. Replay stops there and counts
+// the torn bytes; Open cuts them off. All other unreadable bytes are a DamageError. The third field of a frame tells
+// the two apart: if a readable frame after the bad bytes says that they had been on disk, they have changed since. No
+// function ever skips bad bytes and goes on.
 package journal
 
 import (
@@ -76,48 +75,46 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Config tunes a Journal. The zero Config is good.
+// Config tunes a Journal. The zero Config is valid.
 type Config struct {
-	// BufferBytes is how much Append keeps in RAM before it commits by
-	// itself. Zero means 1 MiB.
+	// BufferBytes is the amount of batches in RAM at which Append calls Commit. Zero means 1 MiB.
 	BufferBytes int
-	// Before is called ahead of every write of batches, so that what they
-	// speak of (the archive, the logs) is written first. Its error stops the
-	// Journal. Nil does nothing.
+	// Before is called before every write of batches. It writes what the batches refer to: the archive and the logs.
+	// If it returns an error, the Journal stops. Nil does nothing.
 	Before func() error
-	// BeforeSync is called ahead of every fsync of batches, after Before.
+	// BeforeSync is called before every fsync of batches, after Before. If it returns an error, the Journal stops.
+	// Nil does nothing. Syncing.Run calls it, perhaps on another goroutine than the owner's.
 	BeforeSync func() error
 }
 
-// A Record is one entry of a batch.
+// A Record is one entry of a batch. The caller defines both fields.
 type Record struct {
 	Kind    byte
 	Payload []byte
 }
 
-// A Journal appends to the last segment of a directory. After the first error
-// of a write it does nothing any more but to repeat that error, since nobody
-// knows what reached the disk; Close it, make room and Open it again: no batch
-// that was committed is lost.
+// A Journal appends to the last segment of a directory. After a failed write nobody knows what reached the disk.
+// Every later call therefore returns that first error and writes nothing. To recover, Close the Journal, remove the
+// cause (for example make room) and Open it again: no committed batch is lost.
 type Journal struct {
 	fs  disk.FS
 	dir string
 	cfg Config
 
 	file   disk.File
-	number uint64 // of the segment
-	size   int64  // of the segment on disk
-	synced int64  // as much of it survives a power failure
+	number uint64 // of the current segment
+	size   int64  // of the segment, as far as it is written
+	synced int64  // the durable prefix of the segment
 	since  int64  // bytes of the segments between the newest snapshot and this one
 	buf    []byte // whole frames that follow size
-	err    error  // the first one
+	err    error  // the first error
 	last   func() (r Record, ok bool)
 }
 
-// Open makes dir's journal ready for appending, or a new one in dir. It cuts a
-// torn tail off, finishes or removes what a crash left of a snapshot and syncs
-// the last segment. It reads that segment only; damage elsewhere is found by
-// Replay.
+// Open prepares the journal in dir for appending and creates it if there is none. It cuts off a torn tail, removes the
+// remains of an interrupted snapshot, deletes files that the newest snapshot replaced, and syncs the last segment. Of
+// the segments it reads only the last one; only Replay finds damage in the others. The caller must hold the lock of
+// the directory.
 func Open(fs disk.FS, dir string, cfg Config) (*Journal, error) {
 	if cfg.BufferBytes <= 0 {
 		cfg.BufferBytes = 1 << 20
@@ -125,7 +122,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Journal, error) {
 	j := &Journal{fs: fs, dir: dir, cfg: cfg}
 	if err := j.open(); err != nil {
 		if j.file != nil {
-			_ = j.file.Close() // nothing of ours is in it
+			_ = j.file.Close() // nothing was appended to it
 		}
 		return nil, fmt.Errorf("open journal %s: %w", dir, err)
 	}
@@ -143,7 +140,7 @@ func (j *Journal) open() error {
 	if err != nil {
 		return err
 	}
-	// The snapshot's name must last before what it replaces goes.
+	// The name of the snapshot must be durable before the files that it replaced are deleted.
 	if err := j.fs.SyncDir(j.dir); err != nil {
 		return err
 	}
@@ -169,7 +166,7 @@ func (j *Journal) open() error {
 	return j.reopen(segs[len(segs)-1], prev)
 }
 
-// create starts segment number and makes it durable, header and name.
+// create starts segment number and makes its header and its name durable.
 func (j *Journal) create(number uint64, prev int64) error {
 	f, err := j.fs.OpenFile(segmentName(j.dir, number), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -187,10 +184,11 @@ func (j *Journal) create(number uint64, prev int64) error {
 	return err
 }
 
-// reopen goes on at the end of the last whole frame of segment number.
+// reopen continues segment number after its last whole frame.
 func (j *Journal) reopen(number uint64, prev int64) error {
 	var st Stats
-	good, err := scan(j.fs, segmentName(j.dir, number), scanning{typ: typeSegment, number: number, last: true, prev: prev}, &st, nil)
+	how := scanOptions{typ: typeSegment, number: number, last: true, prev: prev}
+	good, err := scan(j.fs, segmentName(j.dir, number), how, &st, nil)
 	if err != nil {
 		return err
 	}
@@ -210,16 +208,16 @@ func (j *Journal) reopen(number uint64, prev int64) error {
 	if _, err := f.Seek(good, io.SeekStart); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil { // a killed process may have left it in the page cache
+	if err := f.Sync(); err != nil { // a killed process may have left the data in the page cache only
 		return err
 	}
 	j.size, j.synced = good, good
 	return nil
 }
 
-// Append adds a batch, all of whose records survive or none. It copies them
-// into the buffer and writes only when that is full. An empty batch is
-// nothing.
+// Append adds a batch. After a crash, Replay returns all of its records or none. Append copies the records into the
+// buffer. It writes only if the buffer exceeds Config.BufferBytes. An empty batch has no effect. A batch over MaxBatch
+// is ErrTooLarge and does not stop the Journal.
 func (j *Journal) Append(batch []Record) error {
 	if j.err != nil {
 		return j.err
@@ -236,12 +234,12 @@ func (j *Journal) Append(batch []Record) error {
 	return nil
 }
 
-// EndWith has last asked, ahead of every write and after Config.Before, for a
-// record to write behind all others, a batch of its own: a batch before it was
-// written whole if it is there.
+// EndWith sets a function that may supply a closing record for each write. The Journal calls last before every write,
+// after Config.Before. If ok is true, it writes r as a batch of its own after all other batches. If a replay later
+// finds r, it has also found all batches before r. Nil turns this off.
 func (j *Journal) EndWith(last func() (r Record, ok bool)) { j.last = last }
 
-// add puts a batch into the buffer.
+// add puts a batch into the buffer as one frame.
 func (j *Journal) add(batch []Record) error {
 	n := 0
 	for i := range batch {
@@ -259,13 +257,13 @@ func (j *Journal) add(batch []Record) error {
 	return nil
 }
 
-// sealFrame writes the header of a frame whose body is in place.
+// sealFrame writes the header of frame b, whose body is in place. The frame starts at byte off of file number.
 func sealFrame(b []byte, typ byte, number uint64, off, synced int64) {
 	body := b[frameHead:]
 	frame{uint32(len(body)), crc32.Checksum(body, castagnoli), uint64(synced), typ}.put(b, number, off)
 }
 
-// Commit writes what was appended: it survives the death of the process.
+// Commit writes all appended batches to the file. They then survive the death of the process.
 func (j *Journal) Commit() error {
 	if j.err != nil || len(j.buf) == 0 {
 		return j.err
@@ -290,14 +288,14 @@ func (j *Journal) Commit() error {
 	if err != nil {
 		return j.fail(fmt.Errorf("commit journal: %w", err))
 	}
-	const keep = 4 << 20 // a rare giant batch does not stay in RAM
+	const keep = 4 << 20 // do not keep the memory of a rare huge batch
 	if j.buf = j.buf[:0]; cap(j.buf) > j.cfg.BufferBytes+keep {
 		j.buf = nil
 	}
 	return nil
 }
 
-// Sync commits, and returns when it survives the death of the machine.
+// Sync commits, and blocks until all appended batches would survive a power failure.
 func (j *Journal) Sync() error {
 	s, err := j.BeginSync()
 	if err != nil {
@@ -306,15 +304,15 @@ func (j *Journal) Sync() error {
 	return j.EndSync(s, s.Run())
 }
 
-// A Syncing is a Sync on its way: disks take their time, in which the
-// Journal's owner may append and commit, but not Begin, Sync or Close.
+// A Syncing is a Sync in progress. An fsync takes time. Meanwhile the owner of the Journal may call Append and Commit,
+// but not Begin, Sync or Close.
 type Syncing struct {
-	file   disk.File // nil: there is nothing to do
+	file   disk.File // nil: nothing to sync
 	size   int64
 	before func() error
 }
 
-// BeginSync commits what EndSync will have made durable.
+// BeginSync commits. The batches committed so far are durable after Syncing.Run has succeeded and EndSync was called.
 func (j *Journal) BeginSync() (*Syncing, error) {
 	if err := j.Commit(); err != nil {
 		return nil, err
@@ -325,8 +323,7 @@ func (j *Journal) BeginSync() (*Syncing, error) {
 	return &Syncing{file: j.file, size: j.size, before: j.cfg.BeforeSync}, nil
 }
 
-// Run does what takes time: Config.BeforeSync and fsync. It may be called by
-// another goroutine than the Journal's owner.
+// Run calls Config.BeforeSync and fsync; it blocks for both. Any goroutine may call it, once.
 func (s *Syncing) Run() error {
 	if s.file == nil {
 		return nil
@@ -342,7 +339,7 @@ func (s *Syncing) Run() error {
 	return nil
 }
 
-// EndSync takes note of a Syncing that has run with this error.
+// EndSync records the result of a Syncing. err is the result of Run; if it is not nil, the Journal stops.
 func (j *Journal) EndSync(s *Syncing, err error) error {
 	switch {
 	case err != nil:
@@ -358,18 +355,18 @@ func (j *Journal) fail(err error) error {
 	return err
 }
 
-// Err is the error that stopped the Journal, or nil.
+// Err returns the error that stopped the Journal, or nil.
 func (j *Journal) Err() error { return j.err }
 
-// SegmentBytes is the size of the current segment with what is still in RAM.
+// SegmentBytes returns the size of the current segment in bytes, including the buffer in RAM.
 func (j *Journal) SegmentBytes() int64 { return j.size + int64(len(j.buf)) }
 
-// SinceSnapshot is how many bytes a Replay would read besides the snapshot: the
-// measure of when to make the next one.
+// SinceSnapshot returns how many bytes a Replay would read in addition to the snapshot. The caller uses it to decide
+// when to write the next snapshot.
 func (j *Journal) SinceSnapshot() int64 { return j.since + j.SegmentBytes() }
 
-// Close syncs what was appended, unless the Journal has failed, and closes the
-// file. It returns the first error of all.
+// Close syncs all appended batches and closes the file. If the Journal has failed, it only closes the file. It returns
+// the first error. A second Close does nothing.
 func (j *Journal) Close() error {
 	if errors.Is(j.err, ErrClosed) {
 		return nil

@@ -31,10 +31,10 @@ func open(t testing.TB, fs disk.FS, dir string, cfg journal.Config) *journal.Jou
 	return j
 }
 
-// one is a batch of one record.
+// one returns a batch of one record.
 func one(s string) []journal.Record { return []journal.Record{{Kind: 'a', Payload: []byte(s)}} }
 
-// replay returns the records as "kind:payload".
+// replay returns the records of dir as "kind:payload".
 func replay(fs disk.FS, dir string) ([]string, journal.Stats, error) {
 	var got []string
 	st, err := journal.Replay(fs, dir, func(kind byte, payload []byte) error {
@@ -57,7 +57,7 @@ func wantReplay(t *testing.T, fs disk.FS, dir string, want ...string) journal.St
 func TestAppendAndReplay(t *testing.T) {
 	m := disk.NewMem()
 	if st := wantReplay(t, m, "state/j"); st.Segments != 0 {
-		t.Errorf("Segments = %d where there is no journal", st.Segments)
+		t.Errorf("Segments = %d without a journal, want 0", st.Segments)
 	}
 	must(t, m.MkdirAll("state", 0o755))
 	j := open(t, m, "state/j", journal.Config{})
@@ -100,15 +100,15 @@ func TestBufferBoundCommits(t *testing.T) {
 	got, _, err := replay(m, "j")
 	must(t, err)
 	if len(got) < 90 || calls < 10 || calls > 13 {
-		t.Errorf("%d of 100 batches on disk after %d commits, want all but a buffer of them after 12", len(got), calls)
+		t.Errorf("%d of 100 batches on disk after %d commits; want at least 90 after 10 to 13", len(got), calls)
 	}
 	if err := j.Append(one(strings.Repeat("x", journal.MaxBatch))); !errors.Is(err, journal.ErrTooLarge) {
-		t.Errorf("a giant batch: %v", err)
+		t.Errorf("Append of a batch over MaxBatch: %v", err)
 	}
 	must(t, j.Close())
 }
 
-// TestHooks: the archive is on disk before the journal speaks of it.
+// TestHooks checks the order of hooks, writes and syncs: the archive is written before the journal.
 func TestHooks(t *testing.T) {
 	var log []string
 	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
@@ -161,7 +161,7 @@ func TestSnapshot(t *testing.T) {
 	}))
 	must(t, j.Append(one("new")))
 	if got := j.SinceSnapshot(); got != j.SegmentBytes() {
-		t.Errorf("SinceSnapshot() = %d right after one, SegmentBytes() = %d", got, j.SegmentBytes())
+		t.Errorf("SinceSnapshot() = %d after a snapshot, want SegmentBytes() = %d", got, j.SegmentBytes())
 	}
 	must(t, j.Sync())
 	st := wantReplay(t, m, "j", "s:0", "s:1", "s:2", "a:new")
@@ -170,7 +170,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	wantFiles(t, m, "journal-00000002.log", "snapshot-00000002.log")
 
-	// A snapshot that fails costs nothing but itself.
+	// A failed snapshot changes nothing else.
 	boom := errors.New("boom")
 	err := snapshot(j, func(add func(byte, []byte) error) error { must(t, add('s', []byte("half"))); return boom })
 	if !errors.Is(err, boom) || j.Err() != nil {
@@ -192,7 +192,7 @@ func TestSnapshot(t *testing.T) {
 	wantFiles(t, m, "journal-00000004.log", "snapshot-00000004.log")
 }
 
-// snapshot makes a Checkpoint in one go.
+// snapshot writes and adopts a Checkpoint in one step.
 func snapshot(j *journal.Journal, write func(add func(byte, []byte) error) error) error {
 	c, err := j.Begin()
 	if err != nil {
@@ -218,7 +218,7 @@ func wantFiles(t *testing.T, fs disk.FS, want ...string) {
 	}
 }
 
-// build makes a journal of a snapshot and three segments, synced batch by batch.
+// build makes a journal of a snapshot, a part and three segments, and syncs each batch.
 func build(t testing.TB, fs disk.FS, dir string) []string {
 	j := open(t, fs, dir, journal.Config{})
 	must(t, j.Append(one("replaced")))
@@ -248,8 +248,8 @@ func build(t testing.TB, fs disk.FS, dir string) []string {
 	return want
 }
 
-// TestEveryFlippedByteIsFound: a changed byte ends in an error that names the
-// file, or, in the last frame of all, in a torn tail.
+// TestEveryFlippedByteIsFound changes each byte of a journal in turn. The result must be an error that names the file
+// or, in the very last frame, a torn tail.
 func TestEveryFlippedByteIsFound(t *testing.T) {
 	m := disk.NewMem()
 	want := build(t, m, "j")
@@ -274,7 +274,8 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 			var d *journal.DamageError
 			switch {
 			case e.Name() == last && i >= lastFrame:
-				if err != nil || st.TornFile != name || st.Torn != int64(len(whole)-lastFrame) || !slices.Equal(got, want[:len(want)-2]) {
+				torn := st.TornFile == name && st.Torn == int64(len(whole)-lastFrame)
+				if err != nil || !torn || !slices.Equal(got, want[:len(want)-2]) {
 					t.Fatalf("%s byte %d: %q, %+v, %v; want the last batch torn", name, i, got, st, err)
 				}
 				open(t, c, "j", journal.Config{})
@@ -286,15 +287,15 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 				t.Fatalf("%s byte %d: %q, %v; want damage at or before it", name, i, got, err)
 			}
 			if !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("%s byte %d: %q is no prefix", name, i, got)
+				t.Fatalf("%s byte %d: %q is not a prefix of the records", name, i, got)
 			}
 			if e.Name() == last && err != nil {
 				if _, err := journal.Open(c, "j", journal.Config{}); err == nil {
-					t.Fatalf("%s byte %d: Open cut damage off", name, i)
+					t.Fatalf("%s byte %d: Open cut off damaged bytes as if they were torn", name, i)
 				}
 			}
 		}
-		// Cut short: only the last segment may be.
+		// Cut the file short: only the last segment may be short.
 		for size := range whole {
 			c := m.Clone()
 			must(t, disk.WriteFile(c, name, whole[:size]))
@@ -305,7 +306,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 				t.Fatalf("%s cut to %d bytes: %v", name, size, err)
 			}
 			if !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("%s cut to %d bytes: %q is no prefix", name, size, got)
+				t.Fatalf("%s cut to %d bytes: %q is not a prefix of the records", name, size, got)
 			}
 		}
 		c := m.Clone()
@@ -316,7 +317,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	}
 }
 
-// TestGolden: the bytes of version 2 do not change.
+// TestGolden checks that the bytes of version 2 do not change.
 func TestGolden(t *testing.T) {
 	m := disk.NewMem()
 	want := build(t, m, "j")
@@ -334,7 +335,7 @@ func TestGolden(t *testing.T) {
 		b, err := os.ReadFile(golden)
 		must(t, err)
 		if !bytes.Equal(got, b) {
-			t.Errorf("%s: written are\n%x\ngolden are\n%x", e.Name(), got, b)
+			t.Errorf("%s: got\n%x\nwant\n%x", e.Name(), got, b)
 		}
 	}
 	wantReplay(t, disk.OS, dir, want...)
@@ -350,7 +351,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		must(t, j.Append(batch))
 	}
 	if n := testing.AllocsPerRun(200, func() { must(t, j.Append(batch)) }); n != 0 {
-		t.Errorf("%v allocations per Append", n)
+		t.Errorf("%v allocations per Append, want 0", n)
 	}
 	must(t, j.Close())
 }
@@ -389,7 +390,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(st.Records)/b.Elapsed().Seconds(), "records/s")
 }
 
-// What EndWith says stands behind all that is written at once, and only there.
+// TestEndWith checks that the record of EndWith is written after all batches of a write, and only if ok is true.
 func TestEndWith(t *testing.T) {
 	m := disk.NewMem()
 	writes := 0

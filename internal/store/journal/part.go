@@ -14,10 +14,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Part is a file of records that a snapshot stands on. It does not change,
-// so that what is large need not be written anew for each snapshot.
+// A Part is a file of records to which a snapshot refers. A Part never changes. Later snapshots can keep it, so that
+// large state is not written again for each snapshot.
 type Part struct {
-	Label   []byte // the caller's: what is in it
+	Label   []byte // describes the content; defined by the caller
 	Records int64
 	Bytes   int64 // of the file
 
@@ -27,7 +27,7 @@ type Part struct {
 }
 
 const (
-	partHead = 40      // bytes of a part's reference before its label
+	partHead = 40      // bytes of the reference to a part before its label
 	maxLabel = 1 << 16 // bytes
 	maxIndex = 1<<23 - 1
 )
@@ -36,12 +36,12 @@ func partName(dir string, n uint64, index uint32) string {
 	return filepath.Join(dir, fmt.Sprintf("part-%08d-%04d.log", n, index))
 }
 
-// id is the number in a part's headers.
+// partID returns the number in the header of a part.
 func partID(number uint64, index uint32) uint64 { return number + uint64(index)<<40 }
 
 func (p *Part) name(dir string) string { return partName(dir, p.number, p.index) }
 
-// partNumber reads a file name, only as partName writes it.
+// partNumber parses the name of a part. It accepts exactly the names that partName makes.
 func partNumber(base string) (n uint64, index uint32, ok bool) {
 	first, last, ok := strings.Cut(strings.TrimPrefix(base, "part-"), "-")
 	n, err := strconv.ParseUint(first, 10, 40)
@@ -60,7 +60,7 @@ func (p *Part) appendTo(dst []byte) []byte {
 	return append(dst, p.Label...)
 }
 
-// parseParts reads the body of a frame of parts.
+// parseParts parses the body of a frame of parts.
 func parseParts(b []byte) (ps []Part, ok bool) {
 	for len(b) > 0 {
 		if len(b) < partHead {
@@ -84,7 +84,7 @@ func parseParts(b []byte) (ps []Part, ok bool) {
 	return ps, true
 }
 
-// Parts are those of the snapshot that the Checkpoint replaces, in their order.
+// Parts returns the parts of the snapshot that c replaces, in the order of that snapshot.
 func (c *Checkpoint) Parts() ([]Part, error) {
 	l, err := c.replaced()
 	if err != nil {
@@ -93,23 +93,23 @@ func (c *Checkpoint) Parts() ([]Part, error) {
 	return l.parts(c.fs, c.dir)
 }
 
-// Keep takes a part over as it is.
+// Keep makes the new snapshot refer to p, an existing part. p comes after the parts kept or closed before.
 func (c *Checkpoint) Keep(p Part) { c.parts = append(c.parts, p) }
 
-// ReplayPart gives fn the records of one part.
+// ReplayPart calls fn for each record of p, like the function Replay.
 func (c *Checkpoint) ReplayPart(p Part, fn func(kind byte, payload []byte) error) error {
 	var st Stats
 	return p.scan(c.fs, c.dir, &st, fn)
 }
 
-// A PartWriter writes a new part.
+// A PartWriter writes a new part. After Close or Abandon it must not be used.
 type PartWriter struct {
 	fileWriter
 	c     *Checkpoint
 	index uint32
 }
 
-// NewPart begins one. One at a time may be written.
+// NewPart creates a part of c. The caller must Close or Abandon it before the next call of NewPart.
 func (c *Checkpoint) NewPart() (*PartWriter, error) {
 	if c.made > maxIndex {
 		return nil, fmt.Errorf("snapshot %d: over %d parts", c.number, maxIndex)
@@ -123,8 +123,8 @@ func (c *Checkpoint) NewPart() (*PartWriter, error) {
 	return w, nil
 }
 
-// Close makes the part durable, and the next of those that the snapshot
-// stands on.
+// Close makes the part durable and makes the new snapshot refer to it. label has at most 64 KiB, else the error is
+// ErrTooLarge.
 func (w *PartWriter) Close(label []byte) error {
 	if len(label) > maxLabel {
 		return fmt.Errorf("label of a part: %w (%d bytes, limit %d)", ErrTooLarge, len(label), maxLabel)
@@ -132,11 +132,13 @@ func (w *PartWriter) Close(label []byte) error {
 	if err := w.finish(nil); err != nil {
 		return fmt.Errorf("part %d of snapshot %d: %w", w.index, w.c.number, err)
 	}
-	w.c.Keep(Part{Label: label, Records: int64(w.sum.records), Bytes: w.off, number: w.c.number, index: w.index, sum: w.sum})
+	w.c.Keep(Part{
+		Label: label, Records: int64(w.sum.records), Bytes: w.off, number: w.c.number, index: w.index, sum: w.sum,
+	})
 	return nil
 }
 
-// Abandon gives up a part that is not closed; after Close it does nothing.
+// Abandon deletes a part that is not closed. After Close it does nothing.
 func (w *PartWriter) Abandon() {
 	if w.f != nil {
 		w.close()
@@ -144,17 +146,17 @@ func (w *PartWriter) Abandon() {
 	}
 }
 
-// scan gives fn the part's records.
+// scan calls fn for each record of the part. A missing file is a *DamageError.
 func (p *Part) scan(fs disk.FS, dir string, st *Stats, fn func(byte, []byte) error) error {
 	name := p.name(dir)
-	_, err := scan(fs, name, scanning{typ: typePart, number: partID(p.number, p.index), part: p}, st, fn)
+	_, err := scan(fs, name, scanOptions{typ: typePart, number: partID(p.number, p.index), part: p}, st, fn)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return &DamageError{File: name, Reason: "part is missing"}
 	}
 	return err
 }
 
-// parts are those of the newest snapshot, whose other frames are not read.
+// parts returns the parts of the newest snapshot. It reads only the header, the end and the frame of parts.
 func (l listing) parts(fs disk.FS, dir string) ([]Part, error) {
 	n := l.newest()
 	if n == 0 {
@@ -170,13 +172,13 @@ func (l listing) parts(fs disk.FS, dir string) ([]Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The header first: another version may have another end.
+	// Read the header first: another version may have another end.
 	size := fi.Size()
 	head := make([]byte, min(size, fileHeader))
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	s := scanner{scanning: scanning{typ: typeSnapshot, number: n}, name: name, f: f, size: size}
+	s := scanner{scanOptions: scanOptions{typ: typeSnapshot, number: n}, name: name, f: f, size: size}
 	if err := s.knownHeader(head); err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ func (l listing) parts(fs disk.FS, dir string) ([]Part, error) {
 		return nil, err
 	}
 	if typ != frameEnd || len(body) != endBody {
-		return nil, s.damage("no end of a snapshot")
+		return nil, s.damage("the snapshot does not stop with an end frame")
 	}
 	at := int64(binary.LittleEndian.Uint64(body[24:]))
 	if at == 0 {
@@ -199,10 +201,10 @@ func (l listing) parts(fs disk.FS, dir string) ([]Part, error) {
 	if ps, ok := parseParts(body); ok && typ == frameParts {
 		return ps, nil
 	}
-	return nil, s.damage("no frame of parts")
+	return nil, s.damage("the frame of parts is malformed or missing")
 }
 
-// strayParts are the names of those that the newest snapshot does not stand on.
+// strayParts returns the names of the parts to which the newest snapshot does not refer.
 func (l listing) strayParts(fs disk.FS, dir string) ([]string, error) {
 	if len(l.partNames) == 0 {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// put writes a part of records of kind 'p'.
+// put writes a part whose records have kind 'p'.
 func put(c *journal.Checkpoint, label string, records ...string) error {
 	w, err := c.NewPart()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestParts(t *testing.T) {
 	c, err := j.Begin()
 	must(t, err)
 	if ps, err := c.Parts(); err != nil || len(ps) != 0 {
-		t.Fatalf("Parts of no snapshot: %v, %v", ps, err)
+		t.Fatalf("Parts without an older snapshot: %v, %v; want none", ps, err)
 	}
 	must(t, c.Append('s', []byte("state")))
 	must(t, put(c, "keys", "k1", "k2"))
@@ -63,7 +63,7 @@ func TestParts(t *testing.T) {
 	must(t, j.Sync())
 	wantReplay(t, m, "j", "s:state", "p:k1", "p:k2", "p:l1", "a:beside")
 
-	// The next snapshot takes one over and leaves the other.
+	// The next snapshot keeps one part and leaves out the other.
 	c, err = j.Begin()
 	must(t, err)
 	ps, err := c.Parts()
@@ -77,12 +77,13 @@ func TestParts(t *testing.T) {
 		t.Errorf("ReplayPart gave %q", got)
 	}
 	got = nil
-	must(t, c.ReplayWithout(false, func(p journal.Part) bool { return string(p.Label) == "keys" }, func(_ byte, p []byte) error {
+	noKeys := func(p journal.Part) bool { return string(p.Label) == "keys" }
+	must(t, c.ReplayWithout(false, noKeys, func(_ byte, p []byte) error {
 		got = append(got, string(p))
 		return nil
 	}))
 	if want := []string{"state", "l1", "beside"}; !slices.Equal(got, want) {
-		t.Errorf("without the keys: %q, want %q", got, want)
+		t.Errorf("ReplayWithout the keys gave %q, want %q", got, want)
 	}
 	must(t, c.Append('s', []byte("state 2")))
 	must(t, put(c, "links", "l2"))
@@ -94,27 +95,26 @@ func TestParts(t *testing.T) {
 		t.Errorf("parts on disk: %q, want the kept one and the new one", names)
 	}
 
-	// One that is given up takes its parts with it.
+	// Abandon deletes the new parts.
 	c, err = j.Begin()
 	must(t, err)
 	must(t, put(c, "links", "l3"))
 	c.Abandon()
 	must(t, j.Close())
 	if names := namesIn(t, m, "part-"); len(names) != 2 {
-		t.Errorf("parts on disk: %q after Abandon", names)
+		t.Errorf("parts on disk after Abandon: %q, want two", names)
 	}
-	// What a crash leaves, Open removes; nobody else's file.
+	// Open deletes what a crash left, but no file with a foreign name.
 	must(t, disk.WriteFile(m, "j/part-00000009-0001.log", []byte("half")))
 	must(t, disk.WriteFile(m, "j/part-9-1.log", []byte("not ours")))
 	must(t, open(t, m, "j", journal.Config{}).Close())
 	if names := namesIn(t, m, "part-"); len(names) != 3 || !slices.Contains(names, "part-9-1.log") {
-		t.Errorf("parts on disk: %q after Open", names)
+		t.Errorf("parts on disk after Open: %q, want two and part-9-1.log", names)
 	}
 	wantReplay(t, m, "j", "s:state 2", "p:l2", "p:k1", "p:k2")
 }
 
-// Every changed byte of a part, and every part that is another one than the
-// snapshot means, is damage.
+// TestDamagedParts checks that each changed byte of a part is damage, and that another part under its name is too.
 func TestDamagedParts(t *testing.T) {
 	m := disk.NewMem()
 	j := open(t, m, "j", journal.Config{})
@@ -162,9 +162,9 @@ func TestDamagedParts(t *testing.T) {
 	damaged("exchanged", fs, names[1])
 }
 
-// A crawl's use in small: numbers are added, and checkpoints move them into
-// parts that are kept, merged or written anew. At every operation the disk
-// fails or the machine dies, and what was synced is there, once and in order.
+// TestPartsOverCrashes imitates a crawl: it appends numbers, and checkpoints move them into parts that later
+// checkpoints keep, merge or write anew. At each operation the disk fails or the machine dies. Everything synced must
+// then be replayed once and in order.
 func TestPartsOverCrashes(t *testing.T) {
 	for seed := range uint64(12) {
 		for n := int64(1); ; n++ {
@@ -183,12 +183,12 @@ func TestPartsOverCrashes(t *testing.T) {
 					got := 0
 					if _, err := journal.Replay(fs, "j", func(_ byte, p []byte) error {
 						if string(p) != fmt.Sprint(got) {
-							return fmt.Errorf("record %q where %d belongs", p, got)
+							return fmt.Errorf("record %q, want %d", p, got)
 						}
 						got++
 						return nil
 					}); err != nil {
-						t.Fatalf("seed %d n=%d, %s, look %d: %v", seed, n, how, again, err)
+						t.Fatalf("seed %d n=%d, %s, replay %d: %v", seed, n, how, again, err)
 					}
 					if got < synced || got > appended {
 						t.Fatalf("seed %d n=%d, %s: %d records, want %d to %d", seed, n, how, got, synced, appended)

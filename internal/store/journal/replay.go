@@ -16,40 +16,40 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Stats says what a Replay read.
+// Stats describes what a Replay has read.
 type Stats struct {
-	Snapshot uint64 // the number of the snapshot, 0 for none
-	Segments int    // 0 means that there is no journal
+	Snapshot uint64 // number of the snapshot, 0 if there is none
+	Segments int    // 0 means that dir holds no journal
 	Batches  int64
 	Records  int64
-	Bytes    int64 // of payloads
-	// Torn is how many bytes at the end of the last segment a crash left
-	// unusable, and TornFile its name.
+	Bytes    int64 // sum of the payload lengths
+	// Torn is the number of bytes that a crash left unusable at the end of the last segment, TornFile the name of
+	// that segment. Torn is 0 if there are none.
 	Torn     int64
 	TornFile string
 }
 
-// Replay gives fn the records of the newest snapshot, of the parts that it
-// stands on, and then those of the segments after it, in the order in which
-// they were appended. A payload is
-// valid until fn returns; an error of fn ends the Replay. It changes nothing
-// on disk. A dir without a journal gives no records and no error.
+// Replay calls fn for each record: first those of the newest snapshot, then those of its parts, then those of the
+// segments after it. Within a file the order is that of appending. payload is valid until fn returns. If fn returns an
+// error, Replay stops and returns that error. Replay changes nothing on disk. If dir holds no journal, there are no
+// records and no error.
 //
-// The error for bytes that cannot be read is a *DamageError; fn has had the
-// records before them.
+// If bytes cannot be read, the error is a *DamageError. Replay has then called fn for the records before them.
 func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (Stats, error) {
 	return ReplayWithout(fs, dir, nil, fn)
 }
 
-// ReplayWithout is Replay without the parts that skip names.
-func ReplayWithout(fs disk.FS, dir string, skip func(Part) bool, fn func(kind byte, payload []byte) error) (Stats, error) {
+// ReplayWithout is Replay without the parts for which skip returns true. A nil skip skips none.
+func ReplayWithout(
+	fs disk.FS, dir string, skip func(Part) bool, fn func(kind byte, payload []byte) error,
+) (Stats, error) {
 	var st Stats
 	l, err := list(fs, dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return st, nil
 	}
 	if err == nil {
-		err = l.replay(fs, dir, replaying{skip: skip}, &st, fn)
+		err = l.replay(fs, dir, replayOptions{skip: skip}, &st, fn)
 	}
 	if err != nil {
 		return st, fmt.Errorf("replay %s: %w", dir, err)
@@ -57,20 +57,20 @@ func ReplayWithout(fs disk.FS, dir string, skip func(Part) bool, fn func(kind by
 	return st, nil
 }
 
-// A replaying says which part of a journal is to be read.
-type replaying struct {
-	closed bool // all segments have successors, so that none has a torn tail
-	recent bool // without the snapshot
-	skip   func(Part) bool
+// replayOptions tells how much of a journal to read.
+type replayOptions struct {
+	closed bool            // all segments have successors, so none may have a torn tail
+	recent bool            // leave out the snapshot
+	skip   func(Part) bool // leave out these parts; nil: none
 }
 
-func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn func(byte, []byte) error) error {
+func (l listing) replay(fs disk.FS, dir string, how replayOptions, st *Stats, fn func(byte, []byte) error) error {
 	segs, err := l.live(dir)
 	if err != nil {
 		return err
 	}
 	if st.Snapshot = l.newest(); st.Snapshot > 0 && !how.recent {
-		s := scanning{typ: typeSnapshot, number: st.Snapshot}
+		s := scanOptions{typ: typeSnapshot, number: st.Snapshot}
 		if _, err := scan(fs, snapshotName(dir, st.Snapshot), s, st, fn); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn fun
 	}
 	prev := int64(-1)
 	for i, n := range segs {
-		s := scanning{typ: typeSegment, number: n, last: !how.closed && i == len(segs)-1, prev: prev}
+		s := scanOptions{typ: typeSegment, number: n, last: !how.closed && i == len(segs)-1, prev: prev}
 		if prev, err = scan(fs, segmentName(dir, n), s, st, fn); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (l listing) replay(fs disk.FS, dir string, how replaying, st *Stats, fn fun
 	return nil
 }
 
-// A listing is what lies in a journal's directory, in ascending order.
+// A listing holds the files of a journal's directory, in ascending order.
 type listing struct {
 	segments, snapshots []uint64
 	partNames, tmp      []string
@@ -129,7 +129,7 @@ func list(fs disk.FS, dir string) (listing, error) {
 	return l, nil
 }
 
-// newest is the number of the newest snapshot, 0 for none.
+// newest returns the number of the newest snapshot, 0 if there is none.
 func (l listing) newest() uint64 {
 	if len(l.snapshots) == 0 {
 		return 0
@@ -137,7 +137,7 @@ func (l listing) newest() uint64 {
 	return l.snapshots[len(l.snapshots)-1]
 }
 
-// live returns the segments that a Replay reads. None may be missing.
+// live returns the segments that a Replay reads. A missing segment is a *DamageError.
 func (l listing) live(dir string) ([]uint64, error) {
 	first := max(l.newest(), firstSegment)
 	segs := l.segments
@@ -151,25 +151,25 @@ func (l listing) live(dir string) ([]uint64, error) {
 			break
 		}
 	}
-	// A snapshot is never older than its segment.
+	// The segment of the same number is created before the snapshot, so it must exist.
 	if missing < first+uint64(len(segs)) || len(segs) == 0 && l.newest() > 0 {
 		return nil, &DamageError{File: segmentName(dir, missing), Reason: "segment is missing"}
 	}
 	return segs, nil
 }
 
-// A scanning says how a file is to be read.
-type scanning struct {
+// scanOptions tells how to read a file.
+type scanOptions struct {
 	typ    byte
 	number uint64
-	last   bool  // a torn tail is no damage
-	prev   int64 // size of the segment before, -1 where that was not read
-	part   *Part // that the file is to be
+	last   bool  // the last segment: a torn tail is not damage
+	prev   int64 // size of the previous segment, -1 if it was not read
+	part   *Part // nil, or the part that the file must be
 }
 
 // A scanner reads one file frame by frame.
 type scanner struct {
-	scanning
+	scanOptions
 	name string
 	f    disk.File
 	r    *bufio.Reader
@@ -178,13 +178,13 @@ type scanner struct {
 	head [fileHeader]byte
 	body []byte
 	sum  count
-	end  bool  // the end of a snapshot or part was read
-	at   int64 // of its frame of parts; 0: none
+	end  bool  // the end frame was read
+	at   int64 // offset of the frame of parts; 0: none so far
 }
 
-// scan reads a file, gives fn its records (a nil fn wants none), adds to st,
-// and returns how many bytes from the start are whole frames.
-func scan(fs disk.FS, name string, how scanning, st *Stats, fn func(byte, []byte) error) (good int64, err error) {
+// scan reads a file, calls fn for each record, and adds to st. fn may be nil. good is the length of the prefix that
+// consists of whole frames.
+func scan(fs disk.FS, name string, how scanOptions, st *Stats, fn func(byte, []byte) error) (good int64, err error) {
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
@@ -194,7 +194,7 @@ func scan(fs disk.FS, name string, how scanning, st *Stats, fn func(byte, []byte
 	if err != nil {
 		return 0, err
 	}
-	s := scanner{scanning: how, name: name, f: f, r: bufio.NewReaderSize(f, 256<<10), size: fi.Size()}
+	s := scanner{scanOptions: how, name: name, f: f, r: bufio.NewReaderSize(f, 256<<10), size: fi.Size()}
 	whole, err := s.header()
 	for err == nil && whole && s.off < s.size {
 		if whole, err = s.frame(st, fn); !whole && err == nil {
@@ -205,14 +205,14 @@ func scan(fs disk.FS, name string, how scanning, st *Stats, fn func(byte, []byte
 		return s.off, err
 	}
 	if s.typ != typeSegment && !s.end {
-		return s.off, s.damage("%s without its end", s.kind())
+		return s.off, s.damage("the end of the %s is missing", s.kind())
 	}
 	if s.part != nil && (s.sum != s.part.sum || s.size != s.part.Bytes) {
-		return s.off, s.damage("not the part that the snapshot stands on")
+		return s.off, s.damage("the file is not the part to which the snapshot refers")
 	}
 	if !whole {
 		if !s.last {
-			return s.off, s.damage("no whole frame")
+			return s.off, s.damage("no whole frame, in a segment that was closed")
 		}
 		st.Torn, st.TornFile = s.size-s.off, name
 	}
@@ -223,7 +223,7 @@ func (s *scanner) damage(format string, args ...any) error {
 	return &DamageError{File: s.name, Offset: s.off, Reason: fmt.Sprintf(format, args...)}
 }
 
-// header reads the file's header; whole is false where it is torn.
+// header reads the header of the file. whole is false if the header is torn.
 func (s *scanner) header() (whole bool, err error) {
 	n, err := io.ReadFull(s.r, s.head[:min(fileHeader, s.size)])
 	if err != nil {
@@ -234,26 +234,26 @@ func (s *scanner) header() (whole bool, err error) {
 	case err == nil:
 	case errors.Is(err, ErrVersion):
 		return false, fmt.Errorf("%s: %w", s.name, err)
-	// A segment is nothing but its header until that is synced.
+	// A file of header size or less can be torn: nothing is appended before the header is synced.
 	case s.last && s.size <= fileHeader:
 		return false, nil
 	default:
 		return false, s.damage("%v", err)
 	}
 	if s.typ == typeSegment && s.prev >= 0 && uint64(s.prev) != prev {
-		return false, s.damage("the segment before has %d bytes and had %d", s.prev, prev)
+		return false, s.damage("the previous segment has %d bytes; it had %d when it was closed", s.prev, prev)
 	}
 	s.off = fileHeader
 	return true, nil
 }
 
-// frame reads the next frame; whole is false where the bytes are none.
+// frame reads the next frame. whole is false if the bytes at s.off are not a whole frame.
 func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err error) {
 	if s.end {
-		return false, s.damage("%d bytes behind the end of the %s", s.size-s.off, s.kind())
+		return false, s.damage("%d bytes after the end of the %s", s.size-s.off, s.kind())
 	}
 	if s.at > 0 && s.size-s.off != frameHead+endBody {
-		return false, s.damage("no end behind the frame of parts")
+		return false, s.damage("no end frame after the frame of parts")
 	}
 	if s.size-s.off < frameHead {
 		return false, nil
@@ -266,7 +266,7 @@ func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err
 		return false, nil
 	}
 	if h.length > MaxBatch {
-		return false, s.damage("a frame of %d bytes", h.length)
+		return false, s.damage("a frame of %d bytes, limit %d", h.length, MaxBatch)
 	}
 	if cap(s.body) < int(h.length) {
 		s.body = make([]byte, max(h.length, 4096))
@@ -293,7 +293,7 @@ func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err
 	return true, nil
 }
 
-// batch gives fn the records of s.body once all of them are known to be well formed.
+// batch calls fn for each record of s.body, after it has checked that all of them are well formed.
 func (s *scanner) batch(st *Stats, fn func(byte, []byte) error) error {
 	records := int64(0)
 	for rest := s.body; len(rest) > 0; records++ {
@@ -324,8 +324,7 @@ func (s *scanner) batch(st *Stats, fn func(byte, []byte) error) error {
 	return nil
 }
 
-// partsFrame reads a snapshot's frame of parts only for its place: who wants the
-// parts asks listing.parts.
+// partsFrame checks a frame of parts and remembers its offset. listing.parts reads its content.
 func (s *scanner) partsFrame() error {
 	if _, ok := parseParts(s.body); !ok || s.typ != typeSnapshot {
 		return s.damage("a malformed frame of parts")
@@ -334,23 +333,24 @@ func (s *scanner) partsFrame() error {
 	return nil
 }
 
+// finish checks an end frame.
 func (s *scanner) finish() error {
 	if s.typ == typeSegment {
-		return s.damage("the end of a snapshot in a segment")
+		return s.damage("a segment contains an end frame")
 	}
 	if want := appendEnd(nil, s.sum, s.at); string(want) != string(s.body) {
-		return s.damage("the end counts other records than these %d", s.sum.records)
+		return s.damage("the totals in the end frame differ from the %d records read", s.sum.records)
 	}
 	s.end = true
 	return nil
 }
 
-// kind names what is read.
+// kind returns the word for the type of the file.
 func (s *scanner) kind() string {
 	return [...]string{typeSegment: "segment", typeSnapshot: "snapshot", typePart: "part"}[s.typ]
 }
 
-// knownHeader says what is wrong with a file's header.
+// knownHeader returns an error if head is not a valid header of this file.
 func (s *scanner) knownHeader(head []byte) error {
 	_, err := parseFileHeader(head, s.typ, s.number)
 	switch {
@@ -362,7 +362,7 @@ func (s *scanner) knownHeader(head []byte) error {
 	return nil
 }
 
-// frameAt reads the frame at off, out of turn.
+// frameAt reads the frame at off, without moving the reader.
 func (s *scanner) frameAt(off int64) (typ byte, body []byte, err error) {
 	if off < fileHeader || off > s.size-frameHead {
 		return 0, nil, s.damage("no frame at byte %d", off)
@@ -384,8 +384,8 @@ func (s *scanner) frameAt(off int64) (typ byte, body []byte, err error) {
 	return h.typ, body, nil
 }
 
-// provenDamage looks behind the bytes at s.off, which are no frame, for a frame
-// that says that they had been on disk.
+// provenDamage returns a *DamageError if a frame after s.off says that the bytes at s.off had been on disk. It returns
+// nil if there is no such frame: then the bytes are a torn tail.
 func (s *scanner) provenDamage() error {
 	const chunk = 64 << 10
 	buf := make([]byte, chunk+frameHead-1)
@@ -395,13 +395,14 @@ func (s *scanner) provenDamage() error {
 			return fmt.Errorf("read %s: %w", s.name, err)
 		}
 		for i := 0; i+frameHead <= n; i++ {
-			// The cheap question first: what frame could be the proof?
+			// Check the cheap condition first: could this frame be a proof?
 			synced := binary.LittleEndian.Uint64(buf[i+8:])
 			if synced <= uint64(s.off) || synced > math.MaxInt64 || int64(synced) > at+int64(i) {
 				continue
 			}
 			if _, ok := parseFrame(buf[i:n], s.number, at+int64(i)); ok {
-				return s.damage("no whole frame, although the frame at byte %d says that all up to byte %d had been on disk", at+int64(i), synced)
+				return s.damage("no whole frame, but the frame at byte %d says that the first %d bytes had been on disk",
+					at+int64(i), synced)
 			}
 		}
 	}

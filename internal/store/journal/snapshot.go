@@ -10,13 +10,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// snapshotFrame is the size at which the records of a snapshot or part are
-// closed into a frame.
+// snapshotFrame is the size in bytes at which the records of a snapshot or part are written as one frame.
 const snapshotFrame = 256 << 10
 
-// A Checkpoint is a snapshot in the making. Between Begin and Adopt another
-// goroutine than the Journal's owner may write it, while the owner goes on to
-// append: it replaces what had been appended when it was begun.
+// A Checkpoint is a snapshot while it is being written. It replaces all batches that were appended before Begin.
+// Between Begin and Adopt, another goroutine than the owner of the Journal may use it, while the owner goes on to
+// append.
 type Checkpoint struct {
 	fs     disk.FS
 	dir    string
@@ -24,12 +23,12 @@ type Checkpoint struct {
 	tmp    string
 	since  int64 // bytes of the segments that it replaces
 	fileWriter
-	parts []Part // what it stands on
-	made  int    // parts of its own, given up ones too
+	parts []Part // the parts to which it will refer
+	made  int    // parts created for it, abandoned ones included
 }
 
-// Begin syncs and closes the current segment and starts the next one and a
-// Checkpoint of all before it. One at a time may be in the making.
+// Begin syncs and closes the current segment, starts the next one, and creates a Checkpoint of everything before it.
+// The caller must Adopt or Abandon the Checkpoint before the next Begin.
 func (j *Journal) Begin() (*Checkpoint, error) {
 	if err := j.rotate(); err != nil {
 		return nil, err
@@ -42,23 +41,25 @@ func (j *Journal) Begin() (*Checkpoint, error) {
 	return c, nil
 }
 
-// Replay gives fn the records that the Checkpoint replaces, like the function
-// of this name. With recent, those of the snapshot before it are left out.
+// Replay calls fn for each record that the Checkpoint replaces, like the function Replay. If recent is true, it leaves
+// out the previous snapshot and its parts.
 func (c *Checkpoint) Replay(recent bool, fn func(kind byte, payload []byte) error) error {
 	return c.ReplayWithout(recent, nil, fn)
 }
 
-// ReplayWithout is Replay without the parts that skip names.
-func (c *Checkpoint) ReplayWithout(recent bool, skip func(Part) bool, fn func(kind byte, payload []byte) error) error {
+// ReplayWithout is Replay without the parts for which skip returns true. A nil skip skips none.
+func (c *Checkpoint) ReplayWithout(
+	recent bool, skip func(Part) bool, fn func(kind byte, payload []byte) error,
+) error {
 	l, err := c.replaced()
 	if err != nil {
 		return err
 	}
 	var st Stats
-	return l.replay(c.fs, c.dir, replaying{closed: true, recent: recent, skip: skip}, &st, fn)
+	return l.replay(c.fs, c.dir, replayOptions{closed: true, recent: recent, skip: skip}, &st, fn)
 }
 
-// replaced is what lay in the directory before c was begun.
+// replaced lists the files of the directory that are older than c.
 func (c *Checkpoint) replaced() (listing, error) {
 	l, err := list(c.fs, c.dir)
 	later := func(n uint64) bool { return n >= c.number }
@@ -67,9 +68,9 @@ func (c *Checkpoint) replaced() (listing, error) {
 	return l, err
 }
 
-// Finish completes the files and makes them durable.
+// Finish completes the snapshot and makes it durable, but not yet valid: pass its result to Adopt.
 func (c *Checkpoint) Finish() error {
-	if c.made > 0 { // their names must last before the snapshot's
+	if c.made > 0 { // the names of the parts must be durable before the name of the snapshot
 		if err := c.fs.SyncDir(c.dir); err != nil {
 			c.Abandon()
 			return fmt.Errorf("snapshot %d: %w", c.number, err)
@@ -82,19 +83,18 @@ func (c *Checkpoint) Finish() error {
 	return nil
 }
 
-// Abandon gives a Checkpoint up that is not finished: what it would have
-// replaced stays.
+// Abandon deletes the Checkpoint and its new parts. The files that it would have replaced stay.
 func (c *Checkpoint) Abandon() {
 	c.close()
-	_ = c.fs.Remove(c.tmp) // best effort; Open removes it too
+	_ = c.fs.Remove(c.tmp) // best effort; Open removes the file too
 	for i := range c.made {
-		_ = c.fs.Remove(partName(c.dir, c.number, uint32(i))) // likewise
+		_ = c.fs.Remove(partName(c.dir, c.number, uint32(i))) // best effort; Open removes the file too
 	}
 }
 
-// Adopt puts a finished Checkpoint in the place of what it replaces, which is
-// deleted: a crash at any instant leaves the old or the new state to Replay.
-// err is what Finish said.
+// Adopt makes a finished Checkpoint the newest snapshot and deletes the files that it replaces. If a crash interrupts
+// it, Replay returns either the old or the new state. err is the result of Finish; if it is not nil, Adopt returns it
+// and changes nothing. Only the owner of the Journal may call Adopt.
 func (j *Journal) Adopt(c *Checkpoint, err error) error {
 	if err == nil {
 		err = j.fs.Rename(c.tmp, snapshotName(j.dir, c.number))
@@ -115,12 +115,12 @@ func (j *Journal) Adopt(c *Checkpoint, err error) error {
 		err = j.sweep(l)
 	}
 	if err != nil {
-		return fmt.Errorf("snapshot %d: delete what it replaces: %w", c.number, err)
+		return fmt.Errorf("snapshot %d: delete the replaced files: %w", c.number, err)
 	}
 	return nil
 }
 
-// rotate starts the next segment.
+// rotate syncs and closes the current segment and starts the next one.
 func (j *Journal) rotate() error {
 	if err := j.Sync(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (j *Journal) rotate() error {
 	old, size := j.file, j.size
 	if err := j.create(j.number+1, size); err != nil {
 		if j.file != old {
-			_ = old.Close() // synced; create's error is the one to report
+			_ = old.Close() // it is synced; the caller needs create's error
 		}
 		return j.fail(fmt.Errorf("rotate journal: %w", err))
 	}
@@ -146,7 +146,7 @@ type fileWriter struct {
 	off    int64 // of buf in the file
 	buf    []byte
 	sum    count
-	err    error // of a write, which the caller of Append may have dropped
+	err    error // the first error of a write; kept because a caller of Append may ignore it
 }
 
 func (w *fileWriter) create(fs disk.FS, name string, typ byte, number uint64) error {
@@ -158,15 +158,15 @@ func (w *fileWriter) create(fs disk.FS, name string, typ byte, number uint64) er
 	return w.flush()
 }
 
-// close gives up what is not finished.
+// close closes the file of a snapshot or part that is not finished.
 func (w *fileWriter) close() {
 	if w.f != nil {
-		_ = w.f.Close() // nothing of it counts
+		_ = w.f.Close() // the content is not needed
 		w.f = nil
 	}
 }
 
-// Append adds a record.
+// Append adds a record. It writes to the file only when a frame of 256 KiB is full. The first error is final.
 func (w *fileWriter) Append(kind byte, payload []byte) error {
 	if w.err != nil {
 		return w.err
@@ -187,10 +187,10 @@ func (w *fileWriter) Append(kind byte, payload []byte) error {
 	return nil
 }
 
-// Bytes is how long the file is so far.
+// Bytes returns the length of the file so far, including what is still in RAM.
 func (w *fileWriter) Bytes() int64 { return w.off + int64(len(w.buf)) }
 
-// batch writes the frame in buf.
+// batch writes the buffered records as one frame.
 func (w *fileWriter) batch() error {
 	if len(w.buf) == 0 {
 		return w.err
@@ -210,7 +210,7 @@ func (w *fileWriter) flush() error {
 	return err
 }
 
-// finish writes the end, syncs and closes.
+// finish writes the remaining records, the frame of parts and the end; then it syncs and closes the file.
 func (w *fileWriter) finish(parts []Part) error {
 	err := w.batch()
 	at := int64(0)
@@ -238,8 +238,7 @@ func (w *fileWriter) finish(parts []Part) error {
 	return err
 }
 
-// sweep deletes what the newest snapshot replaces and what a Checkpoint that
-// was interrupted left.
+// sweep deletes the files that the newest snapshot replaces and the remains of an interrupted Checkpoint.
 func (j *Journal) sweep(l listing) error {
 	gone := l.tmp
 	stray, err := l.strayParts(j.fs, j.dir)
