@@ -5,29 +5,28 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A List is keys of one host as far as they are known: the top Width bits of
-// their paths. Those of Width 64 are known whole.
+// A List holds keys of one host, of which the top Width bits of the path are known. With Width 64 the keys are whole.
 type List = drum.List
 
-// WholeKey is the Width of a List whose keys are known whole.
+// WholeKey is the Width of a List that holds whole keys.
 const WholeKey = 64
 
-// ValidWidth says whether there are Lists of a Width.
+// ValidWidth reports whether a List can have this Width.
 func ValidWidth(width uint) bool { return drum.ValidWidth(width) }
 
-// Range reads out the keys of a host, some perhaps more than once, without what
-// is held. The List is valid until fn returns, which must not call the Store.
+// Range calls fn with all keys of host, in one or more Lists; it may report a key more than once. It leaves out held
+// items. The List is valid until fn returns. fn must not call the Store. Range reads from disk.
 func (s *Store) Range(host uint64, fn func(List) error) error { return s.d.Range(host, fn) }
 
-// Insert makes keys known that another Store's Range read out. They are on disk
-// when it returns, which takes a sync. It may emit. No sync of this Store is to
-// be on its way.
+// Insert adds the keys that another Store's Range reported, without emitting them; load passes them to add. When Insert
+// returns nil, the keys are durable. It blocks for a sync and may emit items of earlier calls. No sync of this Store
+// may be in progress.
 func (s *Store) Insert(load func(add func(host uint64, l List) error) error) error {
 	return s.d.Insert(load)
 }
 
-// Note makes keys known without asking whether they are, and without an answer.
-// As with Add, the owner's journal is their durable copy.
+// Note adds keys, whether they are known or not, and emits nothing for them. As with Add, the durable copy of the keys
+// is the owner's journal.
 func (s *Store) Note(keys []weburl.Key) error {
 	s.ask = s.ask[:0]
 	for _, k := range keys {

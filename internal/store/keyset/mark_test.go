@@ -8,8 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Store is of one crawl: with another's it is refused, as with what an
-// earlier version wrote.
+// TestBind checks that a Store refuses another crawl than the one that wrote it.
 func TestBind(t *testing.T) {
 	fs := disk.NewMem()
 	nothing := func([]Item) error { return nil }
@@ -25,7 +24,7 @@ func TestBind(t *testing.T) {
 	for i := range uint64(200) {
 		keys = append(keys, weburl.Key{Host: i << 56, Path: i})
 	}
-	if err := s.Restore(keys); err != nil { // which writes some of them
+	if err := s.Restore(keys); err != nil { // this writes some of them to disk
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -36,10 +35,10 @@ func TestBind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Mark() != 0 || s.Len() == 0 {
-		t.Errorf("mark %d, %d keys", s.Mark(), s.Len())
+		t.Errorf("mark %d, %d keys; want mark 0 and some keys", s.Mark(), s.Len())
 	}
 	if err := s.Bind(other); !errors.Is(err, ErrCrawl) {
-		t.Errorf("bound to another crawl: %v", err)
+		t.Errorf("Bind to another crawl: %v, want ErrCrawl", err)
 	}
 	if err := s.Bind(mine); err != nil {
 		t.Error(err)
@@ -51,7 +50,7 @@ func TestBind(t *testing.T) {
 
 func FuzzMark(f *testing.F) {
 	f.Add(appendMark(nil, Crawl{1}, 1<<40))
-	f.Add([]byte{5}) // an earlier version's
+	f.Add([]byte{5}) // the format of an earlier version
 	f.Fuzz(func(t *testing.T, m []byte) {
 		c, n, err := parseMark(m)
 		if err != nil {
@@ -61,7 +60,7 @@ func FuzzMark(f *testing.F) {
 			return
 		}
 		if c2, n2, err := parseMark(appendMark(nil, c, n)); err != nil || c2 != c || n2 != n {
-			t.Fatalf("%x is %s, %d", m, c, n)
+			t.Fatalf("mark %x gave %s, %d; encoding these gave %s, %d, %v", m, c, n, c2, n2, err)
 		}
 	})
 }

@@ -13,11 +13,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tiny makes the Store go to disk all the time.
+// tiny is a memory limit at which the Store uses the disk all the time.
 const tiny = 8 << 10
 
-// An owner is a crawl in small: pages bring keys, what is emitted is accepted,
-// and a journal of accepts and finished pages lags behind.
+// An owner imitates a crawl. Pages bring keys, emitted keys are accepted, and a journal of accepts and finished pages
+// lags behind.
 type owner struct {
 	t     *testing.T
 	mem   *disk.Mem
@@ -26,7 +26,7 @@ type owner struct {
 
 	accepted []weburl.Key
 	finished []int
-	// What of these the journal has written, and has synced.
+	// Accepts and finished pages that the journal has written, and has synced.
 	written, synced [2]int
 }
 
@@ -35,7 +35,7 @@ func (o *owner) open() {
 	s, err := keyset.Open(o.mem, "seen", keyset.Config{MemoryBytes: tiny}, func(items []keyset.Item) error {
 		for _, it := range items {
 			if want := fmt.Sprint(it.Key); string(it.Aux) != want {
-				return fmt.Errorf("%v came with %q", it.Key, it.Aux)
+				return fmt.Errorf("%v was emitted with Aux %q", it.Key, it.Aux)
 			}
 			o.accepted = append(o.accepted, it.Key)
 		}
@@ -46,15 +46,15 @@ func (o *owner) open() {
 	}
 	o.s = s
 	if s.Mark() > uint64(len(o.accepted)) {
-		o.t.Fatalf("the Store has %d accepts on disk, the journal %d", s.Mark(), len(o.accepted))
+		o.t.Fatalf("the Store has %d accepts on disk, the journal only %d", s.Mark(), len(o.accepted))
 	}
-	// What Open found damaged must be mended before a table goes to disk.
+	// Damage that Open found must be repaired before a table is written to disk.
 	_, err = s.Repair(o.all)
 	o.must(err)
 	o.must(s.Restore(o.accepted[s.Mark():]))
 }
 
-// all is what Repair wants: the keys in the journal.
+// all passes all keys of the journal to Repair.
 func (o *owner) all(yield func([]weburl.Key) error, _ func(uint64, keyset.List) error) error {
 	return yield(o.accepted)
 }
@@ -73,7 +73,7 @@ func (o *owner) visit(page int) {
 	}
 	o.must(o.s.Add(items))
 	for i := range items {
-		clear(items[i].Aux) // it is the caller's again
+		clear(items[i].Aux) // Add must not keep it
 	}
 	o.finished = append(o.finished, page)
 }
@@ -93,21 +93,21 @@ func (o *owner) sync() {
 	o.must(o.s.EndSync(t, nil, uint64(at[0])))
 }
 
-// crash goes on with what a kill or a power failure leaves.
+// crash continues with what a kill or a power failure leaves.
 func (o *owner) crash(power bool, seed uint64) {
 	left := o.mem.Clone()
 	at := o.written
 	if power {
 		left, at = o.mem.Crash(seed), o.synced
 	}
-	_ = o.s.Close() // of the old process
+	_ = o.s.Close() // ends the goroutines of the dead process
 	o.mem = left
 	o.accepted, o.finished = o.accepted[:at[0]:at[0]], o.finished[:at[1]:at[1]]
 	o.written, o.synced = at, at
 	o.open()
 }
 
-// Whatever happens when, every key is accepted once.
+// TestOnce checks that every key is accepted exactly once, whatever crashes and when.
 func TestOnce(t *testing.T) {
 	for seed := range uint64(25) {
 		rng := rand.New(rand.NewPCG(seed, 31))
@@ -153,7 +153,7 @@ func TestOnce(t *testing.T) {
 			for _, q := range o.finished {
 				done[q] = true
 			}
-			for q := range p + 1 { // what a crash has undone is fetched again
+			for q := range p + 1 { // fetch the pages again that a crash has undone
 				if !done[q] {
 					o.visit(q)
 				}
@@ -167,25 +167,25 @@ func TestOnce(t *testing.T) {
 		}
 		for k := range all {
 			if count[k] != 1 {
-				t.Errorf("seed %d: %v was accepted %d times", seed, k, count[k])
+				t.Errorf("seed %d: %v was accepted %d times, want once", seed, k, count[k])
 			}
 		}
 		if len(count) != len(all) {
-			t.Errorf("seed %d: %d keys were accepted, %d found", seed, len(count), len(all))
+			t.Errorf("seed %d: %d keys were accepted, want %d", seed, len(count), len(all))
 		}
 		if crashes == 0 || st.DiskBytes == 0 {
-			t.Errorf("seed %d: %d crashes, %d bytes on disk: nothing was tried", seed, crashes, st.DiskBytes)
+			t.Errorf("seed %d: %d crashes, %d bytes on disk; the test needs both", seed, crashes, st.DiskBytes)
 		}
 		o.must(o.s.Close())
 	}
 }
 
-// A small crawl's new keys are all told in the call that brings them, and
-// nothing goes to disk.
+// TestSmall checks that a small crawl gets all new keys in the call that adds them, and that nothing goes to disk.
 func TestSmall(t *testing.T) {
 	mem := disk.NewMem()
 	var got int
-	s, err := keyset.Open(mem, "seen", keyset.Config{}, func(items []keyset.Item) error { got += len(items); return nil })
+	emit := func(items []keyset.Item) error { got += len(items); return nil }
+	s, err := keyset.Open(mem, "seen", keyset.Config{}, emit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,15 +204,15 @@ func TestSmall(t *testing.T) {
 		}
 	}
 	if st := s.Stats(); st.DiskBytes != 0 || st.Held != 0 || s.Len() != 100_000 {
-		t.Errorf("%+v", st)
+		t.Errorf("%+v, want no disk use, nothing held and 100000 keys", st)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A damaged run is made anew from the owner's keys; a Store that cannot be
-// opened at all is begun anew.
+// TestDamage checks that a damaged run is rebuilt from the owner's keys, and that a Store with a damaged manifest is
+// rebuilt completely.
 func TestDamage(t *testing.T) {
 	o := &owner{t: t, mem: disk.NewMem()}
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -245,7 +245,7 @@ func TestDamage(t *testing.T) {
 			o.must(disk.WriteFile(o.mem, "seen/"+e.Name(), c))
 			before := len(o.accepted)
 			o.open()
-			for p := range o.pages { // all is known
+			for p := range o.pages { // all keys are known
 				var items []keyset.Item
 				for _, k := range o.pages[p] {
 					items = append(items, keyset.Item{Key: k, Aux: fmt.Append(nil, k)})
@@ -267,15 +267,15 @@ func TestDamage(t *testing.T) {
 				o.must(err)
 			}
 			if len(o.accepted) != before {
-				t.Fatalf("%s damaged: %d keys were taken for new", e.Name(), len(o.accepted)-before)
+				t.Fatalf("%s damaged: %d known keys were taken for new", e.Name(), len(o.accepted)-before)
 			}
 			o.must(o.s.Close())
 		}
 	}
 }
 
-// A damaged manifest costs the keys, of which the journal has a copy, and not
-// what is held back, of which it has none.
+// TestManifestDamaged checks that a damaged manifest does not lose held items. The journal has a copy of the keys, but
+// none of the held items.
 func TestManifestDamaged(t *testing.T) {
 	o := &owner{t: t, mem: disk.NewMem()}
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -283,7 +283,7 @@ func TestManifestDamaged(t *testing.T) {
 	found := 0
 	for p := 0; found == len(o.accepted) || !o.hasManifest(); p++ {
 		if p == 1000 {
-			t.Fatal("nothing new was ever held back")
+			t.Fatal("no new item was ever held")
 		}
 		o.must(o.s.Flush())
 		o.sync()
@@ -304,7 +304,7 @@ func TestManifestDamaged(t *testing.T) {
 	o.open()
 	o.must(o.s.Flush())
 	if len(o.accepted) != found {
-		t.Errorf("%d keys were accepted, %d found", len(o.accepted), found)
+		t.Errorf("%d keys were accepted, want %d", len(o.accepted), found)
 	}
 	once := map[weburl.Key]bool{}
 	for _, k := range o.accepted {
@@ -321,14 +321,14 @@ func (o *owner) hasManifest() bool {
 	return err == nil
 }
 
-// Repair mends all that is damaged, not only the first of it.
+// TestRepairAll checks that Repair rebuilds all damaged buckets, not only the first one.
 func TestRepairAll(t *testing.T) {
 	o := &owner{t: t, mem: disk.NewMem()}
 	rng := rand.New(rand.NewPCG(7, 7))
 	o.open()
 	for p := 0; ; p++ {
 		if b, err := disk.ReadFile(o.mem, "seen/manifest", 1<<20); err == nil && len(b) > 20*28 {
-			break // it names twenty runs
+			break // it names at least twenty runs
 		}
 		var page []weburl.Key
 		for range 50 {
@@ -352,21 +352,21 @@ func TestRepairAll(t *testing.T) {
 		o.must(disk.WriteFile(o.mem, "seen/"+e.Name(), b))
 	}
 	s, err := keyset.Open(o.mem, "seen", keyset.Config{MemoryBytes: tiny}, func(items []keyset.Item) error {
-		return fmt.Errorf("%d keys are taken for new", len(items))
+		return fmt.Errorf("%d known keys were taken for new", len(items))
 	})
 	o.must(err)
 	repaired, err := s.Repair(o.all)
 	o.must(err)
 	if len(repaired) < 10 {
-		t.Fatalf("%d parts were damaged: %v", len(repaired), repaired)
+		t.Fatalf("%d repairs, want at least 10: %v", len(repaired), repaired)
 	}
 	for _, d := range repaired {
 		if d.File == "" {
-			t.Errorf("repaired without damage: %+v", d)
+			t.Errorf("Repair reported no damaged file: %+v", d)
 		}
 	}
 	if left, err := s.Repair(o.all); err != nil || len(left) > 0 {
-		t.Errorf("damaged after Repair: %v, %v", left, err)
+		t.Errorf("second Repair: %v, %v; want nothing to repair", left, err)
 	}
 	o.must(s.Restore(o.accepted[s.Mark():]))
 	for p := range o.pages {
