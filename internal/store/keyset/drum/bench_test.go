@@ -12,12 +12,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// nth is the n-th key of a crawl with so many keys a host.
+// nth returns the n-th key of a crawl with perHost keys per host.
 func nth(n, perHost uint64) weburl.Key {
 	return weburl.Key{Host: mix(n/perHost + 1), Path: mix(n ^ 0x5555555555)}
 }
 
-// fillStore brings n keys to disk.
+// fillStore writes n keys to disk.
 func fillStore(tb testing.TB, s *Store, n int) {
 	items := make([]Item, 0, 1000)
 	for i := 0; i < n; i += len(items) {
@@ -30,7 +30,7 @@ func fillStore(tb testing.TB, s *Store, n int) {
 	must(tb, s.Save(nil))
 }
 
-// BenchmarkAdd: nine in ten are known, uniformly; one is new.
+// BenchmarkAdd measures Add with nine known keys, chosen uniformly, for each new one.
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1e6, 1e7} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -5,18 +5,17 @@ import (
 	"math/bits"
 )
 
-// slack are the bytes that must stand behind what is read by bits: loads are
-// of eight bytes, wherever they begin.
+// slack is the number of bytes that must follow a buffer that is read by bits: every load takes eight bytes.
 const slack = 16
 
-// A bitWriter packs numbers, the lowest bit first.
+// A bitWriter packs numbers, lowest bit first.
 type bitWriter struct {
 	b   []byte
 	acc uint64
 	n   uint // bits in acc, under 64
 }
 
-// write adds the low n bits of v, whose others are zero.
+// write appends the low n bits of v. The other bits of v must be zero.
 func (w *bitWriter) write(v uint64, n uint) {
 	w.acc |= v << w.n
 	if w.n+n < 64 {
@@ -35,7 +34,7 @@ func (w *bitWriter) zeros(n uint64) {
 	w.write(0, uint(n))
 }
 
-// align fills up the last byte and returns how many there are.
+// align pads the last byte and returns the number of bytes so far.
 func (w *bitWriter) align() int {
 	for n := uint(0); n < w.n; n += 8 {
 		w.b = append(w.b, byte(w.acc>>n))
@@ -46,18 +45,17 @@ func (w *bitWriter) align() int {
 
 func (w *bitWriter) reset() { *w = bitWriter{b: w.b[:0]} }
 
-// bitLen counts what was written since reset or align.
+// bitLen returns the number of bits written so far, including padding.
 func (w *bitWriter) bitLen() uint64 { return uint64(len(w.b))*8 + uint64(w.n) }
 
-// An Elias-Fano list (Elias 1974; Fano 1971) of n ascending numbers: the low l
-// bits of each in a row; then, for each, as many zeros as its high part is
-// larger than the one before, and a one. Its length follows from n, l and the
-// largest high part, so that a list can be passed over without being read.
+// An Elias-Fano list (Elias 1974; Fano 1971) encodes n ascending numbers. First come the low l bits of each. Then, for
+// each number, come as many zeros as its high part exceeds the previous one, and a one. n, l and the largest high part
+// determine the length, so that a reader can skip a list without reading it.
 
-// efBits is the length of a list.
+// efBits returns the length of a list in bits.
 func efBits(n int, l uint, high uint64) uint64 { return uint64(n)*uint64(l) + uint64(n) + high }
 
-// writeEF adds the list of vals, each less first.
+// writeEF appends the list of vals, with first subtracted from each.
 func (w *bitWriter) writeEF(vals []uint64, first uint64, l uint, high uint64) {
 	mask := uint64(1)<<l - 1
 	for _, v := range vals {
@@ -73,9 +71,8 @@ func (w *bitWriter) writeEF(vals []uint64, first uint64, l uint, high uint64) {
 	w.zeros(high - at)
 }
 
-// readEF reads a list of len(out) numbers at bit pos of buf, adding first to
-// each. The list must lie in buf with slack behind it. It says whether the
-// bits are such a list.
+// readEF decodes len(out) numbers at bit pos of buf and adds first to each. The list must lie within buf, followed by
+// slack bytes. It returns false if the bits are not such a list.
 func readEF(out []uint64, buf []byte, pos uint64, l uint, high, first uint64) bool {
 	n := uint64(len(out))
 	mask := uint64(1)<<l - 1
@@ -102,7 +99,7 @@ func readEF(out []uint64, buf []byte, pos uint64, l uint, high, first uint64) bo
 	return (out[n-1]-first)>>l <= high
 }
 
-// readWideEF reads low parts that eight bytes may not hold.
+// readWideEF is readEF for low parts that an eight-byte load may not cover.
 func readWideEF(out []uint64, buf []byte, pos uint64, l uint, high, first uint64) bool {
 	n := uint64(len(out))
 	mask := uint64(1)<<l - 1

@@ -10,30 +10,30 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errBlock is a block that does not say what was written.
+// errBlock means that a block does not hold what was written.
 var errBlock = errors.New("damaged block")
 
 const (
 	blockHead = 36
-	// listKeys bounds a list, and so what is decoded at once. A class of a
-	// host that has more is cut into chunks.
+	// listKeys is the maximum length of a list, and thus of what is decoded at once. If a class of a host has
+	// more keys, it is split into chunks.
 	listKeys = 1024
-	maxBlock = 1 << 20 // bytes that a reader believes
+	maxBlock = 1 << 20 // limit in bytes for lengths that a reader accepts
 )
 
-// A list is keys of one host in one class, in ascending order.
+// A list holds keys of one host in one class, in ascending order.
 type list struct {
 	h     uint64
 	class uint8
 	n     int
 	low   uint   // bits of a low part
 	high  uint64 // the largest high part
-	first uint64 // is taken off each number: the first of a chunk
-	bit   uint64 // where it begins in the block's data
-	index int    // keys of the block before it
+	first uint64 // subtracted from each number; the first number of a chunk, otherwise 0
+	bit   uint64 // where the list begins in the block
+	index int    // number of keys in the block before it
 }
 
-// plain fills in the lengths of a list that holds a whole class.
+// plain sets the lengths of a list that holds a whole class.
 func (l *list) plain() {
 	c := uint(bits.Len(uint(l.n - 1)))
 	l.low = width(l.class) - c
@@ -41,7 +41,7 @@ func (l *list) plain() {
 	l.first = 0
 }
 
-// chunk fills in the lengths of a part of a class.
+// chunk sets the lengths of a list that holds a part of a class.
 func (l *list) chunk(vals []uint64) {
 	l.first = vals[0]
 	span := vals[len(vals)-1] - l.first
@@ -60,7 +60,7 @@ func (l *list) bits() uint64 {
 type blockWriter struct {
 	hosts []uint64
 	heads []byte
-	more  int // where the head of the list before stands
+	more  int // position of the previous list's header
 	data  bitWriter
 	vals  []byte
 	keys  int
@@ -76,8 +76,8 @@ func (w *blockWriter) size() int {
 	return blockHead + len(w.hosts)*5 + len(w.heads) + int(w.data.bitLen()/8) + len(w.vals)
 }
 
-// add appends a list: vals, and their values in a Store that has some. part
-// says that it is not the whole of its class.
+// add appends a list of vals, with their values in a Store that has values. part says that the list is not the whole of
+// its class.
 func (w *blockWriter) add(h uint64, class uint8, vals, values []uint64, part bool) {
 	l := list{class: class, n: len(vals)}
 	if part {
@@ -125,7 +125,7 @@ const (
 	headLong  = 15
 )
 
-// finish returns the block, valid until the next one is.
+// finish returns the block. It is valid until the next finish.
 func (w *blockWriter) finish() []byte {
 	le := binary.LittleEndian
 	first, last := w.hosts[0], w.hosts[len(w.hosts)-1]
@@ -155,32 +155,32 @@ func (w *blockWriter) finish() []byte {
 	return b
 }
 
-// A block is one that is being read, list by list.
+// A block is decoded list by list.
 type block struct {
-	buf   []byte // with slack behind it
+	buf   []byte // followed by slack bytes
 	hosts []uint64
 	heads []byte
-	data  uint64 // the bit where lists begin
-	end   uint64 // and end
+	data  uint64 // the bit at which the lists begin
+	end   uint64 // the bit at which they end
 	vals  []byte
 	keys  int
 
-	host  int // whose lists come
+	host  int // index of the host whose list comes next
 	more  bool
 	bit   uint64
 	index int
 }
 
-// parse looks at a block with slack behind it; it does not keep what an
-// earlier parse gave. withValues says what kind of Store it is from.
+// parse checks the block in buf, which includes slack bytes, and starts to read it. It replaces the previous block.
+// withValues says whether the Store has values.
 func (b *block) parse(buf []byte, withValues bool) error {
 	le := binary.LittleEndian
 	size := len(buf) - slack
 	if size < blockHead || int(le.Uint32(buf[4:])) != size {
-		return fmt.Errorf("%w: length", errBlock)
+		return fmt.Errorf("%w: wrong length", errBlock)
 	}
 	if le.Uint32(buf) != crc32.Checksum(buf[4:size], castagnoli) {
-		return fmt.Errorf("%w: checksum", errBlock)
+		return fmt.Errorf("%w: wrong checksum", errBlock)
 	}
 	return b.parseChecked(buf, withValues)
 }
@@ -192,7 +192,7 @@ func (b *block) parseChecked(buf []byte, withValues bool) error {
 	first, low, high := le.Uint64(buf[16:]), le.Uint32(buf[24:]), uint64(le.Uint32(buf[28:]))
 	heads := uint64(le.Uint32(buf[32:]))
 	if n == 0 || keys < n || n > size*8 || keys > size*8 || low > 63 || high > size*8 {
-		return fmt.Errorf("%w: counts", errBlock)
+		return fmt.Errorf("%w: impossible counts", errBlock)
 	}
 	headsAt := blockHead + (efBits(int(n), uint(low), high)+7)/8
 	dataAt := headsAt + heads
@@ -201,21 +201,22 @@ func (b *block) parseChecked(buf []byte, withValues bool) error {
 		dataEnd -= min(size, keys*8)
 	}
 	if dataAt > dataEnd {
-		return fmt.Errorf("%w: parts", errBlock)
+		return fmt.Errorf("%w: the sections are longer than the block", errBlock)
 	}
 	if uint64(cap(b.hosts)) < n {
 		b.hosts = make([]uint64, n)
 	}
 	b.hosts = b.hosts[:n]
 	if !readEF(b.hosts, buf, blockHead*8, uint(low), high, first) || b.hosts[0] != first || b.hosts[n-1] < first {
-		return fmt.Errorf("%w: hosts", errBlock)
+		return fmt.Errorf("%w: malformed list of hosts", errBlock)
 	}
-	b.buf, b.heads, b.data, b.end, b.vals, b.keys = buf, buf[headsAt:dataAt], dataAt*8, dataEnd*8, buf[dataEnd:size], int(keys)
+	b.buf, b.heads, b.vals = buf, buf[headsAt:dataAt], buf[dataEnd:size]
+	b.data, b.end, b.keys = dataAt*8, dataEnd*8, int(keys)
 	b.host, b.more, b.bit, b.index = -1, false, b.data, 0
 	return nil
 }
 
-// next describes the next list; after the last one l.n is 0.
+// next sets l to the next list. After the last one it sets l.n to 0.
 func (b *block) next(l *list) error {
 	l.n = 0
 	if !b.more {
@@ -223,12 +224,12 @@ func (b *block) next(l *list) error {
 	}
 	if b.host == len(b.hosts) {
 		if b.index != b.keys || len(b.heads) != 0 {
-			return fmt.Errorf("%w: lists", errBlock)
+			return fmt.Errorf("%w: the lists do not match the counts", errBlock)
 		}
 		return nil
 	}
 	if len(b.heads) == 0 {
-		return fmt.Errorf("%w: too few lists", errBlock)
+		return fmt.Errorf("%w: a list header is missing", errBlock)
 	}
 	head := b.heads[0]
 	b.heads = b.heads[1:]
@@ -242,14 +243,14 @@ func (b *block) next(l *list) error {
 		var v uint64
 		v, ok1 = b.uvarint()
 		if len(b.heads) == 0 {
-			return fmt.Errorf("%w: chunk", errBlock)
+			return fmt.Errorf("%w: chunk header cut short", errBlock)
 		}
 		l.low = uint(b.heads[0])
 		b.heads = b.heads[1:]
 		l.high, ok2 = b.uvarint()
 		l.first, ok3 = b.uvarint()
 		if !ok1 || !ok2 || !ok3 || v == 0 || v > listKeys || l.low > 63 || l.high > maxBlock*8 {
-			return fmt.Errorf("%w: chunk", errBlock)
+			return fmt.Errorf("%w: malformed chunk header", errBlock)
 		}
 		n = int(v)
 		l.n = n
@@ -257,7 +258,7 @@ func (b *block) next(l *list) error {
 	case headLong:
 		v, ok := b.uvarint()
 		if !ok || v < headLong || v > listKeys {
-			return fmt.Errorf("%w: list", errBlock)
+			return fmt.Errorf("%w: malformed list header", errBlock)
 		}
 		n = int(v)
 		fallthrough
@@ -269,7 +270,7 @@ func (b *block) next(l *list) error {
 	b.index += n
 	if b.bit > b.end || b.index > b.keys {
 		l.n = 0
-		return fmt.Errorf("%w: list too long", errBlock)
+		return fmt.Errorf("%w: a list is longer than the block", errBlock)
 	}
 	return nil
 }
@@ -283,7 +284,7 @@ func (b *block) uvarint() (uint64, bool) {
 	return v, true
 }
 
-// read decodes l into out, which has room for listKeys.
+// read decodes l into out, which must have room for listKeys numbers.
 func (b *block) read(l *list, out []uint64) ([]uint64, error) {
 	out = out[:l.n]
 	if l.n == 1 && l.high == 0 && l.first == 0 && l.low == width(l.class) {
@@ -294,10 +295,10 @@ func (b *block) read(l *list, out []uint64) ([]uint64, error) {
 		return out, nil
 	}
 	if !readEF(out, b.buf, l.bit, l.low, l.high, l.first) {
-		return nil, fmt.Errorf("%w: numbers", errBlock)
+		return nil, fmt.Errorf("%w: malformed numbers", errBlock)
 	}
 	return out, nil
 }
 
-// value is that of key i of the block.
+// value returns the value of key i of the block.
 func (b *block) value(i int) uint64 { return binary.LittleEndian.Uint64(b.vals[i*8:]) }

@@ -2,13 +2,11 @@ package drum
 
 import "math/bits"
 
-// A cache is a set of keys that were asked for lately: whoever asks again asks
-// for what is known, or held and soon will be. It loses keys as it likes, and
-// has none that was not asked for.
+// A cache holds keys that were asked for moveAverage. Each of them is known, or is held and will soon be known. The
+// cache may lose keys at any time. It never contains a key that was not asked for.
 //
-// A set is a cache line of four keys. A key enters in the third place and
-// moves up by one each time that it is found, so that keys that come only once
-// do not drive out popular ones.
+// A set is a cache line of four keys. A key enters in the third position and moves up by one each time it is found.
+// Keys that are asked for only once therefore do not displace popular keys.
 type cache struct {
 	sets [][4]key
 }
@@ -30,7 +28,7 @@ func (c *cache) set(h uint64) *[4]key {
 func (c *cache) touch(h uint64) uint64 { return c.set(h)[0].p }
 
 func (c *cache) has(k key, h uint64) bool {
-	if k == (key{}) { // marks a free place
+	if k == (key{}) { // marks an empty position
 		return false
 	}
 	s := c.set(h)
@@ -55,7 +53,7 @@ func (c *cache) add(k key, h uint64) {
 	s[3], s[2] = s[2], k
 }
 
-// drop forgets the keys of a host.
+// drop removes the keys of host h.
 func (c *cache) drop(h uint64) {
 	for i := range c.sets {
 		for j := range c.sets[i] {

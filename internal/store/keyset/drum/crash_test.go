@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An owner is what a crawl is to its Store: it has a journal of the keys that
-// it was given, of those that pages asked for, and of hosts that it gave away.
+// An owner imitates a crawl. Its journal has the keys that were emitted, those that pages asked for, and the hosts that
+// were given away.
 type owner struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -28,18 +28,18 @@ type owner struct {
 	s         *Store
 	journal   []record
 	committed int // records that a kill leaves
-	synced    int // and a power failure
+	synced    int // records that a power failure leaves
 	sync      *Syncing
 	syncAt    int
-	kept      int // records that the last crash was not to take
+	kept      int // records that the last crash must have left
 	crashes   int
-	forgotten int
+	forgotten int // pages that a crash has undone
 }
 
 var errInjected = errors.New("injected")
 
 type record struct {
-	kind byte // 'a' accepted, 'p' asked for by a page that is finished, 'd' host dropped, 'm' a mark of what is held
+	kind byte // 'a' accepted, 'p' asked for by a finished page, 'd' host dropped, 'm' mark of held items
 	key  weburl.Key
 	held []HeldFile
 }
@@ -54,13 +54,13 @@ func (o *owner) open() {
 		o.t.Fatalf("after crash %d: %v", o.crashes, d)
 	}
 	o.s = s
-	o.judge()
+	o.forgetUncertain()
 	from := 0
 	if m := s.Mark(); len(m) > 0 {
 		from = int(binary.LittleEndian.Uint64(m))
 	}
 	if from > len(o.journal) {
-		o.t.Fatalf("mark %d is behind the journal's end %d", from, len(o.journal))
+		o.t.Fatalf("mark %d is after the end of the journal, %d", from, len(o.journal))
 	}
 	for _, r := range o.journal[from:] {
 		switch r.kind {
@@ -70,7 +70,7 @@ func (o *owner) open() {
 			must(o.t, s.Drop(r.key.Host))
 		}
 	}
-	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // Mem has synced it all
+	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // a crashed Mem has everything synced
 }
 
 func (o *owner) emit(items []Item) error {
@@ -80,9 +80,9 @@ func (o *owner) emit(items []Item) error {
 	return nil
 }
 
-// judge forgets the pages behind the last mark that agrees with what is on disk:
-// what they asked for may be gone. No page is behind it that was synced.
-func (o *owner) judge() {
+// forgetUncertain removes the pages after the last mark that agrees with the disk, because their items may be lost. No
+// page that was synced may be among them.
+func (o *owner) forgetUncertain() {
 	sure := 0
 	for i := len(o.journal) - 1; i >= 0 && sure == 0; i-- {
 		if o.journal[i].kind != 'm' {
@@ -99,7 +99,8 @@ func (o *owner) judge() {
 	for i, r := range o.journal[sure:] {
 		if r.kind == 'p' {
 			if sure+i < o.kept {
-				o.t.Fatalf("after crash %d: the last good mark is at %d of %d, %d were synced", o.crashes, sure, len(o.journal), o.kept)
+				o.t.Fatalf("after crash %d: the last good mark is record %d of %d, but %d were synced",
+					o.crashes, sure, len(o.journal), o.kept)
 			}
 			o.forgotten++
 		} else {
@@ -109,7 +110,7 @@ func (o *owner) judge() {
 	o.journal = kept
 }
 
-// crash loses what was not written, or not synced.
+// crash loses what was not written, or what was not synced.
 func (o *owner) crash() {
 	o.crashes++
 	o.faulty.Break(func(disk.Call) disk.Fault { return disk.Fault{Err: errors.New("crashed")} })
@@ -125,16 +126,15 @@ func (o *owner) crash() {
 		o.mem = o.mem.Crash(o.rng.Uint64())
 		keep, o.kept = o.synced, o.synced
 	}
-	_ = o.s.Close() // the process is dead; only its goroutines are to end
+	_ = o.s.Close() // ends the goroutines of the dead process
 	o.journal = o.journal[:keep]
 	o.open()
 }
 
-// check compares the journal with what must be: each key that was asked for is
-// accepted once since its host was dropped.
+// check verifies the journal: each key that a page asked for was accepted exactly once since its host was dropped.
 func (o *owner) check() {
 	o.t.Helper()
-	if err := o.s.Flush(); errors.Is(err, errInjected) { // a pass met it before it was healed
+	if err := o.s.Flush(); errors.Is(err, errInjected) { // a pass met the fault before Heal
 		o.crash()
 		must(o.t, o.s.Flush())
 	} else if err != nil {
@@ -165,7 +165,7 @@ func (o *owner) check() {
 	}
 	for k := range asked {
 		if !accepted[k] {
-			o.t.Fatalf("%v was asked for and never accepted", k)
+			o.t.Fatalf("%v was asked for and not accepted", k)
 		}
 	}
 	got := map[weburl.Key]bool{}
@@ -184,7 +184,7 @@ func (o *owner) check() {
 			found = found || got[weburl.Key{Host: k.Host, Path: k.Path & m}]
 		}
 		if !found {
-			o.t.Fatalf("%v is not in Range", k)
+			o.t.Fatalf("Range does not report %v", k)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (o *owner) endSync() error {
 
 func (o *owner) drop() error {
 	h := randomKey(o.rng).Host
-	// What is held would be answered before or after the drop, as chance has it.
+	// The answer to a held item could be that before or after the drop.
 	if err := o.s.Flush(); err != nil {
 		return err
 	}
@@ -307,14 +307,15 @@ func TestCrashes(t *testing.T) {
 				o.crash()
 			}
 			o.check()
-			t.Logf("%d crashes, %d flushes, %d records, %d forgotten", o.crashes, flushes+o.s.Stats().Flushes, len(o.journal), o.forgotten)
+			t.Logf("%d crashes, %d flushes, %d records, %d forgotten",
+				o.crashes, flushes+o.s.Stats().Flushes, len(o.journal), o.forgotten)
 			must(t, o.s.Close())
 		})
 	}
 }
 
-// What is held is lost with the bytes that have it, is counted, and can be
-// asked for again; the rest has its answers.
+// TestHeldDamaged checks that damage loses exactly the held items in the damaged bytes. They are counted and can be
+// added again. All other items are answered.
 func TestHeldDamaged(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(40) {
@@ -322,7 +323,7 @@ func TestHeldDamaged(t *testing.T) {
 		mem := disk.NewMem()
 		tune := small(rng)
 		tune.age, tune.heldMin, tune.filterBytes = time.Hour, 1<<20, -1 // no filters
-		s, got := news(t, mem, "drum", Config{tune: tune})
+		s, got := openCollecting(t, mem, "drum", Config{tune: tune})
 		var items []Item
 		for i := range uint64(200) {
 			items = append(items, Item{Key: nth(i, 10), Aux: make([]byte, rng.IntN(50))})
@@ -331,7 +332,7 @@ func TestHeldDamaged(t *testing.T) {
 		must(t, s.Save(nil))
 		for n := 100; n < 200; n += 20 {
 			must(t, s.Add(items[n:n+20]))
-			must(t, s.Commit()) // a frame for each
+			must(t, s.Commit()) // one frame for each
 		}
 		held := s.Held(nil)
 		if len(held) == 0 {
@@ -343,7 +344,7 @@ func TestHeldDamaged(t *testing.T) {
 		reopen := rng.IntN(2) == 0
 		if reopen {
 			must(t, s.Close())
-			again, more := news(t, mem, "drum", Config{tune: tune})
+			again, more := openCollecting(t, mem, "drum", Config{tune: tune})
 			s = again
 			for k, n := range got {
 				more[k] += n
@@ -351,7 +352,7 @@ func TestHeldDamaged(t *testing.T) {
 			}
 			got = more
 			if s.Missing(held[0]) == 0 && len(s.Lost()) > 0 {
-				t.Fatalf("seed %d: lost, but not missing", seed)
+				t.Fatalf("seed %d: Lost reports items, Missing does not", seed)
 			}
 		}
 		missing := s.Missing(held[0])
@@ -364,21 +365,22 @@ func TestHeldDamaged(t *testing.T) {
 			lost = missing
 		}
 		if n := int64(200 - len(got)); n > lost || lost > held[0].Items || !reopen && n != lost {
-			t.Fatalf("seed %d: %d keys have no answer (%d had one before), %d are lost of %d", seed, n, before, lost, held[0].Items)
+			t.Fatalf("seed %d: %d keys have no answer (%d had one before), %d of %d held items are lost",
+				seed, n, before, lost, held[0].Items)
 		}
 		must(t, s.Add(items))
 		must(t, s.Flush())
 		for _, it := range items {
 			if got[it.Key] != 1 {
-				t.Fatalf("seed %d: %v was new %d times", seed, it.Key, got[it.Key])
+				t.Fatalf("seed %d: %v was emitted %d times, want once", seed, it.Key, got[it.Key])
 			}
 		}
 		must(t, s.Close())
 	}
 }
 
-// A run that rots after Open is found when Restore brings a table to disk: that
-// asks for Rebuild, and goes on.
+// TestDamagedInRestore damages a run after Open. Restore finds it when it flushes a table; it must ask for Rebuild and
+// then continue.
 func TestDamagedInRestore(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(20) {
@@ -386,7 +388,7 @@ func TestDamagedInRestore(t *testing.T) {
 		mem := disk.NewMem()
 		tune := small(rng)
 		tune.memKeys, tune.firstKeys = 50, 50
-		s, got := news(t, mem, "drum", Config{Journal: true, tune: tune})
+		s, got := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
 		var keys []weburl.Key
 		var items []Item
 		for i := range uint64(2000) {
@@ -395,7 +397,7 @@ func TestDamagedInRestore(t *testing.T) {
 		}
 		must(t, s.Restore(keys[:1000]))
 		must(t, s.Close())
-		s, got = news(t, mem, "drum", Config{Journal: true, tune: tune})
+		s, got = openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
 		es, err := mem.ReadDir("drum")
 		must(t, err)
 		for _, e := range es {
@@ -411,17 +413,19 @@ func TestDamagedInRestore(t *testing.T) {
 				if !errors.As(err, &d) || rebuilt > 100 {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error { return yield(keys[:n+100]) }))
+				must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error {
+					return yield(keys[:n+100])
+				}))
 				rebuilt++
 			}
 		}
 		if rebuilt == 0 {
-			t.Fatalf("seed %d: nothing was damaged", seed)
+			t.Fatalf("seed %d: no damage was found", seed)
 		}
 		must(t, s.Add(items))
 		must(t, s.Flush())
 		if len(got) != 0 || len(s.Damaged()) > 0 {
-			t.Fatalf("seed %d: %d keys are new, damaged %v", seed, len(got), s.Damaged())
+			t.Fatalf("seed %d: %d keys are new, damaged %v; want none", seed, len(got), s.Damaged())
 		}
 		must(t, s.Close())
 	}

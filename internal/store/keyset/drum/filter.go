@@ -6,24 +6,22 @@ import (
 )
 
 const (
-	blockWords = 8 // of a filter's block: 512 bits, a cache line
+	blockWords = 8 // a block of a filter has 512 bits: a cache line
 	blockBits  = 64 * blockWords
-	// filterBits a key make about one new key in a hundred look known.
+	// filterBits per key make the filter say "perhaps" to about one new key in a hundred.
 	filterBits = 10
 )
 
-// A filter is a blocked Bloom filter (Putze, Sanders, Singler, WEA 2007): a
-// key has one bit in each of the eight words of one block, so that asking
-// costs one cache miss. Bits are set by the owner, for keys as they come, and
-// while it is being filled also by a pass; hence the atomics, of which reading
-// costs nothing. A pass fills one of its own and then unites the two.
+// A filter is a blocked Bloom filter (Putze, Sanders, Singler, WEA 2007). A key sets one bit in each of the eight words
+// of one block, so that a lookup costs one cache miss. The owner adds new keys. While a pass fills the filter, it
+// merges in a filter of its own. The bits are therefore set atomically; atomic reads cost nothing extra.
 type filter struct {
 	words  []uint64
 	blocks uint64
-	keys   int64 // for which it was made
+	keys   int64 // the number of keys for which it was made
 }
 
-// newFilter has room for keys at so many bits each.
+// newFilter returns a filter for so many keys at so many bits each.
 func newFilter(keys int64, bitsPerKey float64) *filter {
 	blocks := max(1, (int64(float64(keys)*bitsPerKey)+blockBits-1)/blockBits)
 	return &filter{make([]uint64, blocks*blockWords), uint64(blocks), keys}
@@ -41,10 +39,10 @@ func (f *filter) block(h uint64) *[blockWords]uint64 {
 	return (*[blockWords]uint64)(f.words[b*blockWords:])
 }
 
-// touch brings the line of h into the cache.
+// touch loads the block of h into the processor's cache.
 func (f *filter) touch(h uint64) uint64 { return atomic.LoadUint64(&f.block(h)[0]) }
 
-// has says whether a key of hash h may have been added.
+// has reports whether a key with hash h may have been added.
 func (f *filter) has(h uint64) bool {
 	w := f.block(h)
 	g := h * 0x9e3779b97f4a7c15
@@ -69,7 +67,7 @@ func (f *filter) add(h uint64) {
 	}
 }
 
-// set is add where nobody else knows the filter.
+// set is add for a filter that no other goroutine uses.
 func (f *filter) set(h uint64) {
 	w := f.block(h)
 	g := h * 0x9e3779b97f4a7c15
@@ -79,8 +77,8 @@ func (f *filter) set(h uint64) {
 	}
 }
 
-// unite adds what is in o, which is as large.
-func (f *filter) unite(o *filter) {
+// union adds all keys of o, which must have the same size.
+func (f *filter) union(o *filter) {
 	for i, w := range o.words {
 		if w != 0 {
 			atomic.OrUint64(&f.words[i], w)
@@ -88,8 +86,8 @@ func (f *filter) unite(o *filter) {
 	}
 }
 
-// like makes f empty and as large as o.
-func (f *filter) like(o *filter) {
+// clearLike makes f empty and gives it the size of o.
+func (f *filter) clearLike(o *filter) {
 	if cap(f.words) < len(o.words) {
 		f.words = make([]uint64, len(o.words))
 	}

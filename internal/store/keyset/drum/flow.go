@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// step brings the pass further as far as that is up to the owner, who has just
-// asked for n items.
+// step advances the pass as far as the owner can, whose call has just asked for n items.
 func (s *Store) step(n int) error {
 	for {
-		if err := s.published(); err != nil {
+		if err := s.notePublished(); err != nil {
 			return s.fail(err)
 		}
 		switch s.state {
@@ -25,7 +24,7 @@ func (s *Store) step(n int) error {
 				return s.pace()
 			}
 			if s.pass.flush && s.cfg.Journal {
-				return s.pace() // BeginSync goes on
+				return s.pace() // BeginSync freezes the table
 			}
 			if err := s.freeze(); err != nil {
 				return s.fail(err)
@@ -46,7 +45,7 @@ func (s *Store) step(n int) error {
 				s.notify()
 				return nil
 			}
-			s.spend(s.pass.gen)
+			s.retire(s.pass.gen)
 			s.pass, s.state = nil, idle
 		case damaged:
 			return s.pass.err
@@ -70,8 +69,8 @@ func (s *Store) notify() {
 	}
 }
 
-// published takes note of a manifest that was written.
-func (s *Store) published() error {
+// notePublished adopts the mark of a manifest that was written.
+func (s *Store) notePublished() error {
 	p := s.pub
 	if p == nil || !closed(p.published) {
 		return nil
@@ -82,7 +81,7 @@ func (s *Store) published() error {
 	return p.pubErr
 }
 
-// full says that the table is to be brought to disk, and that it can be.
+// full reports whether the table should be written to disk and can be.
 func (s *Store) full() bool {
 	if s.pub != nil {
 		return false
@@ -96,7 +95,7 @@ func (s *Store) full() bool {
 	return s.mem.n >= s.tune.firstKeys
 }
 
-// diskKeys is how many keys the runs have.
+// diskKeys returns the number of keys in the runs.
 func (s *Store) diskKeys() (n int64) {
 	for i := range s.buckets {
 		n += s.buckets[i].keys()
@@ -104,20 +103,20 @@ func (s *Store) diskKeys() (n int64) {
 	return n
 }
 
-// heldMax is how many held items are worth a pass at once: reading the runs
-// costs as much as there are keys.
+// heldMax returns the number of held items that justifies a pass. The cost of reading the runs grows with the number of
+// keys.
 func (s *Store) heldMax() int64 {
 	return min(int64(s.tune.heldMin)+s.diskKeys()/10, int64(s.tune.heldMost))
 }
 
-// tableKeys is likewise with how many keys the table is brought to disk.
+// tableKeys returns the number of table keys that justifies a flush.
 func (s *Store) tableKeys() int {
 	return max(s.tune.memKeys, min(int(s.diskKeys()/200), s.tune.memMost))
 }
 
-// due says that a pass should begin: when the table is full, when enough items
-// are held, or when they have been so for long enough that passes take at most
-// a thirtieth of the time: of the held items nearly all turn out to be known.
+// due reports whether a pass should begin. This is so if the table is full, if enough items are held, or if items have
+// been held so long that passes take at most 1/30 of the time. Passes more often gain little: nearly all held items
+// turn out to be known.
 func (s *Store) due() bool {
 	if s.full() {
 		return true
@@ -128,13 +127,13 @@ func (s *Store) due() bool {
 	return s.flushing || int64(s.gen.n) >= s.heldMax() || s.wakeIn() <= 0
 }
 
-// wakeIn is how long held items may wait still.
+// wakeIn returns how long held items may still wait.
 func (s *Store) wakeIn() time.Duration {
 	d := s.tune.age - time.Since(s.gen.since)
 	return max(d, 30*s.cost-time.Since(s.last))
 }
 
-// arm has Ready told when the held items have waited long enough.
+// arm sets the timer for the moment at which the held items have waited long enough.
 func (s *Store) arm() {
 	if s.gen.n == 0 || time.Until(s.armed) > 0 {
 		return
@@ -144,12 +143,12 @@ func (s *Store) arm() {
 	s.timer.Reset(d)
 }
 
-// mostKeys is how many keys the table may have before the owner has to wait:
-// as many again may be frozen, and all fit in the budget.
+// mostKeys returns the number of table keys above which the owner must wait. Together with the frozen table they fit in
+// the memory budget.
 func (s *Store) mostKeys() int { return min(2*s.tableKeys(), maxTable/2) }
 
-// pace makes an owner that is faster than the passes wait a little, and one
-// that is much faster until the pass is over.
+// pace slows down an owner that is faster than the passes: by 5 ms, or until the pass is over if the table is far too
+// large.
 func (s *Store) pace() error {
 	over := s.mem.n > s.mostKeys() || int64(s.gen.n) > 3*s.heldMax()
 	var wait chan struct{}
@@ -161,13 +160,13 @@ func (s *Store) pace() error {
 	case s.state == idle && s.pub != nil && closed(s.pub.confirmed):
 		wait = s.pub.published
 	}
-	if !over || wait == nil { // or it is up to the owner, who is to sync
+	if !over || wait == nil { // with wait nil, the pass waits for the owner's sync
 		if s.mem.n > maxTable-batch {
 			return s.fail(ErrMemory)
 		}
 		return nil
 	}
-	// With a journal Add is not to block the crawl, but better so than to fail.
+	// With a journal, Add should not block the crawl. It does so only before the table would overflow.
 	far := s.mem.n > s.mostKeys()*4/3 && (!s.cfg.Journal || s.mem.n > maxTable/4*3)
 	t := time.NewTimer(5 * time.Millisecond)
 	defer t.Stop()
@@ -193,8 +192,8 @@ func (s *Store) newPass(flush bool) *pass {
 	}
 }
 
-// prepare begins a pass. Filters and the next table take a while to allocate,
-// so that happens beside the intake, before the pass needs them.
+// prepare starts a pass. The filters and the next table take long to allocate, so another goroutine allocates them
+// before the pass needs them.
 func (s *Store) prepare() {
 	p := s.newPass(s.full())
 	s.pass, s.state = p, preparing
@@ -211,10 +210,10 @@ func (s *Store) prepare() {
 	}()
 }
 
-// allocate makes what a pass that brings the table to disk needs.
+// allocate allocates the filters and the table that a flushing pass needs.
 func (p *pass) allocate(plan []wantFilter) {
 	for _, want := range plan {
-		makeWay()
+		yieldCPU()
 		p.next[want.bucket] = newFilter(want.keys, want.bits)
 	}
 	p.empty = newTable(p.s.pool, p.s.vol.withValues, p.tableKeys)
@@ -227,15 +226,13 @@ type wantFilter struct {
 	bits   float64
 }
 
-// perKey is how many bits of a filter each of so many keys gets. With too
-// little memory they are fewer, down to where a filter says perhaps to nearly
-// everything.
-func (s *Store) perKey(keys int64) float64 {
+// bitsPerKey returns the number of filter bits per key if there are so many keys. With little memory it falls to 2,
+// where a filter answers "perhaps" to nearly every key.
+func (s *Store) bitsPerKey(keys int64) float64 {
 	return min(filterBits, max(2, float64(s.tune.filterBytes)*8/float64(max(1, keys))/1.15))
 }
 
-// planFilters says which buckets get another filter in a pass that brings the
-// table to disk.
+// planFilters returns the buckets that get a new filter in a flushing pass, with the sizes.
 func (s *Store) planFilters() []wantFilter {
 	if s.tune.filterBytes <= 0 {
 		return nil
@@ -244,7 +241,7 @@ func (s *Store) planFilters() []wantFilter {
 	for i := range s.buckets {
 		total += s.buckets[i].keys() + s.buckets[i].fresh
 	}
-	perKey := s.perKey(total)
+	bitsPerKey := s.bitsPerKey(total)
 	var plan []wantFilter
 	at := int64(0)
 	for i := range s.buckets {
@@ -253,16 +250,16 @@ func (s *Store) planFilters() []wantFilter {
 		if keys == 0 || b.filter != nil && keys <= b.filter.keys {
 			continue
 		}
-		w := wantFilter{i, keys + keys/7, perKey}
-		switch { // small ones grow in larger steps, so that they are not filled so often
+		w := wantFilter{i, keys + keys/7, bitsPerKey}
+		switch { // small filters grow in larger steps, so that they are replaced less often
 		case keys < 1<<16:
 			w.keys = 2 * keys
 		case keys < 1<<19:
 			w.keys = keys + keys/2
 		}
-		size := int64(float64(w.keys) * perKey / 8)
+		size := int64(float64(w.keys) * bitsPerKey / 8)
 		if b.filter != nil && (size < b.filter.bytes()+b.filter.bytes()/20 || at > s.tune.filterBytes/8) {
-			continue // it would not be better, or is for another pass
+			continue // the gain is too small, or the filter is left for another pass
 		}
 		at += size
 		plan = append(plan, w)
@@ -270,8 +267,7 @@ func (s *Store) planFilters() []wantFilter {
 	return plan
 }
 
-// freeze closes the generation, and for a flush the table, and lets the pass
-// run.
+// freeze closes the generation and, for a flush, the table. Then it starts the pass.
 func (s *Store) freeze() error {
 	if err := s.writeFrame(); err != nil {
 		return err
@@ -284,7 +280,7 @@ func (s *Store) freeze() error {
 		p.runs[i] = s.buckets[i].runs
 	}
 	if !p.flush {
-		p.dropped = maps.Clone(s.drops) // a crash may have left their items held
+		p.dropped = maps.Clone(s.drops) // after a crash, items of dropped hosts may still be held
 	} else {
 		s.frozen, s.frozenDrops = s.mem, s.drops
 		p.frozen, p.dropped = s.frozen, s.frozenDrops
@@ -301,7 +297,7 @@ func (s *Store) freeze() error {
 	return nil
 }
 
-// start lets a pass run beside the intake.
+// start runs a pass in its own goroutine.
 func (s *Store) start(p *pass) {
 	obsolete := s.obsolete
 	s.obsolete = nil
@@ -309,7 +305,7 @@ func (s *Store) start(p *pass) {
 	go func() {
 		defer s.work.Done()
 		for _, r := range obsolete {
-			_ = s.vol.fs.Remove(s.vol.path(runName(r.num))) // Open removes strays, too
+			_ = s.vol.fs.Remove(s.vol.path(runName(r.num))) // best effort; Open removes it too
 		}
 		p.run()
 		close(p.done)
@@ -317,7 +313,7 @@ func (s *Store) start(p *pass) {
 	}()
 }
 
-// confirm says that the owner has its copy of what is frozen, up to mark.
+// confirm tells the pass that the owner's copy of the frozen keys is durable up to mark.
 func (p *pass) confirm(mark []byte) {
 	if !closed(p.confirmed) {
 		p.mark = mark
@@ -325,7 +321,7 @@ func (p *pass) confirm(mark []byte) {
 	}
 }
 
-// adopt takes over what a pass has made.
+// adopt takes over the results of a pass.
 func (s *Store) adopt() error {
 	p := s.pass
 	if p.err != nil {
@@ -364,14 +360,14 @@ func (s *Store) adopt() error {
 		}
 	}
 	p.gen.slab.release()
-	if err := s.takeAll(p.gen); err != nil {
+	if err := s.collectAll(p.gen); err != nil {
 		return s.fail(err)
 	}
 	s.state = emitting
 	return nil
 }
 
-// discard removes the runs that a failed pass has written.
+// discard marks the runs of a failed pass for removal.
 func (s *Store) discard(p *pass) {
 	for i, runs := range p.newRuns {
 		for _, r := range runs {
@@ -392,17 +388,15 @@ func contains(runs []*run, r *run) bool {
 	return false
 }
 
-// slice is how long handing out may take at a time, once it has kept up with
-// the intake.
-const slice = 2 * time.Millisecond
+// emitSlice is how long one call may emit answers, if it has kept up with the intake.
+const emitSlice = 2 * time.Millisecond
 
-// emitSome hands out answers of the generation that a pass has resolved, and
-// says whether these were all.
+// emitSome emits answers of the generation that a pass has resolved. all reports whether no answers are left.
 func (s *Store) emitSome(n int) (all bool, err error) {
 	g := s.pass.gen
 	start, done := time.Now(), 0
 	for ; g.at < len(g.frames); g.at++ {
-		if done >= 2*n && time.Since(start) > slice {
+		if done >= 2*n && time.Since(start) > emitSlice {
 			return false, nil
 		}
 		f := &g.frames[g.at]
@@ -412,7 +406,7 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 		}
 		items, err := s.readFrame(f)
 		if errors.Is(err, errFrame) {
-			s.lose(f, 0, err)
+			s.noteLost(f, 0, err)
 			continue
 		} else if err != nil {
 			return false, err
@@ -422,14 +416,14 @@ func (s *Store) emitSome(n int) (all bool, err error) {
 			var it Item
 			o, err := s.items.next(&it, s.cfg.Known || g.isUnknown(f.first+i))
 			if err != nil {
-				s.lose(f, i, err)
+				s.noteLost(f, i, err)
 				break
 			}
 			if err := s.resolve(o, &it, f.first+i); err != nil {
 				return false, err
 			}
 		}
-		if err := s.flushOut(); err != nil {
+		if err := s.emitAnswers(); err != nil {
 			return false, err
 		}
 	}
@@ -452,8 +446,8 @@ func (g *generation) anyUnknown(first, n uint32) bool {
 	return false
 }
 
-// resolve answers a held item. What was inserted since the pass began is in
-// the table, also by the items before it.
+// resolve answers a held item. The table contains keys inserted since the pass began, including those of held items
+// resolved before this one.
 func (s *Store) resolve(o op, it *Item, seq uint32) error {
 	g := s.pass.gen
 	unknown := g.isUnknown(seq)
@@ -465,7 +459,7 @@ func (s *Store) resolve(o op, it *Item, seq uint32) error {
 	ih := indexHash(fh, k.p)
 	if unknown || g.values != nil {
 		if pos := s.mem.find(k, ih, s.drops[k.h]); pos >= 0 {
-			s.known(it, s.mem.value(pos))
+			s.answerKnown(it, s.mem.value(pos))
 			return nil
 		}
 	}
@@ -474,9 +468,9 @@ func (s *Store) resolve(o op, it *Item, seq uint32) error {
 		if g.values != nil {
 			value = g.values[seq]
 		}
-		s.known(it, value)
+		s.answerKnown(it, value)
 		return nil
 	}
 	s.n.filterWrong++
-	return s.absent(o, it, k, &s.buckets[k.h>>s.shift], fh, ih)
+	return s.answerUnknown(o, it, k, &s.buckets[k.h>>s.shift], fh, ih)
 }

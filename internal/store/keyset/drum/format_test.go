@@ -32,9 +32,12 @@ func TestClasses(t *testing.T) {
 		m     int64
 		class uint8
 		width uint
-	}{{0, 0, 38}, {1, 0, 38}, {2, 1, 42}, {16, 1, 42}, {17, 2, 46}, {256, 2, 46}, {257, 3, 50}, {1 << 16, 4, 54}, {1<<16 + 1, 5, 58}, {1 << 24, 6, 62}, {1<<24 + 1, 7, 64}, {1 << 40, 7, 64}} {
+	}{
+		{0, 0, 38}, {1, 0, 38}, {2, 1, 42}, {16, 1, 42}, {17, 2, 46}, {256, 2, 46}, {257, 3, 50}, {1 << 16, 4, 54},
+		{1<<16 + 1, 5, 58}, {1 << 24, 6, 62}, {1<<24 + 1, 7, 64}, {1 << 40, 7, 64},
+	} {
 		if got := classOf(c.m); got != c.class || width(got) != c.width {
-			t.Errorf("classOf(%d) = %d of %d bits, want %d of %d", c.m, got, width(got), c.class, c.width)
+			t.Errorf("classOf(%d) = %d with %d bits, want %d with %d", c.m, got, width(got), c.class, c.width)
 		}
 	}
 }
@@ -59,7 +62,7 @@ func TestLists(t *testing.T) {
 			n := 1 + rng.IntN(1<<rng.IntN(10))
 			for range n {
 				v := rng.Uint64() >> (64 - width(x.class))
-				if part && rng.IntN(2) == 0 { // close to each other
+				if part && rng.IntN(2) == 0 { // numbers close together
 					v = 1<<(width(x.class)-1) + rng.Uint64N(5000)
 				}
 				x.vals = append(x.vals, v)
@@ -100,7 +103,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 		if err := b.next(&l); err != nil || l.n != 0 {
-			t.Fatalf("after the last list: %v, %d", err, l.n)
+			t.Fatalf("after the last list: %v, a list of %d keys; want none", err, l.n)
 		}
 	}
 }
@@ -134,16 +137,16 @@ func TestSortQueries(t *testing.T) {
 	}
 }
 
-// smallFrames is how much of golden's part does not depend on a compressor.
+// smallFrames is the length of golden's part file that does not depend on the compressor.
 var smallFrames int
 
-// golden are the files of the last version: one run, a manifest, a part.
+// golden returns the files of the current version: a run, a manifest and a part.
 func golden(t *testing.T) map[string][]byte {
 	mem := disk.NewMem()
 	v := &volume{fs: mem, dir: "g", blockBytes: 400}
 	must(t, mem.MkdirAll("g", 0o755))
 	s := &Store{vol: v, seed: 42, bucketBits: 1, shift: 63, buckets: make([]bucket, 2), pool: &pool{}}
-	s.gen, s.scribe = &generation{slab: log{pool: s.pool}}, newScribe(1)
+	s.gen, s.heldWriter = &generation{slab: log{pool: s.pool}}, newHeldWriter(1)
 	s.tune.slabKeys = 1 << 20
 	w, err := v.newRun(7, 1)
 	must(t, err)
@@ -175,7 +178,7 @@ func golden(t *testing.T) map[string][]byte {
 	}
 	must(t, s.commit())
 	smallFrames = int(s.part.size)
-	for i := range 100 { // enough to be packed
+	for i := range 100 { // enough to be compressed
 		it := Item{Key: nth(uint64(3+i), 1), Aux: fmt.Appendf(nil, "%d%s", i, strings.Repeat(" an aux", i))}
 		must(t, s.hold(opAdd, &it, keyOf(it.Key, s.seed)))
 	}
@@ -189,9 +192,8 @@ func golden(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestGolden: what is written is as it was in the last version of each format,
-// and what earlier ones wrote is read still. UPDATE_GOLDEN=1 writes the files of
-// the last version anew; a changed format wants a new one.
+// TestGolden checks that the current version writes the same bytes as before, and that files of earlier versions can
+// still be read. UPDATE_GOLDEN=1 writes the files of the current version again; a changed format needs a new version.
 func TestGolden(t *testing.T) {
 	const last = "v3"
 	for name, got := range golden(t) {
@@ -206,7 +208,7 @@ func TestGolden(t *testing.T) {
 			got, want = got[:smallFrames], want[:smallFrames]
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is written in another way", name)
+			t.Errorf("%s differs from the golden file", name)
 		}
 	}
 	for _, version := range []string{"v1", "v2", last} {
@@ -221,19 +223,20 @@ func TestGolden(t *testing.T) {
 			must(t, err)
 			must(t, disk.WriteFile(mem, "g/"+name, b))
 		}
-		s, got := news(t, mem, "g", Config{})
-		if st := s.Stats(); len(s.Damaged()) > 0 || st.Held != int64(held) || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
+		s, got := openCollecting(t, mem, "g", Config{})
+		st := s.Stats()
+		if len(s.Damaged()) > 0 || st.Held != int64(held) || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
 			t.Errorf("%s: %+v, mark %q, damaged %v", version, st, s.Mark(), s.Damaged())
 		}
 		must(t, s.Flush())
 		if len(got) != held || got[nth(uint64(held-1), 1)] != 1 {
-			t.Errorf("%s: the held items are new: %v", version, got)
+			t.Errorf("%s: %d held items were emitted, want %d: %v", version, len(got), held, got)
 		}
 		must(t, s.Close())
 	}
 }
 
-// FuzzBlock: no bytes make the decoder panic, hang or read beyond them.
+// FuzzBlock checks that no input makes the decoder panic, hang or read beyond the buffer.
 func FuzzBlock(f *testing.F) {
 	var w blockWriter
 	w.add(1, 0, []uint64{5}, []uint64{1}, false)
@@ -251,7 +254,7 @@ func FuzzBlock(f *testing.F) {
 		if len(data) < blockHead {
 			return
 		}
-		if err := b.parseChecked(buf, withValues); err == nil { // as if the checksum were right
+		if err := b.parseChecked(buf, withValues); err == nil { // without the checksum
 			readAll(t, &b, withValues)
 		}
 	})
@@ -281,7 +284,7 @@ func readAll(t *testing.T, b *block, withValues bool) {
 		}
 	}
 	if total != b.keys {
-		t.Fatalf("%d keys, the head says %d", total, b.keys)
+		t.Fatalf("%d keys, but the header says %d", total, b.keys)
 	}
 }
 
@@ -294,7 +297,8 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := decodeManifest(m.encode()); err != nil || !slices.Equal(again.runs, m.runs) || !bytes.Equal(again.mark, m.mark) {
+		again, err := decodeManifest(m.encode())
+		if err != nil || !slices.Equal(again.runs, m.runs) || !bytes.Equal(again.mark, m.mark) {
 			t.Fatalf("%v, %v", again, err)
 		}
 	})
@@ -321,7 +325,7 @@ func FuzzFrame(f *testing.F) {
 			if raw := binary.LittleEndian.Uint32(data[24:]); raw > 1<<20 {
 				return
 			}
-			if items, err = unpackFrame(data, &buf); err != nil { // as if the checksum were right
+			if items, err = unpackFrame(data, &buf); err != nil { // without the checksum
 				items = data[frameHead:]
 			}
 		}
@@ -336,7 +340,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Whatever Aux have in common, a frame gives them back.
+// TestFrameSharesAux checks that a frame returns each Aux unchanged, whatever they have in common.
 func TestFrameSharesAux(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabet := []string{"a", "b", "https://www.", "example", "/a/long/path/", "", "\x00", strings.Repeat("tail", 30)}
@@ -376,16 +380,16 @@ func TestFrameSharesAux(t *testing.T) {
 			}
 		}
 		if len(r.b) > 0 {
-			t.Fatalf("%d bytes are left", len(r.b))
+			t.Fatalf("%d bytes are left over", len(r.b))
 		}
 	}
-	// Links of one page take their own part only.
+	// Links of one page take little more than the bytes in which they differ.
 	var w frameWriter
 	tail := strings.Repeat("the page they stand on ", 5)
 	for i := range 100 {
 		w.add(opAdd, &Item{Aux: fmt.Appendf(nil, "https://www.example/%d%s", i, tail)}, false)
 	}
 	if n := len(w.buf); n > 100*24+200 {
-		t.Errorf("100 links of a page in %d bytes", n)
+		t.Errorf("100 links of a page take %d bytes, want at most %d", n, 100*24+200)
 	}
 }

@@ -14,86 +14,84 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An op is what is asked of an item.
+// An op is the operation of an item.
 type op uint8
 
 const (
-	opCheck  op = iota // known?
-	opUpdate           // set
-	opAdd              // known? else insert
+	opCheck  op = iota // look up
+	opUpdate           // set the value
+	opAdd              // look up; insert if unknown
 )
 
 const (
 	heldMagic  = "OWHELD\x00\x03"
-	heldMagic2 = "OWHELD\x00\x02" // no frame is packed
-	heldMagic1 = "OWHELD\x00\x01" // and each item has the whole of its aux
+	heldMagic2 = "OWHELD\x00\x02" // without packed frames
+	heldMagic1 = "OWHELD\x00\x01" // also without shared parts of aux
 	frameMagic = 0x4d524644       // "DFRM"
 	frameHead  = 28
-	frameBytes = 64 << 10 // a frame is written when it has so many
+	frameBytes = 64 << 10 // size at which a frame is written
 	maxFrame   = 1 << 30
 )
 
-// errFrame is a frame that does not say what was written.
+// errFrame means that a frame does not hold what was written.
 var errFrame = errors.New("damaged frame")
 
-// A part is a file of held items in the order of their arrival.
+// A part is a file of held items, in order of arrival.
 type part struct {
-	num    uint64
-	name   string
-	file   disk.File
-	size   int64
-	synced int64 // bytes that are known to be durable
-	clean  int64 // bytes that need no sync: those, and a frame that says so
-	named  bool  // so is its name in the directory
-	away   int   // frames on their way to it, which come behind size
-	last   *sheet
-	tail   int64 // where the next write goes; the scribe's while frames are away
-	end    int64 // of its last items, or of those before the first damage
-	items  int64 // up to there
+	num     uint64
+	name    string
+	file    disk.File
+	size    int64
+	synced  int64 // bytes that are known to be durable
+	clean   int64 // bytes that need no sync: the durable ones and the empty frame that says so
+	named   bool  // the name in the directory is durable
+	pending int   // frames that are not yet written and will follow size
+	last    *pendingFrame
+	tail    int64 // offset of the next write; the held writer owns it while frames are pending
+	end     int64 // end of the last items, or of those before the first damage
+	items   int64 // number of items up to end
 }
 
-// A HeldFile is a file of held items, as far as it has any.
+// A HeldFile names a file of held items and the extent of its items.
 type HeldFile struct {
 	Num   uint64
-	End   int64 // of its last items
+	End   int64 // offset at which its last item ends
 	Items int64
 }
 
 func heldName(n uint64) string { return fmt.Sprintf("held-%08d", n) }
 
-// A frame is where some items of a generation lie.
+// A frame tells where some items of a generation are.
 type frame struct {
 	part  *part
 	off   int64
 	size  uint32
-	first uint32 // sequence number of its first item
+	first uint32 // sequence number of the first item
 	n     uint32
 }
 
-// A generation is the items that are held for one pass: in files with all
-// that belongs to them, in RAM or, over the budget, in spill files with only
-// what the pass compares.
+// A generation is the set of items that are held for one pass. The part files have the whole items. RAM or, above the
+// budget, spill files have only the keys that the pass compares.
 type generation struct {
 	parts  []*part
 	frames []frame
 	n      uint32
-	since  time.Time // the first item's arrival
+	since  time.Time // arrival of the first item
 
-	slab   log // the last keys; those before are spilled
+	slab   log // the latest keys; earlier ones are in spill files
 	base   uint32
 	spills []*spill
 
-	// What the pass found.
+	// Results of the pass.
 	unknown []uint64 // a bit for each item
 	values  []uint64 // of each item; nil in a Store without values
 
-	at   int // frames that were emitted
-	part int // of frame at: items that were emitted
+	at   int // number of frames that were emitted
+	part int // of frame at: number of items that were emitted
 }
 
-// A frameWriter packs held items. What comes from one page has most of its aux
-// in common: an item may leave out what its aux begins and ends with like that
-// of the last item before it that left nothing out, its base.
+// A frameWriter encodes held items. Links of one page have most of their aux in common. An item may therefore leave out
+// the bytes that its aux shares, at its front and end, with the aux of its base: the last item that left nothing out.
 type frameWriter struct {
 	buf   []byte
 	n     uint32
@@ -101,7 +99,7 @@ type frameWriter struct {
 	base  []byte
 }
 
-// opShared marks an item that has only a part of its aux.
+// opShared marks an item that leaves out a part of its aux.
 const opShared = 0x80
 
 func (w *frameWriter) add(o op, it *Item, withValues bool) {
@@ -134,8 +132,7 @@ func (w *frameWriter) add(o op, it *Item, withValues bool) {
 	w.n++
 }
 
-// common is how many bytes a and b begin with, and end with besides, that are
-// the same.
+// common returns how many bytes a and b share at their fronts and, beyond that, at their ends.
 func common(a, b []byte) (prefix, suffix int) {
 	le := binary.LittleEndian
 	most := min(len(a), len(b))
@@ -164,9 +161,8 @@ func common(a, b []byte) (prefix, suffix int) {
 	return prefix, suffix
 }
 
-// sealFrame fills the head of a frame in. raw is how long its items are
-// unpacked, 0 if they are not packed; synced are the bytes of its file that are
-// durable.
+// sealFrame fills in the header of frame b. raw is the length of its items before packing, 0 if they are not packed.
+// synced is the number of durable bytes of its file.
 func sealFrame(b []byte, n uint32, raw int, synced int64) {
 	le := binary.LittleEndian
 	le.PutUint32(b, frameMagic)
@@ -177,7 +173,7 @@ func sealFrame(b []byte, n uint32, raw int, synced int64) {
 	le.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
 }
 
-// parseFrame checks a whole frame. Its items are in buf where they are packed.
+// parseFrame checks a whole frame and returns its items. Packed items are unpacked into buf.
 func parseFrame(b []byte, buf *[]byte) (n uint32, synced int64, items []byte, err error) {
 	le := binary.LittleEndian
 	if len(b) < frameHead || le.Uint32(b) != frameMagic || int(le.Uint32(b[8:])) != len(b) ||
@@ -188,19 +184,18 @@ func parseFrame(b []byte, buf *[]byte) (n uint32, synced int64, items []byte, er
 	return le.Uint32(b[20:]), int64(le.Uint64(b[12:])), items, err
 }
 
-// An itemReader takes items from the front of a frame's. An Aux is valid until
-// the next frame is read into the same memory.
+// An itemReader decodes the items of a frame. An Aux is valid until the next frame is read into the same memory.
 type itemReader struct {
 	b          []byte
 	withValues bool
 	base       []byte
-	space      []byte // for what is put together
+	space      []byte // memory for reassembled aux
 }
 
-// reset begins with the items of another frame.
+// reset starts with the items of another frame.
 func (r *itemReader) reset(items []byte) { r.b, r.base, r.space = items, nil, r.space[:0] }
 
-// next takes an item; without whole its Aux is of no use.
+// next decodes an item. If whole is false, it leaves Aux undefined.
 func (r *itemReader) next(it *Item, whole bool) (o op, err error) {
 	le := binary.LittleEndian
 	need := 17
@@ -246,7 +241,7 @@ func (r *itemReader) next(it *Item, whole bool) (o op, err error) {
 	return o, nil
 }
 
-// newPart creates the file of a generation.
+// newPart creates a part file.
 func (s *Store) newPart() (*part, error) {
 	num := s.nextNum()
 	p := &part{num: num, name: s.vol.path(heldName(num))}
@@ -274,7 +269,7 @@ func (s *Store) writePart(p *part, b []byte) error {
 	return nil
 }
 
-// hold keeps an item for the next pass.
+// hold stores an item for the next pass.
 func (s *Store) hold(o op, it *Item, k key) error {
 	g := s.gen
 	if g.n == 0 {
@@ -293,11 +288,11 @@ func (s *Store) hold(o op, it *Item, k key) error {
 	return nil
 }
 
-// holdKey notes the key of item g.n.
+// holdKey records the key of item g.n.
 func (s *Store) holdKey(k key) error {
 	g := s.gen
 	if g.n == 1<<32-1 {
-		return errors.New("drum: too many held items")
+		return errors.New("drum: more than 2^32-2 held items")
 	}
 	g.slab.append(k)
 	g.n++
@@ -307,7 +302,7 @@ func (s *Store) holdKey(k key) error {
 	return nil
 }
 
-// writeFrame has the items written that are in no frame yet.
+// writeFrame passes the collected items to the held writer as a frame.
 func (s *Store) writeFrame() error {
 	w := &s.frame
 	if w.n == 0 {
@@ -322,29 +317,29 @@ func (s *Store) writeFrame() error {
 		s.part = p
 		g.parts = append(g.parts, p)
 	}
-	if err := s.take(s.scribe.most - 1); err != nil {
+	if err := s.collectFrames(s.heldWriter.most - 1); err != nil {
 		return err
 	}
 	p := s.part
-	p.away++
-	p.last = &sheet{buf: w.buf, gen: g, part: p, at: frame{part: p, first: w.first, n: w.n}, synced: p.synced}
-	s.give(p.last)
+	p.pending++
+	p.last = &pendingFrame{buf: w.buf, gen: g, part: p, at: frame{part: p, first: w.first, n: w.n}, synced: p.synced}
+	s.enqueueFrame(p.last)
 	w.buf, w.n = nil, 0
-	if free := s.scribe.free; len(free) > 0 {
-		w.buf, s.scribe.free = free[len(free)-1], free[:len(free)-1]
+	if free := s.heldWriter.free; len(free) > 0 {
+		w.buf, s.heldWriter.free = free[len(free)-1], free[:len(free)-1]
 	}
 	return nil
 }
 
-// commit writes all that is held, and waits for it.
+// commit writes all held items and waits for the writes.
 func (s *Store) commit() error {
 	if err := s.writeFrame(); err != nil {
 		return err
 	}
-	return s.take(0)
+	return s.collectFrames(0)
 }
 
-// held are the generations that have not been emitted.
+// held returns the generations whose items are not yet emitted.
 func (s *Store) held() []*generation {
 	if g := s.passGeneration(); g != nil {
 		return []*generation{g, s.gen}
@@ -352,14 +347,13 @@ func (s *Store) held() []*generation {
 	return []*generation{s.gen}
 }
 
-// Holds says that some items have no answer yet.
+// Holds reports whether some items are still without an answer.
 func (s *Store) Holds() bool {
 	return s.gen.n > 0 || s.pass != nil && s.pass.gen != nil && s.pass.gen.n > 0
 }
 
-// Held appends the files that have items without an answer, as far as they were
-// committed. A file that it no longer names may be removed after the next
-// EndSync.
+// Held appends the files of committed items that have no answer yet. A file that it no longer names may be removed
+// after the next EndSync.
 func (s *Store) Held(dst []HeldFile) []HeldFile {
 	for _, g := range s.held() {
 		for _, p := range g.parts {
@@ -371,7 +365,7 @@ func (s *Store) Held(dst []HeldFile) []HeldFile {
 	return dst
 }
 
-// Missing says, after Open, how many of the items that Held told of are gone.
+// Missing returns, after Open, how many of the items of h are gone. h is what Held returned before.
 func (s *Store) Missing(h HeldFile) int64 {
 	n := h.Items
 	for _, g := range s.held() {
@@ -392,9 +386,9 @@ func (s *Store) Missing(h HeldFile) int64 {
 	return max(n, 0)
 }
 
-// lose notes that items of a frame have no answer, from item i on. Their keys
-// are not to look known.
-func (s *Store) lose(f *frame, i uint32, err error) {
+// noteLost records that the items of a frame are lost, from item i on. It clears the cache, so that their keys do not
+// look known.
+func (s *Store) noteLost(f *frame, i uint32, err error) {
 	d := Damage{File: f.part.name, Offset: f.off, Bucket: -1, Err: err}
 	for ; i < f.n; i++ {
 		if s.cfg.Known || s.pass.gen.isUnknown(f.first+i) {
@@ -407,8 +401,7 @@ func (s *Store) lose(f *frame, i uint32, err error) {
 	}
 }
 
-// Lost returns, once, where held items were found to be damaged: those have no
-// answer, and the others have theirs.
+// Lost returns where held items were found to be damaged since the last call. These items get no answer; all others do.
 func (s *Store) Lost() []Damage {
 	lost := s.lost
 	s.lost = nil
@@ -433,19 +426,19 @@ func (s *Store) readFrame(f *frame) ([]byte, error) {
 	return items, nil
 }
 
-// A spill is a file of held keys and their numbers, bucket by bucket. It is
-// gone after a crash: the parts have the same keys.
+// A spill is a file of held keys and their sequence numbers, sorted by bucket. It does not outlive a crash: the part
+// files have the same keys.
 type spill struct {
 	name string
-	from []uint32 // as in a grouping
-	sums []uint32 // of each bucket's bytes
+	from []uint32 // as in grouping
+	sums []uint32 // checksum of each bucket's bytes
 	done chan struct{}
 	err  error
 }
 
 const spillEntry = 20
 
-// spill writes the slab away beside the intake. At most one is on its way.
+// spill starts to write the slab to a spill file. At most one write runs at a time.
 func (s *Store) spill() error {
 	g := s.gen
 	for _, sp := range g.spills {
@@ -479,7 +472,7 @@ func (s *Store) writeSpill(sp *spill, slab *log, base uint32) error {
 	sp.from = gr.from
 	var buf []byte
 	for b := range s.buckets {
-		makeWay()
+		yieldCPU()
 		buf = buf[:0]
 		for _, i := range gr.of(b) {
 			k := slab.at(int(i))
@@ -497,7 +490,7 @@ func (s *Store) writeSpill(sp *spill, slab *log, base uint32) error {
 	return nil
 }
 
-// read appends the keys of bucket b to q.
+// read appends the held keys of bucket b to q.
 func (sp *spill) read(v *volume, b int, q []query) ([]query, error) {
 	n := int(sp.from[b+1] - sp.from[b])
 	if n == 0 {
@@ -513,7 +506,7 @@ func (sp *spill) read(v *volume, b int, q []query) ([]query, error) {
 		return nil, fmt.Errorf("read %s: %w", sp.name, err)
 	}
 	if crc32.Checksum(buf, castagnoli) != sp.sums[b] {
-		return nil, fmt.Errorf("drum: %s: damaged", sp.name) // a restart reads the parts again
+		return nil, fmt.Errorf("drum: %s is damaged; restart to read the held keys again", sp.name)
 	}
 	for e := buf; len(e) > 0; e = e[spillEntry:] {
 		le := binary.LittleEndian

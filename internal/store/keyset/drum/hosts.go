@@ -2,28 +2,26 @@ package drum
 
 import "math/bits"
 
-// A hostIndex says where in a table the keys of a host are. The table itself
-// finds keys, not hosts, and to read one host out is to look at all of its keys,
-// milliseconds; so when many hosts are read out, as they are when they move to
-// another agent, an index is made. It takes some five octets for each of the
+// A hostIndex finds the keys of a host in a table. The table itself finds keys, not hosts: reading out one host scans
+// all keys, which takes milliseconds. When many hosts are read out, because they move to another agent, an index is
+// built. It takes about five bytes per key.
 // table's keys.
 type hostIndex struct {
-	upTo   int // positions below it are in the index
+	upTo   int // the index covers the positions below
 	shift  uint
-	starts []uint32 // of groups of hosts, by the top bits of h
-	places []uint32 // positions, ascending in each group
-	seen   int      // keys looked at without the index
+	starts []uint32 // start of each group of hosts in places; the group is the top bits of h
+	places []uint32 // positions, ascending within each group
+	seen   int      // keys scanned without the index
 }
 
 const (
-	// groupKeys is how many keys share an entry of starts.
+	// groupKeys is the mean number of keys per entry of starts.
 	groupKeys = 16
-	// scansWorth is how often as many keys are looked at as there are before an
-	// index is made, which takes as long as some such scans.
+	// scansWorth is the number of full scans after which an index is built. Building it takes as long as a few scans.
 	scansWorth = 4
 )
 
-// ofHost calls fn with the positions of a host's keys, from or later, ascending.
+// ofHost calls fn with the positions, at from or later, of the keys of host h, in ascending order.
 func (t *table) ofHost(h uint64, from int, fn func(pos int)) {
 	x := &t.hosts
 	if x.seen > scansWorth*t.n {
@@ -46,7 +44,7 @@ func (t *table) ofHost(h uint64, from int, fn func(pos int)) {
 	x.seen += max(t.n-begin, 0)
 }
 
-// indexHosts sorts the positions of all keys by the top bits of their hosts.
+// indexHosts builds the index: it sorts the positions of all keys by the top bits of their hosts.
 func (t *table) indexHosts() {
 	x := hostIndex{upTo: t.n, shift: 64 - max(uint(bits.Len(uint(t.n/groupKeys))), 1)}
 	x.starts = make([]uint32, 1<<(64-x.shift)+1)

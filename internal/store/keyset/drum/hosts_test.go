@@ -8,15 +8,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// A host's positions are those that a look at all keys finds, with an index and
-// without one, while the table grows beyond it.
+// TestOfHost compares ofHost with a scan of all keys, with and without an index, while the table outgrows the index.
 func TestOfHost(t *testing.T) {
 	rng := testseed.Rand(t)
 	tb := newTable(&pool{}, false, 0)
 	defer tb.release()
 	hosts := make([]uint64, 300)
 	for i := range hosts {
-		hosts[i] = rng.Uint64() >> (rng.IntN(8) * 8) // some have all groups in common
+		hosts[i] = rng.Uint64() >> (rng.IntN(8) * 8) // some fall into the same group
 	}
 	indexes, last := 0, 0
 	for range 2000 {
@@ -43,13 +42,12 @@ func TestOfHost(t *testing.T) {
 		}
 	}
 	if indexes < 5 {
-		t.Errorf("%d indexes", indexes)
+		t.Errorf("%d indexes were built, want at least 5", indexes)
 	}
 	t.Logf("%d keys, %d indexes", tb.n, indexes)
 }
 
-// BenchmarkRange is what it takes to read one host out of many from a table of a
-// million keys.
+// BenchmarkRange measures reading the keys of one host from a table of a million keys.
 func BenchmarkRange(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	tb := newTable(&pool{}, false, 1<<20)
@@ -76,7 +74,7 @@ func BenchmarkRange(b *testing.B) {
 			i++
 		}
 	})
-	b.Run("making it", func(b *testing.B) {
+	b.Run("build index", func(b *testing.B) {
 		for b.Loop() {
 			tb.indexHosts()
 		}

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// A lookup finds queries, sorted by key, in the runs of a bucket; what one has
-// found counts before what the next one has.
+// A lookup searches queries, sorted by key, in the runs of a bucket, one run after the other. A value found first
+// stays.
 type lookup struct {
 	q []query
-	// mass counts, at the first query of each host, the host's keys.
-	mass    []int64
-	values  []uint64 // of known queries; nil in a Store without values
-	dropped map[uint64]int
-	stop    *atomic.Bool
-	out     []uint64
+	// hostKeys counts the keys of each host, in the entry of the host's first query.
+	hostKeys []int64
+	values   []uint64 // values of known queries; nil in a Store without values
+	dropped  map[uint64]int
+	stop     *atomic.Bool
+	out      []uint64
 }
 
 func (lk *lookup) run(rr *runReader) error {
@@ -33,11 +33,11 @@ func (lk *lookup) run(rr *runReader) error {
 		if q[qi].h > next {
 			continue
 		}
-		if i+1 < n && lk.passes(r, i, qi) {
-			lk.mass[qi] += 2 * r.keys / int64(n)
+		if i+1 < n && lk.skipsBlock(r, i, qi) {
+			lk.hostKeys[qi] += 2 * r.keys / int64(n)
 			continue
 		}
-		b, err := rr.block(i, lk.wanted(r, i, qi))
+		b, err := rr.block(i, lk.readUpTo(r, i, qi))
 		if err != nil {
 			return err
 		}
@@ -48,8 +48,8 @@ func (lk *lookup) run(rr *runReader) error {
 	return nil
 }
 
-// after is the first query from i on of which before does not hold, as it does
-// of all in front of it. It takes as long as it is away, in bits.
+// after returns the first query from i on for which before is false. before must be true for all earlier queries. The
+// cost is logarithmic in the distance.
 func (lk *lookup) after(i int, before func(*query) bool) int {
 	q, step := lk.q, 1
 	for i+step <= len(q) && before(&q[i+step-1]) {
@@ -60,11 +60,11 @@ func (lk *lookup) after(i int, before func(*query) bool) int {
 	return i + sort.Search(n, func(j int) bool { return !before(&q[i+j]) })
 }
 
-// settle takes out the queries that are known: a set has no more to say to them.
-func (lk *lookup) settle() {
+// removeKnown removes the known queries. Without values, later runs have nothing to add to them.
+func (lk *lookup) removeKnown() {
 	q, n := lk.q, 0
 	for i := 0; i < len(q); {
-		h, mass, from := q[i].h, lk.mass[i], n
+		h, hostKeys, from := q[i].h, lk.hostKeys[i], n
 		for ; i < len(q) && q[i].h == h; i++ {
 			if q[i].flag&queryKnown == 0 {
 				q[n] = q[i]
@@ -72,15 +72,15 @@ func (lk *lookup) settle() {
 			}
 		}
 		if n > from {
-			lk.mass[from] = mass
+			lk.hostKeys[from] = hostKeys
 		}
 	}
 	lk.q = q[:n]
 }
 
-// passes says whether block i, which lies within a single class of a single
-// host, has none of the queries from qi on.
-func (lk *lookup) passes(r *run, i, qi int) bool {
+// skipsBlock reports whether block i can be skipped: it holds a single class of a single host, and none of the queries
+// from qi on can be in it.
+func (lk *lookup) skipsBlock(r *run, i, qi int) bool {
 	a, b := r.blocks[i], r.blocks[i+1]
 	if a.h != b.h || a.class() != b.class() || lk.q[qi].h != a.h {
 		return false
@@ -92,8 +92,8 @@ func (lk *lookup) passes(r *run, i, qi int) bool {
 	return j == len(q) || q[j].h > a.h || q[j].p&mask > b.p
 }
 
-// wanted returns up to which block all will be read.
-func (lk *lookup) wanted(r *run, i, qi int) int {
+// readUpTo returns the end of the sequence of blocks, starting at i, that will all be read.
+func (lk *lookup) readUpTo(r *run, i, qi int) int {
 	n := len(r.blocks) - 1
 	for i++; i < n; i++ {
 		h := r.blocks[i].h
@@ -107,7 +107,7 @@ func (lk *lookup) wanted(r *run, i, qi int) int {
 	return i
 }
 
-// block looks through one block; the queries before qi are of hosts before it.
+// block searches the queries from qi on in one block. Earlier queries are of hosts before the block.
 func (lk *lookup) block(b *block, qi int) error {
 	q := lk.q
 	end := qi // of the queries of q[qi]'s host
@@ -122,7 +122,7 @@ func (lk *lookup) block(b *block, qi int) error {
 		if q[qi].h < l.h {
 			qi = lk.after(max(qi, end), func(k *query) bool { return k.h < l.h })
 			if qi == len(q) {
-				return nil // the rest of the block is not asked for
+				return nil // no query needs the rest of the block
 			}
 			end = qi
 		}
@@ -137,7 +137,7 @@ func (lk *lookup) block(b *block, qi int) error {
 				continue
 			}
 		}
-		lk.mass[qi] += int64(l.n)
+		lk.hostKeys[qi] += int64(l.n)
 		shift := 64 - width(l.class)
 		if q[end-1].p>>shift < l.first {
 			continue
@@ -146,7 +146,7 @@ func (lk *lookup) block(b *block, qi int) error {
 		if err != nil {
 			return err
 		}
-		// A host of many lists has many queries, of which most lists see few.
+		// A host with many lists has many queries, and most lists concern few of them.
 		from, j := qi, 0
 		if q[qi].p>>shift < vals[0] {
 			from = lk.after(qi, func(k *query) bool { return k.h == l.h && k.p>>shift < vals[0] })

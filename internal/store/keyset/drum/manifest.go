@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// ManifestName is the file without which a directory has no keys, but may
-	// have held items still.
+	// ManifestName is the name of the manifest. Without it, a directory has no keys, but may have held items.
 	ManifestName  = "manifest"
 	manifestMagic = "OWDRUM\x00\x01"
 	maxManifest   = 64 << 20
 )
 
-// A manifest says which runs make up a Store.
+// A manifest lists the runs of a Store.
 type manifest struct {
 	seed       uint64
 	bucketBits uint
@@ -27,7 +26,7 @@ type manifest struct {
 	runs       []manifestRun
 }
 
-// A manifestRun is a run; those of a bucket stand from the oldest on.
+// A manifestRun is a run. The runs of a bucket are in order of age, the oldest first.
 type manifestRun struct {
 	num    uint64
 	bucket int
@@ -56,8 +55,8 @@ func (m *manifest) encode() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// ErrManifest is a manifest that does not say what was written: the Store has
-// to be made anew.
+// ErrManifest means that a manifest does not hold what was written. The Store must be rebuilt: remove the manifest,
+// open again and restore all keys.
 var ErrManifest = errors.New("damaged manifest")
 
 func decodeManifest(b []byte) (*manifest, error) {
@@ -88,8 +87,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 	return m, nil
 }
 
-// writeManifest makes these runs, and this mark, the Store's. Their files are
-// durable; their names become so first.
+// writeManifest makes these runs and this mark the Store's. The content of the runs must be durable. It makes their
+// names durable before it writes the manifest.
 func (s *Store) writeManifest(buckets [][]*run, mark []byte) error {
 	m := manifest{seed: s.seed, bucketBits: s.bucketBits, withValues: s.vol.withValues, mark: mark}
 	for _, runs := range buckets {
@@ -105,7 +104,7 @@ func (s *Store) writeManifest(buckets [][]*run, mark []byte) error {
 	return disk.WriteFile(s.vol.fs, s.vol.path(ManifestName), b)
 }
 
-// readManifest returns nil where there is none.
+// readManifest returns nil if there is no manifest.
 func readManifest(v *volume) (*manifest, error) {
 	b, err := disk.ReadFile(v.fs, v.path(ManifestName), maxManifest)
 	if errors.Is(err, os.ErrNotExist) {

@@ -2,18 +2,18 @@ package drum
 
 import "sync/atomic"
 
-// A source gives lists in the order of a run.
+// A source delivers lists in the order of a run.
 type source interface {
-	// head is the list that is next, as far as it is left; n is 0 at the end.
+	// head returns what is left of the current list. At the end its vals are empty.
 	head() *cursor
 	advance() error
 }
 
-// A cursor is a list whose keys are taken from the front.
+// A cursor is a list whose keys are consumed from the front.
 type cursor struct {
 	h      uint64
 	class  uint8
-	vals   []uint64 // none at the end
+	vals   []uint64 // empty at the end
 	values []uint64
 }
 
@@ -21,7 +21,7 @@ func (c *cursor) before(o *cursor) bool {
 	return c.h < o.h || c.h == o.h && c.class < o.class
 }
 
-// A runSource gives the lists of a run but those of dropped hosts.
+// A runSource delivers the lists of a run, without those of dropped hosts.
 type runSource struct {
 	it      *runIter
 	cur     cursor
@@ -49,10 +49,10 @@ func (s *runSource) advance() error {
 	}
 }
 
-// A freshSource gives new keys, sorted, in the classes that are given.
+// A freshSource delivers new keys, which are sorted, in given classes.
 type freshSource struct {
 	keys    []query
-	classes []uint8 // of each key; a host's are the same
+	classes []uint8 // class of each key; the same for all keys of a host
 	value   func(seq uint32) uint64
 	cur     cursor
 	vals    []uint64
@@ -71,7 +71,7 @@ func (s *freshSource) advance() error {
 	shift := 64 - width(class)
 	for len(s.keys) > 0 && s.keys[0].h == h && len(s.vals) < listKeys {
 		v := s.keys[0].p >> shift
-		if n := len(s.vals); n > 0 && s.vals[n-1] == v { // one of the odds in the package comment
+		if n := len(s.vals); n > 0 && s.vals[n-1] == v { // a false duplicate, see the package comment
 			s.keys, s.classes = s.keys[1:], s.classes[1:]
 			continue
 		}
@@ -85,8 +85,8 @@ func (s *freshSource) advance() error {
 	return nil
 }
 
-// merge writes what sources give, each advanced to its first list; where two
-// have the same key, that of the later source holds. stop ends it early.
+// merge writes the lists of all sources to w. Each source must already be advanced to its first list. If several
+// sources have the same key, the value of the last source is used. If stop becomes true, merge returns errStopped.
 func merge(w *runWriter, sources []source, stop *atomic.Bool) error {
 	withValues := w.v.withValues
 	var one [1]uint64
@@ -122,7 +122,7 @@ func merge(w *runWriter, sources []source, stop *atomic.Bool) error {
 			}
 			continue
 		}
-		// Several have keys of this host and class.
+		// Several sources have keys of this host and class.
 		h, class := lowest.h, lowest.class
 		for {
 			n := 0
@@ -140,7 +140,7 @@ func merge(w *runWriter, sources []source, stop *atomic.Bool) error {
 				break
 			}
 			if n == 1 {
-				break // the rest goes as a whole
+				break // one source is left: copy the rest of its list at once
 			}
 			for _, s := range sources {
 				c := s.head()

@@ -21,17 +21,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Open opens the Store in dir, which belongs to it. emit gets answers in the
-// order that Add describes; the slice and what it points to are valid until
-// emit returns, and emit must not call the Store. An error of emit is final.
+// Open opens the Store in dir or creates an empty one. Nobody else may use dir. The Store passes answers to emit, in
+// the order that Add describes. The slice and the memory it points to are valid until emit returns. emit must not call
+// the Store. An error of emit is final.
 //
-// Filters are made anew by reading all runs. A damaged run does not keep Open
-// from returning a Store: see Damaged.
+// Open reads all runs to fill the filters. If a run is damaged, Open still returns a Store: see Damaged.
 func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, error) {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open drum: %w", err)
 	}
-	if err := fs.SyncDir(filepath.Dir(dir)); err != nil { // or all would be gone with its name
+	if err := fs.SyncDir(filepath.Dir(dir)); err != nil { // a power failure must not lose the name dir
 		return nil, fmt.Errorf("open drum: %w", err)
 	}
 	t := cfg.tuning()
@@ -42,7 +41,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 		seed: rand.Uint64(), bucketBits: t.bucketBits,
 		drops: map[uint64]int{},
 		ready: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
-		items: itemReader{withValues: cfg.Values}, scribe: newScribe(t.sheets),
+		items: itemReader{withValues: cfg.Values}, heldWriter: newHeldWriter(t.pendingFrames),
 	}
 	s.timer.Stop()
 	s.gen = &generation{slab: log{pool: s.pool}}
@@ -53,7 +52,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	}
 	if m != nil {
 		if m.withValues != cfg.Values {
-			return nil, fmt.Errorf("open drum: %s has values: %t, wanted: %t", dir, m.withValues, cfg.Values)
+			return nil, fmt.Errorf("open drum %s: the store has values: %t; the caller wants: %t", dir, m.withValues, cfg.Values)
 		}
 		s.seed, s.bucketBits, s.mark = m.seed, m.bucketBits, m.mark
 	}
@@ -77,7 +76,7 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	return s, nil
 }
 
-// tidy removes what no manifest names and returns the numbers of the parts.
+// tidy removes files that no manifest names and returns the numbers of the parts.
 func (s *Store) tidy(m *manifest) (parts []uint64, err error) {
 	keep := map[string]bool{ManifestName: true}
 	if m != nil {
@@ -110,7 +109,7 @@ func (s *Store) tidy(m *manifest) (parts []uint64, err error) {
 	return parts, nil
 }
 
-// openRuns reads the runs' indexes and makes the filters.
+// openRuns reads the indexes of the runs and fills the filters.
 func (s *Store) openRuns(m *manifest) error {
 	if m == nil {
 		return nil
@@ -130,7 +129,7 @@ func (s *Store) openRuns(m *manifest) error {
 			b := &s.buckets[i]
 			whole := true
 			var damages []Damage
-			noted := func(err error) error {
+			recordDamage := func(err error) error {
 				var d *Damage
 				if !errors.As(err, &d) {
 					return err
@@ -140,13 +139,13 @@ func (s *Store) openRuns(m *manifest) error {
 			}
 			for _, mr := range of[i] {
 				r, err := s.vol.openRun(mr.num, mr.bucket, mr.keys, mr.size)
-				if err := noted(err); err != nil {
+				if err := recordDamage(err); err != nil {
 					return err
 				}
 				b.runs = append(b.runs, r)
 			}
 			if whole && len(b.runs) > 0 {
-				if err := noted(s.refill(b, total)); err != nil {
+				if err := recordDamage(s.refill(b, total)); err != nil {
 					return err
 				}
 			}
@@ -170,15 +169,15 @@ func (s *Store) openRuns(m *manifest) error {
 	return nil
 }
 
-// refill makes a bucket's filter from its runs and from the keys of the bucket
-// in tables; total are the keys of all buckets. A damaged bucket has none.
+// refill fills a new filter for b from its runs and from its keys in tables. total is the number of keys of all
+// buckets. If a run is damaged, the bucket has no filter.
 func (s *Store) refill(b *bucket, total int64, tables ...*table) error {
 	b.filter = nil
 	if s.tune.filterBytes <= 0 {
 		return nil
 	}
 	keys := b.keys()
-	f := newFilter(keys+keys/7+64, s.perKey(total))
+	f := newFilter(keys+keys/7+64, s.bitsPerKey(total))
 	var stop atomic.Bool
 	for _, r := range b.runs {
 		if err := s.vol.fill(f, r, &stop); err != nil {
@@ -196,9 +195,8 @@ func (s *Store) refill(b *bucket, total int64, tables ...*table) error {
 	return nil
 }
 
-// openPart takes the items of a file into the generation that is collected.
-// What a crash tore off is not there; what was durable and is not there is
-// damage.
+// openPart adds the items of a part file to the generation that collects held items. It ignores what a crash tore off.
+// Missing bytes that were durable are damage.
 func (s *Store) openPart(num uint64) error {
 	p := &part{num: num, name: s.vol.path(heldName(num))}
 	f, err := s.vol.fs.OpenFile(p.name, os.O_RDWR, 0)
@@ -213,16 +211,17 @@ func (s *Store) openPart(num uint64) error {
 	if err != nil {
 		return fmt.Errorf("open held items: %w", err)
 	}
-	p.size = fi.Size() // and nothing of it is known to be durable
+	p.size = fi.Size() // p.synced stays 0: nothing is known to be durable
 	if g.n == 0 {
 		g.since = time.Now()
 	}
 	head := make([]byte, len(heldMagic))
 	off := int64(0)
-	if n, _ := f.ReadAt(head, 0); n == len(head) && (string(head) == heldMagic || string(head) == heldMagic2 || string(head) == heldMagic1) {
+	n, _ := f.ReadAt(head, 0)
+	if magic := string(head); n == len(head) && (magic == heldMagic || magic == heldMagic2 || magic == heldMagic1) {
 		off = int64(n)
 	}
-	whole := true // so far
+	whole := true // no damage so far
 	for off < p.size {
 		items, fr, _, err := s.frameAt(p, off)
 		if errors.Is(err, errFrame) || off == 0 {
@@ -230,7 +229,7 @@ func (s *Store) openPart(num uint64) error {
 			if err != nil {
 				return err
 			}
-			if durable <= off { // what comes was never promised to be there
+			if durable <= off { // the rest was never promised to be durable
 				break
 			}
 			s.lost = append(s.lost, Damage{File: p.name, Offset: off, Bucket: -1, Err: errFrame})
@@ -271,8 +270,8 @@ func (s *Store) openPart(num uint64) error {
 	return nil
 }
 
-// afterGap returns where the next frame behind a gap is, or the end of the
-// file, and how much the frames behind it say was durable.
+// afterGap returns the offset of the next frame after off, or the end of the file. durable is the largest number of
+// durable bytes that any later frame states.
 func (s *Store) afterGap(p *part, off int64) (next, durable int64, err error) {
 	next = -1
 	for off++; off < p.size; {
@@ -323,8 +322,7 @@ func (s *Store) frameAt(p *part, off int64) (items []byte, f frame, synced int64
 	return items, frame{p, off, uint32(size), s.gen.n, n}, synced, err
 }
 
-// nextFrame looks for the beginning of a frame at off or later; without one it
-// is the file's size.
+// nextFrame returns the offset of the next frame magic at off or later, or the size of the file if there is none.
 func (s *Store) nextFrame(p *part, off int64) (int64, error) {
 	magic := binary.LittleEndian.AppendUint32(nil, frameMagic)
 	b := make([]byte, 64<<10)

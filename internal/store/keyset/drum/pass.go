@@ -10,62 +10,59 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// errStopped is a pass that Close has ended.
+// errStopped means that Close stopped the pass.
 var errStopped = errors.New("drum: stopped")
 
-// mergeRatio says which runs go into a new one: those, from the newest on,
-// that have at most so many times the keys that go into it already. So runs
-// grow geometrically, and a key is rewritten O(log n) times.
+// mergeRatio decides which runs are merged into a new one: starting with the newest, those that have at most this many
+// times the keys collected for the new run so far. Runs thus grow geometrically, and a key is rewritten O(log n) times.
 const mergeRatio = 2
 
-// A pass answers what is held and, when the table is full, brings its keys to
-// disk. It works on what does not change while it does: frozen table, closed
-// generation, immutable runs.
+// A pass resolves the held items and, if the table is full, writes its keys to disk. It works on data that does not
+// change meanwhile: the frozen table, the closed generation and the immutable runs.
 type pass struct {
 	s     *Store
 	flush bool
 
-	// Set before it runs.
+	// Set before the pass runs.
 	gen       *generation
 	frozen    *table
-	dropped   map[uint64]int // hosts that the runs do not count for, and the position in frozen before which their keys are forgotten
+	dropped   map[uint64]int // hosts to forget in the runs and, at smaller positions than this one, in frozen
 	runs      [][]*run       // of each bucket, the oldest first
-	next      []*filter      // filters to fill; nil: the bucket keeps its own
-	empty     *table         // takes the place of frozen
-	tableKeys int            // of empty, before it grows
+	next      []*filter      // filters to fill; nil: the bucket keeps its filter
+	empty     *table         // the table that replaces frozen
+	tableKeys int            // keys for which empty need not grow
 
-	ready chan struct{} // next is allocated
+	ready chan struct{} // closed when next and empty are allocated
 	done  chan struct{}
 	stop  atomic.Bool
 
-	confirmed chan struct{} // closed when what is in frozen is durable at the owner
+	confirmed chan struct{} // closed when the owner's copy of the frozen keys is durable
 	mark      []byte        // set before confirmed is closed
-	published chan struct{} // closed when the manifest has the new runs
-	pubErr    error         // set before that
+	published chan struct{} // closed when the manifest names the new runs
+	pubErr    error         // set before published is closed
 
-	// What came of it.
+	// Results of the pass.
 	err      error
 	newRuns  [][]*run
 	obsolete []*run
 	took     time.Duration
 }
 
-// makeWay lets others run, of whom one may be the owner. What goes on beside
-// the intake calls it every few hundred microseconds: with as many such
-// goroutines as processors, an owner who comes back from a system call would
-// else wait for the rest of a time slice, which is 10 ms.
-func makeWay() { runtime.Gosched() }
+// yieldCPU lets other goroutines run, above all the owner. Background goroutines call it every few hundred
+// microseconds. If they occupied all processors, an owner that returns from a system call would wait for the rest of a
+// time slice, which is 10 ms.
+func yieldCPU() { runtime.Gosched() }
 
-// A worker has the buffers for one bucket at a time.
+// A worker processes one bucket at a time and keeps the buffers for it.
 type worker struct {
 	p        *pass
 	q, tmp   []query
-	mass     []int64
+	hostKeys []int64
 	values   []uint64
 	out      []uint64
 	fresh    []query
 	classes  []uint8
-	filter   filter // of one bucket, while it is made
+	filter   filter // scratch memory for the filter of one bucket
 	obsolete []*run
 }
 
@@ -107,7 +104,7 @@ func (p *pass) work() error {
 					return nil
 				}
 				if err := w.bucket(b, &slab, &fresh); err != nil {
-					p.stop.Store(true) // the others, too
+					p.stop.Store(true) // stops the other workers
 					return err
 				}
 			}
@@ -120,10 +117,10 @@ func (p *pass) work() error {
 	return err
 }
 
-// publish writes the manifest when the owner's copy of the keys is durable.
+// publish writes the manifest once the owner's copy of the keys is durable.
 func (p *pass) publish() {
 	defer close(p.published)
-	<-p.confirmed // Close confirms, too, having said stop
+	<-p.confirmed // Close confirms too, after it has set stop
 	if p.stop.Load() {
 		p.pubErr = errStopped
 		return
@@ -131,7 +128,7 @@ func (p *pass) publish() {
 	p.pubErr = p.s.writeManifest(p.newRuns, p.mark)
 }
 
-// bucket does the work of one bucket.
+// bucket processes bucket b.
 func (w *worker) bucket(b int, slab, fresh *grouping) error {
 	p := w.p
 	s := p.s
@@ -148,7 +145,7 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 		return nil
 	}
 	sortQueries(w.q, w.tmp, int(s.shift))
-	lk := lookup{q: w.q, mass: w.mass, dropped: p.dropped, stop: &p.stop, out: w.out}
+	lk := lookup{q: w.q, hostKeys: w.hostKeys, dropped: p.dropped, stop: &p.stop, out: w.out}
 	if s.vol.withValues {
 		lk.values = w.values
 	}
@@ -156,15 +153,15 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 		if len(lk.q) == 0 {
 			break
 		}
-		r := runs[i] // the largest first: it knows most
+		r := runs[i] // the largest run first: it contains most keys
 		if s.vol.withValues {
-			r = runs[len(runs)-1-i] // the newest first: its value holds
+			r = runs[len(runs)-1-i] // the newest run first: its value is valid
 		}
 		if err := s.vol.lookup(&lk, r); err != nil {
 			return err
 		}
 		if i < len(runs)-1 && !s.vol.withValues {
-			lk.settle()
+			lk.removeKnown()
 		}
 	}
 	w.q = lk.q
@@ -193,18 +190,18 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 		}
 	}
 	if f := p.next[b]; f != nil {
-		w.filter.like(f)
+		w.filter.clearLike(f)
 		for _, r := range p.newRuns[b] {
 			if err := s.vol.fill(&w.filter, r, &p.stop); err != nil {
 				return err
 			}
 		}
-		f.unite(&w.filter)
+		f.union(&w.filter)
 	}
 	return nil
 }
 
-// lookup finds lk's queries in one run.
+// lookup searches lk's queries in r.
 func (v *volume) lookup(lk *lookup, r *run) error {
 	rr, err := v.reader(r)
 	if err != nil {
@@ -214,7 +211,7 @@ func (v *volume) lookup(lk *lookup, r *run) error {
 	return lk.run(rr)
 }
 
-// fill adds the keys of a run to a filter that nobody else knows.
+// fill adds the keys of r to f, which no other goroutine may use.
 func (v *volume) fill(f *filter, r *run, stop *atomic.Bool) error {
 	it, err := v.iterate(r)
 	if err != nil {
@@ -238,7 +235,7 @@ func (v *volume) fill(f *filter, r *run, stop *atomic.Bool) error {
 	}
 }
 
-// gather collects the queries of a bucket.
+// gather collects the queries of bucket b: its held keys and, for a flush, its frozen keys.
 func (w *worker) gather(b int, slab, fresh *grouping) error {
 	p := w.p
 	w.q = w.q[:0]
@@ -265,18 +262,17 @@ func (w *worker) gather(b int, slab, fresh *grouping) error {
 	n := len(w.q)
 	if cap(w.tmp) < n {
 		w.tmp = make([]query, n+n/8)
-		w.mass = make([]int64, n+n/8)
+		w.hostKeys = make([]int64, n+n/8)
 	}
-	w.tmp, w.mass = w.tmp[:n], w.mass[:n]
-	clear(w.mass)
+	w.tmp, w.hostKeys = w.tmp[:n], w.hostKeys[:n]
+	clear(w.hostKeys)
 	if p.s.vol.withValues {
 		w.values = append(w.values[:0], make([]uint64, n)...)
 	}
 	return nil
 }
 
-// answer notes which held items are unknown, and which fresh keys are to be
-// written, in which class.
+// answer records which held items are unknown, and which fresh keys must be written in which class.
 func (w *worker) answer() {
 	p := w.p
 	w.fresh, w.classes = w.fresh[:0], w.classes[:0]
@@ -288,9 +284,9 @@ func (w *worker) answer() {
 				fresh++
 			}
 		}
-		class := classOf(w.mass[i] + fresh)
+		class := classOf(w.hostKeys[i] + fresh)
 		if p.s.vol.withValues {
-			class = maxClass // an old value in another class would stay beside the new one
+			class = maxClass // with another class, the old value would stay beside the new one
 		}
 		for i < j {
 			e, known, table := i, false, -1
@@ -327,7 +323,7 @@ func (w *worker) answer() {
 	}
 }
 
-// merge writes w.fresh and what is in runs into a new run.
+// merge writes w.fresh and the keys of runs into a new run. It returns nil if no key is left.
 func (w *worker) merge(b int, runs []*run) (*run, error) {
 	s := w.p.s
 	out, err := s.vol.newRun(s.nextNum(), b)

@@ -9,22 +9,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A List is keys of one host as far as they are known: the top Width bits of
-// their paths, as numbers in ascending order, and in a Store with values the
-// Values of each.
+// A List holds keys of one host: the top Width bits of their paths, as ascending numbers. In a Store with values it
+// also holds their Values.
 type List struct {
 	Width  uint
 	Paths  []uint64
 	Values []uint64
 }
 
-// listLimit bounds the Lists that Range gives.
+// listLimit is the maximum length of a List that Range makes from a table.
 const listLimit = 4096
 
-// Range reads out the keys of a host. It gives some more than once where they
-// were inserted more than once; in a Store with values what comes later holds.
-// The List is valid until fn returns, and fn must not call the Store. Held
-// items are not among them: Flush first.
+// Range calls fn with all keys of host, in Lists. A key that was inserted more than once may be reported more than
+// once; in a Store with values, the last report is valid. The List is valid until fn returns. fn must not call the
+// Store. Held items are left out: call Flush first. Range reads from disk.
 func (s *Store) Range(host uint64, fn func(List) error) error {
 	if s.err != nil {
 		return s.err
@@ -49,7 +47,7 @@ func (s *Store) Range(host uint64, fn func(List) error) error {
 func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
 	if len(s.frozenDrops) > 0 {
 		if _, ok := s.frozenDrops[h]; ok {
-			return nil // a pass is taking them out
+			return nil // a pass is removing its keys
 		}
 	}
 	rr, err := s.vol.reader(r)
@@ -103,7 +101,7 @@ func (s *Store) rangeTable(t *table, h uint64, from int, fn func(List) error) er
 		if a.path < b.path {
 			return -1
 		}
-		return 1 // none is there twice
+		return 1 // no path occurs twice
 	})
 	for part := range slices.Chunk(found, listLimit) {
 		l := List{Width: 64}
@@ -120,9 +118,9 @@ func (s *Store) rangeTable(t *table, h uint64, from int, fn func(List) error) er
 	return nil
 }
 
-// Drop forgets the keys of a host, at once for all questions, and on disk with
-// the next flush. The owner drops again after Open what it dropped after Mark.
-// An item of this host that is held may be answered as of before or after.
+// Drop forgets the keys of host. All lookups see this at once; the disk follows with the next flush. After Open, the
+// owner must repeat the drops that it made after Mark. If an item of the host is held, its answer may be that before or
+// after the Drop.
 func (s *Store) Drop(host uint64) error {
 	if s.err != nil {
 		return s.err
@@ -135,19 +133,19 @@ func (s *Store) Drop(host uint64) error {
 	return nil
 }
 
-// An inserter sorts keys as they come into one run for each bucket.
+// An inserter sorts keys into new runs, bucket by bucket.
 type inserter struct {
-	s    *Store
-	rows []insertRow
-	only int // bucket, or -1
-	runs [][]*run
-	wide uint8 // classes are higher by this: how many runs have counted only their own
+	s          *Store
+	rows       []insertRow
+	only       int // the only bucket to write, or -1 for all
+	runs       [][]*run
+	extraClass uint8 // added to classes, because each run counts only its own keys of a host
 }
 
 type insertRow struct {
 	h, v  uint64
 	value uint64
-	class uint8 // maxClass+1: yet to be found, v is a path
+	class uint8 // maxClass+1: not yet decided, and v is a whole path
 }
 
 func (r insertRow) compare(o insertRow) int {
@@ -169,7 +167,7 @@ func order(less bool) int {
 	return 1
 }
 
-// add takes a row; over a table's size all go to disk.
+// add takes a row. When there are as many rows as in a table, it writes all of them to disk.
 func (in *inserter) add(r insertRow) error {
 	if b := int(r.h >> in.s.shift); in.only >= 0 && b != in.only {
 		return nil
@@ -181,7 +179,7 @@ func (in *inserter) add(r insertRow) error {
 	return nil
 }
 
-// flush writes the rows.
+// flush writes the rows to new runs.
 func (in *inserter) flush() error {
 	slices.SortStableFunc(in.rows, insertRow.compare)
 	for len(in.rows) > 0 {
@@ -208,15 +206,15 @@ func (in *inserter) flush() error {
 		in.runs[b] = append(in.runs[b], r)
 	}
 	in.rows = nil
-	if in.wide == 0 {
-		in.wide = 1
+	if in.extraClass == 0 {
+		in.extraClass = 1
 	}
 	return nil
 }
 
-// host writes the rows of one host.
+// host writes the rows of one host to w.
 func (in *inserter) host(w *runWriter, rows []insertRow) error {
-	class := min(maxClass, classOf(int64(len(rows)))+in.wide)
+	class := min(maxClass, classOf(int64(len(rows)))+in.extraClass)
 	if in.s.vol.withValues {
 		class = maxClass
 	}
@@ -229,7 +227,7 @@ func (in *inserter) host(w *runWriter, rows []insertRow) error {
 	var value []uint64
 	for i, r := range rows {
 		if i+1 < len(rows) && rows[i+1].class == r.class && rows[i+1].v == r.v {
-			continue // the later one holds
+			continue // the later value is valid
 		}
 		if in.s.vol.withValues {
 			value = append(value[:0], r.value)
@@ -241,21 +239,21 @@ func (in *inserter) host(w *runWriter, rows []insertRow) error {
 	return nil
 }
 
-// ErrWidth is a List of a width that no class has, or without what it must have.
+// ErrWidth means that a List has a Width that no class has, a path that exceeds it, or too few values.
 var ErrWidth = errors.New("drum: bad list")
 
-// Insert writes in keys of hosts that another Store's Range read out: load
-// hands them to add. They are on disk and known when Insert returns; without
-// an error, all are. It waits for a pass and may emit. A value that the Store
-// has in RAM already stays: Drop the host first.
+// Insert adds keys that another Store's Range reported: load passes them to add. If Insert returns nil, all of them are
+// known and durable. After an error of load, none is. Insert waits for a running pass and may emit answers. If the
+// Store has another value of a key in RAM, that value stays: Drop the host first. After a Drop, call Save before
+// Insert.
 func (s *Store) Insert(load func(add func(host uint64, l List) error) error) error {
-	if err := s.quiet(); err != nil {
+	if err := s.quiesce(); err != nil {
 		return err
 	}
 	in := &inserter{s: s, only: -1, runs: make([][]*run, len(s.buckets))}
 	err := load(func(host uint64, l List) error {
 		if _, ok := s.drops[place(host, s.seed)]; ok {
-			return fmt.Errorf("drum: insert into a host that was dropped just now: Save first")
+			return fmt.Errorf("drum: insert into a host that was dropped since the last flush: call Save first")
 		}
 		return in.list(host, l)
 	})
@@ -266,7 +264,7 @@ func (s *Store) Insert(load func(add func(host uint64, l List) error) error) err
 		in.abandon()
 		return err
 	}
-	return s.takeIn(in, false)
+	return s.installRuns(in, false)
 }
 
 // list takes the keys of a List.
@@ -282,11 +280,11 @@ func (in *inserter) list(host uint64, l List) error {
 	h := place(host, s.seed)
 	for i, v := range l.Paths {
 		if l.Width < 64 && v>>l.Width != 0 {
-			return fmt.Errorf("%w: path of more than %d bits", ErrWidth, l.Width)
+			return fmt.Errorf("%w: path %#x has more than %d bits", ErrWidth, v, l.Width)
 		}
 		r := insertRow{h: h, v: v, class: class}
 		if class == maxClass {
-			r.class = maxClass + 1 // may be kept narrower
+			r.class = maxClass + 1 // it may be stored with fewer bits
 		}
 		if s.vol.withValues {
 			r.value = l.Values[i]
@@ -298,16 +296,15 @@ func (in *inserter) list(host uint64, l List) error {
 	return nil
 }
 
-// abandon gives up runs that no manifest names.
+// abandon marks the new runs for removal. No manifest names them.
 func (in *inserter) abandon() {
 	for _, runs := range in.runs {
 		in.s.obsolete = append(in.s.obsolete, runs...)
 	}
 }
 
-// takeIn makes an inserter's runs part of the Store: with those of their
-// bucket, or in their place.
-func (s *Store) takeIn(in *inserter, replace bool) error {
+// installRuns adds an inserter's runs to the Store. If replace is true, they replace the runs of bucket in.only.
+func (s *Store) installRuns(in *inserter, replace bool) error {
 	all := make([][]*run, len(s.buckets))
 	total := int64(0)
 	for i := range s.buckets {
@@ -343,7 +340,7 @@ func (s *Store) takeIn(in *inserter, replace bool) error {
 		}
 		var d *Damage
 		if err := s.refill(b, total, s.mem, s.frozen); errors.As(err, &d) {
-			s.damages = append(s.damages, *d) // of a run that was there
+			s.damages = append(s.damages, *d) // in a run that existed before
 		} else if err != nil {
 			return s.fail(err)
 		}
@@ -354,15 +351,15 @@ func (s *Store) takeIn(in *inserter, replace bool) error {
 	return nil
 }
 
-// quiet waits until no pass is on its way and the manifest names all runs.
-func (s *Store) quiet() error {
+// quiesce waits until no pass runs and the manifest names all runs.
+func (s *Store) quiesce() error {
 	if s.err != nil {
 		return s.err
 	}
 	for s.state != idle {
 		if s.state == preparing {
 			<-s.pass.ready
-			s.pass, s.state = nil, idle // nothing was done yet
+			s.pass, s.state = nil, idle // the pass has not done anything yet
 			break
 		}
 		s.wait()
@@ -370,22 +367,24 @@ func (s *Store) quiet() error {
 			return err
 		}
 	}
-	return s.settle()
+	return s.awaitManifest()
 }
 
-// Rebuild makes a damaged bucket anew from the keys that the owner has: load
-// hands them to yield in any order; those of other buckets are passed over.
-// They must be all that were ever inserted before Mark and not dropped; later
-// ones do no harm if they are durable. A pass that the damage held up goes on afterwards.
+// Rebuild rebuilds a damaged bucket from the keys that the owner has. load passes them to yield in any order; Rebuild
+// ignores keys of other buckets. They must include all keys that were inserted before Mark and not dropped. Later keys
+// do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards.
 func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) error) error) error {
-	return s.RebuildLists(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error { return load(keys) })
+	return s.RebuildLists(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error {
+		return load(keys)
+	})
 }
 
-// RebuildLists is Rebuild where some of the keys came by Insert: load hands the
-// Lists of those to lists once more.
-func (s *Store) RebuildLists(bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error) error {
+// RebuildLists is Rebuild for a Store into which some keys came by Insert: load passes their Lists to lists.
+func (s *Store) RebuildLists(
+	bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
+) error {
 	if s.cfg.Values {
-		return errors.New("drum: Rebuild would forget the values: RebuildValues has them")
+		return errors.New("drum: Rebuild would lose the values: use RebuildValues")
 	}
 	return s.rebuild(bucket, func(in *inserter) error {
 		return load(func(keys []weburl.Key) error {
@@ -399,8 +398,7 @@ func (s *Store) RebuildLists(bucket int, load func(keys func([]weburl.Key) error
 	})
 }
 
-// RebuildValues is Rebuild for a Store with values; of items with one key the
-// last one holds.
+// RebuildValues is Rebuild for a Store with values. If several items have the same key, the last value is used.
 func (s *Store) RebuildValues(bucket int, load func(yield func(items []Item) error) error) error {
 	return s.rebuild(bucket, func(in *inserter) error {
 		return load(func(items []Item) error {
@@ -420,14 +418,14 @@ func (s *Store) rebuild(bucket int, load func(*inserter) error) error {
 		return s.err
 	}
 	if bucket < 0 || bucket >= len(s.buckets) {
-		return fmt.Errorf("drum: rebuild bucket %d of %d", bucket, len(s.buckets))
+		return fmt.Errorf("drum: rebuild bucket %d: there are only %d", bucket, len(s.buckets))
 	}
 	if s.state != damaged {
-		if err := s.quiet(); err != nil && s.state != damaged {
+		if err := s.quiesce(); err != nil && s.state != damaged {
 			return err
 		}
 	}
-	if err := s.settle(); err != nil {
+	if err := s.awaitManifest(); err != nil {
 		return err
 	}
 	in := &inserter{s: s, only: bucket, runs: make([][]*run, len(s.buckets))}
@@ -439,18 +437,18 @@ func (s *Store) rebuild(bucket int, load func(*inserter) error) error {
 		in.abandon()
 		return fmt.Errorf("rebuild bucket %d: %w", bucket, err)
 	}
-	if err := s.takeIn(in, true); err != nil {
+	if err := s.installRuns(in, true); err != nil {
 		return err
 	}
 	s.damages = slices.DeleteFunc(s.damages, func(d Damage) bool { return d.Bucket == bucket })
 	if s.state == damaged {
-		s.again()
+		s.rerunPass()
 	}
 	return nil
 }
 
-// again lets the pass that met with damage run once more.
-func (s *Store) again() {
+// rerunPass restarts the pass that damage has stopped.
+func (s *Store) rerunPass() {
 	p := s.pass
 	for i := range s.buckets {
 		p.runs[i] = s.buckets[i].runs

@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// news opens a Store whose unknown keys go into a map.
-func news(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.Key]int) {
+// openCollecting opens a Store and collects in a map how often it emits each key.
+func openCollecting(t *testing.T, fs disk.FS, dir string, cfg Config) (*Store, map[weburl.Key]int) {
 	t.Helper()
 	got := map[weburl.Key]int{}
 	s, err := Open(fs, dir, cfg, func(items []Item) error {
@@ -35,7 +35,7 @@ func TestHandOver(t *testing.T) {
 			var stores [2]*Store
 			var got [2]map[weburl.Key]int
 			for i := range stores {
-				stores[i], got[i] = news(t, disk.NewMem(), "drum", Config{tune: small(rng)})
+				stores[i], got[i] = openCollecting(t, disk.NewMem(), "drum", Config{tune: small(rng)})
 			}
 			owner := map[uint64]int{} // of a host
 			model := map[weburl.Key]bool{}
@@ -51,11 +51,11 @@ func TestHandOver(t *testing.T) {
 					from := owner[h]
 					to := 1 - from
 					must(t, stores[from].Flush())
-					must(t, stores[to].Save(nil)) // what it dropped may come back
+					must(t, stores[to].Save(nil)) // Insert needs this if the host was dropped before
 					must(t, stores[to].Insert(func(add func(uint64, List) error) error {
 						return stores[from].Range(h, func(l List) error {
 							if !slices.IsSorted(l.Paths) {
-								t.Error("a list out of order")
+								t.Error("the paths of a List are not sorted")
 							}
 							return add(h, l)
 						})
@@ -64,7 +64,7 @@ func TestHandOver(t *testing.T) {
 					left := 0
 					must(t, stores[from].Range(h, func(l List) error { left += len(l.Paths); return nil }))
 					if left > 0 {
-						t.Errorf("%d keys left of host %d", left, h)
+						t.Errorf("%d keys of host %d are left after Drop", left, h)
 					}
 					owner[h] = to
 				}
@@ -74,10 +74,10 @@ func TestHandOver(t *testing.T) {
 			}
 			for k := range model {
 				if n := got[0][k] + got[1][k]; n != 1 {
-					t.Errorf("%v was new %d times", k, n)
+					t.Errorf("%v was emitted %d times, want once", k, n)
 				}
 			}
-			// A host that is dropped and not handed over is new once more.
+			// The keys of a host that was dropped and not moved are new again.
 			for h := range owner {
 				must(t, stores[owner[h]].Drop(h))
 			}
@@ -95,7 +95,7 @@ func TestHandOver(t *testing.T) {
 					want = 1
 				}
 				if n := got[0][k] + got[1][k]; n != want {
-					t.Errorf("after the drop %v was new %d times, want %d", k, n, want)
+					t.Errorf("after Drop, %v was emitted %d times, want %d", k, n, want)
 				}
 			}
 			for _, s := range stores {
@@ -105,9 +105,9 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestInsertRefuses what no Store gives.
+// TestInsertRefuses checks that Insert refuses malformed Lists.
 func TestInsertRefuses(t *testing.T) {
-	s, _ := news(t, disk.NewMem(), "drum", Config{})
+	s, _ := openCollecting(t, disk.NewMem(), "drum", Config{})
 	defer s.Close()
 	for _, l := range []List{
 		{Width: 39, Paths: []uint64{1}},
@@ -115,19 +115,18 @@ func TestInsertRefuses(t *testing.T) {
 	} {
 		err := s.Insert(func(add func(uint64, List) error) error { return add(1, l) })
 		if !errors.Is(err, ErrWidth) {
-			t.Errorf("Insert(%v): %v", l, err)
+			t.Errorf("Insert(%v): %v, want ErrWidth", l, err)
 		}
 	}
 }
 
-// TestDamage flips each bit of each run in turn, here and there: every flip is
-// found, named, and mended by Rebuild.
+// TestDamage flips bits of each run, one at a time. Each flip must be found, reported, and mended by Rebuild.
 func TestDamage(t *testing.T) {
 	rng := testseed.Rand(t)
 	cfg := Config{tune: small(rng)}
 	cfg.tune.bucketBits, cfg.tune.blockBytes = 1, 256
 	mem := disk.NewMem()
-	s, _ := news(t, mem, "drum", cfg)
+	s, _ := openCollecting(t, mem, "drum", cfg)
 	var keys []weburl.Key
 	for range 3 {
 		var items []Item
@@ -140,8 +139,8 @@ func TestDamage(t *testing.T) {
 		must(t, s.Save([]byte("mark")))
 	}
 	must(t, s.Close())
-	// Opened once more, so that runs are gone that a pass had put together.
-	s, _ = news(t, mem, "drum", cfg)
+	// Open once more, so that runs that a merge has replaced are removed.
+	s, _ = openCollecting(t, mem, "drum", cfg)
 	must(t, s.Close())
 	es, err := mem.ReadDir("drum")
 	must(t, err)
@@ -154,10 +153,10 @@ func TestDamage(t *testing.T) {
 		for off := int64(rng.IntN(5)); off < fi.Size(); off += 1 + rng.Int64N(60) {
 			m := mem.Clone()
 			flip(t, m, "drum/"+e.Name(), off, 1<<rng.IntN(8))
-			s, got := news(t, m, "drum", cfg)
+			s, got := openCollecting(t, m, "drum", cfg)
 			ds := s.Damaged()
 			if len(ds) == 0 || !strings.HasSuffix(ds[0].File, e.Name()) || ds[0].Offset > off {
-				t.Fatalf("a flip in byte %d of %s: %v", off, e.Name(), ds)
+				t.Fatalf("flip in byte %d of %s: Damaged() = %v, want that file and offset", off, e.Name(), ds)
 			}
 			var items []Item
 			for _, k := range keys {
@@ -167,11 +166,11 @@ func TestDamage(t *testing.T) {
 			if err := s.Add(items); err == nil {
 				err = s.Flush()
 				if !errors.As(err, &d) {
-					t.Fatalf("Flush with a flip in byte %d: %v", off, err)
+					t.Fatalf("flip in byte %d: Flush returned %v, want a *Damage", off, err)
 				}
 			}
 			if len(got) > 0 {
-				t.Fatalf("a flip in byte %d made %v new", off, got)
+				t.Fatalf("flip in byte %d: known keys were emitted: %v", off, got)
 			}
 			for i := 0; len(s.Damaged()) > 0; i++ {
 				if i > 10 {
@@ -190,18 +189,18 @@ func TestDamage(t *testing.T) {
 			must(t, s.Add([]Item{{Key: fresh}}))
 			must(t, s.Flush())
 			if len(got) != 1 || got[fresh] != 1 {
-				t.Fatalf("after Rebuild new: %v", got)
+				t.Fatalf("after Rebuild: emitted %v, want only %v", got, fresh)
 			}
 			must(t, s.Close())
-			// And it is so for good.
-			s, got = news(t, m, "drum", cfg)
+			// The repair is permanent.
+			s, got = openCollecting(t, m, "drum", cfg)
 			if ds := s.Damaged(); len(ds) > 0 || string(s.Mark()) != "mark" {
-				t.Fatalf("opened again: %v, mark %q", ds, s.Mark())
+				t.Fatalf("after a second Open: damaged %v, mark %q; want none and \"mark\"", ds, s.Mark())
 			}
 			must(t, s.Add(items))
 			must(t, s.Flush())
 			if len(got) > 0 {
-				t.Fatalf("opened again, new: %v", got)
+				t.Fatalf("after a second Open: known keys were emitted: %v", got)
 			}
 			must(t, s.Close())
 		}
@@ -210,7 +209,7 @@ func TestDamage(t *testing.T) {
 		m := mem.Clone()
 		flip(t, m, "drum/manifest", off, 1)
 		if s, err := Open(m, "drum", cfg, func([]Item) error { return nil }); !errors.Is(err, ErrManifest) {
-			t.Fatalf("a flip in byte %d of the manifest: %v, %v", off, s, err)
+			t.Fatalf("flip in byte %d of the manifest: %v, %v; want ErrManifest", off, s, err)
 		}
 	}
 }
@@ -231,11 +230,11 @@ func flip(t *testing.T, fs disk.FS, name string, off int64, bit byte) {
 	must(t, f.Close())
 }
 
-// TestDamagedWhileRunning: a run rots under an open Store.
+// TestDamagedWhileRunning damages a run of an open Store.
 func TestDamagedWhileRunning(t *testing.T) {
 	mem := disk.NewMem()
 	cfg := Config{tune: tuning{bucketBits: 1, blockBytes: 256, memKeys: 200, heldMin: 10}}
-	s, got := news(t, mem, "drum", cfg)
+	s, got := openCollecting(t, mem, "drum", cfg)
 	var items []Item
 	var keys []weburl.Key
 	for i := range uint64(1000) {
@@ -268,10 +267,10 @@ func TestDamagedWhileRunning(t *testing.T) {
 	try(s.Add(more))
 	try(s.Flush())
 	if len(got) != 1 {
-		t.Errorf("new: %d", len(got))
+		t.Errorf("%d keys were emitted, want 1", len(got))
 	}
 	if rebuilt == 0 || len(s.Damaged()) > 0 {
-		t.Errorf("%d rebuilt, %v damaged", rebuilt, s.Damaged())
+		t.Errorf("%d rebuilds, damaged %v; want some rebuilds and no damage", rebuilt, s.Damaged())
 	}
 	must(t, s.Close())
 }

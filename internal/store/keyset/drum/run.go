@@ -22,8 +22,7 @@ const (
 	readAhead = 1 << 20 // bytes of one read
 )
 
-// A volume is the directory in which a Store's files lie, and what was read
-// and written there.
+// A volume is the directory of a Store's files. It counts the bytes read and written there.
 type volume struct {
 	fs         disk.FS
 	dir        string
@@ -39,27 +38,29 @@ func (v *volume) path(name string) string { return filepath.Join(v.dir, name) }
 
 func runName(n uint64) string { return fmt.Sprintf("run-%08d", n) }
 
-// A Damage is a part of a file that does not say what was written there.
+// A Damage is a place in a file that does not hold what was written there.
 type Damage struct {
 	File   string
-	Offset int64
-	// Bucket is what Rebuild wants to be told; -1 if no keys are lost but
-	// those of items that were held.
+	Offset int64 // in bytes
+	// Bucket is the argument for Rebuild. It is -1 if only held items are lost.
 	Bucket int
-	Items  int64 // held ones that are lost with it, where that is known
+	Items  int64 // number of held items that are lost, 0 if unknown
 	Err    error
 }
 
 func (d *Damage) Error() string {
-	return fmt.Sprintf("drum: %s at %d (bucket %d): %v", d.File, d.Offset, d.Bucket, d.Err)
+	if d.Bucket < 0 {
+		return fmt.Sprintf("drum: %s: damage at byte %d: %v", d.File, d.Offset, d.Err)
+	}
+	return fmt.Sprintf("drum: %s: damage at byte %d (bucket %d): %v", d.File, d.Offset, d.Bucket, d.Err)
 }
 
 func (d *Damage) Unwrap() error { return d.Err }
 
-// A blockAt says with which key a block begins, and where.
+// A blockAt tells with which key a block begins, and where it is.
 type blockAt struct {
-	h, p uint64 // of p, what its class keeps; the bits below are zero
-	at   uint64 // the offset, and above offsetBits the class of the first list
+	h, p uint64 // of p, the bits that its class keeps; the others are zero
+	at   uint64 // the offset; above offsetBits, the class of the first list
 }
 
 const offsetBits = 56
@@ -67,14 +68,14 @@ const offsetBits = 56
 func (b blockAt) offset() int64 { return int64(b.at & (1<<offsetBits - 1)) }
 func (b blockAt) class() uint8  { return uint8(b.at >> offsetBits) }
 
-// A run is a file of a bucket's keys in the order of host, class, path.
+// A run is a file of a bucket's keys, sorted by host, class and path.
 type run struct {
 	num    uint64
 	bucket int
 	keys   int64
 	size   int64 // bytes of the file
 	last   uint64
-	blocks []blockAt // and where the last one ends
+	blocks []blockAt // one for each block, and one for the end of the last block
 }
 
 func (r *run) bytes() int64 { return int64(len(r.blocks)) * 24 }
@@ -88,16 +89,16 @@ type runWriter struct {
 	v    *volume
 	r    *run
 	file disk.File
-	off  int64 // of what comes next, behind buf
+	off  int64 // offset of the next block
 
-	h     uint64 // the list that is being collected
+	h     uint64 // host of the list that is being collected
 	class uint8
 	part  bool
 	runBuffers
 }
 
-// runBuffers is the memory of a runWriter, which the next one uses again: a
-// pass writes a run for each bucket. All are empty between two runs.
+// runBuffers is the memory of a runWriter. Later runWriters reuse it, because a pass writes one run per bucket. Between
+// two runs all buffers are empty.
 type runBuffers struct {
 	buf    []byte
 	w      blockWriter
@@ -119,8 +120,7 @@ func (v *volume) newRun(num uint64, bucket int) (*runWriter, error) {
 	return w, nil
 }
 
-// add appends keys of one host and class in ascending order; they follow, or
-// are larger than, those before.
+// add appends keys of one host and class, in ascending order. They must follow the keys added before.
 func (w *runWriter) add(h uint64, class uint8, vals, values []uint64) error {
 	if h != w.h || class != w.class {
 		if err := w.endList(); err != nil {
@@ -171,7 +171,7 @@ func (w *runWriter) endBlock() error {
 	if w.w.empty() {
 		return nil
 	}
-	makeWay()
+	yieldCPU()
 	at := w.w.first
 	at.at |= uint64(w.off)
 	w.r.blocks = append(w.r.blocks, at)
@@ -194,8 +194,8 @@ func (w *runWriter) flush() error {
 	return nil
 }
 
-// finish makes the run durable but for its name in the directory. A run
-// without keys has no file and is nil.
+// finish writes the rest and makes the run durable, except for its name in the directory. If there are no keys, it
+// removes the file and returns nil.
 func (w *runWriter) finish() (*run, error) {
 	err := w.endList()
 	if err == nil {
@@ -249,17 +249,17 @@ func (w *runWriter) finish() (*run, error) {
 	return r, nil
 }
 
-// abandon removes what was written.
+// abandon removes the file.
 func (w *runWriter) abandon() {
 	if w.file != nil {
 		_ = w.file.Close()
-		_ = w.v.fs.Remove(w.v.path(runName(w.r.num))) // Open removes strays, too
+		_ = w.v.fs.Remove(w.v.path(runName(w.r.num))) // best effort; Open removes it too
 		w.file = nil
 	}
 }
 
-// openRun reads a run's index. The error is a *Damage where the file does not
-// say what was written.
+// openRun reads the index of a run. If the file does not hold what was written, the error is a *Damage, and the run is
+// returned without blocks.
 func (v *volume) openRun(num uint64, bucket int, keys, size int64) (*run, error) {
 	r := &run{num: num, bucket: bucket, keys: keys, size: size}
 	f, err := v.fs.OpenFile(v.path(runName(num)), os.O_RDONLY, 0)
@@ -326,20 +326,20 @@ func (v *volume) readAt(f disk.File, b []byte, off int64) error {
 	return err
 }
 
-// A runReader gives the blocks of a run.
+// A runReader reads the blocks of a run.
 type runReader struct {
 	v    *volume
 	r    *run
 	file disk.File
 	buf  []byte
-	from int64 // what buf holds
+	from int64 // buf holds the bytes [from, to) of the file
 	to   int64
 	b    block
 }
 
 func (v *volume) reader(r *run) (*runReader, error) {
 	if r.blocks == nil {
-		return nil, r.damage(v, 0, errBlock) // as Open found
+		return nil, r.damage(v, 0, errBlock) // damage that Open found
 	}
 	f, err := v.fs.OpenFile(v.path(runName(r.num)), os.O_RDONLY, 0)
 	if err != nil {
@@ -356,15 +356,15 @@ func (v *volume) reader(r *run) (*runReader, error) {
 	return rr, nil
 }
 
-// close gives the memory back, too: nothing that came from rr is of use then.
+// close also returns the memory to the pool: nothing that came from rr may be used afterwards.
 func (rr *runReader) close() {
-	_ = rr.file.Close() // it was only read
+	_ = rr.file.Close() // it was only read from
 	v := rr.v
 	rr.v, rr.r, rr.file = nil, nil, nil
 	v.readers.Put(rr)
 }
 
-// block reads block i; the blocks up to block upto will be wanted, too.
+// block returns block i. The caller will also read the blocks before upto, so they may be read ahead.
 func (rr *runReader) block(i, upto int) (*block, error) {
 	from, to := rr.r.blocks[i].offset(), rr.r.blocks[i+1].offset()
 	if from < rr.from || to > rr.to {
@@ -385,7 +385,7 @@ func (rr *runReader) block(i, upto int) (*block, error) {
 		}
 		rr.from, rr.to = from, end
 	}
-	makeWay()
+	yieldCPU()
 	at := from - rr.from
 	if err := rr.b.parse(rr.buf[at:at+to-from+slack], rr.v.withValues); err != nil {
 		return nil, rr.r.damage(rr.v, from, err)
@@ -398,17 +398,17 @@ func (r *run) blocksOf(h uint64) (i, j int) {
 	n := len(r.blocks) - 1
 	j = sort.Search(n, func(i int) bool { return r.blocks[i].h > h })
 	i = sort.Search(j, func(i int) bool { return r.blocks[i].h >= h })
-	return max(0, i-1), j // the block before may end with it
+	return max(0, i-1), j // the previous block may end with keys of h
 }
 
-// A runIter gives the lists of a run one after the other.
+// A runIter iterates over the lists of a run.
 type runIter struct {
 	rr     *runReader
 	i      int // the next block
 	b      *block
-	l      list // n is 0 at the end
+	l      list // l.n is 0 at the end
 	out    []uint64
-	vals   []uint64 // of l, that are left
+	vals   []uint64 // the keys of l
 	values []uint64
 	space  []uint64
 }

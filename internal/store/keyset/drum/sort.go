@@ -1,21 +1,19 @@
 package drum
 
-// A query is a key that a pass looks for: one that is held, or a fresh one
-// whose host's keys are to be counted.
+// A query is a key that a pass looks up: the key of a held item, or a fresh key from the frozen table.
 type query struct {
 	key
-	seq  uint32 // of the held item; of a fresh key its position in the table
+	seq  uint32 // sequence number of the held item; for a fresh key, its position in the table
 	flag uint32
 }
 
 const (
 	queryFresh = 1 << iota // from the frozen table
-	queryKnown             // and found
+	queryKnown             // found in a run
 )
 
-// sortQueries sorts by key, which below bit `bits` of h is random or, within
-// one host, equal: by digits of eight bits from the highest, small groups by
-// insertion. tmp is as long as q.
+// sortQueries sorts q by key. The bits of h below bit `bits` must be random or, within one host, equal. It is a radix
+// sort by eight bits from the highest digit, with insertion sort for small groups. tmp must be as long as q.
 func sortQueries(q, tmp []query, bits int) { sortDigit(q, tmp, max(0, bits-8), false) }
 
 func sortDigit(q, tmp []query, shift int, path bool) {
@@ -60,7 +58,7 @@ func sortDigit(q, tmp []query, shift int, path bool) {
 		copy(q, tmp[:len(q)])
 		if !last {
 			if len(q) >= chunkKeys {
-				makeWay()
+				yieldCPU()
 			}
 			for i := range 256 {
 				if a, b := count[i], count[i+1]; b-a > 1 {

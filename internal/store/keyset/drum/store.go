@@ -12,55 +12,53 @@ import (
 )
 
 var (
-	// ErrMemory is a Store whose owner asks for more than fits in its budget
-	// and does not say by EndSync that its own copy is durable.
-	ErrMemory = errors.New("drum: out of memory budget")
-	// ErrSyncing is a call that needs a manifest which waits for EndSync.
-	ErrSyncing = errors.New("drum: a sync is on its way")
+	// ErrMemory means that the table is full and the owner has not called EndSync, so that it cannot be flushed.
+	ErrMemory = errors.New("drum: the table is full and waits for a sync")
+	// ErrSyncing means that the call needs a manifest that waits for EndSync.
+	ErrSyncing = errors.New("drum: a sync is in progress; end it first")
 	errClosed  = errors.New("drum: closed")
 )
 
-// Config tunes a Store. The zero Config is a set of keys with 512 MiB.
+// Config tunes a Store. The zero Config gives a set of keys with 512 MiB.
 type Config struct {
-	// MemoryBytes bounds the RAM of everything. Zero means 512 MiB. Half of it
-	// is for filters: with less than 1.5 bytes of that a key, they shrink and
-	// more items have to be held.
+	// MemoryBytes limits the RAM of the Store. Zero means 512 MiB. Half of it is for filters. If that is less than 1.5
+	// bytes per key, filters shrink and more items are held.
 	MemoryBytes int64
-	// Values gives each key a number, which takes 8 more bytes on disk. What the
-	// owner restores and rebuilds then are items.
+	// Values gives each key a number. It takes 8 more bytes on disk. The owner then uses RestoreValues and
+	// RebuildValues instead of Restore and Rebuild.
 	Values bool
-	// Known says that emit wants what is known, too, not only what is not.
+	// Known makes emit receive known items too, not only unknown ones.
 	Known bool
-	// Journal says that the owner has a durable copy of what it was given, and
-	// calls BeginSync and EndSync: nothing reaches the runs before it has
-	// reached that copy. Without it, what a crash leaves is some moment's set.
+	// Journal says that the owner keeps a durable copy of the emitted keys and calls BeginSync and EndSync. A key then
+	// reaches the runs only after it has reached that copy. Without Journal, a crash leaves the set as it was at some
+	// earlier moment.
 	Journal bool
-	// Progress, if not nil, is told how far Open is. One call at a time.
+	// Progress, if not nil, is called while Open reads the runs: done of total buckets are ready. One call at a time.
 	Progress func(done, total int)
 
 	tune tuning
 }
 
-// A tuning is what follows from a Config; tests make it small.
+// A tuning holds the sizes that follow from a Config. Tests make them small.
 type tuning struct {
-	bucketBits  uint
-	memKeys     int // in the table that is frozen next
-	memMost     int // likewise where there are so many keys on disk that a pass takes long
-	firstKeys   int // in the first one
-	slabKeys    int // held keys in RAM
-	cacheSets   int
-	blockBytes  int
-	filterBytes int64
-	heldMin     int // held items that start a pass, where runs are small
-	heldMost    int // and where they are large: a bucket's are in RAM at once
-	sheets      int // frames of held items on their way to the disk
-	age         time.Duration
+	bucketBits    uint
+	memKeys       int // table keys at which the table is frozen
+	memMost       int // upper limit of the same if there are so many keys on disk that a pass takes long
+	firstKeys     int // keys of the first table
+	slabKeys      int // held keys in RAM
+	cacheSets     int
+	blockBytes    int
+	filterBytes   int64
+	heldMin       int // held items that start a pass if the runs are small
+	heldMost      int // held items that start a pass if the runs are large: those of a bucket are in RAM at once
+	pendingFrames int // frames of held items that are not yet written
+	age           time.Duration
 }
 
 const (
 	maxBucketBits = 12
-	itemBytes     = 24 // of a key in a table, about
-	queryBytes    = 56 // of a held item in a pass
+	itemBytes     = 24 // approximate size of a key in a table
+	queryBytes    = 56 // size of a held item in a pass
 )
 
 func (c *Config) tuning() tuning {
@@ -85,7 +83,7 @@ func (c *Config) tuning() tuning {
 	set(&t.blockBytes, 32<<10)
 	set(&t.heldMin, 1<<16)
 	set(&t.heldMost, max(int64(t.heldMin), m/32/queryBytes<<t.bucketBits))
-	set(&t.sheets, min(128, max(2, m/64/frameBytes)))
+	set(&t.pendingFrames, min(128, max(2, m/64/frameBytes)))
 	if t.filterBytes == 0 {
 		t.filterBytes = m / 2
 	}
@@ -95,25 +93,25 @@ func (c *Config) tuning() tuning {
 	return t
 }
 
-// An Item is a key that is asked for, and afterwards the answer.
+// An Item is a key to look up, and later the answer.
 type Item struct {
-	// Key is two hashes: the Store counts on the bits of each being random, and
-	// of Path, without values, keeps only the upper ones (see the package comment).
+	// Key is two hashes. The Store relies on the bits of each being random. Without values, runs keep only the upper
+	// bits of Path (see the package comment).
 	Key weburl.Key
-	// Aux goes to emit with the key and is not looked at.
+	// Aux is passed to emit together with the key. The Store does not interpret it.
 	Aux []byte
-	// Value is what Add and Update set; in an answer it is the key's.
+	// Value is the value that Add or Update sets; in an answer, the value of the key.
 	Value uint64
-	// Known says that the key was there already. Only answers have it.
+	// Known says that the key was there already. Only answers set it.
 	Known bool
 }
 
-// A bucket is the keys of some hosts.
+// A bucket holds the keys of some hosts: those whose places share their top bits.
 type bucket struct {
 	runs   []*run // the oldest first
 	filter *filter
-	next   *filter // is being filled by a pass, and gets what comes meanwhile
-	fresh  int64   // keys that came since the last freeze
+	next   *filter // the filter that a pass is filling; the owner adds new keys to it too
+	fresh  int64   // keys inserted since the last freeze
 }
 
 func (b *bucket) keys() (n int64) {
@@ -123,7 +121,7 @@ func (b *bucket) keys() (n int64) {
 	return n
 }
 
-// A state is how far a Store is with its pass.
+// A state is the phase of a Store's pass.
 type state uint8
 
 const (
@@ -131,10 +129,10 @@ const (
 	preparing       // filters are being allocated
 	running
 	emitting
-	damaged // until Rebuild
+	damaged // the pass waits for Rebuild
 )
 
-// A Store answers which keys are known. One goroutine owns it.
+// A Store knows a set of keys. One goroutine owns it.
 type Store struct {
 	cfg  Config
 	tune tuning
@@ -144,45 +142,45 @@ type Store struct {
 
 	seed       uint64
 	bucketBits uint
-	shift      uint // of a place to its bucket
+	shift      uint // place >> shift is the bucket
 	buckets    []bucket
 	onDisk     bool // some bucket has runs
 
 	mem         *table
-	drops       map[uint64]int // hosts, and the position in mem before which their keys are forgotten
+	drops       map[uint64]int // dropped hosts; their keys at smaller positions in mem are forgotten
 	frozen      *table
 	frozenDrops map[uint64]int
 	cache       *cache
 
-	gen      *generation // is being collected
-	part     *part       // of gen
-	frame    frameWriter
-	scribe   *scribe
-	framed   []byte // a frame that was read
-	unpacked []byte // its items
-	items    itemReader
-	parts    []*part
-	spent    []*generation // were emitted; their parts wait for EndSync
+	gen        *generation // collects the held items for the next pass
+	part       *part       // of gen
+	frame      frameWriter
+	heldWriter *heldWriter
+	framed     []byte // the frame that was read last
+	unpacked   []byte // its unpacked items
+	items      itemReader
+	parts      []*part
+	retired    []*generation // emitted; their parts are removed after the next sync
 
 	state    state
 	pass     *pass
-	pub      *pass // whose runs are in use, but not yet in the manifest
+	pub      *pass // its runs are in use, but not yet in the manifest
 	flushing bool
-	last     time.Time     // the last pass's end
-	cost     time.Duration // and how long it took
+	last     time.Time     // end of the last pass
+	cost     time.Duration // duration of the last pass
 	timer    *time.Timer
 	armed    time.Time
 	ready    chan struct{}
-	mark     []byte // of the manifest
+	mark     []byte // mark of the manifest
 	damages  []Damage
 	lost     []Damage // of held items
 	obsolete []*run   // files to remove
 
-	num  atomic.Uint64 // of the last file
+	num  atomic.Uint64 // the highest number of a file
 	work sync.WaitGroup
 	out  []Item
 	err  error
-	sink uint64 // keeps the loads that fill the cache
+	sink uint64 // keeps the compiler from removing the loads that fill the processor's cache
 	n    counts
 }
 
@@ -199,26 +197,22 @@ func (s *Store) fail(err error) error {
 	return s.err
 }
 
-// Add asks for items and inserts what is not known, with its value. What was
-// unknown reaches emit: most of it in this call, and what is held in a later
-// Add, Emit or Flush, both in the order of arrival. Of several items with one
-// new key exactly one is unknown: the first, unless a filter was renewed
-// between them. An Aux may change when Add returns.
+// Add looks up items and inserts the unknown ones with their values. Unknown items reach emit: most of them in this
+// call, the held ones in a later Add, Emit or Flush. Within each of the two groups, the order is that of arrival. If
+// several items have the same new key, exactly one of them is unknown: the first, unless a filter was replaced between
+// them. The caller may change an Aux when Add returns.
 //
-// A *Damage says that a pass cannot go on before Rebuild; the items are taken.
-// Any other error is final.
+// If the error is a *Damage, the items are added, but passes cannot go on before Rebuild. Any other error is final.
 func (s *Store) Add(items []Item) error { return s.ask(opAdd, items) }
 
-// Check asks for items and changes nothing. An answer is that of a moment
-// between the call and emit.
+// Check looks up items and changes nothing. An answer is correct for some moment between the call and emit.
 func (s *Store) Check(items []Item) error { return s.ask(opCheck, items) }
 
-// Update sets the values of keys, known or not. It has no answers, and makes its
-// keys known: an item of an earlier Add that is still held is so, too, then.
+// Update sets the values of keys and inserts the unknown ones, without answers. If an earlier Add of such a key is
+// still held, its answer is that the key is known.
 func (s *Store) Update(items []Item) error { return s.ask(opUpdate, items) }
 
-// batch items are looked up together, so that the processor waits for the
-// memory of many at a time.
+// batch is the number of items that are looked up together. The processor then waits for many memory reads at a time.
 const batch = 128
 
 func (s *Store) ask(o op, items []Item) error {
@@ -233,7 +227,7 @@ func (s *Store) ask(o op, items []Item) error {
 		}
 		items = items[n:]
 	}
-	if err := s.flushOut(); err != nil {
+	if err := s.emitAnswers(); err != nil {
 		return err
 	}
 	return s.step(all)
@@ -247,8 +241,7 @@ func (s *Store) askBatch(o op, items []Item) error {
 		f := filterHash(k.h, k.p)
 		ks[i], fh[i], ih[i] = k, f, indexHash(f, k.p)
 	}
-	// Each loop is short, so that the processor has as many loads under way as
-	// it can.
+	// Several short loops keep as many loads in flight as the processor can handle.
 	n := len(items)
 	sink := uint64(0)
 	for i, f := range fh[:n] {
@@ -288,7 +281,7 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 	onDisk := len(b.runs) > 0 && !dropped
 	if onDisk {
 		if b.filter != nil && !b.filter.has(fh) {
-			return s.absent(o, it, k, b, fh, ih) // the table's keys are in the filter, too
+			return s.answerUnknown(o, it, k, b, fh, ih) // the filter contains the keys of the table too
 		}
 		if s.cache != nil && o != opUpdate && s.cache.has(k, ih) {
 			s.n.cacheHits++
@@ -299,7 +292,7 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 		if o == opUpdate {
 			s.mem.setValue(pos, it.Value)
 		} else {
-			s.known(it, s.mem.value(pos))
+			s.answerKnown(it, s.mem.value(pos))
 		}
 		return nil
 	}
@@ -309,7 +302,7 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 			from = s.frozenDrops[k.h]
 		}
 		if pos := s.frozen.find(k, ih, from); pos >= 0 {
-			s.known(it, s.frozen.value(pos))
+			s.answerKnown(it, s.frozen.value(pos))
 			return nil
 		}
 	}
@@ -320,18 +313,18 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 		s.n.held++
 		return s.hold(o, it, k)
 	}
-	return s.absent(o, it, k, b, fh, ih)
+	return s.answerUnknown(o, it, k, b, fh, ih)
 }
 
-// known answers an item that is.
-func (s *Store) known(it *Item, value uint64) {
+// answerKnown answers that the item is known.
+func (s *Store) answerKnown(it *Item, value uint64) {
 	if s.cfg.Known {
 		s.out = append(s.out, Item{it.Key, it.Aux, value, true})
 	}
 }
 
-// absent answers an item that is nowhere.
-func (s *Store) absent(o op, it *Item, k key, b *bucket, fh, ih uint64) error {
+// answerUnknown answers that the item is unknown and, unless o is opCheck, inserts it.
+func (s *Store) answerUnknown(o op, it *Item, k key, b *bucket, fh, ih uint64) error {
 	if o != opCheck {
 		if err := s.insert(k, b, fh, ih, it.Value); err != nil {
 			return err
@@ -361,13 +354,13 @@ func (s *Store) insert(k key, b *bucket, fh, ih, value uint64) error {
 	return nil
 }
 
-// flushOut hands out the answers that are there.
-func (s *Store) flushOut() error {
+// emitAnswers passes the collected answers to emit.
+func (s *Store) emitAnswers() error {
 	if len(s.out) == 0 {
 		return nil
 	}
 	err := s.emit(s.out)
-	clear(s.out) // the Aux belong to others
+	clear(s.out) // do not keep the Aux alive
 	s.out = s.out[:0]
 	if err != nil {
 		return s.fail(err)
@@ -375,16 +368,14 @@ func (s *Store) flushOut() error {
 	return nil
 }
 
-// Restore inserts keys without asking whether they are known, and without an
-// answer: what the owner's journal has since Mark, right after Open. A full
-// table is brought to disk meanwhile. A *Damage asks for Rebuild; the keys are
-// taken.
+// Restore inserts keys without looking them up and without answers: those that the owner's journal has after Mark. Call
+// it after Open. When the table is full, Restore writes it to disk. If the error is a *Damage, the keys are added, and
+// the caller must call Rebuild.
 func (s *Store) Restore(keys []weburl.Key) error {
 	return s.restore(len(keys), func(i int) (weburl.Key, uint64) { return keys[i], 0 })
 }
 
-// RestoreValues is Restore for a Store with values; of items with one key the
-// last one holds.
+// RestoreValues is Restore for a Store with values. If several items have the same key, the last value is valid.
 func (s *Store) RestoreValues(items []Item) error {
 	return s.restore(len(items), func(i int) (weburl.Key, uint64) { return items[i].Key, items[i].Value })
 }
@@ -404,11 +395,11 @@ func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
 			return s.fail(err)
 		}
 	}
-	// What Open found held waits: an answer may be among the keys to come.
+	// Items that Open found held stay held here: their keys may be among those that the owner restores later.
 	switch {
 	case s.state == damaged:
 		return s.pass.err
-	case s.state == running: // once more, after Rebuild
+	case s.state == running: // the flush runs again, after Rebuild
 		if err := s.endFlush(); err != nil {
 			return err
 		}
@@ -419,8 +410,8 @@ func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
 	return nil
 }
 
-// Emit hands out what passes have found, for a few milliseconds at most, and
-// starts the next pass when it is time.
+// Emit passes answers of finished passes to emit, for a few milliseconds at most, and starts the next pass if it is
+// due.
 func (s *Store) Emit() error {
 	if s.err != nil {
 		return s.err
@@ -428,11 +419,11 @@ func (s *Store) Emit() error {
 	return s.step(0)
 }
 
-// Ready gets a value when Emit has something to do. One may be lost when
-// another is waiting to be received.
+// Ready returns a channel that receives a value when a call of Emit would do something. Values are not queued: a second
+// one is dropped while the first waits to be received.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
-// Flush returns when all items of earlier calls have been answered.
+// Flush answers all items of earlier calls. It blocks for a pass.
 func (s *Store) Flush() error {
 	if s.err != nil {
 		return s.err
@@ -450,13 +441,12 @@ func (s *Store) Flush() error {
 	}
 }
 
-// wait blocks until the pass has come further, where that is not up to the
-// owner.
+// wait blocks until the pass has advanced, if the pass does not wait for the owner.
 func (s *Store) wait() {
 	switch s.state {
 	case preparing:
 		<-s.pass.ready
-		if s.pass.flush && s.cfg.Journal { // cannot be without the owner: only answer
+		if s.pass.flush && s.cfg.Journal { // a flush would need the owner's sync: only answer
 			s.pass.flush, s.pass.next = false, make([]*filter, len(s.buckets))
 		}
 	case running:
@@ -464,9 +454,8 @@ func (s *Store) wait() {
 	}
 }
 
-// Len is how many keys are known. Keys that were restored though they were in
-// the runs, or updated, count twice until their runs are merged, and dropped
-// ones until the next flush.
+// Len returns the number of keys. It counts a key twice that was restored although a run contains it, or that was
+// updated, until the runs are merged. It counts dropped keys until the next flush.
 func (s *Store) Len() int64 {
 	n := int64(s.mem.n)
 	if s.frozen != nil {
@@ -478,29 +467,28 @@ func (s *Store) Len() int64 {
 	return n
 }
 
-// Stats are a Store's figures.
+// Stats describes a Store.
 type Stats struct {
 	Keys        int64 // as Len
 	Runs        int
 	Held        int64 // items that wait for a pass
-	MemoryBytes int64 // of tables, held keys, cache, filters and indexes
-	FilterBytes int64 // of them those of filters and indexes
-	DiskBytes   int64 // of runs
-	HeldBytes   int64 // of files of held items
-
+	MemoryBytes int64 // tables, held keys, cache, filters and indexes
+	FilterBytes int64 // the share of filters and indexes in MemoryBytes
+	DiskBytes   int64 // size of the runs
+	HeldBytes   int64 // size of the files of held items
 	// Since Open:
 	Checks       int64 // items of Add, Check and Update
 	CacheHits    int64
 	EverHeld     int64
-	FalsePerhaps int64 // held items that no run knew
+	FalsePerhaps int64 // held items that no run contained
 	Passes       int64
-	Flushes      int64 // of them those that wrote runs
+	Flushes      int64 // passes that wrote runs
 	BytesRead    int64
 	BytesWritten int64
-	Pass         time.Duration // how long the last one took
+	Pass         time.Duration // duration of the last pass
 }
 
-// Stats takes as long as there are runs.
+// Stats returns the current figures. Its cost is proportional to the number of runs.
 func (s *Store) Stats() Stats {
 	st := Stats{
 		Keys: s.Len(), Held: int64(s.gen.n),
@@ -523,22 +511,23 @@ func (s *Store) Stats() Stats {
 	for _, p := range s.parts {
 		st.HeldBytes += p.size
 	}
-	st.MemoryBytes = st.FilterBytes + s.mem.bytes() + s.frozen.bytes() + s.cache.bytes() + s.gen.slab.bytes() + s.scribe.bytes()
+	st.MemoryBytes = st.FilterBytes + s.mem.bytes() + s.frozen.bytes() + s.cache.bytes() +
+		s.gen.slab.bytes() + s.heldWriter.bytes()
 	if s.state == running {
 		st.MemoryBytes += s.pass.gen.slab.bytes()
 	}
 	return st
 }
 
-// Mark is the position that the owner gave with the keys that are all on disk:
-// what came later it has to Restore after Open. Nil means everything.
+// Mark returns the owner's position up to which all keys are on disk. After Open the owner must Restore the keys after
+// it. Nil means that no position was stored.
 func (s *Store) Mark() []byte { return s.mark }
 
-// Damaged says which runs are damaged. A bucket is whole again after Rebuild.
-func (s *Store) Damaged() []Damage { return slices.Clone(s.damages) } // Rebuild changes it
+// Damaged returns the damaged places of runs. Rebuild of the bucket mends them.
+func (s *Store) Damaged() []Damage { return slices.Clone(s.damages) } // a copy, because Rebuild changes it
 
-// Close stops a pass and closes the files. It does not write the keys that
-// are not in runs: see Save.
+// Close stops a running pass, writes the held items and closes the files. It does not write the keys that are in no run
+// yet: see Save.
 func (s *Store) Close() error {
 	if s.err == errClosed {
 		return nil
@@ -563,7 +552,7 @@ func (s *Store) Close() error {
 	for _, g := range []*generation{s.gen, s.passGeneration()} {
 		if g != nil {
 			for _, sp := range g.spills {
-				_ = s.vol.fs.Remove(sp.name) // Open removes strays, too
+				_ = s.vol.fs.Remove(sp.name) // best effort; Open removes it too
 			}
 		}
 	}

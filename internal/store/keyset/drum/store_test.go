@@ -12,12 +12,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// small makes everything happen with few keys.
+// small returns sizes with which a few keys make everything happen.
 func small(rng *rand.Rand) tuning {
 	return tuning{
 		bucketBits: uint(1 + rng.IntN(3)), memKeys: 20 + rng.IntN(300), firstKeys: 20 + rng.IntN(300),
 		slabKeys: 50 + rng.IntN(400), cacheSets: 1 + rng.IntN(20), blockBytes: 64 << rng.IntN(6),
-		filterBytes: 1 << (4 + rng.IntN(14)), heldMin: 1 + rng.IntN(1000), age: time.Duration(1+rng.IntN(20)) * time.Millisecond,
+		filterBytes: 1 << (4 + rng.IntN(14)), heldMin: 1 + rng.IntN(1000),
+		age: time.Duration(1+rng.IntN(20)) * time.Millisecond,
 	}
 }
 
@@ -53,11 +54,11 @@ func TestSetAgainstMap(t *testing.T) {
 			s, err := Open(disk.NewMem(), "drum", cfg, func(items []Item) error {
 				for _, it := range items {
 					if it.Known {
-						t.Errorf("emitted as known: %v", it)
+						t.Errorf("emitted a known item: %v", it)
 					}
 					emitted[it.Key]++
 					if n, err := strconv.Atoi(string(it.Aux)); err != nil || asked[n] != it.Key {
-						t.Errorf("%v came with another key's %q", it.Key, it.Aux)
+						t.Errorf("%v was emitted with the Aux of another key, %q", it.Key, it.Aux)
 					}
 				}
 				return nil
@@ -96,10 +97,11 @@ func TestSetAgainstMap(t *testing.T) {
 	}
 }
 
-// TestPace: an owner that only inserts is faster than the passes; the table
-// does not outgrow its share for that.
+// TestPace checks that the table does not exceed its share of memory if an owner inserts faster than the passes can
+// write.
 func TestPace(t *testing.T) {
-	s, err := Open(disk.NewMem(), "d", Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}, func([]Item) error { return nil })
+	cfg := Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}
+	s, err := Open(disk.NewMem(), "d", cfg, func([]Item) error { return nil })
 	must(t, err)
 	items := make([]Item, 100)
 	most := 0
@@ -112,8 +114,8 @@ func TestPace(t *testing.T) {
 			most = max(most, s.mem.n)
 		}
 	}
-	if limit := 2 * s.mostKeys(); most > limit { // a few Adds go between two looks
-		t.Errorf("a table of %d keys, at most %d", most, limit)
+	if limit := 2 * s.mostKeys(); most > limit { // the table may grow by a few Adds between two checks
+		t.Errorf("a table had %d keys, want at most %d", most, limit)
 	}
 	must(t, s.Flush())
 	if got := s.Len(); got < 150_000 {

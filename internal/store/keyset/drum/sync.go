@@ -6,9 +6,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Commit gives what is held to the operating system: from here on it outlives
-// a kill of the process. The owner commits before it commits that the page
-// from which items came is done.
+// Commit writes all held items to the operating system and waits for that. They then survive a kill of the process. The
+// owner must call it before it commits that the page with these items is finished.
 func (s *Store) Commit() error {
 	if s.err != nil {
 		return s.err
@@ -19,33 +18,32 @@ func (s *Store) Commit() error {
 	return nil
 }
 
-// A Syncing is a sync on its way.
+// A Syncing is a sync in progress.
 type Syncing struct {
-	vol    *volume
-	scribe *scribe
-	parts  []*part
-	sizes  []int64
-	last   []*sheet      // what is on its way to each part; nil: nothing
-	named  bool          // the directory has all names
-	spent  []*generation // were emitted before it began
-	pass   *pass         // whose table was frozen as it began
+	vol        *volume
+	heldWriter *heldWriter
+	parts      []*part
+	sizes      []int64
+	last       []*pendingFrame // the last pending frame of each part, or nil
+	named      bool            // the names of all parts are durable
+	retired    []*generation   // emitted before the sync began
+	pass       *pass           // the pass that began with the sync
 }
 
-// WantsSync says that a pass waits for BeginSync, and what is held for the pass.
+// WantsSync reports whether a pass waits for BeginSync. The held items wait for that pass.
 func (s *Store) WantsSync() bool {
 	return s.cfg.Journal && s.state == preparing && s.pass.flush && closed(s.pass.ready)
 }
 
-// SetMark gives a Store the mark that goes with its next manifest if it has none.
+// SetMark sets the mark of the next manifest if the Store has no mark yet.
 func (s *Store) SetMark(mark []byte) {
 	if len(s.mark) == 0 {
 		s.mark = mark
 	}
 }
 
-// BeginSync begins to make durable what is held; at EndSync it is. What was
-// emitted until here must be in what the owner makes durable meanwhile. At most
-// one sync is on its way.
+// BeginSync starts to make the held items durable; they are durable at EndSync. Meanwhile the owner must make its copy
+// of everything emitted so far durable. At most one sync may be in progress.
 func (s *Store) BeginSync() (*Syncing, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -53,8 +51,8 @@ func (s *Store) BeginSync() (*Syncing, error) {
 	if err := s.writeFrame(); err != nil {
 		return nil, s.fail(err)
 	}
-	t := &Syncing{vol: s.vol, scribe: s.scribe, named: true, spent: s.spent}
-	s.spent = nil
+	t := &Syncing{vol: s.vol, heldWriter: s.heldWriter, named: true, retired: s.retired}
+	s.retired = nil
 	if s.WantsSync() {
 		t.pass = s.pass
 		if err := s.freeze(); err != nil {
@@ -62,9 +60,9 @@ func (s *Store) BeginSync() (*Syncing, error) {
 		}
 	}
 	for _, p := range s.parts {
-		if p.away > 0 || p.size > p.clean {
-			var last *sheet
-			if p.away > 0 {
+		if p.pending > 0 || p.size > p.clean {
+			var last *pendingFrame
+			if p.pending > 0 {
 				last = p.last
 			}
 			t.parts, t.sizes, t.last = append(t.parts, p), append(t.sizes, p.size), append(t.last, last)
@@ -74,12 +72,11 @@ func (s *Store) BeginSync() (*Syncing, error) {
 	return t, nil
 }
 
-// Run does what takes time. It may be called by another goroutine than the
-// Store's owner.
+// Run waits for pending writes and calls fsync. Any goroutine may call it.
 func (t *Syncing) Run() error {
 	for i, p := range t.parts {
 		if sh := t.last[i]; sh != nil {
-			if err := t.scribe.wait(sh); err != nil {
+			if err := t.heldWriter.wait(sh); err != nil {
 				return err
 			}
 			t.sizes[i] = sh.at.off + int64(sh.at.size)
@@ -96,9 +93,8 @@ func (t *Syncing) Run() error {
 	return nil
 }
 
-// EndSync takes note of a Syncing that has run with this error, if that of the
-// Store or of the owner's own copy failed. mark is where the owner's copy
-// ended when BeginSync was called.
+// EndSync records the result of a Syncing. err is the error of Run or of the owner's own sync; it is final. mark is the
+// end of the owner's copy when it called BeginSync.
 func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 	if s.err != nil {
 		return s.err
@@ -106,15 +102,15 @@ func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 	if err != nil {
 		return s.fail(err)
 	}
-	if err := s.take(s.scribe.most); err != nil { // what Run waited for is written
+	if err := s.collectFrames(s.heldWriter.most); err != nil { // Run has waited for these writes
 		return s.fail(err)
 	}
 	for i, p := range t.parts {
 		p.synced, p.clean, p.named = t.sizes[i], t.sizes[i], true
-		if p.size > p.synced || p.away > 0 {
-			continue // a later sync will say so
+		if p.size > p.synced || p.pending > 0 {
+			continue // a later sync will write the note
 		}
-		// An empty frame tells Open that what is before it cannot be torn.
+		// An empty frame tells Open that nothing before it can be torn.
 		note := make([]byte, frameHead)
 		sealFrame(note, 0, 0, p.synced)
 		if err := s.writePart(p, note); err != nil {
@@ -122,7 +118,7 @@ func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 		}
 		p.clean = p.size
 	}
-	for _, g := range t.spent {
+	for _, g := range t.retired {
 		s.remove(g)
 	}
 	if t.pass != nil {
@@ -131,18 +127,17 @@ func (s *Store) EndSync(t *Syncing, err error, mark []byte) error {
 	return nil
 }
 
-// spend is called when all of a generation has been emitted. Its files go when
-// the owner has a durable copy.
-func (s *Store) spend(g *generation) {
+// retire is called when all items of a generation were emitted. Its files are removed once the owner's copy is durable.
+func (s *Store) retire(g *generation) {
 	if s.cfg.Journal {
-		s.spent = append(s.spent, g)
+		s.retired = append(s.retired, g)
 	} else {
 		s.remove(g)
 	}
 }
 
-// remove deletes a generation's files beside the intake. What a crash brings
-// back is asked for once more and known.
+// remove deletes the files of a generation in the background. If a crash brings a file back, its items are looked up
+// again and turn out to be known.
 func (s *Store) remove(g *generation) {
 	var files []disk.File
 	var names []string
@@ -157,7 +152,7 @@ func (s *Store) remove(g *generation) {
 	go func() {
 		defer s.work.Done()
 		for _, f := range files {
-			_ = f.Close() // all of it was read
+			_ = f.Close() // everything in it was read
 		}
 		for _, name := range names {
 			_ = s.vol.fs.Remove(name)
@@ -175,22 +170,20 @@ func without(parts []*part, p *part) []*part {
 	return out
 }
 
-// Save answers everything that is held and brings all keys to disk, with mark
-// as the owner's position: nothing has to be restored after Open. It takes as
-// long as a pass. What was emitted must be durable at the owner before, but for
-// what Save itself emits.
+// Save answers all held items and writes all keys to disk, with mark as the owner's position. After the next Open
+// nothing has to be restored. It blocks for a pass. Before the call, the owner's copy of everything emitted must be
+// durable, except for what Save itself emits.
 func (s *Store) Save(mark []byte) error {
 	if err := s.Flush(); err != nil {
 		return err
 	}
-	if err := s.quiet(); err != nil {
+	if err := s.quiesce(); err != nil {
 		return err
 	}
 	return s.flushTable(mark)
 }
 
-// flushTable brings the table to disk and waits for it. It needs an idle Store
-// and leaves what is held as it is.
+// flushTable writes the table to disk and waits for that. The Store must be idle. Held items stay held.
 func (s *Store) flushTable(mark []byte) error {
 	if err := s.writeFrame(); err != nil {
 		return s.fail(err)
@@ -209,18 +202,18 @@ func (s *Store) flushTable(mark []byte) error {
 	return s.endFlush()
 }
 
-// endFlush waits for what flushTable has begun.
+// endFlush waits for the pass of flushTable.
 func (s *Store) endFlush() error {
 	<-s.pass.done
 	if err := s.adopt(); err != nil {
 		return err
 	}
 	s.pass, s.state = nil, idle
-	return s.settle()
+	return s.awaitManifest()
 }
 
-// settle waits until the manifest names all runs.
-func (s *Store) settle() error {
+// awaitManifest waits until the manifest names all runs.
+func (s *Store) awaitManifest() error {
 	if s.pub == nil {
 		return nil
 	}
@@ -228,7 +221,7 @@ func (s *Store) settle() error {
 		return ErrSyncing
 	}
 	<-s.pub.published
-	if err := s.published(); err != nil {
+	if err := s.notePublished(); err != nil {
 		return s.fail(err)
 	}
 	return nil

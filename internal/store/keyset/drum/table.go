@@ -5,9 +5,9 @@ import "sync"
 const (
 	chunkBits = 13
 	chunkKeys = 1 << chunkBits // 128 KiB
-	subs      = 256            // indexes of a table: what is rehashed at once is small
+	subs      = 256            // sub-indexes of a table; each is small, so that growing one is quick
 	posBits   = 24
-	maxTable  = 1<<posBits - 2 // keys of a table
+	maxTable  = 1<<posBits - 2 // maximum number of keys of a table
 )
 
 type (
@@ -15,13 +15,12 @@ type (
 	values [chunkKeys]uint64
 )
 
-// A pool keeps chunks, and the slots of a table, for their next use, so that a
-// full Store makes no garbage.
+// A pool keeps chunks and the slots of a table for reuse, so that a full Store produces no garbage.
 type pool struct {
 	mu    sync.Mutex // guards free and slots
 	free  []*chunk
 	slots []uint32
-	keep  int // chunks
+	keep  int // maximum number of free chunks
 }
 
 func (p *pool) take() *chunk {
@@ -41,7 +40,7 @@ func (p *pool) put(cs []*chunk) {
 	p.free = append(p.free, cs[:min(len(cs), max(0, p.keep-len(p.free)))]...)
 }
 
-// takeSlots gives n slots that are empty.
+// takeSlots returns n empty slots.
 func (p *pool) takeSlots(n int) []uint32 {
 	p.mu.Lock()
 	s := p.slots
@@ -60,7 +59,7 @@ func (p *pool) putSlots(s []uint32) {
 	p.slots = s
 }
 
-// A log is keys in the order in which they came.
+// A log holds keys in the order of their insertion.
 type log struct {
 	pool   *pool
 	chunks []*chunk
@@ -84,8 +83,7 @@ func (l *log) release() {
 	l.chunks, l.n = nil, 0
 }
 
-// A grouping is a log's positions in the order of their buckets: those of
-// bucket b are at[from[b]:from[b+1]].
+// A grouping holds the positions of a log, sorted by bucket. Those of bucket b are at[from[b]:from[b+1]].
 type grouping struct {
 	at   []uint32
 	from []uint32
@@ -96,7 +94,7 @@ func (l *log) group(buckets int, shift uint) grouping {
 	next := make([]uint32, buckets)
 	for i := range l.n {
 		if i&(chunkKeys-1) == 0 {
-			makeWay()
+			yieldCPU()
 		}
 		next[l.at(i).h>>shift]++
 	}
@@ -108,7 +106,7 @@ func (l *log) group(buckets int, shift uint) grouping {
 	g.from[buckets] = sum
 	for i := range l.n {
 		if i&(chunkKeys-1) == 0 {
-			makeWay()
+			yieldCPU()
 		}
 		b := l.at(i).h >> shift
 		g.at[next[b]] = uint32(i)
@@ -119,14 +117,13 @@ func (l *log) group(buckets int, shift uint) grouping {
 
 func (g *grouping) of(b int) []uint32 { return g.at[g.from[b]:g.from[b+1]] }
 
-// A table is an exact set of keys with their values: a log, and positions in
-// it found by open addressing, with eight bits of the hash beside each so that
-// keys that are not there cost one cache miss.
+// A table is an exact set of keys with their values. It consists of a log and a hash index of positions with open
+// addressing. Each slot also has eight bits of the hash, so that the lookup of an absent key costs one cache miss.
 type table struct {
 	log
 	vals  []*values // nil in a Store without values
 	sub   [subs]subIndex
-	slots []uint32 // with which the indexes began, in one piece
+	slots []uint32 // the initial slots of all sub-indexes, in one piece
 	size  int64    // bytes of all slots
 	hosts hostIndex
 }
@@ -136,7 +133,7 @@ type subIndex struct {
 	n     int
 }
 
-// newTable makes a table that need not grow before it has so many keys.
+// newTable returns a table that need not grow before it has so many keys.
 func newTable(p *pool, withValues bool, keys int) *table {
 	t := &table{log: log{pool: p}}
 	if withValues {
@@ -157,7 +154,7 @@ func newTable(p *pool, withValues bool, keys int) *table {
 	return t
 }
 
-// release gives its memory back.
+// release returns the table's memory to the pool.
 func (t *table) release() {
 	t.log.release()
 	if t.slots != nil {
@@ -168,7 +165,7 @@ func (t *table) release() {
 
 func tag(h uint64) uint32 { return uint32(h>>48&0xff) << posBits }
 
-// touch brings the slot of h into the cache.
+// touch loads the slot of h into the processor's cache.
 func (t *table) touch(h uint64) uint64 {
 	if s := t.sub[h>>56].slots; len(s) > 0 {
 		return uint64(s[h&uint64(len(s)-1)])
@@ -176,7 +173,7 @@ func (t *table) touch(h uint64) uint64 {
 	return 0
 }
 
-// find returns the position of k, at from or later, or -1.
+// find returns the position of k if it is at least from, otherwise -1.
 func (t *table) find(k key, h uint64, from int) int {
 	s := t.sub[h>>56].slots
 	if len(s) == 0 {
@@ -197,7 +194,7 @@ func (t *table) find(k key, h uint64, from int) int {
 	}
 }
 
-// insert adds k, which find does not find.
+// insert adds k, which must not be in the table at a valid position.
 func (t *table) insert(k key, h, value uint64) {
 	s := &t.sub[h>>56]
 	if 4*(s.n+1) > 3*len(s.slots) {

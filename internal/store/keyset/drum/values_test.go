@@ -11,9 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestValuesAgainstMap: after each Flush all answers are there, in order, and
-// what a map says. Questions and updates of one key are flushed apart, since
-// an answer is that of a moment between question and emit.
+// TestValuesAgainstMap checks that after each Flush all answers have arrived and agree with a map. Lookups and updates
+// of a key are flushed separately, because an answer is correct for some moment between the call and emit.
 func TestValuesAgainstMap(t *testing.T) {
 	for i := range 8 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -89,11 +88,13 @@ func TestValuesAgainstMap(t *testing.T) {
 	}
 }
 
-// TestRestoreValues: after a kill with items held, what the owner's journal has
-// is known with its values, and told of once.
+// TestRestoreValues kills a Store with held items. Afterwards the keys in the owner's journal must be known with their
+// values, and each new key must be emitted once.
 func TestRestoreValues(t *testing.T) {
 	mem := disk.NewMem()
-	cfg := Config{Values: true, Known: true, Journal: true, tune: tuning{bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond}}
+	cfg := Config{Values: true, Known: true, Journal: true, tune: tuning{
+		bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond,
+	}}
 	var journal []Item
 	unknown := map[weburl.Key]int{}
 	known := map[weburl.Key]uint64{}
@@ -127,7 +128,7 @@ func TestRestoreValues(t *testing.T) {
 	s, err = Open(mem, "drum", cfg, emit)
 	must(t, err)
 	if s.Stats().Held == 0 {
-		t.Fatal("nothing was held: the test tests nothing")
+		t.Fatal("no item was held; the test needs some")
 	}
 	for i := mark; i < len(old); i += 10 {
 		must(t, s.RestoreValues(old[i:min(len(old), i+10)]))
@@ -135,7 +136,7 @@ func TestRestoreValues(t *testing.T) {
 	must(t, s.Flush())
 	for k, n := range unknown {
 		if n != 1 {
-			t.Fatalf("%v was new %d times", k, n)
+			t.Fatalf("%v was emitted as unknown %d times, want once", k, n)
 		}
 	}
 	clear(known)
@@ -143,11 +144,11 @@ func TestRestoreValues(t *testing.T) {
 	must(t, s.Flush())
 	for _, it := range append(first, second...) {
 		if v, ok := known[it.Key]; !ok || v != it.Value {
-			t.Errorf("%v is %d, known: %t; want %d", it.Key, v, ok, it.Value)
+			t.Errorf("%v has value %d, known %t; want %d, true", it.Key, v, ok, it.Value)
 		}
 	}
 	if err := s.Rebuild(0, nil); err == nil {
-		t.Error("Rebuild forgets the values")
+		t.Error("Rebuild of a Store with values succeeded; it would lose the values")
 	}
 	must(t, s.Close())
 }

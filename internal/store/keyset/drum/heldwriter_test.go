@@ -12,11 +12,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// holding is a Store with runs that holds nearly all that comes, and an item for it.
-func holding(t *testing.T, rng *rand.Rand, mem *disk.Mem) (s *Store, reopen func(*disk.Mem) *Store, item func() Item) {
+// holding returns a Store with runs that holds nearly all new items, a function that opens it again, and a source of
+// items.
+func holding(
+	t *testing.T, rng *rand.Rand, mem *disk.Mem,
+) (s *Store, reopen func(*disk.Mem) *Store, item func() Item) {
 	cfg := Config{Journal: true, tune: tuning{
 		memKeys: 64, firstKeys: 64, filterBytes: -1, heldMin: 1 << 20, heldMost: 1 << 20, age: time.Hour,
-		slabKeys: 50 + rng.IntN(400), sheets: 1 + rng.IntN(4),
+		slabKeys: 50 + rng.IntN(400), pendingFrames: 1 + rng.IntN(4),
 	}}
 	reopen = func(mem *disk.Mem) *Store {
 		s, err := Open(mem, "drum", cfg, func([]Item) error { return nil })
@@ -25,7 +28,7 @@ func holding(t *testing.T, rng *rand.Rand, mem *disk.Mem) (s *Store, reopen func
 	}
 	item = func() Item {
 		aux := make([]byte, rng.IntN(6000))
-		if rng.IntN(2) == 0 { // else it can be packed
+		if rng.IntN(2) == 0 { // the others can be compressed
 			for i := range aux {
 				aux[i] = byte(rng.Uint32())
 			}
@@ -46,10 +49,10 @@ func synced(t *testing.T, s *Store) {
 	must(t, s.EndSync(sync, sync.Run(), []byte{1}))
 }
 
-// What is on its way to its file when a sync begins is durable when it ends,
-// whatever is added and committed meanwhile.
-func TestSyncOfWhatIsOnItsWay(t *testing.T) {
-	away, crashes := 0, 0
+// TestSyncOfPendingFrames checks that frames that are pending when a sync begins are durable when it ends, whatever is
+// added and committed meanwhile.
+func TestSyncOfPendingFrames(t *testing.T) {
+	pending, crashes := 0, 0
 	seed := testseed.New(t)
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, round))
@@ -69,8 +72,8 @@ func TestSyncOfWhatIsOnItsWay(t *testing.T) {
 			n := s.gen.n
 			sync, err := s.BeginSync()
 			must(t, err)
-			if s.scribe.away > 0 {
-				away++
+			if s.heldWriter.pending > 0 {
+				pending++
 			}
 			ran := make(chan error)
 			go func() { ran <- sync.Run() }()
@@ -86,22 +89,22 @@ func TestSyncOfWhatIsOnItsWay(t *testing.T) {
 			}
 			crashes++
 			mem = mem.Crash(rng.Uint64())
-			_ = s.Close() // only its goroutines are to end
+			_ = s.Close() // ends the goroutines of the dead process
 			s = reopen(mem)
 			if lost := s.Lost(); len(lost) > 0 || s.gen.n < n {
-				t.Fatalf("seed %d: %d of %d synced items are there, lost %v", seed, s.gen.n, n, lost)
+				t.Fatalf("seed %d: %d of %d synced items were found, lost %v", seed, s.gen.n, n, lost)
 			}
 		}
 		must(t, s.Close())
 	}
-	if away == 0 || crashes == 0 {
-		t.Errorf("%d syncs with frames on their way, %d crashes", away, crashes)
+	if pending == 0 || crashes == 0 {
+		t.Errorf("%d syncs with pending frames, %d crashes; the test needs both", pending, crashes)
 	}
 }
 
-// What was synced while it was on its way to its file is known to be durable:
-// damage to it is named, and not taken for what a crash tore off.
-func TestSyncedIsNamed(t *testing.T) {
+// TestSyncedDamageIsReported damages a frame that was synced while it was pending. Open must report damage: the frame
+// was durable, so no crash can have torn it off.
+func TestSyncedDamageIsReported(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mem := disk.NewMem()
 	s, reopen, item := holding(t, rng, mem)
@@ -119,30 +122,30 @@ func TestSyncedIsNamed(t *testing.T) {
 	flip(t, mem, "drum/"+heldName(last.Num), last.End-1, 1)
 	s = reopen(mem)
 	if lost := s.Lost(); len(lost) == 0 || s.Missing(last) == 0 {
-		t.Errorf("missing %d, lost %v", s.Missing(last), lost)
+		t.Errorf("missing %d, lost %v; want both", s.Missing(last), lost)
 	}
 	must(t, s.Close())
 }
 
-// Frames are packed where that takes less time than the write of what it saves,
-// and come back the same either way.
-func TestPacksWhatPays(t *testing.T) {
+// TestCompressesIfItPays checks that a frame is compressed if that takes less time than it saves, and that its items
+// are the same either way.
+func TestCompressesIfItPays(t *testing.T) {
 	text := strings.Repeat("http://a.example/as-links-are ", 100)
 	for _, c := range []struct {
 		name                 string
-		packs, writes, saves float64 // ns an octet, and a share
+		packs, writes, saves float64 // ns per byte, ns per byte, share
 		want                 bool
 	}{
-		{"a page cache takes them at once", 2, 0.4, 0.5, false},
-		{"a busy disk", 2, 8, 0.5, true},
-		{"a busy disk, hardly anything saved", 2, 8, 0.1, false},
-		{"a slow processor", 20, 8, 0.5, false},
+		{"fast page cache", 2, 0.4, 0.5, false},
+		{"busy disk", 2, 8, 0.5, true},
+		{"busy disk, little saved", 2, 8, 0.1, false},
+		{"slow processor", 20, 8, 0.5, false},
 	} {
 		rng := rand.New(rand.NewPCG(1, 1))
 		s, _, item := holding(t, rng, disk.NewMem())
 		must(t, s.commit())
 		before := len(s.gen.frames)
-		s.scribe.packs, s.scribe.writes, s.scribe.saves = c.packs, c.writes, c.saves
+		s.heldWriter.packs, s.heldWriter.writes, s.heldWriter.saves = c.packs, c.writes, c.saves
 		var all []Item
 		for range 20 {
 			it := item()
@@ -151,21 +154,21 @@ func TestPacksWhatPays(t *testing.T) {
 		}
 		must(t, s.Add(all))
 		must(t, s.writeFrame())
-		if s.scribe.bytes() == 0 {
-			t.Errorf("%s: the memory of frames is not counted", c.name)
+		if s.heldWriter.bytes() == 0 {
+			t.Errorf("%s: bytes() does not count the memory of frames", c.name)
 		}
-		must(t, s.take(0))
-		f := s.gen.frames[before] // those behind it have learned from it
+		must(t, s.collectFrames(0))
+		f := s.gen.frames[before] // the averages change after this frame
 		var head [frameHead]byte
 		_, err := f.part.file.ReadAt(head[:], f.off)
 		must(t, err)
 		if packed := binary.LittleEndian.Uint32(head[24:]) > 0; packed != c.want || packed != (int(f.size) < len(text)) {
-			t.Errorf("%s: packed is %t, in %d octets", c.name, packed, f.size)
+			t.Errorf("%s: packed = %t in %d bytes, want %t", c.name, packed, f.size, c.want)
 		}
 		items, back, _, err := s.frameAt(f.part, f.off)
 		must(t, err)
 		if back.n == 0 || !strings.Contains(string(items), text) {
-			t.Errorf("%s: %d items come back, without the text", c.name, back.n)
+			t.Errorf("%s: the frame returned %d items, without the text", c.name, back.n)
 		}
 		must(t, s.Close())
 	}
