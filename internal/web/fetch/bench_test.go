@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkKeepAlive is one page of the web's mean size over a kept loopback
-// connection, server's part included.
+// BenchmarkKeepAlive fetches a page of the web's mean size over a kept loopback connection. The
+// cost includes the server.
 func BenchmarkKeepAlive(b *testing.B) {
 	page := strings.Repeat("<a href=/x>link</a>\n", 22_300/20)
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(page), page)

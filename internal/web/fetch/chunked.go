@@ -1,6 +1,6 @@
 package fetch
 
-// Limits of what chunked coding adds to a body, in bytes.
+// Limits for the overhead of the chunked coding, in bytes.
 const (
 	maxChunkLine = 16 << 10
 	maxTrailer   = 64 << 10
@@ -14,7 +14,7 @@ const (
 	chunkSpace                     // white space after the size
 	chunkExt                       // extension, ignored
 	chunkSizeLF                    // LF after a size's CR
-	chunkData                      // left bytes of payload
+	chunkData                      // payload; left bytes remain
 	chunkDataEnd                   // CR or LF after the payload
 	chunkDataLF                    // LF after the payload's CR
 	chunkLine                      // first byte of a trailer line
@@ -24,20 +24,20 @@ const (
 	chunkBad
 )
 
-// chunks reads the chunked transfer coding (RFC 9112, 7.1) piece by piece.
-// It takes a bare LF for CR LF and ignores extensions and trailers. The zero
-// value is at the start of a body.
+// chunks reads the chunked transfer coding (RFC 9112, 7.1) in pieces. It accepts a bare LF in place
+// of CR LF, and ignores extensions and trailers. The zero value is at the start of a body.
 type chunks struct {
 	state chunkState
-	left  int64 // payload bytes to come in this chunk
-	line  int   // bytes of this size line, or of the trailer
+	left  int64 // payload bytes still to come in this chunk
+	line  int   // bytes of the current size line, or of the trailer
 }
 
-// ended says whether the last chunk has been seen, if not the trailer's end.
+// ended reports whether the last chunk has been read. The trailer may still be incomplete.
 func (c *chunks) ended() bool { return c.state >= chunkLine && c.state <= chunkDone }
 
-// next consumes n bytes of p, up to the end of p, of a stretch of payload, of
-// the coding, or before the first wrong byte; data is the payload, a part of p.
+// next consumes n bytes of p. It stops at the end of p, after a part of the payload, after the end
+// of the coding, or before the first wrong byte. data is the payload in the consumed bytes; it is a
+// part of p.
 func (c *chunks) next(p []byte) (data []byte, n int) {
 	for n < len(p) {
 		b := p[n]

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A response's validators are sent back as they came, and a 304 to them is a
-// complete response without a body.
+// The validators of a response are sent back unchanged. A 304 to them is a complete response
+// without a body.
 func TestCondition(t *testing.T) {
 	const tag, date = `W/"a,b"`, "Sun, 06 Nov 1994 08:49:37 GMT"
 	asked := make(chan string, 2)
@@ -35,17 +35,17 @@ func TestCondition(t *testing.T) {
 	}
 	cond := ConditionOf(first)
 	if want := (Condition{tag, date}); cond != want || cond.IsZero() {
-		t.Fatalf("condition %+v, want %+v", cond, want)
+		t.Fatalf("got condition %+v, want %+v", cond, want)
 	}
 	second := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/"), If: cond})
 	if req := <-asked; string(second.Request) != req {
-		t.Errorf("kept request %q, sent %q", second.Request, req)
+		t.Errorf("kept the request %q, but sent %q", second.Request, req)
 	}
 	if second.Status != 304 || second.Failure != nil || second.Truncated != "" || !second.Reused {
-		t.Errorf("status %d, failure %v, truncated %q, reused %v", second.Status, second.Failure, second.Truncated, second.Reused)
+		t.Errorf("got status %d, failure %v, truncated %q, reused %v; want a complete 304, reused", second.Status, second.Failure, second.Truncated, second.Reused)
 	}
 	if got, want := cond.Renew(ConditionOf(second)), (Condition{`"new"`, date}); got != want {
-		t.Errorf("renewed %+v, want %+v", got, want)
+		t.Errorf("Renew: got %+v, want %+v", got, want)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestConditionOf(t *testing.T) {
 			r.Header = append(r.Header, Field{"last-modified", c.lm})
 		}
 		if got := ConditionOf(r); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestLastModified(t *testing.T) {
 	} {
 		got := LastModified(Header{{"Last-Modified", s}})
 		if got.IsZero() == ok || ok && !got.Equal(want) {
-			t.Errorf("%q: %v", s, got)
+			t.Errorf("%q: got %v", s, got)
 		}
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// ErrConnectTo is a ConnectTo rule that cannot be read.
+// ErrConnectTo means that a ConnectTo rule cannot be read.
 var ErrConnectTo = errors.New("bad connect-to rule")
 
-// rule is one HOST:PORT:ADDR:PORT; empty parts match all and change nothing.
+// rule is one HOST:PORT:ADDR:PORT. An empty HOST or first PORT matches all; an empty ADDR or second
+// PORT changes nothing.
 type rule struct {
 	host, port     string
 	toAddr, toPort string // toAddr without brackets
@@ -19,7 +20,7 @@ type rule struct {
 
 func parseConnectTo(s string) (r rule, err error) {
 	bad := func(why string) (rule, error) {
-		return rule{}, fmt.Errorf("%w %q: %s (want HOST:PORT:ADDR:PORT)", ErrConnectTo, s, why)
+		return rule{}, fmt.Errorf("%w %q: %s (use HOST:PORT:ADDR:PORT)", ErrConnectTo, s, why)
 	}
 	var part [4]string
 	rest := s
@@ -28,19 +29,19 @@ func parseConnectTo(s string) (r rule, err error) {
 		if strings.HasPrefix(rest, "[") {
 			end := strings.IndexByte(rest, ']')
 			if end < 0 {
-				return bad("no ] after [")
+				return bad("missing ] after [")
 			}
 			if n = end + 1; n < len(rest) && rest[n] != ':' {
-				return bad("no : after ]")
+				return bad("missing : after ]")
 			}
 			if _, err := netip.ParseAddr(rest[1:end]); err != nil {
-				return bad("no IPv6 address in brackets")
+				return bad("the text in brackets is not an IPv6 address")
 			}
 		}
 		last := i == len(part)-1
 		switch {
 		case n >= 0 && n < len(rest) && last:
-			return bad("more than four parts; an IPv6 address goes in brackets")
+			return bad("more than four parts; put an IPv6 address in brackets")
 		case (n < 0 || n == len(rest)) && !last:
 			return bad("fewer than four parts")
 		}

@@ -44,8 +44,8 @@ func rawReplies(tb testing.TB) []rawReply {
 	}
 }
 
-// oracle reads raw as net/http does: the final response and its body. ok is
-// false where it refuses either.
+// oracle reads raw with net/http and returns the final response's status and body. ok is false if
+// net/http refuses either.
 func oracle(raw []byte) (status int, body []byte, ok bool) {
 	br := bufio.NewReader(bytes.NewReader(raw))
 	for {
@@ -79,32 +79,32 @@ func TestRawReplies(t *testing.T) {
 					total[outcome(r)]++
 					got := wireBytes(t, r)
 					if !bytes.Contains(raw.bytes, got) {
-						t.Errorf("%s: Wire holds what never came", raw.File)
+						t.Errorf("%s: Wire holds bytes that never came", raw.File)
 					}
 					if len(got) == 0 && len(raw.bytes) > 0 && !bytes.HasPrefix(raw.bytes, []byte("HTTP/1.1 1")) {
-						t.Errorf("%s: %d bytes came, none is kept", raw.File, len(raw.bytes))
+						t.Errorf("%s: %d bytes came, but none is kept", raw.File, len(raw.bytes))
 					}
 					if bad := r.Failure != nil && r.Failure.Kind == BadResponse; raw.NoStatusLine && !bad {
 						t.Errorf("%s: got %s, want bad-response", raw.File, outcome(r))
 					}
 					status, body, ok := oracle(raw.bytes)
 					if ok && r.Failure != nil && r.Failure.Kind != HeaderTooLarge {
-						t.Errorf("%s: net/http reads %d, we %v", raw.File, status, r.Failure)
+						t.Errorf("%s: got %v, but net/http reads status %d", raw.File, r.Failure, status)
 					}
 					if ok && r.Failure == nil {
 						agreed++
 						if status != r.Status {
-							t.Errorf("%s: status %d, want %d", raw.File, r.Status, status)
+							t.Errorf("%s: got status %d, want %d", raw.File, r.Status, status)
 						}
 						if got := payloadBytes(t, r); !bytes.Equal(got, body) {
-							t.Errorf("%s: payload %.100q, want %.100q", raw.File, got, body)
+							t.Errorf("%s: got payload %.100q, want %.100q", raw.File, got, body)
 						}
 					}
 					if _, _, err := r.Decode(1 << 20); errors.Is(err, ErrCoding) {
 						codings[raw.File] = true
 					}
 					if len(n.dials) != 1 {
-						t.Errorf("%s: dialled %d times", raw.File, len(n.dials))
+						t.Errorf("%s: dialled %d times, want once", raw.File, len(n.dials))
 					}
 				})
 			}
@@ -115,7 +115,7 @@ func TestRawReplies(t *testing.T) {
 				t.Errorf("replies with bad codings (-want +got):\n%s", diff)
 			}
 			if agreed < 760 {
-				t.Errorf("only %d replies compared with net/http", agreed)
+				t.Errorf("compared %d replies with net/http, want at least 760", agreed)
 			}
 		})
 	}

@@ -29,15 +29,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// BenchmarkCost is what a fetch costs this process, the server being another
-// one: user and system time, allocations. Beside each way of ours stands the
-// least code that does the same ("bare": net, net/http's reader, a fixed
-// buffer), which knows no limits, no guard and keeps no header.
+// BenchmarkCost measures what a fetch costs this process: user time, system time and allocations.
+// The server is another process. Each case runs beside the least code that does the same ("bare":
+// net, net/http's reader, a fixed buffer), which has no limits and no guard, and keeps no header.
 //
-//	go test -run - -bench Cost -benchtime 30000x ./fetch
+//	go test -run - -bench Cost -benchtime 30000x ./internal/web/fetch
 //
-// To count system calls, start the server with ORBWEAVER_BENCH_SERVE=1 and
-// give the benchmark its first line in ORBWEAVER_BENCH_SERVER.
+// To count system calls, start the server with ORBWEAVER_BENCH_SERVE=1 and pass its first line of
+// output to the benchmark in ORBWEAVER_BENCH_SERVER.
 func BenchmarkCost(b *testing.B) {
 	s := startBenchServer(b)
 	for _, c := range []struct {
@@ -101,7 +100,7 @@ func fetchOnce(ctx context.Context, f *Fetcher, req Request) error {
 	}
 	body, _, err := r.Decode(1 << 20)
 	if err == nil && len(body) != benchPage {
-		err = fmt.Errorf("%d bytes", len(body))
+		err = fmt.Errorf("got a body of %d bytes", len(body))
 	}
 	return err
 }
@@ -111,13 +110,13 @@ const (
 	benchWorkers = 64
 )
 
-// crowd runs b.N fetches by benchWorkers workers; worker g fetches from the
-// hosts g, g+benchWorkers and so on. It reports this process's time.
+// crowd runs b.N fetches with benchWorkers workers and reports this process's time. Worker g
+// fetches from the hosts g, g+benchWorkers and so on.
 func crowd(b *testing.B, hosts int, worker func(g int) func(host int) error) {
 	fs := make([]func(int) error, benchWorkers)
 	for g := range fs {
 		fs[g] = worker(g)
-		for n := g; n < min(hosts, 256); n += benchWorkers { // connections, pools
+		for n := g; n < min(hosts, 256); n += benchWorkers { // fill connections and pools first
 			if err := fs[g](n); err != nil {
 				b.Fatal(err)
 			}
@@ -154,7 +153,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bareWorker fetches as the yardstick (lab/bare) does.
+// bareWorker fetches as our yardstick, the program bare of the lab, does.
 type bareWorker struct {
 	s           *benchServer
 	path        string
@@ -204,12 +203,12 @@ func (w *bareWorker) fetch(n int) (err error) {
 		w.conn = nil
 	}
 	if size != benchPage {
-		return fmt.Errorf("%d bytes", size)
+		return fmt.Errorf("got a body of %d bytes", size)
 	}
 	return nil
 }
 
-// hostAddr is the loopback address of host i.
+// hostAddr returns the loopback address of host i.
 func hostAddr(i int) netip.Addr {
 	i++
 	return netip.AddrFrom4([4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)})
@@ -244,7 +243,7 @@ func (s *benchServer) url(i int, tls bool, path string) string {
 	return fmt.Sprintf("%s://h%d.example:%d%s", scheme, i, s.port(tls), path)
 }
 
-// startBenchServer runs this test binary again, as the server.
+// startBenchServer runs this test binary again as the server.
 func startBenchServer(b *testing.B) *benchServer {
 	s := new(benchServer)
 	if line := os.Getenv("ORBWEAVER_BENCH_SERVER"); line != "" {
@@ -273,10 +272,10 @@ func startBenchServer(b *testing.B) *benchServer {
 	return s
 }
 
-// TestBenchServer is the server of BenchmarkCost, in a process of its own.
+// TestBenchServer is the server of BenchmarkCost, in its own process.
 func TestBenchServer(t *testing.T) {
 	if os.Getenv("ORBWEAVER_BENCH_SERVE") == "" {
-		t.Skip("no benchmark asked for it")
+		t.Skip("only BenchmarkCost runs this server")
 	}
 	page := benchText()
 	var z bytes.Buffer
@@ -337,7 +336,7 @@ func TestBenchServer(t *testing.T) {
 	os.Exit(0) // connections are still open
 }
 
-// benchText is a page of the size of the web's mean, that gzip makes a third of.
+// benchText returns a page of the web's mean size. gzip compresses it to a third.
 func benchText() []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 1200)

@@ -15,23 +15,24 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrCoding is a body that is not coded as its header says.
+// ErrCoding means that a body is not coded as its header says.
 var ErrCoding = errors.New("bad content coding")
 
 // Limits of content codings.
 const (
-	maxCodings  = 5       // one on top of the other
-	maxMembers  = 10_000  // of a gzip body
-	maxWindow   = 8 << 20 // of zstd (RFC 9659, 3)
+	maxCodings  = 5       // nested codings
+	maxMembers  = 10_000  // members of a gzip body
+	maxWindow   = 8 << 20 // bytes of zstd's window (RFC 9659, 3)
 	layerMargin = 64 << 10
 )
 
-// Decode is the body without its content codings (gzip, deflate, br, zstd),
-// at most limit bytes of it: truncated tells that there was more, or that the
-// response itself was cut within it. A body in an unknown coding, and one that
-// claims gzip or zstd and is plainly neither, is returned as it came. With an
-// error that is ErrCoding the body is what could be decoded; other errors are
-// the spill disk's. The body lives until the next Decode or Release.
+// Decode returns the body without its content codings (gzip, deflate, br, zstd), at most limit
+// bytes of it. truncated is true if the body is longer, or if the response itself was truncated.
+// Decode returns the body unchanged if its coding is unknown, or if the header claims gzip or zstd
+// and the body is clearly neither.
+//
+// If the error is ErrCoding, the body holds what could be decoded. Other errors are errors of the
+// spill file. The body is valid until the next Decode or Release.
 func (r *Response) Decode(limit int64) (body []byte, truncated bool, err error) {
 	r.decoded.release()
 	r.decoded = nil
@@ -45,18 +46,18 @@ func (r *Response) Decode(limit int64) (body []byte, truncated bool, err error) 
 			}
 		}
 		body, truncated, err = r.decode(codings, limit)
-		if !errors.Is(err, errPlain) {
+		if !errors.Is(err, errNotCoded) {
 			return body, truncated, err
 		}
 	}
-	body, truncated, ioErr := r.plain(limit)
+	body, truncated, ioErr := r.rawPayload(limit)
 	if ioErr != nil {
 		return nil, false, ioErr
 	}
 	return body, truncated, err
 }
 
-// gunzip decodes the usual case, a whole gzip body in memory.
+// gunzip decodes the usual case, a complete gzip body in memory.
 func (r *Response) gunzip(limit int64) (body []byte, ok bool) {
 	wire, ok := r.Wire.Bytes()
 	if !ok || r.Truncated != "" || len(wire) > maxGunzip {
@@ -76,12 +77,11 @@ func (r *Response) gunzip(limit int64) (body []byte, ok bool) {
 	return b.b[:n:n], true
 }
 
-// errPlain is a body without the magic number of its coding.
-var errPlain = fmt.Errorf("%w: not coded at all", ErrCoding)
+// errNotCoded means that a body does not begin with the magic number of its coding.
+var errNotCoded = fmt.Errorf("%w: the body is not coded", ErrCoding)
 
-// codings are those to undo, the last applied first; none if one of them is
-// unknown. A transfer coding other than chunked counts as one. They are
-// appended to cs.
+// codings appends to cs the codings to undo, the last applied first. It returns none if one of them
+// is unknown. A transfer coding other than chunked counts as a content coding.
 func (r *Response) codings(cs []string) ([]string, error) {
 	add := func(t string) bool {
 		switch t = strings.ToLower(t); t {
@@ -96,7 +96,7 @@ func (r *Response) codings(cs []string) ([]string, error) {
 	r.Header.tokens("Content-Encoding", add)
 	r.Header.tokens("Transfer-Encoding", add)
 	if len(cs) > maxCodings {
-		return nil, fmt.Errorf("%w: %d codings", ErrCoding, len(cs))
+		return nil, fmt.Errorf("%w: %d nested codings, at most %d are allowed", ErrCoding, len(cs), maxCodings)
 	}
 	for i, j := 0, len(cs)-1; i < j; i, j = i+1, j-1 {
 		cs[i], cs[j] = cs[j], cs[i]
@@ -109,8 +109,8 @@ func (r *Response) codings(cs []string) ([]string, error) {
 	return cs, nil
 }
 
-// plain is the payload as it came; without a copy where that is possible.
-func (r *Response) plain(limit int64) (body []byte, truncated bool, err error) {
+// rawPayload returns the payload without decoding. It avoids a copy if it can.
+func (r *Response) rawPayload(limit int64) (body []byte, truncated bool, err error) {
 	if b, ok := r.Wire.Bytes(); ok {
 		b = b[min(r.HeadLen, len(b)):]
 		if r.chunked {
@@ -126,8 +126,7 @@ func (r *Response) plain(limit int64) (body []byte, truncated bool, err error) {
 	return body, more || r.Truncated != "", err
 }
 
-// unchunk copies the payload of a chunked body to dst, which is as long as
-// the body at least.
+// unchunk copies the payload of a chunked body to dst, which must be at least as long as the body.
 func unchunk(dst, coded []byte) []byte {
 	var c chunks
 	n := 0
@@ -168,7 +167,7 @@ func (r *Response) decode(codings []string, limit int64) (body []byte, truncated
 		}
 		body, truncated, err = r.readAll(l, limit)
 	}
-	if src.err != nil { // ours, not the web's
+	if src.err != nil { // an error of the spill file, not of the web
 		return nil, false, src.err
 	}
 	for _, l := range layers {
@@ -177,11 +176,11 @@ func (r *Response) decode(codings []string, limit int64) (body []byte, truncated
 	switch {
 	case err == nil:
 	case r.Truncated != "" || truncated:
-		// A cut body ends in the middle of its coding: nothing new.
+		// A truncated body ends in the middle of its coding, so this is no additional error.
 		truncated, err = true, nil
-	case len(body) == 0 && errors.Is(err, errPlain):
+	case len(body) == 0 && errors.Is(err, errNotCoded):
 	default:
-		err = fmt.Errorf("%w: %s: %w", ErrCoding, strings.Join(codings, " of "), err)
+		err = fmt.Errorf("%w: %s: %w", ErrCoding, strings.Join(codings, " then "), err)
 	}
 	return body, truncated, err
 }
@@ -200,7 +199,7 @@ func (r *Response) readAll(from io.Reader, limit int64) (body []byte, more bool,
 		if n == len(buf.b) {
 			size := 2 * int64(n)
 			if size >= limit {
-				size = limit + 1 // the last: it tells whether there is more
+				size = limit + 1 // the last buffer: one byte more shows whether there is more
 			}
 			b := newBuffer(int(size))
 			copy(b.b, buf.b)
@@ -235,7 +234,7 @@ type reader interface {
 	io.ByteReader
 }
 
-// source tells the spill disk's errors from those of a coding.
+// source separates errors of the spill file from errors of a coding.
 type source struct {
 	*payload
 	err error
@@ -243,23 +242,23 @@ type source struct {
 
 func (s *source) Read(b []byte) (int, error) {
 	n, err := s.payload.Read(b)
-	s.see(err)
+	s.record(err)
 	return n, err
 }
 
 func (s *source) ReadByte() (byte, error) {
 	b, err := s.payload.ReadByte()
-	s.see(err)
+	s.record(err)
 	return b, err
 }
 
-func (s *source) see(err error) {
+func (s *source) record(err error) {
 	if err != nil && err != io.EOF {
 		s.err = err
 	}
 }
 
-// limited bounds what a coding under another may grow to.
+// limited limits the output of an inner coding.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -276,11 +275,11 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// layer undoes one coding. reset costs nothing; errors come from Read.
+// A layer undoes one coding. reset only sets the source; errors come from Read.
 type layer interface {
 	io.Reader
 	reset(reader)
-	free() // back to its pool
+	free() // return it to its pool
 }
 
 var (
@@ -290,19 +289,19 @@ var (
 	zstds    = sync.Pool{New: func() any { return new(zstdLayer) }}
 )
 
-// peeked is a reader whose first bytes can be looked at. It is a bufio.Reader
-// because flate has a quicker loop for those than for other readers.
+// peeked is a reader whose first bytes can be looked at. It is a bufio.Reader, because flate reads
+// those faster than other readers.
 type peeked struct{ bufio.Reader }
 
 func (p *peeked) reset(r reader) { p.Reader.Reset(r) }
 
-// peek returns up to n first bytes.
+// peek returns up to n of the first bytes.
 func (p *peeked) peek(n int) []byte {
-	h, _ := p.Peek(n) // the error comes again with the bytes
+	h, _ := p.Peek(n) // the error comes again after the bytes
 	return h
 }
 
-// gzipLayer reads members until something else comes, which it ignores.
+// gzipLayer reads gzip members. It ignores what follows the last member.
 type gzipLayer struct {
 	in      peeked
 	z       gzip.Reader
@@ -323,12 +322,12 @@ func (g *gzipLayer) Read(b []byte) (int, error) {
 				case len(h) < 2:
 					return 0, io.ErrUnexpectedEOF
 				case h[0] != 0x1f || h[1] != 0x8b:
-					return 0, errPlain
+					return 0, errNotCoded
 				}
 			}
 			if err := g.z.Reset(&g.in.Reader); err != nil {
 				if g.members > 0 {
-					return 0, io.EOF // padding, or a tail of garbage
+					return 0, io.EOF // padding or other bytes after the last member
 				}
 				return 0, noEOF(err)
 			}
@@ -348,8 +347,7 @@ func (g *gzipLayer) Read(b []byte) (int, error) {
 	}
 }
 
-// deflateLayer reads zlib (RFC 9110, 8.4.1.2) or, as many servers mean it,
-// bare deflate.
+// deflateLayer reads zlib (RFC 9110, 8.4.1.2), or bare deflate, which many servers send instead.
 type deflateLayer struct {
 	in    peeked
 	zlib  io.ReadCloser
@@ -436,10 +434,10 @@ func (l *zstdLayer) Read(b []byte) (n int, err error) {
 		case len(h) < 4:
 			return 0, io.ErrUnexpectedEOF
 		case string(h) != "\x28\xb5\x2f\xfd" && !(h[0]&0xf0 == 0x50 && string(h[1:]) == "\x2a\x4d\x18"):
-			return 0, errPlain
+			return 0, errNotCoded
 		}
 		if l.z == nil {
-			// One at a time: no goroutines, and memory bound to the window.
+			// Concurrency 1: no goroutines, and memory limited by the window.
 			l.z, err = zstd.NewReader(&l.in.Reader, zstd.WithDecoderConcurrency(1),
 				zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		} else {

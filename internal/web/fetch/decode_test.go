@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
+// coded returns body with the codings applied, the first one first.
 func coded(tb testing.TB, body []byte, codings ...string) []byte {
 	tb.Helper()
 	for _, c := range codings {
@@ -51,7 +52,7 @@ func coded(tb testing.TB, body []byte, codings ...string) []byte {
 	return body
 }
 
-// response is what a server's reply with this body would be.
+// response returns what a Fetcher makes of a server's reply with this body.
 func response(tb testing.TB, body []byte, encoding string, spillBytes int64) *Response {
 	tb.Helper()
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nTransfer-Encoding: chunked\r\n\r\n", encoding)
@@ -67,7 +68,7 @@ func response(tb testing.TB, body []byte, encoding string, spillBytes int64) *Re
 	f, _ := piped(tb, Config{SpillBytes: spillBytes, SpillDir: tb.TempDir()}, answer(b.Bytes(), true))
 	r := mustFetch(tb, f, Request{URL: mustURL(tb, "http://a.example/")})
 	if outcome(r) != "complete" {
-		tb.Fatalf("%s %v %s", outcome(r), r.Failure, r.Note)
+		tb.Fatalf("got %s %v %s, want complete", outcome(r), r.Failure, r.Note)
 	}
 	if !bytes.Equal(payloadBytes(tb, r), body) {
 		tb.Fatal("payload differs")
@@ -94,7 +95,7 @@ func TestDecode(t *testing.T) {
 		{"garbage tail", "gzip", cat(gz, []byte("garbage")), text, false},
 		{"zero tail", "gzip", cat(gz, make([]byte, 100)), text, false},
 		{"bad checksum", "gzip", badSum, text, true},
-		{"cut gzip", "gzip", gz[:len(gz)/2], text, true}, // a prefix of it
+		{"cut gzip", "gzip", gz[:len(gz)/2], text, true}, // a prefix of the text is decoded
 		{"not gzip", "gzip", text, text, true},
 		{"one byte of gzip", "gzip", gz[:1], nil, true},
 		{"empty gzip", "gzip", nil, nil, false},
@@ -122,7 +123,7 @@ func TestDecode(t *testing.T) {
 				exact := !strings.HasPrefix(c.name, "cut") && c.want != nil
 				if cut || errors.Is(err, ErrCoding) != c.bad || err != nil && !c.bad ||
 					exact && !bytes.Equal(got, c.want) || !bytes.HasPrefix(cat(c.want, c.want), got) && c.want != nil {
-					t.Errorf("%s: %d bytes, cut %v, %v; want %d bytes, ErrCoding %v", c.name, len(got), cut, err, len(c.want), c.bad)
+					t.Errorf("%s: got %d bytes, cut %v, %v; want %d bytes, ErrCoding %v", c.name, len(got), cut, err, len(c.want), c.bad)
 				}
 			}
 			r.Release()
@@ -130,7 +131,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A body that the connection cut within its coding is truncated, not wrong.
+// A body that the connection cut within its coding is truncated, but not an error.
 func TestDecodeTruncated(t *testing.T) {
 	noise := make([]byte, 100_000)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
@@ -141,7 +142,7 @@ func TestDecodeTruncated(t *testing.T) {
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 		got, cut, err := r.Decode(1 << 20)
 		if !cut || err != nil || !bytes.HasPrefix(noise, got) {
-			t.Errorf("%s: %d bytes, cut %v, %v", c, len(got), cut, err)
+			t.Errorf("%s: got %d bytes, cut %v, %v; want a cut prefix", c, len(got), cut, err)
 		}
 	}
 }
@@ -152,34 +153,33 @@ func TestBombs(t *testing.T) {
 	for _, c := range [][]string{{"gzip"}, {"deflate"}, {"br"}, {"zstd"}, {"gzip", "gzip"}, {"zstd", "br"}, {"br", "gzip", "zstd"}} {
 		b := coded(t, zeros, c...)
 		if len(b) > 100<<10 {
-			t.Fatalf("%v: %d bytes are no bomb", c, len(b))
+			t.Fatalf("%v: %d bytes are too many for a bomb", c, len(b))
 		}
 		r := response(t, b, strings.Join(c, ","), 1<<20)
 		got, cut, err := r.Decode(limit)
 		if len(got) != limit || !cut || err != nil || bytes.ContainsFunc(got, func(r rune) bool { return r != 0 }) {
-			t.Errorf("%v: %d bytes, cut %v, %v", c, len(got), cut, err)
+			t.Errorf("%v: got %d bytes, cut %v, %v; want a cut body of the limit's length", c, len(got), cut, err)
 		}
 		if got, cut, err = r.Decode(0); len(got) != 0 || !cut || err != nil {
-			t.Errorf("%v, nothing wanted: %d bytes, cut %v, %v", c, len(got), cut, err)
+			t.Errorf("%v, limit 0: got %d bytes, cut %v, %v; want a cut empty body", c, len(got), cut, err)
 		}
 		r.Release()
 	}
-	// One that blows up in the middle and comes to nothing: gzip members
-	// without content, compressed well.
+	// A bomb that is large only in the middle: gzip members without content, compressed well.
 	empty := coded(t, nil, "gzip")
 	r := response(t, coded(t, bytes.Repeat(empty, 100_000), "gzip"), "gzip, gzip", 1<<20)
 	if got, cut, err := r.Decode(limit); len(got) != 0 || !cut || err != nil {
-		t.Errorf("empty members: %d bytes, cut %v, %v", len(got), cut, err)
+		t.Errorf("empty members: got %d bytes, cut %v, %v; want a cut empty body", len(got), cut, err)
 	}
 	r.Release()
 	r = response(t, bytes.Repeat(empty, 2*maxMembers), "gzip", 1<<20)
 	if got, _, err := r.Decode(limit); len(got) != 0 || !errors.Is(err, ErrCoding) {
-		t.Errorf("too many members: %d bytes, %v", len(got), err)
+		t.Errorf("too many members: got %d bytes, %v; want ErrCoding", len(got), err)
 	}
 }
 
-// A body as long as its limit takes no buffer of twice the limit: the one that
-// it grows into is the last.
+// A body as long as its limit needs no buffer of twice the limit, because the buffer grows to the
+// limit and no further.
 func TestDecodeBuffer(t *testing.T) {
 	const limit = 16 << 20
 	r := response(t, coded(t, make([]byte, limit+10), "gzip"), "gzip", 1<<20)
@@ -188,10 +188,10 @@ func TestDecodeBuffer(t *testing.T) {
 	got, cut, err := r.Decode(limit)
 	runtime.ReadMemStats(&after)
 	if len(got) != limit || !cut || err != nil {
-		t.Errorf("%d bytes, cut %v, %v", len(got), cut, err)
+		t.Errorf("got %d bytes, cut %v, %v; want a cut body of the limit's length", len(got), cut, err)
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 2*limit+1<<20 {
-		t.Errorf("%d bytes allocated for %d", n, limit)
+		t.Errorf("allocated %d bytes for a body of %d", n, limit)
 	}
 	r.Release()
 }
@@ -240,7 +240,7 @@ func TestSpill(t *testing.T) {
 		f, _ := piped(t, Config{FS: d, SpillDir: dir, SpillBytes: 32 << 10}, answer(reply, true))
 		r, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/")})
 		if !errors.Is(err, c.want) || disk.IsFull(err) != (c.want != nil) || (r == nil) != (c.want != nil) {
-			t.Errorf("%d bytes of room: %v, want %v", c.left, err, c.want)
+			t.Errorf("%d bytes free: got %v, want %v", c.left, err, c.want)
 		}
 		if r != nil {
 			if !bytes.Equal(wireBytes(t, r), reply) || !bytes.Equal(payloadBytes(t, r), body) {
@@ -250,29 +250,29 @@ func TestSpill(t *testing.T) {
 				t.Error("nothing was spilled")
 			}
 			if got, cut, err := r.Decode(1 << 20); err != nil || cut || !bytes.Equal(got, body) {
-				t.Errorf("Decode: %d bytes, %v, %v", len(got), cut, err)
+				t.Errorf("Decode: got %d bytes, %v, %v", len(got), cut, err)
 			}
 			p := make([]byte, 100)
 			for _, off := range []int64{0, 32<<10 - 50, 400_000, int64(len(reply)) - 50, int64(len(reply))} {
 				n, err := r.Wire.ReadAt(p, off)
 				if !bytes.Equal(p[:n], reply[off:min(off+100, int64(len(reply)))]) || (err == io.EOF) != (n < 100) {
-					t.Errorf("ReadAt(%d): %d bytes, %v", off, n, err)
+					t.Errorf("ReadAt(%d): got %d bytes, %v", off, n, err)
 				}
 			}
 			r.Release()
 			r.Release()
 			if n, err := r.Wire.ReadAt(p, 0); n != 0 || err != io.EOF {
-				t.Errorf("ReadAt after Release: %d, %v", n, err)
+				t.Errorf("ReadAt after Release: got %d, %v, want 0, EOF", n, err)
 			}
 		}
 		if d.opened != d.closed {
-			t.Errorf("%d spill files opened, %d closed", d.opened, d.closed)
+			t.Errorf("opened %d spill files, but closed %d", d.opened, d.closed)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("spill files left: %v", left)
+			t.Errorf("spill files remain: %v", left)
 		}
 		if f.idle.len() > 0 && c.want != nil {
-			t.Error("connection kept after a full disk")
+			t.Error("a connection was kept after a full disk")
 		}
 	}
 }

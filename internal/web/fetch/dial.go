@@ -22,15 +22,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// target is where a request wants to go.
+// target is where a request goes.
 type target struct {
-	host, port, origin string // of the URL
+	host, port, origin string // from the URL
 	tls                bool
-	addr               netip.Addr // of the caller; may be invalid
-	toAddr, toPort     string     // of a ConnectTo rule
+	addr               netip.Addr // from the caller; may be invalid
+	toAddr, toPort     string     // from a ConnectTo rule
 }
 
-// dialPort is the port to dial.
+// dialPort returns the port to dial.
 func (t *target) dialPort() string {
 	if t.toPort != "" {
 		return t.toPort
@@ -38,7 +38,7 @@ func (t *target) dialPort() string {
 	return t.port
 }
 
-// name is the host to dial, without brackets.
+// name returns the host to dial, without brackets.
 func (t *target) name() string {
 	if t.toAddr != "" {
 		return t.toAddr
@@ -51,28 +51,28 @@ type proxyMode uint8
 const (
 	noProxy proxyMode = iota
 	httpProxy
-	socksLocal  // we resolve
-	socksRemote // the proxy resolves
+	socksLocal  // the fetcher looks up names
+	socksRemote // the proxy looks up names
 )
 
 // dialer makes connections.
 type dialer struct {
 	cfg   *Config
 	rules []rule
-	guard *ssrf.Guardian // nil: every address is allowed
+	guard *ssrf.Guardian // nil: every address is permitted
 	tls   *tls.Config
 	mode  proxyMode
 	proxy string // host:port
 	auth  string // Proxy-Authorization
 	socks socksClient
-	// relieve closes connections that can be spared.
+	// relieve closes idle connections.
 	relieve func()
 }
 
-// curves are the key exchanges that we offer: those without the post-quantum
-// half that crypto/tls adds by itself. What is fetched is public anyway; it
-// would cost a quarter of a handshake, and a ClientHello of two packets, at
-// which some servers balk.
+// curves are the key exchanges that we offer. They leave out the post-quantum key exchange that
+// crypto/tls adds by default. It would cost a quarter of a handshake and make a ClientHello of two
+// packets, which some servers reject. The crawler fetches public content, so it does not need that
+// protection.
 var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 func (d *dialer) init(c *Config) error {
@@ -91,7 +91,7 @@ func (d *dialer) init(c *Config) error {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return fmt.Errorf("fetch: read authorities: %w", err)
+			return fmt.Errorf("fetch: read the file of certificate authorities: %w", err)
 		}
 		if roots == nil {
 			if roots, err = x509.SystemCertPool(); err != nil {
@@ -101,7 +101,7 @@ func (d *dialer) init(c *Config) error {
 			roots = roots.Clone()
 		}
 		if !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("fetch: no certificate in %s", c.CAFile)
+			return fmt.Errorf("fetch: %s has no PEM certificate", c.CAFile)
 		}
 	}
 	d.tls = &tls.Config{
@@ -136,10 +136,10 @@ func (d *dialer) initProxy(c *Config) error {
 			port = "1080"
 		}
 	default:
-		return fmt.Errorf("fetch: proxy %s: want http, socks5 or socks5h", c.Proxy.Redacted())
+		return fmt.Errorf("fetch: proxy %s: the scheme must be http, socks5 or socks5h", c.Proxy.Redacted())
 	}
 	if c.Proxy.Hostname() == "" {
-		return fmt.Errorf("fetch: proxy %s: no host", c.Proxy.Redacted())
+		return fmt.Errorf("fetch: proxy %s: the URL has no host", c.Proxy.Redacted())
 	}
 	d.proxy = net.JoinHostPort(c.Proxy.Hostname(), port)
 	if d.mode == httpProxy {
@@ -158,15 +158,15 @@ func (d *dialer) initProxy(c *Config) error {
 	return nil
 }
 
-// socksClient asks the SOCKS proxy on c for a way to addr. Unlike a
-// proxy.Dialer it leaves us the connection itself, into whose socket we look.
+// socksClient asks the SOCKS proxy on c to connect to addr. Unlike a proxy.Dialer it leaves the
+// connection with us, so that we can look at its socket.
 type socksClient interface {
 	DialWithConn(ctx context.Context, c net.Conn, network, addr string) (net.Addr, error)
 }
 
 // viaSOCKS connects to the proxy, and through it to addr.
 func (d *dialer) viaSOCKS(ctx context.Context, addr string) (net.Conn, error) {
-	c, err := d.free(ctx, "tcp", d.proxy)
+	c, err := d.dialProxy(ctx, "tcp", d.proxy)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProxyDown, err)
 	}
@@ -177,8 +177,8 @@ func (d *dialer) viaSOCKS(ctx context.Context, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// aim applies the first ConnectTo rule that matches.
-func (d *dialer) aim(t *target) {
+// applyConnectTo applies the first ConnectTo rule that matches t.
+func (d *dialer) applyConnectTo(t *target) {
 	for i := range d.rules {
 		if d.rules[i].matches(t) {
 			t.toAddr, t.toPort = d.rules[i].toAddr, d.rules[i].toPort
@@ -187,37 +187,40 @@ func (d *dialer) aim(t *target) {
 	}
 }
 
-// A leash ends what a fetch waits for when the fetch is cancelled: the
-// connection that it holds is closed, whether it is still being made or not.
-type leash struct {
-	mu   sync.Mutex // guards both; never held across I/O but Close
-	held io.Closer
-	cut  bool
+// A canceller ends a fetch when its context is cancelled: it closes the connection that the fetch
+// uses, even while the connection is still being made.
+type canceller struct {
+	mu        sync.Mutex // guards the fields below; the only I/O under it is Close
+	held      io.Closer
+	cancelled bool
 }
 
-// hold puts c on the leash, in place of what was. False means that c has been
-// closed, for the fetch is over.
-func (l *leash) hold(c io.Closer) bool {
+// hold sets the connection to close, in place of the earlier one. If the fetch is already
+// cancelled, hold closes c and returns false.
+func (l *canceller) hold(c io.Closer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held = c; l.cut {
+	if l.held = c; l.cancelled {
 		c.Close()
 	}
-	return !l.cut
+	return !l.cancelled
 }
 
-// snap closes what is held, and all that will be.
-func (l *leash) snap() {
+// cancel closes the held connection and every connection that is held later.
+func (l *canceller) cancel() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = true
+	l.cancelled = true
 	if l.held != nil {
 		l.held.Close()
 	}
 }
 
-// connect makes a connection for t within left from now on.
-func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time, left time.Duration) (*conn, *Failure) {
+// connect makes a connection for t. It may take the time left from now, and at most ConnectTimeout
+// and TLSTimeout.
+func (d *dialer) connect(
+	ctx context.Context, l *canceller, t *target, now time.Time, left time.Duration,
+) (*conn, *Failure) {
 	if left <= 0 {
 		return nil, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
 	}
@@ -225,10 +228,10 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 	cancel := context.CancelFunc(nil)
 	dctx := ctx
 	if d.mode != noProxy || d.cfg.Dial != nil || t.toAddr != "" || !t.addr.IsValid() {
-		// Someone may have to be asked who knows contexts only.
+		// A lookup, a proxy or Config.Dial takes its time limit from a context.
 		dctx, cancel = context.WithTimeout(ctx, min(left, d.cfg.ConnectTimeout))
 	}
-	c, fail := d.reach(dctx, t, end)
+	c, fail := d.dialServer(dctx, t, end)
 	if cancel != nil {
 		cancel()
 	}
@@ -241,7 +244,7 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 	if t.tls {
 		began := d.cfg.Now()
 		left -= began.Sub(now)
-		if fail = d.secure(c, t, began.Add(max(min(left, d.cfg.TLSTimeout), time.Millisecond))); fail != nil {
+		if fail = d.handshake(c, t, began.Add(max(min(left, d.cfg.TLSTimeout), time.Millisecond))); fail != nil {
 			c.Close()
 			return nil, fail
 		}
@@ -249,8 +252,8 @@ func (d *dialer) connect(ctx context.Context, l *leash, t *target, now time.Time
 	return c, nil
 }
 
-// reach connects to the server, or to the proxy.
-func (d *dialer) reach(ctx context.Context, t *target, end time.Time) (*conn, *Failure) {
+// dialServer connects to the server, if need be through the proxy.
+func (d *dialer) dialServer(ctx context.Context, t *target, end time.Time) (*conn, *Failure) {
 	switch d.mode {
 	case httpProxy, socksRemote:
 		if t.toAddr == "" {
@@ -266,11 +269,11 @@ func (d *dialer) reach(ctx context.Context, t *target, end time.Time) (*conn, *F
 			}
 			return &conn{raw: raw, rw: raw, named: true}, nil
 		}
-		raw, err := d.free(ctx, "tcp", d.proxy)
+		raw, err := d.dialProxy(ctx, "tcp", d.proxy)
 		if err != nil {
 			return nil, proxyFailure(fmt.Errorf("%w: %w", ErrProxyDown, err))
 		}
-		c := &conn{raw: raw, rw: raw, named: true, fwd: !t.tls}
+		c := &conn{raw: raw, rw: raw, named: true, forward: !t.tls}
 		if t.tls {
 			if err := d.tunnel(ctx, c, at); err != nil {
 				c.Close()
@@ -293,7 +296,7 @@ func proxyFailure(err error) *Failure {
 	return &Failure{Proxy, err}
 }
 
-// addresses are those to dial; named means that the operator said so.
+// addresses returns the addresses to dial. named is true if a ConnectTo rule gave them.
 func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, named bool, fail *Failure) {
 	if t.toAddr == "" && t.addr.IsValid() {
 		return []netip.Addr{t.addr}, false, nil
@@ -309,7 +312,7 @@ func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, 
 	}
 	addrs, err := lookup(ctx, name)
 	if err == nil && len(addrs) == 0 {
-		err = errors.New("no address of " + name)
+		err = fmt.Errorf("the lookup of %s returned no address", name)
 	}
 	if err != nil {
 		return nil, named, &Failure{DNS, err}
@@ -317,8 +320,8 @@ func (d *dialer) addresses(ctx context.Context, t *target) (addrs []netip.Addr, 
 	return addrs, named, nil
 }
 
-// systemLookup asks the system's resolver. It gives IPv4 addresses in their
-// mapped form, which as such is refused.
+// systemLookup asks the system's resolver. That resolver returns IPv4 addresses in their
+// IPv6-mapped form, which the address check would refuse, so systemLookup unmaps them.
 func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	for i := range addrs {
@@ -327,12 +330,14 @@ func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-// maxDials bounds the addresses tried for one request.
+// maxDials is the maximum number of addresses to try for one request.
 const maxDials = 4
 
-// dialAny tries the addresses one after the other, each for its share of the
-// time that is left until end.
-func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, port string, end time.Time) (*conn, *Failure) {
+// dialAny tries the addresses one after the other. Each gets an equal share of the time that is
+// left until end.
+func (d *dialer) dialAny(
+	ctx context.Context, addrs []netip.Addr, named bool, port string, end time.Time,
+) (*conn, *Failure) {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return nil, &Failure{Connect, fmt.Errorf("port %q: %w", port, err)}
@@ -351,7 +356,7 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 			now := d.cfg.Now()
 			until = now.Add(end.Sub(now) / time.Duration(more))
 		}
-		// An allowed mapped address is an IPv4 address.
+		// A mapped address that is permitted is an IPv4 address.
 		to := netip.AddrPortFrom(ip.Unmap(), uint16(number))
 		raw, err := d.dial(ctx, to, named, until)
 		if err == nil {
@@ -374,8 +379,8 @@ func (d *dialer) dialAny(ctx context.Context, addrs []netip.Addr, named bool, po
 	return nil, fail
 }
 
-// dial connects to one address until the given time. A want of file descriptors is
-// not the host's failure: idle connections are closed, and dial tries again.
+// dial connects to one address before the given time. A shortage of file descriptors is not the
+// host's failure: dial then closes idle connections and tries again.
 func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	for pause := shortagePause; ; pause = min(2*pause, 20*shortagePause) {
 		c, err := d.dialOnce(ctx, to, named, until)
@@ -391,13 +396,13 @@ func (d *dialer) dial(ctx context.Context, to netip.AddrPort, named bool, until 
 	}
 }
 
-// shortagePause is the first pause before an address is dialled again for which
-// there was no file descriptor; the longest one is 20 times as long.
+// shortagePause is the first pause after a shortage of file descriptors. The pause doubles up to 20
+// times this value.
 const shortagePause = 10 * time.Millisecond
 
 func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	if d.mode == noProxy && d.cfg.Dial == nil {
-		return d.direct(ctx, to, named, until)
+		return d.dialDirect(ctx, to, named, until)
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -407,10 +412,9 @@ func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, un
 	return d.cfg.Dial(ctx, tcpFor(to), to.String())
 }
 
-// direct connects to an address. It checks the address once more, in the
-// socket's last moment: without a proxy or a Config.Dial, no way leads to a
-// connection but through here.
-func (d *dialer) direct(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
+// dialDirect connects to an address. It checks the address again, also just before the socket
+// connects. Without a proxy or a Config.Dial, every connection is made here.
+func (d *dialer) dialDirect(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	if err := d.check(to.Addr(), named); err != nil {
 		return nil, refused(to, err)
 	}
@@ -425,18 +429,18 @@ func tcpFor(to netip.AddrPort) string {
 	return "tcp4"
 }
 
-// free dials what the operator has named: a proxy.
-func (d *dialer) free(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialProxy dials the proxy, which the operator has named.
+func (d *dialer) dialProxy(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.cfg.Dial != nil {
 		return d.cfg.Dial(ctx, network, addr)
 	}
 	return (&net.Dialer{KeepAlive: -1}).DialContext(ctx, network, addr)
 }
 
-// maxProxyHead bounds a proxy's answer to CONNECT.
+// maxProxyHead is the maximum size of a proxy's reply to CONNECT in bytes.
 const maxProxyHead = 64 << 10
 
-// tunnel asks the proxy on c for a way to at (RFC 9110, 9.3.6).
+// tunnel asks the HTTP proxy on c to connect to at (RFC 9110, 9.3.6).
 func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 	stop := context.AfterFunc(ctx, c.Close)
 	defer stop()
@@ -460,9 +464,9 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 			_, _, _, status, ok := parseStatus(line)
 			switch {
 			case !ok || status/100 != 2:
-				return fmt.Errorf("proxy CONNECT: answer %.80q", bytes.TrimSpace([]byte(line)))
+				return fmt.Errorf("proxy CONNECT: the proxy replied %.80q", bytes.TrimSpace([]byte(line)))
 			case end < len(b):
-				return errors.New("proxy CONNECT: bytes after the answer")
+				return errors.New("proxy CONNECT: the proxy sent bytes after its reply")
 			}
 			return nil
 		}
@@ -470,24 +474,25 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 			return fmt.Errorf("proxy CONNECT: %w", noEOF(err))
 		}
 		if len(b) > maxProxyHead {
-			return errors.New("proxy CONNECT: answer too long")
+			return fmt.Errorf("proxy CONNECT: the reply is longer than %d bytes", maxProxyHead)
 		}
 	}
 }
 
-// maxChain is the most that the certificates of a session may take to be kept:
-// ordinary chains have a third of it, crypto/tls takes 256 KiB.
+// maxChain is the maximum size in bytes of the certificates in a session to keep. Ordinary chains
+// have a third of it; crypto/tls accepts up to 256 KiB.
 const maxChain = 16 << 10
 
-// slender keeps the sessions of a connection out of the cache if its server
-// has made them large: they hold on to its certificates.
-type slender struct {
+// smallSessions is a session cache that does not store a session with large certificates, because a
+// session keeps the certificates of its server in memory.
+type smallSessions struct {
 	tls.ClientSessionCache
 	large bool
 }
 
-// weigh is tls.Config.VerifyConnection; it has nothing against any.
-func (s *slender) weigh(state tls.ConnectionState) error {
+// measure is a tls.Config.VerifyConnection that only measures the certificates and accepts every
+// connection.
+func (s *smallSessions) measure(state tls.ConnectionState) error {
 	n := 0
 	for _, c := range state.PeerCertificates {
 		n += len(c.Raw)
@@ -497,21 +502,21 @@ func (s *slender) weigh(state tls.ConnectionState) error {
 }
 
 // Put implements tls.ClientSessionCache.
-func (s *slender) Put(key string, state *tls.ClientSessionState) {
+func (s *smallSessions) Put(key string, state *tls.ClientSessionState) {
 	if s.large {
-		state = nil // forgets
+		state = nil // removes the session
 	}
 	s.ClientSessionCache.Put(key, state)
 }
 
-// secure shakes hands until the given time. The server is verified by, and
-// told, the URL's name, wherever the connection leads.
-func (d *dialer) secure(c *conn, t *target, until time.Time) *Failure {
+// handshake performs the TLS handshake before the given time. It sends and verifies the name in the
+// URL, whatever address the connection has.
+func (d *dialer) handshake(c *conn, t *target, until time.Time) *Failure {
 	cfg := d.tls.Clone()
 	cfg.ServerName = strings.Trim(t.host, "[]")
 	if cfg.ClientSessionCache != nil {
-		s := &slender{ClientSessionCache: cfg.ClientSessionCache}
-		cfg.ClientSessionCache, cfg.VerifyConnection = s, s.weigh
+		s := &smallSessions{ClientSessionCache: cfg.ClientSessionCache}
+		cfg.ClientSessionCache, cfg.VerifyConnection = s, s.measure
 	}
 	c.tap = &tap{Conn: c.raw}
 	tc := tls.Client(c.tap, cfg)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// deaf is an address that answers no further SYN: a listener with a full queue.
-func deaf(t *testing.T) netip.AddrPort {
+// unresponsive returns an address that answers no further SYN: a listener with a full queue.
+func unresponsive(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func deaf(t *testing.T) netip.AddrPort {
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	t.Skip("the queue of a listener is never full here")
+	t.Skip("the queue of a listener is never full on this system")
 	return at
 }
 
@@ -51,10 +51,10 @@ func openFiles(t *testing.T) int {
 	return len(d)
 }
 
-// A connection that does not come about ends in time, or at once when the
-// fetch is cancelled, and leaves no descriptor behind.
-func TestDialDeaf(t *testing.T) {
-	at := deaf(t)
+// A connection attempt without an answer ends in time, or at once if the fetch is cancelled. It
+// leaves no descriptor open.
+func TestDialUnresponsive(t *testing.T) {
+	at := unresponsive(t)
 	cfg := Config{AllowPrivate: true, ConnectTimeout: 150 * time.Millisecond}
 	f := mustNew(t, cfg)
 	u := mustURL(t, "http://"+at.String()+"/")
@@ -63,7 +63,7 @@ func TestDialDeaf(t *testing.T) {
 	r := mustFetch(t, f, Request{URL: u})
 	check(t, r)
 	if took := time.Since(began); outcome(r) != "timeout-connect" || took < 150*time.Millisecond || took > 10*time.Second {
-		t.Errorf("%s %v after %v, want timeout-connect after 150ms", outcome(r), r.Failure, took)
+		t.Errorf("got %s %v after %v, want timeout-connect after 150ms", outcome(r), r.Failure, took)
 	}
 	// Two addresses share the time.
 	two := cfg
@@ -75,7 +75,7 @@ func TestDialDeaf(t *testing.T) {
 	}
 	g := mustNew(t, two)
 	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://two.example:"+port+"/")}); outcome(r) != "timeout-connect" {
-		t.Errorf("two deaf addresses: %s %v", outcome(r), r.Failure)
+		t.Errorf("two unresponsive addresses: got %s %v, want timeout-connect", outcome(r), r.Failure)
 	}
 	// Cancelled while connecting.
 	f = mustNew(t, Config{AllowPrivate: true, ConnectTimeout: time.Minute})
@@ -83,12 +83,12 @@ func TestDialDeaf(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began = time.Now()
 	if r, err := f.Fetch(ctx, Request{URL: u}); r != nil || !errors.Is(err, context.Canceled) || time.Since(began) > 20*time.Second {
-		t.Errorf("cancelled: %v, %v after %v", r, err, time.Since(began))
+		t.Errorf("cancelled: got %v, %v after %v, want context.Canceled at once", r, err, time.Since(began))
 	}
 	if after := openFiles(t); after > before+2 { // the listener of addr
-		t.Errorf("%d descriptors, before %d", after, before)
+		t.Errorf("got %d open descriptors, before the test %d", after, before)
 	}
-	// Refused, and what the log will say about it.
+	// Refused, and the text in the log.
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -100,29 +100,29 @@ func TestDialDeaf(t *testing.T) {
 		t.Errorf("%s %v, want %s", outcome(r), r.Failure, want)
 	}
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "complete" {
-		t.Errorf("a server that listens: %s %v", outcome(r), r.Failure)
+		t.Errorf("a server that listens: got %s %v, want complete", outcome(r), r.Failure)
 	}
 }
 
-// A leash that has snapped holds nothing open.
-func TestLeash(t *testing.T) {
-	l := new(leash)
+// A cancelled canceller keeps nothing open.
+func TestCanceller(t *testing.T) {
+	l := new(canceller)
 	a, b := net.Pipe()
 	defer b.Close()
 	if !l.hold(a) {
-		t.Fatal("a new leash is cut")
+		t.Fatal("a new canceller is cancelled")
 	}
-	l.snap()
+	l.cancel()
 	if _, err := a.Write([]byte{1}); err == nil {
-		t.Error("what it held is open")
+		t.Error("the held connection is still open")
 	}
 	c, d := net.Pipe()
 	defer d.Close()
 	if l.hold(c) {
-		t.Error("a cut leash holds")
+		t.Error("hold on a cancelled canceller: got true, want false")
 	}
 	if _, err := c.Write([]byte{1}); err == nil {
-		t.Error("what came late is open")
+		t.Error("the connection held after the cancel is open")
 	}
 }
 
@@ -147,9 +147,9 @@ func TestDialIPv6(t *testing.T) {
 	f := mustNew(t, Config{AllowPrivate: true})
 	r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")})
 	if outcome(r) != "complete" || r.Addr.String() != ln.Addr().String() {
-		t.Errorf("%s %v at %v, want complete at %v", outcome(r), r.Failure, r.Addr, ln.Addr())
+		t.Errorf("got %s %v at %v, want complete at %v", outcome(r), r.Failure, r.Addr, ln.Addr())
 	}
 	if r := mustFetch(t, mustNew(t, Config{}), Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")}); outcome(r) != "refused-address" {
-		t.Errorf("guarded: %s", outcome(r))
+		t.Errorf("without AllowPrivate: got %s, want refused-address", outcome(r))
 	}
 }

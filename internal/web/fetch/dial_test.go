@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// addressTable: every kind of address that must not be dialled, and some that may.
+// addressTable has every kind of address that must not be dialled, and some that may be.
 var addressTable = []struct {
 	addr string
 	ok   bool
@@ -45,7 +45,7 @@ var addressTable = []struct {
 func TestRefusedAddresses(t *testing.T) {
 	for _, c := range addressTable {
 		ip := netip.MustParseAddr(c.addr)
-		// As the caller's address, as the resolver's, and as the URL's host.
+		// The address comes from the caller, from the resolver, or from the URL's host.
 		reqs := []Request{{URL: mustURL(t, "http://a.example/"), Addr: ip}, {URL: mustURL(t, "http://looked-up.example/")}}
 		host := c.addr
 		if ip.Is6() {
@@ -61,22 +61,22 @@ func TestRefusedAddresses(t *testing.T) {
 			r := mustFetch(t, f, req)
 			check(t, r)
 			if c.ok && outcome(r) != "complete" || !c.ok && (outcome(r) != "refused-address" || len(n.dials) > 0) {
-				t.Errorf("%s (%s) at %s: %s, dialled %v", c.addr, c.what, req.URL, outcome(r), n.dials)
+				t.Errorf("%s (%s) at %s: got %s, dialled %v", c.addr, c.what, req.URL, outcome(r), n.dials)
 			}
 			forget(f, req.URL.Host())
 		}
-		// The guard in the socket's last moment holds by itself.
+		// The check just before the socket connects works without the earlier check.
 		g := mustNew(t, Config{})
 		if !c.ok {
-			_, err := g.dialer.direct(context.Background(), netip.AddrPortFrom(ip, 9), false, time.Now().Add(time.Second))
+			_, err := g.dialer.dialDirect(context.Background(), netip.AddrPortFrom(ip, 9), false, time.Now().Add(time.Second))
 			if err == nil || !errors.Is(err, ssrf.ErrProhibitedIP) && ip.Zone() == "" {
 				t.Errorf("%s (%s) was dialled: %v", c.addr, c.what, err)
 			}
 		}
-		// Allowed, all are dialled.
+		// With AllowPrivate, all are dialled.
 		h, n := piped(t, Config{Lookup: lookup, AllowPrivate: true}, each(okReply))
 		if r := mustFetch(t, h, reqs[0]); outcome(r) != "complete" || len(n.dials) != 1 {
-			t.Errorf("%s (%s) allowed: %s", c.addr, c.what, outcome(r))
+			t.Errorf("%s (%s) with AllowPrivate: got %s, want complete", c.addr, c.what, outcome(r))
 		}
 	}
 }
@@ -116,23 +116,23 @@ func TestDialFailures(t *testing.T) {
 		r := mustFetch(t, f, Request{URL: mustURL(t, c.url)})
 		check(t, r)
 		if outcome(r) != c.want || r.Failure.CrawlLogCode() != c.code || r.Failure.Retryable() != c.retry {
-			t.Errorf("%s: %v, code %d, retryable %v", c.url, r.Failure, r.Failure.CrawlLogCode(), r.Failure.Retryable())
+			t.Errorf("%s: got %v, code %d, retryable %v", c.url, r.Failure, r.Failure.CrawlLogCode(), r.Failure.Retryable())
 		}
 	}
 	g := mustNew(t, Config{AllowPrivate: true})
 	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "connect" || !r.Failure.Retryable() || r.Failure.CrawlLogCode() != -2 {
-		t.Errorf("closed port: %s %v", outcome(r), r.Failure)
+		t.Errorf("closed port: got %s %v, want a retryable connect", outcome(r), r.Failure)
 	}
 	hang := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	cfg.Dial = hang
 	h := mustNew(t, cfg)
 	if r := mustFetch(t, h, Request{URL: mustURL(t, "http://a.example/"), Addr: somewhere}); outcome(r) != "timeout-connect" {
-		t.Errorf("hanging dial: %s %v", outcome(r), r.Failure)
+		t.Errorf("hanging dial: got %s %v, want timeout-connect", outcome(r), r.Failure)
 	}
-	// A private address beside a public one is skipped; a dead one too.
+	// A private address beside a public one is skipped, and so is a dead one.
 	p, n := piped(t, Config{Lookup: lookup}, each(okReply))
 	if r := mustFetch(t, p, Request{URL: mustURL(t, "http://mixed.example/")}); outcome(r) != "complete" || r.Addr.String() != "93.184.216.34:80" {
-		t.Errorf("mixed addresses: %s at %v", outcome(r), r.Addr)
+		t.Errorf("mixed addresses: got %s at %v, want complete at the public address", outcome(r), r.Addr)
 	}
 	if diff := cmp.Diff([]string{"93.184.216.34:80"}, n.dials); diff != "" {
 		t.Error(diff)
@@ -155,9 +155,9 @@ func TestParseConnectTo(t *testing.T) {
 		{"a:80:b", rule{}, "fewer than four parts"},
 		{"a:80:b:1:2", rule{}, "more than four parts"},
 		{"a:80:::1:81", rule{}, "more than four parts"},
-		{"a:80:[::1:81", rule{}, "no ] after ["},
-		{"a:80:[::1]81", rule{}, "no : after ]"},
-		{"a:80:[b]:81", rule{}, "no IPv6 address"},
+		{"a:80:[::1:81", rule{}, "missing ] after ["},
+		{"a:80:[::1]81", rule{}, "missing : after ]"},
+		{"a:80:[b]:81", rule{}, "not an IPv6 address"},
 		{"a:http:b:81", rule{}, "not a number"},
 		{"a:80:b:65536", rule{}, "not a number"},
 		{"a:0:b:1", rule{}, "not a number"},
@@ -167,11 +167,11 @@ func TestParseConnectTo(t *testing.T) {
 		case c.err == "" && (err != nil || got != c.want):
 			t.Errorf("parseConnectTo(%q) = %+v, %v; want %+v", c.in, got, err, c.want)
 		case c.err != "" && (!errors.Is(err, ErrConnectTo) || !strings.Contains(err.Error(), c.err)):
-			t.Errorf("parseConnectTo(%q): %v, want %q", c.in, err, c.err)
+			t.Errorf("parseConnectTo(%q): got %v, want %q in it", c.in, err, c.err)
 		}
 	}
 	if _, err := New(Config{ConnectTo: []string{"x"}}); !errors.Is(err, ErrConnectTo) {
-		t.Errorf("New with a bad rule: %v", err)
+		t.Errorf("New with a bad rule: got %v, want ErrConnectTo", err)
 	}
 }
 
@@ -214,21 +214,21 @@ func TestConnectTo(t *testing.T) {
 		n.dials = nil
 		r := mustFetch(t, f, Request{URL: mustURL(t, c.url), Addr: c.addr})
 		if outcome(r) != "complete" || len(n.dials) != 1 || n.dials[0] != c.dial || host != c.host || r.Addr.String() != c.dial {
-			t.Errorf("%s: %s %v, dialled %v, Host %q; want %s, %q", c.url, outcome(r), r.Failure, n.dials, host, c.dial, c.host)
+			t.Errorf("%s: got %s %v, dialled %v, Host %q; want %s, %q", c.url, outcome(r), r.Failure, n.dials, host, c.dial, c.host)
 		}
 		forget(f, r.URL.Host())
 	}
 	if diff := cmp.Diff([]string{"b.example", "to.example"}, looked); diff != "" {
 		t.Errorf("looked up (-want +got):\n%s", diff)
 	}
-	// A rule without an address lends no right to a private one.
+	// A rule without an address gives no permission for a private address.
 	r := mustFetch(t, f, Request{URL: mustURL(t, "http://b.example/"), Addr: netip.MustParseAddr("127.0.0.1")})
 	if outcome(r) != "refused-address" {
-		t.Errorf("private address under a rule for the port: %s", outcome(r))
+		t.Errorf("private address with a rule for the port: got %s, want refused-address", outcome(r))
 	}
 }
 
-// forget lets the next request to host dial.
+// forget makes the next request to host dial.
 func forget(f *Fetcher, host string) {
 	if c := f.idle.take(host); c != nil {
 		c.Close()
@@ -262,31 +262,32 @@ func TestHTTPProxy(t *testing.T) {
 	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example:81/p?q"), Addr: somewhere})
 	if outcome(r) != "complete" || !strings.HasPrefix(got, "GET http://a.example:81/p?q HTTP/1.1\r\nHost: a.example:81\r\n") ||
 		!strings.Contains(got, "\r\nProxy-Authorization: Basic bWU6c0BjcmV0\r\n") {
-		t.Errorf("%s, the proxy got %q", outcome(r), got)
+		t.Errorf("got %s, the proxy received %q", outcome(r), got)
 	}
 	if keep := strings.Replace(got, "Proxy-Authorization: Basic bWU6c0BjcmV0\r\n", "", 1); string(r.Request) != keep {
-		t.Errorf("kept %q, want %q", r.Request, keep)
+		t.Errorf("kept the request %q, want %q", r.Request, keep)
 	}
 	if r.Addr.IsValid() {
-		t.Errorf("Addr %v, want none: the proxy found the server", r.Addr)
+		t.Errorf("got Addr %v, want none, because the proxy looked it up", r.Addr)
 	}
 	if r = mustFetch(t, f, Request{URL: mustURL(t, "http://a.example:81/r")}); !r.Reused {
-		t.Error("connection to the proxy was not kept")
+		t.Error("the connection to the proxy was not kept")
 	}
 	for _, private := range []string{"http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/"} {
 		if r := mustFetch(t, f, Request{URL: mustURL(t, private)}); outcome(r) != "refused-address" {
-			t.Errorf("%s by proxy: %s", private, outcome(r))
+			t.Errorf("%s by proxy: got %s, want refused-address", private, outcome(r))
 		}
 	}
 	reply = "HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n"
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://b.example/")}); outcome(r) != "proxy" {
-		t.Errorf("407 of the proxy: %s", outcome(r))
+		t.Errorf("407 of the proxy: got %s, want proxy", outcome(r))
 	}
 	for _, c := range []struct{ proxy, why string }{
-		{"ftp://x", "want http"}, {"https://x", "want http"}, {"http://", "no host"}, {"x", "want http"},
+		{"ftp://x", "scheme must be http"}, {"https://x", "scheme must be http"},
+		{"http://", "has no host"}, {"x", "scheme must be http"},
 	} {
 		if _, err := New(Config{Proxy: mustParseProxy(t, c.proxy)}); err == nil || !strings.Contains(err.Error(), c.why) {
-			t.Errorf("New with proxy %q: %v", c.proxy, err)
+			t.Errorf("New with proxy %q: got %v", c.proxy, err)
 		}
 	}
 }
@@ -324,22 +325,22 @@ func TestConnectProxy(t *testing.T) {
 	r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/p")})
 	want := "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\nUser-Agent: Orbweaver\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n"
 	if outcome(r) != "complete" || asked != want {
-		t.Fatalf("%s %v, the proxy got %q", outcome(r), r.Failure, asked)
+		t.Fatalf("got %s %v, the proxy received %q", outcome(r), r.Failure, asked)
 	}
 	if !strings.HasPrefix(string(r.Request), "GET /p HTTP/1.1\r\n") || strings.Contains(string(r.Request), "Proxy") {
-		t.Errorf("request %q", r.Request)
+		t.Errorf("got request %q", r.Request)
 	}
 	if r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/q")}); !r.Reused {
-		t.Error("tunnel was not kept")
+		t.Error("the tunnel was not kept")
 	}
 	for _, refusal = range []string{"HTTP/1.1 403 No\r\n\r\n", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nmore", "HTTP/1.1", strings.Repeat("x", 100<<10)} {
 		if r := mustFetch(t, f, Request{URL: mustURL(t, "https://b.example/")}); outcome(r) != "proxy" || !r.Failure.Retryable() {
-			t.Errorf("proxy says %.30q: %s %v", refusal, outcome(r), r.Failure)
+			t.Errorf("reply %.30q of the proxy: got %s %v, want a retryable proxy", refusal, outcome(r), r.Failure)
 		}
 	}
 }
 
-// socksServer speaks enough SOCKS5 (RFC 1928, 1929) to connect anything to up.
+// socksServer implements enough of SOCKS5 (RFC 1928, 1929) to connect every request to up.
 func socksServer(up string, asked *string) func(net.Conn) {
 	return func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -407,7 +408,7 @@ func TestSOCKSProxy(t *testing.T) {
 		r := mustFetch(t, mustNew(t, cfg), Request{URL: mustURL(t, c.url)})
 		check(t, r)
 		if outcome(r) != c.want || asked != c.asked {
-			t.Errorf("%s by %s: %s %v, the proxy was asked for %q; want %s, %q", c.url, c.proxy, outcome(r), r.Failure, asked, c.want, c.asked)
+			t.Errorf("%s by %s: got %s %v, the proxy was asked for %q; want %s, %q", c.url, c.proxy, outcome(r), r.Failure, asked, c.want, c.asked)
 		}
 	}
 }

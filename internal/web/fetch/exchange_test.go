@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestFraming: what comes, and how it ends, by what the server sends and
-// whether it then closes.
+// TestFraming checks the payload and the outcome of what a server sends, with and without closing
+// the connection.
 func TestFraming(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestFraming(t *testing.T) {
 		{"empty lines first", "\r\n\n\r\n" + ok + "Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
 		{"interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
 		{"interim and close", "HTTP/1.1 100 Continue\r\n\r\n", false, "broken", "", "", false},
-		{"interims without end", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), true, "bad-response", "", "", false},
+		{"endless interims", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), true, "bad-response", "", "", false},
 		{"chunked", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=\"y\"\r\n0123456789\r\n0\r\nT: v\r\n\r\n", true, "complete", "abc0123456789", "", true},
 		{"chunked, bare LF", ok + "Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n", true, "complete", "abc", "", true},
 		{"chunked, spaces", ok + "Transfer-Encoding: Chunked\r\n\r\n3  \r\nabc\r\n0000 ; x\r\n\r\n", true, "complete", "abc", "", true},
@@ -84,7 +84,7 @@ func TestFraming(t *testing.T) {
 		{"many fields", ok + strings.Repeat("a:\n", 6000) + "\n", true, "header-too-large", "", "", false},
 		{"100,000 fields", ok + strings.Repeat("a:\n", 100_000) + "\n", true, "header-too-large", "", "", false},
 		{"one long line", "HTTP/1.1 200 " + strings.Repeat("x", 1<<20), true, "header-too-large", "", "", false},
-		{"empty lines without end", strings.Repeat("\r\n", 1<<18), true, "header-too-large", "", "", false},
+		{"endless empty lines", strings.Repeat("\r\n", 1<<18), true, "header-too-large", "", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,10 +96,10 @@ func TestFraming(t *testing.T) {
 				}
 				if r.Failure == nil {
 					if got := string(payloadBytes(t, r)); got != c.body {
-						t.Errorf("payload %q, want %q", got, c.body)
+						t.Errorf("got payload %q, want %q", got, c.body)
 					}
 					if got := wireBytes(t, r); !bytes.HasPrefix(got, []byte("HTTP/")) || headEnd(got, 0) != r.HeadLen {
-						t.Errorf("Wire begins %.40q, its head has %d bytes", got, r.HeadLen)
+						t.Errorf("Wire begins with %.40q, and HeadLen is %d", got, r.HeadLen)
 					}
 				} else if got := wireBytes(t, r); !strings.Contains(c.reply, string(got)) || len(got) > 300<<10 {
 					t.Errorf("Wire holds %d bytes that did not come", len(got))
@@ -108,7 +108,7 @@ func TestFraming(t *testing.T) {
 					t.Errorf("connection kept: %v, want %v", kept, c.kept)
 				}
 				if len(n.dials) != 1 || n.dials[0] != "93.184.216.34:80" {
-					t.Errorf("dialled %v", n.dials)
+					t.Errorf("dialled %v, want one dial of 93.184.216.34:80", n.dials)
 				}
 			})
 		})
@@ -133,10 +133,10 @@ func TestRequestBytes(t *testing.T) {
 	}
 	for _, bad := range [][2]string{{"Host", "x"}, {"A", "b\r\nC: d"}, {"A b", "c"}, {"", "x"}, {"content-length", "3"}} {
 		if _, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/"), Header: [][2]string{bad}}); !errors.Is(err, ErrHeader) {
-			t.Errorf("Fetch with field %q: %v, want ErrHeader", bad, err)
+			t.Errorf("Fetch with field %q: got %v, want ErrHeader", bad, err)
 		}
 		if _, err := New(Config{Header: [][2]string{bad}}); !errors.Is(err, ErrHeader) {
-			t.Errorf("New with field %q: %v, want ErrHeader", bad, err)
+			t.Errorf("New with field %q: got %v, want ErrHeader", bad, err)
 		}
 	}
 	if got := string(appendTarget(nil, "/a b\r\n\x7fc")); got != "/a%20b%0D%0A%7Fc" {
@@ -144,7 +144,7 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// slow sends one byte a second.
+// slow sends prefix and then one byte a second.
 func slow(prefix string) func(net.Conn) {
 	return func(c net.Conn) {
 		readRequest(bufio.NewReader(c))
@@ -188,7 +188,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// An endless body ends at the limit, with the bytes up to it.
+// An endless body is cut at the limit. The bytes up to it are kept.
 func TestBodyLimit(t *testing.T) {
 	endless := func(head, piece string) func(net.Conn) {
 		return func(c net.Conn) {
@@ -212,32 +212,32 @@ func TestBodyLimit(t *testing.T) {
 			f, _ := piped(t, Config{SpillBytes: spilled, SpillDir: t.TempDir()}, endless(c.head, c.piece))
 			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/"), MaxBody: 300_000})
 			if outcome(r) != "truncated-length" || r.Wire.Size() != int64(r.HeadLen)+300_000 {
-				t.Errorf("%s: %s, %d bytes (head %d)", c.name, outcome(r), r.Wire.Size(), r.HeadLen)
+				t.Errorf("%s: got %s, %d bytes (head %d), want truncated-length after 300,000 bytes of body", c.name, outcome(r), r.Wire.Size(), r.HeadLen)
 			}
 			if _, mem := r.Wire.Bytes(); mem != (spilled > 300_000) {
-				t.Errorf("%s: in memory: %v", c.name, mem)
+				t.Errorf("%s: got in memory: %v", c.name, mem)
 			}
 			want := c.head + strings.Repeat(c.piece, 300_000/len(c.piece)+1)
 			if got := string(wireBytes(t, r)); got != want[:len(got)] {
-				t.Errorf("%s: Wire is not what was sent", c.name)
+				t.Errorf("%s: Wire differs from the bytes sent", c.name)
 			}
 			body := payloadBytes(t, r)
 			if !bytes.HasPrefix([]byte(strings.Repeat(piece, 20)), body) || len(body) < 299_000 {
-				t.Errorf("%s: payload of %d bytes", c.name, len(body))
+				t.Errorf("%s: got a wrong payload of %d bytes", c.name, len(body))
 			}
 			dec, cut, err := r.Decode(1 << 20)
 			if err != nil || !cut || !bytes.Equal(dec, body) {
-				t.Errorf("%s: Decode: %d bytes, %v, %v", c.name, len(dec), cut, err)
+				t.Errorf("%s: Decode: got %d bytes, %v, %v", c.name, len(dec), cut, err)
 			}
 			if dec, cut, err = r.Decode(1000); err != nil || !cut || !bytes.Equal(dec, body[:1000]) {
-				t.Errorf("%s: Decode(1000): %d bytes, %v, %v", c.name, len(dec), cut, err)
+				t.Errorf("%s: Decode(1000): got %d bytes, %v, %v", c.name, len(dec), cut, err)
 			}
 		}
 	}
-	// Exactly the limit is not over it.
+	// A body of exactly the limit is complete.
 	f, _ := piped(t, Config{}, answer([]byte("HTTP/1.1 200 OK\r\n\r\nabc"), false))
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/"), MaxBody: 3}); outcome(r) != "complete" {
-		t.Errorf("body of the limit's length: %s", outcome(r))
+		t.Errorf("body of the limit's length: got %s, want complete", outcome(r))
 	}
 }
 
@@ -268,7 +268,7 @@ func TestReset(t *testing.T) {
 			readRequest(bufio.NewReader(conn))
 			io.WriteString(conn, c.reply)
 			if c.reply != "" {
-				<-heard // a reset discards what the client has not read
+				<-heard // wait, because a reset discards what the client has not read
 			}
 			conn.(*net.TCPConn).SetLinger(0)
 		})
@@ -285,18 +285,18 @@ func TestReset(t *testing.T) {
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+addr+"/")})
 		check(t, r)
 		if outcome(r) != c.want || string(wireBytes(t, r)) != c.reply {
-			t.Errorf("%q, then a reset: %s %v, wire %q", c.reply, outcome(r), r.Failure, wireBytes(t, r))
+			t.Errorf("%q, then a reset: got %s %v, wire %q", c.reply, outcome(r), r.Failure, wireBytes(t, r))
 		}
 		if r.Failure == nil && r.Note != "reset" {
-			t.Errorf("note %q, want reset", r.Note)
+			t.Errorf("got note %q, want reset", r.Note)
 		}
 		if r.Addr.String() != addr {
-			t.Errorf("Addr %v, want %s", r.Addr, addr)
+			t.Errorf("got Addr %v, want %s", r.Addr, addr)
 		}
 	}
 }
 
-// A request of a megabyte is sent; a server that refuses it early is heard.
+// A request of a megabyte is sent. A server that refuses it early gets its answer through.
 func TestLongURL(t *testing.T) {
 	long := "/" + strings.Repeat("a", 1<<20)
 	addr := loopback(t, func(conn net.Conn) {
@@ -314,7 +314,7 @@ func TestLongURL(t *testing.T) {
 	f := mustNew(t, cfg)
 	u, err := mustURL(t, "http://"+addr+"/").Resolve(long)
 	if err != nil {
-		t.Skipf("weburl refuses it first: %v", err)
+		t.Skipf("weburl refuses the URL: %v", err)
 	}
 	r := mustFetch(t, f, Request{URL: u})
 	if r.Status != 200 || r.Header.Get("X-Got") != fmt.Sprint(len(r.Request)) || len(r.Request) < 1<<20 {
@@ -334,7 +334,7 @@ func TestCancel(t *testing.T) {
 				t.Errorf("Fetch = %v, %v after %v; want context.Canceled after 1s", r, err, time.Since(began))
 			}
 			if _, err := f.Fetch(ctx, Request{URL: mustURL(t, "http://a.example/")}); err != context.Canceled {
-				t.Errorf("Fetch when cancelled: %v", err)
+				t.Errorf("Fetch with a cancelled context: got %v, want context.Canceled", err)
 			}
 		})
 	}

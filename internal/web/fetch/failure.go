@@ -6,36 +6,36 @@ import (
 	"net"
 )
 
-// Kind says why there is no HTTP response.
+// Kind is the reason why there is no HTTP response.
 type Kind uint8
 
 const (
-	// DNS: the name has no address, or nobody would tell.
+	// DNS: the name has no address, or the lookup failed.
 	DNS Kind = iota + 1
 	// Connect: no TCP connection (refused, unreachable).
 	Connect
 	// TLS: the handshake failed or the certificate is not trusted.
 	TLS
-	// Refused: all addresses are ones that Orbweaver does not dial (private, loopback, ...).
+	// Refused: Orbweaver does not dial any of the addresses (private, loopback, ...).
 	Refused
-	// Broken: the connection was closed or reset before a complete header came.
+	// Broken: the connection was closed or reset before the header was complete.
 	Broken
-	// BadResponse: what came is not HTTP/1.
+	// BadResponse: the received bytes are not HTTP/1.
 	BadResponse
-	// HeaderTooLarge: the header passed Config.MaxHeader or 5000 fields.
+	// HeaderTooLarge: the header is larger than Config.MaxHeader or has more than 5000 fields.
 	HeaderTooLarge
-	// ConnectTimeout: no connection, or no TLS session, within its time.
+	// ConnectTimeout: no connection, or no TLS session, within the time limit.
 	ConnectTimeout
 	// FirstByteTimeout: connected, but no byte came.
 	FirstByteTimeout
-	// IdleTimeout: silence within the header.
+	// IdleTimeout: the server paused too long within the header.
 	IdleTimeout
-	// TotalTimeout: Config.TotalTimeout passed within the header or before.
+	// TotalTimeout: Config.TotalTimeout passed before the header was complete.
 	TotalTimeout
-	// Proxy: the proxy did not connect us.
+	// Proxy: the proxy did not connect us to the server.
 	Proxy
-	// RateTimeout: the header came slower than Config.MinRate, or is slow while
-	// there is no memory for it, see Watch.
+	// RateTimeout: the header came more slowly than Config.MinRate, or a slow header needed memory
+	// that was not free; see Watch.Slow.
 	RateTimeout
 )
 
@@ -44,7 +44,7 @@ var kindNames = [...]string{
 	"timeout-connect", "timeout-first-byte", "timeout-idle", "timeout-total", "proxy", "timeout-rate",
 }
 
-// String is the kind's name in logs and reports.
+// String returns the kind's name in logs and reports.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -52,24 +52,24 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// ErrProxyDown, in a Failure, is a proxy that cannot be reached at all: the
-// operator's trouble, not that of the URL or its host.
+// ErrProxyDown is in a Failure if the proxy cannot be reached. It is a problem of the operator, not
+// of the URL or its host.
 var ErrProxyDown = errors.New("the proxy cannot be reached")
 
-// Failure is why a fetch brought no HTTP response. It is data about the web,
-// though it can be read as an error.
+// Failure is why a fetch got no HTTP response. It is a result of the crawl, though it implements
+// error.
 type Failure struct {
 	Kind Kind
 	Err  error // never nil
 }
 
-// Error is the kind and its cause.
+// Error returns the kind and the cause.
 func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Retryable says whether the same request may well succeed later.
+// Retryable reports whether the same request is likely to succeed later.
 func (f *Failure) Retryable() bool {
 	switch f.Kind {
 	case Refused, BadResponse, HeaderTooLarge:
@@ -80,16 +80,15 @@ func (f *Failure) Retryable() bool {
 	case TLS:
 		var cert *tls.CertificateVerificationError
 		var plain tls.RecordHeaderError
-		var op *net.OpError // of crypto/tls: one side has sent an alert
+		var op *net.OpError // from crypto/tls: one side has sent an alert
 		alert := errors.As(f.Err, &op) && (op.Op == "remote error" || op.Op == "local error")
 		return !errors.As(f.Err, &cert) && !errors.As(f.Err, &plain) && !alert
 	}
 	return true
 }
 
-// CrawlLogCode is the status that Heritrix writes to crawl.log: -1 DNS, -2 no
-// connection, -3 connection broken, -4 timeout, -5001 blocked by the
-// operator's setting.
+// CrawlLogCode returns the status that Heritrix writes to crawl.log: -1 DNS, -2 no connection, -3
+// connection broken, -4 timeout, -5001 blocked by the operator's setting.
 func (f *Failure) CrawlLogCode() int {
 	switch f.Kind {
 	case DNS:

@@ -1,23 +1,24 @@
-// Package fetch makes one HTTP request and returns the server's response, byte for byte.
+// Package fetch answers: what does the server send for this URL? It makes one HTTP request and
+// returns the response, byte for byte.
 //
 //	Request -> idle connection of the host | lookup -> guard -> dial -> TLS
 //	        -> write -> head -> body by its framing -> Response{Wire, Header, ...}
 //
 // Invariants:
 //
-//   - Every Fetch ends in exactly one of a complete response, a truncated one, or a
-//     Failure, within Config.TotalTimeout.
+//   - Every Fetch ends within Config.TotalTimeout, in exactly one of a complete response, a
+//     truncated response, or a Failure.
 //   - The bytes of both directions are kept as they went over the wire.
 //   - Private addresses are dialled only if the operator allows it.
-//   - Sizes, counts and times are bounded whatever the server does.
-//   - Bytes that arrive on a kept connection before the server has acknowledged a
-//     request are not taken for the response to it.
+//   - Sizes, counts and times are bounded, whatever the server does.
+//   - Bytes that arrive on a kept connection before the server has acknowledged a request are not
+//     taken for the response to it.
 //
-// The package follows no redirects and repeats no request. If a kept connection ends
-// before the first byte of a response, the server may have read the request. The
-// caller knows when the next one is polite (see Response.Stale).
+// The package follows no redirects and repeats no request. If a kept connection ends before the
+// first byte of a response, the server may have read the request. Only the caller knows when
+// another request is polite (see Response.Stale).
 //
-// A Fetcher is safe for concurrent use. The caller sends one request at a time to a
+// A Fetcher is safe for concurrent use. The caller must send at most one request at a time to a
 // host; then a host has at most one connection.
 package fetch
 
@@ -36,20 +37,20 @@ import (
 // Request asks for one URL by GET.
 type Request struct {
 	URL weburl.URL
-	// Addr is dialled, unless a ConnectTo names another address; invalid
-	// means that Config.Lookup is asked.
+	// Addr is the address to dial, unless a ConnectTo rule names another one. If it is invalid, the
+	// fetcher calls Config.Lookup.
 	Addr netip.Addr
-	// Header is sent after, or in place of, Config's fields of the same name.
+	// Header is sent after Config's fields, and replaces those of the same name.
 	Header [][2]string
-	// If asks for the content only if it is not what was sent before.
+	// If makes the request conditional: the server sends the content only if it has changed.
 	If Condition
-	// MaxBody overrides Config.MaxBody; 0 does not.
+	// MaxBody overrides Config.MaxBody, in bytes. Zero means Config.MaxBody.
 	MaxBody int64
-	// Watch, if not nil, follows the fetch from another goroutine.
+	// Watch, if not nil, lets another goroutine follow the fetch.
 	Watch *Watch
 }
 
-// Fetcher fetches. New makes one.
+// Fetcher fetches URLs. Make one with New.
 type Fetcher struct {
 	cfg    Config
 	dialer dialer
@@ -57,7 +58,8 @@ type Fetcher struct {
 	spill  spill
 }
 
-// New checks c and makes a Fetcher of it. It reads c.CAFile and nothing else.
+// New checks c and returns a Fetcher. It reads c.CAFile and no other file. An error means that c is
+// invalid or that c.CAFile cannot be read.
 func New(c Config) (*Fetcher, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -72,20 +74,21 @@ func New(c Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// Close closes the idle connections. Fetches in flight go on; their
-// connections are not kept.
+// Close closes the idle connections. Fetches in progress continue; their connections are closed
+// when they end. The error is always nil.
 func (f *Fetcher) Close() error {
 	f.idle.close()
 	return nil
 }
 
-// Relieve closes half of the idle connections: the process has no file descriptor
-// left. Safe for concurrent use.
+// Relieve closes the half of the idle connections that have been idle longest. Call it if the
+// process has no file descriptor left. Safe for concurrent use.
 func (f *Fetcher) Relieve() { f.idle.relieve() }
 
-// Fetch sends one request and reads its response to the end. The error is
-// ctx's, or one of our own (a bad Request.Header, the spill disk); it comes
-// with no Response. Else the Response must be released.
+// Fetch sends one request and reads its response to the end. It blocks until then, at most for
+// Config.TotalTimeout. If the error is not nil, there is no Response: the error is ctx's, ErrHeader
+// for a bad field, or an error of the spill file. A failure of the server or the network is not an
+// error; it is in Response.Failure. The caller must release the Response.
 func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -94,13 +97,13 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 		host: req.URL.Host(), origin: req.URL.Origin(), port: req.URL.Port(),
 		tls: req.URL.Scheme() == "https", addr: req.Addr,
 	}
-	f.dialer.aim(&t)
+	f.dialer.applyConnectTo(&t)
 	began := f.cfg.Now()
-	// One piece of memory for all that lives as long as the response.
+	// One allocation for everything that lives as long as the response.
 	one := &struct {
 		r Response
 		w Wire
-		l leash
+		l canceller
 	}{r: Response{URL: req.URL, Began: began}, w: Wire{spill: &f.spill}}
 	r := &one.r
 	r.Wire = &one.w
@@ -115,7 +118,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	err = f.try(ctx, &x, &one.l, &t, send)
 	if err == nil && ctx.Err() != nil && (r.Failure != nil || r.Truncated != "") {
-		err = ctx.Err() // what ended it was our own cancelling
+		err = ctx.Err() // our own cancelling ended the fetch
 	}
 	if err != nil {
 		r.Release()
@@ -127,28 +130,28 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return r, nil
 }
 
-// LetAllGo closes all idle connections. Fetches under way go on, and connections
-// that become idle later are kept.
+// LetAllGo closes all connections that are idle now. Fetches in progress continue, and connections
+// that become idle later are kept. Safe for concurrent use.
 func (f *Fetcher) LetAllGo() { f.idle.drop() }
 
-// LetGo closes the idle connection of a host that this crawler is not to ask any
-// more: whoever asks it next has one of its own.
+// LetGo closes the idle connection of host. Call it when this crawler no longer owns the host,
+// because the new owner opens its own connection. Safe for concurrent use.
 func (f *Fetcher) LetGo(host string) {
 	if c := f.idle.take(host); c != nil {
 		c.Close()
 	}
 }
 
-// try sends over the host's idle connection, else over a new one.
-func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, send []byte) (err error) {
-	stop := context.AfterFunc(ctx, l.snap)
+// try sends over the host's idle connection. If there is none, it opens a new one.
+func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target, send []byte) (err error) {
+	stop := context.AfterFunc(ctx, l.cancel)
 	c := f.idle.take(t.host)
 	if c != nil {
 		found := ended
 		if c.serves(t) {
-			found = c.look()
+			found = c.probe()
 		}
-		if found == spoke {
+		if found == unasked {
 			x.r.note("unasked-bytes")
 		}
 		if found != silent {
@@ -167,9 +170,9 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *leash, t *target, sen
 		x.run(c, send)
 		err = x.err
 	}
-	free := stop() // nothing can close c any more
+	free := stop() // from here on nothing else can close c
 	if free {
-		l.held = nil // the response may be kept for long
+		l.held = nil // do not keep the connection in memory as long as the response
 	}
 	x.now = f.cfg.Now()
 	x.r.Duration = x.now.Sub(x.r.Began)
@@ -188,15 +191,15 @@ type exchange struct {
 	f       *Fetcher
 	r       *Response
 	maxBody int64
-	now     time.Time // not long ago
-	total   time.Time // end of all
-	first   time.Time // about when the first byte came; zero: not yet
+	now     time.Time // the time of a recent call of Config.Now
+	total   time.Time // deadline of the whole fetch
+	first   time.Time // approximate time of the first byte; zero: none yet
 	got     int64     // bytes read, interim responses included
-	err     error     // of the spill disk
+	err     error     // an error of the spill file
 	waiting bool      // no byte has come
 	keep    bool      // the connection can serve another request
 	early   bool      // bytes came before the server had the request
-	dead    bool      // the connection gave no answer: it ended before its first byte, or early
+	dead    bool      // no answer: the connection ended before its first byte, or sent bytes early
 }
 
 func (x *exchange) fail(k Kind, err error) error {
@@ -204,24 +207,24 @@ func (x *exchange) fail(k Kind, err error) error {
 	return nil
 }
 
-// errNotHTTP and others are what Failures say.
+// errNotHTTP and the other errors are the causes in Failures.
 var (
 	errNotHTTP   = errors.New("not an HTTP/1 response")
-	errClosed    = errors.New("connection closed before a complete header")
+	errClosed    = errors.New("connection closed before the header was complete")
 	errHeaderBig = errors.New("header too large")
-	errInterims  = errors.New("endless interim responses")
-	errEarly     = errors.New("bytes on a kept connection before the server had the request")
-	errProxyAuth = errors.New("proxy wants other credentials (407)")
+	errInterims  = errors.New("too many interim (1xx) responses")
+	errEarly     = errors.New("the server sent bytes on a kept connection before it had the request")
+	errProxyAuth = errors.New("the proxy refused the credentials (407); check the user and password of the proxy URL")
 )
 
-// run writes the request and reads the response. x.now is the time.
+// run writes the request and reads the response. x.now must be the current time.
 func (x *exchange) run(c *conn, send []byte) {
 	x.r.Addr, x.r.Resumed = c.addr, c.resumed
 	x.waiting = true
-	x.arm(c, x.now, x.f.cfg.FirstByteTimeout)
+	x.setDeadline(c, x.now, x.f.cfg.FirstByteTimeout)
 	_, werr := c.rw.Write(send)
-	// A server may answer before it has read a long request and then reset
-	// the connection: what it said is waiting to be read.
+	// A server may answer before it has read a long request and then reset the connection. Its
+	// answer can still be read.
 	ok, err := x.head(c, werr)
 	if ok && err == nil {
 		err = x.body(c)
@@ -229,23 +232,22 @@ func (x *exchange) run(c *conn, send []byte) {
 	x.err = err
 }
 
-// arm sets the deadline to d from now, or to the end of all, or to when the
-// response will be too slow. Not for every read: setting it costs as much as a
-// small read, and one that stands up to an eighth earlier is good enough, but for
-// the last.
-func (x *exchange) arm(c *conn, now time.Time, d time.Duration) {
+// setDeadline sets the read deadline to d from now, but not later than the end of the fetch. It
+// does not set it before every read, because that costs as much as a small read. A deadline that
+// comes up to d/8 early is good enough, except for the end of the fetch.
+func (x *exchange) setDeadline(c *conn, now time.Time, d time.Duration) {
 	at, end := now.Add(d), x.end()
 	last := at.After(end)
 	if last {
 		at = end
 	}
-	if early := at.Sub(c.armed); early < 0 || early > d/8 || last && early != 0 {
+	if early := at.Sub(c.deadline); early < 0 || early > d/8 || last && early != 0 {
 		c.rw.SetDeadline(at)
-		c.armed = at
+		c.deadline = at
 	}
 }
 
-// end is when the fetch is over unless more bytes come.
+// end returns when the fetch must end unless more bytes come.
 func (x *exchange) end() time.Time {
 	if slow := x.slowAt(); !slow.IsZero() && slow.Before(x.total) {
 		return slow
@@ -253,8 +255,8 @@ func (x *exchange) end() time.Time {
 	return x.total
 }
 
-// slowAt is when the response will be slower than Config.MinRate unless more bytes
-// come; zero: never.
+// slowAt returns when the response becomes slower than Config.MinRate unless more bytes come. Zero
+// means never.
 func (x *exchange) slowAt() time.Time {
 	rate := x.f.cfg.MinRate
 	if rate <= 0 || x.first.IsZero() {
@@ -265,8 +267,8 @@ func (x *exchange) slowAt() time.Time {
 	return x.first.Add(SlowGrace + whole + part)
 }
 
-// read reads once into the wire; n is 0 only with an error in fault. err is
-// the spill disk's.
+// read reads once into the wire. It returns either bytes, or fault for an error of the connection.
+// err is an error of the spill file, or errNoMemory.
 func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 	w := x.r.Wire
 	room, err := w.room(head)
@@ -278,9 +280,9 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 		if x.first.IsZero() {
 			x.first = now
 		}
-		x.arm(c, now, x.f.cfg.IdleTimeout)
+		x.setDeadline(c, now, x.f.cfg.IdleTimeout)
 	}
-	for range 100 { // a reader may return nothing, but not for ever
+	for range 100 { // a reader may return no bytes, but not for ever
 		n, fault := c.rw.Read(room)
 		if n > 0 {
 			w.n += n
@@ -289,7 +291,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 			if x.waiting {
 				x.waiting, x.early = false, x.r.Reused && c.early()
 			}
-			return room[:n], nil, nil // a fault will be told again
+			return room[:n], nil, nil // the next Read returns a fault again
 		}
 		if fault != nil {
 			return nil, fault, nil
@@ -298,7 +300,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 	return nil, io.ErrNoProgress, nil
 }
 
-// timeout says which time ran out.
+// timeout returns the kind of the timeout that has ended the fetch.
 func (x *exchange) timeout() Kind {
 	now := x.f.cfg.Now()
 	slow := x.slowAt()
@@ -313,31 +315,31 @@ func (x *exchange) timeout() Kind {
 	return IdleTimeout
 }
 
-// maxInterim bounds the 1xx responses before the final one.
+// maxInterim is the maximum number of 1xx responses before the final one.
 const maxInterim = 16
 
-// head reads up to the end of the final response's header. ok is false where
-// it has failed.
+// head reads to the end of the final response's header. ok is false if that failed; x.r.Failure
+// then has the cause.
 func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 	r, w := x.r, x.r.Wire
 	scanned, dropped, interims := 0, 0, 0
 	for {
 		b, _ := w.Bytes()
-		// Empty lines before a status line (RFC 9112, 2.2 asks servers to
-		// forgive them).
+		// Skip empty lines before a status line, as some servers send them. (RFC 9112, 2.2 asks
+		// this only of servers.)
 		if blank := len(b) - len(trimEOL(b)); blank > 0 && scanned == 0 {
 			w.drop(blank)
 			dropped += blank
 			b, _ = w.Bytes()
 		}
 		if k := min(len(b), len("HTTP/")); string(b[:k]) != "HTTP/"[:k] {
-			return false, x.fail(BadResponse, fmt.Errorf("%w: it begins %.40q", errNotHTTP, b))
+			return false, x.fail(BadResponse, fmt.Errorf("%w: it begins with %.40q", errNotHTTP, b))
 		}
 		end := headEnd(b, scanned)
 		scanned = len(b)
 		if end > x.f.cfg.MaxHeader || end < 0 && len(b)+dropped > x.f.cfg.MaxHeader {
 			w.cut(int64(x.f.cfg.MaxHeader))
-			return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: over %d bytes", errHeaderBig, x.f.cfg.MaxHeader))
+			return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: more than %d bytes", errHeaderBig, x.f.cfg.MaxHeader))
 		}
 		if end >= 0 {
 			line, fields, _ := strings.Cut(string(b[:end]), "\n")
@@ -356,9 +358,9 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 			}
 			h, few := parseFields(fields)
 			if !few {
-				return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: over %d fields", errHeaderBig, maxFields))
+				return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: more than %d fields", errHeaderBig, maxFields))
 			}
-			if status == 407 && c.fwd {
+			if status == 407 && c.forward {
 				return false, x.fail(Proxy, errProxyAuth)
 			}
 			r.Status, r.Proto, r.Header, r.HeadLen = status, proto, h, end
@@ -382,7 +384,7 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 	}
 }
 
-// headFault says what it means that no more bytes of a header come.
+// headFault records the failure if no more bytes of a header come.
 func (x *exchange) headFault(fault, werr error, some bool) error {
 	if isTimeout(fault) || werr != nil && isTimeout(werr) {
 		return x.fail(x.timeout(), fault)
@@ -390,14 +392,14 @@ func (x *exchange) headFault(fault, werr error, some bool) error {
 	x.dead = x.r.Wire.n == 0 && !some
 	switch {
 	case werr != nil:
-		fault = werr // the cause; the read's error is its echo
+		fault = werr // the cause; the read error follows from it
 	case fault == io.EOF:
 		fault = errClosed
 	}
 	return x.fail(Broken, fault)
 }
 
-// body reads the body as its framing says and marks how it ended.
+// body reads the body by its framing and records how it ended.
 func (x *exchange) body(c *conn) error {
 	r, w := x.r, x.r.Wire
 	fr := frameOf(r)
@@ -409,9 +411,9 @@ func (x *exchange) body(c *conn) error {
 	all, _ := w.Bytes()
 	fresh := all[r.HeadLen:]
 	var ch chunks
-	var coded int64 // bytes of the chunked body understood so far
+	var coded int64 // bytes of the chunked body that are parsed so far
 	for {
-		var end int64 = -1 // the message's end, once known
+		var end int64 = -1 // the end of the message, once known
 		switch fr.kind {
 		case byNothing:
 			end = head
@@ -445,9 +447,9 @@ func (x *exchange) body(c *conn) error {
 			more := c.held()
 			if w.Size() > end {
 				w.cut(end)
-				more = spoke
+				more = unasked
 			}
-			if more == spoke {
+			if more == unasked {
 				r.note("excess-bytes")
 			}
 			x.keep = x.keep && more == silent
@@ -468,12 +470,12 @@ func (x *exchange) body(c *conn) error {
 	}
 }
 
-// bodyFault marks what it means that no more bytes of a body come.
+// bodyFault records how a body ended if no more bytes of it come.
 func (x *exchange) bodyFault(fault error, kind framing, ended bool) {
 	r := x.r
 	x.keep = false
 	switch {
-	case ended: // all payload is there
+	case ended: // the payload is complete
 		r.note("no-trailer-end")
 	case isTimeout(fault):
 		r.Truncated = TruncatedTime

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// framing is how a body's end is found (RFC 9112, 6.3).
+// framing is how the end of a body is found (RFC 9112, 6.3).
 type framing uint8
 
 const (
@@ -23,20 +23,19 @@ type frame struct {
 	length int64
 }
 
-// frameOf decides the framing of r's body. If the Content-Length is not a
-// number, or two of them differ, frameOf notes that and the body ends with the
-// connection: no length can be trusted.
+// frameOf returns the framing of r's body. If the Content-Length is not a number, or if two of them
+// differ, no length can be trusted: frameOf notes that, and the body ends with the connection.
 func frameOf(r *Response) frame {
 	if r.Status == 204 || r.Status == 304 || r.Status == 101 {
 		return frame{kind: byNothing}
 	}
-	// Versions below 1.1 have no transfer coding (RFC 9112, 6.1). Both numbers
-	// of a version are one digit, so strings compare as versions do.
+	// HTTP versions below 1.1 have no transfer coding (RFC 9112, 6.1). Both numbers of a version
+	// have one digit, so the strings compare as the versions do.
 	if r.Proto >= "HTTP/1.1" {
 		last, coded := "", false
 		r.Header.tokens("Transfer-Encoding", func(t string) bool {
 			last = t
-			coded = coded || !strings.EqualFold(t, "identity") // which stands for none
+			coded = coded || !strings.EqualFold(t, "identity") // identity means no coding
 			return true
 		})
 		if strings.EqualFold(last, "chunked") {
@@ -82,8 +81,8 @@ func parseLength(s string) (n int64, ok bool) {
 	return n, true
 }
 
-// keepAlive says whether the server will take another request on the
-// connection, given that the body's end is found without closing it.
+// keepAlive reports whether the server accepts another request on the connection, if the end of the
+// body is found without closing it.
 func keepAlive(major, minor int, h Header) bool {
 	switch {
 	case major != 1 || h.hasToken("Connection", "close"):
@@ -91,7 +90,7 @@ func keepAlive(major, minor int, h Header) bool {
 	case minor == 0:
 		return h.hasToken("Connection", "keep-alive")
 	}
-	// Both framings at once is how responses are smuggled (RFC 9112, 6.1).
+	// A response with both framings may be an attempt to smuggle a response (RFC 9112, 6.1).
 	return h.Get("Transfer-Encoding") == "" || h.Get("Content-Length") == ""
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// canned is a connection that has the whole answer ready, in pieces, and then
-// ends. Its reads never block.
+// canned is a connection that has the whole answer ready. It returns the answer in pieces and then
+// ends. Reads never block.
 type canned struct {
 	net.Conn
 	rest  []byte
@@ -77,13 +77,13 @@ func FuzzResponse(f *testing.F) {
 		check(t, whole)
 		wire := wireBytes(t, whole)
 		if !bytes.Contains(reply, wire) {
-			t.Fatalf("Wire %q holds what never came", wire)
+			t.Fatalf("Wire %q holds bytes that never came", wire)
 		}
 		body := payloadBytes(t, whole)
 		if got, _, err := whole.Decode(1 << 16); len(got) > 1<<16 || err == nil && whole.Header.Get("Content-Encoding")+whole.Header.Get("Transfer-Encoding") == "" && !bytes.Equal(got, body) {
-			t.Fatalf("Decode: %d bytes, %v; payload %d", len(got), err, len(body))
+			t.Fatalf("Decode: got %d bytes, %v; the payload has %d", len(got), err, len(body))
 		}
-		// However the bytes are cut on their way, they mean the same.
+		// The same bytes give the same response, in pieces of any size.
 		parts, err := cannedFetcher(t, reply, 1+int(piece), cfg).Fetch(context.Background(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -91,9 +91,9 @@ func FuzzResponse(f *testing.F) {
 		defer parts.Release()
 		if outcome(parts) != outcome(whole) || parts.Status != whole.Status || parts.HeadLen != whole.HeadLen ||
 			whole.Failure == nil && !bytes.Equal(payloadBytes(t, parts), body) {
-			t.Fatalf("in one: %s %d %q, in pieces: %s %d %q", outcome(whole), whole.Status, body, outcome(parts), parts.Status, payloadBytes(t, parts))
+			t.Fatalf("in one piece: %s %d %q, in several: %s %d %q", outcome(whole), whole.Status, body, outcome(parts), parts.Status, payloadBytes(t, parts))
 		}
-		// What net/http accepts we accept, and read the same.
+		// If net/http accepts a response, we accept it and read the same.
 		status, want, ok := oracle(reply)
 		if !ok || status < 100 || whole.Truncated == TruncatedLength || whole.Failure != nil && whole.Failure.Kind == HeaderTooLarge {
 			return
@@ -110,8 +110,8 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// oddLine says whether reply has what net/http reads in ways that we do not
-// follow: it takes any status of three characters that Atoi reads.
+// oddLine reports whether reply has a status line that net/http reads differently. net/http takes
+// any status of three characters that Atoi reads.
 func oddLine(reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte("\n"))
 	_, _, _, _, ok := parseStatus(string(line))
@@ -141,11 +141,11 @@ func FuzzChunked(f *testing.F) {
 		for _, piece := range []int{1, 3} {
 			b2, u2, c2 := read(piece)
 			if !bytes.Equal(b2, body) || u2 != used || c2.state != c.state {
-				t.Fatalf("by %d: %q, %d, %v; whole: %q, %d, %v", piece, b2, u2, c2.state, body, used, c.state)
+				t.Fatalf("in pieces of %d: %q, %d, %v; in one: %q, %d, %v", piece, b2, u2, c2.state, body, used, c.state)
 			}
 		}
 		if c.state == chunkDone && used < len("0\n\n") {
-			t.Fatalf("done after %d bytes", used)
+			t.Fatalf("done after %d bytes, which cannot be a whole body", used)
 		}
 		want, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(b)))
 		if err == nil && !(c.ended() && bytes.Equal(body, want)) && c.state != chunkBad {
@@ -177,7 +177,7 @@ func FuzzDecode(f *testing.F) {
 		const limit = 1 << 16
 		long, cut, err := r.Decode(limit)
 		if len(long) > limit || err != nil && !errors.Is(err, ErrCoding) || cut && err != nil {
-			t.Fatalf("%d bytes, cut %v, %v", len(long), cut, err)
+			t.Fatalf("inconsistent result: %d bytes, cut %v, %v", len(long), cut, err)
 		}
 		long = bytes.Clone(long)
 		short, _, _ := r.Decode(100)
@@ -201,7 +201,7 @@ func FuzzConnectTo(f *testing.F) {
 		}
 		again, err := parseConnectTo(fmt.Sprintf("%s:%s:%s:%s", r.host, r.port, to, r.toPort))
 		if err != nil || again != r {
-			t.Fatalf("%q: %+v, then %+v, %v", s, r, again, err)
+			t.Fatalf("%q: got %+v; formatted and parsed again %+v, %v", s, r, again, err)
 		}
 	})
 }

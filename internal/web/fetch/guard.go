@@ -11,17 +11,16 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Causes of a Failure of the kind Refused, besides an address that
-// Config.AllowPrivate would permit; test with errors.Is.
+// Causes of a Failure of the kind Refused. Another cause is an address that Config.AllowPrivate
+// would permit. Test for them with errors.Is.
 var (
 	// ErrNotLoopback is an address that Config.LoopbackOnly forbids.
 	ErrNotLoopback = errors.New("not a loopback address")
 	// ErrPrivateName is a name that a proxy would look up in its own network.
-	ErrPrivateName = errors.New("a name of private networks")
+	ErrPrivateName = errors.New("a name that only private networks resolve")
 )
 
-// check says why ip must not be dialled. named means that the operator gave
-// the address.
+// check returns an error if ip must not be dialled. named is true if the operator gave the address.
 func (d *dialer) check(ip netip.Addr, named bool) error {
 	if d.cfg.LoopbackOnly && !ip.Unmap().IsLoopback() {
 		return fmt.Errorf("%w: %s", ErrNotLoopback, ip)
@@ -32,8 +31,8 @@ func (d *dialer) check(ip netip.Addr, named bool) error {
 	return d.guard.SafeAddr(ip)
 }
 
-// checkLast is check in the socket's last moment (net.Dialer.Control); nil
-// where every address is allowed.
+// checkLast returns check as a net.Dialer.Control, which runs just before the socket connects. It
+// returns nil if every address is permitted.
 func (d *dialer) checkLast(named bool) func(network, address string, _ syscall.RawConn) error {
 	switch {
 	case d.cfg.LoopbackOnly:
@@ -50,19 +49,18 @@ func (d *dialer) checkLast(named bool) func(network, address string, _ syscall.R
 	return nil
 }
 
-// isRefusal says that err comes from check.
+// isRefusal reports whether err comes from check.
 func isRefusal(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ErrNotLoopback)
 }
 
-// privateSuffixes are names that only private networks resolve: RFC 6761,
-// RFC 6762, RFC 8375, and ICANN's resolution 2024.07.29.06.
+// privateSuffixes are the suffixes of names that only private networks resolve: RFC 6761, RFC 6762,
+// RFC 8375, and ICANN's resolution 2024.07.29.06.
 var privateSuffixes = []string{".localhost", ".local", ".internal", ".home.arpa"}
 
-// checkName says why a proxy must not be asked for host, which it would look
-// up itself: an address that must not be dialled, or a name that leads into
-// the proxy's own network. A public name that resolves to a private address
-// cannot be seen here.
+// checkName returns an error if a proxy that looks up names must not be asked for host: host is an
+// address that must not be dialled, or a name in the proxy's own network. It cannot detect a public
+// name with a private address.
 func (d *dialer) checkName(host string) error {
 	if d.guard == nil {
 		return nil
@@ -76,14 +74,14 @@ func (d *dialer) checkName(host string) error {
 	for _, suffix := range privateSuffixes {
 		private = private || strings.HasSuffix(name, suffix)
 	}
-	// No public name ends in a number; some resolvers read an address there.
+	// No public name ends in a number, but some resolvers read such a name as an address.
 	if private || last[0] >= '0' && last[0] <= '9' {
 		return fmt.Errorf("%w: %s", ErrPrivateName, host)
 	}
 	return nil
 }
 
-// refused is the Failure of an address that check has refused.
+// refused returns the error for an address that check has refused.
 func refused(to netip.AddrPort, err error) error {
 	return &net.OpError{Op: "dial", Net: tcpFor(to), Addr: net.TCPAddrFromAddrPort(to), Err: err}
 }

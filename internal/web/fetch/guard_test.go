@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Names and literals that a proxy must not be asked for, as the URL parser
-// leaves them, and some that it may.
+// Hosts in the form that the URL parser gives them. A proxy must not be asked for those with ok
+// false.
 var proxyHosts = []struct {
 	host string
 	ok   bool
@@ -31,8 +31,7 @@ var proxyHosts = []struct {
 	{"mylocalhost.example", true}, {"93.184.216.34", true}, {"[2606:2800:220:1::1]", true}, {"b.xn--p1ai", true},
 }
 
-// proxyServer is a proxy, by HTTP and by SOCKS. It sends each request to asked,
-// and connects to nothing.
+// proxyServer is an HTTP and SOCKS proxy. It sends each request to asked and connects to nothing.
 func proxyServer(t *testing.T, asked chan<- string) string {
 	return loopback(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -42,7 +41,7 @@ func proxyServer(t *testing.T, asked chan<- string) string {
 		}
 		if first[0] == 5 { // SOCKS
 			var host string
-			asked <- "a way by SOCKS"
+			asked <- "a SOCKS request"
 			socksServer("127.0.0.1:1", &host)(&begun{c, br})
 			return
 		}
@@ -64,7 +63,7 @@ func (p *begun) Read(b []byte) (int, error) { return p.br.Read(b) }
 
 func TestProxyNames(t *testing.T) {
 	asked := make(chan string, 1000)
-	want := 0 // requests that the proxy has
+	want := 0 // requests that the proxy should have received
 	addr := proxyServer(t, asked)
 	for _, scheme := range []string{"http://", "socks5h://me:pw@"} {
 		cfg := shortTimes
@@ -83,23 +82,23 @@ func TestProxyNames(t *testing.T) {
 					want++
 				}
 				if refused := outcome(r) == "refused-address"; refused == c.ok {
-					t.Errorf("%s by %s: %s %v, want it refused: %v", url, scheme, outcome(r), r.Failure, !c.ok)
+					t.Errorf("%s by %s: got %s %v, want a refusal: %v", url, scheme, outcome(r), r.Failure, !c.ok)
 				}
 			}
 			r := mustFetch(t, free, Request{URL: mustURL(t, "http://"+c.host+"/")})
 			if outcome(r) == "refused-address" {
-				t.Errorf("%s by %s with AllowPrivate: %v", c.host, scheme, r.Failure)
+				t.Errorf("%s by %s with AllowPrivate: got %v, want no refusal", c.host, scheme, r.Failure)
 			}
 			want++
 		}
-		// The operator's own word counts.
+		// A host that the operator names is permitted.
 		if r := mustFetch(t, named, Request{URL: mustURL(t, "http://b.example/")}); outcome(r) == "refused-address" {
-			t.Errorf("--connect-to localhost by %s: %v", scheme, r.Failure)
+			t.Errorf("--connect-to localhost by %s: got %v, want no refusal", scheme, r.Failure)
 		}
 		want++
 	}
 	if len(asked) != want {
-		t.Errorf("the proxy had %d requests, want %d", len(asked), want)
+		t.Errorf("the proxy received %d requests, want %d", len(asked), want)
 	}
 	r := mustFetch(t, mustNew(t, Config{Proxy: mustParseProxy(t, "http://"+addr)}),
 		Request{URL: mustURL(t, "http://intranet/")})
@@ -108,8 +107,8 @@ func TestProxyNames(t *testing.T) {
 	}
 }
 
-// With socks5 the fetcher looks names up, by the system's resolver if it is
-// given no other; that one gives IPv4 addresses in their mapped form.
+// With socks5 the fetcher looks up names, by default with the system's resolver. That resolver
+// returns IPv4 addresses in their IPv6-mapped form.
 func TestSOCKSLooksUp(t *testing.T) {
 	server := loopback(t, each(okReply))
 	var asked string
@@ -119,19 +118,19 @@ func TestSOCKSLooksUp(t *testing.T) {
 	cfg.AllowPrivate = true
 	r := mustFetch(t, mustNew(t, cfg), Request{URL: mustURL(t, "http://localhost/")})
 	if outcome(r) != "complete" || asked != "127.0.0.1:80" && asked != "[::1]:80" && asked != "::1:80" {
-		t.Errorf("localhost: %s %v, asked for %q", outcome(r), r.Failure, asked)
+		t.Errorf("localhost: got %s %v, the proxy was asked for %q", outcome(r), r.Failure, asked)
 	}
 	addrs, err := systemLookup(context.Background(), "127.0.0.1")
 	if err != nil || len(addrs) != 1 || addrs[0] != netip.MustParseAddr("127.0.0.1") {
-		t.Errorf("system's resolver: %v %v, want 127.0.0.1 and not its mapped form", addrs, err)
+		t.Errorf("the system's resolver: got %v %v, want 127.0.0.1, not its mapped form", addrs, err)
 	}
 	cfg.AllowPrivate = false
 	guarded := mustNew(t, cfg)
 	if r := mustFetch(t, guarded, Request{URL: mustURL(t, "http://93.184.216.34/")}); outcome(r) != "complete" ||
 		asked != "93.184.216.34:80" {
-		t.Errorf("a public address: %s %v, asked for %q", outcome(r), r.Failure, asked)
+		t.Errorf("a public address: got %s %v, the proxy was asked for %q", outcome(r), r.Failure, asked)
 	}
-	// A kept connection through a proxy is looked into like any other.
+	// A kept connection through a proxy is probed like any other.
 	if r := mustFetch(t, guarded, Request{URL: mustURL(t, "http://93.184.216.34/2")}); !r.Reused {
 		t.Error("the connection was not kept")
 	}
@@ -139,11 +138,11 @@ func TestSOCKSLooksUp(t *testing.T) {
 	c := guarded.idle.byHost["93.184.216.34"]
 	guarded.idle.mu.Unlock()
 	if c == nil || c.sock == nil {
-		t.Error("no look into the socket of a connection through SOCKS")
+		t.Error("a connection through SOCKS has no socket to probe")
 	}
 }
 
-// With LoopbackOnly nothing else is dialled, whatever names the address.
+// With LoopbackOnly no other address is dialled, whoever names it.
 func TestLoopbackOnly(t *testing.T) {
 	local := netip.MustParseAddr("127.0.0.1")
 	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -188,36 +187,36 @@ func TestLoopbackOnly(t *testing.T) {
 		check(t, r)
 		got := strings.Join(n.dials, " ")
 		if got != c.dial || (outcome(r) == "complete") != (c.dial != "") {
-			t.Errorf("%s at %v: %s %v, dialled %q, want %q", c.url, c.addr, outcome(r), r.Failure, got, c.dial)
+			t.Errorf("%s at %v: got %s %v, dialled %q, want %q", c.url, c.addr, outcome(r), r.Failure, got, c.dial)
 		}
 		if c.dial == "" && (outcome(r) != "refused-address" || !errors.Is(r.Failure, ErrNotLoopback)) {
-			t.Errorf("%s: %v, want ErrNotLoopback", c.url, r.Failure)
+			t.Errorf("%s: got %v, want ErrNotLoopback", c.url, r.Failure)
 		}
 		forget(f, r.URL.Host())
 	}
-	// The check in the socket's last moment holds by itself, for what the
-	// operator named, too.
+	// The check just before the socket connects works without the earlier check, also for an
+	// address that the operator named.
 	for _, named := range []bool{false, true} {
 		control := f.dialer.checkLast(named)
 		if err := control("tcp4", "93.184.216.34:80", nil); !errors.Is(err, ErrNotLoopback) {
-			t.Errorf("last check, named %v: %v", named, err)
+			t.Errorf("last check, named %v: got %v, want ErrNotLoopback", named, err)
 		}
 		if err := control("tcp4", "127.0.0.1:80", nil); err != nil {
-			t.Errorf("last check of loopback, named %v: %v", named, err)
+			t.Errorf("last check of loopback, named %v: got %v, want nil", named, err)
 		}
 		at := netip.AddrPortFrom(somewhere, 9)
-		if _, err := f.dialer.direct(context.Background(), at, named, time.Now()); !errors.Is(err, ErrNotLoopback) {
-			t.Errorf("direct, named %v: %v", named, err)
+		if _, err := f.dialer.dialDirect(context.Background(), at, named, time.Now()); !errors.Is(err, ErrNotLoopback) {
+			t.Errorf("dialDirect, named %v: got %v, want ErrNotLoopback", named, err)
 		}
 	}
-	// Loopback is private, too.
+	// Loopback also needs AllowPrivate.
 	g, _ := piped(t, Config{LoopbackOnly: true}, each(okReply))
 	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://127.0.0.1/")}); outcome(r) != "refused-address" {
-		t.Errorf("loopback without AllowPrivate: %s", outcome(r))
+		t.Errorf("loopback without AllowPrivate: got %s, want refused-address", outcome(r))
 	}
 	for _, proxy := range []string{"http://127.0.0.1:1", "socks5://127.0.0.1:1", "socks5h://127.0.0.1:1"} {
 		if _, err := New(Config{LoopbackOnly: true, Proxy: mustParseProxy(t, proxy)}); err == nil {
-			t.Errorf("New took LoopbackOnly with the proxy %s", proxy)
+			t.Errorf("New with LoopbackOnly and the proxy %s: got no error", proxy)
 		}
 	}
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxGunzip bounds what is decoded in one piece.
+// maxGunzip is the maximum size in bytes of a body to decode in one piece.
 const maxGunzip = 4 << 20
 
-// maxRatio is the most that deflate can make of a byte: a match of 258 bytes
-// takes two bits.
+// maxRatio is the highest compression ratio of deflate: a match of 258 bytes takes two bits.
 const maxRatio = 1032
 
 // An unzipper decodes from memory.
@@ -24,10 +23,9 @@ type unzipper struct {
 
 var unzippers = sync.Pool{New: func() any { return new(unzipper) }}
 
-// gunzip decodes a body that is one whole gzip member (RFC 1952) of at most
-// limit bytes and has the checksum and length that it claims, into a buffer of
-// its length. Any other is not ok, and left to the stream decoder, which says
-// what can be said about it.
+// gunzip decodes a body that is one complete gzip member (RFC 1952) of at most limit bytes.
+// Checksum and length must be correct. The result has exactly the size of the member. For any other
+// body ok is false; the caller then uses the stream decoder, which reports the error.
 func gunzip(in []byte, limit int64) (b *buffer, n int, ok bool) {
 	const header, trailer = 10, 8
 	if len(in) < header+trailer {
@@ -44,14 +42,14 @@ func gunzip(in []byte, limit int64) (b *buffer, n int, ok bool) {
 		return nil, 0, false
 	}
 	u.z.Multistream(false)
-	b = newBuffer(int(size) + 1) // one byte more shows what is too long
+	b = newBuffer(int(size) + 1) // one byte more reveals a body that is too long
 	var err error
 	for err == nil && int64(n) <= size {
 		var k int
 		k, err = u.z.Read(b.b[n : size+1])
 		n += k
 	}
-	u.z.Header = gzip.Header{} // it may be long
+	u.z.Header = gzip.Header{} // free it, since it may be long
 	if err != io.EOF || int64(n) != size || u.in.Len() > 0 {
 		b.release()
 		return nil, 0, false

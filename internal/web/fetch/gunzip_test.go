@@ -15,8 +15,8 @@ import (
 	kgzip "github.com/klauspost/compress/gzip"
 )
 
-// gzipOf is one member at a level of compress/flate (or its Huffman coding
-// alone, -2; stored, 0).
+// gzipOf returns one gzip member. level is a level of compress/flate; -2 is Huffman coding only, 0
+// is stored.
 func gzipOf(tb testing.TB, body []byte, level int) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -33,8 +33,8 @@ func gzipOf(tb testing.TB, body []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// texts are bodies of all kinds: with one symbol, without repetitions, with
-// matches near and far, in all lengths that a loop may treat differently.
+// texts are bodies of all kinds: with one symbol, without repetitions, with near and far matches,
+// and in all lengths for which a loop may behave differently.
 func texts(tb testing.TB) map[string][]byte {
 	seed := [32]byte{7}
 	rnd := rand.New(rand.NewChaCha8(seed))
@@ -51,7 +51,7 @@ func texts(tb testing.TB) map[string][]byte {
 	for period := 2; period < 20; period++ {
 		m[fmt.Sprint("period ", period)] = bytes.Repeat(noise[:period], 3000/period)
 	}
-	// Symbols that are twice as rare each make codes of all lengths.
+	// Symbols that are each half as frequent as the one before give codes of all lengths.
 	var rare []byte
 	for len(rare) < 300_000 {
 		k := byte(0)
@@ -84,18 +84,18 @@ func TestGunzip(t *testing.T) {
 			z := gzipOf(t, text, level)
 			b, n, ok := gunzip(z, 1<<20)
 			if !ok || !bytes.Equal(b.b[:n], text) {
-				t.Errorf("%s, level %d: ok %v, %d bytes of %d", name, level, ok, n, len(text))
+				t.Errorf("%s, level %d: got ok %v, %d bytes of %d", name, level, ok, n, len(text))
 			}
 			b.release()
 			if b, _, ok = gunzip(z, int64(len(text))-1); ok {
-				t.Errorf("%s: %d bytes decoded with a limit of %d", name, len(text), len(text)-1)
+				t.Errorf("%s: decoded %d bytes with a limit of %d", name, len(text), len(text)-1)
 				b.release()
 			}
 		}
 	}
 }
 
-// Whatever stands in the header is skipped; what is unusual is not decoded.
+// gunzip skips the fields of the header. It does not decode a body with an unusual header.
 func TestGunzipHeader(t *testing.T) {
 	z := gzipOf(t, []byte("hello"), 6)
 	with := func(flags byte, more string) []byte {
@@ -127,13 +127,13 @@ func TestGunzipHeader(t *testing.T) {
 	} {
 		b, n, ok := gunzip(c.in, 1000)
 		if ok != c.ok || ok && string(b.b[:n]) != "hello" {
-			t.Errorf("%s: ok %v, want %v", c.name, ok, c.ok)
+			t.Errorf("%s: got ok %v, want %v", c.name, ok, c.ok)
 		}
 		b.release()
 	}
 }
 
-// A damaged body is never taken for a good one, and does no harm.
+// A damaged body is never decoded as a good one and does no harm.
 func TestGunzipDamaged(t *testing.T) {
 	text := benchText()
 	z := gzipOf(t, text, 6)
@@ -147,32 +147,31 @@ func TestGunzipDamaged(t *testing.T) {
 			bad = bad[:rnd.IntN(len(bad))]
 		}
 		if b, n, ok := gunzip(bad, 1<<20); ok {
-			if !bytes.Equal(b.b[:n], text) { // flags of the header change nothing
-				t.Fatalf("a damaged body was decoded to %d bytes", n)
+			if !bytes.Equal(b.b[:n], text) { // flags of the header may change nothing
+				t.Fatalf("a damaged body was decoded to %d different bytes", n)
 			}
 			b.release()
 		}
 	}
 }
 
-// A length that is a lie costs no more than it can be.
+// A false length costs no more memory than deflate could produce.
 func TestGunzipClaims(t *testing.T) {
 	z := gzipOf(t, []byte("hello"), 6)
 	for _, size := range []uint32{0, 4, 6, 1 << 20, 1<<32 - 1} {
 		bad := bytes.Clone(z)
 		binary.LittleEndian.PutUint32(bad[len(bad)-4:], size)
 		if _, _, ok := gunzip(bad, 1<<40); ok {
-			t.Errorf("a length of %d was believed", size)
+			t.Errorf("a false length of %d was accepted", size)
 		}
 	}
 	bomb := gzipOf(t, make([]byte, 8<<20), 9)
 	if _, _, ok := gunzip(bomb, 1<<40); ok {
-		t.Error("8 MiB were decoded in one piece")
+		t.Error("8 MiB were decoded in one piece; the maximum is 4 MiB")
 	}
 }
 
-// Whatever is taken for whole is what compress/gzip reads; and what that reads
-// as one member is taken.
+// gunzip accepts only what compress/gzip reads as one member, and gives the same bytes.
 func FuzzGunzip(f *testing.F) {
 	for name, text := range texts(f) {
 		if len(text) < 3000 || strings.HasPrefix(name, "letters") {
@@ -190,11 +189,11 @@ func FuzzGunzip(f *testing.F) {
 		defer b.release()
 		z, err := gzip.NewReader(bytes.NewReader(in))
 		if err != nil {
-			t.Fatalf("%d bytes out of what compress/gzip refuses: %v", n, err)
+			t.Fatalf("decoded %d bytes of a body that compress/gzip refuses: %v", n, err)
 		}
 		want, err := io.ReadAll(z)
 		if err != nil || !bytes.Equal(b.b[:n], want) {
-			t.Fatalf("%d bytes, compress/gzip %d, %v", n, len(want), err)
+			t.Fatalf("got %d bytes, but compress/gzip gives %d, %v", n, len(want), err)
 		}
 	})
 }

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Field is one line of a header. A line without a colon is a Field with an
-// empty Name.
+// Field is one line of a header. A line without a colon is a Field with an empty Name.
 type Field struct{ Name, Value string }
 
-// Header is a response's fields in the order they came.
+// Header holds a response's fields in their original order.
 type Header []Field
 
-// Get is the first value of name (in any case), or "".
+// Get returns the first value of name, or "". It ignores letter case.
 func (h Header) Get(name string) string {
 	for i := range h {
 		if len(h[i].Name) == len(name) && strings.EqualFold(h[i].Name, name) {
@@ -23,7 +22,7 @@ func (h Header) Get(name string) string {
 	return ""
 }
 
-// Values are all values of name (in any case), in order.
+// Values returns all values of name in their order. It ignores letter case.
 func (h Header) Values(name string) []string {
 	var vs []string
 	for i := range h {
@@ -34,8 +33,8 @@ func (h Header) Values(name string) []string {
 	return vs
 }
 
-// tokens calls f for each comma-separated element of all values of name; f
-// returns false to stop.
+// tokens calls f for each comma-separated element of all values of name. It stops when f returns
+// false.
 func (h Header) tokens(name string, f func(string) bool) {
 	for i := range h {
 		if len(h[i].Name) != len(name) || !strings.EqualFold(h[i].Name, name) {
@@ -57,13 +56,12 @@ func (h Header) hasToken(name, token string) (found bool) {
 	return found
 }
 
-// maxFields bounds the lines of one header.
+// maxFields is the maximum number of lines in a header.
 const maxFields = 5000
 
-// parseFields reads the lines after the status line, up to the empty line. It
-// forgives what the web does: bare LF, spaces before the colon, lines without
-// one, folded lines (RFC 9112, 5.2: joined by a space). ok is false past
-// maxFields.
+// parseFields reads the lines after the status line, up to the empty line. It accepts what the web
+// sends: bare LF, spaces before the colon, lines without a colon, and folded lines (RFC 9112, 5.2),
+// which it joins with a space. ok is false if there are more than maxFields lines.
 func parseFields(s string) (h Header, ok bool) {
 	n := strings.Count(s, "\n")
 	h = make(Header, 0, min(n, maxFields))
@@ -103,11 +101,11 @@ func parseFields(s string) (h Header, ok bool) {
 	return h, true
 }
 
-// trim removes what HTTP calls optional white space (RFC 9110, 5.6.3).
+// trim removes optional white space (RFC 9110, 5.6.3).
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// parseStatus reads a status line without its line end: HTTP/d[.d] SP 3DIGIT
-// [SP reason]. More than one space and no reason are forgiven.
+// parseStatus reads a status line without its line end: HTTP/d[.d] SP 3DIGIT [SP reason]. It
+// accepts more than one space and a missing reason.
 func parseStatus(line string) (proto string, major, minor, status int, ok bool) {
 	line = strings.TrimRight(line, "\r")
 	rest, is := strings.CutPrefix(line, "HTTP/")
@@ -136,8 +134,8 @@ func parseStatus(line string) (proto string, major, minor, status int, ok bool) 
 	return proto, major, minor, status, true
 }
 
-// headEnd finds the end of a header: the index after its empty line, or -1.
-// from is where an earlier call on a shorter b left off.
+// headEnd returns the index after the empty line that ends a header, or -1. from is the length of b
+// in an earlier call that returned -1.
 func headEnd(b []byte, from int) int {
 	for i := max(from-2, 0); i < len(b); i++ {
 		if b[i] != '\n' {
@@ -153,12 +151,11 @@ func headEnd(b []byte, from int) int {
 	return -1
 }
 
-// maxRetryAfter bounds what a server can ask for.
+// maxRetryAfter is the longest wait that a server can ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter reads the Retry-After field: seconds or an HTTP date (RFC 9110,
-// 10.2.3). The answer lies between 0 and 24 hours; ok is false where there is
-// none or it cannot be read.
+// RetryAfter reads the Retry-After field: seconds or an HTTP date (RFC 9110, 10.2.3). d is from 0
+// to 24 hours. ok is false if there is no such field or if it cannot be read.
 func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
 	v := h.Get("Retry-After")
 	if v == "" {
@@ -177,8 +174,8 @@ func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// Redirect is where r sends its reader: the Location as it came, of a 300,
-// 301, 302, 303, 307 or 308 (RFC 9110, 15.4).
+// Redirect returns the target of a redirect: the Location field, unchanged, of a 300, 301, 302,
+// 303, 307 or 308 (RFC 9110, 15.4). ok is false if r is no redirect or has no Location.
 func Redirect(r *Response) (location string, ok bool) {
 	switch r.Status {
 	case 300, 301, 302, 303, 307, 308:

@@ -66,7 +66,7 @@ func TestParseFields(t *testing.T) {
 		}
 	}
 	if h, ok := parseFields(strings.Repeat("a: b\r\n", maxFields+1) + "\r\n"); ok || len(h) != maxFields {
-		t.Errorf("parseFields of %d fields: %d, %v", maxFields+1, len(h), ok)
+		t.Errorf("parseFields of %d fields: got %d, %v", maxFields+1, len(h), ok)
 	}
 	if _, ok := parseFields(strings.Repeat("a: b\r\n", maxFields) + "\r\n"); !ok {
 		t.Errorf("parseFields refused %d fields", maxFields)
@@ -79,16 +79,16 @@ func TestHeader(t *testing.T) {
 		t.Errorf("Get = %q, want a", got)
 	}
 	if got := h.Get("Absent"); got != "" {
-		t.Errorf("Get of an absent field = %q", got)
+		t.Errorf("Get of an absent field = %q, want none", got)
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, h.Values("Set-Cookie")); diff != "" {
 		t.Error(diff)
 	}
 	if !h.hasToken("connection", "close") || h.hasToken("connection", "keep-alive") {
-		t.Error("hasToken is wrong about Connection")
+		t.Error("hasToken gives a wrong result for Connection")
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Get("connection") }); n != 0 {
-		t.Errorf("Get allocates %v times", n)
+		t.Errorf("Get allocates %v times, want 0", n)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRedirect(t *testing.T) {
 	} {
 		got, ok := Redirect(&Response{Status: c.status, Header: Header{{"Location", c.location}}})
 		if ok != c.want || ok && got != c.location {
-			t.Errorf("Redirect(%d, %q) = %q, %v", c.status, c.location, got, ok)
+			t.Errorf("Redirect(%d, %q) = %q, %v, want ok only for a redirect with a Location", c.status, c.location, got, ok)
 		}
 	}
 }

@@ -21,10 +21,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// dataDir is a folder of the shared test data.
+// dataDir returns a directory of the shared test data. Without the data it fails in CI and skips
+// elsewhere.
 func dataDir(tb testing.TB, name string) string {
 	tb.Helper()
-	dir := filepath.Join("..", "..", "shared", "data", name)
+	dir := filepath.Join("..", "..", "..", "..", "shared", "data", name)
 	if _, err := os.Stat(dir); err != nil {
 		if os.Getenv("CI") == "true" {
 			tb.Fatalf("test data is missing: %v", err)
@@ -63,7 +64,7 @@ func mustFetch(tb testing.TB, f *Fetcher, req Request) *Response {
 	return r
 }
 
-// network dials serve over pipes, whatever the address.
+// network is a Dial that serves every address over a pipe.
 type network struct {
 	serve func(net.Conn)
 	mu    sync.Mutex
@@ -85,7 +86,7 @@ func (n *network) dial(_ context.Context, _, addr string) (net.Conn, error) {
 
 var somewhere = netip.MustParseAddr("93.184.216.34")
 
-// piped is a Fetcher whose every connection is answered by serve.
+// piped returns a Fetcher whose connections are all answered by serve.
 func piped(tb testing.TB, c Config, serve func(net.Conn)) (*Fetcher, *network) {
 	n := &network{serve: serve}
 	c.Dial = n.dial
@@ -100,7 +101,7 @@ func piped(tb testing.TB, c Config, serve func(net.Conn)) (*Fetcher, *network) {
 	return f, n
 }
 
-// request reads one request's header.
+// readRequest reads one request's header.
 func readRequest(br *bufio.Reader) (string, error) {
 	var b strings.Builder
 	for {
@@ -112,8 +113,8 @@ func readRequest(br *bufio.Reader) (string, error) {
 	}
 }
 
-// answer serves the same bytes to the one request of a connection, and then
-// closes it or waits for the client to.
+// answer serves the same bytes to the one request of a connection. It then closes the connection,
+// or waits until the client closes it.
 func answer(reply []byte, stay bool) func(net.Conn) {
 	return func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -206,7 +207,7 @@ func payloadBytes(tb testing.TB, r *Response) []byte {
 	return b
 }
 
-// outcome is a response in one word.
+// outcome returns how a response ended, as one word.
 func outcome(r *Response) string {
 	switch {
 	case r.Failure != nil:
@@ -221,16 +222,16 @@ func outcome(r *Response) string {
 func check(tb testing.TB, r *Response) {
 	tb.Helper()
 	if r.Wire == nil || int64(r.HeadLen) > r.Wire.Size() {
-		tb.Fatalf("HeadLen %d, Wire of %d", r.HeadLen, r.Wire.Size())
+		tb.Fatalf("HeadLen %d is inconsistent with a Wire of %d bytes", r.HeadLen, r.Wire.Size())
 	}
 	if r.Failure != nil {
 		if r.Status != 0 || r.Truncated != "" || r.Failure.Err == nil || r.Failure.CrawlLogCode() >= 0 {
-			tb.Fatalf("failure %v with status %d, truncated %q", r.Failure, r.Status, r.Truncated)
+			tb.Fatalf("inconsistent response: failure %v, status %d, truncated %q", r.Failure, r.Status, r.Truncated)
 		}
 		return
 	}
 	if r.Status < 100 || r.Status > 999 || r.HeadLen == 0 || !strings.HasPrefix(r.Proto, "HTTP/") {
-		tb.Fatalf("status %d, head of %d, proto %q", r.Status, r.HeadLen, r.Proto)
+		tb.Fatalf("inconsistent response: status %d, head of %d bytes, protocol %q", r.Status, r.HeadLen, r.Proto)
 	}
 }
 

@@ -9,40 +9,40 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// conn is a connection to a host, or to a proxy for it. One goroutine owns
-// it; Close may come from another.
+// conn is a connection to a host, or to a proxy for it. One goroutine owns it, but any goroutine
+// may call Close.
 type conn struct {
-	raw     net.Conn // TCP
-	rw      net.Conn // raw, or TLS over it
-	tap     *tap     // between both; nil without TLS
-	host    string
-	origin  string
-	addr    netip.AddrPort // the server's; invalid where a proxy found it
-	named   bool           // the operator named the address, or a proxy found it
-	fwd     bool           // a proxy reads our requests
-	resumed bool           // a TLS session was
-	armed   time.Time      // its deadline
-	sock    *socket        // for looks at raw; nil before the first look, or if raw allows none
-	one     [1]byte        // a byte that is not expected
+	raw      net.Conn // TCP
+	rw       net.Conn // raw, or TLS over it
+	tap      *tap     // between raw and TLS; nil without TLS
+	host     string
+	origin   string
+	addr     netip.AddrPort // the server's address; invalid if a proxy looked it up
+	named    bool           // the operator named the address, or a proxy looked it up
+	forward  bool           // an HTTP proxy reads our requests
+	resumed  bool           // the handshake resumed a TLS session
+	deadline time.Time      // the deadline that is set
+	sock     *socket        // for probes of raw; nil before the first probe, or if raw allows none
+	one      [1]byte        // buffer for a byte that is not expected
 
-	since      time.Time // idle
-	prev, next *conn     // in idle's list
+	since      time.Time // idle since
+	prev, next *conn     // neighbours in idle's list
 }
 
-// Close closes without ceremony: a TLS farewell could block.
+// Close closes the TCP connection. It sends no TLS close message, which could block.
 func (c *conn) Close() { c.raw.Close() }
 
-// serves says whether a request to t may go over c.
+// serves reports whether a request to t may use c.
 func (c *conn) serves(t *target) bool {
 	return c.origin == t.origin && (c.named || !t.addr.IsValid() || c.addr.Addr() == t.addr.Unmap())
 }
 
-// The bounds of Config.MaxIdle's default: unknownIdle is for a process that cannot
-// tell how many descriptors it may have.
+// The limits of Config.MaxIdle's default. unknownIdle applies if the process cannot tell how many
+// file descriptors it may have.
 const minIdle, unknownIdle, maxIdle = 16, 256, 4096
 
-// idleDefault is a quarter of the descriptors that the process may have. The others
-// are for connections in use, other agents, the API, name servers and files.
+// idleDefault returns a quarter of the file descriptors that the process may have. The others are
+// for connections in use, other agents, the API, name servers and files.
 func idleDefault() int {
 	if n := disk.MaxOpen(); n > 0 {
 		return min(max(n/4, minIdle), maxIdle)
@@ -50,22 +50,23 @@ func idleDefault() int {
 	return unknownIdle
 }
 
-// idle keeps connections between requests: at most one a host, at most max
-// in all (the longest idle goes first), each for at most keep. A visit holds the
-// lock for a look-up in a map and two links of a list, some 100 ns: shards would
-// gain nothing. A connection is closed under the lock. Else a visit that finds no
-// connection to a host could dial while the old one is still open.
+// idle keeps connections between requests: at most one a host, at most max in all (the longest idle
+// is closed first), each for at most keep.
+//
+// A fetch holds the lock for a map lookup and two changes of a list, about 100 ns, so shards would
+// gain nothing. A connection is closed under the lock. Otherwise a fetch that finds no connection
+// to a host could dial while the old one is still open.
 type idle struct {
 	keep time.Duration
 	max  int
 	now  func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	byHost map[string]*conn
-	root   conn // of the list of all, the longest idle first
+	root   conn // head of the list of all connections, the longest idle first
 	timer  *time.Timer
 	closed bool
-	ticks  sync.WaitGroup // armed timers
+	ticks  sync.WaitGroup // counts the running timers
 }
 
 func (p *idle) init(keep time.Duration, max int, now func() time.Time) {
@@ -74,14 +75,14 @@ func (p *idle) init(keep time.Duration, max int, now func() time.Time) {
 	p.root.prev, p.root.next = &p.root, &p.root
 }
 
-// len is how many connections are idle.
+// len returns the number of idle connections.
 func (p *idle) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.byHost)
 }
 
-// take removes and returns host's connection, nil if there is none.
+// take removes and returns host's connection, or returns nil if there is none.
 func (p *idle) take(host string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +99,7 @@ func (p *idle) remove(c *conn) {
 	delete(p.byHost, c.host)
 }
 
-// put keeps c from now on, in place of any other of its host.
+// put keeps c from now on and closes any other connection of its host.
 func (p *idle) put(c *conn, now time.Time) {
 	if p.keep < 0 || p.max < 0 {
 		c.Close()
@@ -119,7 +120,7 @@ func (p *idle) put(c *conn, now time.Time) {
 		c.prev.next, c.next.prev = c, c
 		p.byHost[c.host] = c
 		if p.timer == nil {
-			p.arm(p.keep)
+			p.startTimer(p.keep)
 		}
 	}
 	if same != nil {
@@ -131,8 +132,8 @@ func (p *idle) put(c *conn, now time.Time) {
 	p.mu.Unlock()
 }
 
-// arm wakes expire after d. There is a timer only while a connection is idle.
-func (p *idle) arm(d time.Duration) {
+// startTimer makes expire run after d. A timer runs only while a connection is idle.
+func (p *idle) startTimer(d time.Duration) {
 	p.ticks.Add(1)
 	p.timer = time.AfterFunc(d, p.expire)
 }
@@ -148,9 +149,9 @@ func (p *idle) expire() {
 			return
 		}
 		if left := p.keep - now.Sub(c.since); left > 0 {
-			// Not for every connection: what ends within the next moment goes
-			// with it.
-			p.arm(max(left, p.keep/64))
+			// Do not set a timer for each connection: connections that expire soon after each other
+			// share one.
+			p.startTimer(max(left, p.keep/64))
 			p.mu.Unlock()
 			return
 		}
@@ -160,8 +161,8 @@ func (p *idle) expire() {
 	}
 }
 
-// relieve closes the half of the connections that have been idle the longest: the
-// process has no descriptor left.
+// relieve closes the half of the connections that have been idle longest. It is called when the
+// process has no file descriptor left.
 func (p *idle) relieve() {
 	for n := (p.len() + 1) / 2; n > 0; n-- {
 		p.mu.Lock()
@@ -176,14 +177,14 @@ func (p *idle) relieve() {
 	}
 }
 
-// drop closes all that are idle now.
+// drop closes all connections that are idle now.
 func (p *idle) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropLocked()
 }
 
-// dropLocked is drop where the caller holds mu.
+// dropLocked is drop for a caller that holds mu.
 func (p *idle) dropLocked() {
 	for c := p.root.next; c != &p.root; c = p.root.next {
 		p.remove(c)

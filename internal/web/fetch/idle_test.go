@@ -23,7 +23,7 @@ func TestKeepAlive(t *testing.T) {
 			t.Helper()
 			r := mustFetch(t, f, Request{URL: mustURL(t, url), Addr: addr})
 			if outcome(r) != "complete" || string(payloadBytes(t, r)) != "ok" {
-				t.Fatalf("%s: %s %v", url, outcome(r), r.Failure)
+				t.Fatalf("%s: got %s %v, want complete", url, outcome(r), r.Failure)
 			}
 			return r
 		}
@@ -40,7 +40,7 @@ func TestKeepAlive(t *testing.T) {
 			{"http://a.example/3", somewhere, 4 * time.Second, true, 1},
 			{"http://a.example/4", other, 0, false, 1}, // its address has changed
 			{"http://a.example:8080/", netip.Addr{}, 0, false, 1},
-			{"http://a.example/5", netip.Addr{}, 0, false, 1}, // the other origin took its place
+			{"http://a.example/5", netip.Addr{}, 0, false, 1}, // the connection of the other origin replaced it
 			{"http://b.example/", netip.Addr{}, 0, false, 2},
 			{"http://a.example/6", netip.Addr{}, 4 * time.Second, true, 2},
 			{"http://a.example/7", netip.Addr{}, 6 * time.Second, false, 1},
@@ -48,7 +48,7 @@ func TestKeepAlive(t *testing.T) {
 			time.Sleep(c.wait)
 			synctest.Wait()
 			if r := get(c.url, c.addr); r.Reused != c.reused {
-				t.Errorf("%d %s: reused %v, want %v", i, c.url, r.Reused, c.reused)
+				t.Errorf("%d %s: got reused %v, want %v", i, c.url, r.Reused, c.reused)
 			}
 			f.idle.mu.Lock()
 			listed := 0
@@ -60,12 +60,12 @@ func TestKeepAlive(t *testing.T) {
 				t.Errorf("%d %s: %d idle connections, %d in the list, want %d", i, c.url, got, listed, c.idle)
 			}
 		}
-		time.Sleep(10 * time.Second) // no connection outlives IdleKeep: else the bubble has a goroutine left
+		time.Sleep(10 * time.Second) // no connection outlives IdleKeep; otherwise a goroutine remains in the bubble
 		n.open.Wait()
 		f.idle.mu.Lock()
 		defer f.idle.mu.Unlock()
 		if f.idle.timer != nil {
-			t.Error("a timer without an idle connection")
+			t.Error("a timer runs without an idle connection")
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestIdleLimit(t *testing.T) {
 		mustFetch(t, f, Request{URL: mustURL(t, "http://h"+strconv.Itoa(i)+".example/")})
 	}
 	if got := f.idle.len(); got != 3 {
-		t.Errorf("%d idle connections, want 3", got)
+		t.Errorf("got %d idle connections, want 3", got)
 	}
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://h9.example/")}); !r.Reused {
 		t.Error("the most recent connection was not kept")
@@ -87,12 +87,12 @@ func TestIdleLimit(t *testing.T) {
 	f, _ = piped(t, Config{IdleKeep: -1}, each(okReply))
 	mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 	if got := f.idle.len(); got != 0 {
-		t.Errorf("%d idle connections with a negative IdleKeep", got)
+		t.Errorf("got %d idle connections with a negative IdleKeep, want 0", got)
 	}
 }
 
-// A kept connection that ends before a byte makes a stale response, and a new
-// one for the next request; one that gives a byte first, or is slow, does not.
+// If a kept connection ends before its first byte, the response is stale and the next request opens
+// a new connection. If it gives a byte first, or is slow, the response is not stale.
 func TestDeadReuse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -122,23 +122,23 @@ func TestDeadReuse(t *testing.T) {
 			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			check(t, r)
 			if outcome(r) != c.want || r.Stale != c.stale || !r.Reused || conns.Load() != 1 {
-				t.Errorf("%s: %s, stale %v, over %d connections; want %s, %v over 1", c.name, outcome(r), r.Stale, conns.Load(), c.want, c.stale)
+				t.Errorf("%s: got %s, stale %v, over %d connections; want %s, %v over 1", c.name, outcome(r), r.Stale, conns.Load(), c.want, c.stale)
 			}
 			r = mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			check(t, r)
 			if outcome(r) != "complete" || r.Stale || r.Reused || conns.Load() != 2 {
-				t.Errorf("%s, then: %s, stale %v, over %d connections; want a complete one over 2", c.name, outcome(r), r.Stale, conns.Load())
+				t.Errorf("%s, next request: got %s, stale %v, over %d connections; want complete over 2", c.name, outcome(r), r.Stale, conns.Load())
 			}
 		})
 	}
-	// What ends over a new connection is not stale.
+	// A new connection that ends does not make a stale response.
 	f, _ := piped(t, Config{}, func(conn net.Conn) { readRequest(bufio.NewReader(conn)) })
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")}); outcome(r) != "broken" || r.Stale || r.Reused {
-		t.Errorf("new and dead: %s, stale %v, reused %v", outcome(r), r.Stale, r.Reused)
+		t.Errorf("new connection that ends: got %s, stale %v, reused %v", outcome(r), r.Stale, r.Reused)
 	}
 }
 
-// What a server says unasked (a 408 as it loses patience) is no answer to the
+// Bytes that a server sends without a request (a 408 before it closes) are not the answer to the
 // next request.
 func TestUnaskedReply(t *testing.T) {
 	said := make(chan bool, 1)
@@ -164,10 +164,10 @@ func TestUnaskedReply(t *testing.T) {
 	<-said
 	r := mustFetch(t, f, Request{URL: u})
 	if r.Status != 200 || r.Reused {
-		t.Errorf("status %d, reused %v; want 200 over a new connection", r.Status, r.Reused)
+		t.Errorf("got status %d, reused %v; want 200 over a new connection", r.Status, r.Reused)
 	}
 	if r = mustFetch(t, f, Request{URL: u}); r.Status != 200 || !r.Reused {
-		t.Errorf("status %d, reused %v; want 200 over the same connection", r.Status, r.Reused)
+		t.Errorf("got status %d, reused %v; want 200 over the same connection", r.Status, r.Reused)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestCloseInFlight(t *testing.T) {
 		time.AfterFunc(time.Second/2, func() { f.Close() })
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 		if outcome(r) != "complete" {
-			t.Errorf("fetch during Close: %s", outcome(r))
+			t.Errorf("fetch during Close: got %s, want complete", outcome(r))
 		}
 		n.open.Wait() // the connection was not kept
 		f.Close()
@@ -199,7 +199,7 @@ func TestConcurrent(t *testing.T) {
 			for range 50 {
 				r, err := f.Fetch(context.Background(), Request{URL: u})
 				if err != nil || outcome(r) != "complete" {
-					t.Errorf("%s: %v %v", u, err, r)
+					t.Errorf("%s: got %v %v, want complete", u, err, r)
 					return
 				}
 				r.Release()
@@ -210,7 +210,7 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// Connections that are idle now are closed; the fetcher goes on.
+// LetAllGo closes the connections that are idle now. The fetcher continues.
 func TestLetAllGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := piped(t, Config{}, each(okReply))
@@ -218,25 +218,25 @@ func TestLetAllGo(t *testing.T) {
 			for _, url := range []string{"http://a.example/", "http://b.example/"} {
 				r := mustFetch(t, f, Request{URL: mustURL(t, url)})
 				if outcome(r) != "complete" || r.Reused {
-					t.Errorf("%s %s: %s, reused %v", round, url, outcome(r), r.Reused)
+					t.Errorf("%s %s: got %s, reused %v, want complete over a new connection", round, url, outcome(r), r.Reused)
 				}
 				r.Release()
 			}
 			if n := f.idle.len(); n != 2 {
-				t.Errorf("%s: %d idle connections, want 2", round, n)
+				t.Errorf("%s: got %d idle connections, want 2", round, n)
 			}
 			f.LetAllGo()
 			if n := f.idle.len(); n != 0 {
-				t.Errorf("%s: %d idle connections after LetAllGo", round, n)
+				t.Errorf("%s: got %d idle connections after LetAllGo, want 0", round, n)
 			}
 		}
 	})
 }
 
-// lingering is a connection whose Close takes its time.
+// lingering is a connection whose Close takes some time.
 type lingering struct {
 	net.Conn
-	closing chan struct{} // Close has begun
+	closing chan struct{} // closed when Close has begun
 	closed  atomic.Bool
 }
 
@@ -247,11 +247,11 @@ func (c *lingering) Close() error {
 	return nil
 }
 
-// A host whose idle connection is being closed has no connection only when that is
-// done: until then nobody may dial it.
+// While a host's idle connection is being closed, take must not report that the host has none.
+// Otherwise a fetch could dial the host too early.
 func TestIdleIsClosedBeforeItIsGone(t *testing.T) {
 	for name, end := range map[string]func(p *idle){
-		"expire":  func(*idle) {}, // by itself
+		"expire":  func(*idle) {}, // the connection expires
 		"relieve": (*idle).relieve,
 		"drop":    (*idle).drop,
 		"room": func(p *idle) {
@@ -274,7 +274,7 @@ func TestIdleIsClosedBeforeItIsGone(t *testing.T) {
 			}()
 			<-c.closing
 			if got := p.take("a.example"); got != nil || !c.closed.Load() {
-				t.Errorf("taken: %v; closed: %v", got, c.closed.Load())
+				t.Errorf("take: got %v while closed is %v, want nil after the close", got, c.closed.Load())
 			}
 			<-done
 			p.close()

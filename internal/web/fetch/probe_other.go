@@ -4,11 +4,11 @@ package fetch
 
 import "net"
 
-// socket cannot look here: a dead connection shows when it is used.
+// socket cannot probe on this system. A dead connection is found when it is used.
 type socket struct{}
 
 func newSocket(net.Conn) *socket { return nil }
 
-func (*socket) look() state { return silent }
+func (*socket) probe() state { return silent }
 
 func (*socket) unacked() bool { return false }

@@ -7,16 +7,15 @@ import (
 	"syscall"
 )
 
-// socket looks at a TCP connection without reading from it. One goroutine
-// owns it.
+// socket probes a TCP connection without reading from it. One goroutine owns it.
 type socket struct {
 	rc          syscall.RawConn
-	peek, count func(fd uintptr) // made once, so that a look allocates nothing
+	peek, count func(fd uintptr) // made once, so that a probe allocates nothing
 	seen        state
 	pending     bool
 }
 
-// newSocket returns nil if c is not a connection of the system.
+// newSocket returns nil if c is not a connection of the operating system.
 func newSocket(c net.Conn) *socket {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -34,7 +33,7 @@ func newSocket(c net.Conn) *socket {
 		case err == syscall.EAGAIN || err == syscall.EINTR:
 			s.seen = silent
 		case err == nil && n > 0:
-			s.seen = spoke
+			s.seen = unasked
 		default:
 			s.seen = ended
 		}
@@ -43,14 +42,13 @@ func newSocket(c net.Conn) *socket {
 	return s
 }
 
-// look reports what there is to read. It never waits.
-func (s *socket) look() state {
+// probe reports what there is to read. It never blocks.
+func (s *socket) probe() state {
 	if s.rc.Control(s.peek) != nil {
 		return ended
 	}
 	return s.seen
 }
 
-// unacked reports whether the other side's system has yet to acknowledge bytes
-// that we sent.
+// unacked reports whether the other side's system has not yet acknowledged all bytes that we sent.
 func (s *socket) unacked() bool { return s.rc.Control(s.count) == nil && s.pending }

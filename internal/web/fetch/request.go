@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// request builds the bytes to send; r.Request are those to keep.
+// request returns the bytes to send and sets r.Request to the bytes to keep.
 func (f *Fetcher) request(req *Request, t *target, r *Response) (send []byte, err error) {
 	uri, auth := req.URL.RequestURI(), ""
 	if f.dialer.mode == httpProxy && !t.tls {
@@ -86,8 +86,8 @@ func appendField(b []byte, f [2]string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendTarget writes s with the bytes escaped that would end it early. A
-// canonical URL has none; a request line is no place to rely on it.
+// appendTarget appends s with bytes escaped that would end the request line early. A canonical URL
+// has none, but a request line must not depend on that.
 func appendTarget(b []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {

@@ -8,46 +8,46 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Values of Response.Truncated, as WARC-Truncated has them (WARC/1.1, 5.13).
+// Values of Response.Truncated. They are the values of WARC-Truncated (WARC/1.1, 5.13).
 const (
 	TruncatedLength     = "length"
 	TruncatedTime       = "time"
 	TruncatedDisconnect = "disconnect"
 )
 
-// Response is how one request ended: an HTTP response (Failure is nil),
-// complete or truncated, or a Failure. One goroutine owns it, and calls
-// Release when done with all that it lent.
+// Response is how one request ended: an HTTP response (Failure is nil), complete or truncated, or a
+// Failure. One goroutine owns it. The owner calls Release when it no longer needs the memory of the
+// response.
 type Response struct {
 	URL weburl.URL
-	// Addr is the server's address; invalid where nothing was dialled or a
-	// proxy found the server.
+	// Addr is the server's address. It is invalid if nothing was dialled or if a proxy looked it
+	// up.
 	Addr     netip.AddrPort
 	Began    time.Time
 	Duration time.Duration // from Began to the last byte
-	// Request is the request's exact bytes (without Proxy-Authorization,
-	// which is a secret between us and the proxy).
+	// Request holds the exact bytes of the request, without Proxy-Authorization, which is a secret
+	// shared with the proxy.
 	Request []byte
 	Reused  bool // sent over a kept connection
-	Resumed bool // over one whose TLS session goes on with an earlier one's
-	// Stale: the Failure is that a kept connection ended before it gave a byte,
-	// or gave bytes before the server had the request. It says little about
-	// the URL. The connection is closed, so another try goes over a new one.
+	Resumed bool // sent over a connection that resumed an earlier TLS session
+	// Stale: the Failure came from a kept connection. It ended before its first byte, or sent bytes
+	// before the server had the request. The Failure says little about the URL. The connection is
+	// closed, so another try uses a new one.
 	Stale   bool
 	Status  int // 0 with a Failure
 	Proto   string
 	Header  Header
-	HeadLen int // bytes of Wire that are status line and header
-	// Wire is what came; never nil. With a Failure it holds the bytes that
-	// came before, if any.
+	HeadLen int // length in bytes of the status line and header in Wire
+	// Wire holds the received bytes. It is never nil. With a Failure it holds the bytes that came
+	// before the failure, if any.
 	Wire *Wire
-	// Truncated is "" for a complete response, else one of the constants.
+	// Truncated is "" for a complete response, and else one of the constants above.
 	Truncated string
 	Failure   *Failure
-	// Note lists, separated by commas, what was odd: bad-content-length,
-	// broken-chunk, early-close, reset, excess-bytes, no-trailer-end,
-	// timeout-idle, timeout-total, unasked-bytes (on the connection that was
-	// kept for this request, which was closed for it).
+	// Note lists anomalies, separated by commas: bad-content-length, broken-chunk, early-close,
+	// reset, excess-bytes, no-trailer-end, timeout-idle, timeout-total, timeout-rate,
+	// unasked-bytes. The last one concerns the connection that was kept for this request; it was
+	// closed.
 	Note string
 
 	chunked bool
@@ -63,9 +63,8 @@ func (r *Response) note(s string) {
 	r.Note = s
 }
 
-// Release gives all memory and files back. What Request, Wire, Payload and
-// Decode lent must not be used after it; Header and the rest may. Releasing
-// twice does no harm.
+// Release frees all memory and files. After it, do not use Request, Wire, or what Payload and
+// Decode returned. Header and the other fields stay valid. A second call has no effect.
 func (r *Response) Release() {
 	r.Wire.release()
 	r.request.release()
@@ -73,10 +72,9 @@ func (r *Response) Release() {
 	r.Request, r.request, r.decoded = nil, nil, nil
 }
 
-// Payload reads the body without the chunked coding, its content coding as it
-// came. A body that was cut short ends early without an error: Truncated
-// tells. The reader also implements io.ByteReader and io.WriterTo; its errors
-// are those of the spill file.
+// Payload returns a reader of the body without the chunked coding; the content coding remains. A
+// truncated body ends early without an error; see Truncated. The reader also implements
+// io.ByteReader and io.WriterTo. Its errors are those of the spill file.
 func (r *Response) Payload() io.Reader {
 	p := &payload{wire: r.Wire, off: int64(r.HeadLen), chunked: r.chunked}
 	if b, ok := r.Wire.Bytes(); ok {
@@ -85,14 +83,14 @@ func (r *Response) Payload() io.Reader {
 	return p
 }
 
-// payload walks the wire: a window of it is in memory, within the window the
-// next stretch of payload.
+// payload reads the wire. A window of the wire is in memory, and data is the next part of the
+// payload in that window.
 type payload struct {
 	wire    *Wire
-	off     int64  // of the wire's byte after win
-	win     []byte // bytes in memory, not yet looked at
-	data    []byte // payload, not yet read
-	buf     []byte // memory of win where the wire is spilled
+	off     int64  // offset in the wire of the byte after win
+	win     []byte // bytes in memory that are not parsed yet
+	data    []byte // payload that is not read yet
+	buf     []byte // memory of win if the wire is in a file
 	chunked bool
 	chunks  chunks
 }
@@ -121,7 +119,7 @@ func (p *payload) fill() error {
 		}
 		data, n := p.chunks.next(p.win)
 		if n == 0 && data == nil {
-			return io.EOF // done or broken
+			return io.EOF // complete or broken
 		}
 		p.data, p.win = data, p.win[n:]
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Where no descriptor is left for a connection, idle connections are closed and the
-// host does not bear the blame.
+// If no descriptor is left for a connection, idle connections are closed, and the host is not
+// blamed.
 func TestDialWithoutDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, n := piped(t, Config{IdleKeep: time.Hour}, each(okReply))
@@ -29,16 +29,16 @@ func TestDialWithoutDescriptors(t *testing.T) {
 		}
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://e.example/")})
 		if outcome(r) != "complete" || kept != 4 || lack != 1 || f.idle.len() != 3 {
-			t.Errorf("%s %v after %d refusals, %d connections idle", outcome(r), r.Failure, lack, f.idle.len())
+			t.Errorf("got %s %v after %d refusals with %d idle connections, want complete after 1 with 3", outcome(r), r.Failure, lack, f.idle.len())
 		}
-		// A shortage that lasts ends with the time for a connection.
+		// A lasting shortage ends with the time limit for connecting.
 		f.dialer.cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
 			return nil, os.NewSyscallError("socket", syscall.EMFILE)
 		}
 		began := time.Now()
 		r = mustFetch(t, f, Request{URL: mustURL(t, "http://f.example/")})
 		if r.Failure == nil || r.Failure.Kind != Connect || time.Since(began) > f.cfg.ConnectTimeout {
-			t.Errorf("%v after %s", r.Failure, time.Since(began))
+			t.Errorf("got %v after %s, want connect within ConnectTimeout", r.Failure, time.Since(began))
 		}
 		f.Close()
 		n.open.Wait()

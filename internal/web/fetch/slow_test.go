@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// drip serves head at once and then text, part bytes every so often.
+// drip serves head at once, and then text: part bytes in each interval.
 func drip(head, text string, part int, every time.Duration) func(net.Conn) {
 	return func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -42,7 +42,7 @@ func chunked(text string, size int) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// A slow server is waited for; one that is slower than MinRate is cut off.
+// A response that is faster than MinRate is read to its end. A slower one is cut off.
 func TestMinRate(t *testing.T) {
 	text := strings.Repeat("x", 20<<10)
 	length := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(text))
@@ -93,7 +93,7 @@ func TestMinRate(t *testing.T) {
 				defer r.Release()
 				check(t, r)
 				if got := outcome(r) + " " + r.Note; got != c.want || r.Duration < c.from || r.Duration > c.to {
-					t.Errorf("%s after %s with %d bytes, want %s after %s to %s", got, r.Duration, r.Wire.Size(),
+					t.Errorf("got %s after %s with %d bytes, want %s after %s to %s", got, r.Duration, r.Wire.Size(),
 						c.want, c.from, c.to)
 				}
 			})
@@ -101,9 +101,8 @@ func TestMinRate(t *testing.T) {
 	}
 }
 
-// A response that is marked as slow rests in a file from then on, and no byte of
-// it is lost.
-func TestSlowResponseRestsInAFile(t *testing.T) {
+// A response that is marked as slow goes to a file from then on, and no byte is lost.
+func TestSlowResponseSpills(t *testing.T) {
 	for _, coding := range []string{"length", "chunks"} {
 		t.Run(coding, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -139,19 +138,19 @@ func TestSlowResponseRestsInAFile(t *testing.T) {
 				defer r.Release()
 				check(t, r)
 				if got := string(payloadBytes(t, r)); outcome(r) != "complete" || got != text {
-					t.Errorf("%s, %d bytes of %d", outcome(r), len(got), len(text))
+					t.Errorf("got %s, %d bytes of %d", outcome(r), len(got), len(text))
 				}
 				<-watched
 				if held[0] != firstBuffer || held[1] < 300_000 || held[2] != firstBuffer {
-					t.Errorf("held %d, wanted about %d, over 300000, %d", held, firstBuffer, firstBuffer)
+					t.Errorf("got %d bytes held, want %d, more than 300000, %d", held, firstBuffer, firstBuffer)
 				}
 			})
 		})
 	}
 }
 
-// TestSlowHeader: the header of a slow response takes memory as far as there is room.
-// Without room the fetch fails as too slow.
+// TestSlowHeader checks that the header of a slow response takes memory while grow permits it.
+// Without permission the fetch fails as too slow.
 func TestSlowHeader(t *testing.T) {
 	head := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: " + strings.Repeat("x", 150<<10) + "\r\n\r\n"
 	for _, c := range []struct {
@@ -182,7 +181,7 @@ func TestSlowHeader(t *testing.T) {
 			defer r.Release()
 			got, charged := strings.TrimSpace(outcome(r)), c.room-room
 			if got != c.want || watch.Held() != c.held || charged != c.held-firstBuffer {
-				t.Errorf("room of %d: %s, %d bytes held, %d charged, want %s, %d",
+				t.Errorf("room of %d: got %s, %d bytes held, %d charged, want %s, %d",
 					c.room, got, watch.Held(), charged, c.want, c.held)
 			}
 		})

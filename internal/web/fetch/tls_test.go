@@ -52,7 +52,7 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign makes a certificate of key; before there is an authority, by itself.
+// sign makes a certificate of key. If the authority has no certificate yet, the new one signs itself.
 func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	parent := a.cert
 	if parent == nil {
@@ -111,7 +111,7 @@ func TestTLS(t *testing.T) {
 	} {
 		addr := loopback(t, func(conn net.Conn) {
 			if c.name == "plain HTTP" {
-				// A ClientHello has no empty line: answer what came first.
+				// A ClientHello has no empty line, so answer the first bytes.
 				conn.Read(make([]byte, 4096))
 				io.WriteString(conn, "HTTP/1.1 400 Bad\r\n\r\n")
 				return
@@ -132,21 +132,21 @@ func TestTLS(t *testing.T) {
 				want = c.insecure
 			}
 			if outcome(r) != want {
-				t.Errorf("%s (insecure %v): %s %v, want %s", c.name, insecure, outcome(r), r.Failure, want)
+				t.Errorf("%s (insecure %v): got %s %v, want %s", c.name, insecure, outcome(r), r.Failure, want)
 			}
 			if r.Failure != nil && c.name != "garbage" && c.name != "closed" && r.Failure.Retryable() != c.retry {
-				t.Errorf("%s: %v: retryable %v", c.name, r.Failure, r.Failure.Retryable())
+				t.Errorf("%s: %v: got retryable %v", c.name, r.Failure, r.Failure.Retryable())
 			}
 			if r.Failure == nil {
 				if r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/2")}); !r.Reused {
-					t.Errorf("%s: connection not kept", c.name)
+					t.Errorf("%s: the connection was not kept", c.name)
 				}
 			}
 		}
 	}
 }
 
-// The name shown and verified is the URL's; a session is resumed.
+// The client sends and verifies the URL's name, and resumes a session.
 func TestTLSNameAndResumption(t *testing.T) {
 	ca := newAuthority(t)
 	cfg := ca.config("a.example")
@@ -174,31 +174,31 @@ func TestTLSNameAndResumption(t *testing.T) {
 	for range 2 {
 		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
 		if outcome(r) != "complete" {
-			t.Fatalf("%s %v", outcome(r), r.Failure)
+			t.Fatalf("got %s %v, want complete", outcome(r), r.Failure)
 		}
 	}
 	if len(names) != 2 || names[0] != "a.example" || len(resumed) != 2 || resumed[0] || !resumed[1] {
-		t.Errorf("server names %q, resumed %v", names, resumed)
+		t.Errorf("got server names %q, resumed %v", names, resumed)
 	}
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(Config{CAFile: file}); err == nil {
-		t.Error("New took a CA file without certificates")
+		t.Error("New with a CA file without certificates: got no error")
 	}
 	if _, err := New(Config{CAFile: file + ".absent"}); !os.IsNotExist(err) && err == nil {
-		t.Error("New took an absent CA file")
+		t.Error("New with an absent CA file: got no error")
 	}
 }
 
-// A session goes on over the next connection to its host, and to no other; not
-// where the certificate is no longer trusted, by whatever means it once was.
+// A session is resumed over the next connection to the same host only. It is not resumed if the
+// certificate is no longer trusted, however it was trusted before.
 func TestTLSResumption(t *testing.T) {
 	ca, stranger := newAuthority(t), newAuthority(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		cfg := ca.config("*.example")
 		cfg.MaxVersion = version
-		// The server knows what was resumed; the ticket key is shared by all.
+		// The server knows what was resumed. All hosts share the ticket key.
 		var mu sync.Mutex
 		resumed := map[string]bool{}
 		addr := loopback(t, func(c net.Conn) {
@@ -224,7 +224,7 @@ func TestTLSResumption(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if outcome(r) != want || r.Resumed != again || want == "complete" && resumed[host] != again {
-				t.Errorf("TLS %x, %s: %s %v, resumed %v (the server: %v); want %s, %v",
+				t.Errorf("TLS %x, %s: got %s %v, resumed %v (server: %v); want %s, %v",
 					version, host, outcome(r), r.Failure, r.Resumed, resumed[host], want, again)
 			}
 		}
@@ -234,21 +234,21 @@ func TestTLSResumption(t *testing.T) {
 		get(f, "b.example", "complete", false) // another name
 		get(f, "a.example", "complete", true)
 		get(f, "b.example", "complete", true)
-		get(f, "c.other.example", "tls", false) // not the certificate's
+		get(f, "c.other.example", "tls", false) // a name that the certificate does not have
 
 		few := config()
 		few.TLSSessions = 1
 		f = mustNew(t, few)
 		get(f, "a.example", "complete", false)
 		get(f, "b.example", "complete", false)
-		get(f, "a.example", "complete", false) // forgotten for b's sake
+		get(f, "a.example", "complete", false) // dropped in favour of b
 		none := config()
 		none.TLSSessions = -1
 		f = mustNew(t, none)
 		get(f, "a.example", "complete", false)
 		get(f, "a.example", "complete", false)
 
-		// A server that fattens its certificates fills no memory.
+		// A server with large certificates fills no memory.
 		fat := ca.config("*.example")
 		for range 80 {
 			fat.Certificates[0].Certificate = append(fat.Certificates[0].Certificate, ca.cert.Raw)
@@ -262,7 +262,7 @@ func TestTLSResumption(t *testing.T) {
 		get(f, "a.example", "complete", false)
 		get(f, "a.example", "complete", true)
 
-		// A session that was made without verifying vouches for nothing.
+		// A session that was made without verification is not trusted.
 		loose := config()
 		loose.CA, loose.Insecure = stranger.pool, true
 		f = mustNew(t, loose)
@@ -270,8 +270,8 @@ func TestTLSResumption(t *testing.T) {
 		get(f, "a.example", "complete", true)
 		f.dialer.tls.InsecureSkipVerify = false
 		get(f, "a.example", "tls", false)
-		// Nor does one by an authority that has fallen from grace, or of a
-		// certificate that has expired.
+		// A session is not resumed if its authority is no longer trusted, or if its certificate has
+		// expired.
 		f = mustNew(t, config())
 		get(f, "a.example", "complete", false)
 		f.dialer.tls.RootCAs = stranger.pool
@@ -286,13 +286,13 @@ func TestTLSResumption(t *testing.T) {
 		f.dialer.tls.Time = old.Now
 		r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
 		if r.Failure == nil || r.Resumed {
-			t.Errorf("TLS %x: an expired certificate's session was resumed", version)
+			t.Errorf("TLS %x: the session of an expired certificate was resumed", version)
 		}
 	}
 }
 
-// What a session takes, each host having a certificate of its own, so that
-// Config.TLSSessions can be chosen.
+// BenchmarkTLSSessionMemory measures the memory of a session if each host has its own certificate.
+// It helps to choose Config.TLSSessions.
 func BenchmarkTLSSessionMemory(b *testing.B) {
 	ca := newAuthority(b)
 	cfg := &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -318,7 +318,7 @@ func BenchmarkTLSSessionMemory(b *testing.B) {
 	}
 }
 
-// What an idle connection takes of our own memory, after a page.
+// BenchmarkIdleMemory measures the memory of an idle connection in our process, after a page.
 func BenchmarkIdleMemory(b *testing.B) {
 	server := startBenchServer(b)
 	for _, secure := range []bool{false, true} {
@@ -343,7 +343,7 @@ func BenchmarkIdleMemory(b *testing.B) {
 func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // pools
+	runtime.GC() // frees the pools
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

@@ -2,5 +2,5 @@
 
 package fetch
 
-// unacked cannot tell here.
+// unacked is not implemented on this system.
 func unacked(int) bool { return false }

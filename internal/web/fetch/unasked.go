@@ -2,92 +2,91 @@ package fetch
 
 import "net"
 
-// state is what a look at an idle connection finds.
+// state is what a probe of an idle connection finds.
 type state uint8
 
 const (
-	silent state = iota // open, and nothing to read; or nothing can tell
-	spoke               // the server sent bytes that no request asked for
-	ended               // closed or broken
+	silent  state = iota // open with nothing to read, or the probe cannot tell
+	unasked              // the server sent bytes that no request asked for
+	ended                // closed or broken
 )
 
-// look reports whether c can take another request. It never waits. Bytes that
-// no request asked for (a 408 before the server closes, the rest of a body
-// longer than announced) would be taken for the next response. Over TLS, look
-// reads what the session holds and what has arrived: the session takes in its
-// own messages, such as tickets, and anything else counts as spoke.
-func (c *conn) look() state {
+// probe reports whether c can take another request. It never blocks. Bytes that no request asked
+// for would be taken for the next response: a 408 before the server closes, or the rest of a body
+// longer than announced. Over TLS, probe reads what the session holds and what has arrived. The
+// session processes its own messages, such as tickets; anything else counts as unasked.
+func (c *conn) probe() state {
 	if c.sock == nil {
 		c.sock = newSocket(c.raw)
 	}
 	switch {
 	case c.tap != nil:
 		c.tap.sock = c.sock
-		s := c.drain(arrived)
-		if s == silent && !c.tap.whole() {
-			return spoke // half a record may become a response
+		s := c.drain(passArrived)
+		if s == silent && !c.tap.atRecordEnd() {
+			return unasked // half a record may become a response
 		}
 		return s
 	case c.sock != nil:
-		return c.sock.look()
+		return c.sock.probe()
 	}
 	return silent
 }
 
-// held reports whether the TLS session has more bytes of the server's than
-// have been read. It does not look at the socket, and costs no system call.
+// held reports whether the TLS session holds more bytes from the server than we have read. It does
+// not look at the socket and makes no system call.
 func (c *conn) held() state {
 	if c.tap == nil {
 		return silent
 	}
-	return c.drain(shut)
+	return c.drain(passNone)
 }
 
 // drain reads from the TLS session with the tap's gate at g.
 func (c *conn) drain(g gate) state {
 	c.tap.gate = g
 	n, err := c.rw.Read(c.one[:])
-	c.tap.gate = open
+	c.tap.gate = passAll
 	switch {
 	case n > 0:
-		return spoke
+		return unasked
 	case err == errNothing:
 		return silent
 	}
 	return ended
 }
 
-// early reports that bytes of the server have come before its system had the
-// whole request: they cannot be the answer to it. Each TCP segment tells how
-// far its sender has received, so an answer acknowledges its request.
+// early reports whether bytes of the server arrived before the server's system had the whole
+// request. Such bytes cannot be the answer to it: each TCP segment tells how far its sender has
+// received, so an answer acknowledges its request.
 func (c *conn) early() bool { return c.sock != nil && c.sock.unacked() }
 
-// gate says which bytes a tap lets through.
+// gate selects the bytes that a tap passes to the TLS session.
 type gate uint8
 
 const (
-	open    gate = iota // all; Read waits
-	arrived             // those that are in the socket
-	shut                // none
+	passAll     gate = iota // all bytes; Read blocks
+	passArrived             // only bytes that are already in the socket
+	passNone                // no bytes
 )
 
-// tap is the connection beneath a TLS session. With its gate at arrived or
-// shut, a Read of the session ends without waiting, and the session can go on.
+// tap is the connection below a TLS session. With its gate at passArrived or passNone, a Read of
+// the session ends without blocking, and the session stays usable.
 type tap struct {
 	net.Conn
-	sock *socket // nil: arrived is shut
+	sock *socket // nil: passArrived is passNone
 	gate gate
 
-	// The place in the stream of records, each of 5 bytes of header and a
-	// body (RFC 8446, 5.1).
+	// The position in the stream of records. A record has a header of 5 bytes and a body (RFC 8446,
+	// 5.1).
 	head [5]byte
-	have int // bytes of head
-	left int // bytes of the body to come, if head is full
+	have int // bytes of head that have been read
+	left int // bytes of the body still to come, if head is complete
 }
 
-// Read implements net.Conn. Its error is errNothing if the gate holds.
+// Read implements net.Conn. It returns errNothing if the gate lets no byte pass.
 func (t *tap) Read(p []byte) (int, error) {
-	if t.gate == shut || t.gate == arrived && (t.sock == nil || t.sock.look() == silent) {
+	if t.gate == passNone || t.gate == passArrived && (t.sock == nil || t.sock.probe() == silent) {
 		return 0, errNothing
 	}
 	n, err := t.Conn.Read(p)
@@ -95,7 +94,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow moves the place in the stream of records on by p.
+// follow advances the position in the stream of records by p.
 func (t *tap) follow(p []byte) {
 	for len(p) > 0 {
 		if t.have < len(t.head) {
@@ -116,11 +115,11 @@ func (t *tap) follow(p []byte) {
 	}
 }
 
-// whole says that the last record has come to its end.
-func (t *tap) whole() bool { return t.have == 0 }
+// atRecordEnd reports whether the last record is complete.
+func (t *tap) atRecordEnd() bool { return t.have == 0 }
 
-// errNothing ends a Read of a tap. crypto/tls keeps a session whose connection
-// gives a temporary error.
+// errNothing ends a Read of a tap. It is a temporary error, because crypto/tls keeps a session
+// usable after one.
 var errNothing error = nothing{}
 
 type nothing struct{}

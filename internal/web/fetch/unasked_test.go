@@ -21,20 +21,20 @@ import (
 	"time"
 )
 
-// reply is an answer that shows which request it is for.
+// reply returns a response that shows which request it answers.
 func reply(body string) string {
 	return "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-// pathOf is the path of a request's header.
+// pathOf returns the path of a request's header.
 func pathOf(req string) string {
 	_, rest, _ := strings.Cut(req, " ")
 	path, _, _ := strings.Cut(rest, " ")
 	return path
 }
 
-// faithful answers each request with its own path.
-func faithful(c net.Conn) {
+// echoPaths answers each request with its own path.
+func echoPaths(c net.Conn) {
 	br := bufio.NewReader(c)
 	for {
 		req, err := readRequest(br)
@@ -47,7 +47,7 @@ func faithful(c net.Conn) {
 	}
 }
 
-// awaitBytes returns once host's idle connection has something to read.
+// awaitBytes returns when host's idle connection has something to read.
 func awaitBytes(t *testing.T, f *Fetcher, host string) {
 	t.Helper()
 	f.idle.mu.Lock()
@@ -62,15 +62,15 @@ func awaitBytes(t *testing.T, f *Fetcher, host string) {
 func awaitSocket(t *testing.T, c net.Conn) {
 	s := newSocket(c)
 	for range 30_000 {
-		if s.look() != silent {
+		if s.probe() != silent {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Error("nothing has come within 30 s")
+	t.Error("no bytes came within 30 s")
 }
 
-// corked is a connection that holds writes back while it is corked.
+// corked is a connection that holds writes back while hold is set.
 type corked struct {
 	net.Conn
 	hold bool
@@ -87,16 +87,16 @@ func (c *corked) Write(p []byte) (int, error) {
 
 const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 
-// Bytes beyond a response are never the next one, wherever they are: in the
-// session's buffer, in the socket, or half of them on their way.
+// Bytes after a response are never the next response, whether they are in the session's buffer, in
+// the socket, or half of them still on the way.
 func TestUnaskedOverTLS(t *testing.T) {
 	ca := newAuthority(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, tickets := range []bool{false, true} {
 			for _, c := range []struct {
 				name string
-				// first serves the first request of the first connection. It
-				// closes late when the client has the answer and waits for more.
+				// first serves the first request of the first connection. The test closes late when
+				// the client has the answer and waits for more.
 				first        func(w *corked, tc *tls.Conn, late chan bool)
 				note1, note2 string
 				late         bool
@@ -137,7 +137,7 @@ func TestUnaskedOverTLS(t *testing.T) {
 					w := &corked{Conn: conn}
 					tc := tls.Server(w, cfg)
 					if conns.Add(1) > 1 {
-						faithful(tc)
+						echoPaths(tc)
 						return
 					}
 					if _, err := readRequest(bufio.NewReader(tc)); err != nil {
@@ -149,7 +149,7 @@ func TestUnaskedOverTLS(t *testing.T) {
 				f := mustNew(t, Config{CA: ca.pool, ConnectTo: []string{"::" + addr}, IdleKeep: time.Hour})
 				r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/1")})
 				if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/1" || r.Note != c.note1 {
-					t.Errorf("%s: first %s %v, note %q; want note %q", name, outcome(r), r.Failure, r.Note, c.note1)
+					t.Errorf("%s: first request: got %s %v, note %q; want complete, note %q", name, outcome(r), r.Failure, r.Note, c.note1)
 					close(late)
 					continue
 				}
@@ -159,12 +159,12 @@ func TestUnaskedOverTLS(t *testing.T) {
 				}
 				r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/2")})
 				if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/2" || r.Reused || r.Note != c.note2 {
-					t.Errorf("%s: second %s %q, reused %v, note %q; want /2 over a new connection, note %q",
+					t.Errorf("%s: second request: got %s %q, reused %v, note %q; want /2 over a new connection, note %q",
 						name, outcome(r), payloadBytes(t, r), r.Reused, r.Note, c.note2)
 				}
 				r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/3")})
 				if string(payloadBytes(t, r)) != "/3" || !r.Reused || conns.Load() != 2 {
-					t.Errorf("%s: third %q, reused %v, %d connections; want /3 over the second",
+					t.Errorf("%s: third request: got %q, reused %v, %d connections; want /3 over the second connection",
 						name, payloadBytes(t, r), r.Reused, conns.Load())
 				}
 			}
@@ -172,15 +172,15 @@ func TestUnaskedOverTLS(t *testing.T) {
 	}
 }
 
-// sealer makes TLS 1.3 records by hand (RFC 8446, 5.2), as no server of
-// crypto/tls sends a ticket after its first answer.
+// sealer makes TLS 1.3 records (RFC 8446, 5.2), because a crypto/tls server sends no ticket after
+// its first answer.
 type sealer struct {
 	aead cipher.AEAD
 	iv   []byte
 	seq  uint64
 }
 
-// newSealer takes the server's secret from a line of its key log.
+// newSealer reads the server's secret from its key log.
 func newSealer(t *testing.T, keyLog string) *sealer {
 	_, line, _ := strings.Cut(keyLog, "SERVER_TRAFFIC_SECRET_0 ")
 	line, _, _ = strings.Cut(line, "\n")
@@ -217,7 +217,7 @@ const (
 	dataRecord      = 23
 )
 
-// seal is the next record.
+// seal returns the next record.
 func (s *sealer) seal(kind byte, data string) string {
 	nonce := append([]byte(nil), s.iv...)
 	for i := range 8 {
@@ -228,7 +228,7 @@ func (s *sealer) seal(kind byte, data string) string {
 	return string(s.aead.Seal(head, nonce, append([]byte(data), kind), head))
 }
 
-// ticket is a NewSessionTicket (RFC 8446, 4.6.1).
+// ticket returns a NewSessionTicket message (RFC 8446, 4.6.1).
 func ticket(size int) string {
 	b := []byte{0, 0, 14, 16, 1, 2, 3, 4, 1, 0} // lifetime, age, nonce
 	b = binary.BigEndian.AppendUint16(b, uint16(size))
@@ -237,8 +237,8 @@ func ticket(size int) string {
 	return string([]byte{4, 0, byte(len(b) >> 8), byte(len(b))}) + string(b)
 }
 
-// A server may speak of its session while the connection is idle; that is no
-// reason to drop it. It is one to let no content through.
+// A server may send messages of the session while the connection is idle. They do not end the
+// connection. Content in their place does.
 func TestSessionMessagesWhileIdle(t *testing.T) {
 	ca := newAuthority(t)
 	for _, c := range []struct {
@@ -316,7 +316,7 @@ func TestSessionMessagesWhileIdle(t *testing.T) {
 				reused, note = true, ""
 			}
 			if outcome(r) != "complete" || string(payloadBytes(t, r)) != path || r.Reused != reused || r.Note != note {
-				t.Errorf("%s: %s is %s %q, reused %v, note %q; want reused %v, note %q",
+				t.Errorf("%s: %s: got %s %q, reused %v, note %q; want reused %v, note %q",
 					c.name, path, outcome(r), payloadBytes(t, r), r.Reused, r.Note, reused, note)
 			}
 		}
@@ -326,7 +326,7 @@ func TestSessionMessagesWhileIdle(t *testing.T) {
 	}
 }
 
-// tripwire calls trip before each write, once it is set.
+// tripwire calls trip before each write, once trip is set.
 type tripwire struct {
 	*net.TCPConn
 	trip *atomic.Pointer[func()]
@@ -339,9 +339,9 @@ func (c *tripwire) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// Bytes that come between the look at a kept connection and the request are
-// not the answer: the server did not have the request. The server here has
-// room for little of it, so that it cannot have acknowledged all.
+// Bytes that come between the probe of a kept connection and the request are not the answer,
+// because the server did not have the request. The server in this test has room for only a part of
+// it, so it cannot have acknowledged all of it.
 func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 	ca := newAuthority(t)
 	for _, secure := range []bool{false, true} {
@@ -357,7 +357,7 @@ func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 				stream = tls.Server(conn, ca.config("a.example"))
 			}
 			if number > 1 {
-				faithful(stream)
+				echoPaths(stream)
 				return
 			}
 			if _, err := readRequest(bufio.NewReader(stream)); err != nil {
@@ -366,7 +366,7 @@ func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 			io.WriteString(stream, reply("/1"))
 			<-said
 			io.WriteString(stream, evil)
-			<-said // the client has judged it
+			<-said // wait until the client has the result
 		})
 		var trip atomic.Pointer[func()]
 		var raw *net.TCPConn
@@ -385,7 +385,7 @@ func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 		url := map[bool]string{false: "http://a.example", true: "https://a.example"}[secure]
 		r := mustFetch(t, f, Request{URL: mustURL(t, url+"/1")})
 		if string(payloadBytes(t, r)) != "/1" {
-			t.Fatalf("tls %v: first %s %v", secure, outcome(r), r.Failure)
+			t.Fatalf("tls %v: first request: got %s %v, want /1", secure, outcome(r), r.Failure)
 		}
 		speak := func() {
 			said <- true
@@ -397,12 +397,12 @@ func TestUnaskedAsTheRequestLeaves(t *testing.T) {
 		check(t, r)
 		close(said)
 		if outcome(r) != "broken" || !r.Stale || !r.Reused {
-			t.Errorf("tls %v: %s %q, stale %v, reused %v; want a stale one", secure, outcome(r),
+			t.Errorf("tls %v: got %s %q, stale %v, reused %v; want broken and stale", secure, outcome(r),
 				payloadBytes(t, r), r.Stale, r.Reused)
 		}
 		r = mustFetch(t, f, Request{URL: mustURL(t, url+"/2")})
 		if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/2" || r.Reused || conns.Load() != 2 {
-			t.Errorf("tls %v, again: %s %q, reused %v, %d connections; want /2 over a new one",
+			t.Errorf("tls %v, next request: got %s %q, reused %v, %d connections; want /2 over a new one",
 				secure, outcome(r), payloadBytes(t, r), r.Reused, conns.Load())
 		}
 	}

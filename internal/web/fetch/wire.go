@@ -1,21 +1,19 @@
 package fetch
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Buffers are pooled by power of two, from 1 KiB to 4 MiB; larger ones are
-// left to the collector.
+// Buffers are pooled by power of two, from 1 KiB to 4 MiB. Larger ones are left to the garbage
+// collector.
 const (
 	minBufferBits = 10
 	maxBufferBits = 22
@@ -23,10 +21,10 @@ const (
 
 var buffers [maxBufferBits - minBufferBits + 1]sync.Pool
 
-// firstBuffer is how much memory the first read of a response has.
+// firstBuffer is the size of a response's first buffer in bytes.
 const firstBuffer = 32 << 10
 
-// buffer is a pooled slice; len(b) is its whole size.
+// buffer is a pooled slice. len(b) is its full size.
 type buffer struct{ b []byte }
 
 // newBuffer returns a buffer of at least size bytes with arbitrary content.
@@ -42,7 +40,7 @@ func newBuffer(size int) *buffer {
 	return &buffer{make([]byte, 1<<(class+minBufferBits))}
 }
 
-// release gives b back to its pool; nil is no buffer.
+// release returns b to its pool. A nil b has no effect.
 func (b *buffer) release() {
 	if b == nil {
 		return
@@ -53,36 +51,35 @@ func (b *buffer) release() {
 	}
 }
 
-// Wire is every byte of a response as it came: header and transfer-coded
-// body, without interim (1xx) responses, empty lines before the status line
-// and bytes after the message's end. It rests in memory, or partly in a file
-// without a name. Reading is safe for concurrent use; nothing may be read
-// after Response.Release.
+// Wire holds every byte of a response as it came: header and transfer-coded body. It leaves out
+// interim (1xx) responses, empty lines before the status line, and bytes after the end of the
+// message. It is in memory, or partly in an unnamed file. Reading is safe for concurrent use. Do
+// not read after Response.Release.
 type Wire struct {
-	buf    *buffer // bytes base to base+n
+	buf    *buffer // holds bytes base to base+n
 	n      int
-	base   int64 // bytes in file
+	base   int64 // number of bytes in file
 	file   disk.File
-	remove string // the file's name, where it could not be removed while open
+	remove string // the file's name, if it could not be removed while open
 	spill  *spill
-	watch  *Watch // nil: nobody watches
+	watch  *Watch // nil: the fetch is not watched
 
-	announced int // bytes to make room for; 0: not known
+	announced int // total bytes that the server has announced; 0: unknown
 }
 
 // spill is where a Fetcher's large responses go.
 type spill struct {
 	fs    disk.FS
 	dir   string
-	bytes int // of one response in memory
+	bytes int // maximum bytes of one response in memory
 	next  atomic.Int64
 }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (w *Wire) Size() int64 { return w.base + int64(w.n) }
 
-// Bytes are all bytes, where they are all in memory.
-func (w *Wire) Bytes() ([]byte, bool) {
+// Bytes returns all bytes if they are all in memory. Otherwise ok is false.
+func (w *Wire) Bytes() (b []byte, ok bool) {
 	if w.base > 0 || w.buf == nil {
 		return nil, w.base == 0
 	}
@@ -92,7 +89,7 @@ func (w *Wire) Bytes() ([]byte, bool) {
 // ReadAt implements io.ReaderAt.
 func (w *Wire) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
-		return 0, errors.New("fetch: negative offset")
+		return 0, fmt.Errorf("read response at %d: the offset is negative", off)
 	}
 	if off < w.base {
 		part := p[:min(int64(len(p)), w.base-off)]
@@ -117,9 +114,9 @@ func noEOF(err error) error {
 	return err
 }
 
-// room is free space for the next read. It grows the memory to the spill
-// limit, then empties it into the file; within a header (head) it only grows.
-// A slow response has no more than firstBuffer for its body.
+// room returns free space for the next read. It enlarges the memory up to the spill limit, and then
+// writes it to the file. Within a header (head) it only enlarges the memory. A slow response has at
+// most firstBuffer for its body.
 func (w *Wire) room(head bool) ([]byte, error) {
 	limit, slow := w.spill.bytes, w.watch.isSlow()
 	if slow {
@@ -149,9 +146,9 @@ func (w *Wire) room(head bool) ([]byte, error) {
 	return w.buf.b[w.n:], nil
 }
 
-// reserve notes the size that the server has announced, header included. The
-// memory grows to it, as far as one may believe it, once the first buffer is
-// full: a server that announces much and sends little gets no more.
+// reserve records the size that the server has announced, header included. The memory grows to that
+// size, within limits, once the first buffer is full. So a server that announces much and sends
+// little gets no more memory.
 func (w *Wire) reserve(size int64) {
 	w.announced = int(min(size, int64(w.spill.bytes), 512<<10))
 }
@@ -163,7 +160,7 @@ func (w *Wire) grow(size int) {
 	w.hold(b)
 }
 
-// hold takes b as the memory in use.
+// hold makes b the memory in use.
 func (w *Wire) hold(b *buffer) {
 	w.buf = b
 	if w.watch != nil {
@@ -173,13 +170,14 @@ func (w *Wire) hold(b *buffer) {
 
 func (w *Wire) flush() error {
 	if w.file == nil {
-		name := filepath.Join(w.spill.dir, "fetch-"+strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(w.spill.next.Add(1), 10)+".spill")
+		name := fmt.Sprintf("fetch-%d-%d.spill", os.Getpid(), w.spill.next.Add(1))
+		name = filepath.Join(w.spill.dir, name)
 		file, err := w.spill.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return fmt.Errorf("spill response: %w", err)
 		}
 		w.file = file
-		// A file without a name needs no sweeping after a crash.
+		// An unnamed file needs no cleaning up after a crash.
 		if w.spill.fs.Remove(name) != nil {
 			w.remove = name
 		}
@@ -192,10 +190,10 @@ func (w *Wire) flush() error {
 	return nil
 }
 
-// cut drops what lies past size. It only reaches back into the last read.
+// cut drops the bytes after size. It reaches back into the last read only.
 func (w *Wire) cut(size int64) { w.n = int(max(min(size-w.base, int64(w.n)), 0)) }
 
-// drop forgets the first k bytes; only while all are in memory.
+// drop removes the first k bytes. All bytes must be in memory.
 func (w *Wire) drop(k int) {
 	if k > 0 {
 		w.n = copy(w.buf.b, w.buf.b[k:w.n])
@@ -206,9 +204,9 @@ func (w *Wire) release() {
 	w.buf.release()
 	w.buf, w.n, w.base = nil, 0, 0
 	if w.file != nil {
-		w.file.Close() // nothing of it is needed again
+		w.file.Close() // its content is not needed again
 		if w.remove != "" {
-			w.spill.fs.Remove(w.remove) // a leftover costs room, not truth
+			w.spill.fs.Remove(w.remove) // a leftover file only takes space
 		}
 		w.file, w.remove = nil, ""
 	}
