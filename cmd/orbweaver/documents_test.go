@@ -273,3 +273,28 @@ func TestDocumentGoVersion(t *testing.T) {
 		t.Errorf("README.md does not ask for the Go of go.mod: %s", version)
 	}
 }
+
+// docs/dependencies.md has a reason for each module that go.mod and lab/go.mod require.
+func TestDocumentDependencies(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := regexp.MustCompile(`(?m)^\t([^\s/]+\S*) v\S+$`) // without "// indirect"
+	for _, name := range []string{"../../go.mod", "../../lab/go.mod"} {
+		mod, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules := required.FindAllSubmatch(mod, -1)
+		if len(modules) < 5 {
+			t.Errorf("%s requires %d modules", name, len(modules))
+		}
+		for _, m := range modules {
+			path := string(m[1])
+			if path != "github.com/orbweaver/orbweaver" && !strings.Contains(string(doc), "`"+path+"`") {
+				t.Errorf("docs/dependencies.md does not say why %s is needed", path)
+			}
+		}
+	}
+}
