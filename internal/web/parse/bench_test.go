@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// samplePage is a page of about 22 KB with 50 links, the average of the paper
-// (Polybot, 5), written like a page of today.
+// samplePage returns a page of about 22 KB with 50 links, the average in the Polybot paper (section
+// 5), in the style of a page of today.
 func samplePage() []byte {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A sample &amp; its links</title>\n" +
@@ -42,8 +42,8 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportMetric(float64(len(p.Links)), "links/page")
 }
 
-// textPage is a page of about 22 KB with 50 links in running text, four of five
-// local: few tags, no references. made counts the pages.
+// textPage returns a page of about 22 KB with 50 links in running text, four of five of them local:
+// few tags, no character references. made is the number of pages made before.
 func textPage(made int) []byte {
 	r := rand.New(rand.NewPCG(uint64(made), 7))
 	words := strings.Fields("the of harvest river in under glass stone and winter orchard a lantern to with fields morning copper between quiet paper road their north across small house window")
@@ -75,8 +75,8 @@ func textPage(made int) []byte {
 	return []byte(b.String())
 }
 
-// hrefs is the least scan that still finds links, for a ratio: the value of
-// every double-quoted href of an <a> tag, unresolved.
+// hrefs is the smallest scan that still finds links, for comparison: it emits the unresolved value
+// of every double-quoted href of an <a> tag.
 func hrefs(b []byte, emit func([]byte)) {
 	for {
 		i := bytes.IndexByte(b, '<')
@@ -100,8 +100,8 @@ func hrefs(b []byte, emit func([]byte)) {
 	}
 }
 
-// BenchmarkPages parses pages as the crawl does, and says how often the least
-// scan (with a fingerprint of each link as it stands) could be done meanwhile.
+// BenchmarkPages parses pages as the crawl does. It also reports how often the smallest scan (with
+// a fingerprint of each unresolved link) could run in the same time.
 func BenchmarkPages(b *testing.B) {
 	text := make([][]byte, 32)
 	for i := range text {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What a small page can make of a long base: each reference of a few bytes
-// becomes a URL of thousands.
+// A small page with a long base: each reference of a few bytes becomes a URL of thousands of bytes.
 func TestLinksOfALongBase(t *testing.T) {
 	var refs, entries strings.Builder
 	for i := range 30_000 {
@@ -28,15 +27,15 @@ func TestLinksOfALongBase(t *testing.T) {
 			sum += len(l.URL.String())
 		}
 		if limit := maxLinkBytes + len(tc.body); sum > limit || sum < limit-100_000 {
-			t.Errorf("%s: %d bytes of URLs, want up to %d", tc.name, sum, limit)
+			t.Errorf("%s: got %d bytes of URLs, want nearly %d", tc.name, sum, limit)
 		}
 		if len(p.Links)+p.Dropped != 30_000 || p.BadLinks != 0 {
-			t.Errorf("%s: %d links, %d dropped, %d bad, want 30,000 in all", tc.name, len(p.Links), p.Dropped, p.BadLinks)
+			t.Errorf("%s: got %d links, %d dropped, %d bad, want 30,000 in total and none bad", tc.name, len(p.Links), p.Dropped, p.BadLinks)
 		}
 	}
 }
 
-// A reference that is far too long is not even copied.
+// A reference that is far too long is not copied.
 func TestGiantReference(t *testing.T) {
 	for _, tc := range []struct{ name, body string }{
 		{"NUL", "<a href='\x01" + strings.Repeat("\x00", 8<<20) + "'><a href=x>"},
@@ -53,12 +52,12 @@ func TestGiantReference(t *testing.T) {
 			t.Errorf("%s: got %d links", tc.name, len(p.Links))
 		}
 		if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
-			t.Errorf("%s: %d bytes allocated for a page of %d", tc.name, got, len(tc.body))
+			t.Errorf("%s: allocated %d bytes for a page of %d, want at most 4 MiB", tc.name, got, len(tc.body))
 		}
 	}
 }
 
-// What stood before a late base element is read again, and only once.
+// What stands before a late base element is read again, but only once.
 func TestLateBase(t *testing.T) {
 	in := Input{
 		URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8",
@@ -78,12 +77,12 @@ func TestLateBase(t *testing.T) {
 		}
 		if p.Title != "T" || p.BadLinks != 1 || p.Directives != (Directives{NoIndex: true, NoArchive: true}) ||
 			p.Canonical.String() != "https://a.example/dir/h" || p.Base.String() != "https://a.example/b/" {
-			t.Errorf("title %q, %d bad links, %+v, canonical %s, base %s", p.Title, p.BadLinks, p.Directives, p.Canonical, p.Base)
+			t.Errorf("got title %q, %d bad links, %+v, canonical %s, base %s", p.Title, p.BadLinks, p.Directives, p.Canonical, p.Base)
 		}
 	}
 }
 
-// Every link's key is its URL's, and its URL outlives the next Parse.
+// Every link's key is the key of its URL, and its URL stays valid after the next Parse.
 func TestKeys(t *testing.T) {
 	var p Page
 	in := Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8", Body: samplePage()}
@@ -95,7 +94,7 @@ func TestKeys(t *testing.T) {
 	p.Links = links
 	for i, got := range lines(&p) {
 		if got != want[i] || links[i].Key != links[i].URL.Key() {
-			t.Errorf("link %d: %s with key %v, want %s with %v", i, got, links[i].Key, want[i], links[i].URL.Key())
+			t.Errorf("link %d: got %s with key %v, want %s with %v", i, got, links[i].Key, want[i], links[i].URL.Key())
 		}
 	}
 }

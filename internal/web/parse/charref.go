@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// appendCharRef reads the character reference that an attribute value's "&" at
-// the front of v may begin, appends what it stands for and says how many bytes
-// it took. What is no reference is an ampersand (HTML, 13.2.5.72 to 13.2.5.80).
+// appendCharRef reads a character reference of an attribute value. v begins with its "&". It
+// appends the replacement and returns the number of bytes that it read. If v begins no reference,
+// the replacement is an ampersand (HTML, 13.2.5.72 to 13.2.5.80).
 func appendCharRef(dst, v []byte) ([]byte, int) {
 	if len(v) > 2 && v[1] == '#' {
 		return appendNumeric(dst, v)
@@ -23,8 +23,8 @@ func appendCharRef(dst, v []byte) ([]byte, int) {
 	}
 	closed := n < len(v) && v[n] == ';'
 	if !closed {
-		// In attributes a name without its semicolon counts only where it
-		// cannot be the name of a query parameter.
+		// In attributes, a name without its semicolon counts only if it cannot be the name of a
+		// query parameter.
 		if n < len(v) && v[n] == '=' || !bare[string(name)] {
 			return append(dst, '&'), 1
 		}
@@ -46,15 +46,13 @@ func appendCharRef(dst, v []byte) ([]byte, int) {
 	ref := "&" + string(name) + ";"
 	out := html.UnescapeString(ref)
 	if out == ref || out[len(out)-1] == ';' {
-		// Unknown, or only the beginning of the name is known, which does not
-		// count in attributes.
+		// The name is unknown, or only its beginning is known, which does not count in attributes.
 		return append(dst, '&'), 1
 	}
 	return append(dst, out...), n
 }
 
-// maxEntity is the length of the longest name,
-// CounterClockwiseContourIntegral.
+// maxEntity is the length of the longest name, CounterClockwiseContourIntegral.
 const maxEntity = 31
 
 func appendNumeric(dst, v []byte) ([]byte, int) {
@@ -90,8 +88,7 @@ func appendNumeric(dst, v []byte) ([]byte, int) {
 	return utf8.AppendRune(dst, x), n
 }
 
-// windows1252 is what the C1 controls stand for as references (HTML,
-// 13.2.5.80).
+// windows1252 are the characters that references to C1 controls stand for (HTML, 13.2.5.80).
 var windows1252 = [32]rune{
 	0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
 	0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D, 0x017D, 0x8F,

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// charset is a document's encoding as far as the scan needs it.
+// charset is a document's encoding, as far as the scan needs it.
 type charset struct {
 	name string
 	enc  encoding.Encoding
-	// utf8 says that the body being scanned is in UTF-8 (or was put into it).
+	// utf8 is set if the scanned body is in UTF-8, from the start or after a conversion.
 	utf8 bool
-	// legacy says that queries are to be put back into enc (URL, 4.4: UTF-8
-	// stands in for UTF-16 and replacement).
+	// legacy is set if queries must be encoded in enc (URL, 4.4). UTF-16 and replacement use UTF-8
+	// instead.
 	legacy bool
-	// tentative says that nothing has named the encoding yet, so that a later
-	// meta element may (HTML, 13.2.3.4).
+	// tentative is set if nothing has declared the encoding yet, so that a later meta element may
+	// (HTML, 13.2.3.4).
 	tentative bool
 }
 
@@ -28,12 +28,13 @@ const prescanned = 1024
 
 var utf8Charset = charset{name: "utf-8", enc: unicode.UTF8, utf8: true}
 
-// charsetOf finds a body's encoding in the order of HTML, 13.2.3.2: byte order
-// mark, transport, declaration within the first 1024 bytes, and windows-1252,
-// which is tentative. For XML the order is byte order mark, transport, XML
-// declaration, UTF-8 (RFC 7303, 3). For CSS it is byte order mark, transport,
-// @charset, UTF-8 (CSS Syntax, 3.2). charsetOf skips unknown labels. The rest
-// is the body without the mark.
+// charsetOf returns a body's encoding and the body without its byte order mark. It skips unknown
+// labels. These sources count, in this order:
+//
+//   - HTML (13.2.3.2): byte order mark, transport, declaration within the first 1024 bytes, and
+//     windows-1252, which is tentative.
+//   - XML (RFC 7303, 3): byte order mark, transport, XML declaration, UTF-8.
+//   - CSS (CSS Syntax, 3.2): byte order mark, transport, @charset, UTF-8.
 func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")):
@@ -86,8 +87,8 @@ func charsetOf(kind Kind, body []byte, label string) (cs charset, rest []byte) {
 	return cs, body
 }
 
-// lookup finds an encoding by one of its labels.
-func lookup(label string) (charset, bool) {
+// lookup returns the encoding with the given label.
+func lookup(label string) (cs charset, ok bool) {
 	if label == "" {
 		return charset{}, false
 	}
@@ -102,22 +103,22 @@ func lookup(label string) (charset, bool) {
 	if err != nil {
 		return charset{}, false
 	}
-	cs := charset{name: name, enc: e}
+	cs = charset{name: name, enc: e}
 	switch name {
 	case "utf-8":
 		return utf8Charset, true
 	case "utf-16le", "utf-16be", "replacement":
 	case "iso-2022-jp":
-		// Its escapes would have to be carried over from one run of
-		// characters to the next; such queries are left in UTF-8.
+		// An escape would have to continue from one run of characters to the next, so such queries
+		// stay in UTF-8.
 	default:
 		cs.legacy = true
 	}
 	return cs, true
 }
 
-// declared is lookup for a label found in the body itself: as it could be read
-// byte by byte it cannot be in UTF-16.
+// declared is lookup for a label in the body itself. The body could be read byte by byte to find
+// it, so it is not in UTF-16.
 func declared(label []byte) (charset, bool) {
 	if len(label) == 0 || len(label) > 64 {
 		return charset{}, false
@@ -132,7 +133,7 @@ func declared(label []byte) (charset, bool) {
 	return cs, ok
 }
 
-// prescan looks for a meta element that declares the encoding.
+// prescan searches for a meta element that declares the encoding.
 func prescan(head []byte) (charset, bool) {
 	s := scanner{b: head}
 	for s.next() {
@@ -150,8 +151,8 @@ func prescan(head []byte) (charset, bool) {
 	return charset{}, false
 }
 
-// contentCharset is the label in a meta element's content, if the element
-// stands for the header field Content-Type.
+// contentCharset returns the label in a meta element's content, if the element stands for the
+// header field Content-Type.
 func contentCharset(s *scanner) []byte {
 	equiv, _ := s.attr(aHTTPEquiv)
 	if !fold(equiv, "content-type") {
@@ -161,10 +162,9 @@ func contentCharset(s *scanner) []byte {
 	return labelIn(content)
 }
 
-// lateCharset reads a meta element that stands behind the prescanned bytes. If
-// it declares an encoding, the encoding counts for the whole document (HTML,
-// 13.2.3.4 and 13.2.6.4.4). lateCharset reports whether the encoding differs
-// from the one in use, so that the scan must start anew.
+// lateCharset reads a meta element after the prescanned bytes. If it declares an encoding, that
+// encoding applies to the whole document (HTML, 13.2.3.4 and 13.2.6.4.4). lateCharset returns true
+// if it differs from the encoding in use; the scan must then start again.
 func (p *Page) lateCharset(s *scanner) bool {
 	w := &p.work
 	label, _ := s.attr(aCharset)
@@ -184,7 +184,7 @@ func (p *Page) lateCharset(s *scanner) bool {
 	return true
 }
 
-// labelIn extracts the label from the content of a meta element (HTML, 2.6.5).
+// labelIn returns the label in the content of a meta element (HTML, 2.6.5).
 func labelIn(v []byte) []byte {
 	for {
 		i := 0
@@ -216,7 +216,7 @@ func labelIn(v []byte) []byte {
 	return v
 }
 
-// xmlEncoding is the encoding that an XML declaration at the very start names.
+// xmlEncoding returns the encoding that an XML declaration at the very start names.
 func xmlEncoding(head []byte) []byte {
 	if !bytes.HasPrefix(head, []byte("<?xml")) {
 		return nil
@@ -244,9 +244,9 @@ func xmlEncoding(head []byte) []byte {
 	return label
 }
 
-// scannable puts a body into a form that can be scanned byte by byte. In most
-// encodings the bytes that delimit tags and attributes stand for nothing else,
-// so that only values need decoding; the others are transcoded as a whole.
+// scannable converts a body so that it can be scanned byte by byte. In most encodings the bytes
+// that delimit tags and attributes have no other meaning, so only values need decoding. Bodies in
+// the other encodings are converted as a whole.
 func (cs charset) scannable(body []byte) ([]byte, charset) {
 	switch cs.name {
 	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
@@ -256,7 +256,7 @@ func (cs charset) scannable(body []byte) ([]byte, charset) {
 	return body, cs
 }
 
-// decode returns v in UTF-8. What the encoding does not know becomes U+FFFD.
+// decode returns v in UTF-8. Bytes that are invalid in the encoding become U+FFFD.
 func (cs charset) decode(v []byte) []byte {
 	out, err := cs.enc.NewDecoder().Bytes(v)
 	if err != nil {
@@ -265,9 +265,9 @@ func (cs charset) decode(v []byte) []byte {
 	return out
 }
 
-// appendQuery appends q, in UTF-8, with what is not ASCII percent-encoded in
-// the document's encoding (URL, 1.3, percent-encode after encoding). A
-// character that the encoding lacks becomes a decimal character reference.
+// appendQuery appends q, which is in UTF-8, with non-ASCII characters percent-encoded in the
+// document's encoding (URL, 1.3, percent-encode after encoding). A character that the encoding
+// lacks becomes a decimal character reference.
 func (cs charset) appendQuery(dst, q []byte) []byte {
 	const hex = "0123456789ABCDEF"
 	enc := encoding.HTMLEscapeUnsupported(cs.enc.NewEncoder())
@@ -299,8 +299,8 @@ func (cs charset) appendQuery(dst, q []byte) []byte {
 
 func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
 
-// narrow returns the beginning of an XML body so that ASCII in it can be read,
-// whatever its encoding.
+// narrow returns the beginning of an XML body in a form in which ASCII can be read, whatever its
+// encoding.
 func narrow(b []byte) []byte {
 	b = trimBOM(b)
 	if !bytes.HasPrefix(b, []byte("\xFE\xFF")) && !bytes.HasPrefix(b, []byte("\xFF\xFE")) &&

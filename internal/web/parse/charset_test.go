@@ -114,13 +114,13 @@ func TestCharset(t *testing.T) {
 		var p Page
 		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: tt.contentType, Body: []byte(tt.in)}, Options{}, &p)
 		if got := shortLinks(&p); got != tt.want || p.Title != tt.title {
-			t.Errorf("%s: title %q, want %q\ngot  %s\nwant %s", tt.name, p.Title, tt.title, got, tt.want)
+			t.Errorf("%s: got title %q, want %q\ngot  %s\nwant %s", tt.name, p.Title, tt.title, got, tt.want)
 		}
 	}
 }
 
-// TestCSSCharset checks that CSS is decoded, and that its references are UTF-8
-// whatever the document's encoding.
+// TestCSSCharset checks that CSS is decoded and that its references are UTF-8, whatever the
+// document's encoding.
 func TestCSSCharset(t *testing.T) {
 	tests := []struct{ contentType, in, want string }{
 		{"text/css; charset=windows-1252", "a{b:url(\xe9?\xe9)}", "E %C3%A9?%C3%A9 css:url"},

@@ -9,53 +9,52 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// work is what Parse keeps in a Page from one response to the next.
+// work is the part of a Page that Parse reuses from one response to the next.
 type work struct {
 	opt  Options
 	cs   charset
-	self weburl.URL // the response's
+	self weburl.URL // the response's URL
 	// urls are the links' URLs, in the order of Page.Links.
 	urls weburl.Batch
-	// based says by its ref.base what urls resolves against now.
+	// based is the base that urls resolves against now, as in ref.base.
 	based int
-	// bases are the xml:base URLs that hold at this place of a feed, from the
-	// outermost in.
+	// bases are the xml:base URLs that apply at this place of a feed, the outermost first.
 	bases []weburl.URL
-	room  int  // how many bytes of URLs there may be
-	full  bool // there was no more room
+	room  int  // maximum bytes of URLs
+	full  bool // room was exceeded
 	table table
-	// text is the reference at hand, cleaned; scratch is what cleaning needs.
-	// Decoded values lie in scratch, so noting one of those swaps it for spare.
+	// text is the current reference, cleaned. scratch is memory for cleaning. Decoded values are in
+	// scratch, so noteDecoded swaps it for spare.
 	text, scratch, spare []byte
 	foreign              foreign
-	haveURL              bool // the document's base element was seen
+	haveURL              bool // the scan has seen the document's base element
 	relative             bool // a reference was resolved against Page.Base
 	canon                int  // index plus one of the first rel=canonical
 	title                []byte
 	titled               bool
 }
 
-// A ref is how a reference came about.
+// A ref describes where a reference comes from.
 type ref struct {
 	tag       string
-	base      int // 0 is the document's, ofSelf the response's, others index bases plus one
+	base      int // 0 is the document's base, ofSelf the response's URL; another value is an index of bases plus one
 	hop       byte
 	nofollow  bool
 	canonical bool
 }
 
-// ofSelf in ref.base stands for the response's URL.
+// ofSelf in ref.base means the response's URL.
 const ofSelf = -1
 
-// noBase in work.based stands for none that has been set.
+// noBase in work.based means that no base is set yet.
 const noBase = -2
 
-// maxLinkBytes bounds the URLs of a page, all together, besides the size of its
-// body: a base of 8 KiB makes so much of each reference of a few bytes.
+// maxLinkBytes limits the memory of a page's URLs in bytes, in addition to the size of its body. A
+// base of 8 KiB would turn each reference of a few bytes into as much.
 const maxLinkBytes = 4 << 20
 
-// maxKept bounds the buffers that a Page keeps, in bytes each. An ordinary page
-// needs a tenth of it; a crawl has a Page for each fetch under way.
+// maxKept is the maximum size in bytes of each buffer that a Page keeps. An ordinary page needs a
+// tenth of it. A crawl has a Page for each fetch in progress.
 const maxKept = 128 << 10
 
 func (p *Page) reset(in Input, opt Options) {
@@ -64,7 +63,7 @@ func (p *Page) reset(in Input, opt Options) {
 	if cap(links) > maxKept/64 {
 		links, w.table = nil, table{}
 	}
-	clear(links) // the URLs of the last page are not to be kept alive
+	clear(links) // do not keep the URLs of the last page in memory
 	for _, b := range []*[]byte{&w.text, &w.scratch, &w.spare} {
 		if cap(*b) > maxKept {
 			*b = nil
@@ -84,11 +83,11 @@ func (p *Page) reset(in Input, opt Options) {
 	p.Charset, p.Title, p.BadLinks, p.Dropped, p.Withheld = "", "", 0, 0, 0
 }
 
-// Rest lets go of the last page: of its links, and of the memory that an
-// unusual one took. Who keeps a Page for the next one calls it in between.
+// Rest releases the links of the last page, and the memory that an unusually large page took. Call
+// it before keeping a Page for later use.
 func (p *Page) Rest() { p.reset(Input{}, Options{}) }
 
-// A mark is a state that a Page can go back to while it has seen no document.
+// A mark is a state of a Page before its document is scanned. rewind returns to it.
 type mark struct {
 	links, bad, dropped, canon int
 	directives                 Directives
@@ -98,7 +97,7 @@ func (p *Page) mark() mark {
 	return mark{len(p.Links), p.BadLinks, p.Dropped, p.work.canon, p.Directives}
 }
 
-// rewind forgets what was found since m.
+// rewind removes what was found since m.
 func (p *Page) rewind(m mark) {
 	w := &p.work
 	p.Links, p.BadLinks, p.Dropped, w.canon, p.Directives = p.Links[:m.links], m.bad, m.dropped, m.canon, m.directives
@@ -109,18 +108,19 @@ func (p *Page) rewind(m mark) {
 	w.full, w.title, w.titled = false, w.title[:0], false
 }
 
-// add notes the reference v, a raw attribute value in the document's encoding.
+// add adds the reference v, a raw attribute value in the document's encoding.
 func (p *Page) add(v []byte, hop byte, tag string, nofollow bool) {
 	p.note(v, ref{tag: tag, hop: hop, nofollow: nofollow}, true)
 }
 
-// note resolves the reference v. A link noted before takes the new one in.
+// note resolves the reference v and adds it as a link. If the link is there already, note merges
+// the two.
 func (p *Page) note(v []byte, r ref, escapes bool) {
 	w := &p.work
 	v = trim(v)
 	if w.full || len(p.Links) >= w.opt.MaxLinks {
-		// Only a link that is new would be one too many, but to know that of
-		// all references would cost what the bound saves.
+		// Only a new link should count as dropped. To check that for every reference would cost
+		// what this limit saves.
 		if !otherScheme(v) {
 			p.Dropped++
 		}
@@ -183,7 +183,7 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 	}
 }
 
-// setBase makes b what references are resolved against.
+// setBase sets the base b, as in ref.base, for the next references.
 func (p *Page) setBase(b int) {
 	w := &p.work
 	w.based = b
@@ -197,13 +197,12 @@ func (p *Page) setBase(b int) {
 	}
 }
 
-// giant says whether v is far too long for a reference, before anything is
-// copied of it: cleaning shortens, by escapes, blanks and a fragment, but not
-// by that much.
+// giant reports whether v is far too long for a reference. It is checked before v is copied.
+// Cleaning shortens a reference (escapes, blanks, a fragment), but not by that much.
 func (w *work) giant(v []byte) bool { return len(v) > 64*w.opt.MaxURL }
 
-// baseOf resolves the raw attribute value v, a base, against outer; what is
-// empty or no URL leaves outer as it is.
+// baseOf resolves the raw attribute value v, a base, against outer. If v is empty or no URL, it
+// returns outer.
 func (p *Page) baseOf(v []byte, outer weburl.URL) weburl.URL {
 	if v = trim(v); p.work.giant(v) {
 		return outer
@@ -218,10 +217,9 @@ func (p *Page) baseOf(v []byte, outer weburl.URL) weburl.URL {
 	return outer
 }
 
-// clean is v as the URL parser is to see it: in UTF-8, character references
-// replaced, without tabs and line ends, without the fragment, trimmed, and with
-// a query in the document's encoding (URL, 4.1; HTML, 2.4.3). Valid until the
-// next call.
+// clean returns v as the URL parser must see it: in UTF-8, with character references replaced,
+// without tabs, line ends and the fragment, trimmed, and with a query in the document's encoding
+// (URL, 4.1; HTML, 2.4.3). The result is valid until the next call.
 func (p *Page) clean(v []byte, escapes bool) []byte {
 	w := &p.work
 	n := plainLen(v)
@@ -229,7 +227,7 @@ func (p *Page) clean(v []byte, escapes bool) []byte {
 		return v[:n]
 	}
 	out := append(w.text[:0], v[:n]...)
-	// Queries are full of &amp; and of nothing else that is not plain.
+	// Queries are full of &amp; and have hardly anything else that is not plain.
 	for v = v[n:]; escapes && bytes.HasPrefix(v, []byte("&amp;")); v = v[n:] {
 		v = v[len("&amp;"):]
 		n = plainLen(v)
@@ -252,8 +250,8 @@ func (p *Page) clean(v []byte, escapes bool) []byte {
 		}
 	}
 	if n := len(out); cut && n > 0 && out[n-1] <= ' ' {
-		// A space before the fragment is part of the URL: the number sign
-		// keeps the resolver from trimming it.
+		// A space before the fragment is part of the URL. The number sign keeps the resolver from
+		// trimming it.
 		out = append(out, '#')
 	}
 	w.text = out
@@ -282,7 +280,7 @@ func isASCII(v []byte) bool {
 	return true
 }
 
-// plainLen is how many bytes at the front of v stand for themselves.
+// plainLen returns the number of bytes at the front of v that stand for themselves.
 func plainLen(v []byte) int {
 	n := 0
 	for n < len(v) && class[v[n]]&cPlain != 0 {
@@ -291,7 +289,7 @@ func plainLen(v []byte) int {
 	return n
 }
 
-// text appends v in UTF-8 with its character references replaced.
+// text appends v in UTF-8. If escapes is set, it replaces character references.
 func (p *Page) text(dst, v []byte, escapes bool) (out []byte, ascii bool) {
 	if ascii = isASCII(v); !ascii && !p.work.cs.utf8 {
 		v = p.work.cs.decode(v)
@@ -327,15 +325,15 @@ func (p *Page) text(dst, v []byte, escapes bool) (out []byte, ascii bool) {
 	return dst, ascii
 }
 
-// decodeRune is utf8.DecodeRune, but takes all the bytes of a truncated
-// sequence for one error, as Encoding, 4.1 does.
+// decodeRune is utf8.DecodeRune, except that all bytes of a truncated sequence are one error, as
+// Encoding, 4.1 says.
 func decodeRune(b []byte) (rune, int) {
 	r, n := utf8.DecodeRune(b)
 	if r != utf8.RuneError || n != 1 {
 		return r, n
 	}
-	// The longest prefix that could go on to be a rune: DecodeRune of the
-	// prefix alone fails, but FullRune waits for more.
+	// Find the longest prefix that could continue as a rune: DecodeRune of the prefix fails, but
+	// FullRune waits for more.
 	for n = 1; n < 4 && n < len(b) && !utf8.FullRune(b[:n]) && b[n]&0xC0 == 0x80; n++ {
 		if utf8.FullRune(b[:n+1]) {
 			break
@@ -344,8 +342,7 @@ func decodeRune(b []byte) (rune, int) {
 	return utf8.RuneError, n
 }
 
-// finish gives the links their URLs and withholds those that the page says not
-// to follow.
+// finish sets the URLs of the links and removes the links that the page says not to follow.
 func (p *Page) finish() {
 	w := &p.work
 	if len(w.title) > 0 {
@@ -368,7 +365,7 @@ func (p *Page) finish() {
 	}
 }
 
-// otherScheme says whether v begins with a scheme that is not http or https.
+// otherScheme reports whether v begins with a scheme other than http and https.
 func otherScheme(v []byte) bool {
 	if len(v) == 0 || !letter(v[0]) {
 		return false
@@ -384,7 +381,7 @@ func otherScheme(v []byte) bool {
 	return false
 }
 
-// trim cuts C0 controls and spaces from both ends.
+// trim cuts C0 controls except NUL, and spaces, from both ends.
 func trim(v []byte) []byte {
 	for len(v) > 0 && v[0] <= ' ' && v[0] != 0 {
 		v = v[1:]

@@ -13,9 +13,9 @@ func (p *Page) styleAttr(v []byte) {
 	p.css(append([]byte(nil), p.value(v)...), "style-attr")
 }
 
-// css notes what style rules load: the tokens url(...), "url("..."), src("...")
-// and the string of an @import (CSS Syntax, 4). from says where the rules
-// stand. References in CSS have no document encoding: queries are UTF-8.
+// css adds what style rules load: the tokens url(...), url("..."), src("...") and the string of an
+// @import (CSS Syntax, 4). from names the place of the rules: "css", "style" or "style-attr".
+// References in CSS have no document encoding, so their queries are UTF-8.
 func (p *Page) css(b []byte, from string) {
 	urlTag, importTag := "css:url", "css:import"
 	switch from {
@@ -30,7 +30,7 @@ func (p *Page) css(b []byte, from string) {
 		b, w.cs = w.cs.scannable(b)
 	}
 	if bytes.IndexByte(b, '(') < 0 && bytes.IndexByte(b, '@') < 0 {
-		w.cs = cs // no url(, no src(, no @import, however they are escaped
+		w.cs = cs // no url(, src( or @import, escaped or not
 		return
 	}
 	if !w.cs.utf8 && from != "style-attr" {
@@ -56,7 +56,7 @@ func (p *Page) css(b []byte, from string) {
 type cssScanner struct {
 	b []byte
 	i int
-	// atImport says that the next token, if a string, is what is imported.
+	// atImport is set after @import: if the next token is a string, it is the import's URL.
 	atImport bool
 
 	value    []byte
@@ -64,7 +64,7 @@ type cssScanner struct {
 	buf      []byte
 }
 
-// next moves behind the next reference; false at the end.
+// next moves past the next reference. It returns false at the end.
 func (c *cssScanner) next() bool {
 	b := c.b
 	for c.i < len(b) {
@@ -122,7 +122,7 @@ func (c *cssScanner) next() bool {
 
 func nameStart(c byte) bool { return letter(c) || c == '_' || c >= 0x80 }
 
-// name reads an identifier with its escapes; empty where there is none.
+// name reads an identifier with its escapes. It returns an empty one if there is none.
 func (c *cssScanner) name() []byte {
 	from := c.i
 	for c.i < len(c.b) {
@@ -132,7 +132,7 @@ func (c *cssScanner) name() []byte {
 			continue
 		}
 		if ch == '\\' && c.i+1 < len(c.b) && c.b[c.i+1] != '\n' {
-			// Escapes are rare in names: read it again with them replaced.
+			// Escapes are rare in names: on the first one, start again and replace them.
 			c.buf = append(c.buf[:0], c.b[from:c.i]...)
 			for c.i < len(c.b) {
 				ch := c.b[c.i]
@@ -153,7 +153,7 @@ func (c *cssScanner) name() []byte {
 	return c.b[from:c.i]
 }
 
-// escape reads the escape at the scanner's place into buf (CSS Syntax, 4.3.7).
+// escape reads the escape at the scanner's position into buf (CSS Syntax, 4.3.7).
 func (c *cssScanner) escape() {
 	c.i++ // the backslash
 	if c.i >= len(c.b) {
@@ -185,7 +185,7 @@ func (c *cssScanner) escape() {
 	c.buf = utf8.AppendRune(c.buf, x)
 }
 
-// str reads a string; not ok where a line end breaks it (CSS Syntax, 4.3.5).
+// str reads a string. ok is false if a line end breaks it (CSS Syntax, 4.3.5).
 func (c *cssScanner) str() (v []byte, ok bool) {
 	quote := c.b[c.i]
 	c.i++
@@ -227,8 +227,8 @@ func (c *cssScanner) str() (v []byte, ok bool) {
 	return c.buf, true
 }
 
-// url reads what stands between the parentheses; bare allows it to be without
-// quotation marks (CSS Syntax, 4.3.6).
+// url reads the text between the parentheses. bare permits it to have no quotation marks (CSS
+// Syntax, 4.3.6).
 func (c *cssScanner) url(bare bool) (v []byte, ok bool) {
 	for c.i < len(c.b) && space(c.b[c.i]) {
 		c.i++

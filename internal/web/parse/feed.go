@@ -2,24 +2,24 @@ package parse
 
 import "bytes"
 
-// maxBases bounds the xml:base attributes that hold at one place; deeper ones
-// are passed over.
+// maxBases is the maximum number of xml:base attributes that apply at one place. Deeper ones are
+// ignored.
 const maxBases = 16
 
-// feed scans RSS, RDF (RSS 0.9 and 1.0) and Atom. Elements are known by their
-// local names, for feeds often leave namespaces undeclared.
+// feed scans RSS, RDF (RSS 0.9 and 1.0) and Atom. It identifies elements by their local names,
+// because feeds often leave namespaces undeclared.
 func (p *Page) feed(body []byte) {
 	w := &p.work
 	body, w.cs = w.cs.scannable(body)
-	w.cs.legacy = false // XML's references are IRIs: UTF-8 (RFC 3987, 3.1)
+	w.cs.legacy = false // references in XML are IRIs, so UTF-8 (RFC 3987, 3.1)
 	s := scanner{b: body, xml: true}
 	var (
 		depth   int
-		bases   int // of the whole feed
+		bases   int // number of bases in the whole feed
 		capture int // where the text of the element began
 		in      feedText
 	)
-	var depths [maxBases]int // of the elements whose bases hold here
+	var depths [maxBases]int // depths of the elements whose bases apply here
 	leave := func() {
 		for n := len(w.bases); n > 0 && depths[n-1] >= depth; n-- {
 			w.bases, w.based = w.bases[:n-1], noBase
@@ -39,7 +39,7 @@ func (p *Page) feed(body []byte) {
 		in = noText
 		depth++
 		if v, ok := s.attr(aXMLBase); ok && len(w.bases) < maxBases && bases < maxFeedBases {
-			// Each against the one around it (RFC 4287, 2; XML Base, 4).
+			// Each base is relative to the one around it (RFC 4287, 2; XML Base, 4).
 			outer := p.Base
 			if n := len(w.bases); n > 0 {
 				outer = w.bases[n-1]
@@ -57,11 +57,10 @@ func (p *Page) feed(body []byte) {
 	}
 }
 
-// maxFeedBases bounds the xml:base attributes of a feed; further ones are
-// passed over.
+// maxFeedBases is the maximum number of xml:base attributes of a feed. Further ones are ignored.
 const maxFeedBases = 10_000
 
-// feedText says what the text of an element is.
+// feedText is the meaning of the text of an element.
 type feedText uint8
 
 const (
@@ -73,8 +72,8 @@ const (
 	imageText
 )
 
-// feedElement notes the references in a start tag's attributes and says what
-// its text is.
+// feedElement adds the references in a start tag's attributes and returns the meaning of the
+// element's text.
 func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
 	switch string(name) {
 	case "link":
@@ -93,7 +92,7 @@ func (p *Page) feedElement(s *scanner, name []byte, base int) feedText {
 			case fold(rel, "enclosure"), fold(rel, "icon"):
 				hop, tag = 'E', "enclosure@href"
 			default:
-				return noText // hub, edit, search and the like
+				return noText // hub, edit, search and similar
 			}
 		}
 		p.feedAdd(href, hop, tag, base)
@@ -133,7 +132,7 @@ func (p *Page) feedAdd(v []byte, hop byte, tag string, base int) {
 	p.note(v, ref{tag: tag, hop: hop, base: base}, true)
 }
 
-// feedText takes an element's text.
+// feedText processes an element's text.
 func (p *Page) feedText(in feedText, raw []byte, base int) {
 	text := p.xmlString(raw)
 	if in == titleText {
@@ -152,8 +151,8 @@ func (p *Page) feedText(in feedText, raw []byte, base int) {
 	r := ref{tag: "link", hop: 'L', base: base}
 	switch in {
 	case guidText:
-		// A guid is a link only if it is a URL; the attribute that says so
-		// is true where it is missing, and often missing.
+		// A guid is a link only if it is a URL. The attribute that says so defaults to true and is
+		// often missing.
 		if !foldPrefix(text, "http://") && !foldPrefix(text, "https://") {
 			return
 		}
@@ -169,9 +168,8 @@ func (p *Page) feedText(in feedText, raw []byte, base int) {
 	p.noteDecoded(text, r)
 }
 
-// xmlString is the text of raw: in UTF-8, character references replaced, CDATA
-// sections unwrapped, comments left out. Valid until the next call of value or
-// xmlString.
+// xmlString returns the text of raw: in UTF-8, with character references replaced, CDATA sections
+// unwrapped and comments removed. It is valid until the next call of value or xmlString.
 func (p *Page) xmlString(raw []byte) []byte {
 	w := &p.work
 	w.scratch = w.scratch[:0]
@@ -196,7 +194,7 @@ func (p *Page) xmlString(raw []byte) []byte {
 	return w.scratch
 }
 
-// local is a name without its prefix.
+// local returns a name without its prefix.
 func local(name []byte) []byte {
 	return name[bytes.IndexByte(name, ':')+1:]
 }

@@ -1,29 +1,28 @@
 package parse
 
-// foreign follows where SVG and MathML content begins and ends (HTML,
-// 13.2.6.5), for there CDATA sections count, no text is raw, and other
-// elements link. Outside of such content it is empty and costs nothing.
+// foreign tracks where SVG and MathML content begins and ends (HTML, 13.2.6.5). In such content
+// CDATA sections count, no text is raw, and other elements link. Outside of it, foreign is empty
+// and costs nothing.
 //
-// It keeps a stack only within foreign content. Whether an end tag there names
-// an element open outside, and so ends the foreign content, it knows by counts
-// of start and end tags; an element outside that was closed by implication
-// counts as open. The counts are made when the first such end tag is met, by a
-// second scan up to it, and kept from then on: nearly all pages never ask.
+// It keeps a stack only within foreign content. An end tag there may name an element that is open
+// outside; it then ends the foreign content. foreign detects this by counts of start and end tags,
+// so an element outside that was closed by implication counts as open. A second scan makes the
+// counts when the first such end tag is found, and they are kept from then on. Nearly all pages
+// never need them.
 type foreign struct {
 	stack []node
-	// open counts the elements outside of foreign content by short; nil until
-	// it is asked for.
+	// open counts the open elements outside of foreign content by short. It is nil until it is
+	// needed.
 	open *[256]int32
-	// over counts elements open beyond maxForeign. They are followed by count
-	// alone.
+	// over is the number of open elements beyond maxForeign. They are only counted.
 	over int
 }
 
-// maxForeign bounds the followed depth of foreign content.
+// maxForeign is the maximum tracked depth of foreign content.
 const maxForeign = 256
 
 type node struct {
-	name   uint64 // hash of the lower-case name
+	name   uint64 // hash of the name in lower case
 	space  uint8
 	inside uint8
 }
@@ -35,7 +34,7 @@ const (
 	nsMath
 )
 
-// What the content of a foreign element is read as.
+// How the content of a foreign element is read.
 const (
 	inForeign = iota
 	inHTML    // an HTML integration point
@@ -45,30 +44,26 @@ const (
 
 func (f *foreign) reset() { *f = foreign{stack: f.stack[:0]} }
 
-// idle says that only the start of foreign content matters.
+// idle reports whether only the start of foreign content matters now.
 func (f *foreign) idle() bool { return len(f.stack) == 0 && f.open == nil }
 
-// short is a quick hash of a name.
+// short returns a quick hash of a name.
 func short(n []byte) byte {
 	return n[0]*67 + n[len(n)/2]*13 + n[len(n)-1]*5 + byte(len(n))*29
 }
 
-// cdata says whether CDATA sections count at this place.
+// cdata reports whether CDATA sections count at this place.
 func (f *foreign) cdata() bool {
 	return len(f.stack) > 0 && f.stack[len(f.stack)-1].space != nsHTML
 }
 
-// start takes the start tag that s has read and returns the namespace of the
-// element it makes.
+// start processes the start tag that s has read. It returns the namespace of the new element.
 func (f *foreign) start(s *scanner, t tag) uint8 {
 	if n := len(f.stack); n > 0 && f.over == 0 {
 		top := f.stack[n-1]
 		if top.space != nsHTML && !f.entersHTML(top, s, t) {
 			if !s.xml && (breakout[t] || t == tFont && s.has&(1<<aFontLook) != 0) {
-				for n > 0 && f.stack[n-1].space != nsHTML && f.stack[n-1].inside != inHTML && f.stack[n-1].inside != inText {
-					n--
-				}
-				f.stack = f.stack[:n]
+				f.breakOut()
 			} else {
 				if !s.selfClosing {
 					f.push(node{hash(s.name()), top.space, inside(s, t, top.space)})
@@ -92,7 +87,7 @@ func (f *foreign) start(s *scanner, t tag) uint8 {
 		f.push(node{hash(s.name()), nsHTML, inHTML})
 	case f.open == nil:
 	case t == tA:
-		f.open[short(s.name())] = 1 // an a closes the one before it
+		f.open[short(s.name())] = 1 // an a element closes the one before it
 	default:
 		f.open[short(s.name())]++
 	}
@@ -107,7 +102,20 @@ func (f *foreign) push(n node) {
 	f.stack = append(f.stack, n)
 }
 
-// entersHTML says whether a start tag within top makes an HTML element.
+// breakOut closes foreign elements up to the nearest HTML element or integration point.
+func (f *foreign) breakOut() {
+	n := len(f.stack)
+	for n > 0 {
+		top := f.stack[n-1]
+		if top.space == nsHTML || top.inside == inHTML || top.inside == inText {
+			break
+		}
+		n--
+	}
+	f.stack = f.stack[:n]
+}
+
+// entersHTML reports whether a start tag within top makes an HTML element.
 func (f *foreign) entersHTML(top node, s *scanner, t tag) bool {
 	switch top.inside {
 	case inHTML:
@@ -140,7 +148,7 @@ func inside(s *scanner, t tag, space uint8) uint8 {
 	return inForeign
 }
 
-// finish takes the end tag that s has read.
+// finish processes the end tag that s has read.
 func (f *foreign) finish(s *scanner, t tag) {
 	n := len(f.stack)
 	if n == 0 {
@@ -156,23 +164,20 @@ func (f *foreign) finish(s *scanner, t tag) {
 	h := hash(s.name())
 	space := f.stack[n-1].space
 	if space != nsHTML && !s.xml && (t == tP || t == tBr) {
-		for n > 0 && f.stack[n-1].space != nsHTML && f.stack[n-1].inside != inHTML && f.stack[n-1].inside != inText {
-			n--
-		}
-		f.stack = f.stack[:n]
+		f.breakOut()
 		return
 	}
 	for i := n - 1; i >= 0; i-- {
 		nd := f.stack[i]
 		if space == nsHTML && nd.space != nsHTML {
-			return // an integration point bounds the scope of end tags in it
+			return // an integration point limits the scope of end tags in it
 		}
 		if nd.name == h {
 			f.stack = f.stack[:i]
 			return
 		}
 		if space != nsHTML && nd.space == nsHTML {
-			// From foreign content into the HTML around it.
+			// Leave foreign content for the HTML around it.
 			space = nsHTML
 		}
 	}
@@ -188,7 +193,7 @@ func (f *foreign) finish(s *scanner, t tag) {
 	}
 }
 
-// count makes open as it is before the tag that s has read.
+// count sets open to the counts before the tag that s has read.
 func (f *foreign) count(s *scanner) {
 	again := scanner{b: s.b}
 	g := foreign{open: new([256]int32)}
@@ -208,13 +213,13 @@ func (f *foreign) count(s *scanner) {
 	f.open = g.open
 }
 
-// lasting says whether the end tag of a name closes nothing at once: what comes
-// after it still belongs to the body.
+// lasting reports whether the end tag of a name closes nothing at once: what follows still belongs
+// to the body.
 func lasting(n []byte) bool {
 	return len(n) == 4 && (string(n) == "body" || string(n) == "html" || string(n) == "head")
 }
 
-// hash is FNV-1a over a name in lower case.
+// hash returns FNV-1a of a name in lower case.
 func hash(n []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range n {
@@ -223,5 +228,5 @@ func hash(n []byte) uint64 {
 	return h
 }
 
-// foreign says whether the current element is foreign.
+// foreign reports whether the current element is foreign.
 func (f *foreign) foreign() bool { return f.cdata() }

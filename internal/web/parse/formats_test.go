@@ -234,7 +234,7 @@ func TestFeeds(t *testing.T) {
 		var p Page
 		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/xml", Body: []byte(tt.in)}, Options{Requisites: true}, &p)
 		if got := shortLinks(&p); got != tt.want || p.Kind != Feed || p.Title != tt.title {
-			t.Errorf("%s: %s %q\ngot  %s\nwant %s", tt.name, p.Kind, p.Title, got, tt.want)
+			t.Errorf("%s: kind %s, title %q\ngot  %s\nwant %s", tt.name, p.Kind, p.Title, got, tt.want)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestSitemaps(t *testing.T) {
 		var p Page
 		Parse(Input{URL: mustURL(t, tt.url), ContentType: tt.contentType, Body: []byte(tt.in), Sitemap: tt.given}, Options{}, &p)
 		if got := shortLinks(&p); got != tt.want {
-			t.Errorf("%s: %s\ngot  %s\nwant %s", tt.name, p.Kind, got, tt.want)
+			t.Errorf("%s: kind %s\ngot  %s\nwant %s", tt.name, p.Kind, got, tt.want)
 		}
 	}
 }
@@ -301,6 +301,6 @@ func TestSitemapBounds(t *testing.T) {
 	}
 	Parse(in, Options{MaxInflated: 1 << 10}, &p)
 	if n := len(p.Links); n == 0 || n > 1024/len("<url><loc>https://a.example/0</loc></url>") {
-		t.Errorf("got %d links from the first KiB", n)
+		t.Errorf("got %d links from the first KiB, want some but no more than fit", n)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// checkInput parses in twice, into a used Page and a fresh one, and checks what
-// must hold of any Page.
+// checkInput parses in twice, into a used Page and into a fresh one. It checks what must hold for
+// every Page.
 func checkInput(t *testing.T, used *Page, in Input, opt Options) *Page {
 	t.Helper()
 	in.URL = mustURL(t, fuzzBase)
@@ -23,7 +23,7 @@ func checkInput(t *testing.T, used *Page, in Input, opt Options) *Page {
 	var p Page
 	Parse(in, opt, &p)
 	if !bytes.Equal(before, in.Body) {
-		t.Error("the body was changed")
+		t.Error("Parse changed the body")
 	}
 	if !slices.Equal(used.Links, p.Links) || used.Title != p.Title || used.Base != p.Base || used.Kind != p.Kind ||
 		used.Canonical != p.Canonical || used.Directives != p.Directives || used.Charset != p.Charset ||
@@ -31,29 +31,29 @@ func checkInput(t *testing.T, used *Page, in Input, opt Options) *Page {
 		t.Errorf("used page %+v\nfresh page %+v", used, p)
 	}
 	if len(p.Links) > opt.MaxLinks || len(p.Title) > maxTitle || !utf8.ValidString(p.Title) {
-		t.Errorf("%d links, title of %d bytes %q", len(p.Links), len(p.Title), p.Title)
+		t.Errorf("got %d links and a title of %d bytes %q, which exceed the limits or are not UTF-8", len(p.Links), len(p.Title), p.Title)
 	}
 	seen := map[string]bool{}
 	for _, l := range p.Links {
 		if u, err := weburl.Parse(l.URL.String()); err != nil || u != l.URL {
-			t.Errorf("link %q is read back as %q, %v", l.URL, u, err)
+			t.Errorf("link %q parsed again gives %q, %v", l.URL, u, err)
 		}
 		key := fmt.Sprintf("%c %s", l.Hop, l.URL)
 		if seen[key] || l.Tag == "" || strings.IndexByte("LERM", l.Hop) < 0 {
-			t.Errorf("link %+v", l)
+			t.Errorf("link %+v is a duplicate or has no valid tag and hop", l)
 		}
 		seen[key] = true
 		if l.Hop == 'E' && !opt.Requisites || p.NoFollow && (l.Hop == 'L' || l.Hop == 'M') {
-			t.Errorf("link %+v was not asked for", l)
+			t.Errorf("link %+v is not wanted", l)
 		}
 	}
 	return &p
 }
 
-// foreignWithTable matches foreign content in a document with a table or a part of
-// one. There the scanner may differ from the tree, as the comment of Page.html says:
-// an end tag in foreign content ends an element outside of it only if that is open
-// and no table is between the two, and the scanner counts elements without a tree.
+// foreignWithTable matches foreign content in a document with a table or a part of one. There the
+// scanner may differ from the tree (see Page.html): an end tag in foreign content ends an element
+// outside of it only if that element is open with no table in between, but the scanner counts
+// elements without a tree.
 var foreignWithTable = regexp.MustCompile(
 	`(?is)<(table|caption|col|colgroup|tbody|thead|tfoot|tr|td|th)\b.*<(svg|math)`)
 
@@ -97,7 +97,7 @@ func FuzzFeed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p := checkInput(t, &used, Input{ContentType: "application/rss+xml", Body: body}, Options{Requisites: true})
 		if p.Kind != Feed {
-			t.Errorf("kind %s", p.Kind)
+			t.Errorf("got kind %s, want feed", p.Kind)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func FuzzSitemap(f *testing.F) {
 		p := checkInput(t, &used, Input{ContentType: "text/plain", Body: body, Sitemap: true}, Options{MaxInflated: 1 << 20})
 		for _, l := range p.Links {
 			if p.Kind == Sitemap && l.Hop != 'M' {
-				t.Errorf("link %+v", l)
+				t.Errorf("got link %+v, want hop M", l)
 			}
 		}
 	})
@@ -129,9 +129,9 @@ func FuzzCSS(f *testing.F) {
 		for c := (cssScanner{b: body}); c.next(); {
 			size += len(c.value)
 		}
-		// An escape of two bytes, as "\0", stands for at most three.
+		// An escape of two bytes, such as "\0", stands for at most three bytes.
 		if size > 2*len(body) {
-			t.Errorf("%d bytes of references in %d", size, len(body))
+			t.Errorf("got %d bytes of references from %d bytes of CSS", size, len(body))
 		}
 	})
 }
@@ -144,13 +144,13 @@ func FuzzSrcset(f *testing.F) {
 		n := 0
 		for ref, rest := nextCandidate(v); ref != nil; ref, rest = nextCandidate(rest) {
 			if len(ref) == 0 || bytes.ContainsAny(ref, " \t\n\f\r") || ref[0] == ',' || ref[len(ref)-1] == ',' {
-				t.Fatalf("candidate %q", ref)
+				t.Fatalf("got candidate %q, which is empty or has a separator", ref)
 			}
 			if n += len(ref); n > len(v) {
-				t.Fatalf("candidates longer than %q", v)
+				t.Fatalf("the candidates together are longer than %q", v)
 			}
 		}
-		// The candidates alone are a srcset with the same candidates.
+		// The candidates, joined by spaces, are a srcset with the same candidates.
 		var again []byte
 		var want, got []string
 		for ref, rest := nextCandidate(v); ref != nil; ref, rest = nextCandidate(rest) {
@@ -180,7 +180,7 @@ func FuzzMetaRefresh(f *testing.F) {
 		}
 		if bytes.IndexByte(ref, '\'') < 0 && (len(ref) == 0 || !space(ref[0])) {
 			if again := refreshURL([]byte("0;url='" + string(ref) + "'")); string(again) != string(ref) {
-				t.Errorf("%q: got %q again, want %q", v, again, ref)
+				t.Errorf("%q: parsed again: got %q, want %q", v, again, ref)
 			}
 		}
 	})
@@ -195,7 +195,7 @@ func FuzzCharset(f *testing.F) {
 	f.Fuzz(func(t *testing.T, label string, body []byte) {
 		p := checkInput(t, &used, Input{ContentType: "text/html; charset=" + label, Body: body}, Options{Requisites: true})
 		if _, ok := lookup(p.Charset); !ok {
-			t.Errorf("charset %q is none", p.Charset)
+			t.Errorf("got the unknown charset %q", p.Charset)
 		}
 	})
 }

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// snippets are what random documents are put together from: each is something
-// that a scanner could stumble over.
+// snippets are the parts of random documents. Each is a difficulty for a scanner.
 var snippets = []string{
 	"<a href=1>", "</a>", "<A HREF='2'>", "<a href=\"3\" rel=nofollow>", "<a href=4/>", "<a/href=5>", "<a href=6 href=7>",
 	"<a =href=8>", "<a href = 9 >", "<a href=>", "<a href>", "<a title='>' href=10>", "<a title=\"<a href=no>\" href=11>",
@@ -39,8 +38,7 @@ var snippets = []string{
 	"<template><a href=no></template>", "<template>", "</template>", "<template shadowrootmode=open><a href=60></template>",
 }
 
-// treeOnly is where the snippets begin whose meaning the tokens alone do not
-// tell.
+// treeOnly is the index of the first snippet whose meaning the tokens alone do not show.
 var treeOnly = slices.Index(snippets, "<svg>")
 
 var fuzzBase = "https://a.example/dir/page?q"
@@ -54,9 +52,8 @@ func compose(pick []byte, from []string) []byte {
 	return b
 }
 
-// tokens finds links as walk does, but from x/net/html's tokens, so that no
-// tree builder drops or moves any. It is for documents without foreign content
-// and templates.
+// tokens finds links like walk, but from x/net/html's tokens, so that no tree builder drops or
+// moves links. It is for documents without foreign content and templates.
 func tokens(t testing.TB, body []byte) *oracle {
 	u := mustURL(t, fuzzBase)
 	o := &oracle{doc: u, base: u, req: true, at: map[string]int{}}
@@ -99,8 +96,8 @@ func tokens(t testing.TB, body []byte) *oracle {
 	return o
 }
 
-// escapedLess is where x/net/html leaves the escaped states of a script at a
-// "<" that begins no tag; HTML, 13.2.5.23 stays in them.
+// escapedLess matches where x/net/html leaves the escaped states of a script at a "<" that begins
+// no tag. By HTML, 13.2.5.23, the script stays in them.
 var escapedLess = regexp.MustCompile(`(?is)<script.*<!--.*<[^a-z/]`)
 
 func checkTokens(t *testing.T, p *Page, body []byte) {
@@ -124,8 +121,8 @@ func checkTokens(t *testing.T, p *Page, body []byte) {
 	}
 }
 
-// The random tests have fixed seeds, because a few orders of snippets run into
-// what the scanner leaves out on purpose; the fuzz targets go on from there.
+// The random tests have fixed seeds, because a few orders of snippets hit cases that the scanner
+// leaves out on purpose. The fuzz targets search further.
 
 func TestRandomDocumentsAgainstTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -149,15 +146,17 @@ func FuzzLinksAgainstTokens(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) { checkTokens(t, &p, body) })
 }
 
-// checkTree compares with the tree, except for
-//   - templates in a document with foreign content, where x/net/html gives up,
-//   - noscript in a document with foreign content: in a head it is closed by
-//     implication, which the scanner does not know,
-//   - the place of an element: the tree builder moves what a table does not
-//     allow, and the attributes of a second body element.
+// checkTree compares the scanner with the tree, except for
 //
-// The snippets have no frameset, caption, or cell with a background, for there
-// the tree builder drops what the scanner keeps; see Page.html.
+//   - templates in a document with foreign content, where x/net/html ignores the rest of the
+//     document,
+//   - noscript in a document with foreign content: a head closes it by implication, which the
+//     scanner does not know,
+//   - the place of an element: the tree builder moves what a table does not allow, and the
+//     attributes of a second body element.
+//
+// The snippets have no frameset, no caption, and no cell with a background, because there the tree
+// builder drops what the scanner keeps; see Page.html.
 func checkTree(t *testing.T, p *Page, body []byte) {
 	t.Helper()
 	if escapedLess.Match(body) {
@@ -174,7 +173,7 @@ func checkTree(t *testing.T, p *Page, body []byte) {
 	}
 	want, err := walk(mustURL(t, fuzzBase), "text/html; charset=windows-1252", body, true)
 	if err != nil {
-		return // over x/net's limit of 512 open elements
+		return // more than x/net's limit of 512 open elements
 	}
 	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=windows-1252", Body: body}, Options{Requisites: true}, p)
 	got := lines(p)

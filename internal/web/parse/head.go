@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// open decides what the body is, and unpacks a sitemap that was served as a
-// gzip file. The body it returns has no byte order mark.
+// open decides how to read the body. It unpacks a sitemap that was served as a gzip file. The
+// returned body has no byte order mark.
 func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
 	essence, label := mediaType(in.ContentType)
 	body = in.Body
@@ -18,7 +18,7 @@ func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
 		essence, label = "", ""
 		kind = rootKind(body)
 		if kind == Other && !in.Sitemap {
-			// Only feeds and sitemaps are worth unpacking a file for.
+			// Only feeds and sitemaps are worth unpacking a file.
 			body = nil
 		}
 	} else {
@@ -27,7 +27,7 @@ func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
 	if in.Sitemap && kind != Sitemap {
 		switch root := rootKind(body); {
 		case root == Sitemap || root == Feed:
-			kind = root // also served as text/plain or text/html
+			kind = root // may also be served as text/plain or text/html
 		case kind == Other && (essence == "" || strings.HasPrefix(essence, "text/")):
 			kind = Sitemap
 		}
@@ -36,8 +36,8 @@ func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
 	return body, kind, cs
 }
 
-// gzipped says whether the body is a gzip file that may be a sitemap: one that
-// was given as such, or whose name says so.
+// gzipped reports whether the body is a gzip file that may be a sitemap: somebody named it as a
+// sitemap, or its file name says so.
 func gzipped(in Input, essence string) bool {
 	if !bytes.HasPrefix(in.Body, []byte("\x1f\x8b\x08")) {
 		return false
@@ -54,19 +54,19 @@ func gzipped(in Input, essence string) bool {
 	return false
 }
 
-// inflate unpacks at most limit bytes. A damaged or longer file gives what can
-// be read of it.
+// inflate unpacks at most limit bytes. From a damaged or longer file it returns the readable
+// beginning.
 func inflate(b []byte, limit int64) []byte {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil
 	}
-	// An error is the file's: what came before it is used.
+	// An error means that the file is damaged; use the bytes before it.
 	out, _ := io.ReadAll(io.LimitReader(z, limit))
 	return out
 }
 
-// header reads what the response's header says about robots and links.
+// header reads robots directives and links from the response's header.
 func (p *Page) header(in Input) {
 	p.work.cs = utf8Charset
 	if in.Header == nil {
@@ -83,12 +83,11 @@ func (p *Page) header(in Input) {
 	}
 }
 
-// refOf is a reference of the header: relative to the response's URL, whatever
-// base the document has (RFC 8288, 3.2).
+// refOf returns a reference of the header. It is relative to the response's URL, whatever base the
+// document has (RFC 8288, 3.2).
 func refOf(hop byte, tag string) ref { return ref{hop: hop, tag: tag, base: ofSelf} }
 
-// linkHeader reads a Link field (RFC 8288, 3): canonical and those a browser
-// loads.
+// linkHeader reads a Link field (RFC 8288, 3). It uses canonical links and what a browser loads.
 func (p *Page) linkHeader(v []byte) {
 	for {
 		i := bytes.IndexByte(v, '<')
@@ -107,8 +106,7 @@ func (p *Page) linkHeader(v []byte) {
 	}
 }
 
-// linkRel reads the parameters of one link and returns its first rel and what
-// comes after the comma.
+// linkRel reads the parameters of one link. It returns its first rel and the rest of the field.
 func linkRel(v []byte) (rel, rest []byte) {
 	for {
 		v = bytes.TrimLeft(v, "; \t")

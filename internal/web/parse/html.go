@@ -7,18 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// html scans an HTML document, or with xml an XHTML or SVG one.
+// html scans an HTML document. If xml is set, it scans an XHTML or SVG document.
 //
-// It takes elements as the tags name them and builds no tree. So it finds a
-// link also where the tree builder of HTML, 13.2.6, drops the element: in a
-// frameset document outside of noframes, a frame outside of a frameset, a cell
-// outside of a table. A reader of the source would call all of those links, and
-// no crawl is hurt by them. Within SVG and MathML, and only there, it may take
-// HTML for foreign content or the reverse where end tags are implied or
-// mis-nested.
+// It reads elements as the tags name them and builds no tree. So it also finds links where the tree
+// builder of HTML, 13.2.6, drops the element: in a frameset document outside of noframes, a frame
+// outside of a frameset, or a cell outside of a table. A reader of the source would call all of
+// those links, and they do no harm. Within SVG and MathML only, it may take HTML for foreign
+// content or the reverse, if end tags are implied or mis-nested.
 //
-// Content of noscript is read, as by a browser without scripts; content of a
-// template is not, unless it is a declarative shadow root.
+// It reads the content of noscript, like a browser without scripts. It does not read the content of
+// a template, unless the template is a declarative shadow root.
 func (p *Page) html(body []byte, xml bool) {
 	m := p.mark()
 	for {
@@ -31,17 +29,17 @@ func (p *Page) html(body []byte, xml bool) {
 	}
 }
 
-// scan is html for a body that is scannable. It stops and returns false at an
-// element that changes the meaning of what stands before it: the first base
-// element, and the first meta element that declares another encoding than the
-// tentative one. The next scan knows it, so a page is scanned at most four times.
+// scan is html for a scannable body. It stops and returns false at an element that changes the
+// meaning of what stands before it: the first base element, or the first meta element that declares
+// another encoding than the tentative one. The next scan starts with that knowledge, so a page is
+// scanned at most four times.
 func (p *Page) scan(body []byte, xml bool) bool {
 	w := &p.work
 	w.relative = false
 	s := scanner{b: body, xml: xml}
 	f := &w.foreign
-	templates := 0 // open inert ones
-	raw := false   // the next tag is the end tag of a raw text
+	templates := 0 // number of open inert templates
+	raw := false   // the next tag ends a raw text
 	for {
 		var t tag
 		if !xml && templates == 0 && f.idle() {
@@ -49,7 +47,7 @@ func (p *Page) scan(body []byte, xml bool) bool {
 			if t, ok = s.skim(w.opt.Requisites); !ok {
 				break
 			}
-			raw = false // its end tag was passed over
+			raw = false // skim has skipped the end tag of the raw text
 		} else {
 			if !s.next() {
 				break
@@ -103,7 +101,7 @@ func (p *Page) scan(body []byte, xml bool) bool {
 	return true
 }
 
-// tagName is the number of the last tag's name; XML's may have a prefix.
+// tagName returns the number of the last tag's name. A name in XML may have a prefix.
 func (s *scanner) tagName() tag {
 	t := tagOf(s.name())
 	if s.xml && t == tOther {
@@ -114,9 +112,9 @@ func (s *scanner) tagName() tag {
 	return t
 }
 
-// raw moves behind the text of an HTML element whose start tag was read, if
-// that text is raw, and returns it; what comes then is its end tag. The text of
-// a script is not returned.
+// raw moves to the end of the text of the HTML element whose start tag was read last, if that text
+// is raw. It returns the text, except the text of a script. The next tag is then the end tag. The
+// result raw is false if the text is not raw.
 func (s *scanner) raw(t tag) (text []byte, raw bool) {
 	switch t {
 	case tScript:
@@ -154,8 +152,7 @@ func shadowRoot(s *scanner) bool {
 	return ok && (fold(v, "open") || fold(v, "closed"))
 }
 
-// xmlText reads the text behind a tag where no text is raw: the title and
-// styles of XHTML and SVG.
+// xmlText reads the text after a tag where no text is raw: the title and styles of XHTML and SVG.
 func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
 	if s.selfClosing || templates > 0 {
 		return
@@ -168,8 +165,8 @@ func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
 	}
 }
 
-// textAt is the text at the scanner's place up to the next tag, or the first
-// CDATA section there.
+// textAt returns the text from the scanner's position to the next tag, or the first CDATA section
+// there.
 func textAt(s *scanner) []byte {
 	rest := s.b[s.i:]
 	i := bytes.IndexByte(rest, '<')
@@ -183,7 +180,7 @@ func textAt(s *scanner) []byte {
 	return text
 }
 
-// element notes the references of a start tag.
+// element adds the references of a start tag.
 func (p *Page) element(s *scanner, t tag, space uint8) {
 	if space != nsHTML {
 		if space == nsSVG {
@@ -254,8 +251,8 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 	}
 }
 
-// svgElement notes the references of an SVG element; href goes before
-// xlink:href (SVG 2, 16.1.5).
+// svgElement adds the references of an SVG element. href takes precedence over xlink:href (SVG 2,
+// 16.1.5).
 func (p *Page) svgElement(s *scanner, t tag) {
 	a := aHref
 	if _, ok := s.attr(aHref); !ok {
@@ -286,23 +283,23 @@ func (p *Page) svgElement(s *scanner, t tag) {
 	}
 }
 
-// inside is filled, but for a fragment alone, which is a part of the document
-// itself and loads nothing.
+// inside is filled, except that it ignores a mere fragment, which is a part of the document itself
+// and loads nothing.
 func (p *Page) inside(s *scanner, a int, tag string) {
 	if v, ok := s.attr(a); ok && !bytes.HasPrefix(trim(v), []byte("#")) {
 		p.filled(s, a, 'E', tag)
 	}
 }
 
-// filled adds an attribute's reference unless it is empty: an empty src loads
-// nothing (HTML, 2.4.1: valid non-empty URL).
+// filled adds an attribute's reference unless it is empty: an empty src loads nothing (HTML, 2.4.1:
+// valid non-empty URL).
 func (p *Page) filled(s *scanner, a int, hop byte, tag string) {
 	if v, ok := s.attr(a); ok && len(trim(v)) > 0 {
 		p.add(v, hop, tag, false)
 	}
 }
 
-// value is an attribute's value in UTF-8; valid until the next call.
+// value returns an attribute's value in UTF-8. It is valid until the next call.
 func (p *Page) value(v []byte) []byte {
 	for _, c := range v {
 		if c == '&' || c == 0 || c >= 0x80 {
@@ -318,7 +315,7 @@ func (p *Page) hasNoFollow(s *scanner) bool {
 	return ok && hasToken(p.value(v), "nofollow")
 }
 
-// hasToken looks for a word in a list separated by white space, in any case.
+// hasToken reports whether word is in a list separated by white space. It ignores letter case.
 func hasToken(v []byte, word string) bool {
 	for w, rest := nextToken(v); w != nil; w, rest = nextToken(rest) {
 		if fold(w, word) {
@@ -356,14 +353,14 @@ func (p *Page) meta(s *scanner) {
 	}
 	if v, ok := s.attr(aHTTPEquiv); ok && fold(p.value(v), "refresh") {
 		if ref := refreshURL(p.value(content)); ref != nil {
-			// The text is already decoded, so it must not be again.
+			// The text is already decoded and must not be decoded again.
 			p.addDecoded(ref, 'R', "meta@refresh")
 		}
 	}
 }
 
-// addDecoded adds a reference that is already in UTF-8 without character
-// references. It may lie in the scratch buffer.
+// addDecoded adds a reference that is in UTF-8 and has no character references left. It may be in
+// the scratch buffer.
 func (p *Page) addDecoded(v []byte, hop byte, tag string) {
 	p.noteDecoded(v, ref{tag: tag, hop: hop})
 }
@@ -385,7 +382,7 @@ func (p *Page) setTitle(raw []byte) {
 		return
 	}
 	w.titled = true
-	// A byte is at most a six-byte reference away from the text it makes.
+	// As a character reference, a byte of text takes six bytes of source, seldom more.
 	raw = raw[:min(len(raw), 8*maxTitle)]
 	if bytes.IndexByte(raw, '&') >= 0 || !(w.cs.utf8 && utf8.Valid(raw) || isASCII(raw)) {
 		if !w.cs.utf8 {

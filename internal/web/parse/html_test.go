@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parsed is one Parse of a text/html page at https://a.example/dir/page?q.
+// parsed parses a text/html page at https://a.example/dir/page?q.
 func parsed(t testing.TB, body string, opt Options) *Page {
 	t.Helper()
 	var p Page
@@ -15,8 +15,8 @@ func parsed(t testing.TB, body string, opt Options) *Page {
 	return &p
 }
 
-// short renders links for tables: hop, URL without the base's directory,
-// place, and "!" for nofollow.
+// shortLinks renders links for tables: hop, URL without the base's directory, tag, and "!" for
+// nofollow.
 func shortLinks(p *Page) string {
 	var out []string
 	for _, l := range p.Links {
@@ -71,7 +71,7 @@ func TestHTML(t *testing.T) {
 			<link rel=terms-of-service href=10>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
 				"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
-		{"a page and a resource in one element", `<link rel="next prefetch" href=1><link rel="preload search" href=2>
+		{"a hyperlink and a resource in one element", `<link rel="next prefetch" href=1><link rel="preload search" href=2>
 			<link rel="alternate icon" href=no><link rel="touch-icon" href=no>`, Options{},
 			"L 1 link@href, L 2 link@href"},
 		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
@@ -135,7 +135,7 @@ func TestHTML(t *testing.T) {
 			"L 1 a@href, L 2 a@href, L 3 a@href"},
 		{"NUL", "<a href=\"1\x00\"><a hr\x00ef=no>", Options{}, "L 1%EF%BF%BD a@href"},
 		{"bytes that are no UTF-8", "<a href=\"\xff\xe2\x82x\">", Options{}, "L %EF%BF%BD%EF%BF%BDx a@href"},
-		{"bad URLs are passed over", `<a href="http://["><a href="https://a b/"><a href=1>`, Options{}, "L 1 a@href"},
+		{"bad URLs are skipped", `<a href="http://["><a href="https://a b/"><a href=1>`, Options{}, "L 1 a@href"},
 	}
 	for _, tt := range tests {
 		if got := shortLinks(parsed(t, tt.in, tt.opt)); got != tt.want {
@@ -195,8 +195,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTreeBuilder shows where the scanner finds links that the tree builder of
-// x/net/html drops; see Page.html.
+// TestTreeBuilder shows where the scanner finds links that the tree builder of x/net/html drops;
+// see Page.html.
 func TestTreeBuilder(t *testing.T) {
 	tests := []struct{ name, in, got, tree string }{
 		{"in a frameset document", `<frameset></frameset><a href=1>`, "1", ""},
@@ -227,7 +227,7 @@ func TestTreeBuilder(t *testing.T) {
 	}
 }
 
-// TestReuse checks that nothing of one response shows in the next.
+// TestReuse checks that nothing of one response appears in the next.
 func TestReuse(t *testing.T) {
 	docs := []string{
 		`<base href=/b/><title>T</title><link rel=canonical href=1><meta name=robots content=none><svg><foreignObject><p>`,
@@ -248,8 +248,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestHostileHTML checks that size alone does no harm: every input is a
-// megabyte or more, and its scan is linear, so that all take a moment.
+// TestHostileHTML checks that size alone does no harm. Every input has a megabyte or more. Scanning
+// is linear, so all of them take only a moment.
 func TestHostileHTML(t *testing.T) {
 	const n = 100_000
 	tests := []struct{ name, in, want string }{

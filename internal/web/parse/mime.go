@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mediaType splits a Content-Type into its lower-case essence and the raw
-// charset, leniently: the web's field values often break RFC 9110, 8.3.
+// mediaType splits a Content-Type into its essence in lower case and the raw charset. It is
+// lenient, because the web's values often break RFC 9110, 8.3.
 func mediaType(field string) (essence, label string) {
 	essence, params, _ := strings.Cut(field, ";")
 	essence = strings.ToLower(strings.Trim(essence, " \t\r\n"))
@@ -33,10 +33,10 @@ func mediaType(field string) (essence, label string) {
 	return essence, ""
 }
 
-// kindOf decides what a body is read as. The server's type is trusted; only
-// where there is none (or one of the three that stand for none) the first
-// bytes decide (MIME Sniffing, 7). The root decides between the kinds of XML,
-// and text/html may turn out to be a feed (MIME Sniffing, 7.3).
+// kindOf decides how to read a body. It trusts the server's type. If there is none, or one of the
+// three types that stand for none, the first bytes decide (MIME Sniffing, 7). The root element
+// decides between the kinds of XML. A text/html body may turn out to be a feed (MIME Sniffing,
+// 7.3).
 func kindOf(essence string, body []byte) Kind {
 	switch essence {
 	case "", "unknown/unknown", "application/unknown", "*/*":
@@ -61,8 +61,8 @@ func kindOf(essence string, body []byte) Kind {
 	return Other
 }
 
-// sniffed are the patterns of MIME Sniffing, 7.1, that matter here; they match
-// in any case and must be followed by a space or a ">".
+// sniffed are the patterns of MIME Sniffing, 7.1, that matter here. They match in any letter case,
+// and a space or a ">" must follow.
 var sniffed = [...]string{
 	"<!DOCTYPE HTML", "<HTML", "<HEAD", "<SCRIPT", "<IFRAME", "<H1", "<DIV",
 	"<FONT", "<TABLE", "<A", "<STYLE", "<TITLE", "<B", "<BODY", "<BR", "<P", "<!--",
@@ -82,8 +82,8 @@ func sniff(body []byte) string {
 	return ""
 }
 
-// rootKind reads the name of the first element of an XML body. A body in
-// UTF-16 is read through a small copy.
+// rootKind returns the kind for the first element of an XML body. It reads a body in UTF-16 through
+// a small copy.
 func rootKind(body []byte) Kind {
 	body = narrow(body)
 	s := scanner{b: body, xml: true}
@@ -107,7 +107,7 @@ func rootKind(body []byte) Kind {
 	return Other
 }
 
-// foldPrefix says whether b begins with prefix, in any case of ASCII letters.
+// foldPrefix reports whether b begins with prefix. It ignores the case of ASCII letters.
 func foldPrefix[T string | []byte](b T, prefix string) bool {
 	if len(b) < len(prefix) {
 		return false
@@ -120,7 +120,7 @@ func foldPrefix[T string | []byte](b T, prefix string) bool {
 	return true
 }
 
-// fold says whether b is s in any case of ASCII letters.
+// fold reports whether b equals s. It ignores the case of ASCII letters.
 func fold[T string | []byte](b T, s string) bool { return len(b) == len(s) && foldPrefix(b, s) }
 
 func lower(c byte) byte {

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// oracle finds the links of an HTML page by walking the tree that x/net/html
-// builds. It shares with the scanner the resolver of URLs, the CSS scanner and
-// nothing else.
+// oracle finds the links of an HTML page by walking the tree that x/net/html builds. It shares only
+// the URL resolver and the CSS scanner with the scanner under test.
 type oracle struct {
 	doc       weburl.URL
 	base      weburl.URL
@@ -32,7 +31,7 @@ type oracle struct {
 	page      bool // the page says nofollow
 }
 
-// walk returns one line a link: hop, URL, place, and whether it is nofollow.
+// walk returns one line for each link: hop, URL, tag, and whether it is nofollow.
 func walk(doc weburl.URL, contentType string, body []byte, req bool) (*oracle, error) {
 	o := &oracle{doc: doc, base: doc, req: req, at: map[string]int{}}
 	enc, name, certain := xcharset.DetermineEncoding(body, contentType)
@@ -69,8 +68,7 @@ func walk(doc weburl.URL, contentType string, body []byte, req bool) (*oracle, e
 	return o, nil
 }
 
-// lateLabel is the first known encoding that a meta element of the tree
-// declares.
+// lateLabel returns the first known encoding that a meta element of the tree declares.
 func lateLabel(body []byte) (name string) {
 	root, err := html.Parse(bytes.NewReader(body))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// realWeb is where Debian's documentation packages put pages, and the hosts
-// that they were written for.
+// realWeb lists where Debian's documentation packages put pages, and the hosts that the pages were
+// written for.
 var realWeb = []struct{ host, dir string }{
 	{"docs.python.org", "python3.11-doc/html"},
 	{"httpd.apache.org", "apache2-doc/manual"},
@@ -27,7 +27,7 @@ var realWeb = []struct{ host, dir string }{
 
 var htmlName = regexp.MustCompile(`(?i)\.x?html?(\.[a-z0-9.-]+)?$`)
 
-// realPages calls f with every nth real HTML page on this machine.
+// realPages calls f with every nth real HTML page on this machine and returns the number of pages.
 func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int) {
 	t.Helper()
 	i := 0
@@ -71,9 +71,9 @@ func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int)
 	return n
 }
 
-// TestRealPages compares the scanner with a walk of the tree on every real
-// page: links in order, base, canonical and title. Every seventh page has its
-// declaration of the encoding moved behind the prescanned bytes.
+// TestRealPages compares the scanner with a walk of the tree on every real page: links in order,
+// base, canonical and title. In every seventh page the declaration of the encoding is moved to
+// after the prescanned bytes.
 func TestRealPages(t *testing.T) {
 	every := 1
 	if testing.Short() || raceEnabled {
@@ -107,13 +107,13 @@ func TestRealPages(t *testing.T) {
 	t.Logf("%d pages, %d bytes, %d links", pages, bytes, links)
 }
 
-// generatedPages calls f with pages as the generated web of testweb has them:
-// front pages of seed 1, 20,000 hosts; a page's file is named for its host.
+// generatedPages calls f with pages as testweb generates them: front pages of seed 1 with 20,000
+// hosts. A page's file is named after its host.
 func generatedPages(t testing.TB, f func(url string, body []byte)) {
 	t.Helper()
 	names, err := filepath.Glob("testdata/generated/*.html")
 	if err != nil || len(names) == 0 {
-		t.Fatal("no testdata/generated", err)
+		t.Fatal("no pages in testdata/generated: ", err)
 	}
 	for _, name := range names {
 		body, err := os.ReadFile(name)
@@ -134,7 +134,7 @@ func TestGeneratedPages(t *testing.T) {
 		}
 		Parse(Input{URL: u, ContentType: "text/html; charset=utf-8", Body: body}, Options{}, &p)
 		if got := lines(&p); !slices.Equal(got, want.links) || len(got) < 10 || p.Title != want.title {
-			t.Errorf("%s: title %q, want %q, links: %s", url, p.Title, want.title, cmp.Diff(want.links, got))
+			t.Errorf("%s: got title %q, want %q, links: %s", url, p.Title, want.title, cmp.Diff(want.links, got))
 		}
 	})
 }

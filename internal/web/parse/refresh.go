@@ -1,7 +1,7 @@
 package parse
 
-// refreshURL returns the URL of a refresh, nil where it names none (HTML,
-// 4.2.5.3, shared declarative refresh steps).
+// refreshURL returns the URL of a refresh, or nil if it names none (HTML, 4.2.5.3, shared
+// declarative refresh steps).
 func refreshURL(v []byte) []byte {
 	i, n := 0, len(v)
 	skip := func() {
@@ -47,7 +47,7 @@ func refreshURL(v []byte) []byte {
 	return unquote(v[i:])
 }
 
-// unquote cuts a reference at the quotation mark that it begins with.
+// unquote returns the part of a reference within the quotation marks that it begins with.
 func unquote(v []byte) []byte {
 	if len(v) == 0 || v[0] != '"' && v[0] != '\'' {
 		return v

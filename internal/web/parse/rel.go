@@ -4,18 +4,17 @@ import "bytes"
 
 // The classes of a rel keyword of a link element.
 const (
-	relUnknown = iota // or alternate, which may qualify a resource
-	relPage           // a hyperlink, whatever stands beside it
+	relUnknown = iota // unknown, or alternate, which may qualify a resource
+	relPage           // a hyperlink, whatever other keywords there are
 	relLoad           // a browser loads the resource
-	relHint           // a browser prepares something, but shows nothing of it
+	relHint           // a browser prepares something but shows nothing of it
 	relCanonical
 	relNoFollow
 )
 
-// relOf classifies a keyword by HTML's list of link types (4.6.7) and by the
-// icons that are registered or in wide use besides. Unknown keywords (amphtml,
-// shortlink, top) mostly name pages. A link element without rel names a page as
-// well: microdata and RDFa use it so.
+// relOf classifies a keyword by HTML's list of link types (4.6.7), and by icons that are registered
+// or in wide use. Unknown keywords (amphtml, shortlink, top) mostly name pages. A link element
+// without rel also names a page, as in microdata and RDFa.
 func relOf(word []byte) int {
 	var buf [32]byte
 	if len(word) > len(buf) {
@@ -44,9 +43,9 @@ func relOf(word []byte) int {
 	return relUnknown
 }
 
-// link reads a link element. Each keyword makes a link of its own (HTML, 4.6.7): it is
-// a hyperlink if a keyword says so (next prefetch), or if none names a resource or a
-// hint (an alternate stylesheet is a stylesheet).
+// link reads a link element. Each keyword makes its own link (HTML, 4.6.7). The element is a
+// hyperlink if a keyword says so (next prefetch), or if no keyword names a resource or a hint. An
+// alternate stylesheet is a stylesheet.
 func (p *Page) link(s *scanner) {
 	href, _ := s.attr(aHref)
 	rel, _ := s.attr(aRel)

@@ -7,8 +7,8 @@ type Directives struct {
 	NoIndex, NoFollow, NoArchive bool
 }
 
-// add reads a comma-separated list of directives, as in the content of a
-// robots meta element. Unknown ones are skipped.
+// add reads a comma-separated list of directives, such as the content of a robots meta element. It
+// skips unknown ones.
 func (d *Directives) add(list string) {
 	for list != "" {
 		var word string
@@ -30,11 +30,10 @@ func (d *Directives) word(w string) {
 	}
 }
 
-// ParseRobotsTag reads the values of X-Robots-Tag for the product token agent.
-// A value is a list of directives, where "name:" in front of one means that it
-// and the following ones, up to the next name or the end of the value, are for
-// that robot only. Directives for everybody and for agent add up: the stricter
-// one holds.
+// ParseRobotsTag reads the values of X-Robots-Tag for the product token agent. A value is a list of
+// directives. A "name:" before a directive means that this and the following directives, up to the
+// next name or the end of the value, are for that robot only. Directives for all robots and for
+// agent are combined: the stricter one applies.
 func ParseRobotsTag(values []string, agent string) Directives {
 	var d Directives
 	for _, list := range values {
@@ -43,8 +42,7 @@ func ParseRobotsTag(values []string, agent string) Directives {
 			var word string
 			word, list, _ = strings.Cut(list, ",")
 			word = strings.TrimSpace(word)
-			// A robot may be named right before another: "a: b: noindex" is
-			// read as b's.
+			// A robot may be named right before another one: "a: b: noindex" is for b.
 			for {
 				name, rest, named := strings.Cut(word, ":")
 				if !named || valued(name) || !token(name) {
@@ -61,8 +59,7 @@ func ParseRobotsTag(values []string, agent string) Directives {
 	return d
 }
 
-// valued says whether name is a directive that has a value after a colon, and
-// so no robot.
+// valued reports whether name is a directive that takes a value after a colon, and thus no robot.
 func valued(name string) bool {
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
@@ -71,8 +68,8 @@ func valued(name string) bool {
 	return false
 }
 
-// token says whether s could be a product token: no white space in it, so that
-// the time of day in a date does not name a robot.
+// token reports whether s can be a product token. A token has no white space, so the time of day in
+// a date does not name a robot.
 func token(s string) bool {
 	if s == "" {
 		return false

@@ -2,16 +2,16 @@ package parse
 
 import "bytes"
 
-// scanner splits a body in an ASCII-compatible encoding into tags, by the
-// states of HTML, 13.2.5, without allocating. It knows nothing of trees: its
-// user says when the text after a tag is raw, and whether CDATA sections count.
+// scanner splits a body in an ASCII-compatible encoding into tags, by the states of HTML, 13.2.5.
+// It does not allocate. It builds no tree: its user decides when the text after a tag is raw and
+// whether CDATA sections count.
 type scanner struct {
 	b []byte
 	i int // the next byte to read
-	// xml switches to XML's rules: CDATA everywhere, processing instructions
-	// up to "?>", an internal subset in the DOCTYPE.
+	// xml switches to XML's rules: CDATA everywhere, processing instructions up to "?>", an
+	// internal subset in the DOCTYPE.
 	xml bool
-	// cdata says that CDATA sections count here, as in foreign content.
+	// cdata is set if CDATA sections count here, as in foreign content.
 	cdata bool
 
 	// The last tag.
@@ -24,11 +24,11 @@ type scanner struct {
 	attrs       [nAttrs]span
 }
 
-// name is the last tag's in lower case; valid until the next tag. One too long
-// to matter is cut.
+// name returns the last tag's name in lower case. It is valid until the next tag. A name longer
+// than maxName is cut.
 func (s *scanner) name() []byte { return s.lowered[:s.nameLen] }
 
-// maxName is in bytes; no element that matters here has a longer name.
+// maxName is a length in bytes; no element that matters here has a longer name.
 const maxName = 24
 
 type span struct{ from, to int }
@@ -51,7 +51,7 @@ const (
 	aShadowRootMode
 	aImageSrcset
 	aEncoding
-	aFontLook // color, face or size: what makes font an HTML element in foreign content
+	aFontLook // color, face or size: they make font an HTML element in foreign content
 	aXMLBase
 	aURL
 	aIsPermaLink
@@ -59,14 +59,14 @@ const (
 	nAttrs
 )
 
-// four is the first four bytes of n with letters in lower case: equal to four
-// lower-case letters only where n has these letters. n must not be shorter.
+// four returns the first four bytes of n, with letters in lower case. It equals four lower-case
+// letters only if n has these letters. n must have at least four bytes.
 func four(n []byte) uint32 {
 	_ = n[3]
 	return (uint32(n[0]) | uint32(n[1])<<8 | uint32(n[2])<<16 | uint32(n[3])<<24) | 0x20202020
 }
 
-// Names and beginnings of names as four gives them.
+// Names and beginnings of names, as four returns them.
 const (
 	nHref = 'h' | 'r'<<8 | 'e'<<16 | 'f'<<24
 	nName = 'n' | 'a'<<8 | 'm'<<16 | 'e'<<24
@@ -85,7 +85,7 @@ const (
 	nTitl = 't' | 'i'<<8 | 't'<<16 | 'l'<<24
 )
 
-// attrOf maps an attribute's name, in any case, to its index or -1.
+// attrOf returns the index of an attribute's name in any letter case, or -1.
 func attrOf(n []byte) int {
 	switch len(n) {
 	case 3:
@@ -172,7 +172,7 @@ func attrOf(n []byte) int {
 	return -1
 }
 
-// attr is the raw value of an attribute of the last tag.
+// attr returns the raw value of an attribute of the last tag.
 func (s *scanner) attr(a int) (v []byte, ok bool) {
 	if s.has&(1<<a) == 0 {
 		return nil, false
@@ -181,8 +181,8 @@ func (s *scanner) attr(a int) (v []byte, ok bool) {
 	return s.b[sp.from:sp.to], true
 }
 
-// next moves behind the next tag; false at the end of the body. A tag that the
-// end cuts off is none (HTML, 13.2.5, eof-in-tag).
+// next moves to the end of the next tag. It returns false at the end of the body. A tag that the
+// end cuts off does not count (HTML, 13.2.5, eof-in-tag).
 func (s *scanner) next() bool {
 	for {
 		j := bytes.IndexByte(s.b[s.i:], '<')
@@ -222,7 +222,7 @@ func (s *scanner) next() bool {
 	return false
 }
 
-// skipTo moves behind the first c at or after p, or to the end.
+// skipTo moves past the first c at or after p, or to the end.
 func (s *scanner) skipTo(p int, c byte) {
 	if j := bytes.IndexByte(s.b[p:], c); j >= 0 {
 		s.i = p + j + 1
@@ -231,7 +231,7 @@ func (s *scanner) skipTo(p int, c byte) {
 	s.i = len(s.b)
 }
 
-// skipPast moves behind the first stop at or after p, or to the end.
+// skipPast moves past the first stop at or after p, or to the end.
 func (s *scanner) skipPast(p int, stop string) {
 	if j := bytes.Index(s.b[p:], []byte(stop)); j >= 0 {
 		s.i = p + j + len(stop)
@@ -240,7 +240,7 @@ func (s *scanner) skipPast(p int, stop string) {
 	s.i = len(s.b)
 }
 
-// markup skips a declaration, comment or instruction; its "!" or "?" is at p.
+// markup skips a declaration, comment or instruction. p is the position of its "!" or "?".
 func (s *scanner) markup(p int) {
 	instruction := s.b[p] == '?'
 	p++
@@ -261,8 +261,8 @@ func (s *scanner) markup(p int) {
 	}
 }
 
-// doctype skips an XML document type declaration with its internal subset.
-// Nothing is read from it, so that no entity can be declared.
+// doctype skips an XML document type declaration with its internal subset. It reads nothing from
+// it, so a document cannot declare an entity.
 func (s *scanner) doctype(p int) {
 	j := bytes.IndexAny(s.b[p:], "[>")
 	if j < 0 {
@@ -288,8 +288,8 @@ func (s *scanner) doctype(p int) {
 	}
 }
 
-// comment skips a comment; p is behind "<!--". It ends at "-->" or "--!>"; the
-// dashes that open it count, so that "<!-->" and "<!--->" are whole comments.
+// comment skips a comment. p is the position after "<!--". The comment ends at "-->" or "--!>". The
+// dashes that open it count, so "<!-->" and "<!--->" are complete comments.
 func (s *scanner) comment(p int) {
 	if bytes.HasPrefix(s.b[p:], []byte(">")) {
 		s.i = p + 1
@@ -353,8 +353,7 @@ func (s *scanner) tag(p int) bool {
 	return s.attributes(p, true)
 }
 
-// attributes reads what follows a tag's name, which ends at p, to behind the
-// tag, and with keep keeps what it says.
+// attributes reads the rest of a tag whose name ends at p. If keep is set, it keeps the attributes.
 func (s *scanner) attributes(p int, keep bool) bool {
 	b := s.b
 	s.has = 0
@@ -377,7 +376,7 @@ func (s *scanner) attributes(p int, keep bool) bool {
 			continue
 		}
 		if keep && p+6 < len(b) && four(b[p:]) == nHref && b[p+4] == '=' && b[p+5] == '"' {
-			// What most attributes that are kept look like.
+			// Most kept attributes have this form.
 			p += 6
 			j := bytes.IndexByte(b[p:], '"')
 			if j < 0 {
@@ -390,7 +389,7 @@ func (s *scanner) attributes(p int, keep bool) bool {
 			p += j + 1
 			continue
 		}
-		// An equals sign that comes first belongs to the name.
+		// An equals sign at the front belongs to the name.
 		name := p
 		p++
 		for p < len(b) && class[b[p]]&cAttrEnd == 0 {
@@ -433,7 +432,7 @@ func (s *scanner) attributes(p int, keep bool) bool {
 		if !keep {
 			continue
 		}
-		// The first of several attributes of a name counts.
+		// Of several attributes with one name, the first counts.
 		if a := attrOf(b[name:nameEnd]); a >= 0 && s.has&(1<<a) == 0 {
 			s.has |= 1 << a
 			s.attrs[a] = value
@@ -450,8 +449,8 @@ func (s *scanner) setName(n []byte) {
 	}
 }
 
-// rawText moves to the end tag of name (13.2.5.9 to 13.2.5.14) and returns the
-// text before it; to the end of the body where there is none.
+// rawText moves to the end tag of name (13.2.5.9 to 13.2.5.14) and returns the text before it.
+// Without an end tag it moves to the end of the body.
 func (s *scanner) rawText(name string) []byte {
 	from := s.i
 	for p := s.i; ; {
@@ -468,7 +467,7 @@ func (s *scanner) rawText(name string) []byte {
 	}
 }
 
-// endTagAt says whether "/name" and the end of a tag's name stand at p.
+// endTagAt reports whether "/name" and the end of a tag's name stand at p.
 func (s *scanner) endTagAt(p int, name string) bool {
 	return p < len(s.b) && s.b[p] == '/' && s.nameAt(p+1, name)
 }
@@ -478,9 +477,8 @@ func (s *scanner) nameAt(p int, name string) bool {
 	return q < len(s.b) && class[s.b[q]]&cNameEnd != 0 && fold(s.b[p:q], name)
 }
 
-// script moves to the end tag of a script, minding the escaped states
-// (13.2.5.15 to 13.2.5.31): within "<!--" a "<script" makes the next
-// "</script" part of the text.
+// script moves to the end tag of a script. It follows the escaped states (13.2.5.15 to 13.2.5.31):
+// within "<!--", a "<script" makes the next "</script" part of the text.
 func (s *scanner) script() {
 	const (
 		plain = iota

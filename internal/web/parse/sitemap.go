@@ -2,9 +2,9 @@ package parse
 
 import "bytes"
 
-// sitemap scans a sitemap or sitemap index (sitemaps.org/protocol.html), or
-// the text form with a URL a line. A loc counts by the element that it stands
-// in: those of images and videos are requisites.
+// sitemap scans a sitemap or sitemap index (sitemaps.org/protocol.html), or the text form with one
+// URL a line. The element around a loc decides about it: the locs of images and videos are
+// requisites.
 func (p *Page) sitemap(body []byte) {
 	w := &p.work
 	body, w.cs = w.cs.scannable(body)
@@ -70,8 +70,8 @@ func (p *Page) sitemap(body []byte) {
 	}
 }
 
-// textSitemap reads one URL a line. Lines that are no absolute URL are passed
-// over, so that a page that is no sitemap gives nothing.
+// textSitemap reads one URL a line. It skips lines that are no absolute URL, so a page that is no
+// sitemap gives nothing.
 func (p *Page) textSitemap(body []byte) {
 	for len(body) > 0 {
 		n := bytes.IndexAny(body, "\r\n")

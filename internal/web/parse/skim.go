@@ -2,10 +2,10 @@ package parse
 
 import "bytes"
 
-// skim is next for HTML outside of foreign content and templates, where end
-// tags mean nothing and most start tags neither: it moves behind the next start
-// tag that follows knows, or with every behind the next start tag. It finds the
-// ends of all others as next does, and looks at nothing else in them.
+// skim is next for HTML outside of foreign content and templates, where end tags and most start
+// tags do not matter. It moves past the next start tag that followed knows; with every, past the
+// next start tag of any name. It finds the end of every other tag as next does, but reads nothing
+// else of it.
 func (s *scanner) skim(every bool) (t tag, ok bool) {
 	b := s.b
 	i := s.i
@@ -47,7 +47,7 @@ func (s *scanner) skim(every bool) (t tag, ok bool) {
 			p++
 		}
 		if c != '/' {
-			if t = follows(b[name:p]); t != tOther || every {
+			if t = followed(b[name:p]); t != tOther || every {
 				s.at, s.end = name-1, false
 				s.setName(b[name:p])
 				if every {
@@ -69,11 +69,10 @@ func (s *scanner) skim(every bool) (t tag, ok bool) {
 	return tOther, false
 }
 
-// follows is tagOf, for a name in any case, but for those elements alone that
-// have a say outside of foreign content where no requisites are asked for:
-// links, what is said of the page, raw text, templates, and where foreign
-// content begins.
-func follows(n []byte) tag {
+// followed is tagOf for a name in any letter case. It knows only the elements that matter outside
+// of foreign content if no requisites are wanted: links, statements about the page, raw text,
+// templates, and the start of foreign content.
+func followed(n []byte) tag {
 	switch len(n) {
 	case 1:
 		if n[0]|0x20 == 'a' {

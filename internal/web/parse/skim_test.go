@@ -8,8 +8,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// scanned is Parse's scan of a page; with all it looks at every tag, as if
-// foreign content had asked for it.
+// scanned runs Parse's scan of a page. With all it looks at every tag, as it does after foreign
+// content has needed that.
 func scanned(t testing.TB, p *Page, body []byte, opt Options, all bool) []string {
 	p.reset(Input{URL: mustURL(t, fuzzBase), Body: body}, opt)
 	p.work.cs = utf8Charset
@@ -25,7 +25,7 @@ func checkSkim(t testing.TB, p *Page, body []byte) {
 	t.Helper()
 	for _, opt := range []Options{{}, {Requisites: true}} {
 		if got, want := scanned(t, p, body, opt, false), scanned(t, p, body, opt, true); !slices.Equal(got, want) {
-			t.Fatalf("document %q, requisites %v: got %q, by every tag %q", body, opt.Requisites, got, want)
+			t.Fatalf("document %q, requisites %v: got %q, but a look at every tag gives %q", body, opt.Requisites, got, want)
 		}
 	}
 }
@@ -45,13 +45,13 @@ func TestSkimAgainstEveryTag(t *testing.T) {
 		for range 1 + r.IntN(12) {
 			b.WriteString(all[r.IntN(len(all))])
 		}
-		if s := b.String(); strings.Count(s, "<base") <= 1 { // every tag is looked at before a base alone
+		if s := b.String(); strings.Count(s, "<base") <= 1 { // the reference looks at every tag only before the first base
 			checkSkim(t, &p, []byte(s))
 		}
 	}
 }
 
-func TestFollows(t *testing.T) {
+func TestFollowed(t *testing.T) {
 	for _, name := range strings.Fields(`a area base link meta math frame style title svg xmp iframe script noembed noframes
 		template textarea plaintext b p td img div span aside frames styles xmpp areas object source body html head video`) {
 		want := tagOf([]byte(name))
@@ -61,7 +61,7 @@ func TestFollows(t *testing.T) {
 			want = tOther
 		}
 		for _, n := range []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
-			if got := follows([]byte(n)); got != want {
+			if got := followed([]byte(n)); got != want {
 				t.Errorf("%s: got %d, want %d", n, got, want)
 			}
 		}

@@ -6,15 +6,15 @@ func (p *Page) srcset(s *scanner, a int, tag string) {
 	if !ok {
 		return
 	}
-	// Decoded once as a whole: a reference may stand for a space or a comma.
+	// Decode the whole value once: a character reference may stand for a space or a comma.
 	text := append([]byte(nil), p.value(v)...)
 	for ref, rest := nextCandidate(text); ref != nil; ref, rest = nextCandidate(rest) {
 		p.addDecoded(ref, 'E', tag)
 	}
 }
 
-// nextCandidate takes the next URL from a srcset (HTML, 4.8.4.3.10, without
-// the descriptors' meaning); nil at the end.
+// nextCandidate returns the next URL of a srcset (HTML, 4.8.4.3.10) and the rest. It ignores the
+// descriptors. ref is nil at the end.
 func nextCandidate(v []byte) (ref, rest []byte) {
 	for len(v) > 0 && (space(v[0]) || v[0] == ',') {
 		v = v[1:]
@@ -33,7 +33,7 @@ func nextCandidate(v []byte) (ref, rest []byte) {
 		}
 		return ref[:n], v
 	}
-	// The descriptors, up to a comma outside of parentheses.
+	// Skip the descriptors, up to a comma outside of parentheses.
 	open := false
 	for i, c := range v {
 		switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// table is an open-addressing set of a page's links by URL and hop. It holds
-// indices alone; keys and URLs are the page's.
+// table is an open-addressing set of a page's links by URL and hop. It holds only indices; the page
+// holds the keys and URLs.
 type table struct {
 	slots []slot
 	n     int
@@ -17,26 +17,25 @@ type table struct {
 
 type slot struct {
 	hash  uint32
-	index int32 // plus one; 0 is empty
+	index int32 // plus one; 0 means empty
 }
 
-// leastSlots is what a table begins with, a power of two: enough for an
-// ordinary page.
+// leastSlots is the initial size of a table, a power of two. It is enough for an ordinary page.
 const leastSlots = 256
 
-// maxCrowd bounds the links of one key that are compared. Two URLs share one
-// only by somebody's intent (see weburl.Key).
+// maxCrowd is how many links with one key are compared. Two URLs share a key only if somebody
+// intends it (see weburl.Key).
 const maxCrowd = 8
 
-// secret makes places in the table unknowable to those who write pages. It
-// mixes all bits of a key, so only URLs of one key meet by intent.
+// secret makes positions in the table unpredictable for the authors of pages. It mixes all bits of
+// a key, so only URLs with one key can be made to collide.
 var secret = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
 
-// What find found.
+// The results of find.
 const (
-	isNew   = iota // it was stored
-	isKnown        // it was there
-	isCrowd        // too many others have its key
+	isNew   = iota // find has stored the link
+	isKnown        // the link was there
+	isCrowd        // too many other links have its key
 )
 
 func mix(key weburl.Key, hop byte) uint32 {
@@ -44,8 +43,8 @@ func mix(key weburl.Key, hop byte) uint32 {
 	return uint32((hi ^ lo) >> 16)
 }
 
-// reset empties t. A table that has grown goes back to its first size, so that
-// small pages after a large one clear little.
+// reset empties t. A table that has grown returns to its first size, so that clearing it for small
+// pages stays cheap.
 func (t *table) reset() {
 	if len(t.slots) > leastSlots {
 		t.slots = t.slots[:leastSlots]
@@ -54,9 +53,9 @@ func (t *table) reset() {
 	t.n = 0
 }
 
-// find returns the index of the link in p that has the URL and hop of the last
-// one in p's urls, whose key is key; where there is none it stores index.
-func (t *table) find(key weburl.Key, hop byte, index int, p *Page) (int, int) {
+// find returns the index of the link in p that has this hop and the same URL as the last one in p's
+// urls, whose key is key. If there is none, find stores index.
+func (t *table) find(key weburl.Key, hop byte, index int, p *Page) (at, result int) {
 	if 2*t.n >= len(t.slots) {
 		t.resize(max(leastSlots, 2*len(t.slots)), p.Links)
 	}
@@ -86,7 +85,7 @@ func (t *table) find(key weburl.Key, hop byte, index int, p *Page) (int, int) {
 	}
 }
 
-// fill makes t hold links and nothing else.
+// fill makes t hold exactly links.
 func (t *table) fill(links []Link) { t.resize(max(leastSlots, len(t.slots)), links) }
 
 func (t *table) resize(size int, links []Link) {

@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// enter is what note does with a link of a key of the test's choosing.
+// enter adds a link with a key of the test's choice, as note does.
 func enter(t testing.TB, p *Page, url string, key weburl.Key, hop byte) (int, int) {
 	t.Helper()
 	if _, err := p.work.urls.Resolve([]byte(url)); err != nil {
@@ -23,8 +23,7 @@ func enter(t testing.TB, p *Page, url string, key weburl.Key, hop byte) (int, in
 	return i, found
 }
 
-// The table against a map: random links, in pages of all sizes one after the
-// other.
+// The table against a map: random links, in pages of all sizes one after the other.
 func TestTableAgainstMap(t *testing.T) {
 	r := testseed.Rand(t)
 	var p Page
@@ -42,7 +41,7 @@ func TestTableAgainstMap(t *testing.T) {
 				at[name] = want
 			}
 			if i != want || (found == isKnown) != known || found == isCrowd {
-				t.Fatalf("%s: got %d %d, want %d, known %v", name, i, found, want, known)
+				t.Fatalf("%s: got index %d, result %d; want index %d, known %v", name, i, found, want, known)
 			}
 			if r.IntN(500) == 0 {
 				p.work.table.fill(p.Links)
@@ -51,7 +50,7 @@ func TestTableAgainstMap(t *testing.T) {
 	}
 }
 
-// Somebody has found URLs of one key: a few are told apart, more cost nothing.
+// If somebody finds URLs with one key, a few are kept apart, and more cost nothing.
 func TestURLsOfOneKey(t *testing.T) {
 	var p Page
 	p.reset(Input{}, Options{})
@@ -66,6 +65,6 @@ func TestURLsOfOneKey(t *testing.T) {
 		}
 	}
 	if i, found := enter(t, &p, "http://a.example/3", key, 'L'); i != 3 || found != isKnown {
-		t.Errorf("the fourth again: got %d %d", i, found)
+		t.Errorf("the fourth URL again: got index %d, result %d, want 3, isKnown", i, found)
 	}
 }

@@ -42,19 +42,21 @@ const (
 	tUse
 	tVideo
 	tXmp
-	// Elements that matter only to where foreign content ends.
-	tBreaking // breaks out of foreign content, has an end tag
+	// Elements that matter only for the end of foreign content.
+	tBreaking // ends foreign content and has an end tag
 	tVoid     // has no end tag
 	tVoidBreaking
 	nTags
 )
 
-// void elements are not followed by content. breakout elements end foreign
-// content that they stand in.
+// void marks elements that have no content. breakout marks elements that end the foreign content
+// around them.
 var void, breakout = func() (v, b [nTags]bool) {
-	for _, t := range []tag{tArea, tBase, tBr, tEmbed, tFrame, tImg, tImage, tInput, tLink, tMeta, tSource, tTrack, tVoid, tVoidBreaking,
-		// Their text is skipped together with their end tag.
-		tIframe, tNoembed, tNoframes, tPlaintext, tScript, tStyle, tTextarea, tTitle, tXmp} {
+	for _, t := range []tag{
+		tArea, tBase, tBr, tEmbed, tFrame, tImg, tImage, tInput, tLink, tMeta, tSource, tTrack, tVoid, tVoidBreaking,
+		// The scanner skips the text of these together with their end tag.
+		tIframe, tNoembed, tNoframes, tPlaintext, tScript, tStyle, tTextarea, tTitle, tXmp,
+	} {
 		v[t] = true
 	}
 	for _, t := range []tag{tBody, tBr, tEmbed, tImg, tMeta, tP, tTable, tBreaking, tVoidBreaking} {
@@ -63,7 +65,7 @@ var void, breakout = func() (v, b [nTags]bool) {
 	return
 }()
 
-// tagOf maps a name in lower case to its number.
+// tagOf returns the number of a name in lower case.
 func tagOf(n []byte) tag {
 	switch len(n) {
 	case 1:

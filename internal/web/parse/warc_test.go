@@ -17,8 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// responses calls f with every HTTP response in a WARC file that net/http can
-// read. It finds records by their lengths and skips what it does not know.
+// responses calls f with every HTTP response in a WARC file that net/http can read. It finds
+// records by their lengths and skips what it does not know.
 func responses(file []byte, f func(target string, r *http.Response, body []byte)) {
 	if z, err := gzip.NewReader(bytes.NewReader(file)); err == nil {
 		if file, err = io.ReadAll(z); err != nil && len(file) == 0 {
@@ -53,7 +53,7 @@ func responses(file []byte, f func(target string, r *http.Response, body []byte)
 		if err != nil {
 			continue
 		}
-		body, _ := io.ReadAll(r.Body) // a cut body is a page as well
+		body, _ := io.ReadAll(r.Body) // a truncated body is also a page
 		r.Body.Close()
 		if r.Header.Get("Content-Encoding") == "gzip" {
 			z, err := gzip.NewReader(bytes.NewReader(body))
@@ -66,8 +66,8 @@ func responses(file []byte, f func(target string, r *http.Response, body []byte)
 	}
 }
 
-// TestArchivedPages compares the scanner with a walk of the tree on the HTML
-// in other people's archives: pages of 2008 to 2022.
+// TestArchivedPages compares the scanner with a walk of the tree on the HTML in archives of other
+// crawlers: pages of 2008 to 2022.
 func TestArchivedPages(t *testing.T) {
 	files, err := filepath.Glob("../../../../shared/data/warc/*/*.warc*")
 	if err != nil {
@@ -75,9 +75,9 @@ func TestArchivedPages(t *testing.T) {
 	}
 	if len(files) == 0 {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("no ../shared/data/warc")
+			t.Fatal("no shared test data for WARC files")
 		}
-		t.Skip("no ../shared/data/warc")
+		t.Skip("no shared test data for WARC files")
 	}
 	var p Page
 	pages, links := 0, 0
@@ -104,13 +104,13 @@ func TestArchivedPages(t *testing.T) {
 			links += len(p.Links)
 			if got := lines(&p); !slices.Equal(got, want.links) || p.Base != want.base ||
 				p.Canonical.String() != want.canonical || !sameTitle(p.Title, want.title) {
-				t.Errorf("%s in %s: charset %s base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s", u, filepath.Base(name), p.Charset,
+				t.Errorf("%s in %s: got charset %s, base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s", u, filepath.Base(name), p.Charset,
 					p.Base, want.base, p.Canonical, want.canonical, p.Title, want.title, cmp.Diff(want.links, got))
 			}
 		})
 	}
 	if pages < 100 {
-		t.Errorf("only %d pages found", pages)
+		t.Errorf("found %d pages, want at least 100", pages)
 	}
 	t.Logf("%d pages, %d links", pages, links)
 }
