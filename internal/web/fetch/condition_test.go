@@ -42,7 +42,8 @@ func TestCondition(t *testing.T) {
 		t.Errorf("kept the request %q, but sent %q", second.Request, req)
 	}
 	if second.Status != 304 || second.Failure != nil || second.Truncated != "" || !second.Reused {
-		t.Errorf("got status %d, failure %v, truncated %q, reused %v; want a complete 304, reused", second.Status, second.Failure, second.Truncated, second.Reused)
+		t.Errorf("got status %d, failure %v, truncated %q, reused %v; want a complete 304, reused",
+			second.Status, second.Failure, second.Truncated, second.Reused)
 	}
 	if got, want := cond.Renew(ConditionOf(second)), (Condition{`"new"`, date}); got != want {
 		t.Errorf("Renew: got %+v, want %+v", got, want)

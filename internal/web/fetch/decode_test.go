@@ -123,7 +123,8 @@ func TestDecode(t *testing.T) {
 				exact := !strings.HasPrefix(c.name, "cut") && c.want != nil
 				if cut || errors.Is(err, ErrCoding) != c.bad || err != nil && !c.bad ||
 					exact && !bytes.Equal(got, c.want) || !bytes.HasPrefix(cat(c.want, c.want), got) && c.want != nil {
-					t.Errorf("%s: got %d bytes, cut %v, %v; want %d bytes, ErrCoding %v", c.name, len(got), cut, err, len(c.want), c.bad)
+					t.Errorf("%s: got %d bytes, cut %v, %v; want %d bytes, ErrCoding %v",
+						c.name, len(got), cut, err, len(c.want), c.bad)
 				}
 			}
 			r.Release()

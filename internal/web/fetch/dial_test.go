@@ -116,7 +116,8 @@ func TestDialFailures(t *testing.T) {
 		r := mustFetch(t, f, Request{URL: mustURL(t, c.url)})
 		check(t, r)
 		if outcome(r) != c.want || r.Failure.CrawlLogCode() != c.code || r.Failure.Retryable() != c.retry {
-			t.Errorf("%s: got %v, code %d, retryable %v", c.url, r.Failure, r.Failure.CrawlLogCode(), r.Failure.Retryable())
+			t.Errorf("%s: got %v, code %d, retryable %v",
+				c.url, r.Failure, r.Failure.CrawlLogCode(), r.Failure.Retryable())
 		}
 	}
 	g := mustNew(t, Config{AllowPrivate: true})
@@ -214,7 +215,8 @@ func TestConnectTo(t *testing.T) {
 		n.dials = nil
 		r := mustFetch(t, f, Request{URL: mustURL(t, c.url), Addr: c.addr})
 		if outcome(r) != "complete" || len(n.dials) != 1 || n.dials[0] != c.dial || host != c.host || r.Addr.String() != c.dial {
-			t.Errorf("%s: got %s %v, dialled %v, Host %q; want %s, %q", c.url, outcome(r), r.Failure, n.dials, host, c.dial, c.host)
+			t.Errorf("%s: got %s %v, dialled %v, Host %q; want %s, %q",
+				c.url, outcome(r), r.Failure, n.dials, host, c.dial, c.host)
 		}
 		forget(f, r.URL.Host())
 	}
@@ -408,7 +410,8 @@ func TestSOCKSProxy(t *testing.T) {
 		r := mustFetch(t, mustNew(t, cfg), Request{URL: mustURL(t, c.url)})
 		check(t, r)
 		if outcome(r) != c.want || asked != c.asked {
-			t.Errorf("%s by %s: got %s %v, the proxy was asked for %q; want %s, %q", c.url, c.proxy, outcome(r), r.Failure, asked, c.want, c.asked)
+			t.Errorf("%s by %s: got %s %v, the proxy was asked for %q; want %s, %q",
+				c.url, c.proxy, outcome(r), r.Failure, asked, c.want, c.asked)
 		}
 	}
 }

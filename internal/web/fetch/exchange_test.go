@@ -181,7 +181,8 @@ func TestTimes(t *testing.T) {
 				r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 				check(t, r)
 				if got := outcome(r); got != c.want || r.Duration < c.atLeast || r.Duration > c.atMost {
-					t.Errorf("got %s (%v) after %v; want %s after %v to %v", got, r.Failure, r.Duration, c.want, c.atLeast, c.atMost)
+					t.Errorf("got %s (%v) after %v; want %s after %v to %v",
+						got, r.Failure, r.Duration, c.want, c.atLeast, c.atMost)
 				}
 			})
 		})
@@ -212,7 +213,8 @@ func TestBodyLimit(t *testing.T) {
 			f, _ := piped(t, Config{SpillBytes: spilled, SpillDir: t.TempDir()}, endless(c.head, c.piece))
 			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/"), MaxBody: 300_000})
 			if outcome(r) != "truncated-length" || r.Wire.Size() != int64(r.HeadLen)+300_000 {
-				t.Errorf("%s: got %s, %d bytes (head %d), want truncated-length after 300,000 bytes of body", c.name, outcome(r), r.Wire.Size(), r.HeadLen)
+				t.Errorf("%s: got %s, %d bytes (head %d), want truncated-length after 300,000 bytes of body",
+					c.name, outcome(r), r.Wire.Size(), r.HeadLen)
 			}
 			if _, mem := r.Wire.Bytes(); mem != (spilled > 300_000) {
 				t.Errorf("%s: got in memory: %v", c.name, mem)

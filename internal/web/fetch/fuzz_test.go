@@ -91,7 +91,8 @@ func FuzzResponse(f *testing.F) {
 		defer parts.Release()
 		if outcome(parts) != outcome(whole) || parts.Status != whole.Status || parts.HeadLen != whole.HeadLen ||
 			whole.Failure == nil && !bytes.Equal(payloadBytes(t, parts), body) {
-			t.Fatalf("in one piece: %s %d %q, in several: %s %d %q", outcome(whole), whole.Status, body, outcome(parts), parts.Status, payloadBytes(t, parts))
+			t.Fatalf("in one piece: %s %d %q, in several: %s %d %q",
+				outcome(whole), whole.Status, body, outcome(parts), parts.Status, payloadBytes(t, parts))
 		}
 		// If net/http accepts a response, we accept it and read the same.
 		status, want, ok := oracle(reply)
@@ -105,7 +106,8 @@ func FuzzResponse(f *testing.F) {
 			return
 		}
 		if whole.Status != status || !bytes.Equal(body, want) {
-			t.Fatalf("got %s %d %q (%v), net/http %d %q", outcome(whole), whole.Status, body, whole.Failure, status, want)
+			t.Fatalf("got %s %d %q (%v), net/http %d %q",
+				outcome(whole), whole.Status, body, whole.Failure, status, want)
 		}
 	})
 }
@@ -141,7 +143,8 @@ func FuzzChunked(f *testing.F) {
 		for _, piece := range []int{1, 3} {
 			b2, u2, c2 := read(piece)
 			if !bytes.Equal(b2, body) || u2 != used || c2.state != c.state {
-				t.Fatalf("in pieces of %d: %q, %d, %v; in one: %q, %d, %v", piece, b2, u2, c2.state, body, used, c.state)
+				t.Fatalf("in pieces of %d: %q, %d, %v; in one: %q, %d, %v",
+					piece, b2, u2, c2.state, body, used, c.state)
 			}
 		}
 		if c.state == chunkDone && used < len("0\n\n") {

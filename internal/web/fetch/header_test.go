@@ -155,7 +155,8 @@ func TestRedirect(t *testing.T) {
 	} {
 		got, ok := Redirect(&Response{Status: c.status, Header: Header{{"Location", c.location}}})
 		if ok != c.want || ok && got != c.location {
-			t.Errorf("Redirect(%d, %q) = %q, %v, want ok only for a redirect with a Location", c.status, c.location, got, ok)
+			t.Errorf("Redirect(%d, %q) = %q, %v, want ok only for a redirect with a Location",
+				c.status, c.location, got, ok)
 		}
 	}
 }

@@ -122,12 +122,14 @@ func TestDeadReuse(t *testing.T) {
 			r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			check(t, r)
 			if outcome(r) != c.want || r.Stale != c.stale || !r.Reused || conns.Load() != 1 {
-				t.Errorf("%s: got %s, stale %v, over %d connections; want %s, %v over 1", c.name, outcome(r), r.Stale, conns.Load(), c.want, c.stale)
+				t.Errorf("%s: got %s, stale %v, over %d connections; want %s, %v over 1",
+					c.name, outcome(r), r.Stale, conns.Load(), c.want, c.stale)
 			}
 			r = mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 			check(t, r)
 			if outcome(r) != "complete" || r.Stale || r.Reused || conns.Load() != 2 {
-				t.Errorf("%s, next request: got %s, stale %v, over %d connections; want complete over 2", c.name, outcome(r), r.Stale, conns.Load())
+				t.Errorf("%s, next request: got %s, stale %v, over %d connections; want complete over 2",
+					c.name, outcome(r), r.Stale, conns.Load())
 			}
 		})
 	}
@@ -218,7 +220,8 @@ func TestLetAllGo(t *testing.T) {
 			for _, url := range []string{"http://a.example/", "http://b.example/"} {
 				r := mustFetch(t, f, Request{URL: mustURL(t, url)})
 				if outcome(r) != "complete" || r.Reused {
-					t.Errorf("%s %s: got %s, reused %v, want complete over a new connection", round, url, outcome(r), r.Reused)
+					t.Errorf("%s %s: got %s, reused %v, want complete over a new connection",
+						round, url, outcome(r), r.Reused)
 				}
 				r.Release()
 			}

@@ -29,7 +29,8 @@ func TestDialWithoutDescriptors(t *testing.T) {
 		}
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://e.example/")})
 		if outcome(r) != "complete" || kept != 4 || lack != 1 || f.idle.len() != 3 {
-			t.Errorf("got %s %v after %d refusals with %d idle connections, want complete after 1 with 3", outcome(r), r.Failure, lack, f.idle.len())
+			t.Errorf("got %s %v after %d refusals with %d idle connections, want complete after 1 with 3",
+				outcome(r), r.Failure, lack, f.idle.len())
 		}
 		// A lasting shortage ends with the time limit for connecting.
 		f.dialer.cfg.Dial = func(context.Context, string, string) (net.Conn, error) {

@@ -149,7 +149,8 @@ func TestUnaskedOverTLS(t *testing.T) {
 				f := mustNew(t, Config{CA: ca.pool, ConnectTo: []string{"::" + addr}, IdleKeep: time.Hour})
 				r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/1")})
 				if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/1" || r.Note != c.note1 {
-					t.Errorf("%s: first request: got %s %v, note %q; want complete, note %q", name, outcome(r), r.Failure, r.Note, c.note1)
+					t.Errorf("%s: first request: got %s %v, note %q; want complete, note %q",
+						name, outcome(r), r.Failure, r.Note, c.note1)
 					close(late)
 					continue
 				}

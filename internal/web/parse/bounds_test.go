@@ -30,7 +30,8 @@ func TestLinksOfALongBase(t *testing.T) {
 			t.Errorf("%s: got %d bytes of URLs, want nearly %d", tc.name, sum, limit)
 		}
 		if len(p.Links)+p.Dropped != 30_000 || p.BadLinks != 0 {
-			t.Errorf("%s: got %d links, %d dropped, %d bad, want 30,000 in total and none bad", tc.name, len(p.Links), p.Dropped, p.BadLinks)
+			t.Errorf("%s: got %d links, %d dropped, %d bad, want 30,000 in total and none bad",
+				tc.name, len(p.Links), p.Dropped, p.BadLinks)
 		}
 	}
 }
@@ -77,7 +78,8 @@ func TestLateBase(t *testing.T) {
 		}
 		if p.Title != "T" || p.BadLinks != 1 || p.Directives != (Directives{NoIndex: true, NoArchive: true}) ||
 			p.Canonical.String() != "https://a.example/dir/h" || p.Base.String() != "https://a.example/b/" {
-			t.Errorf("got title %q, %d bad links, %+v, canonical %s, base %s", p.Title, p.BadLinks, p.Directives, p.Canonical, p.Base)
+			t.Errorf("got title %q, %d bad links, %+v, canonical %s, base %s",
+				p.Title, p.BadLinks, p.Directives, p.Canonical, p.Base)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func checkInput(t *testing.T, used *Page, in Input, opt Options) *Page {
 		t.Errorf("used page %+v\nfresh page %+v", used, p)
 	}
 	if len(p.Links) > opt.MaxLinks || len(p.Title) > maxTitle || !utf8.ValidString(p.Title) {
-		t.Errorf("got %d links and a title of %d bytes %q, which exceed the limits or are not UTF-8", len(p.Links), len(p.Title), p.Title)
+		t.Errorf("got %d links and a title of %d bytes %q, which exceed the limits or are not UTF-8",
+			len(p.Links), len(p.Title), p.Title)
 	}
 	seen := map[string]bool{}
 	for _, l := range p.Links {

@@ -397,10 +397,12 @@ func (p *Page) setTitle(raw []byte) {
 		w.title = append(w.title, word...)
 		if len(w.title) > maxTitle {
 			w.title = w.title[:maxTitle]
-			for r, n := utf8.DecodeLastRune(w.title); r == utf8.RuneError && n == 1; r, n = utf8.DecodeLastRune(w.title) {
+			for {
+				if r, n := utf8.DecodeLastRune(w.title); r != utf8.RuneError || n != 1 {
+					return
+				}
 				w.title = w.title[:len(w.title)-1]
 			}
-			return
 		}
 	}
 }

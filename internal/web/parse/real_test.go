@@ -96,7 +96,8 @@ func TestRealPages(t *testing.T) {
 		if got := lines(&p); !slices.Equal(got, want.links) || p.Base != want.base ||
 			p.Canonical.String() != want.canonical || !sameTitle(p.Title, want.title) || p.Dropped > 0 {
 			if bad++; bad <= 10 {
-				t.Errorf("%s: charset %s base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s", url, p.Charset,
+				t.Errorf("%s: charset %s base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s",
+					url, p.Charset,
 					p.Base, want.base, p.Canonical, want.canonical, p.Title, want.title, cmp.Diff(want.links, got))
 			}
 		}

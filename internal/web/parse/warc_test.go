@@ -104,7 +104,8 @@ func TestArchivedPages(t *testing.T) {
 			links += len(p.Links)
 			if got := lines(&p); !slices.Equal(got, want.links) || p.Base != want.base ||
 				p.Canonical.String() != want.canonical || !sameTitle(p.Title, want.title) {
-				t.Errorf("%s in %s: got charset %s, base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s", u, filepath.Base(name), p.Charset,
+				t.Errorf("%s in %s: got charset %s, base %s want %s, canonical %s want %s, title %q want %q\nlinks: %s",
+					u, filepath.Base(name), p.Charset,
 					p.Base, want.base, p.Canonical, want.canonical, p.Title, want.title, cmp.Diff(want.links, got))
 			}
 		})

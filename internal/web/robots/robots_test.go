@@ -127,7 +127,8 @@ func TestExpected(t *testing.T) {
 			case !crawl && (!normal(path) || !normal(pattern(rule))):
 				stricter["percent"]++
 			default:
-				t.Errorf("%s %s %s: Crawlable gives %v by %q, but Allowed gives %v", row.File, row.Agent, row.URL, crawl, rule, got)
+				t.Errorf("%s %s %s: Crawlable gives %v by %q, but Allowed gives %v",
+					row.File, row.Agent, row.URL, crawl, rule, got)
 			}
 		}
 	}

@@ -54,7 +54,8 @@ func (s *Scope) passesTrapGuards(u weburl.URL) bool {
 	if s.cfg.MaxPathSegments >= 0 && slashes > s.cfg.MaxPathSegments {
 		return false
 	}
-	if most := s.cfg.MaxRepeatedSegments; most >= 0 && slashes > most && (repeats(path, most) || crowded(path, 2*most)) {
+	most := s.cfg.MaxRepeatedSegments
+	if most >= 0 && slashes > most && (repeats(path, most) || crowded(path, 2*most)) {
 		return false
 	}
 	query, _ := u.Query()

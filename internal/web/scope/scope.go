@@ -86,7 +86,8 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 		return nil, fmt.Errorf("scope %v: unknown; use page, prefix, host, domain or any", cfg.Scope)
 	}
 	if cfg.Depth != nil && *cfg.Depth < 0 {
-		return nil, fmt.Errorf("depth %d: must not be negative; 0 crawls only the seeds, omit it for no limit", *cfg.Depth)
+		return nil, fmt.Errorf("depth %d: must not be negative; 0 crawls only the seeds, omit it for no limit",
+			*cfg.Depth)
 	}
 	for _, d := range []struct {
 		n *int
@@ -251,7 +252,8 @@ var rules = []rule{
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if most := s.cfg.MaxRepeatedSegments; most >= 0 && (repeats(l.URL.Path(), most) || crowded(l.URL.Path(), 2*most)) {
+			most, path := s.cfg.MaxRepeatedSegments, l.URL.Path()
+			if most >= 0 && (repeats(path, most) || crowded(path, 2*most)) {
 				return TrapRepeatedSegments
 			}
 			return ""
