@@ -12,7 +12,7 @@ type Condition struct {
 	LastModified string // sent as If-Modified-Since
 }
 
-// IsZero reports whether c is no condition.
+// IsZero reports whether c is empty.
 func (c Condition) IsZero() bool { return c == Condition{} }
 
 // maxValidator is the maximum length in bytes of a validator to keep and send back.

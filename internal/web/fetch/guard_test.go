@@ -142,7 +142,7 @@ func TestSOCKSLooksUp(t *testing.T) {
 	}
 }
 
-// With LoopbackOnly no other address is dialled, whoever names it.
+// With LoopbackOnly no other address is dialled, whether or not the operator names it.
 func TestLoopbackOnly(t *testing.T) {
 	local := netip.MustParseAddr("127.0.0.1")
 	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {

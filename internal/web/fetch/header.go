@@ -175,7 +175,7 @@ func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
 }
 
 // Redirect returns the target of a redirect: the Location field, unchanged, of a 300, 301, 302,
-// 303, 307 or 308 (RFC 9110, 15.4). ok is false if r is no redirect or has no Location.
+// 303, 307 or 308 (RFC 9110, 15.4). ok is false if r is not a redirect or has no Location.
 func Redirect(r *Response) (location string, ok bool) {
 	switch r.Status {
 	case 300, 301, 302, 303, 307, 308:

@@ -99,6 +99,7 @@ const (
 
 var kindNames = [...]string{"other", "html", "xhtml", "feed", "sitemap", "css", "svg"}
 
+// String returns the kind's name in lower case.
 func (k Kind) String() string { return kindNames[k] }
 
 // A Page is what Parse found. Its strings do not refer to Input.Body, and stay valid after the next
@@ -117,7 +118,7 @@ type Page struct {
 	Charset string
 	// Title is the text of the first title, with white space collapsed, at most 512 bytes.
 	Title string
-	// BadLinks counts references that are no URL or too long. Other schemes (mailto, javascript,
+	// BadLinks counts references that are not URLs or are too long. Other schemes (mailto, javascript,
 	// data) do not count.
 	BadLinks int
 	// Dropped counts the references after MaxLinks links, and those that exceed the memory for

@@ -70,7 +70,7 @@ func (p *Page) sitemap(body []byte) {
 	}
 }
 
-// textSitemap reads one URL a line. It skips lines that are no absolute URL, so a page that is no
+// textSitemap reads one URL a line. It skips lines that are not absolute URLs, so a page that is not a
 // sitemap gives nothing.
 func (p *Page) textSitemap(body []byte) {
 	for len(body) > 0 {

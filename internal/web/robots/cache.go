@@ -63,6 +63,7 @@ const (
 
 var verdictNames = [...]string{"allowed", "denied", "fetch", "unreachable"}
 
+// String returns the verdict's name in lower case.
 func (v Verdict) String() string {
 	if int(v) < len(verdictNames) {
 		return verdictNames[v]
@@ -329,7 +330,7 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 
 func hasRules(class uint8) bool { return class == ClassRules || class == ClassStale }
 
-// redirect returns the target of a redirect. ok is false if r is no redirect or its target is
+// redirect returns the target of a redirect. ok is false if r is not a redirect or its target is
 // unusable.
 func redirect(from weburl.URL, r Reply) (to weburl.URL, ok bool) {
 	switch r.Status {

@@ -28,7 +28,7 @@ func (s *sharing) len() int {
 }
 
 // hold returns the copy of g to keep and the memory in bytes that it adds: zero if the same group
-// is kept already. A nil g is no group.
+// is kept already. A nil g means "no group".
 func (s *sharing) hold(g *group) (kept *group, bytes int64) {
 	if g == nil {
 		return nil, 0

@@ -38,6 +38,7 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("scope %q: unknown; use page, prefix, host, domain or any", s)
 }
 
+// String returns the word that ParseKind reads.
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
 		return fmt.Sprintf("Kind(%d)", k)
