@@ -19,7 +19,7 @@ import (
 )
 
 // buildLine is the README's line that builds the program.
-var buildLine = regexp.MustCompile("(?m)^((?:[A-Z0-9_]+=\\S+ )*)(go build .*)$")
+var buildLine = regexp.MustCompile(`(?m)^((?:[A-Z0-9_]+=\S+ )*)(go build .*)$`)
 
 // documentedBuild is the README's build command, which writes to name instead.
 func documentedBuild(name string) (*exec.Cmd, error) {

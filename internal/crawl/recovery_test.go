@@ -35,14 +35,13 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 	var b strings.Builder
 	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
 	links := map[string][]string{}
-	var urls, hosts []string
+	var urls []string
 	hosts0, links0 := 1, 0
 	if dense {
 		hosts0, links0 = 2, 2
 	}
 	for h := range hosts0 + rng.IntN(5) {
 		host := fmt.Sprintf("h%d.example", h)
-		hosts = append(hosts, host)
 		fmt.Fprintf(&b, "dns %s 192.0.2.%d\n", host, 1+rng.IntN(3))
 		if rng.IntN(3) == 0 {
 			w.delays[host] = time.Second

@@ -317,7 +317,7 @@ func (s *story) run(t *testing.T) *world {
 			}
 			ended <- stop
 		}()
-		time.Sleep(s.web.start.Add(p.at).Sub(time.Now()))
+		time.Sleep(time.Until(s.web.start.Add(p.at)))
 		synctest.Wait()
 		switch {
 		case p.kill:

@@ -175,7 +175,6 @@ type Frontier struct {
 	tails    int // queues in the lists for those with more than a head in RAM
 	out      []byte
 	runs     []run
-	scratch  []byte
 	segments int // ever made, pool files as well
 	files    int // segments on disk now
 	swept    int // the part of the dictionary whose heads are spilled next

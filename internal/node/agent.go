@@ -1,4 +1,4 @@
-// Package agent answers: how does one node of the crawl come to be, work and end?
+// Package node answers: how does one node of the crawl come to be, work and end?
 //
 // It opens the rooms in the order in which they need each other, wires them
 // into a crawl.Crawler, runs it, and closes them in the reverse order. It

@@ -16,8 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// APIFile, in a crawl directory, names the address and the token by which a
-// running crawl is asked.
+// APIFile is a path in a crawl directory. The file holds the address and the
+// token of the running crawl's API.
 const APIFile = "state/api.json"
 
 // APIAccess is what APIFile holds.

@@ -78,16 +78,16 @@ func (b budget) slow() int64 { return max(1, b.packages/4) }
 
 // divide gives each package its share, where the configuration does not say
 // otherwise.
-func (cfg *Config) divide(b budget) {
+func (c *Config) divide(b budget) {
 	set := func(field *int64, s share) {
 		if *field == 0 {
 			*field = b.of(s)
 		}
 	}
-	set(&cfg.Frontier.MemoryBytes, shareQueues)
-	set(&cfg.Robots.MemoryBytes, shareRobots)
-	set(&cfg.Archive.RevisitBytes, sharePayloads)
-	if cfg.DNS.CacheEntries == 0 {
-		cfg.DNS.CacheEntries = int(max(1, b.of(shareNames)/nameBytes))
+	set(&c.Frontier.MemoryBytes, shareQueues)
+	set(&c.Robots.MemoryBytes, shareRobots)
+	set(&c.Archive.RevisitBytes, sharePayloads)
+	if c.DNS.CacheEntries == 0 {
+		c.DNS.CacheEntries = int(max(1, b.of(shareNames)/nameBytes))
 	}
 }

@@ -71,7 +71,7 @@ func TestLines(t *testing.T) {
 	if one.lineOf(a) != one.lineOf(b) {
 		t.Error("in all: two lines")
 	}
-	if each.lineOf(a) == each.lineOf(b) || each.lineOf(a) != each.lineOf(a) {
+	if first := each.lineOf(a); first == each.lineOf(b) || first != each.lineOf(a) {
 		t.Error("per client: not one line each")
 	}
 	for _, tt := range []struct{ rate, want int64 }{{0, writeStep}, {1, 1 << 10}, {1e6, 20_000}, {40e6, writeStep}} {

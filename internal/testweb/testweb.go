@@ -406,11 +406,16 @@ func (w *Web) Close() {
 func (w *Web) HTTPPort() int  { return w.plain.Addr().(*net.TCPAddr).Port }
 func (w *Web) HTTPSPort() int { return w.secure.Addr().(*net.TCPAddr).Port }
 
-// HTTPAddr, HTTPSAddr, DNSAddr and ControlAddr are host:port; the first two
-// answer on every other address of 127.0.0.0/8 as well.
-func (w *Web) HTTPAddr() string    { return "127.0.0.1:" + strconv.Itoa(w.HTTPPort()) }
-func (w *Web) HTTPSAddr() string   { return "127.0.0.1:" + strconv.Itoa(w.HTTPSPort()) }
-func (w *Web) DNSAddr() string     { return w.dnsUDP.LocalAddr().String() }
+// HTTPAddr returns host:port. Every other address of 127.0.0.0/8 answers too.
+func (w *Web) HTTPAddr() string { return "127.0.0.1:" + strconv.Itoa(w.HTTPPort()) }
+
+// HTTPSAddr returns host:port. Every other address of 127.0.0.0/8 answers too.
+func (w *Web) HTTPSAddr() string { return "127.0.0.1:" + strconv.Itoa(w.HTTPSPort()) }
+
+// DNSAddr returns host:port of the name server, for UDP and TCP.
+func (w *Web) DNSAddr() string { return w.dnsUDP.LocalAddr().String() }
+
+// ControlAddr returns host:port of the control interface.
 func (w *Web) ControlAddr() string { return w.control.Addr().String() }
 
 // CAPEM is the certificate of the authority that signs the hosts' certificates.

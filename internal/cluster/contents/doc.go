@@ -1,4 +1,4 @@
-// Package content answers: which page with this content is archived in full?
+// Package contents answers: which page with this content is archived in full?
 //
 //	Ask -> Run -> drum: known? -> yes: its page, read from the file
 //	                           -> no:  is it claimed? -> no:  the page that asks claims it

@@ -1,4 +1,4 @@
-// Package member answers: who belongs to the cluster now?
+// Package gossip answers: who belongs to the cluster now?
 //
 //	packets, streams of gossip -> memberlist (SWIM) -> events -> View -> Changes
 //

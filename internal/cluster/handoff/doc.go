@@ -1,4 +1,4 @@
-// Package replica answers: what would we need to know to go on with another
+// Package handoff answers: what would we need to know to go on with another
 // agent's hosts?
 //
 //	Append(source, batch) -> journal of the source -> Sync: now it may be answered

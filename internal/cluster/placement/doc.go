@@ -1,4 +1,4 @@
-// Package ring answers: which agent has this host, and which ones come next?
+// Package placement answers: which agent has this host, and which ones come next?
 //
 //	host -> weburl.HostKey -> point -> owner, next nearest, ...
 //	agents (name, capacity) --^

@@ -1,4 +1,4 @@
-// Package exchange answers: how do agents call one another, and who may?
+// Package rpc answers: how do agents call one another, and who may?
 //
 //	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Handlers
 //	                                                            `-> gossip, for package member

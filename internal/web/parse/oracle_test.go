@@ -27,7 +27,6 @@ type oracle struct {
 	canonical string
 	title     string
 	titled    bool
-	robots    []string
 	page      bool // the page says nofollow
 }
 

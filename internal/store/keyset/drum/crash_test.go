@@ -388,7 +388,7 @@ func TestDamagedInRestore(t *testing.T) {
 		mem := disk.NewMem()
 		tune := small(rng)
 		tune.memKeys, tune.firstKeys = 50, 50
-		s, got := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
+		s, _ := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
 		var keys []weburl.Key
 		var items []Item
 		for i := range uint64(2000) {
@@ -397,7 +397,7 @@ func TestDamagedInRestore(t *testing.T) {
 		}
 		must(t, s.Restore(keys[:1000]))
 		must(t, s.Close())
-		s, got = openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
+		s, got := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})
 		es, err := mem.ReadDir("drum")
 		must(t, err)
 		for _, e := range es {

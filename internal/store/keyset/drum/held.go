@@ -86,8 +86,7 @@ type generation struct {
 	unknown []uint64 // a bit for each item
 	values  []uint64 // of each item; nil in a Store without values
 
-	at   int // number of frames that were emitted
-	part int // of frame at: number of items that were emitted
+	at int // number of frames that were emitted
 }
 
 // A frameWriter encodes held items. Links of one page have most of their aux in common. An item may therefore leave out
