@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/format"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/orbweaver/orbweaver"
@@ -38,7 +40,8 @@ var layers = func() map[string]int {
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
 		// one agent's crawl loop; webs made of testweb; what the programs share
-		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record internal/testweb/walk " +
+		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
+			"internal/testweb/walk " +
 			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
@@ -237,7 +240,8 @@ func TestRandomTestsCanBeRepeated(t *testing.T) {
 				return true
 			}
 			x, ok := sel.X.(*ast.Ident)
-			if ok && random && x.Name == "rand" && token.IsExported(sel.Sel.Name) && !slices.Contains(own, sel.Sel.Name) {
+			if ok && random && x.Name == "rand" && token.IsExported(sel.Sel.Name) &&
+				!slices.Contains(own, sel.Sel.Name) {
 				t.Errorf("%s draws with rand.%s, whose seed nobody knows: use testseed.Rand(t)", f.name, sel.Sel.Name)
 			}
 			return true
@@ -252,6 +256,50 @@ func TestFormatted(t *testing.T) {
 			t.Errorf("%s: %v", f.name, err)
 		} else if !bytes.Equal(f.text, want) {
 			t.Errorf("%s is not formatted: gofmt -w %s", f.name, f.name)
+		}
+	}
+}
+
+// TestLinesAreShort: a line of Go has at most 120 columns, a tab counting as 4.
+// Exempt are generated files and lines that end in what cannot be broken: a
+// string in backquotes, such as a field's tag, and a word without a space, such
+// as a URL.
+func TestLinesAreShort(t *testing.T) {
+	const limit = 120
+	for _, f := range sources(t) {
+		if ast.IsGenerated(f.ast) {
+			continue
+		}
+		raw := rawLines(f)
+		n := 0
+		for line := range strings.Lines(string(f.text)) {
+			n++
+			line = strings.TrimSuffix(line, "\n")
+			width := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			word := line[strings.LastIndexAny(line, " \t\"")+1:]
+			if width > limit && utf8.RuneCountInString(word) < limit*3/4 && !raw[n] {
+				t.Errorf("%s:%d has %d columns, at most %d", f.name, n, width, limit)
+			}
+		}
+	}
+}
+
+// rawLines returns the numbers of the lines with a string in backquotes that has
+// more than 60 bytes or several lines.
+func rawLines(f source) map[int]bool {
+	raw := map[int]bool{}
+	file := token.NewFileSet().AddFile(f.name, -1, len(f.text))
+	var s scanner.Scanner
+	s.Init(file, f.text, nil, 0)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return raw
+		}
+		if tok == token.STRING && lit[0] == '`' && (len(lit) > 60 || strings.Contains(lit, "\n")) {
+			for i := range 1 + strings.Count(lit, "\n") {
+				raw[file.Line(pos)+i] = true
+			}
 		}
 	}
 }
@@ -337,7 +385,8 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s links to %s, which is not there", name, to)
 				continue
 			}
-			if u.Fragment != "" && strings.HasSuffix(target, ".md") && !slices.Contains(anchors(t, target), u.Fragment) {
+			if u.Fragment != "" && strings.HasSuffix(target, ".md") &&
+				!slices.Contains(anchors(t, target), u.Fragment) {
 				t.Errorf("%s links to %s, a heading that is not there", name, to)
 			}
 		}
@@ -366,7 +415,8 @@ func anchors(t *testing.T, name string) []string {
 	var out []string
 	for line := range strings.Lines(regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(string(b), "")) {
 		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
-			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-"))
+			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""),
+				" ", "-"))
 		}
 	}
 	return out

@@ -59,7 +59,9 @@ var clocked = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	if bytes.Count(text, []byte(clockNow)) != 1 {
-		return "", fmt.Errorf("%s/time.go does not read the clock as it did, by %q: the edit of this test has to follow it", src, clockNow)
+		return "",
+			fmt.Errorf("%s/time.go does not read the clock as it did, by %q: the edit of this test has to follow it",
+				src, clockNow)
 	}
 	text = bytes.Replace(text, []byte(clockNow), []byte(clockNow+"\tsec += wrong\n"), 1)
 	// The place is the same each time, so that the build is cached.
@@ -83,7 +85,8 @@ var clocked = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(filepath.Dir(orbweaver), "orbweaver-clocked")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(cache, "overlay.json"), "-o", bin, "github.com/orbweaver/orbweaver/cmd/orbweaver")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(cache, "overlay.json"), "-o", bin,
+		"github.com/orbweaver/orbweaver/cmd/orbweaver")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
@@ -174,7 +177,8 @@ func TestStoryClocks(t *testing.T) {
 	s.polite()
 	sharedSomething(t, s.web)
 	if v.twice > 0 || v.copies != v.archived || v.archived != v.reachable {
-		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies, v.reachable)
+		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies,
+			v.reachable)
 	}
 	for i, a := range s.agents {
 		capturedWithin(t, a.dir, wrong[i], began, over)
@@ -264,7 +268,8 @@ func TestClockSet(t *testing.T) {
 		kills = append(kills, at)
 		args = []string{"crawl", "--resume", "--dir", dir, "--quiet"}
 	}
-	t.Logf("%d pages in %v, killed at %v and at %v", web.Report().Pages, time.Since(began).Round(time.Millisecond), kills[0].Sub(began), kills[1].Sub(began))
+	t.Logf("%d pages in %v, killed at %v and at %v", web.Report().Pages, time.Since(began).Round(time.Millisecond),
+		kills[0].Sub(began), kills[1].Sub(began))
 	verify(t, dir)
 	maxConcurrent(t, web)
 	for _, u := range missingPages(web, sites, pages) {
@@ -277,7 +282,8 @@ func TestClockSet(t *testing.T) {
 			age := k.Sub(v.AfterEnded)
 			lost = lost || age > -50*time.Millisecond && age < 50*time.Millisecond
 		}
-		if lost && v.Kind == "gap" && v.By == "host" && strings.HasSuffix(v.After, "/robots.txt") && time.Duration(v.Gap) >= delay {
+		if lost && v.Kind == "gap" && v.By == "host" && strings.HasSuffix(v.After, "/robots.txt") &&
+			time.Duration(v.Gap) >= delay {
 			t.Logf("excused: %s", v)
 			continue
 		}

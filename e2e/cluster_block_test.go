@@ -41,7 +41,8 @@ func TestClusterBlock(t *testing.T) {
 			t.Errorf("a1 is told to %s %s: %s%s", order, host, refused.stdout, refused.stderr)
 		}
 	}
-	if answer := ctl(1, "block", host); !strings.Contains(answer, host+": blocked") || strings.Contains(answer, "agent") {
+	if answer := ctl(1, "block", host); !strings.Contains(answer, host+": blocked") ||
+		strings.Contains(answer, "agent") {
 		t.Errorf("a2: %s", answer)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {

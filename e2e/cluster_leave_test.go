@@ -14,7 +14,8 @@ func TestClusterLeaveAlone(t *testing.T) {
 		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())
 	}
 	b.await(100)
-	for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(1), "view")) == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(eventsOf(t, b.home(1), "view")) == 0; {
+		time.Sleep(20 * time.Millisecond)
 		if time.Now().After(end) {
 			t.Fatalf("a2 does not begin:\n%s", events(t, b.home(1)))
 		}

@@ -20,7 +20,9 @@ func TestClusterRefusals(t *testing.T) {
 	dir, addr := t.TempDir(), port(t)
 	home := func(name string) string { return filepath.Join(dir, name) }
 	args := func(name, listen string, more ...string) []string {
-		return flags(t, web, home(name), append([]string{"--quiet", "--delay", "20ms", "--name", name, "--listen", listen, "https://a.example/"}, more...)...)
+		return flags(t, web, home(name),
+			append([]string{"--quiet", "--delay", "20ms", "--name", name, "--listen", listen, "https://a.example/"},
+				more...)...)
 	}
 	first := start(t, args("a1", addr, "--agents", "2", "--api", "127.0.0.1:0")...)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -47,7 +49,8 @@ func TestClusterRefusals(t *testing.T) {
 		{`has delay "30ms", the cluster has "20ms"`, []string{"--delay", "30ms"}},
 		{`has strategy "list", the cluster has "bfs"`, []string{"--strategy", "list"}},
 		{`has host-page-limit "3", the cluster has "0"`, []string{"--host-page-limit", "3"}},
-		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`, []string{"--agents", "3"}},
+		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`,
+			[]string{"--agents", "3"}},
 		{"--strategy walk is for one agent", []string{"--strategy", "walk"}},
 		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
 		{"--listen " + addr + ": the port is in use; choose another", []string{"--listen", addr}},
@@ -75,11 +78,14 @@ func TestClusterRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied := crawl(t.Context(), t, "crawl", "--quiet", "--resume", "--dir", home("copy"), "--listen", port(t), "--join", addr).must(t, 4)
-	if want := fmt.Sprintf(`agent "a1" is running already, at %s, from this crawl directory or a copy of it`, addr); !strings.Contains(copied.stderr, want) {
+	copied := crawl(t.Context(), t, "crawl", "--quiet", "--resume", "--dir", home("copy"), "--listen", port(t),
+		"--join", addr).must(t, 4)
+	want := fmt.Sprintf(`agent "a1" is running already, at %s, from this crawl directory or a copy of it`, addr)
+	if !strings.Contains(copied.stderr, want) {
 		t.Errorf("stderr: %s", copied.stderr)
 	}
-	if after, err := os.ReadFile(filepath.Join(home("copy"), "crawl.yaml")); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(filepath.Join(home("copy"), "crawl.yaml")); err != nil ||
+		string(after) != string(before) {
 		t.Errorf("crawl.yaml was %s, is %s (%v)", before, after, err)
 	}
 
@@ -104,7 +110,7 @@ func TestClusterRefusals(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	lone.cmd.Process.Signal(os.Interrupt)
-	want := "waiting until 2 agents have started; these have: c1\n"
+	want = "waiting until 2 agents have started; these have: c1\n"
 	if !ended(lone, time.Minute) || !strings.Contains(lone.out.String(), want) {
 		t.Errorf("%s", tail(lone.out.String()))
 	}
@@ -129,7 +135,8 @@ func TestClusterBack(t *testing.T) {
 	home := func(i int) string { return filepath.Join(dir, fmt.Sprint("a", i+1)) }
 	var ps []*process
 	for i := range addrs {
-		args := flags(t, web, home(i), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+		args := flags(t, web, home(i), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0",
+			"--site-delay", "0",
 			"--name", fmt.Sprint("a", i+1), "--listen", addrs[i], "--agents", "2", "--replicas", "1")
 		if i > 0 {
 			args = append(args, "--join", addrs[0])
@@ -140,7 +147,8 @@ func TestClusterBack(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); web.Report().Origin.Fetched < n; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d pages after a minute\n%s\n%s", web.Report().Origin.Fetched, events(t, home(0)), events(t, home(1)))
+				t.Fatalf("%d pages after a minute\n%s\n%s", web.Report().Origin.Fetched, events(t, home(0)),
+					events(t, home(1)))
 			}
 		}
 	}

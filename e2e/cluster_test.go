@@ -49,11 +49,13 @@ func TestCluster(t *testing.T) {
 			}
 			bundles := filepath.Join(dir, "keys")
 			if c.keys {
-				crawl(context.Background(), t, "cluster", "keys", "--out", bundles, "--agents", strings.Join(names, ",")).must(t, 0)
+				crawl(context.Background(), t, "cluster", "keys", "--out", bundles, "--agents",
+					strings.Join(names, ",")).must(t, 0)
 			}
 			var ps []*process
 			for i, name := range names {
-				args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+				args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(),
+					"--ip-delay", "0", "--site-delay", "0",
 					"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(c.agents))
 				if c.keys {
 					args = append(args, "--keys", filepath.Join(bundles, name))
@@ -65,7 +67,8 @@ func TestCluster(t *testing.T) {
 			sent := 0.0
 			for i, p := range ps {
 				if !ended(p, 3*time.Minute) {
-					t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()), events(t, filepath.Join(dir, names[i])))
+					t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()),
+						events(t, filepath.Join(dir, names[i])))
 				}
 				if code := p.code(); code != 0 {
 					t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))
@@ -95,12 +98,14 @@ func TestCluster(t *testing.T) {
 			noViolations(t, web)
 			r := web.Report()
 			if r.Origin.Missed > 0 || r.Origin.Twice > 0 || r.Origin.Beyond > 0 {
-				t.Errorf("%d pages missed (%v), %d fetched twice, %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Twice, r.Origin.Beyond)
+				t.Errorf("%d pages missed (%v), %d fetched twice, %d beyond", r.Origin.Missed, r.Origin.MissedURLs,
+					r.Origin.Twice, r.Origin.Beyond)
 			}
 			if sent == 0 {
 				t.Error("no URL was sent")
 			}
-			t.Logf("%d pages by %d agents, %v URLs sent: %.2f a page", r.Origin.Fetched, c.agents, sent, sent/float64(r.Origin.Fetched))
+			t.Logf("%d pages by %d agents, %v URLs sent: %.2f a page", r.Origin.Fetched, c.agents, sent,
+				sent/float64(r.Origin.Fetched))
 		})
 	}
 }
@@ -109,8 +114,11 @@ func TestCluster(t *testing.T) {
 func TestClusterNameInUse(t *testing.T) {
 	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
 	dir, addr := t.TempDir(), port(t)
-	first := start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2", "https://a.example/")...)
-	second := crawl(context.Background(), t, flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a1", "--listen", port(t), "--join", addr, "--agents", "2", "https://a.example/")...).must(t, 4)
+	first := start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents",
+		"2", "https://a.example/")...)
+	second := crawl(context.Background(), t,
+		flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a1", "--listen", port(t), "--join", addr,
+			"--agents", "2", "https://a.example/")...).must(t, 4)
 	if !strings.Contains(second.stderr, `agent name "a1" is in use`) {
 		t.Errorf("stderr: %s", second.stderr)
 	}
@@ -146,9 +154,11 @@ func TestClusterNothing(t *testing.T) {
 			dir, addrs := t.TempDir(), []string{port(t), port(t)}
 			var ps []*process
 			for i, addr := range addrs {
-				ps = append(ps, start(t, append(flags(t, web, filepath.Join(dir, fmt.Sprint(i)), "--quiet", "--scope", "host",
-					"--retries", "0", "--name", fmt.Sprintf("a%d", i+1), "--listen", addr, "--join", addrs[0], "--agents", "2"),
-					c.seeds...)...))
+				ps = append(ps,
+					start(t, append(flags(t, web, filepath.Join(dir, fmt.Sprint(i)), "--quiet", "--scope", "host",
+						"--retries", "0", "--name", fmt.Sprintf("a%d", i+1), "--listen", addr, "--join", addrs[0],
+						"--agents", "2"),
+						c.seeds...)...))
 			}
 			said := ""
 			for i, p := range ps {

@@ -35,14 +35,16 @@ func TestClusterDeath(t *testing.T) {
 	names, addrs := []string{"a1", "a2", "a3"}, []string{port(t), port(t), port(t)}
 	var ps []*process
 	for i, name := range names {
-		args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+		args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(),
+			"--ip-delay", "0", "--site-delay", "0",
 			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0")
 		ps = append(ps, start(t, append(args, made.URL(0, 0))...))
 	}
 	all := web.Report().Origin.Reachable
 	for end := time.Now().Add(2 * time.Minute); web.Report().Origin.Fetched < all/3; {
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d pages after two minutes\n%s", web.Report().Origin.Fetched, all, events(t, filepath.Join(dir, "a1")))
+			t.Fatalf("%d of %d pages after two minutes\n%s", web.Report().Origin.Fetched, all,
+				events(t, filepath.Join(dir, "a1")))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -61,7 +63,8 @@ func TestClusterDeath(t *testing.T) {
 		}
 		home := filepath.Join(dir, names[i])
 		if !ended(p, 5*time.Minute) {
-			t.Fatalf("%s does not end:\n%s\n%s\n%s", names[i], events(t, home), p.stuck(t, home, nil), ps[len(ps)-1-i].stuck(t, filepath.Join(dir, names[len(ps)-1-i]), nil))
+			t.Fatalf("%s does not end:\n%s\n%s\n%s", names[i], events(t, home), p.stuck(t, home, nil),
+				ps[len(ps)-1-i].stuck(t, filepath.Join(dir, names[len(ps)-1-i]), nil))
 		}
 		if code := p.code(); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))
@@ -90,7 +93,8 @@ func TestClusterDeath(t *testing.T) {
 	if r.Origin.Missed > 0 || r.Origin.Beyond > 0 {
 		t.Errorf("%d pages missed (%v), %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Beyond)
 	}
-	t.Logf("killed after %d of %d pages: %d fetched twice, %.3f %%", at, all, r.Origin.Twice, 100*float64(r.Origin.Twice)/float64(all))
+	t.Logf("killed after %d of %d pages: %d fetched twice, %.3f %%", at, all, r.Origin.Twice,
+		100*float64(r.Origin.Twice)/float64(all))
 	// A second of the dead agent's pages, at most one for each host and delay.
 	if most := hosts * int64(time.Second/delay); r.Origin.Twice > most {
 		t.Errorf("%d pages fetched twice, at most %d in a second", r.Origin.Twice, most)
@@ -118,7 +122,8 @@ func TestReplicas(t *testing.T) {
 		var ps []*process
 		for k, addr := range []string{first, port(t), port(t)} {
 			name := fmt.Sprint("a", k+1)
-			args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
+			args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(),
+				"--ip-delay", "0", "--site-delay", "0",
 				"--name", name, "--listen", addr, "--join", first, "--agents", "3", "--replicas", replicas)
 			ps = append(ps, start(t, append(args, made.URL(0, 0))...))
 		}
@@ -157,7 +162,8 @@ func TestReplicas(t *testing.T) {
 		if replicas == "1" && octets > 0 || replicas == "2" && (each < 20 || each > 400) {
 			t.Errorf("%s replicas: %.0f octets shipped of a URL", replicas, each)
 		}
-		t.Logf("%s replicas: %d pages, %s of the processors, %.0f octets shipped of each of %.0f URLs", replicas, web.Report().Origin.Fetched, cpu[i], each, urls)
+		t.Logf("%s replicas: %d pages, %s of the processors, %.0f octets shipped of each of %.0f URLs", replicas,
+			web.Report().Origin.Fetched, cpu[i], each, urls)
 	}
 	t.Logf("a second copy takes %.2f times the time", float64(cpu[1])/float64(cpu[0]))
 }

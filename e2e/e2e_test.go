@@ -104,7 +104,8 @@ func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string 
 	if err := os.WriteFile(ca, web.CAPEM(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"crawl", "--dir", dir, "--contact", "test@example.org", "--dns", web.DNSAddr(), "--ca", ca, "--allow-private"}
+	args := []string{"crawl", "--dir", dir, "--contact", "test@example.org", "--dns", web.DNSAddr(), "--ca", ca,
+		"--allow-private"}
 	for _, c := range web.ConnectTo() {
 		args = append(args, "--connect-to", c)
 	}
@@ -126,7 +127,8 @@ func crawl(ctx context.Context, t *testing.T, args ...string) run {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	err := cmd.Run()
-	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	r := run{stdout: out.String(), stderr: errs.String(), took: time.Since(began),
+		cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

@@ -41,7 +41,8 @@ func TestDiskFull(t *testing.T) {
 			fmt.Fprintf(w, "%016x%s ", x, r.URL.Path)
 		}
 	})
-	web := serve(t, testweb.Config{Sites: []testweb.Site{{Host: "full.example", Handler: site, Scheme: "http"}}, KeepURLs: 1000})
+	web := serve(t, testweb.Config{Sites: []testweb.Site{{Host: "full.example", Handler: site, Scheme: "http"}},
+		KeepURLs: 1000})
 	dir := filepath.Join(disk, "crawl")
 	first := flags(t, web, dir, "--delay", "0s", "http://full.example/")
 	full := crawl(context.Background(), t, first...).must(t, 3)

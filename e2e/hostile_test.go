@@ -79,7 +79,8 @@ func TestRawReplies(t *testing.T) {
 		seeds = append(seeds, "http://"+host+"/"+n)
 	}
 	const delay = 50 * time.Millisecond
-	web := serve(t, testweb.Config{Sites: sites, LogEntries: 1 << 16, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4, CrawlDelay: true}})
+	web := serve(t, testweb.Config{Sites: sites, LogEntries: 1 << 16,
+		Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 4, CrawlDelay: true}})
 	dir := t.TempDir()
 	crawl(context.Background(), t, flags(t, web, dir, "--seeds", seedFile(t, seeds), "--scope", "host", "--depth", "0",
 		"--exclude", noAddresses, "--delay", delay.String(), "--retries", "0", "--timeout", "2s", "--max-time", "10s",

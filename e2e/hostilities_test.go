@@ -68,9 +68,11 @@ var hostile = map[string]end{
 	"/status-101": ends(101), "/status-204": ends(204, "excess-bytes"), "/status-205": ends(205),
 	"/status-206": ends(206), "/status-304": ends(304), "/status-407": ends(407), "/status-999": ends(999),
 	// Redirects.
-	"/redirect-self": ends(302), "/redirect-there": ends(302), "/redirect-back": ends(302), "/redirect-chain": ends(302),
-	"/redirect-grow": ends(302), "/redirect-empty": ends(302), "/redirect-none": ends(301), "/redirect-two": ends(302),
-	"/redirect-private": ends(302), "/redirect-loopback": ends(302), "/redirect-bytes": ends(302), "/redirect-split": ends(302),
+	"/redirect-self": ends(302), "/redirect-there": ends(302), "/redirect-back": ends(302),
+	"/redirect-chain": ends(302),
+	"/redirect-grow":  ends(302), "/redirect-empty": ends(302), "/redirect-none": ends(301), "/redirect-two": ends(302),
+	"/redirect-private": ends(302), "/redirect-loopback": ends(302), "/redirect-bytes": ends(302),
+	"/redirect-split":  ends(302),
 	"/redirect-bad":    ends(302, "bad-redirect"),
 	"/redirect-file":   ends(302, "bad-redirect"),
 	"/redirect-script": ends(302, "bad-redirect"),
@@ -78,10 +80,11 @@ var hostile = map[string]end{
 
 // hostileHosts is how the home pages of the hosts at fault end.
 var hostileHosts = map[string]end{
-	"https://self-signed.example/":     ends(report.CodeConnect, "error:tls"),
-	"https://expired.example/":         ends(report.CodeConnect, "error:tls"),
-	"https://wrong-name.example/":      ends(report.CodeConnect, "error:tls"),
-	"https://cut-tls.example/":         ends(report.CodeRobotsUnfetchable, "2t", "error:robots-unreachable"), // time may mend it
+	"https://self-signed.example/": ends(report.CodeConnect, "error:tls"),
+	"https://expired.example/":     ends(report.CodeConnect, "error:tls"),
+	"https://wrong-name.example/":  ends(report.CodeConnect, "error:tls"),
+	// time may mend it
+	"https://cut-tls.example/":         ends(report.CodeRobotsUnfetchable, "2t", "error:robots-unreachable"),
 	"http://no-such-name.example/":     ends(report.CodeDNS, "error:dns"),
 	"http://dns-empty.example/":        ends(report.CodeDNS, "error:dns"),
 	"http://dns-fails.example/":        ends(report.CodeTooManyRetries, "2t", "error:dns"),
@@ -107,12 +110,14 @@ var hostileHosts = map[string]end{
 // hostilePromise is what the crawls of hostile hosts keep.
 const hostileDelay = 50 * time.Millisecond
 
-var hostilePromise = testweb.Promise{HostDelay: hostileDelay, AddrDelay: hostileDelay / 4, SiteDelay: hostileDelay / 4, CrawlDelay: true}
+var hostilePromise = testweb.Promise{HostDelay: hostileDelay, AddrDelay: hostileDelay / 4, SiteDelay: hostileDelay / 4,
+	CrawlDelay: true}
 
 // hostileWeb serves each hostility that choose takes on a host of its own:
 // their outcomes stay apart, and the slow ones hurt side by side. urls are
 // their URLs by path, without the star of a trap.
-func hostileWeb(t *testing.T, more []testweb.Site, choose func(h testweb.Hostility) bool) (web *testweb.Web, urls map[string]string) {
+func hostileWeb(t *testing.T, more []testweb.Site,
+	choose func(h testweb.Hostility) bool) (web *testweb.Web, urls map[string]string) {
 	t.Helper()
 	var raw testweb.RawFunc
 	for _, s := range testweb.HostileSites() {
@@ -136,7 +141,8 @@ func hostileWeb(t *testing.T, more []testweb.Site, choose func(h testweb.Hostili
 func hostileFlags(t *testing.T, web *testweb.Web, dir string, seeds []string, more ...string) []string {
 	return flags(t, web, dir, append([]string{"--seeds", seedFile(t, seeds), "--scope", "any", "--exclude", noAddresses,
 		"--delay", hostileDelay.String(), "--retries", "1", "--retry-wait", "200ms", "--slow-down", "100ms",
-		"--timeout", "3s", "--max-time", "7s", "--max-body", "3MB", "--host-page-limit", "40", "--time-limit", "80s"}, more...)...)
+		"--timeout", "3s", "--max-time", "7s", "--max-body", "3MB", "--host-page-limit", "40", "--time-limit", "80s"},
+		more...)...)
 }
 
 func isBomb(h testweb.Hostility) bool { return strings.HasPrefix(h.Path, "/bomb-") }

@@ -214,7 +214,8 @@ func TestKilled(t *testing.T) {
 	a.covers(t, tr)
 	a.judged(t)
 	if n := int64(tr.Count(http.StatusOK)); a.sum.Pages != n || a.sum.Unique != int64(len(tr.Pages)+len(tr.Denied)) {
-		t.Errorf("summary: %d pages and %d URLs, want %d and %d", a.sum.Pages, a.sum.Unique, n, len(tr.Pages)+len(tr.Denied))
+		t.Errorf("summary: %d pages and %d URLs, want %d and %d", a.sum.Pages, a.sum.Unique, n,
+			len(tr.Pages)+len(tr.Denied))
 	}
 }
 
@@ -261,7 +262,8 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 		if e.Aborted || e.Broken {
 			continue
 		}
-		if host, ok := strings.CutPrefix(e.URL, "http://"); ok && strings.HasSuffix(host, "/robots.txt") && e.Status == http.StatusMovedPermanently {
+		if host, ok := strings.CutPrefix(e.URL, "http://"); ok && strings.HasSuffix(host, "/robots.txt") &&
+			e.Status == http.StatusMovedPermanently {
 			moved["https://"+host]++
 		}
 		old, ok := last[e.URL]

@@ -77,7 +77,8 @@ func TestLeasesLeft(t *testing.T) {
 				}
 				last[domain] = e.Ended
 			}
-			t.Logf("%d domains; the longest that one was not asked after the leave was %v, %s", len(last), longest.Round(time.Millisecond), which)
+			t.Logf("%d domains; the longest that one was not asked after the leave was %v, %s", len(last),
+				longest.Round(time.Millisecond), which)
 		})
 	}
 }

@@ -66,7 +66,8 @@ func TestSharedWithoutLeases(t *testing.T) {
 	}
 	var ps []*process
 	for i, half := range halves {
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, fmt.Sprint(i)), "--quiet", "--delay", leaseDelay.String(), "--seeds", seedFile(t, half))...))
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, fmt.Sprint(i)), "--quiet", "--delay",
+			leaseDelay.String(), "--seeds", seedFile(t, half))...))
 	}
 	for _, p := range ps {
 		if code := p.code(); code != 0 {
@@ -74,13 +75,16 @@ func TestSharedWithoutLeases(t *testing.T) {
 		}
 	}
 	r := web.Report()
-	if h, a, s := r.Gaps["host"], r.Gaps["address"], r.Gaps["site"]; h.TooShort > 0 || a.TooShort == 0 || s.TooShort == 0 {
-		t.Errorf("gaps too short: %d of hosts, %d of addresses, %d of sites; want none, some, some", h.TooShort, a.TooShort, s.TooShort)
+	if h, a, s := r.Gaps["host"], r.Gaps["address"], r.Gaps["site"]; h.TooShort > 0 || a.TooShort == 0 ||
+		s.TooShort == 0 {
+		t.Errorf("gaps too short: %d of hosts, %d of addresses, %d of sites; want none, some, some", h.TooShort,
+			a.TooShort, s.TooShort)
 	}
 }
 
 // leased starts agents that crawl a web together.
-func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents int, more ...string) (ps []*process, homes []string) {
+func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents int,
+	more ...string) (ps []*process, homes []string) {
 	var addrs []string
 	for range agents {
 		addrs = append(addrs, port(t))
@@ -149,7 +153,8 @@ func TestLeases(t *testing.T) {
 	if messages == 0 || messages > pages/10 {
 		t.Errorf("%v messages for %v pages; want at most one for ten", messages, pages)
 	}
-	t.Logf("%v pages in %v, %v messages (%.3f a page), %v points asked for", pages, time.Since(began).Round(time.Second), messages, messages/pages, asked)
+	t.Logf("%v pages in %v, %v messages (%.3f a page), %v points asked for", pages,
+		time.Since(began).Round(time.Second), messages, messages/pages, asked)
 }
 
 // When an agent is killed, the others get the addresses and domains that it had
@@ -196,8 +201,10 @@ func noSharedViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
 	web.WaitIdle(time.Minute)
 	r := web.Report()
-	if a, s := r.Gaps["address"], r.Gaps["site"]; a.TooShort > 0 || s.TooShort > 0 || a.Promised == 0 || s.Promised == 0 {
-		t.Errorf("gaps too short: %d of %d of addresses, %d of %d of sites", a.TooShort, a.Promised, s.TooShort, s.Promised)
+	if a, s := r.Gaps["address"], r.Gaps["site"]; a.TooShort > 0 || s.TooShort > 0 || a.Promised == 0 ||
+		s.Promised == 0 {
+		t.Errorf("gaps too short: %d of %d of addresses, %d of %d of sites", a.TooShort, a.Promised, s.TooShort,
+			s.Promised)
 	}
 	for _, v := range r.Violations {
 		if v.By != "host" {

@@ -83,7 +83,8 @@ func TestStoryLength(t *testing.T) {
 				s.Errorf("%d pages of %d fetched twice", v.twice, v.reachable)
 			}
 			longest, mean := s.lags()
-			s.Logf("| %s | %d | %d | %.4f | %d | %.3f %% | %v | %v | %v |", tale.name, tale.agents, v.reachable, 1-float64(v.missed)/float64(v.reachable),
+			s.Logf("| %s | %d | %d | %.4f | %d | %.3f %% | %v | %v | %v |", tale.name, tale.agents, v.reachable,
+				1-float64(v.missed)/float64(v.reachable),
 				v.twice, 100*v.overlap(), mean, longest, time.Since(began).Round(time.Second))
 		})
 	}

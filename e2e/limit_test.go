@@ -28,8 +28,10 @@ func TestClusterLimits(t *testing.T) {
 	begin := func(more ...string) (ps []*process, homes []string) {
 		for i := range agents {
 			home := filepath.Join(dir, fmt.Sprintf("a%d", i+1))
-			args := flags(t, web, home, "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
-				"--name", fmt.Sprintf("a%d", i+1), "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(agents))
+			args := flags(t, web, home, "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0",
+				"--site-delay", "0",
+				"--name", fmt.Sprintf("a%d", i+1), "--listen", addrs[i], "--join", addrs[0], "--agents",
+				fmt.Sprint(agents))
 			ps, homes = append(ps, start(t, append(append(args, more...), made.URL(0, 0))...)), append(homes, home)
 		}
 		return ps, homes
@@ -41,7 +43,8 @@ func TestClusterLimits(t *testing.T) {
 				t.Fatalf("agent %d does not end:\n%s\n%s", i+1, tail(p.out.String()), events(t, homes[i]))
 			}
 			if got := p.code(); got != code {
-				t.Fatalf("agent %d: exit code %d, want %d\n%s\n%s", i+1, got, code, tail(p.out.String()), events(t, homes[i]))
+				t.Fatalf("agent %d: exit code %d, want %d\n%s\n%s", i+1, got, code, tail(p.out.String()),
+					events(t, homes[i]))
 			}
 			sum := summary(t, homes[i])
 			if sum["stop_reason"] != reason {
@@ -77,8 +80,11 @@ func TestClusterLimits(t *testing.T) {
 func TestClusterOtherLimit(t *testing.T) {
 	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
 	dir, addr := t.TempDir(), port(t)
-	start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2", "--page-limit", "7", "https://a.example/")...)
-	second := crawl(t.Context(), t, flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a2", "--listen", port(t), "--join", addr, "--agents", "2", "--page-limit", "8", "https://a.example/")...).must(t, 4)
+	start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2",
+		"--page-limit", "7", "https://a.example/")...)
+	second := crawl(t.Context(), t,
+		flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a2", "--listen", port(t), "--join", addr,
+			"--agents", "2", "--page-limit", "8", "https://a.example/")...).must(t, 4)
 	if !strings.Contains(second.stderr, `has page-limit "8", the cluster has "7"`) {
 		t.Errorf("stderr: %s", second.stderr)
 	}

@@ -44,7 +44,8 @@ func audit(t *testing.T, dir string) *ledger {
 // and the last line counts.
 func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	t.Helper()
-	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{}, again: again}
+	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{},
+		again: again}
 	b, err := os.ReadFile(filepath.Join(dir, "reports", "summary.json"))
 	if err != nil {
 		t.Fatal(err)

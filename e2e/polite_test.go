@@ -80,7 +80,8 @@ func TestPolitenessOverKills(t *testing.T) {
 		if sig == syscall.SIGKILL {
 			kills = append(kills, at)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil { // else it was killed before there was a crawl
+		// else it was killed before there was a crawl
+		if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
 			args = []string{"crawl", "--resume", "--dir", dir}
 		}
 	}
@@ -109,7 +110,9 @@ func TestPolitenessOverKills(t *testing.T) {
 			age := k.Sub(wish)
 			lost = lost || age > -50*time.Millisecond && age < 50*time.Millisecond
 		}
-		asked := v.Kind == "retry-after" || v.Kind == "gap" && v.By == "host" && strings.HasSuffix(v.After, "/robots.txt") && time.Duration(v.Gap) >= delay
+		asked := v.Kind == "retry-after" ||
+			v.Kind == "gap" && v.By == "host" && strings.HasSuffix(v.After, "/robots.txt") &&
+				time.Duration(v.Gap) >= delay
 		if lost && asked {
 			t.Logf("excused: %s", v)
 			excused++
@@ -130,9 +133,12 @@ func TestHurryIsSeen(t *testing.T) {
 	defer client.CloseIdleConnections()
 	var all sync.WaitGroup
 	for _, u := range []string{
-		"http://plain-0.example/", "http://plain-0.example/1", "http://slow.example/1", "http://slow.example/2", "http://slow.example/3",
-		"http://secret.example/private/1", "http://secret.example/13", "http://patient.example/1", "http://patient.example/2",
-		"http://shared-0.example/", "http://shared-1.example/", "http://h0.family.example/", "http://h1.family.example/",
+		"http://plain-0.example/", "http://plain-0.example/1", "http://slow.example/1", "http://slow.example/2",
+		"http://slow.example/3",
+		"http://secret.example/private/1", "http://secret.example/13", "http://patient.example/1",
+		"http://patient.example/2",
+		"http://shared-0.example/", "http://shared-1.example/", "http://h0.family.example/",
+		"http://h1.family.example/",
 		"http://asks-429.example/2", "http://asks-429.example/3", "http://asks-429.example/private/1",
 	} {
 		all.Go(func() {

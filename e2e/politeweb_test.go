@@ -33,7 +33,8 @@ func politeHosts(pages int) []testweb.Site {
 		sites = append(sites, tree(fmt.Sprintf("plain-%d.example", i), pages))
 	}
 	for i := range 5 {
-		sites = append(sites, with(tree(fmt.Sprintf("shared-%d.example", i), pages/3), func(s *testweb.Site) { s.Addr = "127.77.0.1" }))
+		sites = append(sites, with(tree(fmt.Sprintf("shared-%d.example", i), pages/3),
+			func(s *testweb.Site) { s.Addr = "127.77.0.1" }))
 	}
 	for i := range 5 {
 		sites = append(sites, tree(fmt.Sprintf("h%d.family.example", i), pages/3))
@@ -57,7 +58,8 @@ func politeHosts(pages int) []testweb.Site {
 	misbehaves("asks-429.example", pages/2, asks(429, time.Second)...)
 	misbehaves("asks-503.example", pages/2, asks(503, time.Second)...)
 	misbehaves("busy.example", pages/2, asks(503, 0)...)
-	misbehaves("busy-robots.example", pages/2, testweb.Rule{Path: "/robots.txt", First: 2, Status: 503, RetryAfter: time.Second})
+	misbehaves("busy-robots.example", pages/2,
+		testweb.Rule{Path: "/robots.txt", First: 2, Status: 503, RetryAfter: time.Second})
 	misbehaves("flapping.example", pages, testweb.Rule{Every: 3, Reset: true})
 	misbehaves("empty.example", pages, testweb.Rule{Every: 4, Empty: true})
 	misbehaves("gateway.example", pages/2, testweb.Rule{Every: 4, Status: 502})
@@ -66,7 +68,8 @@ func politeHosts(pages int) []testweb.Site {
 	for i := range 3 {
 		// A kill meets their robots.txt in flight: nothing says afterwards
 		// that they were ever asked.
-		misbehaves(fmt.Sprintf("sleepy-%d.example", i), pages/4, testweb.Rule{Path: "/robots.txt", First: 3, Wait: 600 * time.Millisecond})
+		misbehaves(fmt.Sprintf("sleepy-%d.example", i), pages/4,
+			testweb.Rule{Path: "/robots.txt", First: 3, Wait: 600 * time.Millisecond})
 	}
 	for i := range 3 {
 		// Pages that lead to the next host of the three, and to themselves.
@@ -75,9 +78,13 @@ func politeHosts(pages int) []testweb.Site {
 			testweb.Rule{Path: "/go/", Location: "/2"})
 	}
 	sites = append(sites,
-		testweb.Site{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Handler: site("central.example", pages)},
-		testweb.Site{Host: "secret.example", Robots: "User-agent: orbweaver\nDisallow: /private/\nDisallow: /*3$\n\nUser-agent: *\nAllow: /\n", Handler: site("secret.example", pages)},
-		testweb.Site{Host: "patient.example", Robots: "User-agent: *\nCrawl-delay: 0.6\n", Handler: site("patient.example", pages/2)},
+		testweb.Site{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n",
+			Handler: site("central.example", pages)},
+		testweb.Site{Host: "secret.example",
+			Robots:  "User-agent: orbweaver\nDisallow: /private/\nDisallow: /*3$\n\nUser-agent: *\nAllow: /\n",
+			Handler: site("secret.example", pages)},
+		testweb.Site{Host: "patient.example", Robots: "User-agent: *\nCrawl-delay: 0.6\n",
+			Handler: site("patient.example", pages/2)},
 		testweb.Site{Host: "secure.example", Scheme: "https", Handler: site("secure.example", pages/2)},
 		tree("both.example", pages),
 	)
@@ -126,7 +133,8 @@ func site(host string, n int) http.Handler {
 func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Site, delay time.Duration) []string {
 	p := promise(delay)
 	return flags(t, web, dir, "--seeds", seedFile(t, politeSeeds(sites)), "--delay", p.HostDelay.String(),
-		"--ip-delay", p.AddrDelay.String(), "--site-delay", p.SiteDelay.String(), "--retries", "6", "--retry-wait", "250ms",
+		"--ip-delay", p.AddrDelay.String(), "--site-delay", p.SiteDelay.String(), "--retries", "6", "--retry-wait",
+		"250ms",
 		"--slow-down", "300ms", "--timeout", "2s", "--max-time", "10s")
 }
 
@@ -182,7 +190,8 @@ func missingPages(web *testweb.Web, sites []testweb.Site, pages int) []string {
 		for _, part := range []struct {
 			prefix string
 			share  int
-		}{{"shared-", 3}, {"h", 3}, {"moved-", 2}, {"asks-", 2}, {"busy", 2}, {"gateway", 2}, {"slow", 2}, {"silent", 4}, {"sleepy-", 4}, {"hop-", 2}, {"patient", 2}, {"secure", 2}} {
+		}{{"shared-", 3}, {"h", 3}, {"moved-", 2}, {"asks-", 2}, {"busy", 2}, {"gateway", 2}, {"slow", 2},
+			{"silent", 4}, {"sleepy-", 4}, {"hop-", 2}, {"patient", 2}, {"secure", 2}} {
 			if strings.HasPrefix(s.Host, part.prefix) && (part.prefix != "h" || strings.Contains(s.Host, "family")) {
 				n = pages / part.share
 			}

@@ -146,7 +146,8 @@ func (a *ledger) covers(t *testing.T, tr *truth) {
 	}
 	differ.done("content")
 	lost.done("index")
-	t.Logf("walk: %v, %d out of reach; crawl: %d URLs, missed %d, extra %d, wrong %d; content of %d pages, different %d; not in the index once %d",
+	t.Logf("walk: %v, %d out of reach; crawl: %d URLs, missed %d, extra %d, wrong %d; content of %d pages, different "+
+		"%d; not in the index once %d",
 		tr.Result, len(tr.Denied), len(a.final), missed.n, extra.n, wrong.n, tr.Count(http.StatusOK), differ.n, lost.n)
 }
 
@@ -368,5 +369,6 @@ func served(t *testing.T, web *testweb.Web, repeated int64) {
 			t.Errorf("%s: %d requests before its robots.txt was read", host, h.BeforeRobots)
 		}
 	}
-	t.Logf("server: %d requests, %d URLs, %d pages, %d bytes, repeated %d", rep.Requests, rep.URLs, rep.Pages, rep.Bytes, rep.Repeated)
+	t.Logf("server: %d requests, %d URLs, %d pages, %d bytes, repeated %d", rep.Requests, rep.URLs, rep.Pages,
+		rep.Bytes, rep.Repeated)
 }

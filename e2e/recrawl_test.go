@@ -63,8 +63,10 @@ func TestRecrawlKilled(t *testing.T) {
 	verify(t, dir)
 	s := summary(t, dir)
 	num := func(name string) int { n, _ := s[name].(float64); return int(n) }
-	if num("revisits") != pages*rounds || num("unchanged")+num("changed") != pages*rounds || num("unchanged") < pages/2*rounds || num("changed") == 0 {
-		t.Errorf("%d visits again, %d unchanged, %d changed; want %d", num("revisits"), num("unchanged"), num("changed"), pages*rounds)
+	if num("revisits") != pages*rounds || num("unchanged")+num("changed") != pages*rounds ||
+		num("unchanged") < pages/2*rounds || num("changed") == 0 {
+		t.Errorf("%d visits again, %d unchanged, %d changed; want %d", num("revisits"), num("unchanged"),
+			num("changed"), pages*rounds)
 	}
 	for u, n := range indexed(t, dir) {
 		private := strings.Contains(u, "/private/") || strings.HasSuffix(u, "/robots.txt")

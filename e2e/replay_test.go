@@ -31,7 +31,8 @@ func (a *ledger) judged(t *testing.T) {
 	if venv == "" {
 		return
 	}
-	checks := strings.Split(foreign(t, filepath.Join(venv, "bin", "warcio"), append([]string{"check", "-v"}, a.warcs(t)...)...), "\n")
+	checks := strings.Split(foreign(t, filepath.Join(venv, "bin", "warcio"),
+		append([]string{"check", "-v"}, a.warcs(t)...)...), "\n")
 	passed, bad := 0, &most{t: t}
 	for i, line := range checks {
 		switch strings.TrimSpace(line) {
@@ -48,7 +49,8 @@ func (a *ledger) judged(t *testing.T) {
 		}
 	}
 	bad.done("warcio check")
-	theirs := strings.Split(strings.TrimSpace(foreign(t, filepath.Join(venv, "bin", "cdx-indexer"), append([]string{"-j"}, a.warcs(t)...)...)), "\n")
+	theirs := strings.Split(strings.TrimSpace(foreign(t, filepath.Join(venv, "bin", "cdx-indexer"),
+		append([]string{"-j"}, a.warcs(t)...)...)), "\n")
 	b, err := os.ReadFile(filepath.Join(a.dir, "indexes", "index.cdxj"))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +116,8 @@ func (a *ledger) replays(t *testing.T, tr *truth) {
 		for _, u := range us[:each] {
 			status, body := replay(t, base, "id_", u)
 			if sum := sha1.Sum(body); status != http.StatusOK || hex.EncodeToString(sum[:]) != tr.Pages[u].Digest {
-				wrong.errorf("%s: pywb replays %d with %d bytes, the web serves 200 with %d", u, status, len(body), tr.Pages[u].Bytes)
+				wrong.errorf("%s: pywb replays %d with %d bytes, the web serves 200 with %d", u, status, len(body),
+					tr.Pages[u].Bytes)
 			}
 		}
 		wrong.done("replayed otherwise")
@@ -122,7 +125,8 @@ func (a *ledger) replays(t *testing.T, tr *truth) {
 	}
 	const page, link = "https://sqlite.org/lang.html", "mp_/https://sqlite.org/docsrc/honeypot"
 	status, body := replay(t, base, "mp_", page)
-	if status != http.StatusOK || !bytes.Contains(body, []byte("SQL As Understood By SQLite")) || !bytes.Contains(body, []byte(link)) {
+	if status != http.StatusOK || !bytes.Contains(body, []byte("SQL As Understood By SQLite")) ||
+		!bytes.Contains(body, []byte(link)) {
 		t.Errorf("%s: status %d, %d bytes; want the page with links into the collection", page, status, len(body))
 	}
 }
@@ -214,7 +218,8 @@ func replay(t *testing.T, base, form, u string) (status int, body []byte) {
 		t.Fatal(err)
 	}
 	at.Opaque = at.Path + time.Now().UTC().Format("20060102150405") + form + "/" + u
-	res, err := http.DefaultClient.Do(&http.Request{Method: http.MethodGet, URL: at, Host: at.Host, Header: http.Header{}})
+	res, err := http.DefaultClient.Do(&http.Request{Method: http.MethodGet, URL: at, Host: at.Host,
+		Header: http.Header{}})
 	if err != nil {
 		t.Fatal(err)
 	}

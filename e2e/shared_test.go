@@ -19,7 +19,8 @@ func TestClusterSharedSettings(t *testing.T) {
 	n := 0
 	agent := func(name, listen string, more ...string) []string {
 		n++
-		return flags(t, web, filepath.Join(dir, fmt.Sprint(n)), append([]string{"--quiet", "--name", name, "--listen", listen}, more...)...)
+		return flags(t, web, filepath.Join(dir, fmt.Sprint(n)),
+			append([]string{"--quiet", "--name", name, "--listen", listen}, more...)...)
 	}
 	addr := port(t)
 	start(t, agent("a1", addr, "--agents", "9", "https://a.example/", "https://b.example/")...)
@@ -27,20 +28,25 @@ func TestClusterSharedSettings(t *testing.T) {
 		says  string
 		flags []string
 	}{
-		{`has scope "domain", the cluster has "host"`, []string{"--scope", "domain", "https://a.example/", "https://b.example/"}},
+		{`has scope "domain", the cluster has "host"`,
+			[]string{"--scope", "domain", "https://a.example/", "https://b.example/"}},
 		{`has seeds and rules of scope`, []string{"https://a.example/"}},
-		{`has seeds and rules of scope`, []string{"--exclude", "/private/", "https://a.example/", "https://b.example/"}},
+		{`has seeds and rules of scope`,
+			[]string{"--exclude", "/private/", "https://a.example/", "https://b.example/"}},
 		{`has seeds and rules of scope`, []string{"--depth", "3", "https://a.example/", "https://b.example/"}},
-		{`has replicas "1", the cluster has "2"`, []string{"--replicas", "1", "https://a.example/", "https://b.example/"}},
+		{`has replicas "1", the cluster has "2"`,
+			[]string{"--replicas", "1", "https://a.example/", "https://b.example/"}},
 	} {
-		r := crawl(context.Background(), t, agent("a2", port(t), append([]string{"--join", addr}, c.flags...)...)...).must(t, 4)
+		r := crawl(context.Background(), t,
+			agent("a2", port(t), append([]string{"--join", addr}, c.flags...)...)...).must(t, 4)
 		if !strings.Contains(r.stderr, c.says) {
 			t.Errorf("%v: %s", c.flags, r.stderr)
 		}
 	}
 	any := port(t)
 	first := start(t, agent("b1", any, "--agents", "2", "--scope", "any", "http://plain-0.example/")...)
-	second := start(t, agent("b2", port(t), "--agents", "2", "--join", any, "--scope", "any", "http://plain-1.example/")...)
+	second := start(t, agent("b2", port(t), "--agents", "2", "--join", any, "--scope", "any",
+		"http://plain-1.example/")...)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if r := web.Report(); r.Hosts["plain-0.example"].Pages > 0 && r.Hosts["plain-1.example"].Pages > 0 {
 			break
@@ -56,7 +62,8 @@ func TestClusterSharedSettings(t *testing.T) {
 // the quiet time of its address.
 func TestClusterRobotsElsewhere(t *testing.T) {
 	const hosts, delay = 12, 60 * time.Millisecond
-	sites := []testweb.Site{{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n", Addr: "127.9.9.9"}}
+	sites := []testweb.Site{{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n",
+		Addr: "127.9.9.9"}}
 	var seeds []string
 	for i := range hosts {
 		host := fmt.Sprintf("moved-%d.example", i)
@@ -65,14 +72,17 @@ func TestClusterRobotsElsewhere(t *testing.T) {
 		site.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
 		sites, seeds = append(sites, site), append(seeds, "http://"+site.Host+"/")
 	}
-	web := serve(t, testweb.Config{Sites: sites, Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay / 4}})
+	web := serve(t, testweb.Config{Sites: sites,
+		Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay / 4}})
 	dir := t.TempDir()
 	addrs := []string{port(t), port(t), port(t)}
 	var ps []*process
 	for i, addr := range addrs {
 		name := fmt.Sprintf("a%d", i+1)
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), append([]string{"--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", delay.String(),
-			"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0"}, seeds...)...)...))
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name),
+			append([]string{"--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", delay.String(),
+				"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0"},
+				seeds...)...)...))
 	}
 	pages := 0.0
 	for i, p := range ps {

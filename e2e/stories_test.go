@@ -148,7 +148,8 @@ func TestStoryFullDisk(t *testing.T) {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "orbweaver-story", small).CombinedOutput(); err != nil {
+	out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "orbweaver-story", small).CombinedOutput()
+	if err != nil {
 		t.Fatalf("mount: %v: %s", err, out)
 	}
 	t.Cleanup(func() { exec.Command("umount", "-l", small).Run() })

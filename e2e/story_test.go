@@ -104,7 +104,9 @@ func tell(t *testing.T, p plot) *story {
 	}
 	s.wire.places[0].within(func() {
 		s.web, err = testweb.New(testweb.Config{
-			Origin: s.made, Truth: s.truth, Promise: testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.siteDelay()}, Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
+			Origin: s.made, Truth: s.truth,
+			Promise:   testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.siteDelay()},
+			Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
 		})
 	})
 	if err != nil {
@@ -122,7 +124,8 @@ func tell(t *testing.T, p plot) *story {
 		names = append(names, name)
 		s.agents = append(s.agents, &actor{s: s, number: i + 1, name: name, dir: filepath.Join(s.dir, name)})
 	}
-	crawl(context.Background(), t, "cluster", "keys", "--out", filepath.Join(s.dir, "keys"), "--agents", strings.Join(names, ",")).must(t, 0)
+	crawl(context.Background(), t, "cluster", "keys", "--out", filepath.Join(s.dir, "keys"), "--agents",
+		strings.Join(names, ",")).must(t, 0)
 	return s
 }
 
@@ -133,7 +136,8 @@ func (a *actor) start(more ...string) {
 	s := a.s
 	s.Helper()
 	delay, half, site := s.delay.String(), (s.delay / 2).String(), s.siteDelay().String()
-	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay", site,
+	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay",
+		site,
 		"--name", a.name, "--listen", a.addr(), "--api", "127.0.0.1:0", "--keys", filepath.Join(s.dir, "keys", a.name))
 	var join []string
 	if a.number == 1 {
@@ -183,7 +187,8 @@ func (a *actor) lost() (lastSecond int64) {
 		s.Fatal(err)
 	}
 	r := s.web.Report()
-	s.Logf("%s is lost after %d of %d pages, %d of them its own in its last second", a.name, r.Origin.Fetched, r.Origin.Reachable, lastSecond)
+	s.Logf("%s is lost after %d of %d pages, %d of them its own in its last second", a.name, r.Origin.Fetched,
+		r.Origin.Reachable, lastSecond)
 	return lastSecond
 }
 
@@ -199,7 +204,8 @@ func pagesLately(t *testing.T, dir string) (n int64) {
 	var times []time.Time
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
-		if at, err := time.Parse("2006-01-02T15:04:05.000Z", f[0]); err == nil && len(f) > 3 && !strings.HasSuffix(f[3], "/robots.txt") {
+		if at, err := time.Parse("2006-01-02T15:04:05.000Z", f[0]); err == nil && len(f) > 3 &&
+			!strings.HasSuffix(f[3], "/robots.txt") {
 			times = append(times, at)
 		}
 	}
@@ -297,7 +303,8 @@ func (s *story) dump() {
 		}
 	}
 	r := s.web.Report()
-	s.Logf("the web: %d pages of %d, missed %v", r.Origin.Fetched, r.Origin.Reachable, r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))])
+	s.Logf("the web: %d pages of %d, missed %v", r.Origin.Fetched, r.Origin.Reachable,
+		r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))])
 }
 
 // judge compares the web's account and the archives with the truth.
@@ -335,14 +342,17 @@ func (s *story) judge() *verdict {
 	for _, n := range pages {
 		v.copies += int64(n)
 	}
-	s.Logf("%d agents, %d pages: coverage %.4f, overlap %.4f, %d of them archived in %d records; violations %v; e/n %.2f; %d packets, %d lost",
-		len(s.agents), v.reachable, 1-float64(v.missed)/float64(v.reachable), v.overlap(), v.archived, v.copies, v.violations,
+	s.Logf("%d agents, %d pages: coverage %.4f, overlap %.4f, %d of them archived in %d records; violations %v; e/n "+
+		"%.2f; %d packets, %d lost",
+		len(s.agents), v.reachable, 1-float64(v.missed)/float64(v.reachable), v.overlap(), v.archived, v.copies,
+		v.violations,
 		v.sent/float64(v.reachable), s.wire.carried.Load(), s.wire.lost.Load())
 	for _, w := range v.wrong {
 		s.Error(w)
 	}
 	if v.missed > 0 || v.beyond > 0 {
-		s.Errorf("%d pages missed (%v), %d beyond", v.missed, r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))], v.beyond)
+		s.Errorf("%d pages missed (%v), %d beyond", v.missed, r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))],
+			v.beyond)
 	}
 	return v
 }
@@ -368,7 +378,8 @@ func TestStoryNoFault(t *testing.T) {
 	v := s.judge()
 	s.polite()
 	if v.twice > 0 || v.archived != v.reachable || v.copies != v.archived {
-		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies, v.reachable)
+		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies,
+			v.reachable)
 	}
 	by := map[string]string{}
 	for _, a := range s.agents {

@@ -37,9 +37,11 @@ func TestClusterStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}, Sites: []testweb.Site{{
-		Host: "pushed.example", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") }),
-	}}})
+	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay},
+		Sites: []testweb.Site{{
+			Host:    "pushed.example",
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") }),
+		}}})
 	dir := t.TempDir()
 	ours, theirs := filepath.Join(dir, "keys"), filepath.Join(dir, "other-keys")
 	for _, k := range []string{ours, theirs} {
@@ -49,8 +51,10 @@ func TestClusterStrangers(t *testing.T) {
 	var ps []*process
 	for i, addr := range addrs {
 		name := fmt.Sprintf("a%d", i+1)
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0",
-			"--api", "127.0.0.1:0", "--name", name, "--listen", addr, "--join", addrs[0], "--agents", "2", "--keys", filepath.Join(ours, name), made.URL(0, 0))...))
+		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay",
+			delay.String(), "--ip-delay", "0", "--site-delay", "0",
+			"--api", "127.0.0.1:0", "--name", name, "--listen", addr, "--join", addrs[0], "--agents", "2", "--keys",
+			filepath.Join(ours, name), made.URL(0, 0))...))
 	}
 	home := filepath.Join(dir, "a1")
 	for began := time.Now(); web.Report().Pages < 10; time.Sleep(20 * time.Millisecond) {
@@ -62,15 +66,18 @@ func TestClusterStrangers(t *testing.T) {
 
 	// One with keys of another authority, under a name that is free.
 	alien := start(t, flags(t, web, filepath.Join(dir, "alien"), "--quiet", "--scope", "any",
-		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"), "https://pushed.example/")...)
+		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"),
+		"https://pushed.example/")...)
 
 	link := weburl.Link{URL: mustParse(t, "http://pushed.example/")}.AppendTo(nil)
-	for what, keys := range map[string]*rpc.Keys{"no keys": nil, "another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
+	for what, keys := range map[string]*rpc.Keys{"no keys": nil,
+		"another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
 		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even knowing that
 		c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return me }})
 		p := c.Peer("a1", addrs[0])
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		hello := rpc.Hello{Agent: rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1, Addr: "127.0.0.1:1"}}
+		hello := rpc.Hello{Agent: rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1,
+			Addr: "127.0.0.1:1"}}
 		if w, err := p.Hello(ctx, hello); err == nil {
 			t.Errorf("%s: welcome %+v", what, w)
 		}
@@ -96,7 +103,8 @@ func TestClusterStrangers(t *testing.T) {
 		t.Errorf("exit code %d of an agent with another authority's keys", code)
 	}
 	// It is refused for good, and leaves nothing behind.
-	if b, err := os.ReadFile(filepath.Join(dir, "alien", "logs", "events.jsonl")); err == nil && strings.Contains(string(b), `"joined"`) {
+	if b, err := os.ReadFile(filepath.Join(dir, "alien", "logs", "events.jsonl")); err == nil &&
+		strings.Contains(string(b), `"joined"`) {
 		t.Errorf("it joined:\n%s", b)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -117,7 +125,8 @@ func TestClusterStrangers(t *testing.T) {
 	}
 	noViolations(t, web)
 	if r := web.Report(); r.Hosts["pushed.example"].Requests > 0 || r.Origin.Missed > 0 || r.Origin.Twice > 0 {
-		t.Errorf("%d requests for what a stranger gave, %d pages missed, %d twice", r.Hosts["pushed.example"].Requests, r.Origin.Missed, r.Origin.Twice)
+		t.Errorf("%d requests for what a stranger gave, %d pages missed, %d twice", r.Hosts["pushed.example"].Requests,
+			r.Origin.Missed, r.Origin.Twice)
 	}
 }
 

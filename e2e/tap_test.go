@@ -265,7 +265,8 @@ func TestStoryTapped(t *testing.T) {
 		}
 		for u := range indexed(t, a.dir) {
 			// A short one may be there by chance.
-			if path := "/" + strings.SplitN(u, "/", 4)[3]; len(path) >= 8 && len(kinds["path"]) < 500 && !strings.HasSuffix(u, "/robots.txt") {
+			if path := "/" + strings.SplitN(u, "/", 4)[3]; len(path) >= 8 && len(kinds["path"]) < 500 &&
+				!strings.HasSuffix(u, "/robots.txt") {
 				kinds["path"] = append(kinds["path"], path)
 			}
 		}
@@ -304,7 +305,8 @@ func TestStoryTapped(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("TCP from %v to %v: %v, no versions in %x", st.from, st.to, err, hello)
 		}
-		if connections++; hello[0] == 2 && !bytes.Equal(versions, []byte{3, 4}) || hello[0] == 1 && !bytes.Equal(versions, []byte{2, 3, 4}) {
+		if connections++; hello[0] == 2 && !bytes.Equal(versions, []byte{3, 4}) ||
+			hello[0] == 1 && !bytes.Equal(versions, []byte{2, 3, 4}) {
 			t.Errorf("TCP from %v to %v: versions %x", st.from, st.to, versions)
 		}
 	}
@@ -336,9 +338,12 @@ func TestStoryTapped(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d octets in all; among agents %d in %d directions of connections and %d packets; of %d hosts and %d paths %d and %d heard on the way to the web; of %d agents %d in packets that were opened",
-		k.octets, octets, connections, packets, len(kinds["host"]), len(kinds["path"]), len(heard["host"]), len(heard["path"]), len(kinds["agent"]), len(names))
-	if len(kinds["path"]) < 50 || len(heard["host"]) < len(kinds["host"])*9/10 || len(heard["path"]) < len(kinds["path"])*9/10 {
+	t.Logf("%d octets in all; among agents %d in %d directions of connections and %d packets; of %d hosts and %d "+
+		"paths %d and %d heard on the way to the web; of %d agents %d in packets that were opened",
+		k.octets, octets, connections, packets, len(kinds["host"]), len(kinds["path"]), len(heard["host"]),
+		len(heard["path"]), len(kinds["agent"]), len(names))
+	if len(kinds["path"]) < 50 || len(heard["host"]) < len(kinds["host"])*9/10 ||
+		len(heard["path"]) < len(kinds["path"])*9/10 {
 		t.Error("the tap does not hear what is said to the web")
 	}
 	for _, name := range kinds["agent"] {
@@ -368,7 +373,8 @@ func TestTapJudge(t *testing.T) {
 		{"sealed, and cut off", stream{begun: true, data: good[:len(good)-3]}, true},
 		{"plain", stream{begun: true, data: []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}, false},
 		{"plain in the end", stream{begun: true, data: slices.Concat(good, []byte("GET / HTTP/1.1\r\n"))}, false},
-		{"a certificate in clear", stream{begun: true, data: slices.Concat(record(22, hello...), record(22, 11, 0, 0, 1, 1))}, false},
+		{"a certificate in clear", stream{begun: true,
+			data: slices.Concat(record(22, hello...), record(22, 11, 0, 0, 1, 1))}, false},
 		{"no hello", stream{begun: true, data: record(23, 1, 2, 3)}, false},
 		{"heard in part", stream{data: good}, false},
 		{"with a gap", stream{begun: true, gaps: 1, data: good}, false},

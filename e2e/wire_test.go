@@ -89,7 +89,8 @@ func newWire(t *testing.T, agents int, seed uint64) *wire {
 	if lack := canStory(); lack != "" {
 		missing(t, lack)
 	}
-	w := &wire{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x77697265)), late: map[[2]int]chan delayed{}, over: make(chan struct{})}
+	w := &wire{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x77697265)), late: map[[2]int]chan delayed{},
+		over: make(chan struct{})}
 	w.follow(func(int, int) path { return path{} })
 	t.Cleanup(w.close)
 	for i := range agents + 1 {

@@ -312,7 +312,9 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules
 	case errors.Is(err, errRefused):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w; the crawler would take all of %s for forbidden and ask again later (RFC 9309, 2.3.1.4)", err, u.Origin())
+		return nil,
+			fmt.Errorf("%w; the crawler would take all of %s for forbidden and ask again later (RFC 9309, 2.3.1.4)",
+				err, u.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil

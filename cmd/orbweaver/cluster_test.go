@@ -39,7 +39,8 @@ func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *c
 	}
 	c := &clustered{self: gossip.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: 1, Addr: l.Addr()}}
 	wire := func(a gossip.Agent) rpc.Agent {
-		return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr, State: uint8(a.State)}
+		return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr,
+			State: uint8(a.State)}
 	}
 	settings := map[string]string{"partition": "ring"}
 	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller {
@@ -73,7 +74,8 @@ func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *c
 				if err := h.Differ(settings); err != nil {
 					return rpc.Welcome{}, err
 				}
-				err := c.member.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot, Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+				err := c.member.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
+					Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
 				switch {
 				case errors.Is(err, gossip.ErrSelf):
 					return rpc.Welcome{}, &rpc.Refusal{Reason: "self", Text: err.Error()}
@@ -113,7 +115,8 @@ func TestClusterKeys(t *testing.T) {
 	keys := func(cluster string, names ...string) (out []*rpc.Keys) {
 		var stdout, stderr bytes.Buffer
 		home := filepath.Join(dir, cluster)
-		if code := run([]string{"cluster", "keys", "--out", home, "--agents", strings.Join(names, ",")}, &stdout, &stderr); code != 0 {
+		if code := run([]string{"cluster", "keys", "--out", home, "--agents", strings.Join(names, ",")}, &stdout,
+			&stderr); code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		for _, name := range names {
@@ -175,7 +178,8 @@ func TestClusterKeys(t *testing.T) {
 				}
 			}
 			second := startClustered(t, ks[1], "a2", 9)
-			if err := second.member.Join(t.Context(), []string{agents[0].self.Addr}); !errors.Is(err, gossip.ErrRefused) || !strings.Contains(err.Error(), `agent name "a2" is in use`) {
+			err := second.member.Join(t.Context(), []string{agents[0].self.Addr})
+			if !errors.Is(err, gossip.ErrRefused) || !strings.Contains(err.Error(), `agent name "a2" is in use`) {
 				t.Errorf("a second a2: %v", err)
 			}
 			if secure {

@@ -126,7 +126,8 @@ const (
 func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 	b, err := os.ReadFile(filepath.Join(c.Dir, node.APIFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &node.ConfigError{Text: fmt.Sprintf("no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
+		return &node.ConfigError{Text: fmt.Sprintf(
+			"no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
 	}
 	if err != nil {
 		return err

@@ -55,14 +55,16 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	if err := onlyDemo(c.Dir); err != nil {
 		return err
 	}
-	web, err := testweb.New(testweb.Config{Sites: demo.Sites(), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
+	web, err := testweb.New(testweb.Config{Sites: demo.Sites(), Gzip: true,
+		Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
 	if err != nil {
 		return err
 	}
 	stop := web.Start()
 	defer stop()
 	if !c.Quiet && !c.JSON {
-		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()), demo.Seeds()[0])
+		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()),
+			demo.Seeds()[0])
 	}
 	cfg := node.Config{
 		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",

@@ -63,7 +63,8 @@ func (d *display) show(a *node.Agent) (stop func()) {
 	if r := a.Recovered; r.Accepted > 0 {
 		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
 		if r.Repeated > 0 {
-			d.note(fmt.Sprintf("%d of them are fetched once more: their records, or links of theirs, were lost", r.Repeated))
+			d.note(fmt.Sprintf("%d of them are fetched once more: their records, or links of theirs, were lost",
+				r.Repeated))
 		}
 		if r.Lost > 0 {
 			d.note(fmt.Sprintf("up to %d links are lost that waited in state/seen", r.Lost))
@@ -128,7 +129,8 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
 		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
-		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying, RetryIn: retryIn, Memory: memoryInUse(), LastURL: s.LastURL,
+		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
+		RetryIn: retryIn, Memory: memoryInUse(), LastURL: s.LastURL,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 }
@@ -166,7 +168,8 @@ func (d *display) summary(dir string, r node.Result) error {
 	_, err = fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
 	if err == nil && r.Stop == crawl.OnlyBlocked {
-		_, err = fmt.Fprintf(d.out, "\nDone, but for the links of blocked hosts: %s. To crawl such a host after all:\n\n  orbweaver crawl --resume --unblock HOST%s\n",
+		_, err = fmt.Fprintf(d.out, "\nDone, but for the links of blocked hosts: %s. To crawl such a host after "+
+			"all:\n\n  orbweaver crawl --resume --unblock HOST%s\n",
 			humanize.Comma(r.Summary.Queued), dirFlag(dir))
 	} else if err == nil && r.Stop != crawl.Finished && r.Stop != crawl.Left {
 		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. Go on:\n\n  orbweaver crawl --resume%s%s\n",
@@ -181,7 +184,8 @@ func (d *display) further(r node.Result) string {
 	case crawl.PageLimit:
 		return fmt.Sprintf(" --page-limit %d", 2*max(d.pageLimit, r.Summary.Pages))
 	case crawl.SizeLimit:
-		return fmt.Sprintf(" --size-limit %s", strings.ReplaceAll(humanize.Bytes(uint64(2*max(d.sizeLimit, r.Summary.Bytes))), " ", ""))
+		return fmt.Sprintf(" --size-limit %s",
+			strings.ReplaceAll(humanize.Bytes(uint64(2*max(d.sizeLimit, r.Summary.Bytes))), " ", ""))
 	}
 	return ""
 }

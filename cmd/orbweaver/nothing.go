@@ -49,7 +49,8 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	if cfg.Cluster != nil {
 		b.WriteString("\nTry the seeds again, with other settings if need be: start all agents with --overwrite.")
 	} else {
-		fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s", dirFlag(cfg.Dir))
+		fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s",
+			dirFlag(cfg.Dir))
 	}
 	return b.String()
 }

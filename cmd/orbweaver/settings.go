@@ -147,7 +147,8 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 		flag, ok := known[name]
 		if !ok {
 			if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-				return fmt.Errorf("%s in the environment is no flag of \"orbweaver crawl\"; did you mean %s?", name, near)
+				return fmt.Errorf("%s in the environment is no flag of \"orbweaver crawl\"; did you mean %s?", name,
+					near)
 			}
 			s.strange = append(s.strange, name)
 			continue
@@ -178,7 +179,8 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 		case *ast.MappingValueNode:
 			pairs = append(pairs, body)
 		default:
-			return fmt.Errorf("%s, line %d: not a setting, such as page-limit: 100", path, body.GetToken().Position.Line)
+			return fmt.Errorf("%s, line %d: not a setting, such as page-limit: 100", path,
+				body.GetToken().Position.Line)
 		}
 	}
 	seen := map[string]bool{}
@@ -190,7 +192,8 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 			if near := nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
-			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without their dashes", at, key)
+			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without their dashes",
+				at, key)
 		case slices.Contains(refused, key):
 			return fmt.Errorf("%s: %q is for the command line only", at, key)
 		case seen[key]:

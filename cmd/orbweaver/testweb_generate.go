@@ -94,12 +94,16 @@ type choice struct {
 func (g *generateFlags) choices(s *gen.Spec) []choice {
 	return []choice{
 		{"redirects", g.Redirects, &s.Redirects}, {"dead-links", g.DeadLinks, &s.DeadLinks},
-		{"failing", g.Failing, &s.Failing}, {"busy", g.Busy, &s.Busy}, {"slow", g.Slow, &s.Slow}, {"denied", g.Denied, &s.Denied},
+		{"failing", g.Failing, &s.Failing}, {"busy", g.Busy, &s.Busy}, {"slow", g.Slow, &s.Slow},
+		{"denied", g.Denied, &s.Denied},
 		{"duplicates", g.Duplicates, &s.Duplicates}, {"gone", g.Gone, &s.Gone}, {"broken", g.Broken, &s.Broken},
-		{"hanging", g.Hanging, &s.Hanging}, {"resetting", g.Resetting, &s.Resetting}, {"truncated", g.Truncated, &s.Truncated},
-		{"crawl-delays", g.CrawlDelays, &s.CrawlDelays}, {"sitemaps", g.Sitemaps, &s.Sitemaps}, {"without-robots", g.WithoutRobots, &s.NoRobots},
+		{"hanging", g.Hanging, &s.Hanging}, {"resetting", g.Resetting, &s.Resetting},
+		{"truncated", g.Truncated, &s.Truncated},
+		{"crawl-delays", g.CrawlDelays, &s.CrawlDelays}, {"sitemaps", g.Sitemaps, &s.Sitemaps},
+		{"without-robots", g.WithoutRobots, &s.NoRobots},
 		{"traps", g.Traps, &s.Traps}, {"secure", g.Secure, &s.Secure}, {"slow-hosts", g.SlowHosts, &s.SlowHosts},
-		{"mirrors", g.Mirrors, &s.Mirrors}, {"closed-hosts", g.ClosedHosts, &s.ClosedHosts}, {"dead-hosts", g.DeadHosts, &s.DeadHosts},
+		{"mirrors", g.Mirrors, &s.Mirrors}, {"closed-hosts", g.ClosedHosts, &s.ClosedHosts},
+		{"dead-hosts", g.DeadHosts, &s.DeadHosts},
 	}
 }
 
@@ -120,9 +124,12 @@ func (g *generateFlags) needless() string {
 		name  string
 		given bool
 	}{
-		{"wild", g.Wild}, {"seed", g.Seed != nil}, {"hosts", g.Hosts != nil}, {"pages-mean", g.PagesMean != nil}, {"max-pages", g.MaxPages != nil},
-		{"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil}, {"local", g.Local != nil}, {"topics", g.Topics != nil},
-		{"languages", g.Languages != nil}, {"locality", g.Locality != nil}, {"graph", g.Graph != ""}, {"crawl-delay", g.CrawlDelay != nil}, {"urls", g.URLs != ""},
+		{"wild", g.Wild}, {"seed", g.Seed != nil}, {"hosts", g.Hosts != nil}, {"pages-mean", g.PagesMean != nil},
+		{"max-pages", g.MaxPages != nil},
+		{"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil}, {"local", g.Local != nil},
+		{"topics", g.Topics != nil},
+		{"languages", g.Languages != nil}, {"locality", g.Locality != nil}, {"graph", g.Graph != ""},
+		{"crawl-delay", g.CrawlDelay != nil}, {"urls", g.URLs != ""},
 		{"changes", g.Changes}, {g.changeFlags.needless(), g.changeFlags.needless() != ""},
 	} {
 		if f.given {
@@ -255,7 +262,8 @@ func (g *generateFlags) describe(w *gen.Web) string {
 	if !exact {
 		about = "about "
 	}
-	return fmt.Sprintf("%s, %s%s pages; %s, seed %d", plural(w.Hosts(), "host"), about, humanize.Comma(pages), kind, seed)
+	return fmt.Sprintf("%s, %s%s pages; %s, seed %d", plural(w.Hosts(), "host"), about, humanize.Comma(pages), kind,
+		seed)
 }
 
 func plural(n int64, what string) string {

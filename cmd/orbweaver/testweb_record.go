@@ -33,7 +33,8 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 	}
 	if f.RecordAt != "" {
 		ok := false
-		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly, "20060102150405"} {
+		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly,
+			"20060102150405"} {
 			if t, err := time.Parse(layout, f.RecordAt); err == nil {
 				cfg.At, ok = t, true
 				break
@@ -57,8 +58,10 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 
 // describeRecord says what was read.
 func describeRecord(out io.Writer, s record.Summary) {
-	fmt.Fprintf(out, "recorded %s of %s, %s of them pages; %s in %s, %s\n", plural(s.URLs, "URL"), plural(s.Hosts, "host"),
-		humanize.Comma(s.Pages), plural(s.Records, "record"), plural(int64(s.Files), "file"), humanize.IBytes(uint64(s.Bytes)))
+	fmt.Fprintf(out, "recorded %s of %s, %s of them pages; %s in %s, %s\n", plural(s.URLs, "URL"),
+		plural(s.Hosts, "host"),
+		humanize.Comma(s.Pages), plural(s.Records, "record"), plural(int64(s.Files), "file"),
+		humanize.IBytes(uint64(s.Bytes)))
 	for _, why := range slices.Sorted(maps.Keys(s.Skipped)) {
 		fmt.Fprintf(out, "skipped  %s: %s\n", plural(s.Skipped[why], "capture"), why)
 	}

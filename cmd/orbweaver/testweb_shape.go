@@ -20,7 +20,8 @@ type shapeFlags struct {
 // shape is testweb's.
 func (f *shapeFlags) shape() (s testweb.Shape, err error) {
 	if f.Latency < 0 {
-		return s, &node.ConfigError{Text: fmt.Sprintf("--latency %s is negative; give a duration such as 50ms", f.Latency)}
+		return s, &node.ConfigError{Text: fmt.Sprintf("--latency %s is negative; give a duration such as 50ms",
+			f.Latency)}
 	}
 	s.Latency, s.PerClient = f.Latency, f.ShapePer == "client"
 	if f.Bandwidth != nil {

@@ -18,8 +18,10 @@ func TestTestweb(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("home"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := TestwebCmd{Folder: []string{"a.example=" + dir, "b.example/docs=" + dir}, Address: []string{"a.example=127.5.5.5"}, Demo: true, Scheme: "https",
-		CAOut: filepath.Join(dir, "ca.pem"), ReportOut: filepath.Join(dir, "report.json"), Log: filepath.Join(dir, "log.tsv"),
+	c := TestwebCmd{Folder: []string{"a.example=" + dir, "b.example/docs=" + dir},
+		Address: []string{"a.example=127.5.5.5"}, Demo: true, Scheme: "https",
+		CAOut: filepath.Join(dir, "ca.pem"), ReportOut: filepath.Join(dir, "report.json"),
+		Log:       filepath.Join(dir, "log.tsv"),
 		TimeLimit: 50 * time.Millisecond, AsJSON: true}
 	var out bytes.Buffer
 	if err := c.Run(&out); err != nil {

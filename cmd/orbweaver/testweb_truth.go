@@ -30,13 +30,16 @@ type truthFlags struct {
 // bounds are those of gen, and the seeds' URLs.
 func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error) {
 	if f.Seeds < 1 || int64(f.Seeds) > w.Hosts() {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d",
+			f.Seeds, w.Hosts())}
 	}
 	if f.Depth < -1 {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit", f.Depth)}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit",
+			f.Depth)}
 	}
 	if f.Depth >= 0 && f.Sitemaps {
-		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the pages of a sitemap lie is the crawler's choice"}
+		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the " +
+			"pages of a sitemap lie is the crawler's choice"}
 	}
 	b.Robots, b.Sitemaps = !f.NoRobots, f.Sitemaps
 	b.Scope = map[string]gen.Scope{"host": gen.SeedHosts, "domain": gen.SeedDomains, "any": gen.Anywhere}[f.Scope]
@@ -98,7 +101,8 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 
 // summarize says at the end what the web saw.
 func summarize(out io.Writer, r *testweb.Report) {
-	fmt.Fprintf(out, "requests    %s, %s of them for pages; %s\n", humanize.Comma(r.Requests), humanize.Comma(r.Pages), humanize.IBytes(uint64(max(r.Bytes, 0))))
+	fmt.Fprintf(out, "requests    %s, %s of them for pages; %s\n", humanize.Comma(r.Requests), humanize.Comma(r.Pages),
+		humanize.IBytes(uint64(max(r.Bytes, 0))))
 	if len(r.Status) > 0 {
 		var b strings.Builder
 		for _, s := range slices.Sorted(maps.Keys(r.Status)) {
@@ -114,7 +118,8 @@ func summarize(out io.Writer, r *testweb.Report) {
 	if o := r.Origin; o != nil {
 		fmt.Fprintf(out, "hosts       %s of %s\n", humanize.Comma(o.Touched), humanize.Comma(o.Hosts))
 		if o.Reachable > 0 {
-			fmt.Fprintf(out, "reachable   %s; %s fetched, %s missed, %s beyond\n", plural(o.Reachable, "page"), humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
+			fmt.Fprintf(out, "reachable   %s; %s fetched, %s missed, %s beyond\n", plural(o.Reachable, "page"),
+				humanize.Comma(o.Fetched), humanize.Comma(o.Missed), humanize.Comma(o.Beyond))
 		}
 	}
 	if f := r.Fresh; f != nil {
@@ -127,7 +132,8 @@ func summarize(out io.Writer, r *testweb.Report) {
 		fmt.Fprintf(out, "unasked     %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))
 	}
 	if r.Traps.Requests > 0 {
-		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n", plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
+		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n", plural(r.Traps.Requests, "request"),
+			humanize.Comma(r.Traps.Deepest))
 	}
 	total := int64(0)
 	for _, n := range r.ViolationCount {

@@ -58,7 +58,8 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 			if len(files) > 1 {
 				fmt.Fprintf(w, "%s\n", warcCell(file))
 			}
-			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n", "OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
+			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n", "OFFSET", "LENGTH", "TYPE", "STATUS", "MIME",
+				"DATE", "URL")
 		}
 		err := withWARC(file, func(f *os.File) error {
 			return warc.List(f, func(r warc.Row) error {
@@ -326,7 +327,8 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 // fromCrawl finds the capture in a crawl directory's index.
 func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	if c.URL == "" {
-		return &node.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files", c.File)}
+		return &node.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files",
+			c.File)}
 	}
 	captures, err := warc.Lookup(nil, c.File, c.URL)
 	if err != nil {
@@ -343,7 +345,8 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 			fmt.Fprintf(t, "  --at %s\t%s\t%s\t%s\n", l.Time, warcCell(l.Status), warcCell(l.MIME), warcCell(l.URL))
 		}
 		t.Flush()
-		return fmt.Errorf("%d captures of %s; say which:\n%s", len(captures), c.URL, strings.TrimRight(b.String(), "\n"))
+		return fmt.Errorf("%d captures of %s; say which:\n%s", len(captures), c.URL,
+			strings.TrimRight(b.String(), "\n"))
 	}
 	f, err := warc.OpenWARC(nil, c.File, captures[0].File)
 	if err != nil {
