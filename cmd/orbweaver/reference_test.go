@@ -431,7 +431,8 @@ func compareFields(t *testing.T, heading string, want []string) {
 				strange = append(strange, f)
 			}
 		}
-		t.Errorf("docs/reference/json.md, %q: add %v, remove %v (or what stands there twice)", heading, missing, strange)
+		t.Errorf("docs/reference/json.md, %q: add %v, remove %v (or what stands there twice)", heading, missing,
+			strange)
 	}
 }
 
