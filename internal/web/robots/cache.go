@@ -25,7 +25,8 @@ type Config struct {
 	// means 300 s.
 	MaxCrawlDelay time.Duration
 	// GiveUp is how long the robots.txt of an origin must be unreachable before everything is
-	// allowed, as if it were missing. Zero means 30 days (RFC 9309, 2.3.1.4). Negative means never.
+	// allowed, as if it were missing. If the cache has an earlier copy, the copy applies instead.
+	// Zero means 30 days (RFC 9309, 2.3.1.4). Negative means never.
 	GiveUp time.Duration
 	// RetryWait is the wait after the first failure to reach a robots.txt. The wait doubles with
 	// each further failure in a row, up to an hour. The duration of the failed fetches does not
