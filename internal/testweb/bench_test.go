@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// BenchmarkServe is one kept connection asking for a page of 22 KB: the cost
-// of a request with all that is tracked about it, client included.
+// BenchmarkServe requests a page of 22 KB on one kept connection. It measures the cost of a request with its tracking,
+// and the client's cost.
 func BenchmarkServe(b *testing.B) {
 	dir := b.TempDir()
 	write(b, dir, "page.html", "<!doctype html><meta charset=utf-8>"+strings.Repeat("words and more words, ", 1000))
@@ -37,8 +37,7 @@ func BenchmarkServe(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
 }
 
-// BenchmarkFront is the same for a host of an Origin, on a kept connection, on
-// a new one for each page, and over TLS.
+// BenchmarkFront does the same for a host of an Origin: on a kept connection, on a new one for each page, and over TLS.
 func BenchmarkFront(b *testing.B) {
 	for _, bb := range []struct {
 		name         string
@@ -75,8 +74,7 @@ func BenchmarkFront(b *testing.B) {
 	}
 }
 
-// BenchmarkTracker is what a request costs in counting alone, on a connection
-// that goes from host to host.
+// BenchmarkTracker measures the tracking of a request alone, on a connection that goes from host to host.
 func BenchmarkTracker(b *testing.B) {
 	o := &fakeOrigin{hosts: 20_000, pages: 1000}
 	w := serving(b, Config{Origin: o})

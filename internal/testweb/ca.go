@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// A TLSFault names what is wrong with a host's certificate.
+// A TLSFault names a fault of a host's certificate or TLS handshake.
 type TLSFault string
 
-// The faults. CutTLS closes the connection instead of a handshake.
+// The faults. With CutTLS the server closes the connection instead of shaking hands.
 const (
 	SelfSigned TLSFault = "self-signed"
 	Expired    TLSFault = "expired"
@@ -28,22 +28,21 @@ const (
 	CutTLS     TLSFault = "cut"
 )
 
-// maxCerts bounds the certificates kept, at a kilobyte each; those that were
-// not asked for longest are made anew.
+// maxCerts bounds the cached certificates, at about a kilobyte each. The least recently used ones are dropped.
 const maxCerts = 32_768
 
-// authority is a certificate authority that lives as long as the Web.
+// authority is a certificate authority. Its keys exist as long as the Web.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	leaf *ecdsa.PrivateKey // of all hosts: they are one server
-	pem  []byte
-	born time.Time
-	mold *mold
+	cert     *x509.Certificate
+	key      *ecdsa.PrivateKey
+	leaf     *ecdsa.PrivateKey // key of all hosts, because one server serves them
+	pem      []byte
+	born     time.Time
+	template *certTemplate // nil until newAuthority has made it
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	certs map[string]*list.Element
-	order list.List // of namedCert, the one asked for last in front
+	order list.List // of namedCert, the most recently used one in front
 	limit int
 }
 
@@ -74,18 +73,18 @@ func newAuthority(now time.Time) (*authority, error) {
 		return nil, err
 	}
 	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	some, err := a.mint("host.example", "")
+	some, err := a.issue("host.example", "")
 	if err != nil {
 		return nil, err
 	}
-	if a.mold, err = newMold(some.Certificate[0]); err != nil {
+	if a.template, err = newCertTemplate(some.Certificate[0]); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// certificate is the one for host, made when it is first asked for. Two that
-// ask at once may make it twice.
+// certificate returns the certificate for host, and issues it at the first request. Two concurrent requests may issue
+// it twice; one of the two is kept.
 func (a *authority) certificate(host string, fault TLSFault) (*tls.Certificate, error) {
 	key := string(fault) + " " + host
 	a.mu.Lock()
@@ -97,7 +96,7 @@ func (a *authority) certificate(host string, fault TLSFault) (*tls.Certificate, 
 	if e != nil {
 		return e.Value.(namedCert).cert, nil
 	}
-	c, err := a.mint(host, fault)
+	c, err := a.issue(host, fault)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +114,11 @@ func (a *authority) certificate(host string, fault TLSFault) (*tls.Certificate, 
 	return c, nil
 }
 
-// mint makes a certificate.
-func (a *authority) mint(host string, fault TLSFault) (*tls.Certificate, error) {
-	if a.mold != nil && fault == "" && len(host) <= 64 && net.ParseIP(host) == nil { // 64 is a common name's limit
-		return a.mold.cast(host, a.key, a.leaf)
+// issue issues a new certificate.
+func (a *authority) issue(host string, fault TLSFault) (*tls.Certificate, error) {
+	const maxCommonName = 64 // bytes (RFC 5280, appendix A.1)
+	if a.template != nil && fault == "" && len(host) <= maxCommonName && net.ParseIP(host) == nil {
+		return a.template.issue(host, a.key, a.leaf)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -152,8 +152,8 @@ func (a *authority) mint(host string, fault TLSFault) (*tls.Certificate, error) 
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leaf}, nil
 }
 
-// tlsConfig is as cheap for the server as TLS gets: one elliptic curve without
-// a post-quantum key beside it, whole records, and tickets to resume with.
+// tlsConfig keeps TLS cheap for the server: elliptic curves without a post-quantum key exchange, records of full size,
+// and session tickets.
 func (w *Web) tlsConfig() *tls.Config {
 	return &tls.Config{
 		GetCertificate:              w.certificate,
@@ -161,7 +161,7 @@ func (w *Web) tlsConfig() *tls.Config {
 		MinVersion:                  tls.VersionTLS12,
 		CurvePreferences:            []tls.CurveID{tls.X25519, tls.CurveP256},
 		DynamicRecordSizingDisabled: true,
-		VerifyConnection: func(s tls.ConnectionState) error { // called for every handshake, resumed or not
+		VerifyConnection: func(s tls.ConnectionState) error { // crypto/tls calls it for every handshake, resumed or not
 			if s.DidResume {
 				w.tlsResumed.Add(1)
 			} else {
@@ -172,8 +172,8 @@ func (w *Web) tlsConfig() *tls.Config {
 	}
 }
 
-// certificate picks the certificate by the name that the client asks for; a
-// client that names none, or an address, gets that of the address it connected to.
+// certificate returns the certificate for the name that the client asks for. If the client names none, or an address,
+// it gets the certificate of the address to which it connected.
 func (w *Web) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	fault := TLSFault("")
@@ -184,7 +184,7 @@ func (w *Web) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	} else if oh, ok := w.origin(name); ok {
 		fault = oh.TLS
 	} else {
-		return nil, fmt.Errorf("no site %q", name)
+		return nil, fmt.Errorf("TLS handshake: this test web has no host %q", name)
 	}
 	if fault == CutTLS {
 		hello.Conn.Close()

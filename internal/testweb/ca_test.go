@@ -31,26 +31,32 @@ func TestCertificateCache(t *testing.T) {
 	first, second := of("a.example"), of("b.example")
 	of("c.example")
 	if of("a.example") != first {
-		t.Error("a.example was made anew")
+		t.Error("the certificate of a.example was issued again")
 	}
-	of("d.example") // and b.example goes
+	of("d.example") // this drops b.example
 	if len(a.certs) != 3 || a.order.Len() != 3 {
 		t.Errorf("got %d and %d certificates, want 3", len(a.certs), a.order.Len())
 	}
 	if of("a.example") != first || of("b.example") == second {
-		t.Error("another than the oldest went")
+		t.Error("the cache did not drop the least recently used certificate")
 	}
 }
 
-// A client that comes again resumes, whatever host's certificate it saw.
+// TestTLSResumption: a client that comes again resumes its session, whichever host's certificate it saw.
 func TestTLSResumption(t *testing.T) {
-	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, Sites: []Site{{Host: "cut.example", TLS: CutTLS}}})
+	w := serving(t, Config{
+		Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, Sites: []Site{{Host: "cut.example", TLS: CutTLS}},
+	})
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.CAPEM())
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		w.Reset(Promise{})
-		tr := &http.Transport{DialContext: w.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool, ClientSessionCache: tls.NewLRUClientSessionCache(100), MaxVersion: version},
-			DisableKeepAlives: true}
+		tr := &http.Transport{
+			DialContext: w.DialContext, DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{
+				RootCAs: pool, ClientSessionCache: tls.NewLRUClientSessionCache(100), MaxVersion: version,
+			},
+		}
 		c := &http.Client{Transport: tr}
 		for i := range 3 {
 			for h := range 2 {
@@ -71,15 +77,16 @@ func TestTLSResumption(t *testing.T) {
 	}
 }
 
-// A certificate from the mold is the one that crypto/x509 makes.
-func TestMold(t *testing.T) {
+// TestCertTemplate: a certificate from the template equals the one that crypto/x509 makes.
+func TestCertTemplate(t *testing.T) {
 	a, err := newAuthority(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, host := range []string{"a.example", "x", strings.Repeat("long.", 12) + "test", strings.Repeat("more", 15) + ".example"} {
+	hosts := []string{"a.example", "x", strings.Repeat("long.", 12) + "test", strings.Repeat("more", 15) + ".example"}
+	for _, host := range hosts {
 		parse := func() *x509.Certificate {
-			c, err := a.mint(host, "")
+			c, err := a.issue(host, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,17 +103,19 @@ func TestMold(t *testing.T) {
 			return p
 		}
 		got := parse()
-		m := a.mold
-		a.mold = nil
+		m := a.template
+		a.template = nil
 		want := parse()
-		a.mold = m
+		a.template = m
 		if got.SerialNumber.Cmp(want.SerialNumber) == 0 || got.SerialNumber.Sign() <= 0 {
 			t.Errorf("%s: serial %v", host, got.SerialNumber)
 		}
 		for _, c := range []*x509.Certificate{got, want} {
 			c.Raw, c.RawTBSCertificate, c.Signature, c.SerialNumber = nil, nil, nil, nil
-			c.RawSubject, c.Subject.Names = nil, nil // crypto/x509 takes another of DER's kinds of text
-			slices.SortFunc(c.Extensions, func(a, b pkix.Extension) int { return strings.Compare(a.Id.String(), b.Id.String()) })
+			c.RawSubject, c.Subject.Names = nil, nil // crypto/x509 encodes the text with another type
+			slices.SortFunc(c.Extensions, func(a, b pkix.Extension) int {
+				return strings.Compare(a.Id.String(), b.Id.String())
+			})
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", host, got, want)
@@ -114,14 +123,14 @@ func TestMold(t *testing.T) {
 	}
 }
 
-func BenchmarkMint(b *testing.B) {
+func BenchmarkIssue(b *testing.B) {
 	a, err := newAuthority(time.Now())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.mint("a.example", ""); err != nil {
+		if _, err := a.issue("a.example", ""); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A violationKind is a kind of Violation.
+// A violationKind is the Kind of a Violation, as a number.
 type violationKind uint8
 
 const (
@@ -23,8 +23,8 @@ func (k violationKind) String() string {
 	return [...]string{"gap", "concurrent", "connections", "retry-after", "robots"}[k]
 }
 
-// gapBounds are the upper ends of the classes that gaps are counted in; a last
-// class has what is longer.
+// gapBounds are the upper bounds, in nanoseconds, of the classes in which gaps are counted. The last class has no
+// bound.
 var gapBounds = func() (b []int64) {
 	for unit := time.Millisecond; unit <= 100*time.Second; unit *= 10 {
 		b = append(b, int64(unit), int64(2*unit), int64(5*unit))
@@ -32,14 +32,14 @@ var gapBounds = func() (b []int64) {
 	return b
 }()
 
-// gapCounts counts the gaps of all groups of a kind.
+// gapCounts counts the gaps of all groups of one kind.
 type gapCounts struct {
 	classes [19]atomic.Int64
-	// Those with a promise, and the gap that kept the least share of its
-	// promise, in millionths, plus one; 0 is none yet.
-	held  atomic.Int64
-	short atomic.Int64
-	share atomic.Int64
+	// promised counts the gaps with a promised delay, short those of them that were shorter. least is the smallest
+	// gap/promise of all, in millionths plus one; 0: there is none yet.
+	promised atomic.Int64
+	short    atomic.Int64
+	least    atomic.Int64
 }
 
 func (g *gapCounts) note(gap, promised int64) {
@@ -48,14 +48,14 @@ func (g *gapCounts) note(gap, promised int64) {
 	if promised <= 0 {
 		return
 	}
-	g.held.Add(1)
+	g.promised.Add(1)
 	if gap < promised {
 		g.short.Add(1)
 	}
 	share := int64(float64(gap)/float64(promised)*1e6) + 1
 	for {
-		old := g.share.Load()
-		if old != 0 && old <= share || g.share.CompareAndSwap(old, share) {
+		old := g.least.Load()
+		if old != 0 && old <= share || g.least.CompareAndSwap(old, share) {
 			return
 		}
 	}
@@ -65,12 +65,12 @@ func (g *gapCounts) reset() {
 	for i := range g.classes {
 		g.classes[i].Store(0)
 	}
-	g.held.Store(0)
+	g.promised.Store(0)
 	g.short.Store(0)
-	g.share.Store(0)
+	g.least.Store(0)
 }
 
-// reportGaps is what several counts of one kind of group come to.
+// reportGaps sums up the counts, which are of one kind of group.
 func reportGaps(counts ...*gapCounts) (r GapReport) {
 	for i := range counts[0].classes {
 		class := GapClass{UpTo: -Seconds(time.Second)}
@@ -85,9 +85,9 @@ func reportGaps(counts ...*gapCounts) (r GapReport) {
 		}
 	}
 	for _, g := range counts {
-		r.Promised += g.held.Load()
+		r.Promised += g.promised.Load()
 		r.TooShort += g.short.Load()
-		if s := g.share.Load(); s > 0 {
+		if s := g.least.Load(); s > 0 {
 			if share := float64(s-1) / 1e6; r.Least == nil || *r.Least > share {
 				r.Least = &share
 			}
@@ -96,12 +96,12 @@ func reportGaps(counts ...*gapCounts) (r GapReport) {
 	return r
 }
 
-// trapCounts counts the requests into traps.
+// trapCounts counts the requests for pages of traps.
 type trapCounts struct {
 	requests, depth atomic.Int64
 
 	mu  sync.Mutex // guards url
-	url string     // of the deepest
+	url string     // of the deepest request
 }
 
 func (c *trapCounts) note(t *tracker, r *request) {

@@ -9,18 +9,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A DNSFault names what is wrong with a host's name.
+// A DNSFault names a fault in the name server's response for a host.
 type DNSFault string
 
 // The faults.
 const (
-	NoDomain   DNSFault = "nxdomain" // as if the name did not exist
+	NoDomain   DNSFault = "nxdomain" // the name does not exist
 	ServerFail DNSFault = "servfail"
-	NoAnswer   DNSFault = "timeout" // no answer ever
-	NoData     DNSFault = "nodata"  // the name exists, without an address
+	NoAnswer   DNSFault = "timeout" // the server never responds
+	NoData     DNSFault = "nodata"  // the name exists but has no address
 )
 
-// answer is the name server: addresses for the hosts of the Web, NXDOMAIN for all others.
+// answer is the name server. It knows addresses for the hosts of the Web, and responds NXDOMAIN to all other names.
 func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 	w.dnsQueries.Add(1)
 	m := new(dns.Msg)
@@ -62,7 +62,9 @@ func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 	case "":
 		if t := q.Question[0].Qtype; t == dns.TypeA || t == dns.TypeANY {
 			m.Answer = append(m.Answer, &dns.A{
-				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.IP(addr.AsSlice())})
+				Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl},
+				A:   net.IP(addr.AsSlice()),
+			})
 			return
 		}
 	}

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Installs the Debian documentation packages that DebianDocs serves. Quick and
-# without a network when they are there already.
+# Installs the Debian documentation packages that DebianDocs serves. If they are installed already, it needs no network.
 set -eu
 packages="python3.11-doc apache2-doc postgresql-doc-15 sqlite3-doc debian-handbook nodejs-doc python-django-doc python-sqlalchemy-doc"
 missing=
@@ -10,7 +9,7 @@ done
 [ -n "$missing" ] || exit 0
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
-# Small images leave documentation out; these packages are nothing else.
+# Small images exclude documentation, but these packages contain nothing else.
 for f in /etc/dpkg/dpkg.cfg.d/*; do
 	if [ -f "$f" ] && grep -q '^path-exclude.*/usr/share/doc' "$f"; then
 		$sudo sed -i 's|^path-exclude\(.*/usr/share/doc\)|#&|' "$f"

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// DrippingSites returns n hosts, drip0.example and so on, whose servers keep a
-// crawler waiting: every page names its next page at once, and then sends a byte
-// each time that the given time has passed, without an end.
+// DrippingSites returns n hosts, drip0.example and so on, whose responses never end. Every page first sends a link to
+// its next page, and then one byte in each period `every`.
 func DrippingSites(n int, every time.Duration) []Site {
 	sites := make([]Site, n)
 	for i := range sites {
@@ -18,7 +17,7 @@ func DrippingSites(n int, every time.Duration) []Site {
 				return true
 			}
 			var page int
-			fmt.Sscanf(req.URL.Path, "/%d", &page) // the first page has none
+			fmt.Sscanf(req.URL.Path, "/%d", &page) // the path of the first page has no number
 			c.WriteString(head200 + fmt.Sprintf("Content-Length: 1000000\r\n\r\n<a href=\"/%d\">next</a>", page+1))
 			for c.Wait(every) {
 				c.WriteString(" ")

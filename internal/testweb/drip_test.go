@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A dripping host sends a link to its next page at once, and then a byte now and
-// then, without an end.
+// TestDrippingSites: a dripping host first sends a link to its next page, and then one byte now and then, without end.
 func TestDrippingSites(t *testing.T) {
 	w := serving(t, Config{Sites: DrippingSites(2, time.Millisecond)})
 	head, _ := ask(t, w, "drip1.example", "/7", 120, 20*time.Second)

@@ -24,30 +24,29 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A Folder is files that a host serves. Symbolic links are followed wherever
-// they lead; the URL itself cannot leave the folder.
+// A Folder is a set of files that a host serves. Symbolic links are followed, even out of the folder. The path of a URL
+// cannot leave the folder.
 type Folder struct {
 	Host string
-	// Prefix is the path below which the files appear, as "/docs/2.4". Empty is the root.
+	// Prefix is the URL path below which the files appear, such as "/docs/2.4". Empty is the root.
 	Prefix string
-	// Dir holds the files. It may be empty where there is an Index.
+	// Dir is the directory of the files. It may be empty if Index is set.
 	Dir string
-	// Index is the HTML of the first page where Dir has none.
+	// Index is the HTML of the first page if Dir has none.
 	Index string
-	// Listing shows a directory without an index as a list of links. Without
-	// it such a directory is a 404.
+	// Listing serves a directory without an index page as a list of links. Otherwise such a directory is a 404.
 	Listing bool
-	// Scheme is Site.Scheme for a host that has no Site.
+	// Scheme is Site.Scheme, for a host that has no Site.
 	Scheme string
-	// Home is the path of the first page. Empty is Prefix with a slash;
-	// NoHome says that the folder is not to begin with.
+	// Home is the path of the page at which a crawl begins. Empty means Prefix with a slash; NoHome means that the
+	// folder has no seed.
 	Home string
 }
 
-// NoHome is the Home of a folder that other folders lead to.
+// NoHome is the Home of a folder that is reached from other folders.
 const NoHome = "-"
 
-// Seed is the URL of the folder's first page, empty for one with NoHome.
+// Seed returns the URL of the folder's home page; empty with NoHome.
 func (f Folder) Seed() string {
 	if f.Home == NoHome {
 		return ""
@@ -63,12 +62,12 @@ func (f Folder) Seed() string {
 	return scheme + "://" + f.Host + home
 }
 
-// ParseFolder reads HOST=DIR or HOST/PREFIX=DIR.
+// ParseFolder parses HOST=DIR or HOST/PREFIX=DIR.
 func ParseFolder(s string) (Folder, error) {
 	where, dir, ok := strings.Cut(s, "=")
 	host, prefix, _ := strings.Cut(where, "/")
 	if !ok || host == "" || dir == "" {
-		return Folder{}, fmt.Errorf("folder %q: not HOST=DIR or HOST/PREFIX=DIR", s)
+		return Folder{}, fmt.Errorf("folder %q: want HOST=DIR or HOST/PREFIX=DIR", s)
 	}
 	f := Folder{Host: host, Dir: dir}
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
@@ -78,11 +77,11 @@ func ParseFolder(s string) (Folder, error) {
 }
 
 const (
-	maxCached    = 16 << 20 // larger files are read from disk each time
+	maxCached    = 16 << 20 // bytes; a larger file is read from disk for each request
 	defaultCache = 256 << 20
 )
 
-// A mount is a Folder in service.
+// A mount is a Folder that is being served.
 type mount struct {
 	Folder
 	prefix string // with a slash at the end
@@ -103,28 +102,28 @@ func newMount(f Folder, c *fileCache, gz bool) (mount, error) {
 	return mount{Folder: f, prefix: strings.TrimSuffix(path.Clean("/"+f.Prefix), "/") + "/", cache: c, gzip: gz}, nil
 }
 
-// A file is an answer from a folder.
+// A file is the content that a folder serves for a path, or the fact that it serves none.
 type file struct {
-	name     string // on disk
-	stamp    stamp  // of name, before it was read
-	ctype    string
-	etag     string
-	modified time.Time
-	header   string  // modified as HTTP has it
-	data     []byte  // nil: too large for the cache
-	rests    []stamp // on these files and folders; none: it never changes
-	redirect string  // the directory's own URL, with the slash
-	unpack   bool    // on disk it is gzipped
-	missing  bool
+	name      string // on disk
+	stamp     stamp  // of the file name, taken before the file was read
+	ctype     string
+	etag      string
+	modified  time.Time
+	header    string  // modified, as an HTTP date
+	data      []byte  // nil: too large for the cache
+	dependsOn []stamp // the files and directories on which the content depends; none: it never changes
+	redirect  string  // the URL path of the directory, with its slash
+	unpack    bool    // the file on disk is gzipped
+	missing   bool    // the folder has nothing for the path
 
 	zip    sync.Once
-	zipped []byte // data in gzip, nil when that is no shorter
+	zipped []byte // data in gzip; nil if that is not shorter
 }
 
-// indexTime stands for the age of pages that are no files.
+// indexTime is the Last-Modified of pages that are not files.
 var indexTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clean makes a path of a URL a path in the folder; it fails where that is impossible.
+// clean converts the path of a URL to a path in the folder. It fails if the path contains a hidden name, such as "..".
 func clean(p string) (string, bool) {
 	if strings.ContainsAny(p, "\x00\\") {
 		return "", false
@@ -137,7 +136,7 @@ func clean(p string) (string, bool) {
 	return p, true
 }
 
-// text is the content of a small file, nil if there is none.
+// text returns the content of a small file, nil if there is none.
 func (m *mount) text(p string) []byte {
 	if f := m.find(p); f != nil {
 		return f.data
@@ -145,7 +144,7 @@ func (m *mount) text(p string) []byte {
 	return nil
 }
 
-// find is the file for a path, from the cache or from disk; nil: the folder has none.
+// find returns the file for a URL path, from the cache or from disk; nil if the folder has none.
 func (m *mount) find(p string) *file {
 	rest, ok := strings.CutPrefix(p, m.prefix)
 	if !ok {
@@ -161,7 +160,7 @@ func (m *mount) find(p string) *file {
 		}
 		return f
 	}
-	rests := m.stamps(rest)
+	dependsOn := m.stamps(rest)
 	f, err := m.read(rest, p)
 	switch {
 	case err != nil && rest == "" && m.Index != "":
@@ -170,9 +169,9 @@ func (m *mount) find(p string) *file {
 	case err != nil:
 		f = &file{missing: true}
 	}
-	f.rests = rests
-	if f.name != "" && (len(rests) == 0 || f.name != rests[0].name) {
-		f.rests = append(f.rests, f.stamp)
+	f.dependsOn = dependsOn
+	if f.name != "" && (len(dependsOn) == 0 || f.name != dependsOn[0].name) {
+		f.dependsOn = append(f.dependsOn, f.stamp)
 	}
 	m.cache.put(key, f)
 	if f.missing {
@@ -181,8 +180,8 @@ func (m *mount) find(p string) *file {
 	return f
 }
 
-// read looks for rest in the folder: as it is, gzipped as Debian does it, or
-// with a language after it as Apache does it.
+// read looks for rest in the folder: under its own name, gzipped (as Debian stores documents), or with a language
+// suffix (as Apache stores translations).
 func (m *mount) read(rest, p string) (*file, error) {
 	name, ok := clean(rest)
 	if !ok || m.Dir == "" {
@@ -205,7 +204,7 @@ func (m *mount) read(rest, p string) (*file, error) {
 		}
 		return nil, fs.ErrNotExist
 	case strings.HasSuffix(rest, "/"):
-		return nil, fs.ErrNotExist // "page.html/"
+		return nil, fs.ErrNotExist // such as "page.html/"
 	}
 	return m.variant(full)
 }
@@ -235,7 +234,7 @@ func (m *mount) variant(full string) (*file, error) {
 	return nil, fs.ErrNotExist
 }
 
-// language is a language with a character set, as in index.html.ja.utf8.
+// language matches a suffix of a language and perhaps a character set, as in index.html.ja.utf8.
 var language = regexp.MustCompile(`\.[a-z]{2}(-[a-z]{2})?(\.[a-z0-9-]+)?$`)
 
 func charsetName(s string) string {
@@ -261,7 +260,7 @@ func suffixes(all []string, prefix string) []string {
 	return out
 }
 
-// open reads the file disk, which is served under the name as.
+// open reads the file disk. The name `as`, under which it is served, determines its type.
 func open(disk, as string, unpack bool) (*file, error) {
 	h, err := os.Open(disk)
 	if err != nil {
@@ -299,10 +298,11 @@ func open(disk, as string, unpack bool) (*file, error) {
 	return f, nil
 }
 
-// ownCharset finds a document that says itself what its character set is.
+// ownCharset matches in a document that declares its own character set.
 var ownCharset = regexp.MustCompile(`(?i)charset\s*=|<\?xml[^>]*encoding`)
 
-// contentType is by suffix; text gets a charset unless it names its own.
+// contentType derives the type from the suffix of the name, or else from the data. Text gets a charset, unless an HTML
+// document declares its own.
 func contentType(name string, data []byte) string {
 	ext := strings.ToLower(path.Ext(name))
 	t := types[ext]
@@ -326,7 +326,7 @@ func contentType(name string, data []byte) string {
 	return t + "; charset=utf-8"
 }
 
-// types are the ones that must not depend on the machine's table.
+// types are the media types of common suffixes, so that they do not depend on the machine's table.
 var types = map[string]string{
 	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml", ".css": "text/css",
 	".js": "text/javascript", ".json": "application/json", ".xml": "application/xml", ".rss": "application/rss+xml",
@@ -338,7 +338,7 @@ var types = map[string]string{
 	".inv": "application/octet-stream",
 }
 
-// listing is the page for a directory without an index.
+// listing returns a page that links to the entries of a directory.
 func listing(dir, p string) (*file, error) {
 	es, err := os.ReadDir(dir)
 	if err != nil {
@@ -367,7 +367,7 @@ func listing(dir, p string) (*file, error) {
 var pathEscape = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23", "\"", "%22", "<", "%3C", ">", "%3E", " ",
 	"%20", "&", "&amp;", ":", "%3A").Replace
 
-// serve answers with a file, and says whether the folder has one.
+// serve responds with a file. It reports whether the folder has one.
 func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	f := m.find(req.URL.Path)
 	if f == nil {
@@ -390,7 +390,7 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	h["Content-Type"] = []string{f.ctype}
 	modified := f.modified
 	if f.recent(time.Now()) {
-		modified = time.Time{} // not to be told
+		modified = time.Time{} // so no Last-Modified, because the file may change again within the same second
 	} else {
 		h["Last-Modified"] = []string{f.header}
 	}
@@ -430,7 +430,7 @@ func notModified(req *http.Request, modified time.Time) bool {
 	return err == nil && !modified.Truncate(time.Second).After(t)
 }
 
-// serveLarge streams a file that is not kept in memory. A zero modified is not told.
+// serveLarge streams a file that is not in the cache. If modified is zero, the response has no Last-Modified.
 func (m *mount) serveLarge(rw *recorder, req *http.Request, f *file, modified time.Time) bool {
 	h, err := os.Open(f.name)
 	if err != nil {
@@ -455,9 +455,8 @@ func compressible(ctype string) bool {
 
 func acceptsGzip(req *http.Request) bool { return takesGzip(req.Header.Get("Accept-Encoding")) }
 
-// fileCache keeps files in memory, up to a limit. What is thrown out is chosen
-// at random, by the order of a map: with a web larger than the cache, crawled
-// once, nothing better is to be had.
+// fileCache keeps files in memory, up to a limit. If it is full, it drops files in the random order of a map: a crawl
+// fetches each page once, so no other order would be better.
 type fileCache struct {
 	limit  int64
 	shards [16]cacheShard
@@ -493,7 +492,7 @@ func (c *fileCache) get(key string) *file {
 	return s.m[key]
 }
 
-// weight is what a file costs: a gzipped twin is reckoned with from the start.
+// weight estimates the bytes that a file occupies. It includes its gzipped form, which may be added later.
 func (f *file) weight(key string) int64 { return int64(len(key)+len(f.data)*5/4) + 400 }
 
 func (c *fileCache) put(key string, f *file) {
@@ -504,7 +503,7 @@ func (c *fileCache) put(key string, f *file) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.m[key]; old != nil { // it has changed since
+	if old := s.m[key]; old != nil { // the file has changed since
 		delete(s.m, key)
 		s.size.Add(-old.weight(key))
 	}
@@ -519,7 +518,7 @@ func (c *fileCache) put(key string, f *file) {
 	s.size.Add(w)
 }
 
-// zipped is the file in gzip, made once.
+// zipped returns the file in gzip, which it makes once; nil if that is not shorter.
 func (c *fileCache) zipped(f *file) []byte {
 	f.zip.Do(func() {
 		var b bytes.Buffer

@@ -7,13 +7,12 @@ import (
 	"net"
 )
 
-// Ports below those that Linux, macOS and Windows give to connections that go
-// out (32768 to 60999 and 49152 to 65535): what is free among those may be taken
-// in the instant between the look and the start.
+// FreeAddrs uses ports below those that Linux, macOS and Windows assign to outgoing connections (32768 to 60999 and
+// 49152 to 65535). An outgoing connection could take one of those before the caller listens on it.
 const firstPort, endPort = 12000, 32000
 
-// FreeAddrs are addresses of loopback, each free for TCP and UDP, for programs
-// that are to be told where they listen. Nobody holds them.
+// FreeAddrs returns n loopback addresses (host:port) that are free for TCP and UDP, for programs that are told where to
+// listen. Nothing reserves them after the return.
 func FreeAddrs(n int) (addrs []string, err error) {
 	var open []interface{ Close() error }
 	defer func() {
@@ -24,7 +23,8 @@ func FreeAddrs(n int) (addrs []string, err error) {
 	var last error
 	for try := 0; len(addrs) < n; try++ {
 		if try > 100+20*n {
-			return nil, errors.Join(errors.New("no ports of loopback are free for TCP and UDP"), last)
+			none := fmt.Errorf("only %d of %d loopback addresses are free for TCP and UDP", len(addrs), n)
+			return nil, errors.Join(none, last)
 		}
 		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endPort-firstPort))
 		l, err := net.Listen("tcp", addr)

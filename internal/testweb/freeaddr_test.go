@@ -5,20 +5,20 @@ import (
 	"testing"
 )
 
-// Addresses that are found at once are others, and a server can listen there.
+// TestFreeAddrs: the addresses of one call differ, and a server can listen on them.
 func TestFreeAddrs(t *testing.T) {
 	addrs, err := FreeAddrs(50)
 	if err != nil || len(addrs) != 50 {
-		t.Fatal(len(addrs), err)
+		t.Fatalf("got %d addresses, %v; want 50", len(addrs), err)
 	}
 	seen := map[string]bool{}
 	for _, addr := range addrs {
 		if seen[addr] {
-			t.Errorf("%s twice", addr)
+			t.Errorf("%s was returned twice", addr)
 		}
 		seen[addr] = true
 	}
-	// One after the other, lest the last find that a port was taken meanwhile.
+	// Listen at once after each call, so that no other process takes the port in between.
 	for range 50 {
 		addrs, err := FreeAddrs(1)
 		if err != nil {

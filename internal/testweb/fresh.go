@@ -7,21 +7,19 @@ import (
 	"time"
 )
 
-// A freshAccount is the account of how fresh the copies are that a crawl has of
-// pages that change. It follows Cho and Garcia-Molina ("Synchronizing a database
-// to improve freshness", SIGMOD 2000): a copy is fresh until its page changes,
+// A freshTracker measures how fresh a crawl's copies of changing pages are. The definitions are those of Cho and
+// Garcia-Molina ("Synchronizing a database to improve freshness", SIGMOD 2000): a copy is fresh until its page changes,
 // and its age is the time since that change.
 //
-// The account rests on two things alone: when a page was served in full, and
-// what Config.Changes says of that page. A 304 makes no copy fresher: a right
-// one says that the copy is fresh already, and a wrong one changes nothing.
-// Times are nanoseconds since the tracker's birth.
-type freshAccount struct {
+// It uses only two facts: when a page was served in full, and when Config.Changes says that the page changes. A 304
+// does not make a copy fresher: a correct one confirms a fresh copy, and a wrong one changes nothing. Times are
+// nanoseconds since tracker.base.
+type freshTracker struct {
 	changes Changing
 	base    time.Time
-	most    int // copies
+	most    int // maximum number of copies
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	began     int64
 	copies    map[pageID]pageCopy
 	uncounted int64
@@ -29,51 +27,51 @@ type freshAccount struct {
 	confirmed int64
 	renewed   int64
 	wrong     int64
-	width     int64 // of a bin
+	width     int64 // of a bin, in nanoseconds
 	bins      []freshBin
 }
 
-// A pageID is a page of the Origin's.
+// A pageID identifies a page of the Origin.
 type pageID struct{ host, page int64 }
 
 // A pageCopy is the crawl's copy of a page.
 type pageCopy struct {
-	from  int64 // when it was served
-	stale int64 // when the page changed next; never: math.MaxInt64
+	from  int64 // when the server served it
+	stale int64 // when the page changes next; math.MaxInt64 means never
 }
 
-// A freshBin is a stretch of time.
+// A freshBin holds the sums of one period.
 type freshBin struct {
-	held  float64 // ns, of all copies
-	fresh float64 // ns of these in which they were fresh
-	age   float64 // ns by ns: the integral of the copies' ages over time
+	held  float64 // ns, summed over all copies: how long the crawl had them
+	fresh float64 // ns, summed over all copies: how long they were fresh
+	age   float64 // ns²: the integral of the copies' ages over time
 
 	served, confirmed, renewed int64
 }
 
 const (
-	// maxBins bounds the stretches of time. When there are more, each two become one.
+	// maxBins bounds the number of bins. If there are more, each two are merged into one.
 	maxBins = 512
-	// firstBin is how long a stretch is at first.
+	// firstBin is the width of a bin at first.
 	firstBin = time.Second / 4
 )
 
-func newFreshAccount(changes Changing, base time.Time, most int) *freshAccount {
-	a := &freshAccount{changes: changes, base: base, most: most}
+func newFreshTracker(changes Changing, base time.Time, most int) *freshTracker {
+	a := &freshTracker{changes: changes, base: base, most: most}
 	a.reset(0)
 	return a
 }
 
-// reset forgets all copies; now is the new beginning.
-func (a *freshAccount) reset(now int64) {
+// reset forgets all copies and begins anew at time now.
+func (a *freshTracker) reset(now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.began, a.copies, a.width, a.bins = now, map[pageID]pageCopy{}, int64(firstBin), nil
 	a.uncounted, a.served, a.confirmed, a.renewed, a.wrong = 0, 0, 0, 0, 0
 }
 
-// note takes in a complete answer with a page: its content with 200, or a 304.
-func (a *freshAccount) note(id pageID, status int, at int64) {
+// note records a complete response with a page: its content with status 200, or a 304.
+func (a *freshTracker) note(id pageID, status int, at int64) {
 	if status != 200 && status != 304 {
 		return
 	}
@@ -101,7 +99,7 @@ func (a *freshAccount) note(id pageID, status int, at int64) {
 	case !known && len(a.copies) >= a.most:
 		a.uncounted++
 		return
-	case known && at <= old.from: // two answers at once; the later one is kept
+	case known && at <= old.from: // of two concurrent responses the later one counts
 		return
 	case known:
 		if old.stale <= at {
@@ -113,8 +111,8 @@ func (a *freshAccount) note(id pageID, status int, at int64) {
 	a.copies[id] = pageCopy{at, next}
 }
 
-// bin is the stretch that a time lies in.
-func (a *freshAccount) bin(at int64) *freshBin {
+// bin returns the bin of a time. It may merge bins.
+func (a *freshTracker) bin(at int64) *freshBin {
 	n := max(at-a.began, 0) / a.width
 	for n >= maxBins {
 		half := make([]freshBin, 0, maxBins)
@@ -142,9 +140,9 @@ func (b *freshBin) add(c freshBin) {
 	b.renewed += c.renewed
 }
 
-// span counts the time from when a copy was served until a later time.
-func (a *freshAccount) span(c pageCopy, until int64) {
-	a.bin(until) // so that the stretches do not become longer meanwhile
+// span adds the time from when a copy was served until a later time to the bins.
+func (a *freshTracker) span(c pageCopy, until int64) {
+	a.bin(until) // merges bins, if needed, before the loop computes their bounds
 	for from := max(c.from, a.began); from < until; {
 		n := (from - a.began) / a.width
 		to := min(until, a.began+(n+1)*a.width)
@@ -159,48 +157,47 @@ func (a *freshAccount) span(c pageCopy, until int64) {
 	}
 }
 
-// A FreshReport is how fresh the copies were that the crawl had of the Origin's
-// pages: of each page the content that was served last with 200 and in full.
+// A FreshReport tells how fresh the crawl's copies of the Origin's pages were. The copy of a page is the content that
+// was last served in full with status 200.
 type FreshReport struct {
-	// Copies is how many pages there is a copy of. Uncounted are the answers with
-	// further pages, of which no account is kept.
+	// Copies is the number of pages with a copy. Uncounted is the number of responses with further pages, which are
+	// not measured.
 	Copies    int64 `json:"copies"`
 	Uncounted int64 `json:"uncounted,omitempty"`
-	// Served are the complete answers with a page's content, Confirmed those with
-	// 304. Renewed are those of the first that brought another version than the
-	// copy, Wrong the confirmations of a copy that was not up to date.
+	// Served counts the complete responses with a page's content, Confirmed those with status 304. Renewed counts the
+	// Served ones that brought another version than the copy. Wrong counts the Confirmed ones whose copy was stale.
 	Served    int64 `json:"served"`
 	Confirmed int64 `json:"confirmed"`
 	Renewed   int64 `json:"renewed"`
 	Wrong     int64 `json:"wrongly_confirmed"`
-	// Now is the present moment, Mean the mean over all time since the first copy.
+	// Now describes the time of the report, Mean the average over all time since the first copy.
 	Now  Freshness `json:"now"`
 	Mean Freshness `json:"mean"`
-	// Over has equal stretches of time since Report.Began, but for the last one.
+	// Over describes consecutive periods of equal length since Report.Began; the last one may be shorter.
 	Over []FreshStretch `json:"over"`
 }
 
-// Freshness is how fresh copies are. Where there are none both are 0.
+// Freshness describes how fresh copies are. Without copies all its fields are 0.
 type Freshness struct {
-	// Fresh is the share of the copies that are up to date.
+	// Fresh is the fraction of the copies that are up to date.
 	Fresh float64 `json:"fresh"`
-	// Age is the mean of the copies' ages: the time since the first change that
-	// a copy has missed; 0 for a copy that is up to date.
+	// Age is the mean age of the copies. The age of a copy is the time since its page first changed after it was
+	// served; 0 if the copy is up to date.
 	Age Seconds `json:"age"`
 }
 
-// A FreshStretch is a stretch of time.
+// A FreshStretch describes one period.
 type FreshStretch struct {
-	Until  Seconds `json:"until"` // since Report.Began
-	Copies float64 `json:"copies"`
+	Until  Seconds `json:"until"`  // since Report.Began
+	Copies float64 `json:"copies"` // mean number
 	Freshness
 	Served    int64 `json:"served"`
 	Confirmed int64 `json:"confirmed"`
 	Renewed   int64 `json:"renewed"`
 }
 
-// report is the account up to now.
-func (a *freshAccount) report(now int64) *FreshReport {
+// report returns the measurements up to now.
+func (a *freshTracker) report(now int64) *FreshReport {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := &FreshReport{
@@ -208,7 +205,7 @@ func (a *freshAccount) report(now int64) *FreshReport {
 		Served: a.served, Confirmed: a.confirmed, Renewed: a.renewed, Wrong: a.wrong,
 	}
 	a.bin(now)
-	// Count the stretch of each copy until now in a copy of the bins.
+	// Count the time of each copy until now in a temporary copy of the bins.
 	kept := a.bins
 	a.bins = slices.Clone(kept)
 	age := 0.0

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scheduled is pages that change at these times after a base, in steps, in order.
+// scheduled has pages that change at known times, given as sorted numbers of steps after base.
 type scheduled struct {
 	base time.Time
 	step time.Duration
@@ -26,7 +26,7 @@ func (s *scheduled) Changed(host, page int64, at time.Time) (last, next time.Tim
 	return last, time.Time{}
 }
 
-// stale is the first change after a time, in steps.
+// stale returns the first change after a time, both in steps.
 func (s *scheduled) stale(id pageID, from int) int {
 	for _, c := range s.at[id] {
 		if c > from {
@@ -36,9 +36,8 @@ func (s *scheduled) stale(id pageID, from int) int {
 	return math.MaxInt
 }
 
-// TestFreshAccountAgainstModel: the account's freshness and age are those that
-// come out when every step of time is looked at by itself.
-func TestFreshAccountAgainstModel(t *testing.T) {
+// TestFreshTrackerAgainstModel: freshness and age equal those of a model that looks at every step of time.
+func TestFreshTrackerAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := time.Now()
 		web := &scheduled{base: base, step: 100 * time.Millisecond, at: map[pageID][]int{}}
@@ -52,7 +51,7 @@ func TestFreshAccountAgainstModel(t *testing.T) {
 				web.at[id] = append(web.at[id], c)
 			}
 		}
-		a := newFreshAccount(web, base, 2)
+		a := newFreshTracker(web, base, 2)
 		ns := func(step int) int64 { return int64(step) * int64(web.step) }
 		served := map[pageID][]int{}
 		want := FreshReport{}
@@ -82,12 +81,12 @@ func TestFreshAccountAgainstModel(t *testing.T) {
 			}
 		}
 		got := a.report(ns(steps))
-		width := a.width / int64(web.step) // may be no whole number of steps at first
+		width := a.width / int64(web.step) // at first a bin may not be a whole number of steps
 		if got.Served != want.Served || got.Renewed != want.Renewed || got.Confirmed != want.Confirmed ||
 			got.Wrong != want.Wrong || got.Uncounted != want.Uncounted || got.Copies != int64(len(served)) {
 			t.Fatalf("got %+v, want %+v and %d copies", got, want, len(served))
 		}
-		// The copy that there is in each step, and how fresh it is in its middle.
+		// For each step, find the copy that the crawl had, and its freshness in the middle of the step.
 		bins := make([]freshBin, len(got.Over))
 		var all freshBin
 		for id, times := range served {
@@ -137,10 +136,10 @@ func TestFreshAccountAgainstModel(t *testing.T) {
 		}
 		near("now", got.Now, now)
 		if len(got.Over) > maxBins {
-			t.Fatalf("%d stretches", len(got.Over))
+			t.Fatalf("%d periods, want at most %d", len(got.Over), maxBins)
 		}
 		if again := a.report(ns(steps)); again.Mean != got.Mean {
-			t.Fatalf("told twice: %+v and %+v", again.Mean, got.Mean)
+			t.Fatalf("a second report differs: %+v and %+v", again.Mean, got.Mean)
 		}
 		a.reset(ns(steps))
 		if r := a.report(ns(steps)); r.Copies != 0 || r.Served != 0 || r.Mean != (Freshness{}) {
@@ -149,26 +148,25 @@ func TestFreshAccountAgainstModel(t *testing.T) {
 	})
 }
 
-// TestFreshBinsAreBounded: a long crawl has as many stretches as a short one,
-// and nothing of it is lost.
+// TestFreshBinsAreBounded: a long crawl has no more periods than a short one, and their sums are complete.
 func TestFreshBinsAreBounded(t *testing.T) {
 	base := time.Now()
 	web := &scheduled{base: base, step: time.Hour, at: map[pageID][]int{{1, 1}: {1000}}}
-	a := newFreshAccount(web, base, 10)
+	a := newFreshTracker(web, base, 10)
 	for h := range 500 {
 		a.note(pageID{1, 0}, 200, int64(h)*int64(time.Hour))
 	}
 	a.note(pageID{1, 1}, 200, 0)
 	r := a.report(int64(2000 * time.Hour))
 	if len(r.Over) > maxBins || len(r.Over) < maxBins/4 {
-		t.Errorf("%d stretches", len(r.Over))
+		t.Errorf("%d periods, want %d to %d", len(r.Over), maxBins/4, maxBins)
 	}
 	served := int64(0)
 	for _, s := range r.Over {
 		served += s.Served
 	}
 	if served != 501 {
-		t.Errorf("%d served in all stretches, want 501", served)
+		t.Errorf("%d served in all periods, want 501", served)
 	}
 	if want := 0.75; math.Abs(r.Mean.Fresh-want) > 1e-9 {
 		t.Errorf("%g fresh, want %g", r.Mean.Fresh, want)

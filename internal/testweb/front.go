@@ -11,24 +11,22 @@ import (
 	"time"
 )
 
-// A front serves the hosts of the Origin in a loop of its own, since net/http
-// costs more than to make such a page up: a connection without a request under
-// way holds no buffer, and a response is one write.
+// A front serves the hosts of the Origin in a loop of its own, because net/http costs more than making such a page. A
+// connection without a current request holds no buffer, and a response is one write.
 //
 //	accept -> readIdle -> parseHead -> Origin.Answer -> send
-//	                        \-> net/http: hosts of Sites, and what is odd
+//	                        \-> net/http: hosts of Sites, and unusual requests
 //
-// A connection that net/http has comes back with the next request to one of
-// the Origin's hosts.
+// A connection that was given to net/http comes back with its next request to one of the Origin's hosts.
 type front struct {
 	web   *Web
-	hands chan *conn     // to net/http
-	done  chan struct{}  // closed when net/http takes no more
+	hands chan *conn     // connections for net/http
+	done  chan struct{}  // closed when net/http takes no more connections
 	once  sync.Once      // closes done
-	loops sync.WaitGroup // connections in the own loop
+	loops sync.WaitGroup // accept loops and connections in this loop
 }
 
-// The own loop's patience, as net/http's in Run.
+// The timeouts of the front, equal to those of net/http in Run.
 const (
 	headPatience = time.Minute
 	idlePatience = 5 * time.Minute
@@ -39,13 +37,13 @@ func newFront(w *Web) *front {
 	return &front{web: w, hands: make(chan *conn), done: make(chan struct{})}
 }
 
-// accept serves a listener until that is closed. The caller has added one to loops.
+// accept serves a listener until it is closed. The caller has added one to loops.
 func (f *front) accept(l *listener) error {
 	defer f.loops.Done()
 	wait := time.Duration(0)
 	for {
 		c, err := l.Accept()
-		if passing(err) && !f.web.down() {
+		if temporary(err) && !f.web.shuttingDown() {
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
 			time.Sleep(wait)
 			continue
@@ -59,14 +57,13 @@ func (f *front) accept(l *listener) error {
 	}
 }
 
-// passing says whether an error of accept may pass: no file descriptor was free,
-// or the client went at once.
-func passing(err error) bool {
+// temporary reports whether an error of Accept is temporary: no file descriptor was free, or the client closed at once.
+func temporary(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
-// down says whether the web is going down.
-func (w *Web) down() bool {
+// shuttingDown reports whether the web is shutting down.
+func (w *Web) shuttingDown() bool {
 	select {
 	case <-w.shut:
 		return true
@@ -75,7 +72,7 @@ func (w *Web) down() bool {
 	}
 }
 
-// Accept, Close and Addr make the front the listener of net/http.
+// Accept, with Close and Addr, makes the front a net.Listener for net/http. It returns connections from handOver.
 func (f *front) Accept() (net.Conn, error) {
 	select {
 	case c := <-f.hands:
@@ -91,10 +88,10 @@ func (f *front) Close() error {
 	return nil
 }
 
-// Addr is the address of the plain listener.
+// Addr returns the address of the plain listener.
 func (f *front) Addr() net.Addr { return f.web.plain.Addr() }
 
-// handOver gives the connection to net/http, which reads c.in first.
+// handOver gives the connection to net/http, which first reads the bytes in c.in.
 func (f *front) handOver(c *conn) {
 	c.waiting.Store(0)
 	c.pre, c.in, c.inBuf = c.in, nil, nil
@@ -105,7 +102,7 @@ func (f *front) handOver(c *conn) {
 	}
 }
 
-// run answers request after request until the connection ends or is net/http's.
+// run answers requests until the connection ends or is given to net/http.
 func (f *front) run(c *conn) {
 	defer f.loops.Done()
 	for {
@@ -119,7 +116,7 @@ func (f *front) run(c *conn) {
 		}
 		h, v := parseHead(c.in)
 		for v == shortHead {
-			c.waiting.CompareAndSwap(0, -f.web.track.now()) // came with the request before
+			c.waiting.CompareAndSwap(0, -f.web.track.now()) // these bytes came with the previous request
 			if c.waiting.Load() > 0 {
 				c.waiting.Store(-f.web.track.now())
 			}
@@ -148,8 +145,8 @@ func (f *front) run(c *conn) {
 	}
 }
 
-// hangUp closes after a last response. A client that has sent more would lose
-// the response to the reset that follows a close with bytes unread.
+// hangUp closes the connection after its last response. If the client has sent more, hangUp first reads for a while: a
+// close with unread bytes causes a reset, and the client would lose the response.
 func (f *front) hangUp(c *conn) {
 	c.mu.Lock()
 	gone := c.closed || c.goneSeen != 0
@@ -163,8 +160,7 @@ func (f *front) hangUp(c *conn) {
 	c.giveBack()
 }
 
-// originOf is the number of the Origin's host that a Host field names. Sites
-// come first.
+// originOf returns the number of the Origin's host that a Host field names. If a Site has the same name, ok is false.
 func (w *Web) originOf(c *conn, field string) (int64, bool) {
 	if w.cfg.Origin == nil {
 		return 0, false
@@ -183,7 +179,7 @@ func (w *Web) originOf(c *conn, field string) (int64, bool) {
 	return n, ok
 }
 
-// answer answers one request, and says whether the connection goes on.
+// answer answers one request. It reports whether the connection stays open.
 func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	w := f.web
 	method := http.MethodGet
@@ -195,7 +191,7 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	c.answered = h.n
 	c.start(r, false)
 	w.track.begin(c, r)
-	// What lies in the request's buffer is not needed any more: a wait gives it back.
+	// From here on nothing refers to the request's buffer, so linger can return it to the pool.
 	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end,
 		Answered: w.track.askedBefore(r)}
 	if w.track.fresh != nil {
@@ -210,7 +206,7 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	out, rep := w.cfg.Origin.Answer((*buf)[:0], q)
 	w.track.replied(r, &rep)
 	if rep.Wait > 0 && there {
-		// Many may wait, so the response is made once more when its time has come.
+		// Many responses may wait at once, so this one is made again after the wait instead of being kept.
 		keepBuffer(buf, out)
 		there = c.linger(rep.Wait)
 		buf = responses.Get().(*[]byte)
@@ -235,20 +231,20 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 	return keep
 }
 
-// fail ends the connection in the way of a fault.
+// fail ends the connection as the fault demands. begun means that some bytes of the response were sent.
 func (c *conn) fail(f Fault, begun bool) {
 	switch f {
 	case HangAfter:
 		c.linger(24 * time.Hour)
 	case ResetAfter:
 		if begun {
-			c.linger(20 * time.Millisecond) // or the reset overtakes what was sent
+			c.linger(20 * time.Millisecond) // or the reset could overtake these bytes
 		}
 		c.reset()
 	}
 }
 
-// responses are buffers for whole responses; larger ones than maxKept are let go.
+// responses is a pool of buffers for whole responses. Buffers larger than maxKept do not return to it.
 var responses = sync.Pool{New: func() any { b := make([]byte, 0, 48<<10); return &b }}
 
 const maxKept = 1 << 20
@@ -260,8 +256,7 @@ func keepBuffer(buf *[]byte, out []byte) {
 	}
 }
 
-// send writes a response at the pace of its Reply, and says whether all of it
-// is on its way.
+// send writes a response at the pace of its Reply. It reports whether all bytes were written.
 func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 	ok := true
 	put := func(p []byte) {
@@ -287,8 +282,8 @@ func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 	return ok
 }
 
-// serveOrigin takes a connection back from net/http to answer the request that
-// it has read, if that is one to answer.
+// serveOrigin takes a connection back from net/http to answer a request that net/http has read. It returns false if the
+// request is one that the front does not answer.
 func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) bool {
 	h := head{target: rw.r.target, gzip: acceptsGzip(req), head: req.Method == http.MethodHead,
 		close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1),
@@ -318,8 +313,8 @@ func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) 
 	return true
 }
 
-// linger lets d pass, and says whether the client is still there then. What it
-// sends meanwhile is kept, up to a bound; before that no buffer is.
+// linger waits for d. It reports whether the client is still connected then. It keeps up to 64 KiB that the client
+// sends meanwhile, and holds no buffer before the client sends something.
 func (c *conn) linger(d time.Duration) bool {
 	const maxAhead = 64 << 10
 	if len(c.in) == c.answered {
@@ -333,7 +328,7 @@ func (c *conn) linger(d time.Duration) bool {
 		if left <= 0 {
 			return true
 		}
-		if len(c.in) >= maxAhead { // no reading on: the kernel is asked now and then
+		if len(c.in) >= maxAhead { // stop reading, and ask the kernel now and then
 			time.Sleep(min(left, 20*time.Millisecond))
 			if c.isGone() {
 				c.mu.Lock()
@@ -356,10 +351,10 @@ func (c *conn) linger(d time.Duration) bool {
 	}
 }
 
-// heads are buffers for requests.
+// heads is a pool of buffers for requests.
 var heads = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// fill reads on into c.in.
+// fill reads more bytes into c.in.
 func (c *conn) fill() (int, error) {
 	c.takeBuffer()
 	if len(c.in) == cap(c.in) {
@@ -377,7 +372,7 @@ func (c *conn) takeBuffer() {
 	}
 }
 
-// giveBack lets c.in go, and returns its buffer.
+// giveBack empties c.in and returns its buffer to the pool.
 func (c *conn) giveBack() {
 	if c.inBuf != nil && cap(c.in) <= 64<<10 {
 		*c.inBuf = c.in[:0]
@@ -386,7 +381,7 @@ func (c *conn) giveBack() {
 	c.inBuf, c.in = nil, nil
 }
 
-// sweep closes the connections that have kept the own loop waiting too long.
+// sweep closes, every few seconds, connections that have exceeded a timeout of the front.
 func (f *front) sweep(live *connSet) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -400,7 +395,7 @@ func (f *front) sweep(live *connSet) {
 	}
 }
 
-// expire closes the connections that wait too long as of now.
+// expire closes the connections that have exceeded a timeout at time now.
 func (s *connSet) expire(now int64) {
 	var late []*conn
 	s.mu.Lock()

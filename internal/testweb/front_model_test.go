@@ -14,12 +14,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever a client sends on one connection, in whatever pieces: each request
-// is answered in its turn, by the own loop or by net/http.
+// TestFrontAgainstModel sends random requests on one connection, in random pieces. Each is answered in its turn, by the
+// front or by net/http.
 func TestFrontAgainstModel(t *testing.T) {
 	o := &fakeOrigin{hosts: 10, pages: 100, size: 3000, replies: map[string]Reply{
-		"/wait": {Status: 200, Page: 1, Wait: time.Millisecond}, "/pace": {Status: 200, Page: 2, Pace: 100 * time.Microsecond}}}
-	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}, {Host: "raw.example",
+		"/wait": {Status: 200, Page: 1, Wait: time.Millisecond},
+		"/pace": {Status: 200, Page: 2, Pace: 100 * time.Microsecond},
+	}}
+	site := Site{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}
+	w := serving(t, Config{Origin: o, Sites: []Site{site, {Host: "raw.example",
 		Raw: func(c *RawConn, req *http.Request) bool {
 			c.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nraw")
 			return true
@@ -28,7 +31,7 @@ func TestFrontAgainstModel(t *testing.T) {
 		text         string
 		method       string
 		status, size int
-		end          bool // of the connection
+		end          bool // the connection ends
 	}
 	kinds := []kind{
 		{"GET /1 HTTP/1.1\r\nHost: h1.made.example\r\n\r\n", "GET", 200, 3000, false},
@@ -93,7 +96,8 @@ func TestFrontAgainstModel(t *testing.T) {
 			}
 			b, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != k.status || k.size >= 0 && len(b) != k.size {
-				t.Fatalf("request %d, %.40q: got %d with %d bytes, %v; want %d with %d", i, k.text, res.StatusCode, len(b), err, k.status, k.size)
+				t.Fatalf("request %d, %.40q: got %d with %d bytes, %v; want %d with %d",
+					i, k.text, res.StatusCode, len(b), err, k.status, k.size)
 			}
 			if k.status != 400 {
 				requests++
@@ -102,13 +106,13 @@ func TestFrontAgainstModel(t *testing.T) {
 				continue
 			}
 			if b, err := io.ReadAll(in); len(b) > 0 || err != nil {
-				t.Fatalf("after the last: got %.40q, %v", b, err)
+				t.Fatalf("after the last response: got %.40q, %v", b, err)
 			}
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 	})
-	// Pipelined requests are requests at once, so that is all there is to say.
+	// Pipelined requests count as concurrent, so the test checks only their number.
 	until(t, "ended", func() bool { r := w.Report(); return r.Active == 0 && r.Requests == requests })
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// fakeOrigin has hosts h0.made.example, h1... with pages /0, /1, ... of size
-// bytes, and what replies says of other targets.
+// fakeOrigin has the hosts h0.made.example, h1..., with pages /0, /1, ... of size bytes. replies has the Reply for any
+// other target.
 type fakeOrigin struct {
 	hosts, pages int64
 	size         int
@@ -39,8 +39,10 @@ func (o *fakeOrigin) Find(name string) (int64, bool) {
 }
 
 func (o *fakeOrigin) Host(n int64) OriginHost {
-	oh := OriginHost{Name: "h" + strconv.FormatInt(n, 10) + ".made.example", Site: "made.example", Pages: o.pages, TLS: o.tls,
-		Addr: netip.AddrFrom4([4]byte{127, 100, byte(n >> 8), byte(n)})}
+	oh := OriginHost{
+		Name: "h" + strconv.FormatInt(n, 10) + ".made.example", Site: "made.example", Pages: o.pages, TLS: o.tls,
+		Addr: netip.AddrFrom4([4]byte{127, 100, byte(n >> 8), byte(n)}),
+	}
 	if o.addr != nil {
 		oh.Addr = o.addr(n)
 		oh.Site = oh.Name
@@ -128,7 +130,8 @@ func TestParseHead(t *testing.T) {
 
 func TestFront(t *testing.T) {
 	o := &fakeOrigin{hosts: 10, pages: 100, size: 22300}
-	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}}})
+	pages := Pages(map[string]string{"/": "a site"})
+	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Handler: pages}}})
 	c := client(t, w)
 	for _, scheme := range []string{"http", "https"} {
 		for i := range 3 {
@@ -141,12 +144,13 @@ func TestFront(t *testing.T) {
 			t.Errorf("got %d with %d bytes, want 404", res.StatusCode, len(body))
 		}
 		if _, body := get(t, c, scheme+"://site.example/"); body != "a site" {
-			t.Errorf("a site beside the origin: got %q", body)
+			t.Errorf("a site next to the origin: got %q", body)
 		}
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	r := w.Report()
-	if h := r.Hosts["h1.made.example"]; h.Requests != 8 || h.Pages != 6 || h.Connections != 2 || h.Bytes != 6*22300+20 || h.Status[404] != 2 {
+	h := r.Hosts["h1.made.example"]
+	if h.Requests != 8 || h.Pages != 6 || h.Connections != 2 || h.Bytes != 6*22300+20 || h.Status[404] != 2 {
 		t.Errorf("got %+v", h)
 	}
 	if r.Hosts["site.example"].Pages != 2 {
@@ -154,10 +158,11 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// One connection on which everything comes that a client may send.
+// TestFrontConnection sends every kind of request on one connection.
 func TestFrontConnection(t *testing.T) {
 	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000}
-	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}}})
+	pages := Pages(map[string]string{"/": "a site"})
+	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Handler: pages}}})
 	c := dial(t, w, "h1.made.example")
 	in := bufio.NewReader(c)
 	expect := func(method, what string, status, size int) {
@@ -168,7 +173,8 @@ func TestFrontConnection(t *testing.T) {
 		}
 		b, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != status || len(b) != size {
-			t.Fatalf("%s: got %d with %d bytes, %v; want %d with %d", what, res.StatusCode, len(b), err, status, size)
+			t.Fatalf("%s: got %d with %d bytes, %v; want %d with %d",
+				what, res.StatusCode, len(b), err, status, size)
 		}
 	}
 	io.WriteString(c, strings.Repeat("GET /1 HTTP/1.1\r\nHost: h1.made.example\r\n\r\n", 200)+"GET /2 HTTP/1.1\r\nHo")
@@ -179,21 +185,25 @@ func TestFrontConnection(t *testing.T) {
 	expect("GET", "in two parts", 200, 2000)
 	io.WriteString(c, "HEAD /2 HTTP/1.1\r\nHost: h2.made.example\r\n\r\n")
 	expect("HEAD", "HEAD", 200, 0)
-	io.WriteString(c, "GET http://h3.made.example/2 HTTP/1.1\r\nHost: h3.made.example\r\n\r\nGET /3 HTTP/1.1\r\nHost: h3.made.example\r\n\r\n")
+	io.WriteString(c, "GET http://h3.made.example/2 HTTP/1.1\r\nHost: h3.made.example\r\n\r\n"+
+		"GET /3 HTTP/1.1\r\nHost: h3.made.example\r\n\r\n")
 	expect("GET", "absolute form", 200, 2000)
 	expect("GET", "after that", 200, 2000)
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
 	expect("GET", "a site", 200, 6)
-	io.WriteString(c, "GET /4 HTTP/1.1\r\nHost: h3.made.example\r\n\r\nPOST /5 HTTP/1.1\r\nHost: h3.made.example\r\nContent-Length: 2\r\n\r\nab")
+	io.WriteString(c, "GET /4 HTTP/1.1\r\nHost: h3.made.example\r\n\r\n"+
+		"POST /5 HTTP/1.1\r\nHost: h3.made.example\r\nContent-Length: 2\r\n\r\nab")
 	expect("GET", "back at the origin", 200, 2000)
 	expect("POST", "POST", 405, 0)
 	io.WriteString(c, "GET /6 HTTP/1.1\r\nHost: h3.made.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-	expect("GET", "the last", 200, 2000)
+	expect("GET", "the last request", 200, 2000)
 	if b, err := io.ReadAll(in); len(b) > 0 || err != nil {
-		t.Errorf("after the last: got %q, %v", b, err)
+		t.Errorf("after the last response: got %q, %v", b, err)
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
-	if r := w.Report(); r.Requests != 208 || r.Pages != 206 || r.Hosts["h1.made.example"].MaxConcurrent != 1 || r.ViolationCount["connections"] != 0 {
+	r := w.Report()
+	if r.Requests != 208 || r.Pages != 206 || r.Hosts["h1.made.example"].MaxConcurrent != 1 ||
+		r.ViolationCount["connections"] != 0 {
 		t.Errorf("got %+v", r)
 	}
 
@@ -202,7 +212,10 @@ func TestFrontConnection(t *testing.T) {
 	if b, _ := io.ReadAll(c); !bytes.HasPrefix(b, []byte("HTTP/1.1 400 ")) {
 		t.Errorf("garbage: got %q", b)
 	}
-	for name, req := range map[string]string{"HTTP/1.0": "GET /1 HTTP/1.0\r\nHost: h1.made.example\r\n\r\nGET /never", "close": "GET /1 HTTP/1.1\r\nConnection: close\r\nHost: h1.made.example\r\n\r\n"} {
+	for name, req := range map[string]string{
+		"HTTP/1.0": "GET /1 HTTP/1.0\r\nHost: h1.made.example\r\n\r\nGET /never",
+		"close":    "GET /1 HTTP/1.1\r\nConnection: close\r\nHost: h1.made.example\r\n\r\n",
+	} {
 		c = dial(t, w, "h1.made.example")
 		io.WriteString(c, req)
 		if b, err := io.ReadAll(c); !bytes.HasPrefix(b, []byte("HTTP/1.1 200 ")) || len(b) < 2000 || err != nil {
@@ -212,11 +225,15 @@ func TestFrontConnection(t *testing.T) {
 }
 
 func TestCloseEach(t *testing.T) {
-	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10, pages: 100, size: 2000}, CloseEach: true, Sites: []Site{{Host: "site.example"}}})
+	w := serving(t, Config{
+		Origin: &fakeOrigin{hosts: 10, pages: 100, size: 2000}, CloseEach: true, Sites: []Site{{Host: "site.example"}},
+	})
 	c := client(t, w)
-	for _, u := range []string{"http://h1.made.example/1", "https://h1.made.example/2", "http://h1.made.example/3", "http://site.example/"} {
+	for _, u := range []string{
+		"http://h1.made.example/1", "https://h1.made.example/2", "http://h1.made.example/3", "http://site.example/",
+	} {
 		if res, _ := get(t, c, u); !res.Close {
-			t.Errorf("%s: the connection stays", u)
+			t.Errorf("%s: the connection stays open", u)
 		}
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
@@ -254,7 +271,9 @@ func TestFrontFaults(t *testing.T) {
 		t.Errorf("got %+v, want 1 aborted, 3 broken, no page", r)
 	}
 	c := client(t, w)
-	for path, least := range map[string]time.Duration{"/wait": 30 * time.Millisecond, "/pace": 10 * time.Millisecond} {
+	for path, least := range map[string]time.Duration{
+		"/wait": 30 * time.Millisecond, "/pace": 10 * time.Millisecond,
+	} {
 		began := time.Now()
 		if _, body := get(t, c, "http://h0.made.example"+path); len(body) != 2000 || time.Since(began) < least {
 			t.Errorf("%s: got %d bytes after %v", path, len(body), time.Since(began))
@@ -262,7 +281,7 @@ func TestFrontFaults(t *testing.T) {
 	}
 	for _, want := range []int{503, 503, 200, 200} {
 		if res, _ := get(t, c, "http://h0.made.example/503"); res.StatusCode != want {
-			t.Errorf("asked again: got %d, want %d", res.StatusCode, want)
+			t.Errorf("repeated request: got %d, want %d", res.StatusCode, want)
 		}
 	}
 	get(t, c, "http://h0.made.example/no")
@@ -274,7 +293,7 @@ func TestFrontFaults(t *testing.T) {
 	}
 }
 
-// A whole response may end with its connection; a cut one is none.
+// TestFrontEndsByClosing: a whole response may end with its connection. A response that is cut off is not a page.
 func TestFrontEndsByClosing(t *testing.T) {
 	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000, replies: map[string]Reply{
 		"/whole": {Status: 200, Page: 1, Fault: CloseAfter, Cut: 1 << 30},
@@ -293,14 +312,19 @@ func TestFrontEndsByClosing(t *testing.T) {
 }
 
 func TestFrontEndsWithClientsHanging(t *testing.T) {
-	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000, replies: map[string]Reply{"/hang": {Status: 200, Page: 1, Fault: HangAfter, Cut: 100}}}
+	o := &fakeOrigin{hosts: 10, pages: 100, size: 2000, replies: map[string]Reply{
+		"/hang": {Status: 200, Page: 1, Fault: HangAfter, Cut: 100},
+	}}
 	w, err := New(Config{Origin: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := w.Start()
-	for i, text := range []string{"", "GET /1", "GET /hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n", "GET http://h0.made.example/hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n",
-		"GET /hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n" + strings.Repeat("x", 1<<20)} {
+	for i, text := range []string{
+		"", "GET /1", "GET /hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n",
+		"GET http://h0.made.example/hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n",
+		"GET /hang HTTP/1.1\r\nHost: h0.made.example\r\n\r\n" + strings.Repeat("x", 1<<20),
+	} {
 		c := dial(t, w, "h0.made.example")
 		go io.WriteString(c, text)
 		if i > 1 {
@@ -356,18 +380,19 @@ func FuzzParseHead(f *testing.F) {
 		}
 		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b[:h.n])))
 		if err != nil {
-			t.Skip() // net/http refuses targets and hosts that are no URL's; the Origin is asked for them as they are
+			t.Skip() // net/http refuses targets and hosts that are invalid in a URL; the Origin gets them unchanged
 		}
-		if req.RequestURI != h.target || req.Host != h.host || (req.Method == "HEAD") != h.head || req.ContentLength != 0 || len(req.TransferEncoding) > 0 {
+		if req.RequestURI != h.target || req.Host != h.host || (req.Method == "HEAD") != h.head ||
+			req.ContentLength != 0 || len(req.TransferEncoding) > 0 {
 			t.Errorf("%q: got %+v, net/http reads %+v", b, h, req)
 		}
 		if want := req.Close || !req.ProtoAtLeast(1, 1); h.close != want {
-			t.Errorf("%q: close: got %v, net/http reads %v", b, h.close, want)
+			t.Errorf("%q: close: got %v, net/http has %v", b, h.close, want)
 		}
 	})
 }
 
-// shortOfFiles is a listener that has no file descriptor for its first callers.
+// shortOfFiles is a listener whose first calls of Accept fail because there is no free file descriptor.
 type shortOfFiles struct {
 	net.Listener
 	failures int

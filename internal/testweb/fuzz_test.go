@@ -16,7 +16,7 @@ func FuzzRobotsRules(f *testing.F) {
 			t.Errorf("got %q, %v, delay %v", rule, no, r.CrawlDelay())
 		}
 		if no && len(r.rules) == 0 {
-			t.Error("forbidden without a rule")
+			t.Error("forbidden, although there are no rules")
 		}
 	})
 }
@@ -43,7 +43,8 @@ func FuzzParseFolder(f *testing.F) {
 	f.Add("=x")
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := ParseFolder(s)
-		if err == nil && (got.Host == "" || got.Dir == "" || strings.Contains(got.Host, "/") || got.Prefix != "" && got.Prefix[0] != '/') {
+		if err == nil && (got.Host == "" || got.Dir == "" || strings.Contains(got.Host, "/") ||
+			got.Prefix != "" && got.Prefix[0] != '/') {
 			t.Errorf("%q: got %+v", s, got)
 		}
 	})

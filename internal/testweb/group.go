@@ -2,7 +2,7 @@ package testweb
 
 import "sync"
 
-// A groupKind says what the requests of a group share.
+// A groupKind tells what the requests of a group have in common.
 type groupKind uint8
 
 const (
@@ -14,50 +14,49 @@ const (
 
 func (k groupKind) String() string { return [...]string{"host", "address", "site"}[k] }
 
-// A brief is what is remembered of a request after its end, for the words of a
-// violation.
-type brief struct {
+// A requestInfo is the part of a request that is kept after its end, to describe violations.
+type requestInfo struct {
 	host   *hostState
 	addr   *addrState
-	path   string // request target, as sent; the beginning of a long one (keptTarget)
+	path   string // request target, as sent; see keptTarget for long ones
 	begin  int64
 	secure bool
 }
 
-// A span is a request as one group sees it. It lies in the request.
+// A span is a request as one group sees it. It is part of the request.
 type span struct {
-	req        *brief
-	next, prev *span // in a ring; the first one's prev is the last
-	begin, end int64 // end 0: under way
-	overlaps   int32 // earlier requests that were under way when it began
+	req        *requestInfo
+	next, prev *span // a ring; prev of the first span is the last one
+	begin, end int64 // end 0: the request has not ended
+	overlaps   int32 // earlier requests that had not ended when it began
 	judged     bool
-	in         bool // in the window
+	in         bool // the span is in the window
 }
 
-// A group is the requests that politeness holds apart: those of one host, one
-// address or one registered domain. It is small: there are millions.
+// A group holds the requests between which a crawler must leave a delay: those of one host, one address or one
+// registered domain. It is small, because there are millions.
 //
-// Ends are reported late, and out of order. So a request is judged only when
-// all that began before it have ended: it then stands first in the window.
+// Ends of requests are reported late and out of order. Therefore a request is judged only when all requests that began
+// before it have ended. It is then the first of the window.
 type group struct {
-	mu         sync.Mutex // guards what follows
-	first      *span      // the window, in order of begin; the first is judged
-	last       *brief     // of those that left the window the one that ended last
-	lastEnd    int64      // when that was
-	promised   int64      // least gap, 0 none
-	minGap     int64      // -1: no two requests yet
+	mu         sync.Mutex   // guards the fields below
+	first      *span        // the window, in order of begin
+	last       *requestInfo // of the requests that have left the window, the one that ended last
+	lastEnd    int64        // when it ended
+	promised   int64        // minimum gap in nanoseconds; 0: none
+	minGap     int64        // smallest gap so far; -1: there were no two requests
 	requests   uint32
 	violations uint32
 	maxActive  uint16
-	waiting    uint16 // spans in the window
+	waiting    uint16 // number of spans in the window
 	kind       groupKind
 }
 
-// maxWindow bounds the requests of a group that wait for an earlier one to end.
+// maxWindow is the maximum number of requests in a window. Beyond it the first one counts as ended.
 const maxWindow = 4096
 
-// name is what the report calls the group of a request.
-func (g *group) name(t *tracker, of *brief) string {
+// name returns the name that the report uses for the group of a request.
+func (g *group) name(t *tracker, of *requestInfo) string {
 	switch g.kind {
 	case byAddr:
 		return addrName(of.addr.addr)
@@ -67,18 +66,18 @@ func (g *group) name(t *tracker, of *brief) string {
 	return of.host.name(t)
 }
 
-// enter puts a request into the window, in order of begin.
-func (g *group) enter(t *tracker, b *brief, s *span) {
+// enter adds a request to the window, in order of begin.
+func (g *group) enter(t *tracker, b *requestInfo, s *span) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.requests++
 	if g.waiting >= maxWindow {
 		g.first.end = b.begin
-		g.settle(t)
+		g.advance(t)
 	}
 	s.req, s.begin, s.in = b, b.begin, true
 	g.insert(s)
-	g.settle(t)
+	g.advance(t)
 }
 
 func (g *group) insert(s *span) {
@@ -92,7 +91,7 @@ func (g *group) insert(s *span) {
 	for before.begin > s.begin && before != g.first {
 		before = before.prev
 	}
-	if before.begin > s.begin { // it comes first
+	if before.begin > s.begin { // s comes first
 		before = g.first.prev
 		g.first = s
 	}
@@ -101,8 +100,8 @@ func (g *group) insert(s *span) {
 	before.next = s
 }
 
-// leave notes the end of a request. After a Retry-After the host wants no
-// request until notBefore.
+// leave records the end of a request. If the response had a Retry-After, notBefore is the earliest time of the next
+// request to the host; else 0.
 func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,12 +112,11 @@ func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
 	if s.in && s.end == 0 {
 		s.end = end
 	}
-	g.settle(t)
+	g.advance(t)
 }
 
-// settle judges the first of the window and lets go of it once it has ended.
-// Called with mu held.
-func (g *group) settle(t *tracker) {
+// advance judges the first request of the window, and removes it if it has ended, and so on. The caller holds mu.
+func (g *group) advance(t *tracker) {
 	for g.first != nil {
 		s := g.first
 		if !s.judged {
@@ -141,7 +139,7 @@ func (g *group) settle(t *tracker) {
 	}
 }
 
-// drop takes the first span out.
+// drop removes the first span.
 func (g *group) drop(s *span) {
 	g.waiting--
 	s.prev.next, s.next.prev = s.next, s.prev
@@ -151,7 +149,7 @@ func (g *group) drop(s *span) {
 	s.next, s.prev, s.in = nil, nil, false
 }
 
-// judge holds a request against all that began before it, which have ended.
+// judge compares a request with those that began before it, all of which have ended.
 func (g *group) judge(t *tracker, s *span) {
 	if g.last == nil {
 		return
@@ -172,21 +170,27 @@ func (g *group) judge(t *tracker, s *span) {
 	}
 }
 
-// violate notes that b came too early after a, which ended at end.
-func (g *group) violate(t *tracker, kind violationKind, a, b *brief, end, promised int64) {
+// violate records that b came too early after a, which ended at end.
+func (g *group) violate(t *tracker, kind violationKind, a, b *requestInfo, end, promised int64) {
 	g.violations++
 	t.violate(kind, func(v *Violation) {
-		*v = Violation{Kind: v.Kind, By: g.kind.String(), Host: g.name(t, b), URL: b.url(t), At: t.time(b.begin), After: a.url(t),
-			AfterBegan: t.time(a.begin), AfterEnded: t.time(end), Gap: Seconds(max(0, b.begin-end)), Promised: Seconds(promised)}
+		*v = Violation{
+			Kind: v.Kind, By: g.kind.String(), Host: g.name(t, b), URL: b.url(t), At: t.time(b.begin), After: a.url(t),
+			AfterBegan: t.time(a.begin), AfterEnded: t.time(end), Gap: Seconds(max(0, b.begin-end)),
+			Promised: Seconds(promised),
+		}
 	})
 }
 
-// snapshot reports on the group as if the requests under way ended now; what
-// that would violate goes to pending.
+// snapshot reports on the group as if all its requests had ended now. It records the violations of the unfinished ones
+// in pending. active is the number of unfinished ones.
 func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := group{kind: g.kind, promised: g.promised, lastEnd: g.lastEnd, last: g.last, minGap: g.minGap, maxActive: g.maxActive, requests: g.requests, violations: g.violations}
+	c := group{
+		kind: g.kind, promised: g.promised, lastEnd: g.lastEnd, last: g.last, minGap: g.minGap,
+		maxActive: g.maxActive, requests: g.requests, violations: g.violations,
+	}
 	if s := g.first; s != nil {
 		for range g.waiting {
 			k := *s
@@ -198,7 +202,9 @@ func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int
 			s = s.next
 		}
 	}
-	c.settle(pending)
-	return GroupReport{Requests: int64(c.requests), MaxConcurrent: int(c.maxActive), MinGap: Seconds(c.minGap), Promised: Seconds(c.promised),
-		Violations: int64(c.violations)}, active
+	c.advance(pending)
+	return GroupReport{
+		Requests: int64(c.requests), MaxConcurrent: int(c.maxActive), MinGap: Seconds(c.minGap),
+		Promised: Seconds(c.promised), Violations: int64(c.violations),
+	}, active
 }

@@ -6,34 +6,32 @@ import (
 	"unsafe"
 )
 
-// A head is what the own loop must know of a request. Its texts lie in the
-// buffer that was read.
+// A head is the part of a request's header that the front needs. Its strings refer to the read buffer.
 type head struct {
 	target, host string
-	n            int // bytes, the empty line included
+	n            int // bytes of the header, including the empty line
 	gzip         bool
-	head         bool   // HEAD
-	close        bool   // the client takes one answer only
+	head         bool   // the method is HEAD
+	close        bool   // the client wants no further response on the connection
 	none, since  string // If-None-Match and If-Modified-Since
 }
 
-// A verdict is what parseHead makes of the bytes so far.
+// A verdict is the result of parseHead for the bytes read so far.
 type verdict uint8
 
 const (
 	plainHead verdict = iota // an ordinary GET or HEAD without a body
-	shortHead                // the empty line is still to come
-	oddHead                  // for net/http to judge
+	shortHead                // the end of the header has not been read yet
+	oddHead                  // an unusual request, which net/http handles
 )
 
-// maxOwnHead is how long a header is read by hand; net/http reads longer ones.
+// maxOwnHead is the largest header, in bytes, that the front reads; net/http reads larger ones.
 const maxOwnHead = 8 << 10
 
 var headEnd = []byte("\r\n\r\n")
 
-// parseHead reads an ordinary request. Whatever has more to it than a method, a
-// target in origin form and simple fields is odd: bodies, upgrades, folded
-// lines, bare line feeds, control characters, two hosts or none.
+// parseHead parses an ordinary request: a method, a target in origin form and simple fields. Everything else is odd:
+// bodies, upgrades, folded lines, bare line feeds, control characters, and no or several Host fields.
 func parseHead(b []byte) (h head, v verdict) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {
@@ -102,7 +100,8 @@ func parseHead(b []byte) (h head, v verdict) {
 				return h, oddHead
 			}
 			h.since = text(value)
-		case is(name, "content-length"), is(name, "transfer-encoding"), is(name, "expect"), is(name, "upgrade"), is(name, "trailer"):
+		case is(name, "content-length"), is(name, "transfer-encoding"), is(name, "expect"), is(name, "upgrade"),
+			is(name, "trailer"):
 			return h, oddHead
 		}
 	}
@@ -112,14 +111,14 @@ func parseHead(b []byte) (h head, v verdict) {
 	return h, plainHead
 }
 
-// cutLine cuts the first line off; b ends with the end of a line. A line feed
-// without its carriage return stays in the line, where it is odd.
+// cutLine splits b after its first line. b ends with CR LF. A line feed without carriage return stays in the line,
+// whose check then fails.
 func cutLine(b []byte) (line, rest []byte) {
 	i := bytes.Index(b, headEnd[:2])
 	return b[:i], b[i+2:]
 }
 
-// visible says whether b has neither spaces nor control characters.
+// visible reports whether b has neither spaces nor control characters.
 func visible(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c == 0x7f {
@@ -129,15 +128,15 @@ func visible(b []byte) bool {
 	return true
 }
 
-// is compares a field's name with one in lower case.
+// is reports whether a field's name equals lower, which is lower case, in any case.
 func is(name []byte, lower string) bool {
 	return len(name) == len(lower) && strings.EqualFold(text(name), lower)
 }
 
-// text is b as a string, which is valid as long as b is not written to.
+// text returns b as a string without a copy. It is valid until b is written to.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// takesGzip reads an Accept-Encoding (RFC 9110, 12.5.3).
+// takesGzip reports whether an Accept-Encoding field accepts gzip (RFC 9110, 12.5.3).
 func takesGzip(value string) bool {
 	for part := range strings.SplitSeq(value, ",") {
 		coding, q, _ := strings.Cut(part, ";")
@@ -153,8 +152,7 @@ func takesGzip(value string) bool {
 	return false
 }
 
-// hostName makes a Host field's value a name to look up: without port and
-// final dot, in lower case.
+// hostName converts the value of a Host field to a name for look-ups: without port and final dot, in lower case.
 func hostName(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host = host[:i]

@@ -2,41 +2,40 @@ package testweb
 
 import "golang.org/x/net/publicsuffix"
 
-// A hostState is what the tracker knows of a host. It is small, since there
-// are millions: some 200 bytes, and what is seldom needed lies elsewhere. The
-// lock of the group guards all that changes.
+// A hostState is what the tracker knows of a host. It takes some 200 bytes, because there are millions; extra holds
+// what few hosts need. The lock of its group guards everything that changes.
 type hostState struct {
-	number int64 // the Origin's, or below 0
+	number int64 // the host's number in the Origin, or one of the numbers below 0
 	domain *domainState
-	group  group // its own
+	group  group // of the requests to this host
 	extra  *hostExtra
 
 	conns     connRefs
-	notBefore int64  // what the last Retry-After asks for
-	robotsAt  int64  // end of the first answer to a GET of /robots.txt, 0 none
+	notBefore int64  // the time that the last Retry-After asks for
+	robotsAt  int64  // end of the first response to a GET of /robots.txt; 0: none yet
 	row       []byte // marks of the first pages
 	bytes     int64
 	ended     uint32 // requests
-	pages     uint32 // complete answers to a GET with a 2xx status, robots.txt not among them
-	urls      uint32 // different ones
-	fetched   uint32 // the Origin's pages that were answered
+	pages     uint32 // complete responses to a GET with a 2xx status, without robots.txt
+	urls      uint32 // distinct URLs
+	fetched   uint32 // pages of the Origin that were answered
 	opened    uint32 // connections
 	counts    [2]uint32
-	codes     [2]uint16 // the statuses that counts counts
-	robots    uint16    // answers to /robots.txt
+	codes     [2]uint16 // the status codes that counts counts
+	robots    uint16    // responses to /robots.txt
 	maxConns  uint16
 }
 
-// The numbers of the hosts that are not the Origin's, and of what stands for
-// those beyond Config.MaxHosts.
+// The numbers of hosts that the Origin does not have, and of the state that stands for all hosts beyond
+// Config.MaxHosts.
 const (
-	noNumber   = -1
-	restNumber = -2
+	noNumber       = -1
+	overflowNumber = -2
 )
 
-// A hostExtra is what few of the Origin's hosts need.
+// A hostExtra is the part of a host's state that few of the Origin's hosts need.
 type hostExtra struct {
-	*namedHost // of a host that is not the Origin's
+	*namedHost // nil for a host of the Origin
 	twice      uint32
 	aborted    uint32
 	broken     uint32
@@ -46,7 +45,7 @@ type hostExtra struct {
 	others     urlSet
 }
 
-// more is the host's extra state, made when it is first needed.
+// more returns the host's extra state. It creates it if needed.
 func (h *hostState) more() *hostExtra {
 	if h.extra == nil {
 		h.extra = new(hostExtra)
@@ -54,10 +53,10 @@ func (h *hostState) more() *hostExtra {
 	return h.extra
 }
 
-// named says whether the host is not the Origin's.
+// named reports whether the host does not belong to the Origin.
 func (h *hostState) named() bool { return h.number == noNumber }
 
-// site is the Site of a host that is one; nil for others.
+// site returns the host's Site, nil if it has none.
 func (h *hostState) site() *site {
 	if h.named() {
 		return h.extra.site
@@ -65,24 +64,24 @@ func (h *hostState) site() *site {
 	return nil
 }
 
-// A namedHost is what is known of a host with a name of its own.
+// A namedHost is what the tracker knows of a host that does not belong to the Origin.
 type namedHost struct {
 	name  string
-	site  *site // nil for a host that is not served
+	site  *site // nil if the Web does not serve the host
 	known map[uint64]urlCount
-	names map[uint64]string // of the first Config.KeepURLs
+	names map[uint64]string // the first Config.KeepURLs URLs
 }
 
-// A urlCount counts the requests for a URL and the complete answers.
+// A urlCount counts the requests for a URL and the complete responses.
 type urlCount struct{ requests, answers uint32 }
 
 // A domainState is what the tracker knows of a registered domain.
 type domainState struct {
 	group group
-	first *hostState // of its hosts the one that was asked first
+	first *hostState // one of its hosts, for the domain's name
 }
 
-// name is the domain.
+// name returns the domain.
 func (d *domainState) name(t *tracker) string {
 	if d.first.named() {
 		return registered(d.first.extra.name)
@@ -90,7 +89,7 @@ func (d *domainState) name(t *tracker) string {
 	return t.origin.Host(d.first.number).Site
 }
 
-// registered is the registered domain of a name, or the name if it has none.
+// registered returns the registered domain of a name, or the name itself if it has none.
 func registered(name string) string {
 	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
 		return d
@@ -98,8 +97,7 @@ func registered(name string) string {
 	return name
 }
 
-// An addrState is what the tracker knows of a loopback address; its shard's
-// lock guards all but the group.
+// An addrState is what the tracker knows of a loopback address. The lock of its shard guards everything but the group.
 type addrState struct {
 	group    group
 	conns    connRefs
@@ -108,32 +106,32 @@ type addrState struct {
 	addr     [4]byte
 }
 
-// name is the host's name.
+// name returns the host's name.
 func (h *hostState) name(t *tracker) string {
 	switch {
 	case h.named():
 		return h.extra.name
-	case h.number == restNumber:
+	case h.number == overflowNumber:
 		return "(others)"
 	}
 	return t.origin.Host(h.number).Name
 }
 
-// url is the request's URL, as far as that is kept.
-func (b *brief) url(t *tracker) string { return b.with(t, b.path) }
+// url returns the request's URL. A long one is shortened (keptTarget).
+func (b *requestInfo) url(t *tracker) string { return b.with(t, b.path) }
 
-// with is the URL of a target on the request's host.
-func (b *brief) with(t *tracker, target string) string {
+// with returns the URL of a target on the request's host.
+func (b *requestInfo) with(t *tracker, target string) string {
 	if b.secure {
 		return "https://" + b.host.name(t) + target
 	}
 	return "http://" + b.host.name(t) + target
 }
 
-// connRefs is a set of connections, most often of one.
+// connRefs is a set of connections. Most sets have one.
 type connRefs struct {
 	one  *conn
-	more map[*conn]struct{} // all of them, when there were two at once
+	more map[*conn]struct{} // all connections, if there were ever two at once
 }
 
 func (s *connRefs) len() int {
@@ -169,12 +167,11 @@ func (s *connRefs) del(c *conn) {
 	}
 }
 
-// askAlive is for how many connections the kernel is asked one by one.
+// askAlive is the largest set whose connections the kernel is asked about, one by one.
 const askAlive = 64
 
-// alive counts the connections that the client has not closed. The kernel is
-// asked: the goroutine of a connection learns of its end some time later. Of
-// more than askAlive all count.
+// alive counts the connections that the client has not closed. It asks the kernel, because a connection's goroutine
+// learns of the end some time later. If there are more than askAlive connections, it counts all of them.
 func (s *connRefs) alive() int {
 	n := s.len()
 	if n > askAlive {
@@ -194,7 +191,7 @@ func (s *connRefs) alive() int {
 	return n
 }
 
-// countStatus counts an answer by its status.
+// countStatus counts a response by its status.
 func (h *hostState) countStatus(status int) {
 	code := uint16(status)
 	for i := range h.codes {
@@ -213,7 +210,7 @@ func (h *hostState) countStatus(status int) {
 	m.status[code]++
 }
 
-// eachStatus calls f for every status.
+// eachStatus calls f for every status and its count.
 func (h *hostState) eachStatus(f func(status int, n int64)) {
 	for i, n := range h.counts {
 		if n > 0 {
@@ -227,25 +224,25 @@ func (h *hostState) eachStatus(f func(status int, n int64)) {
 	}
 }
 
-// A mark is what has become of a page.
+// A mark is what the tracker knows of a page.
 type mark uint8
 
 const (
-	unasked mark = iota
-	asked        // and not answered in full
-	answered
-	answeredAgain
+	unasked       mark = iota
+	asked              // requested, but never answered in full
+	answered           // answered in full once
+	answeredAgain      // answered in full more than once
 )
 
-// A host's marks take two bits each: those of the first pages in a row, those
-// of a large host's others in pieces.
+// A host's marks take two bits each. Those of its first rowPages pages are in a row; those of further pages are in
+// pieces, which exist only where needed.
 const (
 	rowPages   = 1024
 	piecePages = 256
 )
 
-// markAt is the byte and the shift of a page's mark; pages is how many the host
-// has. The byte is nil where nothing was noted near that page and grow is false.
+// markAt returns the byte that holds a page's mark, and the shift in it. pages is the number of the host's pages. If
+// there is no byte for the page, markAt creates it if grow is set, and otherwise returns nil.
 func (h *hostState) markAt(page, pages int64, grow bool) (*byte, uint) {
 	shift := uint(page%4) * 2
 	if page < rowPages {
@@ -310,14 +307,14 @@ func (h *hostState) eachMark(f func(page int64, m mark)) {
 	}
 }
 
-// A urlSet counts, up to three, how often URLs were asked for and answered. An
-// entry is a hash of 60 bits and two counts; none is 0.
+// A urlSet counts, up to three, how often each URL was requested and answered. An entry has 60 bits of a hash and the
+// two counts; 0 is an empty slot.
 type urlSet struct {
 	slots []uint64
 	n     int
 }
 
-// find is the slot of a hash, or the empty one for it; -1 without any.
+// find returns the slot of a hash, or the empty slot for it; -1 if the set has no slots.
 func (s *urlSet) find(hash uint64) int {
 	if len(s.slots) == 0 {
 		return -1
@@ -329,7 +326,7 @@ func (s *urlSet) find(hash uint64) int {
 	return i
 }
 
-// get is how often the URL was asked for and answered.
+// get returns how often the URL was requested and answered.
 func (s *urlSet) get(hash uint64) (asked, answered int) {
 	i := s.find(hash)
 	if i < 0 {
@@ -338,7 +335,7 @@ func (s *urlSet) get(hash uint64) (asked, answered int) {
 	return int(s.slots[i] >> 2 & 3), int(s.slots[i] & 3)
 }
 
-// add counts one more request, answered or not, and says what was before.
+// add counts one more request, answered or not, and returns the counts before it.
 func (s *urlSet) add(hash uint64, answered bool) (wasAsked, wasAnswered int) {
 	if s.n >= len(s.slots)*3/4 {
 		old := s.slots

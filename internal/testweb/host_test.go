@@ -33,7 +33,7 @@ func TestPageMarksAgainstModel(t *testing.T) {
 		}
 		for p, k := range want {
 			if got[p] != k {
-				t.Fatalf("page %d: each gives %d, want %d", p, got[p], k)
+				t.Fatalf("page %d: eachMark gives %d, want %d", p, got[p], k)
 			}
 		}
 	})
@@ -45,7 +45,7 @@ func TestURLSetAgainstModel(t *testing.T) {
 		type counts struct{ asked, answered int }
 		want := map[uint64]counts{}
 		for range rapid.IntRange(0, 100).Draw(t, "n") {
-			// Few slots for many hashes: those that differ above bit 36 only meet.
+			// Many hashes and few slots: hashes that differ only above bit 36 share a slot.
 			h := rapid.Uint64Range(0, 7).Draw(t, "high")<<36 | rapid.Uint64Range(0, 3).Draw(t, "low")<<4
 			ok := rapid.Bool().Draw(t, "ok")
 			was := want[h]
@@ -54,7 +54,7 @@ func TestURLSetAgainstModel(t *testing.T) {
 			}
 			a, b := s.add(h|rapid.Uint64Range(0, 15).Draw(t, "noise"), ok)
 			if a != was.asked || b != was.answered {
-				t.Fatalf("%x: before: got %d, %d, want %+v", h, a, b, was)
+				t.Fatalf("%x: counts before add: got %d, %d, want %+v", h, a, b, was)
 			}
 			was.asked = min(was.asked+1, 3)
 			if ok {
@@ -68,7 +68,7 @@ func TestURLSetAgainstModel(t *testing.T) {
 	})
 }
 
-// touch sends requests to hosts through the tracker: robots.txt and two pages each.
+// touch sends requests to hosts through the tracker: for each robots.txt and two pages.
 func touch(w *Web, o Origin, from, to int64) {
 	t := w.track
 	for n := from; n < to; n++ {
@@ -95,8 +95,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Each host has an address and a domain of its own here, which is the most
-// that it can cost.
+// TestHostsAreCheap: each host has an address and a domain of its own here, which is the most expensive case.
 func TestHostsAreCheap(t *testing.T) {
 	hosts, most := int64(1e6), int64(600)
 	if testing.Short() || raceDetector {
@@ -110,13 +109,13 @@ func TestHostsAreCheap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of the time goes into that otherwise
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // or garbage collection would take most of the time
 	before := heap()
 	touch(w, o, 0, hosts)
 	per := (heap() - before) / hosts
-	t.Logf("%d bytes a host", per)
+	t.Logf("%d bytes for each host", per)
 	if per > most {
-		t.Errorf("got %d bytes a host, want at most %d", per, most)
+		t.Errorf("got %d bytes for each host, want at most %d", per, most)
 	}
 	touch(w, o, hosts, hosts+100)
 	for n := hosts; n < hosts*3/2; n++ {
@@ -130,7 +129,7 @@ func TestHostsAreCheap(t *testing.T) {
 	}
 	t.Logf("the report took %v and has %d bytes", time.Since(began), len(b))
 	if len(b) > 2<<20 {
-		t.Errorf("the report has %d bytes", len(b))
+		t.Errorf("the report has %d bytes, want at most %d", len(b), 2<<20)
 	}
 	addrs := 0
 	for i := range w.track.tab.Load().shards {
@@ -139,8 +138,9 @@ func TestHostsAreCheap(t *testing.T) {
 	if most := int(hosts*5/4) + 256*shards; addrs > most {
 		t.Errorf("got %d addresses, want at most %d", addrs, most)
 	}
-	if len(r.Hosts) != maxListed || r.LeftOut["host"] != hosts-maxListed || r.LeftOut["address"] < hosts-maxListed || r.LeftOut["site"] != hosts-maxListed ||
-		r.Requests != 3*hosts+300 || r.Untracked != 300 || r.AtOnce["host"][1] != hosts || r.Gaps["host"].Gaps != 2*hosts || r.Origin.Fetched != 2*hosts {
+	if len(r.Hosts) != maxListed || r.LeftOut["host"] != hosts-maxListed || r.LeftOut["address"] < hosts-maxListed ||
+		r.LeftOut["site"] != hosts-maxListed || r.Requests != 3*hosts+300 || r.Untracked != 300 ||
+		r.AtOnce["host"][1] != hosts || r.Gaps["host"].Gaps != 2*hosts || r.Origin.Fetched != 2*hosts {
 		r.Hosts, r.Addrs, r.Sites = nil, nil, nil
 		t.Errorf("got %+v", r)
 	}
@@ -155,8 +155,10 @@ func TestGapCounts(t *testing.T) {
 	b.note(int64(5*time.Second), 0)
 	r := reportGaps(&a, &b)
 	least := 0.0
-	want := GapReport{Gaps: 6, Promised: 5, TooShort: 3, Least: &least, Lengths: []GapClass{{Seconds(time.Millisecond), 2}, {Seconds(2 * time.Millisecond), 1},
-		{Seconds(5 * time.Second), 2}, {-Seconds(time.Second), 1}}}
+	want := GapReport{Gaps: 6, Promised: 5, TooShort: 3, Least: &least, Lengths: []GapClass{
+		{Seconds(time.Millisecond), 2}, {Seconds(2 * time.Millisecond), 1},
+		{Seconds(5 * time.Second), 2}, {-Seconds(time.Second), 1},
+	}}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v, want %+v", r, want)
 	}

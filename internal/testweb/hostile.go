@@ -10,29 +10,27 @@ import (
 	"time"
 )
 
-// A Hostility is one way to hurt a crawler: a page of hostile.example.
+// A Hostility is one way to harm a crawler: a page of hostile.example.
 type Hostility struct {
 	Path string
-	What string
-	// Endless: the reply lasts until the client gives up. Trap: the page
-	// leads to ever new pages.
+	What string // a description, also the text of the link to it
+	// Endless means that the response lasts until the client gives up. Trap means that the page leads to ever new
+	// pages.
 	Endless, Trap bool
 	run           RawFunc
 }
 
-// HostileHost is the host whose home page links to everything in Hostilities
-// and to the home pages of the other HostileSites.
+// HostileHost is the host whose home page links to all Hostilities and to the home pages of the other HostileSites.
 const HostileHost = "hostile.example"
 
-// Hostilities are all the pages of hostile.example but its home page, sorted by path.
+// Hostilities returns all pages of hostile.example but its home page, sorted by path.
 func Hostilities() []Hostility {
 	all := slices.Concat(bodies(), framings(), contents(), redirects(), traps())
 	slices.SortFunc(all, func(a, b Hostility) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 
-// HostileSites are hostile.example and the hosts whose robots.txt,
-// certificate or name is at fault.
+// HostileSites returns hostile.example and hosts with a faulty robots.txt, certificate or DNS name.
 func HostileSites() []Site {
 	hello := http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -98,8 +96,8 @@ func HostileSites() []Site {
 	}})
 }
 
-// bigRobots is a robots.txt of n bytes that forbids /forbidden/ at its front
-// and everything at its end, far beyond what a crawler must read (RFC 9309, 2.5).
+// bigRobots returns a robots.txt of n bytes that forbids /forbidden/ at its beginning and everything at its end. The
+// end is far beyond what a crawler must read (RFC 9309, 2.5).
 func bigRobots(n int) string {
 	var b strings.Builder
 	b.WriteString("User-agent: *\nDisallow: /forbidden/\n")
@@ -112,7 +110,7 @@ func bigRobots(n int) string {
 
 const head200 = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
 
-// says answers with fixed bytes and closes.
+// says returns a RawFunc that sends fixed bytes and closes the connection.
 func says(parts ...string) RawFunc {
 	return func(c *RawConn, _ *http.Request) bool {
 		for _, p := range parts {
@@ -124,7 +122,7 @@ func says(parts ...string) RawFunc {
 	}
 }
 
-// drips sends text a byte a second.
+// drips sends text at one byte a second.
 func drips(c *RawConn, text string) {
 	for i := range len(text) {
 		if c.WriteString(text[i:i+1]) != nil || !c.Wait(time.Second) {
@@ -133,7 +131,7 @@ func drips(c *RawConn, text string) {
 	}
 }
 
-// bodies are replies that are too long, too slow or cut off.
+// bodies returns responses that are too long, too slow or cut off.
 func bodies() []Hostility {
 	filler := strings.Repeat("<p>And so on, and so on, without an end. <a href=\"/fine/endless\">fine</a>\n", 400)
 	forever := func(begin, part string) RawFunc {
@@ -180,7 +178,7 @@ func bodies() []Hostility {
 		{Path: "/reset", What: "a reset instead of a reply", run: func(c *RawConn, _ *http.Request) bool { c.Reset(); return false }},
 		{Path: "/reset-body", What: "a reset in the body", run: func(c *RawConn, _ *http.Request) bool {
 			c.WriteString(head200 + "Content-Length: 100000\r\n\r\n" + filler)
-			c.Wait(50 * time.Millisecond) // or the reset overtakes what was sent
+			c.Wait(50 * time.Millisecond) // or the reset could overtake these bytes
 			c.Reset()
 			return false
 		}},
@@ -198,7 +196,7 @@ func bodies() []Hostility {
 	}
 }
 
-// framings are replies that break the rules of HTTP.
+// framings returns responses that break the rules of HTTP.
 func framings() []Hostility {
 	const body = "<!doctype html><title>Odd</title><p>Some words. <a href=\"/fine/odd\">fine</a>\n"
 	length := func(s string) RawFunc { return says(head200 + s + "\r\n\r\n" + body) }

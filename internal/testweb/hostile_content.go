@@ -16,21 +16,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bombBytes is the least that a compression bomb unpacks to.
+// bombBytes is the least number of bytes to which a compression bomb unpacks.
 const bombBytes = 8 << 30
 
 const bombStep = 4 << 20
 
-// A bomb is a compressed stream of spaces: a front, and a part that unpacks to
-// bombStep and is sent again and again. The end is missing: nobody should get there.
+// A bomb is a compressed stream of spaces: a front, and a part that unpacks to bombStep bytes and is sent repeatedly.
+// The stream has no end, because a careful client stops earlier.
 type bomb struct{ front, part []byte }
 
-// bombs are made once, when the first is asked for.
+// bombs makes the bombs at the first request for one.
 var bombs = sync.OnceValue(func() map[string]bomb {
 	step := bytes.Repeat([]byte{' '}, bombStep)
 	made := map[string]bomb{}
-	// A flushed stream stands on a byte boundary; from the second step on the
-	// window has only spaces, so that each further step packs to the same.
+	// A flushed stream ends at a byte boundary. From the second step on the window holds only spaces, so that each
+	// further step is compressed to the same bytes.
 	stream := func(name string, w io.Writer, flush func() error, out *bytes.Buffer) {
 		var parts [3][]byte
 		for i := range parts {
@@ -71,7 +71,7 @@ func explode(coding, header string) RawFunc {
 	}
 }
 
-// contents are pages whose framing is right and whose content is not.
+// contents returns pages with correct framing and harmful content.
 func contents() []Hostility {
 	page := func(p string) RawFunc { return says(okPage(p)) }
 	typed := func(ctype, p string) RawFunc {
@@ -152,7 +152,7 @@ const chainHosts = 5
 
 func chainHost(i int) string { return "chain-" + strconv.Itoa(i%chainHosts) + ".example" }
 
-// chain leads /N on one host to /N-1 on the next; /0 is a page.
+// chain redirects /N on one host to /N-1 on the next; /0 is a page.
 func chain(rw http.ResponseWriter, req *http.Request) {
 	n, err := strconv.Atoi(strings.TrimPrefix(req.URL.Path, "/"))
 	if err != nil || n <= 0 || n > 1000 {
@@ -163,7 +163,7 @@ func chain(rw http.ResponseWriter, req *http.Request) {
 	http.Redirect(rw, req, "http://"+chainHost(n-1)+"/"+strconv.Itoa(n-1), http.StatusFound)
 }
 
-// redirects lead in circles, too far, or nowhere.
+// redirects returns redirects that lead in circles, too far, or nowhere.
 func redirects() []Hostility {
 	to := func(where string) RawFunc {
 		return says("HTTP/1.1 302 Found\r\nLocation: " + where + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -193,7 +193,7 @@ func redirects() []Hostility {
 	}
 }
 
-// traps lead to ever new pages.
+// traps returns pages that lead to ever new pages.
 func traps() []Hostility {
 	var sid atomic.Int64
 	link := func(c *RawConn, format string, args ...any) {

@@ -17,7 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ask sends a request by hand and reads at most limit bytes of the reply.
+// ask sends a request over TCP and reads at most limit bytes of the response. ended means that the connection ended
+// within patience.
 func ask(t testing.TB, w *Web, host, path string, limit int64, patience time.Duration) (reply []byte, ended bool) {
 	t.Helper()
 	a, _ := w.Lookup(host)
@@ -39,7 +40,7 @@ func TestHostilities(t *testing.T) {
 		path := strings.TrimSuffix(h.Path, "*")
 		t.Run(h.Path[1:], func(t *testing.T) {
 			if !bytes.Contains(home, []byte(`href="`+path+`"`)) {
-				t.Error("not on the home page")
+				t.Error("the home page does not link to it")
 			}
 			patience := 20 * time.Second
 			kept := h.Path == "/pipelined"
@@ -48,16 +49,17 @@ func TestHostilities(t *testing.T) {
 			}
 			reply, ended := ask(t, w, HostileHost, path, 32<<20, patience)
 			if ended == (h.Endless || kept) {
-				t.Errorf("ended: got %v after %d bytes", ended, len(reply))
+				t.Errorf("ended is %v after %d bytes", ended, len(reply))
 			}
 			silent := h.Path == "/hang" || h.Path == "/empty" || h.Path == "/reset"
 			if (len(reply) == 0) != silent {
-				t.Errorf("got %d bytes", len(reply))
+				t.Errorf("got %d bytes, want none: %v", len(reply), silent)
 			}
 		})
 	}
-	if r, _ := ask(t, w, HostileHost, "/deeper/images/photos/deeper/", 1<<20, 20*time.Second); !bytes.Contains(r, []byte("A trap")) {
-		t.Errorf("deep in the trap: got %q", r)
+	r0, _ := ask(t, w, HostileHost, "/deeper/images/photos/deeper/", 1<<20, 20*time.Second)
+	if !bytes.Contains(r0, []byte("A trap")) {
+		t.Errorf("deep in the trap: got %q", r0)
 	}
 	until(t, "all requests ended", func() bool { return w.Report().Active == 0 })
 	r := w.Report()
@@ -70,7 +72,7 @@ func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("not within 20 s: %s", what)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A connection that waits for its next request, or for a server that hangs,
-// must cost little: no buffer, and a stack that is small.
+// TestIdleConnectionsAreCheap: a connection that waits for its next request, or for a server that hangs, holds no
+// buffer and has a small stack.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	for path, size := range map[string]int{"/1": 22300, "/hang": 100, "/wait": 0} {
 		t.Run(path[1:], func(t *testing.T) { idleConnections(t, path, size) })
@@ -18,7 +18,9 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 func idleConnections(t *testing.T, path string, size int) {
 	const n, most = 1500, 16 << 10
 	w := serving(t, Config{Origin: &fakeOrigin{hosts: 10000, pages: 100, size: 22300, replies: map[string]Reply{
-		"/hang": {Status: 200, Page: 2, Fault: HangAfter, Cut: 100}, "/wait": {Status: 200, Page: 3, Wait: time.Hour}}}})
+		"/hang": {Status: 200, Page: 2, Fault: HangAfter, Cut: 100},
+		"/wait": {Status: 200, Page: 3, Wait: time.Hour},
+	}}})
 	used := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -34,7 +36,8 @@ func idleConnections(t *testing.T, path string, size int) {
 			t.Fatal(err)
 		}
 		defer syscall.Close(fd)
-		if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		to := &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}
+		if err := syscall.Connect(fd, to); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := syscall.Write(fd, []byte("GET "+path+" HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
@@ -50,8 +53,8 @@ func idleConnections(t *testing.T, path string, size int) {
 	}
 	until(t, "all answered or waiting", func() bool { k := w.Count(); return k.Pages == n || k.Active == n })
 	per := (used() - before) / n
-	t.Logf("%d bytes a connection", per)
+	t.Logf("%d bytes for each connection", per)
 	if per > most {
-		t.Errorf("got %d bytes a connection, want at most %d", per, most)
+		t.Errorf("got %d bytes for each connection, want at most %d", per, most)
 	}
 }

@@ -14,10 +14,9 @@ import (
 
 type counter struct{ atomic.Int64 }
 
-// listenLoopback listens on port for every address of 127.0.0.0/8 at once: a
-// socket for each address would not scale to many hosts. The socket is bound
-// to the loopback device where the system can do that, and connections whose
-// local address is not loopback are dropped unread in any case.
+// listenLoopback listens on port on every address of 127.0.0.0/8 at once, because a socket for each address would not
+// scale to many hosts. If the system allows it, the socket is bound to the loopback device. In any case the listener
+// closes connections whose local address is not loopback, without reading them.
 func listenLoopback(port int, routed bool) (net.Listener, error) {
 	lc := net.ListenConfig{Control: bindLoopback, KeepAlive: -1}
 	if routed {
@@ -26,7 +25,7 @@ func listenLoopback(port int, routed bool) (net.Listener, error) {
 	return lc.Listen(context.Background(), "tcp4", wildcard+":"+strconv.Itoa(port))
 }
 
-// A listener wraps what it accepts in conns that tell the tracker.
+// A listener wraps the connections that it accepts in conns, which report to the tracker.
 type listener struct {
 	net.Listener
 	web  *Web
@@ -46,7 +45,9 @@ func (l *listener) Accept() (net.Conn, error) {
 			tcp.Close()
 			continue
 		}
-		k := &conn{Conn: tcp, tcp: tcp, web: l.web, id: l.web.connIDs.Add(1), secure: l.tls != nil, raws: l.raws, live: l.live}
+		k := &conn{
+			Conn: tcp, tcp: tcp, web: l.web, id: l.web.connIDs.Add(1), secure: l.tls != nil, raws: l.raws, live: l.live,
+		}
 		k.local = tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 		k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 		if l.tls != nil {
@@ -59,10 +60,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// connSet is the open connections, so that a shutdown can close those that
-// net/http has handed over.
+// connSet is the set of open connections. A shutdown closes them, including those that net/http has given up.
 type connSet struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	m    map[*conn]struct{}
 	done bool
 }
@@ -92,14 +92,13 @@ func (s *connSet) closeAll() {
 	}
 }
 
-// A conn is one client connection and the request in progress on it.
+// A conn is one client connection and the current request on it.
 //
-// Its reads may come from two goroutines: net/http watches for the client's
-// going while a handler runs.
+// Two goroutines may read from it, because net/http watches for the client's close while a handler runs.
 type conn struct {
-	net.Conn // what is spoken on: the TCP connection, or TLS over it
+	net.Conn // the TCP connection, or TLS over it
 	tcp      *net.TCPConn
-	cork     *cork // under TLS
+	cork     *cork // writes of TLS go through it; nil for plain HTTP
 	web      *Web
 	id       int64
 	secure   bool
@@ -108,44 +107,44 @@ type conn struct {
 	raws     *sync.WaitGroup
 	live     *connSet
 
-	mu        sync.Mutex // guards what follows; times are the tracker's nanoseconds, 0 for never
+	mu        sync.Mutex // guards the fields below; times are tracker.now nanoseconds, 0 means never
 	begun     int64      // first byte of the current request
-	next      int64      // first byte that came while a response was under way
+	next      int64      // first byte that came during a response
 	lastRead  int64
 	lastWrite int64 // when the last write began
-	gone      int64 // when the client went
+	gone      int64 // when the client closed
 	goneSeen  int64 // when that was noticed
 	handling  bool
-	body      bool // the current request has a body, so later bytes are no next request
+	body      bool // the current request has a body, so later bytes do not begin another request
 	req       *request
 	host      *hostState // the host whose connection this is
 	closed    bool
 
-	// The handler's goroutine owns these: the first part of a response, held
-	// back for the few instructions until the rest of it comes.
+	// Only the goroutine of the handler uses these. held is the first part of a response, which is held back until the
+	// rest of it comes a few instructions later.
 	hold bool
 	held []byte
-	line *line // of its client, once something was written
-	used bool  // there was a response before
+	line *line // the client's network line; nil before the first write
+	used bool  // the connection has had a response
 
-	// The own loop owns these, and net/http the first of them while it has the connection.
-	pre       []byte  // read already, and to be read first
-	in        []byte  // read, and not answered yet
-	inBuf     *[]byte // the pooled buffer that in lies in
-	answered  int     // bytes of in that the current request takes up
-	first     [1]byte // what readIdleTLS reads into
+	// Only the front uses these, and net/http the first one while it has the connection.
+	pre       []byte  // bytes that were read already and come first
+	in        []byte  // bytes that were read and not answered yet
+	inBuf     *[]byte // the pooled buffer of in
+	answered  int     // length of the current request in in
+	first     [1]byte // the buffer of readIdleTLS
 	idle      idleRead
-	lastField string // the Host field that lastHost was found by
+	lastField string // the Host field that led to lastHost
 	lastHost  int64
 
-	// waiting is since when the own loop waits for a request, or, negative, for
-	// the rest of one; 0 when it does not.
+	// waiting is the time since which the front waits for a request. If it is negative, the front waits since -waiting
+	// for the rest of a request. 0: it does not wait.
 	waiting atomic.Int64
 
-	// What the tracker knew in the tables tab; owned by whoever serves the request.
+	// What the tracker found in the tables tab. Only the goroutine that serves the request uses these.
 	tab   *tables
 	addr  *addrState
-	state *hostState // of the Origin's host that was asked last
+	state *hostState // of the Origin's host that was requested last
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -159,8 +158,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readIdleTLS waits with a single byte: the record that it belongs to is
-// decrypted by then, and fill reads the rest of it.
+// readIdleTLS waits for a single byte. By then TLS has decrypted the whole record, and fill reads the rest of it.
 func (c *conn) readIdleTLS() error {
 	n, err := c.Read(c.first[:])
 	if n > 0 {
@@ -170,7 +168,7 @@ func (c *conn) readIdleTLS() error {
 	return err
 }
 
-// noteRead notes what a read came to.
+// noteRead records the result of a read.
 func (c *conn) noteRead(n int, err error) {
 	now := c.web.track.now()
 	c.mu.Lock()
@@ -189,13 +187,12 @@ func (c *conn) noteRead(n int, err error) {
 	c.mu.Unlock()
 }
 
-// writeStep bounds one write, so that the beginning of the last write is close
-// to the end of a long response: what is written after it fits in the buffers
-// between the two ends.
+// writeStep is the largest number of bytes in one write. The tracker takes the beginning of the last write for the end
+// of a response. Everything after that beginning fits into the buffers between the two ends, so the error is small.
 const writeStep = 128 << 10
 
-// Write writes p. net/http would send the first 4 KiB of a page alone, which
-// costs both ends a system call more: so it waits in held for the rest.
+// Write writes p. net/http would send the first 4 KiB of a page alone, which costs both ends one more system call. So
+// Write holds them back until the rest comes.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if c.hold && len(c.held) == 0 && len(p) <= 4096 {
 		c.held = append(c.held, p...)
@@ -235,7 +232,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// writeAll writes p in one go: TLS would send each of its records alone.
+// writeAll writes p with one system call. Without the cork TLS would use one for each record.
 func (c *conn) writeAll(p []byte) (int, error) {
 	if c.cork == nil {
 		return c.Conn.Write(p)
@@ -248,12 +245,12 @@ func (c *conn) writeAll(p []byte) (int, error) {
 	return n, err
 }
 
-// A cork keeps what is written until it is all there.
+// A cork holds back the records of TLS until flush.
 type cork struct {
 	*net.TCPConn
 
 	mu  sync.Mutex // guards buf: TLS may write while it reads
-	buf *[]byte    // nil keeps nothing
+	buf *[]byte    // nil: writes go through
 }
 
 func (k *cork) hold() {
@@ -283,7 +280,7 @@ func (k *cork) flush() error {
 	return err
 }
 
-// release sends what is held back when nothing came after it.
+// release ends the holding back of bytes and sends those that nothing followed.
 func (c *conn) release() error {
 	c.hold = false
 	if len(c.held) == 0 {
@@ -293,8 +290,8 @@ func (c *conn) release() error {
 	return err
 }
 
-// noteGone notes that the client is gone as of now, less the time since the
-// kernel heard of it: on a busy machine this goroutine may be late.
+// noteGone records that the client has closed. It subtracts the time since the kernel last heard from the client,
+// because this goroutine may be late on a busy machine.
 func (c *conn) noteGone(now int64) {
 	if c.goneSeen == 0 {
 		c.goneSeen = now
@@ -302,7 +299,7 @@ func (c *conn) noteGone(now int64) {
 	}
 }
 
-// complete notes that the site has written all of its response.
+// complete records that the site has written all of its response.
 func (c *conn) complete(r *request) {
 	c.mu.Lock()
 	r.complete = true
@@ -338,11 +335,11 @@ func (c *conn) reset() {
 	c.Close()
 }
 
-// start ties the request whose first bytes came to r.
+// start makes r the current request; its first bytes have been read.
 func (c *conn) start(r *request, body bool) {
 	c.mu.Lock()
 	r.begin = c.begun
-	if r.begin == 0 { // came in the same segment as the one before
+	if r.begin == 0 { // it came in the same segment as the previous request
 		r.begin = c.lastRead
 	}
 	c.handling, c.body, c.req = true, body, r
@@ -350,8 +347,7 @@ func (c *conn) start(r *request, body bool) {
 	c.mu.Unlock()
 }
 
-// finish ends the request in progress, if there is one: the response is
-// written, or the connection closes.
+// finish ends the current request, if there is one, because the response is written or the connection closes.
 func (c *conn) finish(closing bool) {
 	now := c.web.track.now()
 	c.mu.Lock()
@@ -378,7 +374,7 @@ func (c *conn) finish(closing bool) {
 	c.web.track.end(r, end)
 }
 
-// isGone says whether the client has closed, even if nobody has read that yet.
+// isGone reports whether the client has closed, even if nothing has read the close yet.
 func (c *conn) isGone() bool {
 	c.mu.Lock()
 	gone := c.goneSeen != 0 || c.closed

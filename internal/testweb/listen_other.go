@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Only Linux answers on the whole of 127.0.0.0/8 unasked.
+// wildcard is a single address, because only Linux answers on all of 127.0.0.0/8 without configuration.
 const wildcard = "127.0.0.1"
 
 func bindLoopback(string, string, syscall.RawConn) error { return nil }

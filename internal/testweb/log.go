@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// An Entry is one finished request. In Log, of a URL whose path and query are
-// longer than 2,083 bytes only the beginning is kept, with a mark.
+// An Entry describes one finished request. In Log, a URL whose path and query exceed 64 KiB is shortened, and ends in
+// its length and a hash.
 type Entry struct {
 	Began, Ended time.Time
 	URL          string
 	Method       string
 	Status       int
-	Bytes        int64 // of the body as sent
-	Conn         int64 // connections are numbered from 1
+	Bytes        int64 // of the body, as sent
+	Conn         int64 // number of the connection, from 1
 	Remote       netip.AddrPort
-	Aborted      bool // the client went in the middle
-	Broken       bool // the site stopped in the middle
+	Aborted      bool // the client closed before the end of the response
+	Broken       bool // the site stopped before the end of the response
 }
 
-// AppendTSV appends the entry's line: began and ended in seconds since 1970
-// with microseconds, connection, method, status, bytes, end (ok, aborted or
-// broken), URL.
+// AppendTSV appends the entry as a line with tabs: begin and end in seconds since 1970 with microseconds, connection,
+// method, status, bytes, result (ok, aborted or broken), URL.
 func (e Entry) AppendTSV(b []byte) []byte {
 	sec := func(t time.Time) {
 		us := t.UnixMicro()
@@ -51,22 +50,21 @@ func (e Entry) AppendTSV(b []byte) []byte {
 	return append(append(b, e.URL...), '\n')
 }
 
-// A requestLog keeps the newest requests, and writes a line for each where
-// that is asked for. Those to the Origin's hosts are kept only when
-// Config.LogEntries says how many: to keep them costs more than to answer them.
+// A requestLog keeps the newest requests and, if Config.Log is set, writes a line for each. It keeps requests to the
+// Origin's hosts only if Config.LogEntries is set, because to keep them costs more than to answer them.
 type requestLog struct {
-	made bool // the Origin's are kept, too
+	keepOrigin bool // requests to the Origin's hosts are kept too
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	ring []Entry
 	n    int64
-	out  *bufio.Writer // nil writes none
+	out  *bufio.Writer // nil: no lines are written
 	line []byte
 }
 
 func (l *requestLog) open(cfg Config) {
 	n := cfg.LogEntries
-	l.made = n > 0
+	l.keepOrigin = n > 0
 	if n <= 0 {
 		n = 65536
 	}
@@ -83,25 +81,27 @@ func (l *requestLog) reset() {
 	l.mu.Unlock()
 }
 
-// add keeps the request in the ring and writes its line.
+// add keeps the request and writes its line.
 func (l *requestLog) add(t *tracker, r *request, end int64) {
-	keep := l.made || r.host.named()
+	keep := l.keepOrigin || r.host.named()
 	if !keep && l.out == nil {
 		return
 	}
-	e := Entry{Began: t.time(r.begin), Ended: t.time(end), URL: r.url(t), Method: r.method, Status: r.status, Bytes: r.bytes,
-		Conn: r.conn, Remote: r.remote, Aborted: r.aborted, Broken: !r.complete && !r.aborted}
+	e := Entry{
+		Began: t.time(r.begin), Ended: t.time(end), URL: r.url(t), Method: r.method, Status: r.status, Bytes: r.bytes,
+		Conn: r.conn, Remote: r.remote, Aborted: r.aborted, Broken: !r.complete && !r.aborted,
+	}
 	l.mu.Lock()
 	if keep {
 		l.ring[l.n%int64(len(l.ring))] = e
 		l.n++
 	}
 	if l.out != nil {
-		if r.path != r.target { // a file may have all of it
+		if r.path != r.target { // a line may have the whole URL
 			e.URL = r.with(t, r.target)
 		}
 		l.line = e.AppendTSV(l.line[:0])
-		l.out.Write(l.line) // an error stays in the writer and shows at flush
+		l.out.Write(l.line) // flush returns the error
 	}
 	l.mu.Unlock()
 }
@@ -114,8 +114,7 @@ func (l *requestLog) flush() {
 	l.mu.Unlock()
 }
 
-// Log is the newest finished requests, at most Config.LogEntries, in order of
-// their beginning.
+// Log returns the newest finished requests, at most Config.LogEntries, in order of their begin.
 func (w *Web) Log() []Entry {
 	l := &w.track.log
 	l.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// do sends a request of any method, and reads the answer.
+// do sends a request with any method and reads the response.
 func do(t testing.TB, c *http.Client, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)
@@ -32,18 +32,28 @@ func do(t testing.TB, c *http.Client, method, url string) *http.Response {
 // ended waits until n requests have ended and are counted.
 func ended(t testing.TB, w *Web, n int64) {
 	t.Helper()
-	until(t, fmt.Sprintf("the end of %d requests", n), func() bool { r := w.Report(); return r.Active == 0 && r.Requests == n })
+	until(t, fmt.Sprintf("the end of %d requests", n), func() bool {
+		r := w.Report()
+		return r.Active == 0 && r.Requests == n
+	})
 }
 
-// A page is fetched by GET, and by nothing else.
+// TestHeadFetchesNothing: only GET fetches a page.
 func TestHeadFetchesNothing(t *testing.T) {
-	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{"/robots.txt": {Status: 200, Page: -1}, "/moved": {Status: 301, Page: -1}}}
-	w := serving(t, Config{Origin: o, Truth: fakeTruth{hosts: 1, pages: 3}, Sites: []Site{{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}}})
+	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{
+		"/robots.txt": {Status: 200, Page: -1}, "/moved": {Status: 301, Page: -1},
+	}}
+	w := serving(t, Config{
+		Origin: o, Truth: fakeTruth{hosts: 1, pages: 3},
+		Sites: []Site{{Host: "site.example", Handler: Pages(map[string]string{"/": "a site"})}},
+	})
 	c := client(t, w)
 	const a, b, s = "http://h0.made.example", "http://h1.made.example", "http://site.example"
 	for _, q := range []string{
-		"HEAD " + a + "/robots.txt", "HEAD " + a + "/0", "HEAD " + a + "/0", "HEAD " + a + "/1", "GET " + a + "/1", "HEAD " + a + "/1", // of these a page and nothing twice
-		"GET " + b + "/2", "HEAD " + b + "/2", "GET " + b + "/2", "HEAD " + b + "/2", // twice
+		// One page is fetched, once.
+		"HEAD " + a + "/robots.txt", "HEAD " + a + "/0", "HEAD " + a + "/0", "HEAD " + a + "/1", "GET " + a + "/1",
+		"HEAD " + a + "/1",
+		"GET " + b + "/2", "HEAD " + b + "/2", "GET " + b + "/2", "HEAD " + b + "/2", // fetched twice
 		"HEAD " + b + "/moved", "POST " + b + "/moved", "GET " + b + "/moved", "HEAD " + b + "/moved", // once
 		"HEAD " + s + "/", "GET " + s + "/", "HEAD " + s + "/", "HEAD " + s + "/none", // once
 	} {
@@ -52,33 +62,41 @@ func TestHeadFetchesNothing(t *testing.T) {
 	}
 	ended(t, w, 18)
 	r := w.Report()
-	if r.Requests != 18 || r.Pages != 4 || w.Count().Pages != 4 || r.Repeated != 1 || fmt.Sprint(r.Twice) != "map["+b+"/2:2]" {
+	if r.Requests != 18 || r.Pages != 4 || w.Count().Pages != 4 || r.Repeated != 1 ||
+		fmt.Sprint(r.Twice) != "map["+b+"/2:2]" {
 		t.Errorf("got %d requests, %d pages, %d repeated, twice %v", r.Requests, r.Pages, r.Repeated, r.Twice)
 	}
 	if g := r.Origin; g.Fetched != 2 || g.Twice != 1 || g.Missed != 2 || g.Beyond != 1 || g.Touched != 2 {
 		t.Errorf("origin: got %+v", *g)
 	}
 	got := w.Fetched()
-	if want := fmt.Sprint(map[string]int{a + "/0": 0, a + "/1": 1, b + "/2": 2, s + "/": 1, s + "/none": 0}); fmt.Sprint(got) != want {
+	want := fmt.Sprint(map[string]int{a + "/0": 0, a + "/1": 1, b + "/2": 2, s + "/": 1, s + "/none": 0})
+	if fmt.Sprint(got) != want {
 		t.Errorf("fetched: got %v, want %v", got, want)
 	}
 	if r.Hosts["h0.made.example"].Robots != 0 || r.Hosts["h0.made.example"].BeforeRobots != 5 {
-		t.Errorf("a HEAD of robots.txt: got %+v", r.Hosts["h0.made.example"])
+		t.Errorf("HEAD of robots.txt: got %+v", r.Hosts["h0.made.example"])
 	}
 }
 
-// What robots.txt denies it denies to every method.
+// TestDeniedToEveryMethod: robots.txt applies to every method.
 func TestDeniedToEveryMethod(t *testing.T) {
 	const robots = "User-agent: *\nDisallow: /no\n"
-	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{"/no": {Status: 200, Page: 1, Denied: true, Rule: "disallow: /no"}}}
-	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example", Robots: robots, Handler: http.NotFoundHandler()}}})
+	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{
+		"/no": {Status: 200, Page: 1, Denied: true, Rule: "disallow: /no"},
+	}}
+	w := serving(t, Config{
+		Origin: o, Sites: []Site{{Host: "site.example", Robots: robots, Handler: http.NotFoundHandler()}},
+	})
 	c := client(t, w)
 	want := int64(0)
 	for _, host := range []string{"h0.made.example", "site.example"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "DELETE", "FOO"} {
 			for _, scheme := range []string{"http", "https"} {
 				do(t, c, method, scheme+"://"+host+"/2")
-				if res := do(t, c, method, scheme+"://"+host+"/no"); host[0] == 'h' && method != "GET" && method != "HEAD" && res.StatusCode != http.StatusMethodNotAllowed {
+				res := do(t, c, method, scheme+"://"+host+"/no")
+				read := method == "GET" || method == "HEAD"
+				if host[0] == 'h' && !read && res.StatusCode != http.StatusMethodNotAllowed {
 					t.Errorf("%s: got %d", method, res.StatusCode)
 				}
 				want++
@@ -87,7 +105,10 @@ func TestDeniedToEveryMethod(t *testing.T) {
 	}
 	k := dial(t, w, "h0.made.example")
 	in := bufio.NewReader(k)
-	for _, q := range []string{"POST http://h0.made.example/no HTTP/1.1\r\nHost: h0.made.example\r\nContent-Length: 2\r\n\r\nab", "OPTIONS * HTTP/1.1\r\nHost: h0.made.example\r\n\r\n"} {
+	for _, q := range []string{
+		"POST http://h0.made.example/no HTTP/1.1\r\nHost: h0.made.example\r\nContent-Length: 2\r\n\r\nab",
+		"OPTIONS * HTTP/1.1\r\nHost: h0.made.example\r\n\r\n",
+	} {
 		io.WriteString(k, q)
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {
@@ -95,24 +116,29 @@ func TestDeniedToEveryMethod(t *testing.T) {
 		}
 		io.Copy(io.Discard, res.Body)
 	}
-	want++ // and not for OPTIONS *
+	want++ // for the POST; OPTIONS * has no path
 	ended(t, w, 2*want-1)
 	if r := w.Report(); r.ViolationCount["robots"] != want {
 		t.Errorf("got %d violations, want %d: %v", r.ViolationCount["robots"], want, r.Violations)
 	}
 }
 
-// The requests before robots.txt was read are summed up over all hosts.
+// TestBeforeRobots: the report sums up the requests before robots.txt over all hosts.
 func TestBeforeRobots(t *testing.T) {
-	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{"/robots.txt": {Status: 200, Page: -1}}}
+	o := &fakeOrigin{hosts: 10, pages: 10, size: 100, replies: map[string]Reply{
+		"/robots.txt": {Status: 200, Page: -1},
+	}}
 	w := serving(t, Config{Origin: o, Sites: []Site{{Host: "site.example"}}})
 	c := client(t, w)
-	for i, u := range []string{"h0.made.example/1", "h0.made.example/2", "h0.made.example/robots.txt", "h0.made.example/3",
-		"h1.made.example/robots.txt", "h1.made.example/1", "site.example/", "site.example/robots.txt", "site.example/"} {
+	for i, u := range []string{
+		"h0.made.example/1", "h0.made.example/2", "h0.made.example/robots.txt", "h0.made.example/3",
+		"h1.made.example/robots.txt", "h1.made.example/1", "site.example/", "site.example/robots.txt", "site.example/",
+	} {
 		get(t, c, "http://"+u)
 		ended(t, w, int64(i+1))
 	}
-	if r := w.Report(); r.BeforeRobots != 3 || r.Hosts["h0.made.example"].BeforeRobots != 2 || len(r.ViolationCount) != 0 {
+	r := w.Report()
+	if r.BeforeRobots != 3 || r.Hosts["h0.made.example"].BeforeRobots != 2 || len(r.ViolationCount) != 0 {
 		t.Errorf("got %d, %+v, %v", r.BeforeRobots, r.Hosts["h0.made.example"], r.ViolationCount)
 	}
 	w.Reset(Promise{})
@@ -121,7 +147,7 @@ func TestBeforeRobots(t *testing.T) {
 	}
 }
 
-// Of long URLs little is kept, and they are told apart.
+// TestLongURLs: the tracker keeps only a part of a long URL, but distinguishes long URLs.
 func TestLongURLs(t *testing.T) {
 	var file bytes.Buffer
 	o := &fakeOrigin{hosts: 10, pages: 10, size: 100}
@@ -143,7 +169,7 @@ func TestLongURLs(t *testing.T) {
 	short := func(what, text string) {
 		t.Helper()
 		if len(text) > limit {
-			t.Errorf("%s: %d bytes are kept", what, len(text))
+			t.Errorf("%s: %d bytes are kept, want at most %d", what, len(text), limit)
 		}
 	}
 	for _, e := range w.Log() {
@@ -161,16 +187,17 @@ func TestLongURLs(t *testing.T) {
 		short("violation after", v.After)
 	}
 	if n := r.ViolationCount["robots"]; n != 4 {
-		t.Errorf("got %d paths that end as robots.txt denies, want 4", n)
+		t.Errorf("got %d requests for paths that robots.txt forbids, want 4", n)
 	}
 	if len(w.Log()) != 33 || len(w.Fetched()) != 13 || len(r.Twice) != 8 || r.Repeated != 8 || r.URLs != 25 {
-		t.Errorf("got %d entries, %d fetched, %d twice, %d repeated, %d URLs", len(w.Log()), len(w.Fetched()), len(r.Twice), r.Repeated, r.URLs)
+		t.Errorf("got %d entries, %d fetched, %d twice, %d repeated, %d URLs",
+			len(w.Log()), len(w.Fetched()), len(r.Twice), r.Repeated, r.URLs)
 	}
 	if u := "http://site.example/" + strings.Repeat("x", maxTarget-4) + "one"; r.Twice[u] != 2 {
-		t.Error("the longest URL that is kept whole is not among those answered twice")
+		t.Error("Twice lacks the longest URL that is kept whole")
 	}
 	w.track.log.flush()
 	if !strings.Contains(file.String(), strings.Repeat("x", 1<<20-4)+"one\n") {
-		t.Error("the log's file has not the whole URL")
+		t.Error("the lines in Config.Log lack a whole URL")
 	}
 }

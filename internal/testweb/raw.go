@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A RawFunc answers a request with bytes of its own choice, which need not be
-// HTTP. The connection stays open for another request if keep is true.
+// A RawFunc answers a request with any bytes, which need not be HTTP. If keep is true, the connection stays open for
+// another request.
 type RawFunc func(c *RawConn, req *http.Request) (keep bool)
 
-// RawConn is what a RawFunc writes on.
+// RawConn is the connection on which a RawFunc writes. It belongs to the goroutine of the RawFunc.
 type RawConn struct {
 	conn *conn
 	in   *bufio.Reader
@@ -25,7 +25,7 @@ type RawConn struct {
 	err  error
 }
 
-// Write sends p as it is. Its error says that the client is gone.
+// Write sends p unchanged. An error means that the client has closed.
 func (c *RawConn) Write(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -41,13 +41,13 @@ func (c *RawConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString is Write for text.
+// WriteString is Write for a string.
 func (c *RawConn) WriteString(s string) error {
 	_, err := c.Write([]byte(s))
 	return err
 }
 
-// Wait lets d pass, and says whether the client is still there then.
+// Wait waits for d. It reports whether the client is still connected and the Web is still running.
 func (c *RawConn) Wait(d time.Duration) bool {
 	if c.err != nil {
 		return false
@@ -64,8 +64,8 @@ func (c *RawConn) Wait(d time.Duration) bool {
 		if left <= 0 {
 			return true
 		}
-		// The web may go down, and bytes that a client sends out of turn may
-		// hide that it has left: so look up now and then.
+		// Wake up now and then: the Web may shut down, and bytes that the client sends meanwhile may hide that it has
+		// closed.
 		left = min(left, 200*time.Millisecond)
 		if c.in.Buffered() > 0 {
 			time.Sleep(min(left, 20*time.Millisecond))
@@ -85,7 +85,7 @@ func (c *RawConn) Wait(d time.Duration) bool {
 	}
 }
 
-// Hang waits until the client has gone.
+// Hang waits until the client closes.
 func (c *RawConn) Hang() { c.Wait(24 * time.Hour) }
 
 // Reset closes the connection with RST.
@@ -94,7 +94,7 @@ func (c *RawConn) Reset() {
 	c.err = net.ErrClosed
 }
 
-// serveRaw takes the connection over from net/http.
+// serveRaw takes the connection from net/http and lets f answer its requests.
 func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 	k := req.Context().Value(connKey{}).(*conn)
 	k.raws.Add(1)
@@ -118,7 +118,8 @@ func (w *Web) serveRaw(f RawFunc, rw *recorder, req *http.Request) {
 		}
 		k.finish(false)
 		k.SetReadDeadline(time.Now().Add(time.Minute))
-		if req, err = http.ReadRequest(c.in); err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.extra.name) {
+		req, err = http.ReadRequest(c.in)
+		if err != nil || !strings.EqualFold(hostOnly(req.Host), rw.r.host.extra.name) {
 			return
 		}
 		k.SetReadDeadline(time.Time{})
@@ -139,9 +140,8 @@ func hostOnly(host string) string {
 	return host
 }
 
-// RawReplies is a site of raw replies: /NAME is answered with the bytes of the
-// file NAME.http in dir, as they are, whereupon the connection closes; the
-// path / lists them.
+// RawReplies returns a site of raw responses and their names. The site answers /NAME with the bytes of the file
+// NAME.http in dir, and then closes the connection. The path / links to all of them.
 func RawReplies(dir string) (RawFunc, []string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.http"))
 	if err != nil {
@@ -175,7 +175,7 @@ func RawReplies(dir string) (RawFunc, []string, error) {
 	}, names, nil
 }
 
-// okPage is a whole response with an HTML page.
+// okPage returns a whole response with an HTML page.
 func okPage(body string) string {
 	return "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: " + strconv.Itoa(len(body)) +
 		"\r\nConnection: close\r\n\r\n" + body

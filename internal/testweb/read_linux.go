@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// An idleRead is a read that takes its buffer only when there is something to
-// read: thousands of idle connections hold none.
+// An idleRead is a read that takes a buffer only when there is something to read. So thousands of idle connections hold
+// no buffers.
 type idleRead struct {
 	rc  syscall.RawConn
 	f   func(fd uintptr) bool
@@ -14,7 +14,7 @@ type idleRead struct {
 	err error
 }
 
-// readIdle waits for the first bytes of a request.
+// readIdle waits for the first bytes of a request and reads them into c.in.
 func (c *conn) readIdle() error {
 	if c.secure {
 		return c.readIdleTLS()
@@ -38,7 +38,7 @@ func (c *conn) readIdle() error {
 	return err
 }
 
-// tryRead reads if there is something to read.
+// tryRead reads if there is something to read. Otherwise it returns false, and the poller calls it again.
 func (c *conn) tryRead(fd uintptr) bool {
 	c.takeBuffer()
 	var err error

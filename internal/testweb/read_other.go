@@ -4,5 +4,5 @@ package testweb
 
 type idleRead struct{}
 
-// readIdle waits for the first bytes of a request.
+// readIdle waits for the first byte of a request.
 func (c *conn) readIdle() error { return c.readIdleTLS() }

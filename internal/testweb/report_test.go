@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fakeTruth says that the pages below pages of the hosts below hosts can be reached.
+// fakeTruth makes the first pages of the first hosts reachable.
 type fakeTruth struct{ hosts, pages int64 }
 
 func (f fakeTruth) Reachable() int64          { return f.hosts * f.pages }
@@ -32,11 +32,16 @@ func TestOriginReport(t *testing.T) {
 		"/trap":     {Status: 200, Page: -1, Trap: 1},
 		"/gone":     {Status: 404, Page: -1},
 	}}
-	w := serving(t, Config{Origin: o, Truth: fakeTruth{hosts: 3, pages: 1500}, Promise: Promise{HostDelay: time.Hour}})
+	w := serving(t, Config{
+		Origin: o, Truth: fakeTruth{hosts: 3, pages: 1500}, Promise: Promise{HostDelay: time.Hour},
+	})
 	c := client(t, w)
-	for _, u := range []string{"h0.made.example/1", "h0.made.example/2", "h0.made.example/2", "h1.made.example/1400", "h1.made.example/1400",
-		"h1.made.example/1400", "h2.made.example/2000", "h5.made.example/1", "h0.made.example/gone", "h0.made.example/gone",
-		"h0.made.example/trap", "h0.made.example/trap/a/b", "h0.made.example/trap/a"} {
+	for _, u := range []string{
+		"h0.made.example/1", "h0.made.example/2", "h0.made.example/2", "h1.made.example/1400",
+		"h1.made.example/1400", "h1.made.example/1400", "h2.made.example/2000", "h5.made.example/1",
+		"h0.made.example/gone", "h0.made.example/gone", "h0.made.example/trap", "h0.made.example/trap/a/b",
+		"h0.made.example/trap/a",
+	} {
 		get(t, c, "http://"+u)
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
@@ -58,7 +63,8 @@ func TestOriginReport(t *testing.T) {
 		t.Errorf("got %d URLs, %d repeated, twice %v", r.URLs, r.Repeated, r.Twice)
 	}
 	g := r.Gaps["host"]
-	if g.Gaps != 9 || g.Promised != 9 || g.TooShort != 9 || g.Least == nil || *g.Least > 0.01 || r.ViolationCount["gap"] != 9 {
+	if g.Gaps != 9 || g.Promised != 9 || g.TooShort != 9 || g.Least == nil || *g.Least > 0.01 ||
+		r.ViolationCount["gap"] != 9 {
 		t.Errorf("gaps: got %+v, violations %v", g, r.ViolationCount)
 	}
 	if s := r.Gaps["site"]; s.Gaps != 12 || s.Promised != 0 {
@@ -67,7 +73,8 @@ func TestOriginReport(t *testing.T) {
 	if fmt.Sprint(r.AtOnce) != "map[address:map[1:4] host:map[1:4] site:map[1:1]]" {
 		t.Errorf("at once: got %v", r.AtOnce)
 	}
-	if k := w.Count(); k.Requests != r.Requests || k.Pages != r.Pages || k.Bytes != r.Bytes || k.Active != 0 || k.Violations != 9 {
+	k := w.Count()
+	if k.Requests != r.Requests || k.Pages != r.Pages || k.Bytes != r.Bytes || k.Active != 0 || k.Violations != 9 {
 		t.Errorf("count: got %+v", k)
 	}
 	if f := w.Fetched(); len(f) != 5 || f["http://h1.made.example/1400"] != 2 || f["http://h2.made.example/2000"] != 1 {
@@ -84,41 +91,54 @@ func TestOriginReport(t *testing.T) {
 
 	w.Reset(Promise{})
 	r = w.Report()
-	b, _ = json.Marshal([]any{r.Requests, r.Pages, r.Bytes, r.URLs, r.Repeated, len(r.Twice), len(r.Violations), len(r.ViolationCount), len(r.Hosts), len(r.Sites),
-		r.Gaps["host"].Gaps, r.Gaps["host"].TooShort, r.Traps, r.Origin.Touched, r.Origin.Fetched, r.Origin.Twice, r.Origin.Beyond})
+	b, _ = json.Marshal([]any{
+		r.Requests, r.Pages, r.Bytes, r.URLs, r.Repeated, len(r.Twice), len(r.Violations), len(r.ViolationCount),
+		len(r.Hosts), len(r.Sites), r.Gaps["host"].Gaps, r.Gaps["host"].TooShort, r.Traps, r.Origin.Touched,
+		r.Origin.Fetched, r.Origin.Twice, r.Origin.Beyond,
+	})
 	if got, want := string(b), `[0,0,0,0,0,0,0,0,0,0,0,0,{"requests":0,"deepest":0},0,0,0,0]`; got != want || r.Origin.Missed != 4500 {
 		t.Errorf("after reset: got %s, want %s, %d missed", got, want, r.Origin.Missed)
 	}
 	if k := w.Count(); k != (Count{At: k.At}) {
 		t.Errorf("after reset: got %+v", k)
 	}
-	// The connection is still open, and goes on in the new account.
+	// The connection is still open, and counts after the reset.
 	get(t, c, "http://h0.made.example/1")
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
-	if r := w.Report(); r.Requests != 1 || r.Hosts["h0.made.example"].Pages != 1 || r.Origin.Fetched != 1 || r.Addrs["127.100.0.0"].MaxConnections != 1 {
-		t.Errorf("after that: got %+v", r)
+	if r := w.Report(); r.Requests != 1 || r.Hosts["h0.made.example"].Pages != 1 || r.Origin.Fetched != 1 ||
+		r.Addrs["127.100.0.0"].MaxConnections != 1 {
+		t.Errorf("after reset and a request: got %+v", r)
 	}
 }
 
-// The Origin's requests are in the log only where that is asked for.
+// TestOriginLog: the log has the requests to the Origin only if Config.LogEntries is set.
 func TestOriginLog(t *testing.T) {
 	for _, tt := range []struct {
 		entries, kept int
 		file          bool
 	}{{0, 1, false}, {0, 1, true}, {10, 4, true}, {2, 2, false}} {
 		var lines bytes.Buffer
-		cfg := Config{Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, LogEntries: tt.entries, Sites: []Site{{Host: "site.example"}}}
+		cfg := Config{
+			Origin: &fakeOrigin{hosts: 10, pages: 10, size: 100}, LogEntries: tt.entries,
+			Sites: []Site{{Host: "site.example"}},
+		}
 		if tt.file {
 			cfg.Log = &lines
 		}
 		w := serving(t, cfg)
 		c := client(t, w)
-		for _, u := range []string{"http://h0.made.example/1", "https://h0.made.example/2", "http://site.example/", "http://h1.made.example/none"} {
+		for _, u := range []string{
+			"http://h0.made.example/1", "https://h0.made.example/2", "http://site.example/",
+			"http://h1.made.example/none",
+		} {
 			get(t, c, u)
 		}
-		until(t, fmt.Sprintf("%+v: %d entries", tt, tt.kept), func() bool { return w.Report().Requests == 4 && len(w.Log()) == tt.kept })
+		until(t, fmt.Sprintf("%+v: %d entries", tt, tt.kept), func() bool {
+			return w.Report().Requests == 4 && len(w.Log()) == tt.kept
+		})
 		w.track.log.flush()
-		if got := bytes.Count(lines.Bytes(), []byte("\n")); tt.file && got != 4 || tt.file && !bytes.Contains(lines.Bytes(), []byte("\tGET\t200\t100\tok\thttps://h0.made.example/2\n")) {
+		const line = "\tGET\t200\t100\tok\thttps://h0.made.example/2\n"
+		if tt.file && (bytes.Count(lines.Bytes(), []byte("\n")) != 4 || !bytes.Contains(lines.Bytes(), []byte(line))) {
 			t.Errorf("%+v: got %q", tt, lines.Bytes())
 		}
 	}
@@ -137,7 +157,7 @@ func TestWorst(t *testing.T) {
 		w.add(g, i)
 	}
 	if left := w.cut(); left != 9000 || len(w.list) != 1000 {
-		t.Errorf("got %d left out of %d", left, len(w.list))
+		t.Errorf("got %d left out and %d listed, want 9000 and 1000", left, len(w.list))
 	}
 	var got []int
 	for _, r := range w.list[:4] {

@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// Robots is what a robots.txt says to one agent, read in the plainest way. It
-// is the judge of the crawler's own reading, and so shares no code with it. A
-// nil Robots forbids nothing and asks for nothing.
+// Robots holds the rules of a robots.txt for one agent, read in the simplest way. The tracker judges a crawler's
+// reading by it, so it shares no code with the crawler. A nil Robots forbids nothing and asks for no delay.
 type Robots struct {
 	rules []pathRule
 	delay time.Duration
 }
 
 type pathRule struct {
-	pattern string // in its plain spelling
+	pattern string // in plain spelling (AppendPlain)
 	allow   bool
 }
 
 const (
-	// RobotsBytes is how much of a robots.txt binds a crawler (RFC 9309, 2.5).
+	// RobotsBytes is how many bytes of a robots.txt a crawler must read (RFC 9309, 2.5).
 	RobotsBytes = 500 << 10
-	// maxPathRules bounds what a request is compared with.
+	// maxPathRules bounds the number of rules that a request is compared with.
 	maxPathRules = 5000
-	// robotsKeeps are the bytes that mean something else unescaped, here or in a URL.
+	// robotsKeeps are the bytes that have another meaning if they are not escaped, in a rule or in a URL.
 	robotsKeeps = Delimiters + "*$"
 )
 
-// ReadRobots reads the groups that name agent, or else those that name *; nil
-// where they forbid nothing and ask for nothing. A name counts up to its version.
+// ReadRobots reads the groups for agent or, if there are none, those for *. It returns nil if they forbid nothing and
+// ask for no delay. A version after the name of an agent is ignored.
 func ReadRobots(text []byte, agent string) *Robots {
 	text = text[:min(len(text), RobotsBytes)]
 	var own, all Robots
@@ -83,7 +82,7 @@ func (r *Robots) add(key, value string) {
 	case value != "" && len(r.rules) < maxPathRules:
 		p := string(AppendPlain(nil, value, robotsKeeps))
 		body, atEnd := strings.CutSuffix(p, "$")
-		if strings.IndexByte(body, '$') >= 0 { // only the last one means the end
+		if strings.IndexByte(body, '$') >= 0 { // only the last $ means the end of the path
 			if p = strings.ReplaceAll(body, "$", "%24"); atEnd {
 				p += "$"
 			}
@@ -92,7 +91,7 @@ func (r *Robots) add(key, value string) {
 	}
 }
 
-// CrawlDelay is what the agent is asked to wait between requests; 0: nothing.
+// CrawlDelay returns the delay between requests that the file asks for; 0: none.
 func (r *Robots) CrawlDelay() time.Duration {
 	if r == nil {
 		return 0
@@ -100,8 +99,8 @@ func (r *Robots) CrawlDelay() time.Duration {
 	return r.delay
 }
 
-// Forbids says whether the longest rule that fits a request target forbids it,
-// and which one that is. Escapes are compared by what they mean (RFC 9309, 2.2.2).
+// Forbids reports whether the longest rule that matches a request target forbids it, and returns that rule. It compares
+// escapes by their meaning (RFC 9309, 2.2.2).
 func (r *Robots) Forbids(target string) (rule string, yes bool) {
 	if r == nil || len(r.rules) == 0 {
 		return "", false
@@ -120,8 +119,8 @@ func (r *Robots) Forbids(target string) (rule string, yes bool) {
 	return "disallow: " + rule, true
 }
 
-// robotsTarget is a target's plain spelling, in which stars and dollars stand
-// escaped: those of a pattern that stand for themselves are.
+// robotsTarget returns the plain spelling of a target, with * and $ escaped, because in a pattern they have a meaning
+// unless they are escaped.
 func robotsTarget(target string) string {
 	for i := range len(target) {
 		if c := target[i]; c <= ' ' || c == 0x7f || c == '%' || c == '*' || c == '$' {
@@ -133,7 +132,7 @@ func robotsTarget(target string) string {
 
 var escapeMarks = strings.NewReplacer("*", "%2A", "$", "%24")
 
-// fits says whether pattern, with * for anything and $ for the end, is a prefix of path.
+// fits reports whether pattern matches a prefix of path. In the pattern * stands for anything and $ for the end.
 func fits(pattern, path string) bool {
 	whole := strings.HasSuffix(pattern, "$")
 	parts := strings.Split(strings.TrimSuffix(pattern, "$"), "*")

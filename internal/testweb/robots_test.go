@@ -7,13 +7,17 @@ import (
 )
 
 func TestReadRobots(t *testing.T) {
-	const text = "\ufeffUser-agent: a\nUser-agent: Orbweaver # both\nDisallow: /x\nAllow: /x/y\nDisallow: /*.pdf$\nDisallow: /q?*=1\n\nUser-agent: *\nDisallow: /\n\nuser-agent: orbweaver/1.0\ndisallow: /z\ncrawl-delay: 1.5\n"
+	const text = "\ufeffUser-agent: a\nUser-agent: Orbweaver # both\nDisallow: /x\nAllow: /x/y\n" +
+		"Disallow: /*.pdf$\nDisallow: /q?*=1\n\nUser-agent: *\nDisallow: /\n\n" +
+		"user-agent: orbweaver/1.0\ndisallow: /z\ncrawl-delay: 1.5\n"
 	r := ReadRobots([]byte(text), "orbweaver")
 	if got := r.CrawlDelay(); got != 1500*time.Millisecond {
 		t.Errorf("got delay %v", got)
 	}
-	for path, want := range map[string]bool{"/": false, "/x": true, "/xx": true, "/x/y": false, "/x/yes": false, "/a.pdf": true, "/a.pdfx": false,
-		"/q?a=1": true, "/q?a=2": false, "/z/": true} {
+	for path, want := range map[string]bool{
+		"/": false, "/x": true, "/xx": true, "/x/y": false, "/x/yes": false, "/a.pdf": true, "/a.pdfx": false,
+		"/q?a=1": true, "/q?a=2": false, "/z/": true,
+	} {
 		if _, got := r.Forbids(path); got != want {
 			t.Errorf("%s: got %v, want %v", path, got, want)
 		}
@@ -23,7 +27,7 @@ func TestReadRobots(t *testing.T) {
 	}
 }
 
-// A URL is forbidden whatever the spelling of it and of its rule (RFC 9309, 2.2.2).
+// TestRobotsSpellings: a rule forbids a URL whatever the spelling of the two (RFC 9309, 2.2.2).
 func TestRobotsSpellings(t *testing.T) {
 	for _, c := range []struct {
 		pattern, target string
@@ -66,11 +70,11 @@ func TestRobotsNothing(t *testing.T) {
 			t.Errorf("%q: got %q, %v, %v", text, rule, no, r.CrawlDelay())
 		}
 	}
-	// What lies behind the limits does not bind.
+	// Rules beyond the limits have no effect.
 	long := "user-agent: *\n" + strings.Repeat("#", RobotsBytes) + "\ndisallow: /\n"
 	many := "user-agent: *\n" + strings.Repeat("disallow: /a\n", maxPathRules) + "disallow: /b\n"
 	if _, no := ReadRobots([]byte(long), "orbweaver").Forbids("/"); no {
-		t.Error("behind 500 KiB: got forbidden")
+		t.Error("a rule behind 500 KiB has an effect")
 	}
 	if r := ReadRobots([]byte(many), "orbweaver"); len(r.rules) != maxPathRules {
 		t.Errorf("got %d rules, want %d", len(r.rules), maxPathRules)

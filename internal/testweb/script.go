@@ -9,22 +9,20 @@ import (
 	"time"
 )
 
-// A Rule is one way in which a site misbehaves, or just answers. It applies to
-// the requests that Path, First and Every choose. Wait alone delays the
-// ordinary answer; the other fields answer instead of it.
+// A Rule is one way in which a site misbehaves or answers. It applies to the requests that Path, First and Every
+// select. Wait alone delays the ordinary answer; the other fields replace it.
 type Rule struct {
-	// Path is a prefix of the path. Empty stands for every path but /robots.txt.
+	// Path is a prefix of the URL path. Empty means every path but /robots.txt.
 	Path string
-	// First limits the rule to the first n requests that Path chooses.
+	// First limits the rule to the first n requests that match Path; zero: no limit.
 	First int64
-	// Every limits it to each k-th of them.
+	// Every limits the rule to each k-th request that matches Path; zero: no limit.
 	Every int64
 	// Wait is the time before the answer.
 	Wait time.Duration
-	// Hang never answers, Reset closes the connection with RST, Empty closes
-	// it without a byte.
+	// Hang never answers, Reset closes the connection with RST, Empty closes it without sending a byte.
 	Hang, Reset, Empty bool
-	// Status, Location, RetryAfter (whole seconds), Header and Body make an answer.
+	// Status, Location, RetryAfter (in whole seconds), Header and Body make up the answer.
 	Status     int
 	Location   string
 	RetryAfter time.Duration
@@ -34,7 +32,7 @@ type Rule struct {
 
 type ruleState struct {
 	Rule
-	n *atomic.Int64 // requests that Path chose
+	n *atomic.Int64 // requests that matched Path
 }
 
 func newRuleStates(rs []Rule) []ruleState {
@@ -45,7 +43,7 @@ func newRuleStates(rs []Rule) []ruleState {
 	return out
 }
 
-// applyRules answers by the first rule that applies, and says whether one did.
+// applyRules answers with the first rule that applies. It reports whether one did.
 func applyRules(rs []ruleState, w *Web, rw *recorder, req *http.Request) bool {
 	for i := range rs {
 		r := &rs[i]
@@ -97,7 +95,7 @@ func applyRules(rs []ruleState, w *Web, rw *recorder, req *http.Request) bool {
 	return false
 }
 
-// pause waits for d, and says whether the client is still there then.
+// pause waits for d. It reports whether the client is still connected and the Web still running then.
 func pause(w *Web, req *http.Request, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -110,8 +108,8 @@ func pause(w *Web, req *http.Request, d time.Duration) bool {
 	return false
 }
 
-// Pages is a site of a few pages: path with query to HTML. A page that begins
-// with "->" is a redirect to what follows.
+// Pages returns a site of a few pages. It maps path and query to HTML. A page that begins with "->" redirects to the
+// URL after that.
 func Pages(pages map[string]string) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		body, ok := pages[req.URL.RequestURI()]

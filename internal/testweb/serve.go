@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// serve answers one request and tells the tracker what it was.
+// serve answers one request and reports it to the tracker.
 func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	c, ok := req.Context().Value(connKey{}).(*conn)
 	if !ok {
@@ -26,17 +26,17 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		host = strings.ToLower(strings.TrimSuffix(host, "."))
 		st = w.sites[host]
 	}
-	made := false
+	isOrigin := false
 	var number int64
 	if st == nil {
-		number, made = w.originOf(c, host)
+		number, isOrigin = w.originOf(c, host)
 	}
 	var state *hostState
 	switch {
-	case made:
+	case isOrigin:
 		state = w.track.originHost(c, number)
 	case st == nil:
-		state = w.track.hostOf("(unknown)", nil) // whatever a client calls, this is one entry
+		state = w.track.hostOf("(unknown)", nil) // one entry for all names, so that clients cannot fill the memory
 	default:
 		state = w.track.hostOf(host, st)
 	}
@@ -47,7 +47,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 	r := newRequest(c, state, target, req.Method)
 	rec := &recorder{ResponseWriter: rw, r: r, c: c}
-	if made && w.serveOrigin(rec, c, req, number) {
+	if isOrigin && w.serveOrigin(rec, c, req, number) {
 		return
 	}
 	c.start(r, req.ContentLength != 0)
@@ -56,7 +56,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	switch {
-	case made:
+	case isOrigin:
 		w.refuse(rec, c, number)
 	case st == nil:
 		w.unknown(rec, req)
@@ -71,8 +71,8 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// refuse answers a method that the Origin's hosts do not know. A robots.txt
-// speaks of paths, whatever the method, so the Origin is asked what it says.
+// refuse answers a method that the Origin does not support. robots.txt applies to every method, so refuse asks the
+// Origin whether it forbids the target.
 func (w *Web) refuse(rw *recorder, c *conn, host int64) {
 	if r := rw.r; strings.HasPrefix(r.target, "/") {
 		buf := responses.Get().(*[]byte)
@@ -86,7 +86,7 @@ func (w *Web) refuse(rw *recorder, c *conn, host int64) {
 	rw.WriteHeader(http.StatusMethodNotAllowed)
 }
 
-// serve lets the parts of the site answer, in the order that Site names.
+// serve lets the parts of the site answer, in the order that the documentation of Site gives.
 func (s *site) serve(w *Web, c *conn, rw *recorder, req *http.Request) {
 	if s.Scheme != "" && (s.Scheme == "https") != c.secure {
 		u := s.Scheme + "://" + s.Host + rw.r.target
@@ -119,10 +119,11 @@ func (s *site) serve(w *Web, c *conn, rw *recorder, req *http.Request) {
 func notFound(rw http.ResponseWriter, req *http.Request) {
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 	rw.WriteHeader(http.StatusNotFound)
-	fmt.Fprintf(rw, "<!doctype html><title>Not found</title><h1>Not found</h1><p>There is no %s here.\n", html.EscapeString(req.URL.Path))
+	fmt.Fprintf(rw, "<!doctype html><title>Not found</title><h1>Not found</h1><p>There is no %s here.\n",
+		html.EscapeString(req.URL.Path))
 }
 
-// unknown tells a person with a browser what is served here.
+// unknown tells a person with a browser which hosts there are.
 func (w *Web) unknown(rw http.ResponseWriter, req *http.Request) {
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	rw.WriteHeader(http.StatusMisdirectedRequest)
@@ -136,18 +137,18 @@ func (w *Web) unknown(rw http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// A recorder notes what a response is while it is written.
+// A recorder notes facts about a response while it is written.
 type recorder struct {
 	http.ResponseWriter
 	r        *request
 	c        *conn
-	length   int64 // Content-Length, -1 unknown
+	length   int64 // Content-Length; -1: unknown
 	wrote    bool
 	failed   bool
 	hijacked bool
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap lets http.ResponseController reach the connection.
 func (rw *recorder) Unwrap() http.ResponseWriter { return rw.ResponseWriter }
 
 func (rw *recorder) WriteHeader(code int) {
@@ -182,14 +183,14 @@ func (rw *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// controlHandler serves the truth:
+// controlHandler serves the report and other facts:
 //
 //	GET  /.testweb/report   Report as JSON
-//	GET  /.testweb/count    Count as JSON, at no cost
-//	GET  /.testweb/urls     the URLs asked for, with the number of answers
+//	GET  /.testweb/count    Count as JSON, which costs nearly nothing
+//	GET  /.testweb/urls     the requested URLs with their number of answers (Web.Fetched)
 //	GET  /.testweb/log      the newest requests as lines (Entry.AppendTSV)
 //	GET  /.testweb/ca.pem   the certificate of the authority
-//	POST /.testweb/reset    forget; delay, ip-delay and site-delay change the promise
+//	POST /.testweb/reset    forget everything; the parameters delay, ip-delay and site-delay change the promise
 func (w *Web) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.testweb/report", func(rw http.ResponseWriter, _ *http.Request) {
@@ -218,13 +219,17 @@ func (w *Web) controlHandler() http.Handler {
 	mux.HandleFunc("POST /.testweb/reset", func(rw http.ResponseWriter, req *http.Request) {
 		p := w.track.promised()
 		q := req.URL.Query()
-		for name, d := range map[string]*time.Duration{"delay": &p.HostDelay, "ip-delay": &p.AddrDelay, "site-delay": &p.SiteDelay} {
+		delays := map[string]*time.Duration{
+			"delay": &p.HostDelay, "ip-delay": &p.AddrDelay, "site-delay": &p.SiteDelay,
+		}
+		for name, d := range delays {
 			if !q.Has(name) {
 				continue
 			}
 			v, err := time.ParseDuration(q.Get(name))
 			if err != nil {
-				http.Error(rw, err.Error(), http.StatusBadRequest)
+				text := fmt.Sprintf("parameter %s: %v; want a duration such as 500ms", name, err)
+				http.Error(rw, text, http.StatusBadRequest)
 				return
 			}
 			*d = v

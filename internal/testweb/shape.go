@@ -7,45 +7,38 @@ import (
 	"time"
 )
 
-// A Shape is the line between the web and its clients (DiskWWW: FC2L-UDCbot,
-// 4.1-4.2, at 320 Mbit/s). It holds for the responses of all kinds of sites.
-// The zero Shape is the machine's own speed.
+// A Shape simulates the network line between the web and its clients (as DiskWWW in the FC2L-UDCbot paper, 4.1-4.2, at
+// 320 Mbit/s). It applies to the responses of all sites. The zero Shape does not limit the machine's own speed.
 type Shape struct {
-	// BytesPerSecond is what the line carries of responses, in plain text for
-	// HTTPS; handshakes and packets' headers are not counted. Zero is no bound.
+	// BytesPerSecond is the capacity of the line for responses. Of HTTPS it counts the plain text. It does not count
+	// handshakes and packet headers. Zero means no limit.
 	BytesPerSecond int64
-	// PerClient gives each client address a line of its own. All clients share
-	// one otherwise.
+	// PerClient gives each client address a line of its own. Otherwise all clients share one line.
 	PerClient bool
-	// Latency is the time from a request to the first byte of its response, over
-	// what the response takes by itself. The first response of a connection
-	// waits for twice as long: once for the connection to be opened.
+	// Latency is added to the time from a request to the first byte of its response. The first response of a
+	// connection waits twice as long, because to open the connection takes a round trip too.
 	Latency time.Duration
 }
 
 const (
-	// lineCredit is how far a line that was idle, or served by a late timer,
-	// may be ahead.
+	// lineCredit is how far a line may be ahead after it was idle, or after a timer fired late.
 	lineCredit = 20 * time.Millisecond
-	// linePiece is how much of a response is on the line at a time, in time:
-	// others get their turn then.
+	// linePiece is the longest time that one response uses the line before others get their turn.
 	linePiece = 20 * time.Millisecond
-	// maxLines bounds the clients with a line of their own; the others share one.
+	// maxLines bounds the number of clients with a line of their own. Further clients share one.
 	maxLines = 1 << 16
-	// lookUp is how often a response that waits for its line looks whether its
-	// client is still there.
+	// lookUp is how often a response that waits for its line checks whether the client is still connected.
 	lookUp = 50 * time.Millisecond
 )
 
-// A line carries bytes at a rate, one response's piece after the other's.
+// A line carries bytes at a limited rate, in turns of one piece of a response.
 type line struct {
 	mu   sync.Mutex // guards free
-	free int64      // when all that was put on it will have come through
+	free int64      // when the line will have carried all its bytes
 }
 
-// carry puts n bytes on the line at now, and says when the last has come
-// through at the given rate in bytes a second. Times are in nanoseconds, and
-// need not come in order: each connection has looked at the clock for itself.
+// carry puts n bytes on the line at time now, and returns when the last byte has come through at rate bytes per second.
+// Times are in nanoseconds. They need not be in order, because each connection reads the clock itself.
 func (l *line) carry(now int64, n int, rate int64) (at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,10 +46,10 @@ func (l *line) carry(now int64, n int, rate int64) (at int64) {
 	return l.free
 }
 
-// A shaper holds the lines.
+// A shaper holds the lines of all clients.
 type shaper struct {
 	Shape
-	piece int // bytes on a line at a time
+	piece int // bytes that one response puts on a line in one turn
 	all   line
 
 	mu    sync.Mutex // guards lines
@@ -71,7 +64,7 @@ func newShaper(s Shape) *shaper {
 	return p
 }
 
-// lineOf is the line to a client.
+// lineOf returns the line to a client.
 func (s *shaper) lineOf(client netip.Addr) *line {
 	if !s.PerClient {
 		return &s.all
@@ -89,8 +82,7 @@ func (s *shaper) lineOf(client netip.Addr) *line {
 	return l
 }
 
-// shape waits until the line has carried n bytes. It fails when the client goes
-// meanwhile.
+// shape waits until the line has carried n bytes. If the client closes meanwhile, it returns net.ErrClosed.
 func (c *conn) shape(n int) error {
 	s := c.web.shaper
 	if s.BytesPerSecond <= 0 {
@@ -109,7 +101,7 @@ func (c *conn) shape(n int) error {
 	return nil
 }
 
-// latency is how long the next response waits for its line.
+// latency returns how long the next response must wait because of Shape.Latency.
 func (c *conn) latency() time.Duration {
 	d := c.web.shaper.Latency
 	if !c.used {

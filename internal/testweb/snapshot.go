@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// The report's bounds.
+// The bounds of lists in a report.
 const (
 	maxListed = 1000 // hosts, addresses and sites each
 	maxMissed = 1000 // URLs
 )
 
-// Report is the truth so far. Requests under way count as lasting until now.
+// Report returns what the server has seen so far. Unfinished requests count as if they ended now.
 func (w *Web) Report() *Report {
 	r := w.track.report(w)
 	r.DNSQueries = w.dnsQueries.Load()
 	return r
 }
 
-// A Count is the sums alone, which cost nothing to ask for: to watch a crawl by.
+// A Count has the most important sums of a Report. It costs nearly nothing, so that a crawl can be watched with it.
 type Count struct {
 	At         time.Time `json:"at"`
 	Requests   int64     `json:"requests"`
@@ -29,7 +29,7 @@ type Count struct {
 	Violations int64     `json:"violations"`
 }
 
-// Count is the sums so far, each as in Report.
+// Count returns the sums so far; the fields mean the same as in Report.
 func (w *Web) Count() Count {
 	t := w.track
 	k := Count{At: time.Now(), Requests: t.ended.Load(), Pages: t.pages.Load(), Bytes: t.bytes.Load()}
@@ -40,10 +40,8 @@ func (w *Web) Count() Count {
 	return k
 }
 
-// WaitIdle waits until no request is under way, for at most max, and reports
-// whether none is. A client may have read a response before the web has counted
-// it: call WaitIdle after the last request of a crawl and before Report or
-// Fetched.
+// WaitIdle waits until no request is unfinished, for at most max, and reports whether none is. A client may have read a
+// response before the Web has counted it. So call WaitIdle after the last request of a crawl, before Report or Fetched.
 func (w *Web) WaitIdle(max time.Duration) bool {
 	for end := time.Now().Add(max); w.Count().Active > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -53,7 +51,7 @@ func (w *Web) WaitIdle(max time.Duration) bool {
 	return true
 }
 
-// Reset forgets everything that was measured; p is the promise from now on.
+// Reset forgets everything that was measured. From now on the tracker checks the promise p.
 func (w *Web) Reset(p Promise) {
 	if p.Agent == "" {
 		p.Agent = w.cfg.Promise.Agent
@@ -69,10 +67,9 @@ func (w *Web) Reset(p Promise) {
 	w.track.reset(p)
 }
 
-// Fetched is every URL that was asked for, with the number of complete answers
-// to a GET below 500 other than 429; at most Config.KeepURLs of them. Of the
-// Origin's hosts it has the pages only, where Config.Truth names them, and 2
-// stands for more.
+// Fetched maps every requested URL to its number of complete responses to a GET with a status below 500 other than 429.
+// It has at most Config.KeepURLs URLs. Of the Origin's hosts it has only pages, and only with a Config.Truth, which
+// knows their URLs; for them 2 means two or more.
 func (w *Web) Fetched() map[string]int {
 	t := w.track
 	m := map[string]int{}
@@ -99,7 +96,7 @@ func (w *Web) Fetched() map[string]int {
 	return m
 }
 
-// allHosts goes over the hosts, each of which may change meanwhile.
+// allHosts iterates over the hosts. Each may change meanwhile.
 func (tab *tables) allHosts() func(yield func(*hostState) bool) {
 	return func(yield func(*hostState) bool) {
 		var hosts []*hostState
@@ -113,8 +110,8 @@ func (tab *tables) allHosts() func(yield func(*hostState) bool) {
 			for _, h := range s.made {
 				hosts = append(hosts, h)
 			}
-			if s.rest != nil {
-				hosts = append(hosts, s.rest)
+			if s.overflow != nil {
+				hosts = append(hosts, s.overflow)
 			}
 			s.mu.Unlock()
 			for _, h := range hosts {
@@ -126,11 +123,11 @@ func (tab *tables) allHosts() func(yield func(*hostState) bool) {
 	}
 }
 
-// worst keeps the maxListed worst of many groups.
+// worst keeps the maxListed worst groups of many.
 type worst[T any] struct {
 	list []ranked[T]
 	n    int64
-	most map[int]int64 // by MaxConcurrent
+	most map[int]int64 // number of groups by MaxConcurrent
 }
 
 type ranked[T any] struct {
@@ -151,10 +148,11 @@ func (w *worst[T]) add(g GroupReport, of T) {
 	}
 }
 
-// cut leaves the worst, in order, and says how many there are beside them.
+// cut keeps the worst groups, sorted, and returns the number of all others.
 func (w *worst[T]) cut() int64 {
 	slices.SortStableFunc(w.list, func(a, b ranked[T]) int {
-		return cmp.Or(cmp.Compare(b.group.Violations, a.group.Violations), cmp.Compare(b.group.MaxConcurrent, a.group.MaxConcurrent),
+		return cmp.Or(cmp.Compare(b.group.Violations, a.group.Violations),
+			cmp.Compare(b.group.MaxConcurrent, a.group.MaxConcurrent),
 			cmp.Compare(b.group.Requests, a.group.Requests))
 	})
 	w.list = w.list[:min(len(w.list), maxListed)]
@@ -163,13 +161,17 @@ func (w *worst[T]) cut() int64 {
 
 func (t *tracker) report(w *Web) *Report {
 	tab := t.tab.Load()
-	r := &Report{Began: tab.began, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{}, ViolationCount: map[string]int64{},
-		Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{}, Sites: map[string]GroupReport{}, LeftOut: map[string]int64{},
-		AtOnce: map[string]map[int]int64{}, Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
-		Repeated: t.repeated.Load(), Traps: t.traps.report(), TLS: TLSReport{Full: w.tlsFull.Load(), Resumed: w.tlsResumed.Load()}}
+	r := &Report{
+		Began: tab.began, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{},
+		ViolationCount: map[string]int64{}, Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{},
+		Sites: map[string]GroupReport{}, LeftOut: map[string]int64{}, AtOnce: map[string]map[int]int64{},
+		Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
+		Repeated: t.repeated.Load(), Traps: t.traps.report(),
+		TLS: TLSReport{Full: w.tlsFull.Load(), Resumed: w.tlsResumed.Load()},
+	}
 	var origin OriginReport
 	now := t.now()
-	// What the requests under way would violate if they ended now.
+	// pending collects the violations of unfinished requests as if they ended now.
 	pending := &tracker{base: t.base, origin: t.origin}
 	var hosts worst[*hostState]
 	for h := range tab.allHosts() {
@@ -191,7 +193,7 @@ func (t *tracker) report(w *Web) *Report {
 			origin.Touched++
 		}
 		h.group.mu.Unlock()
-		if h.number != restNumber {
+		if h.number != overflowNumber {
 			hosts.add(g, h)
 		}
 	}
@@ -236,18 +238,21 @@ func (t *tracker) report(w *Web) *Report {
 	}
 	if t.origin != nil {
 		origin.Hosts = t.origin.Hosts()
-		tab.hold(&origin, w.cfg.Truth)
+		tab.compare(&origin, w.cfg.Truth)
 		r.Origin = &origin
 	}
 	return r
 }
 
-// report is what is known of a host; g is about its requests as a group.
+// report returns the report of a host. g is the report of its group.
 func (h *hostState) report(t *tracker, g GroupReport) HostReport {
 	h.group.mu.Lock()
 	defer h.group.mu.Unlock()
 	g.Connections, g.MaxConnections = int64(h.opened), int(h.maxConns)
-	k := HostReport{GroupReport: g, Pages: int64(h.pages), URLs: int64(h.urls), Bytes: h.bytes, Robots: int64(h.robots), Status: map[int]int64{}}
+	k := HostReport{
+		GroupReport: g, Pages: int64(h.pages), URLs: int64(h.urls), Bytes: h.bytes, Robots: int64(h.robots),
+		Status: map[int]int64{},
+	}
 	if m := h.extra; m != nil {
 		k.Aborted, k.Broken, k.BeforeRobots = int64(m.aborted), int64(m.broken), int64(m.early)
 	}
@@ -261,7 +266,7 @@ func (h *hostState) report(t *tracker, g GroupReport) HostReport {
 	return k
 }
 
-// reportViolations adds the violations, and those pending, to the report.
+// reportViolations adds the violations and gaps of t and pending to the report.
 func (t *tracker) reportViolations(r *Report, pending *tracker) {
 	t.vmu.Lock()
 	r.Violations = append([]Violation{}, t.violations...)
@@ -281,8 +286,8 @@ func (t *tracker) reportViolations(r *Report, pending *tracker) {
 	}
 }
 
-// hold holds the pages that were fetched against those that could be.
-func (tab *tables) hold(r *OriginReport, truth Truth) {
+// compare compares the fetched pages with the reachable ones.
+func (tab *tables) compare(r *OriginReport, truth Truth) {
 	if truth == nil {
 		return
 	}

@@ -2,12 +2,12 @@ package testweb
 
 import "strings"
 
-// Delimiters are the bytes that part a URL, and mean something else escaped.
+// Delimiters are the bytes that separate parts of a URL. Escaped, they have another meaning.
 const Delimiters = "/?#%&=+;"
 
-// AppendPlain appends a part of a URL with only those bytes escaped that would
-// mean another URL without: controls, blanks, and those of keeps that stand
-// escaped in s. So one plain spelling stands for all that servers take for one.
+// AppendPlain appends a part of a URL in its plain spelling, which is the same for all spellings that servers treat
+// alike. In it only those bytes are escaped that would otherwise change the URL: control characters, blanks, and the
+// bytes of keeps that are escaped in s.
 func AppendPlain(dst []byte, s, keeps string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := 0; i < len(s); i++ {

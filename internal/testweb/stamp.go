@@ -8,39 +8,38 @@ import (
 	"time"
 )
 
-// A stamp is what tells whether a file or a folder has changed since.
+// A stamp tells whether a file or a directory has changed since the stamp was taken.
 type stamp struct {
 	name string
 	dir  bool
 	size int64
 	mod  time.Time
-	info fs.FileInfo // to tell one file from another of the same name; nil: there is none
-	// open says that the time was too close to the reading: a file system may
-	// give another change the same time.
-	open bool
+	info fs.FileInfo // identifies the file, even if another has the same name; nil: there was none
+	// tooRecent means that the file changed shortly before the stamp was taken. A file system may give a later change
+	// the same time, so the stamp is never valid.
+	tooRecent bool
 }
 
-// coarsest is the coarsest resolution of a file system's times (that of FAT).
+// coarsest is the coarsest resolution of a file system's times, that of FAT.
 const coarsest = 2 * time.Second
 
 func stampOf(name string, st fs.FileInfo) stamp {
 	recent := time.Since(st.ModTime()) < coarsest
-	return stamp{name: name, dir: st.IsDir(), size: st.Size(), mod: st.ModTime(), info: st, open: recent}
+	return stamp{name: name, dir: st.IsDir(), size: st.Size(), mod: st.ModTime(), info: st, tooRecent: recent}
 }
 
-// holds reports whether the file or folder is as it was.
-func (s *stamp) holds() bool {
+// unchanged reports whether the file or directory has not changed.
+func (s *stamp) unchanged() bool {
 	st, err := os.Stat(s.name)
 	if err != nil {
 		return s.info == nil
 	}
-	return s.info != nil && !s.open && os.SameFile(s.info, st) && st.IsDir() == s.dir &&
+	return s.info != nil && !s.tooRecent && os.SameFile(s.info, st) && st.IsDir() == s.dir &&
 		st.Size() == s.size && st.ModTime().Equal(s.mod)
 }
 
-// stamps are what the answer to a path below the folder rests on, apart from
-// the file that is found: the path itself, and the folder that it lies in, or
-// the nearest one there is. Folders change when a name in them comes or goes.
+// stamps returns stamps of the path rest itself and, if it does not exist, of the nearest existing directory above it.
+// A directory changes if a name in it is added or removed. The stamp of the file that find returns is not among them.
 func (m *mount) stamps(rest string) []stamp {
 	name, ok := clean(rest)
 	if !ok || m.Dir == "" {
@@ -59,22 +58,21 @@ func (m *mount) stamps(rest string) []stamp {
 	return []stamp{{name: full}}
 }
 
-// current reports whether the file is what the folder would answer now.
+// current reports whether the file still is what the folder would serve.
 func (f *file) current() bool {
-	for i := range f.rests {
-		if !f.rests[i].holds() {
+	for i := range f.dependsOn {
+		if !f.dependsOn[i].unchanged() {
 			return false
 		}
 	}
 	return true
 }
 
-// recent reports whether the file changed within the second of now. Another
-// change in that second would have the same Last-Modified, so it is left out
-// (RFC 9110, 8.8.2.2).
+// recent reports whether the file changed within the current second. Another change in that second would have the same
+// Last-Modified, so the response leaves it out (RFC 9110, 8.8.2.2).
 func (f *file) recent(now time.Time) bool { return f.modified.Unix() >= now.Unix() }
 
-// etagOf is the ETag of a content.
+// etagOf returns the ETag of a content.
 func etagOf(b []byte) string {
 	const hex = "0123456789abcdef"
 	sum := sha256.Sum256(b)

@@ -10,14 +10,12 @@ import (
 	"time"
 )
 
-// TestFolderFollowsItsFiles: what is changed on disk is served at once, and the
-// validators say so.
+// TestFolderFollowsItsFiles: the server serves changed files at once, with new validators.
 func TestFolderFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	w := serving(t, Config{Gzip: true, Folders: []Folder{{Host: "a.example", Dir: dir, Listing: true}}})
 	c := client(t, w)
-	// Two versions of each file have the same length, and the same time: that of a
-	// file system with coarse times.
+	// The two versions of each file have the same length and the same time, as on a file system with coarse times.
 	now := time.Now()
 	put := func(name, text string, at time.Time) {
 		t.Helper()
@@ -40,10 +38,10 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	put("page.html", "other "+strings.Repeat("text ", 99), now)
 	other := want("/page.html", 200, "other", "If-None-Match", first.Header.Get("Etag"))
 	if other.Header.Get("Etag") == first.Header.Get("Etag") {
-		t.Errorf("both have the ETag %s", other.Header.Get("Etag"))
+		t.Errorf("both versions have the ETag %s", other.Header.Get("Etag"))
 	}
 	if m := first.Header.Get("Last-Modified") + other.Header.Get("Last-Modified"); m != "" {
-		t.Errorf("changed in this second, and told of it: %s", m)
+		t.Errorf("the file changed in this second, but there is a Last-Modified: %s", m)
 	}
 	want("/page.html", 304, "", "If-None-Match", `"x", W/`+other.Header.Get("Etag"))
 	want("/page.html", 200, "\x1f\x8b", "If-None-Match", other.Header.Get("Etag"), "Accept-Encoding", "gzip")
@@ -56,12 +54,12 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"), "If-Modified-Since",
 		"Mon, 02 Jan 2006 15:04:05 GMT")
 	want("/page.html", 200, "older", "If-Modified-Since", now.Add(-2*time.Hour).UTC().Format(http.TimeFormat))
-	// A file of the same content is the same version, whatever its time.
+	// Files with the same content have the same ETag, whatever their times.
 	put("page.html", "older "+strings.Repeat("text ", 99), now.Add(-30*time.Minute))
 	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"))
 	want("/page.html", 200, "older", "If-Modified-Since", older.Header.Get("Last-Modified"))
 
-	// What else a path rests on.
+	// Other files and directories on which the response to a path depends.
 	var packed bytes.Buffer
 	z := gzipWriter(&packed)
 	z.Write([]byte("unpacked"))
@@ -83,7 +81,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	want("/sub/deep", 200, "a file")
 }
 
-// TestFolderIsKept: a file that has not changed for a while is not read again.
+// TestFolderIsKept: a file that has not changed for a while is read only once.
 func TestFolderIsKept(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "page.html")
@@ -103,7 +101,7 @@ func TestFolderIsKept(t *testing.T) {
 		key := "a.example / " + path
 		kept := m.cache.get(key)
 		if m.find(path); kept == nil || m.cache.get(key) != kept {
-			t.Errorf("%s: was read twice", path)
+			t.Errorf("%s was read twice", path)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// tables are what is known by host, address and domain since the last reset.
+// tables hold what the tracker knows of hosts, addresses and domains since the last reset.
 type tables struct {
 	promise Promise
 	began   time.Time
 	hosts   atomic.Int64
-	most    int // addresses in a shard
+	most    int // maximum number of addresses in a shard
 	shards  [shards]shard
 }
 
@@ -21,19 +21,22 @@ const shards = 64
 
 // A shard is a part of the tables.
 type shard struct {
-	mu      sync.Mutex // guards the maps, and the connections of addresses
-	made    map[int64]*hostState
-	named   map[string]*hostState
-	addrs   map[[4]byte]*addrState
-	domains map[uint64]*domainState // by hash
-	rest    *hostState              // stands for the hosts beyond the bound
+	mu       sync.Mutex           // guards the maps, and the connections of addresses
+	made     map[int64]*hostState // the Origin's hosts, by number
+	named    map[string]*hostState
+	addrs    map[[4]byte]*addrState
+	domains  map[uint64]*domainState // by hash of the name
+	overflow *hostState              // stands for all hosts beyond Config.MaxHosts
 }
 
-// newTables are empty tables for so many hosts, and a few more addresses.
+// newTables returns empty tables for the given number of hosts, and for a few more addresses.
 func newTables(p Promise, began time.Time, hosts int64) *tables {
 	tab := &tables{promise: p, began: began, most: int(hosts/shards)*5/4 + 256}
 	for i := range tab.shards {
-		tab.shards[i] = shard{made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{}, domains: map[uint64]*domainState{}}
+		tab.shards[i] = shard{
+			made: map[int64]*hostState{}, named: map[string]*hostState{}, addrs: map[[4]byte]*addrState{},
+			domains: map[uint64]*domainState{},
+		}
 	}
 	return tab
 }
@@ -50,8 +53,7 @@ func (tab *tables) addrShard(a [4]byte) *shard {
 
 func addrName(a [4]byte) string { return netip.AddrFrom4(a).String() }
 
-// addr is called with the lock of the shard held. It is nil for the addresses
-// beyond the bound.
+// addr returns the state of an address, nil if there are too many addresses. The caller holds the shard's lock.
 func (s *shard) addr(tab *tables, a [4]byte) *addrState {
 	st := s.addrs[a]
 	if st == nil && len(s.addrs) < tab.most {
@@ -61,7 +63,7 @@ func (s *shard) addr(tab *tables, a [4]byte) *addrState {
 	return st
 }
 
-// addrOf is the state of the address that c came to; nil beyond the bound.
+// addrOf returns the state of the address to which c is connected; nil if there are too many addresses.
 func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
 	if c.tab != tab || c.addr == nil {
 		a := c.local.As4()
@@ -74,7 +76,7 @@ func (t *tracker) addrOf(c *conn, tab *tables) *addrState {
 	return c.addr
 }
 
-// domain is the state of the registered domain of h, a host of these tables.
+// domain returns the state of the registered domain of h, a host of these tables.
 func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
 	hash := maphash.String(t.seed, name)
 	s := tab.shardOf(hash)
@@ -88,7 +90,7 @@ func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
 	return d
 }
 
-// hostOf is the state of a host; st is nil for one that is not served.
+// hostOf returns the state of a host that does not belong to the Origin. st is nil if the Web does not serve it.
 func (t *tracker) hostOf(name string, st *site) *hostState {
 	tab := t.tab.Load()
 	s := tab.shardOf(maphash.String(t.seed, name))
@@ -114,17 +116,17 @@ func (tab *tables) newHost(number int64) *hostState {
 	return &hostState{number: number, group: group{promised: int64(tab.promise.HostDelay), minGap: -1}}
 }
 
-// originHost is the state of a host of the Origin, which c remembers until the next.
+// originHost returns the state of a host of the Origin. c remembers the last one.
 func (t *tracker) originHost(c *conn, number int64) *hostState {
 	tab := t.tab.Load()
 	t.addrOf(c, tab)
 	if c.state == nil || c.state.number != number {
-		c.state = t.madeHost(tab, number)
+		c.state = t.originState(tab, number)
 	}
 	return c.state
 }
 
-func (t *tracker) madeHost(tab *tables, number int64) *hostState {
+func (t *tracker) originState(tab *tables, number int64) *hostState {
 	s := tab.shardOf(uint64(number))
 	s.mu.Lock()
 	h := s.made[number]
@@ -136,10 +138,10 @@ func (t *tracker) madeHost(tab *tables, number int64) *hostState {
 		tab.hosts.Add(-1)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.rest == nil {
-			s.rest = &hostState{number: restNumber}
+		if s.overflow == nil {
+			s.overflow = &hostState{number: overflowNumber}
 		}
-		return s.rest
+		return s.overflow
 	}
 	n := tab.newHost(number)
 	n.domain = t.domain(tab, t.origin.Host(number).Site, n)

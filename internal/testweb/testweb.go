@@ -1,26 +1,23 @@
-// Package testweb answers: what would the web have seen of this crawl?
+// Package testweb answers: how did a crawl behave, as its servers saw it?
 //
-// It serves any number of hosts on loopback over HTTP and HTTPS, with a name
-// server and a certificate authority of its own, and keeps the server's own
-// account of every request:
+// It serves any number of hosts on loopback over HTTP and HTTPS, with its own name server and certificate authority,
+// and records every request:
 //
 //	DNS -> accept -> TLS -> tracker.begin -> site -> tracker.end -> Report
 //
-// Its hosts are Sites with handlers, Folders of files, and those of an Origin,
-// which makes millions of hosts up as they are asked for. The Origin's are
-// served by a loop of its own (front) and cost the tracker some 600 bytes each,
-// so that there may be a million of them, at tens of thousands of pages a
-// second; all else is served by net/http.
+// Its hosts are Sites with handlers, Folders of files, and the hosts of an Origin, which generates millions of hosts
+// when they are requested. A loop of the package itself (front) serves the Origin's hosts, at tens of thousands of
+// pages a second. Each costs the tracker about 600 bytes, so there may be a million of them. net/http serves everything
+// else.
 //
-// What always holds: nothing outside this machine can reach it, unless the
-// machine routes its loopback addresses and Config.Routed is set; a request
-// lasts from its first byte read until the last write of its response began
-// or the client was gone, so that a client that keeps a delay is never blamed
-// for the scheduling of the server; memory is bounded whatever the number of
-// requests and hosts. It shares no code with the crawler that it judges: no
-// robots, fetch or parse package is imported here.
+// What always holds:
+//   - No other machine can reach a Web, unless this machine routes its loopback addresses and Config.Routed is set.
+//   - A request lasts from the moment when its first byte is read until the last write of its response begins, or until
+//     the client has closed. So a client that keeps a delay is never blamed for the scheduling of the server.
+//   - Memory is bounded, whatever the number of requests and hosts.
+//   - The package shares no code with the crawler that it judges: it imports no robots, fetch or parse package.
 //
-// One Web is one server; all its methods are safe for concurrent use.
+// One Web is one server. The caller who makes it runs or closes it. All its methods are safe for concurrent use.
 package testweb
 
 import (
@@ -43,103 +40,97 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config describes a Web. The zero Config serves nothing, on ports chosen by the system.
+// Config describes a Web. The zero Config serves no hosts, on ports that the system chooses.
 type Config struct {
-	// Sites are the hosts by name; Folders adds folders of files to them, and
-	// makes a site of every host that Sites does not have.
+	// Sites are hosts by name. Folders adds folders of files to them, and makes a site of every other host.
 	Sites   []Site
 	Folders []Folder
-	// Origin makes up all hosts that neither Sites nor Folders have; nil: there are none.
+	// Origin generates all hosts that neither Sites nor Folders have; nil: there are none.
 	Origin Origin
-	// Truth says what a crawl of the Origin should fetch, for the Report; nil: unknown.
+	// Truth knows which pages of the Origin a crawl should fetch, for the Report; nil: unknown.
 	Truth Truth
-	// Changes says when the Origin's pages change, for the Report to say how fresh
-	// the crawl's copies are; nil: they do not change.
+	// Changes knows when the Origin's pages change, so that the Report can tell how fresh the crawl's copies are; nil:
+	// they do not change.
 	Changes Changing
-	// CloseEach ends every connection with its first response.
+	// CloseEach closes every connection after its first response.
 	CloseEach bool
-	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero
-	// means that the system chooses.
+	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero lets the system choose.
 	HTTPPort, HTTPSPort int
-	// DNS and Control are host:port on loopback. Empty means 127.0.0.1:0.
+	// DNS and Control are addresses (host:port) on loopback. Empty means 127.0.0.1:0.
 	DNS, Control string
-	// Routed also answers what comes to a loopback address over another device
-	// than loopback. Linux drops that, unless it was told to route such packets
-	// (route_localnet), as among network namespaces of one machine.
+	// Routed also accepts connections to a loopback address over another network device. Linux drops these unless it
+	// was told to route them (route_localnet), as between network namespaces of one machine.
 	Routed bool
-	// Addresses spreads the hosts without an address of their own over so many
-	// addresses, in order. Zero gives each host its own.
+	// Addresses is the number of addresses that hosts without an address of their own share, in turn. Zero gives each
+	// host its own address.
 	Addresses int
-	// TTL is the life of a DNS answer. Zero means 60s, negative means 0s.
+	// TTL is the lifetime of a DNS response. Zero means 60 s, negative means 0 s.
 	TTL time.Duration
-	// Gzip compresses text for clients that ask for it.
+	// Gzip compresses text for clients that accept it.
 	Gzip bool
-	// CacheBytes bounds the files kept in memory. Zero means 256 MiB.
+	// CacheBytes bounds the memory for files of Folders. Zero means 256 MiB.
 	CacheBytes int64
-	// Shape is the line to the clients.
+	// Shape simulates the network line to the clients. Zero does not limit it.
 	Shape Shape
-	// Promise is what the crawler has promised.
+	// Promise is the politeness that the crawler claims, which the Report checks.
 	Promise Promise
-	// URLs bounds the URLs counted one by one, the Origin's pages aside; the requests for further ones
-	// are counted in Report.Uncounted only. Zero means 4 million. The text of
-	// the first KeepURLs is kept for Fetched; zero means 200,000.
+	// URLs is how many URLs are counted individually, without the Origin's pages. Requests for further ones are only
+	// in Report.Uncounted. Zero means 4 million. The first KeepURLs of them are kept as text for Fetched; zero means
+	// 200,000.
 	URLs, KeepURLs int
-	// MaxHosts bounds the Origin's hosts of which an account is kept; requests
-	// to further ones are counted in sum only. Zero means 2 million.
+	// MaxHosts is how many of the Origin's hosts are tracked individually. Requests to further ones are only in the
+	// totals. Zero means 2 million.
 	MaxHosts int
-	// LogEntries bounds the requests kept for Log, the newest ones. Zero means
-	// 65,536, and none to the Origin's hosts.
+	// LogEntries is how many of the newest requests are kept for Log. Zero means 65,536 and, to save time, none to the
+	// Origin's hosts.
 	LogEntries int
-	// Log gets a line for every finished request (see Entry.AppendTSV); nil writes none.
+	// Log receives a line for every finished request (see Entry.AppendTSV); nil: no lines are written.
 	Log io.Writer
 }
 
-// A Promise is the politeness that a crawl claims, for the tracker to check.
+// A Promise is the politeness that a crawler claims. The tracker checks it.
 type Promise struct {
-	// HostDelay, AddrDelay and SiteDelay are the least quiet times between the
-	// end of a response and the next request to the same host, address or
-	// registered domain. Zero checks none.
+	// HostDelay, AddrDelay and SiteDelay are the minimum delays between the end of a response and the next request to
+	// the same host, address or registered domain. Zero: no delay is checked.
 	HostDelay, AddrDelay, SiteDelay time.Duration
-	// CrawlDelay says that the Crawl-delay of a robots.txt counts too, once
-	// that file has been answered.
+	// CrawlDelay means that the Crawl-delay of a host's robots.txt counts too, once the file has been answered.
 	CrawlDelay bool
-	// Agent is the product token that robots.txt is read for. Empty means orbweaver.
+	// Agent is the product token for which robots.txt is read. Empty means orbweaver.
 	Agent string
 }
 
-// A Site is one host. Its parts are asked in this order: Rules, Robots,
-// folders, Raw, Handler; what none of them answers is a 404.
+// A Site is one host. Its parts answer a request in this order: Rules, Robots, folders, Raw, Handler. If none answers,
+// the response is a 404.
 type Site struct {
 	Host string
-	// Addr is an address of 127.0.0.0/8; empty: one that follows from the
-	// name. Hosts may share an address.
+	// Addr is an address in 127.0.0.0/8. Empty: it is derived from the name. Hosts may share an address.
 	Addr string
-	// Robots is the text of /robots.txt. Empty leaves that path to the rest.
+	// Robots is the text of /robots.txt. Empty: the other parts answer that path.
 	Robots string
-	// Rules are misbehaviours, the first that applies wins.
+	// Rules make the site misbehave. The first one that applies answers.
 	Rules []Rule
-	// Raw answers in bytes of its own.
+	// Raw answers with any bytes.
 	Raw RawFunc
-	// Handler answers what the folders do not have.
+	// Handler answers the requests that the folders do not.
 	Handler http.Handler
-	// Scheme is "http" or "https" for a host whose pages live on that one and
-	// redirect from the other. Empty serves the same on both.
+	// Scheme is "http" or "https" if the pages exist on that scheme only and the other one redirects to it. Empty: both
+	// schemes serve the same pages.
 	Scheme string
-	// TLS and DNS name what is wrong with its certificate and its name.
+	// TLS and DNS are faults of the host's certificate and name.
 	TLS TLSFault
 	DNS DNSFault
 }
 
-// A site is a Site in service.
+// A site is a Site that is being served.
 type site struct {
 	Site
 	addr    netip.Addr
 	folders []mount
 	rules   []ruleState
-	robots  *Robots // what its robots.txt says to the promised agent; nil allows all
+	robots  *Robots // the rules of its robots.txt for the promised agent; nil allows everything
 }
 
-// Web is a running test web.
+// A Web is a test web, with its sockets.
 type Web struct {
 	cfg              Config
 	sites            map[string]*site
@@ -156,12 +147,12 @@ type Web struct {
 	tlsResumed       counter
 	front            *front
 	shaper           *shaper
-	shut             chan struct{} // closed when the web goes down: sleeping sites wake
+	shut             chan struct{} // closed at the shutdown, so that sleeping sites wake up
 	shutOnce, closed sync.Once
 }
 
-// New opens the sockets of a Web, so that its addresses are known; Run serves
-// on them. A Web that is never run must be closed.
+// New opens the sockets of a Web, so that its addresses are known. Run serves on them. If the caller does not call Run,
+// it must call Close.
 func New(cfg Config) (*Web, error) {
 	if cfg.Promise.Agent == "" {
 		cfg.Promise.Agent = "orbweaver"
@@ -183,16 +174,16 @@ func New(cfg Config) (*Web, error) {
 	return w, nil
 }
 
-// addSites fills the site table and gives every host its address.
+// addSites fills the table of sites and assigns an address to every host.
 func (w *Web) addSites() error {
 	var order []string
 	add := func(s Site) (*site, error) {
 		host := strings.ToLower(strings.TrimSuffix(s.Host, "."))
 		if host == "" || strings.ContainsAny(host, ":/ ") {
-			return nil, fmt.Errorf("site %q: not a host name", s.Host)
+			return nil, fmt.Errorf("site %q: the host name is not valid", s.Host)
 		}
 		if w.sites[host] != nil {
-			return nil, fmt.Errorf("site %s: twice", host)
+			return nil, fmt.Errorf("site %s: the host is configured twice", host)
 		}
 		s.Host = host
 		st := &site{Site: s, rules: newRuleStates(s.Rules)}
@@ -235,15 +226,15 @@ func (w *Web) addSites() error {
 			st.addr = addrOf(h, used)
 		}
 		used[st.addr] = true
-		// Longest prefix first, so that the most specific folder answers.
+		// The longest prefix comes first, so that the most specific folder answers.
 		slices.SortStableFunc(st.folders, func(a, b mount) int { return len(b.prefix) - len(a.prefix) })
 		st.robots = ReadRobots(st.robotsText(), w.cfg.Promise.Agent)
 	}
 	return nil
 }
 
-// addrOf is the loopback address that follows from a name: 127.1.0.0 to
-// 127.254.255.255, the next free one when it is used already.
+// addrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a name. If that is used, it returns the
+// next free one.
 func addrOf(name string, used map[netip.Addr]bool) netip.Addr {
 	h := fnv.New32a()
 	io.WriteString(h, name)
@@ -255,7 +246,7 @@ func addrOf(name string, used map[netip.Addr]bool) netip.Addr {
 	}
 }
 
-// robotsText is what the site serves as /robots.txt, so far as that is known beforehand.
+// robotsText returns the site's /robots.txt, if it is the same for every request; else nil.
 func (s *site) robotsText() []byte {
 	if s.Robots != "" {
 		return []byte(s.Robots)
@@ -278,7 +269,7 @@ func (w *Web) listen() (err error) {
 	if w.control, err = net.Listen("tcp", loopbackOnly(w.cfg.Control)); err != nil {
 		return fmt.Errorf("listen control: %w", err)
 	}
-	// The TCP port of the name server is the one that its UDP port got, so two tries may clash.
+	// UDP and TCP of the name server must have the same port. The TCP port may be in use, so try several times.
 	for range 20 {
 		if w.dnsUDP, err = net.ListenPacket("udp", loopbackOnly(w.cfg.DNS)); err != nil {
 			return fmt.Errorf("listen dns: %w", err)
@@ -291,10 +282,9 @@ func (w *Web) listen() (err error) {
 	return fmt.Errorf("listen dns: %w", err)
 }
 
-// loopbackOnly makes a wish for an address safe: whatever is not on loopback
-// becomes 127.0.0.1 with the same port.
-func loopbackOnly(wish string) string {
-	host, port, err := net.SplitHostPort(wish)
+// loopbackOnly returns addr if it is a loopback address, and otherwise 127.0.0.1 with the same port.
+func loopbackOnly(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "127.0.0.1:0"
 	}
@@ -304,7 +294,7 @@ func loopbackOnly(wish string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// Run serves until ctx ends, and returns when every connection is closed. It may be called once.
+// Run serves until ctx ends, and returns when every connection is closed. It may be called only once.
 func (w *Web) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	quiet := log.New(io.Discard, "", 0)
@@ -320,7 +310,7 @@ func (w *Web) Run(ctx context.Context) error {
 	ctl := &http.Server{Handler: w.controlHandler(), ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
 	udp := &dns.Server{PacketConn: w.dnsUDP, Handler: dns.HandlerFunc(w.answer)}
 	tcp := &dns.Server{Listener: w.dnsTCP, Handler: dns.HandlerFunc(w.answer)}
-	ready := make(chan struct{}, 2) // one for each name server: neither may block
+	ready := make(chan struct{}, 2) // one for each name server, so that neither blocks
 	udp.NotifyStartedFunc = func() { ready <- struct{}{} }
 	tcp.NotifyStartedFunc = udp.NotifyStartedFunc
 	raws := &sync.WaitGroup{}
@@ -351,9 +341,8 @@ func (w *Web) Run(ctx context.Context) error {
 		udp.Shutdown()
 		tcp.Shutdown()
 		ctl.Close()
-		// The connections go first, so that every handler sees its client
-		// leave; then the server has nothing left to wait for. Those that a
-		// raw site has taken over are not the server's any more.
+		// Close the connections first, so that every handler sees its client leave, and then the servers have nothing
+		// to wait for. Shutdown does not close the connections of raw sites, because the server has given them up.
 		w.plain.Close()
 		w.secure.Close()
 		live.closeAll()
@@ -369,10 +358,10 @@ func (w *Web) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Start runs the Web in the background; stop ends it and returns what Run returned.
+// Start runs the Web in the background. stop ends it, waits, and returns the result of Run.
 func (w *Web) Start() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // Run must not wait for a stop that never comes
+	done := make(chan error, 1) // so that Run can end if nobody calls stop
 	go func() { done <- w.Run(ctx) }()
 	return sync.OnceValue(func() error {
 		cancel()
@@ -387,7 +376,7 @@ func notClosed(err error) error {
 	return err
 }
 
-// Close closes the sockets of a Web that is not run.
+// Close closes the sockets of a Web that does not run. Run calls it at its end.
 func (w *Web) Close() {
 	w.closed.Do(func() {
 		for _, l := range []net.Listener{w.plain, w.secure, w.control, w.dnsTCP} {
@@ -402,7 +391,7 @@ func (w *Web) Close() {
 	})
 }
 
-// HTTPPort and HTTPSPort are the ports on which every address answers.
+// HTTPPort and HTTPSPort return the ports on which every address answers.
 func (w *Web) HTTPPort() int  { return w.plain.Addr().(*net.TCPAddr).Port }
 func (w *Web) HTTPSPort() int { return w.secure.Addr().(*net.TCPAddr).Port }
 
@@ -418,16 +407,15 @@ func (w *Web) DNSAddr() string { return w.dnsUDP.LocalAddr().String() }
 // ControlAddr returns host:port of the control interface.
 func (w *Web) ControlAddr() string { return w.control.Addr().String() }
 
-// CAPEM is the certificate of the authority that signs the hosts' certificates.
+// CAPEM returns the certificate of the authority that signs the hosts' certificates, in PEM.
 func (w *Web) CAPEM() []byte { return w.ca.pem }
 
-// ConnectTo is the values of the crawler's --connect-to flags that lead the
-// ports 80 and 443 here.
+// ConnectTo returns the values of the crawler's --connect-to flags that redirect ports 80 and 443 to this Web.
 func (w *Web) ConnectTo() []string {
 	return []string{fmt.Sprintf(":80::%d", w.HTTPPort()), fmt.Sprintf(":443::%d", w.HTTPSPort())}
 }
 
-// Hosts are the names of Sites and Folders, sorted; the Origin's are not among them.
+// Hosts returns the names of the hosts of Sites and Folders, sorted, without those of the Origin.
 func (w *Web) Hosts() []string {
 	hs := make([]string, 0, len(w.sites))
 	for h := range w.sites {
@@ -437,8 +425,8 @@ func (w *Web) Hosts() []string {
 	return hs
 }
 
-// Lookup is the address of a host, as the name server gives it.
-func (w *Web) Lookup(host string) (netip.Addr, bool) {
+// Lookup returns the address of a host, as the name server does. ok is false if there is no such host.
+func (w *Web) Lookup(host string) (addr netip.Addr, ok bool) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if st := w.sites[name]; st != nil {
 		return st.addr, true
@@ -449,7 +437,7 @@ func (w *Web) Lookup(host string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// origin is the Origin's host of this name.
+// origin returns the Origin's host of this name.
 func (w *Web) origin(name string) (OriginHost, bool) {
 	if w.cfg.Origin == nil {
 		return OriginHost{}, false
@@ -461,8 +449,8 @@ func (w *Web) origin(name string) (OriginHost, bool) {
 	return w.cfg.Origin.Host(n), true
 }
 
-// DialContext connects to the port of this Web that stands for addr's, which
-// names a host of it. It fits http.Transport.
+// DialContext connects to a host of this Web. addr is host:port; ports 80 and 443 lead to HTTPPort and HTTPSPort. It
+// can be used as http.Transport.DialContext.
 func (w *Web) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

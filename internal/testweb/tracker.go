@@ -15,35 +15,35 @@ import (
 	"time"
 )
 
-// The tracker's memory is bounded by these, whatever comes.
+// These constants bound the tracker's memory.
 const (
-	maxViolations = 200     // of each kind, kept with their words; all are counted
-	maxRepeats    = 10000   // URLs that were answered twice, kept by name
-	maxTarget     = 1 << 16 // bytes of a request target that are kept; longer URLs no crawler asks for
-	maxMethod     = 32      // bytes of a method
+	maxViolations = 200     // of each kind that are listed; all are counted
+	maxRepeats    = 10000   // URLs that were answered twice and are listed
+	maxTarget     = 1 << 16 // bytes of a request target that are kept; no crawler requests longer URLs
+	maxMethod     = 32      // bytes of a method that are kept
 )
 
-// A request is one HTTP request, from begin to end.
+// A request is one HTTP request, from its begin to its end.
 type request struct {
-	*brief
+	*requestInfo
 	spans    [groupKinds]span
-	target   string // as sent, in origin form; not kept beyond the end
+	target   string // as sent, in origin form; valid until the request ends
 	method   string
-	retry    int64 // Retry-After of the response, 0 none
-	bytes    int64 // of the body
-	page     int64 // the Origin's, -1 none
-	dated    int64 // when the answer was made; 0: the pages do not change
+	retry    int64 // Retry-After of the response in nanoseconds; 0: none
+	bytes    int64 // of the response's body
+	page     int64 // number of the Origin's page; -1: not a page
+	dated    int64 // when the answer was made; 0 if the pages do not change
 	status   int
-	trap     int // depth
+	trap     int // depth in a trap
 	conn     int64
-	complete bool // the site has written all of it
-	aborted  bool // the client went before that
+	complete bool // the site has written the whole response
+	aborted  bool // the client closed before that
 	remote   netip.AddrPort
 }
 
 func newRequest(c *conn, h *hostState, target, method string) *request {
 	kept := keptTarget(target)
-	// Method and target may lie in one piece of memory, the request's first line.
+	// Method and target may share memory, the request's first line. Clone them, so that it can be freed.
 	switch {
 	case method == http.MethodGet:
 		method = http.MethodGet
@@ -52,11 +52,14 @@ func newRequest(c *conn, h *hostState, target, method string) *request {
 	default:
 		method = strings.Clone(method)
 	}
-	return &request{brief: &brief{host: h, path: kept, secure: c.secure}, target: target, method: method, page: -1, conn: c.id, remote: c.remote}
+	return &request{
+		requestInfo: &requestInfo{host: h, path: kept, secure: c.secure}, target: target, method: method, page: -1,
+		conn: c.id, remote: c.remote,
+	}
 }
 
-// keptTarget is what is kept of a target: of one that is too long the beginning,
-// the length and a hash, so that it is told apart from its like.
+// keptTarget returns the part of a target that is kept. Of one that is too long it is the beginning, the length and a
+// hash, which distinguishes it from others with the same beginning.
 func keptTarget(target string) string {
 	if len(target) <= maxTarget {
 		return target
@@ -66,13 +69,11 @@ func keptTarget(target string) string {
 	return fmt.Sprintf("%s...[%d-bytes-%016x]", target[:maxTarget], len(target), sum.Sum64())
 }
 
-// reads says whether the request is for what the URL stands for: HEAD and other
-// methods do not fetch it.
+// reads reports whether the request is a GET. HEAD and other methods do not fetch the URL.
 func (r *request) reads() bool { return r.method == http.MethodGet }
 
-// A tracker notes every request. What is about one host lies with that host;
-// what is about all is counted by atomics, so that requests to different hosts
-// meet at no lock.
+// A tracker records every request. Facts about one host are stored with that host, and totals are atomic counters, so
+// that requests to different hosts do not wait for the same lock.
 type tracker struct {
 	base      time.Time
 	seed      maphash.Seed
@@ -85,23 +86,26 @@ type tracker struct {
 
 	nURLs, kept, uncounted, untracked, repeated atomic.Int64
 
-	begun, ended, pages, bytes atomic.Int64 // requests, and what they came to
+	begun, ended, pages, bytes atomic.Int64 // totals as in Report; Active is begun-ended
 
 	vcount [violationKinds]atomic.Int64
 	gaps   [groupKinds]gapCounts
 	traps  trapCounts
 
-	vmu        sync.Mutex // guards what follows
+	vmu        sync.Mutex // guards violations and repeats
 	violations []Violation
 	repeats    map[string]int64
 
-	fresh *freshAccount // nil: the pages do not change
+	fresh *freshTracker // nil if the pages do not change
 
 	log requestLog
 }
 
 func newTracker(cfg Config) *tracker {
-	t := &tracker{seed: maphash.MakeSeed(), origin: cfg.Origin, hostLimit: int64(cfg.MaxHosts), urlLimit: int64(cfg.URLs), keepURLs: int64(cfg.KeepURLs)}
+	t := &tracker{
+		seed: maphash.MakeSeed(), origin: cfg.Origin, hostLimit: int64(cfg.MaxHosts), urlLimit: int64(cfg.URLs),
+		keepURLs: int64(cfg.KeepURLs),
+	}
 	if t.hostLimit == 0 {
 		t.hostLimit = 2e6
 	}
@@ -115,20 +119,20 @@ func newTracker(cfg Config) *tracker {
 	t.base = time.Now()
 	t.tab.Store(newTables(cfg.Promise, t.base, t.hostLimit))
 	if cfg.Changes != nil {
-		t.fresh = newFreshAccount(cfg.Changes, t.base, int(t.urlLimit))
+		t.fresh = newFreshTracker(cfg.Changes, t.base, int(t.urlLimit))
 	}
 	t.repeats = map[string]int64{}
 	return t
 }
 
-// now is the time since the tracker's birth in nanoseconds, never 0.
+// now returns the time since t.base in nanoseconds. It is never 0.
 func (t *tracker) now() int64 { return int64(time.Since(t.base)) + 1 }
 
 func (t *tracker) time(ns int64) time.Time { return t.base.Add(time.Duration(ns)) }
 
 func (t *tracker) promised() Promise { return t.tab.Load().promise }
 
-// reset forgets everything; open connections stay open.
+// reset forgets everything but the open connections.
 func (t *tracker) reset(p Promise) {
 	old, tab := t.tab.Load(), newTables(p, time.Now(), t.hostLimit)
 	for i := range old.shards {
@@ -149,7 +153,9 @@ func (t *tracker) reset(p Promise) {
 	for i := range old.shards {
 		old.shards[i].mu.Unlock()
 	}
-	for _, n := range []*atomic.Int64{&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes} {
+	for _, n := range []*atomic.Int64{
+		&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes,
+	} {
 		n.Store(0)
 	}
 	for i := range t.gaps {
@@ -168,7 +174,7 @@ func (t *tracker) reset(p Promise) {
 	t.log.reset()
 }
 
-// connected and closed count the connections of an address.
+// connected and closed count the connections of an address. closed also ends the connection to its host.
 func (t *tracker) connected(c *conn) {
 	t.eachAddr(c, func(st *addrState) {
 		st.conns.add(c)
@@ -195,8 +201,7 @@ func (t *tracker) closed(c *conn) {
 	}
 }
 
-// eachAddr calls f for c's address with the shard locked; the reset that comes
-// between is outwaited.
+// eachAddr calls f for the state of c's address, with its shard locked. If a reset is going on, it waits for its end.
 func (t *tracker) eachAddr(c *conn, f func(*addrState)) {
 	a := c.local.As4()
 	for {
@@ -214,7 +219,7 @@ func (t *tracker) eachAddr(c *conn, f func(*addrState)) {
 	}
 }
 
-// attach makes c a connection of h, with its first request to that host.
+// attach records that c now is a connection to h, after a request to that host.
 func (t *tracker) attach(c *conn, h *hostState) {
 	c.mu.Lock()
 	old := c.host
@@ -246,20 +251,20 @@ func (t *tracker) attach(c *conn, h *hostState) {
 	}
 }
 
-// begin enters a request whose header has been read; r.begin is set.
+// begin records a request whose header has been read. r.begin is set.
 func (t *tracker) begin(c *conn, r *request) {
 	h := r.host
 	t.begun.Add(1)
-	if h.number == restNumber {
+	if h.number == overflowNumber {
 		return
 	}
 	t.attach(c, h)
 	r.addr = t.addrOf(c, t.tab.Load())
-	h.group.enter(t, r.brief, &r.spans[byHost])
+	h.group.enter(t, r.requestInfo, &r.spans[byHost])
 	if r.addr != nil {
-		r.addr.group.enter(t, r.brief, &r.spans[byAddr])
+		r.addr.group.enter(t, r.requestInfo, &r.spans[byAddr])
 	}
-	h.domain.group.enter(t, r.brief, &r.spans[bySite])
+	h.domain.group.enter(t, r.requestInfo, &r.spans[bySite])
 	if r.path == "/robots.txt" {
 		return
 	}
@@ -279,10 +284,10 @@ func (t *tracker) begin(c *conn, r *request) {
 	h.group.mu.Unlock()
 }
 
-// denied notes a request that robots.txt forbids by rule.
+// denied records a request that the given rule of robots.txt forbids.
 func (t *tracker) denied(r *request, rule string) {
 	h := r.host
-	if h.number != restNumber {
+	if h.number != overflowNumber {
 		h.group.mu.Lock()
 		h.group.violations++
 		h.group.mu.Unlock()
@@ -292,7 +297,7 @@ func (t *tracker) denied(r *request, rule string) {
 	})
 }
 
-// askedBefore is how often the URL was asked for before, and was no page.
+// askedBefore returns how many requests for the URL have ended before, at most 3. URLs of pages are not counted.
 func (t *tracker) askedBefore(r *request) int {
 	h := r.host
 	h.group.mu.Lock()
@@ -312,7 +317,7 @@ func (t *tracker) key(r *request) uint64 {
 	return key
 }
 
-// dated sets the time of an answer that is made now, where that matters.
+// dated sets the time of an answer that is about to be made, if the pages change.
 func (t *tracker) dated(r *request, q *Query) {
 	if t.fresh != nil {
 		r.dated = t.now()
@@ -320,7 +325,7 @@ func (t *tracker) dated(r *request, q *Query) {
 	}
 }
 
-// replied notes what the Origin's answer is.
+// replied records the Origin's Reply.
 func (t *tracker) replied(r *request, rep *Reply) {
 	r.status, r.retry, r.page, r.trap = rep.Status, int64(rep.RetryAfter), rep.Page, rep.Trap
 	if rep.Denied {
@@ -331,7 +336,7 @@ func (t *tracker) replied(r *request, rep *Reply) {
 	}
 }
 
-// promiseCrawlDelay raises the promise for a host whose robots.txt is known from now on.
+// promiseCrawlDelay raises the promised delay of a host whose robots.txt has been answered.
 func (t *tracker) promiseCrawlDelay(h *hostState) {
 	if !t.promised().CrawlDelay {
 		return
@@ -348,11 +353,11 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 	h.group.mu.Unlock()
 }
 
-// end takes a request out again.
+// end records the end of a request at time end.
 func (t *tracker) end(r *request, end int64) {
 	h := r.host
 	end = max(end, r.begin)
-	if h.number != restNumber {
+	if h.number != overflowNumber {
 		notBefore := int64(0)
 		if r.retry > 0 && !r.aborted {
 			notBefore = end + r.retry
@@ -366,11 +371,11 @@ func (t *tracker) end(r *request, end int64) {
 		}
 		h.domain.group.leave(t, &r.spans[bySite], end, 0)
 	}
-	t.log.add(t, r, end) // first: a request that is counted is in the log
+	t.log.add(t, r, end) // before count, so that every counted request is in the log
 	t.count(r, end)
 }
 
-// count updates the counters and the count of the URL.
+// count updates the totals, and the counts of the host and the URL.
 func (t *tracker) count(r *request, end int64) {
 	h := r.host
 	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429 && r.reads()
@@ -396,9 +401,9 @@ func (t *tracker) count(r *request, end int64) {
 		t.pages.Add(1)
 	}
 	h.countStatus(r.status)
-	var again int // answers before this one
+	var again int // earlier fetches of the URL, if this one is a fetch
 	switch {
-	case h.number == restNumber:
+	case h.number == overflowNumber:
 		t.untracked.Add(1)
 	case h.named():
 		again = t.countURL(h, r, ok)
@@ -416,9 +421,9 @@ func (t *tracker) count(r *request, end int64) {
 	}
 }
 
-// countURL counts a URL of a host with a name of its own. It and its like are
-// called with the host's lock held, and return how often the URL was answered
-// before, if it was answered now.
+// countURL counts a request for a URL of a host that is not the Origin's. ok means that the request fetched the URL;
+// then it returns the number of earlier fetches. countPage and countOther do the same for URLs of the Origin. The
+// caller holds the lock of the host's group.
 func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
 	key := t.key(r)
 	u, known := h.extra.known[key]
@@ -440,7 +445,7 @@ func (t *tracker) countURL(h *hostState, r *request, ok bool) (again int) {
 	return again
 }
 
-// takeURL says whether one more URL may be counted.
+// takeURL reports whether one more URL may be counted individually.
 func (t *tracker) takeURL() bool {
 	if t.nURLs.Add(1) <= t.urlLimit {
 		return true
@@ -480,7 +485,7 @@ func (t *tracker) countPage(h *hostState, page int64, ok bool) (again int) {
 
 func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
 	if r.path == "/robots.txt" && ok && (h.extra == nil || h.extra.others.n == 0) {
-		if h.robots == 1 { // as with nearly all hosts: no set is needed for that
+		if h.robots == 1 { // true of nearly all hosts, which then need no set
 			h.urls++
 		}
 		return 0
@@ -499,8 +504,7 @@ func (t *tracker) countOther(h *hostState, r *request, ok bool) (again int) {
 	return again
 }
 
-// repeat notes that a URL was answered n times. Those of the Origin are named
-// with their second answer only.
+// repeat records that a URL was answered n times. A URL of the Origin is listed at its second answer only.
 func (t *tracker) repeat(r *request, n int) {
 	t.repeated.Add(1)
 	if !r.host.named() && n > 2 {
@@ -516,7 +520,7 @@ func (t *tracker) repeat(r *request, n int) {
 	}
 }
 
-// violate counts a violation; describe is called for those that are kept.
+// violate counts a violation. If it will be listed, violate calls describe to fill it in.
 func (t *tracker) violate(kind violationKind, describe func(*Violation)) {
 	if t.vcount[kind].Add(1) > maxViolations {
 		return
@@ -528,7 +532,7 @@ func (t *tracker) violate(kind violationKind, describe func(*Violation)) {
 	t.vmu.Unlock()
 }
 
-// retryAfter reads a Retry-After header, in nanoseconds.
+// retryAfter parses a Retry-After header and returns the delay in nanoseconds; 0 if it is invalid.
 func retryAfter(s string, now time.Time) int64 {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.Atoi(s); err == nil && n > 0 && n < 1e9 {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The window must come to the same as a look at all requests together,
-// whatever the order in which beginnings and ends are reported.
+// TestGroupAgainstModel: the group finds the same gaps and overlaps as a model that sees all requests together, in
+// whatever order begins and ends are reported.
 func TestGroupAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
@@ -34,7 +34,8 @@ func TestGroupAgainstModel(t *testing.T) {
 		}
 		var events []event
 		for i, q := range all {
-			events = append(events, event{q.begin, i, false}, event{q.end + rapid.Int64Range(0, 40).Draw(t, "late"), i, true})
+			late := q.end + rapid.Int64Range(0, 40).Draw(t, "late")
+			events = append(events, event{q.begin, i, false}, event{late, i, true})
 		}
 		slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 		tr := newTracker(Config{LogEntries: 1})
@@ -45,8 +46,9 @@ func TestGroupAgainstModel(t *testing.T) {
 			if e.leave {
 				g.leave(tr, &reqs[e.i].spans[byHost], all[e.i].end, 0)
 			} else {
-				reqs[e.i] = &request{brief: &brief{host: h, path: fmt.Sprint("/", e.i), begin: all[e.i].begin}}
-				g.enter(tr, reqs[e.i].brief, &reqs[e.i].spans[byHost])
+				info := &requestInfo{host: h, path: fmt.Sprint("/", e.i), begin: all[e.i].begin}
+				reqs[e.i] = &request{requestInfo: info}
+				g.enter(tr, reqs[e.i].requestInfo, &reqs[e.i].spans[byHost])
 			}
 		}
 		wantGap, wantMax := int64(-1), 1
@@ -74,7 +76,8 @@ func TestGroupAgainstModel(t *testing.T) {
 			}
 		}
 		gotGaps, gotOverlaps := tr.vcount[tooSoon].Load(), tr.vcount[concurrent].Load()
-		if g.minGap != wantGap || int(g.maxActive) != wantMax || g.first != nil || g.waiting != 0 || gotGaps != gaps || gotOverlaps != overlaps {
+		if g.minGap != wantGap || int(g.maxActive) != wantMax || g.first != nil || g.waiting != 0 ||
+			gotGaps != gaps || gotOverlaps != overlaps {
 			t.Fatalf("got gap %d, most %d, waiting %d, violations %d and %d; want %d, %d, 0, gap %d concurrent %d",
 				g.minGap, g.maxActive, g.waiting, gotGaps, gotOverlaps, wantGap, wantMax, gaps, overlaps)
 		}
@@ -84,20 +87,27 @@ func TestGroupAgainstModel(t *testing.T) {
 func TestPoliteClientIsNotBlamed(t *testing.T) {
 	const delay = 30 * time.Millisecond
 	big := strings.Repeat("a large page ", 100_000)
-	w := serving(t, Config{Promise: Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay}, Sites: []Site{
-		{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/big": big, "/cut": strings.Repeat(big, 32)})}}}) // /cut is more than the system's buffers hold
+	// /cut does not fit into the system's buffers.
+	pages := map[string]string{"/": "home", "/big": big, "/cut": strings.Repeat(big, 32)}
+	w := serving(t, Config{
+		Promise: Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay},
+		Sites:   []Site{{Host: "a.example", Handler: Pages(pages)}},
+	})
 	c := client(t, w)
-	for i, u := range []string{"http://a.example/", "http://a.example/big", "https://a.example/big", "https://a.example/", "http://a.example/none"} {
+	for i, u := range []string{
+		"http://a.example/", "http://a.example/big", "https://a.example/big", "https://a.example/",
+		"http://a.example/none",
+	} {
 		if i > 0 {
 			time.Sleep(delay)
 		}
 		get(t, c, u)
-		if i == 1 || i == 3 { // the next one goes to the other port
+		if i == 1 || i == 3 { // the next request goes to the other port
 			c.CloseIdleConnections()
 		}
 	}
 	c.CloseIdleConnections()
-	// A client that leaves in the middle has ended its request by that.
+	// A client that closes in the middle of a response ends its request.
 	for range 5 {
 		time.Sleep(delay)
 		ask(t, w, "a.example", "/cut", 1000, 10*time.Second)
@@ -108,16 +118,18 @@ func TestPoliteClientIsNotBlamed(t *testing.T) {
 		t.Error(v)
 	}
 	h := r.Hosts["a.example"]
-	if h.MaxConcurrent != 1 || h.MaxConnections != 1 || time.Duration(h.MinGap) < delay || time.Duration(h.MinGap) > 10*delay {
+	if h.MaxConcurrent != 1 || h.MaxConnections != 1 || time.Duration(h.MinGap) < delay ||
+		time.Duration(h.MinGap) > 10*delay {
 		t.Errorf("got %+v", h)
 	}
 	if h.Aborted == 0 {
-		t.Error("no request was seen as aborted")
+		t.Error("no request counts as aborted")
 	}
 }
 
 func TestViolations(t *testing.T) {
-	const robots = "User-agent: other\nDisallow: /\n\nUser-agent: orbweaver\nCrawl-delay: 1000\nDisallow: /private\nAllow: /private/open\n"
+	const robots = "User-agent: other\nDisallow: /\n\n" +
+		"User-agent: orbweaver\nCrawl-delay: 1000\nDisallow: /private\nAllow: /private/open\n"
 	pages := Pages(map[string]string{"/": "home", "/private/x": "x", "/private/open": "o"})
 	w := serving(t, Config{Promise: Promise{HostDelay: time.Hour}, Sites: []Site{
 		{Host: "a.example", Handler: pages}, {Host: "robots.example", Robots: robots, Handler: pages},
@@ -185,7 +197,10 @@ func TestViolations(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	w := serving(t, Config{URLs: 3, KeepURLs: 2, LogEntries: 4, Promise: Promise{HostDelay: time.Hour}, Sites: []Site{{Host: "a.example", Handler: http.NotFoundHandler()}}})
+	w := serving(t, Config{
+		URLs: 3, KeepURLs: 2, LogEntries: 4, Promise: Promise{HostDelay: time.Hour},
+		Sites: []Site{{Host: "a.example", Handler: http.NotFoundHandler()}},
+	})
 	c := client(t, w)
 	for i := range maxViolations + 10 {
 		get(t, c, fmt.Sprintf("http://a.example/%d", i%5))
@@ -193,15 +208,17 @@ func TestBounds(t *testing.T) {
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
 	r := w.Report()
 	if r.URLs != 3 || r.Uncounted != 84 || len(w.Fetched()) != 2 || len(w.Log()) != 4 {
-		t.Errorf("got %d URLs, %d uncounted, %d kept, %d in the log", r.URLs, r.Uncounted, len(w.Fetched()), len(w.Log()))
+		t.Errorf("got %d URLs, %d uncounted, %d kept, %d in the log",
+			r.URLs, r.Uncounted, len(w.Fetched()), len(w.Log()))
 	}
 	if len(r.Violations) != maxViolations || r.ViolationCount["gap"] != maxViolations+9 {
-		t.Errorf("got %d violations of %v", len(r.Violations), r.ViolationCount)
+		t.Errorf("got %d listed violations and the counts %v", len(r.Violations), r.ViolationCount)
 	}
 }
 
 func TestRules(t *testing.T) {
-	w := serving(t, Config{Sites: []Site{{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/e": "e", "/slow": "s"}), Rules: []Rule{
+	pages := Pages(map[string]string{"/": "home", "/e": "e", "/slow": "s"})
+	w := serving(t, Config{Sites: []Site{{Host: "a.example", Handler: pages, Rules: []Rule{
 		{Path: "/e", Every: 2, Status: 500},
 		{Path: "/to", Location: "http://b.example/x"},
 		{Path: "/slow", Wait: 60 * time.Millisecond},
@@ -219,16 +236,17 @@ func TestRules(t *testing.T) {
 			t.Errorf("every second: got %d, want %d", res.StatusCode, want)
 		}
 	}
-	if res, _ := get(t, c, "http://a.example/to"); res.StatusCode != 302 || res.Header.Get("Location") != "http://b.example/x" {
+	res, _ = get(t, c, "http://a.example/to")
+	if res.StatusCode != 302 || res.Header.Get("Location") != "http://b.example/x" {
 		t.Errorf("got %d to %q", res.StatusCode, res.Header.Get("Location"))
 	}
 	began := time.Now()
 	if get(t, c, "http://a.example/slow"); time.Since(began) < 60*time.Millisecond {
-		t.Error("answered too soon")
+		t.Error("the answer to /slow came too soon")
 	}
 	for _, p := range []string{"reset", "none"} {
 		if _, err := c.Get("http://a.example/" + p); err == nil {
-			t.Errorf("%s: got an answer", p)
+			t.Errorf("%s: got an answer, want an error", p)
 		}
 	}
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
@@ -237,8 +255,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Many polite clients at once, on a machine that is busy with them, and not
-// one of them is blamed.
+// TestManyPoliteClients runs many polite clients at once, which keep the machine busy. None of them is blamed.
 func TestManyPoliteClients(t *testing.T) {
 	const hosts, turns, delay = 16, 12, 5 * time.Millisecond
 	body := strings.Repeat("some words ", 3000)
@@ -247,7 +264,9 @@ func TestManyPoliteClients(t *testing.T) {
 		sites = append(sites, Site{Host: fmt.Sprintf("h%d.example", i), Handler: Pages(map[string]string{"/1": body})})
 	}
 	p := Promise{HostDelay: delay, AddrDelay: delay}
-	o := &fakeOrigin{hosts: hosts, pages: 10, size: len(body), replies: map[string]Reply{"/1": {Status: 200, Page: 1, Wait: time.Millisecond}}}
+	o := &fakeOrigin{hosts: hosts, pages: 10, size: len(body), replies: map[string]Reply{
+		"/1": {Status: 200, Page: 1, Wait: time.Millisecond},
+	}}
 	for name, cfg := range map[string]Config{
 		".example":             {Sites: sites, Promise: p},
 		".made.example":        {Origin: o, Promise: p},
@@ -273,7 +292,7 @@ func TestManyPoliteClients(t *testing.T) {
 							return
 						}
 						want := len(body)
-						if i%4 == 2 && turn%2 == 0 { // leaves in the middle
+						if i%4 == 2 && turn%2 == 0 { // the client closes in the middle of the response
 							want = 100
 						}
 						n, _ := io.Copy(io.Discard, io.LimitReader(res.Body, int64(want)))

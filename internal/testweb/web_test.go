@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serving starts a Web for the time of a test.
+// serving runs a Web for the duration of a test.
 func serving(t testing.TB, cfg Config) *Web {
 	t.Helper()
 	w, err := New(cfg)
@@ -39,15 +39,19 @@ func serving(t testing.TB, cfg Config) *Web {
 	return w
 }
 
-// client is an http.Client that trusts and finds only w, and follows no redirects.
+// client returns an http.Client that trusts and finds only w, and does not follow redirects.
 func client(t testing.TB, w *Web) *http.Client {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(w.CAPEM()) {
 		t.Fatal("no certificate in CAPEM")
 	}
-	tr := &http.Transport{DialContext: w.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool}, DisableCompression: true}
+	tr := &http.Transport{
+		DialContext: w.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool}, DisableCompression: true,
+	}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 func get(t testing.TB, c *http.Client, url string, header ...string) (*http.Response, string) {
@@ -105,13 +109,15 @@ func TestFolder(t *testing.T) {
 	write(t, dir, "notes.html.gz", packed.String())
 
 	w := serving(t, Config{Gzip: true, Folders: []Folder{
-		{Host: "a.example", Dir: dir}, {Host: "b.example", Prefix: "/docs/2.4", Dir: dir, Listing: true}, {Host: "c.example", Dir: dir, Scheme: "https"}, {Host: "d.example", Index: "<title>made up</title>"}, {Host: "d.example", Prefix: "sub", Dir: dir}}})
+		{Host: "a.example", Dir: dir}, {Host: "b.example", Prefix: "/docs/2.4", Dir: dir, Listing: true},
+		{Host: "c.example", Dir: dir, Scheme: "https"}, {Host: "d.example", Index: "<title>made up</title>"},
+		{Host: "d.example", Prefix: "sub", Dir: dir}}})
 	c := client(t, w)
 	for _, tt := range []struct {
 		url    string
 		status int
 		ctype  string
-		body   string // a part of it, or the Location
+		body   string // a part of the body, or the Location
 	}{
 		{"http://a.example/", 200, "text/html; charset=utf-8", "home"},
 		{"https://a.example/", 200, "text/html; charset=utf-8", "home"},
@@ -162,12 +168,14 @@ func TestFolder(t *testing.T) {
 	}
 	res, body := get(t, c, "http://a.example/", "Accept-Encoding", "gzip, br")
 	if res.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(body, "\x1f\x8b") {
-		t.Errorf("gzip asked for: got encoding %q", res.Header.Get("Content-Encoding"))
+		t.Errorf("gzip accepted: got encoding %q", res.Header.Get("Content-Encoding"))
 	}
 	if res, _ := get(t, c, "http://a.example/", "Accept-Encoding", "gzip;q=0"); res.Header.Get("Content-Encoding") != "" {
-		t.Error("gzip refused: got it")
+		t.Error("gzip refused: got gzip")
 	}
-	for _, h := range [][2]string{{"If-None-Match", res.Header.Get("Etag")}, {"If-Modified-Since", res.Header.Get("Last-Modified")}} {
+	for _, h := range [][2]string{
+		{"If-None-Match", res.Header.Get("Etag")}, {"If-Modified-Since", res.Header.Get("Last-Modified")},
+	} {
 		if got, _ := get(t, c, "http://a.example/", h[0], h[1], "Accept-Encoding", "gzip"); got.StatusCode != 304 {
 			t.Errorf("%s: got %d, want 304", h[0], got.StatusCode)
 		}
@@ -175,7 +183,10 @@ func TestFolder(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	w := serving(t, Config{Sites: []Site{{Host: "A.example"}, {Host: "b.example"}, {Host: "c.example", Addr: "127.9.9.9"}, {Host: "d.example", Addr: "127.9.9.9"}}})
+	w := serving(t, Config{Sites: []Site{
+		{Host: "A.example"}, {Host: "b.example"}, {Host: "c.example", Addr: "127.9.9.9"},
+		{Host: "d.example", Addr: "127.9.9.9"},
+	}})
 	a, _ := w.Lookup("a.example")
 	b, _ := w.Lookup("b.EXAMPLE.")
 	c, _ := w.Lookup("c.example")
@@ -189,7 +200,7 @@ func TestAddresses(t *testing.T) {
 	}
 	defer again.Close()
 	if a2, _ := again.Lookup("a.example"); a2 != a {
-		t.Errorf("got %v the second time, want %v", a2, a)
+		t.Errorf("got %v in a second Web, want %v", a2, a)
 	}
 	two, err := New(Config{Addresses: 2, Sites: []Site{{Host: "a"}, {Host: "b"}, {Host: "c"}}})
 	if err != nil {
@@ -202,8 +213,10 @@ func TestAddresses(t *testing.T) {
 	if x == y || x != z {
 		t.Errorf("over two addresses: got %v %v %v", x, y, z)
 	}
-	for _, bad := range []Config{{Sites: []Site{{Host: ""}}}, {Sites: []Site{{Host: "a"}, {Host: "A"}}}, {Sites: []Site{{Host: "a", Addr: "10.0.0.1"}}},
-		{Folders: []Folder{{Host: "a", Dir: "/nowhere"}}}} {
+	for _, bad := range []Config{
+		{Sites: []Site{{Host: ""}}}, {Sites: []Site{{Host: "a"}, {Host: "A"}}},
+		{Sites: []Site{{Host: "a", Addr: "10.0.0.1"}}}, {Folders: []Folder{{Host: "a", Dir: "/nowhere"}}},
+	} {
 		if w, err := New(bad); err == nil {
 			w.Close()
 			t.Errorf("New(%+v): no error", bad)
@@ -211,7 +224,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// The port must be closed on the machine's other addresses.
+// TestLoopbackOnly: the port is closed on the machine's other addresses.
 func TestLoopbackOnly(t *testing.T) {
 	w := serving(t, Config{})
 	as, err := net.InterfaceAddrs()
@@ -230,7 +243,7 @@ func TestLoopbackOnly(t *testing.T) {
 		fmt.Fprint(c, "GET / HTTP/1.0\r\n\r\n")
 		c.SetReadDeadline(time.Now().Add(5 * time.Second))
 		if n, _ := c.Read(make([]byte, 1)); n > 0 {
-			t.Errorf("answers on %s", ip)
+			t.Errorf("the server answers on %s", ip)
 		}
 		c.Close()
 	}
@@ -240,8 +253,10 @@ func TestLoopbackOnly(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	w := serving(t, Config{TTL: 7 * time.Second, Sites: []Site{{Host: "a.example"}, {Host: "f.example", DNS: ServerFail}, {Host: "x.example", DNS: NoDomain},
-		{Host: "e.example", DNS: NoData}, {Host: "t.example", DNS: NoAnswer}}})
+	w := serving(t, Config{TTL: 7 * time.Second, Sites: []Site{
+		{Host: "a.example"}, {Host: "f.example", DNS: ServerFail}, {Host: "x.example", DNS: NoDomain},
+		{Host: "e.example", DNS: NoData}, {Host: "t.example", DNS: NoAnswer},
+	}})
 	addr, _ := w.Lookup("a.example")
 	for _, network := range []string{"udp", "tcp"} {
 		for _, tt := range []struct {
@@ -268,7 +283,7 @@ func TestNames(t *testing.T) {
 			in, _, err := c.Exchange(m, w.DNSAddr())
 			if tt.rcode < 0 {
 				if err == nil {
-					t.Errorf("%s %s: got an answer", network, tt.name)
+					t.Errorf("%s %s: got an answer, want none", network, tt.name)
 				}
 				continue
 			}
@@ -294,13 +309,18 @@ func TestNames(t *testing.T) {
 
 func TestCertificates(t *testing.T) {
 	ok := Pages(map[string]string{"/": "hello"})
-	w := serving(t, Config{Sites: []Site{{Host: "good.example", Handler: ok}, {Host: "self.example", TLS: SelfSigned, Handler: ok},
-		{Host: "old.example", TLS: Expired, Handler: ok}, {Host: "wrong.example", TLS: WrongName, Handler: ok}, {Host: "cut.example", TLS: CutTLS, Handler: ok}}})
+	w := serving(t, Config{Sites: []Site{
+		{Host: "good.example", Handler: ok}, {Host: "self.example", TLS: SelfSigned, Handler: ok},
+		{Host: "old.example", TLS: Expired, Handler: ok}, {Host: "wrong.example", TLS: WrongName, Handler: ok},
+		{Host: "cut.example", TLS: CutTLS, Handler: ok},
+	}})
 	c := client(t, w)
 	if _, body := get(t, c, "https://good.example/"); body != "hello" {
 		t.Errorf("got %q", body)
 	}
-	for host, want := range map[string]string{"self": "unknown authority", "old": "expired", "wrong": "not wrong.example", "cut": ""} {
+	for host, want := range map[string]string{
+		"self": "unknown authority", "old": "expired", "wrong": "not wrong.example", "cut": "",
+	} {
 		_, err := c.Get("https://" + host + ".example/")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", host, err, want)
@@ -310,7 +330,8 @@ func TestCertificates(t *testing.T) {
 
 func TestControl(t *testing.T) {
 	var lines bytes.Buffer
-	w := serving(t, Config{Log: &lines, Sites: []Site{{Host: "a.example", Handler: Pages(map[string]string{"/": "home", "/old": "->/"})}}})
+	pages := Pages(map[string]string{"/": "home", "/old": "->/"})
+	w := serving(t, Config{Log: &lines, Sites: []Site{{Host: "a.example", Handler: pages}}})
 	c := client(t, w)
 	get(t, c, "http://a.example/old")
 	get(t, c, "http://a.example/")
@@ -326,7 +347,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if _, body := get(t, http.DefaultClient, "http://"+w.ControlAddr()+"/.testweb/ca.pem"); body != string(w.CAPEM()) {
-		t.Error("another certificate")
+		t.Error("ca.pem is not the authority's certificate")
 	}
 	_, body = get(t, http.DefaultClient, "http://"+w.ControlAddr()+"/.testweb/log")
 	n := 0
@@ -354,7 +375,10 @@ func TestControl(t *testing.T) {
 }
 
 func TestRunEndsWithClientsHanging(t *testing.T) {
-	w, err := New(Config{Sites: []Site{{Host: "a.example", Rules: []Rule{{Hang: true}}}, {Host: "r.example", Raw: func(c *RawConn, _ *http.Request) bool { c.Hang(); return true }}}})
+	hang := func(c *RawConn, req *http.Request) bool { c.Hang(); return true }
+	w, err := New(Config{Sites: []Site{
+		{Host: "a.example", Rules: []Rule{{Hang: true}}}, {Host: "r.example", Raw: hang},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
