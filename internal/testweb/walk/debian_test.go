@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// The web of Debian's documentation, as large as it really is.
+// TestDebianDocs walks the web of Debian's documentation in its full size.
 func TestDebianDocs(t *testing.T) {
 	folders := testweb.DebianDocs()
 	for _, f := range folders {
@@ -25,7 +25,7 @@ func TestDebianDocs(t *testing.T) {
 		seeds, most = []string{"https://docs.sqlalchemy.org/"}, 200
 	}
 	if testing.Short() {
-		t.Skip("some 9,000 pages")
+		t.Skip("it has about 9,000 pages")
 	}
 	w, pool := serving(t, testweb.Config{Folders: folders})
 	began := time.Now()
@@ -46,7 +46,7 @@ func TestDebianDocs(t *testing.T) {
 	w.WaitIdle(time.Minute)
 	r := w.Report()
 	if int(r.URLs) < len(res.Pages) || r.Repeated != 0 {
-		t.Errorf("the server saw %d URLs, the walk %d; answered twice: %v", r.URLs, len(res.Pages), r.Twice)
+		t.Errorf("the server saw %d URLs, the walk %d; fetched twice: %v", r.URLs, len(res.Pages), r.Twice)
 	}
 	var bytes int64
 	for _, p := range res.Pages {

@@ -13,19 +13,18 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// resources are the keywords with which a link element refers to a resource instead of a
-// page: those of the table of link types in the HTML Standard (4.6.7), and
-// compression-dictionary of RFC 9842. The judge shares no list with package parse.
+// resources are the keywords with which a link element refers to a resource instead of a page: those of the table of
+// link types in the HTML Standard (4.6.7), and compression-dictionary (RFC 9842). The list is independent of package
+// parse, because tests compare the two.
 var resources = strings.Fields(`compression-dictionary dns-prefetch expect manifest modulepreload pingback preconnect
 	prefetch preload stylesheet`)
 
-// hyperlinks are those of that table that make a link to a page of an element that refers
-// to a resource as well, such as rel="next prefetch".
+// hyperlinks are the keywords of that table that refer to a page, even next to a keyword of a resource, such as
+// rel="next prefetch".
 var hyperlinks = strings.Fields("author help license me next prev privacy-policy search terms-of-service")
 
-// isResource reports whether a keyword of a link element does not lead to a page.
-// Keywords beyond HTML lead to pages, unless their name says that they are images
-// (apple-touch-icon, image_src).
+// isResource reports whether a keyword of a link element refers to something other than a page. Keywords outside of the
+// HTML Standard refer to pages, unless their name says that they refer to an image (apple-touch-icon, image_src).
 func isResource(keyword string) bool {
 	isBreak := func(r rune) bool { return r == '-' || r == '_' }
 	isImage := func(part string) bool { return part == "icon" || part == "image" }
@@ -39,11 +38,11 @@ type page struct {
 	hasBase  bool
 	refs     []string // relative to base
 	self     []string // relative to the document's own URL
-	refresh  []string // followed in spite of nofollow: it is no link
+	refresh  []string // targets of a refresh, which is not a link: nofollow does not apply
 	nofollow bool
 }
 
-// links are the URLs that a document leads to, in normal form.
+// links returns the URLs to which a document leads, in normal form.
 func links(at string, h http.Header, body []byte) []string {
 	p := &page{at: at, base: at}
 	for _, v := range h.Values("X-Robots-Tag") {
@@ -61,7 +60,8 @@ func links(at string, h http.Header, body []byte) []string {
 	switch t, _, _ := strings.Cut(ctype, ";"); strings.TrimSpace(t) {
 	case "text/html", "application/xhtml+xml":
 		p.html(body, ctype)
-	case "application/rss+xml", "application/atom+xml", "application/xml", "text/xml", "image/svg+xml", "application/rdf+xml":
+	case "application/rss+xml", "application/atom+xml", "application/xml", "text/xml", "image/svg+xml",
+		"application/rdf+xml":
 		p.xml(body)
 	}
 	var out []string
@@ -98,7 +98,7 @@ func (p *page) html(body []byte, ctype string) {
 	if err != nil {
 		return
 	}
-	// The tree may be as deep as a page makes it: no recursion.
+	// The page determines the depth of the tree, so do not use recursion.
 	for n := root; n != nil; {
 		if n.Type == html.ElementNode {
 			p.element(n)
@@ -116,12 +116,11 @@ func (p *page) html(body []byte, ctype string) {
 	}
 }
 
-// declaration finds a charset in a meta element's tag.
+// declaration matches a charset in the tag of a meta element.
 var declaration = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?([a-z0-9_:-]+)`)
 
-// decoded is the body in UTF-8. If neither a byte order mark, the header nor the
-// first 1024 bytes name the encoding, the first meta element that does counts
-// (HTML, 13.2.3.4).
+// decoded returns the body in UTF-8. If neither a byte order mark, the header nor the first 1024 bytes name the
+// encoding, the first meta element that names one counts (HTML, 13.2.3.4).
 func decoded(body []byte, ctype string) []byte {
 	enc, _, certain := charset.DetermineEncoding(body, ctype)
 	if !certain && !declaration.Match(body[:min(len(body), 1024)]) {
@@ -138,8 +137,7 @@ func decoded(body []byte, ctype string) []byte {
 	return text
 }
 
-// inert says whether n is a template, whose content is not part of the page
-// (HTML, 4.12.3) unless it is a shadow root.
+// inert reports whether n is a template that is not a shadow root. Its content is not part of the page (HTML, 4.12.3).
 func inert(n *html.Node) bool {
 	if n.Data != "template" || n.Namespace != "" {
 		return false
@@ -154,7 +152,7 @@ func inert(n *html.Node) bool {
 
 func (p *page) element(n *html.Node) {
 	attr := map[string]string{}
-	for i := len(n.Attr) - 1; i >= 0; i-- { // the first of its name wins
+	for i := len(n.Attr) - 1; i >= 0; i-- { // backwards, because the first attribute of a name counts
 		a := n.Attr[i]
 		if a.Namespace != "" {
 			a.Key = a.Namespace + ":" + a.Key
@@ -214,7 +212,7 @@ func (p *page) element(n *html.Node) {
 	}
 }
 
-// xml reads feeds and drawings.
+// xml collects the links of feeds and of SVG drawings.
 func (p *page) xml(body []byte) {
 	d := xml.NewDecoder(bytes.NewReader(body))
 	d.Strict = false

@@ -2,5 +2,5 @@
 
 package walk
 
-// raceDetector is on: large webs take ten times as long.
+// raceDetector reports whether the race detector is on. Large webs then take ten times as long.
 const raceDetector = true

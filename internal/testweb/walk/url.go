@@ -6,13 +6,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Resolve reads ref on a page at base, which is in normal form (or empty for
-// an absolute ref), as the URL standard does for http and https, and returns
-// the normal form: that of the standard without credentials and fragment,
-// with escapes in upper case and unreserved characters unescaped (RFC 3986,
-// 6.2.2). net/url is of no use here: it refuses much that browsers accept.
-func Resolve(base, ref string) (string, bool) {
-	ref = strings.Trim(ref, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+// Resolve resolves ref on a page at base and returns the URL in normal form. base must be in normal form, or empty if
+// ref is absolute. ok is false if ref is not an http or https URL.
+//
+// Resolve follows the URL standard. The normal form is that of the standard, without credentials and fragment, with
+// escapes in upper case, and with unreserved characters unescaped (RFC 3986, 6.2.2). net/url cannot be used, because it
+// refuses many URLs that browsers accept.
+func Resolve(base, ref string) (u string, ok bool) {
+	ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' }) // C0 controls and spaces
 	ref = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(ref)
 	ref, _, _ = strings.Cut(ref, "#")
 	bScheme, bRest, _ := strings.Cut(base, "://")
@@ -25,7 +26,7 @@ func Resolve(base, ref string) (string, bool) {
 		case s != bScheme || len(rest) > 1 && slash(rest[0]) && slash(rest[1]):
 			return absolute(s, strings.TrimLeft(rest, `/\`))
 		}
-		ref = rest // "http:page" on an http page
+		ref = rest // "http:page" is relative on an http page
 	}
 	if base == "" {
 		return "", false
@@ -63,7 +64,7 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 	return "", "", false
 }
 
-// absolute reads what follows "scheme://".
+// absolute resolves the part of an absolute URL behind "scheme://".
 func absolute(scheme, s string) (string, bool) {
 	end := strings.IndexAny(s, `/\?`)
 	if end < 0 {
@@ -76,7 +77,8 @@ func absolute(scheme, s string) (string, bool) {
 	port := ""
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host, port = host[:i], strings.TrimLeft(host[i+1:], "0")
-		if len(host) < len(s) && host == "" || strings.Trim(port, "0123456789") != "" || len(port) > 5 || len(port) == 5 && port > "65535" {
+		if len(host) < len(s) && host == "" || strings.Trim(port, "0123456789") != "" || len(port) > 5 ||
+			len(port) == 5 && port > "65535" {
 			return "", false
 		}
 	}
@@ -99,7 +101,7 @@ func absolute(scheme, s string) (string, bool) {
 	return finish(scheme+"://"+host, path, query, hasQuery), true
 }
 
-// finish removes dot segments and escapes what needs it.
+// finish removes dot segments and escapes characters as needed.
 func finish(front, path, query string, hasQuery bool) string {
 	path = strings.ReplaceAll(path, `\`, "/")
 	var out []string
@@ -131,15 +133,15 @@ func finish(front, path, query string, hasQuery bool) string {
 
 const upperHex = "0123456789ABCDEF"
 
-// escape escapes controls, blanks, what is not ASCII and the given characters,
-// and writes the escapes that are there already in one way.
+// escape escapes control characters, blanks, non-ASCII bytes and the given characters. It normalizes existing escapes.
 func escape(s, more string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c == '%' && i+2 < len(s) && hexValue(s[i+1]) >= 0 && hexValue(s[i+2]) >= 0 {
 			d := byte(hexValue(s[i+1])<<4 | hexValue(s[i+2]))
-			if d >= 'a' && d <= 'z' || d >= 'A' && d <= 'Z' || d >= '0' && d <= '9' || strings.IndexByte("-._~", d) >= 0 {
+			if d >= 'a' && d <= 'z' || d >= 'A' && d <= 'Z' || d >= '0' && d <= '9' ||
+				strings.IndexByte("-._~", d) >= 0 {
 				b.WriteByte(d)
 			} else {
 				b.WriteString(strings.ToUpper(s[i : i+3]))
@@ -179,7 +181,7 @@ func hexValue(c byte) int {
 	return -1
 }
 
-// pathOf is the path and query of a URL in normal form.
+// pathOf returns path and query of a URL in normal form.
 func pathOf(u string) string {
 	_, rest, _ := strings.Cut(u, "://")
 	if i := strings.IndexByte(rest, '/'); i >= 0 {

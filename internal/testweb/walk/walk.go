@@ -1,14 +1,13 @@
-// Package walk answers: what can be reached from these pages, going by the
-// book?
+// Package walk answers: which pages can a crawl reach from these seeds, according to the standards?
 //
 //	seeds -> GET -> x/net/html -> links -> scope, robots.txt -> GET ...
 //
-// It is the yardstick for a crawler's coverage: a plain breadth-first walk with
-// net/http and x/net/html, without delays, in memory, sharing no code with the
-// crawler. A page's links are every href or src of a, area, link, iframe and frame
-// that is no resource, meta refresh, feeds and SVG's a. Walk obeys rel=nofollow,
-// robots meta and X-Robots-Tag. A redirect is a URL of its own and leads to its
-// target.
+// Tests measure a crawler's coverage against it. It is a simple breadth-first walk with net/http and x/net/html,
+// without delays and in memory. It shares no code with the crawler.
+//
+// A page's links are the href or src of a, area, iframe and frame; of link unless it refers to a resource; meta
+// refresh; feeds; and a in SVG. The walk obeys rel=nofollow, robots meta elements, X-Robots-Tag and robots.txt. A
+// redirect is a URL of its own and leads to its target.
 package walk
 
 import (
@@ -28,34 +27,34 @@ import (
 	"time"
 )
 
-// Config tells a walk where to go.
+// Config says where a walk begins and what it may visit.
 type Config struct {
 	Seeds []string
-	// Scope says whether a URL, in normal form, belongs to the walk. Nil: the
-	// hosts of the seeds.
+	// Scope reports whether a URL, in normal form, belongs to the walk. Nil: URLs on the hosts of the seeds.
 	Scope func(u *url.URL) bool
-	// Agent is the product token for robots.txt and the User-Agent. Empty means walk.
+	// Agent is the product token for robots.txt and the User-Agent. Empty means "walk".
 	Agent string
-	// DialContext connects; nil is net.Dialer's. RootCAs are trusted; nil are the system's.
+	// DialContext opens connections; nil means net.Dialer's. RootCAs are the trusted certificates; nil means the
+	// system's.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	RootCAs     *x509.CertPool
-	// Parallel is the requests at once. Zero means 8.
+	// Parallel is the number of concurrent requests. Zero means 8.
 	Parallel int
-	// MaxPages ends a walk that has become too long with an error. Zero means 100,000.
+	// MaxPages is the largest number of URLs. A walk that finds more fails. Zero means 100,000.
 	MaxPages int
-	// MaxBody bounds a body in bytes; the rest is neither read nor counted. Zero means 64 MiB.
+	// MaxBody is how many bytes of a body are read; the rest is ignored. Zero means 64 MiB.
 	MaxBody int64
 }
 
-// A Page is what one URL answered.
+// A Page describes the response for one URL.
 type Page struct {
-	// Status is 0 where there was no answer; Err then says why.
+	// Status is 0 if there was no response. Err then tells why.
 	Status int
 	Err    string
 	// Digest is the SHA-1 of the body in hex, Bytes its length.
 	Digest string
 	Bytes  int64
-	// Location is the target of a redirect, in normal form.
+	// Location is the target of a redirect, in normal form; empty for other responses.
 	Location string
 	// Depth is the number of steps from a seed.
 	Depth int
@@ -63,16 +62,15 @@ type Page struct {
 	Type string
 }
 
-// A Result is what a walk found.
+// A Result lists what a walk found.
 type Result struct {
-	// Pages are the URLs that were asked for, in normal form; robots.txt is
-	// among them only where a page links to it.
+	// Pages has every URL that was requested, in normal form. It has a robots.txt only if a page links to it.
 	Pages map[string]Page
-	// Denied are the URLs in scope that robots.txt forbids.
+	// Denied has the URLs in scope that robots.txt forbids.
 	Denied map[string]bool
 }
 
-// Count is the number of pages with this status.
+// Count returns the number of pages with this status.
 func (r *Result) Count(status int) int {
 	n := 0
 	for _, p := range r.Pages {
@@ -89,11 +87,12 @@ type walker struct {
 	res    *Result
 	robots map[string]*robots // by origin
 
-	mu   sync.Mutex // guards next and res while a level is walked
+	mu   sync.Mutex // guards next and res during a level
 	next []string
 }
 
-// Walk visits all that can be reached. It fails when ctx ends or MaxPages is passed.
+// Walk visits all URLs that can be reached, and returns when there are no more. If ctx ends or there are more than
+// MaxPages URLs, it returns an error and the incomplete Result.
 func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Agent == "" {
 		cfg.Agent = "walk"
@@ -107,12 +106,16 @@ func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = 64 << 20
 	}
-	tr := &http.Transport{DialContext: cfg.DialContext, TLSClientConfig: &tls.Config{RootCAs: cfg.RootCAs}, DisableCompression: true,
-		MaxIdleConnsPerHost: cfg.Parallel, ResponseHeaderTimeout: 30 * time.Second}
+	tr := &http.Transport{
+		DialContext: cfg.DialContext, TLSClientConfig: &tls.Config{RootCAs: cfg.RootCAs}, DisableCompression: true,
+		MaxIdleConnsPerHost: cfg.Parallel, ResponseHeaderTimeout: 30 * time.Second,
+	}
 	defer tr.CloseIdleConnections()
-	w := &walker{cfg: cfg, res: &Result{Pages: map[string]Page{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
-		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	w := &walker{
+		cfg: cfg, res: &Result{Pages: map[string]Page{}, Denied: map[string]bool{}}, robots: map[string]*robots{},
+		client: &http.Client{Transport: tr, Timeout: 2 * time.Minute, CheckRedirect: noRedirects},
+	}
 	hosts := map[string]bool{}
 	var level []string
 	for _, s := range cfg.Seeds {
@@ -137,7 +140,7 @@ func Walk(ctx context.Context, cfg Config) (*Result, error) {
 	return w.res, nil
 }
 
-// level visits the URLs of one depth and returns those that they lead to.
+// level visits the URLs of one depth and returns the URLs to which they lead.
 func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string, error) {
 	var todo []string
 	for _, u := range urls {
@@ -156,7 +159,7 @@ func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string,
 		todo = append(todo, u)
 	}
 	if len(w.res.Pages) > w.cfg.MaxPages {
-		return nil, fmt.Errorf("walk: over %d pages", w.cfg.MaxPages)
+		return nil, fmt.Errorf("walk: more than %d pages; raise MaxPages", w.cfg.MaxPages)
 	}
 	w.next = nil
 	work := make(chan string)
@@ -184,8 +187,7 @@ func (w *walker) level(ctx context.Context, urls []string, depth int) ([]string,
 func (w *walker) inScope(u string) bool {
 	scheme, rest, _ := strings.Cut(u, "://")
 	host, _, _ := strings.Cut(rest, "/")
-	// Only what a Scope may look at: net/url refuses some of the paths that
-	// the URL standard lets through.
+	// net/url refuses some paths that the URL standard allows. Scope then gets the parts of the URL.
 	p, err := url.Parse(u)
 	if err != nil {
 		p = &url.URL{Scheme: scheme, Host: host, Path: pathOf(u)}
@@ -193,7 +195,7 @@ func (w *walker) inScope(u string) bool {
 	return w.cfg.Scope(p)
 }
 
-// get asks for a URL exactly as it is written.
+// get requests a URL exactly as it is spelled, without the normalization of net/url.
 func (w *walker) get(ctx context.Context, u string) (*http.Response, []byte, error) {
 	scheme, rest, _ := strings.Cut(u, "://")
 	host, _, _ := strings.Cut(rest, "/")
@@ -227,7 +229,7 @@ func (w *walker) visit(ctx context.Context, u string) (Page, []string) {
 	return p, links(u, res.Header, body)
 }
 
-// robotsFor reads the robots.txt of u's origin, once.
+// robotsFor returns the robots.txt of u's origin, which it fetches once.
 func (w *walker) robotsFor(ctx context.Context, u string) (*robots, error) {
 	origin := u[:len(u)-len(pathOf(u))]
 	if r := w.robots[origin]; r != nil {
@@ -260,7 +262,7 @@ func (w *walker) robotsFor(ctx context.Context, u string) (*robots, error) {
 	return r, nil
 }
 
-// robots is what a robots.txt says to the walk's agent.
+// robots holds the rules of a robots.txt for the walk's agent.
 type robots struct {
 	none  bool // forbids everything
 	rules []rule
@@ -271,7 +273,7 @@ type rule struct {
 	allow   bool
 }
 
-// read keeps the rules of the groups for agent, or else for *.
+// read parses a robots.txt and keeps the rules of the groups for agent or, if there are none, those for *.
 func (r *robots) read(text, agent string) {
 	var own, all []rule
 	var named, toOwn, toAll, body bool
@@ -309,7 +311,7 @@ func (r *robots) read(text, agent string) {
 	}
 }
 
-// allows goes by the longest rule; of two as long the allowing one (RFC 9309, 2.2.2).
+// allows applies the longest matching rule; of two equally long ones, the allow rule (RFC 9309, 2.2.2).
 func (r *robots) allows(path string) bool {
 	if path == "/robots.txt" {
 		return true
@@ -326,7 +328,7 @@ func (r *robots) allows(path string) bool {
 	return ok
 }
 
-// match reads a pattern from the left: * is any text, $ at the end is the end.
+// match reports whether pattern matches a prefix of path. * stands for any text, and $ at the end for the end of path.
 func match(pattern, path string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch {
@@ -347,7 +349,7 @@ func match(pattern, path string) bool {
 	return true
 }
 
-// String sums a result up.
+// String summarizes the result: the number of URLs by status.
 func (r *Result) String() string {
 	by := map[int]int{}
 	for _, p := range r.Pages {

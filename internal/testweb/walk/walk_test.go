@@ -96,13 +96,13 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	if !w.WaitIdle(time.Minute) {
-		t.Fatal("a request is under way after the walk")
+		t.Fatal("a request has not ended after the walk")
 	}
 	r := w.Report()
 	if r.ViolationCount["robots"] != 0 || r.Repeated != 0 {
 		t.Errorf("got %v, twice %v", r.Violations, r.Twice)
 	}
-	if n := len(w.Fetched()); n != len(want)+2 { // and two robots.txt
+	if n := len(w.Fetched()); n != len(want)+2 { // the two are robots.txt
 		t.Errorf("the server saw %d URLs, want %d", n, len(want)+2)
 	}
 	if _, err := Walk(context.Background(), Config{Seeds: []string{"https://a.example"}, MaxPages: 3,
@@ -127,7 +127,7 @@ func TestLateCharset(t *testing.T) {
 	}
 }
 
-// The cases of the URL standard that concern http and https.
+// TestResolveAgainstStandard runs the tests of the URL standard that concern http and https.
 func TestResolveAgainstStandard(t *testing.T) {
 	b, err := os.ReadFile("../../../../shared/data/url/urltestdata.json")
 	if err != nil {
@@ -159,7 +159,7 @@ func TestResolveAgainstStandard(t *testing.T) {
 			}
 		}
 		n++
-		want, _ := Resolve("", c.Href) // in normal form
+		want, _ := Resolve("", c.Href) // converts it to normal form
 		if got, ok := Resolve(base, c.Input); !ok || got != want {
 			if odd++; ok && pathOf(got) == pathOf(want) {
 				continue
@@ -170,9 +170,9 @@ func TestResolveAgainstStandard(t *testing.T) {
 			}
 		}
 	}
-	// What is left are the many ways to write an address, and names of no
-	// use; no documentation links to them.
+	// The remaining differences are unusual spellings of IP addresses, and useless host names. No documentation links
+	// to such URLs.
 	if n < 240 || odd > 28 {
-		t.Errorf("%d of %d differ", odd, n)
+		t.Errorf("%d of %d differ, want at most 28 of at least 240", odd, n)
 	}
 }
