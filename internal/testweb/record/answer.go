@@ -15,7 +15,7 @@ const (
 	notRecorded = "HTTP/1.1 404 Not Found"
 	unreadable  = "HTTP/1.1 500 Internal Server Error"
 	closing     = "Connection: close\r\n"
-	// wholeThenClose is a Reply.Cut behind the end of every response.
+	// wholeThenClose is a Reply.Cut that exceeds every response.
 	wholeThenClose = math.MaxInt32
 )
 
@@ -54,13 +54,13 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	switch {
 	case m.short:
 		r.Fault, r.Cut = testweb.CloseAfter, len(dst)-start
-	case m.closes: // the end of the connection is the end of the body
+	case m.closes: // the end of the connection ends the body
 		r.Fault, r.Cut = testweb.CloseAfter, wholeThenClose
 	}
 	return dst, r
 }
 
-// own is a response that was not recorded.
+// own appends a response that was not recorded.
 func own(dst []byte, r *testweb.Reply, q testweb.Query, status, body string) []byte {
 	start := len(dst)
 	dst = append(append(dst, status...), "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
@@ -76,7 +76,7 @@ func own(dst []byte, r *testweb.Reply, q testweb.Query, status, body string) []b
 	return dst
 }
 
-// response appends header and body of a capture, as they are in the records.
+// response appends header and body of a capture, as they are in its records. cut means that the body is incomplete.
 func (a *Archive) response(dst []byte, c capture) (_ []byte, cut bool, err error) {
 	start := len(dst)
 	head := c.head()
@@ -98,8 +98,8 @@ func (a *Archive) response(dst []byte, c capture) (_ []byte, cut bool, err error
 	return slices.Delete(dst, at, at+end), cut, nil
 }
 
-// headEnd is where the body begins: behind the first empty line. Where none
-// comes all is header, and whole is false.
+// headEnd returns where the body begins, which is after the first empty line. If there is none, everything is header
+// and whole is false.
 func headEnd(b []byte) (end int, whole bool) {
 	for end < len(b) {
 		i := bytes.IndexByte(b[end:], '\n')
@@ -115,22 +115,22 @@ func headEnd(b []byte) (end int, whole bool) {
 	return len(b), false
 }
 
-// A message is a response that is made fit to be sent: b[start:] is what the
-// records have, and then what is sent.
+// A message is a response that mend repairs. b[start:] is the recorded response at first, and then the one to send.
 type message struct {
 	b           []byte
 	start, body int
-	cut         bool // the body is not whole
+	cut         bool // the body is incomplete
 	askedClose  bool
 	status      int
 	retryAfter  time.Duration
-	closes      bool // the connection ends the body
-	short       bool // the body ends before it should, and the connection with it
+	closes      bool // the end of the connection ends the body
+	short       bool // the body is shorter than announced, so the connection must close after it
 }
 
-// A span is a line of a header, its end included.
+// A span is a line of a header, including its end.
 type span struct{ from, to int }
 
+// mend repairs the response as the package documentation describes.
 func (m *message) mend() {
 	end, whole := headEnd(m.b[m.start:])
 	m.body = m.start + end
@@ -152,7 +152,7 @@ func (m *message) mend() {
 		f.lengths, f.chunked = nil, false
 	}
 	var drop []span
-	length := -1 // to be put in
+	length := -1 // to be added as Content-Length; -1: none
 	switch {
 	case f.chunked && (f.minor != 0 || f.major >= 2):
 		drop = m.chunks(body, &f)
@@ -185,12 +185,12 @@ func (m *message) mend() {
 	}
 }
 
-// fields is what the header says about how the body is sent.
+// fields are the parts of a header that describe how the body is sent.
 type fields struct {
 	major, minor byte
 	lengths      []span
 	length       int64
-	agree        bool // one length, and a number
+	agree        bool // all Content-Length fields have the same valid value
 	chunked      bool
 	coding       string
 	codings      []span
@@ -241,7 +241,7 @@ func (m *message) fields() fields {
 	return f
 }
 
-// chunks makes a body that its header calls chunked one that is.
+// chunks repairs a body that its header calls chunked. It returns the lines to be removed from the header.
 func (m *message) chunks(body []byte, f *fields) (drop []span) {
 	end, state := walkChunks(body)
 	switch state {
@@ -273,14 +273,13 @@ func (m *message) chunks(body []byte, f *fields) (drop []span) {
 
 const (
 	wholeChunks = iota
-	openTrailer // the last chunk is there, the empty line behind it is not
+	openTrailer // the last chunk is there, but not the empty line after it
 	cutChunks
 	noChunks
 )
 
-// walkChunks goes from chunk to chunk (RFC 9112, 7.1) and says where the last
-// one ends. A body without one whole chunk, or that breaks behind the first
-// in another way than by ending, was never chunked as far as a client can tell.
+// walkChunks reads the chunks (RFC 9112, 7.1) and returns where they end. If the body does not begin with a chunk, the
+// state is noChunks: the writer removed the chunks. If the chunks end or break later, the state is cutChunks.
 func walkChunks(b []byte) (end, state int) {
 	for n := 0; ; n++ {
 		i := bytes.IndexByte(b[end:min(len(b), end+4096)], '\n')
@@ -296,7 +295,7 @@ func walkChunks(b []byte) (end, state int) {
 			if n == 0 {
 				return 0, noChunks
 			}
-			return len(b), cutChunks // a client reads so far
+			return len(b), cutChunks // a client reads up to here
 		}
 		end += i + 1
 		if size == 0 {
@@ -319,7 +318,7 @@ func walkChunks(b []byte) (end, state int) {
 	}
 }
 
-// trailer finds the empty line behind the last chunk.
+// trailer returns the end of the empty line after the last chunk.
 func trailer(b []byte, end int) (int, int) {
 	for {
 		i := bytes.IndexByte(b[end:], '\n')
@@ -334,7 +333,7 @@ func trailer(b []byte, end int) (int, int) {
 	}
 }
 
-// coded says whether a body may have the content coding that its header names.
+// coded reports whether a body may have the content coding that its header names.
 func coded(coding string, body []byte) bool {
 	prefix := func(p string) bool { return bytes.HasPrefix(body, []byte(p)) }
 	switch coding {
@@ -344,7 +343,7 @@ func coded(coding string, body []byte) bool {
 		return prefix("\x28\xb5\x2f\xfd")
 	case "deflate", "br":
 		text := body[:min(len(body), 512)]
-		for n := 0; n < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); n++ { // a character may be cut
+		for n := 0; n < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); n++ { // the last character may be incomplete
 			text = text[:len(text)-1]
 		}
 		return !utf8.Valid(text) || len(text) == 0
@@ -352,8 +351,8 @@ func coded(coding string, body []byte) bool {
 	return true
 }
 
-// rewrite takes lines out of the header, puts others behind the status line,
-// and calls the protocol HTTP/1.1.
+// rewrite removes lines from the header and adds others after the status line. If version is set, it changes the
+// protocol to HTTP/1.1.
 func (m *message) rewrite(drop []span, add []byte, version bool) {
 	head := make([]byte, 0, m.body-m.start+len(add)+8)
 	first := bytes.IndexByte(m.b[m.start:m.body], '\n') + 1

@@ -14,7 +14,7 @@ import (
 
 const samples = "../../../../shared/data/warc"
 
-// needSamples skips, or fails where all must run, without the shared data.
+// needSamples skips the test if there is no sample collection. With CI=true it fails the test instead.
 func needSamples(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(samples, "index.jsonl")); err != nil {
@@ -25,7 +25,7 @@ func needSamples(t testing.TB) {
 	}
 }
 
-// rec is a record; lines ends the header lines that it adds.
+// rec returns a record. lines are additional header lines, each with its end.
 func rec(kind, url, date, lines, content string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "WARC/1.1\r\nWARC-Type: %s\r\nWARC-Target-URI: %s\r\nWARC-Date: %s\r\n%s", kind, url, date, lines)
@@ -38,15 +38,15 @@ func rec(kind, url, date, lines, content string) string {
 
 const date = "2024-05-06T07:08:09Z"
 
-// response is a response record.
+// response returns a response record.
 func response(url, content string) string { return rec("response", url, date, "", content) }
 
-// ok is a response with a body.
+// ok returns a 200 response with a body.
 func ok(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// zipped is each record in a gzip member of its own.
+// zipped compresses each record into a gzip member of its own.
 func zipped(records ...string) string {
 	var b bytes.Buffer
 	for _, r := range records {
@@ -57,7 +57,7 @@ func zipped(records ...string) string {
 	return b.String()
 }
 
-// write makes a file for each content.
+// write writes each content to a file and returns the names.
 func write(t testing.TB, contents ...string) (names []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func open(t testing.TB, cfg Config, contents ...string) *Archive {
 	return a
 }
 
-// ask asks for a URL as a client does.
+// ask requests a URL from the archive.
 func ask(t testing.TB, a *Archive, url string) (string, testweb.Reply) {
 	t.Helper()
 	l := locate(url)
@@ -91,7 +91,7 @@ func ask(t testing.TB, a *Archive, url string) (string, testweb.Reply) {
 	}
 	b, r := a.Answer([]byte("in front"), testweb.Query{Host: n, Secure: l.secure, Target: l.target})
 	if !bytes.HasPrefix(b, []byte("in front")) {
-		t.Fatalf("%s: what was in dst is gone: %.20q", url, b)
+		t.Fatalf("%s: Answer overwrote the beginning of dst: %.20q", url, b)
 	}
 	return string(b[len("in front"):]), r
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// keyOf is the key of a request target in its host. Spellings that servers
-// take for one have one key: escapes that nobody needs, dot segments, an empty
-// query, a fragment.
+// keyOf returns the key of a request target in its host. Spellings that servers treat alike have the same key: needless
+// escapes, dot segments, an empty query and a fragment make no difference.
 func keyOf(secure bool, target string) uint64 {
 	var buf [512]byte
 	b := append(buf[:0], 'p')
@@ -66,7 +65,7 @@ func dots(path string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// A location is where a URL is served. Its why is a reason for Skipped where it cannot be.
+// A location says where a URL is served. If it cannot be served, why is the reason for Summary.Skipped.
 type location struct {
 	host   string
 	secure bool
@@ -74,7 +73,7 @@ type location struct {
 	why    string
 }
 
-// locate takes a recorded URL apart.
+// locate splits a recorded URL.
 func locate(u string) location {
 	scheme, rest, ok := strings.Cut(u, ":")
 	l := location{secure: strings.EqualFold(scheme, "https")}
@@ -105,7 +104,7 @@ func locate(u string) location {
 	return l
 }
 
-// hostName is a host as a client asks for it, "" for what is no host name.
+// hostName returns a host name as clients spell it; "" if s is not a host name.
 func hostName(s string) string {
 	if strings.IndexByte(s, '%') >= 0 {
 		if plain, err := url.PathUnescape(s); err == nil {
@@ -127,7 +126,7 @@ func hostName(s string) string {
 	if s == "" || len(s) > 253 {
 		return ""
 	}
-	digits := true // an address: there is no name to lead a client here
+	digits := true // an IP address; clients do not look it up, so they cannot be led here
 	for i := range len(s) {
 		c := s[i]
 		digits = digits && (c >= '0' && c <= '9' || c == '.')

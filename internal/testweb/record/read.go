@@ -13,25 +13,25 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxWARCHead bounds the header of a record.
+// maxWARCHead is the largest header of a record in bytes.
 const maxWARCHead = 2 << 20
 
-var errRecord = errors.New("no WARC record where one was")
+var errRecord = errors.New("there is no WARC record at this offset; the file may have changed")
 
-// A reader reads single records; readers are pooled.
+// A reader reads single records. Readers are pooled.
 type reader struct {
 	f   *os.File
-	off int64
-	raw *bufio.Reader // of f from off on
+	off int64         // offset in f of the next Read
+	raw *bufio.Reader // reads from f, through Read
 	gz  *gzip.Reader
-	out *bufio.Reader // of gz
+	out *bufio.Reader // reads from gz
 }
 
 var readers = sync.Pool{New: func() any {
 	return &reader{raw: bufio.NewReaderSize(nil, 16<<10), gz: new(gzip.Reader), out: bufio.NewReaderSize(nil, 4<<10)}
 }}
 
-// Read implements io.Reader by pread, so that many may read one file.
+// Read implements io.Reader. It uses ReadAt, so that many readers can share a file.
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.f.ReadAt(p, r.off)
 	r.off += int64(n)
@@ -41,8 +41,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// content appends the content of the record at offset of f to dst, at most
-// limit bytes. cut says that they are not all that was sent when it was recorded.
+// content appends at most limit bytes of the content of the record at offset in f to dst. cut means that the server had
+// sent more than that.
 func content(dst []byte, f *os.File, offset, limit int64) (_ []byte, cut bool, err error) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
@@ -69,7 +69,7 @@ func content(dst []byte, f *os.File, offset, limit int64) (_ []byte, cut bool, e
 		size, cut = limit, true
 	}
 	for size > 0 {
-		// What the header says is believed as far as bytes come.
+		// Content-Length may be wrong, so grow dst only as bytes arrive.
 		n := int(min(size, 1<<20))
 		dst = slices.Grow(dst, n)
 		m, err := io.ReadFull(in, dst[len(dst):len(dst)+n])
@@ -82,15 +82,15 @@ func content(dst []byte, f *os.File, offset, limit int64) (_ []byte, cut bool, e
 	return dst, cut, nil
 }
 
-// warcHead reads the header of a record up to its content.
+// warcHead reads the header of a record. size is its Content-Length.
 func warcHead(in *bufio.Reader) (size int64, truncated bool, err error) {
 	size = -1
 	started, continued := false, false
-	open := false // a Content-Length whose value may follow on a folded line
+	open := false // a Content-Length had no value, which may follow on a folded line
 	for total := 0; total < maxWARCHead; {
 		line, err := in.ReadSlice('\n')
 		total += len(line)
-		if err == bufio.ErrBufferFull { // no field that matters here is so long
+		if err == bufio.ErrBufferFull { // none of the fields below is so long
 			continued = true
 			continue
 		}
@@ -103,7 +103,7 @@ func warcHead(in *bufio.Reader) (size int64, truncated bool, err error) {
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		switch {
-		case len(line) == 0 && !started: // between records
+		case len(line) == 0 && !started: // empty lines between records
 		case len(line) == 0:
 			if size < 0 {
 				return 0, false, errRecord
@@ -138,7 +138,7 @@ func warcHead(in *bufio.Reader) (size int64, truncated bool, err error) {
 	return 0, false, errRecord
 }
 
-// fold compares a field's name to one in lower case.
+// fold reports whether the name of a field equals want, which is lower case, in any case.
 func fold(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false

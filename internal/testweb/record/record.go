@@ -1,38 +1,37 @@
-// Package record answers: what did these hosts say when they were recorded?
+// Package record answers: how did these hosts respond when they were recorded?
 //
-// It serves WARC files as a web, what the FC2L-UDCbot paper calls DiskWWW (4.1):
+// It serves the responses in WARC files as a web, as DiskWWW does in the FC2L-UDCbot paper (4.1):
 //
-//	WARC files -> scan -> index in RAM (24 bytes a URL)
+//	WARC files -> scan -> index in RAM (24 bytes for each URL)
 //	request -> key -> index -> record on disk -> response as recorded
 //
-// A response is sent byte for byte as it was recorded: status line, header and
-// body with its content coding, whatever the client accepts. It is mended only
-// where the record's writer has changed what the header promises:
+// A response is sent byte for byte as it was recorded: status line, header and body with its content coding, even if
+// the client does not accept that coding. It is repaired only where the program that wrote the record changed something
+// that the header describes:
 //
 //	recorded                                  sent
 //	----------------------------------------  -------------------------------------------
-//	chunked, chunks in the record             as recorded
+//	chunked, with chunks in the record        as recorded
 //	chunked, chunks removed by the writer     the body as one chunk
 //	body shorter than Content-Length, and     as recorded, then the connection closes
 //	WARC-Truncated
-//	another body than Content-Length says     Content-Length is the body's; none before
+//	body of another size than Content-Length  with the Content-Length of the body
 //	no length and not chunked                 as recorded, then the connection closes
-//	a coding in Content-Encoding that was     without Content-Encoding, if the framing
-//	taken off                                 shows that the writer changed the body
-//	header without its empty line             with one
+//	content coding removed by the writer      without Content-Encoding, if the framing
+//	                                          shows that the writer changed the body
+//	header without its empty line             with the empty line
 //	HTTP/2, HTTP/3                            HTTP/1.1 with Content-Length
 //
-// A revisit is answered with its own header and the body of its original; one
-// that only says "not modified" with its original. Of several captures of a URL
-// the latest counts, or the first from a chosen time on. A URL is found whatever
-// its spelling of escapes; http and https are two. What was not recorded is 404.
+// A revisit is served with its own header and the body of its original. A revisit that only says "not modified" is
+// served as its original. Of several captures of a URL, the latest is served, or the first from a chosen time on.
+// Different escapes of a URL lead to the same capture; http and https are different URLs. A URL that was not recorded
+// is a 404.
 //
-// What always holds: bodies stay on disk; memory is the index and the responses
-// being sent, each at most Config.MaxResponse. Files that are damaged, or not
-// WARC at all, never panic and never end the serving: what cannot be read is
-// counted, with the first places named.
+// What always holds: bodies stay on disk. Memory holds the index and the responses that are being sent, each at most
+// Config.MaxResponse. A damaged file, or one that is not WARC, neither causes a panic nor ends the serving: parts that
+// cannot be read are counted, and the first of them are listed.
 //
-// An Archive is immutable once it is open, and safe for concurrent use.
+// An open Archive does not change and is safe for concurrent use. The caller who opens it closes it.
 package record
 
 import (
@@ -49,36 +48,35 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// Config says how to read an archive. The zero Config serves the latest captures.
+// Config says how to read the files. The zero Config serves the latest captures.
 type Config struct {
-	// At chooses among the captures of one URL: the first at or after it, or
-	// the last one before where there is none. Zero: the latest.
+	// At selects one of several captures of a URL: the first at or after this time or, if there is none, the last one
+	// before it. Zero selects the latest.
 	At time.Time
-	// Agent is the product token that a recorded robots.txt is read for, so
-	// that the server can tell what it forbids. Empty means orbweaver.
+	// Agent is the product token for which a recorded robots.txt is read, so that the server knows what it forbids.
+	// Empty means orbweaver.
 	Agent string
-	// MaxResponse bounds a response in bytes; of a longer one so much is sent,
-	// and the connection closes. Zero means 64 MiB.
+	// MaxResponse is how many bytes of a response are sent. After them the connection closes. Zero means 64 MiB.
 	MaxResponse int64
 }
 
 const (
 	defaultMaxResponse = 64 << 20
-	maxFiles           = 1 << 15 // place has 15 bits for the file
-	maxNotes           = 20      // damages told one by one
+	maxFiles           = 1 << 15 // because a place has 15 bits for the file
+	maxNotes           = 20      // damaged places that are listed
 	maxSeeds           = 1000
 )
 
-// ErrNothing is an archive without a response that can be served.
+// ErrNothing means that the files have no response that can be served.
 var ErrNothing = errors.New("no HTTP response that could be served")
 
-// An Archive is WARC files in service. It implements testweb.Origin.
+// An Archive serves WARC files. It implements testweb.Origin.
 type Archive struct {
 	cfg     Config
 	files   []*os.File
 	names   map[string]int32
 	hosts   []host
-	index   []capture // by host; in each the pages first, then the rest; both by hash
+	index   []capture // by host, and for each host the pages before the rest; both sorted by hash
 	seeds   []string
 	summary Summary
 	unread  atomic.Int64
@@ -91,14 +89,13 @@ type host struct {
 	robots         [2]*testweb.Robots
 }
 
-// A capture is where a URL's response is: its record, and the one that has the
-// body, which is another for a revisit.
+// A capture says where the response for a URL is: in its own record or, for a revisit, with its body in another record.
 type capture struct {
 	hash      uint64
 	own, body place
 }
 
-// head is the record that has the header of the response.
+// head returns the place of the record that has the header of the response.
 func (c capture) head() place {
 	if c.body&alsoHead != 0 {
 		return c.body &^ alsoHead
@@ -106,38 +103,38 @@ func (c capture) head() place {
 	return c.own
 }
 
-// A place is a record in a file: 15 bits of file, 48 of offset.
+// A place identifies a record: 15 bits for the file and 48 bits for the offset in it.
 type place uint64
 
-// alsoHead marks a revisit's original that is served with its own header.
+// alsoHead marks the place of an original that is served with its own header instead of the revisit's.
 const alsoHead place = 1 << 63
 
 func placeOf(file int, offset int64) place { return place(uint64(file)<<48 | uint64(offset)) }
 func (p place) file() int                  { return int(p &^ alsoHead >> 48) }
 func (p place) offset() int64              { return int64(p & (1<<48 - 1)) }
 
-// A Summary is what Open has found.
+// A Summary describes what Open found.
 type Summary struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Records are all of the files; URLs are those that are served, on so many
-	// Hosts, Pages those of them with a 2xx status that are whole and no robots.txt.
+	// Records counts all records. URLs counts the URLs that are served, Hosts their hosts. Pages counts the served URLs
+	// with a 2xx status whose response is complete, without robots.txt.
 	Records int64 `json:"records"`
 	URLs    int64 `json:"urls"`
 	Pages   int64 `json:"pages"`
 	Hosts   int64 `json:"hosts"`
-	// Revisits are the URLs whose body is that of another record.
+	// Revisits counts the URLs whose body is in another record.
 	Revisits int64 `json:"revisits"`
 	// Skipped counts the responses and revisits that are not served, by reason.
 	Skipped map[string]int64 `json:"skipped,omitempty"`
-	// Damaged counts the places that could not be read, with the bytes passed
-	// over there; Notes tells the first of them.
+	// Damaged counts the places that could not be read, DamagedBytes the bytes that were skipped there. Notes describes
+	// the first 20 of them.
 	Damaged      int64    `json:"damaged"`
 	DamagedBytes int64    `json:"damaged_bytes"`
 	Notes        []string `json:"notes,omitempty"`
 }
 
-// Reasons in Summary.Skipped.
+// The reasons in Summary.Skipped.
 const (
 	Older        = "another capture of the URL is served" // see Config.At
 	NotHTTP      = "not an HTTP response"
@@ -147,8 +144,8 @@ const (
 	SharedMember = "in a gzip member with other records: unpack the file to serve it"
 )
 
-// Open scans the files, which takes as long as reading them once. An error
-// names the file, and the offset in it where there is one.
+// Open scans the files, which takes as long as to read them once. An error names the file and, for damage, the offset.
+// If there is nothing to serve, the error wraps ErrNothing. The caller must Close the Archive.
 func Open(files []string, cfg Config) (*Archive, error) {
 	if cfg.Agent == "" {
 		cfg.Agent = "orbweaver"
@@ -157,7 +154,7 @@ func Open(files []string, cfg Config) (*Archive, error) {
 		cfg.MaxResponse = defaultMaxResponse
 	}
 	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%d files: at most %d can be served together", len(files), maxFiles)
+		return nil, fmt.Errorf("%d WARC files were given; at most %d can be served together", len(files), maxFiles)
 	}
 	a := &Archive{cfg: cfg, names: map[string]int32{}, summary: Summary{Files: len(files), Skipped: map[string]int64{}}}
 	s := &scan{a: a, addrs: map[string]netip.Addr{}, used: map[netip.Addr]bool{}, digests: map[uint64]original{}}
@@ -180,7 +177,7 @@ func Open(files []string, cfg Config) (*Archive, error) {
 	return a, nil
 }
 
-// Close closes the files. Nothing may be answered afterwards.
+// Close closes the files. After it Answer fails.
 func (a *Archive) Close() error {
 	var first error
 	for _, f := range a.files {
@@ -191,15 +188,15 @@ func (a *Archive) Close() error {
 	return first
 }
 
-// Summary is what the files have.
+// Summary returns what Open found.
 func (a *Archive) Summary() Summary { return a.summary }
 
-// Unread counts the responses that could be read when the files were opened
-// and not when they were asked for: each was answered with 500.
+// Unread returns the number of requests that were answered with 500, because a record could be read by Open but not
+// when it was requested.
 func (a *Archive) Unread() int64 { return a.unread.Load() }
 
-// Seeds are the URLs that the recording began with: those whose metadata
-// record names no link that led there, or else the first page. At most 1000.
+// Seeds returns the URLs with which the recording began, at most 1000: those whose metadata record names a seed and no
+// link, or else the first page.
 func (a *Archive) Seeds() []string { return a.seeds }
 
 // Hosts implements testweb.Origin.
@@ -214,7 +211,7 @@ func (a *Archive) Find(name string) (int64, bool) {
 // Host implements testweb.Origin.
 func (a *Archive) Host(n int64) testweb.OriginHost { return a.hosts[n].OriginHost }
 
-// find is the capture of a URL; page is its number among the host's pages, or -1.
+// find returns the capture of a URL. page is its number among the host's pages, or -1 if it is not a page.
 func (a *Archive) find(n int64, secure bool, target string) (c capture, page int64, ok bool) {
 	h := &a.hosts[n]
 	key := keyOf(secure, target)
@@ -233,8 +230,8 @@ func search(list []capture, key uint64) (capture, int, bool) {
 	return capture{}, 0, false
 }
 
-// addrOf is the loopback address that stands for what: 127.1.0.0 to
-// 127.254.255.255, one that no other has while such are to be found.
+// addrOf derives a loopback address between 127.1.0.0 and 127.254.255.255 from a text. If that is used, it tries the
+// next 64; then it returns a used one.
 func addrOf(what string, used map[netip.Addr]bool) netip.Addr {
 	h := fnv.New32a()
 	io.WriteString(h, what)

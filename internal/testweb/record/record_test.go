@@ -17,7 +17,7 @@ func body(s string) string {
 	return b
 }
 
-// Of several captures one is served: the latest, or the first from a time on.
+// TestCaptures: of several captures the latest is served, or the first from a time on.
 func TestCaptures(t *testing.T) {
 	file := rec("response", "http://a.example/x", "2024-03-01T00:00:00Z", "", ok("march")) +
 		rec("response", "http://a.example/x", "20240101000000", "", ok("january")) +
@@ -40,7 +40,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// A revisit has its own header and the body of its original, wherever that is.
+// TestRevisits: a revisit has its own header and the body of its original, wherever that is.
 func TestRevisits(t *testing.T) {
 	digest := "WARC-Payload-Digest: sha1:AAAA\r\n"
 	identical := "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n"
@@ -52,17 +52,21 @@ func TestRevisits(t *testing.T) {
 		name, lines, content, want string
 	}{
 		{"by digest", identical + digest, head, head + "body"},
-		{"by URL and date", identical + "WARC-Refers-To-Target-URI: http://a.example/1\r\nWARC-Refers-To-Date: 2024-01-02T00:00:00Z\r\n",
+		{"by URL and date", identical + "WARC-Refers-To-Target-URI: http://a.example/1\r\n" +
+			"WARC-Refers-To-Date: 2024-01-02T00:00:00Z\r\n",
 			"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nnewer"},
 		{"by URL in brackets", identical + "WARC-Refers-To-Target-URI: <http://a.example/1>\r\n", head, head + "body"},
 		{"without a header", identical + digest, "", ok("body")},
-		{"header without its end", identical + digest, "HTTP/1.1 200 OK\r\nContent-Length: 4", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"},
-		{"not modified", notModified + "WARC-Refers-To-Target-URI: http://a.example/1\r\nWARC-Refers-To-Date: 2024-01-01T00:00:00.7Z\r\n",
+		{"header without its end", identical + digest, "HTTP/1.1 200 OK\r\nContent-Length: 4",
+			"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"},
+		{"not modified", notModified + "WARC-Refers-To-Target-URI: http://a.example/1\r\n" +
+			"WARC-Refers-To-Date: 2024-01-01T00:00:00.7Z\r\n",
 			"HTTP/1.1 304 Not Modified\r\n\r\n", ok("body")},
 	} {
 		revisit := rec("revisit", "http://b.example/2", "2024-03-01T00:00:00Z", tt.lines, tt.content)
 		for name, files := range map[string][]string{
-			"one file": {original + other + revisit}, "two files": {revisit, original + other}, "gzip": {zipped(original, other), zipped(revisit)},
+			"one file": {original + other + revisit}, "two files": {revisit, original + other},
+			"gzip": {zipped(original, other), zipped(revisit)},
 		} {
 			a := open(t, Config{}, files...)
 			got, r := ask(t, a, "http://b.example/2")
@@ -74,15 +78,17 @@ func TestRevisits(t *testing.T) {
 			}
 		}
 	}
-	// "Not modified" since the last capture of the same URL.
-	a := open(t, Config{}, original+rec("revisit", "http://a.example/1", "2024-03-01T00:00:00Z", notModified, "HTTP/1.1 304 Not Modified\r\n\r\n"))
+	// A revisit that only says "not modified" refers to the previous capture of its URL.
+	a := open(t, Config{}, original+rec("revisit", "http://a.example/1", "2024-03-01T00:00:00Z", notModified,
+		"HTTP/1.1 304 Not Modified\r\n\r\n"))
 	if got, _ := ask(t, a, "http://a.example/1"); got != ok("body") {
 		t.Errorf("not modified since the last capture: got %q", got)
 	}
-	// A revisit of something else is not served.
-	a = open(t, Config{}, original+rec("revisit", "http://b.example/2", date, identical+"WARC-Payload-Digest: sha1:BBBB\r\n", head))
+	// A revisit whose original is not in the files is not served.
+	a = open(t, Config{}, original+rec("revisit", "http://b.example/2", date,
+		identical+"WARC-Payload-Digest: sha1:BBBB\r\n", head))
 	if _, found := a.Find("b.example"); found || a.Summary().Skipped[NoOriginal] != 1 {
-		t.Errorf("a revisit of nothing: got %+v", a.Summary())
+		t.Errorf("a revisit without its original: got %+v", a.Summary())
 	}
 }
 
@@ -102,10 +108,13 @@ func TestHosts(t *testing.T) {
 			response("http://d.example/garbage", "SSH-2.0-x\r\n")+
 			response("http://d.example/100", "HTTP/1.1 100 Continue\r\n\r\n"))
 	addr := map[string]netip.Addr{}
-	for name, site := range map[string]string{"www.a.example": "a.example", "b.a.example": "a.example", "c.a.example": "a.example", "xn--bcher-kva.example": "xn--bcher-kva.example"} {
+	for name, site := range map[string]string{
+		"www.a.example": "a.example", "b.a.example": "a.example", "c.a.example": "a.example",
+		"xn--bcher-kva.example": "xn--bcher-kva.example",
+	} {
 		n, found := a.Find(name)
 		if !found {
-			t.Errorf("no %s", name)
+			t.Errorf("there is no host %s", name)
 			continue
 		}
 		h := a.Host(n)
@@ -115,19 +124,19 @@ func TestHosts(t *testing.T) {
 		}
 	}
 	if addr["www.a.example"] != addr["b.a.example"] || addr["b.a.example"] == addr["c.a.example"] {
-		t.Errorf("hosts that shared an address share one, others do not: got %v", addr)
+		t.Errorf("want one address for hosts with the same recorded address, else different ones: got %v", addr)
 	}
 	if _, found := a.Find("d.example"); found || a.Hosts() != 4 {
 		t.Errorf("got %d hosts, want 4, and not d.example", a.Hosts())
 	}
 	want := map[string]int64{OtherPort: 1, BadURL: 2, NotHTTP: 5}
-	if s := a.Summary(); s.Records != 12 || s.URLs != 4 || len(s.Skipped) != 3 || s.Skipped[OtherPort] != 1 || s.Skipped[BadURL] != 2 || s.Skipped[NotHTTP] != 5 {
+	if s := a.Summary(); s.Records != 12 || s.URLs != 4 || len(s.Skipped) != 3 || s.Skipped[OtherPort] != 1 ||
+		s.Skipped[BadURL] != 2 || s.Skipped[NotHTTP] != 5 {
 		t.Errorf("got %+v, want skipped %v", s, want)
 	}
 }
 
-// Spellings of a target that servers take for the same find the same capture;
-// others do not.
+// TestKeys: spellings of a target that servers treat alike have the same key; others do not.
 func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
@@ -142,10 +151,11 @@ func TestKeys(t *testing.T) {
 		{"/a//b", "/a/b", false}, {"/a%00", "/a", false},
 	} {
 		if got := keyOf(false, tt.a) == keyOf(false, tt.b); got != tt.same {
-			t.Errorf("%q and %q: got %t, want %t (%q, %q)", tt.a, tt.b, got, tt.same, appendTarget(nil, tt.a), appendTarget(nil, tt.b))
+			t.Errorf("%q and %q: got %t, want %t (%q, %q)",
+				tt.a, tt.b, got, tt.same, appendTarget(nil, tt.a), appendTarget(nil, tt.b))
 		}
 		if keyOf(true, tt.a) == keyOf(false, tt.a) {
-			t.Errorf("%q: http and https are one", tt.a)
+			t.Errorf("%q: http and https have the same key", tt.a)
 		}
 	}
 }
@@ -154,7 +164,8 @@ func TestSeeds(t *testing.T) {
 	meta := func(url, fields string) string {
 		return rec("metadata", url, date, "Content-Type: application/warc-fields\r\n", fields)
 	}
-	pages := response("http://a.example/robots.txt", ok("")) + response("http://a.example/", ok("a")) + response("http://a.example/1", ok("b")) + response("http://b.example/", ok("c"))
+	pages := response("http://a.example/robots.txt", ok("")) + response("http://a.example/", ok("a")) +
+		response("http://a.example/1", ok("b")) + response("http://b.example/", ok("c"))
 	for _, tt := range []struct{ more, want string }{
 		{"", "http://a.example/"},
 		{meta("http://a.example/robots.txt", "via: http://a.example/\r\nhopsFromSeed: P\r\nsourceTag: a.example\r\n") +
@@ -169,15 +180,16 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// The recorded robots.txt is what the crawler is judged by, also behind a
-// redirect and compressed.
+// TestRobots: the server applies the recorded robots.txt, also if it is compressed or behind a redirect.
 func TestRobots(t *testing.T) {
-	text := "User-agent: *\nDisallow: /all\n\nUser-agent: weaver/1.0\nUser-agent: x\nDisallow: /a*b$ # no\nDisallow: /%7eme\nAllow: /a-bcb\nCrawl-delay: 2.5\n"
+	text := "User-agent: *\nDisallow: /all\n\nUser-agent: weaver/1.0\nUser-agent: x\nDisallow: /a*b$ # no\n" +
+		"Disallow: /%7eme\nAllow: /a-bcb\nCrawl-delay: 2.5\n"
 	gz := zipped(text)
 	packed := "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + itoa(len(gz)) + "\r\n\r\n" + gz
 	a := open(t, Config{Agent: "weaver"},
 		response("https://www.a.example/robots.txt", packed)+
-			response("http://www.a.example/robots.txt", "HTTP/1.1 301 Moved\r\nLocation: https://www.a.example/robots.txt\r\nContent-Length: 0\r\n\r\n")+
+			response("http://www.a.example/robots.txt", "HTTP/1.1 301 Moved\r\n"+
+				"Location: https://www.a.example/robots.txt\r\nContent-Length: 0\r\n\r\n")+
 			response("http://b.example/robots.txt", ok("User-agent: *\nDisallow:\n"))+
 			response("http://c.example/robots.txt", "HTTP/1.1 302 Found\r\nLocation: /robots.txt\r\nContent-Length: 0\r\n\r\n")+
 			response("http://d.example/robots.txt", "HTTP/1.1 404 No\r\nContent-Length: 18\r\n\r\nUser-agent:*\nDisallow: /\n"))
@@ -185,8 +197,9 @@ func TestRobots(t *testing.T) {
 		url  string
 		want string // the rule; empty: allowed
 	}{
-		{"http://www.a.example/axb", "disallow: /a*b$"}, {"https://www.a.example/axxb", "disallow: /a*b$"}, {"https://www.a.example/axbx", ""},
-		{"https://www.a.example/a-bcb", ""}, {"https://www.a.example/~me/x", "disallow: /~me"}, {"https://www.a.example/%7Eme", "disallow: /~me"},
+		{"http://www.a.example/axb", "disallow: /a*b$"}, {"https://www.a.example/axxb", "disallow: /a*b$"},
+		{"https://www.a.example/axbx", ""}, {"https://www.a.example/a-bcb", ""},
+		{"https://www.a.example/~me/x", "disallow: /~me"}, {"https://www.a.example/%7Eme", "disallow: /~me"},
 		{"https://www.a.example/all", ""}, {"https://www.a.example/robots.txt", ""},
 		{"http://b.example/", ""}, {"http://c.example/", ""}, {"http://d.example/", ""},
 	} {
@@ -207,12 +220,12 @@ func TestRobots(t *testing.T) {
 	}
 }
 
-// What cannot be read is an error with file and offset, or counted.
+// TestDamage: parts that cannot be read are counted, or are an error with file and offset.
 func TestDamage(t *testing.T) {
 	good := response("http://a.example/", ok("home"))
 	two := zipped(response("http://a.example/1", ok("one")), response("http://a.example/2", ok("two")))
 	broken := []byte(two)
-	broken[40] ^= 0xff // in the first member's blocks
+	broken[40] ^= 0xff // in the compressed data of the first member
 	one := zipped(good + response("http://a.example/1", ok("one")))
 	for _, tt := range []struct {
 		name, content string
@@ -221,16 +234,22 @@ func TestDamage(t *testing.T) {
 		skipped       string
 	}{
 		{name: "text", content: "hello,\nthis is no archive", err: `0.warc: offset 0: no WARC record: "hello`},
-		{name: "broken gzip", content: "\x1f\x8b\x08\x00aaaaaaaaaaaaaaaaaaaaaaaaaaa", err: "0.warc: offset 0: gzip member: "},
+		{name: "broken gzip",
+			content: "\x1f\x8b\x08\x00aaaaaaaaaaaaaaaaaaaaaaaaaaa", err: "0.warc: offset 0: gzip member: "},
 		{name: "nothing", content: "", err: "0 records in 1 files: no HTTP response"},
-		{name: "nothing to serve", content: rec("warcinfo", "", date, "", ""), err: "1 records in 1 files: no HTTP response"},
+		{name: "nothing to serve",
+			content: rec("warcinfo", "", date, "", ""), err: "1 records in 1 files: no HTTP response"},
 		{name: "a torn end", content: good + good[:len(good)-20], urls: 1, damaged: 1},
-		{name: "a lying length", content: strings.Replace(good, "Content-Length: ", "Content-Length: 99999999999", 1), err: "0.warc: offset 0: the content ends"},
-		{name: "a negative length", content: good + strings.Replace(good, "Content-Length: ", "Content-Length: -", 1), urls: 1, damaged: 1},
-		{name: "garbage between", content: good + "garbage\r\n\r\n" + response("http://a.example/1", ok("one")), urls: 2, damaged: 1},
+		{name: "a wrong length", content: strings.Replace(good, "Content-Length: ", "Content-Length: 99999999999", 1),
+			err: "0.warc: offset 0: the content ends"},
+		{name: "a negative length", urls: 1, damaged: 1,
+			content: good + strings.Replace(good, "Content-Length: ", "Content-Length: -", 1)},
+		{name: "garbage between",
+			content: good + "garbage\r\n\r\n" + response("http://a.example/1", ok("one")), urls: 2, damaged: 1},
 		{name: "a broken member", content: string(broken), urls: 1, damaged: 1},
 		{name: "records in one member", content: zipped(good) + one, urls: 1, skipped: SharedMember},
-		{name: "endless header", content: good + "WARC/1.1\r\n" + strings.Repeat("X: y\r\n", 5000) + "\r\n", urls: 1, damaged: 1},
+		{name: "endless header",
+			content: good + "WARC/1.1\r\n" + strings.Repeat("X: y\r\n", 5000) + "\r\n", urls: 1, damaged: 1},
 	} {
 		a, err := Open(write(t, tt.content), Config{})
 		if tt.err != "" {
@@ -244,20 +263,23 @@ func TestDamage(t *testing.T) {
 			continue
 		}
 		s := a.Summary()
-		if s.URLs != tt.urls || s.Damaged != tt.damaged || int(s.Damaged) != len(s.Notes) || tt.skipped != "" && s.Skipped[tt.skipped] == 0 {
+		if s.URLs != tt.urls || s.Damaged != tt.damaged || int(s.Damaged) != len(s.Notes) ||
+			tt.skipped != "" && s.Skipped[tt.skipped] == 0 {
 			t.Errorf("%s: got %+v, want %d URLs, %d damaged, skipped %q", tt.name, s, tt.urls, tt.damaged, tt.skipped)
 		}
 		for _, n := range s.Notes {
 			if !strings.Contains(n, "0.warc: offset ") {
-				t.Errorf("%s: note %q names no file and offset", tt.name, n)
+				t.Errorf("%s: the note %q lacks file and offset", tt.name, n)
 			}
 		}
 		a.Close()
 	}
-	if _, err := Open([]string{t.TempDir()}, Config{}); err == nil || !strings.HasSuffix(err.Error(), ": not a file") {
+	if _, err := Open([]string{t.TempDir()}, Config{}); err == nil ||
+		!strings.HasSuffix(err.Error(), ": not a regular file") {
 		t.Errorf("a directory: got %v", err)
 	}
-	if _, err := Open([]string{"/does/not/exist.warc"}, Config{}); err == nil || err.Error() != "/does/not/exist.warc: no such file or directory" {
+	_, err := Open([]string{"/does/not/exist.warc"}, Config{})
+	if err == nil || err.Error() != "/does/not/exist.warc: no such file or directory" {
 		t.Errorf("no file: got %v", err)
 	}
 	if _, err := Open(make([]string, maxFiles+1), Config{}); err == nil {
@@ -268,7 +290,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// The pages of a host have the numbers 0 to Pages-1, each its own.
+// TestPageNumbers: the pages of a host have the numbers 0 to Pages-1, each a different one.
 func TestPageNumbers(t *testing.T) {
 	var b strings.Builder
 	var urls []string
@@ -303,30 +325,35 @@ func TestPageNumbers(t *testing.T) {
 	for host, pages := range seen {
 		n, _ := a.Find(host)
 		slices.Sort(pages)
-		if int64(len(pages)) != a.Host(n).Pages || pages[0] != 0 || pages[len(pages)-1] != int64(len(pages)-1) || len(slices.Compact(pages)) != 13 {
+		if int64(len(pages)) != a.Host(n).Pages || pages[0] != 0 || pages[len(pages)-1] != int64(len(pages)-1) ||
+			len(slices.Compact(pages)) != 13 {
 			t.Errorf("%s: got pages %v of %d", host, pages, a.Host(n).Pages)
 		}
 	}
 }
 
-// The truth is the recorded pages, without those that robots.txt denies.
+// TestTruth: the truth has the recorded pages that robots.txt does not deny.
 func TestTruth(t *testing.T) {
 	a := open(t, Config{},
-		response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /no\n"))+response("http://a.example/no", ok("a"))+
-			response("http://a.example/yes", ok("b"))+response("https://a.example/no", ok("c"))+response("http://a.example/gone", "HTTP/1.1 410 Gone\r\n\r\n")+
-			rec("response", "http://a.example/cut", date, "WARC-Truncated: length\r\nWARC-Payload-Digest: sha1:C\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")+
+		response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /no\n"))+
+			response("http://a.example/no", ok("a"))+response("http://a.example/yes", ok("b"))+
+			response("https://a.example/no", ok("c"))+
+			response("http://a.example/gone", "HTTP/1.1 410 Gone\r\n\r\n")+
+			rec("response", "http://a.example/cut", date, "WARC-Truncated: length\r\nWARC-Payload-Digest: sha1:C\r\n",
+				"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")+
 			rec("revisit", "http://a.example/cut-too", date, "WARC-Payload-Digest: sha1:C\r\n", "")+
 			rec("revisit", "http://b.example/2", date, "WARC-Refers-To-Target-URI: http://a.example/yes\r\n", ""))
 	tr := a.Truth()
 	var got []string
 	tr.Each(func(host, page int64) {
 		if !tr.Has(host, page) {
-			t.Errorf("host %d, page %d: each, but not had", host, page)
+			t.Errorf("host %d, page %d: Each has the page, Has does not", host, page)
 		}
 		got = append(got, tr.URL(host, page))
 	})
 	slices.Sort(got)
-	if d := cmp.Diff([]string{"http://a.example/yes", "http://b.example/2", "https://a.example/no"}, got); d != "" || tr.Reachable() != 3 {
+	wantURLs := []string{"http://a.example/yes", "http://b.example/2", "https://a.example/no"}
+	if d := cmp.Diff(wantURLs, got); d != "" || tr.Reachable() != 3 {
 		t.Errorf("%d reachable: %s", tr.Reachable(), d)
 	}
 	had := 0
@@ -338,11 +365,11 @@ func TestTruth(t *testing.T) {
 		}
 	}
 	if had != 3 {
-		t.Errorf("has %d pages, want 3", had)
+		t.Errorf("Has reports %d pages, want 3", had)
 	}
 }
 
-// TestHeadForms: a version in lower case and a length on a folded line.
+// TestHeadForms: warcHead reads a version in lower case and a length on a folded line.
 func TestHeadForms(t *testing.T) {
 	for _, head := range []string{
 		"WARC/1.1\r\nContent-Length: 483\r\n\r\n",

@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// robotsHops is how many redirects of a robots.txt count (RFC 9309, 2.3.1.2).
+// robotsHops is how many redirects of a robots.txt are followed (RFC 9309, 2.3.1.2).
 const robotsHops = 5
 
 // readRobots reads the recorded robots.txt of every host.
@@ -23,8 +23,8 @@ func (a *Archive) readRobots() {
 	}
 }
 
-// robotsOf follows the redirects from a host's robots.txt. What cannot be read
-// or is no 2xx allows everything: only what was plainly forbidden is judged.
+// robotsOf returns the rules of a host's robots.txt, after redirects. If the file cannot be read or its status is not
+// 2xx, it allows everything, so that the report blames a crawler only for what was clearly forbidden.
 func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
 	target := "/robots.txt"
 	for range robotsHops + 1 {
@@ -43,7 +43,11 @@ func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
 		if err != nil {
 			return nil
 		}
-		base := &url.URL{Scheme: map[bool]string{false: "http", true: "https"}[secure], Host: a.hosts[n].Name, Path: target}
+		scheme := "http"
+		if secure {
+			scheme = "https"
+		}
+		base := &url.URL{Scheme: scheme, Host: a.hosts[n].Name, Path: target}
 		l := locate(base.ResolveReference(to).String())
 		if l.why != "" {
 			return nil
@@ -56,7 +60,7 @@ func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
 	return nil
 }
 
-// headerValue is the first value of a field, given in lower case.
+// headerValue returns the value of the first field with this name, which must be in lower case.
 func headerValue(head []byte, name string) string {
 	for line := range bytes.Lines(head) {
 		if k, v, ok := bytes.Cut(line, []byte{':'}); ok && fold(bytes.TrimSpace(k), name) {
@@ -66,8 +70,7 @@ func headerValue(head []byte, name string) string {
 	return ""
 }
 
-// readRules reads a recorded robots.txt. It is the server's own reading, for
-// the truth about the crawler's.
+// readRules reads a recorded robots.txt. It uses testweb.ReadRobots, which is independent of the crawler's parser.
 func (a *Archive) readRules(c capture) *testweb.Robots {
 	rec, err := warc.At(io.NewSectionReader(a.files[c.body.file()], 0, 1<<62), c.body.offset())
 	if err != nil {
@@ -77,6 +80,6 @@ func (a *Archive) readRules(c capture) *testweb.Robots {
 	if err != nil {
 		return nil
 	}
-	b, _ := io.ReadAll(io.LimitReader(in, testweb.RobotsBytes)) // what came before an error was said
+	b, _ := io.ReadAll(io.LimitReader(in, testweb.RobotsBytes)) // the rules in front of an error count
 	return testweb.ReadRobots(b, a.cfg.Agent)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// sampleFiles are the WARC files of the collection.
+// sampleFiles returns the WARC files of the sample collection.
 func sampleFiles(t testing.TB) []string {
 	t.Helper()
 	needSamples(t)
@@ -31,8 +31,8 @@ func sampleFiles(t testing.TB) []string {
 	return all
 }
 
-// Of other people's files each URL gives a client the payload that the archive
-// reads out of the record, and nearly all of them are sent as they were recorded.
+// TestSamples: for each URL in files of other programs, a client gets the payload that package warc reads from the
+// record. Nearly all responses are sent as recorded.
 func TestSamples(t *testing.T) {
 	urls, same := 0, 0
 	for _, name := range sampleFiles(t) {
@@ -64,7 +64,7 @@ func TestSamples(t *testing.T) {
 			n, _ := a.Find(l.host)
 			c, _, found := a.find(n, l.secure, l.target)
 			if !found || c.head() != placeOf(0, rec.Offset) {
-				continue // another capture is served
+				continue // the Archive serves another capture of the URL
 			}
 			urls++
 			recorded, err := io.ReadAll(rec)
@@ -80,17 +80,19 @@ func TestSamples(t *testing.T) {
 				same++
 			}
 			if g, w := payloadOf(t, got), want(t, again); g != w {
-				t.Errorf("%s: %s: the client's payload is not the record's: %+v, %.300q", filepath.Base(name), rec.URL(), r, got)
+				t.Errorf("%s: %s: the client's payload differs from the record's: %+v, %.300q",
+					filepath.Base(name), rec.URL(), r, got)
 			}
 		}
 		t.Logf("%s: %+v", filepath.Base(name), a.Summary())
 		a.Close()
 	}
 	if urls != 509 || same != 490 {
-		t.Errorf("got %d URLs, %d of them as they were recorded, want 509 and 490", urls, same)
+		t.Errorf("got %d URLs, %d of them sent as recorded, want 509 and 490", urls, same)
 	}
 }
 
+// want returns the hash of the payload that package warc reads from a record.
 func want(t *testing.T, rec *warc.Record) [20]byte {
 	t.Helper()
 	in, err := rec.Payload()
@@ -100,7 +102,7 @@ func want(t *testing.T, rec *warc.Record) [20]byte {
 	return sum(t, in)
 }
 
-// payloadOf reads a response as a client does.
+// payloadOf returns the hash of the payload that a client reads from a response.
 func payloadOf(t *testing.T, response []byte) [20]byte {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(response)), nil)
@@ -127,12 +129,13 @@ func sum(t *testing.T, in io.Reader) [20]byte {
 	return [20]byte(h.Sum(nil))
 }
 
-// FuzzOpen: whatever a file holds, it is read without harm, and what is then
-// served can be asked for.
+// FuzzOpen: any file can be read without harm, and its seeds can then be requested.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(response("http://a.example/", ok("home"))))
-	f.Add([]byte(zipped(response("http://a.example/", ok("home")), rec("revisit", "http://a.example/2", date, "WARC-Refers-To-Target-URI: http://a.example/\r\n", "HTTP/1.1 200 OK\r\n\r\n"))))
-	f.Add([]byte(response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /*a*$\n")) + "WARC/1.1\r\nContent-Length: 9\r\n\r\n"))
+	f.Add([]byte(zipped(response("http://a.example/", ok("home")), rec("revisit", "http://a.example/2", date,
+		"WARC-Refers-To-Target-URI: http://a.example/\r\n", "HTTP/1.1 200 OK\r\n\r\n"))))
+	f.Add([]byte(response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /*a*$\n")) +
+		"WARC/1.1\r\nContent-Length: 9\r\n\r\n"))
 	f.Add([]byte(response("https://a.example/x", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		name := filepath.Join(t.TempDir(), "x.warc")
@@ -148,12 +151,13 @@ func FuzzOpen(f *testing.F) {
 			l := locate(u)
 			n, found := a.Find(l.host)
 			if !found {
-				t.Fatalf("seed %q: no host", u)
+				t.Fatalf("seed %q: there is no such host", u)
 			}
 			for _, q := range []testweb.Query{{}, {Head: true}, {Close: true}, {Gzip: true, Head: true, Close: true}} {
 				q.Host, q.Secure, q.Target = n, l.secure, l.target
 				out, r := a.Answer(nil, q)
-				if r.Status < 200 || r.HeadLen > len(out) || q.Head && r.HeadLen != len(out) || !bytes.HasSuffix(out[:r.HeadLen], []byte("\n")) {
+				if r.Status < 200 || r.HeadLen > len(out) || q.Head && r.HeadLen != len(out) ||
+					!bytes.HasSuffix(out[:r.HeadLen], []byte("\n")) {
 					t.Errorf("seed %q, %+v: got %+v, %q", u, q, r, out)
 				}
 			}
@@ -161,11 +165,13 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzMend: what is sent of any response has a header with an end, and a second
-// mending changes nothing.
+// FuzzMend: a repaired response has a header with an end, and repairing it again changes nothing.
 func FuzzMend(f *testing.F) {
-	for _, s := range []string{ok("hello"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-		"HTTP/2 200\r\ncontent-length: 3\ncontent-encoding: gzip\r\n\r\nhello", "HTTP/1.0 200", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nContent-Length: 3\r\ntransfer-encoding: chunked\r\n\r\nhello"} {
+	for _, s := range []string{
+		ok("hello"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"HTTP/2 200\r\ncontent-length: 3\ncontent-encoding: gzip\r\n\r\nhello", "HTTP/1.0 200",
+		"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nContent-Length: 3\r\ntransfer-encoding: chunked\r\n\r\nhello",
+	} {
 		f.Add([]byte(s), false, false)
 		f.Add([]byte(s), true, true)
 	}

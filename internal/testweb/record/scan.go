@@ -19,16 +19,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// A scan collects the captures of all files. It needs some 100 bytes a capture,
-// which are free again when the index is made.
+// A scan collects the captures of all files. It needs about 100 bytes for each, which are freed when the index is
+// built.
 type scan struct {
 	a       *Archive
 	found   []found
 	refs    []reference
-	ips     []string // of the hosts, as recorded
+	ips     []string // recorded IP address of each host
 	addrs   map[string]netip.Addr
 	used    map[netip.Addr]bool
-	digests map[uint64]original // of payloads
+	digests map[uint64]original // by hash of the payload digest
 	seeds   []string
 	first   string // URL of the first page
 }
@@ -39,27 +39,28 @@ type found struct {
 	date      int64 // Unix time in ns
 	own, body place
 	host      int32
-	ref       int32 // in scan.refs; -1 for a response
+	ref       int32 // index in scan.refs; -1 for a response
 	status    int16
 	robots    bool
-	cut       bool // not whole
+	cut       bool // the response is incomplete
 }
 
-// A reference is what a revisit record says of its original.
+// A reference is what a revisit record says about its original.
 type reference struct {
-	digest      uint64 // 0: none
+	digest      uint64 // hash of the payload digest; 0: unknown
 	notModified bool
-	url         string // of the original; empty: not said
-	date        int64  // 0: not said
+	url         string // of the original; empty: unknown
+	date        int64  // Unix time in ns; 0: unknown
 }
 
+// An original is the first response with a payload digest.
 type original struct {
 	at     place
 	status int16
 	cut    bool
 }
 
-// file reads the records of one file.
+// file scans one file.
 func (s *scan) file(n int, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -71,9 +72,9 @@ func (s *scan) file(n int, name string) error {
 	case err != nil:
 		return unwrapPath(err)
 	case !info.Mode().IsRegular():
-		return errors.New("not a file")
+		return errors.New("not a regular file")
 	case info.Size() >= 1<<48:
-		return fmt.Errorf("%d bytes are more than can be served from one file", info.Size())
+		return fmt.Errorf("the file has %d bytes; at most %d can be served", info.Size(), int64(1<<48-1))
 	}
 	s.a.summary.Bytes += info.Size()
 	rd := warc.NewReader(f)
@@ -107,12 +108,12 @@ func (s *scan) file(n int, name string) error {
 		break
 	}
 	if damage != nil && s.a.summary.Records == before {
-		return fmt.Errorf("%w (no record can be read)", damage)
+		return fmt.Errorf("%w; no record of the file can be read", damage)
 	}
 	return nil
 }
 
-// unwrapPath leaves the name out, which the caller puts in front.
+// unwrapPath removes the file name from an error, because the caller adds it.
 func unwrapPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -131,7 +132,7 @@ func (s *scan) damaged(name string, err error, skipped int64) {
 
 func (s *scan) skip(why string) { s.a.summary.Skipped[why]++ }
 
-// record takes a response or revisit in, and the metadata that tells a seed.
+// record adds a response or revisit to the scan, and looks for seeds in metadata records.
 func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 	kind := rec.Type()
 	switch kind {
@@ -170,9 +171,12 @@ func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 		digest = xxhash.Sum64String(strings.ToUpper(d)) | 1
 	}
 	if kind == "revisit" {
-		ref := reference{digest: digest, url: strings.Trim(rec.Header.Value("WARC-Refers-To-Target-URI"), "<>"),
-			date: dateOf(rec.Header.Value("WARC-Refers-To-Date")), notModified: status == 304 ||
-				strings.HasSuffix(rec.Header.Value("WARC-Profile"), "server-not-modified")}
+		ref := reference{
+			digest: digest, url: strings.Trim(rec.Header.Value("WARC-Refers-To-Target-URI"), "<>"),
+			date: dateOf(rec.Header.Value("WARC-Refers-To-Date")),
+			notModified: status == 304 ||
+				strings.HasSuffix(rec.Header.Value("WARC-Profile"), "server-not-modified"),
+		}
 		f.ref = int32(len(s.refs))
 		s.refs = append(s.refs, ref)
 	} else if _, known := s.digests[digest]; digest != 0 && !known {
@@ -187,7 +191,7 @@ func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 
 var robotsKeys = [2]uint64{keyOf(false, "/robots.txt"), keyOf(true, "/robots.txt")}
 
-// statusOf reads the status line at the front of a record's content.
+// statusOf reads the status line at the beginning of a record's content.
 func statusOf(rec *warc.Record) (status int16, ok bool, err error) {
 	var line [40]byte
 	n, err := io.ReadFull(rec, line[:min(rec.Size, int64(len(line)))])
@@ -197,7 +201,7 @@ func statusOf(rec *warc.Record) (status int16, ok bool, err error) {
 	return parseStatus(line[:n])
 }
 
-// parseStatus reads HTTP/x.y NNN; what is no final status is no response.
+// parseStatus parses "HTTP/x.y NNN". ok is false if the status is not a final one (below 200).
 func parseStatus(line []byte) (status int16, ok bool, err error) {
 	line, _, _ = bytes.Cut(line, []byte{'\n'})
 	i := bytes.IndexByte(line, ' ')
@@ -217,7 +221,7 @@ func parseStatus(line []byte) (status int16, ok bool, err error) {
 	return status, status >= 200, nil
 }
 
-// metadata looks for a capture that no link has led to.
+// metadata adds the record's URL to the seeds, if the record names a seed and no link that led to the URL.
 func (s *scan) metadata(rd *warc.Reader, rec *warc.Record) error {
 	u := rec.URL()
 	if rec.Size < 64<<10 && len(s.seeds) < maxSeeds && strings.HasPrefix(u, "http") &&
@@ -243,7 +247,7 @@ func (s *scan) metadata(rd *warc.Reader, rec *warc.Record) error {
 	return rd.Finish()
 }
 
-// host is the number of a host, and notes the address that it had.
+// host returns the number of a host. It adds the host if it is new, and remembers its first IP address.
 func (s *scan) host(name, ip string) int32 {
 	n, ok := s.a.names[name]
 	if !ok {
@@ -262,8 +266,7 @@ func (s *scan) host(name, ip string) int32 {
 	return n
 }
 
-// finish resolves the revisits, chooses among the captures of each URL and
-// makes the index.
+// finish finds the originals of the revisits, chooses one capture for each URL, and builds the index.
 func (s *scan) finish() {
 	a := s.a
 	byURL := func(x, y found) int { return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.key, y.key)) }
@@ -343,7 +346,7 @@ func (s *scan) finish() {
 	}
 }
 
-// dropEmptyHosts forgets hosts of which nothing can be served.
+// dropEmptyHosts removes the hosts without a response that can be served.
 func (s *scan) dropEmptyHosts() {
 	a := s.a
 	kept, ips := a.hosts[:0], s.ips[:0]
@@ -358,8 +361,8 @@ func (s *scan) dropEmptyHosts() {
 	a.hosts, s.ips = kept, ips
 }
 
-// choose takes the capture to be served out of those of one URL, which are in
-// the order of their dates; at 0 is the latest.
+// choose returns the capture to be served among those of one URL, which are sorted by date. at is the chosen time, or 0
+// for the latest. ok is false if none can be served.
 func (s *scan) choose(same []found, at int64) (found, bool) {
 	best := -1
 	for i := range same {
@@ -382,7 +385,7 @@ func (s *scan) choose(same []found, at int64) (found, bool) {
 	return same[best], true
 }
 
-// resolve finds the record that has the body of same[i].
+// resolve finds the record with the body of same[i]. It reports whether there is one.
 func (s *scan) resolve(same []found, i int) bool {
 	f := &same[i]
 	if f.ref < 0 {
@@ -415,8 +418,7 @@ func (s *scan) resolve(same []found, i int) bool {
 	return true
 }
 
-// captureOf is the response record of a URL with that date, or the first one
-// where the date is not known.
+// captureOf returns the response record of a URL with that date in seconds, or the first one if date is 0.
 func (s *scan) captureOf(l location, date int64) (found, bool) {
 	n, ok := s.a.names[l.host]
 	if !ok {
@@ -434,10 +436,12 @@ func (s *scan) captureOf(l location, date int64) (found, bool) {
 	return found{}, false
 }
 
-// dateOf reads a WARC-Date (ISO 28500, 5.4), or 14 digits as WARC/0.17 has
-// them; 0 is none.
+// dateOf parses a WARC-Date (ISO 28500, 5.4), or the 14 digits of WARC/0.17, and returns the Unix time in ns; 0 if it
+// is invalid.
 func dateOf(s string) int64 {
-	for _, layout := range [...]string{time.RFC3339Nano, "20060102150405", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02"} {
+	for _, layout := range [...]string{
+		time.RFC3339Nano, "20060102150405", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02",
+	} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UnixNano()
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// A truth is the recorded pages that robots.txt does not deny: what a crawl
-// should find that begins with the same seeds and has the same bounds as the
-// recorded one.
+// A truth is the set of recorded pages that robots.txt does not deny. A crawl with the same seeds and the same bounds
+// as the recording should find them.
 type truth struct {
 	a      *Archive
-	denied map[uint32]bool // by place in the index
+	denied map[uint32]bool // by index in Archive.index
 	count  int64
 }
 
-// Truth reads the URLs of the hosts whose robots.txt denies something.
+// Truth returns the pages that a crawl should find. To find those that robots.txt denies, it reads the URLs of the
+// hosts with such rules from the files.
 func (a *Archive) Truth() testweb.Truth {
 	t := &truth{a: a, denied: map[uint32]bool{}, count: a.summary.Pages}
 	for n := range a.hosts {
@@ -63,8 +63,7 @@ func (t *truth) Each(f func(host, page int64)) {
 	}
 }
 
-// URL implements testweb.Truth: it is read from the record, "" where that is
-// impossible now.
+// URL implements testweb.Truth. It reads the URL from the record, and returns "" if that fails.
 func (t *truth) URL(host, page int64) string {
 	c := t.a.index[t.a.hosts[host].from+uint32(page)]
 	rec, err := warc.At(io.NewSectionReader(t.a.files[c.own.file()], 0, 1<<62), c.own.offset())

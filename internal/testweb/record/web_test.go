@@ -42,10 +42,10 @@ func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
 	return w
 }
 
-// hosts of the web that is recorded.
+// hosts are the hosts of the web that is recorded.
 var hosts = []string{"a.example", "b.example", "c.a.example"}
 
-// town is a web of some hundred pages, answered in the ways that HTTP knows.
+// town returns a web of a few hundred pages whose responses use many features of HTTP.
 func town() (sites []testweb.Site) {
 	for i, name := range hosts {
 		h := func(rw http.ResponseWriter, req *http.Request) {
@@ -54,15 +54,17 @@ func town() (sites []testweb.Site) {
 				http.NotFound(rw, req)
 				return
 			}
-			page := fmt.Sprintf("<title>%d</title><a href=/%d>a</a> <a href=/%d>a</a> <a href='http://%s/%d?x=%%7e'>b</a> %s", n, n+1, n+5, hosts[(i+1)%3], n*2+5, strings.Repeat("text ", n*100))
+			page := fmt.Sprintf("<title>%d</title><a href=/%d>a</a> <a href=/%d>a</a> "+
+				"<a href='http://%s/%d?x=%%7e'>b</a> %s",
+				n, n+1, n+5, hosts[(i+1)%3], n*2+5, strings.Repeat("text ", n*100))
 			switch n % 6 {
 			case 1:
 				http.Redirect(rw, req, fmt.Sprintf("/%d", n+7), http.StatusFound)
-			case 2: // in chunks
+			case 2: // chunked
 				io.WriteString(rw, page[:len(page)/2])
 				http.NewResponseController(rw).Flush()
 				io.WriteString(rw, page[len(page)/2:])
-			case 3: // until the end
+			case 3: // the end of the connection ends the body
 				rw.Header().Set("Transfer-Encoding", "identity")
 				io.WriteString(rw, page)
 			case 4:
@@ -72,7 +74,9 @@ func town() (sites []testweb.Site) {
 				io.WriteString(rw, page)
 			}
 		}
-		sites = append(sites, testweb.Site{Host: name, Robots: "User-agent: *\nDisallow: /13\n", Handler: http.HandlerFunc(h)})
+		sites = append(sites, testweb.Site{
+			Host: name, Robots: "User-agent: *\nDisallow: /13\n", Handler: http.HandlerFunc(h),
+		})
 	}
 	return sites
 }
@@ -82,15 +86,17 @@ func explore(t *testing.T, w *testweb.Web) *walk.Result {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.CAPEM())
-	res, err := walk.Walk(context.Background(), walk.Config{Seeds: []string{"http://a.example/"}, DialContext: w.DialContext, RootCAs: pool,
-		Scope: func(*url.URL) bool { return true }})
+	res, err := walk.Walk(context.Background(), walk.Config{
+		Seeds: []string{"http://a.example/"}, DialContext: w.DialContext, RootCAs: pool,
+		Scope: func(*url.URL) bool { return true },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return res
 }
 
-// raw is all that a server sends for an http URL.
+// raw returns all bytes that the server sends for an http URL.
 func raw(t *testing.T, w *testweb.Web, u string) []byte {
 	t.Helper()
 	at, err := url.Parse(u)
@@ -110,8 +116,8 @@ func raw(t *testing.T, w *testweb.Web, u string) []byte {
 	return b
 }
 
-// A web is explored, recorded, served from the record and explored
-// again: each page is as it was, and each response the same bytes.
+// TestWebAgain walks a web, records it, serves the recording and walks that. Each page is the same, and each response
+// has the same bytes.
 func TestWebAgain(t *testing.T) {
 	live := serve(t, testweb.Config{Sites: town(), Gzip: true})
 	was := explore(t, live)
@@ -153,7 +159,7 @@ func TestWebAgain(t *testing.T) {
 	again := serve(t, testweb.Config{Origin: rec})
 	is := explore(t, again)
 	if d := cmp.Diff(was, is); d != "" || len(was.Pages) < 200 {
-		t.Errorf("%d pages, now %d: %s", len(was.Pages), len(is.Pages), d)
+		t.Errorf("%d pages at first, %d from the recording: %s", len(was.Pages), len(is.Pages), d)
 	}
 	for u, b := range responses {
 		if got := raw(t, again, u); !bytes.Equal(got, b) {
