@@ -393,6 +393,32 @@ func TestLinks(t *testing.T) {
 	})
 }
 
+// TestNamedFiles checks that the Go files that documents name, such as `crawl/outcome.go`, exist.
+// The changelog may name files of the past.
+func TestNamedFiles(t *testing.T) {
+	var files, docs []string
+	walk(t, func(name string) {
+		switch {
+		case strings.HasSuffix(name, ".go"):
+			files = append(files, "/"+name)
+		case strings.HasSuffix(name, ".md") && name != "CHANGELOG.md":
+			docs = append(docs, name)
+		}
+	})
+	named := regexp.MustCompile("`([a-zA-Z0-9_/]+\\.go)`")
+	for _, doc := range docs {
+		b, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(b), -1) {
+			if !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, "/"+m[1]) }) {
+				t.Errorf("%s names %s, which is not there", doc, m[1])
+			}
+		}
+	}
+}
+
 func links(md string) []string {
 	md = mdFence.ReplaceAllString(md, "")
 	var out []string
