@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// activeMin is the least x: what one frame of a pool may bring at once. At
-	// a delay of 2s it is enough for 250 requests a second.
+	// activeMin is the smallest number of active hosts: what one frame of a pool may bring anyway. With a delay of
+	// 2 s it is enough for 250 requests a second.
 	activeMin = 500
-	// activeBytes is what an active host takes: itself, its history and the
-	// first of its links. They get a quarter of the memory at most.
+	// activeBytes is the size of an active host with its first links. Active hosts get a quarter of the memory at
+	// most.
 	activeBytes = 512
 
-	// paceSpan is how long requests are counted before they make a speed, and
-	// paceMemory the time in which a higher speed of before loses two thirds.
+	// paceSpan is the time over which requests are counted to measure a speed. paceMemory is the time in which an
+	// earlier, higher speed decays by two thirds.
 	paceSpan   = 5 * time.Second
 	paceMemory = 2 * time.Minute
 )
 
-// A pace measures the crawl's speed: requests a second. It rises at once, for
-// hosts that are wanted are wanted now, and falls slowly.
+// A pace measures the speed of the crawl in requests per second. It rises at once, because hosts are needed at once,
+// and falls slowly.
 type pace struct {
-	begun int64 // of the span
+	begun int64 // start of the span, in ns of the frontier's clock
 	n     int64 // requests in it
 	speed float64
 }
 
-// ended takes note of the end of a span, if it is over.
+// ended updates the speed and returns true if a span is over.
 func (p *pace) ended(clock int64) bool {
 	span := clock - p.begun
 	if span < int64(paceSpan) {
@@ -40,11 +40,10 @@ func (p *pace) ended(clock int64) bool {
 	return true
 }
 
-// activeFor is Polybot's rule, x = s·t: with a speed of s requests a second and
-// a quiet time of t, s·t hosts wait at any moment. As many that are ready keep
-// the crawl at its speed until all of those are; more would only take memory.
-// A quiet time below a second counts as one, also none at all: the hosts that
-// are ready are the work of a second, in which disks may be slow.
+// activeFor returns the number of hosts to keep ready. It is Polybot's rule, x = s·t: with a speed of s requests a
+// second and a quiet time of t, s·t hosts wait at any moment. As many ready hosts keep the crawl at its speed while
+// these wait. More would only take memory. A quiet time below one second counts as one second: the ready hosts are then
+// the work of a second, in which a disk may be slow.
 func activeFor(speed float64, quiet time.Duration, memory int64) int {
 	x := speed * max(quiet, time.Second).Seconds()
 	most := max(memory/4/activeBytes, activeMin)
@@ -54,19 +53,18 @@ func activeFor(speed float64, quiet time.Duration, memory int64) int {
 	return int(math.Ceil(min(x, float64(most))))
 }
 
-// adapt brings the number of active hosts to what the crawl's speed wants.
+// adapt sets the number of active hosts according to the speed.
 func (f *Frontier) adapt() {
 	if f.pace.ended(f.clock) && f.cfg.Active == 0 && !f.readAll {
 		f.active = activeFor(f.pace.speed, f.quietTime(), f.cfg.MemoryBytes)
 	}
 }
 
-// quietTime is how long nobody may be asked after a request: the longest of
-// what is configured. What single hosts want beyond it makes nobody else wait.
+// quietTime returns how long the hosts of a request must rest at least: the longest configured delay. Delays of single
+// hosts make no other host wait and do not count.
 func (f *Frontier) quietTime() time.Duration {
 	return max(f.cfg.HostDelay, f.cfg.IPDelay, f.cfg.SiteDelay)
 }
 
-// Active is how many hosts are kept ready at present, if there are as many
-// (Polybot's x); negative: all.
+// Active returns how many hosts are kept ready at present (Polybot's x). A negative value means all.
 func (f *Frontier) Active() int { return f.active }

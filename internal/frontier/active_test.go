@@ -17,22 +17,22 @@ func TestActiveFor(t *testing.T) {
 		want   int
 	}{
 		{0, 0, 1 << 30, activeMin},
-		{120, 30 * time.Second, 1 << 30, 3600}, // Polybot's own
+		{120, 30 * time.Second, 1 << 30, 3600}, // the figures of the Polybot paper
 		{1000, 2 * time.Second, 1 << 30, 2000},
-		{1e4, 0, 1 << 30, 10_000}, // without a quiet time, a second's work
+		{1e4, 0, 1 << 30, 10_000}, // without a quiet time: the work of one second
 		{1e4, 10 * time.Millisecond, 1 << 30, 10_000},
 		{1e300, time.Hour, 1 << 30, 1 << 19},
 		{1e4, 10 * time.Second, 64 << 20, 1 << 15},
 		{1e4, 10 * time.Second, 1, activeMin},
 	} {
 		if got := activeFor(tt.speed, tt.quiet, tt.memory); got != tt.want {
-			t.Errorf("speed %v, quiet time %v, %d bytes: %d, want %d", tt.speed, tt.quiet, tt.memory, got, tt.want)
+			t.Errorf("activeFor(%v, %v, %d) = %d, want %d", tt.speed, tt.quiet, tt.memory, got, tt.want)
 		}
 	}
 }
 
-// TestActiveFollowsSpeed: the hosts in RAM are few while a crawl is slow, as
-// many as its speed wants while it is fast, and few again when it is over.
+// TestActiveFollowsSpeed checks that few hosts are in RAM while a crawl is slow, as many as its speed requires while it
+// is fast, and few again when it is slow again.
 func TestActiveFollowsSpeed(t *testing.T) {
 	const delay, took = 2 * time.Second, 100 * time.Millisecond
 	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
@@ -54,8 +54,8 @@ func TestActiveFollowsSpeed(t *testing.T) {
 		end  time.Time
 	}
 	var running []visit
-	// crawl lets so many workers fetch for a while, and returns the speed and
-	// the most hosts that were ready at once.
+	// crawl fetches with so many workers for a while. It returns the speed in requests/s and the largest number of
+	// ready hosts.
 	crawl := func(workers int, length time.Duration) (speed float64, most int) {
 		t.Helper()
 		n := 0
@@ -89,9 +89,9 @@ func TestActiveFollowsSpeed(t *testing.T) {
 		}
 		return float64(n) / length.Seconds(), most
 	}
-	const frame = 400 // hosts that one read may bring, at most
+	const frame = 400 // largest number of hosts in one frame
 	if f.Active() != activeMin {
-		t.Errorf("%d active before the first request", f.Active())
+		t.Errorf("%d active before the first request, want %d", f.Active(), activeMin)
 	}
 	speed, most := crawl(2, 30*time.Second)
 	if f.Active() != activeMin || most > activeMin+frame || speed < 19 || speed > 21 {
@@ -99,17 +99,18 @@ func TestActiveFollowsSpeed(t *testing.T) {
 	}
 	speed, most = crawl(200, 40*time.Second)
 	want := int(speed * delay.Seconds())
-	if speed < 1900 || f.Active() < want*9/10 || f.Active() > want*11/10 || most < want*9/10 || most > want*11/10+frame {
+	tooFew, tooMany := f.Active() < want*9/10 || most < want*9/10, f.Active() > want*11/10 || most > want*11/10+frame
+	if speed < 1900 || tooFew || tooMany {
 		t.Errorf("fast: %.0f requests/s, %d active, up to %d ready, want %d", speed, f.Active(), most, want)
 	}
 	crawl(2, 8*time.Minute)
 	if got := f.Active(); got != activeMin {
-		t.Errorf("slow again: %d active", got)
+		t.Errorf("slow again: %d active, want %d", got, activeMin)
 	}
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
-	// A number that was given stays.
+	// A configured number does not change.
 	for _, n := range []int{7, -1} {
 		g := open(t, Config{HostDelay: delay, Active: n})
 		push(t, g, "http://a.example/")
@@ -119,7 +120,7 @@ func TestActiveFollowsSpeed(t *testing.T) {
 		}
 		g.Next(start.Add(2 * time.Minute))
 		if g.Active() != n {
-			t.Errorf("%d active, want %d as configured", g.Active(), n)
+			t.Errorf("%d active, want the configured %d", g.Active(), n)
 		}
 	}
 }

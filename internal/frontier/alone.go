@@ -7,26 +7,24 @@ import (
 	"time"
 )
 
-// A share says what a host has to do with others: zero before its first
-// look-up, then the number of its group, or, with grouped not set, that it has
-// its address and its site to itself, and when its last response ended. So the
-// two quiet times of a host that is alone take no more room than this.
+// A share tells what a host shares with others. Zero means that it was not looked up yet. With the bit grouped, it is
+// the number of the host's group. Otherwise the host is alone at its address and its site, and the share holds the end
+// of its last response. The two quiet times of a host that is alone thus take no more memory than this.
 //
-// Ends are milliseconds of the frontier's clock, rounded up, and begin again
-// after 24 days: somebody who was not asked for just as long may be let wait
-// for its address once more.
+// The end is in milliseconds of the frontier's clock, rounded up, and wraps around after 24 days. If a host is not used
+// for exactly that long, it may have to wait for its quiet time once more.
 type share uint32
 
 const (
 	grouped share = 1 << 31
 
-	// free is the share of hosts that nothing can hold back: those of group 0.
+	// free is the share of hosts that nothing can hold back: group 0.
 	free = grouped
-	// unasked is alone, and no quiet time of its address and site runs.
+	// unasked is the share of a host that is alone and has no quiet time of address and site.
 	unasked share = 1
-	// shareEnds is how many ends can be told apart.
+	// shareEnds is the number of ends that can be distinguished.
 	shareEnds = 1<<31 - 2
-	// aloneMost is the longest quiet time that a share is used for.
+	// aloneMost is the longest quiet time for which a share is used.
 	aloneMost = 24 * time.Hour
 )
 
@@ -36,11 +34,11 @@ func millis(at int64) int64 {
 	return (at + int64(time.Millisecond) - 1) / int64(time.Millisecond)
 }
 
-// endedAt is the share of a host that is alone, whose response ended at clock.
+// endedAt returns the share of a host that is alone and whose response ended at clock.
 func endedAt(clock int64) share { return unasked + 1 + share(millis(clock)%shareEnds) }
 
-// ended is when its last response did, as seen from clock; ok is false if it
-// is not known to matter.
+// ended returns the end of the host's last response, as seen from clock. ok is false if it is unknown or does not
+// matter.
 func (s share) ended(clock int64) (at int64, ok bool) {
 	if s <= unasked || s >= grouped {
 		return 0, false
@@ -50,8 +48,8 @@ func (s share) ended(clock int64) (at int64, ok bool) {
 	return (now - ago) * int64(time.Millisecond), true
 }
 
-// freeAt is when the quiet times of the address and the site of h are over,
-// which is alone. What a Hush began counts only if hushed.
+// freeAt returns when the quiet times of h's address and site are over, for a host that is alone. It includes the quiet
+// time that a Hush began only if hushed is true.
 func (f *Frontier) freeAt(h *host, hushed bool) (addr, site int64) {
 	if !h.share.alone() {
 		return 0, 0
@@ -72,26 +70,26 @@ func (f *Frontier) freeAt(h *host, hushed bool) (addr, site int64) {
 	return addr, site
 }
 
-// quietAt is when both are over.
+// quietAt returns when both are over.
 func (f *Frontier) quietAt(h *host) int64 {
 	addr, site := f.freeAt(h, true)
 	return max(addr, site)
 }
 
-// keepAlone makes h, which has no share, one that is alone if nobody else has
-// its address (if that is valid) or its site (if there is one).
-func (f *Frontier) keepAlone(h *host, addr, site bucketKey) bool {
-	// What others here have not, other agents may have.
+// tryAlone makes h alone if no other host has its address (if that is valid) or its site (if there is one). h must
+// have no share. It reports whether h is alone now.
+func (f *Frontier) tryAlone(h *host, addr, site bucketKey) bool {
+	// With a Lease, other agents may have hosts there.
 	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil
 	if addr.addr.IsValid() {
 		if o := f.aloneAt.of(addr); o != nil {
-			f.join(o)
+			f.makeShared(o)
 		}
 		others = others || f.addrs[addr.addr] != nil
 	}
 	if site.site != "" {
 		if o := f.aloneIn.of(site); o != nil {
-			f.join(o)
+			f.makeShared(o)
 		}
 		others = others || f.sites[site.site] != nil
 	}
@@ -108,7 +106,7 @@ func (f *Frontier) keepAlone(h *host, addr, site bucketKey) bool {
 	return true
 }
 
-// keys are those of h's address and site, if they have quiet times.
+// keys returns the bucket keys of h's address and site, as far as these have quiet times.
 func (f *Frontier) keys(h *host, a netip.Addr) (addr, site bucketKey) {
 	if f.cfg.IPDelay > 0 {
 		addr.addr = a
@@ -119,7 +117,7 @@ func (f *Frontier) keys(h *host, a netip.Addr) (addr, site bucketKey) {
 	return addr, site
 }
 
-// leaveAlone ends that h is alone: it has no share then.
+// leaveAlone ends that h is alone. h has no share afterwards.
 func (f *Frontier) leaveAlone(h *host) {
 	addr, site := f.keys(h, h.addr())
 	if addr.addr.IsValid() {
@@ -131,10 +129,9 @@ func (f *Frontier) leaveAlone(h *host) {
 	h.share = 0
 }
 
-// join gives o, which is alone, a group and buckets that are as busy as its
-// address and site are: somebody else has one of them, too, or they are to be
-// remembered without it.
-func (f *Frontier) join(o *host) {
+// makeShared gives o, which is alone, a group and buckets, as busy as its address and site are. It is called when
+// another host has one of them too, or when they must be remembered without o.
+func (f *Frontier) makeShared(o *host) {
 	moves := o.pos >= 0 && (o.state == ready || o.state == parked)
 	if moves {
 		f.leave(o)
@@ -152,7 +149,7 @@ func (f *Frontier) join(o *host) {
 		if asked {
 			b.last = o.name
 		}
-		if o.state == inProcess && o.pos < -1 { // still: see end
+		if o.state == inProcess && o.pos < -1 { // o still has its visit: see end
 			if b.holder, b.last = o, o.name; b.in != nil {
 				b.in.remove(b)
 				b.in = nil
@@ -169,8 +166,7 @@ func (f *Frontier) join(o *host) {
 	}
 }
 
-// hushAlone lets those wait that are alone, and ready or held back by
-// themselves.
+// hushAlone makes the hosts wait that are alone and ready or parked.
 func (f *Frontier) hushAlone() {
 	if f.aloneAt.n == 0 && f.aloneIn.n == 0 {
 		return
@@ -187,11 +183,10 @@ func (f *Frontier) hushAlone() {
 	}
 }
 
-// A table finds the host that has an address, or a site, to itself: open
-// addressing with a piece of the hash apart from the pointers, so that hosts
-// are hardly looked at in vain, and none when the table grows. It is full to
-// nine tenths on average, for searches go through the pieces, 32 of which are a
-// line of the processor's cache. Its parts grow by themselves, as the dict's.
+// A table finds the host that is alone at an address or in a site. It uses open addressing with 16 bits of the hash
+// apart from the pointers. Wrong hosts are hardly ever read, and none is read when the table grows. It is nine tenths
+// full on average, because a search goes through the hash parts, 32 of which fit in a cache line. Its parts grow
+// independently, as those of dict do.
 type table struct {
 	seed  maphash.Seed
 	parts [tableParts]tablePart
@@ -200,7 +195,7 @@ type table struct {
 
 type tablePart struct {
 	hosts []*host
-	tags  []uint16 // 0: free
+	tags  []uint16 // parts of the hash; 0: free
 	n     int
 }
 
@@ -224,7 +219,7 @@ func (t *table) place(k bucketKey) (p *tablePart, tag uint16) {
 
 func (p *tablePart) home(tag uint16) int { return int(tag) * len(p.tags) >> 16 }
 
-// is says whether h is where k says.
+// is reports whether h is at the address or in the site that k names.
 func (k bucketKey) is(h *host) bool {
 	if k.addr.IsValid() {
 		return h.addr() == k.addr
@@ -232,7 +227,7 @@ func (k bucketKey) is(h *host) bool {
 	return siteOf(h.name) == k.site
 }
 
-// of is the host that k belongs to, nil if there is none.
+// of returns the host that is alone at k, or nil.
 func (t *table) of(k bucketKey) *host {
 	p, tag := t.place(k)
 	if p.n == 0 {
@@ -249,7 +244,7 @@ func (t *table) of(k bucketKey) *host {
 	return nil
 }
 
-// add puts in h as the one that k belongs to. There is none yet.
+// add adds h under key k, which must be free.
 func (t *table) add(h *host, k bucketKey) {
 	p, tag := t.place(k)
 	if 12*(p.n+1) > 11*len(p.tags) {
@@ -270,7 +265,7 @@ func (p *tablePart) put(h *host, tag uint16) {
 	p.hosts[i], p.tags[i] = h, tag
 }
 
-// remove takes h out, which is there with the key k.
+// remove removes h, which must be there under key k.
 func (t *table) remove(h *host, k bucketKey) {
 	p, tag := t.place(k)
 	hole := p.home(tag)
@@ -300,8 +295,7 @@ func (t *table) remove(h *host, k bucketKey) {
 	}
 }
 
-// resize makes room for n hosts at least: for as many as what is allocated for
-// n has room for.
+// resize sets the capacity to at least n hosts. It uses all of the memory that the allocator returns for n.
 func (p *tablePart) resize(n int) {
 	hosts, tags := p.hosts, p.tags
 	p.hosts = slices.Grow([]*host(nil), n)

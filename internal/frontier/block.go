@@ -1,8 +1,7 @@
 package frontier
 
-// Block retires a host: it is not asked again, its links stay. What is in
-// process ends as usual. Links that wait in the pools come to its queue as these
-// are read, and stay there.
+// Block excludes a host: Next gives out none of its links, but they stay queued. A request in process ends as usual.
+// Links in the pools reach the host's queue when the pools are read, and stay there.
 func (f *Frontier) Block(host string) {
 	h := f.host(host)
 	if h.retired {
@@ -18,7 +17,7 @@ func (f *Frontier) Block(host string) {
 	}
 }
 
-// retire blocks h, which is in no heap.
+// retire blocks h, which must be in no heap.
 func (f *Frontier) retire(h *host) {
 	if !h.retired && !h.busy() {
 		f.stats.BlockedLinks += h.links()
@@ -26,7 +25,7 @@ func (f *Frontier) retire(h *host) {
 	h.retired = true
 }
 
-// Unblock takes a Block back.
+// Unblock reverses Block.
 func (f *Frontier) Unblock(host string) {
 	h := f.hosts.of(host)
 	if h == nil || !h.retired {

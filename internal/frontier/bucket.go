@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A bucketKey names an address or a site, the other is zero.
+// A bucketKey names an address or a site. The other field is zero.
 type bucketKey struct {
 	addr netip.Addr
 	site string
@@ -18,18 +18,17 @@ func (k bucketKey) String() string {
 	return "site " + k.site
 }
 
-// A bucket is what hosts share: an address or a site. It is held by the host
-// in process and then quiet until freeAt. Hosts that are alone there have none,
-// see share.
+// A bucket is an address or a site that hosts share. The host in process holds it; then it is quiet until freeAt. An
+// address or site of a host that is alone has no bucket, see share.
 type bucket struct {
 	key    bucketKey
 	freeAt int64
 	holder *host
-	last   string         // the host that held it last
-	parked *heap[*group]  // groups that it holds back; nil: none
-	in     *heap[*bucket] // freeing, fading or nil
+	last   string         // the last host that held it
+	parked *heap[*group]  // the groups that it holds back; nil if there are none
+	in     *heap[*bucket] // Frontier.freeing, Frontier.fading or nil
 	pos    int32
-	refs   int32 // groups
+	refs   int32 // number of groups with this bucket
 }
 
 func (b *bucket) free(clock int64) bool { return b.holder == nil && b.freeAt <= clock }
@@ -43,17 +42,17 @@ func newBucketTimes() heap[*bucket] {
 
 type groupKey struct{ addr, site *bucket }
 
-// A group is the ready hosts that share both address and site, and so are held
-// back by the same things. Without IPDelay and SiteDelay there is only one.
-// It is in Frontier.ready, in a bucket's parked, or, without hosts, nowhere.
+// A group is the set of ready hosts that share both address and site. The same buckets hold all of them back. Without
+// IPDelay and SiteDelay there is only one group. A group with hosts is in Frontier.ready or in a bucket's parked heap.
+// A group without hosts is in no heap.
 type group struct {
-	addr, site *bucket // nil: none
-	hosts      crowd
-	key        uint64 // order of the best host's
+	addr, site *bucket // nil if there is none
+	hosts      readyHosts
+	key        uint64 // order of the best host
 	in         *heap[*group]
 	parkedAt   *bucket
 	pos        int32
-	refs       int32 // hosts at home in it
+	refs       int32 // number of hosts with this group as their share
 }
 
 func newGroup(addr, site *bucket) *group {
@@ -64,15 +63,14 @@ func newGroupHeap() heap[*group] {
 	return heap[*group]{key: func(g *group) uint64 { return g.key }, pos: func(g *group) *int32 { return &g.pos }}
 }
 
-// A key is a host's place in the ready queue: that of its first link.
+// A key is the position of a host in the ready queue: that of its first link.
 type key struct {
 	level  uint8
-	warm   bool // its connection is open, and it has been asked less than Config.Burst times in a row
+	warm   bool // its connection is open, and it had fewer than Config.Burst requests in a row
 	number uint64
 }
 
-// ahead is the order of the ready queue: higher level, then warm hosts, then
-// lower request number.
+// ahead reports whether k comes before o: by higher level, then warm hosts first, then by lower request number.
 func (k key) ahead(o key) bool {
 	if k.level != o.level {
 		return k.level > o.level
@@ -83,11 +81,10 @@ func (k key) ahead(o key) bool {
 	return k.number < o.number
 }
 
-// numberBits are those of a request number that count in the order: more
-// requests than anybody makes.
+// numberBits is the number of bits of a request number that the order uses. No crawl makes more requests.
 const numberBits = 55
 
-// order is lower for the key that is ahead, and tells the level.
+// order packs k into a number: the key that is ahead has the lower one. levelOf recovers the level.
 func (k key) order() uint64 {
 	o := uint64(^k.level)<<(numberBits+1) | min(k.number, 1<<numberBits-1)
 	if !k.warm {
@@ -96,10 +93,10 @@ func (k key) order() uint64 {
 	return o
 }
 
-// levelOf is the level of a key with this order.
+// levelOf returns the level of a key with this order.
 func levelOf(order uint64) uint8 { return ^uint8(order >> (numberBits + 1)) }
 
-// obstacle is the bucket that holds g back, the one for longer if both do.
+// obstacle returns the bucket that holds g back: if both do, the one that does so longer. nil means that g is ready.
 func (g *group) obstacle(clock int64) *bucket {
 	a, s := g.addr, g.site
 	if a != nil && a.free(clock) {
@@ -119,25 +116,25 @@ func (g *group) obstacle(clock int64) *bucket {
 	return a
 }
 
-// regroup puts g right after its hosts have changed.
+// regroup updates the position of g after its hosts have changed.
 func (f *Frontier) regroup(g *group) {
 	if g.hosts.len() == 0 {
 		f.detach(g)
-		f.offer(g.addr, nil)
-		f.offer(g.site, nil)
+		f.wakeParked(g.addr, nil)
+		f.wakeParked(g.site, nil)
 		return
 	}
 	g.key = g.hosts.first()
 	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
-		f.settle(g)
+		f.placeGroup(g)
 	} else {
 		g.in.fix(g)
 	}
-	f.offer(g.addr, g)
-	f.offer(g.site, g)
+	f.wakeParked(g.addr, g)
+	f.wakeParked(g.site, g)
 }
 
-// detach takes g out of the heap that it is in.
+// detach removes g from the heap that it is in.
 func (f *Frontier) detach(g *group) {
 	if g.in == nil {
 		return
@@ -156,9 +153,9 @@ func (f *Frontier) detach(g *group) {
 	}
 }
 
-// settle puts g into the ready queue, or parks it at what holds it back, and
-// says whether it is ready. g has hosts.
-func (f *Frontier) settle(g *group) bool {
+// placeGroup puts g into the ready queue, or parks it at the bucket that holds it back. It reports whether g is ready.
+// g must have hosts.
+func (f *Frontier) placeGroup(g *group) bool {
 	f.detach(g)
 	b := g.obstacle(f.clock)
 	if b == nil {
@@ -191,9 +188,9 @@ func (f *Frontier) time(b *bucket, to *heap[*bucket]) {
 	to.push(b)
 }
 
-// offer gives a free bucket to those that it holds back: the best of them
-// becomes ready unless taker, which is ready, comes before it.
-func (f *Frontier) offer(b *bucket, taker *group) {
+// wakeParked lets the best group that b holds back become ready if b is free, unless the ready group taker comes before
+// it.
+func (f *Frontier) wakeParked(b *bucket, taker *group) {
 	if taker != nil && taker.in != &f.ready {
 		taker = nil
 	}
@@ -202,14 +199,13 @@ func (f *Frontier) offer(b *bucket, taker *group) {
 		if taker != nil && g.key >= taker.key {
 			return
 		}
-		if f.settle(g) {
+		if f.placeGroup(g) {
 			return
 		}
 	}
 }
 
-// releaseBuckets ends h's hold on its address and site; the quiet time begins
-// unless nothing was sent.
+// releaseBuckets ends h's hold on its address and site. Their quiet times begin, unless nothing was sent.
 func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 	if h.share.alone() {
 		if h.state == inProcess && !noRequest {
@@ -224,32 +220,33 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 		}
 		b.holder = nil
 		if !noRequest {
-			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(f.delay(b.key))) // as for those alone
+			// Round up to milliseconds, as for hosts that are alone.
+			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(f.delay(b.key)))
 		}
 		if f.cfg.Lease != nil {
 			f.used(b, noRequest)
 		}
 	}
-	// Both are free of h before either is offered.
+	// h must release both before wakeParked is called for either.
 	for _, b := range [...]*bucket{g.addr, g.site} {
 		switch {
 		case b == nil:
 		case b.free(f.clock):
-			f.offer(b, nil)
+			f.wakeParked(b, nil)
 		case b.holder == nil:
 			f.retime(b)
 		}
 	}
 }
 
-// settleAt makes a the address of h, which is not in a group's crowd.
-func (f *Frontier) settleAt(h *host, a netip.Addr) {
+// moveTo makes a the address of h, which must not be among the ready hosts of a group.
+func (f *Frontier) moveTo(h *host, a netip.Addr) {
 	if h.share.alone() && h.addr() == a {
 		return
 	}
 	addr, site := f.keys(h, a)
 	if h.share > free {
-		// It stays in its group, unless it is the last one of all.
+		// h stays in its group, unless it is the last host that needs the group.
 		g := f.groupOf(h)
 		same := (g.addr == nil) == !addr.addr.IsValid() && (g.addr == nil || g.addr.key == addr)
 		if same && (g.refs > 1 || f.shared(g.addr) || f.shared(g.site)) {
@@ -257,21 +254,20 @@ func (f *Frontier) settleAt(h *host, a netip.Addr) {
 			return
 		}
 	}
-	f.leaveHome(h)
+	f.leaveGroup(h)
 	f.setAddr(h, a)
 	switch {
 	case !addr.addr.IsValid() && site.site == "":
 		h.share = free
-	case !f.keepAlone(h, addr, site):
+	case !f.tryAlone(h, addr, site):
 		f.group(h, addr, site)
 	}
 }
 
-// shared says whether anybody but one group without hosts that are ready needs
-// b, which may be nil.
+// shared reports whether another group needs b, or b is not free yet. b may be nil.
 func (f *Frontier) shared(b *bucket) bool { return b != nil && (b.refs > 1 || !b.free(f.clock)) }
 
-// group makes h, which has no share, one of the group of this address and site.
+// group gives h, which has no share, the group of this address and site as its share.
 func (f *Frontier) group(h *host, addr, site bucketKey) {
 	var k groupKey
 	if addr.addr.IsValid() {
@@ -285,10 +281,10 @@ func (f *Frontier) group(h *host, addr, site bucketKey) {
 		if last := len(f.freeGroups); last > 0 {
 			n, f.freeGroups = f.freeGroups[last-1], f.freeGroups[:last-1]
 		} else {
-			n = grouped | share(len(f.homes))
-			f.homes = append(f.homes, nil)
+			n = grouped | share(len(f.groupsByNumber))
+			f.groupsByNumber = append(f.groupsByNumber, nil)
 		}
-		f.homes[n&^grouped] = newGroup(k.addr, k.site)
+		f.groupsByNumber[n&^grouped] = newGroup(k.addr, k.site)
 		f.groups[k] = n
 		for _, b := range [...]*bucket{k.addr, k.site} {
 			if b != nil {
@@ -297,28 +293,28 @@ func (f *Frontier) group(h *host, addr, site bucketKey) {
 		}
 	}
 	h.share = n
-	f.homes[n&^grouped].refs++
+	f.groupsByNumber[n&^grouped].refs++
 }
 
-// leaveHome ends h's share in what it shares. Quiet times that run stay.
-func (f *Frontier) leaveHome(h *host) {
+// leaveGroup takes the share of h away. Quiet times that run stay.
+func (f *Frontier) leaveGroup(h *host) {
 	if h.share.alone() {
 		if addr, site := f.freeAt(h, false); max(addr, site) <= f.clock {
 			f.leaveAlone(h)
 			return
 		}
-		f.join(h)
+		f.makeShared(h)
 	}
 	n := h.share
 	h.share = 0
 	if n <= free {
 		return
 	}
-	g := f.homes[n&^grouped]
+	g := f.groupsByNumber[n&^grouped]
 	if g.refs--; g.refs > 0 {
 		return
 	}
-	f.homes[n&^grouped] = nil
+	f.groupsByNumber[n&^grouped] = nil
 	f.freeGroups = append(f.freeGroups, n)
 	delete(f.groups, groupKey{g.addr, g.site})
 	for _, b := range [...]*bucket{g.addr, g.site} {
@@ -349,11 +345,10 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 	return b
 }
 
-// hushing says whether all hosts are in their quiet time after Hush.
+// hushing reports whether all hosts are still in their quiet time after Hush.
 func (f *Frontier) hushing() bool { return f.quietTill > f.clock }
 
-// hush begins the quiet times of all addresses and sites at the present time,
-// of those to come as well.
+// hush starts the quiet times of all addresses and sites now, including those met later.
 func (f *Frontier) hush() {
 	if f.hushed && f.hushedAt == f.clock {
 		return
@@ -368,7 +363,7 @@ func (f *Frontier) hush() {
 	f.hushAlone()
 }
 
-// quiet begins b's quiet time at from, unless it is quiet for longer.
+// quiet starts the quiet time of b at from, unless b is quiet for longer.
 func (f *Frontier) quiet(b *bucket, from int64) {
 	if at := from + int64(f.delay(b.key)); at > max(b.freeAt, f.clock) {
 		if b.freeAt = at; b.holder == nil {
@@ -377,7 +372,7 @@ func (f *Frontier) quiet(b *bucket, from int64) {
 	}
 }
 
-// retime puts b, whose quiet time has changed, among the timers.
+// retime puts b among the timers after its quiet time has changed.
 func (f *Frontier) retime(b *bucket) {
 	if b.in != nil {
 		b.in.remove(b)
@@ -390,11 +385,11 @@ func (f *Frontier) retime(b *bucket) {
 	}
 }
 
-// forgetBucket removes a bucket that nobody names and whose quiet time is over.
+// forgetBucket removes b if no group has it and its quiet time is over.
 func (f *Frontier) forgetBucket(b *bucket) {
 	if b.refs == 0 && b.free(f.clock) {
-		if f.unbar(b) {
-			f.cfg.Lease.Leave(b.key.point(), f.time_(f.clock))
+		if f.endAwait(b) {
+			f.cfg.Lease.Leave(b.key.point(), f.timeAt(f.clock))
 		}
 		if b.in != nil {
 			b.in.remove(b)

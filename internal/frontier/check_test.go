@@ -11,15 +11,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// check compares what f says of itself with what a walk finds.
+// check compares the counts of f with what a walk through all structures finds.
 func (f *Frontier) check() error {
 	var want Stats
 	want.Hosts = f.hosts.len()
 	var fixed, queued, blockedLinks int64
-	rares, visits := 0, 0
+	extras, visits := 0, 0
 	sums := sums{live: map[*segment]int{}}
-	if !reflect.DeepEqual(blank, rare{}) {
-		return fmt.Errorf("the rare of those who have none is %+v", blank)
+	if !reflect.DeepEqual(noExtra, extra{}) {
+		return fmt.Errorf("noExtra was written: %+v", noExtra)
 	}
 	for h := range f.hosts.all() {
 		name := h.name
@@ -30,22 +30,22 @@ func (f *Frontier) check() error {
 				n++
 			}
 			if h.front.len() == 0 {
-				return fmt.Errorf("%s: an empty front", name)
+				return fmt.Errorf("%s: has an empty front queue", name)
 			}
 		}
 		if h.busy() {
 			visits++
 			v := &f.visits[visitOf(h)]
 			if fixed += v.link.ram(); v.h != h || v.name != name {
-				return fmt.Errorf("%s: %v, its visit is one of %s", name, h.state, v.name)
+				return fmt.Errorf("%s: %v, but its visit is of %s", name, h.state, v.name)
 			}
 		}
 		if q := &h.q; q.n == 0 && (q.rest != nil || q.head.buf != nil) {
-			return fmt.Errorf("%s: an empty queue that is %+v", name, h.q)
+			return fmt.Errorf("%s: the empty queue is not zero: %+v", name, h.q)
 		}
 		for q := h.first(); q != nil; q = q.next() {
 			if next := q.next(); next != nil && next.level >= q.level {
-				return fmt.Errorf("%s: level %d before %d", name, q.level, next.level)
+				return fmt.Errorf("%s: the queue of level %d is before that of level %d", name, q.level, next.level)
 			}
 			if q != &h.q {
 				fixed += queueOverhead
@@ -56,18 +56,18 @@ func (f *Frontier) check() error {
 			n += int64(q.n)
 		}
 		if n != h.links() || (n == 0) != h.empty() {
-			return fmt.Errorf("%s: %d links, says %d", name, n, h.links())
+			return fmt.Errorf("%s: %d links found, links() is %d", name, n, h.links())
 		}
 		if f.hosts.of(name) != h {
-			return fmt.Errorf("%s: not found", name)
+			return fmt.Errorf("%s: the dictionary does not find it", name)
 		}
-		if h.rare != &blank {
-			if rares++; *h.rare == blank {
-				return fmt.Errorf("%s: an empty rare", name)
+		if h.extra != &noExtra {
+			if extras++; *h.extra == noExtra {
+				return fmt.Errorf("%s: has an empty extra", name)
 			}
 		}
 		if h.look != 0 && h.state != exhausted {
-			return fmt.Errorf("%s: %v, looks at %d", name, h.state, h.look)
+			return fmt.Errorf("%s: %v, but look is %d", name, h.state, h.look)
 		}
 		in := f.heapOf(h)
 		queued += n
@@ -75,14 +75,14 @@ func (f *Frontier) check() error {
 		case exhausted:
 			want.Exhausted++
 			if n != 0 || f.due(h) <= f.clock {
-				return fmt.Errorf("%s: exhausted with %d links, or over", name, n)
+				return fmt.Errorf("%s: exhausted with %d links, or its time is over", name, n)
 			}
 		case ready:
 			if n == 0 || h.at > f.clock {
-				return fmt.Errorf("%s: ready with %d links, at %d of %d", name, n, h.at, f.clock)
+				return fmt.Errorf("%s: ready with %d links, not before %d, the time is %d", name, n, h.at, f.clock)
 			}
 			if f.quietAt(h) > f.clock {
-				return fmt.Errorf("%s: ready, but alone and quiet until %d of %d", name, f.quietAt(h), f.clock)
+				return fmt.Errorf("%s: ready, but alone and quiet until %d, the time is %d", name, f.quietAt(h), f.clock)
 			}
 			if f.groupOf(h).parkedAt != nil {
 				want.Parked++
@@ -95,12 +95,13 @@ func (f *Frontier) check() error {
 				k, ok = in.has(h)
 			}
 			if !ok || k != h.key().order() || (c.one != nil) == (in != nil) {
-				return fmt.Errorf("%s: in the wrong place of its group", name)
+				return fmt.Errorf("%s: at the wrong position in its group", name)
 			}
 		case parked:
 			want.Parked++
 			if n == 0 || h.at > f.clock || f.quietAt(h) <= f.clock {
-				return fmt.Errorf("%s: parked with %d links, at %d, quiet until %d of %d", name, n, h.at, f.quietAt(h), f.clock)
+				return fmt.Errorf("%s: parked with %d links, not before %d, quiet until %d, the time is %d",
+					name, n, h.at, f.quietAt(h), f.clock)
 			}
 		case waiting, slowed:
 			if h.state == waiting {
@@ -109,7 +110,7 @@ func (f *Frontier) check() error {
 				want.Slowed++
 			}
 			if n == 0 || f.due(h) != h.at {
-				return fmt.Errorf("%s: waiting with %d links", name, n)
+				return fmt.Errorf("%s: waiting with %d links until %d, due says %d", name, n, h.at, f.due(h))
 			}
 		case resolving:
 			want.Resolving++
@@ -119,15 +120,15 @@ func (f *Frontier) check() error {
 			want.Blocked++
 			blockedLinks += n
 			if !h.retired {
-				return fmt.Errorf("%s: blocked, but in a heap", name)
+				return fmt.Errorf("%s: in state blocked, but not blocked by the operator", name)
 			}
 		}
 		if (in == nil && h.state != ready) != (h.pos < 0) {
-			return fmt.Errorf("%s: not where it says", name)
+			return fmt.Errorf("%s: %v, but pos is %d", name, h.state, h.pos)
 		}
 		if in != nil {
 			if k, ok := in.has(h); !ok || h.state != ready && k != uint64(f.due(h)) {
-				return fmt.Errorf("%s: not where it says", name)
+				return fmt.Errorf("%s: not at its position in the heap", name)
 			}
 		}
 	}
@@ -138,7 +139,8 @@ func (f *Frontier) check() error {
 	for h := range f.hosts.all() {
 		for q := h.first(); q != nil; q = q.next() {
 			if first, ok := pools.first[q.level]; ok && first < q.last() {
-				return fmt.Errorf("%s: number %d in a queue, but %d in the pool of level %d", h.name, q.last(), first, q.level)
+				return fmt.Errorf("%s: number %d is in a queue, but %d is in the pool of level %d",
+					h.name, q.last(), first, q.level)
 			}
 		}
 	}
@@ -155,7 +157,7 @@ func (f *Frontier) check() error {
 		n += int64(q.n)
 	}
 	if n != w.n {
-		return fmt.Errorf("%d withdrawn, says %d", n, w.n)
+		return fmt.Errorf("%d withdrawn links found, the count is %d", n, w.n)
 	}
 	queued += n
 	want.Withdrawn = n
@@ -164,26 +166,27 @@ func (f *Frontier) check() error {
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
 	want.Queued, want.BlockedLinks = queued+pools.n, blockedLinks
 	want.RAMBytes = sums.ram + fixed + f.overhead()
-	if rares != f.rares || visits != len(f.visits)-len(f.freeVisits) {
-		return fmt.Errorf("%d hosts with a rare, %d with a visit, says %d, %d", rares, visits, f.rares, len(f.visits)-len(f.freeVisits))
+	if extras != f.extras || visits != len(f.visits)-len(f.freeVisits) {
+		return fmt.Errorf("%d hosts with an extra, %d with a visit; the counts are %d, %d",
+			extras, visits, f.extras, len(f.visits)-len(f.freeVisits))
 	}
 	want.SpilledBytes, want.SpillFiles = sums.spilled, f.files
-	want.LeasesAwaited, want.LeaseWaits = len(f.barred), f.stats.LeaseWaits
-	for point, b := range f.barred {
+	want.LeasesAwaited, want.LeaseWaits = len(f.awaiting), f.stats.LeaseWaits
+	for point, b := range f.awaiting {
 		if b.key.point() != point || b.holder != nil || b.freeAt <= f.clock || b.in != &f.freeing && b.in != &f.fading {
-			return fmt.Errorf("%s: awaited, free at %d of %d, without a timer", b.key, b.freeAt, f.clock)
+			return fmt.Errorf("%s: awaits a lease, free at %d, the time is %d, without a timer", b.key, b.freeAt, f.clock)
 		}
 	}
 	if got := f.Stats(); got != want {
-		return fmt.Errorf("stats\n got %+v\nwant %+v", got, want)
+		return fmt.Errorf("wrong stats\n got %+v\nwant %+v", got, want)
 	}
 	for s, n := range sums.live {
 		if s.live != n {
-			return fmt.Errorf("%s: %d blocks live, says %d", s.name, n, s.live)
+			return fmt.Errorf("%s: %d live blocks found, the count is %d", s.name, n, s.live)
 		}
 	}
 	if want := len(sums.live); f.files < want {
-		return fmt.Errorf("%d spill files, %d hold blocks", f.files, want)
+		return fmt.Errorf("%d spill files, but blocks in %d", f.files, want)
 	}
 	if err := f.checkShares(); err != nil {
 		return err
@@ -191,18 +194,18 @@ func (f *Frontier) check() error {
 	return f.checkBuckets()
 }
 
-// sums are what queues come to.
+// sums adds up the sizes of queues.
 type sums struct {
 	ram, fixed, spilled int64
 	live                map[*segment]int
 }
 
-// queue checks q, and adds what it takes, itself apart.
+// queue checks q and adds its size, without the struct itself.
 func (s *sums) queue(name string, q *queue) error {
 	if q.rest != nil {
 		s.fixed += restOverhead + int64(cap(q.rest.blocks))*blockOverhead
 		if q.blocks() == 1 && q.next() == nil && !q.place(0).onDisk() {
-			return fmt.Errorf("%s: a rest of nothing", name)
+			return fmt.Errorf("%s: has an empty rest", name)
 		}
 	}
 	var qram, qn int64
@@ -214,25 +217,25 @@ func (s *sums) queue(name string, q *queue) error {
 			s.live[p.seg]++
 			s.spilled += int64(p.size)
 		} else if b.buf == nil {
-			return fmt.Errorf("%s: a block is nowhere", name)
+			return fmt.Errorf("%s: a block is neither in RAM nor on disk", name)
 		}
 		if b.n <= 0 {
 			return fmt.Errorf("%s: a block with %d links", name, b.n)
 		}
 	}
 	if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
-		return fmt.Errorf("%s: queue has %d bytes, %d links; says %d, %d", name, qram, qn, q.ram(), q.n)
+		return fmt.Errorf("%s: %d bytes, %d links found in a queue; the counts are %d, %d", name, qram, qn, q.ram(), q.n)
 	}
 	if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
-		return fmt.Errorf("%s: %d bytes in RAM, spill class %d", name, qram, r.class)
+		return fmt.Errorf("%s: %d bytes in RAM, but in spill list %d", name, qram, r.class)
 	}
 	s.ram += qram
 	return nil
 }
 
-// checkShares looks at who has an address and a site to itself, and who has not.
+// checkShares checks which hosts are alone at their address and site, and which are in groups.
 func (f *Frontier) checkShares() error {
-	at, in := map[netip.Addr]int{}, map[string]int{} // hosts
+	at, in := map[netip.Addr]int{}, map[string]int{} // number of hosts
 	refs := map[share]int32{}
 	for h := range f.hosts.all() {
 		if h.share == 0 {
@@ -253,17 +256,18 @@ func (f *Frontier) checkShares() error {
 		case h.share == 0:
 		case h.share == free:
 			if addr.addr.IsValid() || site.site != "" {
-				return fmt.Errorf("%s: nothing holds it back, but it is at %v in %v", h.name, addr, site)
+				return fmt.Errorf("%s: in the group without buckets, but at %v in %v", h.name, addr, site)
 			}
 		case !h.share.alone():
-			if (g.addr != nil) != addr.addr.IsValid() || g.addr != nil && (g.addr.key != addr || f.addrs[addr.addr] != g.addr) {
+			right := func(b, known *bucket, k bucketKey) bool { return b == nil || b.key == k && known == b }
+			if (g.addr != nil) != addr.addr.IsValid() || !right(g.addr, f.addrs[addr.addr], addr) {
 				return fmt.Errorf("%s: not in the group of %v", h.name, addr)
 			}
-			if (g.site != nil) != (site.site != "") || g.site != nil && (g.site.key != site || f.sites[site.site] != g.site) {
+			if (g.site != nil) != (site.site != "") || !right(g.site, f.sites[site.site], site) {
 				return fmt.Errorf("%s: not in the group of %v", h.name, site)
 			}
 			if g.refs != refs[h.share] {
-				return fmt.Errorf("%s: %d hosts in its group, says %d", h.name, refs[h.share], g.refs)
+				return fmt.Errorf("%s: %d hosts found in its group, the count is %d", h.name, refs[h.share], g.refs)
 			}
 		default:
 			if addr.addr.IsValid() {
@@ -281,69 +285,69 @@ func (f *Frontier) checkShares() error {
 		}
 	}
 	if n := f.aloneAt.n + f.aloneIn.n; n != found {
-		return fmt.Errorf("%d places of hosts that are alone, says %d", found, n)
+		return fmt.Errorf("%d entries for hosts that are alone, the tables have %d", found, n)
 	}
-	for n := range f.homes {
-		if k := grouped | share(n); n > 0 && (f.homes[n] == nil) == (refs[k] > 0) {
-			return fmt.Errorf("group %d: %d hosts", n, refs[k])
+	for n := range f.groupsByNumber {
+		if k := grouped | share(n); n > 0 && (f.groupsByNumber[n] == nil) == (refs[k] > 0) {
+			return fmt.Errorf("group %d exists: %t, with %d hosts", n, f.groupsByNumber[n] != nil, refs[k])
 		}
 	}
 	return nil
 }
 
 func (f *Frontier) checkBuckets() error {
-	groups := []*group{f.open_}
+	groups := []*group{f.unbound}
 	for k, n := range f.groups {
-		g := f.homes[n&^grouped]
+		g := f.groupsByNumber[n&^grouped]
 		if groups = append(groups, g); g.addr != k.addr || g.site != k.site {
-			return fmt.Errorf("a group is not where it is looked for")
+			return fmt.Errorf("a group is under the wrong key")
 		}
 		if g.refs <= 0 {
-			return fmt.Errorf("a group that nobody is at home in")
+			return fmt.Errorf("a group that no host needs")
 		}
 	}
 	for _, g := range groups {
 		switch {
 		case g.hosts.len() == 0:
 			if g.in != nil {
-				return fmt.Errorf("a group without hosts in a heap")
+				return fmt.Errorf("a group without hosts is in a heap")
 			}
 			continue
 		case g.in == nil || !g.in.holds(g):
-			return fmt.Errorf("a group with hosts in no heap")
+			return fmt.Errorf("a group with hosts is in no heap")
 		case g.key != g.hosts.top().key().order():
-			return fmt.Errorf("a group's key is not that of its best host")
+			return fmt.Errorf("the key of a group is not that of its best host")
 		}
 	}
 	buckets := slices.Collect(maps.Values(f.addrs))
 	for _, b := range slices.AppendSeq(buckets, maps.Values(f.sites)) {
 		if b.parked != nil && b.parked.len() == 0 {
-			return fmt.Errorf("%s: an empty heap", b.key)
+			return fmt.Errorf("%s: has an empty heap", b.key)
 		}
 		if b.holder != nil && (b.holder.state != inProcess || b.in != nil) {
-			return fmt.Errorf("%s: held by %s, %v", b.key, b.holder.name, b.holder.state)
+			return fmt.Errorf("%s: held by %s, which is %v", b.key, b.holder.name, b.holder.state)
 		}
 		if b.refs == 0 && b.free(f.clock) {
-			return fmt.Errorf("%s: not forgotten", b.key)
+			return fmt.Errorf("%s: not forgotten, though nothing needs it", b.key)
 		}
 		if b.holder == nil && b.freeAt > f.clock {
 			if want := &f.freeing; b.parked != nil && b.in != want {
 				return fmt.Errorf("%s: holds groups back without a timer", b.key)
 			}
 			if b.in == nil {
-				return fmt.Errorf("%s: quiet without a timer", b.key)
+				return fmt.Errorf("%s: is quiet without a timer", b.key)
 			}
 		}
 		if !b.free(f.clock) || b.parked == nil {
 			continue
 		}
-		// A free bucket lets the best of its groups be ready.
+		// If a bucket is free, the best of its groups must be ready.
 		ok := false
 		for _, g := range groups {
 			ok = ok || (g.addr == b || g.site == b) && g.in == &f.ready && b.parked.top().key >= g.key
 		}
 		if !ok {
-			return fmt.Errorf("%s: free, but holds back %d groups", b.key, b.parked.len())
+			return fmt.Errorf("%s: is free, but holds back %d groups", b.key, b.parked.len())
 		}
 	}
 	return nil
@@ -352,22 +356,22 @@ func (f *Frontier) checkBuckets() error {
 type poolsFound struct {
 	n, ram, bytes int64
 	files         int
-	first         map[uint8]uint64 // number in each level
+	first         map[uint8]uint64 // the first number in each level
 }
 
-// checkPools reads all pools and compares what it finds with what they say.
+// checkPools reads all pools and compares what it finds with their counts.
 func (f *Frontier) checkPools() (poolsFound, error) {
 	found := poolsFound{first: map[uint8]uint64{}}
 	level := 256
 	for _, p := range f.pools {
 		if int(p.level) >= level {
-			return found, fmt.Errorf("pool of level %d behind that of %d", p.level, level)
+			return found, fmt.Errorf("the pool of level %d is after that of level %d", p.level, level)
 		}
 		level = int(p.level)
 		var frames []frame
 		for i, s := range p.files {
 			if s.read >= s.size || i > 0 && s.read > 0 {
-				return found, fmt.Errorf("%s: read %d of %d", s.name, s.read, s.size)
+				return found, fmt.Errorf("%s: %d of %d bytes are consumed", s.name, s.read, s.size)
 			}
 			found.files++
 			found.bytes += s.size - s.read
@@ -393,15 +397,15 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 			for at := 0; at < len(c.entries); links++ {
 				enc, num, end, ok := c.at(at, number)
 				if !ok {
-					return found, fmt.Errorf("level %d, frame %d: damaged at %d", p.level, i, at)
+					return found, fmt.Errorf("level %d, frame %d: damaged at byte %d", p.level, i, at)
 				}
 				if number, at = num, end; number < last {
-					return found, fmt.Errorf("level %d: number %d behind %d", p.level, number, last)
+					return found, fmt.Errorf("level %d: number %d comes after %d", p.level, number, last)
 				}
 				last = number
 				l, k, err := weburl.DecodeLink(enc)
 				if err != nil || k != len(enc) || l.Level != p.level {
-					return found, fmt.Errorf("level %d: %v, %v", p.level, l, err)
+					return found, fmt.Errorf("level %d: link %v, %v", p.level, l, err)
 				}
 				n++
 				found.n++
@@ -410,29 +414,30 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 				}
 			}
 			if links != c.n {
-				return found, fmt.Errorf("level %d, frame %d: %d links, says %d", p.level, i, links, c.n)
+				return found, fmt.Errorf("level %d, frame %d: %d links found, the count is %d", p.level, i, links, c.n)
 			}
 		}
 		if n != p.n || n == 0 {
-			return found, fmt.Errorf("level %d: %d links, says %d", p.level, n, p.n)
+			return found, fmt.Errorf("level %d: %d links found, the count is %d", p.level, n, p.n)
 		}
 		end := p.at
 		for _, m := range p.marks {
 			if m.end < end || m.end <= p.at || m.end > p.at+p.n || p.withdrawn[m.name] < m.end {
-				return found, fmt.Errorf("level %d: mark %+v behind %d, at %d with %d links", p.level, m, end, p.at, p.n)
+				return found, fmt.Errorf("level %d: mark %+v after %d, in a pool at %d with %d links",
+					p.level, m, end, p.at, p.n)
 			}
 			end = m.end
 		}
 		for name, end := range p.withdrawn {
 			if !slices.Contains(p.marks, mark{name, end}) {
-				return found, fmt.Errorf("level %d: no mark of %s", p.level, name)
+				return found, fmt.Errorf("level %d: the mark of %s is missing", p.level, name)
 			}
 		}
 	}
 	return found, nil
 }
 
-// A standing is a link somewhere in a Frontier.
+// A standing is a link in a Frontier, with its position.
 type standing struct {
 	link      weburl.Link
 	number    uint64
@@ -440,8 +445,7 @@ type standing struct {
 	withdrawn bool
 }
 
-// walk finds all links that are queued or in process; in each queue they come in
-// its order.
+// walk returns all links that are queued or in process. Those of a queue are in its order.
 func (f *Frontier) walk() (all []standing, err error) {
 	add := func(enc []byte, s standing) error {
 		if s.link, _, err = weburl.DecodeLink(enc); err != nil {
@@ -541,10 +545,10 @@ func (f *Frontier) walk() (all []standing, err error) {
 	return all, walkFront(&f.withdrawn.front, true)
 }
 
-// A levelCount is how many links of a host the pool of each level has.
+// A levelCount is the number of links of a host in the pool of each level.
 type levelCount map[uint8]int64
 
-// countPooled counts the links of each host in the pools, without withdrawn ones.
+// countPooled returns the number of links of each host in the pools, without withdrawn ones.
 func (f *Frontier) countPooled() (map[string]levelCount, error) {
 	all, err := f.walk()
 	of := map[string]levelCount{}
@@ -561,8 +565,7 @@ func (f *Frontier) countPooled() (map[string]levelCount, error) {
 	return of, err
 }
 
-// each shows all pending links, those in process included, in the order of
-// their numbers.
+// each calls fn for all links that are queued or in process, in the order of their numbers.
 func (f *Frontier) each(fn func(weburl.Link) error) error {
 	all, err := f.walk()
 	if err != nil {

@@ -6,12 +6,10 @@ import (
 	"slices"
 )
 
-// A dict is Polybot's host dictionary: open addressing with a hash of each name
-// beside the pointer, so that other hosts are hardly ever looked at, and none
-// when others leave or are moved. Unlike a map it needs no second copy of the
-// name's header, and gives memory back when hosts leave. It is divided by the
-// hash into parts that grow and shrink by themselves, so that no Push waits for
-// all hosts to be moved.
+// A dict is Polybot's host dictionary. It uses open addressing with a hash of each name beside the pointer. Other hosts
+// are hardly ever read, and none is read when a host leaves or is moved. Unlike a map, it needs no second copy of the
+// name's header, and it returns memory when hosts leave. The hash divides it into parts that grow and shrink
+// independently, so that no Push has to wait until all hosts are moved.
 type dict struct {
 	seed  maphash.Seed
 	parts [dictParts]dictPart
@@ -37,17 +35,16 @@ func newDict() dict { return dict{seed: maphash.MakeSeed()} }
 
 func (d *dict) len() int { return d.n }
 
-// place takes the part from the hash's lowest bits, and from the highest ones
-// what stands in the slot.
+// place returns the part of name, from the lowest bits of its hash, and the highest bits, which are stored in the slot.
 func (d *dict) place(name string) (p *dictPart, hash uint32) {
 	x := maphash.String(d.seed, name)
 	return &d.parts[x%dictParts], uint32(x>>32) | 1
 }
 
-// home is where the search for a hash begins.
+// home returns the slot at which the search for a hash begins.
 func (p *dictPart) home(hash uint32) int { return int(uint64(hash) * uint64(len(p.slots)) >> 32) }
 
-// find is where name is, or where it would be put.
+// find returns the slot and host of name. If name is missing, h is nil and slot is where it would be put.
 func (p *dictPart) find(name string, hash uint32) (slot int, h *host) {
 	if len(p.slots) == 0 {
 		return 0, nil
@@ -67,25 +64,24 @@ func (p *dictPart) find(name string, hash uint32) (slot int, h *host) {
 	}
 }
 
-// of is the host with this name, or nil.
+// of returns the host with this name, or nil.
 func (d *dict) of(name string) *host {
 	p, hash := d.place(name)
 	_, h := p.find(name, hash)
 	return h
 }
 
-// meet finds the hosts of all as, in steps: in each the processor can wait for
-// many places of memory at once, where one look-up after the other waits for
-// each of its own. Last it looks at where their queues end, to which the links
-// go next.
-func (d *dict) meet(as []arrival) (looked int) {
+// findAll finds the hosts of all arrivals, in steps. In each step the processor can wait for many memory reads at once;
+// single look-ups would wait for each of their own. The last step reads the ends of the queues, to which the links go
+// next. The result only keeps the compiler from removing these reads.
+func (d *dict) findAll(as []arrival) (prefetched int) {
 	for i := range as {
 		a := &as[i]
 		a.part, a.hash = d.place(a.name)
 	}
 	for i := range as {
 		a := &as[i]
-		a.h = a.part.like(a.hash)
+		a.h = a.part.firstWithHash(a.hash)
 	}
 	for i := range as {
 		if a := &as[i]; a.h != nil && a.h.name != a.name {
@@ -94,27 +90,27 @@ func (d *dict) meet(as []arrival) (looked int) {
 	}
 	for i := range as {
 		if a := &as[i]; a.h != nil {
-			a.room = a.h.q.tail().buf
+			a.lastBlock = a.h.q.tail().buf
 		}
 	}
 	for i := range as {
-		room := as[i].room
+		room := as[i].lastBlock
 		if n := len(room); n > 0 {
-			looked += int(room[n-1])
-			if n+linkRoom < cap(room) {
-				looked += int(room[:cap(room)][n+linkRoom])
+			prefetched += int(room[n-1])
+			if n+linkSpan < cap(room) {
+				prefetched += int(room[:cap(room)][n+linkSpan])
 			}
 		}
 	}
-	return looked
+	return prefetched
 }
 
-// linkRoom is where, behind a queue's end, another look is taken: a link is
-// longer than a line of the processor's cache.
-const linkRoom = 96
+// linkSpan is the offset behind the end of a queue at which findAll reads once more. A link is longer than a cache
+// line.
+const linkSpan = 96
 
-// like is the first host with this hash, nil if there is none.
-func (p *dictPart) like(hash uint32) *host {
+// firstWithHash returns the first host with this hash, or nil.
+func (p *dictPart) firstWithHash(hash uint32) *host {
 	if len(p.slots) == 0 {
 		return nil
 	}
@@ -128,7 +124,7 @@ func (p *dictPart) like(hash uint32) *host {
 	}
 }
 
-// add puts in h, which is not there yet; p and hash are what place says of it.
+// add adds h, which must not be there. p and hash are the result of place.
 func (d *dict) add(h *host, p *dictPart, hash uint32) {
 	if 8*(p.n+1) > 7*len(p.slots) {
 		p.resize(max(dictMin, len(p.slots)+len(p.slots)/8))
@@ -138,7 +134,7 @@ func (d *dict) add(h *host, p *dictPart, hash uint32) {
 	d.n++
 }
 
-// put puts s into the first free slot from its home.
+// put puts s into the first free slot from its home on.
 func (p *dictPart) put(s dictSlot) {
 	i := p.home(s.hash)
 	for p.slots[i].hash != 0 {
@@ -149,11 +145,11 @@ func (p *dictPart) put(s dictSlot) {
 	p.slots[i] = s
 }
 
-// remove takes h out, which is there.
+// remove removes h, which must be there.
 func (d *dict) remove(h *host) {
 	p, hash := d.place(h.name)
 	hole, _ := p.find(h.name, hash)
-	// Those behind the hole that a search would no longer reach move into it.
+	// Move the later entries that a search would no longer reach into the hole.
 	for i := hole; ; {
 		if i++; i == len(p.slots) {
 			i = 0
@@ -176,7 +172,7 @@ func (d *dict) remove(h *host) {
 	}
 }
 
-// between says whether home lies behind hole and not behind i, going round.
+// between reports whether home is after hole and not after i, in circular order.
 func between(hole, home, i int) bool {
 	if hole <= i {
 		return hole < home && home <= i
@@ -184,7 +180,7 @@ func between(hole, home, i int) bool {
 	return hole < home || home <= i
 }
 
-// resize makes at least n slots: all that what is allocated for n has room for.
+// resize sets the number of slots to at least n. It uses all of the memory that the allocator returns for n.
 func (p *dictPart) resize(n int) {
 	old := p.slots
 	p.slots = slices.Grow([]dictSlot(nil), n)
@@ -196,7 +192,7 @@ func (p *dictPart) resize(n int) {
 	}
 }
 
-// all are the hosts; none may be added or removed meanwhile.
+// all iterates over the hosts. The caller must not add or remove hosts meanwhile.
 func (d *dict) all() iter.Seq[*host] {
 	return func(yield func(*host) bool) {
 		for i := range d.parts {
@@ -209,7 +205,7 @@ func (d *dict) all() iter.Seq[*host] {
 	}
 }
 
-// queues are those of the hosts, of all levels; each may get a rest meanwhile.
+// queues iterates over the queues of the hosts, of all levels. The caller may give each a rest meanwhile.
 func (p *dictPart) queues() iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		for _, s := range p.slots {

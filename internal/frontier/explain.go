@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// An Explanation says why a host is or is not being asked now.
+// An Explanation tells why a host is or is not being fetched now. It is for people.
 type Explanation struct {
 	Host string
-	// State is one of the package comment's: "unknown", "ready", "parked", …
+	// State is one of the states in the package comment: "unknown", "ready", "parked" and so on.
 	State   string
-	Queued  int64  // links, without the one in process and those in the pools
-	Next    string // URL in process or first in the queue
-	Number  uint64 // its request number; 0 for a prerequisite
+	Queued  int64  // number of links, without the one in process and those in the pools
+	Next    string // the URL in process, or the first one in the queue
+	Number  uint64 // request number of Next; 0 for a prerequisite
 	Level   uint8
 	Attempt int
-	Address string        // "" unknown
-	Due     time.Time     // when it may be asked; zero: now, or not foreseeable
-	Behind  int           // hosts that may be asked before it
-	Slow    int           // pauses not yet forgiven
+	Address string        // "" if unknown
+	Due     time.Time     // when it may be fetched; zero: now, or not predictable
+	Behind  int           // number of hosts that come before it
+	Slow    int           // pauses that are not yet forgiven
 	Delay   time.Duration // its quiet time
-	Reasons []string      // why not now, in plain words
+	Reasons []string      // why it is not fetched now, in plain words
 }
 
-// String is a line for each fact.
+// String formats e as lines, one for each fact.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Host, e.State)
@@ -51,8 +51,8 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Explain says what holds a host back at now. It is for people: unlike all
-// else here it may look at as many hosts as come before this one.
+// Explain tells what holds a host back at now. Unlike all other methods it may take time in proportion to the number of
+// hosts that come before this one.
 func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	f.tick(now)
 	e = Explanation{Host: host, State: "unknown"}
@@ -60,14 +60,14 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	h := f.hosts.of(host)
 	if n := f.pooled; n > 0 {
 		defer func() {
-			why("%s in the pool, for which no queue is open yet; some may be its own", plural(int(n), "link is", "links are"))
+			why("%s in the pools, in no host's queue yet; some may be of this host", plural(int(n), "link is", "links are"))
 		}()
 	}
 	if h == nil {
 		if f.pooled > 0 {
-			why("no queue open: never found, all done and no quiet time runs, or all in the pool")
+			why("no links in a queue: the host was never found, or all its links are done, or all are in the pools")
 		} else {
-			why("nothing queued: never found, or all done and no quiet time runs")
+			why("no links in a queue: the host was never found, or all its links are done and its quiet time is over")
 		}
 		return e
 	}
@@ -79,7 +79,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if c := f.cur(h); c != nil {
 		e.show(*c)
 	} else if c, ok, err := f.peek(h); err != nil {
-		why("queue cannot be read: %v", err)
+		why("its queue cannot be read: %v", err)
 	} else if ok {
 		e.show(c)
 	}
@@ -88,15 +88,16 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	switch h.state {
 	case inProcess:
-		why("in process for %s; one request at a time", f.ago(f.began(h)))
+		why("in process for %s; one request at a time is allowed", f.ago(f.began(h)))
 	case resolving:
 		why("waiting for DNS for %s", f.ago(f.began(h)))
 	case exhausted:
-		why("nothing queued")
+		why("no links queued")
 	}
 	if !h.busy() && h.at > f.clock {
-		if e.Due = f.time_(h.at); h.slowUntil >= h.at {
-			why("slowed down (%s) until %s, in %s", plural(int(h.slow), "pause", "pauses")+" not yet forgiven", clock(e.Due), f.until(h.at))
+		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at {
+			pauses := plural(int(h.slow), "pause", "pauses")
+			why("slowed down (%s not yet forgiven) until %s, in %s", pauses, clock(e.Due), f.until(h.at))
 		} else {
 			why("quiet time of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
 		}
@@ -106,7 +107,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		if last != "" {
 			by = ", last used by " + last + ","
 		}
-		t := f.time_(freeAt)
+		t := f.timeAt(freeAt)
 		why("%s%s is quiet until %s, in %s", k, by, clock(t), f.until(freeAt))
 		if t.After(e.Due) {
 			e.Due = t
@@ -146,9 +147,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	e.Behind = f.behind(h)
 	if e.Behind > 0 {
-		why("behind %s with earlier request numbers", plural(e.Behind, "host", "hosts"))
+		why("%s with earlier request numbers come first", plural(e.Behind, "host", "hosts"))
 	} else if e.State == "ready" {
-		why("next in turn")
+		why("its turn is next")
 	}
 	return e
 }
@@ -160,7 +161,7 @@ func (e *Explanation) show(c entry) {
 	}
 }
 
-// peek is h's first link; it stays queued.
+// peek returns h's first link without removing it.
 func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 	if h.front.len() > 0 {
 		return h.front.items[h.front.head], true, nil
@@ -178,8 +179,7 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 	return entry{number: number, level: h.q.level, enc: enc}, err == nil, err
 }
 
-// behind counts the hosts that go before h: of the ready ones, and of those
-// parked at the same bucket.
+// behind counts the hosts that come before h: among the ready ones, or among those parked at the same bucket.
 func (f *Frontier) behind(h *host) (n int) {
 	mine := h.key().order()
 	groups := &f.ready
@@ -190,9 +190,9 @@ func (f *Frontier) behind(h *host) (n int) {
 	return n
 }
 
-func (f *Frontier) time_(at int64) time.Time { return f.epoch.Add(time.Duration(at)) }
-func (f *Frontier) ago(at int64) string      { return round(time.Duration(f.clock - at)).String() }
-func (f *Frontier) until(at int64) string    { return round(time.Duration(at - f.clock)).String() }
+func (f *Frontier) timeAt(at int64) time.Time { return f.epoch.Add(time.Duration(at)) }
+func (f *Frontier) ago(at int64) string       { return round(time.Duration(f.clock - at)).String() }
+func (f *Frontier) until(at int64) string     { return round(time.Duration(at - f.clock)).String() }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 

@@ -9,22 +9,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// fairness fetches for a time that is virtual: workers ask Next, each response
-// takes a while, and hosts are quiet for delay after it. It returns the number
-// of fetches, and what politeness and the workers would have let: in each step
-// the lesser of the workers' speed and of the hosts with work, each 1/(delay +
-// took).
-func fairness(t *testing.T, f *Frontier, left map[string]int, workers int, delay, took, step, length time.Duration) (fetched int, ceiling float64) {
+// fairness fetches in virtual time. Workers call Next, each response takes took, and hosts are quiet for delay after
+// it. It returns the number of fetches, and the number that politeness and the workers allow: in each step the smaller
+// of the workers' speed and the speed of the hosts with links, each 1/(delay + took).
+func fairness(
+	t *testing.T, f *Frontier, left map[string]int, workers int, delay, took, step, length time.Duration,
+) (fetched int, ceiling float64) {
 	t.Helper()
 	type visit struct {
 		host string
 		end  time.Time
 	}
-	var running []visit // by end: all take as long
+	var running []visit // in the order of their ends, because all take equally long
 	now := start
 	started := map[string]bool{}
 	turn := float64(delay+took) / float64(time.Second)
-	fresh := len(left) // hosts never asked, which owe nothing yet
+	fresh := len(left) // hosts that were never fetched and have no quiet time yet
 	for now.Sub(start) < length {
 		for len(running) > 0 && !running[0].end.After(now) {
 			if err := f.Done(running[0].host, Done{}, running[0].end); err != nil {
@@ -33,14 +33,14 @@ func fairness(t *testing.T, f *Frontier, left map[string]int, workers int, delay
 			running = running[1:]
 		}
 		bound := float64(workers) * float64(step) / float64(took)
-		// A fresh host can be asked at once, the others once each turn.
+		// A fresh host can be fetched at once, the others once per turn.
 		hosts := float64(fresh) + float64(len(left)-fresh)*float64(step)/float64(time.Second)/turn
 		ceiling += min(bound, hosts)
 		for len(running) < workers {
 			task, wake, ok := f.Next(now)
 			if !ok {
 				if !wake.IsZero() && wake.Sub(now) < time.Microsecond {
-					now = wake // the pool is read on
+					now = wake // Next goes on reading the pool
 					continue
 				}
 				break
@@ -64,11 +64,11 @@ func fairness(t *testing.T, f *Frontier, left map[string]int, workers int, delay
 	return fetched, ceiling
 }
 
-// TestWhaleAndCrowd: a host with a million links and 100,000 hosts with one do
-// not slow the crawl below what politeness lets it, whoever stands in front.
+// TestWhaleAndCrowd checks that a host with a million links and 100,000 hosts with one link each do not slow the crawl
+// below the speed that politeness allows, in whichever order they were pushed.
 func TestWhaleAndCrowd(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a million links")
+		t.Skip("too slow for -short: a million links")
 	}
 	const (
 		delay, took, step = time.Second, 100 * time.Millisecond, 10 * time.Millisecond
@@ -114,23 +114,23 @@ func TestWhaleAndCrowd(t *testing.T) {
 			}
 			fetched, ceiling := fairness(t, f, left, tt.workers, delay, took, step, length)
 			s := f.Stats()
-			t.Logf("%d fetched of %.0f that politeness and workers let (%.3f); at the end %+v", fetched, ceiling, float64(fetched)/ceiling, s)
+			t.Logf("%d fetched of %.0f possible (%.3f); at the end %+v", fetched, ceiling, float64(fetched)/ceiling, s)
 			if float64(fetched) < 0.95*ceiling {
-				t.Errorf("%d fetched, less than 0.95 of %.0f", fetched, ceiling)
+				t.Errorf("%d fetched, want at least 0.95 of %.0f", fetched, ceiling)
 			}
-			// In the end of the crowd the whale has had its turn each time.
+			// The whale must have had all of its turns.
 			if got := whaleLinks - left["whale.example"]; tt.whaleFirst && got < int(length/(delay+took))*9/10 {
-				t.Errorf("%d of the whale in %v", got, length)
+				t.Errorf("%d links of the whale fetched in %v", got, length)
 			}
 			if s.RAMBytes > 64<<20 {
-				t.Errorf("%d bytes in RAM with a budget of 32 MiB", s.RAMBytes)
+				t.Errorf("%d bytes in RAM with a budget of 32 MiB, want at most 64 MiB", s.RAMBytes)
 			}
 		})
 	}
 }
 
-// TestLevelsBehindCrowd: a level comes first, in politeness, though its links
-// stand behind a whale and a crowd in the pool.
+// TestLevelsBehindCrowd checks that links of a higher level come first, as far as politeness allows, even if they are
+// after a whale and many hosts in the pool.
 func TestLevelsBehindCrowd(t *testing.T) {
 	f := open(t, Config{HostDelay: time.Second, Active: 20, MemoryBytes: 1 << 20})
 	for i := range 20_000 {
@@ -147,28 +147,27 @@ func TestLevelsBehindCrowd(t *testing.T) {
 		}
 	}
 	if s := f.Stats(); s.Pooled < 25_000 {
-		t.Fatalf("%d links in the pools", s.Pooled)
+		t.Fatalf("%d links in the pools, want at least 25000", s.Pooled)
 	}
-	// The whale's first link, then all else of its level, then the level below.
-	// While the whale is read past, which takes a few calls, hosts that are
-	// ready below have a turn.
+	// First come the whale's first link and the others of its level, then the level below. The frontier reads past the
+	// whale in several calls; meanwhile ready hosts of the level below have a turn.
 	low, high := 0, 0
 	for high < 301 {
 		l, ok := take(t, f, start)
 		if !ok {
-			t.Fatalf("after %d of the level: %v", high, f.Err())
+			t.Fatalf("nothing is due after %d links of level 2: %v", high, f.Err())
 		}
 		if l.Level == 2 {
 			high++
 		} else if low++; low > 100 {
-			t.Fatalf("%d of level 0 while %d of level 2 wait", low, 301-high)
+			t.Fatalf("%d links of level 0 came while %d of level 2 waited", low, 301-high)
 		}
 	}
-	t.Logf("%d of the level below came before the last of 301", low)
+	t.Logf("%d links of the level below came before the last of 301", low)
 	if l, ok := take(t, f, start); !ok || l.Level != 0 {
-		t.Errorf("then %v, %v", l, ok)
+		t.Errorf("after level 2: %v, %v; want a link of level 0", l, ok)
 	}
 	if l, ok := take(t, f, start.Add(time.Second)); !ok || l.URL.String() != "http://whale.example/1" {
-		t.Errorf("a second later %v, %v, want the whale", l, ok)
+		t.Errorf("a second later: %v, %v; want the whale's second link", l, ok)
 	}
 }

@@ -13,52 +13,43 @@ import (
 
 // Config tunes a Frontier. The zero Config is polite and safe.
 type Config struct {
-	// HostDelay is the quiet time between the end of one response and the
-	// next request to that host. Zero means 2s, a negative value none;
-	// Done.Delay may raise it.
+	// HostDelay is the quiet time between the end of one response and the next request to that host. Zero means 2 s, a
+	// negative value none. Done.Delay may raise it.
 	HostDelay time.Duration
-	// IPDelay is the quiet time of an address, whatever hosts it serves; with
-	// it, one link at a time is in process for an address. It begins at a whole
-	// millisecond. Zero means none.
+	// IPDelay is the quiet time of an address, whichever hosts it serves. With it, one link at a time is in process for
+	// an address. It begins at a whole millisecond. Zero means none.
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
-	// Burst is how many requests in a row a host gets while it needs no quiet
-	// time between them, before other hosts of the same level have their turn:
-	// they share one connection, which costs more than a request. Zero means
-	// 64, a negative value 1. It has no effect with a delay.
+	// Burst is the number of requests in a row that a host gets before other hosts of the same level have their turn.
+	// These requests share one connection; a new connection costs more than a request. Zero means 64, a negative value
+	// 1. It has no effect with a delay.
 	Burst int
-	// Gather lets new links of a host that is in the dictionary pass those of
-	// other hosts that wait in the pools: its requests in a row get longer, at
-	// the price of the order among hosts and, where a host was forgotten and
-	// comes again, within it. It is for crawls without a delay, where a new
-	// connection costs more than a request.
+	// Gather lets new links of a host in the dictionary pass links of other hosts in the pools. A host then gets more
+	// requests in a row. In return, the order among hosts is lost, and within a host that was forgotten and comes back.
+	// It is for crawls without a delay, where a new connection costs more than a request.
 	Gather bool
-	// Active is how many hosts are kept ready to be asked (Polybot's x). While
-	// there are as many, further links wait in pools on disk and their hosts
-	// cost no memory. Zero means as many as the crawl's speed and quiet time
-	// want, which changes with the speed; a negative value all.
+	// Active is the number of hosts to keep ready (Polybot's x). While as many are ready, further links wait in pools
+	// on disk and their hosts take no memory. Zero means as many as the speed and the quiet time of the crawl require;
+	// this changes with the speed. A negative value means all.
 	Active int
-	// MemoryBytes bounds the queues held in RAM; the rest spills to disk.
-	// Zero means 256 MiB.
+	// MemoryBytes limits the queues in RAM; the rest spills to disk. Zero means 256 MiB.
 	MemoryBytes int64
 	// SegmentBytes is the size of a spill file. Zero means 64 MiB.
 	SegmentBytes int64
-	// SlowBase is the first pause of a host that was told to slow down. It
-	// doubles each time, with a jitter of a tenth. Zero means 60s.
+	// SlowBase is the first pause of a host that was told to slow down. Each further pause is twice as long, with a
+	// jitter of a tenth. Zero means 60 s.
 	SlowBase time.Duration
-	// SlowMax bounds these pauses, a Retry-After and a NotBefore. Zero means 24h.
+	// SlowMax limits these pauses, a Retry-After and a NotBefore. Zero means 24 h.
 	SlowMax time.Duration
-	// ForgiveAfter is the time without trouble after which the pause that
-	// threatens a host is halved, as it is by 16 good answers in a row. Zero
-	// means 30 min, a negative value at once.
+	// ForgiveAfter is the time without trouble after which the next pause of a host is halved. 16 good answers in a row
+	// halve it as well. Zero means 30 min, a negative value at once.
 	ForgiveAfter time.Duration
-	// Lease says at which addresses and sites requests may be made, where other
-	// agents have hosts there as well. It counts only where there is an IPDelay or
-	// a SiteDelay. Nil: this agent is alone.
+	// Lease decides at which addresses and sites requests may be made, if other agents have hosts there as well. It
+	// applies only with an IPDelay or a SiteDelay. Nil means that no other agent has hosts there.
 	Lease Lease
-	// NoAddresses says that hosts are fetched without a look-up (through a
-	// proxy): tasks have no address, and IPDelay does not apply.
+	// NoAddresses says that hosts are fetched without a look-up (through a proxy). Tasks then have no address, and
+	// IPDelay does not apply.
 	NoAddresses bool
 	// Seed makes the jitter repeatable.
 	Seed uint64
@@ -96,116 +87,116 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Frontier holds the links that are still to be fetched.
+// A Frontier holds the links that are still to be fetched. One goroutine owns it.
 type Frontier struct {
 	cfg  Config
 	fs   disk.FS
 	dir  string
 	rand *rand.Rand
-	err  error // sticky: a queue that could not be read
+	err  error // the error that stopped the frontier: a queue that could not be read
 
-	hosts  dict
-	addrs  map[netip.Addr]*bucket
-	sites  map[string]*bucket
-	groups map[groupKey]share
-	homes  []*group // by number; 0: open_
-	open_  *group   // hosts that no address or site holds back
+	hosts          dict
+	addrs          map[netip.Addr]*bucket
+	sites          map[string]*bucket
+	groups         map[groupKey]share
+	groupsByNumber []*group // groups by number; 0: unbound
+	unbound        *group   // the hosts that no address or site holds back
 
-	aloneAt, aloneIn table   // who has an address, a site, to itself
-	freeGroups       []share // numbers of groups that are gone
+	aloneAt, aloneIn table   // the hosts that are alone at an address, in a site
+	freeGroups       []share // numbers of removed groups
 
-	ready   heap[*group]  // by level and request number
-	waiting heap[*host]   // have links, by time; also those that are alone and parked
-	freeing heap[*bucket] // hold groups back, by time
-	resting heap[*host]   // without links, by time
-	fading  heap[*bucket] // hold nobody back, by time
+	ready   heap[*group]  // groups that may be fetched, by level and request number
+	waiting heap[*host]   // hosts with links, by time; including hosts that are alone and parked
+	freeing heap[*bucket] // buckets that hold groups back, by time
+	resting heap[*host]   // hosts without links, by time
+	fading  heap[*bucket] // buckets that hold no group back, by time
 
 	epoch  time.Time
 	clock  int64  // nanoseconds since epoch; never goes back
-	number uint64 // the last request number given
+	number uint64 // the last request number
 
 	hushed    bool  // Touched or Hush was called
-	hushedAt  int64 // last
-	quietTill int64 // the quiet time of all hosts after Hush
+	hushedAt  int64 // time of the last such call
+	quietTill int64 // end of the quiet time of all hosts after Hush
 	enc       []byte
-	fronts    []*frontQueue // empty
+	fronts    []*frontQueue // empty ones, for reuse
 
-	restored []HostState // until there is a time
+	restored []HostState // states to restore once a time is known
 
 	stats  Stats
 	queued int64 // links in hosts' queues, and withdrawn ones
-	rares  int   // hosts that have one
+	extras int   // number of hosts with an extra
 
 	visits     []visit
 	freeVisits []int32
-	visitAt    []int32 // where the visit of a name may be, see visitSlot
+	visitAt    []int32 // index of the visit of a name, see visitSlot
 
-	// memory of what was forgotten, for others
-	formerHosts []*host
-	formerRares []*rare
-	blanks      [roomClasses][][]byte // empty
-	looked      int                   // nothing: see lookAt
+	// Memory to reuse.
+	spareHosts  []*host
+	spareExtras []*extra
+	spareBufs   [bufClasses][][]byte
+	prefetched  int // keeps the compiler from removing reads that fill the processor's cache
 
-	barred      map[uint64]*bucket // whose lease is waited for, by point; each has a timer
-	barredLeast int                // of them are never too many
-	points      [2]uint64          // scratch
+	awaiting     map[uint64]*bucket // buckets that wait for a lease, by point; each has a timer
+	awaitedLeast int                // this many of them are never too many
+	points       [2]uint64          // scratch memory
 
 	pace    pace
-	active  int  // hosts to be kept ready; negative: all
-	readAll bool // whatever Config says, see ReadAll
+	active  int  // number of hosts to keep ready; negative: all
+	readAll bool // read all pools, whatever Config.Active says; see ReadAll
 
-	// links that are in no queue yet
-	pools      []*pool     // those with links; highest level first
-	pooled     int64       // links in them
-	poolBytes  int64       // on disk
-	poolFiles  int         // on disk
-	spares     [][]byte    // for frames
-	window     frameWindow // of the file that is read
-	arrivals   []arrival   // empty: memory for those of a frame
-	frameBytes int         // a frame is closed at this size
-	readAtOnce int         // frames
+	// Links that are in no queue yet.
+	pools      []*pool     // the pools that are not empty, highest level first
+	pooled     int64       // number of links in them
+	poolBytes  int64       // bytes on disk
+	poolFiles  int         // files on disk
+	spares     [][]byte    // memory for frames
+	window     frameWindow // the file that is being read
+	arrivals   []arrival   // scratch memory for the links of a frame
+	frameBytes int         // size at which a frame is closed
+	readAtOnce int         // limit of frames that one Next reads
 
 	withdrawn withdrawn
 
-	// queues in RAM and on disk
+	// Queues in RAM and on disk.
 	ram      int64 // bytes of queued links in RAM
-	fixed    int64 // bytes in RAM that cannot be spilled, hosts apart
-	spilled  int64 // bytes of blocks on disk not yet consumed
+	fixed    int64 // bytes in RAM that cannot be spilled, without the hosts
+	spilled  int64 // bytes of blocks on disk that are not yet consumed
 	lists    [64]*queue
-	tails    int // queues in the lists for those with more than a head in RAM
+	tails    int // queues in the lists with a tail in RAM
 	out      []byte
 	runs     []run
-	segments int // ever made, pool files as well
+	segments int // number of segments and pool files ever made
 	files    int // segments on disk now
 	swept    int // the part of the dictionary whose heads are spilled next
 	current  *segment
 	open     []*segment
 }
 
-// Open makes an empty frontier whose queues overflow into dir. What dir holds
-// is deleted: the crawl's journal is the durable copy.
+// Open makes an empty frontier whose queues spill into dir. It deletes everything in dir: the durable copy of the links
+// is the crawl's journal.
 func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	if err := fs.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("frontier %s: %w", dir, err)
+		return nil, fmt.Errorf("empty the frontier's directory: %w", err)
 	}
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("frontier %s: %w", dir, err)
+		return nil, fmt.Errorf("make the frontier's directory: %w", err)
 	}
 	cfg = cfg.withDefaults()
 	f := &Frontier{
 		cfg: cfg, fs: fs, dir: dir,
-		rand:    rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
-		hosts:   newDict(),
-		addrs:   make(map[netip.Addr]*bucket),
-		sites:   make(map[string]*bucket),
-		groups:  make(map[groupKey]share),
-		ready:   newGroupHeap(),
-		barred:  make(map[uint64]*bucket),
-		aloneAt: newTable(),
-		aloneIn: newTable(),
-		freeing: newBucketTimes(),
-		fading:  newBucketTimes(),
-		active:  cfg.Active,
+		rand:     rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
+		hosts:    newDict(),
+		addrs:    make(map[netip.Addr]*bucket),
+		sites:    make(map[string]*bucket),
+		groups:   make(map[groupKey]share),
+		ready:    newGroupHeap(),
+		awaiting: make(map[uint64]*bucket),
+		aloneAt:  newTable(),
+		aloneIn:  newTable(),
+		freeing:  newBucketTimes(),
+		fading:   newBucketTimes(),
+		active:   cfg.Active,
 
 		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
 		readAtOnce: framesRead,
@@ -214,13 +205,13 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		f.active = activeFor(0, 0, cfg.MemoryBytes)
 	}
 	f.waiting, f.resting = f.newHostTimes(), f.newHostTimes()
-	f.open_ = newGroup(nil, nil)
-	f.homes = []*group{f.open_}
-	f.open_.refs = 1
+	f.unbound = newGroup(nil, nil)
+	f.groupsByNumber = []*group{f.unbound}
+	f.unbound.refs = 1
 	return f, nil
 }
 
-// Close deletes the files.
+// Close deletes the frontier's files. The frontier must not be used afterwards.
 func (f *Frontier) Close() error {
 	var first error
 	for _, s := range f.open {
@@ -237,7 +228,7 @@ func (f *Frontier) Close() error {
 		}
 	}
 	if err := f.fs.RemoveAll(f.dir); err != nil && first == nil {
-		first = fmt.Errorf("frontier %s: %w", f.dir, err)
+		first = fmt.Errorf("delete the frontier's directory: %w", err)
 	}
 	if f.err == nil {
 		f.err = errors.New("frontier is closed")
@@ -245,13 +236,12 @@ func (f *Frontier) Close() error {
 	return first
 }
 
-// Err is the error that made Next stop, if any: a queue that did not come back
-// from disk. The frontier is of no use after it.
+// Err returns the error that stopped the frontier, or nil: a queue could not be read back from disk. After it, the
+// frontier cannot be used.
 func (f *Frontier) Err() error { return f.err }
 
-// Push queues new links in the order of their arrival (see Scramble for a
-// better one) and gives them request numbers in it. After an error (a file
-// could not be written) all of ls are queued all the same, in RAM.
+// Push queues new links in the order of ls and numbers them in that order; see Scramble for a better order. If a file
+// cannot be written, Push returns the error, and all of ls are queued in RAM.
 func (f *Frontier) Push(ls []weburl.Link) error {
 	if f.err != nil {
 		return f.err
@@ -263,16 +253,15 @@ func (f *Frontier) Push(ls []weburl.Link) error {
 	return f.overflow()
 }
 
-// PushAt queues links with request numbers that the caller gives, none of them
-// lower than the last one given: the numbers of an earlier run, or the last one
-// once more for a link that is to be fetched again.
+// PushAt is Push with request numbers from the caller. They must not descend and must not be lower than the last number
+// given. They are the numbers of an earlier run, or the last number once more for a link to be fetched again.
 func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
 	if f.err != nil {
 		return f.err
 	}
 	for i := range ls {
 		if numbers[i] < f.number {
-			return fmt.Errorf("push %s: number %d behind %d", ls[i].URL, numbers[i], f.number)
+			return fmt.Errorf("push %s: request number %d is lower than the last one, %d", ls[i].URL, numbers[i], f.number)
 		}
 		f.number = numbers[i]
 		f.push(&ls[i], f.number)
@@ -295,15 +284,14 @@ func (f *Frontier) push(l *weburl.Link, number uint64) {
 	f.insert(f.host(name), l.Level, number, f.enc)
 }
 
-// overflow writes to disk what RAM should not hold.
+// overflow writes to disk what exceeds the memory budget.
 func (f *Frontier) overflow() error {
 	return errors.Join(f.writePools(), f.spill())
 }
 
-// insert queues a link and moves h to where it now belongs.
+// insert queues a link of h and updates h's position.
 func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
-	// What stands before the queues is looked at only if it matters: it lies
-	// elsewhere.
+	// Look at the front queue only if it matters: it is elsewhere in memory.
 	first, higher := false, false
 	if h.q.n == 0 || level > h.q.level {
 		first, higher = h.empty(), level > h.key().level
@@ -322,9 +310,8 @@ func (f *Frontier) insert(h *host, level uint8, number uint64, enc []byte) {
 	}
 }
 
-// PushFront queues l before all other links of its host, behind those that
-// were put there before: a prerequisite of a link of another host. Among the
-// hosts it comes before every numbered link of its level.
+// PushFront queues l before all numbered links of its host and after earlier PushFronts: a prerequisite of a link of
+// another host, for example. Among the hosts it comes before every numbered link of its level.
 func (f *Frontier) PushFront(l weburl.Link) error {
 	if f.err != nil {
 		return f.err
@@ -350,25 +337,24 @@ func (f *Frontier) front(h *host, e entry, first bool) {
 	}
 }
 
-// A Task is a link to be fetched now.
+// A Task is a link to fetch now.
 type Task struct {
 	Link weburl.Link
 	Host string
-	// Addr is where the host is, so far as its look-up still holds. If it is
-	// invalid the host must be looked up first, see Resolved.
+	// Addr is the host's address if its look-up is still valid. Otherwise the caller must look it up first, see
+	// Resolved.
 	Addr netip.Addr
-	// Attempt is what Done gave with the link; 0 at first.
+	// Attempt is the Done.Attempt that came with the link; 0 at first.
 	Attempt int
 	// Number is the request number.
 	Number uint64
 }
 
-// Next gives out the first link of the best host that is due at now; the
-// host is in process until Done (or Resolved). If none is due, ok is false and
-// wake is when to ask again; the zero time means that nothing waits for a time:
-// either all is done, or all depends on what is in process (see Stats), or
-// Err tells what broke. It reads a bounded part of the pools: if there is more
-// to read before a host is found, wake is at once.
+// Next gives out the first link of the best host that is due at now. The host is in process until Done (or Resolved).
+//
+// If no host is due, ok is false and wake is the time of the next call. A zero wake means that nothing waits for a
+// time: everything is done, or everything depends on hosts in process (see Stats), or Err returns an error. Next reads
+// a limited part of the pools. If it must read more to find a host, wake is immediately after now.
 func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	f.tick(now)
 	if f.err != nil {
@@ -401,7 +387,7 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	return t, time.Time{}, true
 }
 
-// best is the group of the best host that may be asked now, nil if there is none.
+// best returns the group of the best host that may be fetched now, or nil.
 func (f *Frontier) best() (*group, error) {
 	for {
 		if err := f.refill(); err != nil {
@@ -414,9 +400,9 @@ func (f *Frontier) best() (*group, error) {
 		if g.obstacle(f.clock) == nil && f.leased(g) {
 			return g, nil
 		}
-		f.settle(g)
-		f.offer(g.addr, nil)
-		f.offer(g.site, nil)
+		f.placeGroup(g)
+		f.wakeParked(g.addr, nil)
+		f.wakeParked(g.site, nil)
 	}
 }
 
@@ -425,7 +411,7 @@ func (f *Frontier) wake() time.Time {
 		return time.Time{}
 	}
 	if f.reading() {
-		return f.time_(f.clock + 1)
+		return f.timeAt(f.clock + 1)
 	}
 	var at int64 = -1
 	if f.waiting.len() > 0 {
@@ -437,11 +423,11 @@ func (f *Frontier) wake() time.Time {
 		}
 	}
 	if len(f.pools) > 0 && f.hushing() && (at < 0 || f.quietTill < at) {
-		at = f.quietTill // to read on
+		at = f.quietTill // then the pools are read on
 	}
-	if len(f.pools) > 0 && f.crowded() && f.fading.len() > 0 {
+	if len(f.pools) > 0 && f.tooManyAwaited() && f.fading.len() > 0 {
 		if t := f.fading.top().freeAt; at < 0 || t < at {
-			at = t // likewise
+			at = t // then the pools may be read on
 		}
 	}
 	if at < 0 {
@@ -450,10 +436,9 @@ func (f *Frontier) wake() time.Time {
 	return f.epoch.Add(time.Duration(at))
 }
 
-// Resolved tells the address of a host that Next gave without one, good until
-// expires. The link goes back to the front of its host, which costs no quiet
-// time. With an invalid addr the host is slowed down instead. For a host that
-// is not being resolved it does nothing.
+// Resolved tells the address of a host that Next gave out without one, valid until expires. The link goes back to the
+// front of its host, without a quiet time. If addr is invalid, the host is slowed down instead. If the host is not
+// being resolved, Resolved does nothing.
 func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time) {
 	f.tick(now)
 	h := f.visited(host)
@@ -461,7 +446,7 @@ func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time
 		return
 	}
 	if addr.IsValid() {
-		f.settleAt(h, addr.Unmap())
+		f.moveTo(h, addr.Unmap())
 		h.until = secondsOf(f.since(expires))
 		h.fresh = secondsOf(f.clock + int64(freshAddress))
 	} else {
@@ -471,30 +456,29 @@ func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time
 	f.end(h, &back)
 }
 
-// Done tells how a link that Next gave out has ended.
+// Done describes how the fetch of a link has ended.
 type Done struct {
-	// NoRequest says that nothing was sent: no quiet time is due.
+	// NoRequest says that nothing was sent, so that no quiet time is due.
 	NoRequest bool
-	// Delay is the host's own wish (Crawl-delay); HostDelay is the least.
+	// Delay is the host's own delay (Crawl-delay). It can only raise HostDelay.
 	Delay time.Duration
-	// Again puts a link back to the front of the host, before all others: the
-	// same one to try it again, or one that must come first. It keeps the
-	// request number.
+	// Again puts a link back before all others of the host: the same link to retry it, or one that must come first. It
+	// keeps the request number.
 	Again *weburl.Link
-	// Attempt is handed out again with it.
+	// Attempt is given out again with Again.
 	Attempt int
-	// NotBefore is the earliest time for the host's next request.
+	// NotBefore is the earliest time of the host's next request.
 	NotBefore time.Time
-	// SlowDown lets the host pause: 429, 503, connection trouble. The pause
-	// doubles with each and is forgiven slowly (Config.SlowBase).
+	// SlowDown makes the host pause: after a 429, a 503 or connection trouble. The pause doubles each time and is
+	// forgiven slowly (Config.SlowBase).
 	SlowDown bool
 	// RetryAfter is the pause that the host asked for. It does not count as trouble.
 	RetryAfter time.Duration
 }
 
-// Done releases a host that Next gave out; now is the end of the response, at
-// which the quiet times begin. After any error but ErrNotInProcess the host is
-// released all the same; as with Push, what could not be spilled is in RAM.
+// Done releases a host that Next gave out. now is the end of the response, at which the quiet times begin. If the host
+// is not in process, the error is ErrNotInProcess. If the frontier has stopped, the error is Err. After any other error
+// the host is released all the same; links that could not be spilled stay in RAM, as with Push.
 func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	f.tick(now)
 	if f.err != nil {
@@ -507,8 +491,8 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if !d.NoRequest {
 		f.pace.n++
 		if delay := max(d.Delay, 0); delay != h.delay {
-			f.own(h).delay = delay
-			f.disown(h)
+			f.needExtra(h).delay = delay
+			f.trimExtra(h)
 		}
 		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
 	}
@@ -525,14 +509,16 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	f.releaseBuckets(h, d.NoRequest)
 	var back *entry
 	if d.Again != nil {
-		back = &entry{level: d.Again.Level, number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil)}
+		back = &entry{
+			level: d.Again.Level, number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil),
+		}
 	}
 	f.end(h, back)
 	f.readAhead(h)
 	return f.overflow()
 }
 
-// tick brings the clock to now and moves whose time has come.
+// tick sets the clock to now and moves hosts and buckets whose time has come.
 func (f *Frontier) tick(now time.Time) {
 	if f.epoch.IsZero() {
 		f.epoch = now
@@ -542,10 +528,10 @@ func (f *Frontier) tick(now time.Time) {
 	f.clock = max(f.clock, f.since(now))
 	f.adapt()
 	for n := 0; f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock); n++ {
-		if n%lookAhead == 0 {
-			// So that the processor waits for many hosts at once, as in dict.meet.
-			f.waiting.ahead(uint64(f.clock), lookAhead, f.lookAt)
-			f.waiting.ahead(uint64(f.clock), lookAhead, f.lookInto)
+		if n%prefetchCount == 0 {
+			// Read many hosts at once, as in dict.findAll.
+			f.waiting.ahead(uint64(f.clock), prefetchCount, f.prefetchHost)
+			f.waiting.ahead(uint64(f.clock), prefetchCount, f.prefetchLink)
 		}
 		h := f.waiting.top()
 		f.leave(h)
@@ -554,12 +540,12 @@ func (f *Frontier) tick(now time.Time) {
 	for f.freeing.len() > 0 && f.freeing.first() <= uint64(f.clock) {
 		b := f.freeing.pop()
 		b.in = nil
-		f.unbar(b)
-		f.offer(b, nil)
+		f.endAwait(b)
+		f.wakeParked(b, nil)
 	}
 	for n := 0; f.resting.len() > 0 && f.resting.first() <= uint64(f.clock); n++ {
-		if n%lookAhead == 0 {
-			f.resting.ahead(uint64(f.clock), lookAhead, f.lookAt)
+		if n%prefetchCount == 0 {
+			f.resting.ahead(uint64(f.clock), prefetchCount, f.prefetchHost)
 		}
 		h := f.resting.top()
 		f.leave(h)
@@ -569,23 +555,23 @@ func (f *Frontier) tick(now time.Time) {
 		b := f.fading.pop()
 		b.in = nil
 		f.forgetBucket(b)
-		f.unbar(b)
+		f.endAwait(b)
 	}
 }
 
-// lookAhead is how many hosts are looked at before they are moved.
-const lookAhead = 16
+// prefetchCount is the number of hosts that are read before they are moved.
+const prefetchCount = 16
 
-// lookAt reads of h what moving it needs, and of where its first link is.
-func (f *Frontier) lookAt(h *host) { f.looked += int(h.pos) + int(h.q.head.r) }
+// prefetchHost reads the fields of h that moving it needs, so that they are in the processor's cache.
+func (f *Frontier) prefetchHost(h *host) { f.prefetched += int(h.pos) + int(h.q.head.r) }
 
-// lookInto reads of h's first link, which it will soon be asked for.
-func (f *Frontier) lookInto(h *host) {
+// prefetchLink reads the first link of h, which will soon be needed.
+func (f *Frontier) prefetchLink(h *host) {
 	if b := &h.q.head; int(b.r) < len(b.buf) {
-		f.looked += int(b.buf[b.r])
+		f.prefetched += int(b.buf[b.r])
 	}
 }
 
-// since is t on the frontier's clock. Both times' monotonic readings are used
-// where they have them, so that a step of the wall clock shortens no quiet time.
+// since converts t to the frontier's clock. If both times have monotonic readings, it uses them, so that a step of the
+// wall clock shortens no quiet time.
 func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestSlowDown doubles the pause from trouble to trouble and halves it in quiet.
+// TestSlowDown checks that each trouble doubles the pause and that quiet time halves it.
 func TestSlowDown(t *testing.T) {
 	f := open(t, Config{SlowMax: time.Hour})
 	now := start
@@ -34,25 +34,24 @@ func TestSlowDown(t *testing.T) {
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		want *= time.Minute
 		if got := pause(); got < want*9/10 || got > min(want*11/10, time.Hour) {
-			t.Errorf("pause %d: %v, want %v within a tenth", i+1, got, want)
+			t.Errorf("pause %d is %v, want %v within a tenth", i+1, got, want)
 		}
 	}
-	// The eighth pause raised what threatens to 2^8 minutes; three quiet
-	// half-hours take it back to 2^5.
+	// After the eighth pause, the next one would be 2^8 minutes. Three quiet half-hours reduce it to 2^5.
 	now = now.Add(91 * time.Minute)
 	if got := pause(); got < 29*time.Minute || got > 36*time.Minute {
-		t.Errorf("after 91 quiet minutes: %v, want 32m within a tenth", got)
+		t.Errorf("after 91 quiet minutes the pause is %v, want 32m within a tenth", got)
 	}
 	now = now.Add(24 * time.Hour)
 	if _, _, ok := f.Next(now); ok || f.hosts.len() != 0 {
-		t.Errorf("forgiven after a day, but %d hosts are remembered", f.hosts.len())
+		t.Errorf("after a day %d hosts are remembered, want none", f.hosts.len())
 	}
 	if got := pause(); got > 66*time.Second {
-		t.Errorf("after a day: %v, want 1m", got)
+		t.Errorf("after a day the pause is %v, want 1m", got)
 	}
 }
 
-// TestBounds: neither Retry-After nor NotBefore holds a host for longer than SlowMax.
+// TestBounds checks that neither Retry-After nor NotBefore holds a host back for longer than SlowMax.
 func TestBounds(t *testing.T) {
 	for name, d := range map[string]Done{
 		"retry-after": {RetryAfter: 1000 * time.Hour},
@@ -66,7 +65,7 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, wake, ok := f.Next(start); ok || wake.Sub(start) != 24*time.Hour {
-			t.Errorf("%s: %v, wake in %v; want 24h", name, ok, wake.Sub(start))
+			t.Errorf("%s: %v, wake in %v; want false, 24h", name, ok, wake.Sub(start))
 		}
 	}
 }
@@ -76,33 +75,34 @@ func TestDoneOfNobody(t *testing.T) {
 	push(t, f, "http://a.example/")
 	for _, host := range []string{"a.example", "b.example"} {
 		if err := f.Done(host, Done{}, start); !errors.Is(err, ErrNotInProcess) {
-			t.Errorf("%s: %v", host, err)
+			t.Errorf("Done(%q): %v, want ErrNotInProcess", host, err)
 		}
 	}
-	f.Resolved("a.example", loopback, start, start) // no effect, no panic
+	f.Resolved("a.example", loopback, start, start) // must do nothing
 	f.Unblock("b.example")
 	if got, ok := take(t, f, start); !ok || got.URL.String() != "http://a.example/" {
 		t.Errorf("got %v, %v", got, ok)
 	}
 }
 
-// TestAddresses: who is looked up, and when again.
+// TestAddresses checks which hosts are looked up, and when they are looked up again.
 func TestAddresses(t *testing.T) {
 	f := open(t, Config{HostDelay: time.Second, IPDelay: time.Second})
-	push(t, f, "http://192.0.2.1/", "http://[2001:db8::1]/", "http://a.example/1", "http://a.example/2", "http://a.example/3")
+	push(t, f, "http://192.0.2.1/", "http://[2001:db8::1]/")
+	push(t, f, "http://a.example/1", "http://a.example/2", "http://a.example/3")
 	for _, want := range []string{"192.0.2.1", "2001:db8::1"} {
 		task, _, ok := f.Next(start)
 		if !ok || task.Addr != netip.MustParseAddr(want) {
-			t.Fatalf("address %v, want the literal %s", task.Addr, want)
+			t.Fatalf("address %v, want %s from the URL", task.Addr, want)
 		}
 		if err := f.Done(task.Host, Done{}, start); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A TTL of nothing serves for one request.
+	// An address with a TTL of zero may be used for one request.
 	task, _, ok := f.Next(start)
 	if !ok || task.Addr.IsValid() {
-		t.Fatalf("address %v before the look-up", task.Addr)
+		t.Fatalf("address %v before the look-up, want none", task.Addr)
 	}
 	f.Resolved(task.Host, netip.MustParseAddr("::ffff:192.0.2.5"), start, start)
 	if task, _, ok = f.Next(start); !ok || task.Addr != netip.MustParseAddr("192.0.2.5") {
@@ -113,19 +113,19 @@ func TestAddresses(t *testing.T) {
 	}
 	now := start.Add(time.Second)
 	if task, _, ok = f.Next(now); !ok || task.Addr.IsValid() || task.Link.URL.String() != "http://a.example/2" {
-		t.Fatalf("expired: %v at %v", task.Link.URL, task.Addr)
+		t.Fatalf("after the TTL: %v at %v, want no address", task.Link.URL, task.Addr)
 	}
-	// A host that moves keeps its own quiet time; a failed look-up is trouble.
+	// A failed look-up counts as trouble.
 	f.Resolved(task.Host, netip.Addr{}, now, now)
 	if _, wake, ok := f.Next(now); ok || wake.Sub(now) < 50*time.Second {
-		t.Errorf("after a failed look-up: %v, wake in %v", ok, wake.Sub(now))
+		t.Errorf("after a failed look-up: %v, wake in %v; want a pause", ok, wake.Sub(now))
 	}
 	if err := f.check(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestNoAddresses: through a proxy nothing is looked up, sites are kept apart.
+// TestNoAddresses checks that through a proxy nothing is looked up and SiteDelay still holds.
 func TestNoAddresses(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, Burst: -1, IPDelay: time.Hour, SiteDelay: time.Second, NoAddresses: true})
 	push(t, f, "http://a.x.example/", "http://b.x.example/", "http://c.y.example/")
@@ -133,8 +133,8 @@ func TestNoAddresses(t *testing.T) {
 	for {
 		task, wake, ok := f.Next(start)
 		if !ok {
-			if !wake.IsZero() { // the third waits for a Done, not for a time
-				t.Errorf("wake %v", wake)
+			if !wake.IsZero() { // the third host waits for a Done, not for a time
+				t.Errorf("wake %v, want zero", wake)
 			}
 			break
 		}
@@ -145,8 +145,8 @@ func TestNoAddresses(t *testing.T) {
 	}
 }
 
-// TestBurst: without a delay a host has several requests in a row, which share
-// a connection; with one it has its turn in the order of request numbers.
+// TestBurst checks that without a delay a host has several requests in a row, which share a connection. With a delay it
+// has its turn in the order of request numbers.
 func TestBurst(t *testing.T) {
 	urls := []string{"http://a.example/1", "http://b.example/2", "http://a.example/3", "http://b.example/4",
 		"http://a.example/5", "http://c.example/6", "http://a.example/7"}
@@ -184,7 +184,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestClockSteps: a clock that goes back shortens nothing.
+// TestClockSteps checks that a clock that goes back shortens no quiet time.
 func TestClockSteps(t *testing.T) {
 	f := open(t, Config{HostDelay: 2 * time.Second})
 	push(t, f, "http://a.example/1", "http://a.example/2")
@@ -192,8 +192,9 @@ func TestClockSteps(t *testing.T) {
 	if err := f.Done(task.Host, Done{}, start); err != nil {
 		t.Fatal(err)
 	}
-	if _, wake, ok := f.Next(start.Add(time.Minute + 1999*time.Millisecond)); ok || !wake.Equal(start.Add(time.Minute+2*time.Second)) {
-		t.Errorf("%v, wake %v", ok, wake)
+	want := start.Add(time.Minute + 2*time.Second)
+	if _, wake, ok := f.Next(want.Add(-time.Millisecond)); ok || !wake.Equal(want) {
+		t.Errorf("%v, wake %v; want false, %v", ok, wake, want)
 	}
 }
 
@@ -209,11 +210,12 @@ func TestHostState(t *testing.T) {
 	if err := f.EachHost(func(s HostState) error { want[s.Host] = s; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if len(want) != 2 || want["a.example"].Delay != 7*time.Second || want["a.example"].Slow != 1 || !want["c.example"].Blocked {
+	a, c := want["a.example"], want["c.example"]
+	if len(want) != 2 || a.Delay != 7*time.Second || a.Slow != 1 || !c.Blocked {
 		t.Fatalf("states %+v", want)
 	}
 	later := start.Add(5 * time.Second)
-	for _, before := range []bool{true, false} { // restored before the first time, or behind it
+	for _, before := range []bool{true, false} { // restored before the frontier knows the time, or after
 		g := open(t, Config{})
 		if !before {
 			g.Next(later)
@@ -236,23 +238,26 @@ func TestHostState(t *testing.T) {
 			t.Errorf("restored %+v, want %+v", got, want["a.example"])
 		}
 		if _, wake, ok := g.Next(later); ok || !wake.Equal(later.Add(2*time.Second)) {
-			t.Errorf("%v, wake %v, want that of the touched host", ok, wake)
+			t.Errorf("%v, wake %v; want the end of the touched host's quiet time", ok, wake)
 		}
-		if s := g.Stats(); s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 || g.Pending() != 2 {
+		s := g.Stats()
+		if s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 || g.Pending() != 2 {
 			t.Errorf("stats %+v", s)
 		}
 	}
-	// A state from a clock far ahead does not hold a host for ever.
+	// A state from a clock that is far ahead must not hold a host back for ever.
 	g := open(t, Config{})
-	g.Restore(HostState{Host: "a.example", NotBefore: start.Add(1e6 * time.Hour), SlowUntil: start.Add(1e6 * time.Hour), Slow: 3})
+	far := start.Add(1e6 * time.Hour)
+	g.Restore(HostState{Host: "a.example", NotBefore: far, SlowUntil: far, Slow: 3})
 	push(t, g, "http://a.example/")
 	if _, wake, _ := g.Next(start); wake.Sub(start) != 24*time.Hour {
-		t.Errorf("wake in %v", wake.Sub(start))
+		t.Errorf("wake in %v, want 24h", wake.Sub(start))
 	}
 }
 
 func FuzzDecodeHostState(f *testing.F) {
-	f.Add(HostState{Host: "a.example", Delay: time.Second, NotBefore: start, Slow: 3, SlowUntil: start, Blocked: true}.AppendTo(nil))
+	full := HostState{Host: "a.example", Delay: time.Second, NotBefore: start, Slow: 3, SlowUntil: start, Blocked: true}
+	f.Add(full.AppendTo(nil))
 	f.Add(HostState{}.AppendTo(nil))
 	f.Add([]byte("\x80"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -261,7 +266,8 @@ func FuzzDecodeHostState(f *testing.F) {
 			return
 		}
 		again, err := DecodeHostState(s.AppendTo(nil))
-		if err != nil || !again.NotBefore.Equal(s.NotBefore) || again.Host != s.Host || again.Delay != s.Delay || again.Blocked != s.Blocked {
+		same := again.Host == s.Host && again.Delay == s.Delay && again.Blocked == s.Blocked
+		if err != nil || !again.NotBefore.Equal(s.NotBefore) || !same {
 			t.Fatalf("%+v, %v; want %+v", again, err, s)
 		}
 		g, err := Open(disk.NewMem(), "frontier", Config{})
@@ -274,12 +280,12 @@ func FuzzDecodeHostState(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, wake, ok := g.Next(start); ok || !wake.IsZero() {
-			t.Fatalf("%v, %v from a frontier without links", ok, wake)
+			t.Fatalf("Next without links: %v, wake %v; want false, zero", ok, wake)
 		}
 	})
 }
 
-// TestRestoredOrder: what Each shows, pushed again, comes out in the same order.
+// TestRestoredOrder checks that links from each, pushed into another frontier, come out in the same order.
 func TestRestoredOrder(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 3000})
 	if err := f.Push(manyLinks(t, 500, 10)); err != nil {
@@ -288,7 +294,7 @@ func TestRestoredOrder(t *testing.T) {
 	for range 20 {
 		take(t, f, start)
 	}
-	for range 3 { // in process when the snapshot is made
+	for range 3 { // in process during the snapshot
 		begin(t, f, start)
 	}
 	g := open(t, Config{HostDelay: -1, Burst: -1})
@@ -300,11 +306,11 @@ func TestRestoredOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(want) != 480 || g.Len() != 480 || f.Len() != 480 {
-		t.Fatalf("%d links shown, %d restored, %d pending, want 480", len(want), g.Len(), f.Len())
+		t.Fatalf("%d links from each, %d restored, %d pending; want 480", len(want), g.Len(), f.Len())
 	}
 	for i, u := range want {
 		if n := strings.LastIndexByte(u, '/'); u[n+1:] != strconv.Itoa(i+20) {
-			t.Fatalf("Each shows %s as number %d", u, i)
+			t.Fatalf("each gives %s at position %d", u, i)
 		}
 		if got, ok := take(t, g, start); !ok || got.URL.String() != u {
 			t.Fatalf("got %v, want %s", got, u)
@@ -312,11 +318,11 @@ func TestRestoredOrder(t *testing.T) {
 	}
 }
 
-// TestWhale has 100,000 hosts at one address beside a few others. Each request
-// costs the same as if the whale were not there.
+// TestWhale has 100,000 hosts at one address and a few others elsewhere. Each request must cost the same as without
+// them.
 func TestWhale(t *testing.T) {
 	if testing.Short() {
-		t.Skip("100,000 hosts")
+		t.Skip("too slow for -short: 100,000 hosts")
 	}
 	const hosts = 100_000
 	f := open(t, Config{HostDelay: time.Second, IPDelay: 100 * time.Millisecond, SiteDelay: 50 * time.Millisecond})
@@ -349,7 +355,7 @@ func TestWhale(t *testing.T) {
 				small++
 			} else {
 				if whale++; now.Sub(last) < 100*time.Millisecond {
-					t.Fatalf("%s: %v after the one before", task.Host, now.Sub(last))
+					t.Fatalf("%s: %v after the previous one, want at least 100ms", task.Host, now.Sub(last))
 				}
 				last = now
 				if want := fmt.Sprintf("h%d.s%d.example", whale-1, (whale-1)%7); task.Host != want {
@@ -362,30 +368,31 @@ func TestWhale(t *testing.T) {
 		}
 	}
 	if small != hosts/1000 {
-		t.Errorf("%d small hosts asked, want %d", small, hosts/1000)
+		t.Errorf("%d small hosts fetched, want %d", small, hosts/1000)
 	}
-	// Host by host, 100 ms apart: nobody waited for what is not its own.
+	// The hosts follow each other at 100 ms: none waited for more than its own address.
 	if took := now.Sub(start); took != 499*100*time.Millisecond {
-		t.Errorf("500 requests to the whale took %v", took)
+		t.Errorf("500 requests to the whale took %v, want 49.9s", took)
 	}
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
 	if s := f.Stats(); s.Parked < hosts-1000 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("%d hosts parked, want at least %d: %+v", s.Parked, hosts-1000, s)
 	}
 	e := f.Explain("h99999.s4.example", now)
 	if e.State != "parked" || e.Behind == 0 {
-		t.Errorf("%s", e)
+		t.Errorf("want a parked host behind others, got %s", e)
 	}
 }
 
-// BenchmarkPool pushes and pops with nearly all links going through the pool.
+// BenchmarkPool pushes links and takes them back, with nearly all of them going through the pool.
 func BenchmarkPool(b *testing.B) {
 	for _, hosts := range []int{100, 100_000} {
 		for _, memory := range []int64{1 << 30, 8 << 20} {
 			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
-				f, err := Open(disk.OS, b.TempDir(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true})
+				cfg := Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true}
+				f, err := Open(disk.OS, b.TempDir(), cfg)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -437,8 +444,8 @@ func BenchmarkPushPop(b *testing.B) {
 	}
 }
 
-// A crawl may stop, with a snapshot, before a host that it took over has had
-// another request.
+// TestTouchedKeepsDelay checks that Touched records the delay: a crawl may stop, with a snapshot, before a host that it
+// took over has had another request.
 func TestTouchedKeepsDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second})
@@ -448,6 +455,6 @@ func TestTouchedKeepsDelay(t *testing.T) {
 	defer f.Close()
 	f.Touched("a.example", 5*time.Second, now)
 	if got := f.Host("a.example"); got.Delay != 5*time.Second || !got.NotBefore.Equal(now.Add(5*time.Second)) {
-		t.Errorf("touched: %+v, want a delay of 5s from %s", got, now)
+		t.Errorf("after Touched: %+v, want a delay of 5s from %s", got, now)
 	}
 }

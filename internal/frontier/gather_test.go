@@ -9,8 +9,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// With Gather a host has long rows of requests though its links lie scattered
-// among those of many hosts; every link comes out once, with its number.
+// TestGather checks that with Gather a host has many requests in a row, even if its links are scattered among those of
+// many hosts. Every link must come out once, with its number.
 func TestGather(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -47,14 +47,15 @@ func TestGather(t *testing.T) {
 					break
 				}
 				if want[task.Number] != task.Link.URL.String() {
-					t.Fatalf("seed %d, gather %v: number %d is %s, want %q", seed, gather, task.Number, task.Link.URL, want[task.Number])
+					t.Fatalf("seed %d, gather %v: number %d is %s, want %q",
+						seed, gather, task.Number, task.Link.URL, want[task.Number])
 				}
 				delete(want, task.Number)
 				if task.Host != last {
 					rows[gather]++
 					last = task.Host
 				}
-				// A page leads to pages of its host and to another host.
+				// A page links to pages of its host and to another host.
 				for range rng.IntN(3) {
 					h := rng.IntN(hosts)
 					if rng.IntN(4) > 0 {
@@ -71,14 +72,16 @@ func TestGather(t *testing.T) {
 				}
 			}
 			if f.Err() != nil || len(want) > 0 || f.Pending() != 0 || f.Len() != 0 {
-				t.Fatalf("seed %d, gather %v: %d links did not come out, %d pending, %v", seed, gather, len(want), f.Pending(), f.Err())
+				t.Fatalf("seed %d, gather %v: %d links did not come out, %d pending, %v",
+					seed, gather, len(want), f.Pending(), f.Err())
 			}
 			if err := f.check(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if 2*rows[true] > rows[false] {
-			t.Errorf("seed %d: %d rows of requests to one host, %d without Gather", seed, rows[true], rows[false])
+			t.Errorf("seed %d: %d runs of requests to one host with Gather, %d without; want at most half",
+				seed, rows[true], rows[false])
 		}
 	}
 }

@@ -1,23 +1,20 @@
 package frontier
 
-// A heap gives out its member with the lowest key. Members know their place,
-// so that one of them can be removed or moved without a search; pos is -1
-// outside a heap. Keys stand beside the members, which lie anywhere: no
-// comparison reads one.
+// A heap returns its member with the lowest key. Members know their position, so that one of them can be removed or
+// moved without a search; pos is -1 outside a heap. Keys are stored beside the members, so that a comparison reads no
+// member.
 //
-// Most members come in the order of their keys, times that end ever later and
-// hosts with ever higher request numbers. These stand in the run, which is
-// sorted: nothing has to be moved for them. The others are in a tree with four
-// below each: half the levels to be moved through, and as many writes of
-// places to wherever the members lie, as with two.
+// Most members arrive in the order of their keys: times that end ever later, and hosts with ever higher request
+// numbers. These are in the run, which is sorted, so that nothing has to be moved for them. The others are in a tree
+// with four children per node. Compared with two children, it has half the levels and as many writes of positions.
 type heap[T comparable] struct {
 	tree []heapItem[T]
-	run  []heapItem[T] // from head; without its member, a hole, where one has left
+	run  []heapItem[T] // from head on; a member that has left is a hole
 	key  func(T) uint64
 	pos  func(T) *int32
 
-	head, holes int   // the first and the last of the run are no holes
-	base        int32 // the place in the run of run[0]
+	head, holes int   // the first and the last item of the run are not holes
+	base        int32 // the position of run[0] within the run's numbering
 }
 
 type heapItem[T any] struct {
@@ -26,15 +23,15 @@ type heapItem[T any] struct {
 }
 
 const (
-	// heapWidth is how many members stand below one.
+	// heapWidth is the number of children of a node.
 	heapWidth = 4
-	// runPlaces is where places in the run begin again.
+	// runPlaces is the number at which positions in the run wrap around.
 	runPlaces = 1 << 30
 )
 
 func (h *heap[T]) len() int { return len(h.tree) + len(h.run) - h.head - h.holes }
 
-// best is the item with the lowest key.
+// best returns the item with the lowest key.
 func (h *heap[T]) best() *heapItem[T] {
 	if h.head == len(h.run) || len(h.tree) > 0 && h.tree[0].key < h.run[h.head].key {
 		return &h.tree[0]
@@ -44,7 +41,7 @@ func (h *heap[T]) best() *heapItem[T] {
 
 func (h *heap[T]) top() T { return h.best().x }
 
-// first is the lowest key.
+// first returns the lowest key.
 func (h *heap[T]) first() uint64 { return h.best().key }
 
 func (h *heap[T]) push(x T) {
@@ -55,8 +52,8 @@ func (h *heap[T]) push(x T) {
 		return
 	}
 	if n-1 == h.head || h.run[n-2].key <= it.key {
-		// One that is far behind the others, a host that was told to wait for
-		// a day, does not stay at the end of the run.
+		// One member far behind the others, such as a host that must wait for a day, must not stay at the end of the
+		// run.
 		last := h.run[n-1]
 		h.leaveRun(n - 1)
 		h.extend(it)
@@ -66,7 +63,7 @@ func (h *heap[T]) push(x T) {
 	h.up(len(h.tree)-1, it)
 }
 
-// extend puts it at the end of the run.
+// extend appends it to the run.
 func (h *heap[T]) extend(it heapItem[T]) {
 	h.run = append(h.run, it)
 	*h.pos(it.x) = (h.base+int32(len(h.run)-1))%runPlaces<<1 | 1
@@ -78,7 +75,7 @@ func (h *heap[T]) pop() T {
 	return x
 }
 
-// place is where x is: in the run or in the tree.
+// place returns the index of x in the run or in the tree.
 func (h *heap[T]) place(x T) (i int, inRun bool) {
 	p := *h.pos(x)
 	if p&1 == 0 {
@@ -106,7 +103,7 @@ func (h *heap[T]) remove(x T) {
 	}
 }
 
-// leaveRun makes a hole at i.
+// leaveRun makes a hole at index i.
 func (h *heap[T]) leaveRun(i int) {
 	var none T
 	h.run[i].x = none
@@ -123,7 +120,7 @@ func (h *heap[T]) leaveRun(i int) {
 	case left == 0 && cap(h.run) <= 64:
 		h.run, h.head = h.run[:0], 0
 	case n > 64 && 2*left < n:
-		// Half of it has been passed: the others keep their places.
+		// More than half of the slice is unused: copy the others, which keep their positions.
 		h.base = (h.base + int32(h.head)) % runPlaces
 		h.run, h.head = append(make([]heapItem[T], 0, 2*left), h.run[h.head:]...), 0
 	case left > 64 && 2*h.holes > left:
@@ -138,7 +135,7 @@ func (h *heap[T]) leaveRun(i int) {
 	}
 }
 
-// fix restores the order after x's key has changed.
+// fix restores the order after the key of x has changed.
 func (h *heap[T]) fix(x T) {
 	if i, inRun := h.place(x); !inRun {
 		h.put(i, heapItem[T]{h.key(x), x})
@@ -150,8 +147,7 @@ func (h *heap[T]) fix(x T) {
 	}
 }
 
-// ahead shows up to n of those members whose turn comes next if they come out
-// of the run, with keys up to k.
+// ahead calls see for up to n members of the run that come next and have keys up to k.
 func (h *heap[T]) ahead(k uint64, n int, see func(T)) {
 	var none T
 	for _, it := range h.run[h.head:min(h.head+n, len(h.run))] {
@@ -164,7 +160,7 @@ func (h *heap[T]) ahead(k uint64, n int, see func(T)) {
 	}
 }
 
-// put puts it where it belongs in the tree; i is free.
+// put moves it to its position in the tree. Index i is free.
 func (h *heap[T]) put(i int, it heapItem[T]) {
 	if i > 0 && it.key < h.tree[(i-1)/heapWidth].key {
 		h.up(i, it)
@@ -211,8 +207,8 @@ func (h *heap[T]) set(i int, it heapItem[T]) {
 	*h.pos(it.x) = int32(i) << 1
 }
 
-// before counts the members with a key below k and shows them; only they are
-// visited and the edge around them.
+// before counts the members with a key below k and calls see for each, if see is not nil. It visits only these and
+// their neighbours.
 func (h *heap[T]) before(k uint64, see func(T)) (n int) {
 	var none T
 	count := func(x T) {

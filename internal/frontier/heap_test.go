@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHeap: against a list that is searched.
+// TestHeap compares a heap with a list.
 func TestHeap(t *testing.T) {
 	type member struct {
 		key uint64
@@ -20,7 +20,7 @@ func TestHeap(t *testing.T) {
 			pos: func(m *member) *int32 { return &m.pos },
 		}
 		var all []*member
-		// Keys in any order, or most of them ascending.
+		// Keys are in any order, or most of them are ascending.
 		most, ascending := rapid.SampledFrom([]uint64{3, 1000}).Draw(t, "most"), rapid.Bool().Draw(t, "ascending")
 		floor := uint64(0)
 		keys := rapid.Custom(func(t *rapid.T) uint64 {
@@ -35,7 +35,7 @@ func TestHeap(t *testing.T) {
 		h.base = rapid.SampledFrom([]int32{0, runPlaces - 20}).Draw(t, "base")
 		drop := func(m *member) {
 			if m.pos != -1 {
-				t.Fatalf("outside, at %d", m.pos)
+				t.Fatalf("pos is %d after removal, want -1", m.pos)
 			}
 			i := slices.Index(all, m)
 			all = slices.Delete(all, i, i+1)
@@ -69,34 +69,34 @@ func TestHeap(t *testing.T) {
 			}
 			least := slices.MinFunc(all, func(a, b *member) int { return int(a.key) - int(b.key) }).key
 			if h.first() != least || h.top().key != least {
-				t.Fatalf("first %d, top %d, want %d", h.first(), h.top().key, least)
+				t.Fatalf("first is %d, top %d, want %d", h.first(), h.top().key, least)
 			}
 			k, below, seen := keys.Draw(t, "below"), 0, 0
 			for _, m := range all {
 				if k, ok := h.has(m); !ok || k != m.key {
-					t.Fatalf("%d is not at %d, or with %d", m.key, m.pos, k)
+					t.Fatalf("member %d at %d is not found, or has key %d", m.key, m.pos, k)
 				}
 				if m.key < k {
 					below++
 				}
 			}
 			if n := h.before(k, func(m *member) { seen++ }); n != below || seen != below {
-				t.Fatalf("%d below %d, %d shown, want %d", n, k, seen, below)
+				t.Fatalf("before(%d) = %d, %d seen, want %d", k, n, seen, below)
 			}
 			most, shown := rapid.IntRange(0, 5).Draw(t, "most shown"), 0
 			h.ahead(k, most, func(m *member) {
 				if shown++; m.key > k || !h.holds(m) {
-					t.Fatalf("%d is shown as ahead of %d", m.key, k)
+					t.Fatalf("ahead(%d) gives key %d", k, m.key)
 				}
 			})
 			if run := h.run[h.head:]; shown > most || most > 0 && shown == 0 && len(run) > 0 && run[0].key <= k {
-				t.Fatalf("%d are shown, of at most %d", shown, most)
+				t.Fatalf("ahead gives %d members, want at most %d and at least one", shown, most)
 			}
 		}
 	})
 }
 
-// has is x's key, if x is where it says.
+// has returns x's key, and whether x is at its position.
 func (h *heap[T]) has(x T) (key uint64, ok bool) {
 	p := *h.pos(x)
 	if p < 0 {
@@ -115,18 +115,18 @@ func (h *heap[T]) has(x T) (key uint64, ok bool) {
 
 func (h *heap[T]) holds(x T) bool { _, ok := h.has(x); return ok }
 
-// check walks the whole heap.
+// check verifies the whole heap.
 func (h *heap[T]) check() error {
 	for i, it := range h.tree {
 		if i > 0 && it.key < h.tree[(i-1)/heapWidth].key {
-			return fmt.Errorf("%d at %d of the tree", it.key, i)
+			return fmt.Errorf("key %d at %d of the tree is out of order", it.key, i)
 		}
 	}
 	var none T
 	holes := 0
 	for i, it := range h.run[h.head:] {
 		if i > 0 && it.key < h.run[h.head+i-1].key {
-			return fmt.Errorf("%d at %d of the run", it.key, i)
+			return fmt.Errorf("key %d at %d of the run is out of order", it.key, i)
 		}
 		if it.x == none {
 			holes++
@@ -134,15 +134,15 @@ func (h *heap[T]) check() error {
 	}
 	left := len(h.run) - h.head
 	if holes != h.holes || left > 0 && (h.run[h.head].x == none || h.run[len(h.run)-1].x == none) {
-		return fmt.Errorf("%d holes in a run of %d, says %d", holes, left, h.holes)
+		return fmt.Errorf("%d holes found in a run of %d, the count is %d", holes, left, h.holes)
 	}
 	if most := 4*(left-holes) + 128; len(h.run) > most || cap(h.run) > 2*most {
-		return fmt.Errorf("%d places, %d in all, for a run of %d", len(h.run), cap(h.run), left-holes)
+		return fmt.Errorf("length %d, capacity %d for a run of %d members", len(h.run), cap(h.run), left-holes)
 	}
 	return nil
 }
 
-// TestOrder: the packed key orders as key.ahead does, and tells the level.
+// TestOrder checks that the packed key has the order of key.ahead and contains the level.
 func TestOrder(t *testing.T) {
 	keys := rapid.Custom(func(t *rapid.T) key {
 		return key{rapid.Uint8().Draw(t, "level"), rapid.Bool().Draw(t, "warm"),
@@ -154,10 +154,10 @@ func TestOrder(t *testing.T) {
 			b.level = a.level
 		}
 		if a.ahead(b) != (a.order() < b.order()) || b.ahead(a) != (b.order() < a.order()) {
-			t.Fatalf("%+v is %x, %+v is %x", a, a.order(), b, b.order())
+			t.Fatalf("order of %+v is %x, of %+v is %x", a, a.order(), b, b.order())
 		}
 		if levelOf(a.order()) != a.level {
-			t.Fatalf("%+v has level %d", a, levelOf(a.order()))
+			t.Fatalf("levelOf the order of %+v is %d", a, levelOf(a.order()))
 		}
 	})
 }

@@ -24,7 +24,7 @@ func link(t testing.TB, url string, level uint8) weburl.Link {
 
 var loopback = netip.MustParseAddr("192.0.2.7")
 
-// take gives out the next link and ends it at once.
+// take gets the next link and ends it at once.
 func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
 	t.Helper()
 	for {
@@ -43,7 +43,7 @@ func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
 	}
 }
 
-// manyLinks is n links over hosts of very different size.
+// manyLinks returns n links on hosts of very different size.
 func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
 	r := rand.New(rand.NewPCG(1, 2))
 	var ls []weburl.Link
@@ -56,7 +56,7 @@ func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
 	return ls
 }
 
-// pooling is a frontier in which nearly all links pass through the pool.
+// pooling returns a frontier in which nearly all links go through the pool.
 func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 	t.Helper()
 	if cfg.Active == 0 {
@@ -99,7 +99,7 @@ func push(t testing.TB, f *Frontier, urls ...string) {
 	}
 }
 
-// begin gets the next link, looked up.
+// begin gets the next link of a host with an address, and looks hosts up before.
 func begin(t testing.TB, f *Frontier, now time.Time) Task {
 	t.Helper()
 	for {
@@ -114,23 +114,23 @@ func begin(t testing.TB, f *Frontier, now time.Time) Task {
 	}
 }
 
-// shows checks that want is what is pending, in its order.
+// shows checks that the pending links are want, in this order.
 func shows(t testing.TB, f *Frontier, want []weburl.Link) {
 	t.Helper()
 	i := 0
 	if err := f.each(func(l weburl.Link) error {
 		if i == len(want) || l != want[i] {
-			return fmt.Errorf("link %d is %.100v", i, l)
+			return fmt.Errorf("link %d is %.100v, want another", i, l)
 		}
 		i++
 		return nil
 	}); err != nil || i != len(want) {
-		t.Fatalf("%d links shown, want %d, %v", i, len(want), err)
+		t.Fatalf("%d links pending, want %d, %v", i, len(want), err)
 	}
 }
 
-// drains takes all links, which are want in its order; after each it calls see,
-// if that is not nil. Then nothing is left.
+// drains takes all links and checks that they are want, in this order, and that nothing is left. It calls see after
+// each link, unless see is nil.
 func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
 	t.Helper()
 	for i, w := range want {
@@ -148,6 +148,6 @@ func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
 		}
 	}
 	if s := f.Stats(); s != (Stats{}) {
-		t.Errorf("empty, but %+v", s)
+		t.Errorf("the empty frontier has stats %+v", s)
 	}
 }

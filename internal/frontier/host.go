@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxSlow is the number of pauses after which doubling has no effect.
+// maxSlow is the number of pauses above which doubling has no further effect.
 const maxSlow = 40
 
 type state uint8
@@ -15,7 +15,7 @@ type state uint8
 const (
 	exhausted state = iota
 	ready
-	parked // alone: held back by its own address or site. Others are ready, their group is parked
+	parked // of a host that is alone: held back by its own address or site; other hosts stay ready and their group parks
 	waiting
 	slowed
 	resolving
@@ -27,72 +27,70 @@ func (s state) String() string {
 	return [...]string{"exhausted", "ready", "parked", "waiting", "slowed", "resolving", "in process", "blocked"}[s]
 }
 
-// A host is an entry of Polybot's host dictionary. It is in one heap or none:
-// ready in its group's, waiting and slowed in Frontier.waiting, exhausted in
-// Frontier.resting, else nowhere (pos is negative). What one level and one block
-// of links need is in the host, what few have is in the rare, and what only
-// hosts have that were given out is in their visit. A host is two lines of the
-// processor's cache: what moving it needs is in the first.
+// A host is an entry of Polybot's host dictionary. It is in one heap or in none: a ready host in that of its group, a
+// waiting, slowed or parked one in Frontier.waiting, an exhausted one in Frontier.resting. In all other states pos is
+// negative. The struct holds what one level and one block of links need. What few hosts have is in extra; what only a
+// host that was given out has is in its visit. A host takes two cache lines; what moving it needs is in the first.
 type host struct {
-	at      int64   // not before
-	share   share   // zero: not looked up
-	pos     int32   // in its heap; -1: in none; less: see visitOf
-	ip4     [4]byte // where it is, once it was looked up; all zero: see rare.addr
+	at      int64   // not to be fetched before, in ns of the frontier's clock
+	share   share   // zero: not looked up yet
+	pos     int32   // position in its heap; -1: in no heap; less: see visitOf
+	ip4     [4]byte // its address, if it was looked up; all zero: see extra.addr
 	turns   int16   // requests in a row
 	state   state
-	retired bool // blocked as soon as it is not in process
-	*rare
-	q    queue // of the highest level
+	retired bool // blocked by the operator, as soon as it is not in process
+	*extra
+	q    queue // links of the highest level
 	name string
 
-	until seconds // the look-up expires
-	fresh seconds // for the next request it holds until then in any case
+	until seconds // when the look-up expires
+	fresh seconds // until then the look-up is valid for the next request in any case
 }
 
-// A rare is what few hosts have.
-type rare struct {
+// An extra holds what few hosts have.
+type extra struct {
 	front     *frontQueue
-	look      int64 // exhausted, and at is over: when to look again whether it is forgiven
+	look      int64 // for an exhausted host with at in the past: when to check again whether it is forgiven
 	slowUntil int64 // end of the last pause
 	delay     time.Duration
-	addr      netip.Addr // not of IPv4
+	addr      netip.Addr // if it is not IPv4
 	slow      uint8
-	good      uint8 // answers in a row since the last pause
+	good      uint8 // good answers in a row since the last pause
 }
 
-// blank is the rare of all hosts that have none. It is only read.
-var blank rare
+// noExtra is the extra of all hosts without one of their own. It must not be written.
+var noExtra extra
 
-// own is h's rare, to be written.
-func (f *Frontier) own(h *host) *rare {
-	if h.rare == &blank {
-		if n := len(f.formerRares); n > 0 {
-			h.rare, f.formerRares = f.formerRares[n-1], f.formerRares[:n-1]
+// needExtra returns an extra of h that may be written.
+func (f *Frontier) needExtra(h *host) *extra {
+	if h.extra == &noExtra {
+		if n := len(f.spareExtras); n > 0 {
+			h.extra, f.spareExtras = f.spareExtras[n-1], f.spareExtras[:n-1]
 		} else {
-			h.rare = new(rare)
+			h.extra = new(extra)
 		}
-		f.rares++
+		f.extras++
 	}
-	return h.rare
+	return h.extra
 }
 
-// disown takes h's rare away if there is nothing in it.
-func (f *Frontier) disown(h *host) {
-	if own := h.rare; own != &blank && *own == blank {
-		h.rare = &blank
-		f.rares--
-		if len(f.formerRares) < formerMax {
-			f.formerRares = append(f.formerRares, own)
+// trimExtra removes h's extra if it is empty.
+func (f *Frontier) trimExtra(h *host) {
+	if own := h.extra; own != &noExtra && *own == noExtra {
+		h.extra = &noExtra
+		f.extras--
+		if len(f.spareExtras) < spareMax {
+			f.spareExtras = append(f.spareExtras, own)
 		}
 	}
 }
 
-// addr is where h is; invalid: not known, or not to be known.
+// addr returns the address of h. It is invalid if it is unknown or not needed.
 func (h *host) addr() netip.Addr {
 	if h.ip4 != [4]byte{} {
 		return netip.AddrFrom4(h.ip4)
 	}
-	return h.rare.addr
+	return h.extra.addr
 }
 
 func (f *Frontier) setAddr(h *host, a netip.Addr) {
@@ -103,16 +101,16 @@ func (f *Frontier) setAddr(h *host, a netip.Addr) {
 	if h.ip4 != [4]byte{} {
 		a = netip.Addr{}
 	}
-	if h.rare.addr != a {
-		f.own(h).addr = a
-		f.disown(h)
+	if h.extra.addr != a {
+		f.needExtra(h).addr = a
+		f.trimExtra(h)
 	}
 }
 
-// seconds is a time since the frontier's epoch, rounded down.
+// seconds is a time in whole seconds since the frontier's epoch, rounded down.
 type seconds uint32
 
-// always is a time that does not come.
+// always is a time that never comes.
 const always seconds = math.MaxUint32
 
 func secondsOf(at int64) seconds {
@@ -121,24 +119,24 @@ func secondsOf(at int64) seconds {
 
 func (s seconds) after(clock int64) bool { return int64(s)*int64(time.Second) > clock }
 
-// host finds or makes the entry of the dictionary.
+// host returns the dictionary's entry for name and adds it if it is missing.
 func (f *Frontier) host(name string) *host {
 	p, hash := f.hosts.place(name)
 	return f.hostAt(name, p, hash)
 }
 
-// hostAt is host, with what dict.place says of the name.
+// hostAt is host with the result of dict.place for the name.
 func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
 	_, h := p.find(name, hash)
 	if h != nil {
 		return h
 	}
-	if n := len(f.formerHosts); n > 0 {
-		h, f.formerHosts = f.formerHosts[n-1], f.formerHosts[:n-1]
+	if n := len(f.spareHosts); n > 0 {
+		h, f.spareHosts = f.spareHosts[n-1], f.spareHosts[:n-1]
 	} else {
 		h = new(host)
 	}
-	*h = host{rare: &blank, name: strings.Clone(name), pos: -1, state: exhausted}
+	*h = host{extra: &noExtra, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
 	f.hosts.add(h, p, hash)
 	if f.hushing() {
@@ -148,16 +146,15 @@ func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
 		f.want(bucketKey{site: siteOf(h.name)})
 	}
 	if f.cfg.NoAddresses {
-		f.settleAt(h, netip.Addr{})
+		f.moveTo(h, netip.Addr{})
 	} else if a, ok := addrIn(h.name); ok {
-		f.settleAt(h, a)
+		f.moveTo(h, a)
 		h.until = always
 	}
 	return h
 }
 
-// addrIn is the address that a host's name is, if it is one: then it ends with
-// a digit, or with a bracket.
+// addrIn returns the address that a host name spells, if it does. Such a name ends with a digit or a bracket.
 func addrIn(name string) (a netip.Addr, ok bool) {
 	if n := len(name); n == 0 || name[n-1] != ']' && (name[n-1] < '0' || name[n-1] > '9') {
 		return a, false
@@ -166,14 +163,14 @@ func addrIn(name string) (a netip.Addr, ok bool) {
 	return a.Unmap(), err == nil
 }
 
-// notBefore holds h back until at. It is in no heap.
+// notBefore holds h back until at. h must be in no heap.
 func (f *Frontier) notBefore(h *host, at int64) {
 	if at > h.at {
 		h.at = at
 	}
 }
 
-// due is h's place in waiting or resting.
+// due returns the key of h in waiting or resting.
 func (f *Frontier) due(h *host) int64 {
 	if h.state == parked {
 		return f.quietAt(h)
@@ -181,10 +178,10 @@ func (f *Frontier) due(h *host) int64 {
 	return max(h.at, h.look)
 }
 
-// empty says whether h has no links.
+// empty reports whether h has no links in its queues.
 func (h *host) empty() bool { return h.q.n == 0 && h.front.len() == 0 }
 
-// links is the number of h's links, without the one in process.
+// links returns the number of h's links in its queues, without the one in process.
 func (h *host) links() int64 {
 	n := int64(h.front.len())
 	for q := h.first(); q != nil; q = q.next() {
@@ -193,7 +190,7 @@ func (h *host) links() int64 {
 	return n
 }
 
-// first is the queue of the highest level, nil if there is none.
+// first returns the queue of the highest level, or nil.
 func (h *host) first() *queue {
 	if h.q.n == 0 {
 		return nil
@@ -201,7 +198,7 @@ func (h *host) first() *queue {
 	return &h.q
 }
 
-// key is h's place in the ready queue: that of its first link. h has links.
+// key returns the position of h in the ready queue: that of its first link. h must have links.
 func (h *host) key() key {
 	k := key{warm: h.turns > 0}
 	if h.q.n > 0 {
@@ -214,16 +211,16 @@ func (h *host) key() key {
 	return k
 }
 
-// groupOf is where h is when it is ready.
+// groupOf returns the group of h when it is ready.
 func (f *Frontier) groupOf(h *host) *group {
 	if h.share > free {
-		return f.homes[h.share&^grouped]
+		return f.groupsByNumber[h.share&^grouped]
 	}
-	return f.open_
+	return f.unbound
 }
 
-// heapOf is the heap of h's state, ready apart, which has one in each group. The state does not change while
-// h is in it.
+// heapOf returns the heap of h's state, or nil. Ready hosts are in their group instead. The state of a host must not
+// change while it is in a heap.
 func (f *Frontier) heapOf(h *host) *heap[*host] {
 	switch h.state {
 	case waiting, slowed, parked:
@@ -234,7 +231,7 @@ func (f *Frontier) heapOf(h *host) *heap[*host] {
 	return nil
 }
 
-// busy says whether the caller has h.
+// busy reports whether h was given to the caller.
 func (h *host) busy() bool { return h.state == inProcess || h.state == resolving }
 
 func (f *Frontier) newHostTimes() heap[*host] {
@@ -244,13 +241,13 @@ func (f *Frontier) newHostTimes() heap[*host] {
 	}
 }
 
-// count keeps the number of hosts in each state.
+// count adds d to the number of hosts in state s.
 func (f *Frontier) count(s state, d int) {
 	switch s {
 	case exhausted:
 		f.stats.Exhausted += d
 	case ready:
-		f.stats.Ready += d // parked ones are taken off in Stats
+		f.stats.Ready += d // Stats subtracts the parked ones
 	case parked:
 		f.stats.Ready += d
 		f.stats.Parked += d
@@ -273,7 +270,7 @@ func (f *Frontier) become(h *host, s state) {
 	f.count(s, +1)
 }
 
-// leave takes h out of the heap that it is in.
+// leave removes h from the heap that it is in, if any.
 func (f *Frontier) leave(h *host) {
 	if h.pos < 0 {
 		return
@@ -285,7 +282,7 @@ func (f *Frontier) leave(h *host) {
 	}
 	if h.look != 0 {
 		h.look = 0
-		f.disown(h)
+		f.trimExtra(h)
 	}
 	if h.state == ready {
 		g := f.groupOf(h)
@@ -296,10 +293,10 @@ func (f *Frontier) leave(h *host) {
 	}
 }
 
-// place puts h, which is in no heap and not in process, where it belongs.
+// place puts h where it belongs. h must be in no heap and not in process.
 func (f *Frontier) place(h *host) {
 	if h.empty() {
-		h.turns = 0 // its links in the pools, if any, do not find it warm
+		h.turns = 0 // links that come from the pools later do not find it warm
 	}
 	switch {
 	case h.retired:
@@ -312,8 +309,8 @@ func (f *Frontier) place(h *host) {
 		}
 		f.become(h, exhausted)
 		if h.at <= f.clock {
-			// Nothing but a slow-down is left: look again when it is forgiven.
-			f.own(h).look = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
+			// Only a slow-down is left: check again when it is forgiven.
+			f.needExtra(h).look = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
 		}
 		f.resting.push(h)
 	case h.at > f.clock:
@@ -328,7 +325,7 @@ func (f *Frontier) place(h *host) {
 		f.waiting.push(h)
 	default:
 		if h.share.alone() {
-			h.share = unasked // before the numbers of ends begin again
+			h.share = unasked // before the stored end wraps around
 		}
 		f.become(h, ready)
 		g := f.groupOf(h)
@@ -340,7 +337,7 @@ func (f *Frontier) place(h *host) {
 	}
 }
 
-// rekey moves a host whose first link has changed.
+// rekey moves h after its first link has changed.
 func (f *Frontier) rekey(h *host) {
 	if h.state == ready {
 		g := f.groupOf(h)
@@ -349,7 +346,7 @@ func (f *Frontier) rekey(h *host) {
 	}
 }
 
-// begin gives h, the best of g, to the caller.
+// begin gives h, the best host of g, to the caller.
 func (f *Frontier) begin(h *host, g *group, e entry) {
 	g.hosts.remove(h)
 	f.visit(h, e)
@@ -368,7 +365,7 @@ func (f *Frontier) begin(h *host, g *group, e entry) {
 	f.regroup(g)
 }
 
-// end takes h back from the caller, with the link that comes next.
+// end takes h back from the caller. back is nil or the link that comes next.
 func (f *Frontier) end(h *host, back *entry) {
 	f.fixed -= f.cur(h).ram()
 	if back != nil {
@@ -381,24 +378,24 @@ func (f *Frontier) end(h *host, back *entry) {
 	f.place(h)
 }
 
-// forget removes a host of which nothing is to be remembered.
+// forget removes a host about which nothing must be remembered.
 func (f *Frontier) forget(h *host) {
 	f.count(h.state, -1)
-	f.leaveHome(h)
+	f.leaveGroup(h)
 	f.hosts.remove(h)
-	if h.rare != &blank {
-		*h.rare = rare{}
-		f.disown(h)
+	if h.extra != &noExtra {
+		*h.extra = extra{}
+		f.trimExtra(h)
 	}
-	if len(f.formerHosts) < formerMax {
+	if len(f.spareHosts) < spareMax {
 		*h = host{}
-		f.formerHosts = append(f.formerHosts, h)
+		f.spareHosts = append(f.spareHosts, h)
 	}
 }
 
-// formerMax is how many forgotten hosts are kept for others: what comes and
-// goes in a short while is no work for the collector.
-const formerMax = 1 << 10
+// spareMax is the number of forgotten hosts whose memory is kept for reuse. Hosts that come and go then make no work
+// for the garbage collector.
+const spareMax = 1 << 10
 
 // slowDownOrWait applies the pause that d asks for.
 func (f *Frontier) slowDownOrWait(h *host, d Done) {
@@ -406,16 +403,16 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 		f.slowDown(h, d.RetryAfter)
 		return
 	}
-	f.own(h).slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
+	f.needExtra(h).slowUntil = max(h.slowUntil, f.clock+int64(min(d.RetryAfter, f.cfg.SlowMax)))
 	f.notBefore(h, h.slowUntil)
 }
 
-// slowDown lets h pause: SlowBase, doubled for each pause that is not yet
-// forgiven, within a tenth, but at least least.
+// slowDown makes h pause: for SlowBase, doubled for each pause that is not yet forgiven, within a tenth. The pause is
+// at least least and at most SlowMax.
 func (f *Frontier) slowDown(h *host, least time.Duration) {
 	f.forgive(h)
 	if h.slow < maxSlow {
-		f.own(h).slow++
+		f.needExtra(h).slow++
 	}
 	pause := f.cfg.SlowMax
 	if n := h.slow - 1; f.cfg.SlowBase <= f.cfg.SlowMax>>n {
@@ -423,15 +420,15 @@ func (f *Frontier) slowDown(h *host, least time.Duration) {
 	}
 	pause += time.Duration((f.rand.Float64()*0.2 - 0.1) * float64(pause))
 	pause = min(max(pause, least), f.cfg.SlowMax)
-	f.own(h).slowUntil = max(h.slowUntil, f.clock+int64(pause))
+	f.needExtra(h).slowUntil = max(h.slowUntil, f.clock+int64(pause))
 	f.notBefore(h, h.slowUntil)
 }
 
-// forgiveGood is how many good answers in a row halve the pause that threatens
-// a host: one that fails now and then would else stand still in the end.
+// forgiveGood is the number of good answers in a row after which the next pause of a host is halved. Otherwise a host
+// that fails now and then would stand still in the end.
 const forgiveGood = 16
 
-// answered notes how a request to h has ended.
+// answered records how a request to h has ended.
 func (f *Frontier) answered(h *host, d Done) {
 	switch {
 	case d.NoRequest || h.slow == 0:
@@ -445,8 +442,7 @@ func (f *Frontier) answered(h *host, d Done) {
 	}
 }
 
-// forgive halves the pause that threatens h for each ForgiveAfter that has
-// passed since the end of the last one.
+// forgive halves the next pause of h once per ForgiveAfter that has passed since the end of the last pause.
 func (f *Frontier) forgive(h *host) {
 	if h.slow == 0 {
 		return
@@ -460,7 +456,6 @@ func (f *Frontier) forgive(h *host) {
 	}
 }
 
-// freshAddress is how long an address serves for the request that it was
-// looked up for, however short its TTL: a host that waits for its turn at a
-// shared address would otherwise be looked up again and again.
+// freshAddress is how long an address may be used for the request for which it was looked up, even if its TTL is
+// shorter. Otherwise a host that waits for its turn at a shared address would be looked up again and again.
 const freshAddress = 10 * time.Minute

@@ -9,8 +9,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// After a resume all hosts are quiet for their delay: those that were queued,
-// those in a pool, those met later, and those that nobody queued.
+// TestHush checks that after a resume all hosts are quiet for their delay: queued hosts, hosts in a pool, and hosts
+// that are met later.
 func TestHush(t *testing.T) {
 	const delay = 10 * time.Second
 	f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: delay, NoAddresses: true, Active: 2})
@@ -33,7 +33,7 @@ func TestHush(t *testing.T) {
 		}
 	}
 	if err := f.PushAt(link("z.example"), []uint64{3}); err == nil {
-		t.Error("a number behind the last one is taken")
+		t.Error("PushAt accepted a number below the last one")
 	}
 	f.Hush(start)
 	f.Touched("slow.example", 3*delay, start)
@@ -41,7 +41,7 @@ func TestHush(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, wake, ok := f.Next(start.Add(delay - 1)); ok || !wake.Equal(start.Add(delay)) {
-		t.Fatalf("a host is asked within its quiet time (%v), wake %v", ok, wake)
+		t.Fatalf("within the quiet time: %v, wake %v; want false, the end of the quiet time", ok, wake)
 	}
 	var got []uint64
 	for {
@@ -55,16 +55,16 @@ func TestHush(t *testing.T) {
 		}
 	}
 	if want := append(numbers, 50); len(got) != len(want) {
-		t.Fatalf("given out are %v, want %v", got, want)
+		t.Fatalf("numbers %v, want %v", got, want)
 	} else {
 		for i := range want {
 			if got[i] != want[i] {
-				t.Fatalf("given out are %v, want %v", got, want)
+				t.Fatalf("numbers %v, want %v", got, want)
 			}
 		}
 	}
 	task, _, ok := f.Next(start.Add(3 * delay))
 	if !ok || task.Host != "slow.example" || task.Number != 50 {
-		t.Errorf("after its own delay: %+v, %v", task, ok)
+		t.Errorf("after its own delay: %+v, %v; want slow.example", task, ok)
 	}
 }

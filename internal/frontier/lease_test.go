@@ -14,28 +14,30 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A fakeLease is what the model says it is.
+// A fakeLease gives and takes leases as the model decides.
 type fakeLease struct {
 	m      *model
 	held   map[uint64]bool
-	free   map[uint64]time.Time // when others' quiet times there are over
-	using  map[uint64]string    // by whom, as soon as the model knows
+	free   map[uint64]time.Time // end of the quiet times that other agents began
+	using  map[uint64]string    // the host that uses it, once the model knows it
 	wanted map[uint64]bool
-	refuse bool // in Begin
+	refuse bool // makes Begin return false
 }
 
 func newFakeLease(m *model) *fakeLease {
-	return &fakeLease{m: m, held: map[uint64]bool{}, free: map[uint64]time.Time{}, using: map[uint64]string{}, wanted: map[uint64]bool{}}
+	return &fakeLease{
+		m: m, held: map[uint64]bool{}, free: map[uint64]time.Time{}, using: map[uint64]string{}, wanted: map[uint64]bool{},
+	}
 }
 
 func (l *fakeLease) Want(point uint64, _ time.Duration, _ time.Time) { l.wanted[point] = true }
 
 func (l *fakeLease) Ready(point uint64, quiet time.Duration, now time.Time) (bool, time.Time) {
 	if !l.wanted[point] || quiet <= 0 {
-		l.m.t.Fatalf("Ready of %x, which nobody wanted, or for %v", point, quiet)
+		l.m.t.Fatalf("Ready(%x) without Want, or with quiet time %v", point, quiet)
 	}
 	if by, ok := l.using[point]; ok {
-		l.m.t.Fatalf("Ready of %x, which %s uses", point, by)
+		l.m.t.Fatalf("Ready(%x), which %s uses", point, by)
 	}
 	if !l.held[point] {
 		return false, time.Time{}
@@ -50,7 +52,7 @@ func (l *fakeLease) Begin(now time.Time, points ...uint64) bool {
 	}
 	for _, p := range points {
 		if _, used := l.using[p]; used || !l.held[p] || l.free[p].After(now) {
-			l.m.t.Fatalf("Begin at %x: used %v, held %v, free at %v of %v", p, used, l.held[p], l.free[p], now)
+			l.m.t.Fatalf("Begin(%x): used %v, held %v, free at %v, now %v", p, used, l.held[p], l.free[p], now)
 		}
 		l.using[p] = ""
 	}
@@ -59,18 +61,18 @@ func (l *fakeLease) Begin(now time.Time, points ...uint64) bool {
 
 func (l *fakeLease) Used(point uint64, end time.Time, quiet time.Duration, _ bool, now time.Time) {
 	if _, ok := l.using[point]; !ok || end.After(now) || quiet < 0 {
-		l.m.t.Fatalf("Used of %x, which is not used: %v of %v, %v", point, end, now, quiet)
+		l.m.t.Fatalf("Used(%x), which is not in use: end %v, now %v, quiet %v", point, end, now, quiet)
 	}
 	delete(l.using, point)
 }
 
 func (l *fakeLease) Leave(point uint64, _ time.Time) {
 	if _, used := l.using[point]; used {
-		l.m.t.Fatalf("Leave of %x, which is used", point)
+		l.m.t.Fatalf("Leave(%x), which is in use", point)
 	}
 }
 
-// point is that of a name of shared.
+// point returns the point of a key from shared.
 func (m *model) point(k string) uint64 {
 	kind, name, _ := strings.Cut(k, " ")
 	if kind == "ip" {
@@ -79,10 +81,10 @@ func (m *model) point(k string) uint64 {
 	return bucketKey{site: name}.point()
 }
 
-// leases lets one come or go, or come with a quiet time of others.
+// leases gives or takes one lease, perhaps with a quiet time that another agent began.
 func (m *model) leases() {
 	if m.lease == nil {
-		m.t.Skip("none")
+		m.t.Skip("no leases")
 	}
 	var ps []uint64
 	for _, h := range m.hosts {
@@ -102,20 +104,21 @@ func (m *model) leases() {
 		return
 	}
 	m.lease.held[p] = true
-	if rest := time.Duration(rapid.IntRange(-3, 3).Draw(m.t, "rest")) * time.Second; rest > 0 && m.now.Add(rest).After(m.lease.free[p]) {
+	rest := time.Duration(rapid.IntRange(-3, 3).Draw(m.t, "rest")) * time.Second
+	if rest > 0 && m.now.Add(rest).After(m.lease.free[p]) {
 		m.lease.free[p] = m.now.Add(rest)
 	}
 	m.f.Leased([]uint64{p, 1}, m.now)
 }
 
-// A slowLease gives each point after a while, for a while.
+// A slowLease grants each point after a while, for a while.
 type slowLease struct {
 	t     *testing.T
 	rand  *rand.Rand
-	until map[uint64]time.Time // held
-	comes map[uint64]time.Time // asked for
+	until map[uint64]time.Time // granted points, and the end of the lease
+	comes map[uint64]time.Time // requested points, and when they will be granted
 	using map[uint64]bool
-	most  time.Duration // until it comes
+	most  time.Duration // limit of the time until a point is granted
 	asked int
 }
 
@@ -137,13 +140,13 @@ func (l *slowLease) Ready(point uint64, _ time.Duration, now time.Time) (bool, t
 	return false, time.Time{}
 }
 
-// come is what has come until now.
+// come grants the points that are due at now and returns those that it reports.
 func (l *slowLease) come(now time.Time) (points []uint64) {
 	for p, at := range l.comes {
 		if !at.After(now) {
 			delete(l.comes, p)
 			l.until[p] = now.Add(time.Duration(l.rand.Int64N(int64(3 * time.Second))))
-			if l.rand.IntN(10) > 0 { // else nobody is told
+			if l.rand.IntN(10) > 0 { // one in ten is not reported
 				points = append(points, p)
 			}
 		}
@@ -158,7 +161,7 @@ func (l *slowLease) Begin(now time.Time, points ...uint64) bool {
 	}
 	for _, p := range points {
 		if l.using[p] || !l.until[p].After(now) {
-			l.t.Fatalf("Begin at %x: used %v, held until %v of %v", p, l.using[p], l.until[p], now)
+			l.t.Fatalf("Begin(%x): used %v, held until %v, now %v", p, l.using[p], l.until[p], now)
 		}
 		l.using[p] = true
 	}
@@ -167,15 +170,15 @@ func (l *slowLease) Begin(now time.Time, points ...uint64) bool {
 
 func (l *slowLease) Used(point uint64, _ time.Time, _ time.Duration, _ bool, _ time.Time) {
 	if !l.using[point] {
-		l.t.Fatalf("Used of %x, which is not used", point)
+		l.t.Fatalf("Used(%x), which is not in use", point)
 	}
 	delete(l.using, point)
 }
 
 func (l *slowLease) Leave(uint64, time.Time) {}
 
-// However the leases come and go, all links come out, and the caller who asks
-// when Next says so need not ask more often.
+// TestLeaseNothingStarves checks that all links come out, however leases come and go, and that it is enough to call
+// Next at the times that it returns.
 func TestLeaseNothingStarves(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -189,10 +192,10 @@ func TestLeaseNothingStarves(t *testing.T) {
 		}
 		bulk(t, f, ls, 20)
 		now, got := start, 0
-		out := map[string]time.Time{} // in process, until
+		out := map[string]time.Time{} // hosts in process, and the end of the response
 		for f.Len() > 0 {
 			if now.Sub(start) > 2*time.Hour {
-				t.Fatalf("seed %d: %d of %d links in %v; %+v", seed, got, len(ls), now.Sub(start), f.Stats())
+				t.Fatalf("seed %d: only %d of %d links after %v; %+v", seed, got, len(ls), now.Sub(start), f.Stats())
 			}
 			if points := l.come(now); len(points) > 0 {
 				f.Leased(points, now)
@@ -203,12 +206,13 @@ func TestLeaseNothingStarves(t *testing.T) {
 			}
 			switch {
 			case ok && !task.Addr.IsValid():
-				f.Resolved(task.Host, netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(12))}), now.Add(time.Duration(r.IntN(30))*time.Second), now)
+				addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(12))})
+				f.Resolved(task.Host, addr, now.Add(time.Duration(r.IntN(30))*time.Second), now)
 			case ok:
 				got++
 				out[task.Host] = now.Add(time.Duration(r.IntN(900)) * time.Millisecond)
 			default:
-				// On to the next time at which anything happens.
+				// Advance to the next time at which anything happens.
 				next := wake
 				for _, at := range l.comes {
 					next = sooner(next, at)
@@ -217,7 +221,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 					next = sooner(next, at)
 				}
 				if next.IsZero() {
-					t.Fatalf("seed %d: nothing to wait for with %d links; %+v", seed, f.Len(), f.Stats())
+					t.Fatalf("seed %d: Next waits for nothing, with %d links left; %+v", seed, f.Len(), f.Stats())
 				}
 				if next.After(now) {
 					now = next
@@ -236,7 +240,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 			}
 		}
 		if got != len(ls) || l.asked == 0 {
-			t.Errorf("seed %d: %d links, %d asks; want %d links", seed, got, l.asked, len(ls))
+			t.Errorf("seed %d: %d links with %d refusals; want %d links and some refusals", seed, got, l.asked, len(ls))
 		}
 	}
 }
@@ -248,7 +252,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// While leases are waited for, the pools are not read for hosts without end.
+// TestLeaseCrowd checks that while leases are awaited, the pools are not read for ever more hosts.
 func TestLeaseCrowd(t *testing.T) {
 	l := newSlowLease(t, 1, time.Hour)
 	f := open(t, Config{IPDelay: time.Second, SiteDelay: time.Second, Active: 10, Lease: l})
@@ -261,36 +265,38 @@ func TestLeaseCrowd(t *testing.T) {
 		task, wake, ok := f.Next(now)
 		switch {
 		case ok && task.Addr.IsValid():
-			t.Fatalf("%s without a lease", task.Host)
+			t.Fatalf("%s was given out without a lease", task.Host)
 		case ok:
 			addr++
-			f.Resolved(task.Host, netip.AddrFrom4([4]byte{10, 0, byte(addr >> 8), byte(addr)}), now.Add(time.Hour), now)
+			a := netip.AddrFrom4([4]byte{10, 0, byte(addr >> 8), byte(addr)})
+			f.Resolved(task.Host, a, now.Add(time.Hour), now)
 		case wake.IsZero():
-			t.Fatalf("nothing to wait for: %+v", f.Stats())
+			t.Fatalf("Next waits for nothing: %+v", f.Stats())
 		default:
 			now = wake
 		}
 	}
 	s := f.Stats()
-	if s.Hosts > 60 || s.LeasesAwaited < barredShare*10 || s.LeaseWaits == 0 {
-		t.Errorf("%d hosts, %d points awaited, %d waits", s.Hosts, s.LeasesAwaited, s.LeaseWaits)
+	if s.Hosts > 60 || s.LeasesAwaited < awaitedShare*10 || s.LeaseWaits == 0 {
+		t.Errorf("%d hosts, %d leases awaited, %d waits; want few hosts and many leases awaited",
+			s.Hosts, s.LeasesAwaited, s.LeaseWaits)
 	}
-	f.Next(now) // all are asked for again
+	f.Next(now) // asks for all leases again
 	e := f.Explain("www.host-0.example", now)
-	if e.State != "parked" || !strings.Contains(e.String(), "waits for the lease of address 10.0.0.1, which another agent may have") {
-		t.Errorf("explained as %s", e)
+	waits := "waits for the lease of address 10.0.0.1, which another agent may have"
+	if e.State != "parked" || !strings.Contains(e.String(), waits) {
+		t.Errorf("Explain gives %s", e)
 	}
 }
 
-// What a request uses is known by its point, and a request that did not happen
-// leaves no quiet time.
+// TestLeaseUsing checks Points, and that a request that did not happen leaves no quiet time.
 func TestLeaseUsing(t *testing.T) {
 	l := newSlowLease(t, 3, time.Nanosecond)
 	f := open(t, Config{HostDelay: -1, SiteDelay: time.Second, NoAddresses: true, Lease: l})
 	push(t, f, "http://a.one.example/", "http://b.one.example/")
 	point := bucketKey{site: "one.example"}.point()
 	if point != weburl.HostKey("site:one.example") {
-		t.Errorf("point %x", point)
+		t.Errorf("point is %x, want the HostKey of \"site:one.example\"", point)
 	}
 	now := start
 	l.until[point] = start.Add(time.Hour)
@@ -298,24 +304,24 @@ func TestLeaseUsing(t *testing.T) {
 	for ok := false; !ok; {
 		var wake time.Time
 		if task, wake, ok = f.Next(now); !ok {
-			now = wake // Begin said no
+			now = wake // Begin refused
 		}
 	}
 	if ps := f.Points(task.Host); !slices.Equal(ps, []uint64{point}) {
-		t.Errorf("it uses %x, want %x", ps, point)
+		t.Errorf("Points = %x, want %x", ps, point)
 	}
 	if err := f.Done(task.Host, Done{NoRequest: true}, now); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.Points(task.Host)) > 0 || l.using[point] {
-		t.Error("still used")
+		t.Error("the point is still in use after Done")
 	}
 	if _, _, ok := f.Next(now); !ok && f.Stats().LeaseWaits > 0 {
-		t.Error("the next host waits")
+		t.Error("the next host waits, though nothing was sent")
 	}
 }
 
-// A freeLease gives everything at once.
+// A freeLease grants everything at once.
 type freeLease struct{}
 
 func (freeLease) Want(uint64, time.Duration, time.Time)                    {}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A halfLease has some points and not others, and notes which it is asked for.
+// A halfLease grants some points and not others, and records which are asked for.
 type halfLease struct {
 	freeLease
 	held  map[uint64]bool
@@ -18,8 +18,8 @@ func (l *halfLease) Ready(point uint64, _ time.Duration, _ time.Time) (bool, tim
 	return l.held[point], time.Time{}
 }
 
-// A host waits for its address first, and then for its site. Of two agents of
-// which one has the address and one the site, each would wait for the other.
+// TestLeaseOfTheAddressFirst checks that a host asks for the lease of its site only with the lease of its address. If
+// one agent had the address and another the site, each would wait for the other.
 func TestLeaseOfTheAddressFirst(t *testing.T) {
 	ip, site := bucketKey{addr: loopback}.point(), bucketKey{site: "site.example"}.point()
 	l := &halfLease{held: map[uint64]bool{site: true}}
@@ -27,7 +27,7 @@ func TestLeaseOfTheAddressFirst(t *testing.T) {
 	push(t, f, "http://a.site.example/")
 	task, _, ok := f.Next(start)
 	if !ok || task.Addr.IsValid() {
-		t.Fatalf("not to be looked up: %+v %v", task, ok)
+		t.Fatalf("got %+v, %v; want a host without an address", task, ok)
 	}
 	f.Resolved(task.Host, loopback, start.Add(time.Hour), start)
 	for _, step := range []struct {
@@ -42,7 +42,7 @@ func TestLeaseOfTheAddressFirst(t *testing.T) {
 		l.held, l.asked = step.held, nil
 		f.Leased([]uint64{ip, site}, start)
 		if task, _, ok := f.Next(start); ok != step.ok || !slices.Equal(l.asked, step.asks) {
-			t.Errorf("with %v: %+v %v, asked for %x, want %x", step.held, task, ok, l.asked, step.asks)
+			t.Errorf("with %v: %+v, %v, asked for %x, want %x", step.held, task, ok, l.asked, step.asks)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (m *model) push() {
 		l := m.link(name, level)
 		ls = append(ls, l)
 		if given {
-			m.number += uint64(rapid.IntRange(0, 2).Draw(m.t, "number")) // the last one once more
+			m.number += uint64(rapid.IntRange(0, 2).Draw(m.t, "number")) // 0: the last number again
 		} else {
 			m.number++
 		}
@@ -49,8 +49,8 @@ func (m *model) push() {
 	} else {
 		m.must(m.f.Push(ls))
 	}
-	if m.f.ram > m.cfg.MemoryBytes { // the budget may have shrunk while it spilled
-		m.t.Fatalf("%d bytes of queues in RAM after a push, with a memory of %d", m.f.ram, m.cfg.MemoryBytes)
+	if m.f.ram > m.cfg.MemoryBytes { // compare with the memory: the budget may have shrunk while it spilled
+		m.t.Fatalf("%d bytes of queues in RAM after a push, want at most %d", m.f.ram, m.cfg.MemoryBytes)
 	}
 }
 
@@ -74,7 +74,7 @@ func (m *model) advance() {
 }
 
 func (m *model) next() {
-	// The time and the pools first: they change which hosts it remembers.
+	// Advance the time and read the pools first: both change which hosts the frontier remembers.
 	m.f.tick(m.now)
 	m.sync()
 	for more := true; more; more = m.f.reading() {
@@ -90,7 +90,7 @@ func (m *model) next() {
 	m.must(m.f.Err())
 	if !ok {
 		if want != nil {
-			m.t.Fatalf("Next gives nothing; want %v of %s", m.head(want), want.name)
+			m.t.Fatalf("Next gives nothing, want %v of %s", m.head(want), want.name)
 		}
 		m.checkWake(wake)
 		if !wake.IsZero() && rapid.Bool().Draw(m.t, "wait") {
@@ -99,11 +99,11 @@ func (m *model) next() {
 		return
 	}
 	if want == nil {
-		m.t.Fatalf("Next gives %s; want nothing", got.Link.URL)
+		m.t.Fatalf("Next gives %s, want nothing", got.Link.URL)
 	}
 	h := want
 	if other := m.hosts[got.Host]; other != nil && other != h {
-		// Prerequisites are equal among each other, and links with the same number.
+		// Prerequisites are equal, and so are links with the same number.
 		if at, ok := m.due(other); ok && !at.After(m.now) && m.key(other) == m.key(h) {
 			h = other
 		}
@@ -112,16 +112,17 @@ func (m *model) next() {
 	if got.Host != h.name || got.Link.URL.String() != l.url || got.Number != l.number || got.Attempt != l.attempt {
 		m.t.Logf("%+v\nwant %s\n got %s", m.inPool, m.f.Explain(h.name, m.now), m.f.Explain(got.Host, m.now))
 		m.t.Logf("%+v", m.hosts[got.Host])
-		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s", got.Link.URL, got.Number, got.Attempt, l, h.name)
+		m.t.Fatalf("Next gives %s (number %d, attempt %d), want %+v of %s",
+			got.Link.URL, got.Number, got.Attempt, l, h.name)
 	}
 	if m.gone[l.url] {
-		m.t.Fatalf("%s given out after it was finished", l.url)
+		m.t.Fatalf("%s was given out after it was done", l.url)
 	}
 	l.level = got.Link.Level
 	h.cur = &l
 	valid := h.addr.IsValid() && (h.until.After(m.now) || h.fresh.After(m.now))
 	if got.Addr.IsValid() != valid {
-		m.t.Fatalf("%s: address %v at %v; good until %v, %v", h.name, got.Addr, m.now, h.until, h.fresh)
+		m.t.Fatalf("%s: address %v at %v; it is valid until %v, %v", h.name, got.Addr, m.now, h.until, h.fresh)
 	}
 	if !valid {
 		return
@@ -134,7 +135,7 @@ func (m *model) next() {
 	for _, k := range h.held {
 		if m.lease != nil {
 			if by, ok := m.lease.using[m.point(k)]; !ok || by != "" {
-				m.t.Fatalf("%s given out, %s is begun: %v, by %q", got.Host, k, ok, by)
+				m.t.Fatalf("%s was given out; its point %s was begun: %v, by %q", got.Host, k, ok, by)
 			}
 			m.lease.using[m.point(k)] = got.Host
 		}
@@ -147,7 +148,7 @@ func (m *model) checkWake(wake time.Time) {
 	later := false
 	for _, h := range m.hosts {
 		if h.cur == nil && !h.blocked && h.n() > 0 {
-			// It may wake only to be held back by something else.
+			// Something else may hold it back when it wakes.
 			later = later || h.at.After(m.now)
 			for _, k := range m.shared(h) {
 				later = later || m.lease != nil || m.bucket(k).freeAt.After(m.now)
@@ -160,15 +161,15 @@ func (m *model) checkWake(wake time.Time) {
 	}
 	switch {
 	case !first.IsZero() && (wake.IsZero() || wake.After(first)):
-		m.t.Fatalf("wake %v, but a host is due at %v", wake, first)
+		m.t.Fatalf("wake is %v, but a host is due at %v", wake, first)
 	case !wake.IsZero() && !wake.After(m.now):
-		m.t.Fatalf("wake %v is not after now, %v", wake, m.now)
+		m.t.Fatalf("wake is %v, which is not after now, %v", wake, m.now)
 	case first.IsZero() && !wake.IsZero() && !later:
-		m.t.Fatalf("wake %v, but nothing waits for a time", wake)
+		m.t.Fatalf("wake is %v, but nothing waits for a time", wake)
 	}
 }
 
-// inProcess draws one of the hosts that the caller has.
+// inProcess draws one of the hosts that were given out.
 func (m *model) inProcess(resolved bool) *modelHost {
 	var names []string
 	for _, h := range m.hosts {
@@ -177,13 +178,13 @@ func (m *model) inProcess(resolved bool) *modelHost {
 		}
 	}
 	if len(names) == 0 {
-		m.t.Skip("none")
+		m.t.Skip("no host was given out")
 	}
 	slices.Sort(names)
 	return m.hosts[rapid.SampledFrom(names).Draw(m.t, "host")]
 }
 
-// whole is t in whole seconds since the first time of all, as look-ups expire.
+// whole rounds t down to whole seconds of the frontier's clock, as the expiry of look-ups.
 func (m *model) whole(t time.Time) time.Time {
 	return m.f.epoch.Add(t.Sub(m.f.epoch).Truncate(time.Second))
 }
@@ -266,14 +267,14 @@ func (m *model) done() {
 	m.must(m.f.Done(h.name, d, m.now))
 	h.at = least
 	if fh := m.f.hosts.of(h.name); fh != nil {
-		// The jitter is the frontier's to choose, within its bounds.
+		// The frontier chooses the jitter; check its bounds.
 		at := m.f.epoch.Add(time.Duration(fh.at))
 		most := least
 		if d.SlowDown {
 			most = m.now.Add(max(m.cfg.SlowBase<<(h.slow-1)*11/10, least.Sub(m.now)))
 		}
 		if fh.at > 0 && (at.Before(least) || at.After(most)) {
-			m.t.Fatalf("%s: not before %v, want between %v and %v", h.name, at, least, most)
+			m.t.Fatalf("%s: not before %v, want a time between %v and %v", h.name, at, least, most)
 		}
 		if fh.at > 0 {
 			h.at = at
@@ -297,7 +298,7 @@ func (m *model) block() {
 	h.blocked = !h.blocked
 }
 
-// withdraw takes the links of a host, or hands the host over.
+// withdraw withdraws the links of a host, or hands the host over.
 func (m *model) withdraw() {
 	name := m.name()
 	h := m.host(name)
@@ -313,36 +314,37 @@ func (m *model) withdraw() {
 	_, err := m.f.HandOver(name)
 	if h.cur != nil {
 		if !errors.Is(err, ErrInProcess) {
-			m.t.Fatalf("%s is in process, HandOver says %v", name, err)
+			m.t.Fatalf("HandOver of %s, which is in process: %v, want ErrInProcess", name, err)
 		}
 		m.f.Withdraw(name)
 		return
 	}
 	m.must(err)
 	if fh := m.f.hosts.of(name); fh != nil {
-		m.t.Fatalf("%s is known after HandOver", name)
+		m.t.Fatalf("%s is in the dictionary after HandOver", name)
 	}
 	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd()}
 }
 
-// showWithdrawn takes some of what was withdrawn.
+// showWithdrawn takes some of the withdrawn links.
 func (m *model) showWithdrawn() {
 	most := rapid.IntRange(0, 9).Draw(m.t, "most")
 	shown := 0
 	done, err := m.f.Withdrawn(most, func(w Waiting) error {
 		shown++
-		// The first one of its host and level comes first.
+		// The links of a host and level must be in order.
 		i := slices.IndexFunc(m.withdrawn, func(l modelLink) bool { return l.url == w.Link.URL.String() })
 		if i < 0 {
 			return fmt.Errorf("%s was not withdrawn", w.Link.URL)
 		}
 		l := m.withdrawn[i]
 		if l.number != w.Number || l.attempt != w.Attempt || l.level != w.Link.Level {
-			return fmt.Errorf("%+v shown, want %+v", w, l)
+			return fmt.Errorf("Withdrawn gives %+v, want %+v", w, l)
 		}
 		for _, o := range m.withdrawn[:i] {
-			if !w.Front && o.level == l.level && hostOf(o.url) == hostOf(l.url) && o.attempt == 0 && o.number > 0 && o.number < l.number {
-				return fmt.Errorf("%s shown before %s", l.url, o.url)
+			same := o.level == l.level && hostOf(o.url) == hostOf(l.url) && o.attempt == 0
+			if !w.Front && same && o.number > 0 && o.number < l.number {
+				return fmt.Errorf("Withdrawn gives %s before %s", l.url, o.url)
 			}
 		}
 		m.withdrawn = slices.Delete(m.withdrawn, i, i+1)
@@ -350,13 +352,13 @@ func (m *model) showWithdrawn() {
 	})
 	m.must(err)
 	if shown > most || done != (m.f.Stats().Withdrawn == 0) || !done && shown < most {
-		m.t.Fatalf("%d shown of at most %d, %d withdrawn, done is %v", shown, most, m.f.Stats().Withdrawn, done)
+		m.t.Fatalf("Withdrawn gives %d of at most %d, %d are left, done is %v", shown, most, m.f.Stats().Withdrawn, done)
 	}
 }
 
 func hostOf(url string) string { return strings.Split(url, "/")[2] }
 
-// pending is what Each must show.
+// pending returns the links that each must give.
 func (m *model) pending() (ls []modelLink) {
 	for _, h := range m.hosts {
 		if h.cur != nil {
@@ -383,11 +385,10 @@ func (m *model) each() {
 	m.must(m.f.each(func(l weburl.Link) error {
 		num, ok := at[l.URL.String()]
 		if !ok {
-			return fmt.Errorf("%s shown twice, or not pending", l.URL)
+			return fmt.Errorf("each gives %s twice, or it is not pending", l.URL)
 		}
 		delete(at, l.URL.String())
-		// A prerequisite may stand before a retry, or behind it: of these
-		// only the host's own order counts.
+		// A prerequisite may come before or after a retry: between them only the order of the host counts.
 		if num > 0 {
 			if num < last && len(m.host(l.URL.Host()).front) == 0 {
 				return fmt.Errorf("%s: number %d after %d", l.URL, num, last)
@@ -398,11 +399,11 @@ func (m *model) each() {
 		return nil
 	}))
 	if n != len(want) {
-		m.t.Fatalf("Each showed %d links, want %d", n, len(want))
+		m.t.Fatalf("each gives %d links, want %d", n, len(want))
 	}
 }
 
-// explain compares what is said of a host with what holds it back.
+// explain compares Explain with what holds a host back in the model.
 func (m *model) explain() {
 	name := m.name()
 	m.f.tick(m.now)
@@ -411,7 +412,7 @@ func (m *model) explain() {
 	h := m.hosts[name]
 	if m.f.hosts.of(name) == nil {
 		if e.State != "unknown" {
-			m.t.Fatalf("not in the dictionary, but %s", e)
+			m.t.Fatalf("a host that is not in the dictionary is explained as %s", e)
 		}
 		return
 	}
@@ -436,16 +437,16 @@ func (m *model) explain() {
 	case "parked":
 		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && len(m.shared(h)) > 0
 		if m.lease != nil {
-			// What it waits for is seen when it is next asked for.
+			// The host sees what it waits for when the lease is asked for again.
 		} else if !held && quiet.After(m.now) {
 			ok = ok && e.Due.Equal(quiet)
 		} else {
-			ok = ok && !alone // another one has it, or comes first
+			ok = ok && !alone // another host has its address or site, or comes first
 		}
 	case "ready":
 		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && !(alone && quiet.After(m.now))
 	}
 	if !ok || e.Queued != int64(n) {
-		m.t.Fatalf("%+v: %d links, held %v, alone %v, quiet until %v; %s", h, n, held, alone, quiet, e)
+		m.t.Fatalf("%+v: %d links, held %v, alone %v, quiet until %v; explained as %s", h, n, held, alone, quiet, e)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// The model does by search what the frontier does with its heaps.
+// The model does by plain search what the frontier does with its heaps.
 type model struct {
 	t       *rapid.T
 	f       *Frontier
 	mem     disk.FS
-	sites   int // among the hosts
+	sites   int // number of sites among the hosts
 	addrs   int
-	frame   int // bytes
+	frame   int // frameBytes of the frontier
 	cfg     Config
 	now     time.Time
 	hosts   map[string]*modelHost
@@ -29,14 +29,14 @@ type model struct {
 	number  uint64
 	serial  int
 	retries int
-	gone    map[string]bool // URLs finished
+	gone    map[string]bool // URLs that are done
 	inPool  map[string]levelCount
 
-	withdrawn []modelLink // not shown yet; of a host and level in its order
+	withdrawn []modelLink // withdrawn links in the order of each host and level
 
 	hushedHosts time.Time
 
-	lease *fakeLease // nil: none
+	lease *fakeLease // nil if there are no leases
 
 	hushedAt time.Time
 }
@@ -53,7 +53,7 @@ type modelHost struct {
 	front   []modelLink
 	queues  map[uint8][]modelLink
 	cur     *modelLink
-	held    []string // buckets
+	held    []string // keys of buckets
 	at      time.Time
 	addr    netip.Addr
 	until   time.Time
@@ -88,8 +88,8 @@ func (h *modelHost) top() uint8 {
 	return best
 }
 
-// head is the host's first link. What stands before its queues counts with
-// their level, but of links in the pools nobody knows whose they are.
+// head returns the host's first link. A link in front of the queues gets their level; links in the pools do not count
+// for it.
 func (m *model) head(h *modelHost) modelLink {
 	if len(h.front) > 0 {
 		head := h.front[0]
@@ -103,8 +103,8 @@ func (m *model) head(h *modelHost) modelLink {
 	return h.queues[h.top()][0]
 }
 
-// key is the host's place among all, as if there were no pools; but a link in
-// a pool does not find its host warm.
+// key returns the host's position in the order, as if there were no pools. Only warm depends on them: a link from a
+// pool does not find its host warm.
 func (m *model) key(h *modelHost) key {
 	l := m.head(h)
 	pooled := len(h.front) == 0 && len(h.queues[l.level]) == int(m.inPool[h.name][l.level])
@@ -131,7 +131,7 @@ func (m *model) host(name string) *modelHost {
 	return h
 }
 
-// hushEnd is the least time of hosts that are met after a Hush.
+// hushEnd returns the earliest time of hosts that are met after a Hush.
 func (m *model) hushEnd() time.Time {
 	if m.hushedHosts.IsZero() {
 		return time.Time{}
@@ -139,10 +139,10 @@ func (m *model) hushEnd() time.Time {
 	return m.hushedHosts.Add(m.cfg.HostDelay)
 }
 
-// shared names what h shares with others.
+// shared returns the keys of what h shares with others.
 func (m *model) shared(h *modelHost) (keys []string) {
 	if !h.addr.IsValid() {
-		return nil // until it is looked up nothing holds it back
+		return nil // before the look-up nothing holds it back
 	}
 	if m.cfg.IPDelay > 0 {
 		keys = append(keys, "ip "+h.addr.String())
@@ -165,7 +165,7 @@ func (m *model) bucket(k string) *modelBucket {
 	return b
 }
 
-// delay is the quiet time of a bucket.
+// delay returns the quiet time of a bucket.
 func (m *model) delay(k string) time.Duration {
 	if k[:4] == "site" {
 		return m.cfg.SiteDelay
@@ -178,7 +178,7 @@ func (m *model) touched() {
 	m.advance()
 	d := time.Duration(rapid.IntRange(0, 5000).Draw(m.t, "delay")) * time.Millisecond
 	m.f.tick(m.now)
-	m.sync() // it may forget the host, and so its address, before it is touched
+	m.sync() // the frontier may forget the host, and so its address, before Touched
 	m.hushedAt = m.now
 	for k, b := range m.buckets {
 		if at := m.now.Add(m.delay(k)); at.After(b.freeAt) {
@@ -218,8 +218,8 @@ func (m *model) hush() {
 	m.f.Hush(m.now)
 }
 
-// due is the earliest time at which h could be given out if nothing else
-// happened; ok is false if that alone would never let it.
+// due returns the earliest time at which h could be given out if nothing else happened. ok is false if it never would
+// be.
 func (m *model) due(h *modelHost) (at time.Time, ok bool) {
 	if h.cur != nil || h.blocked || h.n() == 0 {
 		return at, false
@@ -271,7 +271,7 @@ func (m *model) forgive(h *modelHost) {
 	}
 }
 
-// sync lets the model forget what the frontier has forgotten, if it may.
+// sync makes the model forget what the frontier has forgotten, if it may forget that.
 func (m *model) sync() {
 	for name, h := range m.hosts {
 		if m.f.hosts.of(name) != nil {
@@ -280,7 +280,8 @@ func (m *model) sync() {
 		m.forgive(h)
 		pooled := m.pooled(h)
 		if h.n() != pooled || h.cur != nil || h.blocked || h.at.After(m.now) && h.at.After(m.hushEnd()) || h.slow > 0 {
-			m.t.Fatalf("%s: forgotten with %d links, %d in the pools, not before %v, slow %d", name, h.n(), pooled, h.at, h.slow)
+			m.t.Fatalf("%s: forgotten with %d links, %d of them in the pools, not before %v, slow %d",
+				name, h.n(), pooled, h.at, h.slow)
 		}
 		if pooled == 0 {
 			delete(m.hosts, name)
@@ -290,12 +291,12 @@ func (m *model) sync() {
 	}
 	for name, h := range m.hosts {
 		if fh := m.f.hosts.of(name); fh != nil && fh.empty() && !fh.busy() {
-			h.turns = 0 // its connection waits for none of its links
+			h.turns = 0 // no link waits for its connection
 		}
 	}
 }
 
-// pooled is how many links of h are in no queue yet.
+// pooled returns the number of h's links that are in no queue yet.
 func (m *model) pooled(h *modelHost) int {
 	of, err := m.f.countPooled()
 	m.must(err)
@@ -306,13 +307,13 @@ func (m *model) pooled(h *modelHost) int {
 	return n
 }
 
-// restart goes on with what the journal keeps: the links and what EachHost shows.
+// restart continues with what the journal keeps: the links, and the states from EachHost.
 func (m *model) restart() {
 	m.withdrawn = nil
 	var states []HostState
 	m.must(m.f.EachHost(func(s HostState) error { states = append(states, s); return nil }))
 	links := m.pending()
-	for name, h := range m.hosts { // in each host's order
+	for name, h := range m.hosts { // in the order of each host
 		var of []modelLink
 		if h.cur != nil {
 			of = append(of, *h.cur)
@@ -345,7 +346,7 @@ func (m *model) restart() {
 	m.number = m.f.number
 }
 
-// start opens a frontier.
+// start opens a frontier with the model's configuration.
 func (m *model) start() {
 	cfg := m.cfg
 	if cfg.HostDelay == 0 {
@@ -358,16 +359,15 @@ func (m *model) start() {
 	}
 	m.f, err = Open(m.mem, "frontier", cfg)
 	m.must(err)
-	m.f.barredLeast = 1 << 30
-	// Links small enough for several frames, and no bound, so that the best
-	// link of all is always found.
+	m.f.awaitedLeast = 1 << 30
+	// Frames are small, so that there are several. Next may read any number of them, so that it always finds the best
+	// link of all.
 	m.f.frameBytes, m.f.readAtOnce = m.frame, 1<<20
 }
 
 func TestModel(t *testing.T) { testModel(t, false) }
 
-// The same where other agents have hosts at the addresses and sites, so that
-// these come and go.
+// TestModelLease is TestModel with other agents that have hosts at the addresses and sites, so that leases come and go.
 func TestModelLease(t *testing.T) { testModel(t, true) }
 
 func testModel(t *testing.T, leased bool) {
@@ -377,7 +377,7 @@ func testModel(t *testing.T, leased bool) {
 		}
 		m := &model{
 			t: t, now: start, mem: disk.NewMem(), gone: map[string]bool{},
-			// From all shared to nearly all alone.
+			// From all hosts sharing their addresses and sites to nearly all being alone.
 			sites: rapid.SampledFrom([]int{3, 3, 5, modelHosts}).Draw(t, "sites"),
 			addrs: rapid.SampledFrom([]int{4, 4, 10, 50}).Draw(t, "addrs"),
 			hosts: map[string]*modelHost{}, buckets: map[string]*modelBucket{},

@@ -8,31 +8,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A pool is Polybot's queue of request files: the links of one level, in the
-// order of their numbers, that are in no host's queue yet. It grows at its end
-// in RAM, is written out in frames, and is consumed frame by frame from its
+// A pool is Polybot's queue of request files: the links of one level that are in no host's queue yet, in the order of
+// their numbers. It grows at its end in RAM, is written to disk in frames, and is consumed frame by frame from its
 // beginning.
 type pool struct {
 	level  uint8
-	n      int64  // links in it, withdrawn ones included
-	at     int64  // how many were in it before its first one
+	n      int64  // number of links in it, including withdrawn ones
+	at     int64  // number of links that were in it before its first one
 	from   uint64 // no link in it has a lower number
 	files  []*poolFile
-	frames []*frame // behind the files; the last one is open
-	broken bool     // the last file could not be written to: make another
+	frames []*frame // frames in RAM, after those in the files; the last one is open
+	broken bool     // the last file had a write error: make another
 
 	marks     []mark           // ascending
 	withdrawn map[string]int64 // the last mark of each host
 }
 
-// A mark says that the links of a host in a pool are withdrawn that stand before
-// a place in it.
+// A mark records that the links of a host before a position in the pool are withdrawn.
 type mark struct {
 	name string
 	end  int64
 }
 
-// withdraw marks what the pool has of a host.
+// withdraw marks all links of a host that are now in the pool.
 func (p *pool) withdraw(name string) {
 	m := mark{name, p.at + p.n}
 	if p.withdrawn == nil {
@@ -44,7 +42,7 @@ func (p *pool) withdraw(name string) {
 	}
 }
 
-// passed takes note that the first n links have been read.
+// passed records that the first n links have been read.
 func (p *pool) passed(n int64) {
 	p.at += n
 	p.n -= n
@@ -56,7 +54,7 @@ func (p *pool) passed(n int64) {
 	}
 }
 
-// A frame is neighbouring links of a pool.
+// A frame holds consecutive links of a pool.
 //
 //	entry: uvarint request number minus that of the entry before it in the frame
 //	       uvarint length of the link
@@ -67,29 +65,29 @@ type frame struct {
 	first, last uint64 // numbers
 }
 
-// hungry says whether a link of this level is wanted in its host's queue: too
-// few hosts are ready, or none with a link as good.
-func (f *Frontier) hungry(level uint8) bool {
+// needsHosts reports whether links of this level should go to their hosts' queues: too few hosts are ready, or no ready
+// host has a link of this level or a higher one.
+func (f *Frontier) needsHosts(level uint8) bool {
 	n := f.stats.Ready - f.stats.Parked
-	if f.crowded() {
+	if f.tooManyAwaited() {
 		return false
 	}
 	if f.hushing() {
-		// Nobody can be asked, and those that wait will be ready together.
+		// No host may be fetched now, and the waiting ones will be ready at the same time.
 		return f.active < 0 || n+f.stats.Waiting < f.active
 	}
 	return f.active < 0 || n < f.active || !f.readyAt(level)
 }
 
-// reading says whether there is a link to be read, and a wish for it.
-func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.hungry(f.pools[0].level) }
+// reading reports whether the pools have links that should be read.
+func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.needsHosts(f.pools[0].level) }
 
-// readyAt says whether a host is ready with a link of this level or a higher one.
+// readyAt reports whether a ready host has a link of this level or a higher one.
 func (f *Frontier) readyAt(level uint8) bool {
 	return f.ready.len() > 0 && levelOf(f.ready.first()) >= level
 }
 
-// poolAt is the pool of a level, nil if it is empty, and its place.
+// poolAt returns the pool of a level, nil if it is empty, and its index in f.pools.
 func (f *Frontier) poolAt(level uint8) (*pool, int) {
 	for i, p := range f.pools {
 		if p.level <= level {
@@ -102,12 +100,12 @@ func (f *Frontier) poolAt(level uint8) (*pool, int) {
 	return nil, len(f.pools)
 }
 
-// intoPool puts the link into its level's pool, unless its host's queue wants
-// it now and no earlier link of its level is before it.
+// intoPool puts the link into the pool of its level and returns true. It returns false if the link should go to its
+// host's queue now and the pool of its level is empty.
 func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool) {
 	p, i := f.poolAt(level)
 	if p == nil {
-		if f.hungry(level) {
+		if f.needsHosts(level) {
 			return false
 		}
 		p = &pool{level: level, from: number}
@@ -136,14 +134,14 @@ func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool)
 	return true
 }
 
-// reuse keeps the bytes of a frame that is written or read for another one.
+// reuse keeps the memory of a frame that was written or read.
 func (f *Frontier) reuse(entries []byte) {
 	if len(f.spares) <= framesWritten {
 		f.spares = append(f.spares, entries[:0])
 	}
 }
 
-// at reads the entry at offset i; number is that of the entry before it.
+// at decodes the entry at offset i. number is that of the previous entry.
 func (c *frame) at(i int, number uint64) (enc []byte, n uint64, end int, ok bool) {
 	d, w := uvarint(c.entries[i:])
 	if w <= 0 {
@@ -158,7 +156,7 @@ func (c *frame) at(i int, number uint64) (enc []byte, n uint64, end int, ok bool
 	return c.entries[i : i+int(k)], number + d, i + int(k), true
 }
 
-// uvarint is binary.Uvarint for numbers of which most take one byte.
+// uvarint is binary.Uvarint, faster for numbers of one byte.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1
@@ -167,19 +165,16 @@ func uvarint(b []byte) (uint64, int) {
 }
 
 const (
-	// frameMax is the size at which a frame is closed. Reading one costs less
-	// than a millisecond, its links put into their queues included.
+	// frameMax is the size at which a frame is closed. Reading one and queuing its links takes less than a millisecond.
 	frameMax = 64 << 10
-	frameMin = 256 // however little memory there is
-	// framesWritten are written at once, at least: 256 KiB.
+	frameMin = 256 // with very little memory
+	// framesWritten is the minimum number of frames that are written at once: 256 KiB.
 	framesWritten = 4
-	// framesRead bounds what one Next reads while nobody is ready. While
-	// somebody is, it reads one.
+	// framesRead limits what one Next reads while no host is ready. While one is, Next reads one frame.
 	framesRead = 4
 )
 
-// refill reads on in the pools, in the highest first, while hosts are wanted,
-// but not for longer than a few milliseconds.
+// refill reads the pools, the highest level first, while hosts are needed. It reads at most readAtOnce frames.
 func (f *Frontier) refill() error {
 	for i := 0; i < f.readAtOnce && f.reading(); i++ {
 		p := f.pools[0]
@@ -193,14 +188,14 @@ func (f *Frontier) refill() error {
 	return nil
 }
 
-// readOn moves the first frame of p into the queues.
+// readOn moves the links of p's first frame into the queues.
 func (f *Frontier) readOn(p *pool) error {
 	var c *frame
 	var err error
 	place := "pool in memory"
 	if len(p.files) > 0 {
 		s := p.files[0]
-		place = fmt.Sprintf("pool %s at %d", s.name, s.read)
+		place = fmt.Sprintf("pool file %s, byte %d", s.name, s.read)
 		var size int64
 		if c, size, err = f.readFrame(s, s.read, &f.window); err != nil {
 			return err
@@ -227,7 +222,7 @@ func (f *Frontier) readOn(p *pool) error {
 	if p.from, err = f.arrive(c); err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	f.looked += f.hosts.meet(f.arrivals)
+	f.prefetched += f.hosts.findAll(f.arrivals)
 	for i := range f.arrivals {
 		a := &f.arrivals[i]
 		f.pooled--
@@ -236,30 +231,29 @@ func (f *Frontier) readOn(p *pool) error {
 			continue
 		}
 		if a.h == nil {
-			a.h = f.hostAt(a.name, a.part, a.hash) // those before it may have brought it in
+			a.h = f.hostAt(a.name, a.part, a.hash) // an earlier link of the frame may have added the host
 		}
 		f.insert(a.h, p.level, a.number, a.enc)
 	}
 	clear(f.arrivals)
 	p.passed(int64(c.n))
-	// What cannot be spilled stays in RAM; the next Push or Done tries again
-	// and says so.
+	// Links that cannot be spilled stay in RAM. The next Push or Done tries again and returns the error.
 	_ = f.spill()
 	return nil
 }
 
 // An arrival is a link of a frame on its way to its host's queue.
 type arrival struct {
-	enc    []byte
-	name   string // of its host; lies in enc
-	number uint64
-	part   *dictPart // where the dictionary has the host
-	hash   uint32    // likewise
-	room   []byte    // the last block of its queue
-	h      *host     // nil: not met before
+	enc       []byte
+	name      string // of its host; shares memory with enc
+	number    uint64
+	part      *dictPart // the part of the dictionary for the host
+	hash      uint32    // its hash there
+	lastBlock []byte    // the last block of the host's queue
+	h         *host     // nil if the dictionary does not have it
 }
 
-// arrive makes the links of c arrivals; last is the number of the last one.
+// arrive decodes the links of c into f.arrivals. last is the number of the last one.
 func (f *Frontier) arrive(c *frame) (last uint64, err error) {
 	f.arrivals = f.arrivals[:0]
 	number, at := c.first, 0
@@ -276,7 +270,7 @@ func (f *Frontier) arrive(c *frame) (last uint64, err error) {
 		f.arrivals = append(f.arrivals, arrival{enc: enc, name: name, number: number})
 	}
 	if n := int32(len(f.arrivals)); n != c.n {
-		return 0, fmt.Errorf("%d links instead of %d: %w", n, c.n, ErrSpill)
+		return 0, fmt.Errorf("%d links, but the frame's header says %d: %w", n, c.n, ErrSpill)
 	}
 	return number, nil
 }

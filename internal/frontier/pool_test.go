@@ -14,13 +14,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestPoolOrder: with hosts equally available, links come out by number, and a
-// host that only has links in the pool costs no memory.
+// TestPoolOrder checks that equally available hosts' links come out by number, and that a host with links only in the
+// pool takes no memory.
 func TestPoolOrder(t *testing.T) {
 	for _, active := range []int{1, 50, 1000} {
 		for _, memory := range []int64{1, 100_000, 1 << 30} {
 			t.Run(fmt.Sprintf("active=%d/memory=%d", active, memory), func(t *testing.T) {
-				f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, Active: active, MemoryBytes: memory, SegmentBytes: 100_000})
+				cfg := Config{HostDelay: -1, Burst: -1, Active: active, MemoryBytes: memory, SegmentBytes: 100_000}
+				f := pooling(t, disk.NewMem(), cfg)
 				want := manyLinks(t, 20_000, 3000)
 				bulk(t, f, want, 100)
 				s := f.Stats()
@@ -36,7 +37,7 @@ func TestPoolOrder(t *testing.T) {
 				shows(t, f, want)
 				most := 0
 				drains(t, f, want, func() { most = max(most, f.hosts.len()) })
-				if bound := active + 1500; most > bound { // and what a frame holds
+				if bound := active + 1500; most > bound { // 1500: the hosts of one frame
 					t.Errorf("up to %d hosts in RAM, want at most %d", most, bound)
 				}
 			})
@@ -44,11 +45,11 @@ func TestPoolOrder(t *testing.T) {
 	}
 }
 
-// TestPoolFiles: files are made, read and deleted on the machine's own disk,
-// and Close leaves none.
+// TestPoolFiles checks that pool files are made, read and deleted on a real disk, and that Close leaves none.
 func TestPoolFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "frontier")
-	f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20})
+	cfg := Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20}
+	f, err := Open(disk.OS, dir, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +80,17 @@ func TestPoolFiles(t *testing.T) {
 		}
 	}
 	if after, _ := files(); after >= n {
-		t.Errorf("%d files, and %d when half is read", n, after)
+		t.Errorf("%d files, and still %d after half of the links were read", n, after)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("the directory after Close: %v, want none", err)
 	}
 }
 
-// TestPoolLevels: a link of a higher level does not wait for the pool below it.
+// TestPoolLevels checks that a link of a higher level does not wait for the pools of lower levels.
 func TestPoolLevels(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
@@ -107,16 +108,15 @@ func TestPoolLevels(t *testing.T) {
 		got = append(got, strings.TrimSuffix(l.URL.Host(), ".example"))
 	}
 	if got := strings.Join(got, " "); got != "up0 up3 up2 up1 up4" {
-		t.Errorf("got %s", got)
+		t.Errorf("order %s, want up0 up3 up2 up1 up4", got)
 	}
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestPoolWhale: a host with very many links stands before all others in the
-// pool. Reading past it is done in steps, and a host that is due meanwhile has
-// its turn after at most one of them.
+// TestPoolWhale has a host with very many links before all others in the pool. The frontier must read past it in steps.
+// A host that becomes due meanwhile must have its turn after at most one step.
 func TestPoolWhale(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 3})
 	now := start
@@ -146,19 +146,19 @@ func TestPoolWhale(t *testing.T) {
 			break
 		}
 		if calls++; calls == 1 {
-			push(t, f, "http://e.example/1") // behind all in the pool
+			push(t, f, "http://e.example/1") // goes to the end of the pool
 		}
 		if wake.Sub(now) > time.Microsecond {
-			t.Fatalf("wake in %v, before d is found", wake.Sub(now))
+			t.Fatalf("wake in %v, though d is not found yet; want at once", wake.Sub(now))
 		}
 	}
 	if calls < 3 {
-		t.Errorf("the whale was read in %d calls", calls)
+		t.Errorf("the whale was read in %d calls, want at least 3", calls)
 	}
 	if err := f.Done("d.example", Done{NoRequest: true}, now); err != nil {
 		t.Fatal(err)
 	}
-	// With a host that is ready, a call reads one frame and gives it out.
+	// If a host is ready, a call reads one frame and gives the host out.
 	if err := f.PushFront(link(t, "http://f.example/", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,8 @@ func TestPoolWhale(t *testing.T) {
 	}
 }
 
-// TestPoolSharedAddress: hosts that their address holds back do not count as
-// ready, so that what stands behind them in the pool is found.
+// TestPoolSharedAddress checks that hosts that their address holds back do not count as ready, so that the frontier
+// finds hosts after them in the pool.
 func TestPoolSharedAddress(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, IPDelay: time.Hour, Active: 2, MemoryBytes: 1})
 	var ls []weburl.Link
@@ -187,7 +187,7 @@ func TestPoolSharedAddress(t *testing.T) {
 			if wake.Sub(start) <= time.Microsecond {
 				continue
 			}
-			t.Fatalf("the other address is not found; wake %v, %+v", wake, f.Stats())
+			t.Fatalf("the host at the other address is not found; wake %v, %+v", wake, f.Stats())
 		}
 		if task.Host == "192.0.2.99" {
 			break
@@ -197,7 +197,7 @@ func TestPoolSharedAddress(t *testing.T) {
 			continue
 		}
 		if hosts++; hosts > 1 {
-			t.Fatalf("%s at a busy address", task.Host)
+			t.Fatalf("%s was given out at a busy address", task.Host)
 		}
 		if err := f.Done(task.Host, Done{}, start); err != nil {
 			t.Fatal(err)
@@ -208,8 +208,8 @@ func TestPoolSharedAddress(t *testing.T) {
 	}
 }
 
-// TestPoolFails fills the disk while the pool is written: Push says so, nothing
-// is lost, and with room again all goes on.
+// TestPoolFails fills the disk while the pool is written. Push must return the error, and nothing may be lost. When
+// there is room again, everything must go on.
 func TestPoolFails(t *testing.T) {
 	want := manyLinks(t, 5000, 2000)
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
@@ -234,7 +234,7 @@ func TestPoolFails(t *testing.T) {
 				}
 			}
 			if failed == 0 {
-				t.Fatal("the disk was never full")
+				t.Fatal("no push failed; the disk was never full")
 			}
 			drains(t, f, want, nil)
 			if names, err := mem.ReadDir("frontier"); err != nil || len(names) != 0 {
@@ -244,9 +244,8 @@ func TestPoolFails(t *testing.T) {
 	}
 }
 
-// TestPoolFault lets any one operation of the disk fail: what fails while
-// writing loses nothing; what fails while reading stops the frontier and says
-// where, and no wrong link comes out before.
+// TestPoolFault makes each operation of the disk fail in turn. A failed write must lose nothing. A failed read must
+// stop the frontier with an error that names the file, and no wrong link may come out before.
 func TestPoolFault(t *testing.T) {
 	want := manyLinks(t, 1500, 300)
 	run := func(faulty *disk.Faulty, f *Frontier) (got int) {
@@ -277,7 +276,8 @@ func TestPoolFault(t *testing.T) {
 	}
 	open := func() (*disk.Faulty, *Frontier) {
 		faulty := disk.NewFaulty(disk.NewMem(), nil)
-		return faulty, pooling(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000, SegmentBytes: 20_000})
+		cfg := Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000, SegmentBytes: 20_000}
+		return faulty, pooling(t, faulty, cfg)
 	}
 	faulty, f := open()
 	before, _ := faulty.Calls()
@@ -311,12 +311,12 @@ func TestPoolFault(t *testing.T) {
 		}
 	}
 	if stopped == 0 || went == 0 {
-		t.Errorf("of %d faults %d stopped the frontier, %d did not", all-before, stopped, went)
+		t.Errorf("of %d faults, %d stopped the frontier and %d did not; want some of each", all-before, stopped, went)
 	}
 }
 
-// TestPoolDamaged flips one byte of a pool file, or cuts it: no wrong link
-// comes out, and the error names the file and the place.
+// TestPoolDamaged flips one byte of a pool file, or cuts the file short. No wrong link may come out, and the error must
+// name file and offset.
 func TestPoolDamaged(t *testing.T) {
 	want := manyLinks(t, 4000, 900)
 	for _, at := range []int64{0, 5, 9, 13, 25, 5000, 40_000, -1} {
@@ -362,21 +362,20 @@ func TestPoolDamaged(t *testing.T) {
 					t.Fatalf("link %d: %v, want %v", i, got, want[i])
 				}
 			}
-			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+" at ") {
-				t.Errorf("Err: %v", err)
+			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+", byte ") {
+				t.Errorf("Err = %v, want ErrSpill with file and offset", err)
 			}
 			if _, wake, ok := f.Next(start.Add(time.Hour)); ok || !wake.IsZero() {
-				t.Errorf("after the damage: %v, wake %v", ok, wake)
+				t.Errorf("Next after the damage: %v, wake %v; want false, zero", ok, wake)
 			}
 			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
-				t.Errorf("push after the damage: %v", err)
+				t.Errorf("Push after the damage: %v, want ErrSpill", err)
 			}
 		})
 	}
 }
 
-// TestPoolBlocked: links of blocked hosts that are in the pools come to rest in
-// the hosts' queues, and are not given out.
+// TestPoolBlocked checks that links of blocked hosts move from the pools to the hosts' queues and are not given out.
 func TestPoolBlocked(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
 	ls := manyLinks(t, 2000, 30)
@@ -408,7 +407,7 @@ func TestPoolBlocked(t *testing.T) {
 	for {
 		_, wake, ok := f.Next(start)
 		if ok {
-			t.Fatal("a link of a blocked host")
+			t.Fatal("a link of a blocked host was given out")
 		}
 		if wake.IsZero() {
 			break
@@ -425,32 +424,30 @@ func TestPoolBlocked(t *testing.T) {
 		}
 	}
 	if f.Len() != 0 {
-		t.Errorf("%d left", f.Len())
+		t.Errorf("%d links are left", f.Len())
 	}
 }
 
-// TestPoolHush: in the quiet time of all hosts the pool is not read in search
-// of one that may be asked.
+// TestPoolHush checks that in the quiet time of all hosts the pool is not read in search of a host.
 func TestPoolHush(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Minute, MemoryBytes: 20_000})
 	bulk(t, f, manyLinks(t, 3000, 1000), 100)
 	f.Hush(start)
-	f.Touched("h1.example", time.Hour, start) // later than the others
+	f.Touched("h1.example", time.Hour, start) // its quiet time is longer than that of the others
 	for range 50 {
 		if _, wake, ok := f.Next(start.Add(time.Second)); ok || !wake.Equal(start.Add(time.Minute)) {
 			t.Fatalf("%v, wake in %v, want 1m", ok, wake.Sub(start))
 		}
 	}
 	if n := f.hosts.len(); n > 20 {
-		t.Errorf("%d hosts in RAM", n)
+		t.Errorf("%d hosts in RAM, want at most 20", n)
 	}
 	if _, ok := take(t, f, start.Add(time.Minute)); !ok {
-		t.Error("nobody may be asked after the quiet time")
+		t.Error("nothing is due after the quiet time")
 	}
 }
 
-// TestPoolCrash: what a power failure leaves of the files is nobody's; the next
-// frontier begins empty.
+// TestPoolCrash checks that a frontier starts empty after a power failure, whatever files are left.
 func TestPoolCrash(t *testing.T) {
 	mem := disk.NewMem()
 	f := pooling(t, mem, Config{MemoryBytes: 20_000})
@@ -458,7 +455,7 @@ func TestPoolCrash(t *testing.T) {
 	for seed := range uint64(20) {
 		g := pooling(t, mem.Crash(seed), Config{MemoryBytes: 20_000})
 		if _, _, ok := g.Next(start); ok || g.Len() != 0 {
-			t.Fatalf("seed %d: %d links from before", seed, g.Len())
+			t.Fatalf("seed %d: the new frontier has %d links", seed, g.Len())
 		}
 		bulk(t, g, manyLinks(t, 500, 100), 100)
 		if err := g.check(); err != nil {
@@ -471,8 +468,8 @@ func TestExplainPool(t *testing.T) {
 	f := pooling(t, disk.NewMem(), Config{Active: 1})
 	push(t, f, "http://a.example/", "http://b.example/", "http://b.example/2")
 	want := "b.example: unknown\n" +
-		"  no queue open: never found, all done and no quiet time runs, or all in the pool\n" +
-		"  2 links are in the pool, for which no queue is open yet; some may be its own\n"
+		"  no links in a queue: the host was never found, or all its links are done, or all are in the pools\n" +
+		"  2 links are in the pools, in no host's queue yet; some may be of this host\n"
 	if got := f.Explain("b.example", start).String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -493,13 +490,14 @@ func FuzzDecodeFrame(f *testing.F) {
 		c, size, short, ok := decodeFrame(nil, b)
 		if !ok {
 			if short != 0 && short <= len(b) {
-				t.Errorf("%d bytes, and needs %d", len(b), short)
+				t.Errorf("decodeFrame wants %d of %d bytes", short, len(b))
 			}
 			return
 		}
-		// Not always the same bytes: another encoder may pack them otherwise.
+		// Compare the decoded frames: another encoder may compress the bytes differently.
 		again, n, _, ok := decodeFrame(nil, c.appendTo(nil))
-		if !ok || n == 0 || size == 0 || again.n != c.n || again.first != c.first || string(again.entries) != string(c.entries) {
+		same := again.n == c.n && again.first == c.first && string(again.entries) == string(c.entries)
+		if !ok || n == 0 || size == 0 || !same {
 			t.Errorf("encoded and decoded again: %+v, want %+v", again, c)
 		}
 		at, number := 0, c.first
@@ -509,7 +507,7 @@ func FuzzDecodeFrame(f *testing.F) {
 				return
 			}
 			if end <= at || end-at <= len(enc) {
-				t.Fatalf("entry at %d ends at %d", at, end)
+				t.Fatalf("the entry at %d ends at %d", at, end)
 			}
 			at, number = end, n
 		}

@@ -14,9 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A poolFile is Polybot's request file: frames, written and read in sequence
-// and deleted when it is read. It is not over before the last file of its pool
-// is as large as a segment of spilled blocks.
+// A poolFile is Polybot's request file: frames that are written and read in sequence. It is deleted when it has been
+// read. The last file of a pool is continued until it is as large as a spill segment.
 //
 //	frame: uint32 LE  CRC-32C of what follows
 //	       uint32 LE  length of the rest
@@ -25,15 +24,15 @@ import (
 //	       bytes      entries, an S2 block
 type poolFile struct {
 	name string
-	file disk.File // nil: opened when needed
+	file disk.File // nil: open it when needed
 	size int64     // bytes written
 	read int64     // bytes consumed
 }
 
 const frameHeader = 4 + 4 + 4 + 8
 
-// writePools writes the closed frames of pools that have enough of them. After
-// an error the frames that could not be written are still in RAM.
+// writePools writes the closed frames of pools that have enough of them. After an error, the frames that could not be
+// written are still in RAM.
 func (f *Frontier) writePools() error {
 	for _, p := range f.pools {
 		for len(p.frames) > framesWritten {
@@ -45,7 +44,7 @@ func (f *Frontier) writePools() error {
 	return nil
 }
 
-// writeFrames writes the first n frames of p that are in RAM, at once.
+// writeFrames writes the first n frames of p that are in RAM, with one write.
 func (f *Frontier) writeFrames(p *pool, n int) error {
 	f.out = f.out[:0]
 	for _, c := range p.frames[:n] {
@@ -56,13 +55,13 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 		return err
 	}
 	if _, err := s.file.Write(f.out); err != nil {
-		// What the file now ends with is unknown: write no more to it.
+		// Nobody knows how much was written: write no more to this file.
 		p.broken = true
 		if s.size == 0 {
 			p.files = p.files[:len(p.files)-1]
-			_ = f.deletePoolFile(s) // the write's error says more
+			_ = f.deletePoolFile(s) // the error of the write says more
 		}
-		return fmt.Errorf("pool %s: %w", s.name, err)
+		return fmt.Errorf("write pool file %s: %w", s.name, err)
 	}
 	s.size += int64(len(f.out))
 	f.poolBytes += int64(len(f.out))
@@ -75,7 +74,7 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 	return nil
 }
 
-// appendTo appends c as it stands in a file.
+// appendTo appends the encoding of c.
 func (c *frame) appendTo(dst []byte) []byte {
 	at := len(dst)
 	dst = slices.Grow(dst, frameHeader+s2.MaxEncodedLen(len(c.entries)))[:at+frameHeader]
@@ -88,9 +87,8 @@ func (c *frame) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// decodeFrame reads what appendTo wrote from the front of src and says how long
-// it is; short is how many bytes it needs if src has not got them all. The
-// entries lie in dst, if there is room.
+// decodeFrame decodes a frame from the front of src. size is its length. If src is too short, short is the number of
+// bytes that it needs. The entries use the memory of dst if they fit.
 func decodeFrame(dst, src []byte) (c frame, size, short int, ok bool) {
 	if len(src) < frameHeader {
 		return c, 0, frameHeader, false
@@ -116,19 +114,18 @@ func decodeFrame(dst, src []byte) (c frame, size, short int, ok bool) {
 	return c, size, 0, err == nil && c.n > 0
 }
 
-// frameMost bounds a frame, lest a damaged one ask for all memory.
+// frameMost limits the size of a frame, so that a damaged one cannot ask for all memory.
 const frameMost = 1 << 30
 
-// A frameWindow is a part of a pool's file in RAM, of which frame after frame
-// is read, and the entries of the last one.
+// A frameWindow is a section of a pool file in RAM, from which frames are read, and the entries of the last one.
 type frameWindow struct {
-	s       *poolFile // nil: nothing is in it
+	s       *poolFile // nil if it is empty
 	off     int64
 	bytes   []byte
 	entries []byte
 }
 
-// at is what w has of s from off on.
+// at returns what w has of s from off on.
 func (w *frameWindow) at(s *poolFile, off int64) []byte {
 	if i := off - w.off; s == w.s && i >= 0 && i < int64(len(w.bytes)) {
 		return w.bytes[i:]
@@ -136,8 +133,7 @@ func (w *frameWindow) at(s *poolFile, off int64) []byte {
 	return nil
 }
 
-// readFrame reads the frame of s at off; size is its length in the file. Its
-// entries are valid until w is used again.
+// readFrame reads the frame of s at off. size is its length in the file. The entries are valid until w is used again.
 func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, size int64, err error) {
 	for {
 		got, n, short, ok := decodeFrame(w.entries, w.at(s, off))
@@ -146,9 +142,9 @@ func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, 
 			return &got, int64(n), nil
 		}
 		if short == 0 || int64(short) > s.size-off {
-			return nil, 0, fmt.Errorf("pool %s at %d: %w", s.name, off, ErrSpill)
+			return nil, 0, fmt.Errorf("pool file %s, byte %d: %w", s.name, off, ErrSpill)
 		}
-		// Nearly always this holds all of it, and some more of them.
+		// This nearly always covers the frame and the beginning of the next ones.
 		want := int(min(int64(max(short, frameHeader+f.frameBytes)), s.size-off))
 		w.s = nil
 		w.bytes = slices.Grow(w.bytes[:0], want)[:want]
@@ -167,21 +163,21 @@ func (f *Frontier) readPool(s *poolFile, b []byte, off int64) error {
 	}
 	if n, err := s.file.ReadAt(b, off); n < len(b) {
 		if err == io.EOF {
-			err = ErrSpill // somebody has cut it
+			err = ErrSpill // the file was cut short
 		}
-		return fmt.Errorf("pool %s at %d: %w", s.name, off, err)
+		return fmt.Errorf("pool file %s, byte %d: %w", s.name, off, err)
 	}
 	return nil
 }
 
-// writableFile is the last file of p, or a new one.
+// writableFile returns the last file of p, or a new one.
 func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
 	if k := len(p.files); k > 0 && !p.broken {
 		s := p.files[k-1]
 		if s.size < f.cfg.SegmentBytes && s.file != nil {
 			return s, nil
 		}
-		if k > 1 { // the first is being read
+		if k > 1 { // the first file stays open, because it is being read
 			if err := f.closePoolFile(s); err != nil {
 				return nil, err
 			}
@@ -201,7 +197,7 @@ func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
 func (f *Frontier) openPoolFile(s *poolFile, flag int) error {
 	file, err := f.fs.OpenFile(s.name, flag, 0o600)
 	if err != nil {
-		return fmt.Errorf("pool %s: %w", s.name, err)
+		return fmt.Errorf("open pool file %s: %w", s.name, err)
 	}
 	s.file = file
 	return nil
@@ -214,7 +210,7 @@ func (f *Frontier) closePoolFile(s *poolFile) error {
 	err := s.file.Close()
 	s.file = nil
 	if err != nil {
-		return fmt.Errorf("pool %s: %w", s.name, err)
+		return fmt.Errorf("close pool file %s: %w", s.name, err)
 	}
 	return nil
 }
@@ -223,7 +219,7 @@ func (f *Frontier) deletePoolFile(s *poolFile) error {
 	f.poolFiles--
 	err := f.closePoolFile(s)
 	if rm := f.fs.Remove(s.name); rm != nil && err == nil {
-		err = fmt.Errorf("pool %s: %w", s.name, rm)
+		err = fmt.Errorf("delete pool file %s: %w", s.name, rm)
 	}
 	return err
 }

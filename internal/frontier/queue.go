@@ -11,42 +11,41 @@ import (
 const (
 	// blockBytes is the size at which a block in RAM is closed.
 	blockBytes = 8 << 10
-	// spillBlockBytes is the size up to which neighbouring blocks become one
-	// when they are written to disk: fewer references stay in RAM.
+	// spillBlockBytes is the size up to which neighbouring blocks are joined when they are written to disk, so that
+	// fewer references stay in RAM.
 	spillBlockBytes = 64 << 10
 
-	// What is counted for what Go allocates, in bytes. A host: itself with its
-	// first queue and block, its name, its places in the dictionary and a heap.
+	// What memory accounting counts for each struct, in bytes. For a host: itself with its first queue and block, its
+	// name, and its places in the dictionary and a heap.
 	hostOverhead   = 112 + 24 + 22 + 16
-	aloneOverhead  = 12 // in each table
-	rareOverhead   = 80
+	aloneOverhead  = 12 // per table
+	extraOverhead  = 80
 	groupOverhead  = 64 + 40
 	bucketOverhead = 96 + 62
-	blockOverhead  = 64 // behind a queue's first
-	queueOverhead  = 64 // behind a host's first
+	blockOverhead  = 64 // per block after a queue's first
+	queueOverhead  = 64 // per queue after a host's first
 	restOverhead   = 96
 )
 
-// overhead is what hosts take, and what they share, beside their links.
+// overhead returns the memory of hosts, groups and buckets, without the links.
 func (f *Frontier) overhead() int64 {
-	return int64(f.hosts.len())*hostOverhead + int64(f.rares)*rareOverhead +
+	return int64(f.hosts.len())*hostOverhead + int64(f.extras)*extraOverhead +
 		int64(f.aloneAt.n+f.aloneIn.n)*aloneOverhead +
 		int64(len(f.groups))*groupOverhead + int64(len(f.addrs)+len(f.sites))*bucketOverhead
 }
 
-// An entry is a link outside the queues: in process or put in front of them.
+// An entry is a link outside the queues: in process, or in a front queue.
 type entry struct {
 	number  uint64
 	attempt int32
 	level   uint8
-	enc     []byte // weburl.Link's encoding
+	enc     []byte // encoding of the weburl.Link
 }
 
 func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 
-// A queue holds the links of one level of one host, in FIFO order: blocks, of
-// which each is in RAM, on disk, or on disk with a copy in RAM. What is only in
-// RAM and in one block, as nearly all queues are, needs no more than this.
+// A queue holds the links of one level of one host, in FIFO order. It consists of blocks. Each block is in RAM, on
+// disk, or both. Nearly all queues have one block, only in RAM; such a queue needs no rest.
 //
 //	entry: uvarint request number
 //	       uvarint length of the link
@@ -58,42 +57,42 @@ type queue struct {
 	rest  *rest // nil: one block, never written, and no queue of a lower level
 }
 
-// A rest is what few queues have.
+// A rest holds what few queues have.
 type rest struct {
-	place  place    // of the head
-	blocks []behind // behind the head
-	ram    int64    // bytes in RAM of these
-	last   uint64   // number of the last entry
-	next   *queue   // of the next lower level
+	place  place       // of the head
+	blocks []tailBlock // the blocks after the head
+	ram    int64       // bytes in RAM of these
+	last   uint64      // number of the last entry
+	next   *queue      // of the next lower level
 
-	listPrev, listNext *queue // spill list
-	class              int8   // of the spill list that it is in; 0: none
+	listPrev, listNext *queue // neighbours in the spill list
+	class              int8   // of its spill list; 0: in none
 }
 
-// A block is neighbouring entries.
+// A block holds consecutive entries.
 type block struct {
 	first uint64 // number of the first entry left
 	buf   []byte // nil: only on disk
-	r     int32  // entries before it are consumed
-	n     int32  // entries left
+	r     int32  // offset of the first entry left
+	n     int32  // number of entries left
 }
 
-// behind is a block that is not its queue's first.
-type behind struct {
+// A tailBlock is a block after the first one of its queue.
+type tailBlock struct {
 	block
 	place place
 }
 
-// A place is where a block is on disk; the zero place: nowhere.
+// A place is the position of a block on disk. The zero place means that it is not on disk.
 type place struct {
 	seg  *segment
 	off  int64
-	size int32 // header included
+	size int32 // including the header
 }
 
 func (p place) onDisk() bool { return p.seg != nil }
 
-// next is the queue of the next lower level.
+// next returns the queue of the next lower level, or nil.
 func (q *queue) next() *queue {
 	if q.rest == nil {
 		return nil
@@ -101,7 +100,7 @@ func (q *queue) next() *queue {
 	return q.rest.next
 }
 
-// blocks is how many q has; block 0 is the head.
+// blocks returns the number of blocks. Block 0 is the head.
 func (q *queue) blocks() int {
 	if q.rest == nil {
 		return 1
@@ -126,10 +125,10 @@ func (q *queue) place(i int) place {
 	return q.rest.place
 }
 
-// tail is the last block.
+// tail returns the last block.
 func (q *queue) tail() *block { return q.block(q.blocks() - 1) }
 
-// ram is the number of bytes of its blocks in RAM.
+// ram returns the number of bytes of q's blocks in RAM.
 func (q *queue) ram() int64 {
 	n := int64(cap(q.head.buf))
 	if q.rest != nil {
@@ -138,7 +137,7 @@ func (q *queue) ram() int64 {
 	return n
 }
 
-// last is the number of q's last entry. q has some.
+// last returns the number of q's last entry. q must have entries.
 func (q *queue) last() (number uint64) {
 	if q.rest != nil {
 		return q.rest.last
@@ -147,7 +146,7 @@ func (q *queue) last() (number uint64) {
 	for i, left := int(q.head.r), q.head.n; left > 0; left-- {
 		n, _, end, err := q.head.at(i)
 		if err != nil {
-			break // take says so
+			break // take will return this error
 		}
 		number, i = n, end
 	}
@@ -159,7 +158,7 @@ func (f *Frontier) setNext(q, next *queue) {
 	f.trim(q)
 }
 
-// need makes q a rest, if it has none.
+// need returns q's rest and makes one if it is missing.
 func (f *Frontier) need(q *queue) *rest {
 	if q.rest == nil {
 		r := &rest{}
@@ -173,7 +172,7 @@ func (f *Frontier) need(q *queue) *rest {
 	return q.rest
 }
 
-// trim takes q's rest away if there is nothing in it.
+// trim removes q's rest if it is empty.
 func (f *Frontier) trim(q *queue) {
 	if r := q.rest; r != nil && !r.place.onDisk() && len(r.blocks) == 0 && r.next == nil {
 		f.delist(q)
@@ -203,7 +202,7 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 		b.r = 0
 	}
 	if was := cap(b.buf); len(b.buf)+need > was {
-		f.widen(b, need)
+		f.growBuf(b, need)
 		f.grow(q, i, int64(cap(b.buf)-was))
 	}
 	b.buf = append(append(b.buf, head[:k]...), enc...)
@@ -215,15 +214,14 @@ func (f *Frontier) add(q *queue, number uint64, enc []byte) {
 	}
 }
 
-// extend is a new block at the end of q. It has all its room from the beginning,
-// for the queue has filled one already, unless so many have tails that these
-// would go to disk when they are nearly empty.
+// extend appends a new block to q. The block gets its full size at once, because the queue has filled one already. If
+// so many queues have tails that these would be spilled while nearly empty, it starts small instead.
 func (f *Frontier) extend(q *queue, number uint64) *block {
 	r := f.need(q)
 	was := cap(r.blocks)
-	b := behind{block: block{first: number}}
+	b := tailBlock{block: block{first: number}}
 	if int64(f.tails) < f.budget()/2/blockBytes {
-		b.buf = f.room(blockBytes)
+		b.buf = f.allocBuf(blockBytes)
 	}
 	r.blocks = append(r.blocks, b)
 	f.fixed += int64(cap(r.blocks)-was) * blockOverhead
@@ -231,48 +229,48 @@ func (f *Frontier) extend(q *queue, number uint64) *block {
 	return &r.blocks[len(r.blocks)-1].block
 }
 
-// widen makes room for n more bytes in b: twice as much as it had, up to a
-// block. The first link gets what it needs.
-func (f *Frontier) widen(b *block, n int) {
+// growBuf makes room for n more bytes in b. It doubles the size, up to blockBytes. The first link gets exactly what it
+// needs.
+func (f *Frontier) growBuf(b *block, n int) {
 	n += len(b.buf)
 	if cap(b.buf) == 0 || n > blockBytes {
 		b.buf = slices.Grow(b.buf, n-len(b.buf))
 		return
 	}
 	old := b.buf
-	b.buf = append(f.room(max(n, min(2*cap(old), blockBytes))), old...)
-	f.free(old)
+	b.buf = append(f.allocBuf(max(n, min(2*cap(old), blockBytes))), old...)
+	f.freeBuf(old)
 }
 
 const (
-	// Rooms are powers of two, so that they serve again; blockBytes is the largest.
-	roomMin     = 6 // 64 bytes
-	roomClasses = 8
-	// roomsKept is how many bytes of each size are kept: what a spill frees.
-	roomsKept = spillBytes
+	// Block memory has sizes of powers of two, so that it can be reused. blockBytes is the largest.
+	bufMinBits = 6 // 64 bytes
+	bufClasses = 8
+	// spareBufBytes is the number of bytes of each size that are kept for reuse: what a spill frees.
+	spareBufBytes = spillBytes
 )
 
-// room is memory for n bytes, at most a block's.
-func (f *Frontier) room(n int) []byte {
-	c := max(bits.Len(uint(n-1)), roomMin) - roomMin
-	if k := len(f.blanks[c]); k > 0 {
-		b := f.blanks[c][k-1]
-		f.blanks[c] = f.blanks[c][:k-1]
+// allocBuf returns memory for n bytes, at most blockBytes.
+func (f *Frontier) allocBuf(n int) []byte {
+	c := max(bits.Len(uint(n-1)), bufMinBits) - bufMinBits
+	if k := len(f.spareBufs[c]); k > 0 {
+		b := f.spareBufs[c][k-1]
+		f.spareBufs[c] = f.spareBufs[c][:k-1]
 		return b
 	}
-	return make([]byte, 0, 1<<(c+roomMin))
+	return make([]byte, 0, 1<<(c+bufMinBits))
 }
 
-// free gives the memory of a block back, to be used again.
-func (f *Frontier) free(buf []byte) {
+// freeBuf keeps the memory of a block for reuse.
+func (f *Frontier) freeBuf(buf []byte) {
 	n := cap(buf)
-	c := bits.Len(uint(n)) - 1 - roomMin
-	if c >= 0 && c < roomClasses && n&(n-1) == 0 && len(f.blanks[c])*n < roomsKept {
-		f.blanks[c] = append(f.blanks[c], buf[:0])
+	c := bits.Len(uint(n)) - 1 - bufMinBits
+	if c >= 0 && c < bufClasses && n&(n-1) == 0 && len(f.spareBufs[c])*n < spareBufBytes {
+		f.spareBufs[c] = append(f.spareBufs[c], buf[:0])
 	}
 }
 
-// take removes q's first entry. Nothing else uses the bytes of the link.
+// take removes q's first entry. The caller owns the bytes of the link.
 func (f *Frontier) take(q *queue) (entry, error) {
 	b := &q.head
 	if err := f.load(q); err != nil {
@@ -285,7 +283,7 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	e := entry{level: q.level, number: number}
 	alone := b.n == 1 && cap(b.buf) <= 2*len(enc)
 	if alone {
-		e.enc = enc // the bytes go with the last link; most hosts have one
+		e.enc = enc // the last link may keep the memory of the block; most hosts have one link
 	} else {
 		e.enc = append([]byte(nil), enc...)
 	}
@@ -298,19 +296,19 @@ func (f *Frontier) take(q *queue) (entry, error) {
 	}
 	f.grow(q, 0, -int64(cap(b.buf)))
 	if !alone {
-		f.free(b.buf)
+		f.freeBuf(b.buf)
 	}
 	old := q.place(0)
-	f.behead(q)
+	f.dropHead(q)
 	if old.onDisk() {
 		return e, f.release(old)
 	}
 	return e, nil
 }
 
-// behead makes the second block of q, if it has one, the first. The first one's
-// bytes in RAM are no longer counted.
-func (f *Frontier) behead(q *queue) {
+// dropHead removes the first block of q; the second one, if any, becomes the first. The bytes of the removed block must
+// already be subtracted.
+func (f *Frontier) dropHead(q *queue) {
 	q.head = block{}
 	r := q.rest
 	if r == nil {
@@ -320,8 +318,8 @@ func (f *Frontier) behead(q *queue) {
 	if len(r.blocks) > 0 {
 		second := &r.blocks[0]
 		q.head, r.place = second.block, second.place
-		r.ram -= int64(cap(q.head.buf)) // it is no longer behind the head
-		*second = behind{}
+		r.ram -= int64(cap(q.head.buf)) // r.ram does not count the head
+		*second = tailBlock{}
 		r.blocks = r.blocks[1:]
 		f.fixed -= blockOverhead
 	}
@@ -329,7 +327,7 @@ func (f *Frontier) behead(q *queue) {
 	f.trim(q)
 }
 
-// at reads the entry at offset i of b's bytes; end is where the next begins.
+// at decodes the entry at offset i of b. end is the offset of the next one.
 func (b *block) at(i int) (number uint64, enc []byte, end int, err error) {
 	number, w := uvarint(b.buf[i:])
 	if w <= 0 {
@@ -343,7 +341,7 @@ func (b *block) at(i int) (number uint64, enc []byte, end int, err error) {
 	return number, b.buf[i : i+int(n)], i + int(n), nil
 }
 
-// grow counts n more bytes in RAM of q's block i.
+// grow counts n more bytes in RAM for block i of q.
 func (f *Frontier) grow(q *queue, i int, n int64) {
 	f.ram += n
 	if i > 0 {
@@ -354,9 +352,8 @@ func (f *Frontier) grow(q *queue, i int, n int64) {
 // tailClass is the first spill list of queues with a tail in RAM.
 const tailClass = 32
 
-// enlist puts q into the spill list of its size, so that the longest tail is
-// found without a search. Tails come before heads: the head of a queue is what
-// the next request needs. Queues without a rest are in no list.
+// enlist puts q into the spill list of its size, so that the longest tail is found without a search. Tails are spilled
+// before heads, because the next request needs the head of a queue. Queues without a rest are in no list.
 func (f *Frontier) enlist(q *queue) {
 	r := q.rest
 	if r == nil {
@@ -387,7 +384,7 @@ func (f *Frontier) enlist(q *queue) {
 	}
 }
 
-// tailInRAM says whether q has bytes in RAM beyond its first block.
+// tailInRAM reports whether the last block of q is in RAM and is not the head.
 func (q *queue) tailInRAM() bool {
 	return q.rest != nil && len(q.rest.blocks) > 0 && q.rest.blocks[len(q.rest.blocks)-1].buf != nil
 }
@@ -411,11 +408,11 @@ func (f *Frontier) delist(q *queue) {
 	r.listPrev, r.listNext, r.class = nil, nil, 0
 }
 
-// frontSpare is how many empty front queues are kept for other hosts, and how
-// many links they may have room for: every look-up needs one for a moment.
+// frontSpare is the number of empty front queues that are kept for reuse, and the number of links for which they may
+// have memory. Every look-up needs one for a moment.
 const frontSpare = 4
 
-// frontQueue holds what comes before a host's queues: retries, then prerequisites.
+// A frontQueue holds links that come before a host's queues: retries, then prerequisites.
 type frontQueue struct {
 	items []entry
 	head  int
@@ -455,8 +452,7 @@ func (q *frontQueue) take() entry {
 	return e
 }
 
-// enqueue appends a link to its level of h's queues. The host itself has the
-// highest one.
+// enqueue appends a link to the queue of its level. The host itself has the queue of the highest level.
 func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
 	q := &h.q
 	switch {
@@ -486,7 +482,7 @@ func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
 	f.queued++
 }
 
-// move makes to what from is, and from empty.
+// move moves the content of from to to, and empties from.
 func (f *Frontier) move(to, from *queue) {
 	f.delist(from)
 	*to = *from
@@ -505,7 +501,7 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 				f.fronts = append(f.fronts, h.front)
 			}
 			h.front = nil
-			f.disown(h)
+			f.trimExtra(h)
 		}
 		f.queued--
 		return e, nil
@@ -528,11 +524,10 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 	return e, err
 }
 
-// putFront puts a link before h's queues: before all else, or behind what is
-// there already.
+// putFront puts a link into h's front queue: before all others if first is true, otherwise after them.
 func (f *Frontier) putFront(h *host, e entry, first bool) {
 	if h.front == nil {
-		own := f.own(h)
+		own := f.needExtra(h)
 		if k := len(f.fronts); k > 0 {
 			own.front, f.fronts = f.fronts[k-1], f.fronts[:k-1]
 		} else {
@@ -549,6 +544,6 @@ func (f *Frontier) putFront(h *host, e entry, first bool) {
 }
 
 func decode(e entry) (weburl.Link, error) {
-	l, _, err := weburl.PeekLink(e.enc) // which nobody writes to again
+	l, _, err := weburl.PeekLink(e.enc) // the link shares the memory of e.enc, which is not written again
 	return l, err
 }

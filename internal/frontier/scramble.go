@@ -2,17 +2,16 @@ package frontier
 
 import "github.com/orbweaver/orbweaver/internal/web/weburl"
 
-// Scramble is an order for links that come together, in which a site's links
-// stand apart: order[i] is the link to take next. nil means as they stand.
+// Scramble returns an order for links that arrive together, in which the links of a site are far apart. order[i] is the
+// index of the link to take next. nil means that the links stay as they are.
 //
-// It is Polybot's: the links are laid side by side by site, dealt onto k piles
-// like cards, and the piles put one upon the other. With k the number of links
-// of the largest site, any two links of a site stand at least len(ls)/k-1
-// places apart. Sites are in the order in which they come, not by name, so that
-// links of as many sites stay as they are.
+// This is Polybot's method: lay the links side by side, grouped by site; deal them onto k piles like cards; put the
+// piles one upon the other. k is the number of links of the largest site. Any two links of a site are then at least
+// len(ls)/k-1 positions apart. Sites are in order of appearance, not sorted by name, so that the links of as many
+// different sites stay as they are.
 //
-// The links of a site keep their order among each other. Only neighbours of the
-// same level that are as far from their seeds change places, so that the crawl
+// The links of a site keep their order. Only neighbours of the same level and depth change places, so that the crawl is
+// as breadth-first as before. The same ls give the same order.
 // is as breadth-first as before. The same ls give the same order.
 func Scramble(ls []weburl.Link) (order []int) {
 	for from := 0; from < len(ls); {
@@ -32,7 +31,7 @@ func Scramble(ls []weburl.Link) (order []int) {
 	return order
 }
 
-// upTo goes on with an order of the links before n as they stand.
+// upTo extends order to n links, keeping them as they are.
 func upTo(order []int, n int) []int {
 	for i := len(order); i < n; i++ {
 		order = append(order, i)
@@ -40,14 +39,14 @@ func upTo(order []int, n int) []int {
 	return order
 }
 
-// deal goes on with an order of the links before from, up to to. It leaves it
-// nil where nothing changes places.
+// deal extends order, which covers the links before from, to the links before to. If no link changes places, order
+// stays nil.
 func deal(order []int, ls []weburl.Link, from, to int) []int {
 	n := to - from
 	byHost := make(map[string]int32)
 	bySite := make(map[string]int32)
 	of := make([]int32, n) // the site of each link
-	var links []int32      // of each site: how many
+	var links []int32      // the number of links of each site
 	for i := range n {
 		host := ls[from+i].URL.Host()
 		site, ok := byHost[host]
@@ -73,8 +72,8 @@ func deal(order []int, ls []weburl.Link, from, to int) []int {
 		}
 		return order
 	}
-	// laid is the links by site, next where those of a site begin that are not
-	// yet dealt, at whose place in laid is.
+	// laid holds the links grouped by site. at holds the site of each position of laid. next holds, for each site, the
+	// position of its first link that is not yet dealt.
 	next := make([]int32, len(links))
 	sum := int32(0)
 	for s, m := range links {

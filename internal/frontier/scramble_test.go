@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// in is ls in the order that Scramble gives.
+// in returns ls in the order that Scramble gives.
 func in(t testing.TB, ls []weburl.Link) []weburl.Link {
 	t.Helper()
 	order := Scramble(ls)
@@ -19,7 +19,7 @@ func in(t testing.TB, ls []weburl.Link) []weburl.Link {
 		return ls
 	}
 	if len(order) != len(ls) {
-		t.Fatalf("an order of %d for %d links", len(order), len(ls))
+		t.Fatalf("Scramble gives %d indexes for %d links", len(order), len(ls))
 	}
 	out := make([]weburl.Link, 0, len(ls))
 	for _, i := range order {
@@ -28,7 +28,7 @@ func in(t testing.TB, ls []weburl.Link) []weburl.Link {
 	return out
 }
 
-// TestScramble: the promises of Scramble, for random batches.
+// TestScramble checks the guarantees of Scramble on random batches.
 func TestScramble(t *testing.T) {
 	r := testseed.Rand(t)
 	moved := 0
@@ -36,7 +36,7 @@ func TestScramble(t *testing.T) {
 		n, sites := 1+r.IntN(200), 1+r.IntN(40)
 		var ls []weburl.Link
 		hops, level := "", uint8(0)
-		const stretch = 60 // links of a level and a depth, on average
+		const stretch = 60 // mean number of consecutive links of the same level and depth
 		for i := range n {
 			if r.IntN(stretch) == 0 {
 				hops, level = strings.Repeat("L", r.IntN(3)), uint8(r.IntN(2))
@@ -48,9 +48,9 @@ func TestScramble(t *testing.T) {
 		}
 		got := in(t, ls)
 		if again := in(t, ls); fmt.Sprint(again) != fmt.Sprint(got) {
-			t.Fatal("the same batch in another order")
+			t.Fatal("Scramble gives two orders for the same batch")
 		}
-		// Each stretch of the same level and depth for itself.
+		// Check each sequence of the same level and depth by itself.
 		for from := 0; from < n; {
 			to := from
 			of := map[string]int{}
@@ -61,19 +61,19 @@ func TestScramble(t *testing.T) {
 				k = max(k, of[name])
 				to++
 			}
-			place := map[string]int{} // of a site's last link
-			last := map[string]int{}  // its number
+			place := map[string]int{} // position of a site's last link
+			last := map[string]int{}  // number of a site's last link
 			for i := from; i < to; i++ {
 				l := got[i]
 				if l.Level != ls[i].Level || l.Depth() != ls[i].Depth() {
-					t.Fatalf("at %d level %d, depth %d, want %d, %d", i, l.Level, l.Depth(), ls[i].Level, ls[i].Depth())
+					t.Fatalf("link %d has level %d, depth %d; want %d, %d", i, l.Level, l.Depth(), ls[i].Level, ls[i].Depth())
 				}
 				if l != ls[i] {
 					moved++
 				}
 				site := siteOf(l.URL.Host())
 				if p, ok := place[site]; ok && i-p < (to-from)/k-1 {
-					t.Fatalf("%s at %d and %d of %d, the largest site has %d", site, p, i, to-from, k)
+					t.Fatalf("links of %s at %d and %d of %d; the largest site has %d links", site, p, i, to-from, k)
 				}
 				place[site] = i
 				var m int
@@ -81,24 +81,24 @@ func TestScramble(t *testing.T) {
 					t.Fatal(err)
 				}
 				if p, ok := last[site]; ok && m < p {
-					t.Fatalf("%s: %d behind %d", site, m, p)
+					t.Fatalf("%s: link %d comes after %d", site, m, p)
 				}
 				last[site] = m
 				of[site]--
 				if k == 1 && l != ls[i] {
-					t.Fatal("as many sites as links, in another order")
+					t.Fatal("every link is of another site, but the order has changed")
 				}
 			}
 			for site, n := range of {
 				if n != 0 {
-					t.Fatalf("%s: %d links missing", site, n)
+					t.Fatalf("%s: %d links are missing", site, n)
 				}
 			}
 			from = to
 		}
 	}
 	if moved == 0 {
-		t.Error("no link changes places")
+		t.Error("no link has changed places")
 	}
 }
 
@@ -117,16 +117,14 @@ func TestScrambleNothing(t *testing.T) {
 			want = "a b a b"
 		}
 		if got := strings.Join(got, " "); got != want {
-			t.Errorf("%s: %s, want %s", urls, got, want)
+			t.Errorf("%q becomes %q, want %q", urls, got, want)
 		}
 	}
 }
 
-// TestBreadthFirst: the order that Polybot promises. With hosts equally
-// available ("host-oblivious") links come out in the order in which they went
-// in, scrambled batch after batch: a batch behind the one before, and of a site
-// as they were found. With quiet times a link waits only for its host. With
-// Gather it is the links that pass the pools that come before their turn.
+// TestBreadthFirst checks the order that Polybot promises. With equally available hosts ("host-oblivious"), links must
+// come out in the order in which they were pushed, after each batch was scrambled: batch after batch, and the links of
+// a site in the order in which they were found. With Gather, links that pass the pools may come early.
 func TestBreadthFirst(t *testing.T) {
 	seed := testseed.New(t)
 	for _, tt := range []struct {
@@ -143,15 +141,16 @@ func TestBreadthFirst(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			const pages, hosts = 60, 400
 			serial := 0
-			parent, depth := map[weburl.Link]int{}, map[int]int{} // pages are numbered as they are visited
-			passed := map[weburl.Link]bool{}                      // pushed past the pools
-			first := true                                         // of its host, when it was pushed
+			parent, depth := map[weburl.Link]int{}, map[int]int{} // pages are numbered in the order of their visits
+			passed := map[weburl.Link]bool{}                      // links that were pushed past the pools
+			first := true                                         // the last pushed link was the first of its host
 			visited := 0
-			visit := func(d int) { // a page of this depth names others
+			visit := func(d int) { // pushes the links of a page of depth d
 				var ls []weburl.Link
 				for range 1 + r.IntN(60) {
 					serial++
-					l := link(t, fmt.Sprintf("http://w%d.s%d.example/%d", r.IntN(3), int(hosts*r.Float64()*r.Float64()), serial), 0)
+					host := fmt.Sprintf("w%d.s%d.example", r.IntN(3), int(hosts*r.Float64()*r.Float64()))
+					l := link(t, fmt.Sprintf("http://%s/%d", host, serial), 0)
 					l.Hops = strings.Repeat("L", d+1)
 					ls = append(ls, l)
 				}
@@ -168,9 +167,10 @@ func TestBreadthFirst(t *testing.T) {
 				}
 			}
 			visit(0)
-			order := map[bool]map[string]int{true: {}, false: {}} // a host's last number, that passed or did not
+			// The last number of each host, for links that passed the pools and for those that did not.
+			order := map[bool]map[string]int{true: {}, false: {}}
 			lastPage, lastDepth, n, early := 0, 0, 0, 0
-			ofSite := map[string]int{} // page of a site's last link
+			ofSite := map[string]int{} // page of each site's last link
 			for {
 				l, ok := take(t, f, start)
 				if !ok {
@@ -183,7 +183,7 @@ func TestBreadthFirst(t *testing.T) {
 				}
 				p := passed[l]
 				if last := order[p][l.URL.Host()]; number < last {
-					t.Fatalf("%s after %d of its host", l.URL, last)
+					t.Fatalf("%s comes after number %d of its host", l.URL, last)
 				}
 				order[p][l.URL.Host()] = number
 				if parent[l] < lastPage || l.Depth() < lastDepth {
@@ -191,11 +191,12 @@ func TestBreadthFirst(t *testing.T) {
 				}
 				if !tt.gather {
 					if parent[l] < lastPage || l.Depth() < lastDepth {
-						t.Fatalf("%s of page %d, depth %d, after page %d, depth %d", l.URL, parent[l], l.Depth(), lastPage, lastDepth)
+						t.Fatalf("%s of page %d, depth %d, comes after page %d, depth %d",
+							l.URL, parent[l], l.Depth(), lastPage, lastDepth)
 					}
 					site := siteOf(l.URL.Host())
 					if parent[l] < ofSite[site] {
-						t.Fatalf("%s of page %d, after one of page %d of its site", l.URL, parent[l], ofSite[site])
+						t.Fatalf("%s of page %d comes after a link of page %d of its site", l.URL, parent[l], ofSite[site])
 					}
 					ofSite[site] = parent[l]
 				}
@@ -205,10 +206,10 @@ func TestBreadthFirst(t *testing.T) {
 				}
 			}
 			if f.Err() != nil || n != serial || lastDepth < 2 {
-				t.Fatalf("%d links of %d, depth %d, %v", n, serial, lastDepth, f.Err())
+				t.Fatalf("%d of %d links came out, depth %d, %v", n, serial, lastDepth, f.Err())
 			}
 			if tt.gather && tt.active > 0 != (early > 0) {
-				t.Errorf("%d links came late with the pools of %d active hosts", early, tt.active)
+				t.Errorf("%d links came out of order with %d active hosts", early, tt.active)
 			}
 		})
 	}

@@ -11,31 +11,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestSizes: what is counted for each thing holds it.
+// TestSizes checks that memory accounting counts at least the size of each struct.
 func TestSizes(t *testing.T) {
 	for name, v := range map[string]struct {
 		size    uintptr
 		counted int
 	}{
-		"host": {unsafe.Sizeof(host{}), 112}, "rare": {unsafe.Sizeof(rare{}), rareOverhead},
+		"host": {unsafe.Sizeof(host{}), 112}, "extra": {unsafe.Sizeof(extra{}), extraOverhead},
 		"queue": {unsafe.Sizeof(queue{}), queueOverhead}, "rest": {unsafe.Sizeof(rest{}), restOverhead},
-		"block": {unsafe.Sizeof(behind{}), blockOverhead},
+		"block": {unsafe.Sizeof(tailBlock{}), blockOverhead},
 		"group": {unsafe.Sizeof(group{}), groupOverhead}, "bucket": {unsafe.Sizeof(bucket{}), bucketOverhead},
 	} {
 		if int(v.size) > v.counted {
-			t.Errorf("a %s takes %d bytes, %d are counted", name, v.size, v.counted)
+			t.Errorf("a %s takes %d bytes, but %d are counted", name, v.size, v.counted)
 		}
 	}
 }
 
-// TestHostSize measures what a host with a link costs, all in all but the bytes
-// of its links: before its first request, while it waits after one, and the
-// same with an address and a site of its own whose quiet times are kept, and
-// when all these times are over. The frontier's own account must say the same.
-// How full the tables are depends on their number and on the hash.
+// TestHostSize measures the memory of a host with one link, without the bytes of its links: before its first request,
+// while it waits after a request, with an address and a site of its own whose quiet times are kept, and after all these
+// times are over. Stats must report the same. The load of the tables depends on their number and on the hash.
 func TestHostSize(t *testing.T) {
 	if testing.Short() {
-		t.Skip("100,000 hosts")
+		t.Skip("too slow for -short: 100,000 hosts")
 	}
 	for _, c := range []struct {
 		name  string
@@ -46,7 +44,10 @@ func TestHostSize(t *testing.T) {
 		{"before its first request", Config{}, false, 180},
 		{"asked", Config{}, true, 180},
 		{"asked, with an address and a site", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2}, true, 205},
-		{"asked, its address and site quiet for longer", Config{HostDelay: time.Second / 2, IPDelay: time.Second, SiteDelay: 2 * time.Second}, true, 205},
+		{
+			"asked, its address and site quiet for longer",
+			Config{HostDelay: time.Second / 2, IPDelay: time.Second, SiteDelay: 2 * time.Second}, true, 205,
+		},
 		{"asked, with leases", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2, Lease: freeLease{}}, true, 660},
 	} {
 		t.Run(c.name, func(t *testing.T) { hostSize(t, c.cfg, c.asked, c.want) })
@@ -80,7 +81,7 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 		task, _, ok := f.Next(start)
 		switch {
 		case !ok:
-			t.Fatalf("after %d requests: %+v, %v", i, f.Stats(), f.Err())
+			t.Fatalf("nothing is due after %d requests: %+v, %v", i, f.Stats(), f.Err())
 		case !task.Addr.IsValid():
 			a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 			f.Resolved(task.Host, a, start.Add(time.Hour), start)
@@ -94,8 +95,8 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 	took := heap() - before
 	s := f.Stats()
 	per := float64(took-f.ram) / hosts
-	t.Logf("%.0f bytes a host, and %.0f of links; struct %d, rare %d, block %d", per, float64(f.ram)/hosts,
-		unsafe.Sizeof(host{}), unsafe.Sizeof(rare{}), unsafe.Sizeof(behind{}))
+	t.Logf("%.0f bytes a host, and %.0f of links; struct %d, extra %d, block %d", per, float64(f.ram)/hosts,
+		unsafe.Sizeof(host{}), unsafe.Sizeof(extra{}), unsafe.Sizeof(tailBlock{}))
 	if s.Hosts != hosts || s.Queued != hosts {
 		t.Fatalf("stats %+v", s)
 	}
@@ -103,11 +104,11 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 		t.Errorf("a host takes %.0f bytes, want at most %.0f", per, want)
 	}
 	if said := float64(s.RAMBytes); said < 0.9*float64(took) || said > 1.15*float64(took) {
-		t.Errorf("%d bytes, RAMBytes says %.0f", took, said)
+		t.Errorf("%d bytes used, but RAMBytes is %.0f", took, said)
 	}
 	f.tick(start.Add(time.Minute))
 	if s, per := f.Stats(), float64(heap()-before-f.ram)/hosts; s.Ready != hosts || per > want {
-		t.Errorf("ready it takes %.0f bytes, want at most %.0f; %+v", per, want, s)
+		t.Errorf("a ready host takes %.0f bytes, want at most %.0f; %+v", per, want, s)
 	}
 	runtime.KeepAlive(f)
 }

@@ -13,47 +13,45 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// ErrSpill is a block of queued links that did not come back from disk as it
-// was written. The error names the file and the offset.
+// ErrSpill means that a block of queued links on disk does not hold what was written. The error names file and offset.
 var ErrSpill = errors.New("damaged spill block")
 
-// A segment is an append-only file of blocks, deleted when all are consumed.
+// A segment is an append-only file of blocks. It is deleted when all blocks are consumed.
 //
 //	block: uint32 LE  CRC-32C of what follows
 //	       uint32 LE  length of the entries
 //	       bytes      entries
 type segment struct {
 	name string
-	file disk.File // nil: opened when needed
+	file disk.File // nil: open it when needed
 	size int64     // bytes written
-	live int       // blocks not yet consumed
+	live int       // number of blocks not yet consumed
 }
 
 const (
 	blockHeader = 8
-	writeBytes  = 1 << 20 // one sequential write
-	spillBytes  = 4 << 20 // freed at once, more only if it must be
-	openFiles   = 32      // segments kept open for reading
+	writeBytes  = 1 << 20 // size of one sequential write
+	spillBytes  = 4 << 20 // freed by one spill, unless more is needed
+	openFiles   = 32      // limit of segments kept open for reading
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A run is neighbouring blocks of a queue that become one block on disk.
+// A run is a sequence of blocks of a queue that become one block on disk.
 type run struct {
 	q           *queue
-	first, last int // blocks
+	first, last int // indexes of blocks
 	n           int32
-	off, size   int // in the write buffer
+	off, size   int // position in the write buffer
 }
 
-// spill writes tails, and then heads, until the queues fit into the budget
-// again. After an error the links that could not be written are still in RAM.
+// spill writes tails, and then heads, until the queues fit into the budget. After an error, the links that could not be
+// written are still in RAM.
 func (f *Frontier) spill() error {
 	if f.ram <= f.budget() {
 		return nil
 	}
-	// Below the budget, lest every push be a write, but not by so much that one
-	// Next or Push has to wait for all of it.
+	// Go below the budget, so that not every push writes; but not so far that one Next or Push waits for all of it.
 	target := min(f.budget(), max(f.budget()*7/8, f.ram-spillBytes))
 	for class := len(f.lists) - 1; class >= 0 && f.ram > target; {
 		q := f.lists[class]
@@ -61,7 +59,7 @@ func (f *Frontier) spill() error {
 			class--
 			continue
 		}
-		// Take queues off the lists until a write is full.
+		// Take queues off the lists until one write is full.
 		var pending []*queue
 		var freed int64
 		f.out, f.runs = f.out[:0], f.runs[:0]
@@ -85,10 +83,9 @@ func (f *Frontier) spill() error {
 	return f.spillHeads(target)
 }
 
-// spillHeads writes the heads that are in no list until the queues fit into
-// target. They are found by going round the dictionary, a part at a time; what
-// was withdrawn is in no host. All bytes of queues are in a list or found here,
-// whatever their level, so there is something to find while ram is over target.
+// spillHeads writes the heads that are in no list, until the queues fit into target. It finds them by going round the
+// dictionary, one part at a time, and in the withdrawn queues. Every queue with bytes in RAM is in a list or found
+// here, whatever its level. So there is something to write while ram exceeds target.
 func (f *Frontier) spillHeads(target int64) error {
 	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil {
 		return err
@@ -102,14 +99,13 @@ func (f *Frontier) spillHeads(target int64) error {
 			return err
 		}
 		if f.ram > target {
-			f.swept++ // nothing is left in this part
+			f.swept++ // this part has nothing left to spill
 		}
 	}
 	return nil
 }
 
-// spillLoose writes those of qs that are in no list until all queues fit into
-// target.
+// spillLoose writes those of qs that are in no list, until all queues fit into target.
 func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
 	var freed int64
 	write := func() error {
@@ -137,15 +133,14 @@ func (f *Frontier) spillLoose(target int64, qs iter.Seq[*queue]) error {
 	return write()
 }
 
-// budget is what the queues' bytes may take: the memory without what cannot be
-// spilled, but never less than a quarter of it, lest every push be a write.
+// budget returns the limit for the bytes of queues in RAM: the memory without what cannot be spilled. It is never less
+// than a quarter of the memory, because otherwise every push would write.
 func (f *Frontier) budget() int64 {
 	return max(f.cfg.MemoryBytes-f.overhead()-f.fixed, f.cfg.MemoryBytes/4)
 }
 
-// gather adds to the write buffer what q can spare: its tail, or without one
-// its head. It returns the bytes of RAM that this frees. Blocks that are on
-// disk already lose their copy at once.
+// gather adds to the write buffer what q can spare: its tail or, without a tail, its head. It returns the number of
+// bytes that writing them will free. Blocks that are on disk already lose their copy in RAM at once.
 func (f *Frontier) gather(q *queue) (freed int64) {
 	i := 0
 	if q.tailInRAM() {
@@ -179,8 +174,7 @@ func (f *Frontier) gather(q *queue) (freed int64) {
 	return freed
 }
 
-// writeRuns writes the buffer to the current segment and then replaces the
-// blocks in RAM by references.
+// writeRuns writes the buffer to the current segment and then replaces the blocks in RAM by references.
 func (f *Frontier) writeRuns() error {
 	if len(f.runs) == 0 {
 		return nil
@@ -195,12 +189,12 @@ func (f *Frontier) writeRuns() error {
 		return err
 	}
 	if _, err := s.file.Write(f.out); err != nil {
-		// What the file now ends with is unknown: write no more to it.
+		// Nobody knows how much was written: write no more to this file.
 		f.current = nil
 		if s.live == 0 {
 			f.deleteSegment(s)
 		}
-		return fmt.Errorf("spill %s: %w", s.name, err)
+		return fmt.Errorf("write spill file %s: %w", s.name, err)
 	}
 	for i := range f.runs {
 		r := &f.runs[i]
@@ -208,7 +202,7 @@ func (f *Frontier) writeRuns() error {
 		for j := r.first; j <= r.last; j++ {
 			b := r.q.block(j)
 			f.grow(r.q, j, -int64(cap(b.buf)))
-			f.free(b.buf)
+			f.freeBuf(b.buf)
 			b.buf, b.r = nil, 0
 		}
 		r.q.block(r.first).n = r.n
@@ -229,9 +223,9 @@ func (f *Frontier) writeRuns() error {
 	return nil
 }
 
-// joinRuns takes out the blocks that became one with that before them.
+// joinRuns removes the blocks that were joined with the block before them.
 func (f *Frontier) joinRuns() {
-	for i := len(f.runs) - 1; i >= 0; i-- { // what is before a run keeps its place
+	for i := len(f.runs) - 1; i >= 0; i-- { // from the last run on, so that the indexes of earlier ones stay valid
 		if r := &f.runs[i]; r.last > r.first {
 			r.q.rest.blocks = slices.Delete(r.q.rest.blocks, r.first, r.last)
 		}
@@ -266,7 +260,7 @@ func (f *Frontier) openSegment(s *segment, flag int) error {
 	}
 	file, err := f.fs.OpenFile(s.name, flag, 0o600)
 	if err != nil {
-		return fmt.Errorf("spill %s: %w", s.name, err)
+		return fmt.Errorf("open spill file %s: %w", s.name, err)
 	}
 	s.file = file
 	f.open = append(f.open, s)
@@ -277,7 +271,7 @@ func (f *Frontier) closeSegment(s *segment) error {
 	err := s.file.Close()
 	s.file = nil
 	if err != nil {
-		return fmt.Errorf("spill %s: %w", s.name, err)
+		return fmt.Errorf("close spill file %s: %w", s.name, err)
 	}
 	return nil
 }
@@ -294,12 +288,12 @@ func (f *Frontier) deleteSegment(s *segment) error {
 	}
 	f.files--
 	if err := f.fs.Remove(s.name); err != nil {
-		return fmt.Errorf("spill %s: %w", s.name, err)
+		return fmt.Errorf("delete spill file %s: %w", s.name, err)
 	}
 	return nil
 }
 
-// load brings the bytes of q's head into RAM.
+// load reads the head of q into RAM.
 func (f *Frontier) load(q *queue) error {
 	if q.head.buf != nil {
 		return nil
@@ -314,9 +308,8 @@ func (f *Frontier) load(q *queue) error {
 	return nil
 }
 
-// readAhead brings the next link of a host that is not due yet into RAM, if
-// there is room or the tail of another queue can make some. What does not come
-// back from disk Next will find.
+// readAhead reads the next link of a host that is not due yet into RAM, if there is memory or the tail of another queue
+// can be spilled. It ignores read errors: Next will meet them again.
 func (f *Frontier) readAhead(h *host) {
 	q := h.first()
 	if q == nil || q.head.buf != nil || f.ram+int64(q.rest.place.size) > f.budget() && f.tails == 0 {
@@ -325,7 +318,7 @@ func (f *Frontier) readAhead(h *host) {
 	_ = f.load(q)
 }
 
-// release tells p's segment that the block there is consumed.
+// release records that the block at p is consumed.
 func (f *Frontier) release(p place) error {
 	s := p.seg
 	f.spilled -= int64(p.size)
@@ -340,9 +333,9 @@ func (f *Frontier) release(p place) error {
 
 func (p place) damaged(i int) error {
 	if !p.onDisk() {
-		return fmt.Errorf("queue in memory: %w", ErrSpill)
+		return fmt.Errorf("a queue in memory: %w", ErrSpill)
 	}
-	return fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
+	return fmt.Errorf("spill file %s, byte %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
 }
 
 func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
@@ -353,7 +346,7 @@ func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
 	}
 	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
 		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
-		return nil, fmt.Errorf("spill %s at %d: %w", p.seg.name, p.off, ErrSpill)
+		return nil, fmt.Errorf("spill file %s, byte %d: %w", p.seg.name, p.off, ErrSpill)
 	}
 	return buf[blockHeader:], nil
 }
@@ -365,7 +358,7 @@ func (f *Frontier) readAt(s *segment, buf []byte, off int64) error {
 		}
 	}
 	if _, err := s.file.ReadAt(buf, off); err != nil {
-		return fmt.Errorf("spill %s at %d: %w", s.name, off, err)
+		return fmt.Errorf("spill file %s, byte %d: %w", s.name, off, err)
 	}
 	return nil
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestSpill pushes far more than the memory holds and takes it all back, from
-// the machine's own disk.
+// TestSpill pushes far more links than the memory can hold, and takes them all back from a real disk.
 func TestSpill(t *testing.T) {
 	for _, memory := range []int64{1, 20_000, 200_000, 1 << 30} {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
@@ -37,10 +36,9 @@ func TestSpill(t *testing.T) {
 			}
 			s := f.Stats()
 			if spilled := s.SpilledBytes > 0; spilled != (memory < 1<<30) {
-				t.Fatalf("spilled %d bytes with a memory of %d", s.SpilledBytes, memory)
+				t.Fatalf("%d bytes spilled with a memory of %d", s.SpilledBytes, memory)
 			}
-			// With less than a block for each host, references outweigh what
-			// they refer to.
+			// With less than a block per host, the references take more memory than the links, so there is no bound.
 			if bound := memory + memory/4 + 50*hostOverhead; memory >= 200_000 && s.RAMBytes > bound {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, bound)
 			}
@@ -56,15 +54,14 @@ func TestSpill(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("after Close: %v", err)
+				t.Errorf("the directory after Close: %v, want none", err)
 			}
 		})
 	}
 }
 
-// TestSpillLevels: many hosts with one block of links each, and a few links of
-// higher levels before it, keep within the memory as without these, and no push
-// goes round the dictionary in vain.
+// TestSpillLevels has many hosts with one block of links each, and a few links of higher levels before it. They must
+// keep within the memory as without these links, and no push may search the dictionary in vain.
 func TestSpillLevels(t *testing.T) {
 	const hosts, memory = 1000, 2 << 20
 	pad := strings.Repeat("x", 900)
@@ -94,12 +91,13 @@ func TestSpillLevels(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := f.Stats()
-			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled; %d parts swept", s.RAMBytes, f.ram, s.SpilledBytes, f.swept)
+			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled; %d parts swept",
+				s.RAMBytes, f.ram, s.SpilledBytes, f.swept)
 			if s.RAMBytes > memory {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
 			}
 			if f.swept > hosts {
-				t.Errorf("%d parts of the dictionary swept in %d pushes", f.swept, hosts)
+				t.Errorf("%d parts of the dictionary searched in %d pushes", f.swept, hosts)
 			}
 			drains(t, f, slices.Concat(want...), nil)
 			if err := f.Close(); err != nil {
@@ -109,8 +107,8 @@ func TestSpillLevels(t *testing.T) {
 	}
 }
 
-// TestSpillFails fills the disk while queues overflow: Push says so, nothing is
-// lost, and with room again all goes on.
+// TestSpillFails fills the disk while queues spill. Push must return the error, and nothing may be lost. When there is
+// room again, everything must go on.
 func TestSpillFails(t *testing.T) {
 	want := manyLinks(t, 3000, 20)
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
@@ -137,15 +135,14 @@ func TestSpillFails(t *testing.T) {
 				}
 			}
 			if failed == 0 {
-				t.Fatal("the disk was never full")
+				t.Fatal("no push failed; the disk was never full")
 			}
 			drains(t, f, want, nil)
 		})
 	}
 }
 
-// TestSpillDamaged flips one byte of a spill file: no wrong link comes out, and
-// the error names the file and the place.
+// TestSpillDamaged flips one byte of a spill file. No wrong link may come out, and the error must name file and offset.
 func TestSpillDamaged(t *testing.T) {
 	want := manyLinks(t, 2000, 3)
 	for _, at := range []int64{0, 5, 9, 5000, 40_000} {
@@ -179,17 +176,17 @@ func TestSpillDamaged(t *testing.T) {
 					t.Fatalf("link %d: %v, want %v", i, got, want[i])
 				}
 			}
-			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+" at ") {
-				t.Errorf("Err: %v", err)
+			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+", byte ") {
+				t.Errorf("Err = %v, want ErrSpill with file and offset", err)
 			}
 			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
-				t.Errorf("push after the damage: %v", err)
+				t.Errorf("Push after the damage: %v, want ErrSpill", err)
 			}
 		})
 	}
 }
 
-// TestSpillUnreadable: an I/O error on reading stops the frontier as well.
+// TestSpillUnreadable checks that an I/O error on reading stops the frontier.
 func TestSpillUnreadable(t *testing.T) {
 	faulty := disk.NewFaulty(disk.NewMem(), nil)
 	f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
@@ -206,11 +203,11 @@ func TestSpillUnreadable(t *testing.T) {
 		return disk.Fault{}
 	})
 	if _, ok := take(t, f, start); ok || !errors.Is(f.Err(), syscall.EIO) {
-		t.Fatalf("Next: %v, Err: %v", ok, f.Err())
+		t.Fatalf("Next: %v, Err: %v; want false, EIO", ok, f.Err())
 	}
 }
 
-func TestOpenEmptiesItsFolder(t *testing.T) {
+func TestOpenEmptiesItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "spill-00000009")
 	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
@@ -222,11 +219,11 @@ func TestOpenEmptiesItsFolder(t *testing.T) {
 	}
 	defer f.Close()
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s: %v", old, err)
+		t.Errorf("%s still exists: %v", old, err)
 	}
 }
 
-// TestLongLinks: links longer than a block, and than the window of Each.
+// TestLongLinks uses links that are longer than a block.
 func TestLongLinks(t *testing.T) {
 	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	if err != nil {
@@ -245,8 +242,8 @@ func TestLongLinks(t *testing.T) {
 	drains(t, f, want, nil)
 }
 
-// TestReadAhead: with room for a block of each host, links are read when the
-// one before them is done, not when they are due.
+// TestReadAhead checks that, with memory for a block of each host, a link is read when the previous one is done, not
+// when it is due.
 func TestReadAhead(t *testing.T) {
 	inNext, reads, readsInNext := false, 0, 0
 	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
@@ -279,7 +276,7 @@ func TestReadAhead(t *testing.T) {
 		inNext = false
 		if !ok {
 			if err := f.Err(); err != nil || !wake.After(now) {
-				t.Fatalf("after %d links: %v", n, err)
+				t.Fatalf("after %d links: %v, wake %v, now %v", n, err, wake, now)
 			}
 			now = wake
 			continue
@@ -291,6 +288,6 @@ func TestReadAhead(t *testing.T) {
 	}
 	t.Logf("%d reads, %d of them in Next", reads, readsInNext)
 	if reads < hosts || readsInNext > 0 {
-		t.Errorf("%d of %d reads were in Next", readsInNext, reads)
+		t.Errorf("%d of %d reads were in Next, want none", readsInNext, reads)
 	}
 }

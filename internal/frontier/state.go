@@ -11,36 +11,35 @@ import (
 
 func siteOf(host string) string { return weburl.Site(host) }
 
-// Stats counts what the frontier holds. Reading it costs the same however
-// much that is.
+// Stats describes the content of the frontier.
 type Stats struct {
 	Hosts int `json:"hosts"` // in the dictionary
 
-	Ready     int `json:"ready"`      // may be asked now
+	Ready     int `json:"ready"`      // may be fetched now
 	Parked    int `json:"parked"`     // held back by their address or site
 	Waiting   int `json:"waiting"`    // in their quiet time
-	Slowed    int `json:"slowed"`     // pausing after 429, 503 or trouble
+	Slowed    int `json:"slowed"`     // pausing after a 429, a 503 or trouble
 	Resolving int `json:"resolving"`  // being looked up
-	InProcess int `json:"in_process"` // being asked
-	Blocked   int `json:"blocked"`    // retired by the operator
-	Exhausted int `json:"exhausted"`  // without links, a quiet time or a slow-down still runs
+	InProcess int `json:"in_process"` // being fetched
+	Blocked   int `json:"blocked"`    // blocked by the operator
+	Exhausted int `json:"exhausted"`  // without links, but with a quiet time or a slow-down
 
 	Queued       int64 `json:"queued"`        // links that are not in process
 	Pooled       int64 `json:"pooled"`        // of these: in the pools, in no host's queue yet
 	BlockedLinks int64 `json:"blocked_links"` // of these: in the queues of blocked hosts
-	Withdrawn    int64 `json:"withdrawn"`     // of these: to be shown by Withdrawn
+	Withdrawn    int64 `json:"withdrawn"`     // of these: withdrawn, not yet delivered by Withdrawn
 
-	RAMBytes     int64 `json:"ram_bytes"`     // estimate: hosts, the queues in RAM and the pools' ends
+	RAMBytes     int64 `json:"ram_bytes"`     // estimate for hosts, queues in RAM and frames in RAM
 	SpilledBytes int64 `json:"spilled_bytes"` // queues on disk
 	SpillFiles   int   `json:"spill_files"`
 	PoolBytes    int64 `json:"pool_bytes"` // pools on disk
 	PoolFiles    int   `json:"pool_files"`
 
-	LeasesAwaited int   `json:"leases_awaited"` // addresses and sites that hosts wait for
-	LeaseWaits    int64 `json:"lease_waits"`    // how often hosts whose turn it was began to
+	LeasesAwaited int   `json:"leases_awaited"` // addresses and sites whose lease hosts wait for
+	LeaseWaits    int64 `json:"lease_waits"`    // how often a host whose turn it was began to wait
 }
 
-// Stats returns the counts.
+// Stats returns the current figures, in constant time.
 func (f *Frontier) Stats() Stats {
 	s := f.stats
 	s.Hosts = f.hosts.len()
@@ -53,45 +52,43 @@ func (f *Frontier) Stats() Stats {
 	s.SpillFiles = f.files
 	s.PoolBytes = f.poolBytes
 	s.PoolFiles = f.poolFiles
-	s.LeasesAwaited = len(f.barred)
+	s.LeasesAwaited = len(f.awaiting)
 	return s
 }
 
-// Len is the number of links that are queued or in process, those of blocked
-// hosts included.
+// Len returns the number of links that are queued or in process, including those of blocked hosts.
 func (f *Frontier) Len() int64 {
 	return f.queued + f.pooled + int64(f.stats.InProcess+f.stats.Resolving)
 }
 
-// Pending is the number of links that are queued or in process, without those
-// in the queues of blocked hosts. At 0 the crawl is complete; links of blocked
-// hosts in the pools come to their queues as these are read, which is before.
+// Pending returns the number of links that are queued or in process, without those in the queues of blocked hosts. At 0
+// the crawl is complete. Links of blocked hosts in the pools count until the pools are read, which happens before.
 func (f *Frontier) Pending() int64 {
 	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.InProcess+f.stats.Resolving)
 }
 
-// ErrHostState is an encoding of a HostState that cannot be read.
+// ErrHostState means that an encoded HostState cannot be decoded.
 var ErrHostState = errors.New("damaged host state")
 
-// A HostState is what outlives a stop of the crawl, for its journal.
+// A HostState is the part of a host's state that must survive a restart or a handoff. The crawl journals it.
 type HostState struct {
 	Host      string
-	Delay     time.Duration // the host's own wish (Crawl-delay)
+	Delay     time.Duration // the host's own delay (Crawl-delay)
 	NotBefore time.Time     // end of the quiet time or pause
-	Slow      uint8         // pauses not yet forgiven
+	Slow      uint8         // pauses that are not yet forgiven
 	SlowUntil time.Time     // end of the last pause
 	Blocked   bool
 }
 
-// AppendTo appends s's encoding to dst:
+// AppendTo appends the encoding of s to dst:
 //
 //	uvarint length of the host name
 //	bytes   host name
 //	byte    1: blocked
 //	byte    slow
 //	varint  delay in nanoseconds
-//	varint  not before, nanoseconds since 1970, 0 none
-//	varint  slow until, likewise
+//	varint  not before, in nanoseconds since 1970; 0: none
+//	varint  slow until, in nanoseconds since 1970; 0: none
 func (s HostState) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.Host)))
 	dst = append(dst, s.Host...)
@@ -112,7 +109,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// DecodeHostState reads what AppendTo wrote, and nothing behind it.
+// DecodeHostState decodes what AppendTo wrote. Further bytes after it are an error.
 func DecodeHostState(src []byte) (HostState, error) {
 	k, n := binary.Uvarint(src)
 	if n <= 0 || k > 1<<16 || uint64(len(src)-n) < k+2 {
@@ -146,7 +143,7 @@ func DecodeHostState(src []byte) (HostState, error) {
 	return s, nil
 }
 
-// Host returns what is to be remembered of a host.
+// Host returns the state of a host. It is empty if the frontier does not know the host.
 func (f *Frontier) Host(host string) HostState {
 	h := f.hosts.of(host)
 	if h == nil {
@@ -166,7 +163,7 @@ func (f *Frontier) hostState(h *host) HostState {
 	return s
 }
 
-// EachHost shows the state of all hosts of which there is something to remember.
+// EachHost calls fn for each host with something to remember. It stops at the first error.
 func (f *Frontier) EachHost(fn func(HostState) error) error {
 	for h := range f.hosts.all() {
 		if h.at > f.clock || h.slow > 0 || h.retired || h.delay > 0 {
@@ -178,10 +175,9 @@ func (f *Frontier) EachHost(fn func(HostState) error) error {
 	return nil
 }
 
-// Restore brings back what Host or EachHost gave: of several states of a host
-// the last one says whether it is blocked. A pause ends at the latest
-// SlowMax from now, whatever the clock was when it was written. Before the
-// frontier has been told a time, the state takes effect with the first one.
+// Restore applies a state that Host or EachHost returned. If a host has several states, the last one decides whether it
+// is blocked. A pause ends at most SlowMax from now, whatever the clock was when the state was written. Before the
+// frontier knows the time, it keeps the state and applies it at the first call with a time.
 func (f *Frontier) Restore(s HostState) {
 	if f.epoch.IsZero() {
 		f.restored = append(f.restored, s)
@@ -201,7 +197,7 @@ func (f *Frontier) restore(ss []HostState) {
 		if !busy {
 			f.leave(h)
 		}
-		own := f.own(h) // empty perhaps, until disown
+		own := f.needExtra(h) // may stay empty until trimExtra
 		own.delay, own.slow = max(s.Delay, 0), min(s.Slow, maxSlow)
 		if !s.NotBefore.IsZero() {
 			f.notBefore(h, min(f.since(s.NotBefore), end))
@@ -212,22 +208,20 @@ func (f *Frontier) restore(ss []HostState) {
 		if s.Blocked {
 			f.retire(h)
 		}
-		f.disown(h)
+		f.trimExtra(h)
 		if !busy {
 			f.place(h)
 		}
 	}
 }
 
-// Hush says that any host may have been asked a moment before now by a crawl
-// that has ended: the quiet times of all hosts, addresses and sites run from
-// now, also of those that are met later. Hosts with a delay of their own want
-// Touched as well.
+// Hush starts the quiet times of all hosts, addresses and sites now, including those met later. Call it when a crawl
+// that has just ended may have fetched any host. A host with a longer delay of its own also needs Touched.
 func (f *Frontier) Hush(now time.Time) {
 	f.tick(now)
 	f.hush()
 	f.quietTill = f.clock + int64(f.cfg.HostDelay)
-	for _, h := range slices.Collect(f.hosts.all()) { // some may go
+	for _, h := range slices.Collect(f.hosts.all()) { // a copy, because hosts may be removed
 		busy := h.busy()
 		if !busy {
 			f.leave(h)
@@ -239,9 +233,9 @@ func (f *Frontier) Hush(now time.Time) {
 	}
 }
 
-// Touched says that host may have been asked a moment before now by a crawl
-// that has ended: its quiet time, delay at least, runs from now. So do those of
-// all addresses and sites: which of them it used, nobody knows any more.
+// Touched starts the quiet time of host now, at least delay. Call it when a crawl that has just ended may have fetched
+// the host. It also starts the quiet times of all addresses and sites, because nobody knows which of them the host
+// used.
 func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	f.tick(now)
 	f.hush()
@@ -251,7 +245,7 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 		f.leave(h)
 	}
 	if delay > h.delay {
-		f.own(h).delay = delay // for a snapshot before its next request
+		f.needExtra(h).delay = delay // for a snapshot that is taken before its next request
 	}
 	f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
 	if !busy {

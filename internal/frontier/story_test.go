@@ -16,16 +16,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestStories plays testdata/stories/*.txt: what is pushed, how hosts answer,
-// and in which order and when the requests then go out. A line is one of
+// TestStories plays testdata/stories/*.txt. A story says what is pushed, how hosts answer, and in which order and when
+// the requests go out. Each line is one of
 //
 //	config host=2s ip=1s site=1s memory=100 active=1 …
 //	dns    a.example 192.0.2.1        default: an address of its own
-//	took   a.example 500ms            how long each response takes; default 0
-//	at     3s push a.example/1 …      at that time; !2 in front of a URL: level 2
-//	at     3s front|block|unblock|drop|explain a.example …
+//	took   a.example 500ms            duration of each response; default 0
+//	at     3s push a.example/1 …      at that time; !2 before a URL: level 2
+//	at     3s front|block|unblock|withdraw|touched|explain a.example …
 //	reply  a.example/1 slow|retry=10s|delay=5s|again|none …    to its first request
-//	want   the requests that follow, a time and a URL each
+//	want   the next request: a time and a URL
+//	|      the next line of an explanation
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {
@@ -81,15 +82,15 @@ func play(t *testing.T, text string) {
 			s.reply[w[1]] = w[2:]
 		case "want":
 			s.want = append(s.want, strings.Join(w[1:], " "))
-		case "|": // what explain says
+		case "|": // a line of explain
 			s.want = append(s.want, strings.TrimSpace(line))
 		default:
-			t.Fatalf("line %d: %q", i+1, line)
+			t.Fatalf("line %d is unknown: %q", i+1, line)
 		}
 	}
 	s.run()
 	if diff := cmp.Diff(s.want, s.got); diff != "" {
-		t.Errorf("-want +got\n%s\nin full:\n%s", diff, strings.Join(s.got, "\n"))
+		t.Errorf("-want +got\n%s\nall of it:\n%s", diff, strings.Join(s.got, "\n"))
 	}
 }
 
@@ -120,7 +121,7 @@ func (s *story) config(args []string) {
 		case "memory":
 			s.cfg.MemoryBytes, _ = strconv.ParseInt(v, 10, 64)
 		default:
-			s.t.Fatalf("config %q", a)
+			s.t.Fatalf("unknown config %q", a)
 		}
 	}
 }
@@ -134,7 +135,7 @@ func (s *story) addr(host string) netip.Addr {
 	return a
 }
 
-// short is a URL as the stories write it.
+// short returns a URL as the stories write it.
 func short(u weburl.URL) string { return strings.TrimPrefix(u.String(), "http://") }
 
 func (s *story) run() {
@@ -151,7 +152,7 @@ func (s *story) run() {
 	seen := map[string]int{}
 	now := time.Duration(0)
 	for range 10000 {
-		// What happens at this moment: ends, then the script, then requests.
+		// At each moment, responses end first, then the script runs, then requests go out.
 		for i := 0; i < len(running); {
 			if e := running[i]; e.at <= now {
 				if err := f.Done(e.host, e.done, start.Add(now)); err != nil {
@@ -213,11 +214,11 @@ func (s *story) run() {
 			return
 		}
 		if next <= now {
-			s.t.Fatalf("at %v to be woken at %v", now, next)
+			s.t.Fatalf("at %v, wake is %v; want a later time", now, next)
 		}
 		now = next
 	}
-	s.t.Fatal("the story does not end")
+	s.t.Fatal("the story has not ended after 10000 steps")
 }
 
 func (s *story) answer(t Task, words []string, now time.Time) (d Done) {
@@ -237,7 +238,7 @@ func (s *story) answer(t Task, words []string, now time.Time) (d Done) {
 		case "notbefore":
 			d.NotBefore = now.Add(s.dur(v))
 		default:
-			s.t.Fatalf("reply %q", w)
+			s.t.Fatalf("unknown reply %q", w)
 		}
 	}
 	return d
@@ -275,7 +276,7 @@ func (s *story) do(f *Frontier, d todo, now time.Time) {
 			s.got = append(s.got, "| "+strings.TrimSpace(l))
 		}
 	default:
-		s.t.Fatalf("at … %q", d.verb)
+		s.t.Fatalf("unknown command %q", d.verb)
 	}
 	if err != nil {
 		s.t.Fatal(err)

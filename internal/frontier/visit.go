@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// ErrNotInProcess is a Done for a host that Next has not given out.
+// ErrNotInProcess means that Done named a host that is not in process.
 var ErrNotInProcess = errors.New("host is not in process")
 
-// A visit is what only a host has that was given out: the caller has as many
-// at once as it has workers, so these lie together and are used again at once.
+// A visit holds what only a host that was given out has. There are at most as many as the caller has workers. They lie
+// together in memory and are reused at once.
 type visit struct {
-	h     *host // nil: free
+	h     *host // nil: unused
 	name  string
 	link  entry
-	began int64 // in process or resolving since
+	began int64 // when it was given out
 }
 
-// visitOf is the number of the visit of h, which is busy.
+// visitOf returns the index of h's visit. h must be busy.
 func visitOf(h *host) int32 { return -2 - h.pos }
 
-// visit begins one of h, which is in no heap.
+// visit starts a visit of h, which must be in no heap.
 func (f *Frontier) visit(h *host, e entry) {
 	var i int32
 	if k := len(f.freeVisits); k > 0 {
@@ -37,7 +37,7 @@ func (f *Frontier) visit(h *host, e entry) {
 	f.visitAt[f.visitSlot(h.name)] = i
 }
 
-// leaveVisit ends h's visit.
+// leaveVisit ends the visit of h.
 func (f *Frontier) leaveVisit(h *host) {
 	i := visitOf(h)
 	f.visits[i] = visit{}
@@ -45,7 +45,7 @@ func (f *Frontier) leaveVisit(h *host) {
 	h.pos = -1
 }
 
-// cur is the link of h's visit, nil if there is none.
+// cur returns the link of h's visit, or nil.
 func (f *Frontier) cur(h *host) *entry {
 	if !h.busy() {
 		return nil
@@ -55,15 +55,14 @@ func (f *Frontier) cur(h *host) *entry {
 
 func (f *Frontier) began(h *host) int64 { return f.visits[visitOf(h)].began }
 
-// visitSlot is where a name is noted in visitAt: by where its bytes lie.
+// visitSlot returns the index of a name in visitAt. It depends on the memory address of the name's bytes.
 func (f *Frontier) visitSlot(name string) int {
 	x := uint64(uintptr(unsafe.Pointer(unsafe.StringData(name)))) * 0x9e3779b97f4a7c15
 	return int(x >> 32 * uint64(len(f.visitAt)) >> 32)
 }
 
-// visited is the host with this name, nil if it is not in the dictionary. A
-// caller who has kept the Task's name gives it back as it is, and so it is found
-// without a look at the dictionary, the host's name and the bytes of either.
+// visited returns the host with this name, or nil. If the caller passes back the string of the Task, the visit is found
+// without reading the dictionary, the host's name, or the bytes of either.
 func (f *Frontier) visited(name string) *host {
 	if len(f.visitAt) > 0 {
 		v := &f.visits[f.visitAt[f.visitSlot(name)]]

@@ -8,32 +8,30 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// ErrInProcess is a HandOver of a host whose response is awaited: its quiet
-// time begins when that ends.
+// ErrInProcess means that HandOver named a host whose response is awaited. Its quiet time begins when the response
+// ends.
 var ErrInProcess = errors.New("host is in process")
 
-// A Waiting is a link that is queued, with all that the frontier knows of it.
+// A Waiting is a withdrawn link with all that the frontier knows about it.
 type Waiting struct {
 	Link    weburl.Link
 	Number  uint64 // request number; 0 for a prerequisite
 	Attempt int
-	// Front says that it stood before its host's queues: a retry or a prerequisite.
+	// Front says that it was before its host's queues: a retry or a prerequisite.
 	Front bool
 }
 
-// withdrawn is what Withdrawn is to show: whole queues as they were taken from
-// their hosts, and what came out of the pools behind them. Levels mean nothing
-// here.
+// withdrawn holds what Withdrawn will deliver: whole queues of hosts, and links from the pools after them. The levels
+// of these queues have no meaning.
 type withdrawn struct {
-	n     int64 // links, of both
+	n     int64 // number of links
 	front frontQueue
 	qs    []*queue
 }
 
-// Withdraw takes all links of host that are queued back from it, at once however
-// many they are: Next gives none of them out any more, Withdrawn shows them,
-// those in the pools when these are read. What is in process stays so, and what
-// is queued later is not concerned.
+// Withdraw takes back all queued links of host, in a time that does not depend on their number. Next gives none of them
+// out any more. Withdrawn delivers them; those in the pools after they are read. A link in process and links that are
+// queued later are not affected.
 func (f *Frontier) Withdraw(host string) {
 	for _, p := range f.pools {
 		p.withdraw(strings.Clone(host))
@@ -57,7 +55,7 @@ func (f *Frontier) Withdraw(host string) {
 	}
 	if h.front != nil {
 		h.front = nil
-		f.disown(h)
+		f.trimExtra(h)
 	}
 	if h.q.n > 0 {
 		q := &queue{}
@@ -77,7 +75,7 @@ func (f *Frontier) Withdraw(host string) {
 	}
 }
 
-// add puts a link behind the others.
+// add appends a link.
 func (w *withdrawn) add(f *Frontier, number uint64, enc []byte) {
 	if len(w.qs) == 0 {
 		w.qs = append(w.qs, &queue{})
@@ -88,7 +86,7 @@ func (w *withdrawn) add(f *Frontier, number uint64, enc []byte) {
 	f.queued++
 }
 
-// PushWithdrawn queues links as if they had been queued before a Withdraw.
+// PushWithdrawn queues links as withdrawn: as if they had been queued before a Withdraw.
 func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 	if f.err != nil {
 		return f.err
@@ -109,10 +107,9 @@ func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 	return f.overflow()
 }
 
-// Withdrawn forgets withdrawn links, most of them at the most, and shows each to
-// fn, which may keep it and must not call the frontier. Of a host and level they
-// come in the order of their numbers. After an error of fn the link that it was
-// shown is forgotten, too. done says that none are left outside the pools.
+// Withdrawn removes up to most withdrawn links and calls fn for each. fn may keep the link and must not call the
+// frontier. The links of a host and level are in the order of their numbers. If fn returns an error, its link is
+// removed all the same. done reports whether no withdrawn links are left outside the pools.
 func (f *Frontier) Withdrawn(most int, fn func(Waiting) error) (done bool, err error) {
 	for ; most > 0 && f.withdrawn.n > 0 && f.err == nil; most-- {
 		e, front, err := f.unqueueWithdrawn()
@@ -121,7 +118,7 @@ func (f *Frontier) Withdrawn(most int, fn func(Waiting) error) (done bool, err e
 			l, _, err = weburl.DecodeLink(e.enc)
 		}
 		if err != nil {
-			f.err = fmt.Errorf("withdrawn: %w", err)
+			f.err = fmt.Errorf("read withdrawn links: %w", err)
 			break
 		}
 		if err := fn(Waiting{Link: l, Number: e.number, Attempt: int(e.attempt), Front: front}); err != nil {
@@ -154,8 +151,7 @@ func (f *Frontier) unqueueWithdrawn() (e entry, front bool, err error) {
 	return e, false, err
 }
 
-// Withdrawing says that links of host may still be among the withdrawn ones of
-// the pools.
+// Withdrawing reports whether the pools may still have withdrawn links of host.
 func (f *Frontier) Withdrawing(host string) bool {
 	for _, p := range f.pools {
 		if _, ok := p.withdrawn[host]; ok {
@@ -165,11 +161,9 @@ func (f *Frontier) Withdrawing(host string) bool {
 	return false
 }
 
-// HandOver gives a host away: it withdraws the host's links and forgets the host.
-// The state is what whoever has it from now on restores before the links are
-// queued there; they get new request numbers, as any others. The quiet times of
-// addresses and sites stay: others here may have them too. A host in process is
-// an ErrInProcess.
+// HandOver prepares a handoff: it withdraws the links of host and forgets the host. The new owner must Restore the
+// returned state before it queues the links, which get new request numbers there. Quiet times of addresses and sites
+// stay, because other hosts here may share them. If the host is in process, the error is ErrInProcess.
 func (f *Frontier) HandOver(host string) (HostState, error) {
 	h := f.hosts.of(host)
 	if h != nil && h.busy() {

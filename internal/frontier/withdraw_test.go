@@ -16,9 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestHandOver: hosts that are handed over have the same queues and clocks as in
-// a frontier that kept them, and their links come out there at
-// the same times and in the same order; the others stay as they were.
+// TestHandOver checks that hosts that are handed over have the same queues and clocks as in a frontier that kept them.
+// Their links must come out at the same times and in the same order, and the other hosts must not change.
 func TestHandOver(t *testing.T) {
 	first := testseed.New(t)
 	for seed := first; seed < first+40; seed++ {
@@ -49,7 +48,8 @@ func TestHandOver(t *testing.T) {
 				case 2:
 					if r.IntN(4) == 0 {
 						serial++
-						if err := f.PushFront(link(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)); err != nil {
+						l := link(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)
+						if err := f.PushFront(l); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -84,7 +84,8 @@ func TestHandOver(t *testing.T) {
 		}
 		kept, now, busy := live()
 		giver, _, _ := live()
-		taker, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1})
+		cfg := Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1}
+		taker, err := Open(disk.NewMem(), "q", cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +97,7 @@ func TestHandOver(t *testing.T) {
 		}
 		for h := range busy {
 			if _, err := giver.HandOver(h); !errors.Is(err, ErrInProcess) {
-				t.Fatalf("seed %d: %s is in process, HandOver says %v", seed, h, err)
+				t.Fatalf("seed %d: HandOver of %s, which is in process: %v, want ErrInProcess", seed, h, err)
 			}
 		}
 		taker.tick(now)
@@ -109,7 +110,7 @@ func TestHandOver(t *testing.T) {
 				taker.Restore(s)
 			}
 		}
-		// What is in the pools comes last: what is left there is given out by now.
+		// Links in the pools come last; nothing else is left there then.
 		moved := int64(0)
 		move := func() {
 			for done := false; !done; {
@@ -142,23 +143,25 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		if giver.Len()+moved != kept.Len() || taker.Len() != moved || total < giver.Len() {
-			t.Fatalf("seed %d: %d + %d links of %d", seed, giver.Len(), taker.Len(), kept.Len())
+			t.Fatalf("seed %d: %d + %d links, want %d", seed, giver.Len(), taker.Len(), kept.Len())
 		}
 		for i := range hosts {
 			h, owner := name(i), giver
 			if slices.Contains(given, h) {
 				owner = taker
 				if giver.hosts.of(h) != nil {
-					t.Fatalf("seed %d: the giver knows %s", seed, h)
+					t.Fatalf("seed %d: the giver still knows %s", seed, h)
 				}
 			}
 			got, want := owner.Host(h), kept.Host(h)
-			if got.Delay != want.Delay && (want.NotBefore.After(now) || want.Slow > 0) || got.Slow != want.Slow || got.Blocked != want.Blocked || !got.SlowUntil.Equal(want.SlowUntil) ||
-				!got.NotBefore.Equal(want.NotBefore) && want.NotBefore.After(now) {
+			wrongDelay := got.Delay != want.Delay && (want.NotBefore.After(now) || want.Slow > 0)
+			wrongTime := !got.NotBefore.Equal(want.NotBefore) && want.NotBefore.After(now)
+			if wrongDelay || wrongTime || got.Slow != want.Slow || got.Blocked != want.Blocked ||
+				!got.SlowUntil.Equal(want.SlowUntil) {
 				t.Fatalf("seed %d: %s is %+v, want %+v", seed, h, got, want)
 			}
 		}
-		// Each host's links, with their times, as where they were kept.
+		// The links of each host must come at the same times as in the frontier that kept them.
 		type turn struct {
 			At  time.Time
 			URL string
@@ -194,22 +197,23 @@ func TestHandOver(t *testing.T) {
 			if slices.Contains(given, h) {
 				got = taken[h]
 			}
-			if diff := cmp.Diff(want[h], got, cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() < time.Microsecond })); diff != "" {
+			near := cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() < time.Microsecond })
+			if diff := cmp.Diff(want[h], got, near); diff != "" {
 				t.Fatalf("seed %d: %s (-kept +handed over):\n%s", seed, h, diff)
 			}
 		}
 	}
 }
 
-// TestWithdrawPooled: links that are withdrawn while they are in the pools come
-// out of these as such, once, and no others, however they are numbered.
+// TestWithdrawPooled checks that links that are withdrawn while in the pools are delivered once by Withdrawn, and no
+// others, whatever their numbers.
 func TestWithdrawPooled(t *testing.T) {
 	for _, memory := range []int64{20_000, 1 << 20} {
 		f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
 		ls := manyLinks(t, 2000, 30)
 		bulk(t, f, ls, 100)
 		f.tick(start)
-		want := map[string]bool{} // URLs that are withdrawn
+		want := map[string]bool{} // withdrawn URLs
 		note := func(host string, ls []weburl.Link) {
 			for _, l := range ls {
 				if l.URL.Host() == host {
@@ -218,14 +222,14 @@ func TestWithdrawPooled(t *testing.T) {
 			}
 		}
 		f.Block("h3.example")
-		f.Withdraw("h3.example") // a block is no obstacle
+		f.Withdraw("h3.example") // works for a blocked host too
 		note("h3.example", ls)
 		f.Withdraw("h5.example")
 		f.Withdraw("h5.example")
 		note("h5.example", ls)
 		f.Withdraw("unknown.example")
 		late := []weburl.Link{link(t, "http://h5.example/late", 0), link(t, "http://h6.example/late", 0)}
-		if err := f.PushAt(late, []uint64{2000, 2000}); err != nil { // the last number once more
+		if err := f.PushAt(late, []uint64{2000, 2000}); err != nil { // the last number again
 			t.Fatal(err)
 		}
 		f.Withdraw("h6.example")
@@ -242,11 +246,12 @@ func TestWithdrawPooled(t *testing.T) {
 				given[l.URL.String()] = true
 			}
 			before := len(shown)
-			if _, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil }); err != nil {
+			_, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil })
+			if err != nil {
 				t.Fatal(err)
 			}
 			if len(shown) > before+3 {
-				t.Fatalf("%d shown at once", len(shown)-before)
+				t.Fatalf("Withdrawn(3) gives %d links", len(shown)-before)
 			}
 		}
 		if diff := cmp.Diff(want, shown); diff != "" {
@@ -254,23 +259,22 @@ func TestWithdrawPooled(t *testing.T) {
 		}
 		for u := range given {
 			if want[u] {
-				t.Fatalf("%s given out and withdrawn", u)
+				t.Fatalf("%s was both given out and withdrawn", u)
 			}
 		}
 		if f.Len() != 0 || f.Withdrawing("h3.example") || f.Withdrawing("h6.example") {
-			t.Errorf("%d left", f.Len())
+			t.Errorf("%d links are left, or marks are left in the pools", f.Len())
 		}
 	}
 }
 
-// TestWithdrawAtOnce: taking a host's links back costs the same however many
-// they are, and reads nothing.
+// TestWithdrawAtOnce checks that Withdraw reads nothing from disk, however many links a host has.
 func TestWithdrawAtOnce(t *testing.T) {
 	fs := &countingFS{FS: disk.NewMem()}
 	f := pooling(t, fs, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
 	bulk(t, f, manyLinks(t, 5000, 30), 100)
 	f.tick(start)
-	f.Next(start) // some are in queues
+	f.Next(start) // puts some links into queues
 	if s := f.Stats(); s.Pooled < 4000 || s.PoolBytes == 0 {
 		t.Fatalf("%+v", s)
 	}
@@ -280,10 +284,10 @@ func TestWithdrawAtOnce(t *testing.T) {
 		f.Withdraw(fmt.Sprintf("h%d.example", i))
 	}
 	if fs.reads != reads {
-		t.Errorf("%d reads", fs.reads-reads)
+		t.Errorf("Withdraw made %d reads, want none", fs.reads-reads)
 	}
 	if f.Len() != 5000 {
-		t.Errorf("%d links", f.Len())
+		t.Errorf("%d links after Withdraw, want 5000", f.Len())
 	}
 }
 

@@ -2,11 +2,11 @@ package frontier
 
 import "strings"
 
-// ReadAll has the pools read to their end: for who gives all hosts away, and
-// takes what is read from their queues as it comes.
+// ReadAll makes Next read the pools to their end, whatever Config.Active says. It is for a caller that gives all hosts
+// away and takes the links from the queues as they arrive.
 func (f *Frontier) ReadAll() { f.active = -1; f.readAll = true }
 
-// ReadSome takes a ReadAll back: what is read stays in its queues.
+// ReadSome ends a ReadAll. Links that were read stay in their queues.
 func (f *Frontier) ReadSome() {
 	if f.readAll = false; f.cfg.Active == 0 {
 		f.active = activeFor(f.pace.speed, f.quietTime(), f.cfg.MemoryBytes)
@@ -15,8 +15,8 @@ func (f *Frontier) ReadSome() {
 	}
 }
 
-// Queued appends the names of hosts that have links in their queues and are not
-// in process, most of them at the most. It looks at every host there is.
+// Queued appends the names of up to most hosts that have links in their queues and are not in process. Its cost grows
+// with the number of hosts in the dictionary.
 func (f *Frontier) Queued(dst []string, most int) []string {
 	for h := range f.hosts.all() {
 		if len(dst) >= most {
