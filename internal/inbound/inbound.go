@@ -1,19 +1,18 @@
-// Package inbound answers: which of the connections that come in may stay?
+// Package inbound answers: which incoming connections may stay open?
 //
 //	net.Listener -> Pool.Listen -> Conn, unproven -> Prove -> Conn, proven
 //
-// A connection is unproven until its reader knows that the caller may call: a TLS
-// handshake has succeeded, or a token was right. Unproven connections are bounded,
-// those from members' addresses apart from all others, and so are proven ones. A new
-// connection is always taken in. If there are too many unproven ones of its kind, the
-// pool closes another one: of the address that has the most, the oldest. So silent
-// callers displace each other, and a caller that proves itself without delay gets in,
-// however many they are. Nothing waits in a queue, as its turn would come after its
-// caller has given up.
+// A connection is unproven until its reader knows that the caller is authorized: a TLS handshake has succeeded, or a
+// token was right. The pool limits the number of unproven connections, separately for members' addresses and for all
+// others. It also limits the number of proven connections.
 //
-// Invariant: no more connections are open than the Config allows. So the process keeps
-// all other descriptors for itself. A Pool and its Conns are
-// safe for concurrent use.
+// The pool accepts every new connection. If there are then too many unproven ones of its kind, the pool closes one: the
+// oldest connection of the address that has the most. Silent callers therefore displace each other, and a caller that
+// proves itself without delay gets in, however many silent ones there are. There is no queue: a queued caller would
+// have given up before its turn came.
+//
+// At no time are more connections open than the Config allows, so that the process keeps its other file descriptors for
+// itself. A Pool and its Conns are safe for concurrent use. The package starts no goroutines.
 package inbound
 
 import (
@@ -25,23 +24,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// shortagePause is how long Accept waits where the process has no descriptor left.
+// shortagePause is how long Accept waits if the process has no free file descriptor.
 const shortagePause = 50 * time.Millisecond
 
-// Config bounds the connections of a Pool. Each bound is at least 1.
+// Config limits the connections of a Pool.
 type Config struct {
-	// Strangers and Members bound the unproven connections: Members those from the
-	// addresses that SetMembers has named, Strangers all others.
+	// Strangers and Members limit the unproven connections: Members those from the addresses that SetMembers has named,
+	// Strangers all others. A value below 1 means 1.
 	Strangers, Members int
-	// Proven bounds the proven connections.
+	// Proven limits the proven connections. With 0 no connection can be proven.
 	Proven int
-	// Evicted, if not nil, is called for each connection that is closed to make room.
-	// It must not wait.
+	// Evicted, if not nil, is called for each connection that the pool closes to make room. It may be called
+	// concurrently and must not block.
 	Evicted func()
 }
 
-// Share returns a part of the descriptors that the process may have, between least
-// and most: most, where their number is not known. One of parts is the share.
+// Share returns one of parts equal parts of the file descriptors that the process may have open, but at least least and
+// at most most. If the limit of the process is unknown, it returns most.
 func Share(parts, least, most int) int {
 	if n := disk.MaxOpen(); n > 0 {
 		return min(max(n/parts, least), most)
@@ -53,17 +52,17 @@ func Share(parts, least, most int) int {
 type Pool struct {
 	config Config
 
-	mu       sync.Mutex // guards what follows; never held while a connection is closed
+	mu       sync.Mutex // guards the fields below and those of the Conns; not held while a connection is closed
 	members  map[netip.Prefix]bool
-	unproven [2]kind // of strangers and of members
-	proven   int
+	unproven [2]kind // of strangers, and of members
+	proven   int     // number of proven connections
 }
 
-// A kind is the unproven connections of strangers, or of members.
+// A kind holds the unproven connections of strangers, or those of members.
 type kind struct {
 	bound  int
-	from   map[netip.Prefix]int // how many of each address
-	oldest *Conn                // of a list in the order of their coming
+	from   map[netip.Prefix]int // number of connections of each address
+	oldest *Conn                // the list is in order of arrival
 	newest *Conn
 	n      int
 }
@@ -77,7 +76,7 @@ func New(cfg Config) *Pool {
 	return p
 }
 
-// SetMembers names the addresses of members. It concerns connections that come later.
+// SetMembers replaces the addresses of members. It applies to connections that arrive later.
 func (p *Pool) SetMembers(addrs []netip.Addr) {
 	members := make(map[netip.Prefix]bool, len(addrs))
 	for _, a := range addrs {
@@ -88,8 +87,8 @@ func (p *Pool) SetMembers(addrs []netip.Addr) {
 	p.members = members
 }
 
-// origin is what counts as one address: of IPv6 a whole /64, as each subscriber has
-// one at least.
+// origin returns the prefix that counts as one address. For IPv6 it is the whole /64, because a subscriber has at least
+// one.
 func origin(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -100,8 +99,8 @@ func origin(a netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// Listen returns a listener whose connections are *Conn of the pool. Accept outlives a
-// shortage of descriptors.
+// Listen returns a listener whose connections are Conns of the pool. If the process has no free file descriptor, Accept
+// calls Relieve, waits 50 ms and tries again; it does not return that error. Close ends the wait.
 func (p *Pool) Listen(ln net.Listener) net.Listener {
 	return &listener{ln, p, make(chan struct{}), sync.Once{}}
 }
@@ -138,16 +137,16 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// A Conn is a connection of a Pool, from Enter until Close.
+// A Conn is a connection of a Pool, from Enter until Close or until the pool evicts it.
 type Conn struct {
 	net.Conn
 	pool  *Pool
 	from  netip.Prefix
 	state state // guarded by pool.mu
-	kind  *kind // of an unproven one
-	// evicted says that the pool closed it to make room; guarded by pool.mu.
+	kind  *kind // of an unproven connection
+	// evicted says that the pool closed the connection to make room; guarded by pool.mu.
 	evicted bool
-	// prev and next are the neighbours in the kind's list.
+	// prev and next are the neighbours in the list of kind; guarded by pool.mu.
 	prev, next *Conn
 }
 
@@ -159,7 +158,8 @@ const (
 	gone
 )
 
-// Enter takes a connection in as unproven.
+// Enter adds conn to the pool as unproven. If there are too many unproven connections of its kind, it closes one of
+// them.
 func (p *Pool) Enter(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, pool: p}
 	if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
@@ -182,7 +182,8 @@ func (p *Pool) Enter(conn net.Conn) *Conn {
 	return c
 }
 
-// Relieve closes half of the unproven connections: the process has no descriptor left.
+// Relieve closes half of the unproven connections, those of strangers first. Call it if the process has no free file
+// descriptor.
 func (p *Pool) Relieve() {
 	p.mu.Lock()
 	n := (p.unproven[0].n + p.unproven[1].n + 1) / 2
@@ -213,8 +214,8 @@ func (p *Pool) evict(victim *Conn) {
 	}
 }
 
-// victim is the oldest connection of the address that has the most, nil if there is
-// none. It reads the list: some hundred connections at most.
+// victim returns the oldest connection of the address that has the most, or nil. It goes through the list, which has a
+// few hundred connections at most.
 func (k *kind) victim() *Conn {
 	most := 0
 	for _, n := range k.from {
@@ -258,9 +259,8 @@ func (k *kind) remove(c *Conn) {
 	k.n--
 }
 
-// Prove says that the caller may call. It returns false where there are too many
-// proven connections, and where the connection was closed already; it is then as
-// before.
+// Prove records that the caller is authorized. If there are too many proven connections, or c is closed, Prove returns
+// false and changes nothing.
 func (c *Conn) Prove() bool {
 	p := c.pool
 	p.mu.Lock()
@@ -284,7 +284,7 @@ func (c *Conn) Evicted() bool {
 	return c.evicted
 }
 
-// leave forgets the connection. The pool's mu is held.
+// leave removes c from the pool. The caller must hold pool.mu.
 func (c *Conn) leave() {
 	switch c.state {
 	case unproven:
@@ -303,7 +303,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Open returns how many unproven and proven connections there are.
+// Open returns the number of unproven and of proven connections.
 func (p *Pool) Open() (unproven, proven int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

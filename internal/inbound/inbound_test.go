@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A caller is a connection from an address, which notes that it was closed.
+// A caller is a connection from an address. It records that it was closed.
 type caller struct {
 	net.Conn
 	from   netip.Addr
@@ -33,13 +33,12 @@ func (c *caller) Close() error {
 	return nil
 }
 
-// stranger is the i-th address of strangers.
+// stranger returns the i-th address of strangers.
 func stranger(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
 
 var alice = netip.MustParseAddr("192.0.2.1")
 
-// However many silent connections one address opens, before and after, a caller from
-// another address stays.
+// TestOneAddress opens very many silent connections from one address. A caller from another address must stay.
 func TestOneAddress(t *testing.T) {
 	p := New(Config{Strangers: 8, Members: 8, Proven: 8})
 	for range 1000 {
@@ -51,17 +50,17 @@ func TestOneAddress(t *testing.T) {
 		p.Enter(&caller{from: stranger(0)})
 	}
 	if n, _ := p.Open(); n != 8 || raw.closed.Load() || c.Evicted() || !c.Prove() {
-		t.Errorf("%d unproven, closed %t", n, raw.closed.Load())
+		t.Errorf("%d unproven, closed %t; want 8, false, and a successful Prove", n, raw.closed.Load())
 	}
-	// From the same address the last one is in.
+	// The last connection of the same address stays too.
 	raw = &caller{from: stranger(0)}
 	if c := p.Enter(raw); raw.closed.Load() || !c.Prove() {
-		t.Error("a caller beside silent ones was not taken in")
+		t.Error("the newest connection of an address was closed")
 	}
 }
 
-// Of 1,000 addresses with a silent connection each, a caller stays until as many have
-// come after it as there are places; a member stays whatever comes.
+// TestManyAddresses opens silent connections from 1,000 addresses. A caller must stay until as many connections as the
+// limit have arrived after it. A member must stay in any case.
 func TestManyAddresses(t *testing.T) {
 	evicted := 0
 	p := New(Config{Strangers: 8, Members: 8, Proven: 8, Evicted: func() { evicted++ }})
@@ -75,24 +74,24 @@ func TestManyAddresses(t *testing.T) {
 		p.Enter(&caller{from: stranger(i)})
 	}
 	if newcomer.closed.Load() {
-		t.Error("closed before its time")
+		t.Error("closed before 8 others had arrived after it")
 	}
 	p.Enter(&caller{from: stranger(7)})
 	if !newcomer.closed.Load() || c.Prove() || !c.Evicted() {
-		t.Error("more connections than places")
+		t.Error("the oldest connection was not evicted at the limit")
 	}
 	for i := range 1000 {
 		p.Enter(&caller{from: stranger(i)})
 	}
 	if member.closed.Load() || !m.Prove() {
-		t.Error("strangers took a member's place")
+		t.Error("strangers displaced a member")
 	}
 	if n, proven := p.Open(); n != 8 || proven != 1 || evicted != 1000+1+8+1000-8 {
-		t.Errorf("%d unproven, %d proven, %d evicted", n, proven, evicted)
+		t.Errorf("%d unproven, %d proven, %d evicted; want 8, 1, %d", n, proven, evicted, 1000+1+8+1000-8)
 	}
 }
 
-// A /64 of IPv6 is one address, and so is IPv4 in its mapped form.
+// TestOrigin checks that an IPv6 /64 counts as one address, and so do the two forms of an IPv4 address.
 func TestOrigin(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -105,13 +104,13 @@ func TestOrigin(t *testing.T) {
 		{"fe80::1%eth0", "fe80::2%eth1", true},
 	} {
 		if same := origin(netip.MustParseAddr(c.a)) == origin(netip.MustParseAddr(c.b)); same != c.same {
-			t.Errorf("%s and %s: same %t", c.a, c.b, same)
+			t.Errorf("origins of %s and %s are the same: %t, want %t", c.a, c.b, same, c.same)
 		}
 	}
 }
 
-// Random callers come, prove themselves and go; the bounds hold, and each connection
-// is what a plain map says.
+// TestModel lets random callers arrive, prove themselves and leave. The limits must hold, and each connection must be
+// in the state that a plain map says.
 func TestModel(t *testing.T) {
 	rng := testseed.Rand(t)
 	p := New(Config{Strangers: 5, Members: 3, Proven: 4})
@@ -134,7 +133,7 @@ func TestModel(t *testing.T) {
 			for c := range state {
 				if c.Evicted() {
 					if state[c] != "unproven" || !c.Conn.(*caller).closed.Load() {
-						t.Fatalf("one that is %s was evicted", state[c])
+						t.Fatalf("a connection was evicted that is %s, or it was not closed", state[c])
 					}
 					delete(state, c)
 				}
@@ -147,7 +146,7 @@ func TestModel(t *testing.T) {
 				}
 			}
 			if ok := c.Prove(); ok != (state[c] == "proven" || proven < 4) {
-				t.Fatalf("Prove of one that is %s beside %d: %t", state[c], proven, ok)
+				t.Fatalf("Prove of a connection that is %s, with %d proven: %t", state[c], proven, ok)
 			} else if ok {
 				state[c] = "proven"
 			}
@@ -155,7 +154,7 @@ func TestModel(t *testing.T) {
 			c.Close()
 			c.Close()
 			if c.Prove() {
-				t.Fatal("proven after its end")
+				t.Fatal("Prove of a closed connection succeeded")
 			}
 			delete(state, c)
 		}
@@ -172,12 +171,12 @@ func TestModel(t *testing.T) {
 	}
 	for i := range p.unproven {
 		if k := &p.unproven[i]; k.n != 0 || len(k.from) != 0 || k.oldest != nil || k.newest != nil {
-			t.Errorf("kind %d is not empty: %+v", i, k)
+			t.Errorf("kind %d of connections is not empty: %+v", i, k)
 		}
 	}
 }
 
-// lacking is a listener of a process that has no descriptor left, for some calls.
+// A lacking is a listener whose first calls of Accept find no free file descriptor.
 type lacking struct {
 	net.Listener
 	times int
@@ -192,7 +191,7 @@ func (l *lacking) Accept() (net.Conn, error) {
 
 func (l *lacking) Close() error { return nil }
 
-// Accept outlives a shortage of descriptors: it closes what has proved nothing.
+// TestShortage checks that Accept survives a shortage of file descriptors: it closes unproven connections.
 func TestShortage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Config{Strangers: 16, Members: 16, Proven: 16})
@@ -205,7 +204,7 @@ func TestShortage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, _ := p.Open(); n != 3 { // 16, 8, 4, 2, and the new one
-			t.Errorf("%d unproven", n)
+			t.Errorf("%d unproven, want 3", n)
 		}
 		conn.Close()
 		ended := make(chan error)
@@ -217,7 +216,7 @@ func TestShortage(t *testing.T) {
 		synctest.Wait()
 		ln.Close()
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
+			t.Errorf("Accept after Close: %v, want net.ErrClosed", err)
 		}
 	})
 }
