@@ -131,7 +131,8 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 		<-started
 		if j.Tick != nil && p != nil {
 			now, _ := memoryOf(p.cmd.Process.Pid)
-			j.Tick(s, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, now, p.cpu(), j.Web.cpu() - before})
+			j.Tick(s, Sample{time.Duration(s.ElapsedS * float64(time.Second)), s.Pages, now, p.cpu(),
+				j.Web.cpu() - before})
 		}
 	}}
 	p, err := launch(ctx, j.Program, args, nil, ticks)
@@ -186,7 +187,8 @@ func (e *CoverageError) Error() string {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "the crawl ended by itself and missed %s of %s pages", humanize.Comma(e.Missed), humanize.Comma(e.Reachable))
+		fmt.Fprintf(&b, "the crawl ended by itself and missed %s of %s pages", humanize.Comma(e.Missed),
+			humanize.Comma(e.Reachable))
 		for _, u := range e.URLs {
 			b.WriteString("\n" + u)
 		}

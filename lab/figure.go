@@ -111,7 +111,8 @@ func (f *Figure) SVG(w io.Writer) error {
 		return fmt.Errorf("svg: %w", err)
 	}
 	// Where there is no Liberation, another font of its measures will do.
-	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("svg: %w", err)
 	}
@@ -158,7 +159,8 @@ func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 		}
 	}
 	for _, v := range p.Levels {
-		l := &level{y: v.Y, style: draw.LineStyle{Color: color.RGBA{0xc0, 0, 0, 0xff}, Width: 1, Dashes: []vg.Length{5, 3}}, name: v.Name, font: sans(9)}
+		l := &level{y: v.Y, style: draw.LineStyle{Color: color.RGBA{0xc0, 0, 0, 0xff}, Width: 1,
+			Dashes: []vg.Length{5, 3}}, name: v.Name, font: sans(9)}
 		pl.Add(l)
 	}
 	pl.Add(numbers...) // above the levels
@@ -202,7 +204,8 @@ func (p *Panel) addBars(pl *plot.Plot) (numbers []plot.Plotter) {
 	}
 	base := make([]float64, len(p.Groups))
 	for i := range p.Bars {
-		b := &bars{Bars: p.Bars[i], color: colorOf(p.First + i), width: width, digits: p.Digits, base: base, groups: len(p.Groups)}
+		b := &bars{Bars: p.Bars[i], color: colorOf(p.First + i), width: width, digits: p.Digits, base: base,
+			groups: len(p.Groups)}
 		if p.Stack {
 			next := make([]float64, len(base))
 			for g := range next {
@@ -272,7 +275,8 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 			line := draw.LineStyle{Color: color.Black, Width: 1}
 			m := x(at)
 			c.StrokeLines(line, []vg.Point{{X: m, Y: y(from)}, {X: m, Y: y(to)}},
-				[]vg.Point{{X: m - 3, Y: y(from)}, {X: m + 3, Y: y(from)}}, []vg.Point{{X: m - 3, Y: y(to)}, {X: m + 3, Y: y(to)}})
+				[]vg.Point{{X: m - 3, Y: y(from)}, {X: m + 3, Y: y(from)}},
+				[]vg.Point{{X: m - 3, Y: y(to)}, {X: m + 3, Y: y(to)}})
 		}
 	})
 }
@@ -283,7 +287,8 @@ type numbersOf struct{ *bars }
 // Plot implements plot.Plotter.
 func (b numbersOf) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	label := text.Style{Font: sans(8.5), Color: color.Black, XAlign: text.XCenter, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler}
+	label := text.Style{Font: sans(8.5), Color: color.Black, XAlign: text.XCenter, YAlign: text.YBottom,
+		Handler: p.Title.TextStyle.Handler}
 	b.each(func(g int, at, _, high float64) {
 		s, _ := Column{Digits: b.digits}.show(high)
 		if _, to, ok := b.whisker(g); ok {
@@ -309,7 +314,8 @@ func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
 
 // Thumbnail implements plot.Thumbnailer.
 func (b *bars) Thumbnail(c *draw.Canvas) {
-	c.FillPolygon(b.color, []vg.Point{{X: c.Min.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Max.Y}, {X: c.Min.X, Y: c.Max.Y}})
+	c.FillPolygon(b.color, []vg.Point{{X: c.Min.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Min.Y}, {X: c.Max.X, Y: c.Max.Y},
+		{X: c.Min.X, Y: c.Max.Y}})
 }
 
 // level draws a Level with its name on it, at the left.
@@ -324,7 +330,8 @@ type level struct {
 func (l *level) Plot(c draw.Canvas, p *plot.Plot) {
 	_, y := p.Transforms(&c)
 	c.StrokeLine2(l.style, c.Min.X, y(l.y), c.Max.X, y(l.y))
-	c.FillText(text.Style{Font: l.font, Color: l.style.Color, XAlign: text.XLeft, YAlign: text.YBottom, Handler: p.Title.TextStyle.Handler},
+	c.FillText(text.Style{Font: l.font, Color: l.style.Color, XAlign: text.XLeft, YAlign: text.YBottom,
+		Handler: p.Title.TextStyle.Handler},
 		vg.Point{X: c.Min.X + 2, Y: y(l.y) + 1}, l.name)
 }
 

@@ -36,12 +36,15 @@ func TestFigure(t *testing.T) {
 	f := &Figure{Panels: []Panel{
 		{Title: "Pages a second", Y: "pages/s", Groups: []string{"identity", "gzip", "close"},
 			Bars: []Bars{
-				{Name: "bare", Values: []float64{10800, 12900, math.NaN()}, Low: []float64{10500, 12000, 0}, High: []float64{11000, 13100, 0}},
+				{Name: "bare", Values: []float64{10800, 12900, math.NaN()}, Low: []float64{10500, 12000, 0},
+					High: []float64{11000, 13100, 0}},
 				{Name: "agent & <co>", Values: []float64{6400, 7100, 3900}},
 			}},
-		{Title: "Beside bare", Y: "agent / bare", Digits: 2, Groups: []string{"identity", "gzip"}, Bars: []Bars{{Values: []float64{0.59, 0.55}}},
+		{Title: "Beside bare", Y: "agent / bare", Digits: 2, Groups: []string{"identity", "gzip"},
+			Bars:   []Bars{{Values: []float64{0.59, 0.55}}},
 			Levels: []Level{{"floor 0.40", 0.4}, {"aim 0.75", 0.75}}},
-		{Title: "Over time", X: "time (s)", Y: "pages/s", Lines: []Line{{Name: "agent", Points: plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 4000}, {X: 120, Y: 3900}}}}},
+		{Title: "Over time", X: "time (s)", Y: "pages/s",
+			Lines: []Line{{Name: "agent", Points: plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 4000}, {X: 120, Y: 3900}}}}},
 		{Title: "Nothing", Groups: []string{"none"}, Bars: []Bars{{Values: []float64{math.NaN()}}}},
 	}}
 	var b bytes.Buffer
@@ -52,7 +55,8 @@ func TestFigure(t *testing.T) {
 		os.WriteFile(name, b.Bytes(), 0o644)
 	}
 	got := words(t, b.Bytes())
-	for _, want := range []string{"Pages a second", "pages/s", "identity", "bare", "agent & <co>", "10,800", "0.59", "floor 0.40", "time (s)", "4,000"} {
+	for _, want := range []string{"Pages a second", "pages/s", "identity", "bare", "agent & <co>", "10,800", "0.59",
+		"floor 0.40", "time (s)", "4,000"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the picture does not say %q:\n%s", want, got)
 		}

@@ -70,7 +70,8 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 		return nil, errors.New("the frontier's process said nothing")
 	}
 	l := &out.points[len(out.points)-1]
-	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6, count(float64(l.Disk)/float64(l.Queued)))
+	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6,
+		count(float64(l.Disk)/float64(l.Queued)))
 	scale := int64(1)
 	if t.Quick {
 		scale = 20
@@ -88,12 +89,14 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	r := y.result(t, out.points, fair, usage)
 	for _, p := range out.points {
 		if p.Wrong > 0 {
-			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong, humanize.Comma(p.Queued)))
+			err = errors.Join(err, fmt.Errorf("%w: %d of those until %s links", ErrOrder, p.Wrong,
+				humanize.Comma(p.Queued)))
 		}
 	}
 	for _, f := range fair {
 		if f.share() < wantedShare || f.worst < wantedShare {
-			err = errors.Join(err, fmt.Errorf("%w: %s: %.4f, in the worst %v %.4f", ErrUnfair, f.name, f.share(), fairWindow, f.worst))
+			err = errors.Join(err, fmt.Errorf("%w: %s: %.4f, in the worst %v %.4f", ErrUnfair, f.name, f.share(),
+				fairWindow, f.worst))
 		}
 	}
 	return r, err
@@ -101,24 +104,39 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 
 // result sums the runs up.
 func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
-	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"}, {Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2}, {Name: "RAM", Unit: "MB"},
-		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "in pools"}, {Name: "hosts in RAM"}, {Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1}, {Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
-	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"}, {Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"}, {Name: "in pools"}, {Name: "hosts in ram"},
-		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "next p99.9", Unit: "µs"}, {Name: "next max", Unit: "µs"}, {Name: "push max", Unit: "µs"}, {Name: "wrong"}}}
+	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"},
+		{Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2},
+		{Name: "RAM", Unit: "MB"},
+		{Name: "disk", Unit: "B/link", Digits: 1}, {Name: "in pools"}, {Name: "hosts in RAM"},
+		{Name: "Next, 99.9 %", Unit: "ms", Digits: 2}, {Name: "longest Next", Unit: "ms", Digits: 1},
+		{Name: "longest Push", Unit: "ms", Digits: 1}, {Name: "twice or out of order"}}}
+	data := Table{Columns: []Column{{Name: "links"}, {Name: "hosts"}, {Name: "push", Unit: "s"}, {Name: "pushes"},
+		{Name: "ops"}, {Name: "time", Unit: "s"}, {Name: "cpu", Unit: "s"}, {Name: "ram bytes"}, {Name: "disk bytes"},
+		{Name: "in pools"}, {Name: "hosts in ram"},
+		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "next p99.9", Unit: "µs"}, {Name: "next max", Unit: "µs"},
+		{Name: "push max", Unit: "µs"}, {Name: "wrong"}}}
 	var ops, ram plotter.XYs
 	for i := range ps {
 		p := &ps[i]
-		byLinks.Add(p.Queued, p.Hosts, p.PushesPerS(), p.OpsPerS(), float64(p.CPU)/1e3/float64(max(p.Ops, 1)), float64(p.RAM)/1e6,
+		byLinks.Add(p.Queued, p.Hosts, p.PushesPerS(), p.OpsPerS(), float64(p.CPU)/1e3/float64(max(p.Ops, 1)),
+			float64(p.RAM)/1e6,
 			float64(p.Disk)/float64(max(p.Queued, 1)), p.Pooled, p.InRAM, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
-		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.Pooled, p.InRAM, p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
+		data.Add(p.Queued, p.Hosts, p.PushTime, p.Pushed, p.Ops, p.Time, p.CPU, p.RAM, p.Disk, p.Pooled, p.InRAM,
+			p.IO.Read, p.IO.Written, p.Next.P999, p.Next.Max, p.Push.Max, p.Wrong)
 		ops = append(ops, plotter.XY{X: float64(p.Queued), Y: p.OpsPerS()})
 		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
 	}
 	last := &ps[len(ps)-1]
-	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One goroutine pushes and pops; another makes the links meanwhile, up to %s a second. Timing and checking take %.2f µs of an operation, which are not subtracted; the processor time has the making in it as well.",
-		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)), count(last.Made), float64(last.Own)/1e3)
-	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"}, {Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4}, {Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
-	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)", Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}
+	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One "+
+		"goroutine pushes and pops; another makes the links meanwhile, up to %s a second. Timing and checking take "+
+		"%.2f µs of an operation, which are not subtracted; the processor time has the making in it as well.",
+		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)),
+		count(last.Made), float64(last.Own)/1e3)
+	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"},
+		{Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4},
+		{Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
+	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)",
+		Y: "share", Levels: []Level{{"", wantedShare}}, Aside: true}
 	figures := map[string]any{}
 	for _, f := range fair {
 		fairness.Add(f.name, f.links, f.hosts, f.time, f.fetched, f.ceiling, f.share(), f.worst, f.others)
@@ -127,22 +145,37 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 	}
 	return &Result{
 		Name: "frontier", Title: "Links that wait",
-		Question: "How many links a second can be pushed and popped as ever more of them wait, in how much memory; and do hosts with a million links, or a million hosts with one, slow the others?",
-		SetUp: fmt.Sprintf("*Load*: a process of its own pushes %s links of %s hosts (seed %d; every twentieth link is of a new host, the others of a host by a power law, so that the largest has millions) with encodings of some 150 octets, %d at a time, as pages have them. At each number of waiting links it is measured: links are popped, resolved, done and pushed in turn, in virtual time, with %d workers, 100 ms a fetch, a delay of 2 s, and of 0.5 s for addresses and registered domains, of which each host has its own. Every link that comes out is checked: once, and in its host's order. "+
-			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. The ceiling is what politeness and the workers allow: the sum of 1/(delay + fetch) over hosts (or addresses) that have work, and as long as there are some that were never asked, or more than the workers can do, workers/fetch.",
+		Question: "How many links a second can be pushed and popped as ever more of them wait, in how much memory; " +
+			"and do hosts with a million links, or a million hosts with one, slow the others?",
+		SetUp: fmt.Sprintf("*Load*: a process of its own pushes %s links of %s hosts (seed %d; every twentieth link "+
+			"is of a new host, the others of a host by a power law, so that the largest has millions) with encodings "+
+			"of some 150 octets, %d at a time, as pages have them. At each number of waiting links it is measured: "+
+			"links are popped, resolved, done and pushed in turn, in virtual time, with %d workers, 100 ms a fetch, "+
+			"a delay of 2 s, and of 0.5 s for addresses and registered domains, of which each host has its own. "+
+			"Every link that comes out is checked: once, and in its host's order. "+
+			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. The ceiling is "+
+			"what politeness and the workers allow: the sum of 1/(delay + fetch) over hosts (or addresses) that have "+
+			"work, and as long as there are some that were never asked, or more than the workers can do, "+
+			"workers/fetch.",
 			humanize.Comma(x.Links), humanize.Comma(x.Hosts), t.Seed, pageLinks, queueWorkers, fairWorkers),
 		Sections: []Section{
 			{Heading: "By waiting links", Table: byLinks, Shown: true, Text: verdict},
-			{Heading: "By the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst window*: the least share of any %v. *Others*: fetches of the hosts of the first line by what they had there in the same time; where the workers are the limit they share with the crowd.", fairWindow)},
+			{Heading: "By the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst window*: "+
+				"the least share of any %v. *Others*: fetches of the hosts of the first line by what they had there "+
+				"in the same time; where the workers are the limit they share with the crowd.", fairWindow)},
 		},
 		Data: data,
-		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the politeness ceiling over virtual time", Panels: []Panel{
-			{Title: "Pushes and pops a second", X: "links waiting", Y: "operations/s", Log: true, Lines: []Line{{Name: "frontier", Points: ops, Bold: true}}},
-			{Title: "Resident memory", X: "links waiting", Y: "MB", Log: true, Lines: []Line{{Name: "frontier", Points: ram, Bold: true}}},
+		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the " +
+			"politeness ceiling over virtual time", Panels: []Panel{
+			{Title: "Pushes and pops a second", X: "links waiting", Y: "operations/s", Log: true,
+				Lines: []Line{{Name: "frontier", Points: ops, Bold: true}}},
+			{Title: "Resident memory", X: "links waiting", Y: "MB", Log: true,
+				Lines: []Line{{Name: "frontier", Points: ram, Bold: true}}},
 			rates,
 		}},
-		Figures: map[string]any{"points": ps, "ops_per_s": last.OpsPerS(), "ram_bytes": last.RAM, "bound_bytes": x.Memory, "peak_bytes": usage.Peak, "fairness": figures},
-		Again:   x.Again,
+		Figures: map[string]any{"points": ps, "ops_per_s": last.OpsPerS(), "ram_bytes": last.RAM,
+			"bound_bytes": x.Memory, "peak_bytes": usage.Peak, "fairness": figures},
+		Again: x.Again,
 	}
 }
 

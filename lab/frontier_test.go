@@ -23,7 +23,8 @@ func TestRunQueue(t *testing.T) {
 		t.Fatalf("%d points", len(l.points))
 	}
 	for i, p := range l.points {
-		if p.Queued < []int64{3000, 10_000}[i] || p.Ops < 2*p.Queued || p.Wrong != 0 || p.Time <= 0 || p.Made <= 0 || p.InRAM == 0 || p.Hosts < p.Queued/25 {
+		if p.Queued < []int64{3000, 10_000}[i] || p.Ops < 2*p.Queued || p.Wrong != 0 || p.Time <= 0 || p.Made <= 0 ||
+			p.InRAM == 0 || p.Hosts < p.Queued/25 {
 			t.Errorf("point %d: %+v", i, p)
 		}
 	}

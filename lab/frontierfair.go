@@ -39,7 +39,8 @@ func fairScenarios(scale int64) []fairScenario {
 	whale.name, whale.whale = "and a whale", 1_000_000/scale
 	crowd.name, crowd.crowd = "and a crowd", 1_000_000/scale
 	address.name, address.shared, address.sharedEach = "and a shared address", 10_000/scale, 100
-	all.name, all.whale, all.crowd, all.shared, all.sharedEach = "and all of these", 1_000_000/scale, 1_000_000/scale, 10_000/scale, 100
+	all.name, all.whale, all.crowd, all.shared, all.sharedEach = "and all of these", 1_000_000/scale, 1_000_000/scale,
+		10_000/scale, 100
 	return []fairScenario{plain, whale, crowd, address, all}
 }
 

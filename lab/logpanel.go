@@ -15,7 +15,8 @@ import (
 const legendWidth = 150
 
 // shapes mark the points of lines.
-var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
+var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{},
+	draw.PyramidGlyph{}, draw.BoxGlyph{}}
 
 // lineColor is colorOf, but for the yellow, which is too faint for a thin line.
 func lineColor(i int) color.Color {
@@ -51,7 +52,8 @@ func (p *Panel) addLogLines(pl *plot.Plot) *plot.Legend {
 			style.Dashes = []vg.Length{4, 2}
 		}
 		line := &plotter.Line{XYs: l.Points, LineStyle: style}
-		marks := &plotter.Scatter{XYs: l.Points, GlyphStyle: draw.GlyphStyle{Color: lineColor(at), Radius: 2.6, Shape: shapes[at%len(shapes)]}}
+		marks := &plotter.Scatter{XYs: l.Points,
+			GlyphStyle: draw.GlyphStyle{Color: lineColor(at), Radius: 2.6, Shape: shapes[at%len(shapes)]}}
 		pl.Add(line, marks)
 		legend.Add(l.Name, line, marks)
 		for _, xy := range l.Points {

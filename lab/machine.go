@@ -24,7 +24,8 @@ type Machine struct {
 
 // ThisMachine describes the machine; what the system does not say is empty.
 func ThisMachine(now time.Time) Machine {
-	m := Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Date: now.UTC().Format("2006-01-02 15:04")}
+	m := Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Date: now.UTC().Format("2006-01-02 15:04")}
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		m.CPU = field(b, "model name")
 	}

@@ -26,7 +26,8 @@ func TestProcFiles(t *testing.T) {
 		}
 	}
 	status := []byte("Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t1024 kB\nVmBad:\nVmNo: -1 kB\n")
-	for name, want := range map[string]int64{"VmHWM:": 2 << 20, "VmRSS:": 1 << 20, "VmBad:": 0, "VmNo:": 0, "VmNone:": 0} {
+	for name, want := range map[string]int64{"VmHWM:": 2 << 20, "VmRSS:": 1 << 20, "VmBad:": 0, "VmNo:": 0,
+		"VmNone:": 0} {
 		if got := kilobytes(status, name); got != want {
 			t.Errorf("%s = %d, want %d", name, got, want)
 		}
@@ -84,7 +85,8 @@ func TestLastBytes(t *testing.T) {
 func TestProgressLines(t *testing.T) {
 	var got []int64
 	p := &progressLines{tick: func(l progressLine) { got = append(got, l.Pages) }}
-	for _, s := range []string{`{"time":"x","pages":1}` + "\n" + `{"message":"m"}` + "\n" + `{"time":"y","pa`, `ges":22}`, "\nno JSON\n" + `{"time": bad}` + "\n" + `{"time":"z","pages":3}` + "\n"} {
+	for _, s := range []string{`{"time":"x","pages":1}` + "\n" + `{"message":"m"}` + "\n" + `{"time":"y","pa`,
+		`ges":22}`, "\nno JSON\n" + `{"time": bad}` + "\n" + `{"time":"z","pages":3}` + "\n"} {
 		if n, err := p.Write([]byte(s)); n != len(s) || err != nil {
 			t.Fatal(n, err)
 		}
@@ -95,12 +97,16 @@ func TestProgressLines(t *testing.T) {
 }
 
 func TestFetchingTime(t *testing.T) {
-	const log = "2026-11-21T08:00:00.500Z   200        100 http://a.example/robots.txt P http://a.example/ text/plain #001 20261121075959000+10 - - -\n" +
-		"2026-11-21T08:00:00.500Z   404         10 http://a.example/no L http://a.example/ text/html #001 20261121080000000+10 - - -\n" +
-		"2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+250 sha1:X - -\n" +
+	const log = "2026-11-21T08:00:00.500Z   200        100 http://a.example/robots.txt P http://a.example/ " +
+		"text/plain #001 20261121075959000+10 - - -\n" +
+		"2026-11-21T08:00:00.500Z   404         10 http://a.example/no L http://a.example/ text/html #001 " +
+		"20261121080000000+10 - - -\n" +
+		"2026-11-21T08:00:00.500Z   200      22300 http://a.example/ - - text/html #001 20261121080000100+250 sha1:X " +
+		"- -\n" +
 		"2026-11-21T08:00:00.500Z -9998          - http://a.example/denied L http://a.example/ unknown #001 - - - -\n" +
 		"torn line\n" +
-		"2026-11-21T08:00:02.500Z   301          5 http://a.example/r L http://a.example/ text/html #002 20261121080002000+150 sha1:X - -\n"
+		"2026-11-21T08:00:02.500Z   301          5 http://a.example/r L http://a.example/ text/html #002 " +
+		"20261121080002000+150 sha1:X - -\n"
 	name := filepath.Join(t.TempDir(), "crawl.log")
 	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
 		t.Fatal(err)
@@ -169,7 +175,8 @@ func TestViolations(t *testing.T) {
 	if got := violations(&testweb.Report{ViolationCount: map[string]int64{"gap": 0}}); got != "" {
 		t.Errorf("a polite crawl: %q", got)
 	}
-	got := violations(&testweb.Report{ViolationCount: map[string]int64{"robots": 2}, Violations: make([]testweb.Violation, 12)})
+	got := violations(&testweb.Report{ViolationCount: map[string]int64{"robots": 2},
+		Violations: make([]testweb.Violation, 12)})
 	if !strings.Contains(got, "2 of robots") || strings.Count(got, "\n") != 11 {
 		t.Errorf("%q", got)
 	}
@@ -182,15 +189,18 @@ func TestVerdict(t *testing.T) {
 	var ms []measurement
 	for i, rates := range [][2]float64{{10000, 4000}, {9000, 4500}, {11000, 6600}} {
 		for j, who := range []string{"bare", "agent"} {
-			m := measurement{Kind: "gzip", Who: who, Round: i + 1, Pages: 100, PagesPerS: rates[j], FetchingPerS: rates[j] * 1.1, CPU: time.Duration(j+1) * 80 * time.Microsecond}
+			m := measurement{Kind: "gzip", Who: who, Round: i + 1, Pages: 100, PagesPerS: rates[j],
+				FetchingPerS: rates[j] * 1.1, CPU: time.Duration(j+1) * 80 * time.Microsecond}
 			if who == "agent" {
-				m.Crawl = &crawlRun{Report: &testweb.Report{TLS: testweb.TLSReport{Full: 1, Resumed: 3}, Origin: &testweb.OriginReport{Reachable: 100, Missed: 1}}}
+				m.Crawl = &crawlRun{Report: &testweb.Report{TLS: testweb.TLSReport{Full: 1, Resumed: 3},
+					Origin: &testweb.OriginReport{Reachable: 100, Missed: 1}}}
 				m.Crawl.Summary.StopReason = "finished"
 			}
 			ms = append(ms, m)
 		}
 	}
-	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, Pages: 10, tree: &Node{Time: time.Second, Kids: []*Node{{Name: "a room", Time: time.Second}}}})
+	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, Pages: 10,
+		tree: &Node{Time: time.Second, Kids: []*Node{{Name: "a room", Time: time.Second}}}})
 	r := x.result(&Trial{Seed: 3}, []kind{kinds[1]}, ms)
 	row := r.Figures["gzip_agent"].(map[string]any)
 	if got := row["ratio"].(float64); math.Abs(got-0.5) > 1e-9 {

@@ -124,21 +124,34 @@ func (f frame) room() string {
 // beginning fits one of the frames between the innermost and ours, and the
 // innermost frame that fits any of them decides.
 var works = []struct{ prefix, name string }{
-	{"runtime.gcAssist", "collector"}, {"runtime.gcDrain", "collector"}, {"runtime.gcBgMark", "collector"}, {"runtime.gcStart", "collector"},
-	{"runtime.bgsweep", "collector"}, {"runtime.sweepone", "collector"}, {"runtime.bgscavenge", "collector"}, {"runtime.gcMark", "collector"}, {"runtime.gcWriteBarrier", "collector"},
+	{"runtime.gcAssist", "collector"}, {"runtime.gcDrain", "collector"}, {"runtime.gcBgMark", "collector"},
+	{"runtime.gcStart", "collector"},
+	{"runtime.bgsweep", "collector"}, {"runtime.sweepone", "collector"}, {"runtime.bgscavenge", "collector"},
+	{"runtime.gcMark", "collector"}, {"runtime.gcWriteBarrier", "collector"},
 	{"runtime.wbBuf", "collector"}, {"runtime.gcFlush", "collector"},
-	{"runtime.mallocgc", "allocation"}, {"runtime.newobject", "allocation"}, {"runtime.makeslice", "allocation"}, {"runtime.growslice", "allocation"},
+	{"runtime.mallocgc", "allocation"}, {"runtime.newobject", "allocation"}, {"runtime.makeslice", "allocation"},
+	{"runtime.growslice", "allocation"},
 	{"runtime.morestack", "stacks"}, {"runtime.newstack", "stacks"},
-	{"runtime.schedule", "scheduler"}, {"runtime.findRunnable", "scheduler"}, {"runtime.park_m", "scheduler"}, {"runtime.mcall", "scheduler"}, {"runtime.goready", "scheduler"},
-	{"runtime.ready", "scheduler"}, {"runtime.wakep", "scheduler"}, {"runtime.gosched", "scheduler"}, {"runtime.goschedImpl", "scheduler"}, {"runtime.mstart", "scheduler"},
-	{"runtime.sysmon", "scheduler"}, {"runtime.netpoll", "scheduler"}, {"runtime.exitsyscall", "scheduler"}, {"runtime.entersyscall", "scheduler"}, {"runtime.resumespinning", "scheduler"},
-	{"runtime.chansend", "channels"}, {"runtime.chanrecv", "channels"}, {"runtime.selectgo", "channels"}, {"runtime.selectnb", "channels"},
-	{"sync.", "locks"}, {"internal/sync.", "locks"}, {"runtime.lock", "locks"}, {"runtime.unlock", "locks"}, {"runtime.sem", "locks"},
-	{"runtime.mapaccess", "maps"}, {"runtime.mapassign", "maps"}, {"runtime.mapdelete", "maps"}, {"internal/runtime/maps.", "maps"}, {"runtime.memhash", "maps"},
-	{"runtime.memmove", "copying"}, {"runtime.memclr", "clearing"}, {"runtime.(*timers)", "timers"}, {"runtime.(*timer)", "timers"}, {"time.", "timers"},
+	{"runtime.schedule", "scheduler"}, {"runtime.findRunnable", "scheduler"}, {"runtime.park_m", "scheduler"},
+	{"runtime.mcall", "scheduler"}, {"runtime.goready", "scheduler"},
+	{"runtime.ready", "scheduler"}, {"runtime.wakep", "scheduler"}, {"runtime.gosched", "scheduler"},
+	{"runtime.goschedImpl", "scheduler"}, {"runtime.mstart", "scheduler"},
+	{"runtime.sysmon", "scheduler"}, {"runtime.netpoll", "scheduler"}, {"runtime.exitsyscall", "scheduler"},
+	{"runtime.entersyscall", "scheduler"}, {"runtime.resumespinning", "scheduler"},
+	{"runtime.chansend", "channels"}, {"runtime.chanrecv", "channels"}, {"runtime.selectgo", "channels"},
+	{"runtime.selectnb", "channels"},
+	{"sync.", "locks"}, {"internal/sync.", "locks"}, {"runtime.lock", "locks"}, {"runtime.unlock", "locks"},
+	{"runtime.sem", "locks"},
+	{"runtime.mapaccess", "maps"}, {"runtime.mapassign", "maps"}, {"runtime.mapdelete", "maps"},
+	{"internal/runtime/maps.", "maps"}, {"runtime.memhash", "maps"},
+	{"runtime.memmove", "copying"}, {"runtime.memclr", "clearing"}, {"runtime.(*timers)", "timers"},
+	{"runtime.(*timer)", "timers"}, {"time.", "timers"},
 	{"crypto/sha1.", "SHA-1"}, {"hash/crc32.", "CRC-32"}, {"github.com/klauspost/crc32.", "CRC-32"},
-	{"compress/flate.(*decompressor)", "inflate"}, {"github.com/klauspost/compress/flate.(*decompressor)", "inflate"}, {"github.com/klauspost/compress/flate.(*dictDecoder)", "inflate"},
-	{"github.com/klauspost/compress/flate.(*huffmanDecoder)", "inflate"}, {"github.com/klauspost/compress/flate.fixedHuffmanDecoder", "inflate"}, {"github.com/klauspost/compress/gzip.(*Reader)", "inflate"},
+	{"compress/flate.(*decompressor)", "inflate"}, {"github.com/klauspost/compress/flate.(*decompressor)", "inflate"},
+	{"github.com/klauspost/compress/flate.(*dictDecoder)", "inflate"},
+	{"github.com/klauspost/compress/flate.(*huffmanDecoder)", "inflate"},
+	{"github.com/klauspost/compress/flate.fixedHuffmanDecoder", "inflate"},
+	{"github.com/klauspost/compress/gzip.(*Reader)", "inflate"},
 	{"github.com/klauspost/compress/flate.", "deflate"}, {"compress/flate.", "deflate"},
 	{"github.com/andybalholm/brotli.", "brotli"}, {"github.com/klauspost/compress/zstd.", "zstd"},
 	{"crypto/tls.", "TLS"}, {"crypto/", "TLS"}, {"github.com/miekg/dns.", "DNS messages"},
@@ -147,18 +160,26 @@ var works = []struct{ prefix, name string }{
 
 // calls name system calls by the function of package syscall or of ours above them.
 var calls = []struct{ part, name string }{
-	{"Pwritev", "write"}, {"Writev", "write"}, {"writev", "write"}, {"Pwrite", "write"}, {"pwrite", "write"}, {"Write", "write"}, {"write", "write"},
-	{"Pread", "read"}, {"pread", "read"}, {"Read", "read"}, {"read", "read"}, {"recvfrom", "read"}, {"Recvfrom", "read"}, {"recvmsg", "read"}, {"sendto", "write"}, {"Sendto", "write"}, {"Sendmsg", "write"},
-	{"connect", "connect"}, {"Connect", "connect"}, {"Close", "close"}, {"close", "close"}, {"socket", "socket"}, {"Socket", "socket"},
-	{"setsockopt", "setsockopt"}, {"Setsockopt", "setsockopt"}, {"Fsync", "fsync"}, {"Fdatasync", "fsync"}, {"fsync", "fsync"},
-	{"EpollWait", "epoll"}, {"EpollCtl", "epoll"}, {"Epoll", "epoll"}, {"epoll", "epoll"}, {"futex", "futex"}, {"usleep", "sleep"}, {"Open", "open"}, {"open", "open"},
-	{"bind", "bind"}, {"Bind", "bind"}, {"getsockname", "getsockname"}, {"Getsockname", "getsockname"}, {"getsockopt", "getsockopt"}, {"Getsockopt", "getsockopt"}, {"Poll", "poll"}, {"poll", "poll"},
+	{"Pwritev", "write"}, {"Writev", "write"}, {"writev", "write"}, {"Pwrite", "write"}, {"pwrite", "write"},
+	{"Write", "write"}, {"write", "write"},
+	{"Pread", "read"}, {"pread", "read"}, {"Read", "read"}, {"read", "read"}, {"recvfrom", "read"},
+	{"Recvfrom", "read"}, {"recvmsg", "read"}, {"sendto", "write"}, {"Sendto", "write"}, {"Sendmsg", "write"},
+	{"connect", "connect"}, {"Connect", "connect"}, {"Close", "close"}, {"close", "close"}, {"socket", "socket"},
+	{"Socket", "socket"},
+	{"setsockopt", "setsockopt"}, {"Setsockopt", "setsockopt"}, {"Fsync", "fsync"}, {"Fdatasync", "fsync"},
+	{"fsync", "fsync"},
+	{"EpollWait", "epoll"}, {"EpollCtl", "epoll"}, {"Epoll", "epoll"}, {"epoll", "epoll"}, {"futex", "futex"},
+	{"usleep", "sleep"}, {"Open", "open"}, {"open", "open"},
+	{"bind", "bind"}, {"Bind", "bind"}, {"getsockname", "getsockname"}, {"Getsockname", "getsockname"},
+	{"getsockopt", "getsockopt"}, {"Getsockopt", "getsockopt"}, {"Poll", "poll"}, {"poll", "poll"},
 }
 
 // isCall says whether a frame enters the kernel.
 func isCall(name string) bool {
-	return strings.HasPrefix(name, "internal/runtime/syscall") || name == "runtime.futex" || name == "runtime.usleep" || name == "runtime.epollwait" ||
-		name == "runtime.madvise" || name == "runtime.sysUnused" || name == "syscall.rawVforkSyscall" || name == "runtime.write1" || name == "runtime.vdsoCall"
+	return strings.HasPrefix(name, "internal/runtime/syscall") || name == "runtime.futex" || name == "runtime.usleep" ||
+		name == "runtime.epollwait" ||
+		name == "runtime.madvise" || name == "runtime.sysUnused" || name == "syscall.rawVforkSyscall" ||
+		name == "runtime.write1" || name == "runtime.vdsoCall"
 }
 
 // place is where a stack belongs: room, work, function.
@@ -191,7 +212,8 @@ func place(stack []frame) []string {
 		return []string{"runtime", "unknown"}
 	}
 	fn := short(stack[at].name)
-	if roomName == "fetch" && slices.ContainsFunc(inner, func(f frame) bool { return strings.HasPrefix(f.name, "crypto/tls.") }) {
+	if roomName == "fetch" && slices.ContainsFunc(inner,
+		func(f frame) bool { return strings.HasPrefix(f.name, "crypto/tls.") }) {
 		if work == "TLS" {
 			work = tlsWork(inner)
 		}
@@ -292,7 +314,8 @@ func (n *Node) Flame(pages int64, depth int, least float64) string {
 		} else {
 			bar = strings.Repeat("·", int(share*40+0.5))
 		}
-		lines = append(lines, [4]string{strings.Repeat("  ", level) + name, fmt.Sprintf("%.1f", float64(d)/1e3/float64(max(pages, 1))), fmt.Sprintf("%.1f %%", 100*share), bar})
+		lines = append(lines, [4]string{strings.Repeat("  ", level) + name,
+			fmt.Sprintf("%.1f", float64(d)/1e3/float64(max(pages, 1))), fmt.Sprintf("%.1f %%", 100*share), bar})
 	}
 	var walk func(k *Node, level int)
 	walk = func(k *Node, level int) {
@@ -314,7 +337,8 @@ func (n *Node) Flame(pages int64, depth int, least float64) string {
 	}
 	walk(n, 0)
 	lines = append([][4]string{{"", "µs/page", "share", ""}}, lines...)
-	lines = append(lines, [4]string{"all", fmt.Sprintf("%.1f", float64(n.Time)/1e3/float64(max(pages, 1))), "100.0 %", ""})
+	lines = append(lines, [4]string{"all", fmt.Sprintf("%.1f", float64(n.Time)/1e3/float64(max(pages, 1))), "100.0 %",
+		""})
 	rows := make([][]string, len(lines))
 	for i := range lines {
 		rows[i] = lines[i][:]
@@ -322,7 +346,8 @@ func (n *Node) Flame(pages int64, depth int, least float64) string {
 	wide := widths(rows)
 	var b strings.Builder
 	for _, l := range rows {
-		b.WriteString(strings.TrimRight(pad(l[0], wide[0], false)+"  "+pad(l[1], wide[1], true)+"  "+pad(l[2], wide[2], true)+"  "+l[3], " ") + "\n")
+		b.WriteString(strings.TrimRight(pad(l[0], wide[0], false)+"  "+pad(l[1], wide[1], true)+"  "+
+			pad(l[2], wide[2], true)+"  "+l[3], " ") + "\n")
 	}
 	return b.String()
 }

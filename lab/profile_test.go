@@ -28,23 +28,42 @@ func TestPlace(t *testing.T) {
 		stack []frame
 		want  []string
 	}{
-		{"own code", stack(o+"parse.(*scanner).skim@skim.go", o+"crawl.(*Crawler).visit@journey.go"), []string{"parse", "own code", "parse.(*scanner).skim"}},
-		{"a digest", stack("crypto/sha1.blockSHANI", "crypto/sha1.(*digest).Write", o+"archive.(*group).hash@encode.go"), []string{"archive", "SHA-1", "archive.(*group).hash"}},
-		{"inflate", stack("runtime.memmove", "github.com/klauspost/compress/flate.(*dictDecoder).writeCopy", o+"fetch.gunzip@gunzip.go"), []string{"decode", "copying", "fetch.gunzip"}},
-		{"disk is its caller's", stack("internal/runtime/syscall/linux.Syscall6", "syscall.Syscall", "syscall.write", "syscall.Write", "internal/poll.(*FD).Write", "os.(*File).Write", o+"disk.(*file).Write@os.go", o+"journal.(*Writer).flush@writer.go"),
+		{"own code", stack(o+"parse.(*scanner).skim@skim.go", o+"crawl.(*Crawler).visit@journey.go"),
+			[]string{"parse", "own code", "parse.(*scanner).skim"}},
+		{"a digest", stack("crypto/sha1.blockSHANI", "crypto/sha1.(*digest).Write",
+			o+"archive.(*group).hash@encode.go"), []string{"archive", "SHA-1", "archive.(*group).hash"}},
+		{"inflate", stack("runtime.memmove", "github.com/klauspost/compress/flate.(*dictDecoder).writeCopy",
+			o+"fetch.gunzip@gunzip.go"), []string{"decode", "copying", "fetch.gunzip"}},
+		{"disk is its caller's", stack("internal/runtime/syscall/linux.Syscall6", "syscall.Syscall", "syscall.write",
+			"syscall.Write", "internal/poll.(*FD).Write", "os.(*File).Write", o+"disk.(*file).Write@os.go",
+			o+"journal.(*Writer).flush@writer.go"),
 			[]string{"journal", "system call: write", "journal.(*Writer).flush"}},
-		{"a connection", stack("internal/runtime/syscall/linux.Syscall6", "syscall.Syscall", "syscall.connect", "syscall.Connect", o+"fetch.dial@dial_linux.go"), []string{"fetch", "system call: connect", "fetch.dial"}},
-		{"a handshake", stack("crypto/internal/fips140/bigmod.addMulVVW2048", "crypto/tls.(*clientHandshakeStateTLS13).handshake", "crypto/tls.(*Conn).Handshake", o+"fetch.(*Fetcher).secure@dial.go"),
+		{"a connection", stack("internal/runtime/syscall/linux.Syscall6", "syscall.Syscall", "syscall.connect",
+			"syscall.Connect", o+"fetch.dial@dial_linux.go"), []string{"fetch", "system call: connect", "fetch.dial"}},
+		{"a handshake", stack("crypto/internal/fips140/bigmod.addMulVVW2048",
+			"crypto/tls.(*clientHandshakeStateTLS13).handshake", "crypto/tls.(*Conn).Handshake",
+			o+"fetch.(*Fetcher).secure@dial.go"),
 			[]string{"tls", "handshake", "fetch.(*Fetcher).secure"}},
-		{"a record", stack("crypto/internal/fips140/aes/gcm.seal", "crypto/tls.(*Conn).writeRecordLocked", "crypto/tls.(*Conn).Write", o+"fetch.(*exchange).send@wire.go"), []string{"tls", "records", "fetch.(*exchange).send"}},
-		{"the dispatcher", stack("runtime.mallocgc", "runtime.newobject", o+"crawl.(*Crawler).dispatch@crawl.go"), []string{"dispatcher", "allocation", "crawl.(*Crawler).dispatch"}},
-		{"a visit", stack(o+"crawl.(*Crawler).visit@journey.go", o+"crawl.(*Crawler).Run@crawl.go"), []string{"visit", "own code", "crawl.(*Crawler).visit"}},
-		{"collector", stack("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker.func2", "runtime.systemstack", "runtime.gcBgMarkWorker"), []string{"runtime", "collector", "in the background"}},
-		{"who allocates helps", stack("runtime.scanobject", "runtime.gcDrainN", "runtime.gcAssistAlloc1", "runtime.mallocgc", o+"seen.(*Store).Add@store.go"), []string{"runtime", "collector", "in turn for seen"}},
-		{"scheduler", stack("runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"), []string{"runtime", "scheduler"}},
-		{"another's package", stack("github.com/cespare/xxhash/v2.Sum64", o+"seen.(*Store).Add@store.go"), []string{"seen", "package xxhash", "seen.(*Store).Add"}},
-		{"an atomic", stack("internal/runtime/atomic.Load", o+"seen.(*Store).Add@store.go"), []string{"seen", "own code", "seen.(*Store).Add"}},
-		{"type arguments", stack("slices.insertionSort[go.shape.struct { "+o+"weburl.Key }]", o+"frontier.(*heap[go.shape."+o+"x]).down@heap.go"), []string{"frontier", "package slices", "frontier.(*heap).down"}},
+		{"a record", stack("crypto/internal/fips140/aes/gcm.seal", "crypto/tls.(*Conn).writeRecordLocked",
+			"crypto/tls.(*Conn).Write", o+"fetch.(*exchange).send@wire.go"),
+			[]string{"tls", "records", "fetch.(*exchange).send"}},
+		{"the dispatcher", stack("runtime.mallocgc", "runtime.newobject", o+"crawl.(*Crawler).dispatch@crawl.go"),
+			[]string{"dispatcher", "allocation", "crawl.(*Crawler).dispatch"}},
+		{"a visit", stack(o+"crawl.(*Crawler).visit@journey.go", o+"crawl.(*Crawler).Run@crawl.go"),
+			[]string{"visit", "own code", "crawl.(*Crawler).visit"}},
+		{"collector", stack("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker.func2",
+			"runtime.systemstack", "runtime.gcBgMarkWorker"), []string{"runtime", "collector", "in the background"}},
+		{"who allocates helps", stack("runtime.scanobject", "runtime.gcDrainN", "runtime.gcAssistAlloc1",
+			"runtime.mallocgc", o+"seen.(*Store).Add@store.go"), []string{"runtime", "collector", "in turn for seen"}},
+		{"scheduler", stack("runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.findRunnable",
+			"runtime.schedule", "runtime.mcall"), []string{"runtime", "scheduler"}},
+		{"another's package", stack("github.com/cespare/xxhash/v2.Sum64", o+"seen.(*Store).Add@store.go"),
+			[]string{"seen", "package xxhash", "seen.(*Store).Add"}},
+		{"an atomic", stack("internal/runtime/atomic.Load", o+"seen.(*Store).Add@store.go"),
+			[]string{"seen", "own code", "seen.(*Store).Add"}},
+		{"type arguments", stack("slices.insertionSort[go.shape.struct { "+o+"weburl.Key }]",
+			o+"frontier.(*heap[go.shape."+o+"x]).down@heap.go"),
+			[]string{"frontier", "package slices", "frontier.(*heap).down"}},
 		{"nothing", nil, []string{"runtime", "unknown"}},
 	} {
 		if d := cmp.Diff(c.want, place(c.stack)); d != "" {
@@ -54,7 +73,8 @@ func TestPlace(t *testing.T) {
 }
 
 func TestReadProfile(t *testing.T) {
-	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"},
+		{Type: "cpu", Unit: "nanoseconds"}}}
 	add := func(d time.Duration, names ...string) {
 		s := &profile.Sample{Value: []int64{1, int64(d)}}
 		for _, f := range stack(names...) {
@@ -112,7 +132,8 @@ all              1000.0  100.0 %
 | ····own code |     10.0 |      0.0 |           -10.0 |
 | all          |  1,000.0 |      0.0 |        -1,000.0 |
 `, "\n")
-	got := strings.ReplaceAll(Compare([]Profiled{{"old", tree, 100}, {"new", &half, 200}}, 0.005).Markdown(), "\u00a0", "·")
+	got := strings.ReplaceAll(Compare([]Profiled{{"old", tree, 100}, {"new", &half, 200}}, 0.005).Markdown(), "\u00a0",
+		"·")
 	if d := cmp.Diff(wantTable, got); d != "" {
 		t.Error(d)
 	}

@@ -51,7 +51,9 @@ const (
 // FindGraph is the file of the link graph at path, which may be its folder. The
 // error is ErrNoGraph.
 func FindGraph(path string) (string, error) {
-	const where = "--graph names a list of links, \"from TAB to\" by number of page in the order of the URLs, perhaps in gzip, or the folder with one *.tsv.gz; https://law.di.unimi.it/webdata/uk-2007-05@100000/ has the graph, WebGraph's ArcListASCIIGraph makes a list of it"
+	const where = "--graph names a list of links, \"from TAB to\" by number of page in the order of the URLs, " +
+		"perhaps in gzip, or the folder with one *.tsv.gz; https://law.di.unimi.it/webdata/uk-2007-05@100000/ has " +
+		"the graph, WebGraph's ArcListASCIIGraph makes a list of it"
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s is not there; %s", ErrNoGraph, path, where)
@@ -159,36 +161,40 @@ func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 // perHost is the paper's order with so many threads in all agents together.
 func (q *qualityRun) perHost(d *division, threads, agents int) order {
 	name := perHostName(threads)
-	return order{name: name, hosts: d, agents: agents, fetch: func(ctx context.Context, seeds []uint32, _ *rand.Rand, draw int) ([]uint32, error) {
-		of, err := q.divider(agents, draw)
-		if err != nil {
-			return nil, err
-		}
-		return q.web.perHost(d, seeds, agents, max(threads/agents, 1), of), ctx.Err()
-	}}
+	return order{name: name, hosts: d, agents: agents,
+		fetch: func(ctx context.Context, seeds []uint32, _ *rand.Rand, draw int) ([]uint32, error) {
+			of, err := q.divider(agents, draw)
+			if err != nil {
+				return nil, err
+			}
+			return q.web.perHost(d, seeds, agents, max(threads/agents, 1), of), ctx.Err()
+		}}
 }
 
 // crawler is this crawler's order with so many workers in all agents together.
 func (q *qualityRun) crawler(d *division, workers, agents int) order {
 	name := crawlerName(workers)
-	return order{name: name, hosts: d, agents: agents, fetch: func(ctx context.Context, seeds []uint32, _ *rand.Rand, draw int) ([]uint32, error) {
-		of, err := q.divider(agents, draw)
-		if err != nil {
-			return nil, err
-		}
-		return q.web.crawled(ctx, crawlSpec{
-			dir: q.t.Dir, hosts: d, agents: agents, active: max(atATime/agents, 1), workers: max(workers/agents, 1), of: of, seed: q.t.Seed,
-		}, seeds)
-	}}
+	return order{name: name, hosts: d, agents: agents,
+		fetch: func(ctx context.Context, seeds []uint32, _ *rand.Rand, draw int) ([]uint32, error) {
+			of, err := q.divider(agents, draw)
+			if err != nil {
+				return nil, err
+			}
+			return q.web.crawled(ctx, crawlSpec{
+				dir: q.t.Dir, hosts: d, agents: agents, active: max(atATime/agents, 1), workers: max(workers/agents, 1),
+				of: of, seed: q.t.Seed,
+			}, seeds)
+		}}
 }
 
 // orders are all that are tried, breadth-first first.
 func (q *qualityRun) orders() (os []order) {
 	d := q.main
 	simple := func(name string, f func(seeds []uint32, r *rand.Rand) []uint32) {
-		os = append(os, order{name: name, hosts: d, agents: 1, fetch: func(ctx context.Context, seeds []uint32, r *rand.Rand, _ int) ([]uint32, error) {
-			return f(seeds, r), ctx.Err()
-		}})
+		os = append(os, order{name: name, hosts: d, agents: 1,
+			fetch: func(ctx context.Context, seeds []uint32, r *rand.Rand, _ int) ([]uint32, error) {
+				return f(seeds, r), ctx.Err()
+			}})
 	}
 	simple(plainName, func(seeds []uint32, _ *rand.Rand) []uint32 { return q.web.breadthFirst(seeds) })
 	os = append(os, q.perHost(d, 1, 1), q.perHost(d, 8, 1))

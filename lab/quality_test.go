@@ -47,7 +47,8 @@ func TestQualityOrders(t *testing.T) {
 		return 1
 	}
 	crawled := func(agents int, of func(string) int) []uint32 {
-		pages, err := w.crawled(context.Background(), crawlSpec{dir: t.TempDir(), hosts: d, agents: agents, active: 10, workers: 10, of: of, seed: 1}, seeds)
+		pages, err := w.crawled(context.Background(),
+			crawlSpec{dir: t.TempDir(), hosts: d, agents: agents, active: 10, workers: 10, of: of, seed: 1}, seeds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,14 +116,16 @@ func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
 		if err := d.complete(g); err != nil {
 			t.Fatal(err)
 		}
-		q := &qualityRun{Quality: &Quality{}, t: (&Trial{Seed: seed, Screen: io.Discard}).with(t.TempDir()), web: w, main: d, all: []*division{d}}
+		q := &qualityRun{Quality: &Quality{}, t: (&Trial{Seed: seed, Screen: io.Discard}).with(t.TempDir()), web: w,
+			main: d, all: []*division{d}}
 		seeds := w.seedPages(r, 1+r.IntN(5))
 		for _, o := range q.orders() {
 			pages, err := o.fetch(context.Background(), seeds, newRand(seed), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := o.fetch(context.Background(), seeds, newRand(seed), 0); err != nil || !slices.Equal(pages, again) {
+			if again, err := o.fetch(context.Background(), seeds, newRand(seed), 0); err != nil ||
+				!slices.Equal(pages, again) {
 				t.Fatalf("%s, %d agents: the second time it was another; %v", o.name, o.agents, err)
 			}
 			if err := w.check(seeds, pages); err != nil {
@@ -251,7 +254,8 @@ func TestQualityCurve(t *testing.T) {
 		if got := c.curve.mean(100)[0]; got != c.mean {
 			t.Errorf("mean %g, want %g", got, c.mean)
 		}
-		if c.curve.mean(0)[0] != c.all || c.curve.mean(200)[0] != c.all || c.curve.top(100)[0] != c.top || c.curve.top(200)[0] != 1 {
+		if c.curve.mean(0)[0] != c.all || c.curve.mean(200)[0] != c.all || c.curve.top(100)[0] != c.top ||
+			c.curve.top(200)[0] != 1 {
 			t.Errorf("%+v", c.curve)
 		}
 	}
@@ -263,7 +267,8 @@ func TestQualityCurve(t *testing.T) {
 func TestFindGraph(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := FindGraph(path); !errors.Is(err, ErrNoGraph) || !strings.Contains(err.Error(), "https://law.di.unimi.it/") {
+		if _, err := FindGraph(path); !errors.Is(err, ErrNoGraph) ||
+			!strings.Contains(err.Error(), "https://law.di.unimi.it/") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -283,11 +288,13 @@ func TestFindGraph(t *testing.T) {
 		}
 	}
 	// What is too small for a point has its tables and its picture all the same.
-	r, err := (&Quality{Graph: dir, Draws: 1}).Run(context.Background(), (&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir()))
+	r, err := (&Quality{Graph: dir, Draws: 1}).Run(context.Background(),
+		(&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Figure.SVG(io.Discard) != nil || r.Sections[0].Table.Columns[1].Name != "all" || r.Sections[0].Table.Rows[0][1] != 1.0 {
+	if r.Figure.SVG(io.Discard) != nil || r.Sections[0].Table.Columns[1].Name != "all" ||
+		r.Sections[0].Table.Rows[0][1] != 1.0 {
 		t.Errorf("%+v", r.Sections[0].Table)
 	}
 }
@@ -305,7 +312,8 @@ func TestQualityOfTheRealGraph(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
 	}
-	r, err := (&Quality{Graph: graph, Draws: 1}).Run(context.Background(), (&Trial{Seed: 3, Screen: io.Discard}).with(t.TempDir()))
+	r, err := (&Quality{Graph: graph, Draws: 1}).Run(context.Background(),
+		(&Trial{Seed: 3, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,8 +323,10 @@ func TestQualityOfTheRealGraph(t *testing.T) {
 			curves[c.Order] = c
 		}
 	}
-	if r.Figures["pages"] != 100_000 || r.Figures["links"] != 3_050_615 || r.Figures["links_inside"].(float64) < 0.7 || len(curves) != 9 {
-		t.Fatalf("%v pages, %v links, %v inside, %d orders", r.Figures["pages"], r.Figures["links"], r.Figures["links_inside"], len(curves))
+	if r.Figures["pages"] != 100_000 || r.Figures["links"] != 3_050_615 || r.Figures["links_inside"].(float64) < 0.7 ||
+		len(curves) != 9 {
+		t.Fatalf("%v pages, %v links, %v inside, %d orders", r.Figures["pages"], r.Figures["links"],
+			r.Figures["links_inside"], len(curves))
 	}
 	bound := curves[idealName]
 	for name, c := range curves {

@@ -107,7 +107,8 @@ func (w *linkWeb) byIndegree(pages []uint32) {
 // it takes the host that was met first of those that nobody visits. Links to
 // another host go to the agent that has it. All threads fetch at the same pace,
 // one page each in a round, whose links are known from the next round on.
-func (w *linkWeb) perHost(d *division, seeds []uint32, agents, threads int, of func(host string) int) (fetched []uint32) {
+func (w *linkWeb) perHost(d *division, seeds []uint32, agents, threads int,
+	of func(host string) int) (fetched []uint32) {
 	type agent struct {
 		hosts   []int32 // that wait for a thread
 		threads []int32 // the host of each, or none

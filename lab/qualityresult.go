@@ -87,7 +87,8 @@ func (c *QualityCurve) sum() {
 	c.Pages = c.points()
 	for _, n := range c.Pages {
 		means := c.mean(n)
-		c.Mean, c.Least, c.Greatest = append(c.Mean, average(means)), append(c.Least, slices.Min(means)), append(c.Greatest, slices.Max(means))
+		c.Mean, c.Least, c.Greatest = append(c.Mean, average(means)), append(c.Least, slices.Min(means)),
+			append(c.Greatest, slices.Max(means))
 		c.Top = append(c.Top, average(c.top(n)))
 	}
 }
@@ -184,32 +185,58 @@ func (q *qualityRun) byOne() (cs []*QualityCurve) {
 func (q *qualityRun) result() *Result {
 	return &Result{
 		Name: "quality", Title: "Good pages first?",
-		Question: "Does a crawl that visits host by host, as UbiCrawler's agents do (section 5 and figure 2), or that keeps a quiet time for hundreds of hosts, as this one does, still fetch the pages early that many others link to? And does it hurt to divide the hosts among agents?",
-		SetUp:    q.setUp(),
+		Question: "Does a crawl that visits host by host, as UbiCrawler's agents do (section 5 and figure 2), or " +
+			"that keeps a quiet time for hundreds of hosts, as this one does, still fetch the pages early that many " +
+			"others link to? And does it hurt to divide the hosts among agents?",
+		SetUp: q.setUp(),
 		Sections: []Section{
-			{Heading: "Mean indegree of the first n pages", Table: q.meanTable(), Shown: true, Text: "Means of all sets of seeds. The bound is that of what can be reached, sorted."},
-			{Heading: "Beside breadth-first", Table: q.besideTable(), Shown: true, Text: "The mean indegree by that of plain breadth-first with the same seeds: median, and in parentheses least and greatest of the sets of seeds."},
-			{Heading: "The best hundredth", Table: q.topTable(), Shown: true, Text: "How much of the hundredth with the highest indegree, of all pages that can be reached, is among the first n: a few pages to which half of the web links decide on the mean, not on this. Means of all sets of seeds."},
-			{Heading: "Agents", Table: q.agentTable(), Shown: true, Text: "The mean indegree by that of one agent with the same seeds: median, least and greatest. The threads and the hosts at a time are the same in sum (of 16 agents 31 hosts each)."},
-			{Heading: "What hangs on the hosts", Table: q.hostTable(), Text: "Beside plain breadth-first, as above. *More* and *fewer*: a host costs other numbers of bits. *Any pages*: as many hosts of the same sizes, with pages that have nothing to do with each other."},
+			{Heading: "Mean indegree of the first n pages", Table: q.meanTable(), Shown: true,
+				Text: "Means of all sets of seeds. The bound is that of what can be reached, sorted."},
+			{Heading: "Beside breadth-first", Table: q.besideTable(), Shown: true, Text: "The mean indegree by that " +
+				"of plain breadth-first with the same seeds: median, and in parentheses least and greatest of the " +
+				"sets of seeds."},
+			{Heading: "The best hundredth", Table: q.topTable(), Shown: true, Text: "How much of the hundredth with " +
+				"the highest indegree, of all pages that can be reached, is among the first n: a few pages to which " +
+				"half of the web links decide on the mean, not on this. Means of all sets of seeds."},
+			{Heading: "Agents", Table: q.agentTable(), Shown: true, Text: "The mean indegree by that of one agent " +
+				"with the same seeds: median, least and greatest. The threads and the hosts at a time are the same " +
+				"in sum (of 16 agents 31 hosts each)."},
+			{Heading: "What hangs on the hosts", Table: q.hostTable(), Text: "Beside plain breadth-first, as above. " +
+				"*More* and *fewer*: a host costs other numbers of bits. *Any pages*: as many hosts of the same " +
+				"sizes, with pages that have nothing to do with each other."},
 		},
-		Data:    q.data(),
-		Figure:  q.figure(),
-		Figures: map[string]any{"pages": q.web.g.Nodes(), "links": q.web.g.Links(), "hosts": q.main.hosts(), "links_inside": q.main.inside, "curves": q.got},
-		Again:   q.Again,
+		Data:   q.data(),
+		Figure: q.figure(),
+		Figures: map[string]any{"pages": q.web.g.Nodes(), "links": q.web.g.Links(), "hosts": q.main.hosts(),
+			"links_inside": q.main.inside, "curves": q.got},
+		Again: q.Again,
 	}
 }
 
 func (q *qualityRun) setUp() string {
 	sizes := slices.Sorted(slices.Values(q.main.sizes))
-	reached := q.find(plainName, q.main.name, 1).each(0, func(d *QualityDraw, _ int) float64 { return float64(d.Reached) })
-	return fmt.Sprintf("*Web*: a real link graph of %s pages and %s links (uk-2007-05@100000, see the shared data's README; Boldi and Vigna, \"The WebGraph framework I\", WWW 2004; Boldi, Rosa, Santini, Vigna, \"Layered label propagation\", WWW 2011). A page's quality is its indegree in the whole graph. "+
-		"The graph comes without URLs, so *hosts are made*: pages that link to each other stand together in its numbering, and hosts are the runs of pages that make the shortest description of the links, where a link inside a host of s pages takes log2 s bits, any other one log2 of all pages, and a host %g. This comes to %s hosts of %s pages (median; the largest has %s), with %.0f %% of the links inside. "+
-		"*Seeds*: %d sets of %d pages, drawn (seed %d), the same for all orders; from a set %s pages can be reached, and every order is checked to fetch them all, once. A page is known when a page that links to it was fetched. "+
-		"*Per host*: section 3 of the paper. A thread visits one host breadth-first until nothing of it is left, then takes the one met first of those that wait; all threads fetch at the same pace. "+
-		"*This crawler*: its frontier in virtual time, %v between two requests to a host, %v a fetch, links scrambled by site, no robots.txt; %d hosts at a time, or fewer fetches than politeness allows (%d at a time). "+
-		"*Agents* have hosts by rendezvous hashing, with other names in each draw; links reach them at once, and threads and hosts at a time are divided among them.",
-		humanize.Comma(int64(q.web.g.Nodes())), humanize.Comma(int64(q.web.g.Links())), hostCosts[0].bits, humanize.Comma(int64(len(sizes))), humanize.Comma(int64(Median(sizes))), humanize.Comma(int64(sizes[len(sizes)-1])), percent*q.main.inside,
+	reached := q.find(plainName, q.main.name, 1).each(0,
+		func(d *QualityDraw, _ int) float64 { return float64(d.Reached) })
+	return fmt.Sprintf("*Web*: a real link graph of %s pages and %s links (uk-2007-05@100000, see the shared data's "+
+		"README; Boldi and Vigna, \"The WebGraph framework I\", WWW 2004; Boldi, Rosa, Santini, Vigna, \"Layered "+
+		"label propagation\", WWW 2011). A page's quality is its indegree in the whole graph. "+
+		"The graph comes without URLs, so *hosts are made*: pages that link to each other stand together in its "+
+		"numbering, and hosts are the runs of pages that make the shortest description of the links, where a link "+
+		"inside a host of s pages takes log2 s bits, any other one log2 of all pages, and a host %g. This comes to "+
+		"%s hosts of %s pages (median; the largest has %s), with %.0f %% of the links inside. "+
+		"*Seeds*: %d sets of %d pages, drawn (seed %d), the same for all orders; from a set %s pages can be reached, "+
+		"and every order is checked to fetch them all, once. A page is known when a page that links to it was "+
+		"fetched. "+
+		"*Per host*: section 3 of the paper. A thread visits one host breadth-first until nothing of it is left, "+
+		"then takes the one met first of those that wait; all threads fetch at the same pace. "+
+		"*This crawler*: its frontier in virtual time, %v between two requests to a host, %v a fetch, links "+
+		"scrambled by site, no robots.txt; %d hosts at a time, or fewer fetches than politeness allows (%d at a "+
+		"time). "+
+		"*Agents* have hosts by rendezvous hashing, with other names in each draw; links reach them at once, and "+
+		"threads and hosts at a time are divided among them.",
+		humanize.Comma(int64(q.web.g.Nodes())), humanize.Comma(int64(q.web.g.Links())), hostCosts[0].bits,
+		humanize.Comma(int64(len(sizes))), humanize.Comma(int64(Median(sizes))),
+		humanize.Comma(int64(sizes[len(sizes)-1])), percent*q.main.inside,
 		q.Draws, q.Seeds, q.t.Seed, fromTo(reached), qualityDelay, fetchTime, atATime, slowAtATime)
 }
 
@@ -293,7 +320,8 @@ func (q *qualityRun) agentTable() *Table {
 
 func (q *qualityRun) hostTable() *Table {
 	told := q.got[0].told()
-	t := &Table{Columns: append([]Column{{Name: "hosts"}, {Name: "number"}, {Name: "median pages"}, {Name: "largest"}, {Name: "links inside", Unit: "%", Digits: 1}, {Name: "order"}}, pageColumns(told, 2, "")...)}
+	t := &Table{Columns: append([]Column{{Name: "hosts"}, {Name: "number"}, {Name: "median pages"}, {Name: "largest"},
+		{Name: "links inside", Unit: "%", Digits: 1}, {Name: "order"}}, pageColumns(told, 2, "")...)}
 	for _, d := range q.all {
 		for _, name := range []string{perHostName(someThreads), crawlerName(atATime)} {
 			cells := []any{d.name, d.hosts(), Median(d.sizes), slices.Max(d.sizes), percent * d.inside, name}
@@ -308,7 +336,8 @@ func (q *qualityRun) hostTable() *Table {
 
 // data is the CSV: each draw at each point.
 func (q *qualityRun) data() Table {
-	t := Table{Columns: []Column{{Name: "order"}, {Name: "hosts"}, {Name: "agents"}, {Name: "draw"}, {Name: "pages"}, {Name: "mean indegree"}, {Name: "top share"}}}
+	t := Table{Columns: []Column{{Name: "order"}, {Name: "hosts"}, {Name: "agents"}, {Name: "draw"}, {Name: "pages"},
+		{Name: "mean indegree"}, {Name: "top share"}}}
 	for _, c := range q.got {
 		for i, d := range c.Draws {
 			for k, n := range qualityPoints(d.Reached) {
@@ -355,7 +384,8 @@ func agentsOf(n int) string {
 
 // figure is the paper's, and the same with agents.
 func (q *qualityRun) figure() *Figure {
-	orders := Panel{Title: "Mean indegree of the pages fetched so far", X: "pages fetched", Y: "mean indegree", Log: true}
+	orders := Panel{Title: "Mean indegree of the pages fetched so far", X: "pages fetched", Y: "mean indegree",
+		Log: true}
 	top := Panel{Title: "How much of the best hundredth is fetched", X: "pages fetched", Y: "%", Log: true}
 	for i, c := range q.byOne() {
 		orders.Lines = append(orders.Lines, c.line(shortOrder(c.Order), i+1, c.mean))
@@ -365,8 +395,10 @@ func (q *qualityRun) figure() *Figure {
 		}
 		top.Lines = append(top.Lines, l)
 	}
-	agents := Panel{Title: "Hosts divided among agents: mean indegree", X: "pages fetched", Y: "mean indegree", Log: true}
-	for _, o := range []struct{ name, short string }{{perHostName(someThreads), "per host"}, {crawlerName(atATime), "this crawler"}} {
+	agents := Panel{Title: "Hosts divided among agents: mean indegree", X: "pages fetched", Y: "mean indegree",
+		Log: true}
+	for _, o := range []struct{ name, short string }{{perHostName(someThreads), "per host"},
+		{crawlerName(atATime), "this crawler"}} {
 		for _, n := range agentNumbers {
 			c := q.find(o.name, q.main.name, n)
 			l := c.line(o.short+", "+agentsOf(n), len(agents.Lines)+1, c.mean)
@@ -374,5 +406,6 @@ func (q *qualityRun) figure() *Figure {
 			agents.Lines = append(agents.Lines, l)
 		}
 	}
-	return &Figure{Alt: "The mean indegree of the pages fetched so far, and the share of the best hundredth, by order and by number of agents", Panels: []Panel{orders, top, agents}}
+	return &Figure{Alt: "The mean indegree of the pages fetched so far, and the share of the best hundredth, by " +
+		"order and by number of agents", Panels: []Panel{orders, top, agents}}
 }

@@ -94,7 +94,8 @@ func (r *Result) write(out string, m Machine, quick bool, seed uint64) error {
 		}
 		files[".svg"] = picture.Bytes()
 	}
-	js, err := json.MarshalIndent(map[string]any{"experiment": r.Name, "machine": m, "quick": quick, "seed": seed, "figures": r.Figures}, "", "  ")
+	js, err := json.MarshalIndent(map[string]any{"experiment": r.Name, "machine": m, "quick": quick, "seed": seed,
+		"figures": r.Figures}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("json: %w", err)
 	}

@@ -18,8 +18,10 @@ const percent = 100
 func (x *Ring) result(t *Trial, r *ringRun) *Result {
 	return &Result{
 		Name: "ring", Title: "Whose is this host?",
-		Question: "How evenly do agents without a centre divide the hosts among themselves, by UbiCrawler's ring (section 4.3) and by rendezvous hashing over virtual buckets; what does it cost to know whose a host is; and what moves when an agent joins or leaves?",
-		SetUp:    x.setUp(t),
+		Question: "How evenly do agents without a centre divide the hosts among themselves, by UbiCrawler's ring " +
+			"(section 4.3) and by rendezvous hashing over virtual buckets; what does it cost to know whose a host " +
+			"is; and what moves when an agent joins or leaves?",
+		SetUp: x.setUp(t),
 		Sections: []Section{
 			{Heading: "The paper's figure", Table: x.paper(r), Shown: true,
 				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial " +
@@ -33,11 +35,18 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 					"MAD of a set. *Theory*: a share is the mean of w random parts of the circle, each from the " +
 					"middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean " +
 					"absolute of that is √(2/π) times as much."},
-			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true, Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of the sets of names, and the greatest mean absolute deviation of a set."},
+			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true,
+				Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of " +
+					"the sets of names, and the greatest mean absolute deviation of a set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
-			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of %d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
-			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the one after it.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
-			{Heading: "What moves", Table: moveTable(r), Shown: true, Text: "*Astray*: moved between two agents neither of which came or went."},
+			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of "+
+				"%d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing "+
+				"avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
+			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d "+
+				"rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the "+
+				"one after it.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
+			{Heading: "What moves", Table: moveTable(r), Shown: true,
+				Text: "*Astray*: moved between two agents neither of which came or went."},
 		},
 		Data:    x.data(r),
 		Figure:  x.figure(r),
@@ -47,10 +56,16 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 }
 
 func (x *Ring) setUp(t *Trial) string {
-	return fmt.Sprintf("Names of agents and hosts are made up from seed %d; a host's key is the xxHash of its name, as in a crawl. *Ring*: κ replicas times the capacity. *Rendezvous*: so many buckets; the default is %s. "+
-		"Deviations are of share/expected - 1 over the agents, where the expected share is the capacity by that of all: *MAD*, the mean of the absolutes; *RMS*, the root of the mean of the squares; *max*, the largest absolute. "+
-		"They are measured with up to %s hosts, and of the shares of circle or buckets themselves, that is with ever more hosts, for up to %d sets of names (fewer for rendezvous with many agents and buckets, whose agents make up for it in number). "+
-		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(placement.Buckets), humanize.Comma(x.Hosts), x.Sets)
+	return fmt.Sprintf("Names of agents and hosts are made up from seed %d; a host's key is the xxHash of its name, "+
+		"as in a crawl. *Ring*: κ replicas times the capacity. *Rendezvous*: so many buckets; the default is %s. "+
+		"Deviations are of share/expected - 1 over the agents, where the expected share is the capacity by that of "+
+		"all: *MAD*, the mean of the absolutes; *RMS*, the root of the mean of the squares; *max*, the largest "+
+		"absolute. "+
+		"They are measured with up to %s hosts, and of the shares of circle or buckets themselves, that is with ever "+
+		"more hosts, for up to %d sets of names (fewer for rendezvous with many agents and buckets, whose agents "+
+		"make up for it in number). "+
+		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(placement.Buckets),
+		humanize.Comma(x.Hosts), x.Sets)
 }
 
 // paper holds the ring against the paper by each metric: the shares themselves,
@@ -124,10 +139,13 @@ func fits(shares, met bounded) string {
 
 // limitTable has the deviations of the shares themselves.
 func limitTable(r *ringRun, capacities string) *Table {
-	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "sets"}, {Name: "MAD", Unit: "%", Digits: 2}, {Name: "RMS", Unit: "%", Digits: 2}, {Name: "max", Unit: "%", Digits: 2}, {Name: "greatest MAD", Unit: "%", Digits: 2}}}
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "sets"},
+		{Name: "MAD", Unit: "%", Digits: 2}, {Name: "RMS", Unit: "%", Digits: 2}, {Name: "max", Unit: "%", Digits: 2},
+		{Name: "greatest MAD", Unit: "%", Digits: 2}}}
 	for _, l := range r.limits {
 		if l.Capacities == capacities {
-			table.Add(l.Way, l.Agents, l.Sets, percent*l.Mean.MAD, percent*l.Mean.RMS, percent*l.Mean.Max, percent*l.Worst.MAD)
+			table.Add(l.Way, l.Agents, l.Sets, percent*l.Mean.MAD, percent*l.Mean.RMS, percent*l.Mean.Max,
+				percent*l.Worst.MAD)
 		}
 	}
 	return table
@@ -162,7 +180,9 @@ func growthTable(r *ringRun) *Table {
 }
 
 func timeTable(r *ringRun) *Table {
-	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "owner", Unit: "ns", Digits: 1}, {Name: "next", Unit: "ns", Digits: 1}, {Name: "made anew", Unit: "ms", Digits: 2}, {Name: "join", Unit: "ms", Digits: 2}, {Name: "leave", Unit: "ms", Digits: 2}, {Name: "memory", Unit: "kB"}}}
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "owner", Unit: "ns", Digits: 1},
+		{Name: "next", Unit: "ns", Digits: 1}, {Name: "made anew", Unit: "ms", Digits: 2},
+		{Name: "join", Unit: "ms", Digits: 2}, {Name: "leave", Unit: "ms", Digits: 2}, {Name: "memory", Unit: "kB"}}}
 	for _, m := range r.times {
 		table.Add(m.Way, m.Agents, m.Owner, m.Next, m.New, m.With, m.Without, float64(m.Bytes)/1e3)
 	}
@@ -170,7 +190,8 @@ func timeTable(r *ringRun) *Table {
 }
 
 func moveTable(r *ringRun) *Table {
-	table := &Table{Columns: []Column{{Name: "way"}, {Name: "what happens"}, {Name: "moved", Unit: "%", Digits: 2}, {Name: "least that must", Unit: "%", Digits: 2}, {Name: "astray", Unit: "%", Digits: 2}}}
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "what happens"}, {Name: "moved", Unit: "%", Digits: 2},
+		{Name: "least that must", Unit: "%", Digits: 2}, {Name: "astray", Unit: "%", Digits: 2}}}
 	for _, m := range r.moves {
 		table.Add(m.Way, m.What, percent*m.Moved, percent*m.Ideal, percent*m.Astray)
 	}
@@ -179,18 +200,23 @@ func moveTable(r *ringRun) *Table {
 
 // data is the CSV: deviations, and times where there are no hosts.
 func (x *Ring) data(r *ringRun) Table {
-	t := Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "capacities"}, {Name: "hosts"}, {Name: "sets"}, {Name: "mad"}, {Name: "rms"}, {Name: "max"}, {Name: "worst mad"}, {Name: "worst rms"}, {Name: "worst max"},
-		{Name: "owner ns"}, {Name: "next ns"}, {Name: "new", Unit: "ms"}, {Name: "with", Unit: "ms"}, {Name: "without", Unit: "ms"}, {Name: "bytes"}}}
+	t := Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "capacities"}, {Name: "hosts"}, {Name: "sets"},
+		{Name: "mad"}, {Name: "rms"}, {Name: "max"}, {Name: "worst mad"}, {Name: "worst rms"}, {Name: "worst max"},
+		{Name: "owner ns"}, {Name: "next ns"}, {Name: "new", Unit: "ms"}, {Name: "with", Unit: "ms"},
+		{Name: "without", Unit: "ms"}, {Name: "bytes"}}}
 	for _, g := range r.growth {
 		for i, d := range g.By {
-			t.Add(g.Way, g.Agents, "equal", g.Hosts[i], g.Sets, d.MAD, d.RMS, d.Max, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+			t.Add(g.Way, g.Agents, "equal", g.Hosts[i], g.Sets, d.MAD, d.RMS, d.Max, nil, nil, nil, nil, nil, nil, nil,
+				nil, nil)
 		}
 	}
 	for _, l := range r.limits {
-		t.Add(l.Way, l.Agents, l.Capacities, nil, l.Sets, l.Mean.MAD, l.Mean.RMS, l.Mean.Max, l.Worst.MAD, l.Worst.RMS, l.Worst.Max, nil, nil, nil, nil, nil, nil)
+		t.Add(l.Way, l.Agents, l.Capacities, nil, l.Sets, l.Mean.MAD, l.Mean.RMS, l.Mean.Max, l.Worst.MAD, l.Worst.RMS,
+			l.Worst.Max, nil, nil, nil, nil, nil, nil)
 	}
 	for _, m := range r.times {
-		t.Add(m.Way, m.Agents, "equal", nil, nil, nil, nil, nil, nil, nil, nil, m.Owner, m.Next, m.New, m.With, m.Without, m.Bytes)
+		t.Add(m.Way, m.Agents, "equal", nil, nil, nil, nil, nil, nil, nil, nil, m.Owner, m.Next, m.New, m.With,
+			m.Without, m.Bytes)
 	}
 	return t
 }
@@ -202,7 +228,8 @@ var drawnSizes = []int{2, 10, 100, 1000}
 // figure shows the deviation as hosts are met, as the paper does, and with ever
 // more hosts, and the time of a look-up.
 func (x *Ring) figure(r *ringRun) *Figure {
-	rings := Panel{Title: "Ring: deviation (MAD) as hosts are met; thin κ=100, thick κ=200", X: "hosts", Y: "%", Log: true}
+	rings := Panel{Title: "Ring: deviation (MAD) as hosts are met; thin κ=100, thick κ=200", X: "hosts", Y: "%",
+		Log: true}
 	buckets := Panel{Title: "Rendezvous: the same", X: "hosts", Y: "%", Log: true}
 	for _, g := range r.growth {
 		at := slices.Index(drawnSizes, g.Agents)
@@ -247,5 +274,6 @@ func (x *Ring) figure(r *ringRun) *Figure {
 		}
 		times.Lines = append(times.Lines, line)
 	}
-	return &Figure{Alt: "Deviation from the expected shares as hosts are met and with ever more hosts, and the time of a look-up, by the number of agents", Panels: []Panel{rings, buckets, limits, times}}
+	return &Figure{Alt: "Deviation from the expected shares as hosts are met and with ever more hosts, and the time " +
+		"of a look-up, by the number of agents", Panels: []Panel{rings, buckets, limits, times}}
 }

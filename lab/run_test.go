@@ -52,7 +52,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The bound is held against what there is.
-	err = Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: 1e6}, trial,
+	err = Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: 1e6},
+		trial,
 		t.TempDir())
 	if !errors.Is(err, ErrMemory) {
 		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
@@ -70,8 +71,9 @@ func TestCrawlToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := 0
-	job := crawlJob{Program: trial.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"), Profile: filepath.Join(dir, "profile"),
-		Tick: func(progressLine, Sample) { lines++ }}
+	job := crawlJob{Program: trial.Orbweaver, Web: w, Dir: filepath.Join(dir, "crawl"),
+		Profile: filepath.Join(dir, "profile"),
+		Tick:    func(progressLine, Sample) { lines++ }}
 	r, err := job.run(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -166,12 +166,14 @@ type paged struct {
 
 // crawl is one run for a time, with a line for each agent.
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
-	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))), Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
+	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
+		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
 	spec.PagesMean = scalingPages
-	err = x.together(ctx, t, n, n, spec, x.Warm+x.Measured+startSlack+time.Duration(n)*startSlack1, func(all []*scaled) error {
-		r, err = x.measured(all)
-		return err
-	})
+	err = x.together(ctx, t, n, n, spec, x.Warm+x.Measured+startSlack+time.Duration(n)*startSlack1,
+		func(all []*scaled) error {
+			r, err = x.measured(all)
+			return err
+		})
 	return r, err
 }
 
@@ -188,7 +190,8 @@ func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err
 
 // together lets n agents crawl, with so many webs, until they end or for a time,
 // and f look at what came of it.
-func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebSpec, limit time.Duration, f func([]*scaled) error) (err error) {
+func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebSpec, limit time.Duration,
+	f func([]*scaled) error) (err error) {
 	dir, err := os.MkdirTemp(t.Dir, "scaling-")
 	if err != nil {
 		return fmt.Errorf("scaling: %w", err)
@@ -264,7 +267,8 @@ func wait(all []*scaled) error {
 }
 
 // start starts the agent.
-func (a *scaled) start(ctx context.Context, program string, limit time.Duration, addr, first string, n int) (err error) {
+func (a *scaled) start(ctx context.Context, program string, limit time.Duration, addr, first string,
+	n int) (err error) {
 	args := []string{"crawl", "--json", "--dir", a.dir, "--contact", "lab@example.org", "--scope", "any",
 		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", a.web.DNS, "--ca", a.web.CA,
 		"--memory", scalingMemory, "--time-limit", limit.String(), // 0 is none
@@ -387,7 +391,8 @@ func pagesAt(ps []paged, at time.Time) (r reckoned, ok bool) {
 		a, b := ps[i-1], ps[i]
 		if !a.at.After(at) && b.at.After(at) {
 			share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-			return reckoned{float64(a.pages) + share*float64(b.pages-a.pages), float64(a.bytes) + share*float64(b.bytes-a.bytes)}, true
+			return reckoned{float64(a.pages) + share*float64(b.pages-a.pages),
+				float64(a.bytes) + share*float64(b.bytes-a.bytes)}, true
 		}
 	}
 	return r, false

@@ -48,8 +48,9 @@ func (x *Scaling) points(rs []ScalingRun) (ps []ScalingPoint) {
 		var ratio []float64
 		p := ScalingPoint{
 			Agents: n, PagesPerS: middle(func(r ScalingRun) float64 { return r.PagesPerS }),
-			Least: middle(func(r ScalingRun) float64 { return r.Least }), Most: middle(func(r ScalingRun) float64 { return r.Most }),
-			Line: middle(func(r ScalingRun) float64 { return r.Line }),
+			Least: middle(func(r ScalingRun) float64 { return r.Least }),
+			Most:  middle(func(r ScalingRun) float64 { return r.Most }),
+			Line:  middle(func(r ScalingRun) float64 { return r.Line }),
 			costs: costs{
 				Overhead:  middle(func(r ScalingRun) float64 { return r.Overhead }),
 				Exchanged: middle(func(r ScalingRun) float64 { return r.Exchanged }),
@@ -72,10 +73,15 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 	ps := x.points(rs)
 	return &Result{
 		Name: "scaling", Title: "As much among many as alone?",
-		Question: "How many pages a second does each agent fetch when there are more of them (UbiCrawler, section 5.2 and figure 3), and what does the exchange of links cost? In a crawler that scales, the line is level; a coordinator with seven agents keeps 98.6 % of one agent's rate.",
-		SetUp:    x.setUp(t),
+		Question: "How many pages a second does each agent fetch when there are more of them (UbiCrawler, section " +
+			"5.2 and figure 3), and what does the exchange of links cost? In a crawler that scales, the line is " +
+			"level; a coordinator with seven agents keeps 98.6 % of one agent's rate.",
+		SetUp: x.setUp(t),
 		Sections: []Section{
-			{Heading: "Pages a second of one agent", Table: scalingTable(ps), Shown: true, Text: "Medians of the runs. *Of one*: the share of its line that an agent used, by that of one agent alone, run by run, with the least and the greatest: in bytes, as the lengths of pages are chance. *Least agent* and *most*: the one that fetched the least, and the most. " + x.verdict(ps)},
+			{Heading: "Pages a second of one agent", Table: scalingTable(ps), Shown: true, Text: "Medians of the " +
+				"runs. *Of one*: the share of its line that an agent used, by that of one agent alone, run by run, " +
+				"with the least and the greatest: in bytes, as the lengths of pages are chance. *Least agent* and " +
+				"*most*: the one that fetched the least, and the most. " + x.verdict(ps)},
 			{Heading: "What it costs: the runs with a line", Table: x.lineCosts(ps), Shown: true,
 				Text: "The runs from which the table above comes, from their start to their end: medians, the mean " +
 					"number of pages of all agents together, and the largest memory. *Links sent*: to other " +
@@ -92,20 +98,23 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 		Data:   scalingData(rs, ws),
 		Figure: scalingFigure(ps, ws),
 		Figures: map[string]any{
-			"points": ps, "runs": rs, "whole": ws, "bandwidth": x.Bandwidth, "measured_s": x.Measured.Seconds(), "aim": scalingAim, "aim_at": scalingAt,
+			"points": ps, "runs": rs, "whole": ws, "bandwidth": x.Bandwidth, "measured_s": x.Measured.Seconds(),
+			"aim": scalingAim, "aim_at": scalingAt,
 		},
 		Again: x.Again,
 	}
 }
 
 func (x *Scaling) setUp(t *Trial) string {
-	return fmt.Sprintf("A made-up web (`testweb --generate`, seed %d and up, %s hosts, %d pages on average), the same for every number of agents and larger than any run comes through. "+
+	return fmt.Sprintf("A made-up web (`testweb --generate`, seed %d and up, %s hosts, %d pages on average), the "+
+		"same for every number of agents and larger than any run comes through. "+
 		"Each agent is a process with a server of that web of its own, behind a line of %s/s of its own, so that "+
 		"every agent has the same bandwidth and one machine is enough. That is %.1f MB/s; in the paper on "+
 		"FC2L-UDCbot, a crawler with a coordinator, an agent has 40 MB/s: what is measured here is whether "+
 		"agents keep each other waiting, not whether they fill such a line. No delays, scope any, one "+
 		"seed, gzip, memory %s. "+
-		"They reach each other on loopback without keys. A run is measured for %s, %s after the last agent has fetched its first page; %d runs of each, by turns. "+
+		"They reach each other on loopback without keys. A run is measured for %s, %s after the last agent has "+
+		"fetched its first page; %d runs of each, by turns. "+
 		"What the exchange costs is told twice: of these runs, and of crawls to the end of a web of %s hosts. A "+
 		"violation of politeness, a page fetched twice or missed, or a host visited by two agents ends the "+
 		"experiment. All share one machine's processors: as long as those are not busy, what is "+
@@ -123,16 +132,21 @@ func (x *Scaling) verdict(ps []ScalingPoint) string {
 			if p.OfOne < scalingAim {
 				says = "missed"
 			}
-			return fmt.Sprintf("The aim, %.0f %% with %d agents, is %s: %.1f %%.", percent*scalingAim, scalingAt, says, percent*p.OfOne)
+			return fmt.Sprintf("The aim, %.0f %% with %d agents, is %s: %.1f %%.", percent*scalingAim, scalingAt, says,
+				percent*p.OfOne)
 		}
 	}
 	return ""
 }
 
 func scalingTable(ps []ScalingPoint) *Table {
-	t := &Table{Columns: []Column{{Name: "agents"}, {Name: "pages/s each", Digits: 1}, {Name: "of one", Unit: "%", Digits: 1}, {Name: "least", Unit: "%", Digits: 1}, {Name: "greatest", Unit: "%", Digits: 1}, {Name: "least agent", Digits: 1}, {Name: "most", Digits: 1}, {Name: "of the line", Unit: "%", Digits: 1}, {Name: "pages/s in all", Digits: 0}}}
+	t := &Table{Columns: []Column{{Name: "agents"}, {Name: "pages/s each", Digits: 1},
+		{Name: "of one", Unit: "%", Digits: 1}, {Name: "least", Unit: "%", Digits: 1},
+		{Name: "greatest", Unit: "%", Digits: 1}, {Name: "least agent", Digits: 1}, {Name: "most", Digits: 1},
+		{Name: "of the line", Unit: "%", Digits: 1}, {Name: "pages/s in all", Digits: 0}}}
 	for _, p := range ps {
-		t.Add(p.Agents, p.PagesPerS, percent*p.OfOne, percent*p.LowOfOne, percent*p.TopOfOne, p.Least, p.Most, percent*p.Line, p.PagesPerS*float64(p.Agents))
+		t.Add(p.Agents, p.PagesPerS, percent*p.OfOne, percent*p.LowOfOne, percent*p.TopOfOne, p.Least, p.Most,
+			percent*p.Line, p.PagesPerS*float64(p.Agents))
 	}
 	return t
 }
@@ -160,7 +174,9 @@ func (x *Scaling) lineVerdict(ps []ScalingPoint) string {
 }
 
 func costTable(ws []WholeCrawl) *Table {
-	t := &Table{Columns: []Column{{Name: "agents"}, {Name: "pages"}, {Name: "links sent a page", Digits: 3}, {Name: "bytes to agents a page", Digits: 0}, {Name: "processor", Unit: "µs/page", Digits: 0}, {Name: "memory", Unit: "MB", Digits: 0}}}
+	t := &Table{Columns: []Column{{Name: "agents"}, {Name: "pages"}, {Name: "links sent a page", Digits: 3},
+		{Name: "bytes to agents a page", Digits: 0}, {Name: "processor", Unit: "µs/page", Digits: 0},
+		{Name: "memory", Unit: "MB", Digits: 0}}}
 	for _, w := range ws {
 		t.Add(w.Agents, w.Pages, w.Overhead, w.Exchanged, w.CPU, float64(w.Peak)/1e6)
 	}
@@ -169,7 +185,9 @@ func costTable(ws []WholeCrawl) *Table {
 
 // scalingData is the CSV: a line for each run.
 func scalingData(rs []ScalingRun, ws []WholeCrawl) Table {
-	t := Table{Columns: []Column{{Name: "kind"}, {Name: "agents"}, {Name: "pages/s"}, {Name: "least pages/s"}, {Name: "most pages/s"}, {Name: "line share"}, {Name: "overhead"}, {Name: "exchanged bytes per page"}, {Name: "cpu us per page"}, {Name: "peak memory"}, {Name: "pages"}}}
+	t := Table{Columns: []Column{{Name: "kind"}, {Name: "agents"}, {Name: "pages/s"}, {Name: "least pages/s"},
+		{Name: "most pages/s"}, {Name: "line share"}, {Name: "overhead"}, {Name: "exchanged bytes per page"},
+		{Name: "cpu us per page"}, {Name: "peak memory"}, {Name: "pages"}}}
 	for _, r := range rs {
 		t.Add("line", r.Agents, r.PagesPerS, r.Least, r.Most, r.Line, r.Overhead, r.Exchanged, r.CPU, r.Peak, r.Pages)
 	}

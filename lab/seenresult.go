@@ -35,12 +35,14 @@ const runBytes = "run_bytes"
 func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	r := &Result{
 		Name: x.name(), Title: "Which of these links are new?",
-		Question: "What does it cost to find out which links are new, in time, in bytes read and written, in memory and on disk, as the number of known URLs grows: with ours, with what one would use else, and with what the papers describe?",
-		SetUp:    x.setUp(t, rs),
-		Data:     seenData(rs),
-		Figures:  seenFigures(rs),
-		Figure:   x.figure(rs),
-		Again:    x.Again,
+		Question: "What does it cost to find out which links are new, in time, in bytes read and written, in memory " +
+			"and on disk, as the number of known URLs grows: with ours, with what one would use else, and with what " +
+			"the papers describe?",
+		SetUp:   x.setUp(t, rs),
+		Data:    seenData(rs),
+		Figures: seenFigures(rs),
+		Figure:  x.figure(rs),
+		Again:   x.Again,
 	}
 	if s := x.against(rs); s != nil {
 		r.Sections = append(r.Sections, *s)
@@ -60,8 +62,11 @@ func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 // setUp says what was run.
 func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's encoding of some 155 octets behind each, in batches of %s. ", t.Seed, humanize.Comma(batchItems))
-	b.WriteString("Hosts are of all sizes by a power law. *Uniform*: the known links are drawn evenly from all URLs. *Zipf*: as real links lie, so that a cache of 50,000 URLs answers eight in ten, as Broder, Najork and Wiener measured (WWW 2003). " +
+	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's "+
+		"encoding of some 155 octets behind each, in batches of %s. ", t.Seed, humanize.Comma(batchItems))
+	b.WriteString("Hosts are of all sizes by a power law. *Uniform*: the known links are drawn evenly from all URLs. " +
+		"*Zipf*: as real links lie, so that a cache of 50,000 URLs answers eight in ten, as Broder, Najork and " +
+		"Wiener measured (WWW 2003). " +
 		"The stream knows which of its links are new, and every answer of every store was held against it.\n\n")
 	fmt.Fprintf(&b, "Each store is a process of its own, alone, with the same stream in it; the time includes the "+
 		"stream, whose own speed is that of *no store*. A store is filled with new URLs to each number of keys; then "+
@@ -76,7 +81,8 @@ func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	}
 	fmt.Fprintf(&b, "A store has %s of memory where it can be told, the run time of Go included; one that takes more "+
 		"than %s is stopped. ", humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
-	b.WriteString("Read and written is what the process asked of the system (rchar and wchar of /proc/self/io); a mapped file's reads are not in it, which concerns bbolt. The CSV also has what reached the disk. " +
+	b.WriteString("Read and written is what the process asked of the system (rchar and wchar of /proc/self/io); a " +
+		"mapped file's reads are not in it, which concerns bbolt. The CSV also has what reached the disk. " +
 		"RAM is the greatest anonymous resident memory, without what the process had before the store was opened. ")
 	if x.PageCache > 0 {
 		fmt.Fprintf(&b, "The page cache is bounded: each store that keeps keys on disk runs in a control group of "+
@@ -103,13 +109,15 @@ func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 
 // against holds ours against its targets at the largest number of keys that has some.
 func (x *Seen) against(rs []*storeResult) *Section {
-	table := &Table{Columns: []Column{{Name: "store"}, {Name: "stream"}, {Name: "known keys"}, {Name: "what"}, {Name: "measured"}, {Name: "target"}, {Name: "verdict"}}}
+	table := &Table{Columns: []Column{{Name: "store"}, {Name: "stream"}, {Name: "known keys"}, {Name: "what"},
+		{Name: "measured"}, {Name: "target"}, {Name: "verdict"}}}
 	for _, s := range rs {
 		if !s.Kind.Ours {
 			continue
 		}
 		for _, want := range targets {
-			i := slices.IndexFunc(s.Points, func(p StorePoint) bool { return p.Keys >= want.keys && p.Keys < want.keys*3/2 })
+			i := slices.IndexFunc(s.Points,
+				func(p StorePoint) bool { return p.Keys >= want.keys && p.Keys < want.keys*3/2 })
 			if i < 0 || x.Memory > want.ram { // who had more memory shows nothing
 				continue
 			}
@@ -124,7 +132,8 @@ func (x *Seen) against(rs []*storeResult) *Section {
 			row("checks/s", count(p.PerS()), "at least "+count(want.perS), p.PerS() >= want.perS)
 			row("RAM", humanize.Bytes(uint64(p.RAM)), "at most "+humanize.Bytes(uint64(want.ram)), p.RAM <= want.ram)
 			if i == len(s.Points)-1 && s.Usage.Peak > 0 {
-				row("RAM of the whole process, with program, stream and judge", humanize.Bytes(uint64(s.Usage.Peak)), "at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
+				row("RAM of the whole process, with program, stream and judge", humanize.Bytes(uint64(s.Usage.Peak)),
+					"at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
 			}
 			bytes, ok := p.Told[runBytes]
 			if !ok {
@@ -136,7 +145,8 @@ func (x *Seen) against(rs []*storeResult) *Section {
 				ram := float64(n) / float64(p.Known)
 				row("octets a key of filter and index", count(ram), "at most "+count(want.ramKey), ram <= want.ramKey)
 			}
-			row("99.9th percentile of Add", p.Block.P999.String(), "at most "+want.block.String(), p.Block.P999 <= want.block)
+			row("99.9th percentile of Add", p.Block.P999.String(), "at most "+want.block.String(),
+				p.Block.P999 <= want.block)
 			row("false answers", count(float64(p.False())), "0", p.False() == 0)
 		}
 	}
@@ -191,7 +201,9 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 	return []Section{
 		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true,
 			Text: "Empty: it was stopped before, or only ours go on to so many keys; see below."},
-		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the stream included. It says more than the rate does where other things ran on the machine. Empty as well: less than " + cpuTold.String() + " in all, of which the system tells hundredths of a second only."},
+		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the " +
+			"stream included. It says more than the rate does where other things ran on the machine. Empty as well: " +
+			"less than " + cpuTold.String() + " in all, of which the system tells hundredths of a second only."},
 		{Heading: "Octets read a check, " + shape, Table: read},
 		{Heading: "Octets written a check, " + shape, Table: written},
 	}
@@ -247,9 +259,13 @@ func short10(n int64) string {
 
 // last is the table of the largest number of keys that each has reached.
 func (x *Seen) last(rs []*storeResult, shape string) Section {
-	t := &Table{Columns: []Column{{Name: "store"}, {Name: "known keys"}, {Name: "checks/s"}, {Name: "CPU", Unit: "µs/check", Digits: 2}, {Name: "filled in", Unit: "s"}, {Name: "RAM", Unit: "MB"}, {Name: "mapped", Unit: "MB"}, {Name: "disk", Unit: "B/key", Digits: 1},
-		{Name: "Add, 50 %", Unit: "ms", Digits: 2}, {Name: "99 %", Unit: "ms", Digits: 2}, {Name: "99.9 %", Unit: "ms", Digits: 2}, {Name: "longest", Unit: "ms"},
-		{Name: "new after, 50 %", Unit: "ms", Digits: 1}, {Name: "longest, new", Unit: "s", Digits: 1}, {Name: "false new"}, {Name: "false known"}, {Name: "stopped by"}}}
+	t := &Table{Columns: []Column{{Name: "store"}, {Name: "known keys"}, {Name: "checks/s"},
+		{Name: "CPU", Unit: "µs/check", Digits: 2}, {Name: "filled in", Unit: "s"}, {Name: "RAM", Unit: "MB"},
+		{Name: "mapped", Unit: "MB"}, {Name: "disk", Unit: "B/key", Digits: 1},
+		{Name: "Add, 50 %", Unit: "ms", Digits: 2}, {Name: "99 %", Unit: "ms", Digits: 2},
+		{Name: "99.9 %", Unit: "ms", Digits: 2}, {Name: "longest", Unit: "ms"},
+		{Name: "new after, 50 %", Unit: "ms", Digits: 1}, {Name: "longest, new", Unit: "s", Digits: 1},
+		{Name: "false new"}, {Name: "false known"}, {Name: "stopped by"}}}
 	for _, s := range rs {
 		if s.Shape != shape {
 			continue
@@ -271,20 +287,30 @@ func (x *Seen) last(rs []*storeResult, shape string) Section {
 		if s.Kind.Name == "nothing" {
 			falseKnown, after, longest = nil, nil, nil
 		}
-		t.Add(s.Kind.Title, p.Keys, p.PerS(), perCheck(p, int64(p.CPU))/1e3, fill, float64(p.RAM)/1e6, float64(p.Mapped)/1e6, float64(p.Disk)/float64(p.Known),
+		t.Add(s.Kind.Title, p.Keys, p.PerS(), perCheck(p, int64(p.CPU))/1e3, fill, float64(p.RAM)/1e6,
+			float64(p.Mapped)/1e6, float64(p.Disk)/float64(p.Known),
 			p.Block.P50, p.Block.P99, p.Block.P999, p.Block.Max, after, longest, p.Twice, falseKnown, why)
 	}
 	return Section{Heading: "At the most keys that each reached, " + shape, Table: t, Shown: true,
-		Text: fmt.Sprintf("*Add* is the time for which a batch of %s links blocks its caller; *new after* how long after that it took until a new link was told of, of one in %d. *Filled in*: the time for all new keys before the measurements. *Disk* is all files, those too that only hold links for their answer, of which some may not be deleted yet.", humanize.Comma(batchItems), latencySample)}
+		Text: fmt.Sprintf("*Add* is the time for which a batch of %s links blocks its caller; *new after* how long "+
+			"after that it took until a new link was told of, of one in %d. *Filled in*: the time for all new keys "+
+			"before the measurements. *Disk* is all files, those too that only hold links for their answer, of which "+
+			"some may not be deleted yet.", humanize.Comma(batchItems), latencySample)}
 }
 
 // seenData is the CSV.
 func seenData(rs []*storeResult) Table {
-	t := Table{Columns: []Column{{Name: "stream"}, {Name: "store"}, {Name: "known keys"}, {Name: "checks"}, {Name: "time", Unit: "s"}, {Name: "flush", Unit: "s"}, {Name: "checks/s"}, {Name: "cpu", Unit: "s"},
-		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "disk read bytes"}, {Name: "disk written bytes"}, {Name: "ram bytes"}, {Name: "mapped bytes"}, {Name: "index bytes"}, {Name: "run bytes"}, {Name: "disk bytes"}, {Name: "keys at end"},
-		{Name: "add p50", Unit: "µs"}, {Name: "add p99", Unit: "µs"}, {Name: "add p99.9", Unit: "µs"}, {Name: "add max", Unit: "µs"},
-		{Name: "new p50", Unit: "µs"}, {Name: "new p99", Unit: "µs"}, {Name: "new p99.9", Unit: "µs"}, {Name: "new max", Unit: "µs"},
-		{Name: "false new"}, {Name: "false known"}, {Name: "foreign"}, {Name: "cut"}, {Name: "fill keys"}, {Name: "fill", Unit: "s"}, {Name: "fill written bytes"}}}
+	t := Table{Columns: []Column{{Name: "stream"}, {Name: "store"}, {Name: "known keys"}, {Name: "checks"},
+		{Name: "time", Unit: "s"}, {Name: "flush", Unit: "s"}, {Name: "checks/s"}, {Name: "cpu", Unit: "s"},
+		{Name: "read bytes"}, {Name: "written bytes"}, {Name: "disk read bytes"}, {Name: "disk written bytes"},
+		{Name: "ram bytes"}, {Name: "mapped bytes"}, {Name: "index bytes"}, {Name: "run bytes"}, {Name: "disk bytes"},
+		{Name: "keys at end"},
+		{Name: "add p50", Unit: "µs"}, {Name: "add p99", Unit: "µs"}, {Name: "add p99.9", Unit: "µs"},
+		{Name: "add max", Unit: "µs"},
+		{Name: "new p50", Unit: "µs"}, {Name: "new p99", Unit: "µs"}, {Name: "new p99.9", Unit: "µs"},
+		{Name: "new max", Unit: "µs"},
+		{Name: "false new"}, {Name: "false known"}, {Name: "foreign"}, {Name: "cut"}, {Name: "fill keys"},
+		{Name: "fill", Unit: "s"}, {Name: "fill written bytes"}}}
 	for _, s := range rs {
 		for _, p := range s.Points {
 			cut := 0
@@ -316,7 +342,8 @@ func seenFigures(rs []*storeResult) map[string]any {
 			shape = map[string]any{}
 			all[s.Shape] = shape
 		}
-		shape[s.Kind.Name] = map[string]any{"points": s.Points, "end": s.End, "cpu_s": s.Usage.CPU.Seconds(), "wall_s": s.Usage.Wall.Seconds(), "peak_bytes": s.Usage.Peak}
+		shape[s.Kind.Name] = map[string]any{"points": s.Points, "end": s.End, "cpu_s": s.Usage.CPU.Seconds(),
+			"wall_s": s.Usage.Wall.Seconds(), "peak_bytes": s.Usage.Peak}
 	}
 	return all
 }
@@ -326,7 +353,8 @@ func (x *Seen) figure(rs []*storeResult) *Figure {
 	f := &Figure{Alt: "Checks a second, and octets read and written a check, of each store by the number of known keys"}
 	for _, shape := range x.Shapes {
 		speed := Panel{Title: "Checks a second, " + shape, X: "known keys", Y: "checks/s", Log: true}
-		bytes := Panel{Title: "Octets read and written a check, " + shape, X: "known keys", Y: "octets/check", Log: true}
+		bytes := Panel{Title: "Octets read and written a check, " + shape, X: "known keys", Y: "octets/check",
+			Log: true}
 		for _, s := range rs {
 			if s.Shape != shape || len(s.Points) == 0 {
 				continue

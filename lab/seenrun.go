@@ -346,7 +346,8 @@ func ownIO() (n IO) {
 	if err != nil {
 		return IO{}
 	}
-	for name, v := range map[string]*int64{"rchar": &n.Read, "wchar": &n.Written, "read_bytes": &n.DiskRead, "write_bytes": &n.DiskWritten} {
+	for name, v := range map[string]*int64{"rchar": &n.Read, "wchar": &n.Written, "read_bytes": &n.DiskRead,
+		"write_bytes": &n.DiskWritten} {
 		fmt.Sscan(field(b, name), v)
 	}
 	return n

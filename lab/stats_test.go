@@ -39,7 +39,8 @@ func TestMedianAndSpread(t *testing.T) {
 
 func TestTenths(t *testing.T) {
 	// 100 pages/s for 5 s, then 50.
-	samples := []Sample{{}, {At: 5 * time.Second, Pages: 500}, {At: 7 * time.Second, Pages: 500}, {At: 15 * time.Second, Pages: 900}, {At: 17 * time.Second, Pages: 1000}}
+	samples := []Sample{{}, {At: 5 * time.Second, Pages: 500}, {At: 7 * time.Second, Pages: 500},
+		{At: 15 * time.Second, Pages: 900}, {At: 17 * time.Second, Pages: 1000}}
 	got := Tenths(samples)
 	// The sixth has the two seconds without a page.
 	want := []float64{100, 100, 100, 100, 100, 25, 50, 50, 50, 50}

@@ -10,7 +10,8 @@ import (
 )
 
 func sample() *Table {
-	t := &Table{Columns: []Column{{Name: "web"}, {Name: "pages/s"}, {Name: "CPU", Unit: "µs", Digits: 1}, {Name: "time", Unit: "s", Digits: 2}, {Name: "share", Unit: "%"}}}
+	t := &Table{Columns: []Column{{Name: "web"}, {Name: "pages/s"}, {Name: "CPU", Unit: "µs", Digits: 1},
+		{Name: "time", Unit: "s", Digits: 2}, {Name: "share", Unit: "%"}}}
 	t.Add("identity | plain", int64(1234567), 84250*time.Nanosecond, 1500*time.Millisecond, 99.6)
 	t.Add("größer", 12, nil, time.Duration(0), 0.0)
 	t.Add("short")

@@ -58,7 +58,8 @@ var kinds = []kind{
 	{"gzip", "gzip bodies, kept connections", true, func(*WebSpec) {}},
 	{"close", "gzip, a connection for each fetch", false, func(w *WebSpec) { w.CloseEach = true }},
 	{"tls", "gzip, https, kept connections", false, func(w *WebSpec) { w.Secure = 1 }},
-	{"tls-close", "gzip, https, a connection for each fetch", false, func(w *WebSpec) { w.Secure, w.CloseEach = 1, true }},
+	{"tls-close", "gzip, https, a connection for each fetch", false,
+		func(w *WebSpec) { w.Secure, w.CloseEach = 1, true }},
 }
 
 // bareConns is how many connections the yardstick has; the agent has as many
@@ -232,7 +233,8 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 			return err
 		}
 		pages := time.Duration(r.Pages)
-		m = measurement{Kind: k.name, Who: "bare", Round: round, Pages: r.Pages, Wall: r.Usage.Wall, Fetching: b.x.Duration,
+		m = measurement{Kind: k.name, Who: "bare", Round: round, Pages: r.Pages, Wall: r.Usage.Wall,
+			Fetching:  b.x.Duration,
 			PagesPerS: r.PagesPerS, FetchingPerS: r.PagesPerS, MBPerS: r.MBPerS,
 			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak}
 		done("%s pages/s, %s of CPU a page", count(m.PagesPerS), micros(m.CPU))
@@ -250,9 +252,11 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 	}
 	err = b.with(ctx, b.spec(k), func(w *web, dir string) error {
 		done := b.t.step("%s: %s, %s", k.name, p.Name, what)
-		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"), Tick: func(s progressLine, now Sample) {
-			b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS), now.Resident/1e6)
-		}}
+		job := crawlJob{Program: p.Path, Web: w, Dir: filepath.Join(dir, "crawl"),
+			Tick: func(s progressLine, now Sample) {
+				b.t.partial("%s pages, %s pages/s, %d MB", count(float64(s.Pages)), count(s.PagesPerS),
+					now.Resident/1e6)
+			}}
 		switch {
 		case b.t.Quick:
 			job.TimeLimit = b.x.Duration
@@ -271,9 +275,11 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 		}
 		s := &r.Summary
 		pages := time.Duration(s.Pages)
-		m = measurement{Kind: k.name, Who: p.Name, Round: round, Pages: s.Pages, Wall: r.Usage.Wall, Fetching: r.Fetching,
-			PagesPerS: r.PagesPerS(), FetchingPerS: r.FetchingPerS(), MBPerS: float64(s.Bytes) / 1e6 / r.Usage.Wall.Seconds(),
-			CPU: r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Crawl: r}
+		m = measurement{Kind: k.name, Who: p.Name, Round: round, Pages: s.Pages, Wall: r.Usage.Wall,
+			Fetching:  r.Fetching,
+			PagesPerS: r.PagesPerS(), FetchingPerS: r.FetchingPerS(),
+			MBPerS: float64(s.Bytes) / 1e6 / r.Usage.Wall.Seconds(),
+			CPU:    r.Usage.CPU / pages, WebCPU: r.WebCPU / pages, Peak: r.Usage.Peak, Crawl: r}
 		if job.Profile != "" {
 			if m.tree, err = ReadProfile(job.Profile); err != nil {
 				return err

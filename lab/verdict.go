@@ -55,23 +55,31 @@ func fetchingRate(m *measurement) float64 { return m.FetchingPerS }
 // result sums the measurements up.
 func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	r := &Result{
-		Name:     "throughput",
-		Title:    "Pages a second of one agent",
-		Question: "How many pages a second does one agent archive, beside the least work that still counts as crawling (`bare`), on the same cores, from the same web?",
-		SetUp:    x.setUp(t),
-		Data:     runsTable(ms),
-		Figures:  map[string]any{},
-		Again:    x.Again,
+		Name:  "throughput",
+		Title: "Pages a second of one agent",
+		Question: "How many pages a second does one agent archive, beside the least work that still counts as " +
+			"crawling (`bare`), on the same cores, from the same web?",
+		SetUp:   x.setUp(t),
+		Data:    runsTable(ms),
+		Figures: map[string]any{},
+		Again:   x.Again,
 	}
 	rates, compared := x.rates(ks, ms, r.Figures)
 	if len(compared.Rows) > 0 {
 		r.Sections = append(r.Sections, Section{Heading: "Beside the yardstick", Table: compared, Shown: true,
-			Text: fmt.Sprintf("Pages/s of the agent by those of bare in the same round, the median of %d. *Whole* counts the time from the start of the process to its end, *fetching* that from the first page's request to the last fetch's end; what is quoted is the lesser. *By CPU* is what the ratio would be if nobody ever waited for anything but the cores: processor time a page of bare and its web by that of the agent and its web. Floor %.2f, aim %.2f.", x.Runs, floorRatio, aimRatio)})
+			Text: fmt.Sprintf("Pages/s of the agent by those of bare in the same round, the median of %d. *Whole* "+
+				"counts the time from the start of the process to its end, *fetching* that from the first page's "+
+				"request to the last fetch's end; what is quoted is the lesser. *By CPU* is what the ratio would be "+
+				"if nobody ever waited for anything but the cores: processor time a page of bare and its web by that "+
+				"of the agent and its web. Floor %.2f, aim %.2f.", x.Runs, floorRatio, aimRatio)})
 	}
 	r.Sections = append(r.Sections, Section{Heading: "All runs in sum", Table: rates, Shown: true,
-		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the process by its pages. *To gzip, kept* are pages/s by those of the same program with gzip bodies over kept connections, in the same round: the yardstick can do neither TLS nor a connection for each fetch."})
+		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the " +
+			"process by its pages. *To gzip, kept* are pages/s by those of the same program with gzip bodies over " +
+			"kept connections, in the same round: the yardstick can do neither TLS nor a connection for each fetch."})
 	r.Sections = append(r.Sections, Section{Heading: "What the web saw", Table: seenTable(ks, x.Agents, ms),
-		Text: "In sum over the runs. No run with a violation, a page fetched twice or one missed is measured: the program ends with an error. *Missed* is known of crawls that went to their end only."})
+		Text: "In sum over the runs. No run with a violation, a page fetched twice or one missed is measured: the " +
+			"program ends with an error. *Missed* is known of crawls that went to their end only."})
 	r.Sections = append(r.Sections, x.profiles(ks, ms)...)
 	r.Figure = x.figure(ks, ms)
 	return r
@@ -80,7 +88,8 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 // profiles are the trees of where the time goes, and where there are several
 // agents, what changed.
 func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
-	intro := "Runs with a profiler, which do not count above. First level: the room whose function is innermost on the stack; second: what it does, or has done; third: the function.\n\n"
+	intro := "Runs with a profiler, which do not count above. First level: the room whose function is innermost on " +
+		"the stack; second: what it does, or has done; third: the function.\n\n"
 	for _, k := range ks {
 		var ps []Profiled
 		for _, m := range ms {
@@ -89,7 +98,9 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 			}
 		}
 		if len(ps) > 1 {
-			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, compareLeast), Text: "Processor time a page, by room and by what is done there, where it is more than a hundredth in one of them."})
+			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, compareLeast),
+				Text: "Processor time a page, by room and by what is done there, where it is more than a hundredth " +
+					"in one of them."})
 		}
 		for i, p := range ps {
 			heading := "Where the time goes: " + k.name
@@ -99,7 +110,9 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 			if i < len(ps)-1 {
 				continue // what changed says enough
 			}
-			out = append(out, Section{Heading: heading, Text: intro + fmt.Sprintf("%s pages:\n\n```\n%s```", humanize.Comma(p.Pages), p.Tree.Flame(p.Pages, flameDepth, flameLeast))})
+			out = append(out, Section{Heading: heading,
+				Text: intro + fmt.Sprintf("%s pages:\n\n```\n%s```", humanize.Comma(p.Pages),
+					p.Tree.Flame(p.Pages, flameDepth, flameLeast))})
 			intro = ""
 		}
 	}
@@ -111,17 +124,24 @@ func (x *Throughput) setUp(t *Trial) string {
 	if t.Quick {
 		how = "The agent crawls for " + x.Duration.String() + " at most."
 	}
-	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, 22.3 KB and 50 links a page, robots.txt obeyed; web, agent and bare are processes of their own on the same cores, and every run has a web of its own. "+
-		"The agent: `crawl --delay 0 --scope any`, 64 workers, everything else as by default. Bare: %d kept connections for %s, on %s URLs drawn from all hosts. %s In turns, %d rounds.",
+	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, 22.3 KB and 50 links a "+
+		"page, robots.txt obeyed; web, agent and bare are processes of their own on the same cores, and every run "+
+		"has a web of its own. "+
+		"The agent: `crawl --delay 0 --scope any`, 64 workers, everything else as by default. Bare: %d kept "+
+		"connections for %s, on %s URLs drawn from all hosts. %s In turns, %d rounds.",
 		t.Seed, humanize.Comma(x.Hosts), x.PagesMean, bareConns, x.Duration, humanize.Comma(bareURLs), how, x.Runs)
 }
 
 // rates are the medians, for people and, in figures, for programs.
 func (x *Throughput) rates(ks []kind, ms []measurement, figures map[string]any) (all, compared *Table) {
-	all = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "pages/s"}, {Name: "spread", Unit: "%"}, {Name: "fetching", Unit: "pages/s"},
-		{Name: "MB/s", Digits: 1}, {Name: "CPU", Unit: "µs"}, {Name: "web's CPU", Unit: "µs"}, {Name: "peak", Unit: "MB"}, {Name: "to gzip, kept", Digits: 2}}}
-	compared = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "bare", Unit: "pages/s"}, {Name: "agent", Unit: "pages/s"},
-		{Name: "whole", Digits: 2}, {Name: "fetching", Digits: 2}, {Name: "by CPU", Digits: 2}, {Name: "floor", Digits: 2}, {Name: "verdict"}}}
+	all = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "pages/s"}, {Name: "spread", Unit: "%"},
+		{Name: "fetching", Unit: "pages/s"},
+		{Name: "MB/s", Digits: 1}, {Name: "CPU", Unit: "µs"}, {Name: "web's CPU", Unit: "µs"},
+		{Name: "peak", Unit: "MB"}, {Name: "to gzip, kept", Digits: 2}}}
+	compared = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "bare", Unit: "pages/s"},
+		{Name: "agent", Unit: "pages/s"},
+		{Name: "whole", Digits: 2}, {Name: "fetching", Digits: 2}, {Name: "by CPU", Digits: 2},
+		{Name: "floor", Digits: 2}, {Name: "verdict"}}}
 	who := []string{"bare"}
 	for _, p := range x.Agents {
 		who = append(who, p.Name)
@@ -135,31 +155,37 @@ func (x *Throughput) rates(ks []kind, ms []measurement, figures map[string]any) 
 			rate := each(s, wholeRate)
 			cpu := Median(each(s, func(m *measurement) time.Duration { return m.CPU }))
 			row := map[string]any{
-				"pages_per_s": Median(rate), "spread": Spread(rate), "fetching_pages_per_s": Median(each(s, fetchingRate)),
-				"mb_per_s":   Median(each(s, func(m *measurement) float64 { return m.MBPerS })),
-				"cpu_us":     float64(cpu) / 1e3,
-				"web_cpu_us": float64(Median(each(s, func(m *measurement) time.Duration { return m.WebCPU }))) / 1e3,
+				"pages_per_s": Median(rate), "spread": Spread(rate),
+				"fetching_pages_per_s": Median(each(s, fetchingRate)),
+				"mb_per_s":             Median(each(s, func(m *measurement) float64 { return m.MBPerS })),
+				"cpu_us":               float64(cpu) / 1e3,
+				"web_cpu_us": float64(
+					Median(each(s, func(m *measurement) time.Duration { return m.WebCPU }))) / 1e3,
 				"peak_bytes": Median(each(s, func(m *measurement) int64 { return m.Peak })),
 				"runs":       len(s),
 			}
 			var kept any
-			if v := ratios(ms, k.name, name, "gzip", name, wholeRate); k.name != "gzip" && name != "bare" && len(v) > 0 {
+			if v := ratios(ms, k.name, name, "gzip", name, wholeRate); k.name != "gzip" && name != "bare" &&
+				len(v) > 0 {
 				kept = Median(v)
 				row["to_gzip_kept"] = kept
 			}
-			all.Add(k.title, name, row["pages_per_s"], 100*row["spread"].(float64), row["fetching_pages_per_s"], row["mb_per_s"], row["cpu_us"], row["web_cpu_us"], float64(row["peak_bytes"].(int64))/1e6, kept)
+			all.Add(k.title, name, row["pages_per_s"], 100*row["spread"].(float64), row["fetching_pages_per_s"],
+				row["mb_per_s"], row["cpu_us"], row["web_cpu_us"], float64(row["peak_bytes"].(int64))/1e6, kept)
 			figures[key(k.name+" "+name)] = row
 			bare := of(ms, k.name, "bare")
 			if name == "bare" || len(bare) == 0 {
 				continue
 			}
-			whole, fetching := Median(ratios(ms, k.name, name, k.name, "bare", wholeRate)), Median(ratios(ms, k.name, name, k.name, "bare", fetchingRate))
+			whole, fetching := Median(ratios(ms, k.name, name, k.name, "bare", wholeRate)),
+				Median(ratios(ms, k.name, name, k.name, "bare", fetchingRate))
 			ratio := min(whole, fetching)
 			row["ratio"], row["ratio_fetching"], row["floor"], row["aim"] = ratio, fetching, floorRatio, aimRatio
 			both := func(m *measurement) time.Duration { return m.CPU + m.WebCPU }
 			byCPU := float64(Median(each(bare, both))) / float64(max(Median(each(s, both)), 1))
 			row["ratio_by_cpu"] = byCPU
-			compared.Add(k.title, name, Median(each(bare, wholeRate)), Median(rate), whole, fetching, byCPU, floorRatio, verdict(ratio))
+			compared.Add(k.title, name, Median(each(bare, wholeRate)), Median(rate), whole, fetching, byCPU, floorRatio,
+				verdict(ratio))
 		}
 	}
 	return all, compared
@@ -177,8 +203,10 @@ func verdict(ratio float64) string {
 
 // seenTable is the web's account.
 func seenTable(ks []kind, agents []Program, ms []measurement) *Table {
-	t := &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "runs"}, {Name: "pages"}, {Name: "robots.txt"}, {Name: "violations"}, {Name: "twice"},
-		{Name: "missed"}, {Name: "most requests at once to a host"}, {Name: "handshakes"}, {Name: "resumed", Unit: "%", Digits: 1}}}
+	t := &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "runs"}, {Name: "pages"},
+		{Name: "robots.txt"}, {Name: "violations"}, {Name: "twice"},
+		{Name: "missed"}, {Name: "most requests at once to a host"}, {Name: "handshakes"},
+		{Name: "resumed", Unit: "%", Digits: 1}}}
 	for _, k := range ks {
 		for _, p := range agents {
 			var runs, pages, robots, bad, twice, missed, full, resumed int64
@@ -225,16 +253,20 @@ func seenTable(ks []kind, agents []Program, ms []measurement) *Table {
 
 // runsTable is the CSV: a line for each run.
 func runsTable(ms []measurement) Table {
-	t := Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "round"}, {Name: "profiled"}, {Name: "pages"}, {Name: "wall", Unit: "s"}, {Name: "fetching", Unit: "s"},
-		{Name: "pages/s"}, {Name: "fetching pages/s"}, {Name: "MB/s"}, {Name: "cpu", Unit: "µs"}, {Name: "web cpu", Unit: "µs"}, {Name: "peak bytes"},
-		{Name: "robots_txt"}, {Name: "violations"}, {Name: "twice"}, {Name: "reachable"}, {Name: "missed"}, {Name: "handshakes"}, {Name: "resumed"}, {Name: "stop"}}}
+	t := Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "round"}, {Name: "profiled"}, {Name: "pages"},
+		{Name: "wall", Unit: "s"}, {Name: "fetching", Unit: "s"},
+		{Name: "pages/s"}, {Name: "fetching pages/s"}, {Name: "MB/s"}, {Name: "cpu", Unit: "µs"},
+		{Name: "web cpu", Unit: "µs"}, {Name: "peak bytes"},
+		{Name: "robots_txt"}, {Name: "violations"}, {Name: "twice"}, {Name: "reachable"}, {Name: "missed"},
+		{Name: "handshakes"}, {Name: "resumed"}, {Name: "stop"}}}
 	for i := range ms {
 		m := &ms[i]
 		profiled := 0
 		if m.tree != nil {
 			profiled = 1
 		}
-		row := []any{m.Kind, m.Who, m.Round, profiled, m.Pages, m.Wall, m.Fetching, m.PagesPerS, m.FetchingPerS, m.MBPerS, m.CPU, m.WebCPU, m.Peak}
+		row := []any{m.Kind, m.Who, m.Round, profiled, m.Pages, m.Wall, m.Fetching, m.PagesPerS, m.FetchingPerS,
+			m.MBPerS, m.CPU, m.WebCPU, m.Peak}
 		if c := m.Crawl; c != nil {
 			bad := int64(0)
 			for _, n := range c.Report.ViolationCount {
@@ -262,7 +294,9 @@ func runsTable(ms []measurement) Table {
 // figure shows rates, ratios and processor time.
 func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 	rate := Panel{Title: "Pages a second, whole process (median, least to greatest)", Y: "pages/s"}
-	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, First: 1, Levels: []Level{{fmt.Sprintf("floor %.2f", floorRatio), floorRatio}, {fmt.Sprintf("aim %.2f", aimRatio), aimRatio}}}
+	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, First: 1,
+		Levels: []Level{{fmt.Sprintf("floor %.2f", floorRatio), floorRatio},
+			{fmt.Sprintf("aim %.2f", aimRatio), aimRatio}}}
 	cost := Panel{Title: "Processor time of the program itself", Y: "µs a page"}
 	who := []string{"bare"}
 	for _, p := range x.Agents {
@@ -294,7 +328,8 @@ func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 			ratio.Bars = append(ratio.Bars, q)
 		}
 	}
-	f := &Figure{Alt: "Pages a second and processor time a page of " + strings.Join(who, ", ") + " by the way in which the web is served", Panels: []Panel{rate}}
+	f := &Figure{Alt: "Pages a second and processor time a page of " + strings.Join(who, ", ") +
+		" by the way in which the web is served", Panels: []Panel{rate}}
 	if len(ratio.Groups) > 0 {
 		f.Panels = append(f.Panels, ratio)
 	}

@@ -56,7 +56,8 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{}, moves: c.Tenancy != nil, handed: maps.Clone(c.tenants.handed)}
+	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{},
+		moves: c.Tenancy != nil, handed: maps.Clone(c.tenants.handed)}
 	if err := c.putSmall(k); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)

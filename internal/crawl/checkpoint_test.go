@@ -45,7 +45,8 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any}, seeds: []weburl.URL{u}}
+		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any},
+			seeds: []weburl.URL{u}}
 		s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
 		s.web = parseWeb(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
 		hook := &hookFS{FS: mem}
@@ -55,7 +56,8 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 		}
 		head := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 		x := func() *warc.Exchange {
-			return &warc.Exchange{URL: "http://h0.example/", Began: time.Now(), Request: []byte("GET / HTTP/1.1\r\nHost: h0.example\r\n\r\n"),
+			return &warc.Exchange{URL: "http://h0.example/", Began: time.Now(),
+				Request:  []byte("GET / HTTP/1.1\r\nHost: h0.example\r\n\r\n"),
 				Response: warc.Bytes(head + "hello"), HTTP: true, HeadLen: len(head)}
 		}
 		hook.hook = func() { // a worker archives a page while the dispatcher begins a checkpoint

@@ -31,7 +31,8 @@ func TestPausesOverClockChange(t *testing.T) {
 		var p pastClock
 		p.saw(end)
 		p.saw(end.Add(-time.Minute))
-		p.hosts = []frontier.HostState{{Host: "a.example", NotBefore: end.Add(c.pause), Slow: 1, SlowUntil: end.Add(c.pause)}}
+		p.hosts = []frontier.HostState{{Host: "a.example", NotBefore: end.Add(c.pause), Slow: 1,
+			SlowUntil: end.Add(c.pause)}}
 		now := end.Add(c.down)
 		p.restore(f, now)
 		f.Hush(now)

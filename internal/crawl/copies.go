@@ -170,7 +170,8 @@ func (c *Crawler) beginCopies() {
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if c.accepted > 0 {
 		s.whole.owed = true
-		s.epochs = append(s.epochs, epoch{from: 1, began: time.Now(), closed: true, away: int(c.Outbox.Len()), copies: 1, held: c.lastHeld()})
+		s.epochs = append(s.epochs, epoch{from: 1, began: time.Now(), closed: true, away: int(c.Outbox.Len()),
+			copies: 1, held: c.lastHeld()})
 	}
 	s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
 }
@@ -205,7 +206,8 @@ func (c *Crawler) copyKnown(k weburl.Key) {
 
 // copyFinish ships a finish, when its time has come.
 func (c *Crawler) copyFinish(f *finish) {
-	if c.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 || f.dropped() && c.notOurs(f.link.URL) {
+	if c.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
+		f.dropped() && c.notOurs(f.link.URL) {
 		return
 	}
 	k := f.link.URL.Key()
@@ -227,7 +229,8 @@ func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
 // clockRecord is a host's state in durations: no two machines' clocks are compared.
 func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
-	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)), Pause: bound(st.Delay), State: appendClockState(nil, st)}
+	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)),
+		Pause: bound(st.Delay), State: appendClockState(nil, st)}
 }
 
 // countOutgoing counts an accepted link that another agent owns.
@@ -541,7 +544,8 @@ func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.T
 		s.whole.nth++
 	case !l.failing && c.stop == notStopping:
 		l.failing = true
-		c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)), report.F("error", err))
+		c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
+			report.F("error", err))
 	}
 	c.Copies.Out.Done(b, err == nil, now)
 }
@@ -584,6 +588,8 @@ func (c *Crawler) tellCopies() {
 	if c.Copies == nil || s.over == 0 {
 		return
 	}
-	c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets), report.F("left", c.copying()),
-		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()), report.F("longest_lag_ms", s.longest.Milliseconds()))
+	c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
+		report.F("left", c.copying()),
+		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()),
+		report.F("longest_lag_ms", s.longest.Milliseconds()))
 }

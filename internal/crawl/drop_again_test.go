@@ -27,7 +27,8 @@ func TestDropAgain(t *testing.T) {
 		at        time.Duration
 	}{
 		{"look-up", "dns a.example 192.0.2.1 | timeout | 192.0.2.1\nhttp://a.example/ 200\n", 100, 103 * time.Second},
-		{"failure", "dns a.example 192.0.2.1\nhttp://a.example/ 200 | 504 slow=5s | 504 slow=5s | 200\n", 10, 12 * time.Second},
+		{"failure", "dns a.example 192.0.2.1\nhttp://a.example/ 200 | 504 slow=5s | 504 slow=5s | 200\n", 10,
+			12 * time.Second},
 	} {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, " kill=", kill), func(t *testing.T) {
@@ -85,7 +86,8 @@ func TestDropAgainDuringIntake(t *testing.T) {
 		text := "delay 1s\nworkers 2\nslow-visits -1\n"
 		waits := map[string]bool{} // at the door
 		for i, h := range []string{"a.example", "b.example", "c.example"} {
-			text += fmt.Sprintf("seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ 200 | slow=20s\nhttp://%[1]s/robots.txt robots=User-agent:_*;Disallow:\n", h, i+1)
+			text += fmt.Sprintf("seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ 200 | slow=20s\n"+
+				"http://%[1]s/robots.txt robots=User-agent:_*;Disallow:\n", h, i+1)
 			waits[h] = true
 		}
 		s := &story{text: text, strategy: func() Strategy { return &returner{follower: takeAll, n: 1, every: 30} }}

@@ -113,7 +113,8 @@ const reasonLost = "seenLost"
 // lostLinks tells of held links that seen could not read any more.
 func (c *Crawler) lostLinks() {
 	for _, d := range c.Seen.Lost() {
-		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items), report.F("error", d.Err))
+		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items),
+			report.F("error", d.Err))
 		for range d.Items {
 			c.skipCounted(reasonLost)
 		}

@@ -282,15 +282,18 @@ func TestLedgerHeld(t *testing.T) {
 		}
 		n := g.verdict.n
 		v := g.close()
-		if got, want := g.done.ToArray(), slices.Sorted(maps.Keys(counted)); !slices.Equal(got, want) || g.repeated != int64(len(waiting)) || g.gone != gone {
-			t.Fatalf("seed %d: %v count, %d are repeated, %d links gone; want %v, %v and %d", seed, got, g.repeated, g.gone, want, waiting, gone)
+		if got, want := g.done.ToArray(), slices.Sorted(maps.Keys(counted)); !slices.Equal(got, want) ||
+			g.repeated != int64(len(waiting)) || g.gone != gone {
+			t.Fatalf("seed %d: %v count, %d are repeated, %d links gone; want %v, %v and %d", seed, got, g.repeated,
+				g.gone, want, waiting, gone)
 		}
 		states := 0
 		for _, k := range g.states {
 			states += k
 		}
 		if states != len(counted) || v.sure > n || int(n)-robots-len(waiting) != len(counted) {
-			t.Fatalf("seed %d: %d states, %d sure of %d, %d robots, %d count", seed, states, v.sure, n, robots, len(counted))
+			t.Fatalf("seed %d: %d states, %d sure of %d, %d robots, %d count", seed, states, v.sure, n, robots,
+				len(counted))
 		}
 	}
 }

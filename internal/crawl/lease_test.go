@@ -103,8 +103,10 @@ http://c.example/ 200
 		}
 		synctest.Wait()
 		l.mu.Lock()
-		if n := len(l.used); l.began != l.ended+1 || n < 2 || l.used[n-2] != cutAt || l.quiet[n-2] != time.Second || l.quiet[n-1] != 0 {
-			t.Errorf("%d begun, %d ended, at %v with %v; want the cut at %v with a quiet time, and one that did not begin with none", l.began, l.ended, l.used, l.quiet, cutAt)
+		if n := len(l.used); l.began != l.ended+1 || n < 2 || l.used[n-2] != cutAt || l.quiet[n-2] != time.Second ||
+			l.quiet[n-1] != 0 {
+			t.Errorf("%d begun, %d ended, at %v with %v; want the cut at %v with a quiet time, and one that did not "+
+				"begin with none", l.began, l.ended, l.used, l.quiet, cutAt)
 		}
 		l.mu.Unlock()
 		time.Sleep(40 * time.Second)
@@ -125,7 +127,8 @@ http://c.example/ 200
 		if n := w.Tally.Pages(); n != 3 {
 			t.Errorf("%d pages, want 3\n%s", n, s.web.requests())
 		}
-		if got := s.web.requests(); strings.Count(got, "a.example/\n") != 2 || strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
+		if got := s.web.requests(); strings.Count(got, "a.example/\n") != 2 ||
+			strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
 			t.Errorf("requests\n%s", got)
 		}
 		if c := w.Status().Leases; c == nil || c.Messages != 3 || c.Waits == 0 || c.PerPage != 1 {

@@ -103,7 +103,8 @@ func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 	if done {
 		// Visits that were under way have told of more.
 		c.Tally.EachHost(func(host string) {
-			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" && c.tenants.given[weburl.HostKey(host)] == "" {
+			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" &&
+				c.tenants.given[weburl.HostKey(host)] == "" {
 				l.told = append(l.told, host)
 			}
 		})
@@ -111,7 +112,8 @@ func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 	}
 	if done || now.After(l.limit) {
 		n := &c.tenants.n
-		c.Events.Write("gave-all", report.F("left", c.Pending()), report.F("hosts", n.Given), report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
+		c.Events.Write("gave-all", report.F("left", c.Pending()), report.F("hosts", n.Given),
+			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
 		c.halt(Left)
 	}
 	if len(hosts) >= leaveHosts {

@@ -44,7 +44,8 @@ func TestLedger(t *testing.T) {
 				}
 				pending[accepted] = u.String()
 				keys[u.Key()] = true
-				if err := j.Append([]journal.Record{{Kind: kindAccept, Payload: weburl.Link{URL: u}.AppendTo(nil)}}); err != nil {
+				if err := j.Append([]journal.Record{{Kind: kindAccept,
+					Payload: weburl.Link{URL: u}.AppendTo(nil)}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -95,7 +96,11 @@ func TestLedger(t *testing.T) {
 				}
 				c2.Abandon()
 				for _, p := range after {
-					if p.Label[0] == kindPending && slices.ContainsFunc(before, func(q journal.Part) bool { return string(q.Label) == string(p.Label) && q.Bytes == p.Bytes }) {
+					if p.Label[0] == kindPending &&
+						slices.ContainsFunc(before,
+							func(q journal.Part) bool {
+								return string(q.Label) == string(p.Label) && q.Bytes == p.Bytes
+							}) {
 						kept++
 					}
 				}
@@ -111,10 +116,12 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending map[uint64]string, keys map[weburl.Key]bool) {
+func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending map[uint64]string,
+	keys map[weburl.Key]bool) {
 	t.Helper()
 	g := ledger{done: roaring64.New(), verdict: all()}
-	if _, err := journal.ReplayWithout(fs, "j", anyPart, func(kind byte, p []byte) error { return g.read(kind, p) }); err != nil {
+	if _, err := journal.ReplayWithout(fs, "j", anyPart,
+		func(kind byte, p []byte) error { return g.read(kind, p) }); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
 	if g.last != accepted {
@@ -208,7 +215,8 @@ func TestDone(t *testing.T) {
 	if _, err := s.add(nil); err == nil {
 		t.Error("an empty piece is taken")
 	}
-	for _, b := range [][]byte{{1}, {0x80}, {0, 0x80}, binary.AppendUvarint([]byte{1}, 1<<41), binary.AppendUvarint(nil, 1<<63)} {
+	for _, b := range [][]byte{{1}, {0x80}, {0, 0x80}, binary.AppendUvarint([]byte{1}, 1<<41),
+		binary.AppendUvarint(nil, 1<<63)} {
 		if _, err := decodeRuns(b, maxNumber); err == nil {
 			t.Errorf("%x is taken for a set", b)
 		}
@@ -233,7 +241,8 @@ func FuzzLedger(f *testing.F) {
 		_ = g.read(kindFinish, p)
 		_, _, _ = splitPending(p)
 		if kind, first, last, err := parseLabel(b); err == nil {
-			if k, f, l, err := parseLabel(label(kind, first, last)); err != nil || k != kind || f != first || l != last {
+			if k, f, l, err := parseLabel(label(kind, first, last)); err != nil || k != kind || f != first ||
+				l != last {
 				t.Errorf("%c %d to %d became %c %d to %d, %v", kind, first, last, k, f, l, err)
 			}
 		}

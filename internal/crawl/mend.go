@@ -15,12 +15,14 @@ import (
 // bindSeen makes sure that seen is this crawl's, and that it is whole. accepted
 // is how many URLs the journal knows of.
 func (c *Crawler) bindSeen(accepted uint64) error {
-	const mend = "put the folder state back as it was as a whole, or delete state/seen: it is made anew from the journal"
+	const mend = "put the folder state back as it was as a whole, or delete state/seen: it is made anew from the " +
+		"journal"
 	if err := c.Seen.Bind(c.id); err != nil {
 		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mend)
 	}
 	if accepted < c.Seen.Mark() {
-		return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an older copy; %s", c.Seen.Mark(), accepted, mend)
+		return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an "+
+			"older copy; %s", c.Seen.Mark(), accepted, mend)
 	}
 	for _, d := range c.Seen.Lost() { // which the ledger knows of
 		c.damaged(&d)

@@ -139,7 +139,8 @@ func (v *visit) errorKind() string {
 }
 
 func (o Outcome) String() string {
-	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale", "over-quota", "unresolved", "dropped", "abandoned", "refused"}
+	names := [...]string{"fetched", "failed", "denied", "robots-unreachable", "prerequisite", "elsewhere", "stale",
+		"over-quota", "unresolved", "dropped", "abandoned", "refused"}
 	if int(o) < len(names) {
 		return names[o]
 	}

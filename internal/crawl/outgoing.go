@@ -219,7 +219,8 @@ func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
 			c.remote.failing = map[string]bool{}
 		}
 		c.remote.failing[b.Agent] = true
-		c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)), report.F("error", err))
+		c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
+			report.F("error", err))
 	}
 	c.Outbox.Done(b, err == nil, now)
 }

@@ -106,7 +106,8 @@ func (v *visit) unchanged() bool {
 // contents, or of what is known of two that were cut.
 func (v *visit) compared() bool {
 	b := v.before
-	return b != nil && v.outcome == Fetched && (v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
+	return b != nil && v.outcome == Fetched &&
+		(v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
 }
 
 // confirmed says that the server confirmed what it had sent before.
@@ -264,7 +265,8 @@ func decodeState(src []byte) (l weburl.Link, state []byte, err error) {
 
 // restoreState gives a Planner back what it remembered. The host may have been
 // asked when the run ended, without a trace: touch tells with which delay.
-func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time, touch func(host string, delay time.Duration)) error {
+func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time,
+	touch func(host string, delay time.Duration)) error {
 	c.remembered++
 	touch(l.URL.Host(), c.Robots.Ask(l.URL, now).Delay)
 	if err := c.planner.Restore(l, state); err != nil {

@@ -37,7 +37,8 @@ func (c *Crawler) Ration(ctx context.Context, f func(Need) (allowed int64)) erro
 		used := c.Tally.Pages() + int64(c.busy)
 		r := &c.remote.ration
 		r.allowed = max(r.allowed, used)
-		r.allowed = max(used, f(Need{Pages: c.Tally.Pages(), Busy: int64(c.busy), Allowed: r.allowed, Pending: c.Frontier.Pending()}))
+		r.allowed = max(used, f(Need{Pages: c.Tally.Pages(), Busy: int64(c.busy), Allowed: r.allowed,
+			Pending: c.Frontier.Pending()}))
 	})
 }
 

@@ -94,7 +94,8 @@ var tallyPiece = 256 << 10
 var errRecord = errors.New("damaged journal record")
 
 // ErrVersion is a journal whose records another version of this program wrote.
-var ErrVersion = errors.New("journal records of another version: go on with the program that began the crawl, or begin it anew with --overwrite")
+var ErrVersion = errors.New("journal records of another version: go on with the program that began the crawl, or " +
+	"begin it anew with --overwrite")
 
 // finish is the durable end of a URL: enough to leave it out of the frontier,
 // to count it again, and to see whether its WARC record is whole.

@@ -39,7 +39,8 @@ type Recovered struct {
 //
 // Two passes: the first learns which accepts are finished, the second queues
 // the others in the order in which they were made.
-func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool, now time.Time) (Recovered, error) {
+func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool,
+	now time.Time) (Recovered, error) {
 	var r Recovered
 	c.Journal.EndWith(c.mark)
 	states := c.states()
@@ -427,7 +428,8 @@ func (c *Crawler) save(now time.Time) {
 		// would always be one on its way.
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.owed) > 0 && !c.cfg.AckWritten && !now.Before(c.ackAt())):
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.owed) > 0 && !c.cfg.AckWritten &&
+		!now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
@@ -451,7 +453,8 @@ func (c *Crawler) save(now time.Time) {
 // checkpointDue says that the journal has grown by as much as the last
 // checkpoint wrote.
 func (c *Crawler) checkpointDue() bool {
-	return c.checkpoint == nil && !c.shipping.whole.reading && c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
+	return c.checkpoint == nil && !c.shipping.whole.reading &&
+		c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
 }
 
 // A syncing is an fsync on its way, while the crawl goes on.

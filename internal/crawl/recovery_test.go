@@ -152,7 +152,9 @@ func TestRecoveryModelDamaged(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed) })
+			synctest.Test(t, func(t *testing.T) {
+				trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed)
+			})
 		})
 	}
 }
@@ -199,7 +201,8 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	}
 	web := newRandomWeb(rng, pages, dense)
 	s := &story{
-		cfg:      Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
+		cfg: Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)),
+			DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
 		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 		scope:    scope.Config{Scope: scope.Any},
 		seen:     sc,
@@ -252,7 +255,8 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	log := logText(w.lines(t))
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.text, s.web.requests(), log)
+			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.text, s.web.requests(),
+				log)
 		}
 	}()
 	if w.stop != Finished || w.Pending() != 0 {
@@ -266,8 +270,10 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		t.Errorf("%d URLs finished, %d reachable", got, len(web.reach))
 	}
 	if s.again {
-		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want || sum.Unchanged+sum.Changed != want {
-			t.Errorf("%d URLs visited again, %d unchanged and %d changed, want %d", sum.Revisits, sum.Unchanged, sum.Changed, want)
+		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want ||
+			sum.Unchanged+sum.Changed != want {
+			t.Errorf("%d URLs visited again, %d unchanged and %d changed, want %d", sum.Revisits, sum.Unchanged,
+				sum.Changed, want)
 		}
 	}
 	s.checkPace(t, web)

@@ -28,7 +28,8 @@ type Pulse struct {
 // sync.
 func (c *Crawler) settledElsewhere() bool {
 	return c.Partition == nil ||
-		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.owed) == 0 && len(c.remote.due) == 0 && (c.syncing == nil || len(c.syncing.owed) == 0)
+		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.owed) == 0 && len(c.remote.due) == 0 &&
+			(c.syncing == nil || len(c.syncing.owed) == 0)
 }
 
 // idle says that nothing is left to do, and that this is known.
@@ -48,7 +49,8 @@ func (c *Crawler) rest() { c.remote.resting, c.remote.restedAt = true, c.remote.
 // Pulse says how the crawl stands. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = c.ask(ctx, "pulse", func() {
-		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.remote.activity, Answered: c.Tally.Answered()}
+		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.remote.activity,
+			Answered: c.Tally.Answered()}
 	})
 	return p, err
 }

@@ -200,7 +200,8 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w.slow.bytes != 0 || charged > s.cfg.SlowBytes || charged < 10*(slowBytes+128<<10) {
-			t.Errorf("at most %d bytes are charged, %d at the end; the bound is %d", charged, w.slow.bytes, s.cfg.SlowBytes)
+			t.Errorf("at most %d bytes are charged, %d at the end; the bound is %d", charged, w.slow.bytes,
+				s.cfg.SlowBytes)
 		}
 		if w.Tally.Errors()["timeout-rate"] == 0 {
 			t.Error("no fetch ended for want of memory")

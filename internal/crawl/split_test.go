@@ -119,7 +119,8 @@ func TestQuiet(t *testing.T) {
 // one alone, or both halves each other. No URL is lost, and all end.
 func TestSplit(t *testing.T) {
 	deathModel(t, 60, func(seed uint64) fate {
-		return fate{agents: 2 + int(seed%3), splits: 1 + int(seed/3%2), moves: true, harsh: seed%4 > 1, tiny: seed%5 == 4}
+		return fate{agents: 2 + int(seed%3), splits: 1 + int(seed/3%2), moves: true, harsh: seed%4 > 1,
+			tiny: seed%5 == 4}
 	})
 }
 
@@ -127,8 +128,9 @@ func TestSplit(t *testing.T) {
 func TestSplitDeath(t *testing.T) {
 	deathModel(t, 60, func(seed uint64) fate {
 		return fate{
-			agents: 3 + int(seed%2), splits: int(seed % 3), doubts: seed%3 == 0, deaths: 1, moves: true, harsh: seed%4 > 1,
-			ends: int(seed / 2 % 2), crashes: true, tiny: seed%5 == 4,
+			agents: 3 + int(seed%2), splits: int(seed % 3), doubts: seed%3 == 0, deaths: 1, moves: true,
+			harsh: seed%4 > 1,
+			ends:  int(seed / 2 % 2), crashes: true, tiny: seed%5 == 4,
 		}
 	})
 }

@@ -10,21 +10,22 @@ import (
 
 // Status is the crawl as it stood a moment ago.
 type Status struct {
-	At         time.Time        `json:"at"`
-	Began      time.Time        `json:"began"` // of this run
-	Elapsed    time.Duration    `json:"-"`     // of all runs
-	ElapsedS   float64          `json:"elapsed_s"`
-	Pages      int64            `json:"pages"`   // over all runs
-	Fetched    int64            `json:"fetched"` // HTTP responses, robots.txt left out
-	Bytes      int64            `json:"bytes"`
-	Queued     int64            `json:"queued"`    // in host queues
-	Later      int              `json:"later"`     // waiting for a retry beside the queues
-	InFlight   int              `json:"in_flight"` // visits that have begun, slow ones included
-	Slow       int              `json:"slow"`      // visits that wait for a slow server, without a worker
-	Resolving  int              `json:"resolving"`
-	Unique     int64            `json:"urls_unique"` // URLs accepted
-	Frontier   frontier.Stats   `json:"frontier"`
-	Active     int              `json:"active_hosts"`  // how many are kept ready, by the crawl's speed, if there are as many
+	At        time.Time      `json:"at"`
+	Began     time.Time      `json:"began"` // of this run
+	Elapsed   time.Duration  `json:"-"`     // of all runs
+	ElapsedS  float64        `json:"elapsed_s"`
+	Pages     int64          `json:"pages"`   // over all runs
+	Fetched   int64          `json:"fetched"` // HTTP responses, robots.txt left out
+	Bytes     int64          `json:"bytes"`
+	Queued    int64          `json:"queued"`    // in host queues
+	Later     int            `json:"later"`     // waiting for a retry beside the queues
+	InFlight  int            `json:"in_flight"` // visits that have begun, slow ones included
+	Slow      int            `json:"slow"`      // visits that wait for a slow server, without a worker
+	Resolving int            `json:"resolving"`
+	Unique    int64          `json:"urls_unique"` // URLs accepted
+	Frontier  frontier.Stats `json:"frontier"`
+	// how many are kept ready, by the crawl's speed, if there are as many
+	Active     int              `json:"active_hosts"`
 	Blocked    []string         `json:"blocked_hosts"` // by the operator
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`

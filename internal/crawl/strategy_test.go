@@ -44,7 +44,8 @@ func TestLevels(t *testing.T) {
 			case strings.HasPrefix(path, "/dull"):
 				return Drop
 			}
-			if p.Status != 200 || !bytes.Contains(p.Body, []byte("<a ")) || p.Parsed == nil || p.Header.Get("Content-Type") != "text/html" {
+			if p.Status != 200 || !bytes.Contains(p.Body, []byte("<a ")) || p.Parsed == nil ||
+				p.Header.Get("Content-Type") != "text/html" {
 				t.Errorf("%s: page %d %q", l.URL, p.Status, p.Body)
 			}
 			return Take
@@ -55,7 +56,8 @@ dns a.example 192.0.2.1
 http://a.example/ /1 /news1 /dull /2 /news2
 http://a.example/news1 /urgent /3
 `, func() Strategy { return follower(follow) })
-		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/news1\n6s     a.example/urgent\n8s     a.example/news2\n10s    a.example/1\n12s    a.example/2\n14s    a.example/3\n"
+		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/news1\n6s     a.example/urgent\n8s " +
+			"    a.example/news2\n10s    a.example/1\n12s    a.example/2\n14s    a.example/3\n"
 		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
@@ -65,7 +67,8 @@ http://a.example/news1 /urgent /3
 		s = &story{text: s.text, strategy: s.strategy, pauses: []pause{{at: 4500 * time.Millisecond, kill: true}}}
 		s.parse(t)
 		w = s.run(t)
-		want = strings.NewReplacer("6s     a", "6.5s   a", "8s     a", "8.5s   a", "10s    a", "10.5s  a", "12s    a", "12.5s  a", "14s    a", "14.5s  a").Replace(want)
+		want = strings.NewReplacer("6s     a", "6.5s   a", "8s     a", "8.5s   a", "10s    a", "10.5s  a", "12s    a",
+			"12.5s  a", "14s    a", "14.5s  a").Replace(want)
 		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
 			t.Errorf("requests with a kill (-want +got):\n%s", diff)
 		}
@@ -145,7 +148,8 @@ func (r *returner) Restore(l weburl.Link, state []byte) error {
 			return fmt.Errorf("%s is restored twice", l.URL)
 		}
 	}
-	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n, Before{Print: print}, false})
+	r.due = append(r.due, returning{l, time.UnixMilli(at).Add(time.Duration(r.every) * time.Second), n,
+		Before{Print: print}, false})
 	r.forget(&r.due[len(r.due)-1])
 	return nil
 }
@@ -197,13 +201,15 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		sum := w.Tally.Summary(0, "")
-		if sum.Finished != 3 || sum.Unique != 3 || sum.Pages != 8 || sum.Revisits != 6 || sum.Unchanged != 4 || sum.Changed != 2 || sum.Status["304"] != 1 {
+		if sum.Finished != 3 || sum.Unique != 3 || sum.Pages != 8 || sum.Revisits != 6 || sum.Unchanged != 4 ||
+			sum.Changed != 2 || sum.Status["304"] != 1 {
 			t.Errorf("%+v", sum)
 		}
 		s.again = true
 		s.check(t, w)
 		recs := records(t, w.fs, "http://a.example/")
-		if len(recs) != 3 || recs[0].Type() != "response" || recs[1].Type() != "revisit" || recs[2].Type() != "response" {
+		if len(recs) != 3 || recs[0].Type() != "response" || recs[1].Type() != "revisit" ||
+			recs[2].Type() != "response" {
 			t.Fatalf("%d records of /", len(recs))
 		}
 		for name, want := range map[string]string{
@@ -248,7 +254,8 @@ func records(t *testing.T, fs disk.FS, url string) (out []warc.Record) {
 // the crawl's.
 func TestAgainAndLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w := playWith(t, "host-page-limit 1\npage-limit 3\nseed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n",
+		s, w := playWith(t, "host-page-limit 1\npage-limit 3\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
+			"http://a.example/ /1\nhttp://a.example/1\n",
 			func() Strategy { return &returner{follower: takeAll, n: 100, every: 10} })
 		sum := w.Tally.Summary(0, "")
 		if w.stop != PageLimit || sum.Pages != 3 || sum.Revisits != 2 || sum.Status["-5003"] != 1 {
@@ -268,7 +275,8 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 	f.link.Via = "http://b.example/"
 	l, state, err := decodeState(appendState(nil, f.link, f.state))
-	if err != nil || string(state) != "state" || l.URL != f.link.URL || l.Hops != f.link.Hops || l.Seed != f.link.Seed || l.Via != "" {
+	if err != nil || string(state) != "state" || l.URL != f.link.URL || l.Hops != f.link.Hops ||
+		l.Seed != f.link.Seed || l.Via != "" {
 		t.Errorf("%+v %q, %v", l, state, err)
 	}
 	for _, bad := range []string{"", "\x00\x00\x00\x00\x00x", string(appendState(nil, f.link, nil))} {
@@ -326,7 +334,8 @@ func TestWhaleAgain(t *testing.T) {
 	defer func(n int) { againMax = n }(againMax)
 	againMax = 40
 	synctest.Test(t, func(t *testing.T) {
-		text := "delay 1s\ntime-limit 300s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\ndns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/"
+		text := "delay 1s\ntime-limit 300s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+			"dns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/"
 		for i := range 60 {
 			text += fmt.Sprint(" /", i)
 		}

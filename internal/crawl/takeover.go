@@ -60,7 +60,8 @@ type finishedOf struct {
 
 // A Bequest has what sources have shipped: a replica.Store.
 type Bequest interface {
-	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool, fn handoff.Funcs) (handoff.Mark, error)
+	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool,
+		fn handoff.Funcs) (handoff.Mark, error)
 	DropSource(ctx context.Context, mark handoff.Mark) error
 	Reset(ctx context.Context, source handoff.Source) error
 }
@@ -70,7 +71,8 @@ type Bequest interface {
 // of its name, is this agent's from now on; until it has returned Partition
 // should say of such a host that nobody knows. An error of which
 // replica.ErrNewer is one means: once more.
-func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source handoff.Source, ours func(host uint64) bool) (n Taken, err error) {
+func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source handoff.Source,
+	ours func(host uint64) bool) (n Taken, err error) {
 	in := takingOver{c: c, ctx: ctx, n: &n}
 	in.begin()
 	mark, err := store.Import(ctx, source, nil, handoff.Funcs{
@@ -313,7 +315,8 @@ func (c *Crawler) know(keys []weburl.Key) {
 	aux := weburl.Link{}.AppendTo(nil)
 	c.items = c.items[:0]
 	for _, k := range keys {
-		c.items = append(c.items, keyset.Item{Key: c.ownKey(k), Aux: appendKeys(aux[:len(aux):len(aux)], []weburl.Key{k})})
+		c.items = append(c.items, keyset.Item{Key: c.ownKey(k),
+			Aux: appendKeys(aux[:len(aux):len(aux)], []weburl.Key{k})})
 	}
 	c.repair(c.Seen.Add(c.items))
 	c.holds()

@@ -167,7 +167,8 @@ func (c *Crawler) moves() *report.Moves {
 
 func (t *tenants) init() {
 	*t = tenants{
-		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{}, lines: map[string]*line{},
+		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
+		lines:     map[string]*line{},
 		inherited: map[string]Clock{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
 		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
 	}

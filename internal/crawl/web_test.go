@@ -128,7 +128,8 @@ func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 
 // dialer opens connections for one run of the crawler; dead says that its
 // process has been killed.
-func (w *textWeb) dialer(by string, dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *textWeb) dialer(by string,
+	dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(_ context.Context, _, addr string) (net.Conn, error) {
 		ip, _, _ := net.SplitHostPort(addr)
 		now := time.Since(w.start)
@@ -163,7 +164,8 @@ func (w *textWeb) serve(c net.Conn, ip, by string) {
 		}
 		answer := next(w.pages, url)
 		w.mu.Unlock()
-		if tag := r.Header.Get("If-None-Match"); tag != "" && slices.Contains(strings.Fields(answer), "etag="+strings.Trim(tag, `"`)) {
+		if tag := r.Header.Get("If-None-Match"); tag != "" &&
+			slices.Contains(strings.Fields(answer), "etag="+strings.Trim(tag, `"`)) {
 			answer = "304 " + strings.Replace(answer, "200", "", 1)
 		}
 		status := w.answer(c, url, answer)
@@ -240,7 +242,8 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 		case name == "robots":
 			kind, body = "text/plain", strings.ReplaceAll(strings.ReplaceAll(value, "_", " "), ";", "\n")+"\n"
 		case name == "sitemap":
-			kind, body = "application/xml", `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
+			kind, body = "application/xml",
+				`<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
 			for _, u := range strings.Split(value, ";") {
 				body += "<url><loc>" + u + "</loc></url>"
 			}
@@ -262,7 +265,8 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 	if size > len(body) {
 		body += strings.Repeat(" ", size-len(body))
 	}
-	rest := fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind, len(body), head, body)
+	rest := fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind,
+		len(body), head, body)
 	for ; pieces > 0; pieces-- {
 		if piece > 0 && !waits(c, w.carry(piece)) {
 			return 0

@@ -105,7 +105,8 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	switch {
 	case err == nil && t.nth == w.nth:
 		w.last = t.heirs
-		c.Events.Write("shipped-whole", report.F("records", w.records), report.F("took_ms", now.Sub(t.began).Milliseconds()))
+		c.Events.Write("shipped-whole", report.F("records", w.records),
+			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
 		c.fatal = fmt.Errorf("ship anew: %w", err)
@@ -234,7 +235,8 @@ func (t *telling) finished(ctx context.Context, open *sketch) error {
 		case !t.wanted(k.Host):
 			return nil
 		case open.mayHave(k): // whoever has it as pending keeps it so
-			return t.put(ctx, &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}}, k.Host)
+			return t.put(ctx, &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}},
+				k.Host)
 		}
 		return t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
 	}

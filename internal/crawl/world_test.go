@@ -248,7 +248,8 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fail(err)
 	r.Frontier, err = frontier.Open(fs, path("state", "queues"), s.frontier)
 	fail(err)
-	r.Seen, err = keyset.Open(fs, path("state", "seen"), s.seen, func(items []keyset.Item) error { return w.Accept(items) })
+	r.Seen, err = keyset.Open(fs, path("state", "seen"), s.seen,
+		func(items []keyset.Item) error { return w.Accept(items) })
 	fail(err)
 	r.Journal, err = journal.Open(fs, path("state", "journal"), journal.Config{
 		Before: func() error {

@@ -83,7 +83,8 @@ func (w *smallWeb) dial(context.Context, string, string) (net.Conn, error) {
 						fmt.Fprintf(&b, `<a href="/%d">x</a>`, k)
 					}
 				}
-				fmt.Fprintf(&b, `<a href="http://b.example/">b</a><a href="http://a.example/%d">a</a>`, (n+1)%(smallPages-1)+1)
+				fmt.Fprintf(&b, `<a href="http://b.example/">b</a><a href="http://a.example/%d">a</a>`,
+					(n+1)%(smallPages-1)+1)
 				if n%5 == 4 {
 					rng := rand.New(rand.NewPCG(uint64(n), 1))
 					for range 20000 {
@@ -91,7 +92,8 @@ func (w *smallWeb) dial(context.Context, string, string) (net.Conn, error) {
 					}
 				}
 			}
-			if _, err := fmt.Fprintf(there, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, b.Len(), b.String()); err != nil {
+			if _, err := fmt.Fprintf(there, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s",
+				status, b.Len(), b.String()); err != nil {
 				return
 			}
 		}
@@ -138,8 +140,10 @@ func (w *smallWeb) goOn(t *testing.T, cfg Config, broke time.Time) {
 		t.Fatalf("stop %s, %d queued", res.Stop, res.Summary.Queued)
 	}
 	urls := w.urls()
-	if int(res.Summary.Finished) != len(urls) || int(res.Summary.Unique) != len(urls) || int(res.Summary.Pages) != len(urls) {
-		t.Errorf("%d finished, %d unique, %d pages; want %d", res.Summary.Finished, res.Summary.Unique, res.Summary.Pages, len(urls))
+	if int(res.Summary.Finished) != len(urls) || int(res.Summary.Unique) != len(urls) ||
+		int(res.Summary.Pages) != len(urls) {
+		t.Errorf("%d finished, %d unique, %d pages; want %d", res.Summary.Finished, res.Summary.Unique,
+			res.Summary.Pages, len(urls))
 	}
 	for _, u := range urls {
 		at := w.at[u]

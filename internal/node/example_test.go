@@ -56,7 +56,8 @@ func ExampleConfig_strategy() {
 
 // crawlWith crawls a site that is served on this machine.
 func crawlWith(site http.Handler, st func(strategy.Place) (crawl.Strategy, error)) error {
-	web, err := testweb.New(testweb.Config{Sites: []testweb.Site{{Host: "site.example", Handler: site, Scheme: "http"}}})
+	web, err := testweb.New(testweb.Config{Sites: []testweb.Site{{Host: "site.example", Handler: site,
+		Scheme: "http"}}})
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,8 @@ func crawlWith(site http.Handler, st func(strategy.Place) (crawl.Strategy, error
 	}
 	defer os.RemoveAll(dir)
 
-	cfg := node.Config{Dir: filepath.Join(dir, "crawl"), Seeds: []string{"http://site.example/"}, Contact: "you@example.org", Strategy: st}
+	cfg := node.Config{Dir: filepath.Join(dir, "crawl"), Seeds: []string{"http://site.example/"},
+		Contact: "you@example.org", Strategy: st}
 	cfg.Frontier.HostDelay = -1 // it is our own machine
 	cfg.DNS.Servers, cfg.DNS.HostsFile = []string{web.DNSAddr()}, "-"
 	cfg.Fetch.ConnectTo, cfg.Fetch.AllowPrivate = web.ConnectTo(), true

@@ -56,7 +56,8 @@ func TestPageBudget(t *testing.T) {
 		elect()
 		tell := func(s *spender, want int64, lost bool) (spent bool) {
 			s.seq++
-			held, spent, ok := p.ask(request{name: s.name, boot: s.boot, seq: s.seq, used: s.used, held: s.held, want: want, known: s.known}, there())
+			held, spent, ok := p.ask(request{name: s.name, boot: s.boot, seq: s.seq, used: s.used, held: s.held,
+				want: want, known: s.known}, there())
 			if !ok {
 				t.Fatalf("round %d: a new request of %s is an old one", round, s.name)
 			}
@@ -177,7 +178,8 @@ func TestPageBudgetLateRequest(t *testing.T) {
 	if held, _, ok := p.ask(request{name: "a", boot: 2, seq: 5, used: 1, held: 1, want: 10}, there); !ok || held != 11 {
 		t.Fatalf("held %d, %v", held, ok)
 	}
-	for _, r := range []request{{name: "a", boot: 2, seq: 5}, {name: "a", boot: 2, seq: 4, want: 10}, {name: "a", boot: 1, seq: 9}} {
+	for _, r := range []request{{name: "a", boot: 2, seq: 5}, {name: "a", boot: 2, seq: 4, want: 10},
+		{name: "a", boot: 1, seq: 9}} {
 		if _, _, ok := p.ask(r, there); ok {
 			t.Errorf("%+v is taken for a new one", r)
 		}

@@ -41,16 +41,21 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{"full", full,
-			"2026-01-02T03:04:05.678Z   200      12345 http://a.example/x?y LLE http://a.example/ text/html #007 20260102030404178+1234 sha1:AAGRUJZUIFHFW2DVQKHZZKNWYPIN32XX a.example 2t,truncated:length"},
+			"2026-01-02T03:04:05.678Z   200      12345 http://a.example/x?y LLE http://a.example/ text/html #007 " +
+				"20260102030404178+1234 sha1:AAGRUJZUIFHFW2DVQKHZZKNWYPIN32XX a.example 2t,truncated:length"},
 		{"least", Line{Time: at, Code: CodeDNS, Size: -1, URL: "http://a.example/"},
 			"2026-01-02T03:04:05.678Z    -1          - http://a.example/ - - unknown #000 - - - -"},
 		{"wide", Line{Time: at, Code: CodeRobotsDenied, Size: 123456789012, URL: "u", Thread: 12345},
 			"2026-01-02T03:04:05.678Z -9998 123456789012 u - - unknown #12345 - - - -"},
 		{"two digits", Line{Time: at, Code: 404, Size: 0, URL: "u", Thread: 42},
 			"2026-01-02T03:04:05.678Z   404          0 u - - unknown #042 - - - -"},
-		{"hostile", Line{Time: at, Code: 1, Size: -5, URL: "a b\nc\x1b[2Jd\u202ee\xffé\u0085\u00a0", MIME: "text/\thtml\r\n", Seed: "x y", Notes: []string{"rule: a,b", "", "\n"}, Took: -time.Second, Began: at, Thread: -1},
-			"2026-01-02T03:04:05.678Z     1          - a%20b%0Ac%1B[2Jd%E2%80%AEe%FFé%C2%85%C2%A0 - - text/%09html%0D%0A #000 20260102030405678+0 - x%20y rule:%20a%2Cb,%0A"},
-		{"another zone", Line{Time: at.In(time.FixedZone("", 3600)), Code: 200, Size: -1, URL: "u", Began: at.In(time.FixedZone("", -7200))},
+		{"hostile", Line{Time: at, Code: 1, Size: -5, URL: "a b\nc\x1b[2Jd\u202ee\xffé\u0085\u00a0",
+			MIME: "text/\thtml\r\n", Seed: "x y", Notes: []string{"rule: a,b", "", "\n"}, Took: -time.Second, Began: at,
+			Thread: -1},
+			"2026-01-02T03:04:05.678Z     1          - a%20b%0Ac%1B[2Jd%E2%80%AEe%FFé%C2%85%C2%A0 - - " +
+				"text/%09html%0D%0A #000 20260102030405678+0 - x%20y rule:%20a%2Cb,%0A"},
+		{"another zone", Line{Time: at.In(time.FixedZone("", 3600)), Code: 200, Size: -1, URL: "u",
+			Began: at.In(time.FixedZone("", -7200))},
 			"2026-01-02T03:04:05.678Z   200          - u - - unknown #000 20260102030405678+0 - - -"},
 	}
 	for _, tt := range tests {
@@ -76,7 +81,8 @@ func TestReadLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := full // times are kept in milliseconds
-	want.Time, want.Began, want.Took = at.Truncate(time.Millisecond), full.Began.Truncate(time.Millisecond), 1234*time.Millisecond
+	want.Time, want.Began, want.Took = at.Truncate(time.Millisecond), full.Began.Truncate(time.Millisecond),
+		1234*time.Millisecond
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -86,10 +92,14 @@ func TestReadLine(t *testing.T) {
 		line string
 		want Line
 	}{
-		{"2009-04-09T08:23:41.640Z     1         53 dns:www.archive.org P http://www.archive.org/ text/dns #013 20090409082341471+164 sha1:TIIYQ5UNYGUR65HYDBKNXCYVZD5ZZNBN - ",
-			Line{Code: 1, Size: 53, URL: "dns:www.archive.org", Hops: "P", Via: "http://www.archive.org/", MIME: "text/dns", Thread: 13, Took: 164 * time.Millisecond, HasDigest: true}},
-		{"2009-04-09T08:23:41.640Z -9998          - http://a.example/ L http://b.example/ unknown #041 - - http://b.example/ 1t,in scope",
-			Line{Code: -9998, Size: -1, URL: "http://a.example/", Hops: "L", Via: "http://b.example/", Thread: 41, Seed: "http://b.example/", Notes: []string{"1t", "in scope"}}},
+		{"2009-04-09T08:23:41.640Z     1         53 dns:www.archive.org P http://www.archive.org/ text/dns #013 " +
+			"20090409082341471+164 sha1:TIIYQ5UNYGUR65HYDBKNXCYVZD5ZZNBN - ",
+			Line{Code: 1, Size: 53, URL: "dns:www.archive.org", Hops: "P", Via: "http://www.archive.org/",
+				MIME: "text/dns", Thread: 13, Took: 164 * time.Millisecond, HasDigest: true}},
+		{"2009-04-09T08:23:41.640Z -9998          - http://a.example/ L http://b.example/ unknown #041 - - " +
+			"http://b.example/ 1t,in scope",
+			Line{Code: -9998, Size: -1, URL: "http://a.example/", Hops: "L", Via: "http://b.example/", Thread: 41,
+				Seed: "http://b.example/", Notes: []string{"1t", "in scope"}}},
 	} {
 		got, err := ReadLine(tt.line)
 		if err != nil {
@@ -128,7 +138,8 @@ func TestReadLine(t *testing.T) {
 func FuzzReadLine(f *testing.F) {
 	full := fullLine()
 	f.Add(string(full.AppendTo(nil)))
-	f.Add("2009-04-09T08:23:41.640Z -9998          - http://a.example/ L http://b.example/ unknown #041 - - - 1t,in scope")
+	f.Add("2009-04-09T08:23:41.640Z -9998          - http://a.example/ L http://b.example/ unknown #041 - - - 1t,in " +
+		"scope")
 	f.Add("2009-04-09T08:23:41.640Z 1 - - - - - #1 - - -")
 	f.Fuzz(func(t *testing.T, s string) {
 		l, err := ReadLine(s)
@@ -152,7 +163,8 @@ func FuzzReadLine(f *testing.F) {
 }
 
 func TestCodeText(t *testing.T) {
-	for code, want := range map[int]string{200: "", 404: "", -1: "DNS look-up failed", -9998: "denied by robots.txt", -12345: "code -12345", 0: "not tried"} {
+	for code, want := range map[int]string{200: "", 404: "", -1: "DNS look-up failed", -9998: "denied by robots.txt",
+		-12345: "code -12345", 0: "not tried"} {
 		if got := CodeText(code); got != want {
 			t.Errorf("%d: %q, want %q", code, got, want)
 		}
@@ -199,7 +211,8 @@ func TestTornLine(t *testing.T) {
 		}
 		whole := lines[:strings.LastIndexByte(lines[:cut], '\n')+1]
 		got := file(t, fs, name)
-		if rest, ok := strings.CutPrefix(got, whole); !ok || !strings.HasPrefix(rest, "2026-") || strings.Count(rest, "\n") != 1 {
+		if rest, ok := strings.CutPrefix(got, whole); !ok || !strings.HasPrefix(rest, "2026-") ||
+			strings.Count(rest, "\n") != 1 {
 			t.Errorf("cut at %d: %.60q", cut, got)
 		}
 	}
@@ -306,8 +319,10 @@ func TestEvents(t *testing.T) {
 	}
 	e.Write("started")
 	now = now.Add(time.Second)
-	e.Write("host-slowed", F("host", "a\n\u2028.example"), F("status", 429), F("until", at), F("for", 1500*time.Millisecond), F("never", time.Time{}))
-	e.Write("error", F("error", fmt.Errorf("disk: %w", syscall.ENOSPC)), F("odd", make(chan int) == nil), F("bad", func() {}))
+	e.Write("host-slowed", F("host", "a\n\u2028.example"), F("status", 429), F("until", at),
+		F("for", 1500*time.Millisecond), F("never", time.Time{}))
+	e.Write("error", F("error", fmt.Errorf("disk: %w", syscall.ENOSPC)), F("odd", make(chan int) == nil),
+		F("bad", func() {}))
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -335,12 +350,15 @@ func TestSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example", Reason: "outOfScope"})
-	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Detail: "path of 99 segments", Time: at.Truncate(time.Second)})
+	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example",
+		Reason: "outOfScope"})
+	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Detail: "path of 99 segments",
+		Time: at.Truncate(time.Second)})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
+	want :=
+		`{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
 {"url":"http://a.example/\"","reason":"trap","detail":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
 `
 	if diff := cmp.Diff(want, file(t, fs, "reports/skipped.jsonl")); diff != "" {
@@ -354,7 +372,8 @@ func TestAppendTime(t *testing.T) {
 		if got, want := string(appendTime(nil, at, true)), at.UTC().Format(logTime); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if got, want := string(appendTime(nil, at, false)), strings.Replace(at.UTC().Format(startTime), ".", "", 1); got != want {
+		if got, want := string(appendTime(nil, at, false)),
+			strings.Replace(at.UTC().Format(startTime), ".", "", 1); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -378,7 +397,8 @@ func BenchmarkLog(b *testing.B) {
 	n := 0
 	for ; b.Loop(); n++ {
 		l.Write(Line{
-			Time: at.Add(time.Duration(n) * time.Millisecond), Code: 200, Size: 22300, URL: "http://h000123.example/section/page-4567.html", Hops: "LLL",
+			Time: at.Add(time.Duration(n) * time.Millisecond), Code: 200, Size: 22300,
+			URL: "http://h000123.example/section/page-4567.html", Hops: "LLL",
 			Via: "http://h000077.example/other/page-12.html", MIME: "text/html; charset=utf-8", Thread: 123,
 			Began: at, Took: 12345678, Digest: [20]byte{1, 2, 3, byte(n)}, HasDigest: true, Seed: "h000000.example",
 		})
@@ -423,6 +443,8 @@ func BenchmarkSkipped(b *testing.B) {
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Write(Skip{URL: "http://h000123.example/section/page-4567.html?a=1&b=2", Via: "http://h000077.example/other/page-12.html", Hops: "LLL", Seed: "h000000.example", Reason: "outOfScope", Detail: "host"})
+		s.Write(Skip{URL: "http://h000123.example/section/page-4567.html?a=1&b=2",
+			Via: "http://h000077.example/other/page-12.html", Hops: "LLL", Seed: "h000000.example",
+			Reason: "outOfScope", Detail: "host"})
 	}
 }

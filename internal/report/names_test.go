@@ -108,7 +108,8 @@ func BenchmarkManyHosts(b *testing.B) {
 		tally := NewTally()
 		from := time.Now()
 		for i := range 3 * n {
-			tally.Add(Visit{Host: hosts[i*31%n], Seed: "s.example", Code: 200, MIME: "text/html", Bytes: 22300, Page: true})
+			tally.Add(Visit{Host: hosts[i*31%n], Seed: "s.example", Code: 200, MIME: "text/html", Bytes: 22300,
+				Page: true})
 		}
 		b.ReportMetric(float64(time.Since(from).Nanoseconds())/(3*n), "ns/visit")
 		b.ReportMetric((heap()-before)/n, "B/host")

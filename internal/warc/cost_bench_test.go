@@ -47,20 +47,25 @@ func visitedPages(n int, coding string) []visited {
 	pages := make([]visited, n)
 	for i := range pages {
 		var b strings.Builder
-		fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n<title>%s %s</title>\n</head>\n<body>\n", word(), word())
+		fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n<title>%s %s</title>\n"+
+			"</head>\n<body>\n", word(), word())
 		for links := 0; b.Len() < 22300; {
 			b.WriteString("<p>")
 			for range 30 {
 				b.WriteString(word() + " ")
 				if links < 50 && rnd.IntN(60) == 0 {
 					links++
-					fmt.Fprintf(&b, "<a href=\"http://h%06d.example/%s/%d.html\">%s</a> ", rnd.IntN(20000), word(), rnd.IntN(1000), word())
+					fmt.Fprintf(&b, "<a href=\"http://h%06d.example/%s/%d.html\">%s</a> ", rnd.IntN(20000), word(),
+						rnd.IntN(1000), word())
 				}
 			}
 			b.WriteString("</p>\n")
 		}
 		body := b.String()[:22300]
-		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Mon, 06 May 2024 07:08:09 GMT\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nLast-Modified: Sat, 04 May 2024 10:00:00 GMT\r\nConnection: keep-alive\r\nCache-Control: max-age=600\r\nVary: Accept-Encoding\r\n\r\n", len(body))
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Mon, 06 May 2024 07:08:09 GMT\r\n"+
+			"Content-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nLast-Modified: Sat, 04 May 2024 "+
+			"10:00:00 GMT\r\nConnection: keep-alive\r\nCache-Control: max-age=600\r\nVary: Accept-Encoding\r\n\r\n",
+			len(body))
 		if coding == "gzip" {
 			body = gzipped(body)
 			head = strings.Replace(head, "Vary:", "Content-Encoding: gzip\r\nVary:", 1)
@@ -71,7 +76,11 @@ func visitedPages(n int, coding string) []visited {
 			via:  fmt.Sprintf("http://h%06d.example/%s/%d.html", rnd.IntN(20000), word(), rnd.IntN(1000)),
 			wire: []byte(head + body), head: len(head), mark: len(head) + 300,
 		}
-		v.req = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: orbweaver/0.3.0 (+https://crawler.example.org/about; operator@example.org)\r\nFrom: operator@example.org\r\nAccept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en;q=0.8,*;q=0.5\r\nAccept-Encoding: gzip, br, zstd\r\nReferer: %s\r\nConnection: keep-alive\r\n\r\n", v.url[len("http://")+len(host):], host, v.via)
+		v.req = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: orbweaver/0.3.0 "+
+			"(+https://crawler.example.org/about; operator@example.org)\r\nFrom: operator@example.org\r\nAccept: "+
+			"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en;q=0.8,*;q=0.5\r\n"+
+			"Accept-Encoding: gzip, br, zstd\r\nReferer: %s\r\nConnection: keep-alive\r\n\r\n",
+			v.url[len("http://")+len(host):], host, v.via)
 		pages[i] = v
 	}
 	return pages
@@ -117,7 +126,8 @@ func newBare(mu *sync.Mutex, w *bufio.Writer) *bare {
 func (b *bare) write(v *visited, compressed bool, serial uint64) {
 	v.stamp(serial)
 	body := v.wire[v.head:]
-	head := fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\nWARC-Payload-Digest: sha1:%x\r\nContent-Length: %d\r\n\r\n", v.url, sha1.Sum(body), len(body))
+	head := fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\nWARC-Payload-Digest: "+
+		"sha1:%x\r\nContent-Length: %d\r\n\r\n", v.url, sha1.Sum(body), len(body))
 	b.out.Reset()
 	if compressed {
 		bareStored(&b.out, head, body)
@@ -211,7 +221,8 @@ func BenchmarkAgainstBare(b *testing.B) {
 					us += cpuTime() - from
 					runtime.ReadMemStats(&after)
 					mallocs += after.Mallocs - before.Mallocs
-					them += run(func(k int, v *visited, serial uint64) { bares[k].write(v, coding == "gzip", serial) }, n)
+					them += run(func(k int, v *visited, serial uint64) { bares[k].write(v, coding == "gzip", serial) },
+						n)
 					n += round
 					if err := f.Truncate(0); err != nil {
 						b.Fatal(err)

@@ -80,25 +80,38 @@ func everyKind() []*Exchange {
 	plain := page("http://example.com/", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8", lorem)
 	late := *plain
 	late.Began = testTime.Add(3 * time.Second)
-	copyOf := page("http://example.com/copy", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\nX-Other: 1", lorem)
+	copyOf := page("http://example.com/copy", "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\nX-Other: 1",
+		lorem)
 	cut := page("http://example.com/cut", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 100000", lorem)
 	cut.Truncated = "length"
-	garbage := &Exchange{URL: "http://example.com/garbage", Addr: testAddr, Began: testTime, Request: plain.Request, Response: Bytes("SSH-2.0-OpenSSH_9.9\r\n\x00\xff\n\nx")}
-	nothing := &Exchange{URL: "http://example.com/nothing", Began: testTime, Request: plain.Request, Metadata: []Field{{"note", "nothing\r\ncame"}}}
+	garbage := &Exchange{URL: "http://example.com/garbage", Addr: testAddr, Began: testTime, Request: plain.Request,
+		Response: Bytes("SSH-2.0-OpenSSH_9.9\r\n\x00\xff\n\nx")}
+	nothing := &Exchange{URL: "http://example.com/nothing", Began: testTime, Request: plain.Request,
+		Metadata: []Field{{"note", "nothing\r\ncame"}}}
 	same := page("http://example.com/", "HTTP/1.1 304 Not Modified\nETag: \"x\"", "")
 	same.NotModified = &Original{URL: plain.URL, Date: plain.Began}
 	odd := page("http://example.com/odd", "HTTP/1.1 200 OK\nContent-Type: text/html\n \t\nX: y", "body")
-	lf := &Exchange{URL: "http://example.com/lf", Began: testTime, Response: Bytes("HTTP/1.0 200 OK\nContent-Type: text/plain\n\nline\n"), HTTP: true, HeadLen: 43}
+	lf := &Exchange{URL: "http://example.com/lf", Began: testTime,
+		Response: Bytes("HTTP/1.0 200 OK\nContent-Type: text/plain\n\nline\n"), HTTP: true, HeadLen: 43}
 	lf.HeadLen = strings.Index(string(lf.Response.(Bytes)), "\n\n") + 2
 	return []*Exchange{
 		plain, &late, copyOf, cut, garbage, nothing, same, odd, lf,
-		page("http://example.com/chunked", "HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked", chunked(lorem+"1", 100)),
-		page("http://example.com/chunked-gzip", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: gzip\nTransfer-Encoding: chunked", chunked(gzipped(lorem+"2"), 50)),
-		page("http://example.com/chunked-trailer", "HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked", strings.TrimSuffix(chunked(lorem+"3", 77), "\r\n")+"X-Trailer: 1\r\n\r\n"),
-		page("http://example.com/chunked-broken", "HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked", "zz\r\nnot chunked at all"),
-		page("http://example.com/gzip?b=2&a=1", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: gzip", gzipped(lorem+"4")),
-		page("https://example.com/br", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: br", brotlied(lorem+"5")),
-		page("https://example.com:8443/a.png", "HTTP/1.1 200 OK\nContent-Type: image/png", "\x89PNG\r\n\x1a\n"+strings.Repeat("\x01\x02", 70000)),
+		page("http://example.com/chunked", "HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked",
+			chunked(lorem+"1", 100)),
+		page("http://example.com/chunked-gzip",
+			"HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: gzip\nTransfer-Encoding: chunked",
+			chunked(gzipped(lorem+"2"), 50)),
+		page("http://example.com/chunked-trailer",
+			"HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked",
+			strings.TrimSuffix(chunked(lorem+"3", 77), "\r\n")+"X-Trailer: 1\r\n\r\n"),
+		page("http://example.com/chunked-broken",
+			"HTTP/1.1 200 OK\nContent-Type: text/html\nTransfer-Encoding: chunked", "zz\r\nnot chunked at all"),
+		page("http://example.com/gzip?b=2&a=1", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: gzip",
+			gzipped(lorem+"4")),
+		page("https://example.com/br", "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Encoding: br",
+			brotlied(lorem+"5")),
+		page("https://example.com:8443/a.png", "HTTP/1.1 200 OK\nContent-Type: image/png",
+			"\x89PNG\r\n\x1a\n"+strings.Repeat("\x01\x02", 70000)),
 		page("http://www.example.com/empty", "HTTP/1.1 204 No Content", ""),
 		page("http://example.com/moved", "HTTP/1.1 301 Moved Permanently\nLocation: /new", ""),
 		page("http://example.com/error", "HTTP/1.1 500 Oops\nContent-Type: text/html", "sorry"),
@@ -268,7 +281,8 @@ func TestRecords(t *testing.T) {
 	first := checkWritten(t, dir, ws[0], xs[0].URL)
 	for _, i := range []int{1, 2} {
 		rec := checkWritten(t, dir, ws[i], xs[i].URL)
-		got := []string{rec.Header.Value("WARC-Profile"), rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date")}
+		got := []string{rec.Header.Value("WARC-Profile"), rec.Header.Value("WARC-Refers-To"),
+			rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date")}
 		want := []string{ProfileIdentical, first.Header.Value("WARC-Record-ID"), xs[0].URL, "2024-05-06T07:08:09.123Z"}
 		if !slices.Equal(got, want) || !ws[i].Revisit {
 			t.Errorf("revisit %d: %q, want %q", i, got, want)
@@ -277,7 +291,8 @@ func TestRecords(t *testing.T) {
 	// Original is the record that holds the payload, for the original itself and for its revisits.
 	for _, i := range []int{0, 1, 2} {
 		o := ws[i].Original
-		if got := string(appendID(nil, o.ID)); got != first.Header.Value("WARC-Record-ID") || o.URL != xs[0].URL || !o.Date.Equal(xs[0].Began) {
+		if got := string(appendID(nil, o.ID)); got != first.Header.Value("WARC-Record-ID") || o.URL != xs[0].URL ||
+			!o.Date.Equal(xs[0].Began) {
 			t.Errorf("original of %d: %s %+v", i, got, o)
 		}
 	}
@@ -372,7 +387,8 @@ func TestRemember(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := checkWritten(t, dir, done, x.URL)
-	got := []string{rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date")}
+	got := []string{rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"),
+		rec.Header.Value("WARC-Refers-To-Date")}
 	if want := []string{"", "http://example.com/old", "2024-05-06T06:08:09.123Z"}; !slices.Equal(got, want) {
 		t.Errorf("refers to %q, want %q", got, want)
 	}
@@ -421,7 +437,8 @@ func TestConcurrentWrites(t *testing.T) {
 	for i := range results {
 		wg.Go(func() {
 			for k := range 60 {
-				x := page(fmt.Sprintf("http://h%d.example.com/%d", i, k), "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint(lorem, i, k))
+				x := page(fmt.Sprintf("http://h%d.example.com/%d", i, k), "HTTP/1.1 200 OK\nContent-Type: text/html",
+					fmt.Sprint(lorem, i, k))
 				done, err := w.Write(x)
 				if err != nil {
 					t.Error(err)
@@ -494,7 +511,8 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func(i int) Written {
-		done, err := w.Write(page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif", fmt.Sprint(i, lorem[:700])))
+		done, err := w.Write(page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif",
+			fmt.Sprint(i, lorem[:700])))
 		if err != nil {
 			t.Error(err)
 		}
@@ -581,7 +599,8 @@ func TestLargeResponsesStopNobody(t *testing.T) {
 		select {
 		case <-body.reached:
 			n++
-			if _, err := w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK", fmt.Sprint(n))); err != nil {
+			if _, err := w.Write(page(fmt.Sprintf("http://example.com/%d", n), "HTTP/1.1 200 OK",
+				fmt.Sprint(n))); err != nil {
 				t.Fatal(err)
 			}
 			body.release <- struct{}{}

@@ -123,7 +123,8 @@ func (d *drumPaper) Flush() error {
 	}
 	if err = z.next(); err == nil {
 		for i := range d.buckets {
-			if err = d.merge(&d.buckets[i], i == drumBuckets-1, uint64(i+1)<<(64-drumBucketBits), &z, w.Writer); err != nil {
+			if err = d.merge(&d.buckets[i], i == drumBuckets-1, uint64(i+1)<<(64-drumBucketBits), &z,
+				w.Writer); err != nil {
 				break
 			}
 		}
@@ -254,7 +255,8 @@ func (d *drumPaper) dispatch(b *drumBucket, isNew []uint64) error {
 		if _, err := io.ReadFull(r, aux[from:]); err != nil {
 			return err
 		}
-		d.fresh.add(Item{Key: weburl.Key{Host: binary.LittleEndian.Uint64(head[:]), Path: binary.LittleEndian.Uint64(head[8:])}, Aux: aux[from:]})
+		d.fresh.add(Item{Key: weburl.Key{Host: binary.LittleEndian.Uint64(head[:]),
+			Path: binary.LittleEndian.Uint64(head[8:])}, Aux: aux[from:]})
 	}
 	return d.fresh.flush()
 }

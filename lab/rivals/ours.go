@@ -25,12 +25,13 @@ type ours struct {
 func openDrum(c Config) (Store, error) {
 	o := &ours{fresh: fresh{emit: c.Emit}, synced: make(chan error, 1)}
 	var err error
-	o.s, err = drum.Open(c.FS, filepath.Join(c.Dir, "drum"), drum.Config{MemoryBytes: c.memory(), Journal: true}, func(items []drum.Item) error {
-		for i := range items {
-			o.fresh.add(Item{Key: items[i].Key, Aux: items[i].Aux})
-		}
-		return o.fresh.flush()
-	})
+	o.s, err = drum.Open(c.FS, filepath.Join(c.Dir, "drum"), drum.Config{MemoryBytes: c.memory(), Journal: true},
+		func(items []drum.Item) error {
+			for i := range items {
+				o.fresh.add(Item{Key: items[i].Key, Aux: items[i].Aux})
+			}
+			return o.fresh.flush()
+		})
 	return o, err
 }
 
@@ -101,8 +102,10 @@ func (o *ours) Close() error {
 func (o *ours) Told() map[string]int64 {
 	st := o.s.Stats()
 	return map[string]int64{
-		"index_bytes": st.FilterBytes, "memory_bytes": st.MemoryBytes, "runs": int64(st.Runs), "run_bytes": st.DiskBytes,
-		"cache_hits": st.CacheHits, "held": st.EverHeld, "false_perhaps": st.FalsePerhaps, "passes": st.Passes, "passes_that_wrote": st.Flushes,
-		"own_read_bytes": st.BytesRead, "own_written_bytes": st.BytesWritten,
+		"index_bytes": st.FilterBytes, "memory_bytes": st.MemoryBytes, "runs": int64(st.Runs),
+		"run_bytes":  st.DiskBytes,
+		"cache_hits": st.CacheHits, "held": st.EverHeld, "false_perhaps": st.FalsePerhaps, "passes": st.Passes,
+		"passes_that_wrote": st.Flushes,
+		"own_read_bytes":    st.BytesRead, "own_written_bytes": st.BytesWritten,
 	}
 }

@@ -88,7 +88,8 @@ type merged struct {
 func openPolybot(c Config) (Store, error) {
 	// One half is being merged while the other takes links in.
 	half := c.memory() * 2 / 5
-	return &polybot{cfg: c, half: half, now: newCollection(half), spare: newCollection(half), fresh: fresh{emit: c.Emit}}, nil
+	return &polybot{cfg: c, half: half, now: newCollection(half), spare: newCollection(half),
+		fresh: fresh{emit: c.Emit}}, nil
 }
 
 func (p *polybot) Add(items []Item) error {

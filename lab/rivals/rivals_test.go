@@ -17,12 +17,13 @@ func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, ur
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := stream.New(seed, shape)
 	j := stream.NewJudge(s, urls+2000)
-	store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: memory, Keys: urls, Emit: func(items []Item) error {
-		for i := range items {
-			j.Emitted(&items[i])
-		}
-		return nil
-	}})
+	store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: memory, Keys: urls,
+		Emit: func(items []Item) error {
+			for i := range items {
+				j.Emitted(&items[i])
+			}
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestJudgeSeesBloom(t *testing.T) {
 // The zero key, extreme keys and many keys of one place are keys like others.
 func TestRivalsTakeAnyKey(t *testing.T) {
 	const most = ^uint64(0)
-	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63}, {Path: 1 << 63}}
+	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63},
+		{Path: 1 << 63}}
 	for i := range uint64(1500) {
 		odd = append(odd, weburl.Key{Host: 7, Path: i << 40}, weburl.Key{Host: i << 50, Path: 7})
 	}
@@ -108,22 +110,24 @@ func TestRivalsTakeAnyKey(t *testing.T) {
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			got, want := map[weburl.Key]int{}, map[weburl.Key]bool{}
-			store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10, Emit: func(items []Item) error {
-				for _, it := range items {
-					got[it.Key]++
-					if string(it.Aux) != "link" {
-						t.Errorf("%v has %q", it.Key, it.Aux)
+			store, err := k.Open(Config{FS: disk.OS, Dir: t.TempDir(), Memory: 256 << 10,
+				Emit: func(items []Item) error {
+					for _, it := range items {
+						got[it.Key]++
+						if string(it.Aux) != "link" {
+							t.Errorf("%v has %q", it.Key, it.Aux)
+						}
 					}
-				}
-				return nil
-			}})
+					return nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
 				for _, key := range odd {
 					want[key] = true
-					if err := store.Add([]Item{{Key: key, Aux: []byte("link")}, {Key: key, Aux: []byte("late")}}); err != nil {
+					if err := store.Add([]Item{{Key: key, Aux: []byte("link")},
+						{Key: key, Aux: []byte("late")}}); err != nil {
 						t.Fatal(err)
 					}
 				}

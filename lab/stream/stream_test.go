@@ -141,7 +141,8 @@ func TestHostsArePowerLaw(t *testing.T) {
 			small++
 		}
 	}
-	t.Logf("%d hosts, the largest has %d URLs, %d have one or two; %d bytes a link", len(sizes), largest, small, bytes/urls)
+	t.Logf("%d hosts, the largest has %d URLs, %d have one or two; %d bytes a link", len(sizes), largest, small,
+		bytes/urls)
 	if len(sizes) < urls/40 || largest < urls/50 || largest > urls/5 || small < len(sizes)/3 {
 		t.Errorf("%d hosts of %d URLs, the largest has %d, %d have one or two", len(sizes), urls, largest, small)
 	}

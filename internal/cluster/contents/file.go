@@ -66,7 +66,8 @@ func decodeEntry(b []byte) (e entry, n int, err error) {
 		return e, 0, errEntry
 	}
 	n = entryHead + int(binary.LittleEndian.Uint16(b[4:]))
-	if n == entryHead || n > entryHead+MaxURL || n > len(b) || crc32.Checksum(b[4:n], castagnoli) != binary.LittleEndian.Uint32(b) {
+	if n == entryHead || n > entryHead+MaxURL || n > len(b) ||
+		crc32.Checksum(b[4:n], castagnoli) != binary.LittleEndian.Uint32(b) {
 		return e, 0, errEntry
 	}
 	e.digest = Digest(b[6:])

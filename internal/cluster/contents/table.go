@@ -149,7 +149,8 @@ func (t *Table) open() error {
 
 // openKeys opens drum, and says up to where it has the file.
 func (t *Table) openKeys() (from int64, err error) {
-	t.drum, err = drum.Open(t.fs, t.keys(), drum.Config{MemoryBytes: t.cfg.MemoryBytes, Values: true, Known: true, Journal: true}, t.take)
+	t.drum, err = drum.Open(t.fs, t.keys(),
+		drum.Config{MemoryBytes: t.cfg.MemoryBytes, Values: true, Known: true, Journal: true}, t.take)
 	if errors.Is(err, drum.ErrManifest) {
 		if err = t.fs.RemoveAll(t.keys()); err == nil {
 			return t.openKeys()

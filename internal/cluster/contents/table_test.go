@@ -452,7 +452,9 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestCheckPage(t *testing.T) {
-	for _, p := range []Page{{}, {URL: string(make([]byte, MaxURL+1))}, {URL: "http://a.example/", Date: time.UnixMilli(-1)}, {URL: "http://a.example/", Date: time.UnixMilli(maxMillis + 1)}} {
+	for _, p := range []Page{{}, {URL: string(make([]byte, MaxURL+1))},
+		{URL: "http://a.example/", Date: time.UnixMilli(-1)},
+		{URL: "http://a.example/", Date: time.UnixMilli(maxMillis + 1)}} {
 		if CheckPage(p) == nil {
 			t.Errorf("%.40q at %s is a page", p.URL, p.Date)
 		}

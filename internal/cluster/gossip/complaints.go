@@ -28,7 +28,8 @@ var unread = [][]byte{
 }
 
 // broken are streams that ended or stood still: their reader's fate, not a fault.
-var broken = [][]byte{[]byte("EOF"), []byte("timeout"), []byte("reset by peer"), []byte("closed"), []byte("broken pipe")}
+var broken = [][]byte{[]byte("EOF"), []byte("timeout"), []byte("reset by peer"), []byte("closed"),
+	[]byte("broken pipe")}
 
 // Write takes one line.
 func (c complaints) Write(line []byte) (int, error) {

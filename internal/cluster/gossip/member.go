@@ -135,7 +135,8 @@ func Open(cfg Config) (*Member, error) {
 	}
 	m := &Member{
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
-		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{}, lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
+		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{},
+		lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
 		met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}

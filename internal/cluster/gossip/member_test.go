@@ -386,7 +386,8 @@ func TestJoin(t *testing.T) {
 			a.open()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if err := a.m.Join(ctx, []string{b.addr}); !errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), b.addr) {
+			if err := a.m.Join(ctx, []string{b.addr}); !errors.Is(err, ErrNobody) ||
+				!strings.Contains(err.Error(), b.addr) {
 				t.Errorf("Join: %v", err)
 			}
 			if err := a.m.Found(); err != nil {
@@ -477,7 +478,8 @@ func TestStops(t *testing.T) {
 	rng := testseed.Rand(t)
 	for range 10000 {
 		make1 := func() Agent {
-			return Agent{Name: "a", Instance: [16]byte{byte(rng.IntN(3))}, Boot: uint64(rng.IntN(3)), State: State(1 + rng.IntN(2)), Addr: fmt.Sprintf("h:%d", 1+rng.IntN(3))}
+			return Agent{Name: "a", Instance: [16]byte{byte(rng.IntN(3))}, Boot: uint64(rng.IntN(3)),
+				State: State(1 + rng.IntN(2)), Addr: fmt.Sprintf("h:%d", 1+rng.IntN(3))}
 		}
 		a, b := make1(), make1()
 		if a.Addr == b.Addr {
@@ -494,7 +496,8 @@ func TestPause(t *testing.T) {
 		tries  int
 		chance float64
 		want   time.Duration
-	}{{0, 1, time.Second}, {1, 1, time.Second}, {2, 0, time.Second}, {3, 1, 4 * time.Second}, {6, 1, 30 * time.Second}, {1 << 40, 0, 15 * time.Second}} {
+	}{{0, 1, time.Second}, {1, 1, time.Second}, {2, 0, time.Second}, {3, 1, 4 * time.Second}, {6, 1, 30 * time.Second},
+		{1 << 40, 0, 15 * time.Second}} {
 		if got := pause(time.Second, 30*time.Second, c.tries, c.chance); got != c.want {
 			t.Errorf("pause after %d tries, %v: %v, want %v", c.tries, c.chance, got, c.want)
 		}
@@ -503,7 +506,8 @@ func TestPause(t *testing.T) {
 
 // FuzzMeta: what is read is what would be written, and fits.
 func FuzzMeta(f *testing.F) {
-	full := Agent{Name: "a", Capacity: 1.5, Instance: [16]byte{1, 2}, Boot: math.MaxUint64, Addr: strings.Repeat("h", 249) + ":65535", State: Gone}
+	full := Agent{Name: "a", Capacity: 1.5, Instance: [16]byte{1, 2}, Boot: math.MaxUint64,
+		Addr: strings.Repeat("h", 249) + ":65535", State: Gone}
 	if n := len(appendMeta(nil, full)); n > 512 || full.check() != nil {
 		f.Fatalf("%d octets, %v", n, full.check())
 	}

@@ -61,12 +61,14 @@ func (m *Member) due(now time.Time, chance *rand.Rand) []target {
 		s := m.tries[t.addr]
 		if s == nil {
 			// It was lost just now, or is a first seed that nobody answered at.
-			s = &try{next: now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, 0, chance.Float64()))}
+			s = &try{next: now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, 0,
+				chance.Float64()))}
 			m.tries[t.addr] = s
 		}
 		if !now.Before(s.next) {
 			s.count++
-			s.next = now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, s.count, chance.Float64()))
+			s.next = now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, s.count,
+				chance.Float64()))
 			due = append(due, t)
 		}
 	}

@@ -31,7 +31,8 @@ type transport struct {
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(cfg *Config, self netip.AddrPort) *transport {
-	t := &transport{config: cfg, self: self, began: time.Now(), packets: make(chan *memberlist.Packet), streams: make(chan net.Conn)}
+	t := &transport{config: cfg, self: self, began: time.Now(), packets: make(chan *memberlist.Packet),
+		streams: make(chan net.Conn)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wg.Go(t.receive)
 	t.wg.Go(t.accept)

@@ -70,7 +70,8 @@ type View struct {
 
 // Agent is the living one called name.
 func (v *View) Agent(name string) (Agent, bool) {
-	i, ok := slices.BinarySearchFunc(v.Agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
+	i, ok := slices.BinarySearchFunc(v.Agents, name,
+		func(a Agent, name string) int { return strings.Compare(a.Name, name) })
 	if !ok {
 		return Agent{}, false
 	}

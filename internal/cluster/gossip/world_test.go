@@ -32,7 +32,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dice: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*node{}, label: "crawl"}
+	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dice: rand.New(rand.NewPCG(seed, 1)),
+		nodes: map[string]*node{}, label: "crawl"}
 }
 
 // cut says whether two addresses cannot reach each other. mu is held.
@@ -200,7 +201,8 @@ func (a *agent) open() {
 	a.w.t.Helper()
 	a.self.Boot++
 	addr := netip.MustParseAddrPort(a.addr)
-	a.node = &node{w: a.w, addr: addr, packets: make(chan packet, 1024), conns: make(chan net.Conn), down: make(chan struct{}), ended: make(chan struct{})}
+	a.node = &node{w: a.w, addr: addr, packets: make(chan packet, 1024), conns: make(chan net.Conn),
+		down: make(chan struct{}), ended: make(chan struct{})}
 	a.w.mu.Lock()
 	a.w.nodes[a.addr] = a.node
 	seed := a.w.rng.Uint64()
@@ -307,7 +309,8 @@ func (a *agent) sees(want ...*agent) error {
 	}
 	for _, b := range want {
 		got, ok := v.Agent(b.self.Name)
-		if !ok || got.Instance != b.self.Instance || got.Boot != b.self.Boot || got.Addr != b.addr || got.State != b.m.View().self(b).State || got.Capacity != b.self.Capacity {
+		if !ok || got.Instance != b.self.Instance || got.Boot != b.self.Boot || got.Addr != b.addr ||
+			got.State != b.m.View().self(b).State || got.Capacity != b.self.Capacity {
 			return fmt.Errorf("%s sees %s as %+v", a.self.Name, b.self.Name, got)
 		}
 	}

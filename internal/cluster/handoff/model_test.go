@@ -166,7 +166,8 @@ func writeHost(b *strings.Builder, key uint64, clock string, pending []handoff.R
 
 // imported is what an Import gives, as text like a model's. It checks the
 // order of calls.
-func imported(s *handoff.Store, id handoff.Source, wanted func(uint64) bool) (text string, mark handoff.Mark, err error) {
+func imported(s *handoff.Store, id handoff.Source,
+	wanted func(uint64) bool) (text string, mark handoff.Mark, err error) {
 	var b strings.Builder
 	var host uint64
 	var clock string
@@ -245,7 +246,8 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	switch n := rng.IntN(40); {
 	case n < 16:
 		r.Kind = handoff.Accept
-		r.Link = weburl.Link{URL: u, Via: "http://v.example/" + strings.Repeat("x", rng.IntN(60)), Hops: "L", Level: uint8(n)}.AppendTo(nil)
+		r.Link = weburl.Link{URL: u, Via: "http://v.example/" + strings.Repeat("x", rng.IntN(60)), Hops: "L",
+			Level: uint8(n)}.AppendTo(nil)
 	case n < 29:
 		r.Kind, r.Disposition = handoff.Finish, byte(rng.IntN(2))
 		r.State = []byte(strings.Repeat("s", max(0, rng.IntN(6)-3)))

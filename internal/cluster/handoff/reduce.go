@@ -73,7 +73,8 @@ func (e *entry) set(k Kind, place uint64, payload []byte) {
 	e.kind, e.place, e.payload = k, place, append(e.payload[:0], payload...)
 }
 
-func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool, g *gauge) *reduction {
+func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool,
+	g *gauge) *reduction {
 	half := int(memory-readReserve) / 2
 	g.add(readReserve)
 	return &reduction{

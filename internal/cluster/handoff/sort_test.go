@@ -58,7 +58,8 @@ func TestSorter(t *testing.T) {
 			t.Errorf("%d files stay, %v", len(es), err)
 		}
 		if g.now != 0 || g.peak > 2*chunkSize+writeSize {
-			t.Errorf("%d items of at most %d octets: buffers have %d octets, and had %d", c.items, c.largest, g.now, g.peak)
+			t.Errorf("%d items of at most %d octets: buffers have %d octets, and had %d", c.items, c.largest, g.now,
+				g.peak)
 		}
 	}
 }

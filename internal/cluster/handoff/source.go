@@ -84,28 +84,29 @@ func (o *source) open() error {
 	}
 	o.base, o.last, o.moved = base{}, 0, 0
 	first := true
-	_, err = journal.ReplayWithout(o.store.fs, o.dir, func(journal.Part) bool { return true }, func(kind byte, p []byte) error {
-		k := Kind(kind)
-		if first {
-			first = false
-			if err := o.base.decode(k, p); err != nil {
-				return err
+	_, err = journal.ReplayWithout(o.store.fs, o.dir, func(journal.Part) bool { return true },
+		func(kind byte, p []byte) error {
+			k := Kind(kind)
+			if first {
+				first = false
+				if err := o.base.decode(k, p); err != nil {
+					return err
+				}
+				o.last = o.base.last
+				return nil
 			}
-			o.last = o.base.last
+			switch k {
+			case kindBatch:
+				n, w := binary.Uvarint(p)
+				if w <= 0 {
+					return unreadable(k)
+				}
+				o.last = max(o.last, n)
+			case End, Gone:
+				o.moved++
+			}
 			return nil
-		}
-		switch k {
-		case kindBatch:
-			n, w := binary.Uvarint(p)
-			if w <= 0 {
-				return unreadable(k)
-			}
-			o.last = max(o.last, n)
-		case End, Gone:
-			o.moved++
-		}
-		return nil
-	})
+		})
 	if err == nil && first {
 		err = j.Append([]journal.Record{{Kind: byte(kindVersion), Payload: []byte{recordsVersion}}})
 	}

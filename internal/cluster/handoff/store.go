@@ -142,7 +142,8 @@ func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 	if cfg.PartBytes <= 0 {
 		cfg.PartBytes = 64 << 20
 	}
-	s := &Store{fs: fs, dir: dir, cfg: cfg, sources: map[Source]*source{}, work: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	s := &Store{fs: fs, dir: dir, cfg: cfg, sources: map[Source]*source{}, work: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
 		_ = s.Close() // what was opened has nothing new
 		return nil, fmt.Errorf("open replicas %s: %w", dir, err)

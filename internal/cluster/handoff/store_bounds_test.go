@@ -134,7 +134,8 @@ func TestCancelled(t *testing.T) {
 	id := source(1)
 	var rs []handoff.Record
 	for i := range 5000 {
-		rs = append(rs, accept(uint64(i), fmt.Sprintf("http://a.example/%d", i)), accept(uint64(i), fmt.Sprintf("http://b.example/%d", i)))
+		rs = append(rs, accept(uint64(i), fmt.Sprintf("http://a.example/%d", i)),
+			accept(uint64(i), fmt.Sprintf("http://b.example/%d", i)))
 	}
 	must(t, s.Append(id, 1, encode(rs)))
 	over, cancel := context.WithCancel(ctx)

@@ -30,7 +30,8 @@ func openStore(t testing.TB, fs disk.FS, cfg handoff.Config) *handoff.Store {
 
 func accept(number uint64, url string) handoff.Record {
 	u := weburl.MustParse(url)
-	return handoff.Record{Kind: handoff.Accept, Host: u.Key().Host, Path: u.Key().Path, Number: number, Link: weburl.Link{URL: u, Hops: "L"}.AppendTo(nil)}
+	return handoff.Record{Kind: handoff.Accept, Host: u.Key().Host, Path: u.Key().Path, Number: number,
+		Link: weburl.Link{URL: u, Hops: "L"}.AppendTo(nil)}
 }
 
 func finish(number uint64, url string) handoff.Record {
@@ -44,7 +45,8 @@ func TestNumbers(t *testing.T) {
 	id := source(1)
 	batch := encode([]handoff.Record{accept(1, "http://a.example/")})
 	var gap *handoff.GapError
-	if err := s.Append(id, 2, batch); !errors.Is(err, handoff.ErrGap) || !errors.As(err, &gap) || gap.Have != 0 || gap.Got != 2 {
+	if err := s.Append(id, 2, batch); !errors.Is(err, handoff.ErrGap) || !errors.As(err, &gap) || gap.Have != 0 ||
+		gap.Got != 2 {
 		t.Errorf("the first batch has number 2: %v", err)
 	}
 	must(t, s.Append(id, 1, batch))
@@ -107,7 +109,8 @@ func TestMalformedBatches(t *testing.T) {
 		"clock's time":     {'C', 3, 1, 'a', 0},
 		"an eternal pause": {'C', 12, 1, 'a', 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
 		"much state":       encode([]handoff.Record{{Kind: handoff.Finish, State: make([]byte, handoff.MaxState+1)}}),
-		"many paths":       encode([]handoff.Record{{Kind: handoff.Known, Width: 64, Paths: ascending(handoff.MaxPaths + 1)}}),
+		"many paths": encode([]handoff.Record{{Kind: handoff.Known, Width: 64,
+			Paths: ascending(handoff.MaxPaths + 1)}}),
 	} {
 		var re *handoff.RecordError
 		err := s.Append(source(1), 1, append(slices.Clone(good), bad...))
@@ -156,7 +159,8 @@ func TestDrop(t *testing.T) {
 	must(t, s.Drop(mark, []uint64{a}))
 	got, _, err := imported(s, id, nil)
 	must(t, err)
-	if strings.Count(got, "pending") != 1 || !strings.Contains(got, fmt.Sprintf("host %x ", weburl.HostKey("b.example"))) {
+	if strings.Count(got, "pending") != 1 ||
+		!strings.Contains(got, fmt.Sprintf("host %x ", weburl.HostKey("b.example"))) {
 		t.Errorf("after Drop there is %q", got)
 	}
 	must(t, s.DropSource(ctx, mark)) // the Drop in between was ours
@@ -167,7 +171,8 @@ func TestDrop(t *testing.T) {
 	must(t, s.Close())
 	s = openStore(t, fs.Crash(1), handoff.Config{})
 	defer s.Close()
-	if got, _, err := imported(s, id, nil); err != nil || strings.Count(got, "pending") != 1 || !strings.Contains(got, "pending 9 ") {
+	if got, _, err := imported(s, id, nil); err != nil || strings.Count(got, "pending") != 1 ||
+		!strings.Contains(got, "pending 9 ") {
 		t.Errorf("what came behind DropSource is %q, %v", got, err)
 	}
 }
@@ -219,9 +224,10 @@ func TestDamage(t *testing.T) {
 		}
 		text, _, err := imported(s, sts[0].id, nil)
 		for l := range strings.Lines(text) {
-			if l, ok := strings.CutSuffix(l, "\n"); ok && strings.HasPrefix(l, "pending") && !slices.ContainsFunc(slices.Concat(sts[0].log...), func(r handoff.Record) bool {
-				return r.Kind == handoff.Accept && pendingText(r) == l
-			}) {
+			if l, ok := strings.CutSuffix(l, "\n"); ok && strings.HasPrefix(l, "pending") &&
+				!slices.ContainsFunc(slices.Concat(sts[0].log...), func(r handoff.Record) bool {
+					return r.Kind == handoff.Accept && pendingText(r) == l
+				}) {
 				t.Fatalf("%s byte %d: imported was what nobody sent: %s", name, at, l)
 			} else if ok {
 				kinds["salvaged lines"]++
@@ -231,7 +237,8 @@ func TestDamage(t *testing.T) {
 		case errors.Is(err, handoff.ErrDamaged):
 			kinds["damage"]++
 			d := s.Damaged()
-			if len(d) != 1 || d[0].Source != sts[0].id || !strings.Contains(d[0].Error(), "journal") && !strings.Contains(d[0].Error(), "part") && !strings.Contains(d[0].Error(), "snapshot") {
+			if len(d) != 1 || d[0].Source != sts[0].id || !strings.Contains(d[0].Error(), "journal") &&
+				!strings.Contains(d[0].Error(), "part") && !strings.Contains(d[0].Error(), "snapshot") {
 				t.Fatalf("%s byte %d: Damaged() = %v", name, at, d)
 			}
 			if err := s.Append(sts[0].id, 31, nil); !errors.Is(err, handoff.ErrDamaged) {
@@ -307,12 +314,15 @@ func TestGolden(t *testing.T) {
 		accept(1, "http://a.example/1"), accept(2, "http://a.example/2"), accept(3, "http://a.example/3"), state,
 		finish(3, "http://a.example/3"),
 		{Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
-		{Kind: handoff.Clock, Name: "a.example", Quiet: 90 * time.Second, Pause: 2 * time.Second, State: []byte("slow")},
+		{Kind: handoff.Clock, Name: "a.example", Quiet: 90 * time.Second, Pause: 2 * time.Second,
+			State: []byte("slow")},
 		{Kind: handoff.Begin, Host: a}, accept(4, "http://a.example/4"), finish(1, "http://a.example/1"),
 		accept(5, "http://b.example/"), finish(5, "http://b.example/"),
 	})))
 	must(t, s.Compact(ctx, id))
-	must(t, s.Append(id, 2, encode([]handoff.Record{{Kind: handoff.End, Host: a}, {Kind: handoff.Gone, Host: weburl.HostKey("b.example")}})))
+	must(t,
+		s.Append(id, 2, encode([]handoff.Record{{Kind: handoff.End, Host: a},
+			{Kind: handoff.Gone, Host: weburl.HostKey("b.example")}})))
 	must(t, s.Close())
 	dir := filepath.Join("r", fmt.Sprintf("%x-%s", id.Instance, id.Name))
 	es, err := fs.ReadDir(dir)
@@ -338,7 +348,8 @@ func TestGolden(t *testing.T) {
 	defer s.Close()
 	got, _, err := imported(s, id, nil)
 	must(t, err)
-	want := fmt.Sprintf("host %x clock -\n%s\nfinished %x 0 0 \n", a, pendingText(accept(4, "http://a.example/4")), weburl.MustParse("http://a.example/1").Key().Path)
+	want := fmt.Sprintf("host %x clock -\n%s\nfinished %x 0 0 \n", a, pendingText(accept(4, "http://a.example/4")),
+		weburl.MustParse("http://a.example/1").Key().Path)
 	if got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
 	}
@@ -401,7 +412,8 @@ func TestMemory(t *testing.T) {
 		}
 		u := weburl.MustParse(fmt.Sprintf("http://%s/some/path/to/page-%d.html", host, i))
 		// Numbers are not in the order of arrival.
-		r := handoff.Record{Kind: handoff.Accept, Number: uint64(i ^ 0x155), Link: weburl.Link{URL: u, Via: via, Hops: "LL"}.AppendTo(nil)}
+		r := handoff.Record{Kind: handoff.Accept, Number: uint64(i ^ 0x155),
+			Link: weburl.Link{URL: u, Via: via, Hops: "LL"}.AppendTo(nil)}
 		accepts++
 		b = r.AppendTo(b)
 		if i%3 > 0 {

@@ -193,7 +193,8 @@ func (c *crawl) report(t *testing.T, what string) float64 {
 	w := c.w
 	perPage := float64(w.calls+w.answers) / float64(w.pages)
 	t.Logf("%s: %d pages in %v, %.1f pages/s, %d calls and %d answers: %.4f messages a page, %d bytes a page",
-		what, w.pages, w.now.Round(time.Second), float64(w.pages)/w.now.Seconds(), w.calls, w.answers, perPage, w.bytes/w.pages)
+		what, w.pages, w.now.Round(time.Second), float64(w.pages)/w.now.Seconds(), w.calls, w.answers, perPage,
+		w.bytes/w.pages)
 	return perPage
 }
 
@@ -259,7 +260,8 @@ func TestTurns(t *testing.T) {
 		if got := float64(j.begins) / best; got < 0.8 {
 			t.Errorf("%d agents: %d pages at one address, %.2f of what its quiet time allows", agents, j.begins, got)
 		} else {
-			t.Logf("%d agents: %.2f of what its quiet time allows, %d changes of hand, %v", agents, got, j.changes, j.byPlace)
+			t.Logf("%d agents: %.2f of what its quiet time allows, %d changes of hand, %v", agents, got, j.changes,
+				j.byPlace)
 		}
 		for place := range c.agents {
 			if share := float64(j.byPlace[place]*agents) / float64(j.begins); share < 0.8 || share > 1.25 {

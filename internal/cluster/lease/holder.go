@@ -156,7 +156,9 @@ func (h *holder) sortedLots() []*lot {
 	for _, l := range h.lots {
 		ls = append(ls, l)
 	}
-	slices.SortFunc(ls, func(a, b *lot) int { return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.point, b.point)) })
+	slices.SortFunc(ls, func(a, b *lot) int {
+		return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.point, b.point))
+	})
 	return ls
 }
 

@@ -43,7 +43,8 @@ func TestGrantOfAnEarlierAsk(t *testing.T) {
 	grant := func(serial, ask uint64) *Batch {
 		t.Helper()
 		stamp++
-		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, Grants: []Grant{{Point: point, Serial: serial, Stamp: ask, Term: time.Hour}}}, now)
+		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp,
+			Grants: []Grant{{Point: point, Serial: serial, Stamp: ask, Term: time.Hour}}}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,8 @@ func TestGrantWhileClaiming(t *testing.T) {
 	now = now.Add(time.Second)
 	p.Look(v, now)
 	p.Contact(now, now)
-	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: 1, Grants: []Grant{{Point: point, Serial: 7, Stamp: 0, Term: time.Hour}}}, now)
+	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: 1,
+		Grants: []Grant{{Point: point, Serial: 7, Stamp: 0, Term: time.Hour}}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,8 @@ func TestGrantWhileClaiming(t *testing.T) {
 		t.Fatalf("calls %+v", calls)
 	}
 	p.Contact(now, now)
-	if err := p.Answered(&Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true, Grants: []Grant{{Point: point, Serial: 7, Stamp: calls[0].Stamp, Term: time.Hour}}}, now); err != nil {
+	if err := p.Answered(&Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true,
+		Grants: []Grant{{Point: point, Serial: 7, Stamp: calls[0].Stamp, Term: time.Hour}}}, now); err != nil {
 		t.Fatal(err)
 	}
 	if ok, _ := p.Ready(point, time.Second, now); !ok {

@@ -131,7 +131,8 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	t.Logf("%d pages, %d changes of hand, %d cut off, %d transfers taken over, %d surveys", pages, changes,
 		cut, transfers, surveys)
 	if transfers == 0 || surveys == 0 {
-		t.Errorf("%d transfers were taken over, and %d surveys made: agents that go or come are not tested", transfers, surveys)
+		t.Errorf("%d transfers were taken over, and %d surveys made: agents that go or come are not tested", transfers,
+			surveys)
 	}
 }
 

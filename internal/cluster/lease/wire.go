@@ -326,7 +326,8 @@ func ParseBatch(src []byte) (*Batch, error) {
 		if n := r.count("bequests", 18); n > 0 {
 			w.Points = make([]PointState, n)
 			for i := range w.Points {
-				w.Points[i] = PointState{r.fixed("point"), Agent(r.fixed("point holder")), r.duration("point quiet"), r.duration("point rest")}
+				w.Points[i] = PointState{r.fixed("point"), Agent(r.fixed("point holder")), r.duration("point quiet"),
+					r.duration("point rest")}
 			}
 		}
 		b.Transfer = w

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 }
 
 func linkOf(n uint64) []byte {
-	return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/%d%s", n%7, n, strings.Repeat("x", int(n%300)))), Hops: "L"}.AppendTo(nil)
+	return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/%d%s", n%7, n,
+		strings.Repeat("x", int(n%300)))), Hops: "L"}.AppendTo(nil)
 }
 
 // TestModel does random things to an Outbox and to maps.

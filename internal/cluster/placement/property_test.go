@@ -99,7 +99,8 @@ func TestBalance(t *testing.T) {
 	})
 }
 
-func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error), deviation func(share, weight float64) float64) {
+func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error),
+	deviation func(share, weight float64) float64) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 12)
 		for i := range agents { // with fewer replicas there is no normal law
@@ -114,7 +115,8 @@ func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error), 
 			share, want := x.Shares()[i], a.Capacity/total
 			sum += share
 			if d := deviation(want, Replicas*a.Capacity); math.Abs(share-want) > 5*d {
-				t.Fatalf("%v of %v has %.4f of the hosts, should have %.4f with a deviation of %.4f", a, agents, share, want, d)
+				t.Fatalf("%v of %v has %.4f of the hosts, should have %.4f with a deviation of %.4f", a, agents, share,
+					want, d)
 			}
 		}
 		if math.Abs(sum-1) > 1e-9 {
@@ -140,7 +142,8 @@ func testShares[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
 		}
 	}
 	one := must[T](t)(build([]Agent{{"alone", 0.001}}))
-	if s := one.Shares(); !slices.Equal(s, []float64{1}) || one.Owner(7).Name != "alone" || len(one.Nearest(nil, 7, 3)) != 1 {
+	if s := one.Shares(); !slices.Equal(s, []float64{1}) || one.Owner(7).Name != "alone" ||
+		len(one.Nearest(nil, 7, 3)) != 1 {
 		t.Errorf("one alone has %v", s)
 	}
 }

@@ -45,7 +45,8 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 // 0 to 9, "-" and ".", the last two not at its ends.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("agent name %q: 1 to 63 letters a-z, digits, \"-\" and \".\", beginning and ending with a letter or digit", name)
+		return fmt.Errorf("agent name %q: 1 to 63 letters a-z, digits, \"-\" and \".\", beginning and ending with a "+
+			"letter or digit", name)
 	}
 	return nil
 }
@@ -63,7 +64,8 @@ func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
 		}
 		info, err := fs.Stat(filepath.Join(dir, name))
 		if err == nil && info.Mode().Perm()&0o007 != 0 {
-			err = fmt.Errorf("%s can be read by everybody on this machine: chmod 600 it, and bring new keys to all agents if somebody may have", filepath.Join(dir, name))
+			err = fmt.Errorf("%s can be read by everybody on this machine: chmod 600 it, and bring new keys to all "+
+				"agents if somebody may have", filepath.Join(dir, name))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKeys, err)

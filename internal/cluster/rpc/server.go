@@ -63,13 +63,17 @@ func (h Hello) Differ(ours map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		our := ours[name]
 		if their := h.Settings[name]; their != our {
-			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster has %q: all agents must have the same", h.Agent.Name, name, their, our)}
+			return &Refusal{"settings",
+				fmt.Sprintf("agent %q has %s %q, the cluster has %q: all agents must have the same", h.Agent.Name, name,
+					their, our)}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Settings)) {
 		their := h.Settings[name]
 		if _, ok := ours[name]; !ok {
-			return &Refusal{"settings", fmt.Sprintf("agent %q has %s %q, the cluster does not know it: all agents must have the same version", h.Agent.Name, name, their)}
+			return &Refusal{"settings",
+				fmt.Sprintf("agent %q has %s %q, the cluster does not know it: all agents must have the same version",
+					h.Agent.Name, name, their)}
 		}
 	}
 	return nil
@@ -125,7 +129,8 @@ type Server struct {
 func NewServer(l *Listener, cfg ServerConfig) *Server {
 	s := &Server{
 		config: cfg, listener: l, counts: l.counts,
-		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick), ships: make(chan struct{}, servedBulk),
+		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick),
+		ships: make(chan struct{}, servedBulk),
 	}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(codec{s.counts}),
@@ -258,7 +263,8 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 			return c, Identity, connect.NewError(connect.CodeUnauthenticated, errors.New("no certificate"))
 		}
 		if name, err := nameOf(r.TLS.PeerCertificates[0]); err != nil || name != c.Name {
-			return c, Identity, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("caller %q has the certificate of %q", c.Name, name))
+			return c, Identity, connect.NewError(connect.CodePermissionDenied,
+				fmt.Errorf("caller %q has the certificate of %q", c.Name, name))
 		}
 	}
 	ours := s.config.Crawl()
@@ -267,7 +273,9 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 	case ours == ID{}:
 		return c, OtherCrawl, answer(ErrAgain)
 	case c.Crawl != ours:
-		return c, OtherCrawl, answer(&Refusal{"crawl", fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster", c.Name, c.Crawl, ours)})
+		return c, OtherCrawl, answer(&Refusal{"crawl",
+			fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster",
+				c.Name, c.Crawl, ours)})
 	case call != CallHello && s.config.Admitted != nil && !s.config.Admitted(c):
 		return c, NotAdmitted, answer(fmt.Errorf("%w: agent %q has not been admitted here", ErrAgain, c.Name))
 	}
@@ -351,7 +359,8 @@ func nothing[In any](do func(context.Context, Caller, In) error) func(context.Co
 func (a answers) Hello(ctx context.Context, req *pb.HelloRequest) (*pb.HelloResponse, error) {
 	decode := func(w *pb.HelloRequest) (Hello, error) {
 		h, err := helloFromWire(w)
-		if from := ctx.Value(callerKey{}).(Caller); err == nil && (h.Agent.Name != from.Name || h.Agent.Instance != from.Instance || h.Agent.Boot != from.Boot) {
+		if from := ctx.Value(callerKey{}).(Caller); err == nil &&
+			(h.Agent.Name != from.Name || h.Agent.Instance != from.Instance || h.Agent.Boot != from.Boot) {
 			err = malformed("caller %q says hello for %q", from.Name, h.Agent.Name)
 		}
 		return h, err

@@ -25,7 +25,8 @@ func BenchmarkRecrawl(b *testing.B) {
 	u := mustURL(b, "http://www.example.org/an/ordinary/page.html")
 	for i := range pages {
 		h.due = now.Add(time.Duration(rng.Int64N(int64(24 * time.Hour)))).UnixMilli()
-		l := weburl.Link{URL: mustURL(b, u.String()+"?"+string(rune('a'+i%26))+time.Duration(i).String()), Hops: "LLL", Seed: "www.example.org"}
+		l := weburl.Link{URL: mustURL(b, u.String()+"?"+string(rune('a'+i%26))+time.Duration(i).String()), Hops: "LLL",
+			Seed: "www.example.org"}
 		if err := r.Restore(l, h.appendTo(nil)); err != nil {
 			b.Fatal(err)
 		}
@@ -36,7 +37,8 @@ func BenchmarkRecrawl(b *testing.B) {
 		if err != nil || w == nil {
 			b.Fatal(w, err)
 		}
-		v := crawl.Visit{Link: w.Link, Outcome: crawl.Fetched, Status: 304, Began: now, Now: now, Again: true, Unchanged: true, Response: *w.Before}
+		v := crawl.Visit{Link: w.Link, Outcome: crawl.Fetched, Status: 304, Began: now, Now: now, Again: true,
+			Unchanged: true, Response: *w.Before}
 		if _, err := r.Visited(&v); err != nil {
 			b.Fatal(err)
 		}
@@ -53,7 +55,8 @@ func BenchmarkWalk(b *testing.B) {
 	u := func(i int) weburl.URL {
 		return mustURL(b, "http://www.example.org/page-"+time.Duration(i).String()+".html")
 	}
-	w, err := OpenWalk(Place{FS: disk.OS, Dir: b.TempDir(), Seeds: []weburl.URL{u(0)}}, WalkConfig{Walkers: 1, Steps: 1 << 40})
+	w, err := OpenWalk(Place{FS: disk.OS, Dir: b.TempDir(), Seeds: []weburl.URL{u(0)}},
+		WalkConfig{Walkers: 1, Steps: 1 << 40})
 	if err != nil {
 		b.Fatal(err)
 	}

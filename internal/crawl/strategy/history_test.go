@@ -18,8 +18,10 @@ func sampleHistory() *history {
 		visits: 7, changes: 3, seen: evidence{6, 3, 100.5, 50.25, 1, 77},
 		last: 1234567890123, changed: 1234567000000, due: 1234999990123, interval: 42 * time.Minute,
 		before: crawl.Before{
-			If: fetch.Condition{ETag: `W/"x"`, LastModified: "Sun, 06 Nov 1994 08:49:37 GMT"}, Print: 1 << 60, Digest: [20]byte{1, 2, 3},
-			Original: warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5}},
+			If: fetch.Condition{ETag: `W/"x"`, LastModified: "Sun, 06 Nov 1994 08:49:37 GMT"}, Print: 1 << 60,
+			Digest: [20]byte{1, 2, 3},
+			Original: warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(),
+				ID: [16]byte{4, 5}},
 		},
 	}
 }
@@ -44,7 +46,8 @@ func TestHistoryRoundTrip(t *testing.T) {
 		}
 	}
 	// With the link and the entry of the schedule, this is what a page takes.
-	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL", Seed: "www.example.org"}
+	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL",
+		Seed: "www.example.org"}
 	if n := len(sampleHistory().appendTo(l.AppendTo(nil))); n > 250 {
 		t.Errorf("a page takes %d bytes", n)
 	} else {

@@ -225,7 +225,8 @@ func TestIntervals(t *testing.T) {
 		}
 		d = next
 	}
-	for age, want := range map[time.Duration]time.Duration{0: time.Minute * 38, -time.Hour: time.Minute * 38, time.Second: lo, 2 * time.Hour: 2 * time.Hour, 9000 * time.Hour: hi} {
+	for age, want := range map[time.Duration]time.Duration{0: time.Minute * 38, -time.Hour: time.Minute * 38,
+		time.Second: lo, 2 * time.Hour: 2 * time.Hour, 9000 * time.Hour: hi} {
 		if got := first(age, lo, hi); got.Round(time.Minute) != want {
 			t.Errorf("first after an age of %s: %s, want %s", age, got, want)
 		}

@@ -136,7 +136,8 @@ func (r *Recrawl) meet(v *crawl.Visit) *history {
 	if !v.Modified.IsZero() {
 		age = v.Began.Sub(v.Modified)
 	}
-	return &history{visits: 1, last: v.Began.UnixMilli(), interval: first(age, r.cfg.Min, r.cfg.Max), before: v.Response}
+	return &history{visits: 1, last: v.Began.UnixMilli(), interval: first(age, r.cfg.Min, r.cfg.Max),
+		before: v.Response}
 }
 
 // learn is what another visit tells.
@@ -287,7 +288,8 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 		}
 		lines = append(lines, line{rate, [8]string{
 			url, strconv.Itoa(int(h.visits)), strconv.Itoa(int(h.changes)),
-			strconv.FormatFloat(rate*24*3600, 'g', 4, 64), strconv.FormatFloat(h.interval.Seconds(), 'f', 0, 64), at(h.last), at(h.changed), at(h.due),
+			strconv.FormatFloat(rate*24*3600, 'g', 4, 64), strconv.FormatFloat(h.interval.Seconds(), 'f', 0, 64),
+			at(h.last), at(h.changed), at(h.due),
 		}})
 	}
 	err := r.due.each(func(e entry) error {

@@ -57,7 +57,8 @@ func TestScheduleModel(t *testing.T) {
 			}
 			most = max(most, len(s.runs))
 			if s.ram > s.limit && len(s.heap) > 8 || s.n != int64(len(want)) {
-				t.Fatalf("seed %d, step %d: %d of %d bytes, %d entries, want %d", seed, i, s.ram, s.limit, s.n, len(want))
+				t.Fatalf("seed %d, step %d: %d of %d bytes, %d entries, want %d", seed, i, s.ram, s.limit, s.n,
+					len(want))
 			}
 			if i%1000 == 999 {
 				var all []entry

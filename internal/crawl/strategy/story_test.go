@@ -30,7 +30,8 @@ func recrawl(cfg RecrawlConfig) func(Place) (crawl.Strategy, error) {
 func (w *web) requests() string {
 	var b strings.Builder
 	for _, a := range w.asked {
-		fmt.Fprintf(&b, "%-5s %3d %s", a.at.Truncate(100*time.Millisecond), a.status, strings.TrimPrefix(a.url, "http://"))
+		fmt.Fprintf(&b, "%-5s %3d %s", a.at.Truncate(100*time.Millisecond), a.status,
+			strings.TrimPrefix(a.url, "http://"))
 		if a.ifs != "" {
 			fmt.Fprintf(&b, " if %s", a.ifs)
 		}
@@ -61,7 +62,8 @@ func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, small, fixed(List{}), "http://a.example/", "http://b.example/")
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {})
-		want := "0s    404 a.example/robots.txt\n0s    404 b.example/robots.txt\n1s    200 a.example/\n1s    301 b.example/\n2s    404 b.example/home\n"
+		want := "0s    404 a.example/robots.txt\n0s    404 b.example/robots.txt\n1s    200 a.example/\n1s    301 " +
+			"b.example/\n2s    404 b.example/home\n"
 		if diff := cmp.Diff(want, sorted(w.web.requests())); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
@@ -94,7 +96,8 @@ func TestRecrawlStory(t *testing.T) {
 		}, recrawl(RecrawlConfig{Min: time.Minute, Max: 2 * time.Minute, Rounds: 2}), "http://a.example/")
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
 			s := p.Tally.Summary(0, "")
-			if stop != crawl.Finished || s.Unique != 3 || s.Finished != 3 || s.Revisits != 6 || s.Unchanged != 5 || s.Changed != 1 || s.Pages != 6 || s.Duplicates != 2 || s.Status["304"] != 3 {
+			if stop != crawl.Finished || s.Unique != 3 || s.Finished != 3 || s.Revisits != 6 || s.Unchanged != 5 ||
+				s.Changed != 1 || s.Pages != 6 || s.Duplicates != 2 || s.Status["304"] != 3 {
 				t.Errorf("%s, %+v", stop, s)
 			}
 			if err := w.mem.MkdirAll(dir+"/reports", 0o755); err != nil {
@@ -111,7 +114,8 @@ func TestRecrawlStory(t *testing.T) {
 			}
 		})
 		first := w.web.start.UTC()
-		day, zero := first.Add(-24*time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"), first.Format("Mon, 02 Jan 2006 15:04:05 GMT")
+		day, zero := first.Add(-24*time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"),
+			first.Format("Mon, 02 Jan 2006 15:04:05 GMT")
 		want := fmt.Sprintf(`0s    404 a.example/robots.txt
 1s    200 a.example/
 2s    200 a.example/1
@@ -133,14 +137,17 @@ func TestRecrawlStory(t *testing.T) {
 			t.Fatalf("%d and %d captures", len(home), len(second))
 		}
 		for i, c := range []capture{home[1], home[2], second[1], second[2]} {
-			of, profile, block := home[0], warc.ProfileNotModified, "HTTP/1.1 304 Not Modified\r\nETag: \"0\"\r\nLast-Modified: "+day+"\r\n\r\n"
+			of, profile, block := home[0], warc.ProfileNotModified,
+				"HTTP/1.1 304 Not Modified\r\nETag: \"0\"\r\nLast-Modified: "+day+"\r\n\r\n"
 			if i >= 2 {
 				of, profile = second[0], warc.ProfileIdentical
 				block, _, _ = strings.Cut(of.block, "\r\n\r\n")
 				block += "\r\n\r\n"
 			}
-			got := []string{c.kind, c.header.Value("WARC-Profile"), c.header.Value("WARC-Refers-To"), c.header.Value("WARC-Refers-To-Target-URI"), c.header.Value("WARC-Refers-To-Date"), c.block}
-			want := []string{"revisit", profile, of.header.Value("WARC-Record-ID"), of.header.Value("WARC-Target-URI"), of.header.Value("WARC-Date"), block}
+			got := []string{c.kind, c.header.Value("WARC-Profile"), c.header.Value("WARC-Refers-To"),
+				c.header.Value("WARC-Refers-To-Target-URI"), c.header.Value("WARC-Refers-To-Date"), c.block}
+			want := []string{"revisit", profile, of.header.Value("WARC-Record-ID"), of.header.Value("WARC-Target-URI"),
+				of.header.Value("WARC-Date"), block}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("revisit %d (-want +got):\n%s", i, diff)
 			}
@@ -194,15 +201,18 @@ func TestRecrawlGoesOn(t *testing.T) {
 				for i := range 12 {
 					path := fmt.Sprint("http://", string(rune('a'+i%3)), ".example/p", i)
 					docs["http://a.example/"].links = append(docs["http://a.example/"].links, path)
-					docs[path] = &doc{etag: i%2 == 0, dated: i%3 == 0, changes: poissonDoc(uint64(i), time.Duration(5+20*i)*time.Second)}
+					docs[path] = &doc{etag: i%2 == 0, dated: i%3 == 0,
+						changes: poissonDoc(uint64(i), time.Duration(5+20*i)*time.Second)}
 				}
 				const rounds = 4
-				cfg := RecrawlConfig{Min: 5 * time.Second, Max: 40 * time.Second, Rounds: rounds, MemoryBytes: int64(1 + rng.IntN(5000))}
+				cfg := RecrawlConfig{Min: 5 * time.Second, Max: 40 * time.Second, Rounds: rounds,
+					MemoryBytes: int64(1 + rng.IntN(5000))}
 				w := newWorld(t, docs, recrawl(cfg), "http://a.example/")
 				w.cfg.SnapshotBytes = int64(1 + rng.IntN(20000))
 				var ends []end
 				for range rng.IntN(5) {
-					ends = append(ends, end{time.Duration(1 + rng.IntN(60_000)*int(time.Millisecond)), []string{"signal", "kill", "crash"}[rng.IntN(3)]})
+					ends = append(ends, end{time.Duration(1 + rng.IntN(60_000)*int(time.Millisecond)),
+						[]string{"signal", "kill", "crash"}[rng.IntN(3)]})
 				}
 				w.delays = map[string]time.Duration{"c.example": 3 * time.Second}
 				known := map[string]string{}
@@ -211,7 +221,8 @@ func TestRecrawlGoesOn(t *testing.T) {
 						return
 					}
 					s := p.Tally.Summary(0, "")
-					if stop != crawl.Finished || s.Finished != 13 || s.Revisits != 13*rounds || s.Unchanged+s.Changed != s.Revisits || p.Pending() != 0 {
+					if stop != crawl.Finished || s.Finished != 13 || s.Revisits != 13*rounds ||
+						s.Unchanged+s.Changed != s.Revisits || p.Pending() != 0 {
 						t.Errorf("%s, %d pending, %+v", stop, p.Pending(), s)
 					}
 					known = pagesOf(t, p.Strategy.(*Recrawl))
@@ -284,7 +295,8 @@ func TestRecrawlOnAFullDisk(t *testing.T) {
 		full = false
 		p.close(t)
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
-			if s := p.Tally.Summary(0, ""); stop != crawl.Finished || s.Finished != 41 || s.Revisits != 82 || s.Unchanged != 82 {
+			if s := p.Tally.Summary(0, ""); stop != crawl.Finished || s.Finished != 41 || s.Revisits != 82 ||
+				s.Unchanged != 82 {
 				t.Errorf("%s, %+v", stop, s)
 			}
 		})
@@ -365,11 +377,13 @@ func TestRecrawlCut(t *testing.T) {
 		w.maxBody = 1000
 		w.cfg.TimeLimit = 24 * time.Hour
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {
-			if s := p.Tally.Summary(0, ""); s.Truncated < 100 || s.Changed+s.Unchanged >= s.Revisits || s.Changed < 100 {
+			if s := p.Tally.Summary(0, ""); s.Truncated < 100 || s.Changed+s.Unchanged >= s.Revisits ||
+				s.Changed < 100 {
 				t.Errorf("%+v", s)
 			}
 		})
-		for path, changing := range map[string]bool{"still": false, "dated": false, "breaks": false, "changes": true, "tagged": true, "says": true} {
+		for path, changing := range map[string]bool{"still": false, "dated": false, "breaks": false, "changes": true,
+			"tagged": true, "says": true} {
 			n := len(w.web.visits("http://a.example/" + path))
 			if !changing && (n < 23 || n > 28) || changing && n < 100 {
 				t.Errorf("/%s: %d visits in a day", path, n)
@@ -389,7 +403,8 @@ func TestRecrawlWhale(t *testing.T) {
 			docs["http://a.example/"].links = append(docs["http://a.example/"].links, path)
 			docs[path] = &doc{changes: every(time.Second)}
 		}
-		w := newWorld(t, docs, recrawl(RecrawlConfig{Min: 10 * time.Second, Max: 10 * time.Second, MemoryBytes: 5000}), "http://a.example/", "http://b.example/")
+		w := newWorld(t, docs, recrawl(RecrawlConfig{Min: 10 * time.Second, Max: 10 * time.Second, MemoryBytes: 5000}),
+			"http://a.example/", "http://b.example/")
 		w.cfg.TimeLimit = 2000 * time.Second
 		w.run(t, nil, func(p *process, stop crawl.Stop, last bool) {})
 		if n := len(w.web.visits("http://b.example/")); n < 150 {
@@ -423,7 +438,8 @@ func TestRecrawlDropped(t *testing.T) {
 	}
 	r := open()
 	l := weburl.Link{URL: mustURL(t, "http://a.example/")}
-	if _, err := r.Visited(&crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now, Response: crawl.Before{Print: 2}}); err != nil {
+	if _, err := r.Visited(&crawl.Visit{Link: l, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now,
+		Response: crawl.Before{Print: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Hour)
@@ -453,7 +469,8 @@ func TestRecrawlDropped(t *testing.T) {
 		if err := r.WriteReport(mem, dir); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := disk.ReadFile(mem, dir+"/recrawl.csv", 1<<20); err != nil || !strings.HasSuffix(string(b), "http://a.example/,1,0,0,60,2001-09-09T01:46:40Z,,\n") {
+		if b, err := disk.ReadFile(mem, dir+"/recrawl.csv", 1<<20); err != nil ||
+			!strings.HasSuffix(string(b), "http://a.example/,1,0,0,60,2001-09-09T01:46:40Z,,\n") {
 			t.Errorf("%q, %v", b, err)
 		}
 		if err := r.Close(); err != nil {
@@ -480,12 +497,14 @@ func TestRecrawlForgotten(t *testing.T) {
 	const pages = 2*atOnce + 10
 	states := map[string][]byte{}
 	for restart := range 2 {
-		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
+		r, err := OpenRecrawl(Place{FS: mem, Dir: dir},
+			RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		visit := func(url string) {
-			state, err := r.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched, Status: 200, Began: now, Now: now})
+			state, err := r.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched,
+				Status: 200, Began: now, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}

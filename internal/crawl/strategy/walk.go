@@ -108,7 +108,8 @@ func OpenWalk(at Place, cfg WalkConfig) (*Walk, error) {
 	}
 	w := &Walk{cfg: cfg.withDefaults(), Place: at, pages: map[weburl.Key]*stop{}, waiting: map[weburl.Key][]int{}}
 	var err error
-	if w.links, err = at.FS.OpenFile(filepath.Join(at.Dir, "links"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+	if w.links, err = at.FS.OpenFile(filepath.Join(at.Dir, "links"), os.O_RDWR|os.O_CREATE|os.O_TRUNC,
+		0o644); err != nil {
 		return nil, fmt.Errorf("walk: %w", err)
 	}
 	if len(at.Seeds) == 0 {

@@ -164,7 +164,8 @@ func TestWalkIsRepeatable(t *testing.T) {
 	sample := func(t *testing.T, seed uint64, ends []end) string {
 		var out string
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, randomGraph(2, 200), walk(WalkConfig{Walkers: 7, Steps: 3000, Seed: seed}), "http://h0.example/0")
+			w := newWorld(t, randomGraph(2, 200), walk(WalkConfig{Walkers: 7, Steps: 3000, Seed: seed}),
+				"http://h0.example/0")
 			w.run(t, ends, func(p *process, stop crawl.Stop, last bool) {
 				if last {
 					rows := sampled(t, w, p.Strategy)
@@ -242,7 +243,8 @@ func TestFailedSeedsAgain(t *testing.T) {
 			same := s.Unique == counts.Unique && s.Finished == counts.Finished && s.Discovered == counts.Discovered
 			if !same || s.Pages < counts.Pages {
 				t.Errorf("%s, ends %d: %d URLs, %d finished, %d found, %d pages; never failed: %d, %d, %d, %d", name, i,
-					s.Unique, s.Finished, s.Discovered, s.Pages, counts.Unique, counts.Finished, counts.Discovered, counts.Pages)
+					s.Unique, s.Finished, s.Discovered, s.Pages, counts.Unique, counts.Finished, counts.Discovered,
+					counts.Pages)
 			}
 		}
 	}
@@ -289,7 +291,8 @@ func TestWalkAndRedirects(t *testing.T) {
 func TestStopRoundTrip(t *testing.T) {
 	var links []weburl.Link
 	var want []string
-	for _, s := range []string{"http://a.example/", "http://a.example/x", "http://b.example/x", "http://b.example/xy", "http://b.example/x"} {
+	for _, s := range []string{"http://a.example/", "http://a.example/x", "http://b.example/x", "http://b.example/xy",
+		"http://b.example/x"} {
 		links = append(links, weburl.Link{URL: mustURL(t, s)})
 		want = append(want, s)
 	}
@@ -299,7 +302,8 @@ func TestStopRoundTrip(t *testing.T) {
 	if err != nil || kind != stopPage || n != len(want) || !slices.Equal(got, want) {
 		t.Errorf("%d %d %q, %v", kind, n, got, err)
 	}
-	for _, bad := range [][]byte{nil, {stateWalk}, {'x', 0}, {stateWalk, 9}, {stateWalk, stopRedirect}, enc[:len(enc)-1]} {
+	for _, bad := range [][]byte{nil, {stateWalk}, {'x', 0}, {stateWalk, 9}, {stateWalk, stopRedirect},
+		enc[:len(enc)-1]} {
 		if _, _, err := decodeStop(bad, nil); !errors.Is(err, errState) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -316,7 +320,8 @@ func TestStopRoundTrip(t *testing.T) {
 func FuzzStop(f *testing.F) {
 	f.Add([]byte{stateWalk, stopDead})
 	f.Add(appendStop(nil, stopRedirect, []weburl.Link{{URL: mustURL(f, "http://a.example/")}}))
-	f.Add(appendStop(nil, stopPage, []weburl.Link{{URL: mustURL(f, "http://a.example/1")}, {URL: mustURL(f, "http://a.example/2")}}))
+	f.Add(appendStop(nil, stopPage,
+		[]weburl.Link{{URL: mustURL(f, "http://a.example/1")}, {URL: mustURL(f, "http://a.example/2")}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		last, size := -1, 0
 		_, n, err := decodeStop(b, func(i int, url []byte) {

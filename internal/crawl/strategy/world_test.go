@@ -107,7 +107,8 @@ func (w *web) serve(c net.Conn) {
 		now := time.Since(w.start)
 		text, status := w.answer(url, r.Header, now)
 		w.mu.Lock()
-		w.asked = append(w.asked, asked{now, url, strings.TrimSpace(r.Header.Get("If-None-Match") + " " + r.Header.Get("If-Modified-Since")), status})
+		w.asked = append(w.asked, asked{now, url,
+			strings.TrimSpace(r.Header.Get("If-None-Match") + " " + r.Header.Get("If-Modified-Since")), status})
 		if w.open[r.Host]++; w.open[r.Host] > 1 {
 			w.twice = r.Host
 		}
@@ -144,7 +145,8 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 		return "HTTP/1.1 304 Not Modified\r\n" + head + "\r\n", 304
 	}
 	if d.text != "" {
-		return fmt.Sprintf("HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(d.text), d.text), 200
+		return fmt.Sprintf("HTTP/1.1 200 X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(d.text),
+			d.text), 200
 	}
 	body := fmt.Sprintf("<title>%s</title><p>Version %d</p>\n", url, version)
 	body += strings.Repeat("x", d.pad)
@@ -155,7 +157,8 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 	if d.breaks {
 		body = body[:size/2+int(now.Milliseconds()%20)]
 	}
-	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, size, head, body), status
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%s\r\n%s", status, size, head,
+		body), status
 }
 
 // visits are the times at which a URL was asked for.
@@ -184,7 +187,8 @@ type world struct {
 
 func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (crawl.Strategy, error), seeds ...string) *world {
 	w := &world{
-		web: &web{start: time.Now(), docs: docs, open: map[string]int{}}, strategy: open, delay: time.Second, mem: disk.NewMem(),
+		web: &web{start: time.Now(), docs: docs, open: map[string]int{}}, strategy: open, delay: time.Second,
+		mem: disk.NewMem(),
 		cfg: crawl.Config{Workers: 8, DrainTimeout: time.Second, SnapshotBytes: 4096},
 	}
 	for _, s := range seeds {
@@ -220,10 +224,12 @@ func (w *world) open(t *testing.T) *process {
 	var err error
 	fs := w.mem
 	ok(fs.MkdirAll(dir+"/state/journal", 0o755))
-	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody, Dial: w.web.dialer(p.dead.Load)})
+	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody,
+		Dial: w.web.dialer(p.dead.Load)})
 	ok(err)
 	r := crawl.Parts{
-		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}), Tally: report.NewTally(),
+		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}),
+		Tally:   report.NewTally(),
 		Queries: scope.NewQueries(500, 0),
 	}
 	r.Strategy, err = w.strategy(Place{FS: fs, Dir: dir + "/state/strategy", Seeds: w.seeds})
@@ -241,7 +247,8 @@ func (w *world) open(t *testing.T) *process {
 	ok(err)
 	r.Frontier, err = frontier.Open(fs, dir+"/state/queues", frontier.Config{HostDelay: w.delay, Seed: 1})
 	ok(err)
-	r.Seen, err = keyset.Open(fs, dir+"/state/seen", keyset.Config{}, func(items []keyset.Item) error { return p.Accept(items) })
+	r.Seen, err = keyset.Open(fs, dir+"/state/seen", keyset.Config{},
+		func(items []keyset.Item) error { return p.Accept(items) })
 	ok(err)
 	r.Journal, err = journal.Open(fs, dir+"/state/journal", journal.Config{
 		Before: func() error {

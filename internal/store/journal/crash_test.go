@@ -149,7 +149,8 @@ func TestFaultAtEveryOperation(t *testing.T) {
 		failed := 0
 		for n := int64(1); ; n++ {
 			whole := true
-			for i, hook := range []func(disk.Call) disk.Fault{disk.FailAt(n, syscall.EIO), disk.FailFrom(n, syscall.ENOSPC)} {
+			for i, hook := range []func(disk.Call) disk.Fault{disk.FailAt(n, syscall.EIO),
+				disk.FailFrom(n, syscall.ENOSPC)} {
 				mem := disk.NewMem()
 				fs := disk.NewFaulty(mem, hook)
 				rng := rand.New(rand.NewPCG(seed, 4))

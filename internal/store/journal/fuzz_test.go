@@ -37,7 +37,8 @@ func FuzzReplay(f *testing.F) {
 		}
 		if snapshot {
 			build(t, m, "j")
-			must(t, disk.WriteFile(m, "j/"+[...]string{1: "snapshot-00000002.log", 2: "part-00000002-0000.log"}[typ%3], data))
+			must(t, disk.WriteFile(m, "j/"+[...]string{1: "snapshot-00000002.log", 2: "part-00000002-0000.log"}[typ%3],
+				data))
 		} else {
 			must(t, disk.WriteFile(m, "j/journal-00000001.log", data))
 		}

@@ -61,7 +61,8 @@ func TestAppendAndReplay(t *testing.T) {
 	}
 	must(t, m.MkdirAll("state", 0o755))
 	j := open(t, m, "state/j", journal.Config{})
-	must(t, j.Append([]journal.Record{{Kind: 'x', Payload: []byte("1")}, {Kind: 0}, {Kind: 'y', Payload: []byte("22")}}))
+	must(t, j.Append([]journal.Record{{Kind: 'x', Payload: []byte("1")}, {Kind: 0},
+		{Kind: 'y', Payload: []byte("22")}}))
 	must(t, j.Append(nil))
 	wantReplay(t, m, "state/j") // still in RAM
 	before := j.SegmentBytes()

@@ -401,7 +401,8 @@ func (s *scanner) provenDamage() error {
 				continue
 			}
 			if _, ok := parseFrame(buf[i:n], s.number, at+int64(i)); ok {
-				return s.damage("no whole frame, but the frame at byte %d says that the first %d bytes had been on disk",
+				return s.damage(
+					"no whole frame, but the frame at byte %d says that the first %d bytes had been on disk",
 					at+int64(i), synced)
 			}
 		}

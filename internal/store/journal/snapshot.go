@@ -33,7 +33,8 @@ func (j *Journal) Begin() (*Checkpoint, error) {
 	if err := j.rotate(); err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{fs: j.fs, dir: j.dir, number: j.number, tmp: snapshotName(j.dir, j.number) + ".tmp", since: j.since}
+	c := &Checkpoint{fs: j.fs, dir: j.dir, number: j.number, tmp: snapshotName(j.dir, j.number) + ".tmp",
+		since: j.since}
 	if err := c.create(c.fs, c.tmp, typeSnapshot, c.number); err != nil {
 		c.Abandon()
 		return nil, fmt.Errorf("snapshot %d: %w", c.number, err)

@@ -42,12 +42,15 @@ func TestFiles(t *testing.T) {
 		return name
 	}
 	hosts := write("hosts", "127.0.0.1 localhost # a comment\n::1 localhost six\n192.0.2.1\tA.Example b.example.\r\n"+
-		"2001:db8::1 a.example\n192.0.2.2 a.example\nnonsense c.example\nfe80::1%lo d.example\n\n#192.0.2.3 e.example\n"+
+		"2001:db8::1 a.example\n192.0.2.2 a.example\nnonsense c.example\nfe80::1%lo d.example\n\n"+
+		"#192.0.2.3 e.example\n"+
 		"192.0.2.4 "+strings.Repeat("x", 20<<10)+" f.example\n192.0.2.5 last.example")
-	conf := write("resolv.conf", "# c\nnameserver 192.0.2.53\nnameserver 2001:db8::53\nsearch example\noptions ndots:5\n")
-	r := open(t, Config{HostsFile: hosts, ResolvConf: conf, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no network")
-	}})
+	conf := write("resolv.conf",
+		"# c\nnameserver 192.0.2.53\nnameserver 2001:db8::53\nsearch example\noptions ndots:5\n")
+	r := open(t, Config{HostsFile: hosts, ResolvConf: conf,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no network")
+		}})
 	for host, want := range map[string][]netip.Addr{
 		"localhost":    addrs("127.0.0.1", "::1"),
 		"six":          addrs("::1"),

@@ -324,7 +324,8 @@ func TestCaching(t *testing.T) {
 			r := open(t, Config{Servers: []string{ns.addr}, Now: clk.now})
 			ask := func(want int64) {
 				t.Helper()
-				if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) {
+				if _, err := r.Lookup(t.Context(), "h.example"); !errors.Is(err, tc.err) ||
+					(err == nil) != (tc.err == nil) {
 					t.Errorf("got error %v, want %v", err, tc.err)
 				}
 				if got := ns.udp.Load(); got != want {

@@ -61,7 +61,8 @@ func (s *script) Read(b []byte) (int, error) {
 func (s *script) Close() error                { return nil }
 func (s *script) SetDeadline(time.Time) error { return nil }
 
-func scripted(reply func(network string, query []byte) [][]byte) func(context.Context, string, string) (net.Conn, error) {
+func scripted(reply func(network string,
+	query []byte) [][]byte) func(context.Context, string, string) (net.Conn, error) {
 	return func(_ context.Context, network, _ string) (net.Conn, error) {
 		return &script{network: network, reply: reply}, nil
 	}
@@ -248,12 +249,13 @@ func TestConcurrency(t *testing.T) {
 // If only one address family answers, its addresses are the answer, but for a short time.
 func TestHalfAnswer(t *testing.T) {
 	var clk clock
-	r := open(t, Config{Now: clk.now, IPv6: true, Servers: []string{"192.0.2.53"}, Dial: scripted(func(_ string, q []byte) [][]byte {
-		if q[questionLen(q)-3] == byte(dns.TypeAAAA) {
-			return nil
-		}
-		return [][]byte{answer(q, "192.0.2.1")}
-	})})
+	r := open(t, Config{Now: clk.now, IPv6: true, Servers: []string{"192.0.2.53"},
+		Dial: scripted(func(_ string, q []byte) [][]byte {
+			if q[questionLen(q)-3] == byte(dns.TypeAAAA) {
+				return nil
+			}
+			return [][]byte{answer(q, "192.0.2.1")}
+		})})
 	got, err := r.Lookup(t.Context(), "h.example")
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +289,8 @@ func TestCacheModel(t *testing.T) {
 				}
 				c.add(name, e)
 				model[name] = e
-				if a, err, ok := c.find(name, now); ok != now.Before(e.expires) || ok && err != e.err || ok && err == nil && a.Addrs[0] != e.addrs[0] {
+				if a, err, ok := c.find(name, now); ok != now.Before(e.expires) || ok && err != e.err ||
+					ok && err == nil && a.Addrs[0] != e.addrs[0] {
 					t.Fatalf("%s: got %v %v %v right after adding %v", name, a, err, ok, e)
 				}
 			default:
@@ -296,7 +299,8 @@ func TestCacheModel(t *testing.T) {
 				if !ok {
 					continue // evicted or expired
 				}
-				if !known || !now.Before(e.expires) || err != e.err || err == nil && (a.Addrs[0] != e.addrs[0] || a.Expires != e.expires) {
+				if !known || !now.Before(e.expires) || err != e.err ||
+					err == nil && (a.Addrs[0] != e.addrs[0] || a.Expires != e.expires) {
 					t.Fatalf("%s: got %v %v, want %v", name, a, err, e)
 				}
 			}
@@ -325,33 +329,34 @@ func FuzzReply(f *testing.F) {
 	f.Add(byte(4), []byte("\x01h\x07example\x00\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04\x01\x02\x03\x04"))
 	f.Fuzz(func(t *testing.T, mode byte, b []byte) {
 		var clk clock
-		r := open(t, Config{Servers: []string{"192.0.2.53"}, IPv6: mode&0x80 != 0, Now: clk.now, Dial: scripted(func(network string, q []byte) [][]byte {
-			var reply []byte
-			n := questionLen(q)
-			switch mode & 7 {
-			case 0:
-			case 1:
-				reply = append(reply, q[:2]...)
-			default: // header and question, with the fuzzer's counts and flags
-				reply = append(reply, q[:n]...)
-				reply[2] = 0x80
-				if mode&0x40 != 0 && network == "udp" {
-					reply[2] |= 0x02
+		r := open(t, Config{Servers: []string{"192.0.2.53"}, IPv6: mode&0x80 != 0, Now: clk.now,
+			Dial: scripted(func(network string, q []byte) [][]byte {
+				var reply []byte
+				n := questionLen(q)
+				switch mode & 7 {
+				case 0:
+				case 1:
+					reply = append(reply, q[:2]...)
+				default: // header and question, with the fuzzer's counts and flags
+					reply = append(reply, q[:n]...)
+					reply[2] = 0x80
+					if mode&0x40 != 0 && network == "udp" {
+						reply[2] |= 0x02
+					}
+					if mode&0x20 != 0 {
+						reply[3] = 3
+					}
+					reply[7], reply[9], reply[11] = mode&3, mode>>2&3, 0
+					if len(b) > 0 && b[0] != 0xC0 {
+						reply[6] = b[0]
+					}
 				}
-				if mode&0x20 != 0 {
-					reply[3] = 3
+				reply = append(reply, b...)
+				if network == "tcp" {
+					reply = append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)
 				}
-				reply[7], reply[9], reply[11] = mode&3, mode>>2&3, 0
-				if len(b) > 0 && b[0] != 0xC0 {
-					reply[6] = b[0]
-				}
-			}
-			reply = append(reply, b...)
-			if network == "tcp" {
-				reply = append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)
-			}
-			return [][]byte{reply}
-		})})
+				return [][]byte{reply}
+			})})
 		got, err := r.Lookup(t.Context(), "h.example")
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrServer) {
@@ -389,7 +394,8 @@ func BenchmarkLookupCached(b *testing.B) {
 // BenchmarkLookupLoopback asks a server on loopback for a new name each time, with 64 callers.
 func BenchmarkLookupLoopback(b *testing.B) {
 	ns := serve(b, func(q dns.Question, m *dns.Msg, _ bool) bool {
-		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 300}, A: net.IPv4(192, 0, 2, 1)})
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET,
+			Ttl: 300}, A: net.IPv4(192, 0, 2, 1)})
 		return true
 	})
 	r := open(b, Config{Servers: []string{ns.addr}})

@@ -15,8 +15,11 @@ func BenchmarkKeepAlive(b *testing.B) {
 	page := strings.Repeat("<a href=/x>link</a>\n", 22_300/20)
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(page), page)
 	for _, c := range []struct{ name, reply string }{
-		{"length", fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", len(page), page)},
-		{"chunked", "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked},
+		{"length",
+			fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s",
+				len(page), page)},
+		{"chunked", "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			chunked},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			addr := netip.MustParseAddrPort(loopback(b, lean(c.reply)))
@@ -25,9 +28,11 @@ func BenchmarkKeepAlive(b *testing.B) {
 	}
 	b.Run("tls", func(b *testing.B) {
 		ca := newAuthority(b)
-		serve := serveTLS(ca.config("a.example"), lean(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(page), page)))
+		serve := serveTLS(ca.config("a.example"),
+			lean(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(page), page)))
 		addr := netip.MustParseAddrPort(loopback(b, func(c net.Conn) { serve(c) }))
-		benchmark(b, Config{AllowPrivate: true, CA: ca.pool}, fmt.Sprintf("https://a.example:%d/", addr.Port()), addr.Addr())
+		benchmark(b, Config{AllowPrivate: true, CA: ca.pool}, fmt.Sprintf("https://a.example:%d/", addr.Port()),
+			addr.Addr())
 	})
 }
 

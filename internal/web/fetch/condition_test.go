@@ -22,10 +22,12 @@ func TestCondition(t *testing.T) {
 				return
 			}
 			asked <- req
-			if strings.Contains(req, "If-None-Match: "+tag+"\r\n") && strings.Contains(req, "If-Modified-Since: "+date+"\r\n") {
+			if strings.Contains(req, "If-None-Match: "+tag+"\r\n") &&
+				strings.Contains(req, "If-Modified-Since: "+date+"\r\n") {
 				io.WriteString(c, "HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\n\r\n")
 			} else {
-				io.WriteString(c, "HTTP/1.1 200 OK\r\nETag: "+tag+"\r\nLast-Modified: "+date+"\r\nContent-Length: 3\r\n\r\nabc")
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nETag: "+tag+"\r\nLast-Modified: "+date+
+					"\r\nContent-Length: 3\r\n\r\nabc")
 			}
 		}
 	})
@@ -88,7 +90,8 @@ func TestLastModified(t *testing.T) {
 	want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
 	for s, ok := range map[string]bool{
 		"Sun, 06 Nov 1994 08:49:37 GMT": true, "Sunday, 06-Nov-94 08:49:37 GMT": true, "Sun Nov  6 08:49:37 1994": true,
-		"Sun, 06 Nov 1994 09:49:37 +0100": true, " Sun, 06 Nov 1994 08:49:37 GMT ": true, "": false, "0": false, "-1": false,
+		"Sun, 06 Nov 1994 09:49:37 +0100": true, " Sun, 06 Nov 1994 08:49:37 GMT ": true, "": false, "0": false,
+		"-1": false,
 	} {
 		got := LastModified(Header{{"Last-Modified", s}})
 		if got.IsZero() == ok || ok && !got.Equal(want) {

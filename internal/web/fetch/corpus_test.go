@@ -65,7 +65,8 @@ func TestRawReplies(t *testing.T) {
 	replies := rawReplies(t)
 	for stay, want := range map[bool]map[string]int{
 		false: {"complete": 781, "truncated-disconnect": 10, "broken": 5, "bad-response": 6, "header-too-large": 1},
-		true:  {"complete": 674, "truncated-time": 115, "truncated-disconnect": 2, "timeout-idle": 5, "bad-response": 6, "header-too-large": 1},
+		true: {"complete": 674, "truncated-time": 115, "truncated-disconnect": 2, "timeout-idle": 5, "bad-response": 6,
+			"header-too-large": 1},
 	} {
 		t.Run("stay="+strconv.FormatBool(stay), func(t *testing.T) {
 			total := map[string]int{}

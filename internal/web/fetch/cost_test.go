@@ -168,7 +168,8 @@ type bareWorker struct {
 func (w *bareWorker) fetch(n int) (err error) {
 	host := "h" + strconv.Itoa(n) + ".example"
 	if w.conn == nil {
-		if w.conn, err = net.Dial("tcp", netip.AddrPortFrom(hostAddr(n), uint16(w.s.port(w.tls))).String()); err != nil {
+		if w.conn, err = net.Dial("tcp",
+			netip.AddrPortFrom(hostAddr(n), uint16(w.s.port(w.tls))).String()); err != nil {
 			return err
 		}
 		if w.tls {
@@ -178,7 +179,8 @@ func (w *bareWorker) fetch(n int) (err error) {
 		}
 		w.br.Reset(w.conn)
 	}
-	fmt.Fprintf(w.conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bare\r\nAccept-Encoding: gzip\r\n\r\n", w.path, host)
+	fmt.Fprintf(w.conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bare\r\nAccept-Encoding: gzip\r\n\r\n", w.path,
+		host)
 	res, err := http.ReadResponse(w.br, nil)
 	if err != nil {
 		return err
@@ -282,7 +284,8 @@ func TestBenchServer(t *testing.T) {
 	w, _ := gzip.NewWriterLevel(&z, 6)
 	w.Write(page)
 	w.Close()
-	head := "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: text/html; charset=utf-8\r\n"
+	head := "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: text/html; " +
+		"charset=utf-8\r\n"
 	replies := map[byte][]byte{
 		'i': fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n%s", head, len(page), page),
 		'z': fmt.Appendf(nil, "%sContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", head, z.Len(), z.Bytes()),

@@ -138,7 +138,8 @@ func TestDecodeTruncated(t *testing.T) {
 	rand.NewChaCha8([32]byte{1}).Read(noise)
 	for _, c := range []string{"gzip", "deflate", "br", "zstd"} {
 		b := coded(t, noise, c)
-		reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", c, len(b), b[:len(b)*3/4])
+		reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", c, len(b),
+			b[:len(b)*3/4])
 		f, _ := piped(t, Config{}, answer([]byte(reply), false))
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")})
 		got, cut, err := r.Decode(1 << 20)
@@ -151,7 +152,8 @@ func TestDecodeTruncated(t *testing.T) {
 func TestBombs(t *testing.T) {
 	zeros := make([]byte, 16<<20)
 	const limit = 100_000
-	for _, c := range [][]string{{"gzip"}, {"deflate"}, {"br"}, {"zstd"}, {"gzip", "gzip"}, {"zstd", "br"}, {"br", "gzip", "zstd"}} {
+	for _, c := range [][]string{{"gzip"}, {"deflate"}, {"br"}, {"zstd"}, {"gzip", "gzip"}, {"zstd", "br"},
+		{"br", "gzip", "zstd"}} {
 		b := coded(t, zeros, c...)
 		if len(b) > 100<<10 {
 			t.Fatalf("%v: %d bytes are too many for a bomb", c, len(b))

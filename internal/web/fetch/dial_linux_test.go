@@ -62,7 +62,8 @@ func TestDialUnresponsive(t *testing.T) {
 	before := openFiles(t)
 	r := mustFetch(t, f, Request{URL: u})
 	check(t, r)
-	if took := time.Since(began); outcome(r) != "timeout-connect" || took < 150*time.Millisecond || took > 10*time.Second {
+	if took := time.Since(began); outcome(r) != "timeout-connect" || took < 150*time.Millisecond ||
+		took > 10*time.Second {
 		t.Errorf("got %s %v after %v, want timeout-connect after 150ms", outcome(r), r.Failure, took)
 	}
 	// Two addresses share the time.
@@ -82,7 +83,8 @@ func TestDialUnresponsive(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began = time.Now()
-	if r, err := f.Fetch(ctx, Request{URL: u}); r != nil || !errors.Is(err, context.Canceled) || time.Since(began) > 20*time.Second {
+	if r, err := f.Fetch(ctx, Request{URL: u}); r != nil || !errors.Is(err, context.Canceled) ||
+		time.Since(began) > 20*time.Second {
 		t.Errorf("cancelled: got %v, %v after %v, want context.Canceled at once", r, err, time.Since(began))
 	}
 	if after := openFiles(t); after > before+2 { // the listener of addr
@@ -96,7 +98,8 @@ func TestDialUnresponsive(t *testing.T) {
 	gone := dead.Addr().String()
 	dead.Close()
 	r = mustFetch(t, f, Request{URL: mustURL(t, "http://"+gone+"/")})
-	if want := "connect: dial tcp4 " + gone + ": connect: connection refused"; outcome(r) != "connect" || r.Failure.Error() != want {
+	if want := "connect: dial tcp4 " + gone + ": connect: connection refused"; outcome(r) != "connect" ||
+		r.Failure.Error() != want {
 		t.Errorf("%s %v, want %s", outcome(r), r.Failure, want)
 	}
 	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "complete" {
@@ -149,7 +152,8 @@ func TestDialIPv6(t *testing.T) {
 	if outcome(r) != "complete" || r.Addr.String() != ln.Addr().String() {
 		t.Errorf("got %s %v at %v, want complete at %v", outcome(r), r.Failure, r.Addr, ln.Addr())
 	}
-	if r := mustFetch(t, mustNew(t, Config{}), Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")}); outcome(r) != "refused-address" {
+	if r := mustFetch(t, mustNew(t, Config{}),
+		Request{URL: mustURL(t, "http://"+ln.Addr().String()+"/")}); outcome(r) != "refused-address" {
 		t.Errorf("without AllowPrivate: got %s, want refused-address", outcome(r))
 	}
 }

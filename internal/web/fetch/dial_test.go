@@ -27,18 +27,27 @@ var addressTable = []struct {
 	{"0.0.0.0", false, "unspecified"}, {"0.1.2.3", false, "this network"},
 	{"10.0.0.1", false, "private"}, {"172.16.0.1", false, "private"}, {"172.31.255.255", false, "private"},
 	{"192.168.1.1", false, "private"}, {"127.0.0.1", false, "loopback"}, {"127.8.9.10", false, "loopback"},
-	{"169.254.169.254", false, "link-local, cloud metadata"}, {"100.64.0.1", false, "CGNAT"}, {"100.127.255.255", false, "CGNAT"},
+	{"169.254.169.254", false, "link-local, cloud metadata"}, {"100.64.0.1", false, "CGNAT"},
+	{"100.127.255.255", false, "CGNAT"},
 	{"192.0.0.8", false, "IETF"}, {"192.0.2.1", false, "documentation"}, {"198.18.0.1", false, "benchmarks"},
 	{"198.51.100.1", false, "documentation"}, {"203.0.113.1", false, "documentation"},
-	{"224.0.0.1", false, "multicast"}, {"239.255.255.255", false, "multicast"}, {"240.0.0.1", false, "reserved"}, {"255.255.255.255", false, "broadcast"},
-	{"::", false, "unspecified"}, {"::1", false, "loopback"}, {"fe80::1", false, "link-local"}, {"fe80::1%eth0", false, "link-local with a zone"},
-	{"fec0::1", false, "site-local"}, {"fc00::1", false, "unique local"}, {"fd12::1", false, "unique local"}, {"ff02::1", false, "multicast"},
-	{"::ffff:127.0.0.1", false, "mapped"}, {"::ffff:10.0.0.1", false, "mapped"}, {"::ffff:93.184.216.34", false, "mapped, though public"},
-	{"::127.0.0.1", false, "IPv4-compatible"}, {"64:ff9b::7f00:1", false, "NAT64 of loopback"}, {"64:ff9b::a00:1", false, "NAT64 of private"},
-	{"64:ff9b:1::7f00:1", false, "local NAT64"}, {"2002:7f00:1::", false, "6to4 of loopback"}, {"2002:a00:1::1", false, "6to4 of private"},
-	{"2002:c0a8:101::1", false, "6to4 of private"}, {"2001:0:7f00:1::", false, "Teredo"}, {"2001:db8::1", false, "documentation"},
+	{"224.0.0.1", false, "multicast"}, {"239.255.255.255", false, "multicast"}, {"240.0.0.1", false, "reserved"},
+	{"255.255.255.255", false, "broadcast"},
+	{"::", false, "unspecified"}, {"::1", false, "loopback"}, {"fe80::1", false, "link-local"},
+	{"fe80::1%eth0", false, "link-local with a zone"},
+	{"fec0::1", false, "site-local"}, {"fc00::1", false, "unique local"}, {"fd12::1", false, "unique local"},
+	{"ff02::1", false, "multicast"},
+	{"::ffff:127.0.0.1", false, "mapped"}, {"::ffff:10.0.0.1", false, "mapped"},
+	{"::ffff:93.184.216.34", false, "mapped, though public"},
+	{"::127.0.0.1", false, "IPv4-compatible"}, {"64:ff9b::7f00:1", false, "NAT64 of loopback"},
+	{"64:ff9b::a00:1", false, "NAT64 of private"},
+	{"64:ff9b:1::7f00:1", false, "local NAT64"}, {"2002:7f00:1::", false, "6to4 of loopback"},
+	{"2002:a00:1::1", false, "6to4 of private"},
+	{"2002:c0a8:101::1", false, "6to4 of private"}, {"2001:0:7f00:1::", false, "Teredo"},
+	{"2001:db8::1", false, "documentation"},
 	{"100::1", false, "discard"}, {"3fff::1", false, "documentation"},
-	{"93.184.216.34", true, "public"}, {"172.32.0.1", true, "public"}, {"100.128.0.1", true, "public"}, {"11.0.0.1", true, "public"},
+	{"93.184.216.34", true, "public"}, {"172.32.0.1", true, "public"}, {"100.128.0.1", true, "public"},
+	{"11.0.0.1", true, "public"},
 	{"2606:2800:220:1::1", true, "public"}, {"2a00:1450:4001::1", true, "public"},
 }
 
@@ -46,7 +55,8 @@ func TestRefusedAddresses(t *testing.T) {
 	for _, c := range addressTable {
 		ip := netip.MustParseAddr(c.addr)
 		// The address comes from the caller, from the resolver, or from the URL's host.
-		reqs := []Request{{URL: mustURL(t, "http://a.example/"), Addr: ip}, {URL: mustURL(t, "http://looked-up.example/")}}
+		reqs := []Request{{URL: mustURL(t, "http://a.example/"), Addr: ip},
+			{URL: mustURL(t, "http://looked-up.example/")}}
 		host := c.addr
 		if ip.Is6() {
 			host = "[" + c.addr + "]"
@@ -68,7 +78,8 @@ func TestRefusedAddresses(t *testing.T) {
 		// The check just before the socket connects works without the earlier check.
 		g := mustNew(t, Config{})
 		if !c.ok {
-			_, err := g.dialer.dialDirect(context.Background(), netip.AddrPortFrom(ip, 9), false, time.Now().Add(time.Second))
+			_, err := g.dialer.dialDirect(context.Background(), netip.AddrPortFrom(ip, 9), false,
+				time.Now().Add(time.Second))
 			if err == nil || !errors.Is(err, ssrf.ErrProhibitedIP) && ip.Zone() == "" {
 				t.Errorf("%s (%s) was dialled: %v", c.addr, c.what, err)
 			}
@@ -121,18 +132,21 @@ func TestDialFailures(t *testing.T) {
 		}
 	}
 	g := mustNew(t, Config{AllowPrivate: true})
-	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "connect" || !r.Failure.Retryable() || r.Failure.CrawlLogCode() != -2 {
+	if r := mustFetch(t, g, Request{URL: mustURL(t, "http://"+addr+"/")}); outcome(r) != "connect" ||
+		!r.Failure.Retryable() || r.Failure.CrawlLogCode() != -2 {
 		t.Errorf("closed port: got %s %v, want a retryable connect", outcome(r), r.Failure)
 	}
 	hang := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	cfg.Dial = hang
 	h := mustNew(t, cfg)
-	if r := mustFetch(t, h, Request{URL: mustURL(t, "http://a.example/"), Addr: somewhere}); outcome(r) != "timeout-connect" {
+	if r := mustFetch(t, h, Request{URL: mustURL(t, "http://a.example/"),
+		Addr: somewhere}); outcome(r) != "timeout-connect" {
 		t.Errorf("hanging dial: got %s %v, want timeout-connect", outcome(r), r.Failure)
 	}
 	// A private address beside a public one is skipped, and so is a dead one.
 	p, n := piped(t, Config{Lookup: lookup}, each(okReply))
-	if r := mustFetch(t, p, Request{URL: mustURL(t, "http://mixed.example/")}); outcome(r) != "complete" || r.Addr.String() != "93.184.216.34:80" {
+	if r := mustFetch(t, p, Request{URL: mustURL(t, "http://mixed.example/")}); outcome(r) != "complete" ||
+		r.Addr.String() != "93.184.216.34:80" {
 		t.Errorf("mixed addresses: got %s at %v, want complete at the public address", outcome(r), r.Addr)
 	}
 	if diff := cmp.Diff([]string{"93.184.216.34:80"}, n.dials); diff != "" {
@@ -178,7 +192,8 @@ func TestParseConnectTo(t *testing.T) {
 
 func TestConnectTo(t *testing.T) {
 	rules := []string{
-		"a.example:80:127.0.0.1:8080", "a.example::10.0.0.1:", "b.example:::81", ":8000:to.example:", "[2606::1]:80:[::1]:82",
+		"a.example:80:127.0.0.1:8080", "a.example::10.0.0.1:", "b.example:::81", ":8000:to.example:",
+		"[2606::1]:80:[::1]:82",
 	}
 	var looked []string
 	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -214,7 +229,8 @@ func TestConnectTo(t *testing.T) {
 	} {
 		n.dials = nil
 		r := mustFetch(t, f, Request{URL: mustURL(t, c.url), Addr: c.addr})
-		if outcome(r) != "complete" || len(n.dials) != 1 || n.dials[0] != c.dial || host != c.host || r.Addr.String() != c.dial {
+		if outcome(r) != "complete" || len(n.dials) != 1 || n.dials[0] != c.dial || host != c.host ||
+			r.Addr.String() != c.dial {
 			t.Errorf("%s: got %s %v, dialled %v, Host %q; want %s, %q",
 				c.url, outcome(r), r.Failure, n.dials, host, c.dial, c.host)
 		}
@@ -262,7 +278,8 @@ func TestHTTPProxy(t *testing.T) {
 	})
 	f := mustNew(t, Config{Proxy: mustParseProxy(t, "http://me:s%40cret@"+addr)})
 	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example:81/p?q"), Addr: somewhere})
-	if outcome(r) != "complete" || !strings.HasPrefix(got, "GET http://a.example:81/p?q HTTP/1.1\r\nHost: a.example:81\r\n") ||
+	if outcome(r) != "complete" ||
+		!strings.HasPrefix(got, "GET http://a.example:81/p?q HTTP/1.1\r\nHost: a.example:81\r\n") ||
 		!strings.Contains(got, "\r\nProxy-Authorization: Basic bWU6c0BjcmV0\r\n") {
 		t.Errorf("got %s, the proxy received %q", outcome(r), got)
 	}
@@ -288,7 +305,8 @@ func TestHTTPProxy(t *testing.T) {
 		{"ftp://x", "scheme must be http"}, {"https://x", "scheme must be http"},
 		{"http://", "has no host"}, {"x", "scheme must be http"},
 	} {
-		if _, err := New(Config{Proxy: mustParseProxy(t, c.proxy)}); err == nil || !strings.Contains(err.Error(), c.why) {
+		if _, err := New(Config{Proxy: mustParseProxy(t, c.proxy)}); err == nil ||
+			!strings.Contains(err.Error(), c.why) {
 			t.Errorf("New with proxy %q: got %v", c.proxy, err)
 		}
 	}
@@ -325,7 +343,8 @@ func TestConnectProxy(t *testing.T) {
 	cfg.Proxy, cfg.CA = mustParseProxy(t, "http://me:pw@"+addr), ca.pool
 	f := mustNew(t, cfg)
 	r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/p")})
-	want := "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\nUser-Agent: Orbweaver\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n"
+	want := "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\nUser-Agent: Orbweaver\r\nProxy-Authorization: " +
+		"Basic bWU6cHc=\r\n\r\n"
 	if outcome(r) != "complete" || asked != want {
 		t.Fatalf("got %s %v, the proxy received %q", outcome(r), r.Failure, asked)
 	}
@@ -335,8 +354,10 @@ func TestConnectProxy(t *testing.T) {
 	if r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/q")}); !r.Reused {
 		t.Error("the tunnel was not kept")
 	}
-	for _, refusal = range []string{"HTTP/1.1 403 No\r\n\r\n", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nmore", "HTTP/1.1", strings.Repeat("x", 100<<10)} {
-		if r := mustFetch(t, f, Request{URL: mustURL(t, "https://b.example/")}); outcome(r) != "proxy" || !r.Failure.Retryable() {
+	for _, refusal = range []string{"HTTP/1.1 403 No\r\n\r\n", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nmore",
+		"HTTP/1.1", strings.Repeat("x", 100<<10)} {
+		if r := mustFetch(t, f, Request{URL: mustURL(t, "https://b.example/")}); outcome(r) != "proxy" ||
+			!r.Failure.Retryable() {
 			t.Errorf("reply %.30q of the proxy: got %s %v, want a retryable proxy", refusal, outcome(r), r.Failure)
 		}
 	}

@@ -27,21 +27,29 @@ func TestFraming(t *testing.T) {
 	}{
 		{"length", ok + "Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
 		{"no body", ok + "Content-Length: 0\r\n\r\n", true, "complete", "", "", true},
-		{"same length twice", ok + "Content-Length: 3\r\nContent-Length: 3, 3\r\n\r\nabc", true, "complete", "abc", "", true},
-		{"two lengths", ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcde", false, "complete", "abcde", "bad-content-length", false},
-		{"negative length", ok + "Content-Length: -3\r\n\r\nabc", false, "complete", "abc", "bad-content-length", false},
-		{"huge length", ok + "Content-Length: 99999999999999999999999\r\n\r\nabc", false, "complete", "abc", "bad-content-length", false},
+		{"same length twice", ok + "Content-Length: 3\r\nContent-Length: 3, 3\r\n\r\nabc", true, "complete", "abc", "",
+			true},
+		{"two lengths", ok + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcde", false, "complete", "abcde",
+			"bad-content-length", false},
+		{"negative length", ok + "Content-Length: -3\r\n\r\nabc", false, "complete", "abc", "bad-content-length",
+			false},
+		{"huge length", ok + "Content-Length: 99999999999999999999999\r\n\r\nabc", false, "complete", "abc",
+			"bad-content-length", false},
 		{"plus length", ok + "Content-Length: +3\r\n\r\nabc", false, "complete", "abc", "bad-content-length", false},
 		{"empty length", ok + "Content-Length:\r\n\r\nabc", false, "complete", "abc", "bad-content-length", false},
-		{"length too long", ok + "Content-Length: 9\r\n\r\nabc", false, "truncated-disconnect", "abc", "early-close", false},
-		{"length too long, silence", ok + "Content-Length: 9\r\n\r\nabc", true, "truncated-time", "abc", "timeout-idle", false},
+		{"length too long", ok + "Content-Length: 9\r\n\r\nabc", false, "truncated-disconnect", "abc", "early-close",
+			false},
+		{"length too long, silence", ok + "Content-Length: 9\r\n\r\nabc", true, "truncated-time", "abc", "timeout-idle",
+			false},
 		{"length too short", ok + "Content-Length: 2\r\n\r\nabc", true, "complete", "ab", "excess-bytes", false},
 		{"until close", ok + "\r\nabc", false, "complete", "abc", "", false},
 		{"until close, silence", ok + "\r\nabc", true, "truncated-time", "abc", "timeout-idle", false},
 		{"close asked", ok + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", true, "complete", "abc", "", false},
 		{"1.0 closes", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", true, "complete", "abc", "", false},
-		{"1.0 keeps", "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
-		{"1.0 has no chunks", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", false, "complete", "3\r\nabc\r\n", "", false},
+		{"1.0 keeps", "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", true, "complete",
+			"abc", "", true},
+		{"1.0 has no chunks", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", false, "complete",
+			"3\r\nabc\r\n", "", false},
 		{"0.1 has no chunks", "HTTP/0.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false,
 			"complete", "0\r\n\r\n", "", false},
 		{"1 has no chunks", "HTTP/1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false,
@@ -54,25 +62,41 @@ func TestFraming(t *testing.T) {
 		{"101", "HTTP/1.1 101 Switch\r\nUpgrade: x\r\n\r\n", true, "complete", "", "", false},
 		{"bare LF", "HTTP/1.1 200 OK\nContent-Length: 3\n\nabc", true, "complete", "abc", "", true},
 		{"empty lines first", "\r\n\n\r\n" + ok + "Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
-		{"interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
+		{"interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + ok +
+			"Content-Length: 3\r\n\r\nabc", true, "complete", "abc", "", true},
 		{"interim and close", "HTTP/1.1 100 Continue\r\n\r\n", false, "broken", "", "", false},
 		{"endless interims", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), true, "bad-response", "", "", false},
-		{"chunked", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=\"y\"\r\n0123456789\r\n0\r\nT: v\r\n\r\n", true, "complete", "abc0123456789", "", true},
+		{"chunked", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=\"y\"\r\n0123456789\r\n0\r\nT: v\r\n\r\n",
+			true, "complete", "abc0123456789", "", true},
 		{"chunked, bare LF", ok + "Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n", true, "complete", "abc", "", true},
-		{"chunked, spaces", ok + "Transfer-Encoding: Chunked\r\n\r\n3  \r\nabc\r\n0000 ; x\r\n\r\n", true, "complete", "abc", "", true},
-		{"chunked and length", ok + "Transfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n3\r\nabc\r\n0\r\n\r\n", true, "complete", "abc", "", false},
-		{"chunk too long", ok + "Transfer-Encoding: chunked\r\n\r\n9\r\nabc\r\n", false, "truncated-disconnect", "abc\r\n", "early-close", false},
-		{"chunk too short", ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", true, "truncated-disconnect", "ab", "broken-chunk", false},
-		{"chunk without size", ok + "Transfer-Encoding: chunked\r\n\r\n\r\nabc", true, "truncated-disconnect", "", "broken-chunk", false},
-		{"chunk of negative size", ok + "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc", true, "truncated-disconnect", "", "broken-chunk", false},
-		{"chunk of huge size", ok + "Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nabc", true, "truncated-disconnect", "", "broken-chunk", false},
-		{"chunk line without end", ok + "Transfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", maxChunkLine), true, "truncated-disconnect", "", "broken-chunk", false},
-		{"trailer without end", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("x: y\r\n", maxTrailer/6+1), true, "truncated-disconnect", "", "broken-chunk", false},
-		{"no trailer", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", false, "complete", "abc", "no-trailer-end", false},
-		{"no trailer, silence", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", true, "complete", "abc", "no-trailer-end", false},
-		{"chunks not last", ok + "Transfer-Encoding: chunked, foo\r\n\r\n3\r\nabc", false, "complete", "3\r\nabc", "", false},
-		{"chunks and more", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1", true, "complete", "", "excess-bytes", false},
-		{"identity", ok + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc", true, "complete", "abc", "", false},
+		{"chunked, spaces", ok + "Transfer-Encoding: Chunked\r\n\r\n3  \r\nabc\r\n0000 ; x\r\n\r\n", true, "complete",
+			"abc", "", true},
+		{"chunked and length", ok + "Transfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+			true, "complete", "abc", "", false},
+		{"chunk too long", ok + "Transfer-Encoding: chunked\r\n\r\n9\r\nabc\r\n", false, "truncated-disconnect",
+			"abc\r\n", "early-close", false},
+		{"chunk too short", ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", true,
+			"truncated-disconnect", "ab", "broken-chunk", false},
+		{"chunk without size", ok + "Transfer-Encoding: chunked\r\n\r\n\r\nabc", true, "truncated-disconnect", "",
+			"broken-chunk", false},
+		{"chunk of negative size", ok + "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc", true, "truncated-disconnect", "",
+			"broken-chunk", false},
+		{"chunk of huge size", ok + "Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nabc", true,
+			"truncated-disconnect", "", "broken-chunk", false},
+		{"chunk line without end", ok + "Transfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", maxChunkLine),
+			true, "truncated-disconnect", "", "broken-chunk", false},
+		{"trailer without end", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" +
+			strings.Repeat("x: y\r\n", maxTrailer/6+1), true, "truncated-disconnect", "", "broken-chunk", false},
+		{"no trailer", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", false, "complete", "abc",
+			"no-trailer-end", false},
+		{"no trailer, silence", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", true, "complete", "abc",
+			"no-trailer-end", false},
+		{"chunks not last", ok + "Transfer-Encoding: chunked, foo\r\n\r\n3\r\nabc", false, "complete", "3\r\nabc", "",
+			false},
+		{"chunks and more", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1", true, "complete", "",
+			"excess-bytes", false},
+		{"identity", ok + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc", true, "complete", "abc", "",
+			false},
 		{"HTTP/0.9", "<html>hello", false, "bad-response", "", "", false},
 		{"begins like HTTP", "HTT", false, "broken", "", "", false},
 		{"HTTPr", "HTTPr\n", true, "bad-response", "", "", false},
@@ -125,14 +149,18 @@ func TestRequestBytes(t *testing.T) {
 		UserAgent: "Orb/1", From: "op@example.org", AcceptLanguage: "en",
 		Header: [][2]string{{"X-A", "1"}, {"accept", "*/*"}},
 	}, serve)
-	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example:8080/p?q=1"), Header: [][2]string{{"X-B", "2"}, {"From", "other@example.org"}}})
+	r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example:8080/p?q=1"),
+		Header: [][2]string{{"X-B", "2"}, {"From", "other@example.org"}}})
 	want := "GET /p?q=1 HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: Orb/1\r\nAccept-Language: en\r\n" +
-		"Accept-Encoding: gzip, br\r\nX-A: 1\r\naccept: */*\r\nX-B: 2\r\nFrom: other@example.org\r\nConnection: keep-alive\r\n\r\n"
+		"Accept-Encoding: gzip, br\r\nX-A: 1\r\naccept: */*\r\nX-B: 2\r\nFrom: other@example.org\r\nConnection: " +
+		"keep-alive\r\n\r\n"
 	if got != want || string(r.Request) != want {
 		t.Errorf("sent %q\nkept %q\nwant %q", got, r.Request, want)
 	}
-	for _, bad := range [][2]string{{"Host", "x"}, {"A", "b\r\nC: d"}, {"A b", "c"}, {"", "x"}, {"content-length", "3"}} {
-		if _, err := f.Fetch(context.Background(), Request{URL: mustURL(t, "http://a.example/"), Header: [][2]string{bad}}); !errors.Is(err, ErrHeader) {
+	for _, bad := range [][2]string{{"Host", "x"}, {"A", "b\r\nC: d"}, {"A b", "c"}, {"", "x"},
+		{"content-length", "3"}} {
+		if _, err := f.Fetch(context.Background(),
+			Request{URL: mustURL(t, "http://a.example/"), Header: [][2]string{bad}}); !errors.Is(err, ErrHeader) {
 			t.Errorf("Fetch with field %q: got %v, want ErrHeader", bad, err)
 		}
 		if _, err := New(Config{Header: [][2]string{bad}}); !errors.Is(err, ErrHeader) {

@@ -59,7 +59,9 @@ func FuzzResponse(f *testing.F) {
 			}
 		}
 	}
-	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), uint16(1))
+	f.Add(
+		[]byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+		uint16(1))
 	f.Add([]byte("\r\nHTTP/1.1 100 C\r\n\r\nHTTP/1.0 200\n a\nb\nContent-Length: 1\n\nxy"), uint16(3))
 	u, err := weburl.Parse("http://a.example/")
 	if err != nil {
@@ -80,7 +82,9 @@ func FuzzResponse(f *testing.F) {
 			t.Fatalf("Wire %q holds bytes that never came", wire)
 		}
 		body := payloadBytes(t, whole)
-		if got, _, err := whole.Decode(1 << 16); len(got) > 1<<16 || err == nil && whole.Header.Get("Content-Encoding")+whole.Header.Get("Transfer-Encoding") == "" && !bytes.Equal(got, body) {
+		if got, _, err := whole.Decode(1 << 16); len(got) > 1<<16 ||
+			err == nil && whole.Header.Get("Content-Encoding")+whole.Header.Get("Transfer-Encoding") == "" &&
+				!bytes.Equal(got, body) {
 			t.Fatalf("Decode: got %d bytes, %v; the payload has %d", len(got), err, len(body))
 		}
 		// The same bytes give the same response, in pieces of any size.
@@ -96,7 +100,8 @@ func FuzzResponse(f *testing.F) {
 		}
 		// If net/http accepts a response, we accept it and read the same.
 		status, want, ok := oracle(reply)
-		if !ok || status < 100 || whole.Truncated == TruncatedLength || whole.Failure != nil && whole.Failure.Kind == HeaderTooLarge {
+		if !ok || status < 100 || whole.Truncated == TruncatedLength ||
+			whole.Failure != nil && whole.Failure.Kind == HeaderTooLarge {
 			return
 		}
 		if strings.Count(string(reply), "HTTP/1.1 1") > maxInterim {
@@ -172,7 +177,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, kind uint8) {
 		reply := append([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: "+kinds[int(kind)%len(kinds)]+"\r\n\r\n"), body...)
-		r, err := cannedFetcher(t, reply, 1<<20, Config{}).Fetch(context.Background(), Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")})
+		r, err := cannedFetcher(t, reply, 1<<20, Config{}).Fetch(context.Background(),
+			Request{URL: u, Addr: netip.MustParseAddr("93.184.216.34")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,8 @@ func TestHeadEnd(t *testing.T) {
 		in   string
 		want int
 	}{
-		{"a\r\n\r\nb", 5}, {"a\n\nb", 3}, {"a\r\n\nb", 4}, {"a\n\r\nb", 4}, {"a\r\nb\r\n", -1}, {"a\r\n\r", -1}, {"", -1},
+		{"a\r\n\r\nb", 5}, {"a\n\nb", 3}, {"a\r\n\nb", 4}, {"a\n\r\nb", 4}, {"a\r\nb\r\n", -1}, {"a\r\n\r", -1},
+		{"", -1},
 	} {
 		if got := headEnd([]byte(c.in), 0); got != c.want {
 			t.Errorf("headEnd(%q) = %d, want %d", c.in, got, c.want)
@@ -150,7 +151,8 @@ func TestRedirect(t *testing.T) {
 		location string
 		want     bool
 	}{
-		{300, "/a", true}, {301, "/a", true}, {302, "/a", true}, {303, "/a", true}, {307, "/a", true}, {308, "/a", true},
+		{300, "/a", true}, {301, "/a", true}, {302, "/a", true}, {303, "/a", true}, {307, "/a", true},
+		{308, "/a", true},
 		{301, "", false}, {304, "/a", false}, {305, "/a", false}, {200, "/a", false}, {201, "/a", false},
 	} {
 		got, ok := Redirect(&Response{Status: c.status, Header: Header{{"Location", c.location}}})

@@ -102,7 +102,8 @@ func TestDeadReuse(t *testing.T) {
 	}{
 		{"closed", func(net.Conn) {}, "broken", true},
 		{"closed after a byte", func(c net.Conn) { io.WriteString(c, "H") }, "broken", false},
-		{"closed after an interim", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, "broken", false},
+		{"closed after an interim", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n") }, "broken",
+			false},
 		{"silent", func(c net.Conn) { io.Copy(io.Discard, c) }, "timeout-first-byte", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +136,8 @@ func TestDeadReuse(t *testing.T) {
 	}
 	// A new connection that ends does not make a stale response.
 	f, _ := piped(t, Config{}, func(conn net.Conn) { readRequest(bufio.NewReader(conn)) })
-	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")}); outcome(r) != "broken" || r.Stale || r.Reused {
+	if r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/")}); outcome(r) != "broken" || r.Stale ||
+		r.Reused {
 		t.Errorf("new connection that ends: got %s, stale %v, reused %v", outcome(r), r.Stale, r.Reused)
 	}
 }

@@ -101,7 +101,8 @@ func TestTLS(t *testing.T) {
 		{"good", serveTLS(ca.config("a.example"), each(okReply)), "complete", "complete", false},
 		{"unknown authority", serveTLS(stranger.config("a.example"), each(okReply)), "tls", "complete", false},
 		{"wrong name", serveTLS(ca.config("b.example"), each(okReply)), "tls", "complete", false},
-		{"expired", serveTLS(ca.configUntil("a.example", time.Now().Add(-time.Hour)), each(okReply)), "tls", "complete", false},
+		{"expired", serveTLS(ca.configUntil("a.example", time.Now().Add(-time.Hour)), each(okReply)), "tls", "complete",
+			false},
 		{"old version", serveTLS(old, each(okReply)), "tls", "tls", false},
 		{"plain HTTP", each("HTTP/1.1 400 Bad\r\n\r\n"), "tls", "tls", false},
 		{"plain HTTP at once", func(c net.Conn) { io.WriteString(c, okReply) }, "tls", "tls", false},
@@ -120,7 +121,8 @@ func TestTLS(t *testing.T) {
 		})
 		for _, insecure := range []bool{false, true} {
 			cfg := shortTimes
-			cfg.CA, cfg.ConnectTo, cfg.Insecure, cfg.TLSTimeout = ca.pool, []string{"::" + addr}, insecure, 200*time.Millisecond
+			cfg.CA, cfg.ConnectTo, cfg.Insecure, cfg.TLSTimeout = ca.pool, []string{"::" + addr}, insecure,
+				200*time.Millisecond
 			if c.want != "timeout-connect" {
 				cfg.TLSTimeout = 5 * time.Second
 			}
@@ -167,7 +169,8 @@ func TestTLSNameAndResumption(t *testing.T) {
 		io.WriteString(tc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	})
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := mustNew(t, Config{CAFile: file, ConnectTo: []string{"a.example:443:" + addr}})
@@ -324,10 +327,12 @@ func BenchmarkIdleMemory(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		b.Run("tls="+strconv.FormatBool(secure), func(b *testing.B) {
 			for b.Loop() {
-				f := mustNew(b, Config{CA: server.pool(), AllowPrivate: true, IdleKeep: time.Hour, TLSSessions: -1, MaxIdle: 4096})
+				f := mustNew(b, Config{CA: server.pool(), AllowPrivate: true, IdleKeep: time.Hour, TLSSessions: -1,
+					MaxIdle: 4096})
 				const conns = 1000
 				for i := range conns {
-					err := fetchOnce(context.Background(), f, Request{URL: mustURL(b, server.url(i, secure, "/i")), Addr: hostAddr(i)})
+					err := fetchOnce(context.Background(), f,
+						Request{URL: mustURL(b, server.url(i, secure, "/i")), Addr: hostAddr(i)})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -160,7 +160,8 @@ func TestUnaskedOverTLS(t *testing.T) {
 				}
 				r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/2")})
 				if outcome(r) != "complete" || string(payloadBytes(t, r)) != "/2" || r.Reused || r.Note != c.note2 {
-					t.Errorf("%s: second request: got %s %q, reused %v, note %q; want /2 over a new connection, note %q",
+					t.Errorf(
+						"%s: second request: got %s %q, reused %v, note %q; want /2 over a new connection, note %q",
 						name, outcome(r), payloadBytes(t, r), r.Reused, r.Note, c.note2)
 				}
 				r = mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/3")})

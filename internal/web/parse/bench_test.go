@@ -19,14 +19,20 @@ import (
 // 5), in the style of a page of today.
 func samplePage() []byte {
 	var b strings.Builder
-	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A sample &amp; its links</title>\n" +
-		"<link rel=\"stylesheet\" href=\"/_static/style.css\"><link rel=\"canonical\" href=\"https://a.example/dir/page.html\">\n" +
-		"<script>if (a < b) { document.write('<a href=\"no\">'); }</script></head>\n<body class=\"main\">\n")
+	b.WriteString(
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A sample &amp; its links</title>\n" +
+			"<link rel=\"stylesheet\" href=\"/_static/style.css\"><link rel=\"canonical\" " +
+			"href=\"https://a.example/dir/page.html\">\n" +
+			"<script>if (a < b) { document.write('<a href=\"no\">'); }</script></head>\n<body class=\"main\">\n")
 	for i := range 48 {
-		fmt.Fprintf(&b, "<div class=\"section\" id=\"s%d\"><h2>Section %d</h2>\n<p>%s</p>\n<p>See <a class=\"reference internal\" href=\"../part%d/chapter-%d.html?v=%d&amp;x=1#s\">the chapter</a>.<br>\n%s</p></div>\n",
-			i, i, strings.Repeat("Plain words of a page, as they go. ", 5), i%5, i, i, strings.Repeat("More of them follow. ", 5))
+		fmt.Fprintf(&b, "<div class=\"section\" id=\"s%d\"><h2>Section %d</h2>\n<p>%s</p>\n<p>See <a "+
+			"class=\"reference internal\" href=\"../part%d/chapter-%d.html?v=%d&amp;x=1#s\">the chapter</a>.<br>\n"+
+			"%s</p></div>\n",
+			i, i, strings.Repeat("Plain words of a page, as they go. ", 5), i%5, i, i,
+			strings.Repeat("More of them follow. ", 5))
 	}
-	b.WriteString("<!-- an end --><p><a href=\"https://b.example/\">Elsewhere</a> <a href=\"mailto:a@b.example\">Mail</a></p>\n</body></html>\n")
+	b.WriteString("<!-- an end --><p><a href=\"https://b.example/\">Elsewhere</a> <a " +
+		"href=\"mailto:a@b.example\">Mail</a></p>\n</body></html>\n")
 	return []byte(b.String())
 }
 
@@ -46,14 +52,17 @@ func BenchmarkParse(b *testing.B) {
 // few tags, no character references. made is the number of pages made before.
 func textPage(made int) []byte {
 	r := rand.New(rand.NewPCG(uint64(made), 7))
-	words := strings.Fields("the of harvest river in under glass stone and winter orchard a lantern to with fields morning copper between quiet paper road their north across small house window")
+	words := strings.Fields("the of harvest river in under glass stone and winter orchard a lantern to with fields " +
+		"morning copper between quiet paper road their north across small house window")
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Page %d</title>\n</head>\n<body>\n<h1>Page %d</h1>\n", made, made)
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Page %d</title>\n"+
+		"</head>\n<body>\n<h1>Page %d</h1>\n", made, made)
 	for b.Len() < 22_000 {
 		b.WriteString("<p>")
 		for n := range 70 + r.IntN(20) {
 			if n%30 == 10 && strings.Count(b.String(), "<a ") < 50 {
-				href := fmt.Sprintf("/%s/%s-%d.html", words[r.IntN(len(words))], words[r.IntN(len(words))], r.IntN(1000))
+				href := fmt.Sprintf("/%s/%s-%d.html", words[r.IntN(len(words))], words[r.IntN(len(words))],
+					r.IntN(1000))
 				switch r.IntN(10) {
 				case 0, 1:
 					href = fmt.Sprintf("http://h%05d.example%s", r.IntN(20_000), href)
@@ -121,7 +130,8 @@ func BenchmarkPages(b *testing.B) {
 			if len(set.pages) == 0 {
 				b.Skip("no documentation packages under /usr/share/doc")
 			}
-			in := Input{URL: mustURL(b, "https://a.example/dir/page.html"), ContentType: "text/html; charset=utf-8", Header: http.Header{}.Values}
+			in := Input{URL: mustURL(b, "https://a.example/dir/page.html"), ContentType: "text/html; charset=utf-8",
+				Header: http.Header{}.Values}
 			var p Page
 			var ours, least time.Duration
 			links, size := 0, 0

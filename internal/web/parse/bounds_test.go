@@ -17,7 +17,8 @@ func TestLinksOfALongBase(t *testing.T) {
 	long := strings.Repeat(`"`, 8000) + "/" // three bytes each in a URL
 	for _, tc := range []struct{ name, contentType, body string }{
 		{"base", "text/html", "<base href='http://a.example/" + long + "'>" + refs.String()},
-		{"xml:base", "application/atom+xml", "<feed>" + strings.Repeat("<entry xml:base='"+long+"'>", 3) + entries.String()},
+		{"xml:base", "application/atom+xml",
+			"<feed>" + strings.Repeat("<entry xml:base='"+long+"'>", 3) + entries.String()},
 	} {
 		var p Page
 		in := Input{URL: mustURL(t, "http://a.example/"), ContentType: tc.contentType, Body: []byte(tc.body)}
@@ -65,13 +66,15 @@ func TestLateBase(t *testing.T) {
 		Header: func(name string) []string {
 			return map[string][]string{"Link": {"<h>; rel=canonical"}, "X-Robots-Tag": {"noarchive"}}[name]
 		},
-		Body: []byte(`<title>T</title><meta name=robots content=noindex><link rel=canonical href=c><a href="http://["><a href=1><svg><a href=2><![CDATA[</svg>]]></svg>` +
-			`<a href=h><base href=/b/><a href=3><a href=/b/1><base href=/d/><a href=mailto:x>`),
+		Body: []byte(
+			`<title>T</title><meta name=robots content=noindex><link rel=canonical href=c><a href="http://["><a href=1><svg><a href=2><![CDATA[</svg>]]></svg>` +
+				`<a href=h><base href=/b/><a href=3><a href=/b/1><base href=/d/><a href=mailto:x>`),
 	}
 	var p Page
 	for range 2 {
 		Parse(in, Options{}, &p)
-		want := "L h header:link, L https://a.example/b/c link@href, L https://a.example/b/1 a@href, L https://a.example/b/2 svg:a@href, " +
+		want := "L h header:link, L https://a.example/b/c link@href, L https://a.example/b/1 a@href, L " +
+			"https://a.example/b/2 svg:a@href, " +
 			"L https://a.example/b/h a@href, L https://a.example/b/3 a@href"
 		if got := shortLinks(&p); got != want {
 			t.Errorf("got %s\nwant %s", got, want)

@@ -139,7 +139,8 @@ func TestHeader(t *testing.T) {
 	h := map[string][]string{
 		"X-Robots-Tag": {"noarchive"},
 		"Refresh":      {"5; url=1"},
-		"Link":         {`<2>; rel="canonical", <no>; rel=next, <3>; title="a, <b>"; rel="x preload"; as=style`, `<4>;rel=stylesheet`, `<no`, `<no>`, `;;=,<5>; rel=icon`},
+		"Link": {`<2>; rel="canonical", <no>; rel=next, <3>; title="a, <b>"; rel="x preload"; as=style`,
+			`<4>;rel=stylesheet`, `<no`, `<no>`, `;;=,<5>; rel=icon`},
 	}
 	in := Input{
 		URL: mustURL(t, fuzzBase), ContentType: "text/html",
@@ -148,7 +149,8 @@ func TestHeader(t *testing.T) {
 	}
 	var p Page
 	Parse(in, Options{Requisites: true}, &p)
-	want := "R 1 header:refresh, L 2 header:link, E 3 header:link, E 4 header:link, E 5 header:link, L https://a.example/b/6 a@href"
+	want := "R 1 header:refresh, L 2 header:link, E 3 header:link, E 4 header:link, E 5 header:link, L " +
+		"https://a.example/b/6 a@href"
 	if got := shortLinks(&p); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -202,9 +204,11 @@ func TestXHTML(t *testing.T) {
 		<body><textarea/><a href="2"/><![CDATA[<a href="no">]]><?pi <a href="no"> ?><!-- <a href="no"> --><iframe src="3"/><h:a href="4&amp;5"/>
 		<svg><a href="6"/><style><![CDATA[a{b:url(7)}]]></style></svg><a href="8"/></body></html>`
 	var p Page
-	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "application/xhtml+xml", Body: []byte(in)}, Options{Requisites: true}, &p)
+	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "application/xhtml+xml", Body: []byte(in)},
+		Options{Requisites: true}, &p)
 	const b = "https://a.example/b/"
-	want := "E " + b + "1 script@src, L " + b + "2 a@href, L " + b + "3 iframe@src, L " + b + "4&5 a@href, L " + b + "6 svg:a@href, E " + b + "7 style:url, L " + b + "8 a@href"
+	want := "E " + b + "1 script@src, L " + b + "2 a@href, L " + b + "3 iframe@src, L " + b + "4&5 a@href, L " + b +
+		"6 svg:a@href, E " + b + "7 style:url, L " + b + "8 a@href"
 	if got := shortLinks(&p); got != want || p.Kind != XHTML {
 		t.Errorf("got %s %s\nwant %s", p.Kind, got, want)
 	}
@@ -212,27 +216,36 @@ func TestXHTML(t *testing.T) {
 
 func TestFeeds(t *testing.T) {
 	tests := []struct{ name, in, want, title string }{
-		{"RSS 2.0", `<rss version="2.0"><channel><title>A &amp; B</title><link>1</link><atom:link rel="self" href="2"/><atom:link rel="hub" href="no"/>
+		{"RSS 2.0",
+			`<rss version="2.0"><channel><title>A &amp; B</title><link>1</link><atom:link rel="self" href="2"/><atom:link rel="hub" href="no"/>
 			<item><title>no</title><link> 3?a&amp;b </link><guid>https://a.example/dir/4</guid><guid isPermaLink="false">https://a.example/no</guid><guid>no</guid>
 			<comments>5</comments><enclosure url="6" type="audio/mpeg"/><description>&lt;a href="no"></description></item>
 			<item><link><![CDATA[7?a&b]]></link><media:content url="8"/></item><image><url>9</url><link>1</link></image></channel></rss>`,
-			"L 1 link, L 2 link@href, L 3?a&b link, L 4 guid, L 5 comments, E 6 enclosure@url, L 7?a&b link, E 8 media:content@url, E 9 image", "A & B"},
-		{"RSS 0.91", `<!DOCTYPE rss SYSTEM "http://my.netscape.com/publish/formats/rss-0.91.dtd"><rss version="0.91"><channel><link>1</link><item><link>2</link></item></channel></rss>`,
+			"L 1 link, L 2 link@href, L 3?a&b link, L 4 guid, L 5 comments, E 6 enclosure@url, L 7?a&b link, E 8 " +
+				"media:content@url, E 9 image", "A & B"},
+		{"RSS 0.91",
+			`<!DOCTYPE rss SYSTEM "http://my.netscape.com/publish/formats/rss-0.91.dtd"><rss version="0.91"><channel><link>1</link><item><link>2</link></item></channel></rss>`,
 			"L 1 link, L 2 link", ""},
-		{"RSS 1.0", `<rdf:RDF xmlns="http://purl.org/rss/1.0/"><channel rdf:about="no"><title>T</title><link>1</link></channel><item rdf:about="2"><link>2</link></item></rdf:RDF>`,
+		{"RSS 1.0",
+			`<rdf:RDF xmlns="http://purl.org/rss/1.0/"><channel rdf:about="no"><title>T</title><link>1</link></channel><item rdf:about="2"><link>2</link></item></rdf:RDF>`,
 			"L 1 link, L 2 link", "T"},
-		{"Atom", `<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/b/"><title type="text">T</title><link href="1"/><link rel="self" href="2"/><id>no</id><icon>3</icon>
+		{"Atom",
+			`<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/b/"><title type="text">T</title><link href="1"/><link rel="self" href="2"/><id>no</id><icon>3</icon>
 			<entry xml:base="c/"><link rel="alternate" href="4"/><link rel="enclosure" href="5"/><content src="6"/></entry>
 			<entry><link href="7"/><link rel="edit" href="no"/></entry></feed>`,
 			"L https://a.example/b/1 link@href, L https://a.example/b/2 link@href, E https://a.example/b/3 image, " +
-				"L https://a.example/b/c/4 link@href, E https://a.example/b/c/5 enclosure@href, L https://a.example/b/c/6 content@src, L https://a.example/b/7 link@href", "T"},
-		{"broken", `<rss><channel><link>1<item><link>2</link></channel><link>3</link><link>4`, "L 2 link, L 3 link", ""},
+				"L https://a.example/b/c/4 link@href, E https://a.example/b/c/5 enclosure@href, L " +
+				"https://a.example/b/c/6 content@src, L https://a.example/b/7 link@href", "T"},
+		{"broken", `<rss><channel><link>1<item><link>2</link></channel><link>3</link><link>4`, "L 2 link, L 3 link",
+			""},
 		{"comment in a link", `<rss><link>1<!-- no --></link></rss>`, "L 1 link", ""},
-		{"billion laughs", `<!DOCTYPE rss [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><rss><link>1&b;</link></rss>`, "L 1&b; link", ""},
+		{"billion laughs", `<!DOCTYPE rss [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><rss><link>1&b;</link></rss>`,
+			"L 1&b; link", ""},
 	}
 	for _, tt := range tests {
 		var p Page
-		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/xml", Body: []byte(tt.in)}, Options{Requisites: true}, &p)
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/xml", Body: []byte(tt.in)}, Options{Requisites: true},
+			&p)
 		if got := shortLinks(&p); got != tt.want || p.Kind != Feed || p.Title != tt.title {
 			t.Errorf("%s: kind %s, title %q\ngot  %s\nwant %s", tt.name, p.Kind, p.Title, got, tt.want)
 		}
@@ -244,7 +257,8 @@ func TestSitemaps(t *testing.T) {
 		<url><loc> https://a.example/1?a&amp;b </loc><lastmod>2020-01-01</lastmod><xhtml:link rel="alternate" hreflang="de" href="https://a.example/2"/>
 		<image:image><image:loc>https://a.example/no</image:loc></image:image></url>
 		<url><loc><![CDATA[https://a.example/3?a&b]]></loc></url><url><loc>https://a.example/1?a&amp;b</loc></url></urlset>`
-	const urls = "M https://a.example/1?a&b url/loc, M https://a.example/2 url/link@href, M https://a.example/3?a&b url/loc"
+	const urls = "M https://a.example/1?a&b url/loc, M https://a.example/2 url/link@href, M https://a.example/3?a&b " +
+		"url/loc"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write([]byte(urlset)); err != nil {
@@ -262,21 +276,26 @@ func TestSitemaps(t *testing.T) {
 		{"urlset", fuzzBase, "application/xml", urlset, false, urls},
 		{"served as text", fuzzBase, "text/plain", urlset, true, urls},
 		{"served as HTML", fuzzBase, "text/html", urlset, true, urls},
-		{"index", fuzzBase, "text/xml", "<sitemapindex><sitemap><loc>https://a.example/1.xml.gz</loc></sitemap></sitemapindex>", false,
+		{"index", fuzzBase, "text/xml",
+			"<sitemapindex><sitemap><loc>https://a.example/1.xml.gz</loc></sitemap></sitemapindex>", false,
 			"M https://a.example/1.xml.gz sitemap/loc"},
 		{"gzip file", "https://a.example/s.xml.gz", "application/x-gzip", packed.String(), false, urls},
 		{"gzip file, given", fuzzBase, "application/octet-stream", packed.String(), true, urls},
 		{"gzip file of another name", fuzzBase, "application/gzip", packed.String(), false, ""},
-		{"gzip file, torn", "https://a.example/s.xml.gz", "application/gzip", packed.String()[:packed.Len()-16], false, urls},
+		{"gzip file, torn", "https://a.example/s.xml.gz", "application/gzip", packed.String()[:packed.Len()-16], false,
+			urls},
 		{"text", fuzzBase, "text/plain", text, true, "M https://a.example/1 text/loc, M http://a.example/2 text/loc"},
 		{"text that was not given", fuzzBase, "text/plain", text, false, ""},
 		{"loc without url", fuzzBase, "text/xml", "<urlset><loc>https://a.example/no</loc></urlset>", false, ""},
-		{"prefix", fuzzBase, "text/xml", "<s:urlset><s:url><s:loc>https://a.example/1</s:loc></s:url></s:urlset>", false, "M https://a.example/1 url/loc"},
-		{"feed as sitemap", fuzzBase, "text/xml", "<rss><link>https://a.example/1</link></rss>", true, "L https://a.example/1 link"},
+		{"prefix", fuzzBase, "text/xml", "<s:urlset><s:url><s:loc>https://a.example/1</s:loc></s:url></s:urlset>",
+			false, "M https://a.example/1 url/loc"},
+		{"feed as sitemap", fuzzBase, "text/xml", "<rss><link>https://a.example/1</link></rss>", true,
+			"L https://a.example/1 link"},
 	}
 	for _, tt := range tests {
 		var p Page
-		Parse(Input{URL: mustURL(t, tt.url), ContentType: tt.contentType, Body: []byte(tt.in), Sitemap: tt.given}, Options{}, &p)
+		Parse(Input{URL: mustURL(t, tt.url), ContentType: tt.contentType, Body: []byte(tt.in), Sitemap: tt.given},
+			Options{}, &p)
 		if got := shortLinks(&p); got != tt.want {
 			t.Errorf("%s: kind %s\ngot  %s\nwant %s", tt.name, p.Kind, got, tt.want)
 		}

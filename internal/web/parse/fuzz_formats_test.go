@@ -89,8 +89,11 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzFeed(f *testing.F) {
-	f.Add([]byte(`<rss><channel><link>1</link><guid isPermaLink="true">http://b.example/</guid><enclosure url="2"/></channel></rss>`))
-	f.Add([]byte(`<feed xml:base="/b/"><entry xml:base='c/'><link href="1"/></entry><link rel="self" href="2"/></feed>`))
+	f.Add(
+		[]byte(
+			`<rss><channel><link>1</link><guid isPermaLink="true">http://b.example/</guid><enclosure url="2"/></channel></rss>`))
+	f.Add(
+		[]byte(`<feed xml:base="/b/"><entry xml:base='c/'><link href="1"/></entry><link rel="self" href="2"/></feed>`))
 	f.Add([]byte(`<rdf:RDF><item><link><![CDATA[1]]><!-- --></link>`))
 	f.Add([]byte(strings.Repeat("<a xml:base='b/'>", 100) + "<link>x</link>"))
 	f.Add([]byte(`<!DOCTYPE rss [<!ENTITY a "b">]><rss><link>&a;</link></rss>`))
@@ -104,13 +107,16 @@ func FuzzFeed(f *testing.F) {
 }
 
 func FuzzSitemap(f *testing.F) {
-	f.Add([]byte(`<urlset><url><loc>https://a.example/1</loc><image:image><image:loc>2</image:loc></image:image></url></urlset>`))
+	f.Add(
+		[]byte(
+			`<urlset><url><loc>https://a.example/1</loc><image:image><image:loc>2</image:loc></image:image></url></urlset>`))
 	f.Add([]byte(`<sitemapindex><sitemap><loc><![CDATA[https://a.example/1]]></loc></sitemap></sitemapindex>`))
 	f.Add([]byte("https://a.example/1\r\nhttps://a.example/2"))
 	f.Add([]byte("\xff\xfeh\x00t\x00t\x00p\x00:\x00/\x00/\x00x\x00"))
 	var used Page
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := checkInput(t, &used, Input{ContentType: "text/plain", Body: body, Sitemap: true}, Options{MaxInflated: 1 << 20})
+		p := checkInput(t, &used, Input{ContentType: "text/plain", Body: body, Sitemap: true},
+			Options{MaxInflated: 1 << 20})
 		for _, l := range p.Links {
 			if p.Kind == Sitemap && l.Hop != 'M' {
 				t.Errorf("got link %+v, want hop M", l)
@@ -120,7 +126,9 @@ func FuzzSitemap(f *testing.F) {
 }
 
 func FuzzCSS(f *testing.F) {
-	f.Add([]byte(`@charset "utf-8"; @import url("a.css") screen; a { b: url( c ), URL('d\'e'); f: u\72l(g) } /* url(h) */`))
+	f.Add(
+		[]byte(
+			`@charset "utf-8"; @import url("a.css") screen; a { b: url( c ), URL('d\'e'); f: u\72l(g) } /* url(h) */`))
 	f.Add([]byte("url(a\\\n b) url(\"a\\\r\nb\") \"x\ny' \\"))
 	f.Add([]byte(`@import "a" url(b);@\69mport 'c';--x:url(d)`))
 	var used Page
@@ -188,13 +196,15 @@ func FuzzMetaRefresh(f *testing.F) {
 }
 
 func FuzzCharset(f *testing.F) {
-	for _, s := range []string{"utf-16", "shift_jis", "iso-2022-jp", "gb18030", "iso-2022-kr", "x-user-defined", "koi8-r", "nosuch", ""} {
+	for _, s := range []string{"utf-16", "shift_jis", "iso-2022-jp", "gb18030", "iso-2022-kr", "x-user-defined",
+		"koi8-r", "nosuch", ""} {
 		f.Add(s, []byte("<meta charset='"+s+"'><title>\x83\x5c</title><a href='\xe9?\x1b$B\x81'>"))
 	}
 	f.Add("", []byte("\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00"))
 	var used Page
 	f.Fuzz(func(t *testing.T, label string, body []byte) {
-		p := checkInput(t, &used, Input{ContentType: "text/html; charset=" + label, Body: body}, Options{Requisites: true})
+		p := checkInput(t, &used, Input{ContentType: "text/html; charset=" + label, Body: body},
+			Options{Requisites: true})
 		if _, ok := lookup(p.Charset); !ok {
 			t.Errorf("got the unknown charset %q", p.Charset)
 		}

@@ -15,27 +15,47 @@ import (
 
 // snippets are the parts of random documents. Each is a difficulty for a scanner.
 var snippets = []string{
-	"<a href=1>", "</a>", "<A HREF='2'>", "<a href=\"3\" rel=nofollow>", "<a href=4/>", "<a/href=5>", "<a href=6 href=7>",
-	"<a =href=8>", "<a href = 9 >", "<a href=>", "<a href>", "<a title='>' href=10>", "<a title=\"<a href=no>\" href=11>",
-	"<a href='x?a&ampb'>", "<a href='x?a=1&copy=2&copy;&notit;&amp;lt&#x41;&#65&#0;&#x80;'>", "<a href=\" 12\n13\t\">", "<a href='javascript:x'>",
-	"<area href=14>", "<base href=/b/>", "<base>", "<base href='http://['>", "<link rel=canonical href=15>", "<link rel='Alternate StyleSheet' href=16>",
-	"<link rel=next href=17>", "<img src=18 srcset='19 2x, 20 , 21,, 22(,) 1x'>", "<image src=23>", "<iframe src=24><a href=no></iframe>", "<iframe src=''>",
-	"</iframe>", "<script src=25><a href=no></script>", "<script><!-- <script> </script><a href=no></script>", "<script><!--><a href=no></script>",
-	"<script><!--<script></script>--><a href=no></script>", "<script>", "</script>", "<script><!--<script>", "-->", "--!>", "<!--", "<!-->", "<!--->",
-	"<!-- <a href=no> --!>", "<!-- --!- -->", "<!--->-->", "<!----!>", "<!---!>-->", "<![CDATA[<a href=26>]]>", "<!x>", "<?php <a href=no>?>", "</ x><b>", "</>", "<>", "< a href=no>", "<!doctype html>",
-	"<style>@import 'i.css'; a{b:url( 27 )}</style>", "<style>", "</style>", "<title>t <a href=no></title>", "<title>", "</title>", "</TITLE >",
-	"<textarea><a href=no></textarea>", "</textarea>", "<xmp><a href=no></xmp>", "<noembed><a href=no></noembed>", "<noscript><a href=28></noscript>", "<noscript>", "</noscript>",
-	"<p style='x:url(29)'>", "<p>", "</p>", "<div>", "</div>", "text", "&amp;", "\x00", "\r\n", " ", "\"", "'", "<", ">", "/>", "=", "<video src=30 poster=31>", "<audio src=32>", "<source src=33 srcset=34>",
-	"<track src=35>", "<embed src=36>", "<object data=37>", "</object>", "<input type=Image src=38>", "<input src=no>", "<body background=39>",
-	"<meta http-equiv=refresh content='0; url=40'>", "<meta http-equiv=Refresh content='1;URL=\"41\" x'>", "<meta http-equiv=refresh content='5'>",
-	"<plaintexty>", "<titles>", "<scripts>", "</scripty>", "<a href=\"unclosed>", "<a href=\xff?\xff>", "<a href='\xc3\xa9?\xe2\x82'>",
-	"<table>", "</table>", "<tr>", "<td>", "<th>", "<colgroup>", "<col>", "<tbody>", "</td>", "<li>", "<b>", "</b>", "<i>", "<form>",
-	"<select>", "</select>", "<option>", "<optgroup>", "<button>", "<nobr>", "<hr>", "<dd>", "<h1>", "</h2>", "</body>", "</html>", "<head>", "</head>", "<html>",
+	"<a href=1>", "</a>", "<A HREF='2'>", "<a href=\"3\" rel=nofollow>", "<a href=4/>", "<a/href=5>",
+	"<a href=6 href=7>",
+	"<a =href=8>", "<a href = 9 >", "<a href=>", "<a href>", "<a title='>' href=10>",
+	"<a title=\"<a href=no>\" href=11>",
+	"<a href='x?a&ampb'>", "<a href='x?a=1&copy=2&copy;&notit;&amp;lt&#x41;&#65&#0;&#x80;'>", "<a href=\" 12\n13\t\">",
+	"<a href='javascript:x'>",
+	"<area href=14>", "<base href=/b/>", "<base>", "<base href='http://['>", "<link rel=canonical href=15>",
+	"<link rel='Alternate StyleSheet' href=16>",
+	"<link rel=next href=17>", "<img src=18 srcset='19 2x, 20 , 21,, 22(,) 1x'>", "<image src=23>",
+	"<iframe src=24><a href=no></iframe>", "<iframe src=''>",
+	"</iframe>", "<script src=25><a href=no></script>", "<script><!-- <script> </script><a href=no></script>",
+	"<script><!--><a href=no></script>",
+	"<script><!--<script></script>--><a href=no></script>", "<script>", "</script>", "<script><!--<script>", "-->",
+	"--!>", "<!--", "<!-->", "<!--->",
+	"<!-- <a href=no> --!>", "<!-- --!- -->", "<!--->-->", "<!----!>", "<!---!>-->", "<![CDATA[<a href=26>]]>", "<!x>",
+	"<?php <a href=no>?>", "</ x><b>", "</>", "<>", "< a href=no>", "<!doctype html>",
+	"<style>@import 'i.css'; a{b:url( 27 )}</style>", "<style>", "</style>", "<title>t <a href=no></title>", "<title>",
+	"</title>", "</TITLE >",
+	"<textarea><a href=no></textarea>", "</textarea>", "<xmp><a href=no></xmp>", "<noembed><a href=no></noembed>",
+	"<noscript><a href=28></noscript>", "<noscript>", "</noscript>",
+	"<p style='x:url(29)'>", "<p>", "</p>", "<div>", "</div>", "text", "&amp;", "\x00", "\r\n", " ", "\"", "'", "<",
+	">", "/>", "=", "<video src=30 poster=31>", "<audio src=32>", "<source src=33 srcset=34>",
+	"<track src=35>", "<embed src=36>", "<object data=37>", "</object>", "<input type=Image src=38>", "<input src=no>",
+	"<body background=39>",
+	"<meta http-equiv=refresh content='0; url=40'>", "<meta http-equiv=Refresh content='1;URL=\"41\" x'>",
+	"<meta http-equiv=refresh content='5'>",
+	"<plaintexty>", "<titles>", "<scripts>", "</scripty>", "<a href=\"unclosed>", "<a href=\xff?\xff>",
+	"<a href='\xc3\xa9?\xe2\x82'>",
+	"<table>", "</table>", "<tr>", "<td>", "<th>", "<colgroup>", "<col>", "<tbody>", "</td>", "<li>", "<b>", "</b>",
+	"<i>", "<form>",
+	"<select>", "</select>", "<option>", "<optgroup>", "<button>", "<nobr>", "<hr>", "<dd>", "<h1>", "</h2>", "</body>",
+	"</html>", "<head>", "</head>", "<html>",
 	// Only for the tree:
-	"<svg>", "</svg>", "<svg/>", "<math>", "</math>", "<svg><a href=50>", "<svg><a xlink:href=51>", "<image href=52>", "<use xlink:href=53>", "<use href='#x'>",
-	"<svg><style><a href=54></style>", "<svg><title><a href=55></title>", "<svg><![CDATA[<a href=no>]]></svg>", "<svg><script/><a href=56></svg>", "<foreignObject>", "</foreignObject>", "<desc>", "</desc>",
-	"<mi>", "</mi>", "<annotation-xml encoding='text/html'>", "</annotation-xml>", "<mglyph>", "<font>", "<font size=1>", "<g>", "</g>", "<span>", "</span>",
-	"<template><a href=no></template>", "<template>", "</template>", "<template shadowrootmode=open><a href=60></template>",
+	"<svg>", "</svg>", "<svg/>", "<math>", "</math>", "<svg><a href=50>", "<svg><a xlink:href=51>", "<image href=52>",
+	"<use xlink:href=53>", "<use href='#x'>",
+	"<svg><style><a href=54></style>", "<svg><title><a href=55></title>", "<svg><![CDATA[<a href=no>]]></svg>",
+	"<svg><script/><a href=56></svg>", "<foreignObject>", "</foreignObject>", "<desc>", "</desc>",
+	"<mi>", "</mi>", "<annotation-xml encoding='text/html'>", "</annotation-xml>", "<mglyph>", "<font>",
+	"<font size=1>", "<g>", "</g>", "<span>", "</span>",
+	"<template><a href=no></template>", "<template>", "</template>",
+	"<template shadowrootmode=open><a href=60></template>",
 }
 
 // treeOnly is the index of the first snippet whose meaning the tokens alone do not show.
@@ -73,7 +93,8 @@ func tokens(t testing.TB, body []byte) *oracle {
 			if tok.Data == "image" {
 				tok.Data = "img"
 			}
-			nodes = append(nodes, &html.Node{Type: html.ElementNode, Data: tok.Data, DataAtom: tok.DataAtom, Attr: tok.Attr})
+			nodes = append(nodes, &html.Node{Type: html.ElementNode, Data: tok.Data, DataAtom: tok.DataAtom,
+				Attr: tok.Attr})
 		case html.TextToken:
 			if n := len(nodes); n > 0 && nodes[n-1].FirstChild == nil {
 				nodes[n-1].AppendChild(&html.Node{Type: html.TextNode, Data: tok.Data})
@@ -115,7 +136,8 @@ func checkTokens(t *testing.T, p *Page, body []byte) {
 		}
 	}
 	want := tokens(t, body)
-	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8", Body: body}, Options{Requisites: true}, p)
+	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8", Body: body},
+		Options{Requisites: true}, p)
 	if got := lines(p); !slices.Equal(got, want.links) {
 		t.Fatalf("document %q: %s", body, cmp.Diff(want.links, got))
 	}
@@ -175,7 +197,8 @@ func checkTree(t *testing.T, p *Page, body []byte) {
 	if err != nil {
 		return // more than x/net's limit of 512 open elements
 	}
-	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=windows-1252", Body: body}, Options{Requisites: true}, p)
+	Parse(Input{URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=windows-1252", Body: body},
+		Options{Requisites: true}, p)
 	got := lines(p)
 	slices.Sort(got)
 	slices.Sort(want.links)

@@ -42,7 +42,9 @@ func TestHTML(t *testing.T) {
 		{"fragment is the page", `<a href="#top">`, Options{}, "L page?q a@href"},
 		{"fragments are one link", `<a href="1#a"><a href="1#b"><a href=1>`, Options{}, "L 1 a@href"},
 		{"spellings are one link", `<a href="./1"><a href="1"><a href="x/../1">`, Options{}, "L 1 a@href"},
-		{"other schemes", `<a href="mailto:a@b.example"><a href="JavaScript:x()"><a href="data:,x"><a href="java&#115;cript:x">`, Options{}, ""},
+		{"other schemes",
+			`<a href="mailto:a@b.example"><a href="JavaScript:x()"><a href="data:,x"><a href="java&#115;cript:x">`,
+			Options{}, ""},
 		{"a colon is no scheme", `<a href="./a:b"><a href="?a:b">`, Options{}, "L a:b a@href, L page?a:b a@href"},
 		{"white space", "<a href=' \n1\t2\r3 '>", Options{}, "L 123 a@href"},
 		{"a space before a fragment", "<a href='1 #x'>", Options{}, "L 1%20 a@href"},
@@ -71,7 +73,8 @@ func TestHTML(t *testing.T) {
 			<link rel=terms-of-service href=10>`, Options{},
 			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 link@href, " +
 				"L 6 link@href, L 7 link@href, L 8 link@href, L 9 link@href, L 10 link@href"},
-		{"a hyperlink and a resource in one element", `<link rel="next prefetch" href=1><link rel="preload search" href=2>
+		{"a hyperlink and a resource in one element",
+			`<link rel="next prefetch" href=1><link rel="preload search" href=2>
 			<link rel="alternate icon" href=no><link rel="touch-icon" href=no>`, Options{},
 			"L 1 link@href, L 2 link@href"},
 		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
@@ -81,11 +84,14 @@ func TestHTML(t *testing.T) {
 			<link rel=pingback href=3><link rel=preconnect href=4><link rel=icon href=5><link rel=manifest href=6>
 			<link rel=modulepreload href=7><link rel=prefetch href=8><link rel=preload href=9>
 			<link rel=compression-dictionary href=10>`, Options{}, ""},
-		{"link requisites", `<link rel="stylesheet" href=1><link rel="Shortcut ICON" href=2><link rel=preload as=image imagesrcset="3 1x, 4 2x">
+		{"link requisites",
+			`<link rel="stylesheet" href=1><link rel="Shortcut ICON" href=2><link rel=preload as=image imagesrcset="3 1x, 4 2x">
 			<link rel="alternate stylesheet" href=5><link rel=manifest href=6>`, all,
 			"E 1 link@href, E 2 link@href, E 3 link@imagesrcset, E 4 link@imagesrcset, E 5 link@href, E 6 link@href"},
-		{"no requisites unless asked", `<img src=1 srcset=2><script src=3></script><style>a{b:url(4)}</style><p style="a:url(5)"><video src=6><body background=7><svg><image href=8>`, Options{}, ""},
-		{"requisites", `<img src=1 srcset="2 1x, 3 2x"><script src=4></script><style>a{b:url(5)}</style><p style="a:url(&quot;6&quot;)">
+		{"no requisites unless asked",
+			`<img src=1 srcset=2><script src=3></script><style>a{b:url(4)}</style><p style="a:url(5)"><video src=6><body background=7><svg><image href=8>`, Options{}, ""},
+		{"requisites",
+			`<img src=1 srcset="2 1x, 3 2x"><script src=4></script><style>a{b:url(5)}</style><p style="a:url(&quot;6&quot;)">
 			<video src=7 poster=8><audio src=9></audio><source src=10 srcset=11><track src=12><embed src=13><object data=14></object>
 			<input type=IMAGE src=15><input src=no><body background=16><td background=17><image src=18>`, all,
 			"E 1 img@src, E 2 img@srcset, E 3 img@srcset, E 4 script@src, E 5 style:url, E 6 @style:url, " +
@@ -94,7 +100,8 @@ func TestHTML(t *testing.T) {
 				"E 14 object@data, E 15 input@src, " +
 				"E 16 body@background, E 17 td@background, E 18 img@src"},
 		{"a link and a requisite are two", `<a href=1><img src=1>`, all, "L 1 a@href, E 1 img@src"},
-		{"svg", `<svg><a href=1 xlink:href=no><a xlink:href=2><image href=3 /><use href="4#x"/><use href="#x"/><feImage href=5 />
+		{"svg",
+			`<svg><a href=1 xlink:href=no><a xlink:href=2><image href=3 /><use href="4#x"/><use href="#x"/><feImage href=5 />
 			<script href=6 /><style>a{b:url(7)}</style><link rel=next href=no><title><a href=8></a></title></svg><a href=9>`, all,
 			"L 1 svg:a@href, L 2 svg:a@href, E 3 svg:image@href, E 4 svg:use@href, E 5 svg:feimage@href, " +
 				"E 6 svg:script@href, E 7 style:url, L 8 a@href, L 9 a@href"},
@@ -107,12 +114,16 @@ func TestHTML(t *testing.T) {
 		{"and only then", `<a href=1><a href=2></a><svg></a></div></body><a href=3></svg>`, Options{},
 			"L 1 a@href, L 2 a@href, L 3 svg:a@href"},
 		{"math", `<math><mi><a href=1></a></mi><a href=no></math>`, Options{}, "L 1 a@href"},
-		{"foreignObject", `<svg><foreignObject><style><a href=no></style><a href=1></a></foreignObject><style><a href=2></style></svg>`, Options{},
+		{"foreignObject",
+			`<svg><foreignObject><style><a href=no></style><a href=1></a></foreignObject><style><a href=2></style></svg>`, Options{},
 			"L 1 a@href, L 2 svg:a@href"},
 		{"noscript is read", `<noscript><a href=1><img src=2></noscript>`, all, "L 1 a@href, E 2 img@src"},
-		{"template is not", `<template><a href=no><base href=/no/><template></template><a href=no></template><a href=1>`, Options{}, "L 1 a@href"},
+		{"template is not",
+			`<template><a href=no><base href=/no/><template></template><a href=no></template><a href=1>`, Options{},
+			"L 1 a@href"},
 		{"unless it is a shadow root", `<template shadowrootmode=open><a href=1></template>`, Options{}, "L 1 a@href"},
-		{"raw text", `<textarea><a href=no></textarea><xmp><a href=no></xmp><noembed><a href=no></noembed><noframes><a href=no></noframes><title><a href=no></title><style><a href=no></style><a href=1>`, Options{}, "L 1 a@href"},
+		{"raw text",
+			`<textarea><a href=no></textarea><xmp><a href=no></xmp><noembed><a href=no></noembed><noframes><a href=no></noframes><title><a href=no></title><style><a href=no></style><a href=1>`, Options{}, "L 1 a@href"},
 		{"an end tag of another name", `<title></titles></TITLE x=">"><a href=1>`, Options{}, "L 1 a@href"},
 		{"plaintext", `<a href=1><plaintext><a href=no></plaintext><a href=no>`, Options{}, "L 1 a@href"},
 		{"script", `<script>"</scripts><a href=no>"</script ><a href=1>`, Options{}, "L 1 a@href"},
@@ -121,10 +132,14 @@ func TestHTML(t *testing.T) {
 			Options{}, "L 1 a@href"},
 		{"script, escaped at once ended", `<script><!--><script></script><a href=1>`, Options{}, "L 1 a@href"},
 		{"script, unclosed", `<a href=1><script><a href=no>`, Options{}, "L 1 a@href"},
-		{"comments", `<!-- <a href=no> --><!--><a href=1><!---><a href=2><!-- --!><a href=3><!----!><a href=4><!-- -- > --><a href=5><!--- --><a href=6><!---!> <a href=no> -->`, Options{},
+		{"comments",
+			`<!-- <a href=no> --><!--><a href=1><!---><a href=2><!-- --!><a href=3><!----!><a href=4><!-- -- > --><a href=5><!--- --><a href=6><!---!> <a href=no> -->`, Options{},
 			"L 1 a@href, L 2 a@href, L 3 a@href, L 4 a@href, L 5 a@href, L 6 a@href"},
-		{"bogus comments", `<!x <a href=no><?php <a href=no></ <a href=no></><a href=1><!DOCTYPE "<a href=no>"<a href=2>`, Options{}, "L 1 a@href, L 2 a@href"},
-		{"attributes", `<a href=1 href=no><a/href=2><a x='>' href="3"y=z><a href = "4" ><a ="" =href=no href=5><a href=6/><a href='7'href=no><a HrEf=8>`, Options{},
+		{"bogus comments",
+			`<!x <a href=no><?php <a href=no></ <a href=no></><a href=1><!DOCTYPE "<a href=no>"<a href=2>`, Options{},
+			"L 1 a@href, L 2 a@href"},
+		{"attributes",
+			`<a href=1 href=no><a/href=2><a x='>' href="3"y=z><a href = "4" ><a ="" =href=no href=5><a href=6/><a href='7'href=no><a HrEf=8>`, Options{},
 			"L 1 a@href, L 2 a@href, L 3 a@href, L 4 a@href, L 5 a@href, L 6/ a@href, L 7 a@href, L 8 a@href"},
 		{"text is not a tag", `1 < 2 <3 <a.b <-><a href=1>`, Options{}, "L 1 a@href"},
 		{"cut off", `<a href=1><a href="2`, Options{}, "L 1 a@href"},
@@ -172,7 +187,8 @@ func TestPage(t *testing.T) {
 			facts{Links: 2, Dropped: 2}},
 		{"noindex", `<meta name=robots content="NOINDEX, noarchive">`, Options{},
 			facts{Directives: Directives{NoIndex: true, NoArchive: true}}},
-		{"nofollow keeps requisites", `<a href=1><meta name=ROBOTS content="all,none"><a href=2><link rel=canonical href=/c><img src=3><meta http-equiv=refresh content="0;url=4">`, Options{Requisites: true},
+		{"nofollow keeps requisites",
+			`<a href=1><meta name=ROBOTS content="all,none"><a href=2><link rel=canonical href=/c><img src=3><meta http-equiv=refresh content="0;url=4">`, Options{Requisites: true},
 			facts{Canonical: "https://a.example/c", Directives: Directives{NoIndex: true, NoFollow: true},
 				Links: 2, Withheld: 3}},
 		{"our own name", `<meta name=Orbweaver content=nofollow><a href=1>`, Options{Agent: "orbweaver"},

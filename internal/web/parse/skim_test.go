@@ -32,9 +32,12 @@ func checkSkim(t testing.TB, p *Page, body []byte) {
 }
 
 var skimmed = []string{
-	"<aside>", "<area>", "<ba href=no>", "<base href=no>", "<based href=no>", "<LINK REL=next HREF=l1>", "<links rel=next href=no>", "<frames src=no>",
-	"<FRAME SRC=f1>", "<xmpx>", "</a title='<a href=no>'>", "</a x=\"", "<p class=\"a>b\" id=c><a href=p1>", "<td title='", "<p/x=y/>", "<iframe/src=f2>",
-	"<svgx>", "<maths>", "</svg x='", "<th><a\nhref=p2\n>", "<textareas>", "<NoEmbed>", "</noembed>", "<span =\"<a href=p3>\">", "<div id=>", "</p", "</", "<a",
+	"<aside>", "<area>", "<ba href=no>", "<base href=no>", "<based href=no>", "<LINK REL=next HREF=l1>",
+	"<links rel=next href=no>", "<frames src=no>",
+	"<FRAME SRC=f1>", "<xmpx>", "</a title='<a href=no>'>", "</a x=\"", "<p class=\"a>b\" id=c><a href=p1>",
+	"<td title='", "<p/x=y/>", "<iframe/src=f2>",
+	"<svgx>", "<maths>", "</svg x='", "<th><a\nhref=p2\n>", "<textareas>", "<NoEmbed>", "</noembed>",
+	"<span =\"<a href=p3>\">", "<div id=>", "</p", "</", "<a",
 }
 
 func TestSkimAgainstEveryTag(t *testing.T) {
@@ -53,11 +56,13 @@ func TestSkimAgainstEveryTag(t *testing.T) {
 }
 
 func TestFollowed(t *testing.T) {
-	for _, name := range strings.Fields(`a area base link meta math frame style title svg xmp iframe script noembed noframes
+	for _, name := range strings.Fields(
+		`a area base link meta math frame style title svg xmp iframe script noembed noframes
 		template textarea plaintext b p td img div span aside frames styles xmpp areas object source body html head video`) {
 		want := tagOf([]byte(name))
 		switch want {
-		case tA, tArea, tBase, tLink, tMeta, tMath, tFrame, tStyle, tTitle, tSVG, tXmp, tIframe, tScript, tNoembed, tNoframes, tTemplate, tTextarea, tPlaintext:
+		case tA, tArea, tBase, tLink, tMeta, tMath, tFrame, tStyle, tTitle, tSVG, tXmp, tIframe, tScript, tNoembed,
+			tNoframes, tTemplate, tTextarea, tPlaintext:
 		default:
 			want = tOther
 		}

@@ -16,13 +16,17 @@ func BenchmarkCacheMemory(b *testing.B) {
 	}{
 		{"none", func(int) Reply { return Reply{Status: 404} }},
 		{"same", func(int) Reply {
-			return Reply{Status: 200, Body: []byte("User-agent: *\nCrawl-delay: 2\nDisallow: /private/\nDisallow: /*?session=\nAllow: /private/open/\n")}
+			return Reply{Status: 200,
+				Body: []byte("User-agent: *\nCrawl-delay: 2\nDisallow: /private/\nDisallow: /*?session=\nAllow: " +
+					"/private/open/\n")}
 		}},
 		{"same-sitemap", func(i int) Reply {
-			return Reply{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 2\nDisallow: /private/\nDisallow: /*?session=\nAllow: /private/open/\nSitemap: http://host%d.example/sitemap.xml\n", i)}
+			return Reply{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 2\nDisallow: /private/\n"+
+				"Disallow: /*?session=\nAllow: /private/open/\nSitemap: http://host%d.example/sitemap.xml\n", i)}
 		}},
 		{"own", func(i int) Reply {
-			return Reply{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 2\nDisallow: /private%d/\nDisallow: /*?session=\nAllow: /private/open/\n", i)}
+			return Reply{Status: 200, Body: fmt.Appendf(nil, "User-agent: *\nCrawl-delay: 2\nDisallow: /private%d/\n"+
+				"Disallow: /*?session=\nAllow: /private/open/\n", i)}
 		}},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
@@ -59,7 +63,10 @@ func BenchmarkAskMany(b *testing.B) {
 	for i := range pages {
 		u := mustParse(b, fmt.Sprintf("http://host%d.example/a/page.html?id=7", i))
 		pages[i] = u
-		c.Learn(u, u, Reply{Status: 200, Body: []byte("User-agent: *\nCrawl-delay: 2\nDisallow: /private/\nDisallow: /*?session=\nAllow: /private/open/\n")}, start)
+		c.Learn(u, u, Reply{Status: 200,
+			Body: []byte(
+				"User-agent: *\nCrawl-delay: 2\nDisallow: /private/\nDisallow: /*?session=\nAllow: /private/open/\n")},
+			start)
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

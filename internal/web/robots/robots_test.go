@@ -294,7 +294,8 @@ func unquote(s string) (string, error) {
 			continue
 		}
 		n, v := 0, 0
-		for ; n < len(digits) && strings.IndexByte("01234567"+"89abcdefABCDEF"[:map[int]int{8: 0, 16: 14}[base]], digits[n]) >= 0; n++ {
+		for ; n < len(digits) && strings.IndexByte("01234567"+"89abcdefABCDEF"[:map[int]int{8: 0, 16: 14}[base]],
+			digits[n]) >= 0; n++ {
 			v = v*base + int(unhex(digits[n]))
 		}
 		if n == 0 {

@@ -51,17 +51,22 @@ func TestAllowed(t *testing.T) {
 		{"rule before any agent", "Disallow: /\n" + all + "Disallow: /a", "/", true, "", 0},
 		{"own group", all + "Disallow: /\nUser-agent: orbweaver\nDisallow: /a", "/", true, "", 0},
 		{"own group, empty", all + "Disallow: /\nUser-agent: orbweaver", "/", true, "", 0},
-		{"groups merge", "User-agent: OrbWeaver\nDisallow: /a\nUser-agent: b\nDisallow: /b\nUser-agent: orbweaver/2.1\nDisallow: /c", "/c", false, "Disallow: /c", 6},
+		{"groups merge", "User-agent: OrbWeaver\nDisallow: /a\nUser-agent: b\nDisallow: /b\nUser-agent: " +
+			"orbweaver/2.1\nDisallow: /c", "/c", false, "Disallow: /c", 6},
 		{"not another's", "User-agent: orbweaver\nDisallow: /a\nUser-agent: b\nDisallow: /b\n", "/b", true, "", 0},
-		{"no prefix of a name", "User-agent: orb\nDisallow: /\nUser-agent: orbweaver-news\nDisallow: /", "/", true, "", 0},
+		{"no prefix of a name", "User-agent: orb\nDisallow: /\nUser-agent: orbweaver-news\nDisallow: /", "/", true, "",
+			0},
 		{"two agents, one group", "User-agent: a\nUser-agent: orbweaver\nDisallow: /", "/", false, "Disallow: /", 3},
 		{"star and more", "User-agent: * and more\nDisallow: /", "/", false, "Disallow: /", 2},
 		{"star and no space", "User-agent: *x\nDisallow: /", "/", true, "", 0},
-		{"a sitemap does not end a group", "User-agent: *\nSitemap: /s\nUser-agent: x\nDisallow: /", "/", false, "Disallow: /", 4},
-		{"a delay does not end a group", "User-agent: *\nCrawl-delay: 5\nUser-agent: x\nDisallow: /", "/", false, "Disallow: /", 4},
+		{"a sitemap does not end a group", "User-agent: *\nSitemap: /s\nUser-agent: x\nDisallow: /", "/", false,
+			"Disallow: /", 4},
+		{"a delay does not end a group", "User-agent: *\nCrawl-delay: 5\nUser-agent: x\nDisallow: /", "/", false,
+			"Disallow: /", 4},
 		{"byte order mark", "\xEF\xBB\xBF" + all + "Disallow: /", "/", false, "Disallow: /", 2},
 		{"torn byte order mark", "\xEF\xBB" + all + "Disallow: /", "/", false, "Disallow: /", 2},
-		{"mixed line ends", "User-agent: *\r\rx\r\nDisallow: /a\rDisallow: /b\n\r\nDisallow: /c", "/c", false, "Disallow: /c", 7},
+		{"mixed line ends", "User-agent: *\r\rx\r\nDisallow: /a\rDisallow: /b\n\r\nDisallow: /c", "/c", false,
+			"Disallow: /c", 7},
 		{"comments", "# c\nUser-agent: * # c\nDisallow: /a#b", "/a", false, "Disallow: /a", 3},
 		{"no colon", "user-agent *\ndisallow \t /a", "/a", false, "disallow \t /a", 2},
 		{"no colon, three words", "user-agent: *\ndisallow /a b", "/a", true, "", 0},
@@ -77,9 +82,11 @@ func TestAllowed(t *testing.T) {
 		{"escapes are literal", all + "Disallow: /%6C", "/l", true, "", 0},
 		{"robots.txt as any", all + "Disallow: /", "/robots.txt", false, "Disallow: /", 2},
 		{"HTML", "<!DOCTYPE html><html><body>User-agent: *<br>\nDisallow: /</body>", "/", true, "", 0},
-		{"long line is cut", all + "Disallow: /" + strings.Repeat("a", lineLimit-len("Disallow: /")) + "b", "/" + strings.Repeat("a", lineLimit), false,
+		{"long line is cut", all + "Disallow: /" + strings.Repeat("a", lineLimit-len("Disallow: /")) + "b",
+			"/" + strings.Repeat("a", lineLimit), false,
 			"Disallow: /" + strings.Repeat("a", lineLimit-len("Disallow: /")), 2},
-		{"end of a long line does not begin one", all + "#" + strings.Repeat("a", 3*lineLimit) + "\rDisallow: /", "/", false, "Disallow: /", 3},
+		{"end of a long line does not begin one", all + "#" + strings.Repeat("a", 3*lineLimit) + "\rDisallow: /", "/",
+			false, "Disallow: /", 3},
 	} {
 		got, rule, line := Parse([]byte(tc.robots)).Group("orbweaver").Allowed(tc.path)
 		if got != tc.want || rule != tc.rule || line != tc.line {
@@ -143,7 +150,8 @@ func TestCrawlDelay(t *testing.T) {
 		{"User-agent: *\nCrawl-delay: 0." + strings.Repeat("0", 400) + "1", 0, true},
 		{"User-agent: *\nCrawl-delay: 2\nCrawl-delay: 9\nCrawl-delay: 3", 9 * time.Second, true},
 		{"User-agent: *\nCrawl-delay: 5\n\nUser-agent: orbweaver\nDisallow: /a", 5 * time.Second, false},
-		{"User-agent: *\nDisallow:\nCrawl-delay: 5\nUser-agent: orbweaver\nCrawl-delay: 1\nDisallow: /a", time.Second, true},
+		{"User-agent: *\nDisallow:\nCrawl-delay: 5\nUser-agent: orbweaver\nCrawl-delay: 1\nDisallow: /a", time.Second,
+			true},
 	} {
 		got, ok := Parse([]byte(tc.robots)).Group("orbweaver").CrawlDelay()
 		if ok != tc.ok || ok && got != tc.want {
@@ -154,7 +162,8 @@ func TestCrawlDelay(t *testing.T) {
 
 func TestSitemaps(t *testing.T) {
 	// The first colon of the last line is the colon of the scheme.
-	got := Parse([]byte("Sitemap: https://a.example/1\nUser-agent: *\nSITE-MAP: /2\nSitemap:\nDisallow: /\nsitemap https://a.example/3#x\n")).Sitemaps()
+	got := Parse([]byte("Sitemap: https://a.example/1\nUser-agent: *\nSITE-MAP: /2\nSitemap:\nDisallow: /\nsitemap " +
+		"https://a.example/3#x\n")).Sitemaps()
 	if d := cmp.Diff([]string{"https://a.example/1", "/2", "//a.example/3"}, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -249,7 +258,8 @@ func TestHostileRules(t *testing.T) {
 		"*" + strings.Repeat("aaaaaaab", 2000),
 	} {
 		for _, path := range []string{
-			"/" + a, "/" + a + "b", "/" + strings.Repeat("ab", 1000), "/" + strings.Repeat(a[:49]+"b", 40), strings.Repeat("aaaaaaac", 250),
+			"/" + a, "/" + a + "b", "/" + strings.Repeat("ab", 1000), "/" + strings.Repeat(a[:49]+"b", 40),
+			strings.Repeat("aaaaaaac", 250),
 		} {
 			checkMatch(t, pattern, path)
 		}
@@ -313,7 +323,8 @@ func TestReduced(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "User-agent: *\nDisallow: /a*b$\n", "\xEF\xBB\xBFuser-agent x\rdisallow /\r\n",
-		"User-agent: *\nCrawl-delay: 1.5\nUser-agent: orbweaver\nAllow: /d/index.html\nDisallow: /%c3\xC3", "a:\x00b#\n\n:\n",
+		"User-agent: *\nCrawl-delay: 1.5\nUser-agent: orbweaver\nAllow: /d/index.html\nDisallow: /%c3\xC3",
+		"a:\x00b#\n\n:\n",
 	} {
 		f.Add([]byte(s), "/a/b")
 	}
@@ -363,7 +374,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, s := range [][2]string{{"/a*b$", "/aab"}, {"*", ""}, {"/**a*$", "/a$"}, {"*aab", "/aaab"}, {"$", ""}, {"/é%c3", "/%C3"}} {
+	for _, s := range [][2]string{{"/a*b$", "/aab"}, {"*", ""}, {"/**a*$", "/a$"}, {"*aab", "/aaab"}, {"$", ""},
+		{"/é%c3", "/%C3"}} {
 		f.Add(s[0], s[1])
 	}
 	f.Fuzz(func(t *testing.T, pattern, path string) {

@@ -13,7 +13,8 @@ func FuzzJudge(f *testing.F) {
 	f.Add("http://[::1]//////?;&=", "EE", "x")
 	scopes := make([]*Scope, len(kinds))
 	for k := range scopes {
-		scopes[k] = mustNew(f, Config{Scope: Kind(k), Exclude: []string{`x$`}, Include: []string{`a`}, Depth: depth(5)}, "http://a.example/", "https://www.b.co.uk:81/x/y")
+		scopes[k] = mustNew(f, Config{Scope: Kind(k), Exclude: []string{`x$`}, Include: []string{`a`}, Depth: depth(5)},
+			"http://a.example/", "https://www.b.co.uk:81/x/y")
 	}
 	scopes = append(scopes, testScopes(f)...)
 	f.Fuzz(func(t *testing.T, raw, hops, via string) {

@@ -18,7 +18,8 @@ func TestRealPagesHaveNoTraps(t *testing.T) {
 	s := mustNew(t, Config{Scope: Any, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}, "https://docs.example/")
 	seen := map[string]bool{}
 	pages := 0
-	for _, dir := range []string{"python3.11-doc", "apache2-doc", "postgresql-doc-15", "sqlite3-doc", "debian-handbook", "nodejs-doc", "python-django-doc", "python-sqlalchemy-doc"} {
+	for _, dir := range []string{"python3.11-doc", "apache2-doc", "postgresql-doc-15", "sqlite3-doc", "debian-handbook",
+		"nodejs-doc", "python-django-doc", "python-sqlalchemy-doc"} {
 		root, err := filepath.EvalSymlinks(filepath.Join(docs, dir))
 		if err != nil {
 			if os.Getenv("CI") == "true" {

@@ -91,13 +91,16 @@ func TestPlainOnVectors(t *testing.T) {
 
 // Pieces that plain handles, so that it accepts many of their sequences.
 var plainPieces = []string{
-	"http://", "https://", "http:", "//", "/", "/", "?", "#", "a.example", "h", "www.b.co.uk", "1.2.3.4", "x.0x7f", "A.example",
-	".", "..", "./", "../", "../", "...", ".a", "a", "b.html", "c", "~d", "%2F", "%2f", "%41", "%", "%E4%BC", "'", "{", "^", ":", "a:b",
+	"http://", "https://", "http:", "//", "/", "/", "?", "#", "a.example", "h", "www.b.co.uk", "1.2.3.4", "x.0x7f",
+	"A.example",
+	".", "..", "./", "../", "../", "...", ".a", "a", "b.html", "c", "~d", "%2F", "%2f", "%41", "%", "%E4%BC", "'", "{",
+	"^", ":", "a:b",
 	"&x=1", "=", "\\", " ", "-", "_", "é", "@", ":80", "index", strings.Repeat("l", 63), strings.Repeat("l", 64),
 }
 
 func TestPlainOnPieces(t *testing.T) {
-	bases := []URL{{}, MustParse("http://a.example/"), MustParse("https://h/a/b/c?d/e"), MustParse("http://h:81//x/%2F/"), MustParse("https://[::1]/q")}
+	bases := []URL{{}, MustParse("http://a.example/"), MustParse("https://h/a/b/c?d/e"),
+		MustParse("http://h:81//x/%2F/"), MustParse("https://[::1]/q")}
 	n, took := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))

@@ -151,7 +151,8 @@ func TestParts(t *testing.T) {
 			u = MustParse(c.in)
 		}
 		q, ok := u.Query()
-		got := parts{u.Scheme(), u.Host(), u.Port(), u.Authority(), u.Origin(), u.RequestURI(), u.Path(), q, ok, u.Site()}
+		got := parts{u.Scheme(), u.Host(), u.Port(), u.Authority(), u.Origin(), u.RequestURI(), u.Path(), q, ok,
+			u.Site()}
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.in, d)
 		}
@@ -178,7 +179,8 @@ func TestText(t *testing.T) {
 	if err := u.UnmarshalText([]byte("HTTP://A.example#x")); err != nil || u != MustParse("http://a.example/") {
 		t.Errorf("got %s, %v", u, err)
 	}
-	if err := u.UnmarshalText([]byte("ftp://a/")); !errors.Is(err, ErrScheme) || !strings.Contains(err.Error(), "ftp://a/") {
+	if err := u.UnmarshalText([]byte("ftp://a/")); !errors.Is(err, ErrScheme) ||
+		!strings.Contains(err.Error(), "ftp://a/") {
 		t.Errorf("got %v, want ErrScheme with the text", err)
 	}
 	if err := u.UnmarshalText(nil); err != nil || !u.IsZero() {
@@ -336,7 +338,8 @@ func TestLinkRefusesOtherURLs(t *testing.T) {
 		"http://a./", "http://.a/", "http://a..b/", "http://u@a/", "http://0x7f.1/", "http://1.2.3/",
 		"http://[::01]/", "http://[::1/", "http://[x]/", "http://\u00fc.de/", "http://a%41/",
 		"http://a/..", "http://a/./b", "http://a/%2e", "http://a/b\\c", "http://a/b c", "http://a/#x",
-		"http://a/?b c", "http://a/?'", "http://a/\x00", "http://a/%41", "http://a/%c3", "http://a/\u00fc", "http://a?b",
+		"http://a/?b c", "http://a/?'", "http://a/\x00", "http://a/%41", "http://a/%c3", "http://a/\u00fc",
+		"http://a?b",
 	} {
 		enc := Link{URL: URL{s: s}}.AppendTo(nil)
 		if l, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {

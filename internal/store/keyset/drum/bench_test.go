@@ -34,7 +34,8 @@ func fillStore(tb testing.TB, s *Store, n int) {
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1e6, 1e7} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s, err := Open(disk.OS, b.TempDir(), Config{MemoryBytes: int64(max(16<<20, n*5))}, func([]Item) error { return nil })
+			s, err := Open(disk.OS, b.TempDir(), Config{MemoryBytes: int64(max(16<<20, n*5))},
+				func([]Item) error { return nil })
 			must(b, err)
 			start := time.Now()
 			fillStore(b, s, n)

@@ -225,7 +225,8 @@ func TestGolden(t *testing.T) {
 		}
 		s, got := openCollecting(t, mem, "g", Config{})
 		st := s.Stats()
-		if len(s.Damaged()) > 0 || st.Held != int64(held) || st.Runs != 1 || st.Keys < 1500 || string(s.Mark()) != "a mark" {
+		if len(s.Damaged()) > 0 || st.Held != int64(held) || st.Runs != 1 || st.Keys < 1500 ||
+			string(s.Mark()) != "a mark" {
 			t.Errorf("%s: %+v, mark %q, damaged %v", version, st, s.Mark(), s.Damaged())
 		}
 		must(t, s.Flush())

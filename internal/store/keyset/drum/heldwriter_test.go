@@ -162,7 +162,8 @@ func TestCompressesIfItPays(t *testing.T) {
 		var head [frameHead]byte
 		_, err := f.part.file.ReadAt(head[:], f.off)
 		must(t, err)
-		if packed := binary.LittleEndian.Uint32(head[24:]) > 0; packed != c.want || packed != (int(f.size) < len(text)) {
+		if packed := binary.LittleEndian.Uint32(head[24:]) > 0; packed != c.want ||
+			packed != (int(f.size) < len(text)) {
 			t.Errorf("%s: packed = %t in %d bytes, want %t", c.name, packed, f.size, c.want)
 		}
 		items, back, _, err := s.frameAt(f.part, f.off)

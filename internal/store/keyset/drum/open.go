@@ -52,7 +52,8 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	}
 	if m != nil {
 		if m.withValues != cfg.Values {
-			return nil, fmt.Errorf("open drum %s: the store has values: %t; the caller wants: %t", dir, m.withValues, cfg.Values)
+			return nil, fmt.Errorf("open drum %s: the store has values: %t; the caller wants: %t", dir, m.withValues,
+				cfg.Values)
 		}
 		s.seed, s.bucketBits, s.mark = m.seed, m.bucketBits, m.mark
 	}

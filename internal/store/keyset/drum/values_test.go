@@ -37,7 +37,8 @@ func TestValuesAgainstMap(t *testing.T) {
 				for len(items) < rng.IntN(80) {
 					if k := randomKey(rng); !seen[k] {
 						seen[k] = true
-						items = append(items, Item{Key: k, Value: rng.Uint64(), Aux: strconv.AppendInt(nil, int64(len(items)), 10)})
+						items = append(items, Item{Key: k, Value: rng.Uint64(),
+							Aux: strconv.AppendInt(nil, int64(len(items)), 10)})
 					}
 				}
 				want := map[int]Item{}
