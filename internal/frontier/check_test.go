@@ -82,7 +82,8 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: ready with %d links, not before %d, the time is %d", name, n, h.at, f.clock)
 			}
 			if f.quietAt(h) > f.clock {
-				return fmt.Errorf("%s: ready, but alone and quiet until %d, the time is %d", name, f.quietAt(h), f.clock)
+				return fmt.Errorf("%s: ready, but alone and quiet until %d, the time is %d", name, f.quietAt(h),
+					f.clock)
 			}
 			if f.groupOf(h).parkedAt != nil {
 				want.Parked++
@@ -174,7 +175,8 @@ func (f *Frontier) check() error {
 	want.LeasesAwaited, want.LeaseWaits = len(f.awaiting), f.stats.LeaseWaits
 	for point, b := range f.awaiting {
 		if b.key.point() != point || b.holder != nil || b.freeAt <= f.clock || b.in != &f.freeing && b.in != &f.fading {
-			return fmt.Errorf("%s: awaits a lease, free at %d, the time is %d, without a timer", b.key, b.freeAt, f.clock)
+			return fmt.Errorf("%s: awaits a lease, free at %d, the time is %d, without a timer", b.key, b.freeAt,
+				f.clock)
 		}
 	}
 	if got := f.Stats(); got != want {
@@ -224,7 +226,8 @@ func (s *sums) queue(name string, q *queue) error {
 		}
 	}
 	if qram != q.ram() || qn != int64(q.n) || q.n == 0 {
-		return fmt.Errorf("%s: %d bytes, %d links found in a queue; the counts are %d, %d", name, qram, qn, q.ram(), q.n)
+		return fmt.Errorf("%s: %d bytes, %d links found in a queue; the counts are %d, %d", name, qram, qn, q.ram(),
+			q.n)
 	}
 	if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
 		return fmt.Errorf("%s: %d bytes in RAM, but in spill list %d", name, qram, r.class)
@@ -512,7 +515,8 @@ func (f *Frontier) walk() (all []standing, err error) {
 				}
 				number, at = num, end
 				name, _ := weburl.PeekHost(enc)
-				if err := add(enc, standing{number: number, pool: true, withdrawn: place < p.withdrawn[name]}); err != nil {
+				if err := add(enc, standing{number: number, pool: true,
+					withdrawn: place < p.withdrawn[name]}); err != nil {
 					return err
 				}
 			}

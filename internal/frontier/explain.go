@@ -60,7 +60,8 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	h := f.hosts.of(host)
 	if n := f.pooled; n > 0 {
 		defer func() {
-			why("%s in the pools, in no host's queue yet; some may be of this host", plural(int(n), "link is", "links are"))
+			why("%s in the pools, in no host's queue yet; some may be of this host",
+				plural(int(n), "link is", "links are"))
 		}()
 	}
 	if h == nil {

@@ -261,7 +261,8 @@ func (f *Frontier) PushAt(ls []weburl.Link, numbers []uint64) error {
 	}
 	for i := range ls {
 		if numbers[i] < f.number {
-			return fmt.Errorf("push %s: request number %d is lower than the last one, %d", ls[i].URL, numbers[i], f.number)
+			return fmt.Errorf("push %s: request number %d is lower than the last one, %d", ls[i].URL, numbers[i],
+				f.number)
 		}
 		f.number = numbers[i]
 		f.push(&ls[i], f.number)

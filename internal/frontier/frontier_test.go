@@ -241,7 +241,8 @@ func TestHostState(t *testing.T) {
 			t.Errorf("%v, wake %v; want the end of the touched host's quiet time", ok, wake)
 		}
 		s := g.Stats()
-		if s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 || g.Pending() != 2 {
+		if s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 ||
+			g.Pending() != 2 {
 			t.Errorf("stats %+v", s)
 		}
 	}

@@ -15,7 +15,8 @@ type state uint8
 const (
 	exhausted state = iota
 	ready
-	parked // of a host that is alone: held back by its own address or site; other hosts stay ready and their group parks
+	// of a host that is alone: held back by its own address or site; other hosts stay ready and their group parks
+	parked
 	waiting
 	slowed
 	resolving

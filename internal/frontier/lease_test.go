@@ -26,7 +26,8 @@ type fakeLease struct {
 
 func newFakeLease(m *model) *fakeLease {
 	return &fakeLease{
-		m: m, held: map[uint64]bool{}, free: map[uint64]time.Time{}, using: map[uint64]string{}, wanted: map[uint64]bool{},
+		m: m, held: map[uint64]bool{}, free: map[uint64]time.Time{}, using: map[uint64]string{},
+		wanted: map[uint64]bool{},
 	}
 }
 
@@ -188,7 +189,8 @@ func TestLeaseNothingStarves(t *testing.T) {
 		f.frameBytes = 200
 		var ls []weburl.Link
 		for i := range 300 {
-			ls = append(ls, link(t, fmt.Sprintf("http://h%d.s%d.example/%d", r.IntN(40), r.IntN(9), i), uint8(r.IntN(2))))
+			ls = append(ls, link(t, fmt.Sprintf("http://h%d.s%d.example/%d", r.IntN(40), r.IntN(9), i),
+				uint8(r.IntN(2))))
 		}
 		bulk(t, f, ls, 20)
 		now, got := start, 0

@@ -352,7 +352,8 @@ func (m *model) showWithdrawn() {
 	})
 	m.must(err)
 	if shown > most || done != (m.f.Stats().Withdrawn == 0) || !done && shown < most {
-		m.t.Fatalf("Withdrawn gives %d of at most %d, %d are left, done is %v", shown, most, m.f.Stats().Withdrawn, done)
+		m.t.Fatalf("Withdrawn gives %d of at most %d, %d are left, done is %v", shown, most, m.f.Stats().Withdrawn,
+			done)
 	}
 }
 

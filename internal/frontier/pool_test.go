@@ -25,7 +25,8 @@ func TestPoolOrder(t *testing.T) {
 				want := manyLinks(t, 20_000, 3000)
 				bulk(t, f, want, 100)
 				s := f.Stats()
-				if s.Queued != 20_000 || s.Pooled < 15_000 || s.PoolBytes == 0 != (memory == 1<<30) && s.PoolFiles == 0 {
+				if s.Queued != 20_000 || s.Pooled < 15_000 || s.PoolBytes == 0 != (memory == 1<<30) &&
+					s.PoolFiles == 0 {
 					t.Fatalf("stats %+v", s)
 				}
 				if s.Hosts > active {

@@ -66,7 +66,8 @@ func TestScramble(t *testing.T) {
 			for i := from; i < to; i++ {
 				l := got[i]
 				if l.Level != ls[i].Level || l.Depth() != ls[i].Depth() {
-					t.Fatalf("link %d has level %d, depth %d; want %d, %d", i, l.Level, l.Depth(), ls[i].Level, ls[i].Depth())
+					t.Fatalf("link %d has level %d, depth %d; want %d, %d", i, l.Level, l.Depth(), ls[i].Level,
+						ls[i].Depth())
 				}
 				if l != ls[i] {
 					moved++
@@ -196,7 +197,8 @@ func TestBreadthFirst(t *testing.T) {
 					}
 					site := siteOf(l.URL.Host())
 					if parent[l] < ofSite[site] {
-						t.Fatalf("%s of page %d comes after a link of page %d of its site", l.URL, parent[l], ofSite[site])
+						t.Fatalf("%s of page %d comes after a link of page %d of its site", l.URL, parent[l],
+							ofSite[site])
 					}
 					ofSite[site] = parent[l]
 				}

@@ -48,7 +48,8 @@ func TestHostSize(t *testing.T) {
 			"asked, its address and site quiet for longer",
 			Config{HostDelay: time.Second / 2, IPDelay: time.Second, SiteDelay: 2 * time.Second}, true, 205,
 		},
-		{"asked, with leases", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2, Lease: freeLease{}}, true, 660},
+		{"asked, with leases", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2, Lease: freeLease{}}, true,
+			660},
 	} {
 		t.Run(c.name, func(t *testing.T) { hostSize(t, c.cfg, c.asked, c.want) })
 	}

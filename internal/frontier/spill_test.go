@@ -114,7 +114,8 @@ func TestSpillFails(t *testing.T) {
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			faulty := disk.NewFaulty(disk.NewMem(), nil)
-			f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
+			f, err := Open(faulty, "frontier",
+				Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,8 @@ func TestHandOver(t *testing.T) {
 					var ls []weburl.Link
 					for range 1 + r.IntN(6) {
 						serial++
-						ls = append(ls, link(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial), uint8(max(0, r.IntN(6)-3))))
+						ls = append(ls, link(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial),
+							uint8(max(0, r.IntN(6)-3))))
 					}
 					if err := f.Push(ls); err != nil {
 						t.Fatal(err)

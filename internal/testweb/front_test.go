@@ -103,9 +103,12 @@ func TestParseHead(t *testing.T) {
 		h    head
 	}{
 		{"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", plainHead, head{target: "/", host: "a", n: 27}},
-		{"HEAD /x?y HTTP/1.0\r\nhost:A:80\r\nConnection: Keep-Alive\r\n\r\n", plainHead, head{target: "/x?y", host: "A:80", n: 57, head: true, close: true}},
-		{"GET / HTTP/1.1\r\nAccept-Encoding: br, gzip;q=0.5\r\nHost: a\r\nConnection: close\r\n\r\n", plainHead, head{target: "/", host: "a", n: 79, gzip: true, close: true}},
-		{"GET / HTTP/1.1\r\nAccept-Encoding: gzip; q=0.0\r\nHost: a\r\n\r\n", plainHead, head{target: "/", host: "a", n: 57}},
+		{"HEAD /x?y HTTP/1.0\r\nhost:A:80\r\nConnection: Keep-Alive\r\n\r\n", plainHead,
+			head{target: "/x?y", host: "A:80", n: 57, head: true, close: true}},
+		{"GET / HTTP/1.1\r\nAccept-Encoding: br, gzip;q=0.5\r\nHost: a\r\nConnection: close\r\n\r\n", plainHead,
+			head{target: "/", host: "a", n: 79, gzip: true, close: true}},
+		{"GET / HTTP/1.1\r\nAccept-Encoding: gzip; q=0.0\r\nHost: a\r\n\r\n", plainHead,
+			head{target: "/", host: "a", n: 57}},
 		{"GET / HTTP/1.1\r\nHost: a\r\n", shortHead, head{}},
 		{"", shortHead, head{}},
 		{"POST / HTTP/1.1\r\n", oddHead, head{}},

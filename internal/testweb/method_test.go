@@ -152,7 +152,8 @@ func TestLongURLs(t *testing.T) {
 	var file bytes.Buffer
 	o := &fakeOrigin{hosts: 10, pages: 10, size: 100}
 	w := serving(t, Config{Origin: o, LogEntries: 100, Log: &file, Promise: Promise{HostDelay: time.Hour},
-		Sites: []Site{{Host: "site.example", Robots: "User-agent: *\nDisallow: /*end$\n", Handler: http.NotFoundHandler()}}})
+		Sites: []Site{{Host: "site.example", Robots: "User-agent: *\nDisallow: /*end$\n",
+			Handler: http.NotFoundHandler()}}})
 	c := client(t, w)
 	for _, host := range []string{"http://h0.made.example", "http://site.example"} {
 		for _, n := range []int{maxTarget, maxTarget + 1, 2 * maxTarget, 1 << 20} {

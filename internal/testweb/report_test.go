@@ -85,7 +85,8 @@ func TestOriginReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(b, &back); err != nil || back.Origin.Missed != 4497 || back.Hosts["h0.made.example"].MinGap < 0 {
+	if err := json.Unmarshal(b, &back); err != nil || back.Origin.Missed != 4497 ||
+		back.Hosts["h0.made.example"].MinGap < 0 {
 		t.Errorf("JSON: got %v, %v", back.Origin, err)
 	}
 
@@ -96,7 +97,8 @@ func TestOriginReport(t *testing.T) {
 		len(r.Hosts), len(r.Sites), r.Gaps["host"].Gaps, r.Gaps["host"].TooShort, r.Traps, r.Origin.Touched,
 		r.Origin.Fetched, r.Origin.Twice, r.Origin.Beyond,
 	})
-	if got, want := string(b), `[0,0,0,0,0,0,0,0,0,0,0,0,{"requests":0,"deepest":0},0,0,0,0]`; got != want || r.Origin.Missed != 4500 {
+	if got, want := string(b), `[0,0,0,0,0,0,0,0,0,0,0,0,{"requests":0,"deepest":0},0,0,0,0]`; got != want ||
+		r.Origin.Missed != 4500 {
 		t.Errorf("after reset: got %s, want %s, %d missed", got, want, r.Origin.Missed)
 	}
 	if k := w.Count(); k != (Count{At: k.At}) {

@@ -61,7 +61,8 @@ func TestRobotsSpellings(t *testing.T) {
 }
 
 func TestRobotsNothing(t *testing.T) {
-	for _, text := range []string{"", "x", "user-agent: *\ndisallow:\n", "user-agent: other\ndisallow: /\n", "disallow: /\n"} {
+	for _, text := range []string{"", "x", "user-agent: *\ndisallow:\n", "user-agent: other\ndisallow: /\n",
+		"disallow: /\n"} {
 		r := ReadRobots([]byte(text), "orbweaver")
 		if r != nil {
 			t.Errorf("%q: got %+v, want nil", text, r)

@@ -133,7 +133,8 @@ func TestViolations(t *testing.T) {
 	pages := Pages(map[string]string{"/": "home", "/private/x": "x", "/private/open": "o"})
 	w := serving(t, Config{Promise: Promise{HostDelay: time.Hour}, Sites: []Site{
 		{Host: "a.example", Handler: pages}, {Host: "robots.example", Robots: robots, Handler: pages},
-		{Host: "busy.example", Handler: pages, Rules: []Rule{{Path: "/", First: 1, Status: 429, RetryAfter: 100 * time.Second}}},
+		{Host: "busy.example", Handler: pages,
+			Rules: []Rule{{Path: "/", First: 1, Status: 429, RetryAfter: 100 * time.Second}}},
 		{Host: "slow.example", Rules: []Rule{{Wait: 100 * time.Millisecond}}, Handler: pages}}})
 	c := client(t, w)
 	check := func(kind string, want int64, part string) {

@@ -170,7 +170,8 @@ func TestFolder(t *testing.T) {
 	if res.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(body, "\x1f\x8b") {
 		t.Errorf("gzip accepted: got encoding %q", res.Header.Get("Content-Encoding"))
 	}
-	if res, _ := get(t, c, "http://a.example/", "Accept-Encoding", "gzip;q=0"); res.Header.Get("Content-Encoding") != "" {
+	if res, _ := get(t, c, "http://a.example/", "Accept-Encoding",
+		"gzip;q=0"); res.Header.Get("Content-Encoding") != "" {
 		t.Error("gzip refused: got gzip")
 	}
 	for _, h := range [][2]string{

@@ -144,10 +144,12 @@ func TestKeys(t *testing.T) {
 	}{
 		{"", "/", true}, {"?a", "/?a", true}, {"/?", "/", true}, {"/x#y", "/x", true},
 		{"/%7euser", "/~user", true}, {"/a|b", "/a%7Cb", true}, {"/a b", "/a%20b", true}, {"/ü", "/%C3%bc", true},
-		{"/a/./b/../c", "/a/c", true}, {"/a/%2e%2E/c", "/c", true}, {"/../..", "/", true}, {"/a/..", "/", true}, {"/a/.", "/a/", true},
+		{"/a/./b/../c", "/a/c", true}, {"/a/%2e%2E/c", "/c", true}, {"/../..", "/", true}, {"/a/..", "/", true},
+		{"/a/.", "/a/", true},
 		{"/a\\b", "/a/b", true}, {"/a\tb", "/ab", true}, {"/?q=[1]", "/?q=%5B1%5D", true}, {"/..a", "/..a", true},
 		{"/a%2Fb", "/a/b", false}, {"/a%3Fb", "/a?b", false}, {"/?a%26b", "/?a&b", false}, {"/?a%2Bb", "/?a+b", false},
-		{"/a%25b", "/a%b", false}, {"/a%2", "/a%2", true}, {"/a/", "/a", false}, {"/A", "/a", false}, {"/?a/../b", "/?b", false},
+		{"/a%25b", "/a%b", false}, {"/a%2", "/a%2", true}, {"/a/", "/a", false}, {"/A", "/a", false},
+		{"/?a/../b", "/?b", false},
 		{"/a//b", "/a/b", false}, {"/a%00", "/a", false},
 	} {
 		if got := keyOf(false, tt.a) == keyOf(false, tt.b); got != tt.same {
@@ -191,8 +193,10 @@ func TestRobots(t *testing.T) {
 			response("http://www.a.example/robots.txt", "HTTP/1.1 301 Moved\r\n"+
 				"Location: https://www.a.example/robots.txt\r\nContent-Length: 0\r\n\r\n")+
 			response("http://b.example/robots.txt", ok("User-agent: *\nDisallow:\n"))+
-			response("http://c.example/robots.txt", "HTTP/1.1 302 Found\r\nLocation: /robots.txt\r\nContent-Length: 0\r\n\r\n")+
-			response("http://d.example/robots.txt", "HTTP/1.1 404 No\r\nContent-Length: 18\r\n\r\nUser-agent:*\nDisallow: /\n"))
+			response("http://c.example/robots.txt",
+				"HTTP/1.1 302 Found\r\nLocation: /robots.txt\r\nContent-Length: 0\r\n\r\n")+
+			response("http://d.example/robots.txt",
+				"HTTP/1.1 404 No\r\nContent-Length: 18\r\n\r\nUser-agent:*\nDisallow: /\n"))
 	for _, tt := range []struct {
 		url  string
 		want string // the rule; empty: allowed

@@ -136,7 +136,8 @@ func FuzzOpen(f *testing.F) {
 		"WARC-Refers-To-Target-URI: http://a.example/\r\n", "HTTP/1.1 200 OK\r\n\r\n"))))
 	f.Add([]byte(response("http://a.example/robots.txt", ok("User-agent: *\nDisallow: /*a*$\n")) +
 		"WARC/1.1\r\nContent-Length: 9\r\n\r\n"))
-	f.Add([]byte(response("https://a.example/x", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")))
+	f.Add([]byte(response("https://a.example/x",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		name := filepath.Join(t.TempDir(), "x.warc")
 		if err := os.WriteFile(name, b, 0o644); err != nil {

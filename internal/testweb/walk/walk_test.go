@@ -75,7 +75,8 @@ func TestWalk(t *testing.T) {
 		got = append(got, strings.TrimPrefix(u, "https://a.example"))
 	}
 	slices.Sort(got)
-	want := strings.Fields(`/ /area /back/slash /bare /both /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b
+	want := strings.Fields(
+		`/ /area /back/slash /bare /both /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b
 		/item /landed /noscript /one /private/ok /refreshed /search /svg /two?x=1 /unheard https://b.example/`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
