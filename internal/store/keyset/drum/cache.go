@@ -2,7 +2,7 @@ package drum
 
 import "math/bits"
 
-// A cache holds keys that were asked for moveAverage. Each of them is known, or is held and will soon be known. The
+// A cache holds keys that were looked up lately. Each of them is known, or is held and will soon be known. The
 // cache may lose keys at any time. It never contains a key that was not asked for.
 //
 // A set is a cache line of four keys. A key enters in the third position and moves up by one each time it is found.
