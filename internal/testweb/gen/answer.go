@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// Answer appends the response to a request.
+// Answer implements testweb.Origin.
 func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	switch w.death(q.Host) {
 	case hangs:
@@ -26,7 +26,7 @@ func (w *Web) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	return dst, r
 }
 
-// route finds who answers a target.
+// route answers a target on a host that responds.
 func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Reply) {
 	if !q.Secure && w.secure(q.Host) {
 		b.text = append(w.appendName(append(b.text[:0], "https://"...), q.Host), q.Target...)
@@ -63,7 +63,7 @@ func (w *Web) route(dst []byte, b *builder, q testweb.Query) ([]byte, testweb.Re
 
 const htmlType = "text/html; charset=utf-8"
 
-// parse is the page that a target names.
+// parse returns the page that a target names.
 func (w *Web) parse(b *builder, host int64, target string) (page int64, ok bool) {
 	if target == "/" {
 		return 0, true
@@ -89,7 +89,7 @@ func (w *Web) parse(b *builder, host int64, target string) (page int64, ok bool)
 	return n, string(b.text) == target[1:]
 }
 
-// answerPage appends the response with a page.
+// answerPage appends the response with a page, or with the error or redirect of its fate.
 func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([]byte, testweb.Reply) {
 	f := fine
 	from := w.source(q.Host)
@@ -128,7 +128,7 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	body := len(dst)
 	if q.Gzip {
 		dst = w.appendGzip(dst, b, &l)
-		// The length is known only now; it mostly has the digits that were guessed.
+		// Only now the length is known. It usually has as many digits as the guess.
 		size := len(dst) - body
 		if d := digits(size) - digits(guess); d != 0 {
 			dst = append(dst, "      "[:max(d, 0)]...)
@@ -151,8 +151,7 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	return dst, r
 }
 
-// status is what a page of this fate is answered with when it was asked for so
-// often before; h is random.
+// status returns the status of the response for a page of this fate after `answered` earlier requests. h is random.
 func (f fate) status(h uint64, answered int) int {
 	switch {
 	case f == failing && answered <= int(h&1):
@@ -167,7 +166,7 @@ func (f fate) status(h uint64, answered int) int {
 	return 200
 }
 
-// spoil says how the response with a page is sent; size is its length.
+// spoil sets how the response with a page is sent or fails. size is the length of the response.
 func (w *Web) spoil(r *testweb.Reply, f fate, h uint64, size int) {
 	switch f {
 	case slow:
@@ -192,7 +191,7 @@ func (w *Web) spoil(r *testweb.Reply, f fate, h uint64, size int) {
 	}
 }
 
-// delay is how long a slow host or page takes to begin.
+// delay returns the time before the first byte from a slow host or page.
 func (w *Web) delay(host, page int64) time.Duration {
 	return time.Duration(200+below(w.hash(saltFate, host, page), 800)) * time.Millisecond
 }
@@ -211,17 +210,17 @@ func (w *Web) problem(dst []byte, q testweb.Query, status int) ([]byte, testweb.
 	return dst, r
 }
 
-// redirect appends a response that leads elsewhere.
+// redirect appends a redirect to a URL.
 func (w *Web) redirect(dst []byte, q testweb.Query, status int, to string) ([]byte, testweb.Reply) {
 	return w.answer(dst, q, status, htmlType, "Location", to, "")
 }
 
-// respond appends a small response.
+// respond appends a small response with a body.
 func (w *Web) respond(dst []byte, q testweb.Query, status int, kind, text string) ([]byte, testweb.Reply) {
 	return w.answer(dst, q, status, kind, "", "", text)
 }
 
-// retryAfter is in seconds.
+// retryAfter is the Retry-After of a 429, in seconds.
 const retryAfter = 1
 
 func (w *Web) answer(dst []byte, q testweb.Query, status int, kind, field, value, text string) ([]byte, testweb.Reply) {
@@ -258,6 +257,7 @@ func (w *Web) answer(dst []byte, q testweb.Query, status int, kind, field, value
 }
 
 var reasons = map[int]string{
-	200: "OK", 301: "Moved Permanently", 302: "Found", 303: "See Other", 307: "Temporary Redirect", 308: "Permanent Redirect",
+	200: "OK", 301: "Moved Permanently", 302: "Found", 303: "See Other", 307: "Temporary Redirect",
+	308: "Permanent Redirect",
 	404: "Not Found", 410: "Gone", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable",
 }

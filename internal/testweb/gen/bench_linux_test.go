@@ -11,8 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// cpuTime is how long this thread has worked: unlike the wall's time it is not
-// made longer by the neighbours.
+// cpuTime returns the CPU time of this thread. Unlike wall time it does not depend on other processes.
 func cpuTime(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -21,7 +20,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// reportCPU runs f and reports its time on the processor for each of n units.
+// reportCPU runs f and reports the CPU time for each of its n units.
 func reportCPU(b *testing.B, unit string, f func() (n int64)) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -63,7 +62,7 @@ func BenchmarkAnswer(b *testing.B) {
 			list := someRequests(w, 20000)
 			var dst []byte
 			var bytes, i int
-			for _, r := range list { // all blocks are made
+			for _, r := range list { // makes all blocks in advance
 				dst, _ = w.Answer(dst[:0], testweb.Query{Host: r.host, Target: r.target, Gzip: bench.gzip})
 				bytes += len(dst)
 			}

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// A class is the length of blocks.
+// A class of blocks has one length.
 type class int
 
-// The classes. A page has one top, its head up to the title, and as many
-// blocks of text as its length wants.
+// The classes. A page has one block of class top, which is its head up to the title, and as many blocks of text as its
+// length demands.
 const (
 	top class = iota
 	large
@@ -24,21 +24,20 @@ const (
 
 var classBytes = [numClasses]int{2048, 8192, 2048, 1024}
 
-// variants is how many blocks there are of a class for each topic and language:
-// few enough that those in use stay in the processor's cache for the most part.
+// variants is the number of blocks in a class for each topic and language. It is small, so that most blocks in use stay
+// in the processor's cache.
 var variants = [numClasses]int{2, 4, 4, 8}
 
 const maxVariants = 8
 
-// A block is text that many pages share, made and compressed once.
+// A block is text that many pages share. It is made and compressed once.
 type block struct {
 	text  []byte
-	flate []byte // ends at a byte, and is not the last of a stream
+	flate []byte // deflate blocks that end at a byte boundary, not marked as the last
 	crc   uint32
 }
 
-// A blockStore keeps the blocks that were asked for: at most 20 MiB, when all
-// of them were.
+// A blockStore keeps the blocks that were requested; all of them take at most 20 MiB.
 type blockStore struct {
 	topics, languages int
 	blocks            []atomic.Pointer[block]
@@ -50,14 +49,15 @@ func (s *blockStore) init(topics, languages int) {
 	s.blocks = make([]atomic.Pointer[block], int(numClasses)*topics*languages*maxVariants)
 }
 
-// block is the block of this class and variant for a topic and a language.
+// block returns the block of this class and variant for a topic and a language. It makes the block at the first
+// request.
 func (w *Web) block(c class, topic, lang, variant int) *block {
 	s := &w.blocks
 	at := ((int(c)*s.topics+topic)*s.languages+lang)*maxVariants + variant
 	if b := s.blocks[at].Load(); b != nil {
 		return b
 	}
-	// Two may make it at the same time: they make the same.
+	// Two goroutines may make the same block at once; both results are equal.
 	b := w.makeBlock(c, topic, lang, variant, stream(w.hash(saltBlock, int64(at), 0)))
 	s.blocks[at].Store(b)
 	return b
@@ -94,13 +94,12 @@ type writer struct {
 	lang            int
 	topic, language *vocabulary
 	out             []byte
-	recent          [32]string // longer words are likely to come again
+	recent          [32]string // longer words, which are likely to be repeated
 	words           int
 	last            string
 }
 
-// word is a word of the topic when the language is English; else mostly one
-// of the language.
+// word returns the next word: of the topic if the language is English, else mostly of the language.
 func (t *writer) word() string {
 	x := t.r.next()
 	if n := min(t.words, len(t.recent)); n > 4 && x&7 < 4 {
@@ -134,7 +133,7 @@ func (t *writer) put(s ...string) {
 	}
 }
 
-// pad fills the block up with the space that is left.
+// pad fills the block with line feeds, up to tail at its end.
 func (t *writer) pad(size int, tail string) {
 	for len(t.out)+len(tail) < size {
 		t.out = append(t.out, '\n')
@@ -145,10 +144,11 @@ func (t *writer) pad(size int, tail string) {
 	}
 }
 
-// top is the head of a page up to its title.
+// top writes the head of a page up to its title.
 func (t *writer) top(size int) {
 	t.put("<!DOCTYPE html>\n<html lang=\"", t.language.name, "\">\n<head>\n<meta charset=\"utf-8\">\n",
-		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"keywords\" content=\"", t.topic.name)
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"keywords\" content=\"",
+		t.topic.name)
 	for range 6 {
 		t.put(", ", t.word())
 	}
@@ -156,8 +156,10 @@ func (t *writer) top(size int) {
 	const end = "</style>\n<title>"
 	for {
 		x := t.r.next()
-		rule := fmt.Sprintf(".%s-%d { margin: %dpx %dpx; padding: %dpx; color: #%06x; font-size: %dpx; line-height: 1.%d; }\n",
-			t.topic.name, x&63, x>>8&3*4, x>>12&3*4, x>>16&1*8, [4]int{0x336699, 0x222222, 0xf4f4f4, 0x884400}[x>>24&3], 12+x>>48&3*2, 2+x>>52&3)
+		rule := fmt.Sprintf(".%s-%d { margin: %dpx %dpx; padding: %dpx; color: #%06x; font-size: %dpx; "+
+			"line-height: 1.%d; }\n",
+			t.topic.name, x&63, x>>8&3*4, x>>12&3*4, x>>16&1*8,
+			[4]int{0x336699, 0x222222, 0xf4f4f4, 0x884400}[x>>24&3], 12+x>>48&3*2, 2+x>>52&3)
 		if len(t.out)+len(rule)+len(end) > size {
 			break
 		}
@@ -166,14 +168,15 @@ func (t *writer) top(size int) {
 	t.pad(size, end)
 }
 
-// body is a section with paragraphs.
+// body writes a section with paragraphs.
 func (t *writer) body(size int) {
 	const end = "</section>\n"
 	const close = ".</p>\n</div>\n"
-	const room = len(end) + len(close) + 60 // and a longest word with its tags
+	const room = len(end) + len(close) + 60 // 60 bytes hold the longest word with its tags
 	t.put("<section class=\"content content-", t.topic.name, "\">\n<h2>", t.word(), " ", t.word(), "</h2>\n")
 	for len(t.out) < size-300 {
-		t.put("<div class=\"block block-", t.topic.name, "\" data-topic=\"", t.topic.name, "\">\n<p class=\"paragraph text-", t.topic.name, "\">")
+		t.put("<div class=\"block block-", t.topic.name, "\" data-topic=\"", t.topic.name,
+			"\">\n<p class=\"paragraph text-", t.topic.name, "\">")
 		t.sentence(size - room)
 		for n := 1 + t.r.next()%4; (n > 0 || len(t.out) > size-500) && len(t.out) < size-room; n-- {
 			t.put(". ")

@@ -7,36 +7,32 @@ import (
 	"time"
 )
 
-// Changes describes how the pages of a web change. Each page changes by a
-// Poisson process of its own, independently of all others. The version that a
-// page has at a time follows from the seed, the page and the time alone.
+// Changes describes how the pages of a web change. Each page changes by a Poisson process, independently of all others.
+// The version of a page at a time is a function of the seed, the page and the time.
 //
-// The zero Changes has the rates that Cho and Garcia-Molina observed on the web.
+// The zero Changes has the rates that Cho and Garcia-Molina observed on the web (see WebRates).
 type Changes struct {
-	// Start is the time zero of all processes. Pages have changed before it, too.
-	// Zero means 2000-01-01 UTC. Two webs that differ in Start alone are the same
-	// web at the same time since Start.
+	// Start is the zero of time for all processes. Pages have also changed before it. Zero means 2000-01-01 UTC. Two
+	// webs that differ only in Start are equal at equal times since Start.
 	Start time.Time
-	// Day is the real time that a day of the web takes; it scales all rates.
-	// Zero means 24h.
+	// Day is the real duration of a day of the web. It scales all rates. Zero means 24h.
 	Day time.Duration
-	// Rates says how many pages change how often. The pages that no Rate has
-	// never change. Nil means WebRates.
+	// Rates says what share of the pages changes how often. Pages outside of these shares never change. Nil means
+	// WebRates.
 	Rates []Rate
 
-	// The shares of the pages by what they say of their version. All others have
-	// an ETag and a Last-Modified, both right. Zero means the default; a negative
-	// share is none.
+	// The shares of pages by how they describe their version. All other pages have an ETag and a Last-Modified, both
+	// correct. Zero means the default; a negative share means none.
 	ETagOnly     float64 // zero means 0.15
 	ModifiedOnly float64 // zero means 0.15
 	Neither      float64 // zero means 0.2
-	// Lying is the share of pages with wrong ones: half of these never change
-	// them, and half change them with each request. Zero means none.
+	// Lying is the share of pages with wrong validators: half of them never change, the other half differ in each
+	// response. Zero means none.
 	Lying float64
 }
 
-// A Rate is a share of the pages, whose mean times between two changes lie
-// between From and To, in the web's time: evenly by their logarithm.
+// A Rate is a share of the pages. Their mean times between two changes are between From and To, in the web's time, and
+// their logarithms are evenly distributed.
 type Rate struct {
 	Share    float64
 	From, To time.Duration
@@ -44,12 +40,10 @@ type Rate struct {
 
 const webDay = 24 * time.Hour
 
-// WebRates are the rates of change in Cho and Garcia-Molina, "The evolution of
-// the web and implications for an incremental crawler" (VLDB 2000), figure 2:
-// 720,000 pages of 270 popular sites, visited daily for four months. In the
-// paper 23 % changed at each visit; a day is its finest and four months its
-// longest time. The shorter end, a quarter of a day, is an assumption. The
-// remaining 30 % of the pages never changed.
+// WebRates are the rates of change in Cho and Garcia-Molina, "The evolution of the web and implications for an
+// incremental crawler" (VLDB 2000), figure 2: 720,000 pages of 270 popular sites, visited daily for four months. In the
+// paper 23 % of the pages had changed at each visit; the shortest time it resolves is a day, the longest is four
+// months. The lower end of a quarter of a day is an assumption. The remaining 30 % of the pages never changed.
 var WebRates = []Rate{
 	{0.23, webDay / 4, webDay},
 	{0.15, webDay, 7 * webDay},
@@ -57,13 +51,13 @@ var WebRates = []Rate{
 	{0.16, 30 * webDay, 120 * webDay},
 }
 
-// defaultStart is the time zero where none is given.
+// defaultStart is the default of Changes.Start.
 var defaultStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// leastInterval bounds mean times between two changes, in real time.
+// leastInterval is the smallest mean time between two changes, in real time.
 const leastInterval = time.Millisecond
 
-// withDefaults fills the zero fields in, and says what cannot be.
+// withDefaults returns c with its zero fields filled in, or an error if a value is not valid.
 func (c Changes) withDefaults() (Changes, error) {
 	if c.Start.IsZero() {
 		c.Start = defaultStart
@@ -78,49 +72,50 @@ func (c Changes) withDefaults() (Changes, error) {
 	c.ETagOnly, c.ModifiedOnly, c.Neither = max(c.ETagOnly, 0), max(c.ModifiedOnly, 0), max(c.Neither, 0)
 	switch {
 	case c.Start.Year() < 1980 || c.Start.Year() > 2200:
-		return c, fmt.Errorf("changes: start %s: not between 1980 and 2200", c.Start.Format(time.RFC3339))
+		return c, fmt.Errorf("changes: start %s: want a year from 1980 to 2200", c.Start.Format(time.RFC3339))
 	case c.Day < time.Millisecond || c.Day > 1000*time.Hour:
-		return c, fmt.Errorf("changes: a day of %s: not between 1ms and 1000h", c.Day)
+		return c, fmt.Errorf("changes: day %s: want 1ms to 1000h", c.Day)
 	case !(c.ETagOnly <= 1 && c.ModifiedOnly <= 1 && c.Neither <= 1 && c.Lying >= 0 && c.Lying <= 1):
 		return c, errors.New("changes: a share is not between 0 and 1")
 	case c.ETagOnly+c.ModifiedOnly+c.Neither+c.Lying > 1+1e-9:
 		return c, fmt.Errorf(
-			"changes: ETag only %g, Last-Modified only %g, neither %g and lying %g are more than all pages",
+			"changes: the shares ETag only %g, Last-Modified only %g, neither %g and lying %g add up to more than 1",
 			c.ETagOnly, c.ModifiedOnly, c.Neither, c.Lying)
 	}
 	sum := 0.0
 	for _, r := range c.Rates {
 		switch {
 		case !(r.Share >= 0 && r.Share <= 1):
-			return c, fmt.Errorf("changes: share %g: not between 0 and 1", r.Share)
+			return c, fmt.Errorf("changes: share %g: want 0 to 1", r.Share)
 		case r.From <= 0 || r.To < r.From || r.To > 100*365*webDay:
 			return c, fmt.Errorf(
-				"changes: once in %s to %s: above 0, the second not below the first, at most 100 years", r.From, r.To)
+				"changes: mean time %s to %s: want more than 0, at most 100 years, and the lower one first",
+				r.From, r.To)
 		case c.real(r.From) < float64(leastInterval):
 			return c, fmt.Errorf(
-				"changes: once in %s with a day of %s is sooner than every %s", r.From, c.Day, leastInterval)
+				"changes: mean time %s with a day of %s: want at least %s of real time", r.From, c.Day, leastInterval)
 		}
 		sum += r.Share
 	}
 	if sum > 1+1e-9 {
-		return c, fmt.Errorf("changes: the shares of the rates are %g in all, more than 1", sum)
+		return c, fmt.Errorf("changes: the shares of the rates add up to %g, want at most 1", sum)
 	}
 	return c, nil
 }
 
-// real is a time of the web in real nanoseconds.
+// real converts a time of the web to real nanoseconds.
 func (c *Changes) real(d time.Duration) float64 { return float64(d) / float64(webDay) * float64(c.Day) }
 
-// steps is how many different mean times a Rate has.
+// steps is the number of different mean times of a Rate.
 const steps = 64
 
-// changing is what a web's Changes come to.
+// changing is a Changes in the form that a Web needs.
 type changing struct {
 	Changes
 	start int64    // Start in Unix nanoseconds
-	upTo  []uint64 // up to which hash pages have which Rate
+	upTo  []uint64 // for each Rate, the largest hash of its pages (see hit)
 	mean  [][steps]int64
-	kinds [numKinds]uint64 // up to which hash pages have which kind of validators
+	kinds [numKinds]uint64 // for each kind of validators, the largest hash of its pages
 }
 
 func newChanging(c Changes) (*changing, error) {
@@ -136,7 +131,7 @@ func newChanging(c Changes) (*changing, error) {
 		var mean [steps]int64
 		for i := range mean {
 			at := (float64(i) + 0.5) / steps
-			// Coarse, so that a machine that rounds otherwise makes the same web.
+			// Rounded, so that machines with other rounding make the same web.
 			mean[i] = int64(math.Round(c.real(r.From)*math.Pow(float64(r.To)/float64(r.From), at)/1000)) * 1000
 		}
 		ch.mean = append(ch.mean, mean)
@@ -154,11 +149,11 @@ func newChanging(c Changes) (*changing, error) {
 	return ch, nil
 }
 
-// A process is when one page changes. Time is divided into cells of one mean
-// time each; how many changes a cell has, and where, follows from its number.
+// A process gives the changes of one page. Time is divided into cells, each as long as the mean time. The number of a
+// cell determines how many changes it has, and when.
 type process struct {
 	h    uint64 // of the page
-	mean int64  // nanoseconds; 0: it never changes
+	mean int64  // nanoseconds; 0: the page never changes
 }
 
 func (w *Web) process(host, page int64) process {
@@ -175,14 +170,14 @@ func (w *Web) process(host, page int64) process {
 	return p
 }
 
-// manyCells are looked at for a change before or after a time. That none of
-// them has one has a probability of 10^-43.
+// manyCells is how many cells are searched for a change before or after a time. The probability that none of them has
+// one is 10^-43.
 const manyCells = 100
 
-// fewChanges are the most changes of a cell; more have a probability of 10^-9.
+// fewChanges is the largest number of changes in a cell. The probability of more is 10^-9.
 const fewChanges = 11
 
-// poisson has the probabilities of at most 0, 1, 2... changes in a cell, in 1/2^32.
+// poisson has the probabilities of at most 0, 1, 2... changes in a cell, in units of 1/2^32.
 var poisson = func() (upTo [fewChanges]uint64) {
 	p, sum := 1/math.E, 0.0
 	for k := range upTo {
@@ -193,7 +188,7 @@ var poisson = func() (upTo [fewChanges]uint64) {
 	return upTo
 }()
 
-// cell calls f for the times of the changes in a cell, in no order.
+// cell calls f for the time of each change in a cell, in any order.
 func (p process) cell(n int64, f func(at int64)) {
 	r := stream(mix(p.h + uint64(n)*golden))
 	x := r.next() >> 32
@@ -205,11 +200,10 @@ func (p process) cell(n int64, f func(at int64)) {
 	}
 }
 
-// never is the time of a change that does not come.
+// never is the time of a change that never happens.
 const never = math.MaxInt64
 
-// around is the last change at or before a time and the first one after it, in
-// nanoseconds since Start.
+// around returns the last change at or before time t and the first change after it, in nanoseconds since Start.
 func (p process) around(t int64) (last, next int64) {
 	if p.mean == 0 {
 		return -int64(below(mix(p.h), uint64(365*webDay))) - int64(time.Second), never
@@ -239,12 +233,11 @@ func (p process) around(t int64) (last, next int64) {
 	return last, next
 }
 
-// version is a number of its own, not 0, for each version of each page.
+// version returns a number for the version that began at last. It is never 0 and differs between versions and pages.
 func (p process) version(last int64) uint64 { return mix(p.h^mix(uint64(last))) | 1 }
 
-// Changed is when a page changed last, at or before a time, and when it changes
-// next; the zero time means never. A web without Changes never changes.
-// Mirrors and duplicates change with their originals.
+// Changed implements testweb.Changing: it returns the last change of a page at or before a time, and the next one; the
+// zero time means never. Without Spec.Changes both are zero. Mirrors and duplicates change with their originals.
 func (w *Web) Changed(host, page int64, at time.Time) (last, next time.Time) {
 	if w.changes == nil {
 		return time.Time{}, time.Time{}
@@ -257,11 +250,10 @@ func (w *Web) Changed(host, page int64, at time.Time) (last, next time.Time) {
 	return time.Unix(0, start+l), next
 }
 
-// Changing says whether the pages change.
+// Changing reports whether the pages change.
 func (w *Web) Changing() bool { return w.changes != nil }
 
-// MeanTime is the mean real time between two changes of a page; zero means that
-// it never changes.
+// MeanTime returns the mean real time between two changes of a page; zero means that the page never changes.
 func (w *Web) MeanTime(host, page int64) time.Duration {
 	if w.changes == nil {
 		return 0

@@ -17,14 +17,13 @@ var _ testweb.Changing = (*Web)(nil)
 
 var testStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// changingWeb is a small web whose pages change, half of them with wrong validators.
+// changingWeb returns a small web whose pages change as c says.
 func changingWeb(t testing.TB, c Changes) *Web {
 	c.Start = testStart
 	return newWeb(t, Spec{Seed: 3, Hosts: 300, PageBytes: 1, Links: 2, Topics: 1, Languages: 1, Changes: &c})
 }
 
-// changesOf are the times of all changes of a page in (from, to], by going
-// from each to the next.
+// changesOf returns the times of all changes of a page in (from, to], by going from each change to the next.
 func changesOf(t *rapid.T, w *Web, host, page int64, from, to time.Time) (at []time.Time) {
 	for {
 		_, next := w.Changed(host, page, from)
@@ -38,7 +37,7 @@ func changesOf(t *rapid.T, w *Web, host, page int64, from, to time.Time) (at []t
 	}
 }
 
-// TestChangedIsOneProcess: whenever it is asked, Changed tells of the same changes.
+// TestChangedIsOneProcess: Changed reports the same changes at whatever time it is asked.
 func TestChangedIsOneProcess(t *testing.T) {
 	w := changingWeb(t, Changes{Rates: []Rate{{0.9, time.Hour, 30 * webDay}}})
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,7 +47,7 @@ func TestChangedIsOneProcess(t *testing.T) {
 		if mean == 0 {
 			last, next := w.Changed(host, page, testStart)
 			if !next.IsZero() || last.After(testStart) {
-				t.Fatalf("never changes, and changed at %s and %s", last, next)
+				t.Fatalf("a page that never changes: last %s, next %s", last, next)
 			}
 			return
 		}
@@ -73,8 +72,8 @@ func TestChangedIsOneProcess(t *testing.T) {
 	})
 }
 
-// TestChangesArePoisson: the pages of each rate change as often as it says, the
-// counts have the variance of Poisson's, and the waits are exponential.
+// TestChangesArePoisson: the pages of each rate change as often as it says. The counts have the variance of a Poisson
+// distribution, and the times until the next change are exponential.
 func TestChangesArePoisson(t *testing.T) {
 	const n = 40_000
 	w := newWeb(t, Spec{Seed: 9, Hosts: n, PagesMean: 1, MaxPages: 1, PageBytes: 1, Topics: 1, Languages: 1,
@@ -94,7 +93,7 @@ func TestChangesArePoisson(t *testing.T) {
 		if mean == 0 {
 			continue
 		}
-		// Five mean times, from a time that is not the beginning of a cell.
+		// Count for five mean times, from a time that is not the beginning of a cell.
 		at, k := testStart.Add(mean/3), 0.0
 		end := at.Add(5 * mean)
 		for first := true; ; first = false {
@@ -115,7 +114,7 @@ func TestChangesArePoisson(t *testing.T) {
 	}
 	for i, r := range WebRates {
 		if math.Abs(shares[i]-r.Share) > 4*math.Sqrt(r.Share/n) {
-			t.Errorf("%s to %s: %.4f of the pages, want %.2f", r.From, r.To, shares[i], r.Share)
+			t.Errorf("%s to %s: a share of %.4f, want %.2f", r.From, r.To, shares[i], r.Share)
 		}
 	}
 	mean := counts / waits
@@ -126,19 +125,19 @@ func TestChangesArePoisson(t *testing.T) {
 		t.Errorf("variance %.3f, want 5", v)
 	}
 	if want := 1 - 1/math.E; math.Abs(short/waits-want) > 4*math.Sqrt(want/waits) {
-		t.Errorf("%.4f of the waits are below the mean, want %.4f", short/waits, want)
+		t.Errorf("a share of %.4f of the times to the next change is below the mean, want %.4f", short/waits, want)
 	}
 }
 
-// ask is a response to a page at a time.
+// ask requests a page at a time.
 func ask(w *Web, host, page int64, at time.Time, gz bool, none, since string) (head, body []byte, status int) {
 	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz, At: at, IfNoneMatch: none,
 		IfModifiedSince: since})
 	return out[:r.HeadLen], out[r.HeadLen:], r.Status
 }
 
-// TestVersionsAreServed: a page's content is another one after each change and
-// the same until then, and the validators say so, unless they lie.
+// TestVersionsAreServed: the content of a page differs after each change and is the same until then. The validators
+// agree with that, except the wrong ones.
 func TestVersionsAreServed(t *testing.T) {
 	w := changingWeb(t, Changes{ETagOnly: 0.2, ModifiedOnly: 0.2, Neither: 0.2, Lying: 0.2,
 		Rates: []Rate{{1, time.Minute, 30 * webDay}}})
@@ -156,7 +155,7 @@ func TestVersionsAreServed(t *testing.T) {
 		head, body, _ := ask(w, host, page, first, gz, "", "")
 		head2, body2, _ := ask(w, host, page, second, gz, "", "")
 		if bytes.Equal(body, body2) == changed {
-			t.Fatalf("%s changed: %v; the same content: %v", w.URL(host, page), changed, !changed)
+			t.Fatalf("%s: changed is %v, but same content is %v", w.URL(host, page), changed, changed)
 		}
 		k := w.kindOf(w.process(host, page))
 		kinds[k]++
@@ -194,27 +193,27 @@ func TestVersionsAreServed(t *testing.T) {
 			}
 		}
 		if etag != "" && honest && !changed {
-			// The same version in another encoding is another representation.
+			// The same version in another encoding is another representation, with another ETag.
 			if _, _, status := ask(w, host, page, second, !gz, etag, ""); status != 200 {
-				t.Fatalf("the ETag of another encoding: %d", status)
+				t.Fatalf("If-None-Match with the ETag of another encoding: %d, want 200", status)
 			}
 		}
 		if !honest && k == stuck && changed {
 			if _, _, status := ask(w, host, page, second, gz, etag, ""); status != 304 {
-				t.Fatalf("a stuck ETag: %d, want 304", status)
+				t.Fatalf("an ETag that never changes: %d, want 304", status)
 			}
 		}
 	}
 	for k, want := range [numKinds]float64{restless: 0.1, stuck: 0.1, silent: 0.2, etagOnly: 0.2,
 		modifiedOnly: 0.2, both: 0.2} {
 		if got := float64(kinds[k]) / 600; math.Abs(got-want) > 0.06 {
-			t.Errorf("kind %d: %.3f of the pages, want %.1f", k, got, want)
+			t.Errorf("kind %d: a share of %.3f, want %.1f", k, got, want)
 		}
 	}
 }
 
-// TestStartShiftsAll: webs that differ in Start alone are the same at the same
-// time since Start, and those that differ in Day are the same in days.
+// TestStartShiftsAll: webs that differ only in Start are equal at equal times since Start. Webs that differ only in Day
+// are equal in days.
 func TestStartShiftsAll(t *testing.T) {
 	later := testStart.Add(1234567 * time.Second)
 	spec := func(start time.Time, day time.Duration) Spec {
@@ -250,7 +249,7 @@ func TestChangesRefused(t *testing.T) {
 		"start":              {Start: time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC)},
 	} {
 		if _, err := New(Spec{Changes: &c}); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// codeFor is a code that suits symbols that occur so often; those that never
-// do get none. Every symbol of a distance has one. No literal takes more than
-// most bits.
+// codeFor returns a code for symbols with these frequencies. Literals of frequency 0 get no code, but all distances do.
+// No literal takes more than most bits.
 func codeFor(literals [286]uint32, distances [30]uint32, most uint8) *huffman {
-	literals[256]++ // ends each block
+	literals[256]++ // the end of each block
 	for i := range distances {
 		distances[i]++
 	}
@@ -22,7 +21,7 @@ func codeFor(literals [286]uint32, distances [30]uint32, most uint8) *huffman {
 	return h
 }
 
-// limited are the lengths of a Huffman code of at most so many bits.
+// limited returns the lengths of a Huffman code of at most `most` bits.
 func limited(freq []uint32, most uint8) []uint8 {
 	freq = slices.Clone(freq)
 	for {
@@ -30,7 +29,7 @@ func limited(freq []uint32, most uint8) []uint8 {
 		if slices.Max(lens) <= most {
 			return lens
 		}
-		for i, f := range freq { // flatter, until it fits
+		for i, f := range freq { // flatten the frequencies until it fits
 			if f > 0 {
 				freq[i] = f/2 + 1
 			}
@@ -38,11 +37,11 @@ func limited(freq []uint32, most uint8) []uint8 {
 	}
 }
 
-// huffmanLengths are the lengths of a Huffman code, 0 for what never occurs.
+// huffmanLengths returns the lengths of a Huffman code; 0 for frequency 0.
 func huffmanLengths(freq []uint32) []uint8 {
 	type node struct {
 		weight   uint64
-		symbol   int // -1: the two below
+		symbol   int // -1: an inner node
 		children [2]*node
 	}
 	var heap []*node
@@ -76,10 +75,10 @@ func huffmanLengths(freq []uint32) []uint8 {
 	return lens
 }
 
-// clOrder is the order in which the lengths of the code for the lengths stand.
+// clOrder is the order of the lengths of the code length code in a header (RFC 1951, 3.2.7).
 var clOrder = [19]int{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// describe appends the lengths to the header (RFC 1951, 3.2.7).
+// describe appends the code lengths to the header (RFC 1951, 3.2.7).
 func (h *huffman) describe(lens []uint8) {
 	type run struct {
 		symbol, extra, bits uint8
@@ -137,7 +136,7 @@ func (h *huffman) describe(lens []uint8) {
 	}
 }
 
-// tune gives the kit the code that suits the pages of this web.
+// tune makes a Huffman code for the pages of this web and encodes all pieces with it.
 func (w *Web) tune() {
 	k := w.kit
 	var literals [286]uint32
@@ -169,7 +168,7 @@ func (w *Web) tune() {
 			}
 		}
 	}
-	// With at most 9 bits for a byte, the 12 bytes of the longest piece fit.
+	// If a byte takes at most 9 bits, the 12 bytes of the longest piece fit.
 	for most, fit := uint8(12), false; !fit; most-- {
 		k.code = codeFor(literals, distances, most)
 		fit = true
@@ -177,16 +176,16 @@ func (w *Web) tune() {
 			fit = k.pieces[i].encode(k.code) && fit
 		}
 		if most < 9 {
-			panic("gen: a piece is too long for its code") // one of this package's own
+			panic("gen: a piece is too long for its code") // a bug in this package
 		}
 	}
 }
 
-// maxHeader is more bytes than the description of a code takes: 316 lengths of
-// at most 7 bits and as many for repeats.
+// maxHeader is an upper bound for the bytes that describe a code: 316 lengths of at most 7 bits, and as many bits for
+// repeats.
 const maxHeader = 1024
 
-// lengthSymbol is the symbol of a match's length, and its extra bits.
+// lengthSymbol returns the symbol for a match of length n, and the number of its extra bits (RFC 1951, 3.2.5).
 func lengthSymbol(n int) (symbol int, extra uint8) {
 	switch {
 	case n < 11:
@@ -198,7 +197,7 @@ func lengthSymbol(n int) (symbol int, extra uint8) {
 	return 285, 0
 }
 
-// distanceSymbol is the symbol of a match's distance, and its extra bits.
+// distanceSymbol returns the symbol for a match at distance d, and the number of its extra bits (RFC 1951, 3.2.5).
 func distanceSymbol(d int) (symbol int, extra uint8) {
 	d--
 	if d < 4 {

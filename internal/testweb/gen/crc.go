@@ -2,13 +2,12 @@ package gen
 
 import "hash/crc32"
 
-// crcAdvance are, for the length of each class, what a CRC-32 becomes when so
-// many zero bytes follow, by each of its four bytes: the operator is linear
-// over GF(2) (as in zlib's crc32_combine).
+// crcAdvance has tables for the length of each class. They give the CRC-32 of a text followed by that many zero bytes,
+// for each byte of the text's CRC. The operation is linear over GF(2), as in zlib's crc32_combine.
 var crcAdvance = func() (t [numClasses][4][256]uint32) {
 	for c, n := range classBytes {
 		zeros := make([]byte, n)
-		// crc32.Update works on the complement.
+		// crc32.Update complements its argument and result.
 		base := crc32.Update(0, crc32.IEEETable, zeros)
 		for i := range 4 {
 			for v := range 256 {
@@ -19,8 +18,8 @@ var crcAdvance = func() (t [numClasses][4][256]uint32) {
 	return t
 }()
 
-// advanceCRC is the CRC of a text of which crc is the CRC of all but the last n
-// bytes, before that of these bytes is added.
+// advanceCRC returns the CRC of a text followed by n zero bytes. crc is the CRC of the text. The caller then adds, by
+// exclusive or, the CRC of the n bytes that really follow.
 func advanceCRC(crc uint32, n int) uint32 {
 	c := top
 	switch n {

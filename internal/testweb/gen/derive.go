@@ -1,9 +1,8 @@
 //go:build ignore
 
-// Derive writes vocabulary.txt.gz: the commonest and the most telling words of
-// each topic (the train half of odp.jsonl.gz) and the commonest of each
-// language (languages.jsonl.gz). Only the words and how often they occur are
-// taken, no text.
+// Derive writes vocabulary.txt.gz. It contains the most frequent and the most characteristic words of each topic (from
+// the train half of odp.jsonl.gz), and the most frequent words of each language (languages.jsonl.gz). It contains only
+// words and their counts, no text.
 //
 //	go run derive.go ../../../shared/data/topics
 
@@ -110,7 +109,7 @@ func main() {
 	check(f.Close())
 }
 
-// write writes the kept words, the commonest first, each with its count.
+// write writes the words of keep with their counts, the most frequent first.
 func write(z *gzip.Writer, counts map[string]int, keep map[string]bool) {
 	list := slices.SortedFunc(maps.Keys(keep), func(a, b string) int {
 		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
@@ -128,7 +127,8 @@ func top(weight map[string]float64, n int) []string {
 }
 
 func words(text string) []string {
-	list := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) })
+	isBreak := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) }
+	list := strings.FieldsFunc(strings.ToLower(text), isBreak)
 	return slices.DeleteFunc(list, func(w string) bool {
 		n := utf8.RuneCountInString(w)
 		return n > 14 || len(w) > 24 || n < 2 && w != "a"

@@ -6,7 +6,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A fate is what is wrong with a page.
+// A fate is the fault of a page; fine means none.
 type fate uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	failing
 	busy
 	slow
-	// Those below befall pages without children only.
+	// Only pages without children can have the fates below.
 	duplicate
 	gone
 	broken
@@ -24,17 +24,17 @@ const (
 	numFates
 )
 
-// lasting says that a page of this fate is never answered well.
+// lasting reports whether a page of this fate is never answered well.
 func (f fate) lasting() bool { return f >= gone }
 
-// fates are the bounds of all shares, in 1/2^32.
+// fates has the shares of the Spec as bounds of hashes, in units of 1/2^32 (see hit).
 type fates struct {
-	page   [numFates]uint64 // up to and with each fate
+	page   [numFates]uint64 // cumulative
 	denied uint64
 	dead, dieOrLoop, redirected,
 	delay, sitemap, noRobots, trap, secure, slowHost uint64
 	mirror, closed, deadHost uint64 // cumulative
-	links                    bool   // some are not plain
+	links                    bool   // some links do not lead directly to a page
 }
 
 func (w *Web) planFates() {
@@ -44,7 +44,9 @@ func (w *Web) planFates() {
 		leaves = float64(w.children-1) / float64(w.children)
 	}
 	sum := 0.0
-	for i, p := range [numFates]float64{0, s.Failing, s.Busy, s.Slow, s.Duplicates, s.Gone, s.Broken, s.Hanging, s.Resetting, s.Truncated} {
+	for i, p := range [numFates]float64{
+		0, s.Failing, s.Busy, s.Slow, s.Duplicates, s.Gone, s.Broken, s.Hanging, s.Resetting, s.Truncated,
+	} {
 		if fate(i) >= duplicate {
 			p /= leaves
 		}
@@ -63,12 +65,12 @@ func (w *Web) planFates() {
 	f.links = f.redirected > 0 || f.trap > 0
 }
 
-// leaf says that a page has no children in the tree of its site.
+// leaf reports whether a page has no children in the tree of its host.
 func (w *Web) leaf(page, pages int64) bool {
 	return page > 0 && (w.children == 0 || page*w.children+1 >= pages)
 }
 
-// fate is that of a page of a host that is no mirror.
+// fate returns the fate of a page. The host must not be a mirror.
 func (w *Web) fate(host, page int64) fate {
 	if page == 0 || w.fates.page[numFates-1] == 0 {
 		return fine
@@ -85,7 +87,7 @@ func (w *Web) fate(host, page int64) fate {
 	return fine
 }
 
-// original is the page that a page is a duplicate of; mostly itself.
+// original returns the page that a page duplicates; for most pages itself.
 func (w *Web) original(host, page int64) int64 {
 	if w.fate(host, page) != duplicate {
 		return page
@@ -102,13 +104,12 @@ func (w *Web) original(host, page int64) int64 {
 	return other
 }
 
-// private says that a page lies in the directory that robots.txt denies; h is
-// the hash of its path.
+// private reports whether a page is in the directory that robots.txt denies. h is the hash of its path.
 func (w *Web) private(host, page int64, h uint64) bool {
 	return hit(h, w.fates.denied) && w.leaf(page, w.sizeOf(host)) && w.hasRobots(host)
 }
 
-// A role is what is special about a host as a whole.
+// A role is a special property of a whole host.
 type role uint8
 
 const (
@@ -134,7 +135,7 @@ func (w *Web) role(host int64) role {
 	return ordinary
 }
 
-// source is the host that a host is a mirror of; mostly itself.
+// source returns the host that a host mirrors; for most hosts itself.
 func (w *Web) source(host int64) int64 {
 	if w.fates.mirror == 0 || w.role(host) != mirror {
 		return host
@@ -146,7 +147,7 @@ func (w *Web) source(host int64) int64 {
 	return other
 }
 
-// A death is how a dead host is dead.
+// A death is the reason why a host cannot be crawled.
 type death uint8
 
 const (
@@ -166,12 +167,12 @@ func (w *Web) death(host int64) death {
 	return noName + death(w.hash(saltHost, host, 1)%6)
 }
 
-// trait says whether a host that is no mirror has what a share of the hosts have.
+// trait reports whether a host has the property with this number, which a share of the hosts have.
 func (w *Web) trait(host int64, number int64, share uint64) bool {
 	return share > 0 && hit(w.hash(saltHost, host, number), share)
 }
 
-// The numbers of the traits; 0 and 1 are the role's and the death's.
+// The numbers of the traits. The hashes 0 and 1 are those of the role and the death.
 const (
 	traitDelay = iota + 2
 	traitSitemap
@@ -185,13 +186,13 @@ func (w *Web) hasRobots(host int64) bool { return !w.trait(host, traitNoRobots, 
 
 func (w *Web) trapped(host int64) bool { return w.trait(host, traitTrap, w.fates.trap) }
 
-// secure says that a host, mirror or not, lives on HTTPS. Hosts with a wrong
-// certificate do, whatever the share of the secure ones: by HTTP they could be reached.
+// secure reports whether the pages of a host, mirror or not, are on HTTPS. They always are if its certificate is wrong,
+// because the host could be crawled over HTTP otherwise.
 func (w *Web) secure(host int64) bool {
 	return w.trait(host, traitSecure, w.fates.secure) || w.fates.deadHost > 0 && w.death(host) == badCertificate
 }
 
-// crawlDelay is what the robots.txt of a host asks for.
+// crawlDelay returns the Crawl-delay in the robots.txt of a host; 0: none.
 func (w *Web) crawlDelay(host int64) time.Duration {
 	if w.role(host) == closed {
 		return 0
@@ -203,7 +204,7 @@ func (w *Web) crawlDelay(host int64) time.Duration {
 	return 0
 }
 
-// Host describes a host.
+// Host implements testweb.Origin.
 func (w *Web) Host(host int64) testweb.OriginHost {
 	name, site := w.Name(host)
 	o := testweb.OriginHost{
@@ -221,7 +222,8 @@ func (w *Web) Host(host int64) testweb.OriginHost {
 	case nameSilent:
 		o.DNS = testweb.NoAnswer
 	case badCertificate:
-		o.TLS = [...]testweb.TLSFault{testweb.SelfSigned, testweb.Expired, testweb.WrongName, testweb.CutTLS}[w.hash(saltHost, host, 0)&3]
+		faults := [...]testweb.TLSFault{testweb.SelfSigned, testweb.Expired, testweb.WrongName, testweb.CutTLS}
+		o.TLS = faults[w.hash(saltHost, host, 0)&3]
 	}
 	return o
 }

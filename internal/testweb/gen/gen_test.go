@@ -41,7 +41,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// hrefs are the links of a page as x/net/html finds them.
+// hrefs returns the links that x/net/html finds on a page.
 func hrefs(t testing.TB, page []byte) (list []string) {
 	t.Helper()
 	z := html.NewTokenizer(bytes.NewReader(page))

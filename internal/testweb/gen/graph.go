@@ -10,17 +10,16 @@ import (
 	"slices"
 )
 
-// A Graph is a link graph in memory, 4 bytes for a link and 4 for a node
-// (compressed sparse rows).
+// A Graph is a link graph in memory. It takes 4 bytes for each link and 4 for each node (compressed sparse rows).
 type Graph struct {
-	ends []uint32 // of the links of each node, in to
+	ends []uint32 // for each node, the end of its links in to
 	to   []uint32
 }
 
-// maxGraph bounds nodes and links.
+// maxGraph is the largest number of nodes, and of links.
 const maxGraph = 1 << 28
 
-// OpenGraph reads a file as ReadGraph does; it may be compressed with gzip.
+// OpenGraph reads a file in the format of ReadGraph, which may be compressed with gzip. The error names the file.
 func OpenGraph(name string) (*Graph, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -41,8 +40,8 @@ func OpenGraph(name string) (*Graph, error) {
 	return g, nil
 }
 
-// ReadGraph reads one link a line, the number of the node it comes from, a tab,
-// and the number of the node it leads to, sorted by the first.
+// ReadGraph reads a graph as lines of text. Each line is a link: the number of the node where it starts, a tab, and the
+// number of the node to which it leads. The lines must be sorted by the first number. An error names the link.
 func ReadGraph(r io.Reader) (*Graph, error) {
 	g := &Graph{}
 	nodes := uint32(0)
@@ -56,7 +55,7 @@ func ReadGraph(r io.Reader) (*Graph, error) {
 			case err != nil || c == end && digits > 0:
 				return n, nil
 			case c < '0' || c > '9' || digits > 8:
-				return 0, fmt.Errorf("link %d: not two numbers with a tab between", len(g.to)+1)
+				return 0, fmt.Errorf("link %d: not two numbers with a tab between them", len(g.to)+1)
 			}
 			n = n*10 + uint32(c-'0')
 		}
@@ -80,7 +79,7 @@ func ReadGraph(r io.Reader) (*Graph, error) {
 			return nil, fmt.Errorf("link %d: more than %d nodes or links", len(g.to)+1, maxGraph)
 		}
 		if int(from) < len(g.ends)-1 {
-			return nil, fmt.Errorf("link %d: not sorted", len(g.to)+1)
+			return nil, fmt.Errorf("link %d: the links are not sorted by their first number", len(g.to)+1)
 		}
 		for len(g.ends) <= int(from) {
 			g.ends = append(g.ends, uint32(len(g.to)))
@@ -90,7 +89,7 @@ func ReadGraph(r io.Reader) (*Graph, error) {
 		nodes = max(nodes, from+1, to+1)
 	}
 	if nodes == 0 {
-		return nil, errors.New("no links")
+		return nil, errors.New("the graph has no links")
 	}
 	for len(g.ends) < int(nodes) {
 		g.ends = append(g.ends, uint32(len(g.to)))
@@ -99,11 +98,13 @@ func ReadGraph(r io.Reader) (*Graph, error) {
 	return g, nil
 }
 
-// Nodes and Links are how many there are.
+// Nodes returns the number of nodes.
 func (g *Graph) Nodes() int { return len(g.ends) }
+
+// Links returns the number of links.
 func (g *Graph) Links() int { return len(g.to) }
 
-// Out are the nodes that a node links to; they are not to be changed.
+// Out returns the nodes to which a node links. The caller must not change them.
 func (g *Graph) Out(node uint32) []uint32 {
 	from := uint32(0)
 	if node > 0 {
@@ -112,14 +113,14 @@ func (g *Graph) Out(node uint32) []uint32 {
 	return g.to[from:g.ends[node]]
 }
 
-// A division gives the nodes of a graph to hosts: each has a range, since
-// graphs are numbered by URL and neighbours mostly are of one host.
+// A division assigns the nodes of a graph to hosts. Each host has a range of nodes, because graphs are numbered by URL,
+// and so most neighbours belong to the same host.
 type division struct {
-	first []uint32 // node of each host, and the number of nodes
-	host  []uint32 // of each node
+	first []uint32 // for each host its first node; at the end the number of nodes
+	host  []uint32 // for each node its host
 }
 
-// divide divides the graph into about so many hosts as wished.
+// divide divides the graph into about Spec.Hosts hosts.
 func (w *Web) divide() {
 	nodes := w.spec.Graph.Nodes()
 	d := &w.division
@@ -134,7 +135,7 @@ func (w *Web) divide() {
 	d.first = append(d.first, uint32(nodes))
 }
 
-// given appends the links of a page as the graph has them.
+// given appends the links that a page has in the graph.
 func (w *Web) given(host, page int64, dst []Ref) []Ref {
 	d := &w.division
 	for _, to := range w.spec.Graph.Out(d.first[host] + uint32(page)) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// testGraph is a random graph, sparse enough that not all of it is reached.
+// testGraph returns a random graph, so sparse that not all of it can be reached.
 func testGraph() *Graph {
 	rng := rand.New(rand.NewPCG(5, 6))
 	g := &Graph{}
@@ -25,10 +25,14 @@ func TestReadGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Nodes() != 8 || g.Links() != 4 || len(g.Out(0)) != 2 || len(g.Out(1)) != 0 || g.Out(3)[1] != 7 || len(g.Out(7)) != 0 {
+	if g.Nodes() != 8 || g.Links() != 4 || len(g.Out(0)) != 2 || len(g.Out(1)) != 0 || g.Out(3)[1] != 7 ||
+		len(g.Out(7)) != 0 {
 		t.Errorf("read %+v", g)
 	}
-	for _, bad := range []string{"", "\n", "0", "0\t", "0\t\n", "a\tb\n", "0 1\n", "1\t0\n0\t1\n", "0\t9999999999\n", "0\t999999999\n", "0\t-1\n", "0\t1\nx"} {
+	for _, bad := range []string{
+		"", "\n", "0", "0\t", "0\t\n", "a\tb\n", "0 1\n", "1\t0\n0\t1\n", "0\t9999999999\n", "0\t999999999\n",
+		"0\t-1\n", "0\t1\nx",
+	} {
 		if _, err := ReadGraph(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
@@ -49,7 +53,7 @@ func TestRealGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g.Nodes() != 100_000 || g.Links() != 3_050_615 {
-		t.Fatalf("%d nodes and %d links", g.Nodes(), g.Links())
+		t.Fatalf("got %d nodes and %d links, want 100000 and 3050615", g.Nodes(), g.Links())
 	}
 	w := newWeb(t, Spec{Graph: g, Hosts: 500})
 	pages, links, local := int64(0), 0, 0
@@ -77,11 +81,12 @@ func FuzzReadGraph(f *testing.F) {
 	f.Add("1\t0\n0\t1\n")
 	f.Add("99999999\t0\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		if len(s) > 1000 || strings.Contains(s, "00000") || strings.ContainsFunc(s, func(r rune) bool { return r > '9' }) {
+		isOther := func(r rune) bool { return r > '9' }
+		if len(s) > 1000 || strings.Contains(s, "00000") || strings.ContainsFunc(s, isOther) {
 			t.Skip()
 		}
 		if len(s) > 6 && strings.IndexAny(s, "\t\n") > 6 {
-			t.Skip() // a graph of millions of nodes is read, but not quickly
+			t.Skip() // a graph of millions of nodes takes too long to read
 		}
 		g, err := ReadGraph(strings.NewReader(s))
 		if err == nil && (g.Nodes() == 0 || g.ends[len(g.ends)-1] != uint32(len(g.to))) {

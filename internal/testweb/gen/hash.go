@@ -2,18 +2,18 @@ package gen
 
 import "math/bits"
 
-// golden is 2^64 divided by the golden ratio, odd: its multiples are spread
-// evenly (Knuth, TAOCP 3, 6.4), and they step splitmix64.
+// golden is 2^64 divided by the golden ratio, made odd. Its multiples are evenly spread (Knuth, TAOCP 3, 6.4), and it
+// is the step of splitmix64.
 const golden = 0x9e3779b97f4a7c15
 
-// mix is the finisher of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+// mix is the output function of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// A stream is a sequence of random numbers: splitmix64.
+// A stream is a sequence of random numbers (splitmix64).
 type stream uint64
 
 func (s *stream) next() uint64 {
@@ -27,7 +27,7 @@ func below(x, n uint64) uint64 {
 	return hi
 }
 
-// A salt keeps the choices apart that are made from the same numbers.
+// A salt makes choices independent that depend on the same numbers.
 type salt uint64
 
 const (
@@ -49,15 +49,15 @@ const (
 	saltChange
 )
 
-// hash is a random number that follows from the seed, the salt and two numbers.
+// hash returns a random number that is a function of the seed, the salt and two numbers.
 func (w *Web) hash(s salt, a, b int64) uint64 {
 	return mix(mix(w.seed+uint64(s)*golden+uint64(a)*0xd6e8feb86659fd93) + uint64(b)*golden)
 }
 
-// share is the bound under which the first 32 bits of a hash lie with probability p.
+// share returns the bound for hit that a random hash meets with probability p.
 func share(p float64) uint64 {
 	return uint64(min(max(p, 0), 1) * (1 << 32))
 }
 
-// hit says whether a hash lies in the share.
+// hit reports whether a hash is within the bound, in its upper 32 bits.
 func hit(h, share uint64) bool { return h>>32 < share }

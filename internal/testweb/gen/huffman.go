@@ -2,20 +2,20 @@ package gen
 
 import "math/bits"
 
-// A code is a Huffman code as it is written: its first bit is the lowest.
+// A code is a Huffman code in the order in which it is written: its first bit is the lowest.
 type code struct {
 	code uint16
 	bits uint8
 }
 
-// A huffman is the code of a deflate block (RFC 1951, 3.2).
+// A huffman has the codes of a deflate block (RFC 1951, 3.2).
 type huffman struct {
-	header  []code // of the block, after the bit that says whether it is the last
+	header  []code // of the block, without the bit that marks the last block
 	literal [286]code
 	dist    [30]code
 }
 
-// canonical gives the codes of these lengths (RFC 1951, 3.2.2).
+// canonical returns the codes for these lengths (RFC 1951, 3.2.2).
 func canonical(lens []uint8) []code {
 	var count, next [17]uint16
 	for _, l := range lens {
@@ -36,14 +36,14 @@ func canonical(lens []uint8) []code {
 	return codes
 }
 
-// length is the code of a match's length, with its extra bits.
+// length returns the code for a match of length n, with its extra bits.
 func (h *huffman) length(n int) (code uint64, size uint8) {
 	symbol, extra := lengthSymbol(n)
 	c := h.literal[symbol]
 	return uint64(c.code) | uint64((n-3)&(1<<extra-1))<<c.bits, c.bits + extra
 }
 
-// distance is the code of a match's distance, with its extra bits.
+// distance returns the code for a match at distance d, with its extra bits.
 func (h *huffman) distance(d int) (code uint64, size uint8) {
 	symbol, extra := distanceSymbol(d)
 	c := h.dist[symbol]

@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLimitedCodes: no length is above the limit, and the code is complete
-// (Kraft's sum is one), as decoders demand.
+// TestLimitedCodes: no code is longer than the limit, and the codes are complete (the Kraft sum is one), as decoders
+// demand.
 func TestLimitedCodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		freq := rapid.SliceOfN(rapid.OneOf(rapid.Uint32Range(0, 3), rapid.Uint32Range(0, 1<<20)), 2, 286).Draw(t, "freq")
+		one := rapid.OneOf(rapid.Uint32Range(0, 3), rapid.Uint32Range(0, 1<<20))
+		freq := rapid.SliceOfN(one, 2, 286).Draw(t, "freq")
 		most := uint8(rapid.IntRange(9, 15).Draw(t, "most"))
 		used := 0
 		for _, f := range freq {
@@ -27,19 +28,19 @@ func TestLimitedCodes(t *testing.T) {
 		sum := 0
 		for i, l := range limited(freq, most) {
 			if (l == 0) != (freq[i] == 0) || l > most {
-				t.Fatalf("symbol %d, of frequency %d: %d bits, at most %d", i, freq[i], l, most)
+				t.Fatalf("symbol %d with frequency %d: %d bits, want at most %d", i, freq[i], l, most)
 			}
 			if l > 0 {
 				sum += 1 << (15 - l)
 			}
 		}
 		if sum != 1<<15 {
-			t.Fatalf("the code fills %d/32768", sum)
+			t.Fatalf("the Kraft sum is %d/32768, want 1", sum)
 		}
 	})
 }
 
-// TestMatchSymbols: the tables of RFC 1951, 3.2.5.
+// TestMatchSymbols compares the symbols with the tables of RFC 1951, 3.2.5.
 func TestMatchSymbols(t *testing.T) {
 	base := 3
 	for s, extra := range []uint8{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5} {
@@ -61,11 +62,11 @@ func TestMatchSymbols(t *testing.T) {
 		base += 1 << extra
 	}
 	if base != 32769 {
-		t.Errorf("distances up to %d were tried", base-1)
+		t.Errorf("the symbols cover distances up to %d, want 32768", base-1)
 	}
 }
 
-// TestFarMatches: a list of links more than a window behind the last begins anew.
+// TestFarMatches: if the previous link is outside of the window, the next one is encoded without a match.
 func TestFarMatches(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 3, PageBytes: 200_000, Topics: 1, Languages: 1})
 	want, _ := fetched(t, w, 0, 0, false)
@@ -75,11 +76,11 @@ func TestFarMatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(zr); err != nil || !bytes.Equal(got, want) || len(want) < 60_000 {
-		t.Errorf("%v: %d bytes of %d", err, len(got), len(want))
+		t.Errorf("%v: got %d bytes, want %d", err, len(got), len(want))
 	}
 }
 
-// TestGzipRatio: pages are worth compressing, as real ones are.
+// TestGzipRatio: pages can be compressed as much as real ones.
 func TestGzipRatio(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 2000, Topics: 4, Languages: 4})
 	plain, packed := 0, 0
@@ -95,7 +96,8 @@ func TestGzipRatio(t *testing.T) {
 
 func TestVocabularies(t *testing.T) {
 	topics, languages := vocabularies()
-	if len(topics) != numTopics || len(languages) != numLanguages || languages[0].name != "en" || topics[10].name != "science" {
+	if len(topics) != numTopics || len(languages) != numLanguages || languages[0].name != "en" ||
+		topics[10].name != "science" {
 		t.Fatalf("%d topics, %d languages", len(topics), len(languages))
 	}
 	for _, v := range append(topics, languages...) {
@@ -104,6 +106,6 @@ func TestVocabularies(t *testing.T) {
 		}
 	}
 	if len(vocabularyFile) > 150<<10 {
-		t.Errorf("the vocabularies take %d bytes", len(vocabularyFile))
+		t.Errorf("the vocabularies take %d bytes, want at most %d", len(vocabularyFile), 150<<10)
 	}
 }

@@ -1,29 +1,28 @@
 package gen
 
-// A Kind says what a link leads to.
+// A Kind tells what a link leads to.
 type Kind uint8
 
 // The kinds.
 const (
-	ToPage     Kind = iota // Page of Host
-	ToRedirect             // a path of the linking host that redirects to Page of Host, in one to three steps
-	ToCircle               // redirects without end
+	ToPage     Kind = iota // page Page of Host
+	ToRedirect             // a path on the linking host that redirects to page Page of Host in one to three steps
+	ToCircle               // redirects that never end
 	ToNothing              // a 404
 	ToTrap                 // an endless part of the host
 )
 
-// A Ref is a link as the graph has it, without its text.
+// A Ref is a link without its text.
 type Ref struct {
-	// Host and Page are where the link leads in the end; Page is -1 where it
-	// leads to no page.
+	// Host and Page are the page to which the link finally leads. Page is -1 if it leads to none.
 	Host, Page int64
 	Kind       Kind
 	form       form
 	steps      uint8
-	number     uint32 // tells the links of a kind apart that lead to no page
+	number     uint32 // distinguishes links of a kind that lead to no page
 }
 
-// A form is how a link's URL is written.
+// A form is a spelling of a link's URL.
 type form uint8
 
 const (
@@ -32,11 +31,10 @@ const (
 	absolute             // http://host/dir/page.html
 )
 
-// maxChildren is how many children of a page in the tree of its site are
-// linked from it.
+// maxChildren is the largest number of children that a page links to in the tree of its host.
 const maxChildren = 8
 
-// planLinks chooses the number of children such that every page has room for them.
+// planLinks chooses the number of children so that every page has room for links to them.
 func (w *Web) planLinks() {
 	least := int64(float64(w.spec.Links/2) * w.spec.Local)
 	if w.spec.Links == 1 && w.spec.Local == 1 {
@@ -48,8 +46,8 @@ func (w *Web) planLinks() {
 	}
 }
 
-// Links appends the links of a page to dst, in their order on the page. For a
-// page that is never answered well it appends those that it would have.
+// Links appends the links of a page to dst, in their order on the page. For a page that is never answered well, these
+// are the links that it would have.
 func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 	from := w.source(host)
 	first := len(dst)
@@ -61,7 +59,7 @@ func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 	if w.fates.links {
 		w.roughen(from, page, dst[first:])
 	}
-	if from != host { // the same text, read at another place
+	if from != host { // relative links of a mirror lead to the mirror
 		for i := first; i < len(dst); i++ {
 			if to := &dst[i]; to.form != absolute && to.Kind != ToRedirect {
 				to.Host = host
@@ -71,23 +69,23 @@ func (w *Web) Links(host, page int64, dst []Ref) []Ref {
 	return dst
 }
 
-// links appends the links of a page as they are in a web where all goes well.
+// links appends the links of a page without redirects, dead links and traps.
 func (w *Web) links(host, page int64, dst []Ref) []Ref {
 	pages := w.sizeOf(host)
 	r := stream(w.hash(saltLinks, host, page))
 	x := r.next()
 	spread := uint64(w.spec.Links/2*2 + 1)
 	n := int64(w.spec.Links) - int64(spread/2) + int64(below(x, spread))
-	// The conversion keeps machines from rounding once instead of twice.
+	// The inner conversion makes all machines round twice; some would otherwise round once.
 	local := int64(float64(float64(n)*w.spec.Local) + float64(x&0xffff)/65536)
 
-	// The tree comes first, so that all pages can be reached from the first.
+	// The links of the tree come first, so that all pages can be reached from the first.
 	placed := int64(0)
 	for c := page*w.children + 1; c <= page*w.children+w.children && c < pages && placed < local; c++ {
 		dst = append(dst, Ref{Host: host, Page: c, form: formOf(uint64(c))})
 		placed++
 	}
-	if placed < local { // the way home
+	if placed < local { // a link to the home page
 		dst = append(dst, Ref{Host: host, form: rooted})
 		placed++
 	}
@@ -107,7 +105,7 @@ func (w *Web) links(host, page int64, dst []Ref) []Ref {
 		}
 		to := Ref{form: absolute}
 		if page == 0 && outside < 2 && 2*host+1+int64(outside) < w.spec.Hosts {
-			// A tree of the hosts, so that all can be reached from the first.
+			// Links of a tree of hosts, so that all hosts can be reached from the first.
 			to.Host = 2*host + 1 + int64(outside)
 		} else {
 			to.Host = w.elsewhere(host, topic, slot, x, r.next())
@@ -124,13 +122,13 @@ func (w *Web) links(host, page int64, dst []Ref) []Ref {
 	return dst
 }
 
-// loose marks, until roughen has seen them, the links on which nothing hangs.
+// loose marks links outside of the trees. roughen removes the mark.
 const loose = 1
 
-// trapLinks is the share of the links of a host with traps that lead into them.
+// trapLinks is the share of the links on a host with traps that lead into them, in units of 1/2^32.
 const trapLinks = 1 << 32 / 24
 
-// roughen makes some of the links of a page lead to redirects, nothing, or traps.
+// roughen makes some of the loose links of a page lead to redirects, nothing, or traps.
 func (w *Web) roughen(host, page int64, list []Ref) {
 	f := &w.fates
 	trapped := w.trapped(host)
@@ -155,12 +153,12 @@ func (w *Web) roughen(host, page int64, list []Ref) {
 	}
 }
 
-// formOf chooses how a link within a host is written.
+// formOf chooses the spelling of a link within a host.
 func formOf(x uint64) form {
 	return [4]form{rooted, rooted, relative, absolute}[x&3]
 }
 
-// elsewhere is a host of another site, preferably one of the same topic and language.
+// elsewhere returns a host of another site, preferably one of the same topic and language.
 func (w *Web) elsewhere(host, topic, slot int64, x, y uint64) int64 {
 	own, _ := site(host)
 	periods := uint64((w.sites + w.period - 1) / w.period)
@@ -175,7 +173,7 @@ func (w *Web) elsewhere(host, topic, slot int64, x, y uint64) int64 {
 		slot = int64(x >> 8 & (langSlots - 1))
 	}
 	for range 6 {
-		u := below(y, y) // some hosts are popular
+		u := below(y, y) // prefer low numbers, so that some hosts are popular
 		u = below(u, u)
 		s := w.siteAt(int64(below(u, periods)), topic, slot)
 		if s < w.sites && s != own {
@@ -183,7 +181,7 @@ func (w *Web) elsewhere(host, topic, slot int64, x, y uint64) int64 {
 		}
 		y = mix(y)
 	}
-	// A web too small to have a site of each topic and language.
+	// The web is too small to have a site of each topic and language.
 	s := int64(below(y, uint64(w.sites)))
 	if s == own {
 		s = (s + 1) % w.sites

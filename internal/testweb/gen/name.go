@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// domain is below .example, which is reserved (RFC 2606) and no public suffix
-// of more than one label.
+// domain ends every name. It is reserved (RFC 2606), and a public suffix of one label.
 const domain = ".example"
 
-// prefixes are what may stand before the site in a host's name: that of a
-// site's first host is the first or the last.
+// prefixes are the possible prefixes of host names in a site, by the host's place. The site's first host has the first
+// or the last one.
 var prefixes = [...]string{"", "blog.", "shop.", "forum.", "www."}
 
 func (w *Web) prefix(site, place int64) int64 {
@@ -20,8 +19,7 @@ func (w *Web) prefix(site, place int64) int64 {
 	return place
 }
 
-// appendName appends a host's name: a topic's word and the number of its site,
-// in front of it its place in that site.
+// appendName appends a host's name: the prefix for its place in its site, the topic's word, and the number of the site.
 func (w *Web) appendName(dst []byte, host int64) []byte {
 	s, place := site(host)
 	topic, _ := w.cell(s)
@@ -31,7 +29,7 @@ func (w *Web) appendName(dst []byte, host int64) []byte {
 	return append(dst, domain...)
 }
 
-// Name is the name of a host and that of its site.
+// Name returns the names of a host and of its site.
 func (w *Web) Name(host int64) (name, siteName string) {
 	var buf [64]byte
 	name = string(w.appendName(buf[:0], host))
@@ -39,7 +37,7 @@ func (w *Web) Name(host int64) (name, siteName string) {
 	return name, name[len(prefixes[w.prefix(s, place)]):]
 }
 
-// Find is the number of the host of this name.
+// Find implements testweb.Origin.
 func (w *Web) Find(name string) (host int64, ok bool) {
 	rest, ok := strings.CutSuffix(name, domain)
 	if !ok || len(name) > 64 {
@@ -67,14 +65,14 @@ func (w *Web) Find(name string) (host int64, ok bool) {
 	return host, string(w.appendName(buf[:0], host)) == name
 }
 
-// Target is the path and query of a page.
+// Target returns the path and query of a page.
 func (w *Web) Target(host, page int64) string {
 	var b builder
 	b.path(w, host, page)
 	return "/" + string(w.kit.appendText(nil, b.ids))
 }
 
-// URL is the URL of a page.
+// URL returns the URL of a page.
 func (w *Web) URL(host, page int64) string {
 	name, _ := w.Name(host)
 	return w.scheme(host) + name + w.Target(host, page)

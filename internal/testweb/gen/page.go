@@ -6,21 +6,19 @@ import (
 	"math"
 )
 
-// A layout is which blocks a page has.
+// A layout describes which blocks a page has.
 type layout struct {
 	topic, lang int
 	blocks      [numClasses]int
 	variants    uint64 // random
-	size        int    // of the page
+	size        int    // of the page in bytes
 }
 
-// parts are the changing parts of a page: the first is followed by the blocks
-// of text, the second by nothing.
+// parts is the number of parts that each page has for itself. The blocks of text are between the two.
 const parts = 2
 
-// compose writes the own parts of a page into b, and says what else it has.
-// version is that of a page that changes; 0: it does not. Versions differ in
-// their title and in their text, and have the same links.
+// compose writes a page's own parts into b and returns its layout. version is 0 for a page that does not change.
+// Versions of a page differ in title and text, but have the same links.
 func (w *Web) compose(b *builder, host, page int64, version uint64) (l layout) {
 	k := w.kit
 	host = w.source(host)
@@ -87,16 +85,16 @@ func (w *Web) compose(b *builder, host, page int64, version uint64) (l layout) {
 	return l
 }
 
-// paths are what the links of a page have in common.
+// paths is what the links of a page have in common.
 type paths struct {
 	w          *Web
-	host, page int64 // where the links stand
+	host, page int64 // the page with the links
 	topic      *topicKit
-	name       [16]id // of the host, when it was written
-	named      int
+	name       [16]id // of the host, once a link has needed it
+	named      int    // length of name
 }
 
-// link adds the URL of a link and the end of its tag.
+// link adds the URL of a link, and the end of its tag.
 func (b *builder) link(p *paths, to *Ref) {
 	w, k := p.w, p.w.kit
 	html := false
@@ -156,22 +154,23 @@ func (b *builder) link(p *paths, to *Ref) {
 	}
 }
 
-// top is the head of a page.
+// top returns the head of a page.
 func (w *Web) top(l *layout) *block {
 	return w.block(top, l.topic, l.lang, int(l.variants%uint64(variants[top])))
 }
 
-// body are the blocks of text of a page.
+// body appends the blocks of a page's text to list.
 func (w *Web) body(l *layout, list []*block) []*block {
 	for c := large; c < numClasses; c++ {
 		for i := range l.blocks[c] {
-			list = append(list, w.block(c, l.topic, l.lang, int(mix(l.variants+uint64(c)<<8+uint64(i))%uint64(variants[c]))))
+			variant := int(mix(l.variants+uint64(c)<<8+uint64(i)) % uint64(variants[c]))
+			list = append(list, w.block(c, l.topic, l.lang, variant))
 		}
 	}
 	return list
 }
 
-// appendPage appends a page as it is.
+// appendPage appends a page without compression.
 func (w *Web) appendPage(dst []byte, b *builder, l *layout) []byte {
 	dst = append(dst, w.top(l).text...)
 	dst = append(dst, b.text[:b.textEnds[0]]...)
@@ -184,8 +183,7 @@ func (w *Web) appendPage(dst []byte, b *builder, l *layout) []byte {
 
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
 
-// appendGzip appends a page as a gzip member (RFC 1952), put together from the
-// compressed blocks and the pieces' codes.
+// appendGzip appends a page as a gzip member (RFC 1952), made of the compressed blocks and the pieces' codes.
 func (w *Web) appendGzip(dst []byte, b *builder, l *layout) []byte {
 	dst = append(dst, gzipHeader...)
 	first := w.top(l)
@@ -205,14 +203,14 @@ func (w *Web) appendGzip(dst []byte, b *builder, l *layout) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(e.at))
 }
 
-// An encoder writes pieces as deflate blocks.
+// An encoder writes pieces as deflate blocks (RFC 1951).
 type encoder struct {
 	k    *kit
-	at   int // in the page
-	last int // where linkMarkup stood last
+	at   int // offset in the page
+	last int // offset of the last linkMarkup
 }
 
-// encode appends a deflate block with the pieces, and fills up its last byte.
+// encode appends a deflate block with the pieces. It ends at a byte boundary.
 func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 	k := e.k
 	n := len(dst)
@@ -254,7 +252,7 @@ func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 			at += len(linkMarkup)
 			continue
 		}
-		// As put does; by hand, since this is where the time goes.
+		// This does the same as put. It is written out, because most of the time is spent here.
 		p := &pieces[i]
 		acc |= p.code[0] << (have & 63)
 		have += uint(p.bits[0])
@@ -269,7 +267,7 @@ func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 	}
 	end := k.code.literal[256]
 	put(uint64(end.code), end.bits)
-	if !final { // an empty stored block ends at a byte
+	if !final { // an empty stored block ends at a byte boundary
 		put(0, 3)
 	}
 	if have > 0 {
@@ -283,8 +281,7 @@ func (e *encoder) encode(dst []byte, ids []id, final bool) []byte {
 	return dst
 }
 
-// lengthQuantiles are 4096 quantiles of a log-normal distribution of mean 1, in
-// units of 1/65536.
+// lengthQuantiles returns 4096 quantiles of a log-normal distribution with mean 1, in units of 1/65536.
 func lengthQuantiles() []uint32 {
 	const n, sigma = 4096, 0.45
 	q := make([]float64, n)
@@ -296,7 +293,7 @@ func lengthQuantiles() []uint32 {
 	}
 	list := make([]uint32, n)
 	for i := range q {
-		list[i] = uint32(math.Round(q[i]/sum*n*4096)) * 16 // coarse: alike on all machines
+		list[i] = uint32(math.Round(q[i]/sum*n*4096)) * 16 // rounded, so that it is the same on all machines
 	}
 	return list
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// smallWild is wild enough that a few hundred pages show everything. It has few
-// blocks, since to make these takes most of a test's time.
+// smallWild returns the Spec of a small web where a few hundred pages show every fault. It has few blocks, because to
+// make them takes most of a test's time.
 func smallWild(seed uint64) Spec {
 	s := Wild(seed, 2000)
 	s.Topics, s.Languages, s.PageBytes = 3, 2, 8000
@@ -28,7 +28,7 @@ func smallWild(seed uint64) Spec {
 	return s
 }
 
-// fetched is a page as it is in the end, and its URL.
+// fetched returns a page after all retries, and its Reply.
 func fetched(t testing.TB, w *Web, host, page int64, gz bool) ([]byte, testweb.Reply) {
 	t.Helper()
 	out, r := w.Answer(nil, testweb.Query{Host: host, Target: w.Target(host, page), Gzip: gz,
@@ -36,7 +36,7 @@ func fetched(t testing.TB, w *Web, host, page int64, gz bool) ([]byte, testweb.R
 	return out[r.HeadLen:], r
 }
 
-// TestGzipIsIdentity: whatever the web, a page in gzip is the page, whoever decodes it.
+// TestGzipIsIdentity: a page in gzip is the same page, in any web and for any decoder.
 func TestGzipIsIdentity(t *testing.T) {
 	webs := []*Web{
 		newWeb(t, Spec{Hosts: 5000, Topics: 2, Languages: 9}), newWeb(t, smallWild(2)),
@@ -55,7 +55,7 @@ func TestGzipIsIdentity(t *testing.T) {
 		want, r := fetched(t, w, h, p, false)
 		z, rz := fetched(t, w, h, p, true)
 		if r.Status != rz.Status || r.Page != rz.Page {
-			rt.Fatalf("%+v as it is, %+v in gzip", r, rz)
+			rt.Fatalf("%+v without gzip, %+v with gzip", r, rz)
 		}
 		if r.Status != 200 {
 			return
@@ -77,7 +77,7 @@ func TestGzipIsIdentity(t *testing.T) {
 	})
 }
 
-// TestLinksAreOnThePage: x/net/html finds on a page what Links says, in that order.
+// TestLinksAreOnThePage: x/net/html finds the links that Links returns, in the same order.
 func TestLinksAreOnThePage(t *testing.T) {
 	graph := Spec{Graph: testGraph(), PageBytes: 1, DeadLinks: 0.1, Redirects: 0.1}
 	for name, spec := range map[string]Spec{"plain": {Hosts: 500, PageBytes: 1}, "wild": smallWild(4), "graph": graph,
@@ -124,7 +124,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 	}
 }
 
-// leadsTo checks that a URL leads to what a Ref says.
+// leadsTo checks that a URL leads to the target of a Ref.
 func leadsTo(w *Web, u *url.URL, ref Ref) error {
 	for steps := 0; ; steps++ {
 		if ref.Page >= 0 && u.String() == w.URL(ref.Host, ref.Page) {
@@ -135,7 +135,7 @@ func leadsTo(w *Web, u *url.URL, ref Ref) error {
 		}
 		h, ok := w.Find(u.Host)
 		if !ok {
-			return fmt.Errorf("no host %s", u.Host)
+			return fmt.Errorf("there is no host %s", u.Host)
 		}
 		out, r := w.Answer(nil, testweb.Query{Host: h, Target: u.RequestURI(), Secure: u.Scheme == "https"})
 		switch {
@@ -153,7 +153,7 @@ func leadsTo(w *Web, u *url.URL, ref Ref) error {
 	}
 }
 
-// TestNoTwoPagesAreAlike, but for mirrors and duplicates, which are to the byte.
+// TestNoTwoPagesAreAlike: no two pages are equal, except mirrors and duplicates, which are equal to the byte.
 func TestNoTwoPagesAreAlike(t *testing.T) {
 	s := smallWild(5)
 	s.Hosts = 400
@@ -171,7 +171,7 @@ func TestNoTwoPagesAreAlike(t *testing.T) {
 			from := w.source(h)
 			want := Seed{from, w.original(from, p)}
 			if got, ok := first[sum]; ok && got != want {
-				t.Fatalf("%s is the same as %s", w.URL(h, p), w.URL(got.Host, got.Page))
+				t.Fatalf("%s equals %s", w.URL(h, p), w.URL(got.Host, got.Page))
 			}
 			first[sum] = want
 			if from != h {
@@ -183,18 +183,18 @@ func TestNoTwoPagesAreAlike(t *testing.T) {
 			if want != (Seed{h, p}) {
 				other, _ := fetched(t, w, want.Host, want.Page, false)
 				if !bytes.Equal(body, other) && w.answers(want.Host, want.Page) {
-					t.Fatalf("%s is not the same as %s", w.URL(h, p), w.URL(want.Host, want.Page))
+					t.Fatalf("%s does not equal %s", w.URL(h, p), w.URL(want.Host, want.Page))
 				}
 			}
 		}
 	}
 	t.Logf("%d pages, %d on mirrors, %d duplicates", pages, mirrored, doubled)
 	if mirrored < pages/20 || doubled < pages/40 {
-		t.Errorf("%d of %d pages on mirrors, %d duplicates", mirrored, pages, doubled)
+		t.Errorf("%d of %d pages on mirrors, %d duplicates; want more", mirrored, pages, doubled)
 	}
 }
 
-// goldenWebs are the hashes of 100 requests each: the same on every machine.
+// goldenWebs are hashes of the responses to 100 requests. They are the same on every machine.
 var goldenWebs = map[string]string{
 	"plain": "4f57dfefa52bd981",
 	"wild":  "991c64a651e35eb2",
@@ -217,18 +217,20 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(sum, "%+v %+v\n%s", w.Host(h), reply, out)
 		}
 		if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != goldenWebs[name] {
-			t.Errorf("%s: %s, want %s: the same seed makes another web now", name, got, goldenWebs[name])
+			t.Errorf("%s: got %s, want %s: the same seed now makes another web", name, got, goldenWebs[name])
 		}
 	}
 }
 
-// FuzzAnswer: any target gets a response that is well formed.
+// FuzzAnswer: every target gets a well-formed response.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"/", "", "*", "/robots.txt", "/sitemap.xml", "/sitemap-1.xml", "/sitemap--1.xml", "/go/1-0-3",
 		"/go/99999999999999999999-0-1", "/go/1-0-", "/loop/7", "/loop/-1",
-		"/missing/1.html", "/calendar/2026/01/", "/calendar/9999/12/", "/calendar/2026/13/", "/catalog?sid=000a3f07c2d1&p=3", "/catalog?sid=ffffffffffff&p=9",
-		"/list/all/new/", "/private/", "/%70rivate/x", "/%", "/%p", "http://www.example/", "//", "/0", "/-1", "/a-00001.html", "/\x00", "/private/show?id=18446744073709551616", ".html", "l",
+		"/missing/1.html", "/calendar/2026/01/", "/calendar/9999/12/", "/calendar/2026/13/",
+		"/catalog?sid=000a3f07c2d1&p=3", "/catalog?sid=ffffffffffff&p=9",
+		"/list/all/new/", "/private/", "/%70rivate/x", "/%", "/%p", "http://www.example/", "//", "/0", "/-1",
+		"/a-00001.html", "/\x00", "/private/show?id=18446744073709551616", ".html", "l",
 	} {
 		f.Add(s, int64(1), true)
 	}
@@ -241,8 +243,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzConditions: any target, condition and time get a response of a changing
-// web that is well formed.
+// FuzzConditions: every target, condition and time gets a well-formed response from a web that changes.
 func FuzzConditions(f *testing.F) {
 	s := smallWild(6)
 	s.Changes = &Changes{Lying: 0.2}
@@ -261,14 +262,14 @@ func FuzzConditions(f *testing.F) {
 	})
 }
 
-// wellFormed checks the response to a target, with what the query has beside it.
+// wellFormed requests a target and checks the response. q has the other parts of the query.
 func wellFormed(t *testing.T, w *Web, target string, host int64, gz bool, q testweb.Query) {
 	host = int64(uint64(host) % uint64(w.Hosts()))
 	q.Host, q.Target, q.Gzip, q.Secure, q.Close, q.Answered = host, target, gz, len(target)%2 == 0,
 		len(target)%3 == 0, len(target)%4
 	out, r := w.Answer([]byte("before"), q)
 	if !bytes.HasPrefix(out, []byte("before")) {
-		t.Fatal("what stood in dst is gone")
+		t.Fatal("Answer overwrote the beginning of dst")
 	}
 	out = out[len("before"):]
 	if r.Fault != testweb.NoFault {

@@ -7,64 +7,63 @@ import (
 	"strings"
 )
 
-// A piece is a word or less of the changing parts of a page, at most 12 bytes,
-// with its Huffman code.
+// A piece is a text of at most 12 bytes, such as a word, with its Huffman code.
 type piece struct {
-	text  [2]uint64 // little endian
-	code  [2]uint64 // the code of the first half of the text and of the second
+	text  [2]uint64 // the bytes, little-endian
+	code  [2]uint64 // of the first and the second half of the text
 	bits  [2]uint8
 	bytes uint8
 }
 
-// An id numbers the pieces of a kit. A page's changing parts are lists of them.
+// An id is the number of a piece in a kit. The own parts of a page are lists of them.
 type id uint16
 
-// linkID is not a piece but the markup between two links: so often repeated
-// that it is encoded as a match with the last one.
+// linkID stands for the markup between two links. It is so frequent that it is encoded as a match with its previous
+// occurrence instead of a piece.
 const linkID id = 0
 
 const linkMarkup = "</a></li>\n<li><a href=\""
 
-// A kit is all pieces, and where to find them.
+// A kit has all pieces and their numbers.
 type kit struct {
 	code   *huffman
 	pieces []piece
-	digit  id // of 0; 1 and so on follow
-	pairs  id // of 00; 01 and so on follow
+	digit  id // the piece "0"; "1" to "9" follow
+	pairs  id // the piece "00"; "01" to "99" follow
 	topics []topicKit
-	langs  [numLanguages]id // the words of each, as those of a topic
+	langs  [numLanguages]id // words of each language, as topicKit.words
 
 	linkPieces                               []id // linkMarkup as pieces
 	example, dash, html, quote, show, slash  id
 	up, private, space, https, way           id
 	missing, loop, sessionPage               id
 	traps                                    [3][]id
-	hex                                      [128]id           // of a digit
-	openPart, openList, closeList, closePart [parts][]id       // before and behind the links
+	hex                                      [128]id           // the piece of each digit
+	openPart, openList, closeList, closePart [parts][]id       // markup around the parts and their links
 	prefix, httpPrefix                       [len(prefixes)]id // by the number of the prefix
-	pathEnd, hostEnd                         id                // and the end of the tag with it
+	pathEnd, hostEnd                         id                // the end of a URL with the end of its tag
 }
 
 const (
 	numDirs  = 8
 	numSlugs = 128
 	numWords = 128
-	// commonWords of English do not tell a topic.
+	// commonWords is how many of the most frequent English words do not characterize a topic.
 	commonWords = 150
 )
 
 type topicKit struct {
 	name  string
 	piece id // the name
-	dirs  id // numDirs pieces "word/"
-	slugs id // numSlugs pieces "word-"
-	words id // numWords pieces "word ", then numWords without the space
+	dirs  id // the first of numDirs pieces "word/"
+	slugs id // the first of numSlugs pieces "word-"
+	words id // the first of numWords pieces "word ", then numWords without the space
 }
 
 func newKit(topics, languages int) *kit {
 	k := &kit{pieces: make([]piece, 1, 1<<14)}
 	k.digit = k.run(func(i int) string { return string(rune('0' + i)) }, 10)
-	k.pairs = k.run(func(i int) string { return string([]rune{rune('0' + i/10), rune('0' + i%10)}) }, 100)
+	k.pairs = k.run(func(i int) string { return string(rune('0'+i/10)) + string(rune('0'+i%10)) }, 100)
 	one := func(s string) id { return k.run(func(int) string { return s }, 1) }
 	k.example, k.dash, k.html, k.quote = one(domain), one("-"), one(".html"), one("\">")
 	k.show, k.slash, k.up, k.private, k.space = one("show?id="), one("/"), one("../"), one(privateDir[1:]), one(" ")
@@ -106,15 +105,16 @@ func newKit(topics, languages int) *kit {
 	return k
 }
 
-// fitting are the commonest words of four letters and more that make a piece
-// with one byte added, those left out that are common anyway.
+// fitting returns the most frequent words of more than three letters that fit into a piece with one more byte, except
+// those in common.
 func (v *vocabulary) fitting(n int, common []string) (list []string) {
 	for _, w := range v.words {
-		if len(w) > 3 && len(w) <= 11 && len(list) < n && !strings.Contains(reserved, "/"+w+"/") && !slices.Contains(common, w) {
+		if len(w) > 3 && len(w) <= 11 && len(list) < n && !strings.Contains(reserved, "/"+w+"/") &&
+			!slices.Contains(common, w) {
 			list = append(list, w)
 		}
 	}
-	for i := 0; len(list) < n; i++ { // a vocabulary too small
+	for i := 0; len(list) < n; i++ { // the vocabulary is too small, so repeat words
 		list = append(list, list[i])
 	}
 	return list
@@ -126,7 +126,7 @@ func (k *kit) wordRuns(list []string) id {
 	return first
 }
 
-// run adds n pieces in a row, and says which is the first.
+// run adds n consecutive pieces and returns the number of the first.
 func (k *kit) run(text func(i int) string, n int) id {
 	first := id(len(k.pieces))
 	for i := range n {
@@ -135,7 +135,7 @@ func (k *kit) run(text func(i int) string, n int) id {
 	return first
 }
 
-// text adds pieces for a text of any length.
+// text adds pieces for a text of any length and returns their numbers.
 func (k *kit) text(s string) (list []id) {
 	for len(s) > 0 {
 		n := min(len(s), 12)
@@ -152,7 +152,7 @@ func newPiece(s string) (p piece) {
 	return p
 }
 
-// encode fills the code of a piece in; false means that it is too long.
+// encode sets the code of a piece. It returns false if the code is too long.
 func (p *piece) encode(h *huffman) bool {
 	p.code, p.bits = [2]uint64{}, [2]uint8{}
 	half := 0
@@ -169,7 +169,7 @@ func (p *piece) encode(h *huffman) bool {
 	return true
 }
 
-// appendText appends the text of pieces.
+// appendText appends the text of the pieces.
 func (k *kit) appendText(dst []byte, ids []id) []byte {
 	n := len(dst)
 	dst = grow(dst, len(ids)*len(linkMarkup)+16)
@@ -187,7 +187,7 @@ func (k *kit) appendText(dst []byte, ids []id) []byte {
 	return dst[:n]
 }
 
-// grow makes dst n bytes longer; what they hold is not said.
+// grow makes dst n bytes longer, with any content.
 func grow(dst []byte, n int) []byte {
 	if need := len(dst) + n; need <= cap(dst) {
 		return dst[:need]
@@ -195,18 +195,18 @@ func grow(dst []byte, n int) []byte {
 	return append(dst, make([]byte, n)...)
 }
 
-// A builder makes the list of pieces of a page.
+// A builder collects the pieces of a page.
 type builder struct {
 	ids      []id
 	refs     []Ref
 	text     []byte
-	ends     [parts]int // of the parts, in ids
-	textEnds [parts]int // and in text
+	ends     [parts]int // end of each part in ids
+	textEnds [parts]int // end of each part in text
 }
 
 func (b *builder) add(i id) { b.ids = append(b.ids, i) }
 
-// number adds a number in decimal.
+// number adds a decimal number.
 func (b *builder) number(k *kit, n uint64) {
 	var rev [10]id
 	at := len(rev)
@@ -222,7 +222,7 @@ func (b *builder) number(k *kit, n uint64) {
 	b.ids = append(b.ids, rev[at:]...)
 }
 
-// host adds a host's name up to its domain.
+// host adds a host's name without its domain.
 func (b *builder) host(w *Web, host int64, prefix *[len(prefixes)]id) {
 	s, place := site(host)
 	topic, _ := w.cell(s)
@@ -230,7 +230,7 @@ func (b *builder) host(w *Web, host int64, prefix *[len(prefixes)]id) {
 	b.number(w.kit, uint64(s))
 }
 
-// path adds a page's path without the slash that it begins with.
+// path adds a page's path without its first slash.
 func (b *builder) path(w *Web, host, page int64) {
 	if page == 0 {
 		return
@@ -240,15 +240,15 @@ func (b *builder) path(w *Web, host, page int64) {
 	}
 }
 
-// topic is the topic of a host that is no mirror.
+// topic returns the topic of a host that is not a mirror.
 func (w *Web) topic(host int64) *topicKit {
 	s, _ := site(host)
 	topic, _ := w.cell(s)
 	return &w.kit.topics[topic]
 }
 
-// pathIn adds the path of a page other than the first of a host of this topic
-// that is no mirror; html says that ".html" is to follow.
+// pathIn adds the path of a page, other than the first, of a host with this topic that is not a mirror. html means that
+// the caller must add ".html".
 func (b *builder) pathIn(w *Web, t *topicKit, host, page int64) (html bool) {
 	k := w.kit
 	h := w.hash(saltPath, host, page)

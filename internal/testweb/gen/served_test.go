@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// TestServed: what a client gets from a testweb.Web is what Answer said.
+// TestServed: a client of a testweb.Web gets the response that Answer returns.
 func TestServed(t *testing.T) {
 	s := smallWild(11)
 	w := newWeb(t, s)
@@ -51,19 +51,19 @@ func TestServed(t *testing.T) {
 		resp.Body.Close()
 		want, _ := fetched(t, w, h, p, false)
 		if err != nil || resp.StatusCode != 200 || !resp.Uncompressed || !bytes.Equal(got, want) {
-			t.Fatalf("%s: %v, %s, %d bytes instead of %d", req.URL, err, resp.Status, len(got), len(want))
+			t.Fatalf("%s: %v, %s, got %d bytes, want %d", req.URL, err, resp.Status, len(got), len(want))
 		}
 		n++
 	}
 	if n < 30 {
-		t.Errorf("%d pages were fetched", n)
+		t.Errorf("only %d pages were fetched, want at least 30", n)
 	}
 }
 
-// TestChangesAreServed: a web tells of its versions over HTTP, by both of its
-// loops, confirms them, and has an account of the copies.
+// TestChangesAreServed: over HTTP a web serves its validators and confirms them, in the loop of testweb and in
+// net/http, and the report tells how fresh the copies are.
 func TestChangesAreServed(t *testing.T) {
-	// No page changes within the test: from one day on.
+	// No page changes during the test, because the shortest mean time is a day.
 	w := newWeb(t, Spec{Seed: 4, Hosts: 40, PagesMean: 3, MaxPages: 5, PageBytes: 1, Topics: 1, Languages: 1,
 		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3,
 			Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
@@ -106,7 +106,7 @@ func TestChangesAreServed(t *testing.T) {
 			pages++
 			if etag := first.Header.Get("Etag"); etag != "" {
 				get(url, http.Header{"If-None-Match": {etag}})
-				// Two fields are for net/http's loop.
+				// net/http handles requests with two such fields.
 				if r := get(url, http.Header{"If-None-Match": {`"other"`, etag}}); r.StatusCode != 304 {
 					t.Fatalf("%s: two fields: %s", url, r.Status)
 				}
@@ -120,7 +120,7 @@ func TestChangesAreServed(t *testing.T) {
 			}
 		}
 	}
-	if err := stop(); err != nil { // every answer is counted now
+	if err := stop(); err != nil { // after it every answer has been counted
 		t.Fatal(err)
 	}
 	r := web.Report().Fresh

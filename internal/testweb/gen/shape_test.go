@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// TestNothingIsStored: a hundred million hosts take no more memory than one.
+// TestNothingIsStored: a hundred million hosts need no more memory than one.
 func TestNothingIsStored(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -35,7 +35,7 @@ func TestNothingIsStored(t *testing.T) {
 	}
 }
 
-// TestAnswerAllocatesNothing: an ordinary page costs no garbage.
+// TestAnswerAllocatesNothing: Answer allocates nothing for an ordinary page.
 func TestAnswerAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools at random")
@@ -59,7 +59,7 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSizesFollowThePowerLaw: the mean is right, and so is the share of the hosts above a size.
+// TestSizesFollowThePowerLaw checks the mean of the sizes, and the share of hosts above two sizes.
 func TestSizesFollowThePowerLaw(t *testing.T) {
 	for _, test := range []struct {
 		hosts int64
@@ -82,15 +82,16 @@ func TestSizesFollowThePowerLaw(t *testing.T) {
 			if math.Abs(got/test.mean-1) > 0.03 {
 				t.Errorf("%d hosts, seed %d: mean %.2f, want %g", test.hosts, seed, got, test.mean)
 			}
-			// Eight times the size is a sixteenth of the hosts (8^(4/3)).
+			// Hosts of eight times the size are a sixteenth as frequent (8^(4/3)).
 			if ratio := small / large; ratio < 12 || ratio > 20 {
-				t.Errorf("%d hosts, seed %d: %g hosts twice the mean, %g sixteen times; want 16 times fewer", test.hosts, seed, small, large)
+				t.Errorf("%d hosts, seed %d: %g hosts with twice the mean, %g with sixteen times; want a ratio of 16",
+					test.hosts, seed, small, large)
 			}
 		}
 	}
 }
 
-// TestLinksAreSpreadAsSaid: number, share within the site, topics, languages, page lengths.
+// TestLinksAreSpreadAsSaid checks links (number, share within the site, topics, languages) and page lengths.
 func TestLinksAreSpreadAsSaid(t *testing.T) {
 	w := newWeb(t, Plain(2, 100_000))
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -145,11 +146,11 @@ func TestLinksAreSpreadAsSaid(t *testing.T) {
 		most = max(most, n)
 	}
 	if most < 50 || most > outside/50 {
-		t.Errorf("the most popular host has %d links of %d, want some to be popular and none too much", most, outside)
+		t.Errorf("the most popular host has %d of %d links, want between 50 and 2 %%", most, outside)
 	}
 }
 
-// TestAddresses: hosts share addresses as they were told to.
+// TestAddresses: hosts share addresses as the Spec says.
 func TestAddresses(t *testing.T) {
 	for _, test := range []struct {
 		spec     Spec
@@ -175,14 +176,16 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestRolesAndFates: the shares of the Spec are those of the web.
+// TestRolesAndFates: the shares in the web are those of the Spec.
 func TestRolesAndFates(t *testing.T) {
 	s := Wild(3, 20_000)
 	s.PagesMean = 50
 	w := newWeb(t, s)
 	hosts := map[string]float64{}
 	pages, all := map[string]float64{}, 0.0
-	names := [...]string{"fine", "failing", "busy", "slow", "duplicate", "gone", "broken", "hanging", "resetting", "truncated"}
+	names := [...]string{
+		"fine", "failing", "busy", "slow", "duplicate", "gone", "broken", "hanging", "resetting", "truncated",
+	}
 	for h := range w.Hosts() {
 		switch w.role(h) {
 		case mirror:
@@ -217,10 +220,12 @@ func TestRolesAndFates(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"mirrors", hosts["mirror"] / 20_000, s.Mirrors}, {"closed", hosts["closed"] / 20_000, s.ClosedHosts}, {"dead", hosts["dead"] / 20_000, s.DeadHosts},
-		{"trapped", hosts["trapped"] / 20_000, s.Traps}, {"secure", hosts["secure"] / 20_000, s.Secure}, {"delay", hosts["delay"] / 20_000, s.CrawlDelays},
-		{"failing", pages["failing"] / all, s.Failing}, {"busy", pages["busy"] / all, s.Busy}, {"slow", pages["slow"] / all, s.Slow},
-		{"duplicate", pages["duplicate"] / all, s.Duplicates}, {"gone", pages["gone"] / all, s.Gone}, {"broken", pages["broken"] / all, s.Broken},
+		{"mirrors", hosts["mirror"] / 20_000, s.Mirrors}, {"closed", hosts["closed"] / 20_000, s.ClosedHosts},
+		{"dead", hosts["dead"] / 20_000, s.DeadHosts}, {"trapped", hosts["trapped"] / 20_000, s.Traps},
+		{"secure", hosts["secure"] / 20_000, s.Secure}, {"delay", hosts["delay"] / 20_000, s.CrawlDelays},
+		{"failing", pages["failing"] / all, s.Failing}, {"busy", pages["busy"] / all, s.Busy},
+		{"slow", pages["slow"] / all, s.Slow}, {"duplicate", pages["duplicate"] / all, s.Duplicates},
+		{"gone", pages["gone"] / all, s.Gone}, {"broken", pages["broken"] / all, s.Broken},
 		{"hanging", pages["hanging"] / all, s.Hanging}, {"denied", pages["denied"] / all, s.Denied},
 	} {
 		if math.Abs(test.got/test.want-1) > 0.2 {
@@ -231,14 +236,19 @@ func TestRolesAndFates(t *testing.T) {
 
 func TestSpecs(t *testing.T) {
 	for _, bad := range []Spec{
-		{Hosts: -1}, {Hosts: 1 << 50}, {PagesMean: 0.5}, {PagesMean: 1e12}, {PagesMean: math.NaN()}, {MaxPages: 5, PagesMean: 10}, {PageBytes: -1}, {Links: -2}, {Links: 5000},
-		{Local: 1.5}, {Topics: 16}, {Languages: 21}, {Denied: 2}, {Broken: -0.1}, {Slow: math.NaN()}, {Mirrors: 0.4, DeadHosts: 0.4}, {Gone: 0.5, Broken: 0.5}, {CrawlDelay: -1},
+		{Hosts: -1}, {Hosts: 1 << 50}, {PagesMean: 0.5}, {PagesMean: 1e12}, {PagesMean: math.NaN()},
+		{MaxPages: 5, PagesMean: 10}, {PageBytes: -1}, {Links: -2}, {Links: 5000}, {Local: 1.5}, {Topics: 16},
+		{Languages: 21}, {Denied: 2}, {Broken: -0.1}, {Slow: math.NaN()}, {Mirrors: 0.4, DeadHosts: 0.4},
+		{Gone: 0.5, Broken: 0.5}, {CrawlDelay: -1},
 	} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v: no error", bad)
 		}
 	}
-	for _, good := range []Spec{{}, {Local: -1}, {Local: 1}, {Locality: -1}, {Links: 1}, {Hosts: 1}, {PagesMean: 1}, {PagesMean: 2e6, Hosts: 3}, {MaxPages: 100}} {
+	for _, good := range []Spec{
+		{}, {Local: -1}, {Local: 1}, {Locality: -1}, {Links: 1}, {Hosts: 1}, {PagesMean: 1},
+		{PagesMean: 2e6, Hosts: 3}, {MaxPages: 100},
+	} {
 		w := newWeb(t, good)
 		for h := range min(w.Hosts(), 50) {
 			if refs := w.Links(h, w.Pages(h)-1, nil); len(refs) > 2*50 {

@@ -6,95 +6,90 @@ import (
 	"time"
 )
 
-// Spec describes a generated web. The zero Spec is a small plain web: pages,
-// and robots.txt that denies nothing.
+// Spec describes a generated web. The zero Spec is a small, plain web: pages, and robots.txt files that deny nothing.
 //
-// A share is between 0 and 1; where zero means a default, a negative share is none.
+// A share is between 0 and 1. If zero means a default, a negative share means none.
 type Spec struct {
 	Seed uint64
-	// Hosts is their number; zero means 1000.
+	// Hosts is the number of hosts; zero means 1000.
 	Hosts int64
-	// PagesMean is the mean number of pages of a host: zero means 100. The
-	// sizes follow a Pareto law of exponent 4/3 up to MaxPages; zero means 300
-	// times the mean, and 1000 at least.
+	// PagesMean is the mean number of pages on a host; zero means 100. The sizes follow a Pareto law of exponent 4/3,
+	// up to MaxPages. For MaxPages, zero means 300 times the mean, and at least 1000.
 	PagesMean float64
 	MaxPages  int64
-	// PageBytes is the mean length of a page; zero means 22,300. Lengths are
-	// log-normal (sigma 0.45); no page is shorter than its links and its head are.
+	// PageBytes is the mean length of a page; zero means 22,300. Lengths are log-normal (sigma 0.45). A page is never
+	// shorter than its head and its links.
 	PageBytes int
-	// Links is the mean number of links of a page, which has between half and
-	// one and a half times as many; zero means 50.
+	// Links is the mean number of links on a page; zero means 50. A page has between half and one and a half times as
+	// many.
 	Links int
-	// Local is the share of the links that stay within the site; zero means 0.8.
+	// Local is the share of links within the site; zero means 0.8.
 	Local float64
-	// Topics is how many there are, at most 15, and Languages, at most 20; zero
-	// means all of them. Locality is the share of the links out of a site that
-	// are drawn from the hosts of its topic, and likewise of its language; zero
-	// means 0.7.
+	// Topics is the number of topics, at most 15, and Languages that of languages, at most 20; zero means all.
+	// Locality is the share of links to other sites that stay in the topic, and also of those that stay in the
+	// language; zero means 0.7.
 	Topics, Languages int
 	Locality          float64
-	// Addresses is the number of addresses of all hosts, which share them in
-	// turn. Zero: the hosts of a site share one, and half of the sites share
-	// theirs with seven others. Negative: each host has one of its own. There are
-	// no more than 16,516,096.
+	// Addresses is the number of addresses that all hosts share in turn. Zero: the hosts of a site share one address,
+	// and half of the sites share theirs with seven other sites. Negative: each host has its own address. There are at
+	// most 16,516,096 addresses.
 	Addresses int64
 
-	// Graph, if not nil, gives the hosts, their pages and the links between
-	// these. There are about as many hosts as Hosts says then; PagesMean,
-	// MaxPages, Links, Local, Locality and Mirrors say nothing.
+	// Graph, if not nil, gives the pages and the links between them. Then there are about Hosts hosts, and PagesMean,
+	// MaxPages, Links, Local, Locality and Mirrors have no effect.
 	Graph *Graph
 
-	// Changes, if not nil, lets the pages change, and say of which version they are.
+	// Changes, if not nil, makes the pages change, with an ETag or a Last-Modified.
 	Changes *Changes
 
-	// Of the links:
-	Redirects float64 // lead through one to three redirects; a 32nd of these go round in circles
+	// Shares of the links:
+	Redirects float64 // redirect in one to three steps; 1/32 of these redirect without end
 	DeadLinks float64 // lead to a 404
 
-	// Of the pages other than a host's first:
-	Failing float64 // answer 503 once or twice, then well
-	Busy    float64 // answer 429 with a Retry-After of 1 s once, then well
-	Slow    float64 // take 0.2 to 1 s to begin and as long again to end
+	// Shares of the pages, except the first page of each host:
+	Failing float64 // answer 503 once or twice, then 200
+	Busy    float64 // answer 429 with a Retry-After of 1 s once, then 200
+	Slow    float64 // take 0.2 to 1 s before the first byte, and as long again until the last one
 
-	// Of the pages without children in the tree of their site, which are 7 of
-	// 8; so none of these hides another page:
+	// Shares of the pages, taken from those without children in the tree of their host (7 of 8), so that none of these
+	// faults hides another page:
 	Denied     float64 // robots.txt forbids them
-	Duplicates float64 // are another page of the host once more, byte by byte
+	Duplicates float64 // equal another page of the host, byte for byte
 	Gone       float64 // answer 410
 	Broken     float64 // answer 500
-	Hanging    float64 // stop answering, before or in the middle
-	Resetting  float64 // end in a reset, before or in the middle
-	Truncated  float64 // end too early
+	Hanging    float64 // stop before or in the middle of the response
+	Resetting  float64 // end in a reset, before or in the middle of the response
+	Truncated  float64 // close the connection too early
 
-	// Of the hosts:
-	CrawlDelays float64       // ask for CrawlDelay
-	CrawlDelay  time.Duration // zero means 2s
+	// Shares of the hosts:
+	CrawlDelays float64       // ask for CrawlDelay in robots.txt
+	CrawlDelay  time.Duration // zero means 2 s
 	Sitemaps    float64       // have a sitemap of all their pages
-	NoRobots    float64       // have no robots.txt, and deny nothing
+	NoRobots    float64       // have no robots.txt, so that they deny nothing
 	Traps       float64       // have an endless calendar, session ids and growing paths
-	Secure      float64       // live on HTTPS, and redirect there from HTTP
-	SlowHosts   float64       // take 0.2 to 1 s to begin each answer
+	Secure      float64       // have their pages on HTTPS and redirect HTTP to it
+	SlowHosts   float64       // take 0.2 to 1 s before the first byte of each response
 
-	// Of the hosts, taken from the second half of their numbers, so that none
-	// hides another host:
-	Mirrors     float64 // are another host once more, byte by byte
+	// Shares of the hosts, taken from the second half of the host numbers, so that none of these faults hides another
+	// host:
+	Mirrors     float64 // equal another host, byte for byte
 	ClosedHosts float64 // deny everything in robots.txt
-	DeadHosts   float64 // have no address, hang, reset, or a wrong certificate
+	DeadHosts   float64 // have no address, hang, reset, or have a wrong certificate
 }
 
-// Plain is a web in which nothing goes wrong: pages, and robots.txt that denies
-// a few of them.
+// Plain returns the Spec of a web without faults: pages, and robots.txt files that deny a few of them.
 func Plain(seed uint64, hosts int64) Spec {
 	return Spec{Seed: seed, Hosts: hosts, Denied: 0.02}
 }
 
-// Wild is a web with everything that goes wrong on the real one.
+// Wild returns the Spec of a web with every fault that this package knows.
 func Wild(seed uint64, hosts int64) Spec {
 	return Spec{
 		Seed: seed, Hosts: hosts,
 		Redirects: 0.04, DeadLinks: 0.03,
 		Failing: 0.01, Busy: 0.005, Slow: 0.005,
-		Denied: 0.03, Duplicates: 0.05, Gone: 0.005, Broken: 0.01, Hanging: 0.002, Resetting: 0.002, Truncated: 0.002,
+		Denied: 0.03, Duplicates: 0.05, Gone: 0.005, Broken: 0.01, Hanging: 0.002, Resetting: 0.002,
+		Truncated:   0.002,
 		CrawlDelays: 0.02, Sitemaps: 0.2, NoRobots: 0.1, Traps: 0.05, Secure: 0.3, SlowHosts: 0.01,
 		Mirrors: 0.05, ClosedHosts: 0.01, DeadHosts: 0.03,
 	}
@@ -105,13 +100,13 @@ const (
 	maxPages = 1 << 31
 )
 
-// withDefaults fills the zero fields in, and says what cannot be.
+// withDefaults returns s with its zero fields filled in, or an error if a value is not valid.
 func (s Spec) withDefaults() (Spec, error) {
 	def(&s.Hosts, 1000)
 	if s.Graph != nil {
 		s.PagesMean = max(1, float64(s.Graph.Nodes())/float64(s.Hosts))
 		s.MaxPages = int64(max(10, 30*s.PagesMean))
-		s.Mirrors = 0 // a mirror's pages would have no place in the graph
+		s.Mirrors = 0 // because the pages of a mirror are not in the graph
 	}
 	def(&s.PagesMean, 100)
 	def(&s.MaxPages, max(1000, int64(300*s.PagesMean)))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The directories that are not for ordinary pages.
+// Paths that are not those of ordinary pages.
 const (
 	privateDir  = "/private/"
 	wayDir      = "/go/"
@@ -16,12 +16,11 @@ const (
 	sessionPath = "/catalog"
 	growingDir  = "/list/"
 
-	// reserved are words that name no directory of pages.
+	// reserved are words that are not used for directories of pages.
 	reserved = "/private/loop/missing/calendar/catalog/list/robots/sitemap/show/"
 )
 
-// robots is the robots.txt of a host, empty where there is none. What it says
-// is what denies says.
+// robots returns the robots.txt of a host, or "" if it has none. It forbids the same targets as denies.
 func (w *Web) robots(host int64) string {
 	own := host
 	host = w.source(host)
@@ -63,12 +62,12 @@ const (
 	denyCalendar = "Disallow: " + calendarDir
 )
 
-// deniesCalendar says whether robots.txt warns of the calendar.
+// deniesCalendar reports whether a host's robots.txt forbids its endless calendar.
 func (w *Web) deniesCalendar(host int64) bool {
 	return w.trapped(host) && w.hasRobots(host) && w.hash(saltRobots, host, 1)&1 == 0
 }
 
-// denies says which line of a host's robots.txt, if any, forbids a target.
+// denies returns the line of a host's robots.txt that forbids a target, if there is one.
 func (w *Web) denies(host int64, target string) (rule string, denied bool) {
 	f := &w.fates
 	if f.denied|f.closed|f.trap == 0 || target == "/robots.txt" {
@@ -90,7 +89,7 @@ func (w *Web) denies(host int64, target string) (rule string, denied bool) {
 	return "", false
 }
 
-// unescaped is a path in which escaped letters are letters (RFC 9309, 2.2.2).
+// unescaped decodes the escaped letters of a path (RFC 9309, 2.2.2).
 func unescaped(s string) string {
 	var out []byte
 	for i := 0; i < len(s); i++ {
@@ -113,8 +112,7 @@ func (w *Web) scheme(host int64) string {
 	return "http://"
 }
 
-// redirect adds a path without its first slash that redirects to a page in so
-// many steps.
+// redirect adds a path, without its first slash, that redirects to a page in the given number of steps.
 func (b *builder) redirect(k *kit, host, page, steps int64) {
 	b.add(k.way)
 	b.number(k, uint64(host))
@@ -124,12 +122,12 @@ func (b *builder) redirect(k *kit, host, page, steps int64) {
 	b.number(k, uint64(steps))
 }
 
-// maxSteps is how many steps a redirect may have.
+// maxSteps is the largest number of steps of a redirect.
 const maxSteps = 9
 
 var redirects = [...]int{301, 302, 303, 307, 308}
 
-// nextStep is where a path of redirect leads next.
+// nextStep returns the target and the status of a redirect. rest is the part of its path after wayDir.
 func (w *Web) nextStep(b *builder, rest string) (to string, status int, ok bool) {
 	if len(rest) > 64 {
 		return "", 0, false
@@ -139,7 +137,8 @@ func (w *Web) nextStep(b *builder, rest string) (to string, status int, ok bool)
 	host, err1 := strconv.ParseUint(hs, 10, 62)
 	page, err2 := strconv.ParseUint(ps, 10, 62)
 	steps, err3 := strconv.ParseUint(ss, 10, 8)
-	if err1 != nil || err2 != nil || err3 != nil || int64(host) >= w.spec.Hosts || int64(page) >= w.Pages(int64(host)) || steps < 1 || steps > maxSteps {
+	if err1 != nil || err2 != nil || err3 != nil || int64(host) >= w.spec.Hosts ||
+		int64(page) >= w.Pages(int64(host)) || steps < 1 || steps > maxSteps {
 		return "", 0, false
 	}
 	status = redirects[mix(host+page*golden+steps)%uint64(len(redirects))]
@@ -152,11 +151,10 @@ func (w *Web) nextStep(b *builder, rest string) (to string, status int, ok bool)
 	return w.scheme(int64(host)) + name + w.Target(int64(host), int64(page)), status, true
 }
 
-// maxSitemap is how many URLs a sitemap may have (sitemaps.org).
+// maxSitemap is the largest number of URLs in a sitemap (sitemaps.org).
 const maxSitemap = 50_000
 
-// sitemap is a sitemap of a host that has some: of all its pages, or an index
-// of several when there are too many.
+// sitemap returns the sitemap at a target: one of all pages of the host or, if there are too many, an index or a part.
 func (w *Web) sitemap(b *builder, host int64, target string) (string, bool) {
 	rest, ok := strings.CutPrefix(target, "/sitemap")
 	if !ok || !w.trait(w.source(host), traitSitemap, w.fates.sitemap) {

@@ -11,10 +11,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// forbidden reads a robots.txt for a crawler that it does not name, in the
-// plainest way: the longest rule that is a prefix wins (RFC 9309, 2.2.2).
+// forbidden returns the line of a robots.txt that forbids a path to a crawler that the file does not name. It parses
+// the file in the simplest way: the longest rule that is a prefix wins (RFC 9309, 2.2.2).
 func forbidden(text, path string) (rule string) {
-	groups := false // for everybody
+	groups := false // the current group is for all crawlers
 	names := false
 	best := -1
 	for line := range strings.Lines(text) {
@@ -38,7 +38,7 @@ func forbidden(text, path string) (rule string) {
 	return rule
 }
 
-// TestRobotsSaysWhatIsDenied: the file and the judge agree.
+// TestRobotsSaysWhatIsDenied: the text of robots.txt and the Reply agree.
 func TestRobotsSaysWhatIsDenied(t *testing.T) {
 	s := smallWild(8)
 	s.ClosedHosts, s.Denied, s.PageBytes, s.Links = 0.1, 0.2, 1, 20
@@ -78,7 +78,7 @@ func TestRobotsSaysWhatIsDenied(t *testing.T) {
 		t.Errorf("%d denied pages seen, %d hosts without robots.txt", denied, none)
 	}
 	if rule, ok := w.denies(0, "/%70riv%61te/x"); w.hasRobots(0) && (!ok || rule != denyPrivate) {
-		t.Errorf("an escaped path: %q", rule)
+		t.Errorf("an escaped path is denied by %q, want %q", rule, denyPrivate)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestSitemapsHaveAllPages(t *testing.T) {
 	}
 }
 
-// TestTrapsHaveNoEnd: from every page of a trap links lead deeper.
+// TestTrapsHaveNoEnd: each page of a trap has a link that leads deeper, and no link out of the trap.
 func TestTrapsHaveNoEnd(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 10, Traps: 1})
 	for _, target := range []string{"/calendar/2026/01/", "/catalog?sid=000000000000&p=1", "/list/"} {
@@ -144,7 +144,8 @@ func TestTrapsHaveNoEnd(t *testing.T) {
 			last = r.Trap
 			list := hrefs(t, out[r.HeadLen:])
 			for _, ref := range list {
-				if trap := strings.HasPrefix(ref, "all/") || strings.HasPrefix(ref, "new/") || strings.HasPrefix(ref, calendarDir) || strings.HasPrefix(ref, sessionPath); !trap {
+				if trap := strings.HasPrefix(ref, "all/") || strings.HasPrefix(ref, "new/") ||
+					strings.HasPrefix(ref, calendarDir) || strings.HasPrefix(ref, sessionPath); !trap {
 					t.Fatalf("%s links to %s, out of the trap", target, ref)
 				}
 			}
@@ -157,7 +158,7 @@ func TestTrapsHaveNoEnd(t *testing.T) {
 	}
 }
 
-// TestFaultsAreAsSaid: what is broken for a while is mended, and what is cut has its place.
+// TestFaultsAreAsSaid: temporary faults end after retries, and each fault has its place in the response.
 func TestFaultsAreAsSaid(t *testing.T) {
 	s := smallWild(9)
 	s.Failing, s.Busy, s.Slow, s.Hanging, s.Resetting, s.Truncated = 0.05, 0.05, 0.05, 0.05, 0.05, 0.05
@@ -205,7 +206,7 @@ func TestFaultsAreAsSaid(t *testing.T) {
 	}
 }
 
-// TestSecureHostsRedirect: to HTTPS, whatever is asked for.
+// TestSecureHostsRedirect: hosts on HTTPS redirect every HTTP request to HTTPS.
 func TestSecureHostsRedirect(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 100, Secure: 0.5, PageBytes: 1})
 	moved := 0
@@ -223,12 +224,12 @@ func TestSecureHostsRedirect(t *testing.T) {
 		}
 	}
 	if moved < 30 || moved > 70 {
-		t.Errorf("%d hosts of 100 are secure", moved)
+		t.Errorf("%d of 100 hosts are on HTTPS, want 30 to 70", moved)
 	}
 }
 
-// TestWrongCertificatesAreNeeded: a host with one does not serve its pages by
-// HTTP either, whether or not other hosts live on HTTPS.
+// TestWrongCertificatesAreNeeded: a host with a wrong certificate does not serve its pages over HTTP, whether or not
+// other hosts are on HTTPS.
 func TestWrongCertificatesAreNeeded(t *testing.T) {
 	for _, share := range []float64{0, 0.3} {
 		w := newWeb(t, Spec{Hosts: 200, PagesMean: 3, PageBytes: 1, DeadHosts: 0.5, Secure: share})
@@ -239,17 +240,18 @@ func TestWrongCertificatesAreNeeded(t *testing.T) {
 			}
 			met++
 			out, r := w.Answer(nil, testweb.Query{Host: h, Target: "/"})
-			if to := header(out, "Location"); r.Status != 301 || r.Page != -1 || to != w.URL(h, 0) || !strings.HasPrefix(to, "https:") {
-				t.Errorf("secure %g: %s by HTTP: %+v, to %q", share, w.URL(h, 0), r, to)
+			to := header(out, "Location")
+			if r.Status != 301 || r.Page != -1 || to != w.URL(h, 0) || !strings.HasPrefix(to, "https:") {
+				t.Errorf("secure %g: %s over HTTP: %+v, to %q", share, w.URL(h, 0), r, to)
 			}
 		}
 		if met < 5 {
-			t.Errorf("secure %g: %d hosts with a wrong certificate", share, met)
+			t.Errorf("secure %g: only %d hosts with a wrong certificate, want at least 5", share, met)
 		}
 	}
 }
 
-// TestManyAtOnce: goroutines that make the same blocks get the same pages.
+// TestManyAtOnce: goroutines that make the same blocks at once get the same pages.
 func TestManyAtOnce(t *testing.T) {
 	spec := Spec{Hosts: 100, Topics: 3, Languages: 2}
 	want, w := newWeb(t, spec), newWeb(t, spec)
@@ -258,11 +260,13 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			var a, b []byte
 			for i := range 100 {
-				q := testweb.Query{Host: int64(i), Target: w.Target(int64(i), w.Pages(int64(i))-1), Gzip: (i+g)%2 == 0}
+				q := testweb.Query{
+					Host: int64(i), Target: w.Target(int64(i), w.Pages(int64(i))-1), Gzip: (i+g)%2 == 0,
+				}
 				a, _ = w.Answer(a[:0], q)
 				b, _ = want.Answer(b[:0], q)
 				if string(a) != string(b) {
-					t.Errorf("host %d: two answers", i)
+					t.Errorf("host %d: two webs of one Spec give different answers", i)
 				}
 			}
 		})
@@ -278,16 +282,17 @@ func TestURLsAreOrdinaryPages(t *testing.T) {
 		name, target, _ := strings.Cut(strings.TrimPrefix(u, "http://"), "/")
 		h, ok := w.Find(name)
 		if !ok {
-			t.Fatalf("%s: no host", u)
+			t.Fatalf("%s: there is no such host", u)
 		}
-		if _, r := w.Answer(nil, testweb.Query{Host: h, Target: "/" + target}); r.Status != 200 || r.Page < 0 || r.Denied || r.Fault != testweb.NoFault {
+		_, r := w.Answer(nil, testweb.Query{Host: h, Target: "/" + target})
+		if r.Status != 200 || r.Page < 0 || r.Denied || r.Fault != testweb.NoFault {
 			t.Errorf("%s: %+v", u, r)
 		}
 	}
 	if n != 500 {
 		t.Errorf("%d URLs, want 500", n)
 	}
-	for u := range w.URLs(5, 7) { // may be left early
+	for u := range w.URLs(5, 7) { // the loop may end early
 		if u == "" {
 			t.Error("an empty URL")
 		}

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// The traps of a host that has some:
+// The traps of a host:
 //
-//	/calendar/2031/05/              a month, and links to the one before and the one after
+//	/calendar/2031/05/              a month, with links to the previous and the next month
 //	/catalog?sid=000a3f07c2d1&p=3   the same few pages, with a new session in every link
-//	/list/all/new/all/              each page links to itself with one or the other word added
+//	/list/all/new/all/              each page links to paths that are longer by one of two words
 //
-// Their pages link to nothing else but each other: a way home would make the
-// distance of pages depend on how far a crawler goes into a trap.
+// Their pages link only to each other. With links to other pages, the distance of a page would depend on how far a
+// crawler goes into a trap.
 
 const (
 	firstYear = 2026
 	lastYear  = 9999
-	// maxGrown bounds the target of a growing path; URLs longer than that are
-	// refused by most servers.
+	// maxGrown is the longest target of a growing path. Most servers refuse longer URLs.
 	maxGrown = 4000
 )
 
-// entrance adds the path of a trap without its first slash.
+// entrance adds the path of a trap's first page, without its first slash.
 func (b *builder) entrance(k *kit, number uint32) {
 	b.ids = append(b.ids, k.traps[number%3]...)
 	if number%3 == 1 {
@@ -31,7 +30,7 @@ func (b *builder) entrance(k *kit, number uint32) {
 	}
 }
 
-// session adds a session id and a page of the catalog.
+// session adds a session id and the number of a catalog page.
 func (b *builder) session(k *kit, depth, random uint32) {
 	const hexDigits = "0123456789abcdef"
 	sid := uint64(depth)<<32 | uint64(random)
@@ -41,7 +40,7 @@ func (b *builder) session(k *kit, depth, random uint32) {
 	b.ids = append(b.ids, k.sessionPage, k.digit+id(random%10))
 }
 
-// trapPage is the text of a page in a trap, and how deep in it that lies.
+// trapPage returns a page of a trap and its depth in the trap.
 func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bool) {
 	if w.fates.trap == 0 || !w.trapped(w.source(host)) || len(target) > maxGrown {
 		return "", 0, false
@@ -52,7 +51,8 @@ func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bo
 	case strings.HasPrefix(target, calendarDir):
 		var year, month int
 		rest := target[len(calendarDir):]
-		if n, err := fmt.Sscanf(rest, "%04d/%02d/", &year, &month); n != 2 || err != nil || rest != fmt.Sprintf("%04d/%02d/", year, month) {
+		n, err := fmt.Sscanf(rest, "%04d/%02d/", &year, &month)
+		if n != 2 || err != nil || rest != fmt.Sprintf("%04d/%02d/", year, month) {
 			return "", 0, false
 		}
 		depth = (year-firstYear)*12 + month
@@ -77,7 +77,8 @@ func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bo
 		title = fmt.Sprintf("Catalog page %d", n)
 		for i := range uint64(3) {
 			h := mix(w.hash(saltTrap, host, int64(id)) + n*10 + i)
-			links = append(links, fmt.Sprintf("%s?sid=%012x&amp;p=%d", sessionPath, uint64(depth&0xffff)<<32|h>>32, h%10))
+			session := uint64(depth&0xffff)<<32 | h>>32
+			links = append(links, fmt.Sprintf("%s?sid=%012x&amp;p=%d", sessionPath, session, h%10))
 		}
 	case strings.HasPrefix(target, growingDir):
 		rest := target[len(growingDir):]
@@ -97,7 +98,8 @@ func (w *Web) trapPage(host int64, target string) (text string, depth int, ok bo
 		return "", 0, false
 	}
 	var t strings.Builder
-	fmt.Fprintf(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n</head>\n<body>\n<h1>%[1]s</h1>\n<ul>\n", title)
+	fmt.Fprintf(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n"+
+		"</head>\n<body>\n<h1>%[1]s</h1>\n<ul>\n", title)
 	for _, l := range links {
 		fmt.Fprintf(&t, "<li><a href=\"%s\">%s</a></li>\n", l, l)
 	}

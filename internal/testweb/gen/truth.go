@@ -9,45 +9,43 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// Bounds are those of a crawl.
+// Bounds are the bounds of a crawl.
 type Bounds struct {
 	Seeds []Seed
-	// Depth is how many links a page may be away from a seed, redirects not
-	// counted; nil: any number.
+	// Depth is the largest number of links between a seed and a page; redirects do not count. Nil: no limit.
 	Depth *int
 	Scope Scope
-	// Robots says that pages that robots.txt denies are not fetched.
+	// Robots means that the crawl obeys robots.txt.
 	Robots bool
-	// Sitemaps says that all pages of a host's sitemap are found with the first
-	// URL of that host that a link leads to, whatever that is answered with. It
-	// goes with no Depth.
+	// Sitemaps means that the crawl finds all pages of a host's sitemap with the first URL that leads to the host,
+	// whatever the answer for that URL. It cannot be combined with Depth.
 	Sitemaps bool
 }
 
-// A Seed is a page to begin with.
+// A Seed is a page at which a crawl begins.
 type Seed struct{ Host, Page int64 }
 
-// A Scope is where a crawl may go.
+// A Scope limits the hosts that a crawl visits.
 type Scope uint8
 
-// The scopes: anywhere, the hosts of the seeds, the registered domains of the seeds.
+// The scopes: all hosts, the hosts of the seeds, the registered domains of the seeds.
 const (
 	Anywhere Scope = iota
 	SeedHosts
 	SeedDomains
 )
 
-// MaxTruth is how many pages a web may have whose truth is enumerated.
+// MaxTruth is the largest number of pages of a web for Reachable.
 const MaxTruth = 10_000_000
 
-// ErrTooMany says that a web has more pages than can be enumerated.
+// ErrTooMany means that a web has more than MaxTruth pages.
 var ErrTooMany = errors.New("too many pages to enumerate")
 
-// A Truth is the set of the pages that a crawl can reach. See the package's
-// comment for what that means.
+// A Truth is the set of pages that a crawl can reach; the package documentation defines it. It implements testweb.Truth
+// and is safe for concurrent use.
 type Truth struct {
 	w       *Web
-	first   []uint32 // number of a host's first page, by host
+	first   []uint32 // by host, the number of its first page
 	reached bitmap
 	count   int64
 }
@@ -59,21 +57,21 @@ type bitmap []uint64
 func (b bitmap) has(i uint32) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b bitmap) set(i uint32)      { b[i>>6] |= 1 << (i & 63) }
 
-// Reachable enumerates, breadth first, what a crawl can reach. It takes a bit
-// or four for a page, and four bytes and a bit for a host.
+// Reachable enumerates the pages that a crawl can reach, breadth first. It needs one to four bits for each page, and
+// four bytes and a bit for each host. If the web has more than MaxTruth pages, the error wraps ErrTooMany.
 func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 	if w.spec.Hosts > MaxTruth {
 		return nil, fmt.Errorf("%w: %d hosts, at most %d pages", ErrTooMany, w.spec.Hosts, MaxTruth)
 	}
 	if bounds.Sitemaps && bounds.Depth != nil {
-		return nil, errors.New("truth: sitemaps with a depth: how deep their pages lie is the crawler's choice")
+		return nil, errors.New("truth: Sitemaps and Depth exclude each other: pages in a sitemap have no depth")
 	}
 	t := &Truth{w: w, first: make([]uint32, w.spec.Hosts+1)}
 	total := int64(0)
 	for h := range w.spec.Hosts {
 		t.first[h] = uint32(total)
 		if total += w.Pages(h); total > MaxTruth {
-			return nil, fmt.Errorf("%w: more than %d", ErrTooMany, MaxTruth)
+			return nil, fmt.Errorf("%w: at most %d", ErrTooMany, MaxTruth)
 		}
 	}
 	t.first[w.spec.Hosts] = uint32(total)
@@ -88,7 +86,7 @@ func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 	}
 	for _, seed := range bounds.Seeds {
 		if seed.Host < 0 || seed.Host >= w.spec.Hosts || seed.Page < 0 || seed.Page >= w.Pages(seed.Host) {
-			return nil, fmt.Errorf("seed %d/%d: no such page", seed.Host, seed.Page)
+			return nil, fmt.Errorf("seed: page %d of host %d does not exist", seed.Page, seed.Host)
 		}
 		if s.within != nil {
 			s.within[s.place(seed.Host)] = true
@@ -101,17 +99,17 @@ func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 	return t, nil
 }
 
-// A search is the enumeration under way.
+// A search is an enumeration in progress.
 type search struct {
 	t          *Truth
 	bounds     Bounds
-	seen, next bitmap // asked about; to visit in the next round
-	met        bitmap // hosts whose robots.txt was read; nil without sitemaps
-	within     map[int64]bool
-	more       bool // next is not empty
+	seen, next bitmap         // pages met so far; pages to visit in the next round
+	met        bitmap         // hosts whose robots.txt was read; nil without sitemaps
+	within     map[int64]bool // places in scope; nil: all
+	more       bool           // next is not empty
 }
 
-// place is what the scope is made of.
+// place returns the unit of the scope to which a host belongs: itself or its site.
 func (s *search) place(host int64) int64 {
 	if s.bounds.Scope == SeedDomains {
 		n, _ := site(host)
@@ -120,8 +118,7 @@ func (s *search) place(host int64) int64 {
 	return host
 }
 
-// offer takes a page in that a link leads to. The first one of a host makes a
-// crawler read that host's robots.txt.
+// offer handles a link to a page. The first link to a host makes the crawl read the host's robots.txt.
 func (s *search) offer(host, page int64) {
 	i := s.t.first[host] + uint32(page)
 	if s.seen.has(i) {
@@ -143,7 +140,7 @@ func (s *search) offer(host, page int64) {
 	s.take(host, page)
 }
 
-// take takes a page in that is asked for, once.
+// take handles the request for a page.
 func (s *search) take(host, page int64) {
 	t, w := s.t, s.t.w
 	i := t.first[host] + uint32(page)
@@ -157,7 +154,7 @@ func (s *search) take(host, page int64) {
 	s.more = true
 }
 
-// listed says whether a host's robots.txt can be read and names a sitemap.
+// listed reports whether a host's robots.txt can be read and names a sitemap.
 func (w *Web) listed(host int64) bool {
 	if r := w.role(host); r == closed || r == dead {
 		return false
@@ -166,13 +163,12 @@ func (w *Web) listed(host int64) bool {
 	return w.hasRobots(host) && w.trait(host, traitSitemap, w.fates.sitemap)
 }
 
-// answers says whether a page is answered with 200 and a complete body, if
-// asked for often enough.
+// answers reports whether a page is answered with 200 and a complete body, perhaps after some retries.
 func (w *Web) answers(host, page int64) bool {
 	return w.death(host) == alive && !w.fate(w.source(host), page).lasting()
 }
 
-// forbids says whether robots.txt denies a page.
+// forbids reports whether robots.txt denies a page.
 func (w *Web) forbids(host, page int64) bool {
 	if w.role(host) == closed {
 		return true
@@ -184,7 +180,7 @@ func (w *Web) forbids(host, page int64) bool {
 	return w.private(host, page, w.hash(saltPath, host, page))
 }
 
-// run visits the pages, one round for each link of distance.
+// run visits the pages, one round for each link of distance from the seeds.
 func (s *search) run() {
 	t, w := s.t, s.t.w
 	now := make(bitmap, len(s.next))
@@ -204,7 +200,7 @@ func (s *search) run() {
 	}
 }
 
-// each calls f for the pages of a set, those of a host one after the other.
+// each calls f for the pages of a set. The pages of a host come one after the other.
 func (t *Truth) each(set bitmap, f func(host, page int64)) {
 	host := 0
 	for i, word := range set {
@@ -218,17 +214,17 @@ func (t *Truth) each(set bitmap, f func(host, page int64)) {
 	}
 }
 
-// Reachable is the number of pages that can be reached.
+// Reachable implements testweb.Truth.
 func (t *Truth) Reachable() int64 { return t.count }
 
-// Has says whether this page is one of them.
+// Has implements testweb.Truth.
 func (t *Truth) Has(host, page int64) bool {
 	return host >= 0 && host < int64(len(t.first))-1 && page >= 0 && page < int64(t.first[host+1]-t.first[host]) &&
 		t.reached.has(t.first[host]+uint32(page))
 }
 
-// Each calls f for each of them, those of a host one after the other.
+// Each implements testweb.Truth.
 func (t *Truth) Each(f func(host, page int64)) { t.each(t.reached, f) }
 
-// URL is the URL of a page.
+// URL implements testweb.Truth.
 func (t *Truth) URL(host, page int64) string { return t.w.URL(host, page) }

@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// wildWeb is small, and has much of everything.
+// wildWeb returns a small web with many faults of every kind.
 func wildWeb(t testing.TB) *Web {
 	s := Wild(7, 300)
 	s.PagesMean, s.Links, s.PageBytes, s.Topics, s.Languages = 20, 20, 1, 3, 2
@@ -20,8 +20,8 @@ func wildWeb(t testing.TB) *Web {
 	return newWeb(t, s)
 }
 
-// sitemapURLs are the pages that the sitemaps of a host have, from the bytes of
-// its robots.txt on.
+// sitemapURLs returns the pages in the sitemaps of a host. It reads the bytes that a crawler reads, beginning with
+// robots.txt.
 func sitemapURLs(t *testing.T, w *Web, robotsURL string) (pages []string) {
 	t.Helper()
 	file := func(target string) string {
@@ -68,7 +68,7 @@ func sitemapURLs(t *testing.T, w *Web, robotsURL string) (pages []string) {
 	return pages
 }
 
-// crawl fetches all that can be reached, from the bytes of the answers alone.
+// crawl returns all pages that can be reached. It uses only the bytes of the answers.
 func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 	t.Helper()
 	hosts, sites := map[int64]bool{}, map[string]bool{}
@@ -76,7 +76,8 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		hosts[s.Host], sites[w.Host(s.Host).Site] = true, true
 	}
 	in := func(h int64) bool {
-		return b.Scope == Anywhere || b.Scope == SeedHosts && hosts[h] || b.Scope == SeedDomains && sites[w.Host(h).Site]
+		return b.Scope == Anywhere || b.Scope == SeedHosts && hosts[h] ||
+			b.Scope == SeedDomains && sites[w.Host(h).Site]
 	}
 	met := map[int64]bool{} // hosts whose robots.txt was read
 	type job struct {
@@ -86,7 +87,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 	seen, found := map[string]int{}, map[Seed]bool{}
 	var queue []job
 	add := func(u string, depth, steps int) {
-		// A page is looked at again when a shorter way to it is found.
+		// A page is visited again if a shorter way to it is found.
 		if d, ok := seen[u]; !ok || depth < d {
 			seen[u] = depth
 			queue = append(queue, job{u, depth, steps})
@@ -104,7 +105,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		}
 		host, ok := w.Find(u.Host)
 		if !ok {
-			t.Fatalf("no host of %s", j.url)
+			t.Fatalf("there is no host for %s", j.url)
 		}
 		h := w.Host(host)
 		if !in(host) || h.DNS != "" || u.Scheme == "https" && h.TLS != "" {
@@ -118,8 +119,9 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		}
 		var out []byte
 		var r testweb.Reply
-		for n := range 4 { // asked again when that may mend it
-			out, r = w.Answer(out[:0], testweb.Query{Host: host, Target: u.RequestURI(), Secure: u.Scheme == "https", Answered: n})
+		for n := range 4 { // retries after a temporary error
+			q := testweb.Query{Host: host, Target: u.RequestURI(), Secure: u.Scheme == "https", Answered: n}
+			out, r = w.Answer(out[:0], q)
 			if r.Status != 503 && r.Status != 429 {
 				break
 			}
@@ -155,8 +157,8 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 	return found
 }
 
-// holdTruth holds the enumeration against a crawl of the bytes.
-func holdTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
+// compareTruth compares the enumeration with a crawl of the bytes. It returns the number of pages.
+func compareTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 	t.Helper()
 	truth, err := w.Reachable(b)
 	if err != nil {
@@ -174,7 +176,7 @@ func holdTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 		}
 	}
 	if pages != truth.Reachable() || int(pages) != len(found) {
-		t.Errorf("%d pages in the truth, %d of them told, %d found", truth.Reachable(), pages, len(found))
+		t.Errorf("Reachable says %d pages, Each gives %d, the crawl found %d", truth.Reachable(), pages, len(found))
 	}
 	return pages
 }
@@ -185,13 +187,17 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := newWeb(t, Spec{Seed: 8, Hosts: 40, PagesMean: 6, Links: 4, PageBytes: 1, Sitemaps: 0.7, Denied: 0.5, NoRobots: 0.1, Broken: 0.2, ClosedHosts: 0.1, DeadHosts: 0.2, Redirects: 0.2})
+	listed := newWeb(t, Spec{
+		Seed: 8, Hosts: 40, PagesMean: 6, Links: 4, PageBytes: 1, Sitemaps: 0.7, Denied: 0.5, NoRobots: 0.1,
+		Broken: 0.2, ClosedHosts: 0.1, DeadHosts: 0.2, Redirects: 0.2,
+	})
 	dead := newWeb(t, Spec{Hosts: 100, PagesMean: 6, Links: 10, PageBytes: 1, DeadHosts: 0.4})
 	trapped := newWeb(t, Spec{Hosts: 50, PagesMean: 30, Links: 4, Local: -1, PageBytes: 1, Traps: 1})
-	var lost Seed // a page from which a trap might be the only way home
+	var lost Seed // a page with a link into a trap
 	for h := range trapped.Hosts() {
 		for p := int64(1); p < trapped.Pages(h); p++ {
-			if !trapped.deniesCalendar(h) && slices.ContainsFunc(trapped.Links(h, p, nil), func(r Ref) bool { return r.Kind == ToTrap }) {
+			isTrap := func(r Ref) bool { return r.Kind == ToTrap }
+			if !trapped.deniesCalendar(h) && slices.ContainsFunc(trapped.Links(h, p, nil), isTrap) {
 				lost = Seed{h, p}
 			}
 		}
@@ -211,19 +217,21 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 		{"sitemaps", w, Bounds{Seeds: []Seed{{0, 0}}, Robots: true, Sitemaps: true}},
 		{"sitemaps of few links", listed, Bounds{Seeds: []Seed{{15, 0}, {30, 0}}, Robots: true, Sitemaps: true}},
 		{"sitemaps without robots", listed, Bounds{Seeds: []Seed{{15, 0}, {30, 0}}, Sitemaps: true}},
-		{"sitemaps of hosts", listed, Bounds{Seeds: []Seed{{2, 0}, {30, 0}, {33, 0}}, Scope: SeedHosts, Robots: true, Sitemaps: true}},
+		{"sitemaps of hosts", listed,
+			Bounds{Seeds: []Seed{{2, 0}, {30, 0}, {33, 0}}, Scope: SeedHosts, Robots: true, Sitemaps: true}},
 		{"dead hosts", dead, Bounds{Seeds: []Seed{{0, 0}}}},
 		{"out of traps", trapped, Bounds{Seeds: []Seed{lost}, Scope: SeedHosts, Depth: &two}},
-		{"plain", newWeb(t, Spec{Hosts: 100, PagesMean: 30, Denied: 0.02, PageBytes: 1, Links: 20}), Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
+		{"plain", newWeb(t, Spec{Hosts: 100, PagesMean: 30, Denied: 0.02, PageBytes: 1, Links: 20}),
+			Bounds{Seeds: []Seed{{0, 0}}, Robots: true}},
 		{"graph", graph, Bounds{Seeds: []Seed{{0, 0}, {1, 0}}, Robots: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Logf("%d pages", holdTruth(t, test.w, test.b))
+			t.Logf("%d pages", compareTruth(t, test.w, test.b))
 		})
 	}
 }
 
-// TestTruthOfAnyWeb: small webs and bounds of all sorts.
+// TestTruthOfAnyWeb compares the truth of random small webs and bounds.
 func TestTruthOfAnyWeb(t *testing.T) {
 	pages := int64(0)
 	for seed := range uint64(200) {
@@ -238,12 +246,16 @@ func TestTruthOfAnyWeb(t *testing.T) {
 		s.PagesMean = 1 + r.Float64()*12
 		s.MaxPages = int64(s.PagesMean) + 1 + r.Int64N(40)
 		s.Links, s.PageBytes = 1+r.IntN(12), 1
-		s.Topics, s.Languages = 1+r.IntN(3), 1+r.IntN(2) // to make blocks takes most of the time
+		s.Topics, s.Languages = 1+r.IntN(3), 1+r.IntN(2) // few, because to make blocks takes most of the time
 		s.Redirects, s.DeadLinks, s.Denied = some(0.5), some(0.4), some(0.9)
-		for _, share := range []*float64{&s.Failing, &s.Busy, &s.Slow, &s.Duplicates, &s.Gone, &s.Broken, &s.Hanging, &s.Resetting, &s.Truncated} {
+		for _, share := range []*float64{
+			&s.Failing, &s.Busy, &s.Slow, &s.Duplicates, &s.Gone, &s.Broken, &s.Hanging, &s.Resetting, &s.Truncated,
+		} {
 			*share = some(0.08)
 		}
-		for _, share := range []*float64{&s.Sitemaps, &s.NoRobots, &s.Traps, &s.Secure, &s.SlowHosts, &s.Local, &s.Locality} {
+		for _, share := range []*float64{
+			&s.Sitemaps, &s.NoRobots, &s.Traps, &s.Secure, &s.SlowHosts, &s.Local, &s.Locality,
+		} {
 			*share = some(1)
 		}
 		s.Mirrors, s.ClosedHosts, s.DeadHosts = some(0.16), some(0.16), some(0.16)
@@ -259,24 +271,26 @@ func TestTruthOfAnyWeb(t *testing.T) {
 		case 1:
 			b.Sitemaps = true
 		}
-		if pages += holdTruth(t, w, b); t.Failed() {
+		if pages += compareTruth(t, w, b); t.Failed() {
 			t.Fatalf("seed %d: spec %+v, bounds %+v", seed, s, b)
 		}
 	}
 	t.Logf("%d pages", pages)
 }
 
-// TestSitemapOfALargeHost: to take its pages in takes one step for each, and no stack.
+// TestSitemapOfALargeHost: the pages of a sitemap take one step each, without recursion.
 func TestSitemapOfALargeHost(t *testing.T) {
 	const pages = 300_000
-	w := newWeb(t, Spec{Hosts: 1, PagesMean: pages, MaxPages: pages, Links: 1, PageBytes: 1, Sitemaps: 1, Topics: 1, Languages: 1})
+	w := newWeb(t, Spec{
+		Hosts: 1, PagesMean: pages, MaxPages: pages, Links: 1, PageBytes: 1, Sitemaps: 1, Topics: 1, Languages: 1,
+	})
 	start := time.Now()
 	truth, err := w.Reachable(Bounds{Seeds: []Seed{{0, pages / 2}}, Sitemaps: true, Robots: true})
 	took := time.Since(start)
 	if err != nil || truth.Reachable() != w.Pages(0) || w.Pages(0) < pages*9/10 {
 		t.Fatalf("%d pages of %d, %v", truth.Reachable(), w.Pages(0), err)
 	}
-	// A look at all pages from each takes minutes.
+	// To look at all pages again for each page would take minutes.
 	if t.Logf("%d pages in %s", pages, took); took > 10*time.Second {
 		t.Errorf("%d pages took %s", pages, took)
 	}
@@ -289,12 +303,13 @@ func TestTruthBounds(t *testing.T) {
 	if _, err := newWeb(t, Spec{}).Reachable(Bounds{Seeds: []Seed{{0, 1 << 40}}}); err == nil {
 		t.Error("a seed that does not exist: no error")
 	}
-	if tr, err := newWeb(t, Spec{}).Reachable(Bounds{}); err != nil || tr.Reachable() != 0 || tr.Has(-1, 0) || tr.Has(0, 0) || tr.Has(5000, 0) {
+	tr, err := newWeb(t, Spec{}).Reachable(Bounds{})
+	if err != nil || tr.Reachable() != 0 || tr.Has(-1, 0) || tr.Has(0, 0) || tr.Has(5000, 0) {
 		t.Errorf("no seeds: %v, %v", tr.Reachable(), err)
 	}
 }
 
-// TestAllHostsAreReached: the trees of hosts and of pages lead everywhere.
+// TestAllHostsAreReached: the trees of hosts and pages lead to every page.
 func TestAllHostsAreReached(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 20000, PagesMean: 10, Links: 20})
 	start := time.Now()

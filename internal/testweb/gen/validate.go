@@ -8,12 +8,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A kind of validators is what a page says of its version.
+// A kind tells which validators (ETag, Last-Modified) a page has.
 type kind uint8
 
 const (
-	restless kind = iota // other ones with each request, though nothing has changed
-	stuck                // always the same
+	restless kind = iota // different ones in each response, even without a change
+	stuck                // always the same ones
 	silent               // none
 	etagOnly
 	modifiedOnly
@@ -21,13 +21,13 @@ const (
 	numKinds
 )
 
-// validators are what a response says of its version.
+// validators are the ETag and the Last-Modified of a response.
 type validators struct {
 	etag     string
 	modified time.Time // in whole seconds
 }
 
-// kindOf is what a page says of its version.
+// kindOf returns the kind of a page's validators.
 func (w *Web) kindOf(p process) kind {
 	h := mix(p.h + golden)
 	for k, upTo := range w.changes.kinds {
@@ -38,11 +38,11 @@ func (w *Web) kindOf(p process) kind {
 	return both
 }
 
-// validatorsOf are those of a response at a time with the version that began
-// at last, in nanoseconds since Start; gz says that it is in gzip.
+// validatorsOf returns the validators of a response at time `at` with the version that began at last, both in
+// nanoseconds since Start. gz means that the response is in gzip.
 //
-// A Last-Modified within the present second is left out: another change in that
-// second would have the same one (RFC 9110, 8.8.2.2).
+// A Last-Modified within the current second is left out, because another change in that second would have the same one
+// (RFC 9110, 8.8.2.2).
 func (w *Web) validatorsOf(p process, at, last int64, gz bool) (v validators) {
 	k := w.kindOf(p)
 	tag := p.version(last)
@@ -59,7 +59,7 @@ func (w *Web) validatorsOf(p process, at, last int64, gz bool) (v validators) {
 	if k != modifiedOnly {
 		var b [24]byte
 		text := strconv.AppendUint(append(b[:0], '"'), tag, 36)
-		if gz { // it is another representation (RFC 9110, 8.8.3.3)
+		if gz { // gzip is another representation, with its own ETag (RFC 9110, 8.8.3.3)
 			text = append(text, "-gz"...)
 		}
 		v.etag = string(append(text, '"'))
@@ -74,8 +74,7 @@ func (w *Web) validatorsOf(p process, at, last int64, gz bool) (v validators) {
 	return v
 }
 
-// confirm says whether the condition of a request is answered with 304
-// (RFC 9110, 13.1.2 and 13.1.3).
+// confirm reports whether the response to a conditional request is a 304 (RFC 9110, 13.1.2 and 13.1.3).
 func (v *validators) confirm(q *testweb.Query) bool {
 	if q.IfNoneMatch != "" {
 		return testweb.MatchesETag(q.IfNoneMatch, v.etag)
@@ -87,7 +86,7 @@ func (v *validators) confirm(q *testweb.Query) bool {
 	return err == nil && !v.modified.After(since)
 }
 
-// appendTo appends the fields, each with its end.
+// appendTo appends the header fields, each with its line end.
 func (v *validators) appendTo(dst []byte) []byte {
 	if v.etag != "" {
 		dst = append(append(append(dst, "ETag: "...), v.etag...), "\r\n"...)

@@ -14,8 +14,7 @@ import (
 
 //go:generate go run derive.go ../../../../shared/data/topics
 
-// vocabularyFile has the words of topics and languages with their counts,
-// derived from texts by derive.go.
+// vocabularyFile has the words of topics and languages with their counts. derive.go makes it.
 //
 //go:embed vocabulary.txt.gz
 var vocabularyFile []byte
@@ -25,25 +24,24 @@ const (
 	numLanguages = 20
 )
 
-// A vocabulary is the words of a topic or a language, the commonest first.
+// A vocabulary has the words of a topic or a language, the most frequent first.
 type vocabulary struct {
 	name  string
 	words []string
-	sums  []uint32 // of the counts, up to and with each word
+	sums  []uint32 // cumulative counts of the words
 }
 
-// draw is a word, as often as it occurs in the texts.
+// draw chooses a word, with the probability that it has in the texts.
 func (v *vocabulary) draw(x uint64) string {
 	at := uint32(below(x, uint64(v.sums[len(v.sums)-1])))
 	return v.words[sort.Search(len(v.sums), func(i int) bool { return v.sums[i] > at })]
 }
 
-// vocabularies are those of the topics, in alphabetic order, and of the
-// languages, English first.
+// vocabularies returns those of the topics, in alphabetic order, and those of the languages, English first.
 var vocabularies = sync.OnceValues(func() (topics, languages []*vocabulary) {
 	z, err := gzip.NewReader(bytes.NewReader(vocabularyFile))
 	if err != nil {
-		panic(fmt.Sprintf("vocabulary: %v", err)) // it is a part of this program
+		panic(fmt.Sprintf("vocabulary: %v", err)) // it is embedded, so this cannot happen
 	}
 	var v *vocabulary
 	for s := bufio.NewScanner(z); s.Scan(); {

@@ -8,29 +8,29 @@ import (
 	"sync"
 )
 
-// A Web is a generated web. It is safe for concurrent use.
+// A Web is a generated web. It implements testweb.Origin and testweb.Changing. It is safe for concurrent use.
 type Web struct {
 	spec  Spec
 	seed  uint64
 	sizes law
 
 	sites    int64
-	division division // of a Graph
-	period   int64    // sites after which all pairs of topic and language return
-	inverse  int64    // of the stride within a period
+	division division // of the Graph; empty without one
+	period   int64    // number of sites after which all pairs of topic and language repeat
+	inverse  int64    // of stride, modulo period
 	slotLang [langSlots]uint8
-	langSlot [numLanguages][2]uint8 // first slot and number of slots of a language
+	langSlot [numLanguages][2]uint8 // for each language its first slot and their number
 
-	children int64 // of a page in its site's tree
+	children int64 // of a page in the tree of its host
 	fates    fates
 	kit      *kit
-	lengths  []uint32 // of pages: quantiles, in PageBytes/65536
+	lengths  []uint32 // quantiles of the page length, in units of PageBytes/65536
 	blocks   blockStore
 	pool     sync.Pool // of *builder
-	changes  *changing // nil: nothing changes
+	changes  *changing // nil: the pages do not change
 }
 
-// New makes a web. It takes no memory for hosts and pages.
+// New makes a web. It allocates no memory for hosts and pages. The error tells which value of the Spec is not valid.
 func New(spec Spec) (*Web, error) {
 	spec, err := spec.withDefaults()
 	if err != nil {
@@ -57,10 +57,10 @@ func New(spec Spec) (*Web, error) {
 	return w, nil
 }
 
-// Hosts is how many hosts there are.
+// Hosts implements testweb.Origin.
 func (w *Web) Hosts() int64 { return w.spec.Hosts }
 
-// Ten hosts in a row are six sites: 1, 1, 2, 1, 4 and 1 of them.
+// Ten consecutive hosts are six sites, of 1, 1, 2, 1, 4 and 1 hosts.
 const (
 	rowHosts = 10
 	rowSites = 6
@@ -73,27 +73,26 @@ var (
 	hostsOfSite = [rowSites]int64{1, 1, 2, 1, 4, 1}
 )
 
-// site is the number of a host's site, and the host's place in it.
+// site returns the number of a host's site and the host's place in it.
 func site(host int64) (site, place int64) {
 	return host/rowHosts*rowSites + siteOfHost[host%rowHosts], placeOfHost[host%rowHosts]
 }
 
-// hostOf is the host of a site that x chooses.
+// hostOf returns the host of a site that x selects.
 func (w *Web) hostOf(site int64, x uint64) int64 {
 	j := site % rowSites
 	return min(site/rowSites*rowHosts+firstHost[j]+int64(below(x, uint64(hostsOfSite[j]))), w.spec.Hosts-1)
 }
 
-// langSlots is into how many parts the hosts of a topic are divided; English
-// has the most of them.
+// langSlots is the number of slots among which languages divide the hosts of a topic. English has the most slots.
 const langSlots = 32
 
 var langWeights = [numLanguages]int{9, 2, 2, 2, 1, 1, 1, 1, 2}
 
-// stride is prime, and so has no divisor in common with a period.
+// stride is a prime that divides no period.
 const stride = 7919
 
-// layOut lays the topics and languages out over the sites.
+// layOut assigns topics and languages to the sites.
 func (w *Web) layOut() {
 	last, _ := site(w.spec.Hosts - 1)
 	w.sites = last + 1
@@ -114,19 +113,18 @@ func (w *Web) layOut() {
 	}
 }
 
-// turn is by how much a period's sites are turned against the first one's.
+// turn returns by how many places the sites of a period are rotated.
 func (w *Web) turn(period int64) int64 {
 	return int64(mix(w.seed^uint64(period)) >> 33)
 }
 
-// cell is the topic of a site and the slot of its language.
+// cell returns the topic of a site and the slot of its language.
 func (w *Web) cell(site int64) (topic, slot int64) {
 	r := (site%w.period*stride + w.turn(site/w.period)) % w.period
 	return r % int64(w.spec.Topics), r / int64(w.spec.Topics)
 }
 
-// siteAt is the site of a period that has this topic and language slot. It
-// may lie behind the last one.
+// siteAt returns the site of a period with this topic and language slot. The web may be too small to have it.
 func (w *Web) siteAt(period, topic, slot int64) int64 {
 	r := slot*int64(w.spec.Topics) + topic - w.turn(period)%w.period
 	if r < 0 {
@@ -135,19 +133,19 @@ func (w *Web) siteAt(period, topic, slot int64) int64 {
 	return period*w.period + r*w.inverse%w.period
 }
 
-// Topic and Language are the number of a host's topic and of its language.
+// topicAndLanguage returns the numbers of a host's topic and language.
 func (w *Web) topicAndLanguage(host int64) (topic, language int) {
 	s, _ := site(host)
 	t, slot := w.cell(s)
 	return int(t), int(w.slotLang[slot])
 }
 
-// Pages is the number of pages of a host.
+// Pages returns the number of pages of a host.
 func (w *Web) Pages(host int64) int64 {
 	return w.sizeOf(w.source(host))
 }
 
-// sizeOf is the number of pages of a host that is no mirror.
+// sizeOf returns the number of pages of a host that is not a mirror.
 func (w *Web) sizeOf(host int64) int64 {
 	if f := w.division.first; f != nil {
 		return int64(f[host+1] - f[host])
@@ -155,23 +153,22 @@ func (w *Web) sizeOf(host int64) int64 {
 	return w.sizes.size(host)
 }
 
-// A law is a Pareto distribution of sizes over a number of hosts.
+// A law assigns sizes to hosts so that they have a Pareto distribution.
 type law struct {
 	hosts, stride, turn uint64
-	scale               float64 // least size, before rounding down
+	scale               float64 // smallest size, before rounding down
 	most                int64
 	largest             [16]int64
 }
 
-// newLaw spreads sizes over the hosts such that each quantile occurs once: so
-// the mean comes out right for a few hosts, too. The exponent of 4/3 needs
-// square roots only, which every machine rounds alike.
+// newLaw assigns sizes to the hosts so that each quantile occurs once. Therefore the mean is right even for a few
+// hosts. The exponent of 4/3 needs only square roots, which every machine rounds alike.
 func newLaw(s *Spec, random uint64) (l law) {
 	l = law{hosts: uint64(s.Hosts), scale: paretoScale(s.PagesMean, s.MaxPages), most: s.MaxPages}
 	l.turn = below(random, l.hosts)
 	for l.stride = below(golden, l.hosts) | 1; gcd(l.stride, l.hosts) != 1; l.stride += 2 {
 	}
-	// The largest differ much within their quantile: they have its mean.
+	// The quantiles of the largest sizes are wide, so these have the means of their quantiles.
 	const parts = 4096
 	for rank := range l.largest {
 		sum := int64(0)
@@ -190,13 +187,13 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// at is the inverse of the distribution.
+// at returns the size at quantile u, counted from the largest.
 func (l *law) at(u float64) int64 {
 	s := math.Sqrt(u)
 	return min(max(int64(l.scale/(s*math.Sqrt(s))), 1), l.most)
 }
 
-// size is that of a host.
+// size returns the size of a host.
 func (l *law) size(host int64) int64 {
 	hi, lo := bits.Mul64(uint64(host)%l.hosts, l.stride)
 	_, rank := bits.Div64(hi%l.hosts, lo, l.hosts)
@@ -209,8 +206,7 @@ func (l *law) size(host int64) int64 {
 	return l.at((float64(rank) + 0.5) / float64(l.hosts))
 }
 
-// paretoScale is the scale x for which the mean of x*u^(-3/4), rounded down to
-// 1..most, is as wished.
+// paretoScale returns the scale x for which x*u^(-3/4), rounded down to 1..most, has this mean.
 func paretoScale(mean float64, most int64) float64 {
 	// The mean is the sum of P(size >= k) = min(1, (x/k)^(4/3)).
 	const exact = 4096
@@ -239,17 +235,17 @@ func paretoScale(mean float64, most int64) float64 {
 			hi = mid
 		}
 	}
-	// Coarse, so that a machine that rounds otherwise makes the same web.
+	// Rounded, so that machines with other rounding make the same web.
 	return math.Round(hi*4096) / 4096
 }
 
-// A shared address has sharedSites sites; as many have their own.
+// sharedSites is how many sites share an address. Equally many sites have their own.
 const sharedSites = 8
 
-// maxAddresses are 127.1.0.1 to 127.254.255.254.
+// maxAddresses is the number of addresses that addr uses, from 127.1.0.1 to 127.254.255.254.
 const maxAddresses = 254 * 256 * 254
 
-// addr is the address of a host.
+// addr returns the address of a host.
 func (w *Web) addr(host int64) netip.Addr {
 	i := host
 	switch {
