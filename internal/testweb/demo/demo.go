@@ -1,11 +1,11 @@
-// Package demo answers: what is there to crawl without a network?
+// Package demo answers: what can a crawler crawl without a network?
 //
-// A small town on the web: eight hosts with some two hundred pages that read
-// as pages do, and with what a crawler meets on the real web: links between
-// hosts, robots.txt with a denial and a Crawl-delay, a feed and a sitemap,
-// redirects, pages that are gone, a page in Latin-1, gzip, and two small traps
-// (a calendar, and a path that grows). All pages are made from the texts in
-// web/, which are ours, when they are first asked for; nothing changes then.
+// It is a small town as a web: eight hosts with about two hundred pages of readable text. They have what a crawler
+// meets on the real web: links between hosts, robots.txt files with a denial and a Crawl-delay, a feed and a sitemap,
+// redirects, missing pages, a page in Latin-1, gzip, and two small traps (a calendar, and a path that grows).
+//
+// All pages are made from the texts in web/, which belong to this project, at the first call of Sites. After that
+// nothing changes, so the handlers are safe for concurrent use.
 package demo
 
 import (
@@ -30,10 +30,10 @@ import (
 //go:embed web
 var files embed.FS
 
-// Seeds are the URLs to begin with: from the town's home page everything can be reached.
+// Seeds returns the URL of the town's home page, from which everything can be reached.
 func Seeds() []string { return []string{"http://www.aldermouth.example/"} }
 
-// Sites are the hosts of the demo web.
+// Sites returns the hosts of the demo web.
 func Sites() []testweb.Site {
 	var sites []testweb.Site
 	for _, h := range town() {
@@ -42,7 +42,7 @@ func Sites() []testweb.Site {
 	return sites
 }
 
-// A host is a site's texts, and the pages made of them.
+// A host has the texts of a site and the pages made from them.
 type host struct {
 	Name, Title, Motto string
 	Colour             template.CSS
@@ -53,7 +53,7 @@ type host struct {
 	robots             string
 	more               []link
 	intro              []template.HTML
-	by                 map[string]string // kind to the field that its items are also listed by
+	by                 map[string]string // for a kind, the field by which its items are also listed
 	pages              map[string]*page  // by path
 }
 
@@ -66,14 +66,14 @@ type item struct {
 	slug, title string
 	fields      []field
 	text        []template.HTML
-	first       string // sentence
+	first       string // first sentence of the text
 }
 
 type field struct{ Name, Value, Link string }
 
 type link struct{ URL, Title, Note string }
 
-// A page is a finished answer.
+// A page is a finished response.
 type page struct {
 	status   int
 	location string
@@ -83,7 +83,7 @@ type page struct {
 	etag     string
 }
 
-// view is what the template shows.
+// view is the input of the template.
 type view struct {
 	Host        *host
 	Title, Path string
@@ -96,18 +96,18 @@ type view struct {
 	Prev, Next  *link
 }
 
-// made is the age of every page.
+// made is the Last-Modified of every page.
 var made = time.Date(2026, 6, 12, 7, 0, 0, 0, time.UTC)
 
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.ParseFS(files, "web/page.tmpl"))
 })
 
-// town reads the texts and makes the pages, once.
+// town reads the texts and makes the pages at the first call.
 var town = sync.OnceValue(func() []*host {
 	names, err := files.ReadDir("web")
 	if err != nil {
-		panic(err) // embedded: cannot fail
+		panic(err) // the files are embedded, so this cannot happen
 	}
 	var hosts []*host
 	for _, n := range names {
@@ -124,8 +124,8 @@ var town = sync.OnceValue(func() []*host {
 	return hosts
 })
 
-// read reads one host's text: a head of "key: value" lines, an introduction,
-// and items that begin with "=== kind slug".
+// read parses the text of one host: a head of "key: value" lines, an introduction, and items that begin with
+// "=== kind slug".
 func read(text string) *host {
 	h := &host{by: map[string]string{}, pages: map[string]*page{}}
 	parts := strings.Split(text, "\n=== ")
@@ -187,7 +187,7 @@ func read(text string) *host {
 	return h
 }
 
-// linkList reads "URL title | URL title".
+// linkList parses "URL title | URL title".
 func linkList(s string) []link {
 	var ls []link
 	for part := range strings.SplitSeq(s, " | ") {
@@ -197,7 +197,7 @@ func linkList(s string) []link {
 	return ls
 }
 
-// paragraphs makes HTML of text with [links](URL) in it.
+// paragraphs converts text with [links](URL) to HTML.
 func paragraphs(s string) []template.HTML {
 	var out []template.HTML
 	for p := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
@@ -218,7 +218,7 @@ func paragraphs(s string) []template.HTML {
 	return out
 }
 
-// firstSentence is the beginning of a text without its links.
+// firstSentence returns the first sentence of a text, without its links.
 func firstSentence(s string) string {
 	s, _, _ = strings.Cut(strings.ReplaceAll(strings.TrimSpace(s), "\n", " "), ". ")
 	for {
@@ -235,7 +235,7 @@ func firstSentence(s string) string {
 	}
 }
 
-// make fills pages.
+// make makes all pages of the host.
 func (h *host) make() {
 	home := view{Title: "Welcome", Text: h.intro, List: slices.Clone(h.more)}
 	for _, k := range h.Kinds {
@@ -272,7 +272,7 @@ func (h *host) make() {
 	}
 }
 
-// makeKind adds the items of a kind, their list, and the lists by a field.
+// makeKind makes the pages of a kind's items, their list, and the lists by a field.
 func (h *host) makeKind(k kind) {
 	list := view{Title: k.Title}
 	groups := map[string][]link{}
@@ -280,7 +280,9 @@ func (h *host) makeKind(k kind) {
 	for i, it := range k.items {
 		self := link{URL: k.url(i), Title: it.title, Note: it.first}
 		list.List = append(list.List, self)
-		v := view{Title: it.title, Text: it.text, Fields: slices.Clone(it.fields), Canonical: "http://" + h.Name + k.url(i)}
+		v := view{
+			Title: it.title, Text: it.text, Fields: slices.Clone(it.fields), Canonical: "http://" + h.Name + k.url(i),
+		}
 		for j, f := range v.Fields {
 			if f.Name == by {
 				groups[f.Value] = append(groups[f.Value], self)
@@ -307,7 +309,7 @@ func (k kind) url(i int) string {
 
 func slugOf(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "-") }
 
-// add renders a page. The one whose address is not ASCII is in Latin-1.
+// add renders a page. The page whose path is not ASCII is in Latin-1.
 func (h *host) add(at string, v view) {
 	v.Host, v.Path, v.Charset = h, at, "utf-8"
 	if strings.Contains(at, "%") {
@@ -315,7 +317,7 @@ func (h *host) add(at string, v view) {
 	}
 	var b bytes.Buffer
 	if err := pageTemplate().Execute(&b, v); err != nil {
-		panic(err) // the template and the texts are embedded
+		panic(err) // the template and the texts are embedded, so this cannot happen
 	}
 	body := b.Bytes()
 	if v.Charset != "utf-8" {
@@ -341,26 +343,34 @@ func finish(ctype string, body []byte) *page {
 	w := gzip.NewWriter(&z)
 	w.Write(body)
 	w.Close()
-	return &page{status: http.StatusOK, ctype: ctype, body: body, zipped: z.Bytes(), etag: fmt.Sprintf(`"%08x"`, crc32.ChecksumIEEE(body))}
+	return &page{
+		status: http.StatusOK, ctype: ctype, body: body, zipped: z.Bytes(),
+		etag: fmt.Sprintf(`"%08x"`, crc32.ChecksumIEEE(body)),
+	}
 }
 
-// makeFeed adds the news as RSS, and a sitemap with one page that no other links to.
+// makeFeed makes an RSS feed of the news, and a sitemap with one page to which no other page links.
 func (h *host) makeFeed() {
 	base := "http://" + h.Name
-	feed := "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel><title>" + h.Title + "</title><link>" + base + "/</link>\n"
-	sitemap := "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
+	feed := "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel><title>" + h.Title + "</title>" +
+		"<link>" + base + "/</link>\n"
+	sitemap := "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n" +
+		"<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
 	k := h.Kinds[0]
 	for i, it := range k.items {
-		feed += "<item><title>" + template.HTMLEscapeString(it.title) + "</title><link>" + base + k.url(i) + "</link></item>\n"
+		feed += "<item><title>" + template.HTMLEscapeString(it.title) + "</title><link>" + base + k.url(i) +
+			"</link></item>\n"
 		sitemap += "<url><loc>" + base + k.url(i) + "</loc></url>\n"
 	}
 	const orphan = "/news/extra-edition.html"
-	h.add(orphan, view{Title: "Extra edition", Text: paragraphs("Printed for those who read [sitemaps](/sitemap.xml). No page links to this one. You found it; the editor sends her regards.")})
+	h.add(orphan, view{Title: "Extra edition", Text: paragraphs("Printed for those who read " +
+		"[sitemaps](/sitemap.xml). No page links to this one. You found it; the editor sends her regards.")})
 	h.pages["/feed.xml"] = finish("application/rss+xml; charset=utf-8", []byte(feed+"</channel></rss>\n"))
-	h.pages["/sitemap.xml"] = finish("application/xml; charset=utf-8", []byte(sitemap+"<url><loc>"+base+orphan+"</loc></url>\n</urlset>\n"))
+	sitemap += "<url><loc>" + base + orphan + "</loc></url>\n</urlset>\n"
+	h.pages["/sitemap.xml"] = finish("application/xml; charset=utf-8", []byte(sitemap))
 }
 
-// ServeHTTP answers from the pages, and in the town also with the traps.
+// ServeHTTP serves the pages, and on the host of the town also the traps.
 func (h *host) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	at := req.URL.EscapedPath()
 	p := h.pages[at]
@@ -371,7 +381,8 @@ func (h *host) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	if p == nil {
 		hd.Set("Content-Type", "text/html; charset=utf-8")
 		rw.WriteHeader(http.StatusNotFound)
-		fmt.Fprintf(rw, "<!doctype html>\n<title>Not here</title>\n<p>There is no such page, or the tide has taken it. <a href=\"/\">%s</a>\n", template.HTMLEscapeString(h.Title))
+		fmt.Fprintf(rw, "<!doctype html>\n<title>Not here</title>\n<p>There is no such page, "+
+			"or the tide has taken it. <a href=\"/\">%s</a>\n", template.HTMLEscapeString(h.Title))
 		return
 	}
 	if p.location != "" {
@@ -399,19 +410,20 @@ func (h *host) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 }
 
 const (
-	months    = 12 // of the calendar, in each direction
-	tourSteps = 40 // of the path that grows
+	months    = 12 // length of the calendar in each direction
+	tourSteps = 40 // length of the growing path
 )
 
 var happenings = []string{
-	"The choir sings on the custom house steps.", "Market on the quay, weather permitting and often without its permission.",
-	"Lamp walk to the North Lighthouse.", "The library boat calls at the weir.", "Trains on Sunday.", "Council in the custom house; bring a question.",
+	"The choir sings on the custom house steps.",
+	"Market on the quay, weather permitting and often without its permission.",
+	"Lamp walk to the North Lighthouse.", "The library boat calls at the weir.", "Trains on Sunday.",
+	"Council in the custom house; bring a question.",
 	"Bread from the harbour oven, for one night only at noon.", "Counting of the geese.",
 }
 
-// trap answers /events/?month=N, which leads on month by month, and /tour/,
-// whose links make the path longer: a crawler must see by itself that there is
-// nothing new to come. The server ends both after a while.
+// trap answers /events/?month=N, which leads on month by month, and /tour/, whose links make the path longer. A crawler
+// should notice that these pages have nothing new. The server ends both after a while.
 func (h *host) trap(req *http.Request, at string) *page {
 	v := view{Host: h, Charset: "utf-8", Path: at}
 	switch {
@@ -423,10 +435,14 @@ func (h *host) trap(req *http.Request, at string) *page {
 		day := time.Date(2026, time.Month(6+n), 1, 0, 0, 0, 0, time.UTC)
 		v.Title = "Events in " + day.Format("January 2006")
 		for i := range 3 {
-			v.List = append(v.List, link{URL: "/places/", Title: strconv.Itoa(4+i*9) + " " + day.Format("January"), Note: happenings[(n*3+i+8*months)%len(happenings)]})
+			v.List = append(v.List, link{
+				URL: "/places/", Title: strconv.Itoa(4+i*9) + " " + day.Format("January"),
+				Note: happenings[(n*3+i+8*months)%len(happenings)],
+			})
 		}
-		v.Prev = &link{URL: fmt.Sprintf("/events/?month=%d", n-1), Title: day.AddDate(0, -1, 0).Format("January 2006")}
-		v.Next = &link{URL: fmt.Sprintf("/events/?month=%d", n+1), Title: day.AddDate(0, 1, 0).Format("January 2006")}
+		previous, next := day.AddDate(0, -1, 0), day.AddDate(0, 1, 0)
+		v.Prev = &link{URL: fmt.Sprintf("/events/?month=%d", n-1), Title: previous.Format("January 2006")}
+		v.Next = &link{URL: fmt.Sprintf("/events/?month=%d", n+1), Title: next.Format("January 2006")}
 	case strings.HasPrefix(at, "/tour/"):
 		steps := strings.Count(at, "next/")
 		if at != "/tour/"+strings.Repeat("next/", steps) || steps > tourSteps {
@@ -434,7 +450,8 @@ func (h *host) trap(req *http.Request, at string) *page {
 		}
 		v.Title = "The tour, step " + strconv.Itoa(steps+1)
 		place := h.Kinds[0].items[steps%len(h.Kinds[0].items)]
-		v.Text = []template.HTML{template.HTML("You are standing before: " + template.HTMLEscapeString(place.title) + ".")}
+		text := "You are standing before: " + template.HTMLEscapeString(place.title) + "."
+		v.Text = []template.HTML{template.HTML(text)}
 		v.Next = &link{URL: "next/", Title: "On to the next step"}
 	default:
 		return nil

@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// TestDemo walks the demo web and checks what a crawler finds there.
 func TestDemo(t *testing.T) {
 	sites := Sites()
 	w, err := testweb.New(testweb.Config{Sites: sites})
@@ -56,12 +57,15 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	slices.Sort(missing)
-	want := []string{"http://harbour-museum.example/objects/lost-figurehead.html", "http://tidewatch.example/birds/dodo.html", "http://www.aldermouth.example/fountain.html"}
+	want := []string{
+		"http://harbour-museum.example/objects/lost-figurehead.html", "http://tidewatch.example/birds/dodo.html",
+		"http://www.aldermouth.example/fountain.html",
+	}
 	if !slices.Equal(missing, want) {
 		t.Errorf("broken links: got %q, want %q", missing, want)
 	}
 	if len(perHost) != 8 || len(perHost) != len(sites) {
-		t.Errorf("got hosts %v", perHost)
+		t.Errorf("got %d hosts, want 8: %v", len(perHost), perHost)
 	}
 	for h, n := range perHost {
 		if n < 15 || h != "www.aldermouth.example" && n > 60 {
@@ -69,16 +73,16 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	if n := len(res.Pages) - traps; n < 150 || n > 300 {
-		t.Errorf("got %d URLs outside the traps", n)
+		t.Errorf("got %d URLs outside of the traps, want 150 to 300", n)
 	}
 	if traps < 50 || traps > 100 {
-		t.Errorf("got %d URLs in the traps", traps)
+		t.Errorf("got %d URLs in the traps, want 50 to 100", traps)
 	}
 	if len(res.Denied) < 8 {
-		t.Errorf("denied: got %v", res.Denied)
+		t.Errorf("got %d denied URLs, want at least 8: %v", len(res.Denied), res.Denied)
 	}
 	if res.Count(301) < 4 {
-		t.Errorf("got %d redirects", res.Count(301))
+		t.Errorf("got %d redirects, want at least 4", res.Count(301))
 	}
 	w.WaitIdle(time.Minute)
 	if r := w.Report(); r.ViolationCount["robots"] != 0 || r.Repeated != 0 {
@@ -88,24 +92,27 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the page in Latin-1: got %+v", p)
 	}
 	if _, found := res.Pages["http://the-lantern.example/news/extra-edition.html"]; found {
-		t.Error("the orphan is linked")
+		t.Error("a page links to the page that only the sitemap should name")
 	}
 }
 
-// Every text must have what the template shows.
+// TestTexts: every text has the fields that the template shows.
 func TestTexts(t *testing.T) {
 	words := 0
 	for _, h := range town() {
-		if h.Name == "" || h.Title == "" || h.Motto == "" || h.Colour == "" || h.robots == "" || len(h.Kinds) == 0 || len(h.intro) == 0 {
-			t.Errorf("%s: something is missing", h.Name)
+		if h.Name == "" || h.Title == "" || h.Motto == "" || h.Colour == "" || h.robots == "" || len(h.Kinds) == 0 ||
+			len(h.intro) == 0 {
+			t.Errorf("%s: a field of the head is missing: %+v", h.Name, h)
 		}
 		for _, k := range h.Kinds {
 			if len(k.items) < 3 {
-				t.Errorf("%s/%s: %d items", h.Name, k.Slug, len(k.items))
+				t.Errorf("%s/%s: %d items, want at least 3", h.Name, k.Slug, len(k.items))
 			}
 			for _, it := range k.items {
-				if it.title == "" || len(it.text) == 0 || len(it.text[0]) < 60 || strings.ContainsAny(it.first, "[]") {
-					t.Errorf("%s/%s/%s: title %q, text %q, first %q", h.Name, k.Slug, it.slug, it.title, it.text, it.first)
+				if it.title == "" || len(it.text) == 0 || len(it.text[0]) < 60 ||
+					strings.ContainsAny(it.first, "[]") {
+					t.Errorf("%s/%s/%s: title %q, text %q, first %q",
+						h.Name, k.Slug, it.slug, it.title, it.text, it.first)
 				}
 				for _, p := range it.text {
 					words += len(strings.Fields(string(p)))
@@ -114,10 +121,11 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	if words < 4000 {
-		t.Errorf("got %d words", words)
+		t.Errorf("got %d words, want at least 4000", words)
 	}
 }
 
+// TestGzip: a host answers with and without gzip, and confirms the ETag of each.
 func TestGzip(t *testing.T) {
 	h := town()[0]
 	for _, accept := range []string{"", "gzip"} {
@@ -126,12 +134,12 @@ func TestGzip(t *testing.T) {
 		rec := &response{header: http.Header{}}
 		h.ServeHTTP(rec, req)
 		if got := rec.header.Get("Content-Encoding"); got != accept {
-			t.Errorf("asked for %q: got %q", accept, got)
+			t.Errorf("accepting %q: got encoding %q", accept, got)
 		}
 		req.Header.Set("If-None-Match", rec.header.Get("ETag"))
 		rec = &response{header: http.Header{}}
 		if h.ServeHTTP(rec, req); rec.status != http.StatusNotModified || rec.n != 0 {
-			t.Errorf("asked again: got %d with %d bytes", rec.status, rec.n)
+			t.Errorf("with If-None-Match: got %d with %d bytes, want 304 with none", rec.status, rec.n)
 		}
 	}
 }
