@@ -115,7 +115,8 @@ var (
 func members(seed uint64, set, n int, capacities []float64) []placement.Agent {
 	as := make([]placement.Agent, n)
 	for i := range as {
-		as[i] = placement.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed), Capacity: capacities[i%len(capacities)]}
+		as[i] = placement.Agent{Name: fmt.Sprintf("agent-%d.set-%d.seed-%d", i, set, seed),
+			Capacity: capacities[i%len(capacities)]}
 	}
 	return as
 }

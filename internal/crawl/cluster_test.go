@@ -197,7 +197,8 @@ func (c *cluster) finish() {
 			for _, n := range c.present() {
 				w := n.w.Load()
 				p, err := w.Pulse(ctx)
-				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued, w.Status().Outgoing)
+				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued,
+					w.Status().Outgoing)
 				n.stop()
 			}
 			return
@@ -260,8 +261,9 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	for i := range sh.agents {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{
 			cfg: Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
-				AckWritten: sh.written,
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
+				MaxRedirects: 100,
+				AckWritten:   sh.written,
 			},
 			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
@@ -391,7 +393,8 @@ func (c *cluster) check(web randomWeb, sh shape) {
 			switch p := n.ends[i]; {
 			case p.kill && before.end+150*time.Millisecond < p.at, p.crash && before.end+1300*time.Millisecond < p.at,
 				!p.kill && !p.crash && before.end < p.at:
-				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.by, before.end, p.at, p, r.at)
+				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.by, before.end,
+					p.at, p, r.at)
 			}
 		}
 	}
@@ -445,6 +448,7 @@ func TestClusterModelWritten(t *testing.T) {
 // but none is missed.
 func TestClusterModelViews(t *testing.T) {
 	clusterModel(t, 80, func(seed uint64) shape {
-		return shape{agents: 2 + int(seed%2), harsh: seed%3 > 0, ends: int(seed % 4), crashes: true, views: 1 + int(seed%3), tiny: seed%5 == 4}
+		return shape{agents: 2 + int(seed%2), harsh: seed%3 > 0, ends: int(seed % 4), crashes: true,
+			views: 1 + int(seed%3), tiny: seed%5 == 4}
 	})
 }

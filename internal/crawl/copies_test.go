@@ -29,7 +29,8 @@ type fate struct {
 func (f fate) play(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	web := newRandomWeb(rng, 40, true)
-	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: f.harsh, acked: map[string]map[weburl.Key][]time.Duration{}}
+	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: f.harsh,
+		acked: map[string]map[weburl.Key][]time.Duration{}}
 	var names []string
 	for i := range f.agents {
 		names = append(names, fmt.Sprint("a", i))
@@ -109,7 +110,8 @@ func (f fate) play(t *testing.T, seed uint64) {
 		}
 		m.tasks.Wait()
 		m.accounts(t, w)
-		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(), m.store.Close()); err != nil {
+		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(),
+			m.store.Close()); err != nil {
 			t.Fatal(err)
 		}
 		m.verify(t, m.mem)
@@ -149,13 +151,15 @@ func (b *band) check(web randomWeb, f fate) {
 			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
 			switch {
 			case k < 0:
-				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.by, before.at, r.by, r.at)
+				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.by, before.at,
+					r.by, r.at)
 			case m.ends[k].crash && before.by == r.by && before.end+1300*time.Millisecond > m.ends[k].at:
 			default:
 				// Of this visit: a power failure may have taken what was told of one before.
 				for _, at := range b.acked[before.by][weburl.MustParse(u).Key()] {
 					if at > before.at && at < m.ends[k].at {
-						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.by, before.at, r.by, r.at, at)
+						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.by,
+							before.at, r.by, r.at, at)
 					}
 				}
 			}
@@ -177,7 +181,8 @@ func TestDeath(t *testing.T) {
 // one after the other, and the others have kills and power failures.
 func TestDeathModel(t *testing.T) {
 	deathModel(t, 60, func(seed uint64) fate {
-		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3), crashes: true, tiny: seed%5 == 4}
+		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3),
+			crashes: true, tiny: seed%5 == 4}
 	})
 }
 

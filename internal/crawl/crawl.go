@@ -484,7 +484,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			// It came back to its host after the order.
 			v.outcome = Dropped
 			c.settle(v, now)
-		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil && !isErrand(t.Link):
+		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil &&
+			!isErrand(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {
@@ -498,7 +499,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			v.last = c.trouble.of(host) > c.cfg.Retries
 			c.busy++
 			if c.cfg.Rate > 0 {
-				c.nextSlot = laterOf(c.nextSlot, now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
+				c.nextSlot = laterOf(c.nextSlot,
+					now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
 			}
 			c.tasks <- v
 		}

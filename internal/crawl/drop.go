@@ -248,7 +248,8 @@ func (c *Crawler) withdraw(v *visit) {
 }
 
 func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
-	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil && c.fatal == nil {
+	if err := c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number, Attempt: attempt}}); err != nil &&
+		c.fatal == nil {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	}
 }

@@ -96,7 +96,8 @@ type skip struct {
 }
 
 func (v *visit) reset(t frontier.Task) {
-	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0], meta: v.meta[:0], page: v.page}
+	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0],
+		meta: v.meta[:0], page: v.page}
 }
 
 // visit leads one URL through the rooms. An error is ours; whatever the web
@@ -406,7 +407,8 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	if c.cfg.Sitemaps {
 		if c.Strategy != nil {
-			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed}, Status: resp.Status, Header: resp.Header}
+			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed},
+				Status: resp.Status, Header: resp.Header}
 		}
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {

@@ -145,7 +145,8 @@ func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	})
 	for p := range parts {
 		if len(p.Keys.Paths) > 0 {
-			n.c.note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width, err)
+			n.c.note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width,
+				err)
 		}
 	}
 	return err
@@ -168,12 +169,14 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	for i := range mv.agents {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{
 			cfg: Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
+				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
+				MaxRedirects: 100,
 			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, SlowMax: 5 * time.Second, Seed: seed},
-			scope:    scope.Config{Scope: scope.Any},
-			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      c.web, name: fmt.Sprint("a", i),
+			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second,
+				SlowMax: 5 * time.Second, Seed: seed},
+			scope: scope.Config{Scope: scope.Any},
+			seeds: []weburl.URL{weburl.MustParse("http://h0.example/")},
+			web:   c.web, name: fmt.Sprint("a", i),
 		}}
 		if rng.IntN(3) == 0 {
 			n.frontier.Active = 1 // the others' links wait in pools
@@ -398,7 +401,9 @@ func (c *cluster) checkMoves(web randomWeb, mv moves) {
 			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
 			excused := mv.kind == "return" && before.by == mv.away // nobody knew while it was away
 			for _, p := range n.ends {
-				excused = excused || p.at >= before.at && p.at <= r.at && (!p.crash && p.at <= before.end+150*time.Millisecond || p.crash && p.at <= before.end+1300*time.Millisecond)
+				excused = excused || p.at >= before.at && p.at <= r.at &&
+					(!p.crash && p.at <= before.end+150*time.Millisecond ||
+						p.crash && p.at <= before.end+1300*time.Millisecond)
 			}
 			if !excused {
 				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.by, before.at, r.by, r.at)
@@ -423,14 +428,16 @@ func TestMovesJoin(t *testing.T) {
 // end in between.
 func TestMovesJoinHarsh(t *testing.T) {
 	movesModel(t, 60, func(seed uint64) moves {
-		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3, crashes: true}
+		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3,
+			crashes: true}
 	})
 }
 
 // An agent comes and goes as its hosts go to and fro.
 func TestMovesFlap(t *testing.T) {
 	movesModel(t, 40, func(seed uint64) moves {
-		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3), crashes: true}
+		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3),
+			crashes: true}
 	})
 }
 
@@ -466,7 +473,8 @@ func FuzzTenancyRecords(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if host2, again, err := decodeHanded(appendHanded(nil, host, h)); err != nil || host2 != host || again != h {
+			if host2, again, err := decodeHanded(appendHanded(nil, host, h)); err != nil || host2 != host ||
+				again != h {
 				t.Fatalf("%d %+v came back as %d %+v, %v", host, h, host2, again, err)
 			}
 			return

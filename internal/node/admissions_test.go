@@ -37,7 +37,8 @@ func TestAdmissions(t *testing.T) {
 		}
 	}
 	g.set(ended)
-	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok || refusal.Reason != "over" {
+	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok ||
+		refusal.Reason != "over" {
 		t.Error("a new agent is let in when the crawl is over")
 	}
 	if err := g.welcome(rpc.Agent{Instance: a}, true, now); !errors.Is(err, rpc.ErrAgain) {

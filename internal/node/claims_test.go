@@ -57,7 +57,8 @@ func TestTenure(t *testing.T) {
 				ever[b] = ever[b] || mine || before
 				first[b] = first[b] || since[b] == 0
 				if now.since[b] != since[b] || now.ever[b] != ever[b] || now.began[b] != first[b] {
-					t.Fatalf("seed %d, round %d, view %d, bucket %d: %d %v, want %d %v", seed, round, view, b, now.since[b], now.ever[b], since[b], ever[b])
+					t.Fatalf("seed %d, round %d, view %d, bucket %d: %d %v, want %d %v", seed, round, view, b,
+						now.since[b], now.ever[b], since[b], ever[b])
 				}
 			}
 		}

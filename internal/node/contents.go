@@ -82,7 +82,8 @@ func (a *Agent) openContents() error {
 	}
 	a.onClose(table.Close)
 	a.contents = newContents(a.membership.self.Name, table)
-	a.contents.second, a.contents.call, a.contents.run = a.membership.second, a.membership.contents, a.membership.running.Go
+	a.contents.second, a.contents.call, a.contents.run = a.membership.second, a.membership.contents,
+		a.membership.running.Go
 	a.parts.Contents = a.contents
 	return nil
 }
@@ -315,7 +316,8 @@ func (k *contentService) carry(ctx context.Context, name string, b *contentBatch
 }
 
 // callWith asks another agent.
-func (k *contentService) callWith(ctx context.Context, agent string, qs []contents.Question) ([]contents.Answer, error) {
+func (k *contentService) callWith(ctx context.Context, agent string,
+	qs []contents.Question) ([]contents.Answer, error) {
 	cs := make([]rpc.Content, len(qs))
 	for i, q := range qs {
 		page := rpc.ContentPage{URL: q.Page.URL, Date: q.Page.Date}

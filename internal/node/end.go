@@ -94,7 +94,8 @@ func (c *membership) seekEnd(ctx context.Context) {
 
 // round is one question to all agents of a view: what each has done so far, and how many
 // HTTP responses other than redirects they got together, if all are idle.
-func (c *membership) round(ctx context.Context, v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
+func (c *membership) round(ctx context.Context,
+	v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < c.self.Name {
 			return nil, 0, false // it asks

@@ -87,7 +87,8 @@ func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, 
 		l.pageBudget = newPageBudget(c.a.cfg.Crawl.PageLimit)
 		c.a.parts.Events.Write("counts-pages")
 	}
-	held, spent, ok := l.pageBudget.ask(request{name: name, boot: boot, seq: b.Seq, used: b.Used, held: b.Held, want: b.Want, known: b.Known}, there)
+	held, spent, ok := l.pageBudget.ask(request{name: name, boot: boot, seq: b.Seq, used: b.Used, held: b.Held,
+		want: b.Want, known: b.Known}, there)
 	if !ok {
 		return g, rpc.ErrAgain
 	}
@@ -180,7 +181,8 @@ func (c *membership) reached(ctx context.Context, n crawl.Need) {
 		}
 	}
 	c.admissions.set(ended)
-	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); err != nil && !errors.Is(err, crawl.ErrNotRunning) && ctx.Err() == nil {
+	if err := c.a.crawler.Halt(ctx, crawl.PageLimit); err != nil && !errors.Is(err, crawl.ErrNotRunning) &&
+		ctx.Err() == nil {
 		c.a.parts.Events.Write("halt-failed", report.F("error", err))
 	}
 }

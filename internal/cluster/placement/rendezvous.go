@@ -86,7 +86,8 @@ func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 
 // rendezvousOf is a Rendezvous whose buckets have no owners yet.
 func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
-	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets), shift: uint(65 - bits.Len(uint(buckets)))}
+	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets),
+		shift: uint(65 - bits.Len(uint(buckets)))}
 	seeds := make(map[uint64]string, len(agents))
 	for _, a := range agents {
 		d := draws{hash(a.Name), uint64(a.weight(Replicas))}

@@ -20,7 +20,8 @@ func TestTwister(t *testing.T) {
 	src := prng.NewMT19937_64()
 	src.SeedFromKeys([]uint64{0x12345, 0x23456, 0x34567, 0x45678})
 	// mt19937-64.out.txt by Nishimura and Matsumoto
-	for i, want := range []uint64{7266447313870364031, 4946485549665804864, 16945909448695747420, 16394063075524226720, 4873882236456199058} {
+	for i, want := range []uint64{7266447313870364031, 4946485549665804864, 16945909448695747420, 16394063075524226720,
+		4873882236456199058} {
 		if got := src.Uint64(); got != want {
 			t.Errorf("output %d is %d, want %d", i, got, want)
 		}
@@ -30,7 +31,8 @@ func TestTwister(t *testing.T) {
 // Names that begin with each other, and such that init_by_array64 could take
 // for each other, have nothing in common.
 func TestNamesAreSeeds(t *testing.T) {
-	names := []string{"a", "aa", "ab", "b", "ba", "cba", "dcba", "agent-1", "agent-10", "agent-2", "\x01a", "a\x00", "\x00", "\x00\x00", strings.Repeat("x", maxName), strings.Repeat("x", maxName-1)}
+	names := []string{"a", "aa", "ab", "b", "ba", "cba", "dcba", "agent-1", "agent-10", "agent-2", "\x01a", "a\x00",
+		"\x00", "\x00\x00", strings.Repeat("x", maxName), strings.Repeat("x", maxName-1)}
 	whose := map[uint64]string{}
 	for _, name := range names {
 		for _, p := range distinct(twister(name).Uint64, 1000) {
@@ -67,7 +69,8 @@ func TestDistinct(t *testing.T) {
 func TestNearestReplica(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		near := rapid.Custom(func(t *rapid.T) uint64 {
-			return rapid.SampledFrom([]uint64{0, 1 << 62, 1 << 63, 3 << 62}).Draw(t, "base") + uint64(rapid.IntRange(-20, 20).Draw(t, "off"))
+			return rapid.SampledFrom([]uint64{0, 1 << 62, 1 << 63, 3 << 62}).Draw(t, "base") +
+				uint64(rapid.IntRange(-20, 20).Draw(t, "off"))
 		})
 		agents := named(rapid.IntRange(1, 20).Draw(t, "agents"))
 		var rs []replica
@@ -106,7 +109,8 @@ func TestNearestReplica(t *testing.T) {
 // Of two replicas at the same distance the one upwards counts, also over 0.
 func TestMiddle(t *testing.T) {
 	r := must[*Ring](t)(ringOf(named(2), 1, []replica{{10, 0}, {1 << 63, 1}}))
-	for p, want := range map[uint64]uint16{5 + 1<<62: 1, 5 + 3<<62: 0, 6 + 1<<62: 1, 4 + 1<<62: 0, 10: 0, 9: 0, 1 << 63: 1, 1<<63 + 1: 1} {
+	for p, want := range map[uint64]uint16{5 + 1<<62: 1, 5 + 3<<62: 0, 6 + 1<<62: 1, 4 + 1<<62: 0, 10: 0, 9: 0,
+		1 << 63: 1, 1<<63 + 1: 1} {
 		if got := r.owner(p); got != want {
 			t.Errorf("owner of %x is %d, want %d", p, got, want)
 		}
@@ -127,7 +131,8 @@ func TestConflict(t *testing.T) {
 
 func checkConflict(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), `"agent-1" and "agent-2"`) || !strings.Contains(err.Error(), "choose another name") {
+	if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), `"agent-1" and "agent-2"`) ||
+		!strings.Contains(err.Error(), "choose another name") {
 		t.Errorf("conflict: %v", err)
 	}
 }
@@ -150,7 +155,8 @@ func testErrors[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
 		{Agent{"c", 1001}, ErrAgent, "at most 1000"},
 		{Agent{"a", 2}, ErrDuplicate, `"a"`},
 	} {
-		for how, err := range map[string]error{"With": second(x.With(test.agent)), "New": second(build([]Agent{{"a", 1}, test.agent}))} {
+		for how, err := range map[string]error{"With": second(x.With(test.agent)),
+			"New": second(build([]Agent{{"a", 1}, test.agent}))} {
 			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%s %v: %v", how, test.agent, err)
 			}
@@ -206,7 +212,8 @@ func TestExponential(t *testing.T) {
 		}
 		got := float64(exponential(h)) / (1 << logBits)
 		// The difference to 1 is exact, the logarithm near 1 is not.
-		u, _ := new(big.Float).SetInt(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 64), new(big.Int).SetUint64(h))).Float64()
+		u, _ := new(big.Float).SetInt(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 64),
+			new(big.Int).SetUint64(h))).Float64()
 		want := -math.Log1p(-u/(1<<64)) / math.Ln2
 		if h < 1<<63 {
 			want = 64 - math.Log2(float64(max(h, 1)))
@@ -214,7 +221,8 @@ func TestExponential(t *testing.T) {
 		if math.Abs(got-want) > min(want/8000+1.0/(1<<logBits), 2e-8) {
 			t.Fatalf("-log2(%x/2^64) = %v, want %v", h, got, want)
 		}
-		if g := h + 1 + rapid.Uint64Range(0, 1<<rapid.IntRange(0, 60).Draw(t, "bits")).Draw(t, "step"); g > h && exponential(g) > exponential(h) {
+		if g := h + 1 + rapid.Uint64Range(0, 1<<rapid.IntRange(0, 60).Draw(t, "bits")).Draw(t, "step"); g > h &&
+			exponential(g) > exponential(h) {
 			t.Fatalf("rises from %x to %x", h, g)
 		}
 	})
@@ -238,7 +246,8 @@ func TestLots(t *testing.T) {
 		b := int(point(key) >> 58)
 		number := func(a Agent) *big.Rat {
 			i := slices.Index(r.agents, a)
-			return big.NewRat(1, 1).SetFrac(new(big.Int).SetUint64(exponential(r.lot(i, b).hash)), big.NewInt(int64(a.weight(Replicas))))
+			return big.NewRat(1, 1).SetFrac(new(big.Int).SetUint64(exponential(r.lot(i, b).hash)),
+				big.NewInt(int64(a.weight(Replicas))))
 		}
 		order := r.Nearest(nil, key, len(agents))
 		for i := 1; i < len(order); i++ {
@@ -257,8 +266,10 @@ func TestGolden(t *testing.T) {
 	even := must[*Rendezvous](t)(NewRendezvous(named(7), 0))
 	var got bytes.Buffer
 	fmt.Fprintf(&got, "replicas %x\n", distinct(twister("amber").Uint64, 3))
-	fmt.Fprintf(&got, "numbers %x %x %x\n", exponential(1), exponential(0x123456789abcdef0), exponential(0xfffffffffffff000))
-	for _, host := range []string{"a.example", "example.org", "www.example.com", "xn--bcher-kva.example", "192.0.2.1", "[2001:db8::1]"} {
+	fmt.Fprintf(&got, "numbers %x %x %x\n", exponential(1), exponential(0x123456789abcdef0),
+		exponential(0xfffffffffffff000))
+	for _, host := range []string{"a.example", "example.org", "www.example.com", "xn--bcher-kva.example", "192.0.2.1",
+		"[2001:db8::1]"} {
 		key := keyOf(host)
 		fmt.Fprintf(&got, "%s %016x ring", host, point(key))
 		for _, a := range ring.Nearest(nil, key, 5) {

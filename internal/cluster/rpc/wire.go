@@ -13,7 +13,8 @@ import (
 var errTooLarge = errors.New("message too large")
 
 func agentToWire(a Agent) *pb.Agent {
-	return &pb.Agent{Name: a.Name, Instance: a.Instance[:], Boot: a.Boot, Capacity: a.Capacity, Address: a.Addr, State: uint32(a.State)}
+	return &pb.Agent{Name: a.Name, Instance: a.Instance[:], Boot: a.Boot, Capacity: a.Capacity, Address: a.Addr,
+		State: uint32(a.State)}
 }
 
 func agentFromWire(w *pb.Agent) (a Agent, err error) {
@@ -78,7 +79,8 @@ func helloFromWire(w *pb.HelloRequest) (h Hello, err error) {
 }
 
 func welcomeToWire(v Welcome) *pb.HelloResponse {
-	w := &pb.HelloResponse{Agent: agentToWire(v.Agent), Crawl: v.Crawl[:], ElapsedMs: uint64(max(0, v.Elapsed.Milliseconds()))}
+	w := &pb.HelloResponse{Agent: agentToWire(v.Agent), Crawl: v.Crawl[:],
+		ElapsedMs: uint64(max(0, v.Elapsed.Milliseconds()))}
 	for _, a := range v.Agents {
 		w.Agents = append(w.Agents, agentToWire(a))
 	}
@@ -230,7 +232,8 @@ func knownFromWire(w map[string]uint64) (map[string]int64, error) {
 }
 
 func budgetToWire(b Budget) *pb.BudgetRequest {
-	return &pb.BudgetRequest{Seq: b.Seq, Used: uint64(b.Used), Held: uint64(b.Held), Want: uint32(b.Want), Known: knownToWire(b.Known)}
+	return &pb.BudgetRequest{Seq: b.Seq, Used: uint64(b.Used), Held: uint64(b.Held), Want: uint32(b.Want),
+		Known: knownToWire(b.Known)}
 }
 
 func budgetFromWire(w *pb.BudgetRequest) (b Budget, err error) {

@@ -85,7 +85,8 @@ func TestServer(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != tt.status || !strings.Contains(string(b), tt.holds) {
-			t.Errorf("%s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status, tt.holds)
+			t.Errorf("%s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status,
+				tt.holds)
 		}
 	}
 }

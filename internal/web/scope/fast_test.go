@@ -12,8 +12,10 @@ import (
 // Parts of URLs and hops that the rules look at.
 var judged = struct{ urls, hops []string }{
 	[]string{
-		"/", "/a", "/a", "/b", "//", "/2041/07/", "/2041-07-21", "/1969/12", "/calendar", "/2028/1", "/2029-01", "/12", "/x.html", "?", "?",
-		"&", "=", "a=1", "&month=2041-07", "&year=2041", "&m=7", "&y=1950&m=3", "cal", "%2F", "/a/b/a/b/a/b/a/b/", "/docs/", "/1999", "/20", "=2041", "/20411/",
+		"/", "/a", "/a", "/b", "//", "/2041/07/", "/2041-07-21", "/1969/12", "/calendar", "/2028/1", "/2029-01", "/12",
+		"/x.html", "?", "?",
+		"&", "=", "a=1", "&month=2041-07", "&year=2041", "&m=7", "&y=1950&m=3", "cal", "%2F", "/a/b/a/b/a/b/a/b/",
+		"/docs/", "/1999", "/20", "=2041", "/20411/",
 	},
 	[]string{"L", "L", "L", "E", "R", "M", "P", "X"},
 }
@@ -22,7 +24,8 @@ var judged = struct{ urls, hops []string }{
 func testScopes(t testing.TB) (all []*Scope) {
 	for k := range kinds {
 		for _, cfg := range []Config{
-			{}, {Depth: depth(2)}, {Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxQueryArgs: 2, MaxPathSegments: 4},
+			{}, {Depth: depth(2)}, {Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxQueryArgs: 2,
+				MaxPathSegments: 4},
 			{Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxURLLength: 40, MaxRepeatedSegments: 1},
 			{MaxRepeatedSegments: -1, MaxPathSegments: -1, MaxQueryArgs: -1, MaxURLLength: -1, Include: []string{"a"}},
 			{Exclude: []string{"b"}, MaxRepeatedSegments: 2},
@@ -39,7 +42,8 @@ func TestFastPathAgreesWithRules(t *testing.T) {
 	scopes := testScopes(t)
 	plain, in := 0, 0
 	for range 20_000 {
-		raw := []string{"http://a.example", "https://www.a.example", "http://c.example", "http://x.b.co.uk", "http://b.co.uk:81"}[r.IntN(5)]
+		raw := []string{"http://a.example", "https://www.a.example", "http://c.example", "http://x.b.co.uk",
+			"http://b.co.uk:81"}[r.IntN(5)]
 		for range r.IntN(8) {
 			raw += judged.urls[r.IntN(len(judged.urls))]
 		}

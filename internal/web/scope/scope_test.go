@@ -46,8 +46,10 @@ func TestKinds(t *testing.T) {
 			"http://a.example/x https://b.example/",
 			"http://a.example/ http://a.example/x?y https://a.example/x"},
 		{Prefix, "http://a.example/docs/intro.html http://p.example:8080/v1/",
-			"http://a.example/docs/ https://a.example/docs/x/y?z http://www.a.example/docs/intro.html http://p.example:8080/v1/x https://p.example:8080/v1/",
-			"http://a.example/ http://a.example/docs http://a.example/docsx/y http://b.a.example/docs/ http://a.example:81/docs/ http://p.example/v1/"},
+			"http://a.example/docs/ https://a.example/docs/x/y?z http://www.a.example/docs/intro.html " +
+				"http://p.example:8080/v1/x https://p.example:8080/v1/",
+			"http://a.example/ http://a.example/docs http://a.example/docsx/y http://b.a.example/docs/ " +
+				"http://a.example:81/docs/ http://p.example/v1/"},
 		{Prefix, "https://www.a.example",
 			"https://www.a.example/x http://a.example/", "http://b.example/ https://w.a.example/"},
 		{Host, "http://www.a.example/docs/",
@@ -104,9 +106,11 @@ func TestRules(t *testing.T) {
 		{"longer URL", Config{MaxURLLength: 20}, link(a+"/xyzw", "L"), TrapURLLength},
 		{"long URL, guard off", Config{MaxURLLength: -1}, link(a+"/"+strings.Repeat("x", 5000), "L"), ""},
 		{"long seed", Config{MaxURLLength: 20}, link(a+"/xyzw", ""), ""},
-		{"many segments", Config{}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"), TrapPathLength},
+		{"many segments", Config{}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"),
+			TrapPathLength},
 		{"not too many segments", Config{}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/", "L"), ""},
-		{"many segments, guard off", Config{MaxPathSegments: -1}, link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"), ""},
+		{"many segments, guard off", Config{MaxPathSegments: -1},
+			link(a+"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21", "L"), ""},
 		{"repeated", Config{}, link(a+"/x/css/css/css/css/y", "L"), TrapRepeatedSegments},
 		{"repeated thrice", Config{}, link(a+"/x/css/css/css/y", "L"), ""},
 		{"repeated pair", Config{}, link(a+"/p/q/p/q/p/q/p/q/", "L"), TrapRepeatedSegments},
@@ -115,7 +119,8 @@ func TestRules(t *testing.T) {
 		{"not too many arguments", Config{MaxQueryArgs: 3}, link(a+"/?a&b&c", "L"), ""},
 		{"calendar", Config{Today: today}, link(a+"/2041/07/", "L"), TrapCalendar},
 		{"calendar without today", Config{}, link(a+"/2041/07/", "L"), ""},
-		{"scope before traps", Config{MaxURLLength: 10, Today: today}, link("http://elsewhere.example/2041/07/", "L"), OutOfScope},
+		{"scope before traps", Config{MaxURLLength: 10, Today: today}, link("http://elsewhere.example/2041/07/", "L"),
+			OutOfScope},
 		{"prerequisite", Config{Exclude: []string{`.`}}, link("http://elsewhere.example/robots.txt", "LP"), ""},
 	} {
 		s := mustNew(t, c.cfg, a+"/")
@@ -189,7 +194,8 @@ func TestRedirectedSeed(t *testing.T) {
 // A wide crawl has many seeds on one host. A directory makes the directories below it superfluous.
 func TestPrefixesAreJoined(t *testing.T) {
 	s := newSeeds()
-	for _, raw := range []string{"http://a.example/x/y/", "http://a.example/x/z/", "http://a.example/x/", "http://a.example/x/w/v"} {
+	for _, raw := range []string{"http://a.example/x/y/", "http://a.example/x/z/", "http://a.example/x/",
+		"http://a.example/x/w/v"} {
 		s.add(Prefix, weburl.MustParse(raw))
 	}
 	if got, want := fmt.Sprint(s.hosts["a.example"]), "[{ /x/}]"; got != want {
@@ -207,7 +213,8 @@ func TestConfigErrors(t *testing.T) {
 		{Config{Exclude: []string{`a`, `x(b`}}, []string{"exclude 2 of 2", `"x(b"`, "missing closing )", `\(`}},
 		{Config{Include: []string{`*.html`}}, []string{"include 1 of 1", `"*.html"`, "at character 1", `.*`}},
 		{Config{Exclude: []string{`é(?=b)`}}, []string{`"é(?=b)"`, "at character 2", "lookaheads"}},
-		{Config{Exclude: []string{`a[b`}, Include: []string{`c)`}}, []string{"exclude 1 of 1", "at character 2", "include 1 of 1", `"c)"`}},
+		{Config{Exclude: []string{`a[b`}, Include: []string{`c)`}},
+			[]string{"exclude 1 of 1", "at character 2", "include 1 of 1", `"c)"`}},
 		{Config{Exclude: []string{`a{2,1}`}}, []string{"invalid repeat count at character 2"}},
 	} {
 		_, err := New(c.cfg, nil)
@@ -234,7 +241,8 @@ func TestParseKind(t *testing.T) {
 	if k, err := ParseKind(""); err != nil || k != Host {
 		t.Errorf("empty: got %v, %v, want host", k, err)
 	}
-	if _, err := ParseKind("site"); err == nil || !strings.Contains(err.Error(), `"site"`) || !strings.Contains(err.Error(), "domain") {
+	if _, err := ParseKind("site"); err == nil || !strings.Contains(err.Error(), `"site"`) ||
+		!strings.Contains(err.Error(), "domain") {
 		t.Errorf("site: got %v", err)
 	}
 }
@@ -283,15 +291,20 @@ func TestStrayYear(t *testing.T) {
 		want int
 	}{
 		{"/2026/11/21/", 0}, {"/2028/12/", 0}, {"/2029/01/", 2029}, {"/events/2031-7-1", 2031}, {"/2031/05/07/", 2031},
-		{"/2031-05-07", 2031}, {"/2031-05-07.html", 2031}, {"/2031-05", 2031}, {"/cal?month=2031-05", 2031}, {"/2041-07.html", 2041},
-		{"/cal?year=2040&month=2", 2040}, {"/cal?month=02&lang=en&year=2040", 2040}, {"/cal?iyear=2040&imonth=2", 2040}, {"/cal?y=2040&m=2", 2040},
+		{"/2031-05-07", 2031}, {"/2031-05-07.html", 2031}, {"/2031-05", 2031}, {"/cal?month=2031-05", 2031},
+		{"/2041-07.html", 2041},
+		{"/cal?year=2040&month=2", 2040}, {"/cal?month=02&lang=en&year=2040", 2040}, {"/cal?iyear=2040&imonth=2", 2040},
+		{"/cal?y=2040&m=2", 2040},
 		{"/cal?date=2040-02-01", 2040}, {"/cal?date=2040-02-01T00:00:00", 2040}, {"/cal?year=1950&month=3", 1950},
 		{"/cal?year=2040", 0}, {"/cal?year=2040&month=13", 0}, {"/cal?month=2", 0}, {"/c?y=20400&m=2", 0},
-		{"/1914/08/", 0}, {"/calendar/1914/08/", 1914}, {"/calendar/1970/01", 0}, {"/eventually/1914/08/", 0}, {"/x?1914-08-01", 0},
+		{"/1914/08/", 0}, {"/calendar/1914/08/", 1914}, {"/calendar/1970/01", 0}, {"/eventually/1914/08/", 0},
+		{"/x?1914-08-01", 0},
 		{"/rfc/9110/12", 0}, {"/w/2041/07x", 0}, {"/item/4711/13", 0}, {"/item/4711", 0}, {"/a4711/08/", 0},
 		{"/20410701/", 0}, {"/2041/0701", 0}, {"/0012/05/", 0}, {"/x/2999/12/31", 2999}, {"/x/3000/12/31", 0},
-		{"/wiki/ISO-8859-1", 0}, {"/8859-1", 0}, {"/iso/8859-1.html", 0}, {"/8859/1/", 0}, {"/rfc/rfc2616-2", 0}, {"/sqlite-3-2040-2", 0}, {"/2041-07-report", 0},
-		{"/2041-07-32", 0}, {"/2041-07-", 0}, {"/2041--7", 0}, {"/2041-", 0}, {"/2041-7", 2041}, {"/2041-.7", 0}, {"/2041.7-07", 0}, {"/2041/", 0}, {"/2041", 0},
+		{"/wiki/ISO-8859-1", 0}, {"/8859-1", 0}, {"/iso/8859-1.html", 0}, {"/8859/1/", 0}, {"/rfc/rfc2616-2", 0},
+		{"/sqlite-3-2040-2", 0}, {"/2041-07-report", 0},
+		{"/2041-07-32", 0}, {"/2041-07-", 0}, {"/2041--7", 0}, {"/2041-", 0}, {"/2041-7", 2041}, {"/2041-.7", 0},
+		{"/2041.7-07", 0}, {"/2041/", 0}, {"/2041", 0},
 		{"/part-2041/07/", 0}, {"/v2041-07", 0}, {"/x?p=v2041-07", 0}, {"/x?id=2041/07/01", 0},
 	} {
 		if got := strayYear(weburl.MustParse("http://a.example"+c.uri), today.Year()+yearsAhead); got != c.want {
@@ -310,7 +323,8 @@ func TestQueries(t *testing.T) {
 		{"/b?1", true}, {"/c?1", true}, // a third path decrements all counts, b's to zero
 		{"/a?5", true}, {"/a?6", false}, {"/b?2", true}, {"/b?3", true}, {"/b?4", true}, {"/b?5", false},
 	} {
-		if got := q.Admit(weburl.MustParse("http://a.example" + c.path)); got.In != c.want || got.In == (got.Reason == TrapQueryExplosion) {
+		if got := q.Admit(weburl.MustParse("http://a.example" + c.path)); got.In != c.want ||
+			got.In == (got.Reason == TrapQueryExplosion) {
 			t.Errorf("%d: %s: got %+v, want in: %v", i, c.path, got, c.want)
 		}
 	}
@@ -369,7 +383,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// The last line always agrees with Judge.
-	for _, l := range []weburl.Link{{}, link("http://a.example/x.html", ""), link("http://a.example/x.html", "L"), link("http://d.example/x", "LE"), link("http://a.example/x", "P"), link("http://d.example/", "R")} {
+	for _, l := range []weburl.Link{{}, link("http://a.example/x.html", ""), link("http://a.example/x.html", "L"),
+		link("http://d.example/x", "LE"), link("http://a.example/x", "P"), link("http://d.example/", "R")} {
 		lines := s.Explain(l)
 		if in := slices.Contains(lines, "verdict: in"); in != s.Judge(l).In {
 			t.Errorf("%s %s: got lines %q, but Judge gives %+v", l.URL, l.Hops, lines, s.Judge(l))
@@ -430,7 +445,8 @@ func BenchmarkJudge(b *testing.B) {
 		{"any", Any, "https://docs.python.org/3/library/functions.html"},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			s := mustNew(b, Config{Scope: tt.kind, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}, "https://docs.python.org/3/")
+			s := mustNew(b, Config{Scope: tt.kind, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)},
+				"https://docs.python.org/3/")
 			l := link(tt.url, "LLL")
 			b.ReportAllocs()
 			for b.Loop() {
