@@ -50,14 +50,31 @@ func TestVisitors(t *testing.T) {
 		t.Error(err)
 	}
 	c.Close()
+	awaitOpen(t, l, 0)
 	conn, err := net.Dial("tcp", l.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	io.WriteString(conn, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	awaitOpen(t, l, 1)
 	conn.Close()
-	time.Sleep(100 * time.Millisecond)
+	awaitOpen(t, l, 0) // a visitor is counted before its connection is closed
 	if n := malformed() - before; n != 0 {
 		t.Errorf("%d of those that call, or go, were counted", n)
+	}
+}
+
+// awaitOpen waits until n callers have proved to l that they speak the protocol, and
+// no other connections are open.
+func awaitOpen(t *testing.T, l *Listener, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		unproven, proven := l.pool.Open()
+		if unproven == 0 && proven == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d unproven and %d proven connections are open, want 0 and %d", unproven, proven, n)
+		}
 	}
 }
