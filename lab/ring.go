@@ -88,7 +88,7 @@ func made[T divider](v T, err error) (divider, error) {
 func ringWay(k int) way {
 	return way{
 		name: fmt.Sprintf("ring, κ=%d", k), k: k, lots: func(int) float64 { return 0 },
-		build: func(as []placement.Agent) (divider, error) { return made(placement.New(as, k)) },
+		build: func(as []placement.Agent) (divider, error) { return made(placement.NewRing(as, k)) },
 		join:  func(d divider, a placement.Agent) (divider, error) { return made(d.(*placement.Ring).With(a)) },
 		leave: func(d divider, name string) (divider, error) { return made(d.(*placement.Ring).Without(name)) },
 	}

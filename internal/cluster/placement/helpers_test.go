@@ -10,21 +10,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An assignment is what both ways are.
-type assignment[T any] interface {
-	Owner(key uint64) Agent
-	Nearest(dst []Agent, key uint64, t int) []Agent
+// A changing Placement is one that the other agents' joining and leaving make
+// another one of.
+type changing[T any] interface {
+	Placement
 	With(Agent) (T, error)
 	Without(name string) (T, error)
-	Agents() []Agent
 	Shares() []float64
 }
 
-// both runs a test of each way.
-func both(t *testing.T, ring func(*testing.T, func([]Agent) (*Ring, error)), rendezvous func(*testing.T, func([]Agent) (*Rendezvous, error))) {
-	t.Run("ring", func(t *testing.T) {
-		ring(t, func(agents []Agent) (*Ring, error) { return New(agents, 0) })
-	})
+// each runs a test of the conformance suite for both implementations, and for the
+// ring with few replicas, too.
+func each(t *testing.T, ring func(*testing.T, func([]Agent) (*Ring, error)),
+	rendezvous func(*testing.T, func([]Agent) (*Rendezvous, error))) {
+	for _, k := range []int{Replicas, 10} {
+		t.Run(fmt.Sprintf("ring of %d", k), func(t *testing.T) {
+			ring(t, func(agents []Agent) (*Ring, error) { return NewRing(agents, k) })
+		})
+	}
 	t.Run("rendezvous", func(t *testing.T) {
 		rendezvous(t, func(agents []Agent) (*Rendezvous, error) { return NewRendezvous(agents, 1<<10) })
 	})

@@ -9,21 +9,21 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Buckets are a Rendezvous's if nothing else is said. The number is not to be
-// changed while hosts are assigned by it: they would move.
+// Buckets is the default number of buckets. In another number the hosts have
+// other owners, so it never changes.
 const Buckets = 1 << 18
 
 // maxBuckets bounds the tables at 256 MB.
 const maxBuckets = 1 << 26
 
-// A Rendezvous assigns a host to the agent that drew best for the host's
-// bucket. It never changes.
+// A Rendezvous assigns a host to the agent that drew the smallest number for the
+// host's bucket. It never changes.
 type Rendezvous struct {
-	agents []Agent // by name
+	agents []Agent // ordered by name
 	draws  []draws // of agents
 	even   bool    // all have the same weight
 	owners []uint16
-	nexts  []uint16 // who has the bucket if the owner is not there; the owner if it is alone
+	nexts  []uint16 // the heir of each bucket; with one agent, the owner
 	shift  uint     // of a point to its bucket
 }
 
@@ -60,15 +60,16 @@ func (a *lot) before(b *lot) bool {
 	return a.agent < b.agent // by name
 }
 
-// NewRendezvous makes the Rendezvous of agents over a number of buckets, a power of
-// two from 2 on; zero means Buckets. The time is that of a hash for each agent
-// and bucket. Errors are those of New.
+// NewRendezvous returns the Rendezvous of agents over a number of buckets, a power
+// of two from 2 on; zero means Buckets. The time is that of a hash for each agent
+// and bucket: some milliseconds for ten agents. Errors are those of NewRing.
 func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 	if buckets == 0 {
 		buckets = Buckets
 	}
 	if buckets < 2 || buckets > maxBuckets || buckets&(buckets-1) != 0 {
-		return nil, fmt.Errorf("ring: %d buckets, which should be a power of two from 2 to %d", buckets, maxBuckets)
+		return nil, fmt.Errorf("placement: %d buckets, which should be a power of two from 2 to %d", buckets,
+			maxBuckets)
 	}
 	agents, err := ordered(agents, Replicas)
 	if err != nil {
@@ -84,7 +85,7 @@ func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 	return r, nil
 }
 
-// rendezvousOf is a Rendezvous whose buckets have no owners yet.
+// rendezvousOf returns a Rendezvous whose buckets have no owners yet.
 func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*Rendezvous, error) {
 	r := &Rendezvous{agents: agents, even: true, owners: make([]uint16, buckets), nexts: make([]uint16, buckets),
 		shift: uint(65 - bits.Len(uint(buckets)))}
@@ -92,7 +93,7 @@ func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*
 	for _, a := range agents {
 		d := draws{hash(a.Name), uint64(a.weight(Replicas))}
 		if other, ok := seeds[d.seed]; ok {
-			return nil, fmt.Errorf("ring: agents %q and %q: %w", other, a.Name, ErrConflict)
+			return nil, fmt.Errorf("placement: agents %q and %q: %w", other, a.Name, ErrConflict)
 		}
 		seeds[d.seed] = a.Name
 		r.draws = append(r.draws, d)
@@ -133,7 +134,7 @@ func (r *Rendezvous) best(bucket int) (owner, next uint16) {
 	return uint16(first.agent), uint16(second.agent)
 }
 
-// With is the Rendezvous with one more agent. Errors are those of New.
+// With returns the Rendezvous with one more agent. Errors are those of NewRing.
 func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
 	agents, at, err := with(r.agents, a, Replicas)
 	if err != nil {
@@ -163,8 +164,8 @@ func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
 	return out, nil
 }
 
-// Without is the Rendezvous without the agent of this name: ErrUnknown if there
-// is none, ErrEmpty if it is the last.
+// Without returns the Rendezvous without the agent of this name. The error is
+// ErrUnknown if there is none, ErrEmpty if it is the last.
 func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 	agents, at, err := without(r.agents, name)
 	if err != nil {
@@ -191,30 +192,35 @@ func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 	return out, nil
 }
 
-// Agents are all agents, by name.
+// Agents implements Placement.
 func (r *Rendezvous) Agents() []Agent { return slices.Clone(r.agents) }
 
-// Owner is the agent of the host with this key (weburl.HostKey). It allocates
-// nothing.
-func (r *Rendezvous) Owner(key uint64) Agent { return r.agents[r.owners[point(key)>>r.shift]] }
+// Owner implements Placement, by one access to a table.
+func (r *Rendezvous) Owner(host uint64) Agent { return r.agents[r.owners[Point(host)>>r.shift]] }
 
-// Bucket is where the host with this key is: hosts of one bucket have one order
-// of agents.
-func (r *Rendezvous) Bucket(key uint64) int { return int(point(key) >> r.shift) }
+// Ranges implements Placement. The time is that of a walk over all buckets.
+func (r *Rendezvous) Ranges(name string) (rs []Range) {
+	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
+	if !ok {
+		return nil
+	}
+	for b, owner := range r.owners {
+		if int(owner) == at {
+			first := uint64(b) << r.shift
+			rs = appendRange(rs, Range{first, first + 1<<r.shift - 1})
+		}
+	}
+	return rs
+}
 
-// OwnerOf is the agent of the hosts of a bucket.
-func (r *Rendezvous) OwnerOf(bucket int) Agent { return r.agents[r.owners[bucket]] }
-
-// Nearest appends to dst the t agents that are first in the order of the host
-// with this key: the owner, then who would be if it were not there, and so on;
-// all, if there are no more than t. Of more than two the time is that of a
-// hash for each agent. Up to 16 it allocates nothing but dst.
-func (r *Rendezvous) Nearest(dst []Agent, key uint64, t int) []Agent {
+// Nearest implements Placement. Up to two agents are in tables; for more, the
+// time is that of a hash for each agent of the set.
+func (r *Rendezvous) Nearest(dst []Agent, host uint64, t int) []Agent {
 	t = min(t, len(r.agents))
 	if t <= 0 {
 		return dst
 	}
-	bucket := int(point(key) >> r.shift)
+	bucket := int(Point(host) >> r.shift)
 	if dst = append(dst, r.agents[r.owners[bucket]]); t == 1 {
 		return dst
 	}

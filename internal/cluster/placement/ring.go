@@ -3,53 +3,60 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 )
 
-// A Ring assigns a host to the agent with the nearest replica. It never
-// changes.
+// A Ring assigns a host to the agent with the nearest replica, as UbiCrawler does
+// (see the package comment). It never changes.
+//
+// Making one sorts all replicas, k times the sum of the capacities: 20,000 for
+// 100 agents of capacity 1 with 200 replicas, in some milliseconds and 520 KB. To
+// find the replica nearest to a host would take the logarithm of their number by a
+// binary search. A table, which divides the circle into as many parts as there are
+// replicas, makes that a constant time on average.
 type Ring struct {
 	k        int
-	agents   []Agent   // by name
-	replicas []replica // by point
-	// first has, for each of so many equal parts of the circle as there are
-	// replicas, rounded up to a power of two, the number of the first replica
-	// in it or above, and the number of all at the end. So a look-up costs the same
-	// whatever the number of agents; the paper's tree takes its logarithm.
+	agents   []Agent   // ordered by name
+	replicas []replica // ordered by point
+	// first divides the circle into equal parts, as many as there are replicas,
+	// rounded up to a power of two. It has the index of the first replica in
+	// each part or above it, and at the end the number of all replicas.
 	first []uint32
-	shift uint // of a point to its part
+	shift uint // from a point to its part
 }
 
 // A replica is one of an agent's points.
 type replica struct {
 	point uint64
-	agent uint16 // in Ring.agents
+	agent uint16 // index in Ring.agents
 }
 
-// New makes the Ring of agents, with so many replicas for a capacity of 1; zero
-// means Replicas. The time is that of a sort of all replicas. The error is
-// ErrAgent, ErrDuplicate, ErrConflict or, without any agent, ErrEmpty.
-func New(agents []Agent, replicas int) (*Ring, error) {
-	if replicas == 0 {
-		replicas = Replicas
+// NewRing returns the Ring of agents, with k replicas for a capacity of 1: from 1
+// to MaxReplicas, or zero for Replicas. An agent of another capacity has k times
+// its capacity, rounded, and at least one. The error is ErrAgent, ErrDuplicate,
+// ErrConflict or, without any agent, ErrEmpty.
+func NewRing(agents []Agent, k int) (*Ring, error) {
+	if k == 0 {
+		k = Replicas
 	}
-	if replicas < 1 || replicas > maxWeight {
-		return nil, fmt.Errorf("ring: %d replicas, which should be 1 to %d", replicas, maxWeight)
+	if k < 1 || k > MaxReplicas {
+		return nil, fmt.Errorf("placement: %d replicas, which should be 1 to %d", k, MaxReplicas)
 	}
-	agents, err := ordered(agents, replicas)
+	agents, err := ordered(agents, k)
 	if err != nil {
 		return nil, err
 	}
 	var rs []replica
 	for i, a := range agents {
-		rs = append(rs, replicasOf(a, i, replicas)...)
+		rs = append(rs, replicasOf(a, i, k)...)
 	}
 	slices.SortFunc(rs, func(a, b replica) int { return cmp.Compare(a.point, b.point) })
-	return ringOf(agents, replicas, rs)
+	return ringOf(agents, k, rs)
 }
 
-// replicasOf are those of the agent that is number i.
+// replicasOf returns the replicas of agent a, which has index i.
 func replicasOf(a Agent, i, k int) []replica {
 	rs := make([]replica, a.weight(k))
 	for j, p := range distinct(twister(a.Name).Uint64, len(rs)) {
@@ -58,12 +65,14 @@ func replicasOf(a Agent, i, k int) []replica {
 	return rs
 }
 
-// ringOf is the Ring of sorted replicas, if no two are at one point.
+// ringOf returns the Ring of sorted replicas. The error is ErrConflict if two are at
+// one point.
 func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
 	for i := 1; i < len(rs); i++ {
 		if rs[i-1].point == rs[i].point {
 			a, b := rs[i-1].agent, rs[i].agent
-			return nil, fmt.Errorf("ring: agents %q and %q: %w", agents[min(a, b)].Name, agents[max(a, b)].Name, ErrConflict)
+			return nil, fmt.Errorf("placement: agents %q and %q: %w", agents[min(a, b)].Name, agents[max(a, b)].Name,
+				ErrConflict)
 		}
 	}
 	r := &Ring{k: k, agents: agents, replicas: rs}
@@ -80,7 +89,7 @@ func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
 	return r, nil
 }
 
-// With is the Ring with one more agent. Errors are those of New.
+// With returns the Ring with one more agent. Errors are those of NewRing.
 func (r *Ring) With(a Agent) (*Ring, error) {
 	agents, at, err := with(r.agents, a, r.k)
 	if err != nil {
@@ -100,8 +109,8 @@ func (r *Ring) With(a Agent) (*Ring, error) {
 	return ringOf(agents, r.k, append(rs, own...))
 }
 
-// Without is the Ring without the agent of this name: ErrUnknown if there is
-// none, ErrEmpty if it is the last.
+// Without returns the Ring without the agent of this name. The error is ErrUnknown
+// if there is none, ErrEmpty if it is the last.
 func (r *Ring) Without(name string) (*Ring, error) {
 	agents, at, err := without(r.agents, name)
 	if err != nil {
@@ -120,11 +129,11 @@ func (r *Ring) Without(name string) (*Ring, error) {
 	return ringOf(agents, r.k, slices.Clip(rs))
 }
 
-// Agents are all agents, by name.
+// Agents implements Placement.
 func (r *Ring) Agents() []Agent { return slices.Clone(r.agents) }
 
-// from is the number of the first replica at p or upwards, that of all if
-// there is none before the circle's end.
+// from returns the index of the first replica at p or above it, or the number of
+// replicas if there is none up to the end of the circle.
 func (r *Ring) from(p uint64) int {
 	i := int(r.first[p>>r.shift])
 	for i < len(r.replicas) && r.replicas[i].point < p {
@@ -133,7 +142,7 @@ func (r *Ring) from(p uint64) int {
 	return i
 }
 
-// around are the nearest replicas upwards and downwards of p.
+// around returns the indices of the nearest replicas above p, or at it, and below.
 func (r *Ring) around(p uint64) (up, down int) {
 	up = r.from(p)
 	down = r.below(up)
@@ -157,11 +166,10 @@ func (r *Ring) above(i int) int {
 	return i
 }
 
-// Owner is the agent of the host with this key (weburl.HostKey). It allocates
-// nothing.
-func (r *Ring) Owner(key uint64) Agent { return r.agents[r.owner(point(key))] }
+// Owner implements Placement.
+func (r *Ring) Owner(host uint64) Agent { return r.agents[r.owner(Point(host))] }
 
-// owner is the agent with the nearest replica to p.
+// owner returns the index of the agent with the nearest replica to p.
 func (r *Ring) owner(p uint64) uint16 {
 	up, down := r.around(p)
 	// Differences wrap around as the circle does.
@@ -171,11 +179,10 @@ func (r *Ring) owner(p uint64) uint16 {
 	return r.replicas[up].agent
 }
 
-// Nearest appends to dst the t agents that are first in the order of the host
-// with this key: the owner, then who would be if it were not there, and so on;
-// all, if there are no more than t. Up to 16 it allocates nothing but dst.
-func (r *Ring) Nearest(dst []Agent, key uint64, t int) []Agent {
-	return r.nearest(dst, point(key), t)
+// Nearest implements Placement. It walks the circle from the host in both
+// directions.
+func (r *Ring) Nearest(dst []Agent, host uint64, t int) []Agent {
+	return r.nearest(dst, Point(host), t)
 }
 
 func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
@@ -215,8 +222,49 @@ func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
 	return dst
 }
 
-// Shares are the agents' parts of the circle, in the order of Agents: what each
-// has of ever more hosts.
+// Ranges implements Placement. The time is that of a walk over all replicas.
+func (r *Ring) Ranges(name string) (rs []Range) {
+	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
+	if !ok {
+		return nil
+	}
+	add := func(i int, first, last uint64) {
+		if int(r.replicas[i].agent) == at {
+			rs = appendRange(rs, Range{first, last})
+		}
+	}
+	last := len(r.replicas) - 1
+	// The hosts of replica 0 begin either at 0 or above it, or below it: at the end
+	// of the circle.
+	from, begin := uint64(0), r.behind(last)
+	split := begin > r.replicas[0].point
+	if !split && begin > 0 {
+		add(last, 0, begin-1)
+		from = begin
+	}
+	for i := range last {
+		next := r.behind(i)
+		add(i, from, next-1)
+		from = next
+	}
+	if split {
+		add(last, from, begin-1)
+		add(0, begin, math.MaxUint64)
+	} else {
+		add(last, from, math.MaxUint64)
+	}
+	return rs
+}
+
+// behind returns the first point above replica i that is as near to the next
+// replica, or nearer.
+func (r *Ring) behind(i int) uint64 {
+	p := r.replicas[i].point
+	return p + (r.replicas[r.above(i)].point-p-1)/2 + 1
+}
+
+// Shares returns each agent's part of the circle, in the order of Agents. It is the
+// agent's share of the hosts if there are very many.
 func (r *Ring) Shares() []float64 {
 	shares := make([]float64, len(r.agents))
 	for i := range r.replicas {

@@ -120,6 +120,57 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
+// An agent has as many replicas as kappa times its capacity, and at least one. Those
+// of a smaller kappa are among those of a larger one, so that more replicas move
+// hosts to and from an agent, and not all hosts.
+func TestReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := some(t, 1, 6)
+		k := rapid.IntRange(1, 300).Draw(t, "kappa")
+		few, many := must[*Ring](t)(NewRing(agents, k)), must[*Ring](t)(NewRing(agents, k+1))
+		points, all := map[string][]uint64{}, map[string][]uint64{}
+		for _, r := range few.replicas {
+			points[few.agents[r.agent].Name] = append(points[few.agents[r.agent].Name], r.point)
+		}
+		for _, r := range many.replicas {
+			all[many.agents[r.agent].Name] = append(all[many.agents[r.agent].Name], r.point)
+		}
+		for _, a := range agents {
+			want := max(1, int(math.Round(float64(k)*a.Capacity)))
+			if got := len(points[a.Name]); got != want {
+				t.Fatalf("kappa %d: %v has %d replicas, want %d", k, a, got, want)
+			}
+			for _, p := range points[a.Name] {
+				if !slices.Contains(all[a.Name], p) {
+					t.Fatalf("kappa %d: %v has a replica at %x that it has not with %d", k, a, p, k+1)
+				}
+			}
+		}
+	})
+	if r := must[*Ring](t)(NewRing(named(2), 0)); len(r.replicas) != 2*Replicas {
+		t.Errorf("by default two agents have %d replicas", len(r.replicas))
+	}
+}
+
+// The ranges of an agent end where those of a neighbour begin, and that exactly in
+// the middle of two replicas, also around 0.
+func TestRangesOfReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := named(rapid.IntRange(1, 4).Draw(t, "agents"))
+		near := rapid.Custom(func(t *rapid.T) uint64 {
+			return rapid.SampledFrom([]uint64{0, 1 << 62, 1 << 63}).Draw(t, "base") +
+				uint64(rapid.IntRange(-9, 9).Draw(t, "off"))
+		})
+		var rs []replica
+		for i, p := range rapid.SliceOfNDistinct(near, len(agents), 12, rapid.ID[uint64]).Draw(t, "points") {
+			rs = append(rs, replica{p, uint16(i % len(agents))})
+		}
+		slices.SortFunc(rs, func(a, b replica) int { return cmp.Compare(a.point, b.point) })
+		r := must[*Ring](t)(ringOf(agents, 1, rs))
+		checkRanges(t, r, func(p uint64) Agent { return agents[r.owner(p)] })
+	})
+}
+
 // Two agents at one point are refused, by name, whoever joins.
 func TestConflict(t *testing.T) {
 	agents := named(3)
@@ -137,9 +188,9 @@ func checkConflict(t *testing.T, err error) {
 	}
 }
 
-func TestErrors(t *testing.T) { both(t, testErrors[*Ring], testErrors[*Rendezvous]) }
+func TestErrors(t *testing.T) { each(t, testErrors[*Ring], testErrors[*Rendezvous]) }
 
-func testErrors[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	x := must[T](t)(build([]Agent{{"a", 1}, {"b", 1}}))
 	for _, test := range []struct {
 		agent Agent
@@ -162,7 +213,7 @@ func testErrors[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
 			}
 		}
 	}
-	many := make([]Agent, 100)
+	many := make([]Agent, 2000)
 	for i := range many {
 		many[i] = Agent{fmt.Sprint(i), 1000}
 	}
@@ -181,8 +232,10 @@ func testErrors[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
 			t.Errorf("%s: %v", test.what, test.err)
 		}
 	}
-	if _, err := New(named(1), -1); err == nil {
-		t.Error("-1 replicas")
+	for _, k := range []int{-1, MaxReplicas + 1} {
+		if _, err := NewRing(named(1), k); err == nil {
+			t.Errorf("%d replicas", k)
+		}
 	}
 	for _, n := range []int{-1, 1, 3, 1 << 27} {
 		if _, err := NewRendezvous(named(1), n); err == nil {
@@ -243,7 +296,7 @@ func TestLots(t *testing.T) {
 		agents := some(t, 2, 8)
 		r := must[*Rendezvous](t)(NewRendezvous(agents, 64))
 		key := rapid.Uint64().Draw(t, "key")
-		b := int(point(key) >> 58)
+		b := int(Point(key) >> 58)
 		number := func(a Agent) *big.Rat {
 			i := slices.Index(r.agents, a)
 			return big.NewRat(1, 1).SetFrac(new(big.Int).SetUint64(exponential(r.lot(i, b).hash)),
@@ -261,7 +314,7 @@ func TestLots(t *testing.T) {
 // What agents of two versions have to agree on.
 func TestGolden(t *testing.T) {
 	agents := []Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}, {"dune", 0.5}, {"élan", 3.25}}
-	ring := must[*Ring](t)(New(agents, 0))
+	ring := must[*Ring](t)(NewRing(agents, 0))
 	rendezvous := must[*Rendezvous](t)(NewRendezvous(agents, 0))
 	even := must[*Rendezvous](t)(NewRendezvous(named(7), 0))
 	var got bytes.Buffer
@@ -271,7 +324,7 @@ func TestGolden(t *testing.T) {
 	for _, host := range []string{"a.example", "example.org", "www.example.com", "xn--bcher-kva.example", "192.0.2.1",
 		"[2001:db8::1]"} {
 		key := keyOf(host)
-		fmt.Fprintf(&got, "%s %016x ring", host, point(key))
+		fmt.Fprintf(&got, "%s %016x ring", host, Point(key))
 		for _, a := range ring.Nearest(nil, key, 5) {
 			fmt.Fprintf(&got, " %s", a.Name)
 		}

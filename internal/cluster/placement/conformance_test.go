@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -14,10 +15,10 @@ import (
 // each host's order of a part of the agents is its order of all without the
 // others. Whatever the way to a set of agents, the value is the same.
 func TestContravariance(t *testing.T) {
-	both(t, testContravariance[*Ring], testContravariance[*Rendezvous])
+	each(t, testContravariance[*Ring], testContravariance[*Rendezvous])
 }
 
-func testContravariance[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testContravariance[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 1, 9)
 		all := must[T](t)(build(agents))
@@ -68,12 +69,91 @@ func sameSet(a, b []Agent) bool {
 	return slices.Equal(a, b)
 }
 
-// A capacity that grows takes hosts from others and gives none to them.
-func TestCapacityGrows(t *testing.T) {
-	both(t, testCapacityGrows[*Ring], testCapacityGrows[*Rendezvous])
+// An agent that joins gets hosts, and has before it as the next in line the agent
+// that owned them; so UbiCrawler finds who has fetched their pages. If it leaves,
+// they are the heir's.
+func TestHeir(t *testing.T) { each(t, testHeir[*Ring], testHeir[*Rendezvous]) }
+
+func testHeir[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := some(t, 2, 8)
+		newcomer := agents[0]
+		after := must[T](t)(build(agents))
+		before := must[T](t)(after.Without(newcomer.Name))
+		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
+			two := after.Nearest(nil, key, 2)
+			was := before.Owner(key)
+			if two[0] == newcomer && two[1] != was || two[0] != newcomer && two[0] != was {
+				t.Fatalf("host %x: %v was the owner, %v are first with %v", key, was, two, newcomer)
+			}
+		}
+	})
 }
 
-func testCapacityGrows[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+// The ranges of all agents are the circle, and Owner agrees with them.
+func TestRanges(t *testing.T) { each(t, testRanges[*Ring], testRanges[*Rendezvous]) }
+
+func testRanges[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := must[T](t)(build(some(t, 1, 6)))
+		if rs := x.Ranges("nobody's"); rs != nil {
+			t.Fatalf("nobody has %v", rs)
+		}
+		owner := checkRanges(t, x, nil)
+		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
+			if got, want := owner(Point(key)), x.Owner(key); got != want {
+				t.Fatalf("host %x of %v is in a range of %v", key, want, got)
+			}
+		}
+	})
+}
+
+// checkRanges fails if the ranges of all agents of x are not the circle. It returns
+// what they say of a point; owner, if not nil, says what they should say.
+func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(point uint64) Agent {
+	type piece struct {
+		Range
+		agent Agent
+	}
+	var pieces []piece
+	for _, a := range x.Agents() {
+		rs := x.Ranges(a.Name)
+		for i, r := range rs {
+			if r.First > r.Last || i > 0 && r.First-1 <= rs[i-1].Last {
+				t.Fatalf("range %d of %v is %x", i, a, r)
+			}
+			pieces = append(pieces, piece{r, a})
+		}
+	}
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.First, b.First) })
+	from := uint64(0)
+	for i, p := range pieces {
+		if p.First != from || i > 0 && from == 0 {
+			t.Fatalf("a range begins at %x, want %x", p.First, from)
+		}
+		if owner != nil && (owner(p.First) != p.agent || owner(p.Last) != p.agent) {
+			t.Fatalf("%x is said to be %v's", p.Range, p.agent)
+		}
+		from = p.Last + 1
+	}
+	if from != 0 {
+		t.Fatalf("nobody owns what is from %x on", from)
+	}
+	return func(point uint64) Agent {
+		i, found := slices.BinarySearchFunc(pieces, point, func(p piece, at uint64) int { return cmp.Compare(p.First, at) })
+		if !found {
+			i--
+		}
+		return pieces[i].agent
+	}
+}
+
+// A capacity that grows takes hosts from others and gives none to them.
+func TestCapacityGrows(t *testing.T) {
+	each(t, testCapacityGrows[*Ring], testCapacityGrows[*Rendezvous])
+}
+
+func testCapacityGrows[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 6)
 		small := must[T](t)(build(agents))
@@ -92,19 +172,24 @@ func testCapacityGrows[T assignment[T]](t *testing.T, build func([]Agent) (T, er
 // any names. Replicas at random: a share is a sum of w parts of the circle with
 // a deviation of 1/sqrt(2w); buckets: n trials.
 func TestBalance(t *testing.T) {
-	both(t, func(t *testing.T, build func([]Agent) (*Ring, error)) {
-		testBalance(t, build, func(share, weight float64) float64 { return share / math.Sqrt(2*weight) })
+	each(t, func(t *testing.T, build func([]Agent) (*Ring, error)) {
+		k := must[*Ring](t)(build(named(1))).k
+		testBalance(t, build, 100/float64(k), func(share, capacity float64) float64 {
+			return share / math.Sqrt(2*float64(k)*capacity)
+		})
 	}, func(t *testing.T, build func([]Agent) (*Rendezvous, error)) {
-		testBalance(t, build, func(share, _ float64) float64 { return math.Sqrt(share * (1 - share) / (1 << 10)) })
+		testBalance(t, build, 0, func(share, _ float64) float64 { return math.Sqrt(share * (1 - share) / (1 << 10)) })
 	})
 }
 
-func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error),
-	deviation func(share, weight float64) float64) {
+// testBalance gives each agent at least a capacity: with fewer replicas than 100
+// there is no normal law.
+func testBalance[T changing[T]](t *testing.T, build func([]Agent) (T, error), least float64,
+	deviation func(share, capacity float64) float64) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 12)
-		for i := range agents { // with fewer replicas there is no normal law
-			agents[i].Capacity = max(agents[i].Capacity, 0.5)
+		for i := range agents {
+			agents[i].Capacity = max(agents[i].Capacity, 0.5, least)
 		}
 		x := must[T](t)(build(agents))
 		total, sum := 0.0, 0.0
@@ -114,7 +199,7 @@ func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error),
 		for i, a := range x.Agents() {
 			share, want := x.Shares()[i], a.Capacity/total
 			sum += share
-			if d := deviation(want, Replicas*a.Capacity); math.Abs(share-want) > 5*d {
+			if d := deviation(want, a.Capacity); math.Abs(share-want) > 5*d {
 				t.Fatalf("%v of %v has %.4f of the hosts, should have %.4f with a deviation of %.4f", a, agents, share,
 					want, d)
 			}
@@ -126,9 +211,9 @@ func testBalance[T assignment[T]](t *testing.T, build func([]Agent) (T, error),
 }
 
 // Shares are what hosts come to.
-func TestShares(t *testing.T) { both(t, testShares[*Ring], testShares[*Rendezvous]) }
+func TestShares(t *testing.T) { each(t, testShares[*Ring], testShares[*Rendezvous]) }
 
-func testShares[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testShares[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	x := must[T](t)(build([]Agent{{"a", 1}, {"b", 2}, {"c", 0.5}, {"d", 4}}))
 	counts := map[string]float64{}
 	const hosts = 100_000
@@ -151,10 +236,10 @@ func testShares[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
 // An agent's hosts fill the parts of a store evenly, whether that splits them
 // by the key or by drum's scrambled key, even with the seed 0.
 func TestOwnerSaysNothingOfTheKey(t *testing.T) {
-	both(t, testUncorrelated[*Ring], testUncorrelated[*Rendezvous])
+	each(t, testUncorrelated[*Ring], testUncorrelated[*Rendezvous])
 }
 
-func testUncorrelated[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testUncorrelated[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	murmur := func(x uint64) uint64 { // package drum's
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
@@ -194,9 +279,9 @@ func testUncorrelated[T assignment[T]](t *testing.T, build func([]Agent) (T, err
 }
 
 // Nothing is allocated for a host.
-func TestAllocations(t *testing.T) { both(t, testAllocations[*Ring], testAllocations[*Rendezvous]) }
+func TestAllocations(t *testing.T) { each(t, testAllocations[*Ring], testAllocations[*Rendezvous]) }
 
-func testAllocations[T assignment[T]](t *testing.T, build func([]Agent) (T, error)) {
+func testAllocations[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	x := must[T](t)(build(append(named(20), Agent{"big", 3})))
 	buf := make([]Agent, 0, 16)
 	key := uint64(0)
@@ -210,7 +295,7 @@ func testAllocations[T assignment[T]](t *testing.T, build func([]Agent) (T, erro
 }
 
 func ExampleRing() {
-	r, err := New([]Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}}, 0)
+	r, err := NewRing([]Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}}, 0)
 	if err != nil {
 		panic(err)
 	}
