@@ -42,7 +42,7 @@ func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *c
 		return rpc.Agent{Name: a.Name, Instance: a.Instance, Boot: a.Boot, Capacity: a.Capacity, Addr: a.Addr,
 			State: uint8(a.State)}
 	}
-	settings := map[string]string{"partition": "ring"}
+	settings := map[string]string{"partition": "rendezvous"}
 	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller {
 		return rpc.Caller{Name: name, Instance: c.self.Instance, Boot: 1, Crawl: clusterID}
 	}})

@@ -85,7 +85,8 @@ type CrawlCmd struct {
 
 	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
 	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"X" group:"Cluster"`
-	Partition string   `help:"${partition}" enum:"${partitions}" default:"ring" placeholder:"KIND" group:"Cluster"`
+	Partition string   `help:"${partition}" default:"rendezvous" placeholder:"KIND" group:"Cluster"`
+	Kappa     *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
 	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
 	Listen    string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
 	Join      []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
@@ -229,12 +230,13 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
 		return bad("--join, --keys and --agents are for an agent among others, " +
 			"which needs --listen, the address at which they reach it")
-	case c.Listen != "" && c.Partition != node.PartitionRing && c.Partition != node.PartitionHash:
-		return bad("--partition %s: among several agents this version knows ring and hash", c.Partition)
 	case c.Memory < node.LeastMemory:
 		return bad("--memory %d: an agent needs at least %s", int64(c.Memory), leastMemory)
 	}
-	var err error
+	err := node.CheckPartition(c.Partition, c.Kappa)
+	if err != nil {
+		return cfg, err
+	}
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
 	}
@@ -245,6 +247,9 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		}
 		if c.Replicas > 0 {
 			cfg.Cluster.Replicas = c.Replicas
+		}
+		if c.Kappa != nil {
+			cfg.Cluster.Kappa = *c.Kappa
 		}
 	}
 	cc := &cfg.Crawl

@@ -66,10 +66,12 @@ var crawlHelp = kong.Vars{
 	"warc_size":   "Start a new archive file at BYTES.",
 	"name":        "Name this agent S; the archive files' names end with it.",
 	"capacity":    "Give this agent weight X among the agents. No effect with a single agent.",
-	"partition": "How agents divide the work. No effect with a single agent. ring: by hosts. hash: by " +
-		"hosts, and by contents: for each content one agent decides which page was first; agents " +
-		"archive other pages with it as revisits and do not follow their links. sites, topic: " +
-		"not yet for several agents.",
+	"partition": "How agents divide the work. No effect with a single agent. rendezvous: by hosts, with " +
+		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
+		"as rendezvous does, and by contents: for each content one agent decides which page was " +
+		"first; agents archive other pages with it as revisits and do not follow their links.",
+	"kappa": "With --partition ring: give an agent of capacity 1 this many replicas on the ring, from 1 to " +
+		"1000. More replicas divide the hosts more evenly (default: 200).",
 	"replicas": "With --listen: keep the records of each host at N agents, 1 or 2. With 2, losing one " +
 		"agent and its disk loses no URL (default: 2).",
 	"listen": "Crawl with other agents, which reach this one at this IP address and port; an address " +

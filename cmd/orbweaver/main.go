@@ -128,7 +128,7 @@ func newParser(c *commands, told *settings, stdout, stderr *cli.Output, exit fun
 		kong.Resolvers(told),
 		kong.ValueFormatter(cli.HelpText),
 		kong.Vars{
-			"version": node.Version, "partitions": "ring,sites,topic,hash",
+			"version": node.Version,
 		},
 		crawlHelp,
 		longHelp,

@@ -260,6 +260,11 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	if v, ok := value.(string); ok && flag.Enum != "" && !flag.EnumMap()[v] {
 		return fmt.Errorf("%s: %s: %q is none of %s", from, flag.Name, v, strings.Join(flag.EnumSlice(), ", "))
 	}
+	if v, ok := value.(string); ok && flag.Name == "partition" {
+		if err := node.CheckPartition(v, nil); err != nil {
+			return fmt.Errorf("%s: %s", from, strings.TrimPrefix(err.Error(), "--"))
+		}
+	}
 	if _, stronger := s.values[flag.Name]; !stronger {
 		s.values[flag.Name] = setting{value, from}
 	}

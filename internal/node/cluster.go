@@ -39,9 +39,13 @@ type Cluster struct {
 	Join []string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
-	// Partition is how the work is shared out: PartitionRing, which an empty one
-	// means, or PartitionHash.
+	// Partition is how the agents divide the work: PartitionRendezvous, which an
+	// empty one means, PartitionRing or PartitionHash.
 	Partition string
+	// Kappa is the number of replicas that an agent of capacity 1 has on the ring,
+	// up to placement.MaxReplicas. Zero means placement.Replicas. Only
+	// PartitionRing has it.
+	Kappa int
 	// Replicas is how many agents keep what is known of a host: 1 or 2. Zero
 	// means 1.
 	Replicas int
@@ -71,6 +75,8 @@ type identity struct {
 	Crawl string `json:"crawl,omitempty"`
 	// Begun says that it has crawled: it need not wait for as many as have to begin.
 	Begun bool `json:"begun,omitempty"`
+	// Partition is how the crawl divides its hosts: see Cluster.method.
+	Partition string `json:"partition,omitempty"`
 	// Others are the addresses of the others by name, as they were last.
 	Others map[string]string `json:"others,omitempty"`
 }
@@ -91,15 +97,15 @@ type membership struct {
 	founder    bool     // this agent begins the cluster
 	join       []string // of --join, those that are not its own
 	waits      atomic.Pointer[Waiting]
-	owners     atomic.Pointer[placement.Rendezvous] // nil: nobody knows yet whose a host is
-	ended      atomic.Bool                          // by common consent
-	nothing    atomic.Bool                          // at the end: no agent has fetched anything
-	absent     atomic.Bool                          // an agent of this or an earlier run is gone
-	saw        atomic.Uint64                        // digest of the view that owners are of
-	copies     *copies                              // nil: of each host there is one
+	placed     atomic.Pointer[placement.Placement] // see owners
+	ended      atomic.Bool                         // by common consent
+	nothing    atomic.Bool                         // at the end: no agent has fetched anything
+	absent     atomic.Bool                         // an agent of this or an earlier run is gone
+	saw        atomic.Uint64                       // digest of the view that owners are of
+	copies     *copies                             // nil: of each host there is one
 	limits     limits
 	admissions admissions
-	tenure     atomic.Pointer[tenure] // nil with owners
+	tenure     atomic.Pointer[tenure] // nil if owners is
 	late       atomic.Bool            // the others had begun when we came
 	begun      atomic.Bool            // we have, in this life or before
 	settings   map[string]string
@@ -123,8 +129,8 @@ func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
 				keys.Name(), c.Name)
 		}
 	}
-	if p := c.partition(); p != PartitionRing && p != PartitionHash {
-		return nil, configErrorf("--partition %s: among several agents this version knows ring and hash", p)
+	if err := c.checkPartition(); err != nil {
+		return nil, err
 	}
 	if err := rpc.CheckListen(c.Listen, keys); err != nil {
 		return nil, configErrorf("--%v", err)
@@ -139,7 +145,7 @@ func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
 			return nil, configErrorf("--join %q: an address and a port are needed, such as 192.0.2.1:7470", addr)
 		}
 	}
-	if _, err := placement.NewRendezvous([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}, 0); err != nil {
+	if err := c.checkAgents([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
 		return nil, configErrorf("%v", err)
 	}
 	return keys, nil
@@ -229,7 +235,13 @@ func (c *membership) identify() error {
 		if c.who.Name != c.cfg.Name {
 			return configErrorf("--name %s: the crawl in %s is agent %q's", c.cfg.Name, c.a.cfg.Dir, c.who.Name)
 		}
+		if c.who.Begun {
+			if err := c.cfg.sameMethod(c.a.cfg.Dir, c.who.Partition); err != nil {
+				return err
+			}
+		}
 	}
+	c.who.Partition = c.cfg.method()
 	instance, err := rpc.ParseID(c.who.Instance)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -261,13 +273,22 @@ func newExchangeID() (id rpc.ID) {
 	return id
 }
 
+// owners returns which agents own the hosts in the view that this agent has seen
+// last; nil if it has seen none.
+func (c *membership) owners() placement.Placement {
+	if p := c.placed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
 // Owner implements crawl.Partition.
 func (c *membership) Owner(u weburl.URL) (string, bool) {
-	r := c.owners.Load()
-	if r == nil {
+	owners := c.owners()
+	if owners == nil {
 		return "", false
 	}
-	return c.ready(r.Owner(weburl.HostKey(u.Host())).Name, u)
+	return c.ready(owners.Owner(weburl.HostKey(u.Host())).Name, u)
 }
 
 // Push implements crawl.Exchange.
@@ -351,8 +372,8 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 			agents = append(agents, placement.Agent{Name: a.Name, Capacity: a.Capacity})
 		}
 	}
-	if _, err := placement.NewRendezvous(agents, 2); err != nil {
-		return none, &rpc.Refusal{Reason: "ring", Text: err.Error()}
+	if err := c.cfg.checkAgents(agents); err != nil {
+		return none, &rpc.Refusal{Reason: "placement", Text: err.Error()}
 	}
 	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
 		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
@@ -472,13 +493,13 @@ func agentsUp(v *gossip.View) (up []placement.Agent) {
 	return up
 }
 
-// see makes whose a host is of a view.
+// see assigns the hosts to the agents of a view.
 func (c *membership) see(v *gossip.View) error {
 	if err := c.a.leases.look(v); err != nil {
 		return err
 	}
 	c.nameMembers(v)
-	up, old := agentsUp(v), c.owners.Load()
+	up, old := agentsUp(v), c.owners()
 	if c.copies != nil {
 		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are
 		defer c.copies.takeOver()         // when that is known
@@ -487,12 +508,12 @@ func (c *membership) see(v *gossip.View) error {
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
 		return nil
 	}
-	r, err := placement.NewRendezvous(up, 0)
+	owners, err := c.cfg.place(up)
 	if err != nil {
 		return err
 	}
-	c.settle(r)
-	c.owners.Store(r)
+	c.settle(owners)
+	c.placed.Store(&owners)
 	var names []string
 	for _, a := range up {
 		names = append(names, a.Name)

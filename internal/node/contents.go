@@ -17,11 +17,6 @@ import (
 )
 
 const (
-	// PartitionRing shares hosts out among agents, and nothing else.
-	PartitionRing = "ring"
-	// PartitionHash shares out contents, too, by their hash: X4, section 3.
-	PartitionHash = "hash"
-
 	contentsDir = "state/contents"
 	// contentsEvery is how long a question waits for others to go with it, and
 	// contentsAtOnce how many go together.
@@ -99,11 +94,11 @@ func newContents(self string, table *contents.Table) *contentService {
 
 // second is the agent that judges a content.
 func (c *membership) second(digest contents.Digest) string {
-	r := c.owners.Load()
-	if r == nil {
+	owners := c.owners()
+	if owners == nil {
 		return "" // nobody knows yet
 	}
-	return r.Owner(binary.BigEndian.Uint64(digest[:])).Name
+	return owners.Owner(binary.BigEndian.Uint64(digest[:])).Name
 }
 
 // contents asks another agent.
@@ -113,14 +108,6 @@ func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Conten
 		return nil, fmt.Errorf("agent %q is gone", agent)
 	}
 	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
-}
-
-// partition is Partition in force.
-func (c *Cluster) partition() string {
-	if c.Partition == "" {
-		return PartitionRing
-	}
-	return c.Partition
 }
 
 // begin lets the table answer until ctx is done; also this agent's visits that end

@@ -65,7 +65,7 @@ type heard struct{ boot, number uint64 }
 // It may have shipped nothing here.
 type loss struct {
 	source handoff.Source
-	before *placement.Rendezvous // with it; nil: nobody knows
+	before placement.Placement // of the agents with it; nil: nobody knows
 	due    time.Time
 	tries  int
 	known  bool // whose the hosts are now
@@ -100,17 +100,17 @@ func (a *Agent) openCopies() error {
 	return nil
 }
 
-// heirs are those of a ring, as one of its agents sees it.
+// heirs are the heirs of a placement's hosts, as the agent self sees them.
 type heirs struct {
-	r    *placement.Rendezvous
-	self string
+	owners placement.Placement
+	self   string
 }
 
 // Heir implements crawl.Heirs: the next one in the host's order, which is the
 // owner if this agent has a host that is another's by now.
 func (h heirs) Heir(host uint64) string {
 	var two [2]placement.Agent
-	for _, a := range h.r.Nearest(two[:0], host, 2) {
+	for _, a := range h.owners.Nearest(two[:0], host, 2) {
 		if a.Name != h.self {
 			return a.Name
 		}
@@ -120,11 +120,11 @@ func (h heirs) Heir(host uint64) string {
 
 // Heirs implements crawl.Shipper.
 func (k *copies) Heirs() crawl.Heirs {
-	r := k.c.owners.Load()
-	if r == nil {
+	owners := k.c.owners()
+	if owners == nil {
 		return nil
 	}
-	return heirs{r, k.c.self.Name}
+	return heirs{owners, k.c.self.Name}
 }
 
 const notWhole = "whole" // the reason of a refusal
@@ -203,8 +203,8 @@ func sourceOf(a gossip.Agent) handoff.Source {
 }
 
 // lose looks for agents that are gone with this view, and for those that have
-// come back. before is the ring before it; nil: this is the first view.
-func (k *copies) lose(v *gossip.View, before *placement.Rendezvous, now time.Time) {
+// come back. before says who owned the hosts before it; nil: this is the first view.
+func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time) {
 	there := func(s handoff.Source) bool {
 		a, ok := v.Agent(s.Name)
 		return ok && a.Instance == s.Instance && (a.State == gossip.Up || a.State == gossip.Leaving)
@@ -354,7 +354,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	k.taken = true
 	k.mu.Unlock()
 	n, err := k.c.a.crawler.TakeOver(ctx, bequest{k.store, k, l.source}, l.source, func(host uint64) bool {
-		return k.c.owners.Load().Owner(host).Name == k.c.self.Name
+		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
 	over := false
 	switch {

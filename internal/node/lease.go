@@ -49,7 +49,7 @@ const mostKnown = 4096
 
 // A leaseView is a lease.View. It does not change.
 type leaseView struct {
-	owners *placement.Rendezvous
+	owners placement.Placement
 	ids    map[string]lease.Agent       // of those that grant
 	agents map[lease.Agent]gossip.Agent // also those that leave
 	over   map[lease.Agent]bool
@@ -78,13 +78,14 @@ func leaseAgent(instance rpc.ID, boot uint64) lease.Agent {
 	return lease.Agent(max(xxhash.Sum64(b), 1))
 }
 
-// newLeaseView is what leases need of v, nil if nobody crawls.
-func newLeaseView(v *gossip.View) (*leaseView, error) {
+// newLeaseView returns what leases need of v, nil if no agent crawls. They are granted
+// by the agents that would own hosts with the same keys.
+func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	up := agentsUp(v)
 	if len(up) == 0 {
 		return nil, nil
 	}
-	owners, err := placement.NewRendezvous(up, 0)
+	owners, err := c.place(up)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (l *leases) look(v *gossip.View) error {
 	if l == nil {
 		return nil
 	}
-	view, err := newLeaseView(v)
+	view, err := newLeaseView(v, &l.a.membership.cfg)
 	if err != nil || view == nil {
 		return err
 	}

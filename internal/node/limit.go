@@ -57,11 +57,11 @@ func (l *limits) running(now time.Time) time.Duration {
 }
 
 // counts is the name of the agent that counts the pages of all.
-func (c *membership) counts() string { return c.owners.Load().Owner(weburl.HostKey("limit")).Name }
+func (c *membership) counts() string { return c.owners().Owner(weburl.HostKey("limit")).Name }
 
 // budget answers an agent that tells what it holds.
 func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {
-	if c.owners.Load() == nil {
+	if c.owners() == nil {
 		return rpc.Grant{}, rpc.ErrAgain
 	}
 	return c.give(from.Name, from.Boot, b)
@@ -69,7 +69,7 @@ func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (r
 
 // give takes down what an agent holds, and gives it more, if this agent counts.
 func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err error) {
-	owners := c.owners.Load()
+	owners := c.owners()
 	there := make([]string, 0, len(owners.Agents()))
 	for _, a := range owners.Agents() {
 		there = append(there, a.Name)

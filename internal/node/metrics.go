@@ -48,7 +48,7 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	}
 	metric(descExchanged, prometheus.CounterValue, float64(in.Sent+out.Sent), "out")
 	metric(descExchanged, prometheus.CounterValue, float64(in.Received+out.Received), "in")
-	if r := e.c.owners.Load(); r != nil {
+	if r := e.c.owners(); r != nil {
 		metric(descAgents, prometheus.GaugeValue, float64(len(r.Agents())))
 	}
 	e.c.a.contents.collect(func(d *prometheus.Desc, v int64) { metric(d, prometheus.CounterValue, float64(v)) })

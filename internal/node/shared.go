@@ -32,7 +32,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	f := &a.cfg.Frontier
 	return map[string]string{
-		"version": Version, "partition": a.cfg.Cluster.partition(), "replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)), "scope": a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
+		"version": Version, "partition": a.cfg.Cluster.partitionTerms(),
+		"replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)),
+		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		// A host moves, and is as slow at its next agent.

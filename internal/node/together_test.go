@@ -92,7 +92,7 @@ func TestStarts(t *testing.T) {
 // those that own something is another.
 func TestLeaseView(t *testing.T) {
 	view := func(as ...gossip.Agent) *leaseView {
-		v, err := newLeaseView(&gossip.View{Agents: as})
+		v, err := newLeaseView(&gossip.View{Agents: as}, &Cluster{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestLeaseViewFollows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := &gossip.View{Agents: c.agents, Lost: c.lost}
-			v, err := newLeaseView(m)
+			v, err := newLeaseView(m, &Cluster{})
 			if err != nil {
 				t.Fatal(err)
 			}

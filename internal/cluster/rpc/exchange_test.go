@@ -179,7 +179,7 @@ func TestCalls(t *testing.T) {
 			p := c.Peer("a2", l.Addr())
 			ctx := t.Context()
 			hello := Hello{Agent: Agent{Name: "a1", Instance: me.Instance, Boot: me.Boot, Capacity: 2,
-				Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "ring"}}
+				Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "rendezvous"}}
 			push := links("http://a.example/1", "http://b.example/2?q")
 			push.Hops = 2
 			ship := Records{Seq: 77, Count: 2, Data: []byte("records")}
@@ -453,16 +453,16 @@ func TestGossip(t *testing.T) {
 }
 
 func TestDiffer(t *testing.T) {
-	ours := map[string]string{"partition": "ring", "replicas": "2"}
+	ours := map[string]string{"partition": "rendezvous", "replicas": "2"}
 	for _, c := range []struct {
 		theirs map[string]string
 		want   string
 	}{
-		{map[string]string{"partition": "ring", "replicas": "2"}, ""},
+		{map[string]string{"partition": "rendezvous", "replicas": "2"}, ""},
 		{map[string]string{"partition": "hash", "replicas": "2"},
-			`agent "a1" has partition "hash", the cluster has "ring"`},
-		{map[string]string{"partition": "ring"}, `agent "a1" has replicas "", the cluster has "2"`},
-		{map[string]string{"partition": "ring", "replicas": "2", "new": "x"},
+			`agent "a1" has partition "hash", the cluster has "rendezvous"`},
+		{map[string]string{"partition": "rendezvous"}, `agent "a1" has replicas "", the cluster has "2"`},
+		{map[string]string{"partition": "rendezvous", "replicas": "2", "new": "x"},
 			`agent "a1" has new "x", the cluster does not know it`},
 	} {
 		err := Hello{Agent: Agent{Name: "a1"}, Settings: c.theirs}.Differ(ours)

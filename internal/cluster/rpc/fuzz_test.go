@@ -89,7 +89,7 @@ func FuzzMessages(f *testing.F) {
 			}
 			if h, err := helloFromWire(&w); err == nil {
 				agent(h.Agent)
-				h.Differ(map[string]string{"partition": "ring"})
+				h.Differ(map[string]string{"partition": "rendezvous"})
 			}
 		case 1:
 			var w pb.HelloResponse

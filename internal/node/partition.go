@@ -1,0 +1,126 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+)
+
+// The values of Cluster.Partition.
+const (
+	// PartitionRendezvous divides the hosts by weighted rendezvous hashing.
+	PartitionRendezvous = "rendezvous"
+	// PartitionRing divides the hosts by UbiCrawler's ring.
+	PartitionRing = "ring"
+	// PartitionHash divides the hosts as PartitionRendezvous does, and contents by
+	// their hash as well: X4 (a topic-partitioned crawler), section 3 of its paper.
+	PartitionHash = "hash"
+)
+
+// CheckPartition returns a *ConfigError if the partition is unknown, or if it does
+// not go with kappa, the replicas of an agent of capacity 1 on the ring; nil is the
+// default.
+func CheckPartition(partition string, kappa *int) error {
+	switch partition {
+	case PartitionRendezvous, PartitionRing, PartitionHash:
+	default:
+		return configErrorf("--partition %s: this version knows %s, %s and %s", partition, PartitionRendezvous,
+			PartitionRing, PartitionHash)
+	}
+	switch {
+	case kappa == nil:
+		return nil
+	case partition != PartitionRing:
+		return configErrorf("--kappa %d: only --partition %s has replicas on a ring, and this is --partition %s; "+
+			"leave --kappa out", *kappa, PartitionRing, partition)
+	case *kappa < 1 || *kappa > placement.MaxReplicas:
+		return configErrorf("--kappa %d: from 1 to %d", *kappa, placement.MaxReplicas)
+	}
+	return nil
+}
+
+// checkPartition returns a *ConfigError if Partition and Kappa do not go together.
+func (c *Cluster) checkPartition() error {
+	if c.Kappa == 0 {
+		return CheckPartition(c.partition(), nil)
+	}
+	return CheckPartition(c.partition(), &c.Kappa)
+}
+
+// partition returns Partition, or the default if it is empty.
+func (c *Cluster) partition() string {
+	if c.Partition == "" {
+		return PartitionRendezvous
+	}
+	return c.Partition
+}
+
+// kappa returns Kappa, or the default if it is zero.
+func (c *Cluster) kappa() int {
+	if c.Kappa == 0 {
+		return placement.Replicas
+	}
+	return c.Kappa
+}
+
+// method names how hosts are divided, for other agents and for later runs. Two
+// clusters of the same agents divide all hosts alike if their methods are equal.
+func (c *Cluster) method() string {
+	if c.partition() == PartitionRing {
+		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
+	}
+	return PartitionRendezvous
+}
+
+// partitionTerms returns the partition with its parameter, which all agents of a
+// cluster must have alike.
+func (c *Cluster) partitionTerms() string {
+	if c.partition() == PartitionRing {
+		return c.method()
+	}
+	return c.partition()
+}
+
+// place assigns the hosts to agents. The errors are those of package placement.
+func (c *Cluster) place(agents []placement.Agent) (placement.Placement, error) {
+	if c.partition() == PartitionRing {
+		r, err := placement.NewRing(agents, c.kappa())
+		if err != nil {
+			return nil, err // and not a nil *Ring in an interface
+		}
+		return r, nil
+	}
+	r, err := placement.NewRendezvous(agents, 0)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkAgents returns the error of place, and is cheaper.
+func (c *Cluster) checkAgents(agents []placement.Agent) (err error) {
+	if c.partition() == PartitionRing {
+		_, err = placement.NewRing(agents, c.kappa())
+	} else {
+		const buckets = 2 // the errors do not depend on their number
+		_, err = placement.NewRendezvous(agents, buckets)
+	}
+	return err
+}
+
+// sameMethod returns a *ConfigError if a crawl that has begun divided its hosts by
+// another method: nearly all hosts would move, and neither the agents that claim
+// hosts nor their replicas would be where the new method looks for them. So pages
+// would be fetched again. An empty method is that of crawls older than the record of
+// it, which is rendezvous whatever their crawl.yaml calls it.
+func (c *Cluster) sameMethod(dir, begun string) error {
+	if begun == "" {
+		begun = PartitionRendezvous
+	}
+	if now := c.method(); now != begun {
+		return configErrorf("--partition %s: the crawl in %s divides its hosts by %s, and by %s nearly all of them would "+
+			"move; resume it with the --partition and --kappa that it began with, or begin anew with --overwrite",
+			c.partition(), dir, begun, now)
+	}
+	return nil
+}
