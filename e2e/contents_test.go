@@ -424,7 +424,7 @@ func TestClusterOtherPartition(t *testing.T) {
 	if !ended(b.ps[1], time.Minute) || b.ps[1].code() != 4 {
 		t.Fatalf("exit code %d, want 4\n%s", b.ps[1].code(), b.ps[1].out.String())
 	}
-	says := fmt.Sprintf("has partition %q, the cluster has %q", "ring", "hash")
+	says := fmt.Sprintf("has partition %q, the cluster has %q", "rendezvous", "hash")
 	if !strings.Contains(b.ps[1].out.String(), says) {
 		t.Errorf("it says %s", b.ps[1].out.String())
 	}

@@ -18,10 +18,11 @@ import (
 // its place. The times are seconds after the loss.
 type replaced struct {
 	name    string
-	after   float64 // a new machine comes
-	same    bool    // under the name of the lost one
-	restart float64 // another agent is killed, and resumed at once; 0: none is
-	second  float64 // yet another machine comes; 0: none does
+	after   float64  // a new machine comes
+	same    bool     // under the name of the lost one
+	restart float64  // another agent is killed, and resumed at once; 0: none is
+	second  float64  // yet another machine comes; 0: none does
+	flags   []string // of all agents
 }
 
 // TestClusterReplaced kills one of three agents, deletes its directory and starts
@@ -32,7 +33,7 @@ func TestClusterReplaced(t *testing.T) {
 	for i, r := range []replaced{
 		{name: "another name", after: 1},
 		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
-		{name: "same name before another restarts", after: 1, same: true, restart: 2},
+		{name: "same name before another restarts", after: 1, same: true, restart: 2, flags: []string{"--partition", "ring"}},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), size{24, 80}) })
@@ -97,7 +98,7 @@ func (r replaced) play(t *testing.T, seed uint64, s size) (twice, all int64) {
 	web.PagesMean, web.MaxPages = float64(s.pages), 2*s.pages
 	b := bandOf(t, web, 100*time.Millisecond, 3, "2")
 	for i := range b.ps {
-		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
+		b.begin(i, append([]string{"--agents", "3", "--api", "127.0.0.1:0", b.seed()}, r.flags...)...)
 	}
 	b.await(b.web.Report().Origin.Reachable / 8)
 	const lost, other = 1, 2
@@ -122,7 +123,7 @@ func (r replaced) play(t *testing.T, seed uint64, s size) (twice, all int64) {
 			if i == len(b.ps) {
 				b.ps, b.addrs = append(b.ps, nil), append(b.addrs, port(t))
 			}
-			args := []string{"--api", "127.0.0.1:0", b.seed()}
+			args := append([]string{"--api", "127.0.0.1:0", b.seed()}, r.flags...)
 			if i == lost { // with the command of the lost one
 				args = append(args, "--agents", "3")
 			}

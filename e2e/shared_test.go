@@ -23,11 +23,15 @@ func TestClusterSharedSettings(t *testing.T) {
 			append([]string{"--quiet", "--name", name, "--listen", listen}, more...)...)
 	}
 	addr := port(t)
-	start(t, agent("a1", addr, "--agents", "9", "https://a.example/", "https://b.example/")...)
+	start(t, agent("a1", addr, "--agents", "9", "--partition", "ring", "https://a.example/", "https://b.example/")...)
 	for _, c := range []struct {
 		says  string
 		flags []string
 	}{
+		{`has partition "rendezvous", the cluster has "ring, kappa 200"`,
+			[]string{"--partition", "rendezvous", "https://a.example/", "https://b.example/"}},
+		{`has partition "ring, kappa 100", the cluster has "ring, kappa 200"`,
+			[]string{"--kappa", "100", "https://a.example/", "https://b.example/"}},
 		{`has scope "domain", the cluster has "host"`,
 			[]string{"--scope", "domain", "https://a.example/", "https://b.example/"}},
 		{`has seeds and rules of scope`, []string{"https://a.example/"}},
@@ -37,8 +41,8 @@ func TestClusterSharedSettings(t *testing.T) {
 		{`has replicas "1", the cluster has "2"`,
 			[]string{"--replicas", "1", "https://a.example/", "https://b.example/"}},
 	} {
-		r := crawl(context.Background(), t,
-			agent("a2", port(t), append([]string{"--join", addr}, c.flags...)...)...).must(t, 4)
+		r := crawl(context.Background(), t, agent("a2", port(t),
+			append([]string{"--join", addr, "--partition", "ring"}, c.flags...)...)...).must(t, 4)
 		if !strings.Contains(r.stderr, c.says) {
 			t.Errorf("%v: %s", c.flags, r.stderr)
 		}

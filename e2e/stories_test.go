@@ -15,7 +15,7 @@ import (
 // A machine of four is lost, with its disk: nothing is missed, and twice is
 // fetched only what the lost one fetched in its last second.
 func TestStoryDeath(t *testing.T) {
-	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, grows: true, delay: 30 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, grows: true, delay: 30 * time.Millisecond, flags: onRing})
 	rng := rand.New(rand.NewPCG(s.seed, 2))
 	s.startAll()
 	s.await(0.3)
@@ -51,7 +51,7 @@ func TestStoryBadNetwork(t *testing.T) {
 	if !*long {
 		t.Skip("told with -long")
 	}
-	s := tell(t, plot{agents: 4, hosts: 40, pages: 20, delay: 50 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 40, pages: 20, delay: 50 * time.Millisecond, flags: onRing})
 	s.startAll()
 	for _, a := range s.agents {
 		a.says("view", 0)
@@ -92,7 +92,7 @@ func TestStoryPartition(t *testing.T) {
 	if !*long {
 		t.Skip("told with -long")
 	}
-	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 100 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 100 * time.Millisecond, flags: onRing})
 	s.startAll()
 	s.await(0.2)
 	s.wire.follow(func(from, to int) path {
@@ -193,7 +193,7 @@ func (s *story) views() (ns []string) {
 // A fourth agent joins three when half of the pages are fetched: hosts move to
 // it, and none is asked by two at once.
 func TestStoryJoin(t *testing.T) {
-	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, grows: true, delay: 40 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, grows: true, delay: 40 * time.Millisecond, flags: onRing})
 	for _, a := range s.agents[:3] {
 		a.start("--agents", "3")
 	}
@@ -242,7 +242,7 @@ func TestStoryReturn(t *testing.T) {
 	if !*long {
 		t.Skip("told with -long")
 	}
-	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 150 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 150 * time.Millisecond, flags: onRing})
 	rng := rand.New(rand.NewPCG(s.seed, 3))
 	s.startAll()
 	s.await(0.2)

@@ -37,6 +37,10 @@ type plot struct {
 	names     string        // of the agents, before their number; empty: "a"
 }
 
+// onRing are flags with which agents divide the hosts by UbiCrawler's ring. Half of
+// the stories have them, so that both partitions are told of in the time of one.
+var onRing = []string{"--partition", "ring", "--kappa", "50"}
+
 func (p plot) siteDelay() time.Duration {
 	if p.apart {
 		return 0
@@ -372,7 +376,7 @@ func (s *story) polite() {
 
 // Four agents and no fault: every page once, and each host by one agent alone.
 func TestStoryNoFault(t *testing.T) {
-	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, grows: true, delay: 10 * time.Millisecond})
+	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, grows: true, delay: 10 * time.Millisecond, flags: onRing})
 	s.startAll()
 	s.end(0)
 	v := s.judge()

@@ -29,6 +29,7 @@ type cluster struct {
 	nodes []*node
 	harsh bool // batches and answers get lost, late and repeated
 
+	ring    bool       // the members divide the hosts by UbiCrawler's ring
 	members [][]string // of each view; nil: all are in all of them
 	leaver  atomic.Pointer[node]
 

@@ -38,7 +38,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	for i, name := range names {
 		m := b.enlist(rng, seed, name, f)
 		if i < f.agents-f.late {
-			m.view.Store(&roster{names: strings.Join(names[:f.agents-f.late], " ")})
+			m.view.Store(&roster{names: strings.Join(names[:f.agents-f.late], " "), ring: onRing(seed)})
 		}
 	}
 	defer func() {
@@ -51,7 +51,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	}
 	for _, m := range b.all()[f.agents-f.late:] {
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-		m.view.Store(&roster{names: b.living()[0].view.Load().names})
+		m.view.Store(&roster{names: b.living()[0].view.Load().names, ring: onRing(seed)})
 		m.gains(m.name)
 		m.late = true
 		m.open()

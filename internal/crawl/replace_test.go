@@ -65,7 +65,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 32)), harsh: f.harsh,
 		acked: map[string]map[weburl.Key][]time.Duration{}}
 	for i := range 3 {
-		b.enlist(rng, seed, fmt.Sprint("a", i), f).view.Store(&roster{names: "a0 a1 a2"})
+		b.enlist(rng, seed, fmt.Sprint("a", i), f).view.Store(&roster{names: "a0 a1 a2", ring: onRing(seed)})
 	}
 	defer func() {
 		if t.Failed() {

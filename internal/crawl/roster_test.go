@@ -5,15 +5,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A roster is a view: the names of those alive. others says of a name that
-// another machine has it by now, by the place of its mate.
-type roster struct{ names, others string }
+// another machine has it by now, by the place of its mate. ring: they divide the
+// hosts by UbiCrawler's ring.
+type roster struct {
+	names, others string
+	ring          bool
+}
 
 // id is the place of the mate that has a name.
 func (r *roster) id(name string) int {
@@ -44,7 +50,7 @@ func (r *roster) with(m *mate) *roster {
 func (r *roster) without(name string) *roster {
 	names := slices.DeleteFunc(strings.Fields(r.names), func(n string) bool { return n == name })
 	others := slices.DeleteFunc(strings.Fields(r.others), func(o string) bool { return strings.HasPrefix(o, name+"=") })
-	return &roster{strings.Join(names, " "), strings.Join(others, " ")}
+	return &roster{strings.Join(names, " "), strings.Join(others, " "), r.ring}
 }
 
 // has says whether a mate is in it.
@@ -60,11 +66,44 @@ type barred struct {
 // nearest are the agents of a host in its order.
 func (r *roster) nearest(host uint64) []string {
 	names := strings.Split(r.names, " ")
+	if r.ring {
+		return ringOrder(names, host)
+	}
 	slices.SortFunc(names, func(a, b string) int {
 		return int(int64(xxhash.Sum64String(fmt.Sprint(a, host))>>1) -
 			int64(xxhash.Sum64String(fmt.Sprint(b, host))>>1))
 	})
 	return names
+}
+
+// onRing says which half of the models divide hosts by the ring. The other
+// half does it by rendezvous hashing, without buckets.
+func onRing(seed uint64) bool { return seed/2%2 == 1 }
+
+// rings has the rings of agents that models have used, by their names.
+var rings sync.Map
+
+// ringOrder returns the agents in a host's order on a ring with few replicas, on
+// which the shares of agents differ much.
+func ringOrder(names []string, host uint64) []string {
+	key := strings.Join(names, " ")
+	ring, ok := rings.Load(key)
+	if !ok {
+		var agents []placement.Agent
+		for _, n := range names {
+			agents = append(agents, placement.Agent{Name: n, Capacity: 1})
+		}
+		r, err := placement.NewRing(agents, 10)
+		if err != nil {
+			panic(err)
+		}
+		ring, _ = rings.LoadOrStore(key, r)
+	}
+	order := make([]string, 0, len(names))
+	for _, a := range ring.(*placement.Ring).Nearest(nil, host, len(names)) {
+		order = append(order, a.Name)
+	}
+	return order
 }
 
 type mateHeirs struct {
@@ -138,7 +177,7 @@ func (m *mate) Identity(agent string) string { return fmt.Sprint(agent, m.view.L
 
 func (m *mate) Heirs() Heirs {
 	if v := m.view.Load(); v != nil {
-		return mateHeirs{roster{names: v.names}, m.name}
+		return mateHeirs{roster{names: v.names, ring: v.ring}, m.name}
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ import (
 // order are the agents of a view in a host's order: the first owns it.
 func (c *cluster) order(host string, view int64) []string {
 	names := slices.Clone(c.members[view])
+	if c.ring {
+		return ringOrder(names, weburl.HostKey(host))
+	}
 	slices.SortFunc(names, func(a, b string) int {
 		x, y := xxhash.Sum64String(a+" "+host), xxhash.Sum64String(b+" "+host)
 		if x < y {
@@ -165,7 +168,8 @@ type moves struct {
 func (mv moves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	web := newRandomWeb(rng, 40, true)
-	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: mv.harsh}
+	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: mv.harsh,
+		ring: onRing(seed)}
 	for i := range mv.agents {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{
 			cfg: Config{
@@ -191,7 +195,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, mv, web.text, c.log.String(), c.web.byAgent())
+			t.Logf("seed %d, ring %v, %+v\n%s\n%s\n%s", seed, c.ring, mv, web.text, c.log.String(), c.web.byAgent())
 		}
 	}()
 	var all, first []string
