@@ -33,7 +33,10 @@ func TestClusterReplaced(t *testing.T) {
 	for i, r := range []replaced{
 		{name: "another name", after: 1},
 		{name: "same name while another restarts", after: 1.5, same: true, restart: 1},
-		{name: "same name before another restarts", after: 1, same: true, restart: 2, flags: []string{"--partition", "ring"}},
+		{
+			name: "same name before another restarts", after: 1, same: true, restart: 2,
+			flags: []string{"--partition", "ring"},
+		},
 		{name: "two while another restarts", after: 4, second: 5, restart: 6},
 	} {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) { r.play(t, 41+uint64(i), size{24, 80}) })
