@@ -17,6 +17,14 @@ const appendBytes = 64 << 10
 
 var errClosed = errors.New("the log is closed")
 
+// logError adds the log's name to an error. If the error is of package os and has the same name, it is not repeated.
+func logError(name string, err error) error {
+	if p, ok := err.(*os.PathError); ok && p.Path == name {
+		return fmt.Errorf("log %s: %s: %w", name, p.Op, p.Err)
+	}
+	return fmt.Errorf("log %s: %w", name, err)
+}
+
 // An appender is a file to which lines are appended.
 type appender struct {
 	name string
@@ -36,11 +44,11 @@ const repairBytes = 8 << 20
 // that a power failure left.
 func openLines(fs disk.FS, name string) (*appender, error) {
 	if err := fs.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, fmt.Errorf("log %s: %w", name, err)
+		return nil, logError(name, err)
 	}
 	file, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("log %s: %w", name, err)
+		return nil, logError(name, err)
 	}
 	err = cutTornLine(file)
 	if err == nil {
@@ -48,7 +56,7 @@ func openLines(fs disk.FS, name string) (*appender, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("log %s: %w", name, err)
+		return nil, logError(name, err)
 	}
 	return &appender{name: name, file: file}, nil
 }
@@ -124,7 +132,7 @@ func (a *appender) flush() {
 		return
 	}
 	if _, err := a.file.Write(a.buf); err != nil {
-		a.err = fmt.Errorf("log %s: %w", a.name, err)
+		a.err = logError(a.name, err)
 		return
 	}
 	a.buf = a.buf[:0]
@@ -151,7 +159,7 @@ func (a *appender) Sync() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil && a.err == nil {
-		a.err = fmt.Errorf("log %s: %w", a.name, err)
+		a.err = logError(a.name, err)
 	}
 	return a.err
 }
@@ -172,7 +180,7 @@ func (a *appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cerr := a.file.Close(); cerr != nil && err == nil {
-		err = fmt.Errorf("log %s: %w", a.name, cerr)
+		err = logError(a.name, cerr)
 	}
 	a.err = errClosed
 	return err

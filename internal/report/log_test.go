@@ -64,7 +64,7 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: -want +got\n%s", tt.name, diff)
 		}
 		if n := len(strings.Fields(tt.want)); n != 12 {
-			t.Errorf("%s: %d columns", tt.name, n)
+			t.Errorf("%s: got %d columns, want 12", tt.name, n)
 		}
 	}
 	// A very long URL is cut.
@@ -107,7 +107,7 @@ func TestReadLine(t *testing.T) {
 			continue
 		}
 		if tt.want.Took > 0 && got.Began.Format(startTime) != "20090409082341.471" {
-			t.Errorf("began %v", got.Began)
+			t.Errorf("began: got %v, want 2009-04-09 08:23:41.471", got.Began)
 		}
 		got.Time, got.Began, got.Digest = time.Time{}, time.Time{}, [20]byte{}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -130,7 +130,7 @@ func TestReadLine(t *testing.T) {
 		strings.Replace(good, "sha1:AAG", "sha1:A", 1),
 	} {
 		if l, err := ReadLine(bad); !errors.Is(err, ErrLine) {
-			t.Errorf("ReadLine(%q) = %+v, %v", bad, l, err)
+			t.Errorf("ReadLine(%q): got %+v, %v, want ErrLine", bad, l, err)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestTornLine(t *testing.T) {
 		got := file(t, fs, name)
 		if rest, ok := strings.CutPrefix(got, whole); !ok || !strings.HasPrefix(rest, "2026-") ||
 			strings.Count(rest, "\n") != 1 {
-			t.Errorf("cut at %d: %.60q", cut, got)
+			t.Errorf("cut at %d: got %.60q, want the complete lines and a new one", cut, got)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestStickyError(t *testing.T) {
 	faulty.Break(disk.FullAfter(10))
 	l.Write(Line{Time: at, URL: "torn"})
 	if err := l.Flush(); !disk.IsFull(err) || !strings.Contains(err.Error(), "logs/crawl.log") {
-		t.Fatalf("flush on a full disk: %v", err)
+		t.Fatalf("flush on a full disk: got %v, want an error with the log's name", err)
 	}
 	faulty.Heal()
 	l.Write(Line{Time: at, URL: "late"})
@@ -243,10 +243,10 @@ func TestStickyError(t *testing.T) {
 		}
 	}
 	if err := l.Close(); !disk.IsFull(err) {
-		t.Errorf("close: %v", err)
+		t.Errorf("close: got %v, want ENOSPC", err)
 	}
 	if err := l.Close(); err != nil {
-		t.Errorf("second close: %v", err)
+		t.Errorf("second close: got %v, want nil", err)
 	}
 	// The next run removes the incomplete line.
 	if l, err = OpenLog(faulty, "logs/crawl.log"); err != nil {
@@ -258,7 +258,7 @@ func TestStickyError(t *testing.T) {
 	}
 	got := file(t, faulty, "logs/crawl.log")
 	if strings.Count(got, "\n") != 2 || !strings.Contains(got, " kept ") || !strings.Contains(got, " next ") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want the lines \"kept\" and \"next\"", got)
 	}
 }
 
@@ -267,8 +267,20 @@ func TestOpenFails(t *testing.T) {
 	for n := int64(1); n <= 2; n++ {
 		faulty := disk.NewFaulty(disk.NewMem(), disk.FailAt(n, syscall.EIO))
 		if _, err := OpenSkipped(faulty, "reports/skipped.jsonl"); !errors.Is(err, syscall.EIO) {
-			t.Errorf("call %d: %v", n, err)
+			t.Errorf("call %d: got %v, want EIO", n, err)
 		}
+	}
+}
+
+// TestOpenErrorNamesTheLogOnce: an error of package os repeats the path; the log's error does not.
+func TestOpenErrorNamesTheLogOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "crawl.log")
+	if err := os.Mkdir(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenLog(disk.OS, name)
+	if want := "log " + name + ": open: " + syscall.EISDIR.Error(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -340,7 +352,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	if !strings.Contains(got[2], `"error":"disk: no space left on device"`) {
-		t.Errorf("%s", got[2])
+		t.Errorf("the error event lacks its text: %s", got[2])
 	}
 }
 

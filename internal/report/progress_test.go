@@ -146,7 +146,7 @@ func TestLive(t *testing.T) {
 		fmt.Fprintf(&out, "--- %d columns\n%s", width, sc)
 		for _, row := range sc.rows[len(sc.rows)-9:] {
 			if w := runewidth.StringWidth(row); w >= width {
-				t.Errorf("%d columns: a row of %d: %q", width, w, row)
+				t.Errorf("%d columns: a row has %d: %q", width, w, row)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func TestColor(t *testing.T) {
 	p.Color = true
 	p.Show(snapshots()[0], at)
 	if sc.styles == 0 || sc.styles%2 != 0 {
-		t.Errorf("%d changes of style", sc.styles)
+		t.Errorf("got %d changes of style, want an even number above 0", sc.styles)
 	}
 	plain := &screen{t: t, width: 60}
 	q := NewProgress(plain, Live, func() int { return 60 })
@@ -296,7 +296,7 @@ func TestModeFor(t *testing.T) {
 		{true, true, true, "xterm", Quiet},
 	} {
 		if got := ModeFor(tt.quiet, tt.json, tt.terminal, tt.term); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
+			t.Errorf("%+v: got mode %d", tt, got)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestReports(t *testing.T) {
 	tally := sampleTally()
 	s := tally.Summary(90*time.Second, "finished")
 	if s.PeakMemory < 1<<20 {
-		t.Errorf("peak memory %d", s.PeakMemory)
+		t.Errorf("peak memory: got %d bytes, want at least 1 MiB", s.PeakMemory)
 	}
 	s.PeakMemory = 123_456_789
 	s.Ended = at.Add(90 * time.Second)
@@ -126,17 +126,17 @@ func TestReportsAreAtomic(t *testing.T) {
 			return
 		}
 		if !disk.IsFull(err) {
-			t.Fatalf("write %d: %v", n, err)
+			t.Fatalf("write %d: got %v, want a full disk", n, err)
 		}
 		var s Summary
 		if err := json.Unmarshal([]byte(file(t, mem, "reports/summary.json")), &s); err != nil ||
 			s.StopReason != "old" && s.StopReason != "new" {
-			t.Errorf("write %d: summary %+v, %v", n, s, err)
+			t.Errorf("write %d: the summary is neither old nor new: %+v, %v", n, s, err)
 		}
 		switch got := file(t, mem, "reports/hosts.csv"); got {
 		case hostsCSV(old), hostsCSV(now):
 		default:
-			t.Errorf("write %d: hosts.csv %q", n, got)
+			t.Errorf("write %d: hosts.csv is neither old nor new: %q", n, got)
 		}
 	}
 }
@@ -170,7 +170,8 @@ func TestTallyIsBounded(t *testing.T) {
 			Error: fmt.Sprintf("e%d%s", i, strings.Repeat("x", 1000)), Seed: "s"})
 	}
 	if len(tally.mimes) > maxNames+1 || len(tally.status) > maxNames+1 || len(tally.errors) > maxNames+1 {
-		t.Errorf("%d types, %d codes, %d errors", len(tally.mimes), len(tally.status), len(tally.errors))
+		t.Errorf("got %d types, %d codes, %d errors, want at most %d of each",
+			len(tally.mimes), len(tally.status), len(tally.errors), maxNames+1)
 	}
 	var mimes, codes, errs int64
 	for _, c := range tally.mimes {
@@ -223,7 +224,7 @@ func TestTallyEncoding(t *testing.T) {
 	}
 	for i := range enc {
 		if err := got.Decode(enc[:i]); !errors.Is(err, ErrTally) {
-			t.Fatalf("cut at %d: %v", i, err)
+			t.Fatalf("cut at %d: got %v, want ErrTally", i, err)
 		}
 	}
 	if err := got.Decode(append(enc, 0)); !errors.Is(err, ErrTally) {
@@ -292,7 +293,7 @@ func TestRevisits(t *testing.T) {
 	s := tally.Summary(time.Second, "")
 	if s.Finished != 1 || s.Revisits != 3 || s.Unchanged != 1 || s.Changed != 1 || s.Pages != 2 ||
 		s.Fetched != 3 || s.Bytes != 23 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want 1 URL with 3 revisits, 1 of them unchanged and 1 changed", s)
 	}
 	if n := tally.HostPages("a.example"); n != 1 {
 		t.Errorf("%d pages of the host, want 1", n)

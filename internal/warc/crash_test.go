@@ -323,7 +323,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			continue
 		}
 		if rep, err := Verify(bytes.NewReader(whole[:i])); err != nil || rep.OK() != ends[i] {
-			t.Errorf("cut at %d: %v %v", i, rep.OK(), err)
+			t.Errorf("cut at %d: got OK %v (%v), want %v", i, rep.OK(), err, ends[i])
 		}
 	}
 	// Some bits of a gzip file carry no information: a member's flags, time and OS, and the padding of its blocks'

@@ -223,7 +223,7 @@ func TestToolsAcceptOurs(t *testing.T) {
 		compareLinesOf(t, "cdx-indexer", string(index), output(t, indexer, "-s", "-j", file))
 		compareLinesOf(t, "scan", string(index), indexOf(t, file))
 		if !sortedBytes(string(index)) {
-			t.Error("index is not sorted")
+			t.Error("the index is not sorted")
 		}
 	}
 }
@@ -299,7 +299,7 @@ func TestPywbReplays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Status != 200 {
-			t.Errorf("%s: status %d", c, got.Status)
+			t.Errorf("%s: got status %d, want 200", c, got.Status)
 		}
 		// id_ gives the decoded body; mp_ gives the page with scripts that pywb adds.
 		whole := string(got.Body) == want[c]

@@ -88,7 +88,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(rep.Problems) > maxProblems || rep.Skipped < 0 || rep.Skipped > int64(len(b)) {
-			t.Fatalf("%d problems, %d bytes skipped", len(rep.Problems), rep.Skipped)
+			t.Fatalf("got %d problems, %d of %d bytes skipped", len(rep.Problems), rep.Skipped, len(b))
 		}
 	})
 }
@@ -98,7 +98,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := Index(bytes.NewReader(b), "f.warc.gz", func(line []byte) error {
 			if bytes.Count(line, []byte{'\n'}) != 1 || line[len(line)-1] != '\n' {
-				t.Fatalf("not one line: %q", line)
+				t.Fatalf("%q is not one line", line)
 			}
 			l, err := ParseLine(line)
 			if err != nil {

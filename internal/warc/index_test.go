@@ -175,13 +175,13 @@ func TestLookup(t *testing.T) {
 		}
 		for _, l := range found {
 			if l.URL != url {
-				t.Fatalf("%s: found %s", url, l.URL)
+				t.Fatalf("%s: got a capture of %s", url, l.URL)
 			}
 		}
 	}
 	for _, url := range []string{"http://a.example/", "http://zzz.example/", "http://h1.example.com/none", "x"} {
 		if found, err := Lookup(mem, "/c", url); err != nil || len(found) != 0 {
-			t.Errorf("%s: %v (%v)", url, found, err)
+			t.Errorf("%s: got %v (%v), want no capture", url, found, err)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestForeignFileIsIndexed(t *testing.T) {
 	}
 	entries, err := mem.ReadDir("/c/state/index")
 	if err != nil || len(entries) != 2 {
-		t.Errorf("%d runs (%v)", len(entries), err)
+		t.Errorf("got %d runs (%v), want 2", len(entries), err)
 	}
 	f, err := OpenWARC(mem, "/c", "theirs.warc.gz")
 	if err != nil {
@@ -258,7 +258,7 @@ func TestRevisitsModel(t *testing.T) {
 				}
 			}
 			if size > int(limit) {
-				t.Fatalf("step %d: %d bytes, limit %d", i, size, limit)
+				t.Fatalf("step %d: the table takes %d bytes, want at most %d", i, size, limit)
 			}
 		}
 	})
@@ -292,10 +292,10 @@ func TestLongFieldsStayOut(t *testing.T) {
 		t.Errorf("the indexer produces\n%.500s\nthe Writer\n%.500s", again, ours)
 	}
 	if l, err := ParseLine(ours); err != nil || l.MIME != "unk" || l.Status != "200" || len(ours) > 1000 {
-		t.Errorf("%d bytes, %+v, %v", len(ours), l, err)
+		t.Errorf("got a line of %d bytes, %+v, %v; want a short one without the type", len(ours), l, err)
 	}
 	l := Line{URL: "http://a.example/", MIME: "text/html", Detected: long, Status: long, Digest: long}
 	if got := l.AppendTo(nil); len(got) > 1000 || !bytes.Contains(got, []byte(`"mime": "text/html", "length"`)) {
-		t.Errorf("%d bytes: %.300s", len(got), got)
+		t.Errorf("got a line of %d bytes, want a short one with the type: %.300s", len(got), got)
 	}
 }

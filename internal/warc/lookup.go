@@ -27,6 +27,9 @@ func Lookup(fsys disk.FS, dir, url string) ([]Line, error) {
 		fsys = disk.OS
 	}
 	lines, err := lookup(fsys, indexPath(dir), url)
+	if p, ok := err.(*fs.PathError); ok {
+		err = fmt.Errorf("%s: %w", p.Op, p.Err) // the path is added below
+	}
 	if err != nil {
 		return nil, fmt.Errorf("index %s: %w", indexPath(dir), err)
 	}

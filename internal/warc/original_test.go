@@ -40,7 +40,7 @@ func TestDigestLabel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, err := io.ReadAll(body); string(b) != "here" || err != nil {
-			t.Errorf("%q, %v", b, err)
+			t.Errorf("payload of the original: got %q, %v, want \"here\"", b, err)
 		}
 	}
 }

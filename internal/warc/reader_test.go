@@ -105,7 +105,7 @@ func TestRecordFields(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if b, err := io.ReadAll(rec); err != nil || string(b) != "abc" {
-		t.Errorf("content %q %v", b, err)
+		t.Errorf("content: got %q, %v, want \"abc\"", b, err)
 	}
 	if _, err := r.Next(); err != io.EOF {
 		t.Errorf("after the last record: %v, want EOF", err)
@@ -141,13 +141,13 @@ func TestSkipToLowerCase(t *testing.T) {
 	for _, file := range []string{"rubbish\n" + low, "rubbish\n" + gzipped(low)} {
 		r := NewReader(strings.NewReader(file))
 		if _, err := r.Next(); !errors.Is(err, ErrDamaged) {
-			t.Fatalf("rubbish: %v", err)
+			t.Fatalf("rubbish: got %v, want ErrDamaged", err)
 		}
 		if _, err := r.Skip(); err != nil {
 			t.Fatal(err)
 		}
 		if rec, err := r.Next(); err != nil || rec.Offset != 8 {
-			t.Errorf("behind rubbish: %+v %v", rec, err)
+			t.Errorf("behind rubbish: got %+v, %v, want the record at offset 8", rec, err)
 		}
 	}
 }
@@ -218,11 +218,11 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 				_, err = r.Next()
 			}
 			if !errors.Is(err, broken) || errors.Is(err, ErrDamaged) {
-				t.Errorf("read error after %d bytes: %v", n, err)
+				t.Errorf("read error after %d bytes: got %v, want the read error, not ErrDamaged", n, err)
 			}
 			_, err = Verify(io.MultiReader(strings.NewReader(file[:n]), iotest.ErrReader(broken)))
 			if !errors.Is(err, broken) {
-				t.Errorf("verify after %d bytes: %v", n, err)
+				t.Errorf("verify after %d bytes: got %v, want the read error", n, err)
 			}
 		}
 	}

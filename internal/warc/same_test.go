@@ -57,7 +57,7 @@ func TestPayloadDigest(t *testing.T) {
 			rec.Header.Value("WARC-Refers-To-Target-URI") != from.URL ||
 			rec.Header.Value("WARC-Refers-To-Date") != string(appendDate(nil, from.Date)) ||
 			rec.Header.Value("WARC-Refers-To") != "") {
-			t.Errorf("%d: %v", i, rec.Header)
+			t.Errorf("%d: got the header %v, want a revisit of %s", i, rec.Header, from.URL)
 		}
 	}
 }

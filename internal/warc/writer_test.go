@@ -165,7 +165,7 @@ func TestRotation(t *testing.T) {
 	ws := writeAll(t, cfg, xs)
 	files := warcFiles(t, dir)
 	if len(files) < 10 {
-		t.Fatalf("%d files", len(files))
+		t.Fatalf("got %d files, want at least 10", len(files))
 	}
 	name := regexp.MustCompile(`^test-20240506070809123-000(\d\d)-a1\.warc\.gz$`)
 	for i, f := range files {
@@ -174,19 +174,19 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Size() > cfg.MaxBytes {
-			t.Errorf("%s: %d bytes", f, info.Size())
+			t.Errorf("%s has %d bytes, want at most %d", f, info.Size(), cfg.MaxBytes)
 		}
 		m := name.FindStringSubmatch(filepath.Base(f))
 		if m == nil || m[1] != fmt.Sprintf("%02d", i) {
-			t.Errorf("file %d is called %s", i, f)
+			t.Errorf("file %d has the name %s", i, f)
 		}
 		types := recordTypesOf(t, f)
 		if types[0] != "warcinfo" || (len(types)-1)%3 != 0 {
-			t.Errorf("%s: records %v", f, types)
+			t.Errorf("%s: got records %v, want a warcinfo and then three for each exchange", f, types)
 		}
 		for k := 1; k < len(types); k += 3 {
 			if got := strings.Join(types[k:k+3], " "); got != "response request metadata" {
-				t.Errorf("%s: exchange of %s", f, got)
+				t.Errorf("%s: an exchange has the records %s", f, got)
 			}
 		}
 	}
@@ -297,13 +297,13 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	if o := ws[6].Original; o != *xs[6].NotModified {
-		t.Errorf("original of the 304: %+v", o)
+		t.Errorf("original of the 304: got %+v, want %+v", o, *xs[6].NotModified)
 	}
 	if o := ws[4].Original; o != (Original{}) {
-		t.Errorf("original of a response that is not HTTP: %+v", o)
+		t.Errorf("original of a response that is not HTTP: got %+v, want none", o)
 	}
 	if rec := checkWritten(t, dir, ws[6], xs[6].URL); rec.Header.Value("WARC-Profile") != ProfileNotModified {
-		t.Errorf("304: profile %s", rec.Header.Value("WARC-Profile"))
+		t.Errorf("304: got profile %s, want %s", rec.Header.Value("WARC-Profile"), ProfileNotModified)
 	}
 }
 
@@ -341,10 +341,10 @@ func TestSpilledAndLarge(t *testing.T) {
 					t.Errorf("%s: small body differs", mime)
 				}
 				if !ws[2].Revisit || ws[1].Revisit {
-					t.Errorf("revisits %v %v", ws[2].Revisit, ws[1].Revisit)
+					t.Errorf("revisits: got %v, %v, want true, false", ws[2].Revisit, ws[1].Revisit)
 				}
 				if packed := ws[0].Length < int64(len(large))/2; packed != (mime == "text/html" && level >= 0) {
-					t.Errorf("%s level %d: %d bytes for %d", mime, level, ws[0].Length, len(large))
+					t.Errorf("%s, level %d: %d bytes became a record of %d", mime, level, len(large), ws[0].Length)
 				}
 				for _, f := range warcFiles(t, dir) {
 					verifyClean(t, f)
@@ -393,10 +393,10 @@ func TestRemember(t *testing.T) {
 		t.Errorf("refers to %q, want %q", got, want)
 	}
 	if _, err := w.Write(x); !errors.Is(err, ErrClosed) {
-		t.Errorf("write after close: %v", err)
+		t.Errorf("write after close: got %v, want ErrClosed", err)
 	}
 	if err := w.Close(); err != nil {
-		t.Errorf("second close: %v", err)
+		t.Errorf("second close: got %v, want nil", err)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestHostileFields(t *testing.T) {
 	}
 	rec := checkWritten(t, dir, ws[0], "http://example.com/%0D%0AWARC-Type:%20request%0D%0A%0D%0A")
 	if got := rec.Header.Value("WARC-Truncated"); got != "unspecified" {
-		t.Errorf("WARC-Truncated %q", got)
+		t.Errorf("WARC-Truncated: got %q, want unspecified", got)
 	}
 }
 

@@ -232,7 +232,7 @@ func TestStartShiftsAll(t *testing.T) {
 			continue
 		}
 		if d := x.Sub(testStart) - 1000*y.Sub(later); d.Abs() > a.MeanTime(host, 0)/1000 {
-			t.Errorf("host %d: %s and %s", host, x.Sub(testStart), y.Sub(later))
+			t.Errorf("host %d: next change after %s and %s, want a ratio of 1000", host, x.Sub(testStart), y.Sub(later))
 		}
 	}
 }

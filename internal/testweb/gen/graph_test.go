@@ -27,7 +27,7 @@ func TestReadGraph(t *testing.T) {
 	}
 	if g.Nodes() != 8 || g.Links() != 4 || len(g.Out(0)) != 2 || len(g.Out(1)) != 0 || g.Out(3)[1] != 7 ||
 		len(g.Out(7)) != 0 {
-		t.Errorf("read %+v", g)
+		t.Errorf("got %+v, want 8 nodes and 4 links", g)
 	}
 	for _, bad := range []string{
 		"", "\n", "0", "0\t", "0\t\n", "a\tb\n", "0 1\n", "1\t0\n0\t1\n", "0\t9999999999\n", "0\t999999999\n",
@@ -72,7 +72,8 @@ func TestRealGraph(t *testing.T) {
 	}
 	t.Logf("%d hosts, share of links within the host %.3f", w.Hosts(), float64(local)/float64(links))
 	if pages != 100_000 || links != g.Links() || w.Hosts() < 250 || w.Hosts() > 1000 {
-		t.Errorf("%d pages and %d links on %d hosts", pages, links, w.Hosts())
+		t.Errorf("got %d pages and %d links on %d hosts, want 100000 and %d on 250 to 1000",
+			pages, links, w.Hosts(), g.Links())
 	}
 }
 

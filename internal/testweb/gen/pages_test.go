@@ -65,14 +65,14 @@ func TestGzipIsIdentity(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if got, err := io.ReadAll(zr); err != nil || !bytes.Equal(got, want) {
-			rt.Fatalf("compress/gzip: %v, %d bytes instead of %d", err, len(got), len(want))
+			rt.Fatalf("compress/gzip: %v, got %d bytes, want %d", err, len(got), len(want))
 		}
 		kr, err := kgzip.NewReader(bytes.NewReader(z))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		if got, err := io.ReadAll(kr); err != nil || !bytes.Equal(got, want) {
-			rt.Fatalf("klauspost: %v, %d bytes instead of %d", err, len(got), len(want))
+			rt.Fatalf("klauspost: %v, got %d bytes, want %d", err, len(got), len(want))
 		}
 	})
 }
@@ -296,7 +296,7 @@ func wellFormed(t *testing.T, w *Web, target string, host int64, gz bool, q test
 		t.Fatalf("head %q, want close: %v", head, q.Close)
 	}
 	if r.Page >= w.Pages(host) || r.Page < -1 || r.Page >= 0 && w.Target(host, r.Page) != target {
-		t.Fatalf("page %d for %q", r.Page, target)
+		t.Fatalf("got page %d for %q", r.Page, target)
 	}
 	if (r.RetryAfter > 0) != (r.Status == 429) || (r.Rule != "") != r.Denied {
 		t.Fatalf("reply %+v", r)

@@ -108,13 +108,13 @@ func TestChangesAreServed(t *testing.T) {
 				get(url, http.Header{"If-None-Match": {etag}})
 				// net/http handles requests with two such fields.
 				if r := get(url, http.Header{"If-None-Match": {`"other"`, etag}}); r.StatusCode != 304 {
-					t.Fatalf("%s: two fields: %s", url, r.Status)
+					t.Fatalf("%s: two If-None-Match fields: got %s, want 304", url, r.Status)
 				}
 				confirmed += 2
 			}
 			if m := first.Header.Get("Last-Modified"); m != "" {
 				if r := get(url, http.Header{"If-Modified-Since": {m}}); r.StatusCode != 304 {
-					t.Fatalf("%s: since %s: %s", url, m, r.Status)
+					t.Fatalf("%s: If-Modified-Since %s: got %s, want 304", url, m, r.Status)
 				}
 				confirmed++
 			}
@@ -126,9 +126,9 @@ func TestChangesAreServed(t *testing.T) {
 	r := web.Report().Fresh
 	if r == nil || r.Copies != pages || r.Served != pages || r.Confirmed != confirmed || r.Wrong != 0 ||
 		r.Now.Fresh != 1 || r.Mean.Age != 0 {
-		t.Errorf("%+v; %d pages, %d confirmed", r, pages, confirmed)
+		t.Errorf("got %+v, want %d fresh copies and %d confirmed", r, pages, confirmed)
 	}
 	if confirmed < pages {
-		t.Errorf("%d pages, %d confirmed", pages, confirmed)
+		t.Errorf("got %d confirmed, want at least %d", confirmed, pages)
 	}
 }

@@ -54,7 +54,7 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 		}
 		all()
 		if n := testing.AllocsPerRun(10, all); n > 1 { // the pool may be emptied once
-			t.Errorf("gzip %v: %g allocations for 100 pages", gz, n)
+			t.Errorf("gzip %v: got %g allocations for 100 pages, want at most 1", gz, n)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestAddresses(t *testing.T) {
 		for h := range w.Hosts() {
 			a := w.Host(h).Addr
 			if b := a.As4(); b[0] != 127 || b[1] == 0 || b[1] == 255 || b[3] == 0 || b[3] == 255 {
-				t.Fatalf("host %d: address %s", h, a)
+				t.Fatalf("host %d: got address %s, want one from 127.1.0.1 to 127.254.255.254", h, a)
 			}
 			used[a.String()]++
 		}
@@ -252,7 +252,7 @@ func TestSpecs(t *testing.T) {
 		w := newWeb(t, good)
 		for h := range min(w.Hosts(), 50) {
 			if refs := w.Links(h, w.Pages(h)-1, nil); len(refs) > 2*50 {
-				t.Errorf("%+v: %d links", good, len(refs))
+				t.Errorf("%+v: got %d links, want at most 100", good, len(refs))
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestRobotsSaysWhatIsDenied(t *testing.T) {
 		}
 	}
 	if denied < 100 || none < 50 {
-		t.Errorf("%d denied pages seen, %d hosts without robots.txt", denied, none)
+		t.Errorf("got %d denied pages and %d hosts without robots.txt, want at least 100 and 50", denied, none)
 	}
 	if rule, ok := w.denies(0, "/%70riv%61te/x"); w.hasRobots(0) && (!ok || rule != denyPrivate) {
 		t.Errorf("an escaped path is denied by %q, want %q", rule, denyPrivate)
@@ -112,7 +112,7 @@ func TestSitemapsHaveAllPages(t *testing.T) {
 				_, path, _ := strings.Cut(p, ".example")
 				list := locs(path)
 				if len(list) > maxSitemap {
-					t.Errorf("%s: %d URLs", p, len(list))
+					t.Errorf("%s: got %d URLs, want at most %d", p, len(list), maxSitemap)
 				}
 				found = append(found, list...)
 			}
