@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -370,6 +371,7 @@ func readSeeds(name string) ([]string, error) {
 
 // runCrawl opens an agent, shows it at work and says how it ended.
 func runCrawl(cfg node.Config, api string, d *display) error {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(node.RuntimeLimit(cfg.MemoryBytes)))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.open(cancel)

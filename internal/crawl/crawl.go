@@ -153,6 +153,7 @@ type Parts struct {
 	Leases    Leases         // nil: none; else the Frontier's Config has them, too
 	Tenancy   Tenancy        // nil: hosts stay where they are
 	Strategy  Strategy       // nil: breadth-first
+	Pages     Pages          // nil: nobody is given the pages
 	Scope     *scope.Scope
 	Queries   *scope.Queries // nil: no guard against query explosion
 	Seen      *keyset.Store
@@ -180,6 +181,7 @@ const (
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"
 	TimeLimit     Stop = "time-limit"
+	ByPages       Stop = "callback" // Parts.Pages asked for it
 	notStopping   Stop = ""
 	resolversMax       = 128
 	unresolvedMax      = 4096
@@ -223,6 +225,7 @@ type Crawler struct {
 	committed  time.Time
 	synced     time.Time
 	stop       Stop
+	pagesStop  bool      // Pages has asked for the end of the run
 	noProxy    time.Time // since when the proxy cannot be reached; zero: it can
 	fatal      error
 	began      time.Time
@@ -345,10 +348,19 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	var patience <-chan time.Time // runs while a stop waits for visits under way
 	for c.fatal == nil {
 		now := time.Now()
-		if c.stop == notStopping {
+		switch {
+		case c.pagesStop && ctx.Err() != nil:
+			c.halt(Signal)
+		case c.pagesStop:
+			c.halt(ByPages)
+		case c.stop == notStopping:
 			c.checkLimits(now)
 		}
-		if c.stop != notStopping && patience == nil {
+		switch {
+		case c.stop == notStopping:
+		case c.pagesStop && c.stop != Signal:
+			abandon()
+		case patience == nil:
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)

@@ -30,6 +30,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	l := v.task.Link
 	host := l.URL.Host()
 	c.ends(v)
+	c.pagesStop = c.pagesStop || v.stops
 	if v.resolved && v.outcome == Fetched && c.overtaken(v) {
 		v.outcome = Dropped
 	}

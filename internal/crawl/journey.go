@@ -59,8 +59,9 @@ type visit struct {
 	meta       []warc.Field
 	page       parse.Page
 
-	// For a Strategy.
+	// For a Strategy and for Pages.
 	shown      Page
+	stops      bool        // Pages has asked for the end of the run
 	link       weburl.Link // of the page, that the Strategy is asked about
 	before     *Before     // of a URL that is fetched again
 	offered    []weburl.Link
@@ -103,7 +104,7 @@ func (v *visit) reset(t frontier.Task) {
 // visit leads one URL through the rooms. An error is ours; whatever the web
 // did is in v.
 func (c *Crawler) visit(ctx context.Context, v *visit) error {
-	l := v.task.Link
+	l, run := v.task.Link, ctx
 	if v.leased != nil {
 		var end context.CancelFunc
 		ctx, end = v.leased.begin(ctx)
@@ -155,7 +156,11 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 			return err
 		}
 	}
-	return c.keep(v, resp)
+	if err := c.keep(v, resp); err != nil {
+		return err
+	}
+	c.handOn(run, v, resp)
+	return nil
 }
 
 // failed sorts a Fetch error: the end of the run is an outcome, the rest is ours.
@@ -200,7 +205,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 // names.
 func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	l := v.task.Link
-	if c.Strategy != nil {
+	if c.Strategy != nil || c.Pages != nil {
 		v.shown = Page{Link: l, Status: r.Status, Header: r.Header}
 	}
 	if c.planner != nil && r.Status/100 != 2 {
@@ -223,7 +228,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if r.Status/100 != 2 {
 		return nil // an error page's links are its server's, not its content's
 	}
-	if v.duplicate && c.planner == nil {
+	if v.duplicate && c.planner == nil && c.Pages == nil {
 		return nil // its links are the first one's
 	}
 	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
@@ -240,8 +245,11 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if cut {
 		v.notes = append(v.notes, "links-cut")
 	}
+	v.shown.Body, v.shown.Cut = body, cut
 	if v.duplicate {
-		v.fingerprint(r, body, cut)
+		if c.planner != nil {
+			v.fingerprint(r, body, cut)
+		}
 		return nil
 	}
 	parse.Parse(parse.Input{
@@ -251,9 +259,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		Body:        body,
 		Sitemap:     sitemap,
 	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
-	if c.Strategy != nil {
-		v.shown.Body, v.shown.Parsed = body, &v.page
-	}
+	v.shown.Parsed = &v.page
 	if c.planner != nil {
 		v.fingerprint(r, body, cut)
 	}

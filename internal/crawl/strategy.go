@@ -35,13 +35,25 @@ const (
 	Drop
 )
 
-// A Page is what the links under judgement stand on.
+// A Page is a response, for the Strategy and for Pages.
 type Page struct {
 	Link   weburl.Link // the page, and how the crawl came to it
 	Status int
 	Header fetch.Header
-	Body   []byte      // decoded; nil for a redirect and for robots.txt
-	Parsed *parse.Page // likewise
+	Body   []byte      // decoded; nil unless the status is 2xx, and for robots.txt
+	Parsed *parse.Page // likewise, and nil for a page that another agent had first
+	Cut    bool        // Body is not all of it
+	// Memo belongs to the Strategy and to Pages: it lasts from the first call for this
+	// page to the last.
+	Memo any
+
+	// What follows is set for Pages only.
+
+	Began time.Time // the request
+	// Duplicate: the archive has the same content already, and refers to it.
+	Duplicate bool
+	// Again: a Planner wanted the page again.
+	Again bool
 }
 
 // A Planner is a Strategy that also decides when. It is told how each visit

@@ -17,23 +17,21 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -76,8 +74,7 @@ type Result struct {
 	// redirects.
 	Nothing bool
 	// Failed are the first seeds that brought no response in this run, and FailedCount
-	// is how many did. They are set if Nothing is. Among several agents each has those
-	// of its own hosts.
+	// is how many did. Among several agents each has those of its own hosts.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
 	// OnlyRedirects: all that this agent fetched redirects, and no seed failed. So the
@@ -99,9 +96,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
 	}
-	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 1 << 30
-	}
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, defaultMemory)
 	seeds, err := cfg.seeds()
 	if err != nil {
 		return nil, err
@@ -217,14 +212,29 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	return write(a.fs, a.dir(marker), a.cfg.Effective)
 }
 
+// HoldsCrawl reports whether there is a crawl in dir that Config.Resume can go on with.
+// A nil fsys is the machine's disk.
+func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	_, err := fsys.Stat(filepath.Join(dir, marker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("crawl directory: %w", err)
+	}
+	return true, nil
+}
+
 // inspect refuses a directory that is not what the operator said, or that is
 // somebody else's.
 func (a *Agent) inspect() error {
-	_, err := a.fs.Stat(a.dir(marker))
-	exists := err == nil
+	exists, err := HoldsCrawl(a.fs, a.cfg.Dir)
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("crawl directory: %w", err)
+	case err != nil:
+		return err
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
 		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, "+
 			"or choose another --dir", a.cfg.Dir)
@@ -263,6 +273,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	r := &a.parts
+	r.Pages = cfg.Pages
 	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
 	}
@@ -417,50 +428,6 @@ func (a *Agent) unblock() (err error) {
 	return err
 }
 
-// strategyFile has the name of the strategy that the crawl was begun with.
-const strategyFile = "state/strategy.txt"
-
-// strategyName is what --strategy calls s; one of another program has its type.
-func strategyName(s crawl.Strategy) string {
-	switch s.(type) {
-	case nil, strategy.BreadthFirst:
-		return "bfs"
-	case strategy.List:
-		return "list"
-	case *strategy.Recrawl:
-		return "recrawl"
-	case *strategy.Walk:
-		return "walk"
-	}
-	return fmt.Sprintf("%T", s)
-}
-
-// openStrategy opens it, and refuses to go on with a crawl by another than it
-// was begun with: what the one has fetched, the other knows nothing of.
-func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
-	if a.cfg.Strategy != nil {
-		if a.parts.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
-			Seeds: seeds}); err != nil {
-			return err
-		}
-		if c, ok := a.parts.Strategy.(io.Closer); ok {
-			a.onClose(c.Close)
-		}
-	}
-	b, err := disk.ReadFile(a.fs, a.dir(strategyFile), 1<<10)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
-		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
-			now, a.cfg.Dir, begun)
-	}
-	return nil
-}
-
 // archived says whether a WARC file has all up to end. A file that is not
 // there has, if its index is: somebody moved it away. Without an index it was
 // never finished, and a crash left nothing of it.
@@ -507,8 +474,6 @@ func (a *Agent) info(ua string) []warc.Field {
 // Run crawls until the end, a limit or ctx, and writes index and reports. The
 // Result is good even with an error, as far as it got.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	// The garbage collector runs more often as memory comes near the limit.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(a.budget.limit))
 	a.began = time.Now()
 	kind := "started"
 	if a.cfg.Resume {
@@ -527,9 +492,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
+	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 && (a.membership == nil || a.membership.nothing.Load()) {
 		res.Nothing = true
-		res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}
 	if c := a.membership; c != nil {

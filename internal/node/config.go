@@ -50,13 +50,16 @@ type Config struct {
 	// and X-Robots-Tag the crawl obeys. Empty means robots.ProductToken of the
 	// User-Agent in force.
 	RobotsAgent string
-	// MemoryBytes is the budget of the whole process. Zero means 1 GiB.
+	// MemoryBytes is the budget of the whole process. Zero means 1 GiB. It bounds the
+	// caches. The garbage collector belongs to the program: see RuntimeLimit.
 	MemoryBytes int64
 	// Strategy opens what decides which page comes next, once the place for
 	// its files is there. If it has a method Close() error, it is closed with
 	// the agent; if WriteReport(disk.FS, dir string) error, that is called at
 	// the end with the folder of the reports. Nil means breadth-first.
 	Strategy func(strategy.Place) (crawl.Strategy, error)
+	// Pages is given each response that ends a URL's visits; see crawl.Pages. Nil: nobody is.
+	Pages crawl.Pages
 	// Effective is written to crawl.yaml, if not empty: the flags in force.
 	Effective []byte
 	// FS is where everything is written. Nil means the machine's disk.

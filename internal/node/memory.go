@@ -1,5 +1,7 @@
 package node
 
+import "cmp"
+
 // LeastMemory is the smallest budget that an agent keeps: its code and the work
 // in progress take half of it.
 const LeastMemory = 128 << 20
@@ -48,6 +50,15 @@ const (
 	shareShipping share = 2 // twice: links, and finishes that wait for their links
 	shareContents share = 4
 )
+
+// defaultMemory is the budget if Config.MemoryBytes is zero.
+const defaultMemory = 1 << 30
+
+// RuntimeLimit returns how much of a budget of memory bytes the Go runtime may have, for
+// debug.SetMemoryLimit. The garbage collector runs more often as memory comes near that
+// limit. It holds for the whole process, so only a program may set it. Zero means the
+// budget of the zero Config.
+func RuntimeLimit(memory int64) int64 { return newBudget(cmp.Or(memory, defaultMemory), nil).limit }
 
 // newBudget divides total bytes. The cluster, nil for an agent alone, says
 // which shares are in use.

@@ -1,0 +1,47 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+)
+
+// Pages takes each HTTP response that ends a URL's visits, after its record is in the
+// archive and before the URL is finished. Responses to robots.txt and those that lead to
+// a retry are left out. Workers call it concurrently, and each worker waits for it. So a
+// slow Pages slows the crawl, and at most Config.Workers calls run at a time. p is lent
+// until Pages returns. ctx is done when the run no longer waits for its visits.
+//
+// After nil the URL is finished. After ErrEnough it is finished, and the run stops with
+// ByPages. After any other error the URL is left to the next run, and this run stops
+// with ByPages. If the context of Run is done, the reason is Signal as usual. A run that
+// stops with ByPages cancels the other visits under way and leaves them to the next run.
+//
+// A kill repeats the calls of the URLs whose finish was not yet in the journal: those
+// that had not returned, and those that returned within Config.CommitEvery.
+type Pages func(ctx context.Context, p *Page) error
+
+// ErrEnough is Pages' wish to stop the run after this page.
+var ErrEnough = errors.New("enough pages")
+
+// handOn gives v's response to Pages. ctx is that of the run: a lease that is lost does
+// not cut off what has been fetched.
+func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
+	if c.Pages == nil || v.failure != 0 {
+		return
+	}
+	v.shown.Began, v.shown.Again = r.Began, v.before != nil
+	v.shown.Duplicate = v.duplicate || v.written.Revisit || v.confirmed()
+	v.shown.Cut = v.shown.Cut || r.Truncated != ""
+	err := c.Pages(ctx, &v.shown)
+	if err == nil {
+		return
+	}
+	if v.stops = true; !errors.Is(err, ErrEnough) {
+		v.outcome = Abandoned
+		c.Events.Write("page-refused", report.F("url", v.task.Link.URL.String()), report.F("error", err))
+	}
+	c.closing.Store(true)
+}

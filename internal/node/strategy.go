@@ -1,0 +1,63 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// strategyFile has the name of the strategy that the crawl was begun with.
+const strategyFile = "state/strategy.txt"
+
+// strategyName is what --strategy calls s. A strategy of another program has the name
+// that its method StrategyName returns, or else its type.
+func strategyName(s crawl.Strategy) string {
+	switch s.(type) {
+	case nil, strategy.BreadthFirst:
+		return "bfs"
+	case strategy.List:
+		return "list"
+	case *strategy.Recrawl:
+		return "recrawl"
+	case *strategy.Walk:
+		return "walk"
+	}
+	if named, ok := s.(interface{ StrategyName() string }); ok {
+		return named.StrategyName()
+	}
+	return fmt.Sprintf("%T", s)
+}
+
+// openStrategy opens it, and refuses to go on with a crawl by another than it
+// was begun with: what the one has fetched, the other knows nothing of.
+func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
+	if a.cfg.Strategy != nil {
+		if a.parts.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
+			Seeds: seeds}); err != nil {
+			return err
+		}
+		if c, ok := a.parts.Strategy.(io.Closer); ok {
+			a.onClose(c.Close)
+		}
+	}
+	b, err := disk.ReadFile(a.fs, a.dir(strategyFile), 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
+		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
+			now, a.cfg.Dir, begun)
+	}
+	return nil
+}
+
