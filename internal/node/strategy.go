@@ -60,4 +60,3 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	}
 	return nil
 }
-

@@ -1,6 +1,6 @@
 // Package scope answers: does this link belong to the crawl?
 //
-//	Link -> kind -> traps -> exclude -> include -> depth -> Verdict
+//	Link -> kind -> traps -> exclude -> include -> depth -> accept -> Verdict
 //
 // Each rule that keeps a link out has its own word for the logs (see [Reason]). The first such rule
 // decides; [Scope.Explain] shows the result of every rule. A verdict depends only on the
@@ -14,8 +14,8 @@
 //	------------  -------------------------  ---------------------------------
 //	prerequisite  last is P                  none
 //	seed          none, or only R            exclude
-//	embed         last is E, of a page       traps, exclude
-//	              that is in
+//	embed         last is E, of a page       traps, exclude,
+//	              that is in                 accept
 //	link          all others                 all
 //
 // The target of a seed's redirects (only R) counts as a seed. Otherwise http://example.com could

@@ -17,6 +17,9 @@ func (s *Scope) Explain(l weburl.Link) []string {
 	lines := []string{"role: " + describe(st, l)}
 	for i := range rules {
 		r := &rules[i]
+		if r.name == acceptRule && s.cfg.Accept == nil {
+			continue // only a program can give one
+		}
 		if !r.applies[st] {
 			lines = append(lines, r.name+": not applied")
 			continue

@@ -30,7 +30,7 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 			return v, false
 		}
 	}
-	return Verdict{In: true}, s.exclude.any == nil && s.passesTrapGuards(l.URL)
+	return Verdict{In: true}, s.cfg.Accept == nil && s.exclude.any == nil && s.passesTrapGuards(l.URL)
 }
 
 // passesTrapGuards reports that no trap guard keeps u out. If it returns false, a guard may still

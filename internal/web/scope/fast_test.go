@@ -29,6 +29,7 @@ func testScopes(t testing.TB) (all []*Scope) {
 			{Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), MaxURLLength: 40, MaxRepeatedSegments: 1},
 			{MaxRepeatedSegments: -1, MaxPathSegments: -1, MaxQueryArgs: -1, MaxURLLength: -1, Include: []string{"a"}},
 			{Exclude: []string{"b"}, MaxRepeatedSegments: 2},
+			{Accept: func(l weburl.Link) bool { return len(l.URL.String())%2 == 0 }},
 		} {
 			cfg.Scope = Kind(k)
 			all = append(all, mustNew(t, cfg, "http://a.example/docs/", "https://www.b.co.uk:81/x/y"))

@@ -22,6 +22,7 @@ const (
 	TrapQueryArgs        Reason = "trapQueryArgs"        // the query has too many arguments
 	TrapQueryExplosion   Reason = "trapQueryExplosion"   // the path has too many queries; see Queries
 	TrapCalendar         Reason = "trapCalendar"         // a date that only an endless calendar shows
+	Rejected             Reason = "rejected"             // Config.Accept says no
 )
 
 // Config selects what belongs to a crawl. The zero Config crawls the hosts of the seeds and avoids
@@ -38,6 +39,10 @@ type Config struct {
 	// Depth is the maximum number of links from a seed. Zero crawls only the seeds and their
 	// embeds. Nil means no limit.
 	Depth *int
+	// Accept is asked about links and embeds that pass all other rules, but not about seeds. If it
+	// returns false, the link is out. It must always return the same for the same link, and is
+	// called concurrently. Nil accepts all.
+	Accept func(weburl.Link) bool
 
 	// The fields below guard against traps. Zero means the default, and a negative number switches
 	// a guard off. Seeds are exempt.
@@ -322,5 +327,17 @@ var rules = []rule{
 			}
 			return counted(l.Depth(), *s.cfg.Depth, "links")
 		},
+	}, {
+		acceptRule, [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ role) Reason {
+			if s.cfg.Accept != nil && !s.cfg.Accept(l) {
+				return Rejected
+			}
+			return ""
+		},
+		func(*Scope, weburl.Link) string { return "a function of the program" },
 	},
 }
+
+// acceptRule is the name of the rule that asks Config.Accept.
+const acceptRule = "accept"

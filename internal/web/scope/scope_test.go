@@ -455,3 +455,34 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// Accept is asked last, about links and embeds, and not about seeds.
+func TestAccept(t *testing.T) {
+	var asked []string
+	s := mustNew(t, Config{Exclude: []string{"/x"}, Accept: func(l weburl.Link) bool {
+		asked = append(asked, l.URL.Path())
+		return l.URL.Path() == "/in"
+	}}, "http://a.example/")
+	for _, c := range []struct {
+		url, hops string
+		want      Verdict
+	}{
+		{"http://a.example/", "", Verdict{In: true}},
+		{"http://a.example/in", "L", Verdict{In: true}},
+		{"http://a.example/out", "L", Verdict{Reason: Rejected}},
+		{"http://a.example/x", "L", Verdict{Reason: Excluded}},
+		{"http://b.example/embed", "LE", Verdict{Reason: Rejected}},
+		{"http://b.example/moved", "R", Verdict{In: true}},
+	} {
+		u, err := weburl.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Judge(weburl.Link{URL: u, Hops: c.hops}); got != c.want {
+			t.Errorf("%s, hops %q: got %+v, want %+v", c.url, c.hops, got, c.want)
+		}
+	}
+	if want := []string{"/in", "/out", "/embed"}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %q, want %q", asked, want)
+	}
+}
