@@ -1,0 +1,86 @@
+package orbweaver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// Errors of Crawl. Test for them with errors.Is.
+var (
+	// ErrOptions means that an option has a value that it cannot have. The text says which
+	// option, and what would be right. Nothing was fetched.
+	ErrOptions = errors.New("bad options")
+	// ErrInUse means that another crawl, in this process or another one, uses Options.Dir.
+	ErrInUse = errors.New("the directory is in use")
+	// ErrDiskFull means that there is no room for the crawl's files. Make room and call Crawl
+	// again: nothing is lost.
+	ErrDiskFull = errors.New("the disk is full")
+	// ErrNothingFetched means that not one URL could be fetched. Result.FailedSeeds says why.
+	ErrNothingFetched = errors.New("nothing could be fetched")
+)
+
+// ErrStop ends the crawl without an error if OnPage returns it, alone or wrapped. The page
+// is finished. Crawl returns a Result with the Stop reason Stopped.
+var ErrStop = errors.New("stop the crawl")
+
+// A crawlError is one of the errors above with a text of its own.
+type crawlError struct {
+	kind error
+	text string
+	err  error // the cause
+}
+
+func (e *crawlError) Error() string   { return "orbweaver: " + e.text }
+func (e *crawlError) Unwrap() []error { return []error{e.kind, e.err} }
+
+func badOption(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &crawlError{ErrOptions, err.Error(), err}
+}
+
+// explain turns an error of internal/node into one of this package.
+func explain(err error) error {
+	if bad, ok := errors.AsType[*node.ConfigError](err); ok {
+		return &crawlError{ErrOptions, inOptions(bad.Text), err}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, disk.ErrLocked):
+		return &crawlError{ErrInUse, err.Error(), err}
+	case disk.IsFull(err):
+		return &crawlError{ErrDiskFull, err.Error(), err}
+	}
+	return fmt.Errorf("orbweaver: %w", err)
+}
+
+// canceled is the error of a crawl that ended because ctx is done.
+func canceled(ctx context.Context) error { return fmt.Errorf("orbweaver: %w", context.Cause(ctx)) }
+
+var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
+
+// optionOf names the option that has the place of a flag in an error's text.
+var optionOf = map[string]string{
+	"--agents": "Options.Cluster.Agents", "--contact": "Options.Contact", "--dir": "Options.Dir",
+	"--exclude": "Options.Scope.Exclude", "--ip-delay": "Options.Delay", "--join": "Options.Cluster.Join",
+	"--keys": "Options.Cluster.Keys", "--listen": "Options.Cluster.Listen", "--name": "Options.Cluster.Name",
+	"--overwrite": "Options.Overwrite", "--partition": "Options.Cluster.Partition",
+	"--resume": "another call of Crawl", "--robots-agent": "Options.RobotsAgent", "--seeds": "Options.Seeds",
+	"--site-delay": "Options.Delay", "--strategy": "Options.Strategy", "--time-limit": "Options.TimeLimit",
+	"--user-agent": "Options.UserAgent", "--workers": "Options.Workers",
+}
+
+// inOptions puts the names of options in the place of flags.
+func inOptions(text string) string {
+	return flag.ReplaceAllStringFunc(text, func(f string) string {
+		if option, ok := optionOf[f]; ok {
+			return option
+		}
+		return f
+	})
+}

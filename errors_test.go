@@ -1,0 +1,44 @@
+package orbweaver
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Errors of internal/node that name a flag name an option here. Each flag in its texts has
+// an option.
+func TestFlagsAreOptions(t *testing.T) {
+	files, err := filepath.Glob("internal/node/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`"[^"\n]*--[^"\n]*"`)
+	found := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range text.FindAllString(string(b), -1) {
+			for _, f := range flag.FindAllString(s, -1) {
+				found++
+				if optionOf[f] == "" {
+					t.Errorf("%s: %s: optionOf does not know %s", name, s, f)
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d flags were found", found)
+	}
+	if got, want := inOptions("--site-delay -1s: give --contact; see --new-flag"),
+		"Options.Delay -1s: give Options.Contact; see --new-flag"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,278 @@
+package orbweaver
+
+import (
+	"context"
+	"crypto/x509"
+	"net/url"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Options describe a crawl. Dir, Seeds and Contact are required; all else has a default that
+// is polite and safe.
+type Options struct {
+	// Dir is the crawl directory. It has the archive, the index, logs, reports, and the
+	// state of the crawl. If it holds a crawl, that crawl is continued.
+	Dir string
+	// Overwrite deletes the crawl in Dir first. A directory that holds anything else is
+	// refused.
+	Overwrite bool
+	// Seeds are the URLs at which the crawl begins. A seed without a scheme is https. For a
+	// crawl that continues, they are added to its seeds; there may be none.
+	Seeds []string
+	// Contact is a URL or mail address at which the operators of sites can reach you. It is
+	// sent with each request. Without it only loopback addresses are crawled.
+	Contact string
+	// UserAgent replaces the User-Agent. Empty means
+	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
+	UserAgent string
+	// RobotsAgent is the name that the crawl obeys in robots.txt. Empty means the product in
+	// UserAgent.
+	RobotsAgent string
+
+	// OnPage is given each page: each URL's last response, if its status is 200 to 299, with
+	// embeds and sitemaps if the crawl fetches them. Nil crawls into the archive alone.
+	//
+	// The page is the callback's to keep. Its URL is finished when OnPage returns nil or
+	// ErrStop; ErrStop also ends the crawl. Any other error ends the crawl and is returned by
+	// Crawl. The crawl then makes no more calls, cancels what is being fetched, and leaves
+	// that and the page to the next call of Crawl for Dir. See the package comment for what
+	// a kill means.
+	//
+	// ctx is done when the context of Crawl is, or when the crawl ends early. If OnPage then
+	// returns ctx's error, the page is left to the next call of Crawl.
+	OnPage func(ctx context.Context, p *Page) error
+	// Callbacks is the maximum number of calls of OnPage at a time. Zero means 1: OnPage
+	// needs no locks.
+	Callbacks int
+	// AllResponses gives OnPage also redirects and error responses, which have no Body: to
+	// find broken links, for example.
+	AllResponses bool
+
+	// Strategy decides which links are followed and which come first. Nil means
+	// BreadthFirst.
+	Strategy Strategy
+	// Scope decides which links belong to the crawl. Zero means the hosts of the seeds.
+	Scope Scope
+	// Requisites also fetches what is needed to show a page: images, styles and scripts.
+	Requisites bool
+	// Sitemaps also fetches the sitemaps that robots.txt names.
+	Sitemaps bool
+
+	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
+	// to 299) of the crawl and of each host, over all calls of Crawl for Dir. Zero means no
+	// limit.
+	PageLimit, HostPageLimit int64
+	// SizeLimit is the maximum number of bytes received, over all calls. Zero means no limit.
+	SizeLimit int64
+	// TimeLimit is the maximum duration of one call. Zero means no limit.
+	TimeLimit time.Duration
+
+	// Delay is the quiet time between the end of a response and the next request to the same
+	// host; a quarter of it holds for the same address and the same registered domain. The
+	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay is none: for
+	// hosts of your own only.
+	Delay time.Duration
+	// Retries is how often a URL that failed for a passing reason is fetched again. Zero means
+	// 4; a negative number means never.
+	Retries int
+	// RetryWait is the wait before the first retry; it doubles with each. Zero means 30 s.
+	RetryWait time.Duration
+
+	// Workers is the maximum number of pages that are fetched and handled at a time. Up to
+	// 1024 requests to slow servers do not count. Zero means 64.
+	Workers int
+	// Memory bounds the crawl's memory, in bytes: its caches and queues in memory get a share
+	// of it, and the rest of them is on disk. Zero means 1 GiB; at least 128 MiB.
+	Memory int64
+	// MaxPageBytes bounds Page.Body and the part of a page that is read for links. The archive
+	// gets up to 256 MiB. Zero means 16 MiB.
+	MaxPageBytes int64
+
+	// AllowPrivate also crawls loopback, private and other special addresses.
+	AllowPrivate bool
+	// Proxy is an http, socks5 or socks5h URL. Nil connects directly.
+	Proxy *url.URL
+	// DNS are name servers as host or host:port. Empty means those of the machine.
+	DNS []string
+	// ConnectTo are rules HOST:PORT:ADDR:PORT as curl's --connect-to.
+	ConnectTo []string
+	// RootCAs are the authorities that sign certificates. Nil means those of the machine.
+	RootCAs *x509.CertPool
+
+	// Cluster makes this crawl one agent among others. Nil crawls alone.
+	Cluster *Cluster
+	// Note is told what the crawl waits for before it can begin, such as other agents, in
+	// words for people. It is called concurrently. Nil tells nobody.
+	Note func(text string)
+}
+
+// A Scope decides which links belong to a crawl. All of its fields must let a link pass. A
+// seed, and where it redirects to, need to pass Exclude only.
+type Scope struct {
+	// Kind is how far from its seeds the crawl goes. Zero means SeedHosts.
+	Kind ScopeKind
+	// Include are regular expressions of which a link must match at least one; embeds need
+	// not. Exclude are such that none may match. They match anywhere in the canonical URL.
+	Include, Exclude []string
+	// MaxDepth is the maximum number of links from a seed. Zero means no limit.
+	MaxDepth int
+	// Func is asked about links and embeds that pass all else. It must always return the same
+	// for the same link, and is called concurrently. Nil lets all pass. To let links pass
+	// that Kind would not, set Kind to Anywhere.
+	Func func(Link) bool
+}
+
+// A ScopeKind is how far from its seeds a crawl goes.
+type ScopeKind uint8
+
+// The kinds of scopes.
+const (
+	// SeedHosts: the hosts of the seeds, on any port, by http and https, with and without
+	// "www.".
+	SeedHosts ScopeKind = iota
+	// SeedPrefixes: the directories of the seeds and what is below them.
+	SeedPrefixes
+	// SeedDomains: the registered domains of the seeds, such as example.co.uk.
+	SeedDomains
+	// Anywhere: every http and https URL.
+	Anywhere
+)
+
+// A Cluster is how an agent crawls together with others. Each agent is a call of Crawl on a
+// machine of its own, with a directory of its own and the same Options but for Dir, Name,
+// Listen and Keys. Each agent is given the pages of its own hosts.
+type Cluster struct {
+	// Name is this agent's, different from all others'.
+	Name string
+	// Listen is the IP address and port at which the other agents reach this one, such as
+	// 192.0.2.1:7470. Without Keys it must be loopback.
+	Listen string
+	// Join are such addresses of other agents, of which one must answer. Empty, or with
+	// Listen as the first, this agent begins the cluster.
+	Join []string
+	// Keys is the directory that the command "orbweaver cluster keys" made for this agent.
+	Keys string
+	// Agents is how many agents must be there before the crawl begins. Zero means 1.
+	Agents int
+	// Replicas is how many agents keep what is known of a host, 1 or 2. Zero means 2: losing
+	// an agent with its disk loses no URL.
+	Replicas int
+	// Partition is how agents divide the work: "ring", which empty means, or "hash", with
+	// which agents also archive one full copy of identical pages, and follow only that copy's
+	// links.
+	Partition string
+	// Capacity is this agent's share of the hosts, relative to the others'. Zero means 1.
+	Capacity float64
+}
+
+// config checks o and turns it into the configuration of a node.
+func (o *Options) config() (node.Config, error) {
+	cfg := node.Config{
+		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
+		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note,
+		Effective: []byte("# A program with the Go package orbweaver made this crawl. Continue it with that program.\n{}\n"),
+	}
+	if err := o.check(); err != nil {
+		return cfg, err
+	}
+	if !o.Overwrite {
+		exists, err := node.HoldsCrawl(nil, o.Dir)
+		if err != nil {
+			return cfg, explain(err)
+		}
+		cfg.Resume = exists
+	}
+	var err error
+	if cfg.Strategy, err = o.opener(); err != nil {
+		return cfg, err
+	}
+	o.Scope.into(&cfg.Scope)
+	cfg.Crawl = crawl.Config{
+		Workers: o.Workers, PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit,
+		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
+		Requisites: o.Requisites, Sitemaps: o.Sitemaps,
+	}
+	fr := &cfg.Frontier
+	if fr.HostDelay = o.Delay; o.Delay >= 0 {
+		fr.IPDelay = delay(o.Delay) / 4
+		fr.SiteDelay = fr.IPDelay
+	}
+	cfg.Robots.RetryWait = o.RetryWait
+	cfg.DNS.Servers = o.DNS
+	f := &cfg.Fetch
+	f.AllowPrivate, f.Proxy, f.ConnectTo, f.CA = o.AllowPrivate, o.Proxy, o.ConnectTo, o.RootCAs
+	if c := o.Cluster; c != nil {
+		cfg.Cluster = &node.Cluster{
+			Name: c.Name, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Partition: c.Partition,
+			Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+		}
+		cfg.Archive.Agent = c.Name
+	}
+	return cfg, nil
+}
+
+// delay is the quiet time in force for a Delay that is not negative.
+func delay(d time.Duration) time.Duration { return or(d, 2*time.Second) }
+
+func or[T comparable](v, usual T) T {
+	var zero T
+	if v == zero {
+		return usual
+	}
+	return v
+}
+
+// check refuses what is wrong whatever the rest of the options. The node refuses the rest.
+func (o *Options) check() error {
+	switch {
+	case o.Dir == "":
+		return badOption("no Options.Dir: name the directory of the crawl")
+	case o.Callbacks < 0:
+		return badOption("Options.Callbacks %d is negative; 0 means 1", o.Callbacks)
+	case o.PageLimit < 0 || o.HostPageLimit < 0 || o.SizeLimit < 0 || o.TimeLimit < 0:
+		return badOption("Options.PageLimit %d, HostPageLimit %d, SizeLimit %d, TimeLimit %s: none may be negative; "+
+			"0 is no limit", o.PageLimit, o.HostPageLimit, o.SizeLimit, o.TimeLimit)
+	case o.RetryWait < 0:
+		return badOption("Options.RetryWait %s is negative; 0 means 30s", o.RetryWait)
+	case o.Workers < 0 || o.Workers > 10_000:
+		return badOption("Options.Workers %d: from 0 to 10000; 0 means 64", o.Workers)
+	case o.Memory != 0 && o.Memory < node.LeastMemory:
+		return badOption("Options.Memory %d: at least %d; 0 means 1 GiB", o.Memory, int64(node.LeastMemory))
+	case o.MaxPageBytes < 0:
+		return badOption("Options.MaxPageBytes %d is negative; 0 means 16 MiB", o.MaxPageBytes)
+	case o.Scope.Kind > Anywhere:
+		return badOption("Options.Scope.Kind %d: unknown", o.Scope.Kind)
+	case o.Scope.MaxDepth < 0:
+		return badOption("Options.Scope.MaxDepth %d is negative; 0 is no limit, and the strategy List fetches the seeds alone",
+			o.Scope.MaxDepth)
+	}
+	if c := o.Cluster; c != nil {
+		switch {
+		case c.Agents < 0:
+			return badOption("Options.Cluster.Agents %d is negative; 0 means 1", c.Agents)
+		case c.Replicas < 0 || c.Replicas > 2:
+			return badOption("Options.Cluster.Replicas %d: 1 or 2; 0 means 2", c.Replicas)
+		case !(c.Capacity >= 0 && c.Capacity <= 1000):
+			return badOption("Options.Cluster.Capacity %g: at most 1000; 0 means 1", c.Capacity)
+		}
+	}
+	return nil
+}
+
+// into writes s in the words of package scope.
+func (s *Scope) into(cfg *scope.Config) {
+	cfg.Scope = map[ScopeKind]scope.Kind{SeedHosts: scope.Host, SeedPrefixes: scope.Prefix, SeedDomains: scope.Domain,
+		Anywhere: scope.Any}[s.Kind]
+	cfg.Include, cfg.Exclude = s.Include, s.Exclude
+	if s.MaxDepth > 0 {
+		cfg.Depth = &s.MaxDepth
+	}
+	if accept := s.Func; accept != nil {
+		cfg.Accept = func(l weburl.Link) bool { return accept(newLink(&l)) }
+	}
+}

@@ -1,0 +1,138 @@
+package orbweaver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+)
+
+// Result is how a crawl stands when Crawl returns.
+type Result struct {
+	// Stop is why Crawl returned.
+	Stop Stop
+	// Resumed says that this call continued an earlier crawl.
+	Resumed bool
+	// Pages counts the responses with status 200 to 299, Bytes the bytes received, over all
+	// calls for the directory.
+	Pages, Bytes int64
+	// Queued is how many known URLs are left to be fetched.
+	Queued int64
+	// Duration is how long the crawl ran, over all calls for the directory.
+	Duration time.Duration
+	// FailedSeeds are the first 100 seeds that brought no response in this call.
+	FailedSeeds []FailedSeed
+}
+
+// A FailedSeed is a seed, or a URL that a seed redirected to, that brought no response.
+type FailedSeed struct {
+	URL string
+	// Reason says why, in words for people. It may hold text of others.
+	Reason string
+}
+
+// A Stop is why a crawl returned.
+type Stop string
+
+// The reasons. Only Finished leaves nothing to do; the next call for the same directory
+// continues after any other.
+const (
+	Finished  Stop = "finished"   // nothing is left to fetch
+	Canceled  Stop = "canceled"   // the context is done
+	Stopped   Stop = "stopped"    // OnPage returned ErrStop
+	PageLimit Stop = "page-limit" // Options.PageLimit
+	SizeLimit Stop = "size-limit" // Options.SizeLimit
+	TimeLimit Stop = "time-limit" // Options.TimeLimit
+	Failed    Stop = "failed"     // Crawl returned an error
+)
+
+// Crawl begins the crawl that o describes, or continues the one in o.Dir, and returns when it
+// has ended. Then no goroutine of the crawl is left, and all files are written and closed.
+//
+// If ctx is done, the crawl ends in order: requests and calls of OnPage under way may end,
+// for 30 seconds at most; then OnPage is waited for. The state is saved, and the error wraps
+// ctx's cause. If OnPage returns an error other than ErrStop, Crawl returns that error,
+// wrapped. Other errors are ErrOptions, ErrInUse, ErrDiskFull, ErrNothingFetched, and those of
+// the file system. The Result is valid with an error, too. Reaching a limit is no error.
+func Crawl(ctx context.Context, o Options) (Result, error) {
+	if ctx.Err() != nil {
+		return Result{Stop: Canceled}, canceled(ctx)
+	}
+	cfg, err := o.config()
+	if err != nil {
+		return Result{Stop: Failed}, err
+	}
+	calls := newCalls(&o)
+	if calls != nil {
+		cfg.Pages = func(run context.Context, p *crawl.Page) error { return calls.page(ctx, run, p) }
+	}
+	a, err := node.Open(cfg)
+	if err != nil {
+		return Result{Stop: Failed, Resumed: cfg.Resume}, explain(err)
+	}
+	r, err := a.Run(ctx)
+	err = errors.Join(err, a.Close())
+	res := result(&r)
+	res.Resumed = cfg.Resume
+	refused := calls.refused()
+	switch {
+	case err != nil:
+		res.Stop = Failed
+		return res, errors.Join(explain(err), refused)
+	case refused != nil:
+		res.Stop = Failed
+		return res, refused
+	case res.Stop == Canceled:
+		return res, canceled(ctx)
+	case r.Nothing && (r.FailedCount > 0 || r.OnlyRedirects || o.Cluster != nil):
+		res.Stop = Failed
+		return res, nothing(&r, res.FailedSeeds)
+	}
+	return res, nil
+}
+
+func result(r *node.Result) Result {
+	res := Result{
+		Stop: Stop(r.Stop), Pages: r.Summary.Pages, Bytes: r.Summary.Bytes, Queued: r.Summary.Queued,
+		Duration: time.Duration(r.Summary.DurationS * float64(time.Second)),
+	}
+	switch r.Stop {
+	case crawl.Signal:
+		res.Stop = Canceled
+	case crawl.ByPages:
+		res.Stop = Stopped
+	}
+	for _, s := range r.Failed {
+		res.FailedSeeds = append(res.FailedSeeds, FailedSeed{URL: s.URL.String(), Reason: reason(s)})
+	}
+	return res
+}
+
+func reason(s crawl.FailedSeed) string {
+	if s.Kind == "" {
+		return "robots.txt forbids it: " + s.Cause
+	}
+	if s.Cause == "" {
+		return s.Kind
+	}
+	return s.Kind + ": " + strings.TrimPrefix(s.Cause, s.Kind+": ")
+}
+
+// nothing is the error of a crawl that fetched nothing.
+func nothing(r *node.Result, failed []FailedSeed) error {
+	text := ErrNothingFetched.Error()
+	switch {
+	case r.OnlyRedirects:
+		text += " but redirects that lead to no page of the crawl"
+	case len(failed) > 0:
+		text += fmt.Sprintf(": %s: %s", failed[0].URL, failed[0].Reason)
+		if more := r.FailedCount - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more seeds)", more)
+		}
+	}
+	return &crawlError{ErrNothingFetched, text, nil}
+}
