@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"go/format"
 	"io"
 	"os"
 	"os/exec"
@@ -26,7 +27,7 @@ type document struct {
 
 // A block is a fenced block of code.
 type block struct {
-	kind string // behind the fence: sh, yaml, ini, text
+	kind string // behind the fence: sh, yaml, ini, go, text
 	line int
 	text string
 }
@@ -109,15 +110,41 @@ func TestDocumentBlocks(t *testing.T) {
 	for _, d := range readDocuments(t) {
 		for _, b := range d.blocks {
 			switch b.kind {
-			case "sh", "yaml", "ini":
+			case "sh", "yaml", "ini", "go":
 			case "text":
 				if program.MatchString(b.text) {
 					t.Errorf("%s:%d: a command in a text block; make it a sh block", d.name, b.line)
 				}
 			default:
-				t.Errorf("%s:%d: a block of kind %q, want sh, yaml, ini or text", d.name, b.line, b.kind)
+				t.Errorf("%s:%d: a block of kind %q, want sh, yaml, ini, go or text", d.name, b.line, b.kind)
 			}
 		}
+	}
+}
+
+// Each Go block is a program that compiles with the library, and go vet has nothing to say.
+func TestDocumentPrograms(t *testing.T) {
+	programs := 0
+	for _, d := range readDocuments(t) {
+		for _, b := range d.blocks {
+			if b.kind != "go" {
+				continue
+			}
+			programs++
+			file := filepath.Join(t.TempDir(), "main.go")
+			if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := format.Source([]byte(b.text)); err != nil || string(text) != b.text {
+				t.Errorf("%s:%d: not formatted, %v", d.name, b.line, err)
+			}
+			if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: %v\n%s", d.name, b.line, err, out)
+			}
+		}
+	}
+	if programs == 0 {
+		t.Error("no programs")
 	}
 }
 

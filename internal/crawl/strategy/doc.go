@@ -9,8 +9,7 @@
 //	Recrawl       breadth-first, and every page again as often as it changes
 //	Walk          random walks with restarts: a sample of the web by PageRank
 //
-// A program that imports the packages adds its own in the same way; see the
-// example.
+// A program that uses the library adds its own through package orbweaver.
 //
 // Of a host with more pages due than it can be asked for the crawl queues a few
 // at a time, and Recrawl is a Postponer: it takes the others back.
