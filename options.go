@@ -175,7 +175,8 @@ func (o *Options) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
 		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note,
-		Effective: []byte("# A program with the Go package orbweaver made this crawl. Continue it with that program.\n{}\n"),
+		Effective: []byte("# A program with the Go package orbweaver made this crawl. " +
+			"Continue it with that program.\n{}\n"),
 	}
 	if err := o.check(); err != nil {
 		return cfg, err
@@ -248,8 +249,8 @@ func (o *Options) check() error {
 	case o.Scope.Kind > Anywhere:
 		return badOption("Options.Scope.Kind %d: unknown", o.Scope.Kind)
 	case o.Scope.MaxDepth < 0:
-		return badOption("Options.Scope.MaxDepth %d is negative; 0 is no limit, and the strategy List fetches the seeds alone",
-			o.Scope.MaxDepth)
+		return badOption("Options.Scope.MaxDepth %d is negative; 0 is no limit, "+
+			"and the strategy List fetches the seeds alone", o.Scope.MaxDepth)
 	}
 	if c := o.Cluster; c != nil {
 		switch {

@@ -179,8 +179,8 @@ func TestPage(t *testing.T) {
 	o.OnPage = func(_ context.Context, p *orbweaver.Page) error { pages = append(pages, p); return nil }
 	before := time.Now()
 	res, err := orbweaver.Crawl(t.Context(), o)
-	if err != nil || len(pages) != 4 || res.Pages != 4 || res.Stop != orbweaver.Finished || res.Resumed || res.Bytes == 0 ||
-		res.Queued != 0 || res.Duration <= 0 {
+	if err != nil || len(pages) != 4 || res.Pages != 4 || res.Stop != orbweaver.Finished || res.Resumed ||
+		res.Bytes == 0 || res.Queued != 0 || res.Duration <= 0 {
 		t.Fatalf("%d pages, %+v, %v", len(pages), res, err)
 	}
 	home, copied, data, same := pages[0], pages[1], pages[2], pages[3]
@@ -259,7 +259,8 @@ func TestOnPageError(t *testing.T) {
 		return paths(&got)(nil, p)
 	}
 	res, err := orbweaver.Crawl(t.Context(), o)
-	if !errors.Is(err, errMine) || !strings.Contains(err.Error(), "/3") || res.Stop != orbweaver.Failed || res.Queued != 1 {
+	if !errors.Is(err, errMine) || !strings.Contains(err.Error(), "/3") || res.Stop != orbweaver.Failed ||
+		res.Queued != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	o.OnPage, o.Seeds = paths(&got), nil
@@ -332,7 +333,8 @@ func TestCancel(t *testing.T) {
 				t.Errorf("a context that is done: %+v, %v", res, err)
 			}
 			o.OnPage = paths(&got)
-			if res, err = orbweaver.Crawl(t.Context(), o); err != nil || res.Stop != orbweaver.Finished || !res.Resumed {
+			res, err = orbweaver.Crawl(t.Context(), o)
+			if err != nil || res.Stop != orbweaver.Finished || !res.Resumed {
 				t.Errorf("%+v, %v", res, err)
 			}
 			if want := []string{"/0", "/1", "/2", "/3", "/4", "/5"}; !slices.Equal(got, want) {
@@ -419,8 +421,12 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Scope.MaxDepth", func(o *orbweaver.Options) { o.Scope.MaxDepth = -1 }},
 		{"exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"("} }},
 		{"Options.Scope.Exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"."} }},
-		{"Max", func(o *orbweaver.Options) { o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 2, Max: 1}) }},
-		{"Rounds", func(o *orbweaver.Options) { o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Rounds: -1}) }},
+		{"Max", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 2, Max: 1})
+		}},
+		{"Rounds", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Rounds: -1})
+		}},
 		{"Jump", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Jump: 2}) }},
 		{"Steps", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Steps: -1}) }},
 		{"Walkers", func(o *orbweaver.Options) { o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{Walkers: -1}) }},
@@ -428,8 +434,12 @@ func TestBadOptions(t *testing.T) {
 			o.Strategy, o.Scope.MaxDepth = orbweaver.Walk(orbweaver.WalkOptions{}), 1
 		}},
 		{"connect-to", func(o *orbweaver.Options) { o.ConnectTo = []string{"x"} }},
-		{"Options.Cluster.Name", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Name: "A B", Listen: "127.0.0.1:1"} }},
-		{"Options.Cluster.Listen", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "x"} }},
+		{"Options.Cluster.Name", func(o *orbweaver.Options) {
+			o.Cluster = &orbweaver.Cluster{Name: "A B", Listen: "127.0.0.1:1"}
+		}},
+		{"Options.Cluster.Listen", func(o *orbweaver.Options) {
+			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "x"}
+		}},
 		{"Options.Cluster.Replicas", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Replicas: 3} }},
 		{"Options.Cluster.Capacity", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Capacity: -1} }},
 		{"Options.Cluster.Agents", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Agents: -1} }},
@@ -540,22 +550,23 @@ func TestTwoCrawls(t *testing.T) {
 
 // The strategies that come with the library.
 func TestStrategies(t *testing.T) {
+	soon := orbweaver.RecrawlOptions{Min: time.Millisecond, Max: time.Millisecond, Rounds: 1}
+	dropAll := func(p *orbweaver.Page, l orbweaver.Link) orbweaver.Choice {
+		if p.Path() != "/0" || p.Title != "/0" || len(p.Body) == 0 || l.Path() != "/1" || l.Kind != orbweaver.Anchor {
+			t.Errorf("Follow(%+v, %+v)", p, l)
+		}
+		return orbweaver.Drop
+	}
 	for _, c := range []struct {
-		name  string
-		s     orbweaver.Strategy
-		check func(got []string, again int) bool
+		name         string
+		s            orbweaver.Strategy
+		calls, again int
 	}{
-		{"breadth-first", orbweaver.BreadthFirst(), func(got []string, again int) bool { return len(got) == 4 && again == 0 }},
-		{"list", orbweaver.List(), func(got []string, again int) bool { return slices.Equal(got, []string{"/0"}) }},
-		{"recrawl", orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: time.Millisecond, Max: time.Millisecond, Rounds: 1}),
-			func(got []string, again int) bool { return len(got) == 8 && again == 4 }},
-		{"walk", orbweaver.Walk(orbweaver.WalkOptions{Steps: 50}), func(got []string, again int) bool { return len(got) == 4 }},
-		{"drop all", orbweaver.FollowFunc(func(p *orbweaver.Page, l orbweaver.Link) orbweaver.Choice {
-			if p.Path() != "/0" || p.Title != "/0" || len(p.Body) == 0 || l.Path() != "/1" || l.Kind != orbweaver.Anchor {
-				t.Errorf("Follow(%+v, %+v)", p, l)
-			}
-			return orbweaver.Drop
-		}), func(got []string, again int) bool { return len(got) == 1 }},
+		{"breadth-first", orbweaver.BreadthFirst(), 4, 0},
+		{"list", orbweaver.List(), 1, 0},
+		{"recrawl", orbweaver.Recrawl(soon), 8, 4},
+		{"walk", orbweaver.Walk(orbweaver.WalkOptions{Steps: 50}), 4, 0},
+		{"own", orbweaver.FollowFunc(dropAll), 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			site := &chain{n: 4}
@@ -570,7 +581,7 @@ func TestStrategies(t *testing.T) {
 				return paths(&got)(nil, p)
 			}
 			res, err := orbweaver.Crawl(t.Context(), o)
-			if err != nil || res.Stop != orbweaver.Finished || !c.check(got, again) {
+			if err != nil || res.Stop != orbweaver.Finished || len(got) != c.calls || again != c.again {
 				t.Errorf("%q, %d again, %+v, %v", got, again, res, err)
 			}
 		})
