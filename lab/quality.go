@@ -142,7 +142,8 @@ type qualityRun struct {
 	got  []*QualityCurve
 }
 
-// divider is the ring's for so many agents, and other names in each draw.
+// divider returns which of so many agents owns a host by rendezvous hashing, the
+// default of a crawl. The agents have other names in each draw.
 func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	if agents == 1 {
 		return func(string) int { return 0 }, nil

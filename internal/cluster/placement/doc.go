@@ -20,7 +20,7 @@
 // Rendezvous is the default. Up to 500 agents it divides the hosts more evenly than
 // the Ring, with ten agents by a factor of nine, and a look-up takes a fifth of the
 // time. With 1,000 agents the Ring is more even (docs/lab/ring.md). Rendezvous costs
-// more when the agents change: some milliseconds, and a megabyte for its tables.
+// more to make: some 8 ms for each agent, and a megabyte for its tables.
 //
 // # Invariants
 //

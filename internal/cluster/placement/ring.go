@@ -12,7 +12,7 @@ import (
 // (see the package comment). It never changes.
 //
 // Making one sorts all replicas, k times the sum of the capacities: 20,000 for
-// 100 agents of capacity 1 with 200 replicas, in some milliseconds and 520 KB. To
+// 100 agents of capacity 1 with 200 replicas, in less than 20 ms and 520 KB. To
 // find the replica nearest to a host would take the logarithm of their number by a
 // binary search. A table, which divides the circle into as many parts as there are
 // replicas, makes that a constant time on average.
