@@ -66,13 +66,26 @@ var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
 
 // optionOf names the option that has the place of a flag in an error's text.
 var optionOf = map[string]string{
-	"--agents": "Options.Cluster.Agents", "--contact": "Options.Contact", "--dir": "Options.Dir",
-	"--exclude": "Options.Scope.Exclude", "--ip-delay": "Options.Delay", "--join": "Options.Cluster.Join",
-	"--keys": "Options.Cluster.Keys", "--listen": "Options.Cluster.Listen", "--name": "Options.Cluster.Name",
-	"--overwrite": "Options.Overwrite", "--partition": "Options.Cluster.Partition",
-	"--resume": "another call of Crawl", "--robots-agent": "Options.RobotsAgent", "--seeds": "Options.Seeds",
-	"--site-delay": "Options.Delay", "--strategy": "Options.Strategy", "--time-limit": "Options.TimeLimit",
-	"--user-agent": "Options.UserAgent", "--workers": "Options.Workers",
+	"--agents":       "Options.Cluster.Agents",
+	"--contact":      "Options.Contact",
+	"--dir":          "Options.Dir",
+	"--exclude":      "Options.Scope.Exclude",
+	"--ip-delay":     "Options.Delay",
+	"--join":         "Options.Cluster.Join",
+	"--kappa":        "Options.Cluster.Kappa",
+	"--keys":         "Options.Cluster.Keys",
+	"--listen":       "Options.Cluster.Listen",
+	"--name":         "Options.Cluster.Name",
+	"--overwrite":    "Options.Overwrite",
+	"--partition":    "Options.Cluster.Partition",
+	"--resume":       "another call of Crawl",
+	"--robots-agent": "Options.RobotsAgent",
+	"--seeds":        "Options.Seeds",
+	"--site-delay":   "Options.Delay",
+	"--strategy":     "Options.Strategy",
+	"--time-limit":   "Options.TimeLimit",
+	"--user-agent":   "Options.UserAgent",
+	"--workers":      "Options.Workers",
 }
 
 // inOptions puts the names of options in the place of flags.

@@ -162,10 +162,13 @@ type Cluster struct {
 	// Replicas is how many agents keep what is known of a host, 1 or 2. Zero means 2: losing
 	// an agent with its disk loses no URL.
 	Replicas int
-	// Partition is how agents divide the work: "ring", which empty means, or "hash", with
-	// which agents also archive one full copy of identical pages, and follow only that copy's
-	// links.
+	// Partition is how agents divide the work: "rendezvous", which empty means, "ring"
+	// (UbiCrawler's), or "hash", with which agents also archive one full copy of identical
+	// pages, and follow only that copy's links.
 	Partition string
+	// Kappa is the number of replicas of an agent on the ring, with the partition "ring"
+	// only. Zero means the default of that partition.
+	Kappa int
 	// Capacity is this agent's share of the hosts, relative to the others'. Zero means 1.
 	Capacity float64
 }
@@ -210,7 +213,7 @@ func (o *Options) config() (node.Config, error) {
 	if c := o.Cluster; c != nil {
 		cfg.Cluster = &node.Cluster{
 			Name: c.Name, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Partition: c.Partition,
-			Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+			Kappa: c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
 		}
 		cfg.Archive.Agent = c.Name
 	}

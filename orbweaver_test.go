@@ -440,6 +440,12 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Cluster.Listen", func(o *orbweaver.Options) {
 			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "x"}
 		}},
+		{"Options.Cluster.Partition", func(o *orbweaver.Options) {
+			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1", Partition: "x"}
+		}},
+		{"Options.Cluster.Kappa", func(o *orbweaver.Options) {
+			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1", Kappa: 5}
+		}},
 		{"Options.Cluster.Replicas", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Replicas: 3} }},
 		{"Options.Cluster.Capacity", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Capacity: -1} }},
 		{"Options.Cluster.Agents", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Agents: -1} }},
