@@ -14,7 +14,7 @@ help: ## List the targets.
 build: ## Build the static binary ./orbweaver.
 	CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver
 
-check: lint ## Check in two minutes: linter, vet, layers, formatting, links, and tests without the long ones.
+check: lint ## Check in a few minutes: linter, vet, layers, formatting, links, and tests without the long ones.
 	go test .
 	go test -short ./cmd/... ./internal/...
 
