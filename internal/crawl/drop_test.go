@@ -182,7 +182,8 @@ func TestDropGoesOn(t *testing.T) {
 			asked := map[string]int{}
 			for _, r := range s.web.told() {
 				asked[r.url]++
-				if r.host == "a.example" && !strings.Contains(r.url, "/late") && !strings.HasSuffix(r.url, "/robots.txt") {
+				if r.host == "a.example" && !strings.Contains(r.url, "/late") &&
+					!strings.HasSuffix(r.url, "/robots.txt") {
 					t.Errorf("seed %d: %s asked for", seed, r.url)
 				}
 			}
@@ -213,7 +214,8 @@ http://a.example/2 504 slow=5s
 			w, _, end := s.begin(t)
 			time.Sleep(4 * time.Second)
 			asked := len(s.web.told())
-			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one is under way, and ends as usual" || err != nil {
+			if got, err := w.Drop(t.Context(),
+				"a.example"); got != "a.example: 1 link dropped; one is under way, and ends as usual" || err != nil {
 				t.Errorf("%q, %v", got, err)
 			}
 			if blocked {

@@ -28,7 +28,8 @@ import (
 
 // command lets the dispatcher do what, and waits for its answer; ctx bounds
 // the wait: what has begun by then goes on (ErrUnderWay).
-func (c *Crawler) command(ctx context.Context, name, host string, what func(now time.Time) (string, error)) (string, error) {
+func (c *Crawler) command(ctx context.Context, name, host string,
+	what func(now time.Time) (string, error)) (string, error) {
 	type answer struct {
 		text string
 		err  error
@@ -69,7 +70,8 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 		}
 		for _, d := range c.later {
 			if d.link.URL.Host() == host {
-				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " + d.at.UTC().Format(time.RFC3339)
+				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " +
+					d.at.UTC().Format(time.RFC3339)
 			}
 		}
 		if n := c.trouble.of(host); n > 0 {

@@ -57,7 +57,9 @@ func TestBlockOverKill(t *testing.T) {
 		say(w.Block, "a.example", "a.example: blocked, 3 links wait")
 		say(w.Block, "a.example", "a.example: blocked already, 3 links wait")
 		say(w.Unblock, "b.example", "b.example: is not blocked")
-		if got, err := w.Explain(t.Context(), "a.example"); err != nil || !strings.HasPrefix(got, "a.example: blocked, 3 links queued\n") || !strings.Contains(got, "blocked by the operator") {
+		if got, err := w.Explain(t.Context(), "a.example"); err != nil ||
+			!strings.HasPrefix(got, "a.example: blocked, 3 links queued\n") ||
+			!strings.Contains(got, "blocked by the operator") {
 			t.Errorf("explain: %q, %v", got, err)
 		}
 		mem := w.kill(cancel)
@@ -74,7 +76,8 @@ func TestBlockOverKill(t *testing.T) {
 		if stop, err := w.Run(t.Context()); stop != OnlyBlocked || err != nil || w.Pending() != 4 {
 			t.Errorf("ended with %s, %v, %d links pending", stop, err, w.Pending())
 		}
-		if got := w.Status(); !slices.Equal(got.Blocked, []string{"a.example"}) || got.Frontier.Blocked != 1 || got.Frontier.BlockedLinks != 4 {
+		if got := w.Status(); !slices.Equal(got.Blocked, []string{"a.example"}) || got.Frontier.Blocked != 1 ||
+			got.Frontier.BlockedLinks != 4 {
 			t.Errorf("status %+v", got)
 		}
 		if err := w.close(); err != nil {
@@ -90,7 +93,8 @@ func TestBlockOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range [][]string{{"b.example"}, {"a.example", "b.example"}} { // once is enough, twice does no harm
+		// once is enough, twice does no harm
+		for i, want := range [][]string{{"b.example"}, {"a.example", "b.example"}} {
 			free, err := w.UnblockBefore([]string{"a.example", "b.example", "a.example"})
 			if !slices.Equal(free, want) || err != nil || w.isBlocked("a.example") {
 				t.Errorf("time %d: %q are not blocked, %v", i+1, free, err)
@@ -120,11 +124,13 @@ func (w *textWeb) told() []request {
 func TestDropOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: orderedWeb + "http://b.example/x 504\n", frontier: frontier.Config{}}
-		s.text = strings.Replace(s.text, "http://b.example/ http://a.example/4", "http://b.example/ http://a.example/4 /x", 1)
+		s.text = strings.Replace(s.text, "http://b.example/ http://a.example/4",
+			"http://b.example/ http://a.example/4 /x", 1)
 		s.pauses = []pause{{kill: true}}
 		w, cancel, end := s.begin(t)
 		time.Sleep(5500 * time.Millisecond) // b.example/x has failed and waits for its retry
-		if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped" && got != "a.example: 0 links dropped" || err != nil {
+		if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped" &&
+			got != "a.example: 0 links dropped" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		if got, err := w.Drop(t.Context(), "b.example"); got != "b.example: 1 link dropped" || err != nil {
@@ -159,7 +165,8 @@ func TestOrderDuringIntake(t *testing.T) {
 	t.Run("drop", func(t *testing.T) { orderDuringIntake(t, (*world).Drop, Finished, 3) })
 }
 
-func orderDuringIntake(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop, finished int64) {
+func orderDuringIntake(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop,
+	finished int64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `
 delay 1s
@@ -185,7 +192,8 @@ http://c.example/ slow=20s
 			if asked[host] {
 				continue
 			}
-			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "is under way, and ends as usual") || err != nil {
+			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "is under way, and ends as usual") ||
+				err != nil {
 				t.Errorf("%q, %v: not at the door", text, err)
 			}
 		}
@@ -193,7 +201,8 @@ http://c.example/ slow=20s
 		if stop != end || err != nil || w.Pending() != 3-finished || w.Tally.Finished() != finished {
 			t.Errorf("ended with %s, %v, %d finished, %d pending", stop, err, w.Tally.Finished(), w.Pending())
 		}
-		if n := len(slices.DeleteFunc(s.web.told(), func(r request) bool { return strings.HasSuffix(r.url, "/robots.txt") })); n != 2 {
+		if n := len(slices.DeleteFunc(s.web.told(),
+			func(r request) bool { return strings.HasSuffix(r.url, "/robots.txt") })); n != 2 {
 			t.Errorf("%d pages asked for", n)
 		}
 		s.accounts(t, w)
@@ -247,7 +256,8 @@ http://b.example/ slow=20s
 `}
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
-		if got, err := w.Block(t.Context(), "b.example"); got != "b.example: blocked, 1 link waits; one is under way, and ends as usual" || err != nil {
+		if got, err := w.Block(t.Context(),
+			"b.example"); got != "b.example: blocked, 1 link waits; one is under way, and ends as usual" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		stop, err := end()

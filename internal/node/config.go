@@ -187,7 +187,8 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return configErrorf("--resume and --overwrite exclude each other: go on with the crawl, or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return configErrorf("unblock %s: nothing is blocked in a crawl that begins; go on with one by --resume", c.Unblock[0])
+		return configErrorf("unblock %s: nothing is blocked in a crawl that begins; go on with one by --resume",
+			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
 		if _, err := ParseHost(h); err != nil {
@@ -207,21 +208,26 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return configErrorf("no seeds: name at least one URL, or a file of them with --seeds")
 	}
 	if c.Contact == "" && c.Fetch.Proxy != nil {
-		return configErrorf("no contact: a crawl through a proxy needs --contact with a URL or mail address at which its operators can reach you")
+		return configErrorf("no contact: a crawl through a proxy needs --contact with a URL or mail address at which " +
+			"its operators can reach you")
 	}
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !loopback(u.Host()) {
-				return configErrorf("no contact: crawling %s needs --contact with a URL or mail address at which its operators can reach you (only loopback is crawled without)", u.Host())
+				return configErrorf("no contact: crawling %s needs --contact with a URL or mail address at which its "+
+					"operators can reach you (only loopback is crawled without)", u.Host())
 			}
 		}
-	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
-		return configErrorf("contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
+	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||
+		strings.ContainsAny(c.Contact, "()\r\n") {
+		return configErrorf(
+			"contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
 	}
 	if _, _, err := c.Identity(); err != nil {
 		return err
 	}
-	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay, "time-limit": c.Crawl.TimeLimit} {
+	for name, d := range map[string]time.Duration{"ip-delay": c.Frontier.IPDelay, "site-delay": c.Frontier.SiteDelay,
+		"time-limit": c.Crawl.TimeLimit} {
 		if d < 0 {
 			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
 		}
@@ -254,7 +260,8 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 			return &ConfigError{err.Error()}
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
-			return configErrorf("--exclude matches %s, and every other seed; remove the pattern or give other seeds", seeds[0])
+			return configErrorf("--exclude matches %s, and every other seed; remove the pattern or give other seeds",
+				seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)

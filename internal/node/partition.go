@@ -118,8 +118,9 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 		begun = PartitionRendezvous
 	}
 	if now := c.method(); now != begun {
-		return configErrorf("--partition %s: the crawl in %s divides its hosts by %s, and by %s nearly all of them would "+
-			"move; resume it with the --partition and --kappa that it began with, or begin anew with --overwrite",
+		return configErrorf(
+			"--partition %s: the crawl in %s divides its hosts by %s, and by %s nearly all of them would "+
+				"move; resume it with the --partition and --kappa that it began with, or begin anew with --overwrite",
 			c.partition(), dir, begun, now)
 	}
 	return nil

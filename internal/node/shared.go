@@ -24,7 +24,9 @@ import (
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
-		return nil, configErrorf("--strategy walk is for one agent: a walk is not carried on by another agent; leave --listen out")
+		return nil,
+			configErrorf(
+				"--strategy walk is for one agent: a walk is not carried on by another agent; leave --listen out")
 	}
 	_, token, err := a.cfg.Identity()
 	if err != nil {
@@ -38,9 +40,11 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		// A host moves, and is as slow at its next agent.
-		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0), "site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
-		"page-limit": strconv.FormatInt(a.cfg.Crawl.PageLimit, 10), "host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
-		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
+		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0),
+		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
+		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
+		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
+		agentsSetting:     strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}, nil
 }
 

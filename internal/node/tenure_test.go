@@ -194,7 +194,8 @@ func TestMethod(t *testing.T) {
 		names = append(names, fmt.Sprint("host-", i))
 	}
 	owners := func(c *Cluster) (all []string) {
-		p, err := c.place([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 2}})
+		p, err := c.place([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
+			{Name: "a3", Capacity: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,8 @@ func TestMethod(t *testing.T) {
 				t.Errorf("%q and %q divide hosts alike: %v", a.method(), b.method(), alike)
 			}
 			if same := a.partitionTerms() == b.partitionTerms(); same != (i == j) {
-				t.Errorf("agents with %q and with %q may crawl together: %v", a.partitionTerms(), b.partitionTerms(), same)
+				t.Errorf("agents with %q and with %q may crawl together: %v", a.partitionTerms(), b.partitionTerms(),
+					same)
 			}
 			if err := a.sameMethod("crawl", b.method()); (err == nil) != (a.method() == b.method()) {
 				t.Errorf("with %q a crawl goes on that began with %q: %v", a.method(), b.method(), err)

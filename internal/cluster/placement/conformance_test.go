@@ -140,7 +140,8 @@ func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(p
 		t.Fatalf("nobody owns what is from %x on", from)
 	}
 	return func(point uint64) Agent {
-		i, found := slices.BinarySearchFunc(pieces, point, func(p piece, at uint64) int { return cmp.Compare(p.First, at) })
+		i, found := slices.BinarySearchFunc(pieces, point,
+			func(p piece, at uint64) int { return cmp.Compare(p.First, at) })
 		if !found {
 			i--
 		}

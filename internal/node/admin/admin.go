@@ -179,7 +179,8 @@ func handler(cfg Config) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a token is needed: it stands in state/api.json of the crawl directory", http.StatusUnauthorized)
+			http.Error(w, "a token is needed: it stands in state/api.json of the crawl directory",
+				http.StatusUnauthorized)
 			return
 		}
 		if c, ok := r.Context().Value(connKey{}).(*inbound.Conn); ok {
