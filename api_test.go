@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// TestNoInternalTypesInTheAPI: whoever imports this package can name each type in it.
+// TestNoInternalTypesInTheAPI: a program that imports this package can name each type of its API.
 func TestNoInternalTypesInTheAPI(t *testing.T) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output()
 	if err != nil {

@@ -14,35 +14,37 @@
 // # What a crawl does
 //
 // [Crawl] begins at the seeds and follows links within [Options.Scope], in the order that
-// [Options.Strategy] chooses. It makes one request at a time to a host and waits two
-// seconds between two of them. It obeys robots.txt (RFC 9309) and slows down when a server
-// asks for it. It refuses private addresses. Each of these is the default, and none needs
-// an option.
+// [Options.Strategy] chooses. By default it makes one request at a time to a host, waits two
+// seconds between two requests, obeys robots.txt (RFC 9309), slows down when a server asks
+// for it, and refuses private addresses.
 //
-// Each response goes to the archive first (WARC/1.1 with a CDXJ index, in [Options.Dir]),
-// then to [Options.OnPage]. Only after that is its URL finished.
+// Each response first goes to the archive in [Options.Dir] (WARC/1.1 with a CDXJ index), then
+// to [Options.OnPage]. When OnPage has returned, the URL is finished.
 //
 // # Resume
 //
-// The directory is the crawl. If [Options.Dir] holds one, Crawl continues it: URLs that are
-// finished are not fetched again. So a program that is started again after a kill, a crash
-// or a full disk continues where it was, without any code. [Options.Overwrite] begins anew.
+// The directory is the crawl. If [Options.Dir] holds a crawl, Crawl continues it and does not
+// fetch finished URLs again. So you continue after a kill, a crash or a full disk by starting
+// your program again. [Options.Overwrite] begins anew.
 //
-// A page is given to OnPage at least once. It is given again if its URL was not finished:
+// OnPage gets each page at least once. It gets a page again in these cases:
 //
-//   - OnPage had not returned when the process was killed, or had returned less than 100 ms
-//     earlier (1 s if the machine lost power).
-//   - OnPage returned an error other than [ErrStop].
+//   - OnPage had not returned when the process was killed.
+//   - OnPage had returned less than about 100 ms before the kill, or 1 s before the machine
+//     lost power.
+//   - OnPage had returned an error other than [ErrStop].
+//   - The agent of a cluster was lost before the agent that takes over knew of the page.
 //
 // # Back-pressure
 //
-// OnPage runs in the goroutine that fetched the page. A slow OnPage slows the crawl: at most
-// [Options.Workers] fetched pages wait for it, and nothing else is buffered.
+// OnPage runs in the goroutine that fetched the page. So a slow OnPage slows the crawl. Each
+// of [Options.Workers] holds one fetched page at most. The responses of slow servers may wait
+// for a worker; their number and memory are bounded, too.
 //
 // # Many crawls in one process
 //
 // Crawls with different directories may run at the same time. The package changes nothing
 // that belongs to the whole process: it sets no signal handler, never exits, and registers
-// nothing globally. [Options.Memory] bounds the caches of one crawl. The limit of the
-// garbage collector (runtime/debug.SetMemoryLimit, GOMEMLIMIT) is the program's business.
+// nothing globally. [Options.Memory] bounds the caches of one crawl. Your program sets the
+// limit of the garbage collector, if it wants one (runtime/debug.SetMemoryLimit, GOMEMLIMIT).
 package orbweaver

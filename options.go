@@ -12,20 +12,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Options describe a crawl. Dir, Seeds and Contact are required; all else has a default that
-// is polite and safe.
+// Options describe a crawl. Dir, Seeds and Contact are required. The defaults of all other
+// fields are polite and safe.
 type Options struct {
-	// Dir is the crawl directory. It has the archive, the index, logs, reports, and the
-	// state of the crawl. If it holds a crawl, that crawl is continued.
+	// Dir is the crawl directory, for the archive, the index, logs, reports and the state of
+	// the crawl. If Dir holds a crawl, Crawl continues it.
 	Dir string
-	// Overwrite deletes the crawl in Dir first. A directory that holds anything else is
-	// refused.
+	// Overwrite deletes the crawl in Dir first. Crawl refuses a directory that holds anything
+	// else.
 	Overwrite bool
-	// Seeds are the URLs at which the crawl begins. A seed without a scheme is https. For a
-	// crawl that continues, they are added to its seeds; there may be none.
+	// Seeds are the URLs at which the crawl begins. A seed without a scheme is https. If the
+	// crawl continues, Seeds may be empty; new seeds are added.
 	Seeds []string
-	// Contact is a URL or mail address at which the operators of sites can reach you. It is
-	// sent with each request. Without it only loopback addresses are crawled.
+	// Contact is a URL or mail address at which the operators of sites can reach you. The
+	// crawl sends it with each request. Without it Crawl fetches from loopback addresses only.
 	Contact string
 	// UserAgent replaces the User-Agent. Empty means
 	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
@@ -34,23 +34,24 @@ type Options struct {
 	// UserAgent.
 	RobotsAgent string
 
-	// OnPage is given each page: each URL's last response, if its status is 200 to 299, with
-	// embeds and sitemaps if the crawl fetches them. Nil crawls into the archive alone.
+	// OnPage gets each page: the last response to a URL, if its status is 200 to 299. Embeds
+	// and sitemaps that the crawl fetches are pages, too. OnPage may keep p. Nil means that
+	// pages go to the archive only.
 	//
-	// The page is the callback's to keep. Its URL is finished when OnPage returns nil or
-	// ErrStop; ErrStop also ends the crawl. Any other error ends the crawl and is returned by
-	// Crawl. The crawl then makes no more calls, cancels what is being fetched, and leaves
-	// that and the page to the next call of Crawl for Dir. See the package comment for what
-	// a kill means.
+	// If OnPage returns nil, the page's URL is finished. ErrStop also finishes the URL, and
+	// ends the crawl. Any other error ends the crawl, and Crawl returns it. After an error or
+	// ErrStop, Crawl begins no more calls and cancels the requests under way. The next call
+	// of Crawl for Dir fetches their URLs again, and that of a page with an error.
 	//
-	// ctx is done when the context of Crawl is, or when the crawl ends early. If OnPage then
-	// returns ctx's error, the page is left to the next call of Crawl.
+	// ctx is done when the context of Crawl is done, or when the crawl ends early. If OnPage
+	// then returns ctx's error, the next call of Crawl for Dir fetches the page again. A panic
+	// in OnPage ends the program, like a panic in any goroutine.
 	OnPage func(ctx context.Context, p *Page) error
-	// Callbacks is the maximum number of calls of OnPage at a time. Zero means 1: OnPage
+	// Callbacks is the maximum number of calls of OnPage at a time. Zero means 1, so OnPage
 	// needs no locks.
 	Callbacks int
-	// AllResponses gives OnPage also redirects and error responses, which have no Body: to
-	// find broken links, for example.
+	// AllResponses also gives OnPage redirects and error responses. They have no Body. Use it
+	// to find broken links, for example.
 	AllResponses bool
 
 	// Strategy decides which links are followed and which come first. Nil means
@@ -73,12 +74,12 @@ type Options struct {
 	TimeLimit time.Duration
 
 	// Delay is the quiet time between the end of a response and the next request to the same
-	// host; a quarter of it holds for the same address and the same registered domain. The
-	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay is none: for
-	// hosts of your own only.
+	// host. A quarter of it applies to hosts with the same address or registered domain. The
+	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay means none;
+	// use it for your own hosts only.
 	Delay time.Duration
-	// Retries is how often a URL that failed for a passing reason is fetched again. Zero means
-	// 4; a negative number means never.
+	// Retries is how often Crawl fetches a URL again that failed for a passing reason. Zero
+	// means 4; a negative number means never.
 	Retries int
 	// RetryWait is the wait before the first retry; it doubles with each. Zero means 30 s.
 	RetryWait time.Duration
@@ -86,8 +87,8 @@ type Options struct {
 	// Workers is the maximum number of pages that are fetched and handled at a time. Up to
 	// 1024 requests to slow servers do not count. Zero means 64.
 	Workers int
-	// Memory bounds the crawl's memory, in bytes: its caches and queues in memory get a share
-	// of it, and the rest of them is on disk. Zero means 1 GiB; at least 128 MiB.
+	// Memory is the budget of the crawl's memory in bytes, at least 128 MiB. Caches and queues
+	// share it; what exceeds it goes to disk. Zero means 1 GiB.
 	Memory int64
 	// MaxPageBytes bounds Page.Body and the part of a page that is read for links. The archive
 	// gets up to 256 MiB. Zero means 16 MiB.
@@ -106,24 +107,26 @@ type Options struct {
 
 	// Cluster makes this crawl one agent among others. Nil crawls alone.
 	Cluster *Cluster
-	// Note is told what the crawl waits for before it can begin, such as other agents, in
-	// words for people. It is called concurrently. Nil tells nobody.
+	// Note gets messages for people about what the crawl waits for before it can begin, such
+	// as other agents. Crawl calls it concurrently. Nil discards them.
 	Note func(text string)
 }
 
-// A Scope decides which links belong to a crawl. All of its fields must let a link pass. A
-// seed, and where it redirects to, need to pass Exclude only.
+// A Scope decides which links belong to a crawl. A link must pass all of its fields. A seed,
+// and the target of a seed's redirects, must pass Exclude only.
 type Scope struct {
 	// Kind is how far from its seeds the crawl goes. Zero means SeedHosts.
 	Kind ScopeKind
-	// Include are regular expressions of which a link must match at least one; embeds need
-	// not. Exclude are such that none may match. They match anywhere in the canonical URL.
-	Include, Exclude []string
+	// Include are regular expressions in Go's syntax. If there are any, a link must match at
+	// least one; embeds need not. They match anywhere in the canonical URL.
+	Include []string
+	// Exclude are such expressions of which none may match.
+	Exclude []string
 	// MaxDepth is the maximum number of links from a seed. Zero means no limit.
 	MaxDepth int
-	// Func is asked about links and embeds that pass all else. It must always return the same
-	// for the same link, and is called concurrently. Nil lets all pass. To let links pass
-	// that Kind would not, set Kind to Anywhere.
+	// Func decides about links and embeds that pass all other fields. It must always return
+	// the same for the same link. Crawl calls it concurrently. Nil lets all pass. If Func
+	// alone is to decide about hosts, set Kind to Anywhere.
 	Func func(Link) bool
 }
 
@@ -143,28 +146,28 @@ const (
 	Anywhere
 )
 
-// A Cluster is how an agent crawls together with others. Each agent is a call of Crawl on a
-// machine of its own, with a directory of its own and the same Options but for Dir, Name,
-// Listen and Keys. Each agent is given the pages of its own hosts.
+// A Cluster makes a crawl one agent among others. Each agent is a call of Crawl, usually on a
+// machine of its own. All agents have the same Options except Dir and the Cluster's Name,
+// Listen, Keys and Capacity. Each agent crawls its own hosts, and its OnPage gets their pages.
 type Cluster struct {
 	// Name is this agent's, different from all others'.
 	Name string
 	// Listen is the IP address and port at which the other agents reach this one, such as
 	// 192.0.2.1:7470. Without Keys it must be loopback.
 	Listen string
-	// Join are such addresses of other agents, of which one must answer. Empty, or with
-	// Listen as the first, this agent begins the cluster.
+	// Join are such addresses of other agents, of which one must answer. If Join is empty or
+	// begins with Listen, this agent begins the cluster.
 	Join []string
 	// Keys is the directory that the command "orbweaver cluster keys" made for this agent.
 	Keys string
-	// Agents is how many agents must be there before the crawl begins. Zero means 1.
+	// Agents is how many agents must be present before the crawl begins. Zero means 1.
 	Agents int
-	// Replicas is how many agents keep what is known of a host, 1 or 2. Zero means 2: losing
-	// an agent with its disk loses no URL.
+	// Replicas is how many agents keep the state of a host, 1 or 2. With 2, losing an agent
+	// and its disk loses no URL. Zero means 2.
 	Replicas int
-	// Partition is how agents divide the work: "rendezvous", which empty means, "ring"
-	// (UbiCrawler's), or "hash", with which agents also archive one full copy of identical
-	// pages, and follow only that copy's links.
+	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), or "hash".
+	// With "hash" agents also archive one full copy of identical pages, and follow only that
+	// copy's links. Empty means "rendezvous".
 	Partition string
 	// Kappa is the number of replicas of an agent on the ring, with the partition "ring"
 	// only. Zero means the default of that partition.

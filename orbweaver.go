@@ -53,11 +53,13 @@ const (
 // Crawl begins the crawl that o describes, or continues the one in o.Dir, and returns when it
 // has ended. Then no goroutine of the crawl is left, and all files are written and closed.
 //
-// If ctx is done, the crawl ends in order: requests and calls of OnPage under way may end,
-// for 30 seconds at most; then OnPage is waited for. The state is saved, and the error wraps
-// ctx's cause. If OnPage returns an error other than ErrStop, Crawl returns that error,
-// wrapped. Other errors are ErrOptions, ErrInUse, ErrDiskFull, ErrNothingFetched, and those of
-// the file system. The Result is valid with an error, too. Reaching a limit is no error.
+// If ctx is done, Crawl begins no more requests. It waits up to 30 seconds for the requests
+// under way, and until OnPage has returned. Then it saves the state and returns an error that
+// wraps ctx's cause.
+//
+// If OnPage returns an error other than ErrStop, Crawl returns that error, wrapped. Other
+// errors are ErrOptions, ErrInUse, ErrDiskFull, ErrNothingFetched, and those of the file
+// system. The Result is valid with an error, too. Reaching a limit is no error.
 func Crawl(ctx context.Context, o Options) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{Stop: Canceled}, canceled(ctx)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -25,7 +26,72 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// childDir and childSeed name the variables that make the test program a crawl to kill.
+const childDir, childSeed = "ORBWEAVER_TEST_DIR", "ORBWEAVER_TEST_SEED"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		_, err := orbweaver.Crawl(context.Background(), orbweaver.Options{
+			Dir: dir, Seeds: []string{os.Getenv(childSeed)}, AllowPrivate: true, Delay: -1,
+			OnPage: func(_ context.Context, p *orbweaver.Page) error {
+				_, err := fmt.Println(p.Path())
+				return err
+			},
+		})
+		fmt.Println("not killed:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// After a kill the next call continues. Each page is given at least once: by the process
+// that was killed, or by the next one.
+func TestKill(t *testing.T) {
+	site := &chain{n: 20}
+	at := make(chan struct{}, 1)
+	var killed atomic.Bool
+	seed := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/10" && !killed.Load() {
+			at <- struct{}{}
+			<-r.Context().Done() // the process is gone
+			return
+		}
+		site.ServeHTTP(w, r)
+	}) + "/0"
+	o := local(t, seed)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childDir+"="+o.Dir, childSeed+"="+seed)
+	var out strings.Builder
+	child.Stdout = &out
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	select {
+	case <-at:
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		killed.Store(true)
+	case err := <-ended:
+		t.Fatalf("the process ended before: %v\n%s", err, out.String())
+	}
+	got := strings.Fields(out.String())
+	if len(got) != 10 {
+		t.Errorf("pages before the kill: %q", got)
+	}
+	o.OnPage = paths(&got)
+	res, err := orbweaver.Crawl(t.Context(), o)
+	if err != nil || res.Stop != orbweaver.Finished || res.Pages != 20 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	slices.Sort(got)
+	if got = slices.Compact(got); len(got) != 20 {
+		t.Errorf("%d pages: %q", len(got), got)
+	}
+}
 
 // serve serves handler on this machine and returns the site's URL.
 func serve(t *testing.T, handler http.HandlerFunc) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Page is a response that the crawl has archived. OnPage owns it and may keep it, Body
-// and all.
+// A Page is a response that the crawl has archived. OnPage owns it and may keep it with its
+// Body.
 type Page struct {
 	// URL is in canonical form, without a fragment.
 	URL string
@@ -40,14 +40,14 @@ type Page struct {
 	Links []Link
 	// Depth is how many links lead from a seed to this page, 0 for a seed.
 	Depth int
-	// Referrer is the URL of the page that this one was found on, empty for a seed.
+	// Referrer is the URL of the page on which the crawl found this one, empty for a seed.
 	Referrer string
 	// FetchedAt is when the request was sent.
 	FetchedAt time.Time
 	// Duplicate says that the archive already has the same content, at this or another URL.
 	// In a cluster that shares out contents, such a page has no Links.
 	Duplicate bool
-	// Again says that Recrawl had the page fetched again.
+	// Again says that the strategy Recrawl fetched the page again.
 	Again bool
 }
 

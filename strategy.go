@@ -9,15 +9,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Strategy decides which links are followed, and which come first. How they are fetched
-// is not its concern: politeness, retries and archive are the same for all strategies.
+// A Strategy decides which links the crawl follows, and in which order. Politeness, retries
+// and the archive are the same for all strategies.
 //
-// A crawl keeps the strategy that it began with, by the type of the Strategy.
+// A crawl keeps the strategy that it began with. Crawl compares the types of strategies, and
+// refuses to continue with another one.
 type Strategy interface {
-	// Follow decides about a link of p: a link of a page, or the target of a redirect. The
-	// scope is asked afterwards, then whether the URL is new. Links marked nofollow are left
-	// out before. Follow is called concurrently and for each link, so it should be quick. p
-	// is lent until it returns.
+	// Follow decides about a link of p, or the target of p's redirect. A link that it takes
+	// must still be in scope and new. Crawl does not ask about links marked nofollow. Crawl
+	// calls Follow concurrently and for each link, so it should be quick. It must not keep p.
 	Follow(p *Page, l Link) Choice
 }
 
@@ -52,8 +52,8 @@ func BreadthFirst() Strategy {
 	return &builtin{FollowFunc: func(*Page, Link) Choice { return Take }}
 }
 
-// List returns the strategy that fetches the seeds alone, where they redirect to, and with
-// Options.Requisites what is needed to show them.
+// List returns the strategy that fetches only the seeds and the targets of their redirects,
+// and with Options.Requisites what is needed to show them.
 func List() Strategy {
 	return &builtin{
 		FollowFunc: func(_ *Page, l Link) Choice {
@@ -77,8 +77,8 @@ type RecrawlOptions struct {
 }
 
 // Recrawl returns the strategy that crawls breadth-first and fetches each page again as often
-// as it changes. OnPage is given the page each time that the server sends it, with Again set.
-// The strategy works by itself alone: a Strategy that calls its Follow is breadth-first.
+// as it changes. OnPage gets the page each time that the server sends it, with Again set. Do
+// not wrap this Strategy: a Strategy that calls its Follow is only breadth-first.
 func Recrawl(o RecrawlOptions) Strategy {
 	cfg := strategy.RecrawlConfig{Min: o.Min, Max: o.Max, Rounds: o.Rounds}
 	return &builtin{
@@ -109,8 +109,7 @@ type WalkOptions struct {
 }
 
 // Walk returns the strategy that samples the web by random walks: in the long run it visits a
-// page as often as the page's PageRank says. It works for one agent only. Like Recrawl, it
-// works by itself alone.
+// page as often as the page's PageRank says. It works for one agent only. Do not wrap it.
 func Walk(o WalkOptions) Strategy {
 	cfg := strategy.WalkConfig{Walkers: o.Walkers, Steps: o.Steps, Jump: o.Jump, Seed: o.Seed}
 	return &builtin{
