@@ -676,46 +676,65 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Agents join a cluster by the same Options. Each page is given to one of them.
+// Agents join a cluster by the same Options. Each page is given to one of them, also one
+// whose content the cluster has already.
 func TestCluster(t *testing.T) {
-	cfg := testweb.Config{}
-	for i := range 12 {
-		cfg.Sites = append(cfg.Sites, testweb.Site{Host: fmt.Sprintf("h%d.example", i), Scheme: "http",
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				html(w, "", fmt.Sprintf("http://h%d.example/2", (i+1)%12))
-			})})
-	}
-	_, o := web(t, cfg)
-	o.Contact, o.Seeds = "you@example.org", o.Seeds[:1]
-	o.Scope.Kind = orbweaver.Anywhere
-	addrs := freePorts(t, 2)
-	var mu sync.Mutex // guards got
-	got := map[string]int{}
-	var agents sync.WaitGroup
-	for i, addr := range addrs {
-		o := o
-		o.Dir = filepath.Join(t.TempDir(), "crawl")
-		o.Cluster = &orbweaver.Cluster{Name: fmt.Sprint("a", i+1), Listen: addr, Join: addrs[:1], Agents: 2}
-		o.OnPage = func(_ context.Context, p *orbweaver.Page) error {
-			mu.Lock()
-			defer mu.Unlock()
-			got[p.URL]++
-			return nil
-		}
-		agents.Go(func() {
-			if res, err := orbweaver.Crawl(t.Context(), o); err != nil || res.Stop != orbweaver.Finished {
-				t.Errorf("%+v, %v", res, err)
+	for _, partition := range []string{"", "hash"} {
+		t.Run("partition "+partition, func(t *testing.T) {
+			cfg := testweb.Config{}
+			for i := range 12 {
+				cfg.Sites = append(cfg.Sites, testweb.Site{Host: fmt.Sprintf("h%d.example", i), Scheme: "http",
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/robots.txt" {
+							http.NotFound(w, r)
+							return
+						}
+						html(w, "", fmt.Sprintf("http://h%d.example/2", (i+1)%12))
+					})})
+			}
+			_, o := web(t, cfg)
+			o.Contact, o.Seeds = "you@example.org", o.Seeds[:1]
+			o.Scope.Kind = orbweaver.Anywhere
+			addrs := freePorts(t, 2)
+			var mu sync.Mutex // guards the two below
+			got := map[string]int{}
+			var duplicates []string
+			var agents sync.WaitGroup
+			for i, addr := range addrs {
+				o := o
+				o.Dir = filepath.Join(t.TempDir(), "crawl")
+				o.Cluster = &orbweaver.Cluster{Name: fmt.Sprint("a", i+1), Listen: addr, Join: addrs[:1], Agents: 2,
+					Partition: partition}
+				o.OnPage = func(_ context.Context, p *orbweaver.Page) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if got[p.URL]++; p.Duplicate {
+						duplicates = append(duplicates, p.URL)
+					}
+					if len(p.Body) == 0 {
+						t.Errorf("%s has no body", p.URL)
+					}
+					return nil
+				}
+				agents.Go(func() {
+					if res, err := orbweaver.Crawl(t.Context(), o); err != nil || res.Stop != orbweaver.Finished {
+						t.Errorf("%+v, %v", res, err)
+					}
+				})
+			}
+			agents.Wait()
+			for u, n := range got {
+				if n != 1 {
+					t.Errorf("%s was given %d times", u, n)
+				}
+			}
+			if len(got) != 13 {
+				t.Errorf("%d pages, want 13: %v", len(got), got)
+			}
+			if want := []string{"http://h0.example/2"}; !slices.Equal(duplicates, want) {
+				t.Errorf("duplicates %q, want %q", duplicates, want)
 			}
 		})
-	}
-	agents.Wait()
-	for u, n := range got {
-		if n != 1 {
-			t.Errorf("%s was given %d times", u, n)
-		}
-	}
-	if len(got) != 13 {
-		t.Errorf("%d pages, want 13: %v", len(got), got)
 	}
 }
 
