@@ -55,6 +55,16 @@ type Cluster struct {
 	// Recovery is how many agents are asked what they know of a host that
 	// becomes this one's. Zero means 2.
 	Recovery int
+	// Network makes the connections with other agents. Nil means the machine's.
+	Network rpc.Network
+}
+
+// network returns what makes the connections with other agents.
+func (c *Cluster) network() rpc.Network {
+	if c.Network == nil {
+		return rpc.System
+	}
+	return c.Network
 }
 
 const (
@@ -157,7 +167,7 @@ func (c *Cluster) tryPort(fsys disk.FS) error {
 	if err != nil {
 		return err
 	}
-	l, err := rpc.Listen(c.Listen, keys)
+	l, err := rpc.ListenOn(c.network(), c.Listen, keys)
 	if err != nil {
 		return configErrorf("--%v", err)
 	}
@@ -177,7 +187,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return err
 	}
 	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
-	if c.listener, err = rpc.Listen(cfg.Listen, keys); err != nil {
+	if c.listener, err = rpc.ListenOn(cfg.network(), cfg.Listen, keys); err != nil {
 		return configErrorf("--%v", err)
 	}
 	a.onClose(c.listener.Close)
@@ -187,7 +197,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	}
 	c.sortJoin()
 	c.nameMembers(nil)
-	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller {
+	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: func() rpc.Caller {
 		return rpc.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
@@ -438,7 +448,7 @@ func (c *membership) meet(ctx context.Context) error {
 		Self: c.self, Advertise: netip.MustParseAddrPort(c.self.Addr), Label: c.id().String(), Secret: c.secret(),
 		Packets: c.listener.Packets(), Streams: c.listener.Gossip(),
 		Dial: func(ctx context.Context, addr, name string) (net.Conn, error) {
-			return rpc.DialGossip(ctx, c.keys, nil, addr, name)
+			return rpc.DialGossip(ctx, c.keys, c.cfg.network().Dial, addr, name)
 		},
 		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
 		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip,

@@ -69,12 +69,36 @@ func CheckListen(addr string, keys *Keys) error {
 	return nil
 }
 
-// Listen takes the port. Port 0 is one that is free for both, for tests.
-func Listen(addr string, keys *Keys) (*Listener, error) {
+// A Network makes an agent's connections with others. It is safe for concurrent use.
+type Network interface {
+	// Listen opens addr, an IP address and a port, for TCP and for UDP. Port 0 chooses a
+	// port that is free for both.
+	Listen(addr string) (net.Listener, net.PacketConn, error)
+	// Dial connects to addr, as net.Dialer's DialContext does.
+	Dial(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// System is the machine's network.
+var System Network = system{}
+
+type system struct{}
+
+func (system) Listen(addr string) (net.Listener, net.PacketConn, error) { return ports(addr) }
+
+func (system) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// Listen opens a port of the machine's network (see ListenOn).
+func Listen(addr string, keys *Keys) (*Listener, error) { return ListenOn(System, addr, keys) }
+
+// ListenOn opens a port of a network. Without keys, addr must be a loopback address. The
+// caller closes the Listener.
+func ListenOn(network Network, addr string, keys *Keys) (*Listener, error) {
 	if err := CheckListen(addr, keys); err != nil {
 		return nil, err
 	}
-	tcp, udp, err := ports(addr)
+	tcp, udp, err := network.Listen(addr)
 	if err != nil {
 		return nil, err
 	}

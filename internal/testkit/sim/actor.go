@@ -1,0 +1,251 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+)
+
+// An actor is an agent of a story with its machine and its disk. It may be killed and
+// started again.
+type actor struct {
+	s      *story
+	number int // from 1
+	name   string
+	addr   netip.AddrPort
+	mem    *disk.Mem
+	faulty *disk.Faulty
+	gone   bool // its machine is lost, or it left for good
+
+	run *process // nil: it was never started
+}
+
+// A process is one run of an actor, from its start to its end.
+type process struct {
+	machine *machine
+	cancel  context.CancelFunc
+	done    chan struct{} // closed at the end
+
+	mu    sync.Mutex  // guards agent
+	agent *node.Agent // nil: not open
+
+	result node.Result // these three when done is closed
+	err    error
+	at     time.Time
+	killed bool // by a fault: nobody looks at the result
+}
+
+func (p *process) open() *node.Agent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.agent
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// config is what the command line of an agent makes.
+func (a *actor) config(resume bool, together int) node.Config {
+	s, m := a.s, a.run.machine
+	cfg := node.Config{
+		Dir: crawlDir, Seeds: []string{s.made.URL(0, 0)}, Contact: "ops@example.org", FS: a.faulty, Resume: resume,
+		MemoryBytes: node.LeastMemory, Note: func(text string) { s.log("%s: %s", a.name, text) },
+	}
+	cfg.DNS.HostsFile, cfg.DNS.Servers = "-", []string{"192.0.2.1"}
+	cfg.DNS.Dial = func(_ context.Context, _, _ string) (net.Conn, error) { return s.web.dialDNS(m) }
+	cfg.Fetch.AllowPrivate = true
+	cfg.Fetch.Dial = func(ctx context.Context, _, addr string) (net.Conn, error) { return s.web.dial(ctx, m, addr) }
+	cfg.Scope.Scope = scope.Any
+	d := s.plan.Delay
+	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
+	cfg.Crawl.DrainTimeout = 2 * time.Second
+	cfg.Archive.Agent = a.name
+	join := []string{}
+	if a.number == 1 {
+		join = append(join, a.addr.String()) // it begins the cluster
+	}
+	for _, other := range s.actors {
+		if other != a {
+			join = append(join, other.addr.String())
+		}
+	}
+	cfg.Cluster = &node.Cluster{
+		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
+		Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
+	}
+	return cfg
+}
+
+const crawlDir, keysDir = "/crawl", "/keys"
+
+// start starts the actor's process. together is how many agents have to be there before
+// the crawl begins.
+func (a *actor) start(resume bool, together int) {
+	p := &process{done: make(chan struct{})}
+	p.machine = a.s.net.machine(a.number, a.addr.Addr())
+	a.run = p
+	cfg := a.config(resume, together)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	a.s.log("%s starts (resume: %t)", a.name, resume)
+	a.s.running.Go(func() {
+		defer close(p.done)
+		agent, err := node.Open(cfg)
+		if err == nil {
+			p.mu.Lock()
+			p.agent = agent
+			p.mu.Unlock()
+			p.result, err = agent.Run(ctx)
+			err = errors.Join(err, agent.Close())
+		}
+		p.err, p.at = err, time.Now()
+		cancel()
+		if p.killed {
+			return
+		}
+		a.s.log("%s ends: %s, %v", a.name, p.result.Stop, err)
+		p.machine.kill()
+	})
+}
+
+// newDisk gives the actor an empty disk with its keys.
+func (a *actor) newDisk() { a.setDisk(a.s.keys[a.name].Clone()) }
+
+func (a *actor) setDisk(mem *disk.Mem) { a.mem, a.faulty = mem, disk.NewFaulty(mem, nil) }
+
+// kill ends the process at once. What it has written is there.
+func (a *actor) kill() { a.end(a.mem.Clone(), (*machine).kill) }
+
+// power takes the power from the machine: what was not synced may be lost.
+func (a *actor) power(seed uint64) { a.end(a.mem.Crash(seed), (*machine).vanish) }
+
+// end ends the process, and leaves a disk.
+func (a *actor) end(left *disk.Mem, off func(*machine)) {
+	p := a.run
+	p.killed = true
+	a.faulty.Break(func(disk.Call) disk.Fault { return disk.Fault{Err: errGone} })
+	off(p.machine)
+	p.cancel()
+	a.setDisk(left)
+}
+
+var errGone = errors.New("the machine is off")
+
+// begun says whether there is a crawl on the actor's disk.
+func (a *actor) begun() bool {
+	_, err := a.mem.Stat(crawlDir + "/crawl.yaml")
+	return err == nil
+}
+
+// audit reads the actor's disk after the story: the archive's files are whole. It returns
+// the URLs in the index, and how many records each has.
+func (a *actor) audit() (wrong []string, pages map[string]int) {
+	pages = map[string]int{}
+	entries, err := a.mem.ReadDir(crawlDir + "/archive")
+	if err != nil {
+		return []string{fmt.Sprintf("%s: %v", a.name, err)}, pages
+	}
+	for _, e := range entries {
+		b, err := disk.ReadFile(a.mem, crawlDir+"/archive/"+e.Name(), 1<<30)
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %v", a.name, err))
+			continue
+		}
+		r, err := warc.Verify(bytes.NewReader(b))
+		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %v %+v", a.name, e.Name(), err, r))
+		}
+	}
+	index, err := disk.ReadFile(a.mem, crawlDir+"/indexes/index.cdxj", 1<<30)
+	if err != nil {
+		return append(wrong, fmt.Sprintf("%s: %v", a.name, err)), pages
+	}
+	for line := range strings.Lines(string(index)) {
+		if _, rest, ok := strings.Cut(line, `"url": "`); ok {
+			u, _, _ := strings.Cut(rest, `"`)
+			pages[u]++
+		} else if _, rest, ok := strings.Cut(line, `"url":"`); ok {
+			u, _, _ := strings.Cut(rest, `"`)
+			pages[u]++
+		}
+	}
+	return wrong, pages
+}
+
+// tail is the last events of the actor, for the log of a failure.
+func (a *actor) tail() string {
+	b, err := disk.ReadFile(a.mem, crawlDir+"/logs/events.jsonl", 1<<24)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-3000):])
+}
+
+// makeKeys issues keys for agents, as "orbweaver cluster keys" does, each on a disk of its
+// own.
+func makeKeys(names []string) (map[string]*disk.Mem, error) {
+	all := disk.NewMem()
+	auth, err := rpc.OpenAuthority(all, "/made", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]*disk.Mem{}
+	for _, name := range names {
+		dir, err := auth.Issue(name)
+		if err != nil {
+			return nil, err
+		}
+		mem := disk.NewMem()
+		if err := copyDir(mem, keysDir, all, dir); err != nil {
+			return nil, err
+		}
+		keys[name] = mem
+	}
+	return keys, nil
+}
+
+func copyDir(to disk.FS, into string, from disk.FS, dir string) error {
+	if err := to.MkdirAll(into, 0o700); err != nil {
+		return err
+	}
+	entries, err := from.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		b, err := disk.ReadFile(from, dir+"/"+e.Name(), 1<<20)
+		if err != nil {
+			return err
+		}
+		if err := disk.WriteSecret(to, into+"/"+e.Name(), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var _ = crawl.Finished
+
+// addrOf is the address of an agent by its number.
+func addrOf(number int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}), 7470)
+}

@@ -1,0 +1,257 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+)
+
+// A judge keeps the web's own account of all requests, and says at the end what they came
+// to. It shares nothing with the crawler. All methods are safe for concurrent use.
+type judge struct {
+	truth *gen.Truth
+	delay [groups]time.Duration
+
+	mu         sync.Mutex // guards what follows
+	groups     [groups]map[string]*group
+	pages      map[page][]fetched
+	reachable  int64 // pages fetched of those that can be reached
+	beyond     int64 // fetches of pages that cannot
+	violations []Violation
+	excuses    []excuse
+}
+
+// A group is the requests that politeness holds apart: those of one host, address or
+// registered domain.
+type group struct {
+	active    int
+	ended     time.Time
+	last      visit
+	notBefore time.Time // after a Retry-After
+}
+
+const (
+	byHost = iota
+	byAddr
+	bySite
+	groups
+)
+
+var groupNames = [groups]string{"host", "address", "site"}
+
+type page struct{ host, number int64 }
+
+// A fetched is one whole answer with a page.
+type fetched struct {
+	agent int
+	at    time.Time
+}
+
+// A visit is one request.
+type visit struct {
+	j      *judge
+	host   testweb.OriginHost
+	agent  int
+	target string
+	began  time.Time
+}
+
+// A Violation is a request that broke a rule of politeness.
+type Violation struct {
+	Kind  string        // "gap", "concurrent", "robots" or "retry-after"
+	Group string        // "host", "address" or "site" for a gap
+	URL   string        // of the request
+	Agent int           // that made it
+	At    time.Duration // since the story began
+	Gap   time.Duration // since the end of the last request of its group
+	After int           // the agent that made that one
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at %s: a%d asked for %s %s after a%d's (by %s)", v.Kind, v.At, v.Agent, v.URL, v.Gap, v.After,
+		v.Group)
+}
+
+// An excuse says that a page fetched by an agent in a time may be fetched again, and that
+// the politeness among agents does not hold in that time.
+type excuse struct {
+	agent    int // 0: any
+	from, to time.Time
+	polite   bool // politeness holds all the same
+}
+
+func (e excuse) covers(agent int, at time.Time) bool {
+	return (e.agent == 0 || e.agent == agent) && !at.Before(e.from) && !at.After(e.to)
+}
+
+func newJudge(truth *gen.Truth, host, addr, site time.Duration) *judge {
+	j := &judge{truth: truth, pages: map[page][]fetched{}}
+	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
+	for i := range j.groups {
+		j.groups[i] = map[string]*group{}
+	}
+	return j
+}
+
+// start is when all stories begin: the virtual time of a bubble.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (j *judge) excuse(e excuse) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.excuses = append(j.excuses, e)
+}
+
+// begin notes a request and holds it against those before it.
+func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Time) *visit {
+	v := &visit{j: j, host: h, agent: agent, target: target, began: at}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for k, name := range v.names() {
+		g := j.groups[k][name]
+		if g == nil {
+			g = &group{}
+			j.groups[k][name] = g
+		}
+		switch gap := at.Sub(g.ended); {
+		case g.active > 0 && (k == byHost || j.delay[k] > 0):
+			j.violate("concurrent", k, v, g, 0)
+		case !g.ended.IsZero() && gap < j.delay[k]:
+			j.violate("gap", k, v, g, gap)
+		case k == byHost && at.Before(g.notBefore):
+			j.violate("retry-after", k, v, g, gap)
+		}
+		g.active++
+		g.last = *v
+	}
+	return v
+}
+
+func (v *visit) names() [groups]string {
+	return [groups]string{v.host.Name, v.host.Addr.String(), v.host.Site}
+}
+
+// violate notes a violation, unless an excuse covers it. mu is held.
+func (j *judge) violate(kind string, k int, v *visit, g *group, gap time.Duration) {
+	j.violations = append(j.violations, Violation{
+		Kind: kind, Group: groupNames[k], URL: "http://" + v.host.Name + v.target, Agent: v.agent,
+		At: v.began.Sub(start), Gap: gap, After: g.last.agent,
+	})
+}
+
+// end notes the answer to a request.
+func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
+	j := v.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for k, name := range v.names() {
+		g := j.groups[k][name]
+		g.active--
+		if at.After(g.ended) {
+			g.ended = at
+		}
+		if r.RetryAfter > 0 && k == byHost {
+			g.notBefore = at.Add(r.RetryAfter)
+		}
+	}
+	if r.Denied {
+		j.violate("robots", byHost, v, j.groups[byHost][v.host.Name], 0)
+	}
+	if r.Page < 0 || r.Status != 200 || !whole {
+		return
+	}
+	p := page{host, r.Page}
+	if !j.truth.Has(host, r.Page) {
+		j.beyond++
+	} else if len(j.pages[p]) == 0 {
+		j.reachable++
+	}
+	j.pages[p] = append(j.pages[p], fetched{v.agent, at})
+}
+
+// share is the part of the reachable pages that were fetched so far.
+func (j *judge) share() float64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return float64(j.reachable) / float64(max(j.truth.Reachable(), 1))
+}
+
+// by returns how many pages an agent fetched since a time.
+func (j *judge) by(agent int, since time.Time) (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, fs := range j.pages {
+		for _, f := range fs {
+			if f.agent == agent && !f.at.Before(since) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A Verdict is what a story came to.
+type Verdict struct {
+	Reachable, Fetched int64
+	Missed             []string // URLs, at most ten
+	Beyond             int64    // fetches of pages that no crawl should reach
+	Twice              int64    // fetches of pages beyond the first of each
+	Unexcused          int64    // of these, those that no fault explains
+	Violations         []Violation
+	Stall              time.Duration // the longest time without a page while there was work
+	StallAt            time.Duration // when that began
+	Took               time.Duration // virtual time of the crawl
+	Wrong              []string      // everything else that no story may show
+}
+
+// verdict judges the pages and the requests. end is when the last agent ended.
+func (j *judge) verdict(end time.Time) *Verdict {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond, Took: end.Sub(start)}
+	var times []time.Time
+	j.truth.Each(func(host, number int64) {
+		fs := j.pages[page{host, number}]
+		if len(fs) == 0 {
+			if len(v.Missed) < 10 {
+				v.Missed = append(v.Missed, j.truth.URL(host, number))
+			}
+			return
+		}
+		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
+		times = append(times, fs[0].at)
+		v.Twice += int64(len(fs) - 1)
+		// All fetches but one need an excuse: the pages of a fetch that was lost, or one
+		// that did not know of the other.
+		unexcused := 0
+		for _, f := range fs {
+			if !slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
+				unexcused++
+			}
+		}
+		v.Unexcused += int64(max(0, unexcused-1))
+	})
+	for _, w := range j.violations {
+		at := start.Add(w.At)
+		if !slices.ContainsFunc(j.excuses, func(e excuse) bool { return !e.polite && e.covers(0, at) }) {
+			v.Violations = append(v.Violations, w)
+		}
+	}
+	slices.SortFunc(times, func(a, b time.Time) int { return a.Compare(b) })
+	last := start
+	for _, at := range times {
+		if gap := at.Sub(last); gap > v.Stall {
+			v.Stall, v.StallAt = gap, last.Sub(start)
+		}
+		last = at
+	}
+	return v
+}
+
+// covers for any agent looks at the time alone.
+var _ = cmp.Compare[int]

@@ -1,0 +1,418 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A path is how the network treats what one machine sends to another now.
+type path struct {
+	latency time.Duration
+	loss    float64 // share of packets lost; a stream sends a lost segment again
+	rate    float64 // bytes a second of each stream; 0: no limit
+	cut     bool    // nothing arrives; a stream sends again until the cut ends
+}
+
+// A network connects machines, which are numbered; number 0 is the web's. It carries
+// streams (TCP) and packets (UDP). Writing never blocks: latency, loss, cuts and rates act
+// on the delivery. All methods are safe for concurrent use.
+type network struct {
+	mu       sync.Mutex // guards what follows
+	rng      *rand.Rand
+	rule     func(from, to int) path
+	machines map[netip.Addr]*machine
+	streams  map[*stream]struct{}
+	ports    uint16 // last ephemeral port
+	carried  int64  // packets and segments delivered
+	lost     int64  // packets lost, and segments sent again
+}
+
+// firstResend and lastResend bound the time after which a stream sends a lost segment
+// again; it doubles each time.
+const firstResend, lastResend = 200 * time.Millisecond, 3 * time.Second
+
+func newNetwork(seed uint64) *network {
+	return &network{
+		rng: rand.New(rand.NewPCG(seed, 0x6e6574)), rule: func(int, int) path { return path{} },
+		machines: map[netip.Addr]*machine{}, streams: map[*stream]struct{}{}, ports: 32768,
+	}
+}
+
+// follow sets the rule of the network.
+func (n *network) follow(rule func(from, to int) path) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rule = rule
+}
+
+// fate is how long the delivery of size bytes takes now. lost says that they do not
+// arrive.
+func (n *network) fate(from, to, size int) (takes time.Duration, lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.rule(from, to)
+	takes = p.latency
+	if p.rate > 0 {
+		takes += time.Duration(float64(size) / p.rate * float64(time.Second))
+	}
+	if lost = p.cut || p.loss > 0 && n.rng.Float64() < p.loss; lost {
+		n.lost++
+	} else {
+		n.carried++
+	}
+	return takes, lost
+}
+
+// A machine is one end of the network: an address with ports. A machine that is off
+// neither sends nor receives.
+type machine struct {
+	net    *network
+	number int
+	addr   netip.Addr
+
+	mu        sync.Mutex // guards what follows
+	off       bool
+	listeners map[uint16]*listener
+	sockets   map[uint16]*socket
+	conns     map[*stream]struct{}
+}
+
+// machine adds a machine to the network, in the place of one that had the address before.
+func (n *network) machine(number int, addr netip.Addr) *machine {
+	m := &machine{
+		net: n, number: number, addr: addr,
+		listeners: map[uint16]*listener{}, sockets: map[uint16]*socket{}, conns: map[*stream]struct{}{},
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.machines[addr] = m
+	return m
+}
+
+func (n *network) at(addr netip.Addr) *machine {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machines[addr]
+}
+
+func (n *network) ephemeral() uint16 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ports++; n.ports == 0 {
+		n.ports = 32768
+	}
+	return n.ports
+}
+
+// kill ends all that the machine's process has open, as the kernel does: the other ends of
+// its streams are reset. The machine stays, and refuses connections.
+func (m *machine) kill() {
+	m.net.machine(m.number, m.addr)
+	m.end(true)
+}
+
+// vanish is the loss of the machine: the others hear nothing of it.
+func (m *machine) vanish() { m.end(false) }
+
+func (m *machine) end(reset bool) {
+	m.mu.Lock()
+	m.off = true
+	var ls []*listener
+	for _, l := range m.listeners {
+		ls = append(ls, l)
+	}
+	var ss []*socket
+	for _, s := range m.sockets {
+		ss = append(ss, s)
+	}
+	var cs []*stream
+	for c := range m.conns {
+		cs = append(cs, c)
+	}
+	m.mu.Unlock()
+	for _, l := range ls {
+		l.Close()
+	}
+	for _, s := range ss {
+		s.Close()
+	}
+	for _, c := range cs {
+		c.abort(reset)
+	}
+}
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+
+// Listen implements node.Network.
+func (m *machine) Listen(addr string) (net.Listener, net.PacketConn, error) {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case ap.Addr() != m.addr:
+		return nil, nil, fmt.Errorf("listen %s: %w", addr, syscall.EADDRNOTAVAIL)
+	case m.listeners[ap.Port()] != nil || m.sockets[ap.Port()] != nil:
+		return nil, nil, fmt.Errorf("listen %s: %w", addr, syscall.EADDRINUSE)
+	case m.off:
+		return nil, nil, fmt.Errorf("listen %s: %w", addr, syscall.ENETDOWN)
+	}
+	l := &listener{m: m, at: ap}
+	l.cond.L = &l.mu
+	s := &socket{m: m, at: ap}
+	s.cond.L = &s.mu
+	m.listeners[ap.Port()], m.sockets[ap.Port()] = l, s
+	return l, s, nil
+}
+
+// Dial implements node.Network and rpc.Dialer.
+func (m *machine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	there := m.net.at(ap.Addr())
+	to := -1
+	if there != nil {
+		to = there.number
+	}
+	resend := firstResend
+	for { // the handshake of TCP: there and back
+		out, lost := m.net.fate(m.number, to, 0)
+		back, lostToo := m.net.fate(to, m.number, 0)
+		wait := out + back
+		if lost || lostToo || there == nil || there.isOff() {
+			wait, lost = resend, true
+			resend = min(2*resend, lastResend)
+		} else {
+			lost = false
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+		}
+		if m.isOff() {
+			return nil, errRefused
+		}
+		if !lost {
+			break
+		}
+		there = m.net.at(ap.Addr()) // it may be there by now
+		if there != nil {
+			to = there.number
+		}
+	}
+	l := there.listener(ap.Port())
+	if l == nil {
+		return nil, errRefused
+	}
+	ours, theirs := m.connect(there, netip.AddrPortFrom(m.addr, m.net.ephemeral()), ap)
+	if !l.offer(theirs) {
+		ours.abort(false)
+		theirs.abort(false)
+		return nil, errRefused
+	}
+	return ours, nil
+}
+
+// sleep waits for d of virtual time. The error is that of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *machine) isOff() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.off
+}
+
+func (m *machine) listener(port uint16) *listener {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.listeners[port]
+}
+
+// A listener is the TCP side of a port.
+type listener struct {
+	m  *machine
+	at netip.AddrPort
+
+	mu     sync.Mutex // guards what follows
+	cond   sync.Cond
+	queue  []*stream
+	closed bool
+}
+
+func (l *listener) offer(s *stream) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.queue = append(l.queue, s)
+	l.cond.Signal()
+	return true
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) == 0 && !l.closed {
+		l.cond.Wait()
+	}
+	if l.closed {
+		return nil, net.ErrClosed
+	}
+	s := l.queue[0]
+	l.queue = l.queue[1:]
+	return s, nil
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.m.mu.Lock()
+	if l.m.listeners[l.at.Port()] == l {
+		delete(l.m.listeners, l.at.Port())
+	}
+	l.m.mu.Unlock()
+	l.mu.Lock()
+	left := l.queue
+	l.queue, l.closed = nil, true
+	l.cond.Broadcast()
+	l.mu.Unlock()
+	for _, s := range left {
+		s.abort(true)
+	}
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *listener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.at) }
+
+// A socket is the UDP side of a port.
+type socket struct {
+	m  *machine
+	at netip.AddrPort
+
+	mu     sync.Mutex // guards what follows
+	cond   sync.Cond
+	queue  []packet
+	woken  bool // by a deadline in the past, as a reader's owner sets it to end the reading
+	closed bool
+}
+
+type packet struct {
+	b    []byte
+	from netip.AddrPort
+}
+
+// mostQueued is how many packets a socket holds; it drops later ones.
+const mostQueued = 1024
+
+// ReadFrom implements net.PacketConn.
+func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 && !s.closed && !s.woken {
+		s.cond.Wait()
+	}
+	switch {
+	case s.closed:
+		return 0, nil, net.ErrClosed
+	case s.woken:
+		return 0, nil, os.ErrDeadlineExceeded
+	}
+	p := s.queue[0]
+	s.queue = s.queue[1:]
+	return copy(b, p.b), net.UDPAddrFromAddrPort(p.from), nil
+}
+
+// WriteTo implements net.PacketConn.
+func (s *socket) WriteTo(b []byte, to net.Addr) (int, error) {
+	ap, err := netip.ParseAddrPort(to.String())
+	if err != nil {
+		return 0, err
+	}
+	there := s.m.net.at(ap.Addr())
+	if there == nil || s.m.isOff() {
+		return len(b), nil
+	}
+	takes, lost := s.m.net.fate(s.m.number, there.number, len(b))
+	if lost {
+		return len(b), nil
+	}
+	p := packet{append([]byte(nil), b...), s.at}
+	time.AfterFunc(takes, func() {
+		there.mu.Lock()
+		in := there.sockets[ap.Port()]
+		there.mu.Unlock()
+		if in == nil {
+			return
+		}
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if len(in.queue) < mostQueued && !in.closed {
+			in.queue = append(in.queue, p)
+			in.cond.Signal()
+		}
+	})
+	return len(b), nil
+}
+
+// Close implements net.PacketConn.
+func (s *socket) Close() error {
+	s.m.mu.Lock()
+	if s.m.sockets[s.at.Port()] == s {
+		delete(s.m.sockets, s.at.Port())
+	}
+	s.m.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.cond.Broadcast()
+	return nil
+}
+
+// LocalAddr implements net.PacketConn.
+func (s *socket) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(s.at) }
+
+// SetReadDeadline implements net.PacketConn for deadlines in the past, which end a read.
+func (s *socket) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.woken = !t.IsZero() && !t.After(time.Now())
+	s.cond.Broadcast()
+	return nil
+}
+
+// SetDeadline implements net.PacketConn.
+func (s *socket) SetDeadline(t time.Time) error { return s.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.PacketConn. Writing never blocks.
+func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
+var errReset = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+
+var errPipe = &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+
+// errTimeout is what a deadline does to a read, as a net.Error.
+var errTimeout = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}

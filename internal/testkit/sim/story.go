@@ -1,0 +1,138 @@
+// Package sim answers: does a cluster keep its promises, whatever fails?
+//
+// A story is a crawl by whole agents, opened by node.Open, in one process: with real gossip,
+// TLS and calls, on disks in memory that fail and lose power, over a network in memory, and
+// of a generated web that knows the truth. It runs in a bubble of testing/synctest, so that
+// hours of waiting take no time.
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+)
+
+// A Plan is what happens in a story. The zero Plan has one agent and no faults.
+type Plan struct {
+	Seed      uint64
+	Agents    int // of the start; zero means 1
+	Spare     int // agents that may join later
+	Hosts     int64
+	Pages     float64 // of a host
+	Delay     time.Duration
+	Replicas  int
+	Partition string
+	Latency   time.Duration // one way, between agents
+	Loss      float64
+}
+
+// A story is a Plan in motion.
+type story struct {
+	plan    Plan
+	t       testing.TB
+	made    *gen.Web
+	net     *network
+	web     *web
+	judge   *judge
+	actors  []*actor
+	keys    map[string]*disk.Mem
+	running sync.WaitGroup
+
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+func (s *story) log(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf("%10.3fs  ", time.Since(start).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// Tell runs a story to its end, in a bubble of testing/synctest.
+func Tell(t testing.TB, p Plan) *Verdict {
+	p.Agents, p.Hosts, p.Pages = max(p.Agents, 1), cmp.Or(p.Hosts, 20), cmp.Or(p.Pages, 10)
+	p.Delay, p.Replicas = cmp.Or(p.Delay, 100*time.Millisecond), cmp.Or(p.Replicas, 2)
+	s := &story{plan: p, t: t, net: newNetwork(p.Seed)}
+	spec := gen.Plain(p.Seed, p.Hosts)
+	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
+	var err error
+	if s.made, err = gen.New(spec); err != nil {
+		t.Fatal(err)
+	}
+	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.judge = newJudge(truth, p.Delay, p.Delay/2, p.Delay/2)
+	s.web = newWeb(s.net, s.made, s.judge)
+	var names []string
+	for i := range p.Agents + p.Spare {
+		a := &actor{s: s, number: i + 1, name: fmt.Sprintf("a%d", i+1)}
+		a.addr = addrOf(i + 1)
+		names = append(names, a.name)
+		s.actors = append(s.actors, a)
+	}
+	if s.keys, err = makeKeys(names); err != nil {
+		t.Fatal(err)
+	}
+	s.net.follow(func(from, to int) path {
+		if from == 0 || to == 0 {
+			return path{latency: 2 * time.Millisecond}
+		}
+		return path{latency: p.Latency, loss: p.Loss}
+	})
+	for _, a := range s.actors[:p.Agents] {
+		a.newDisk()
+		a.start(false, p.Agents)
+	}
+	return s.finish()
+}
+
+// finish waits until all agents have ended, and judges.
+func (s *story) finish() *Verdict {
+	for deadline := time.Now().Add(2 * time.Hour); ; time.Sleep(100 * time.Millisecond) {
+		left := 0
+		for _, a := range s.actors {
+			if a.run != nil && !a.run.killed && !a.run.ended() {
+				left++
+			}
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.log("the crawl does not end")
+			for _, a := range s.actors {
+				if a.run != nil && !a.run.ended() {
+					a.kill()
+				}
+			}
+			break
+		}
+	}
+	v := s.judge.verdict(time.Now())
+	for _, a := range s.actors {
+		if a.run == nil || a.gone {
+			continue
+		}
+		switch p := a.run; {
+		case p.killed:
+			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
+		case p.err != nil || p.result.Stop != crawl.Finished:
+			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
+		case p.result.Summary.Queued != 0:
+			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %d URLs left", a.name, p.result.Summary.Queued))
+		default:
+			wrong, _ := a.audit()
+			v.Wrong = append(v.Wrong, wrong...)
+		}
+	}
+	s.running.Wait()
+	return v
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// A stream is one end of a connection. What is written leaves at once and arrives in
+// order, each piece when the network lets it.
+type stream struct {
+	m             *machine
+	local, remote netip.AddrPort
+	peer          *stream
+
+	mu     sync.Mutex // guards what follows
+	cond   sync.Cond
+	in     []byte    // arrived and not read
+	err    error     // after in: io.EOF or a reset
+	until  time.Time // the read deadline; zero: none
+	alarm  *time.Timer
+	out    []segment // on their way, in order
+	busy   bool      // a timer delivers out
+	resend time.Duration
+	closed bool
+}
+
+// A segment is a piece on its way. With a nil b it is the end of the stream.
+type segment struct {
+	b     []byte
+	at    time.Time // when it arrives, if it is not lost
+	reset bool
+}
+
+// connect makes the two ends of a connection from m to there.
+func (m *machine) connect(there *machine, from, to netip.AddrPort) (ours, theirs *stream) {
+	ours, theirs = &stream{m: m, local: from, remote: to}, &stream{m: there, local: to, remote: from}
+	ours.peer, theirs.peer = theirs, ours
+	for _, s := range []*stream{ours, theirs} {
+		s.cond.L = &s.mu
+		s.m.mu.Lock()
+		s.m.conns[s] = struct{}{}
+		s.m.mu.Unlock()
+	}
+	return ours, theirs
+}
+
+// Read implements net.Conn.
+func (s *stream) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		switch {
+		case s.closed:
+			return 0, net.ErrClosed
+		case !s.until.IsZero() && !time.Now().Before(s.until):
+			return 0, errTimeout
+		case len(s.in) > 0:
+			n := copy(b, s.in)
+			if s.in = s.in[n:]; len(s.in) == 0 {
+				s.in = nil
+			}
+			return n, nil
+		case s.err != nil:
+			return 0, s.err
+		case len(b) == 0:
+			return 0, nil
+		}
+		s.cond.Wait()
+	}
+}
+
+// Write implements net.Conn. It never blocks.
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return 0, net.ErrClosed
+	case s.err != nil && s.err != io.EOF:
+		return 0, errPipe
+	case len(b) == 0:
+		return 0, nil
+	}
+	s.send(segment{b: append([]byte(nil), b...)})
+	return len(b), nil
+}
+
+// send puts a segment on its way. mu is held.
+func (s *stream) send(g segment) {
+	takes, lost := s.m.net.fate(s.m.number, s.peer.m.number, len(g.b))
+	if lost {
+		takes += firstResend
+	}
+	g.at = time.Now().Add(takes)
+	if n := len(s.out); n > 0 && g.at.Before(s.out[n-1].at) {
+		g.at = s.out[n-1].at
+	}
+	s.out = append(s.out, g)
+	if !s.busy {
+		s.busy = true
+		time.AfterFunc(time.Until(g.at), s.deliver)
+	}
+}
+
+// deliver gives the peer all that has arrived, and comes back for the rest.
+func (s *stream) deliver() {
+	s.mu.Lock()
+	now := time.Now()
+	var there []segment
+	for len(s.out) > 0 && !s.out[0].at.After(now) {
+		if s.m.net.blocked(s.m.number, s.peer.m.number) { // sent again later
+			s.resend = min(max(2*s.resend, firstResend), lastResend)
+			later := now.Add(s.resend)
+			for i := range s.out {
+				if s.out[i].at.Before(later) {
+					s.out[i].at = later
+				}
+			}
+			break
+		}
+		s.resend = 0
+		there = append(there, s.out[0])
+		s.out = s.out[1:]
+	}
+	if len(s.out) > 0 {
+		time.AfterFunc(s.out[0].at.Sub(now), s.deliver)
+	} else {
+		s.out, s.busy = nil, false
+	}
+	s.mu.Unlock()
+	for _, g := range there {
+		s.peer.arrive(g)
+	}
+}
+
+// blocked says whether nothing arrives now.
+func (n *network) blocked(from, to int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rule(from, to).cut
+}
+
+// arrive takes in a segment that the peer sent.
+func (s *stream) arrive(g segment) {
+	if s.m.isOff() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		if len(g.b) > 0 && !g.reset { // nobody reads it: the peer is reset
+			s.send(segment{reset: true})
+		}
+		return
+	}
+	switch {
+	case s.err != nil:
+		return
+	case g.reset:
+		s.in, s.err = nil, errReset
+	case g.b == nil:
+		s.err = io.EOF
+	default:
+		s.in = append(s.in, g.b...)
+	}
+	s.cond.Broadcast()
+}
+
+// Close implements net.Conn: the peer reads what was written, then the end.
+func (s *stream) Close() error { return s.shut(true) }
+
+// abort ends the stream without the peer's reading the rest. If tell is false the peer
+// hears nothing.
+func (s *stream) abort(tell bool) {
+	s.mu.Lock()
+	if !s.closed {
+		s.out = nil
+	}
+	s.mu.Unlock()
+	s.shut(false)
+	if tell {
+		s.mu.Lock()
+		s.send(segment{reset: true})
+		s.mu.Unlock()
+	}
+}
+
+func (s *stream) shut(end bool) error {
+	s.m.mu.Lock()
+	delete(s.m.conns, s)
+	s.m.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	s.closed = true
+	if s.alarm != nil {
+		s.alarm.Stop()
+	}
+	if end && s.err != errReset {
+		s.send(segment{reset: len(s.in) > 0})
+	}
+	s.in = nil
+	s.cond.Broadcast()
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (s *stream) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	s.until = t
+	if s.alarm != nil {
+		s.alarm.Stop()
+		s.alarm = nil
+	}
+	if d := time.Until(t); !t.IsZero() && d > 0 {
+		s.alarm = time.AfterFunc(d, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.cond.Broadcast()
+		})
+	}
+	s.cond.Broadcast()
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn. Writing never blocks.
+func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline implements net.Conn.
+func (s *stream) SetDeadline(t time.Time) error { return s.SetReadDeadline(t) }
+
+// LocalAddr implements net.Conn.
+func (s *stream) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(s.local) }
+
+// RemoteAddr implements net.Conn.
+func (s *stream) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.remote) }
