@@ -60,6 +60,13 @@ func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, er
 	return agreed, err
 }
 
+const (
+	// endPatience is how long an agent tries to end its own run when all others have ended.
+	endPatience = 2 * time.Second
+	// endAgain is the time between two tries.
+	endAgain = 10 * time.Millisecond
+)
+
 // endedEmpty is the reason of an End if no agent got an HTTP response other than a
 // redirect.
 const endedEmpty = "nothing-fetched"
@@ -148,10 +155,33 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 		}
 	}
 	c.nothing.Store(empty) // before the run can end
-	agreed, err := c.a.crawler.End(ctx, activity[c.self.Name])
-	if err != nil || !agreed {
+	if !c.endOwn(ctx, activity[c.self.Name]) {
 		return false
 	}
 	c.admissions.set(ended)
 	return true
+}
+
+// endOwn ends this agent's run after all others have agreed to end theirs. The others leave
+// at once, and each change of the view counts as activity here. So endOwn ends the run as
+// long as it is idle: an agent that went on alone would fetch again what the others had
+// fetched.
+func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
+	for until := time.Now().Add(endPatience); ; {
+		agreed, err := c.a.crawler.End(ctx, activity)
+		if err != nil || agreed {
+			return agreed
+		}
+		p, err := c.a.crawler.Pulse(ctx)
+		if err != nil || time.Now().After(until) {
+			return false
+		}
+		if activity = p.Activity; !p.Idle {
+			select {
+			case <-time.After(endAgain):
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
 }

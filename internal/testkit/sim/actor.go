@@ -28,7 +28,9 @@ type actor struct {
 	addr   netip.AddrPort
 	mem    *disk.Mem
 	faulty *disk.Faulty
-	gone   bool // its machine is lost, or it left for good
+	founds bool          // it begins the cluster: its first start names its own address first
+	gone   bool          // its machine is lost
+	skew   time.Duration // its wall clock is wrong by so much
 
 	run *process // nil: it was never started
 }
@@ -80,8 +82,8 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Archive.Agent = a.name
 	join := []string{}
-	if a.number == 1 {
-		join = append(join, a.addr.String()) // it begins the cluster
+	if a.founds {
+		join = append(join, a.addr.String())
 	}
 	for _, other := range s.actors {
 		if other != a {
@@ -128,7 +130,10 @@ func (a *actor) start(resume bool, together int) {
 }
 
 // newDisk gives the actor an empty disk with its keys.
-func (a *actor) newDisk() { a.setDisk(a.s.keys[a.name].Clone()) }
+func (a *actor) newDisk() {
+	a.founds = a.number == 1 && a.run == nil
+	a.setDisk(a.s.keys[a.name].Clone())
+}
 
 func (a *actor) setDisk(mem *disk.Mem) { a.mem, a.faulty = mem, disk.NewFaulty(mem, nil) }
 

@@ -207,6 +207,28 @@ type Verdict struct {
 	StallAt            time.Duration // when that began
 	Took               time.Duration // virtual time of the crawl
 	Wrong              []string      // everything else that no story may show
+	Log                []string      // what happened
+}
+
+// Bad says whether the story shows what no story may show.
+func (v *Verdict) Bad() bool {
+	return len(v.Missed) > 0 || v.Beyond > 0 || v.Unexcused > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0
+}
+
+// String tells the verdict.
+func (v *Verdict) String() string {
+	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s", v.Fetched, v.Reachable,
+		v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
+	for _, w := range v.Violations[:min(5, len(v.Violations))] {
+		s += "\n  " + w.String()
+	}
+	for _, w := range v.Wrong {
+		s += "\n  " + w
+	}
+	if len(v.Missed) > 0 {
+		s += fmt.Sprintf("\n  missed: %v", v.Missed)
+	}
+	return s
 }
 
 // verdict judges the pages and the requests. end is when the last agent ended.

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"flag"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,4 +14,30 @@ func TestNoFault(t *testing.T) {
 		v := Tell(t, Plan{Seed: 1, Agents: 3, Latency: 5 * time.Millisecond})
 		t.Logf("%+v after %s", v, time.Since(began))
 	})
+}
+
+var from = flag.Uint64("from", 1, "first seed")
+var count = flag.Uint64("count", 20, "stories")
+var verbose = flag.Bool("story", false, "")
+
+func TestRandom(t *testing.T) {
+	for seed := range *count {
+		p := Random(*from + seed)
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Log(p)
+			began := time.Now()
+			synctest.Test(t, func(t *testing.T) {
+				v := Tell(t, p)
+				if v.Bad() || *verbose {
+					t.Error(v)
+					for _, l := range v.Log {
+						t.Log(l)
+					}
+				} else {
+					t.Log(v)
+				}
+			})
+			t.Log(time.Since(began))
+		})
+	}
 }

@@ -7,9 +7,9 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,20 +17,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
-
-// A Plan is what happens in a story. The zero Plan has one agent and no faults.
-type Plan struct {
-	Seed      uint64
-	Agents    int // of the start; zero means 1
-	Spare     int // agents that may join later
-	Hosts     int64
-	Pages     float64 // of a host
-	Delay     time.Duration
-	Replicas  int
-	Partition string
-	Latency   time.Duration // one way, between agents
-	Loss      float64
-}
 
 // A story is a Plan in motion.
 type story struct {
@@ -43,6 +29,11 @@ type story struct {
 	actors  []*actor
 	keys    map[string]*disk.Mem
 	running sync.WaitGroup
+	pending atomic.Int64 // parts of the story that are yet to come
+
+	stage    sync.Mutex // guards what follows, and the actors
+	overlays []func(from, to int, p path) path
+	still    []excuse // times in which nothing can be fetched
 
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -56,8 +47,7 @@ func (s *story) log(format string, args ...any) {
 
 // Tell runs a story to its end, in a bubble of testing/synctest.
 func Tell(t testing.TB, p Plan) *Verdict {
-	p.Agents, p.Hosts, p.Pages = max(p.Agents, 1), cmp.Or(p.Hosts, 20), cmp.Or(p.Pages, 10)
-	p.Delay, p.Replicas = cmp.Or(p.Delay, 100*time.Millisecond), cmp.Or(p.Replicas, 2)
+	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: newNetwork(p.Seed)}
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
@@ -81,29 +71,19 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	if s.keys, err = makeKeys(names); err != nil {
 		t.Fatal(err)
 	}
-	s.net.follow(func(from, to int) path {
-		if from == 0 || to == 0 {
-			return path{latency: 2 * time.Millisecond}
-		}
-		return path{latency: p.Latency, loss: p.Loss}
-	})
+	s.compose()
 	for _, a := range s.actors[:p.Agents] {
 		a.newDisk()
 		a.start(false, p.Agents)
 	}
+	s.play()
 	return s.finish()
 }
 
 // finish waits until all agents have ended, and judges.
 func (s *story) finish() *Verdict {
 	for deadline := time.Now().Add(2 * time.Hour); ; time.Sleep(100 * time.Millisecond) {
-		left := 0
-		for _, a := range s.actors {
-			if a.run != nil && !a.run.killed && !a.run.ended() {
-				left++
-			}
-		}
-		if left == 0 {
+		if s.isOver() {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -124,7 +104,7 @@ func (s *story) finish() *Verdict {
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
-		case p.err != nil || p.result.Stop != crawl.Finished:
+		case p.err != nil || p.result.Stop != crawl.Finished && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
 		case p.result.Summary.Queued != 0:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %d URLs left", a.name, p.result.Summary.Queued))
@@ -134,5 +114,9 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	s.running.Wait()
+	// What is left of connections ends, and so do the last timers of libraries.
+	s.web.self.kill()
+	time.Sleep(5 * time.Minute)
+	v.Log = s.lines
 	return v
 }

@@ -1,0 +1,322 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// What a fault may cost. A killed agent repeats at most its last second, and one without
+// power the time between two syncs more (the durability contract of DESIGN.md).
+const (
+	killedRepeats  = time.Second
+	powerRepeats   = 2*time.Second + 100*time.Millisecond
+	lostRepeats    = 2 * time.Second
+	separatedAfter = 20 * time.Second // until halves that were apart have one view again
+)
+
+// play lets the faults happen, one after the other.
+func (s *story) play() {
+	var before time.Time
+	for _, f := range s.plan.Faults {
+		for s.judge.share() < f.At && !s.isOver() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if wait := time.Until(before.Add(f.After)); !before.IsZero() && wait > 0 {
+			time.Sleep(wait)
+		}
+		if s.isOver() {
+			s.log("over before: %s", f)
+			continue
+		}
+		before = time.Now()
+		s.log("fault: %s", f)
+		s.strike(f)
+	}
+}
+
+// isOver is over for those who do not hold stage.
+func (s *story) isOver() bool {
+	s.stage.Lock()
+	defer s.stage.Unlock()
+	return s.over()
+}
+
+// over says whether all agents have ended, and none is to start again. stage is held.
+func (s *story) over() bool {
+	if s.pending.Load() > 0 {
+		return false
+	}
+	for _, a := range s.actors {
+		if a.lives() {
+			return false
+		}
+	}
+	return true
+}
+
+// alive says whether any agent runs. stage is held.
+func (s *story) alive() bool {
+	for _, a := range s.actors {
+		if a.lives() {
+			return true
+		}
+	}
+	return false
+}
+
+// later runs f in d, as a part of the story that others wait for.
+func (s *story) later(d time.Duration, f func()) {
+	s.pending.Add(1)
+	s.running.Go(func() {
+		time.Sleep(d)
+		s.stage.Lock()
+		defer s.stage.Unlock()
+		f()
+		s.pending.Add(-1)
+	})
+}
+
+// lives says whether the actor has a process that has not ended.
+func (a *actor) lives() bool { return a.run != nil && !a.run.killed && !a.run.ended() }
+
+// strike lets a fault happen.
+func (s *story) strike(f Fault) {
+	s.stage.Lock()
+	defer s.stage.Unlock()
+	now := time.Now()
+	var a *actor
+	if f.Agent > 0 {
+		a = s.actors[f.Agent-1]
+	}
+	span := excuse{from: now, to: now.Add(f.For)}
+	switch f.Kind {
+	case Join:
+		if a.run == nil && s.alive() {
+			a.newDisk()
+			a.start(false, 1)
+		}
+		return
+	case KillAll:
+		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
+		for _, a := range s.actors {
+			if a.lives() {
+				a.repeats(killedRepeats)
+				a.kill()
+				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
+			}
+		}
+		s.still = append(s.still, span)
+		return
+	case Lossy:
+		s.overlay(f.For, func(from, to int, p path) path {
+			if from != 0 && to != 0 {
+				p.loss, p.latency = max(p.loss, 0.2), p.latency+200*time.Millisecond
+			}
+			return p
+		})
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+		return
+	case NoDNS, NoWeb:
+		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
+		s.later(f.For, func() { s.web.set(false, false) })
+		s.still = append(s.still, span)
+		return
+	case Clock:
+		s.log("%s: its clock will be wrong by %s", a.name, f.For)
+		a.skew = f.For
+		return
+	}
+	if !a.lives() {
+		s.log("%s does not run", a.name)
+		return
+	}
+	switch f.Kind {
+	case Kill:
+		a.repeats(killedRepeats)
+		a.kill()
+		s.comesBack(a, f.For)
+	case Power:
+		a.repeats(powerRepeats)
+		a.power(s.plan.Seed + uint64(now.Sub(start)))
+		s.comesBack(a, f.For)
+	case Lose:
+		a.lose()
+	case Replace:
+		a.lose()
+		s.later(f.For, func() {
+			if !s.alive() {
+				s.log("nobody is left to be joined by the new %s", a.name)
+				return
+			}
+			a.gone = false
+			a.newDisk()
+			a.start(false, s.plan.Agents)
+		})
+	case Old:
+		copied := a.mem.Clone()
+		s.later(f.For, func() {
+			if !a.lives() {
+				return
+			}
+			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
+			a.s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: time.Now(), polite: true})
+			a.end(copied, (*machine).kill)
+			a.start(a.begun(), s.plan.Agents)
+		})
+	case Full:
+		a.faulty.Break(disk.FullAfter(20_000))
+		a.repeats(killedRepeats)
+		run := a.run
+		s.pending.Add(1)
+		s.running.Go(func() {
+			<-run.done
+			s.stage.Lock()
+			s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-killedRepeats), to: time.Now(), polite: true})
+			s.stage.Unlock()
+			s.later(f.For, func() {
+				a.faulty.Heal()
+				if a.run == run && disk.IsFull(run.err) {
+					s.startAgain(a)
+				}
+			})
+			s.pending.Add(-1)
+		})
+	case Stop:
+		run := a.run
+		run.cancel()
+		s.pending.Add(1)
+		s.running.Go(func() {
+			<-run.done
+			s.later(f.For, func() {
+				if a.run == run && run.result.Stop == crawl.Signal {
+					s.startAgain(a)
+				}
+			})
+			s.pending.Add(-1)
+		})
+	case Leave:
+		if agent := a.run.open(); agent != nil {
+			s.running.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				text, err := agent.Leave(ctx)
+				s.log("%s leaves: %s %v", a.name, text, err)
+			})
+		}
+	case Cut:
+		s.overlay(f.For, func(from, to int, p path) path {
+			if from != 0 && to != 0 && (from <= a.number) != (to <= a.number) {
+				p.cut = true
+			}
+			return p
+		})
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+	case OneWay:
+		s.overlay(f.For, func(from, to int, p path) path {
+			if from == a.number && to != 0 {
+				p.cut = true
+			}
+			return p
+		})
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+	case Slow:
+		s.overlay(f.For, func(from, to int, p path) path {
+			if from != 0 && to != 0 && (from == a.number || to == a.number) {
+				p.latency, p.rate = p.latency+300*time.Millisecond, 50_000
+			}
+			return p
+		})
+	default:
+		s.t.Fatalf("no such fault: %s", f.Kind)
+	}
+}
+
+// repeats excuses what the actor fetched in its last time.
+func (a *actor) repeats(last time.Duration) {
+	e := excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true}
+	if a.s.plan.Replicas < 2 {
+		e.from = start // nobody else knows what it has fetched
+	}
+	a.s.judge.excuse(e)
+}
+
+// lose is the loss of the actor's machine.
+func (a *actor) lose() {
+	a.repeats(lostRepeats)
+	a.end(disk.NewMem(), (*machine).vanish)
+	a.gone = true
+}
+
+// comesBack starts the actor's process again.
+func (s *story) comesBack(a *actor, d time.Duration) {
+	run := a.run
+	s.later(d, func() {
+		if a.run == run && !a.gone {
+			s.startAgain(a)
+		}
+	})
+}
+
+// startAgain starts an actor that was killed or stopped. If the others have ended the crawl
+// without it, with two replicas of everything, nobody starts it.
+func (s *story) startAgain(a *actor) {
+	alone := s.pending.Load() <= 1 // this call is pending
+	for _, other := range s.actors {
+		alone = alone && !other.lives()
+	}
+	if alone && s.finished() {
+		if s.plan.Replicas >= 2 {
+			s.log("%s is not needed any more", a.name)
+			a.gone = true
+			return
+		}
+		s.judge.excuse(excuse{agent: a.number, from: time.Now(), to: time.Now().Add(24 * time.Hour), polite: true})
+	}
+	a.start(a.begun(), s.plan.Agents)
+}
+
+// finished says whether an agent has ended because the crawl had.
+func (s *story) finished() bool {
+	for _, a := range s.actors {
+		if a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Finished {
+			return true
+		}
+	}
+	return false
+}
+
+// overlay changes the network's rule for d.
+func (s *story) overlay(d time.Duration, change func(from, to int, p path) path) {
+	i := len(s.overlays)
+	s.overlays = append(s.overlays, change)
+	s.compose()
+	s.later(d, func() {
+		s.log("the network is well again")
+		s.overlays[i] = nil
+		s.compose()
+	})
+}
+
+// compose makes the network's rule of the plan and of all overlays.
+func (s *story) compose() {
+	overlays := append([]func(int, int, path) path(nil), s.overlays...)
+	latency := s.plan.Latency
+	s.net.follow(func(from, to int) path {
+		p := path{latency: latency}
+		if from == 0 || to == 0 {
+			p.latency = webLatency
+		}
+		for _, o := range overlays {
+			if o != nil {
+				p = o(from, to, p)
+			}
+		}
+		return p
+	})
+}
+
+const webLatency = 2 * time.Millisecond

@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// A Kind is a kind of fault.
+type Kind string
+
+// The kinds of faults.
+const (
+	// Kill ends an agent's process (kill -9). It starts again on its disk after For.
+	Kill Kind = "kill"
+	// Power takes the power from an agent's machine: of what was not synced, some is lost.
+	// It starts again after For.
+	Power Kind = "power"
+	// Lose is the loss of an agent's machine and of its disk.
+	Lose Kind = "lose"
+	// Replace loses a machine; after For an agent of the same name starts with an empty disk.
+	Replace Kind = "replace"
+	// Old starts an agent again from a copy of its disk: the copy is made now, and For later
+	// the process is killed and the copy put in the disk's place.
+	Old Kind = "old"
+	// KillAll kills all agents; each starts again within For.
+	KillAll Kind = "kill all"
+	// Full leaves an agent's disk without room. The agent stops; after For there is room
+	// again, and it starts.
+	Full Kind = "full"
+	// Stop stops an agent in good order (SIGTERM). It starts again after For.
+	Stop Kind = "stop"
+	// Leave has an agent give its hosts to the others, and end for good.
+	Leave Kind = "leave"
+	// Join starts one more agent.
+	Join Kind = "join"
+	// Cut separates an agent and those with smaller numbers from the others for For.
+	Cut Kind = "cut"
+	// OneWay lets nothing that an agent sends arrive at other agents for For.
+	OneWay Kind = "one-way"
+	// Lossy loses a fifth of all packets between agents for For, and delays the others by
+	// 200 ms.
+	Lossy Kind = "lossy"
+	// Slow gives an agent a line of 50 kB/s, with 300 ms of latency, for For.
+	Slow Kind = "slow"
+	// NoDNS lets no DNS query be answered for For.
+	NoDNS Kind = "no dns"
+	// NoWeb lets no host of the web answer for For.
+	NoWeb Kind = "no web"
+	// Clock sets an agent's wall clock wrong by For, from its next start on.
+	Clock Kind = "clock"
+)
+
+// A Fault happens when the share At of the reachable pages is fetched and, if it is not the
+// first one, not before After has passed since the fault before it.
+type Fault struct {
+	Kind  Kind
+	Agent int           `json:",omitempty"` // its number; faults of no agent in particular ignore it
+	At    float64       `json:",omitempty"`
+	After time.Duration `json:",omitempty"`
+	For   time.Duration `json:",omitempty"`
+}
+
+// String tells the fault in a line.
+func (f Fault) String() string {
+	s := string(f.Kind)
+	if f.Agent > 0 {
+		s += fmt.Sprintf(" a%d", f.Agent)
+	}
+	s = fmt.Sprintf("at %.2f: %s", f.At, s)
+	if f.After > 0 {
+		s += fmt.Sprintf(", %s after the fault before", f.After)
+	}
+	if f.For > 0 {
+		s += fmt.Sprintf(", for %s", f.For)
+	}
+	return s
+}
+
+// A Plan is what happens in a story.
+type Plan struct {
+	Seed      uint64
+	Agents    int           // at the start; zero means 1
+	Spare     int           // agents that may join later
+	Hosts     int64         // of the web; zero means 20
+	Pages     float64       // of a host on average; zero means 10
+	Delay     time.Duration // of a host; an address and a site have half of it; zero means 100 ms
+	Replicas  int           // zero means 2
+	Partition string        // empty means the default of node.Cluster
+	Latency   time.Duration // between agents, one way
+	Faults    []Fault
+}
+
+// String tells the plan in lines.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d agents, %d hosts of %.0f pages, delay %s, %d replicas, latency %s", p.Seed, p.Agents, p.Hosts,
+		p.Pages, p.Delay, p.Replicas, p.Latency)
+	if p.Partition != "" {
+		b.WriteString(", partition " + p.Partition)
+	}
+	for _, f := range p.Faults {
+		b.WriteString("\n  " + f.String())
+	}
+	return b.String()
+}
+
+// JSON is the plan as Parse reads it.
+func (p Plan) JSON() string {
+	b, _ := json.Marshal(p) // a Plan always has a form
+	return string(b)
+}
+
+// Parse reads what JSON wrote.
+func Parse(text string) (p Plan, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, fmt.Errorf("plan: %w", err)
+	}
+	return p, nil
+}
+
+func (p Plan) withDefaults() Plan {
+	p.Agents = max(p.Agents, 1)
+	if p.Hosts == 0 {
+		p.Hosts = 20
+	}
+	if p.Pages == 0 {
+		p.Pages = 10
+	}
+	if p.Delay == 0 {
+		p.Delay = 100 * time.Millisecond
+	}
+	if p.Replicas == 0 {
+		p.Replicas = 2
+	}
+	return p
+}
+
+// Without returns the plan without fault i.
+func (p Plan) Without(i int) Plan {
+	p.Faults = append(append([]Fault(nil), p.Faults[:i]...), p.Faults[i+1:]...)
+	return p
+}
+
+// Random returns the plan that follows from a seed.
+func Random(seed uint64) Plan {
+	rng := rand.New(rand.NewPCG(seed, 0x706c616e))
+	between := func(from, to time.Duration) time.Duration {
+		return (from + time.Duration(rng.Int64N(int64(to-from)))).Round(time.Millisecond)
+	}
+	p := Plan{
+		Seed: seed, Agents: 2 + rng.IntN(4), Hosts: 10 + rng.Int64N(30), Pages: 4 + float64(rng.IntN(12)),
+		Delay: between(50*time.Millisecond, 400*time.Millisecond), Replicas: 2, Latency: between(0, 20*time.Millisecond),
+	}
+	if rng.IntN(8) == 0 {
+		p.Replicas = 1
+	}
+	if rng.IntN(4) == 0 {
+		p.Partition = "hash"
+	}
+	fault := func() Fault {
+		f := Fault{Agent: 1 + rng.IntN(p.Agents)}
+		kinds := []Kind{Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Stop, Leave, Join, Join, Cut, OneWay, Lossy, Slow,
+			NoDNS, NoWeb, Clock}
+		switch f.Kind = kinds[rng.IntN(len(kinds))]; f.Kind {
+		case Kill, Power, Stop, Full:
+			f.For = between(50*time.Millisecond, 3*time.Second)
+			if rng.IntN(2) == 0 { // long enough for the others to take over
+				f.For = between(8*time.Second, 60*time.Second)
+			}
+		case Replace:
+			f.For = between(100*time.Millisecond, 12*time.Second)
+		case Old:
+			f.For = between(2*time.Second, 10*time.Second)
+		case KillAll:
+			f.For = between(100*time.Millisecond, 10*time.Second)
+		case Cut, OneWay, Lossy, Slow:
+			f.For = between(time.Second, 40*time.Second)
+		case NoDNS, NoWeb:
+			f.For = between(time.Second, 30*time.Second)
+		case Clock:
+			f.For = between(-2*time.Hour, 2*time.Hour)
+		}
+		switch f.Kind {
+		case Join:
+			p.Spare++
+			f.Agent = p.Agents + p.Spare
+		case KillAll, Lossy, NoDNS, NoWeb:
+			f.Agent = 0
+		}
+		return f
+	}
+	n, at := 1+rng.IntN(3), 0.0
+	for i := range n {
+		f := fault()
+		if i > 0 {
+			switch rng.IntN(4) {
+			case 0: // within a second
+				f.After = between(0, time.Second)
+			case 1: // while others take over
+				f.After = between(3*time.Second, 12*time.Second)
+			default:
+				at += rng.Float64() * (0.9 - at)
+			}
+		} else {
+			at = rng.Float64() * 0.7
+		}
+		f.At = float64(int(at*100)) / 100
+		p.Faults = append(p.Faults, f)
+	}
+	return p
+}
