@@ -19,9 +19,8 @@ const admissionTime = 5 * time.Second
 type admitting uint8
 
 const (
-	open   admitting = iota
-	ending           // whoever asks is to ask again
-	ended            // the crawl is over
+	open  admitting = iota
+	ended           // the crawl is over
 )
 
 // An admittedAgent is an agent by its name, which is the certificate's, and its instance.
@@ -34,6 +33,7 @@ type admittedAgent struct {
 type admissions struct {
 	mu    sync.Mutex // guards what follows
 	state admitting
+	until time.Time // no agent is admitted before
 	at    map[admittedAgent]arrival
 }
 
@@ -49,6 +49,13 @@ func (g *admissions) set(s admitting) {
 	g.state = s
 }
 
+// hold admits no agent until a time.
+func (g *admissions) hold(until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until = until
+}
+
 // welcome notes that an agent may come, unless it is too late. One that comes back
 // goes on alone when nobody is left.
 func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
@@ -57,7 +64,7 @@ func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
 	switch {
 	case g.state == ended && !back:
 		return &rpc.Refusal{Reason: "over", Text: "the crawl has ended: nothing is left to do in it"}
-	case g.state != open:
+	case g.state != open || now.Before(g.until):
 		return rpc.ErrAgain
 	}
 	if g.at == nil {

@@ -30,12 +30,13 @@ func TestAdmissions(t *testing.T) {
 		t.Error("one who does not come is expected for ever")
 	}
 
-	g.set(ending)
+	g.hold(now.Add(time.Second))
 	for _, back := range []bool{false, true} {
 		if err := g.welcome(rpc.Agent{Instance: a}, back, now); !errors.Is(err, rpc.ErrAgain) {
 			t.Errorf("while it ends: %v", err)
 		}
 	}
+	g.hold(time.Time{})
 	g.set(ended)
 	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok ||
 		refusal.Reason != "over" {

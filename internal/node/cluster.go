@@ -108,6 +108,7 @@ type membership struct {
 	join       []string // of --join, those that are not its own
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.Placement] // see owners
+	prepared   atomic.Int64                        // until when it waits for the word to end, in Unix ns
 	ended      atomic.Bool                         // by common consent
 	nothing    atomic.Bool                         // at the end: no agent has fetched anything
 	absent     atomic.Bool                         // an agent of this or an earlier run is gone

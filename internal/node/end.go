@@ -2,8 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
@@ -11,9 +12,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A cluster ends when all of its agents are idle: asked twice, with nothing done
-// in between and one view. The first by name of those that are up asks; when it
-// goes, the next one does.
+// A cluster ends when all of its agents are idle: asked twice, with nothing done in between
+// and one view. The first by name of those that are up asks. It ends the crawl in two steps:
+//
+//	prepare  each agent says whether it would end, and admits nobody for prepareTime
+//	end      if all would, each ends, whatever changes in its view
+//
+// With one step, an agent that refused would go on without those that had agreed, and fetch
+// again what they had fetched. If the asking agent dies, the next one by name asks.
 
 // pulse answers whether this agent is idle.
 func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
@@ -36,33 +42,51 @@ func (c *membership) answered(p crawl.Pulse) uint64 {
 	return uint64(p.Answered)
 }
 
-// end answers one who found all to be idle.
+// end answers an agent that found all to be idle.
 func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
 	if c.ended.Load() {
 		return true, nil
 	}
-	c.admissions.set(ending)
-	next := open
-	defer func() { c.admissions.set(next) }()
-	if c.admissions.expected(c.member.Load().View(), time.Now()) {
-		return false, nil
+	if e.Prepare {
+		return c.prepare(ctx, e)
+	}
+	if time.Now().UnixNano() > c.prepared.Load() {
+		if agreed, err := c.prepare(ctx, e); err != nil || !agreed {
+			return false, err
+		}
 	}
 	c.nothing.Store(e.Reason == endedEmpty) // before the run can end
-	agreed, err := c.a.crawler.End(ctx, e.Activity)
-	if errors.Is(err, crawl.ErrNotRunning) {
-		next = ending
+	if !c.endOwn(ctx, e.Activity) {
 		return c.ended.Load(), nil
 	}
-	if agreed {
-		c.ended.Store(true)
-		next = ended
+	c.ended.Store(true)
+	c.admissions.set(ended)
+	return true, nil
+}
+
+// prepare reports whether this agent would end. If so, it admits no agent for prepareTime.
+func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
+	now := time.Now()
+	c.admissions.hold(now.Add(prepareTime))
+	v := c.member.Load().View()
+	p, err := c.a.crawler.Pulse(ctx)
+	if err != nil {
+		return false, rpc.ErrAgain // over
 	}
-	return agreed, err
+	if !p.Idle || p.Activity != e.Activity || v.Digest() != e.View || !c.settled() || c.admissions.expected(v, now) {
+		c.admissions.hold(time.Time{})
+		return false, nil
+	}
+	c.prepared.Store(now.Add(prepareTime).UnixNano())
+	return true, nil
 }
 
 const (
-	// endPatience is how long an agent tries to end its own run when all others have ended.
-	endPatience = 2 * time.Second
+	// prepareTime is how long an agent that would end waits for the word to end.
+	prepareTime = 10 * time.Second
+	// endPatience is how long an agent tries to end its own run, and to tell another agent
+	// that it is to end.
+	endPatience = 5 * time.Second
 	// endAgain is the time between two tries.
 	endAgain = 10 * time.Millisecond
 )
@@ -128,33 +152,38 @@ func (c *membership) round(ctx context.Context,
 	return activity, answered, true
 }
 
-// close ends the crawl of all, the own one last. An agent that does not agree is asked
-// again in the next round. empty: no agent has fetched anything.
+// close ends the crawl of all, the own one last. over is false if an agent would not end:
+// it is asked again in the next round. empty: no agent has fetched anything.
 func (c *membership) close(ctx context.Context, v *gossip.View, activity map[string]uint64, empty bool) (over bool) {
 	reason := string(crawl.Finished)
 	if empty {
 		reason = endedEmpty
 	}
-	c.admissions.set(ending)
-	defer func() {
-		if !over {
-			c.admissions.set(open)
-		}
-	}()
-	if c.admissions.expected(c.member.Load().View(), time.Now()) {
+	would, err := c.prepare(ctx, rpc.End{View: v.Digest(), Activity: activity[c.self.Name], Prepare: true})
+	if err != nil || !would {
 		return false
 	}
-	for _, a := range v.Agents {
-		if a.Name == c.self.Name {
-			continue
+	defer func() {
+		if !over {
+			c.admissions.hold(time.Time{})
 		}
-		agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx,
-			rpc.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
-		if err != nil || !agreed {
+	}()
+	others := slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.Name == c.self.Name })
+	for _, a := range others {
+		would, err := c.client.Peer(a.Name, a.Addr).End(ctx,
+			rpc.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason, Prepare: true})
+		if err != nil || !would {
 			return false
 		}
 	}
 	c.nothing.Store(empty) // before the run can end
+	var told sync.WaitGroup
+	for _, a := range others {
+		told.Go(func() {
+			c.tellEnd(ctx, a, rpc.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
+		})
+	}
+	told.Wait()
 	if !c.endOwn(ctx, activity[c.self.Name]) {
 		return false
 	}
@@ -162,10 +191,27 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 	return true
 }
 
-// endOwn ends this agent's run after all others have agreed to end theirs. The others leave
-// at once, and each change of the view counts as activity here. So endOwn ends the run as
-// long as it is idle: an agent that went on alone would fetch again what the others had
-// fetched.
+// tellEnd tells an agent that it is to end, until it has or endPatience is over.
+func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	for ctx.Err() == nil {
+		if agreed, err := c.client.Peer(a.Name, a.Addr).End(ctx, e); err == nil && agreed {
+			return
+		}
+		if now, there := c.member.Load().View().Agent(a.Name); !there || now.Instance != a.Instance {
+			return // it has ended, and its answer was lost
+		}
+		select {
+		case <-time.After(endAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// endOwn ends this agent's run after all agents have said that they would end. Others may
+// have left since, and each change of the view counts as activity. So endOwn ends the run as
+// soon as it is idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
 	for until := time.Now().Add(endPatience); ; {
 		agreed, err := c.a.crawler.End(ctx, activity)

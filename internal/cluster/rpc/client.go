@@ -364,7 +364,9 @@ func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
 // End says that all are idle, and returns whether the agent still is.
 func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	err = p.call(ctx, CallEnd, func(ctx context.Context) error {
-		res, err := p.calls.End(ctx, &pb.EndRequest{View: e.View, Activity: e.Activity, Reason: e.Reason})
+		res, err := p.calls.End(ctx, &pb.EndRequest{
+			View: e.View, Activity: e.Activity, Reason: e.Reason, Prepare: e.Prepare,
+		})
 		if err == nil {
 			agreed = res.Agreed
 		}

@@ -279,6 +279,8 @@ type End struct {
 	Activity uint64
 	// Reason is the crawl's stop reason.
 	Reason string
+	// Prepare only asks whether the receiver would end.
+	Prepare bool
 }
 
 // A Budget is what an agent has of the pages that all together may fetch.

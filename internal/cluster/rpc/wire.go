@@ -203,7 +203,7 @@ func endFromWire(w *pb.EndRequest) (End, error) {
 	if len(w.Reason) > maxReason {
 		return End{}, malformed("reason %.64q", w.Reason)
 	}
-	return End{View: w.View, Activity: w.Activity, Reason: w.Reason}, nil
+	return End{View: w.View, Activity: w.Activity, Reason: w.Reason, Prepare: w.Prepare}, nil
 }
 
 func knownToWire(known map[string]int64) map[string]uint64 {

@@ -30,6 +30,9 @@ type actor struct {
 	faulty *disk.Faulty
 	founds bool          // it begins the cluster: its first start names its own address first
 	gone   bool          // its machine is lost
+	down   time.Time     // when it went down last; zero: never
+	up     time.Time     // when it came back after that; zero: it has not
+	slow   time.Time     // until when its line is slow
 	skew   time.Duration // its wall clock is wrong by so much
 
 	run *process // nil: it was never started

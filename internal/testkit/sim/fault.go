@@ -16,6 +16,10 @@ const (
 	powerRepeats   = 2*time.Second + 100*time.Millisecond
 	lostRepeats    = 2 * time.Second
 	separatedAfter = 20 * time.Second // until halves that were apart have one view again
+	// slowLag is how far the replicas may be behind over a slow line.
+	slowLag = 5 * time.Second
+	// replicatedAfter is how long after a return or a takeover all hosts have two copies again.
+	replicatedAfter = 20 * time.Second
 )
 
 // play lets the faults happen, one after the other.
@@ -104,7 +108,7 @@ func (s *story) strike(f Fault) {
 		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
 		for _, a := range s.actors {
 			if a.lives() {
-				a.repeats(killedRepeats)
+				s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: now, polite: true})
 				a.kill()
 				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
 			}
@@ -145,14 +149,16 @@ func (s *story) strike(f Fault) {
 		s.comesBack(a, f.For)
 	case Lose:
 		a.lose()
+		s.void = s.void || s.plan.Replicas < 2
 	case Replace:
+		s.void = s.void || s.plan.Replicas < 2
 		a.lose()
 		s.later(f.For, func() {
 			if !s.alive() {
 				s.log("nobody is left to be joined by the new %s", a.name)
 				return
 			}
-			a.gone = false
+			a.gone, a.up = false, time.Now()
 			a.newDisk()
 			a.start(false, s.plan.Agents)
 		})
@@ -168,14 +174,22 @@ func (s *story) strike(f Fault) {
 			a.start(a.begun(), s.plan.Agents)
 		})
 	case Full:
-		a.faulty.Break(disk.FullAfter(20_000))
-		a.repeats(killedRepeats)
-		run := a.run
+		run, full := a.run, disk.FullAfter(20_000)
+		var since time.Time // there was no room
+		a.faulty.Break(func(c disk.Call) disk.Fault {
+			f := full(c)
+			if f.Err != nil && since.IsZero() {
+				since = time.Now()
+			}
+			return f
+		})
 		s.pending.Add(1)
 		s.running.Go(func() {
 			<-run.done
 			s.stage.Lock()
-			s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-killedRepeats), to: time.Now(), polite: true})
+			if !since.IsZero() {
+				a.repeats(time.Since(since) + killedRepeats)
+			}
 			s.stage.Unlock()
 			s.later(f.For, func() {
 				a.faulty.Heal()
@@ -188,6 +202,7 @@ func (s *story) strike(f Fault) {
 	case Stop:
 		run := a.run
 		run.cancel()
+		a.repeats(0) // what it knows is away with it
 		s.pending.Add(1)
 		s.running.Go(func() {
 			<-run.done
@@ -224,6 +239,7 @@ func (s *story) strike(f Fault) {
 		})
 		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
 	case Slow:
+		a.slow = now.Add(f.For + slowLag)
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from != 0 && to != 0 && (from == a.number || to == a.number) {
 				p.latency, p.rate = p.latency+300*time.Millisecond, 50_000
@@ -235,8 +251,21 @@ func (s *story) strike(f Fault) {
 	}
 }
 
-// repeats excuses what the actor fetched in its last time.
+// repeats excuses what the actor fetched in its last time: it is down from now on. What two
+// agents keep of a host is promised to outlive one of them. If a second agent goes down before
+// the others have made new replicas, nothing is promised of either's pages.
 func (a *actor) repeats(last time.Duration) {
+	s := a.s
+	for _, other := range s.actors {
+		if other != a && !other.down.IsZero() && (other.up.IsZero() || time.Since(other.up) < replicatedAfter) {
+			s.log("%s and %s are down together: their pages may be lost", other.name, a.name)
+			s.void = true
+		}
+	}
+	a.down, a.up = time.Now(), time.Time{}
+	if time.Now().Before(a.slow) {
+		last += slowLag
+	}
 	e := excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true}
 	if a.s.plan.Replicas < 2 {
 		e.from = start // nobody else knows what it has fetched
@@ -269,13 +298,14 @@ func (s *story) startAgain(a *actor) {
 		alone = alone && !other.lives()
 	}
 	if alone && s.finished() {
-		if s.plan.Replicas >= 2 {
+		if s.plan.Replicas >= 2 && !s.void {
 			s.log("%s is not needed any more", a.name)
 			a.gone = true
 			return
 		}
 		s.judge.excuse(excuse{agent: a.number, from: time.Now(), to: time.Now().Add(24 * time.Hour), polite: true})
 	}
+	a.up = time.Now()
 	a.start(a.begun(), s.plan.Agents)
 }
 

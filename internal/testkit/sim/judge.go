@@ -206,19 +206,23 @@ type Verdict struct {
 	Stall              time.Duration // the longest time without a page while there was work
 	StallAt            time.Duration // when that began
 	Took               time.Duration // virtual time of the crawl
+	Void               bool          // more was lost than replicas can bear: pages may be missed and repeated
 	Wrong              []string      // everything else that no story may show
 	Log                []string      // what happened
 }
 
 // Bad says whether the story shows what no story may show.
 func (v *Verdict) Bad() bool {
-	return len(v.Missed) > 0 || v.Beyond > 0 || v.Unexcused > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0
+	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0
 }
 
 // String tells the verdict.
 func (v *Verdict) String() string {
 	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s", v.Fetched, v.Reachable,
 		v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
+	if v.Void {
+		s += ", more was lost than replicas bear"
+	}
 	for _, w := range v.Violations[:min(5, len(v.Violations))] {
 		s += "\n  " + w.String()
 	}

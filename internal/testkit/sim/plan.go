@@ -209,7 +209,7 @@ func Random(seed uint64) Plan {
 		} else {
 			at = rng.Float64() * 0.7
 		}
-		f.At = float64(int(at*100)) / 100
+		f.At = max(0.01, float64(int(at*100))/100) // not before the crawl has begun
 		p.Faults = append(p.Faults, f)
 	}
 	return p

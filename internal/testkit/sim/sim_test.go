@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ func TestRandom(t *testing.T) {
 				if v.Bad() || *verbose {
 					t.Error(v)
 					for _, l := range v.Log {
+						l, _, _ = strings.Cut(l, "\n")
 						t.Log(l)
 					}
 				} else {

@@ -34,6 +34,7 @@ type story struct {
 	stage    sync.Mutex // guards what follows, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse // times in which nothing can be fetched
+	void     bool     // more was lost than two replicas of everything can bear
 
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -97,6 +98,7 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	v := s.judge.verdict(time.Now())
+	v.Void = s.void
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
 			continue

@@ -849,6 +849,7 @@ type EndRequest struct {
 	View          uint64                 `protobuf:"varint,1,opt,name=view,proto3" json:"view,omitempty"`
 	Activity      uint64                 `protobuf:"varint,2,opt,name=activity,proto3" json:"activity,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Prepare       bool                   `protobuf:"varint,4,opt,name=prepare,proto3" json:"prepare,omitempty"` // only ask whether the receiver would end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -902,6 +903,13 @@ func (x *EndRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *EndRequest) GetPrepare() bool {
+	if x != nil {
+		return x.Prepare
+	}
+	return false
 }
 
 type EndResponse struct {
@@ -1394,12 +1402,13 @@ const file_exchange_proto_rawDesc = "" +
 	"\bactivity\x18\x02 \x01(\x04R\bactivity\x12\x14\n" +
 	"\x05pages\x18\x03 \x01(\x04R\x05pages\x12\x12\n" +
 	"\x04idle\x18\x04 \x01(\bR\x04idle\x12\x18\n" +
-	"\astopped\x18\x05 \x01(\bR\astopped\"T\n" +
+	"\astopped\x18\x05 \x01(\bR\astopped\"n\n" +
 	"\n" +
 	"EndRequest\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\x04R\x04view\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\x04R\bactivity\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"%\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\aprepare\x18\x04 \x01(\bR\aprepare\"%\n" +
 	"\vEndResponse\x12\x16\n" +
 	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"\xde\x01\n" +
 	"\rBudgetRequest\x12\x10\n" +
