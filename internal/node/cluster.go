@@ -106,6 +106,7 @@ type membership struct {
 	start      start
 	founder    bool     // this agent begins the cluster
 	join       []string // of --join, those that are not its own
+	starting   []string // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.Placement] // see owners
 	prepared   atomic.Int64                        // until when it waits for the word to end, in Unix ns

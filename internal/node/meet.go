@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -33,6 +34,8 @@ const (
 	// answer; it is less than firstPatience.
 	namePatience   = time.Minute
 	holderPatience = 500 * time.Millisecond
+	// companyPatience is how long an agent that goes on waits for those that are starting, too.
+	companyPatience = 5 * time.Second
 	// beginPatience is how long as many as have to begin together may take.
 	beginPatience = 10 * time.Minute
 	// sayAfter and sayEvery are when who waits is told for what.
@@ -187,7 +190,7 @@ type finding struct {
 	at      string   // who lets us in; empty: nobody
 	crawl   rpc.ID   // of that one
 	ourself []string // addresses that are our own
-	again   int      // remembered ones that are looking for the others, too
+	again   []string // names of remembered ones that are looking for the others, too
 	smaller bool     // one of these has a smaller name than ours
 	held    error    // the name is that of an agent that does not answer; nil: it is free
 	last    error    // why the last one did not; nil: nobody was asked
@@ -213,7 +216,7 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 		case r.given && rpc.Lasting(r.err):
 			return f, &ConfigError{fmt.Sprintf("--join %s: %v", r.addr, r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
-			f.again++
+			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < c.self.Name
 		}
 		f.last = fmt.Errorf("%s: %w", r.addr, r.err)
@@ -284,10 +287,11 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 					"The crawl has begun in %s: go on with --resume, or delete it.",
 				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
-		case patience == alonePatience && (f.again == len(cs) || waited >= patience) &&
+		case patience == alonePatience && (len(f.again) == len(cs) || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
 			c.say("no agent of the cluster answers (%v): this one goes on alone until others come", f.last)
 			c.event("alone", report.F("error", f.last.Error()))
+			c.starting = f.again
 			return "", nil
 		case patience == joinPatience && waited >= patience:
 			return "", fmt.Errorf("%w: %w", gossip.ErrNobody, f.last)
@@ -346,13 +350,21 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		want = 1
 	}
 	defer c.waits.Store(nil)
-	say, late := time.NewTicker(sayEvery), time.NewTimer(beginPatience)
+	say, late, soon := time.NewTicker(sayEvery), time.NewTimer(beginPatience), time.NewTimer(companyPatience)
 	defer say.Stop()
 	defer late.Stop()
+	defer soon.Stop()
+	// Agents that are starting, too, join within a moment. Without them this agent would
+	// crawl their hosts until then.
+	starting := slices.Clone(c.starting)
 	for first := true; ; first = false {
 		v := m.View()
 		up := agentsUp(v)
-		if err := c.recall(v, len(up) >= want); err != nil || len(up) >= want {
+		starting = slices.DeleteFunc(starting, func(name string) bool {
+			return slices.ContainsFunc(up, func(a placement.Agent) bool { return a.Name == name })
+		})
+		there := len(up) >= want && len(starting) == 0
+		if err := c.recall(v, there); err != nil || there {
 			return v, err
 		}
 		w := &Waiting{For: fmt.Sprintf("%d agents", want), Agents: []string{}}
@@ -360,11 +372,13 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 			w.Agents = append(w.Agents, a.Name)
 		}
 		c.waits.Store(w)
-		if first {
+		if first && len(up) < want {
 			c.sayWaiting(w)
 		}
 		select {
 		case <-m.Changes():
+		case <-soon.C:
+			starting = nil
 		case <-say.C:
 			c.sayWaiting(w)
 		case <-late.C:

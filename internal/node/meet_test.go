@@ -126,8 +126,8 @@ func TestJudge(t *testing.T) {
 		{[]reply{{contact: given, err: dns}}, finding{}, false},
 		{[]reply{{contact: given, err: gossip.ErrSelf}}, finding{ourself: []string{"x:1"}}, false},
 		{[]reply{{contact: remembered, err: again}, {contact: later, err: again}},
-			finding{again: 2, smaller: true}, false},
-		{[]reply{{contact: given, err: again}, {contact: later, err: again}}, finding{again: 1}, false},
+			finding{again: []string{"a1", "a3"}, smaller: true}, false},
+		{[]reply{{contact: given, err: again}, {contact: later, err: again}}, finding{again: []string{"a3"}}, false},
 	} {
 		got, err := c.judge(q.replies)
 		last := got.last

@@ -22,18 +22,20 @@ import (
 // An actor is an agent of a story with its machine and its disk. It may be killed and
 // started again.
 type actor struct {
-	s      *story
-	number int // from 1
-	name   string
-	addr   netip.AddrPort
-	mem    *disk.Mem
-	faulty *disk.Faulty
-	founds bool          // it begins the cluster: its first start names its own address first
-	gone   bool          // its machine is lost
-	down   time.Time     // when it went down last; zero: never
-	up     time.Time     // when it came back after that; zero: it has not
-	slow   time.Time     // until when its line is slow
-	skew   time.Duration // its wall clock is wrong by so much
+	s        *story
+	number   int // from 1
+	name     string
+	addr     netip.AddrPort
+	mem      *disk.Mem
+	faulty   *disk.Faulty
+	founds   bool          // it begins the cluster: its first start names its own address first
+	gone     bool          // its machine is lost
+	newcomer bool          // it joined later, with an empty disk
+	starts   int           // of its process
+	down     time.Time     // when it went down last; zero: never
+	up       time.Time     // when it came back after that; zero: it has not
+	slow     time.Time     // until when its line is slow
+	skew     time.Duration // its wall clock is wrong by so much
 
 	run *process // nil: it was never started
 }
@@ -47,6 +49,7 @@ type process struct {
 	mu    sync.Mutex  // guards agent
 	agent *node.Agent // nil: not open
 
+	began  time.Time
 	result node.Result // these three when done is closed
 	err    error
 	at     time.Time
@@ -105,7 +108,8 @@ const crawlDir, keysDir = "/crawl", "/keys"
 // start starts the actor's process. together is how many agents have to be there before
 // the crawl begins.
 func (a *actor) start(resume bool, together int) {
-	p := &process{done: make(chan struct{})}
+	a.starts++
+	p := &process{done: make(chan struct{}), began: time.Now()}
 	p.machine = a.s.net.machine(a.number, a.addr.Addr())
 	a.run = p
 	cfg := a.config(resume, together)

@@ -16,6 +16,9 @@ const (
 	powerRepeats   = 2*time.Second + 100*time.Millisecond
 	lostRepeats    = 2 * time.Second
 	separatedAfter = 20 * time.Second // until halves that were apart have one view again
+	// restartTime is how long agents that start together may take until they crawl again, and
+	// retryTime how long a URL that failed waits for its next visit.
+	restartTime, retryTime = 20 * time.Second, 60 * time.Second
 	// slowLag is how far the replicas may be behind over a slow line.
 	slowLag = 5 * time.Second
 	// replicatedAfter is how long after a return or a takeover all hosts have two copies again.
@@ -101,6 +104,7 @@ func (s *story) strike(f Fault) {
 	case Join:
 		if a.run == nil && s.alive() {
 			a.newDisk()
+			a.newcomer = true
 			a.start(false, 1)
 		}
 		return
@@ -113,7 +117,7 @@ func (s *story) strike(f Fault) {
 				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
 			}
 		}
-		s.still = append(s.still, span)
+		s.still = append(s.still, excuse{from: now, to: span.to.Add(restartTime)})
 		return
 	case Lossy:
 		s.overlay(f.For, func(from, to int, p path) path {
@@ -127,7 +131,7 @@ func (s *story) strike(f Fault) {
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
 		s.later(f.For, func() { s.web.set(false, false) })
-		s.still = append(s.still, span)
+		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
 		return
 	case Clock:
 		s.log("%s: its clock will be wrong by %s", a.name, f.For)
@@ -160,6 +164,7 @@ func (s *story) strike(f Fault) {
 			}
 			a.gone, a.up = false, time.Now()
 			a.newDisk()
+			a.newcomer = true
 			a.start(false, s.plan.Agents)
 		})
 	case Old:
@@ -293,7 +298,7 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 // startAgain starts an actor that was killed or stopped. If the others have ended the crawl
 // without it, with two replicas of everything, nobody starts it.
 func (s *story) startAgain(a *actor) {
-	alone := s.pending.Load() <= 1 // this call is pending
+	alone := true
 	for _, other := range s.actors {
 		alone = alone && !other.lives()
 	}
@@ -303,7 +308,6 @@ func (s *story) startAgain(a *actor) {
 			a.gone = true
 			return
 		}
-		s.judge.excuse(excuse{agent: a.number, from: time.Now(), to: time.Now().Add(24 * time.Hour), polite: true})
 	}
 	a.up = time.Now()
 	a.start(a.begun(), s.plan.Agents)

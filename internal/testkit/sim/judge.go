@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -206,6 +205,7 @@ type Verdict struct {
 	Stall              time.Duration // the longest time without a page while there was work
 	StallAt            time.Duration // when that began
 	Took               time.Duration // virtual time of the crawl
+	Stalled            bool          // Stall is longer than what waiting for an agent's death explains
 	Void               bool          // more was lost than replicas can bear: pages may be missed and repeated
 	Wrong              []string      // everything else that no story may show
 	Log                []string      // what happened
@@ -213,7 +213,7 @@ type Verdict struct {
 
 // Bad says whether the story shows what no story may show.
 func (v *Verdict) Bad() bool {
-	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0
+	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0 || v.Stalled
 }
 
 // String tells the verdict.
@@ -236,7 +236,7 @@ func (v *Verdict) String() string {
 }
 
 // verdict judges the pages and the requests. end is when the last agent ended.
-func (j *judge) verdict(end time.Time) *Verdict {
+func (j *judge) verdict(end time.Time, still []excuse) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond, Took: end.Sub(start)}
@@ -271,13 +271,35 @@ func (j *judge) verdict(end time.Time) *Verdict {
 	slices.SortFunc(times, func(a, b time.Time) int { return a.Compare(b) })
 	last := start
 	for _, at := range times {
-		if gap := at.Sub(last); gap > v.Stall {
+		gap := at.Sub(last)
+		for _, e := range still { // in which nothing could be fetched
+			from, to := later(e.from, last), sooner(e.to, at)
+			gap -= max(0, to.Sub(from))
+		}
+		if gap > v.Stall {
 			v.Stall, v.StallAt = gap, last.Sub(start)
 		}
 		last = at
 	}
+	v.Stalled = v.Stall > stallBound
 	return v
 }
 
-// covers for any agent looks at the time alone.
-var _ = cmp.Compare[int]
+// stallBound is the longest time without a page that a story may show while there is work. A
+// death is noticed after up to 8 s, the leases of the dead agent end 10 s later, and an heir
+// waits for what others know of the hosts.
+const stallBound = 30 * time.Second
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -81,6 +81,25 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	return s.finish()
 }
 
+// excuseLateComers excuses what agents fetched that came back when the others were ending: they
+// find nobody, and go on alone with what they know.
+func (s *story) excuseLateComers() {
+	for _, a := range s.actors {
+		var others time.Time // when the last of them ended
+		for _, o := range s.actors {
+			if o != a && o.run != nil && !o.run.killed && o.run.at.After(others) {
+				others = o.run.at
+			}
+		}
+		if a.run != nil && !a.run.killed && a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
+			s.judge.excuse(excuse{agent: a.number, from: others.Add(-lateBefore), to: time.Now(), polite: true})
+		}
+	}
+}
+
+// lateBefore is how long an agent may take to join the others.
+const lateBefore = 10 * time.Second
+
 // finish waits until all agents have ended, and judges.
 func (s *story) finish() *Verdict {
 	for deadline := time.Now().Add(2 * time.Hour); ; time.Sleep(100 * time.Millisecond) {
@@ -97,7 +116,8 @@ func (s *story) finish() *Verdict {
 			break
 		}
 	}
-	v := s.judge.verdict(time.Now())
+	s.excuseLateComers()
+	v := s.judge.verdict(time.Now(), s.still)
 	v.Void = s.void
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
@@ -106,6 +126,8 @@ func (s *story) finish() *Verdict {
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
+		case a.newcomer && s.finished() && s.judge.by(a.number, p.began) == 0:
+			// It came when the crawl was ending, or met nobody before.
 		case p.err != nil || p.result.Stop != crawl.Finished && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
 		case p.result.Summary.Queued != 0:
