@@ -49,6 +49,8 @@ var layers = func() map[string]int {
 		"internal/node lab/rivals",
 		// the library
 		".",
+		// whole clusters in one process
+		"internal/testkit/sim",
 		// the experiments
 		"lab",
 		// the programs

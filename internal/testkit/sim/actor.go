@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -87,6 +86,9 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Archive.Agent = a.name
+	if s.plan.alone() {
+		return cfg
+	}
 	join := []string{}
 	if a.founds {
 		join = append(join, a.addr.String())
@@ -109,6 +111,7 @@ const crawlDir, keysDir = "/crawl", "/keys"
 // the crawl begins.
 func (a *actor) start(resume bool, together int) {
 	a.starts++
+	a.faulty.Heal() // whoever starts it has made room
 	p := &process{done: make(chan struct{}), began: time.Now()}
 	p.machine = a.s.net.machine(a.number, a.addr.Addr())
 	a.run = p
@@ -254,8 +257,6 @@ func copyDir(to disk.FS, into string, from disk.FS, dir string) error {
 	}
 	return nil
 }
-
-var _ = crawl.Finished
 
 // addrOf is the address of an agent by its number.
 func addrOf(number int) netip.AddrPort {

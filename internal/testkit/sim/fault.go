@@ -113,6 +113,7 @@ func (s *story) strike(f Fault) {
 		for _, a := range s.actors {
 			if a.lives() {
 				s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: now, polite: true})
+				a.down, a.up = now, time.Time{}
 				a.kill()
 				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
 			}
@@ -272,10 +273,10 @@ func (a *actor) repeats(last time.Duration) {
 		last += slowLag
 	}
 	e := excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true}
-	if a.s.plan.Replicas < 2 {
+	if s.plan.Replicas < 2 && !s.plan.alone() {
 		e.from = start // nobody else knows what it has fetched
 	}
-	a.s.judge.excuse(e)
+	s.judge.excuse(e)
 }
 
 // lose is the loss of the actor's machine.
@@ -301,6 +302,9 @@ func (s *story) startAgain(a *actor) {
 	alone := true
 	for _, other := range s.actors {
 		alone = alone && !other.lives()
+	}
+	if alone {
+		s.still = append(s.still, excuse{from: a.down, to: time.Now().Add(restartTime)})
 	}
 	if alone && s.finished() {
 		if s.plan.Replicas >= 2 && !s.void {

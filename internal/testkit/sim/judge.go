@@ -213,13 +213,14 @@ type Verdict struct {
 
 // Bad says whether the story shows what no story may show.
 func (v *Verdict) Bad() bool {
-	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || len(v.Violations) > 0 || len(v.Wrong) > 0 || v.Stalled
+	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || v.Stalled ||
+		len(v.Violations) > 0 || len(v.Wrong) > 0
 }
 
 // String tells the verdict.
 func (v *Verdict) String() string {
-	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s", v.Fetched, v.Reachable,
-		v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
+	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s",
+		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
 	if v.Void {
 		s += ", more was lost than replicas bear"
 	}

@@ -96,8 +96,8 @@ type Plan struct {
 // String tells the plan in lines.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d agents, %d hosts of %.0f pages, delay %s, %d replicas, latency %s", p.Seed, p.Agents, p.Hosts,
-		p.Pages, p.Delay, p.Replicas, p.Latency)
+	fmt.Fprintf(&b, "seed %d: %d agents, %d hosts of %.0f pages, delay %s, %d replicas, latency %s",
+		p.Seed, p.Agents, p.Hosts, p.Pages, p.Delay, p.Replicas, p.Latency)
 	if p.Partition != "" {
 		b.WriteString(", partition " + p.Partition)
 	}
@@ -140,6 +140,9 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
+// alone says whether the plan is of one agent that is no part of a cluster.
+func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }
+
 // Without returns the plan without fault i.
 func (p Plan) Without(i int) Plan {
 	p.Faults = append(append([]Fault(nil), p.Faults[:i]...), p.Faults[i+1:]...)
@@ -159,13 +162,35 @@ func Random(seed uint64) Plan {
 	if rng.IntN(8) == 0 {
 		p.Replicas = 1
 	}
-	if rng.IntN(4) == 0 {
+	switch rng.IntN(6) {
+	case 0:
 		p.Partition = "hash"
+	case 1:
+		p.Partition = "ring"
+	}
+	return p.withFaults(rng, []Kind{
+		Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Stop, Leave, Join, Join, Cut, OneWay, Lossy, Slow,
+		NoDNS, NoWeb, Clock,
+	})
+}
+
+// RandomAlone returns the plan of a single agent that follows from a seed.
+func RandomAlone(seed uint64) Plan {
+	rng := rand.New(rand.NewPCG(seed, 0x616c6f6e))
+	p := Plan{
+		Seed: seed, Agents: 1, Hosts: 3 + rng.Int64N(10), Pages: 4 + float64(rng.IntN(20)),
+		Delay: time.Duration(20+rng.IntN(100)) * time.Millisecond,
+	}
+	return p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Stop, NoDNS, NoWeb, Clock})
+}
+
+// withFaults adds one to three faults of some kinds.
+func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
+	between := func(from, to time.Duration) time.Duration {
+		return (from + time.Duration(rng.Int64N(int64(to-from)))).Round(time.Millisecond)
 	}
 	fault := func() Fault {
 		f := Fault{Agent: 1 + rng.IntN(p.Agents)}
-		kinds := []Kind{Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Stop, Leave, Join, Join, Cut, OneWay, Lossy, Slow,
-			NoDNS, NoWeb, Clock}
 		switch f.Kind = kinds[rng.IntN(len(kinds))]; f.Kind {
 		case Kill, Power, Stop, Full:
 			f.For = between(50*time.Millisecond, 3*time.Second)

@@ -6,40 +6,56 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
-func TestNoFault(t *testing.T) {
+var (
+	stories = flag.Int("stories", 60, "how many random stories TestStories tells")
+	first   = flag.Uint64("first", 1, "seed of the first of them")
+	alone   = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
+)
+
+// tell runs a story and fails if it shows what no story may show.
+func tell(t *testing.T, p Plan) (v *Verdict) {
+	t.Helper()
+	t.Log(p)
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		v := Tell(t, Plan{Seed: 1, Agents: 3, Latency: 5 * time.Millisecond})
-		t.Logf("%+v after %s", v, time.Since(began))
+		v = Tell(t, p)
+		t.Log(v)
+		if !v.Bad() {
+			return
+		}
+		t.Error("the story shows what no story may show")
+		for _, l := range v.Log {
+			l, _, _ = strings.Cut(l, "\n")
+			t.Log(l)
+		}
 	})
+	return v
 }
 
-var from = flag.Uint64("from", 1, "first seed")
-var count = flag.Uint64("count", 20, "stories")
-var verbose = flag.Bool("story", false, "")
-
-func TestRandom(t *testing.T) {
-	for seed := range *count {
-		p := Random(*from + seed)
+func TestNoFault(t *testing.T) {
+	for _, p := range []Plan{{Seed: 1}, {Seed: 2, Agents: 4}, {Seed: 3, Agents: 3, Partition: "ring"},
+		{Seed: 4, Agents: 3, Partition: "hash"}} {
 		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Log(p)
-			began := time.Now()
-			synctest.Test(t, func(t *testing.T) {
-				v := Tell(t, p)
-				if v.Bad() || *verbose {
-					t.Error(v)
-					for _, l := range v.Log {
-						l, _, _ = strings.Cut(l, "\n")
-						t.Log(l)
-					}
-				} else {
-					t.Log(v)
-				}
-			})
-			t.Log(time.Since(began))
+			if v := tell(t, p); v.Twice > 0 {
+				t.Errorf("%d pages fetched twice", v.Twice)
+			}
 		})
+	}
+}
+
+// Random faults in clusters.
+func TestStories(t *testing.T) {
+	for i := range *stories {
+		p := Random(*first + uint64(i))
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) { tell(t, p) })
+	}
+}
+
+// Random faults of single agents.
+func TestAlone(t *testing.T) {
+	for i := range *alone {
+		p := RandomAlone(*first + uint64(i))
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) { tell(t, p) })
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +31,8 @@ type web struct {
 }
 
 func newWeb(n *network, made *gen.Web, j *judge) *web {
-	return &web{net: n, self: n.machine(0, netip.MustParseAddr("192.0.2.1")), made: made, judge: j, asked: map[string]int{}}
+	self := n.machine(0, netip.MustParseAddr("192.0.2.1"))
+	return &web{net: n, self: self, made: made, judge: j, asked: map[string]int{}}
 }
 
 func (w *web) set(away, dnsAway bool) {
@@ -263,5 +263,3 @@ func (q *query) LocalAddr() net.Addr { return &net.UDPAddr{IP: q.m.addr.AsSlice(
 
 // RemoteAddr implements net.Conn.
 func (q *query) RemoteAddr() net.Addr { return &net.UDPAddr{IP: q.w.self.addr.AsSlice(), Port: 53} }
-
-var _ = os.ErrDeadlineExceeded
