@@ -72,8 +72,8 @@ type Violation struct {
 }
 
 func (v Violation) String() string {
-	return fmt.Sprintf("%s at %s: a%d asked for %s %s after a%d's (by %s)", v.Kind, v.At, v.Agent, v.URL, v.Gap, v.After,
-		v.Group)
+	return fmt.Sprintf("%s at %s: a%d asked for %s %s after a%d's (by %s)",
+		v.Kind, v.At, v.Agent, v.URL, v.Gap, v.After, v.Group)
 }
 
 // An excuse says that a page fetched by an agent in a time may be fetched again, and that

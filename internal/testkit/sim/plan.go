@@ -157,7 +157,8 @@ func Random(seed uint64) Plan {
 	}
 	p := Plan{
 		Seed: seed, Agents: 2 + rng.IntN(4), Hosts: 10 + rng.Int64N(30), Pages: 4 + float64(rng.IntN(12)),
-		Delay: between(50*time.Millisecond, 400*time.Millisecond), Replicas: 2, Latency: between(0, 20*time.Millisecond),
+		Delay:    between(50*time.Millisecond, 400*time.Millisecond),
+		Replicas: 2, Latency: between(0, 20*time.Millisecond),
 	}
 	if rng.IntN(8) == 0 {
 		p.Replicas = 1
