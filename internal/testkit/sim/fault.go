@@ -330,6 +330,7 @@ func (s *story) finished() bool {
 // overlay changes the network's rule for d.
 func (s *story) overlay(d time.Duration, change func(from, to int, p path) path) {
 	i := len(s.overlays)
+	s.bad += d
 	s.overlays = append(s.overlays, change)
 	s.compose()
 	s.later(d, func() {

@@ -236,8 +236,10 @@ func (v *Verdict) String() string {
 	return s
 }
 
-// verdict judges the pages and the requests. end is when the last agent ended.
-func (j *judge) verdict(end time.Time, still []excuse) *Verdict {
+// verdict judges the pages and the requests. end is when the last agent ended. Nothing could
+// be fetched in the times of still. For bad in all, the network between agents was bad: what
+// they have to tell each other takes longer by so much.
+func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond, Took: end.Sub(start)}
@@ -282,7 +284,7 @@ func (j *judge) verdict(end time.Time, still []excuse) *Verdict {
 		}
 		last = at
 	}
-	v.Stalled = v.Stall > stallBound
+	v.Stalled = v.Stall > stallBound+bad
 	return v
 }
 

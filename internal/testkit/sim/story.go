@@ -33,8 +33,9 @@ type story struct {
 
 	stage    sync.Mutex // guards what follows, and the actors
 	overlays []func(from, to int, p path) path
-	still    []excuse // times in which nothing can be fetched
-	void     bool     // more was lost than two replicas of everything can bear
+	still    []excuse      // times in which nothing can be fetched
+	bad      time.Duration // how long the network between agents is bad, all faults together
+	void     bool          // more was lost than two replicas of everything can bear
 
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -117,7 +118,7 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	s.excuseLateComers()
-	v := s.judge.verdict(time.Now(), s.still)
+	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Void = s.void
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
