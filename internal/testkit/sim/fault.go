@@ -175,6 +175,7 @@ func (s *story) strike(f Fault) {
 				return
 			}
 			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
+			s.void = true // what it has accepted since the copy is lost
 			a.s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: time.Now(), polite: true})
 			a.end(copied, (*machine).kill)
 			a.start(a.begun(), s.plan.Agents)
