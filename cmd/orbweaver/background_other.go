@@ -2,9 +2,8 @@
 
 package main
 
-// inBackground is always false: this system has no process groups that share a
-// terminal.
+// inBackground returns false: on this system, process groups do not share a terminal.
 func inBackground(int) bool { return false }
 
-// isAbandoned is always false: this system cannot ask a pipe for its reader.
+// isAbandoned returns false: this system does not tell whether a pipe has a reader.
 func isAbandoned(int) bool { return false }

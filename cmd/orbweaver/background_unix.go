@@ -4,14 +4,14 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// inBackground reports whether the terminal fd belongs to another process group
-// than ours, as after "orbweaver crawl ... &". It is false if fd is no terminal.
+// inBackground reports whether another process group has the terminal fd, as after
+// "orbweaver crawl ... &". It is false if fd is not a terminal.
 func inBackground(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()
 }
 
-// isAbandoned reports whether fd is a pipe that nobody can read any more.
+// isAbandoned reports whether fd is a pipe without a reader.
 func isAbandoned(fd int) bool {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {

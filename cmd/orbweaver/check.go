@@ -23,35 +23,37 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// CheckCmd explains what the crawler makes of a thing, without crawling.
+// CheckCmd implements "check": it explains how the crawler treats a URL or a page,
+// without crawling.
 type CheckCmd struct {
-	URL    CheckURLCmd    `cmd:"" name:"url" help:"The canonical form of a URL, its host, site and sort key."`
-	Scope  CheckScopeCmd  `cmd:"" help:"Whether a URL is in a crawl's scope, and what each rule says."`
-	Robots CheckRobotsCmd `cmd:"" help:"Whether robots.txt allows a URL, and which line decides."`
-	Links  CheckLinksCmd  `cmd:"" help:"The links that are found on a page."`
+	URL    CheckURLCmd    `cmd:"" name:"url" help:"Print the canonical form of a URL, its host, site and sort key."`
+	Scope  CheckScopeCmd  `cmd:"" help:"Tell whether a URL is in a crawl's scope, and what each rule decides."`
+	Robots CheckRobotsCmd `cmd:"" help:"Tell whether robots.txt allows a URL, and which line decides."`
+	Links  CheckLinksCmd  `cmd:"" help:"List the links on a page."`
 }
 
-// webFlags are how "check" reaches the web.
+// webFlags are the flags with which "check" reaches the web. They mean what they mean for
+// "crawl".
 type webFlags struct {
-	DNS          []string `name:"dns" help:"Name servers to ask." placeholder:"ADDR"`
-	ConnectTo    []string `help:"Requests to HOST:PORT go to ADDR:PORT instead." placeholder:"HOST:PORT:ADDR:PORT"`
-	CA           string   `name:"ca" help:"PEM file of certificate authorities to trust." placeholder:"FILE"`
-	Insecure     bool     `help:"Accept every certificate."`
-	AllowPrivate bool     `help:"Also connect to private and loopback addresses."`
-	Contact      string   `help:"Contact for the User-Agent." placeholder:"URL|MAIL"`
+	DNS          []string `name:"dns" help:"${check_dns}" placeholder:"ADDR"`
+	ConnectTo    []string `help:"Send requests for HOST:PORT to ADDR:PORT instead." placeholder:"HOST:PORT:ADDR:PORT"`
+	CA           string   `name:"ca" help:"${ca}" placeholder:"FILE"`
+	Insecure     bool     `help:"${insecure}"`
+	AllowPrivate bool     `help:"Also connect to private, loopback and link-local addresses."`
+	Contact      string   `help:"Name this contact in the User-Agent header." placeholder:"URL|MAIL"`
 	UserAgent    string   `help:"${check_user_agent}" placeholder:"S"`
 	RobotsAgent  string   `help:"${check_robots_agent}" placeholder:"NAME" aliases:"agent"`
 }
 
-// identity returns the User-Agent to send and the product name whose rules
-// hold, as a crawl with the same flags has them.
+// identity returns the User-Agent header to send and the product name whose robots.txt
+// groups apply. A crawl with the same flags has the same.
 func (w *webFlags) identity() (userAgent, token string, err error) {
 	c := node.Config{Contact: w.Contact, UserAgent: w.UserAgent, RobotsAgent: w.RobotsAgent}
 	return c.Identity()
 }
 
-// get fetches one URL, following redirects by hand. The body is decoded and
-// cut at max bytes. Faults of the body are printed to errs.
+// get fetches one URL and follows up to five redirects. The body is decoded and cut at max
+// bytes. get prints faults of the body to errs.
 func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
@@ -84,7 +86,7 @@ func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Respon
 			if r.Failure.Kind == fetch.Refused {
 				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
 			}
-			return nil, nil, foreignError{fmt.Errorf("%s: %w", u, r.Failure)}
+			return nil, nil, serverError{fmt.Errorf("%s: %w", u, r.Failure)}
 		}
 		if to, ok := fetch.Redirect(r); ok {
 			next, err := u.Resolve(to)
@@ -106,31 +108,32 @@ func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Respon
 	return nil, nil, fmt.Errorf("%s: more than five redirects", u)
 }
 
-// A foreignError has text of a server in it, such as the names in its certificate. It
-// is one line, so that no line of it can pass for ours.
-type foreignError struct{ error }
+// A serverError contains text of a server, such as the names in its certificate. Its text
+// is one line, so that a server cannot imitate a message of this program.
+type serverError struct{ error }
 
-func (e foreignError) Error() string { return report.OneLine(e.error.Error()) }
-func (e foreignError) Unwrap() error { return e.error }
+func (e serverError) Error() string { return report.OneLine(e.error.Error()) }
+func (e serverError) Unwrap() error { return e.error }
 
-var errRefused = errors.New("--allow-private would permit it")
+var errRefused = errors.New("allow it with --allow-private")
 
-// parseURL reads a URL argument.
+// parseURL reads a URL argument. Its error is a node.ConfigError.
 func parseURL(s string) (weburl.URL, error) {
 	u, err := weburl.Parse(s)
 	if err != nil {
-		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a whole http or https URL", s, err)}
+		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a complete URL such as https://example.org/", s, err)}
 	}
 	return u, nil
 }
 
-// CheckURLCmd is "check url".
+// CheckURLCmd implements "check url".
 type CheckURLCmd struct {
 	Base string   `help:"Resolve the URLs as references on this page." placeholder:"URL"`
-	URL  []string `arg:"" name:"url" help:"URLs, or references with --base; - reads them from standard input, one a line."`
+	URL  []string `arg:"" name:"url" help:"${check_references}"`
 }
 
-// Run prints what the crawler makes of each.
+// Run prints the canonical form of each URL and the values derived from it. The exit code
+// is 1 if one of them is not a URL.
 func (c *CheckURLCmd) Run(out io.Writer) error {
 	var base weburl.URL
 	if c.Base != "" {
@@ -154,7 +157,7 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 		if err != nil {
 			hint := ""
 			if base.IsZero() && !strings.Contains(s, ":") {
-				hint = "; give a whole URL such as https://example.org/, or --base"
+				hint = "; give a complete URL such as https://example.org/, or --base"
 			}
 			fmt.Fprintf(w, "refused\t%v%s\n", err, hint)
 			bad++
@@ -178,18 +181,18 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 	return nil
 }
 
-// CheckScopeCmd is "check scope".
+// CheckScopeCmd implements "check scope".
 type CheckScopeCmd struct {
-	Seed    []string   `help:"Seeds of the crawl." required:"" placeholder:"URL"`
-	Scope   scope.Kind `help:"page, prefix, host, domain or any." default:"host" placeholder:"KIND"`
-	Include []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
-	Exclude []string   `help:"As crawl's." placeholder:"RE" sep:"none"`
-	Depth   int        `help:"As crawl's." default:"-1" placeholder:"N"`
-	Hops    string     `help:"Discovery path of the URL in crawl.log's letters, such as LLE; empty for a seed, as for the URLs of --seed." default:"L" placeholder:"HOPS"`
-	URL     []string   `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
+	Seed    []string   `help:"Judge for a crawl from these seeds." required:"" placeholder:"URL"`
+	Scope   scope.Kind `help:"${scope}" default:"host" placeholder:"KIND"`
+	Include []string   `help:"${include}" placeholder:"RE" sep:"none"`
+	Exclude []string   `help:"${exclude}" placeholder:"RE" sep:"none"`
+	Depth   int        `help:"${depth}" default:"-1" placeholder:"N"`
+	Hops    string     `help:"${check_hops}" default:"L" placeholder:"HOPS"`
+	URL     []string   `arg:"" name:"url" help:"${check_urls}"`
 }
 
-// Run judges each URL; the exit code is 1 if one is out of scope.
+// Run judges each URL. The exit code is 1 if one of them is out of scope.
 func (c *CheckScopeCmd) Run(out io.Writer) error {
 	var seeds []weburl.URL
 	for _, s := range c.Seed {
@@ -237,14 +240,14 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 	return nil
 }
 
-// CheckRobotsCmd is "check robots".
+// CheckRobotsCmd implements "check robots".
 type CheckRobotsCmd struct {
 	File string   `help:"${check_file}" placeholder:"FILE"`
-	URL  []string `arg:"" name:"url" help:"URLs to judge; - reads them from standard input, one a line."`
+	URL  []string `arg:"" name:"url" help:"${check_urls}"`
 	webFlags
 }
 
-// Run judges each URL; the exit code is 1 if one is not allowed.
+// Run judges each URL. The exit code is 1 if one of them is denied.
 func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	_, token, err := c.identity()
 	if err != nil {
@@ -294,7 +297,7 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return nil
 }
 
-// rules reads the robots.txt that speaks for u.
+// rules reads the robots.txt that applies to u: the file of --file, or that of u's origin.
 func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules, error) {
 	if c.File != "" {
 		b, err := readInput(c.File, robots.ReadLimit+1)
@@ -312,9 +315,8 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules
 	case errors.Is(err, errRefused):
 		return nil, err
 	case err != nil:
-		return nil,
-			fmt.Errorf("%w; the crawler would take all of %s for forbidden and ask again later (RFC 9309, 2.3.1.4)",
-				err, u.Origin())
+		return nil, fmt.Errorf("%w; a crawl treats all of %s as forbidden and asks for its robots.txt again later "+
+			"(RFC 9309, 2.3.1.4)", err, u.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
@@ -325,16 +327,16 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules
 	return robots.Parse(body), nil
 }
 
-// CheckLinksCmd is "check links".
+// CheckLinksCmd implements "check links".
 type CheckLinksCmd struct {
-	Requisites  bool   `help:"Also what the page needs to be shown."`
-	Base        string `help:"URL of the page, for a file." placeholder:"URL" default:"http://localhost/"`
-	ContentType string `help:"Content-Type of the page, for a file." default:"text/html" placeholder:"TYPE"`
-	Page        string `arg:"" help:"A URL, a file, or - for standard input."`
+	Requisites  bool   `help:"Also list the images, styles and scripts that the page needs."`
+	Base        string `help:"Treat a file as the page at this URL." placeholder:"URL" default:"http://localhost/"`
+	ContentType string `help:"Treat a file as this Content-Type." default:"text/html" placeholder:"TYPE"`
+	Page        string `arg:"" help:"Read this page: a URL, a file, or - for standard input."`
 	webFlags
 }
 
-// Run lists the links.
+// Run lists the links of the page.
 func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	const max = 64 << 20
 	in := parse.Input{ContentType: c.ContentType}
@@ -385,8 +387,7 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return w.Flush()
 }
 
-// arguments are the URLs that were given; - stands for the lines of standard
-// input.
+// arguments returns the given URLs, with "-" replaced by the lines of standard input.
 func arguments(given []string) (urls []string, _ error) {
 	for _, s := range given {
 		if s != "-" {
@@ -406,7 +407,7 @@ func arguments(given []string) (urls []string, _ error) {
 	return urls, nil
 }
 
-// readInput reads a file or, for -, standard input, at most max bytes of it.
+// readInput reads at most max bytes of the named file, or of standard input if name is "-".
 func readInput(name string, max int64) ([]byte, error) {
 	r := io.Reader(os.Stdin)
 	if name != "-" {

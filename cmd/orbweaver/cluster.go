@@ -11,50 +11,50 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// ClusterCmd is about agents that crawl together.
+// ClusterCmd implements "cluster": commands for agents that crawl together.
 type ClusterCmd struct {
-	Keys ClusterKeysCmd `cmd:"" help:"Make the keys with which agents on several machines know each other."`
+	Keys ClusterKeysCmd `cmd:"" help:"Make the keys with which agents on several machines recognize each other."`
 }
 
-// A ClusterKeysCmd is "cluster keys".
+// ClusterKeysCmd implements "cluster keys".
 type ClusterKeysCmd struct {
-	Out    string   `help:"Directory of the cluster's authority, with a directory for each agent in it; made if it is not there." required:"" placeholder:"DIR"`
-	Agents []string `help:"Names of agents, with commas between them." required:"" placeholder:"NAME"`
+	Out    string   `help:"${keys_out}" required:"" placeholder:"DIR"`
+	Agents []string `help:"Make keys for the agents of these names, separated by commas." required:"" placeholder:"NAME"`
 }
 
-// Help teaches what becomes of the files.
+// Help explains the files and where to put them.
 func (ClusterKeysCmd) Help() string {
-	return `Agents on other machines are let in only with a certificate of the cluster's
-authority. Make one directory for each agent, on a machine that you trust, and
-bring each to its own machine:
+	return `Agents on several machines accept each other only with a certificate of the
+cluster's authority. Make one directory for each agent, on a machine that you
+trust, and copy each to its own machine:
 
   orbweaver cluster keys --out keys --agents a1,a2,a3
   scp -r keys/a2 second.example.org:
 
-An agent that comes later gets its keys from the same authority:
+To add an agent later, make its keys with the same authority:
 
   orbweaver cluster keys --out keys --agents a4
 
-What is in an agent's directory, readable for its owner alone:
+An agent's directory holds these files, which only the file owner can read:
 
-  ca.pem      the authority's certificate: whom to believe
+  ca.pem      the authority's certificate
   agent.pem   the agent's certificate, with its name
-  agent.key   the key that belongs to it; no other machine needs it
-  gossip.key  the secret of the whole cluster, for the packets of gossip
+  agent.key   the agent's private key; no other machine needs it
+  gossip.key  the secret of the whole cluster, which encrypts its gossip
 
-keys/authority has the authority's own key. Who has that can make agents: keep
-it off the machines that crawl. Nothing is ever overwritten. When a key is lost
-to somebody, make a new authority in another directory, and bring new keys to
-all agents. Certificates are good for ten years.
+keys/authority holds the authority's private key. Anybody who has this key can
+add agents: keep it off the machines that crawl. The command never overwrites a
+file. If a key becomes known to others, make a new authority in another
+directory, and copy new keys to all agents. Certificates are valid for ten years.
 
-Agents that are all on one machine, on loopback, need no keys.`
+Agents that all run on one machine, on loopback, need no keys.`
 }
 
-// Run makes all the bundles, or none if one cannot be made.
+// Run makes the keys of all agents, or of none if one of them cannot be made.
 func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	bad := func(err error) error { return &exitError{exitConfig, err.Error()} }
 	if len(c.Agents) == 0 {
-		return bad(errors.New("--agents: the names of the agents that are to have keys, such as a1,a2,a3"))
+		return bad(errors.New("--agents is empty: give the names of the agents, such as a1,a2,a3"))
 	}
 	seen := map[string]bool{}
 	for i, name := range c.Agents {
@@ -63,7 +63,7 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 			return bad(err)
 		}
 		if seen[c.Agents[i]] {
-			return bad(fmt.Errorf("agent %q is named twice: each needs a name of its own", name))
+			return bad(fmt.Errorf("--agents: agent %q is named twice; give each agent its own name", name))
 		}
 		seen[c.Agents[i]] = true
 	}
@@ -76,7 +76,7 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	}
 	for _, name := range c.Agents {
 		if err := a.Check(name); err != nil {
-			return bad(fmt.Errorf("%w; no keys were made: an agent may be using these", err))
+			return bad(fmt.Errorf("%w; no keys were made, because an agent may be using the existing ones", err))
 		}
 	}
 	for _, name := range c.Agents {

@@ -31,7 +31,7 @@ import (
 
 const defaultDir = "./crawl"
 
-// CrawlCmd is "crawl". Its flags are also the keys of the YAML file.
+// CrawlCmd implements "crawl". Its flags are also the keys of the YAML file.
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
 
@@ -102,14 +102,14 @@ type CrawlCmd struct {
 	Profiles `embed:"" group:"Monitoring"`
 }
 
-// Help teaches by examples.
+// Help returns the examples and explanations of "crawl --help".
 func (CrawlCmd) Help() string {
-	return `One site, politely (2 s between requests to a host, robots.txt obeyed):
+	return `Crawl one site politely, with 2 s between requests to a host and by its robots.txt:
 
   orbweaver crawl --contact you@example.org https://example.org/
 
-A list of sites with their images, styles and scripts, at most 10,000 pages of each
-host:
+Crawl a list of sites with their images, styles and scripts, at most 10,000 pages
+per host:
 
   orbweaver crawl --contact you@example.org --seeds sites.txt --requisites --host-page-limit 10000
 
@@ -119,8 +119,8 @@ record:
 
   orbweaver crawl --contact you@example.org --strategy recrawl --recrawl-min 1h https://example.org/
 
-Ctrl-C waits for the requests under way and saves. A second Ctrl-C exits at once.
-To continue after either, or after a crash:
+Ctrl-C waits for the requests in progress and saves. A second Ctrl-C exits at once.
+Continue after either, or after a crash:
 
   orbweaver crawl --resume
 
@@ -137,21 +137,21 @@ You can put flags into a YAML file and give it with --config crawl.yaml:
 Exit codes: ` + exitBriefs() + "."
 }
 
-// Run crawls.
-func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, told *settings) (err error) {
+// Run crawls until the crawl ends or a signal stops it.
+func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, given *settings) (err error) {
 	if !c.JSON && !c.Quiet {
-		for _, name := range told.strange {
-			fmt.Fprintf(errs, "orbweaver: %s in the environment is no flag; it changes nothing\n", name)
+		for _, name := range given.unknown {
+			fmt.Fprintf(errs, "orbweaver: %s in the environment matches no flag and is ignored\n", name)
 		}
 		if c.Seeds == "-" && term.IsTerminal(int(os.Stdin.Fd())) {
-			fmt.Fprintln(errs, "Seeds, one a line; Ctrl-D ends them:")
+			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")
 		}
 	}
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
-	if err := c.foreign(k, told, filepath.Join(c.Dir, "crawl.yaml")); err != nil {
+	if err := c.checkUnused(k, given, filepath.Join(c.Dir, "crawl.yaml")); err != nil {
 		return err
 	}
 	if cfg.Effective, err = c.effective(k); err != nil {
@@ -172,10 +172,11 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, tol
 	})
 }
 
-// leastMemory is agent.LeastMemory as people write it.
+// leastMemory is node.LeastMemory as people write it.
 var leastMemory = fmt.Sprintf("%dMiB", node.LeastMemory>>20)
 
-// config turns flags into the rooms' configurations.
+// config turns the flags into the configuration of an agent and its parts. Its errors
+// name the flag, the value and what would be right.
 func (c *CrawlCmd) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
@@ -195,44 +196,45 @@ func (c *CrawlCmd) config() (node.Config, error) {
 			return cfg, err
 		}
 		if cfg.Seeds = append(cfg.Seeds, more...); len(cfg.Seeds) == 0 && !c.Resume {
-			return bad("no seeds: %s has none", c.Seeds)
+			return bad("no seeds: --seeds %s has no URL; put one on each line", c.Seeds)
 		}
 	}
 	switch {
 	case c.Workers < 1 || c.Workers > 10000:
-		return bad("--workers %d: from 1 to 10000", c.Workers)
+		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	case c.SlowDown <= 0 || c.RetryWait <= 0:
-		return bad("--slow-down %s and --retry-wait %s: above 0, such as 60s; --retries 0 never retries",
+		return bad("--slow-down %s and --retry-wait %s: give durations above 0, such as 60s; --retries 0 never retries",
 			c.SlowDown, c.RetryWait)
 	case c.MaxTime <= 0 || c.Timeout <= 0 || c.DialTimeout <= 0 || c.MaxBody <= 0:
-		return bad("--max-time, --timeout, --dial-timeout and --max-body have to be above 0")
+		return bad("--max-time %s, --timeout %s, --dial-timeout %s and --max-body %d: give values above 0",
+			c.MaxTime, c.Timeout, c.DialTimeout, int64(c.MaxBody))
 	case c.Retries < 0:
 		return bad("--retries %d is negative; 0 never retries", c.Retries)
 	case c.Rate < 0:
 		return bad("--rate %g is negative; 0 is no limit", c.Rate)
 	case c.Depth < -1:
-		return bad("--depth %d: 0 is the seeds alone, -1 no limit", c.Depth)
+		return bad("--depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", c.Depth)
 	case c.PageLimit < 0:
 		return bad("--page-limit %d is negative; 0 is no limit", c.PageLimit)
 	case c.HostPageLimit < 0:
 		return bad("--host-page-limit %d is negative; 0 is no limit", c.HostPageLimit)
-	case !(c.Capacity > 0 && c.Capacity <= 1000): // not a number neither
-		return bad("--capacity %g: a weight above 0, at most 1000", c.Capacity)
+	case !(c.Capacity > 0 && c.Capacity <= 1000): // refuses NaN, too
+		return bad("--capacity %g: give a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
-		return bad("--replicas %d: 1 or 2", c.Replicas)
+		return bad("--replicas %d: give 1 or 2", c.Replicas)
 	case c.Replicas == 2 && c.Listen == "":
-		return bad("--replicas 2 is for an agent among others, which needs --listen")
+		return bad("--replicas 2 has no effect without other agents: add --listen, the address at which they reach this one")
 	case c.Recovery < 1:
-		return bad("--recovery %d: from 1", c.Recovery)
+		return bad("--recovery %d is too small; give at least 1", c.Recovery)
 	case c.Agents < 1:
-		return bad("--agents %d: from 1", c.Agents)
+		return bad("--agents %d is too small; give at least 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
-		return bad("--join, --keys and --agents are for an agent among others, " +
-			"which needs --listen, the address at which they reach it")
+		return bad("--join, --keys and --agents have no effect without other agents: " +
+			"add --listen, the address at which they reach this one")
 	case c.Memory < node.LeastMemory:
-		return bad("--memory %d: an agent needs at least %s", int64(c.Memory), leastMemory)
+		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
 	}
 	err := node.CheckPartition(c.Partition, c.Kappa)
 	if err != nil {
@@ -289,7 +291,8 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if c.Proxy != "" {
 		u, err := url.Parse(c.Proxy)
 		if err != nil || u.Host == "" {
-			return bad("--proxy %q: not a URL such as http://127.0.0.1:3128 or socks5://127.0.0.1:1080", c.Proxy)
+			return bad("--proxy %q is not a proxy's URL; write http://127.0.0.1:3128 or socks5://127.0.0.1:1080",
+				c.Proxy)
 		}
 		f.Proxy = u
 	}
@@ -297,8 +300,8 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	return cfg, nil
 }
 
-// effective is crawl.yaml: every flag in force but those that belong to one
-// run.
+// effective returns the content of crawl.yaml: every flag in effect, except those that
+// apply to one run only.
 func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
@@ -318,16 +321,16 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 			v = x.String()
 		}
 		if f.Target.IsZero() && f.Default == "" {
-			continue // as if it had not been given
+			continue // the flag has no effect
 		}
 		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
 	}
 	b, err := yaml.Marshal(m)
-	return append([]byte("# The configuration in force; \"orbweaver crawl --resume\" reads it.\n"), b...), err
+	return append([]byte("# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\n"), b...), err
 }
 
-// seedLine is what a line of a seed file says: without white space, and without
-// a comment, which begins with '#' at the line's start or behind white space.
+// seedLine returns a line of a seed file without surrounding white space and without its
+// comment. A comment begins with '#' at the start of the line or after white space.
 func seedLine(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
@@ -337,7 +340,7 @@ func seedLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// readSeeds reads a file of seeds; - is standard input.
+// readSeeds reads the seeds from the named file, or from standard input if name is "-".
 func readSeeds(name string) ([]string, error) {
 	var r io.Reader = os.Stdin
 	if name == "-" {
@@ -345,7 +348,7 @@ func readSeeds(name string) ([]string, error) {
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &node.ConfigError{Text: "seeds: " + err.Error()}
+			return nil, &node.ConfigError{Text: "--seeds: " + err.Error()}
 		}
 		defer f.Close()
 		r = f
@@ -364,22 +367,22 @@ func readSeeds(name string) ([]string, error) {
 		seeds = append(seeds, s)
 	}
 	if err := sc.Err(); err != nil {
-		return nil, &node.ConfigError{Text: fmt.Sprintf("seeds %s: %v", name, err)}
+		return nil, &node.ConfigError{Text: fmt.Sprintf("--seeds %s: %v", name, err)}
 	}
 	return seeds, nil
 }
 
-// runCrawl opens an agent, shows it at work and says how it ended.
+// runCrawl opens an agent, runs its crawl and shows it on d. Its result is an exitError
+// unless the crawl finished.
 func runCrawl(cfg node.Config, api string, d *display) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(node.RuntimeLimit(cfg.MemoryBytes)))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.open(cancel)
-	// Signals count from here on: opening a large crawl takes time, and a stop
-	// during it is a stop like any other.
+	// Opening a large crawl takes time. Signals stop the crawl from here on.
 	unwatch := watchSignals(d, cancel)
 	defer unwatch()
-	// The port comes first. If it is in use, the directory stays as it is.
+	// Reserve the port first: if it is in use, the directory stays unchanged.
 	var ln net.Listener
 	if api != "" {
 		var err error
@@ -411,7 +414,8 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 		if _, setting := errors.AsType[*node.ConfigError](err); setting || disk.IsFull(err) {
 			return err
 		}
-		return &exitError{exitFatal, err.Error() + "\nNothing accepted is lost; go on with --resume when it is mended."}
+		return &exitError{exitFatal, err.Error() +
+			"\nNo accepted URL is lost. Remove the cause, then continue with --resume."}
 	}
 	if err := d.summary(cfg.Dir, res); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
@@ -432,9 +436,9 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 	return nil
 }
 
-// watchSignals stops a crawl at the first SIGINT, SIGTERM or SIGHUP and the
-// process at the second SIGINT or SIGTERM, until unwatch is called. A SIGHUP that was
-// ignored when the program started stays ignored, as nohup wants it.
+// watchSignals calls stop at the first SIGINT, SIGTERM or SIGHUP, and ends the process at
+// the second SIGINT or SIGTERM, until unwatch is called. If SIGHUP was ignored when the
+// program started, as nohup does it, it stays ignored.
 func watchSignals(d *display, stop func()) (unwatch func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -445,11 +449,11 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 	go func() {
 		defer close(done)
 		obey(signals, over, func() {
-			d.note("stopping: waiting for the requests under way, then saving; Ctrl-C again exits at once")
+			d.note("stopping: waiting for the requests in progress, then saving; press Ctrl-C again to exit at once")
 			stop()
 		}, func() {
-			d.note("stopped at once; --resume goes on")
-			os.Exit(exitForced) // the journal makes it safe
+			d.note("exiting at once; continue with --resume")
+			os.Exit(exitForced) // safe at any moment: the journal has every accepted URL
 		})
 	}()
 	return sync.OnceFunc(func() {
@@ -460,17 +464,17 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 }
 
 // obey calls stop at the first signal, and force at the second SIGINT or SIGTERM. A SIGHUP
-// counts for nothing then: a terminal that closes sends two of them, and a supervisor may
-// send one with a SIGTERM, in either order. obey returns after force, or when over is
+// never counts towards force: a terminal that closes sends two of them, and a supervisor
+// may send one with a SIGTERM, in either order. obey returns after force, or when over is
 // closed.
 func obey(signals <-chan os.Signal, over <-chan struct{}, stop, force func()) {
-	for stopping, told := false, 0; ; {
+	for stopping, requests := false, 0; ; {
 		select {
 		case s := <-signals:
 			if s != syscall.SIGHUP {
-				told++
+				requests++
 			}
-			if told == 2 {
+			if requests == 2 {
 				force()
 				return
 			}

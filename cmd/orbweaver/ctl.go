@@ -18,40 +18,42 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// CtlCmd talks to a running crawl.
+// CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
-	Dir     string        `help:"Crawl directory of the crawl to ask; it must run with --api." default:"./crawl" placeholder:"DIR"`
-	Status  CtlStatusCmd  `cmd:"" help:"How the crawl stands, as JSON."`
-	Explain CtlExplainCmd `cmd:"" help:"Why a host is not being crawled now."`
-	Block   CtlBlockCmd   `cmd:"" help:"Let a host alone, also after a restart; its links wait."`
-	Unblock CtlUnblockCmd `cmd:"" help:"Take a block back."`
-	Drop    CtlDropCmd    `cmd:"" help:"Give up the links of a host that wait."`
-	Leave   CtlLeaveCmd   `cmd:"" help:"Give all hosts of this agent to the others, and end it."`
+	Dir     string        `help:"Ask the crawl in directory DIR, which runs with --api." default:"./crawl" placeholder:"DIR"`
+	Status  CtlStatusCmd  `cmd:"" help:"Print the state of the crawl as JSON."`
+	Explain CtlExplainCmd `cmd:"" help:"Explain why a host is not being crawled now."`
+	Block   CtlBlockCmd   `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
+	Unblock CtlUnblockCmd `cmd:"" help:"Crawl a blocked host again."`
+	Drop    CtlDropCmd    `cmd:"" help:"Discard the waiting links of a host."`
+	Leave   CtlLeaveCmd   `cmd:"" help:"Hand all hosts of this agent to the other agents, then end it."`
 }
 
-// Help says what it takes.
+// Help explains what the commands require.
 func (CtlCmd) Help() string {
-	return `The crawl must have been begun with --api ADDR on this machine:
+	return `The crawl must run on this machine with --api ADDR:
 
   orbweaver crawl --api 127.0.0.1:7480 …
   orbweaver ctl explain www.example.org
   orbweaver ctl block www.example.org
 
-The address and the token stand in state/api.json of the crawl directory.`
+The command reads the address and the token from state/api.json in the crawl
+directory. If a command takes longer than 10 s, its result appears in
+logs/events.jsonl.`
 }
 
-// CtlStatusCmd is "ctl status".
+// CtlStatusCmd implements "ctl status".
 type CtlStatusCmd struct{}
 
 // Run prints the status.
 func (CtlStatusCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "GET", "/status") }
 
-// HostArg is the host that a command is about.
+// HostArg is the host argument of a command.
 type HostArg struct {
 	Host string `arg:"" help:"Host name, without scheme and port."`
 }
 
-// ask sends a command about the host, and prints what came of it.
+// ask sends a command about the host and prints the answer.
 func (h HostArg) ask(c *commands, out io.Writer, method, path string) error {
 	host, err := node.ParseHost(h.Host)
 	if err != nil {
@@ -60,7 +62,7 @@ func (h HostArg) ask(c *commands, out io.Writer, method, path string) error {
 	return c.Ctl.ask(out, method, path+"?host="+url.QueryEscape(host))
 }
 
-// CtlExplainCmd is "ctl explain".
+// CtlExplainCmd implements "ctl explain".
 type CtlExplainCmd struct {
 	HostArg `embed:""`
 }
@@ -70,7 +72,7 @@ func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
 	return e.ask(c, out, "GET", "/explain")
 }
 
-// CtlBlockCmd is "ctl block".
+// CtlBlockCmd implements "ctl block".
 type CtlBlockCmd struct {
 	HostArg `embed:""`
 }
@@ -78,7 +80,7 @@ type CtlBlockCmd struct {
 // Run blocks the host.
 func (b CtlBlockCmd) Run(c *commands, out io.Writer) error { return b.ask(c, out, "POST", "/block") }
 
-// CtlUnblockCmd is "ctl unblock".
+// CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
 	HostArg `embed:""`
 }
@@ -88,27 +90,26 @@ func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
 	return u.ask(c, out, "POST", "/unblock")
 }
 
-// CtlDropCmd is "ctl drop".
+// CtlDropCmd implements "ctl drop".
 type CtlDropCmd struct {
 	HostArg `embed:""`
 }
 
-// Run drops the host's links.
+// Run discards the host's links.
 func (d CtlDropCmd) Run(c *commands, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
 
-// CtlLeaveCmd is "ctl leave".
+// CtlLeaveCmd implements "ctl leave".
 type CtlLeaveCmd struct{}
 
-// Run has the agent leave its cluster.
+// Run asks the agent to leave its cluster.
 func (CtlLeaveCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
 
-// insist sends req, and sends it again for up to insistence if the crawl closes the
-// connection without an answer. A crawl under a flood of connections does that to
-// callers whose token it has not read yet (see package inbound). All orders may be
-// repeated.
-func insist(req *http.Request) (*http.Response, error) {
+// sendRetrying sends req. If the crawl closes the connection without an answer, it sends
+// req again for up to retryFor. A crawl under a flood of connections closes those whose
+// token it has not read yet (see package inbound). Every command may be repeated.
+func sendRetrying(req *http.Request) (*http.Response, error) {
 	client := &http.Client{Timeout: 30 * time.Second}
-	for end := time.Now().Add(insistence); ; time.Sleep(insistencePause) {
+	for end := time.Now().Add(retryFor); ; time.Sleep(retryPause) {
 		res, err := client.Do(req)
 		over := err == nil || errors.Is(err, syscall.ECONNREFUSED) || os.IsTimeout(err)
 		if over || time.Now().After(end) {
@@ -118,11 +119,11 @@ func insist(req *http.Request) (*http.Response, error) {
 }
 
 const (
-	insistence      = 20 * time.Second
-	insistencePause = 20 * time.Millisecond
+	retryFor   = 20 * time.Second
+	retryPause = 20 * time.Millisecond
 )
 
-// ask puts a question or an order to the running crawl and prints the answer.
+// ask sends a request to the running crawl and prints the answer.
 func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 	b, err := os.ReadFile(filepath.Join(c.Dir, node.APIFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +142,7 @@ func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 		return fmt.Errorf("%s: %w", node.APIFile, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+access.Token)
-	res, err := insist(req)
+	res, err := sendRetrying(req)
 	if err != nil {
 		return fmt.Errorf("the crawl in %s does not answer (was it killed?): %w", c.Dir, err)
 	}

@@ -16,55 +16,55 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
-// DemoCmd is "demo".
+// DemoCmd implements "demo".
 type DemoCmd struct {
-	Dir   string        `help:"Directory for the demo's crawl; an earlier demo in it is replaced." default:"./orbweaver-demo" placeholder:"DIR"`
-	Delay time.Duration `help:"Quiet time between two requests to a host." default:"200ms" placeholder:"D"`
-	JSON  bool          `name:"json" help:"Progress and summary as JSON lines."`
-	Quiet bool          `help:"Say nothing."`
+	Dir   string        `help:"${demo_dir}" default:"./orbweaver-demo" placeholder:"DIR"`
+	Delay time.Duration `help:"${demo_delay}" default:"200ms" placeholder:"D"`
+	JSON  bool          `name:"json" help:"${json}"`
+	Quiet bool          `help:"Print nothing."`
 }
 
-// Help says what happens.
+// Help explains what the demo does.
 func (DemoCmd) Help() string {
-	return `A small web is served from inside the program, on loopback and with a name
-server of its own, and crawled as any other web would be. It needs no network
-and takes well under a minute.`
+	return `The program serves a small web on loopback, with its own name server, and crawls
+it like any other web. The demo needs no network and takes less than a minute.`
 }
 
 // demoMark begins the crawl.yaml of a demo.
 const demoMark = "# The demo's crawl"
 
-// onlyDemo refuses a directory with a crawl that is no demo: a demo deletes
-// what was there.
+// onlyDemo refuses a directory with a crawl that is not a demo, because a demo deletes the
+// crawl in its directory.
 func onlyDemo(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent says what it thinks of other directories
+		return nil // the agent refuses directories with other files
 	}
 	if err != nil {
 		return err
 	}
 	if !strings.HasPrefix(string(b), demoMark) {
-		return &node.ConfigError{Text: fmt.Sprintf("%s holds a crawl that is no demo: choose another --dir", dir)}
+		return &node.ConfigError{Text: fmt.Sprintf(
+			"%s holds a crawl that is not a demo, and a demo would delete it; choose another --dir", dir)}
 	}
 	return nil
 }
 
-// Run serves and crawls.
+// Run serves the web, crawls it, and prints where the results are.
 func (c *DemoCmd) Run(out io.Writer) error {
 	if err := onlyDemo(c.Dir); err != nil {
 		return err
 	}
-	web, err := testweb.New(testweb.Config{Sites: demo.Sites(), Gzip: true,
-		Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
+	web, err := testweb.New(testweb.Config{
+		Sites: demo.Sites(), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
 	if err != nil {
 		return err
 	}
 	stop := web.Start()
 	defer stop()
 	if !c.Quiet && !c.JSON {
-		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n", len(web.Hosts()),
-			demo.Seeds()[0])
+		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n",
+			len(web.Hosts()), demo.Seeds()[0])
 	}
 	cfg := node.Config{
 		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
@@ -95,16 +95,16 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	}
 	at := func(elem ...string) string { return filepath.Join(append([]string{c.Dir}, elem...)...) }
 	fmt.Fprintf(out, `
-The web's own account: %[1]d requests, %[2]d pages sent, %[3]d of them twice, %[4]d politeness violations.
+The web observed %[1]d requests, %[2]d pages sent, %[3]d of them twice, %[4]d politeness violations.
 
 The archive    %[7]s
                %[9]s warc ls %[5]s
                %[9]s warc verify %[5]s
-A page of it   %[9]s warc extract --url %[6]s --payload %[5]s
-The log        %[8]s (one line a fetch; columns in docs/reference/files.md)
+One page       %[9]s warc extract --url %[6]s --payload %[5]s
+The log        %[8]s (one line per fetch; columns in docs/reference/files.md)
 The reports    %[10]s
                summary.json, hosts.csv, status.csv, mime.csv, errors.csv
-Left out       %[11]s, each URL with its reason
+Skipped        %[11]s, each URL with its reason
 
 Your own first crawl:
                %[9]s crawl --dir first --contact you@example.org https://example.org/
@@ -113,7 +113,7 @@ Your own first crawl:
 	return nil
 }
 
-// self is how to call this program again from here.
+// self returns the command that runs this program from the current directory.
 func self() string {
 	exe, err := os.Executable()
 	switch {

@@ -22,23 +22,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// display shows a crawl to its user: progress on standard error, the summary on
-// out.
+// A display shows a crawl to its user: progress on standard error, the summary on out.
 type display struct {
 	out                  io.Writer
 	json, quiet          bool
-	resumable            bool // by "crawl --resume": not so a demo, whose web is gone
+	resumable            bool // false for a demo: its web ends with the program
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
-	agent                string // its name in a cluster; empty: it is alone
+	agent                string // the agent's name in a cluster; empty: it is alone
 	progress             *report.Progress
 	stop                 func() // stops the crawl
 }
 
-// open makes the display ready for notes. If a reader of its output closes the
-// pipe, it calls stop.
+// open prepares the display for notes and progress. The display calls stop if the reader
+// of a pipe closes it.
 func (d *display) open(stop func()) {
-	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe is an error then
+	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe then returns EPIPE
 	d.out, d.stop = pipe{d.out, stop}, stop
 	fd := int(os.Stderr.Fd())
 	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
@@ -55,19 +54,18 @@ func (d *display) open(stop func()) {
 	d.progress.Background = func() bool { return inBackground(fd) }
 }
 
-// show begins to show a at work; the function it returns ends that.
+// show starts to show the progress of a. stop ends it and waits for the last output.
 func (d *display) show(a *node.Agent) (stop func()) {
 	for _, h := range a.NotBlocked {
 		d.note(h + ": is not blocked")
 	}
 	if r := a.Recovered; r.Accepted > 0 {
-		d.note(fmt.Sprintf("going on: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
+		d.note(fmt.Sprintf("resuming: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
 		if r.Repeated > 0 {
-			d.note(fmt.Sprintf("%d of them are fetched once more: their records, or links of theirs, were lost",
-				r.Repeated))
+			d.note(fmt.Sprintf("%d URLs will be fetched again: the crash lost their records or their links", r.Repeated))
 		}
 		if r.Lost > 0 {
-			d.note(fmt.Sprintf("up to %d links are lost that waited in state/seen", r.Lost))
+			d.note(fmt.Sprintf("up to %d links that were waiting in state/seen are lost", r.Lost))
 		}
 	}
 	over, done := make(chan struct{}), make(chan struct{})
@@ -78,7 +76,8 @@ func (d *display) show(a *node.Agent) (stop func()) {
 		for {
 			select {
 			case now := <-tick.C:
-				// Standard output gets nothing until the end, and --quiet writes nothing.
+				// Standard output gets nothing until the end, and --quiet writes nothing: a write
+				// does not tell us that the reader of the pipe has gone.
 				if isAbandoned(1) || isAbandoned(2) {
 					d.stop()
 				}
@@ -97,7 +96,7 @@ func (d *display) show(a *node.Agent) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// A pipe calls closed when its reader has closed it.
+// A pipe is an output that calls closed if a write finds that the reader has closed it.
 type pipe struct {
 	io.Writer
 	closed func()
@@ -111,6 +110,7 @@ func (p pipe) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// snapshot turns the status of a crawl into the numbers that the progress shows.
 func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	state := ""
 	if s.Stop != "" && s.Stop != crawl.Finished && s.Stop != crawl.OnlyBlocked {
@@ -135,21 +135,21 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	}
 }
 
-// memoryInUse is what the Go runtime holds of the machine's memory.
+// memoryInUse returns the memory in bytes that the Go runtime holds.
 func memoryInUse() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
-// note says something beside the progress.
+// note prints a message between the lines of progress, unless --quiet or --json is set.
 func (d *display) note(text string) {
 	if d.progress != nil && !d.quiet && !d.json {
 		d.progress.Message(text)
 	}
 }
 
-// summary prints how a crawl ended, and where to look.
+// summary prints how a crawl ended, where its files are and how to continue.
 func (d *display) summary(dir string, r node.Result) error {
 	switch {
 	case d.quiet:
@@ -168,29 +168,29 @@ func (d *display) summary(dir string, r node.Result) error {
 	_, err = fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
 		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
 	if err == nil && r.Stop == crawl.OnlyBlocked {
-		_, err = fmt.Fprintf(d.out, "\nDone, but for the links of blocked hosts: %s. To crawl such a host after "+
-			"all:\n\n  orbweaver crawl --resume --unblock HOST%s\n",
-			humanize.Comma(r.Summary.Queued), dirFlag(dir))
+		_, err = fmt.Fprintf(d.out, "\nDone, except for the links of blocked hosts: %s. To crawl such a host:\n\n"+
+			"  orbweaver crawl --resume --unblock HOST%s\n", humanize.Comma(r.Summary.Queued), dirFlag(dir))
 	} else if err == nil && r.Stop != crawl.Finished && r.Stop != crawl.Left {
-		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. Go on:\n\n  orbweaver crawl --resume%s%s\n",
-			r.Stop, humanize.Comma(r.Summary.Queued), d.further(r), dirFlag(dir))
+		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. To continue:\n\n"+
+			"  orbweaver crawl --resume%s%s\n", r.Stop, humanize.Comma(r.Summary.Queued), d.raisedLimit(r), dirFlag(dir))
 	}
 	return err
 }
 
-// further is the flag without which a crawl that goes on would stop at once.
-func (d *display) further(r node.Result) string {
+// raisedLimit returns the flag that raises the limit which stopped the crawl, to twice its
+// value, or "". Without it, a resumed crawl would stop at once.
+func (d *display) raisedLimit(r node.Result) string {
 	switch r.Stop {
 	case crawl.PageLimit:
 		return fmt.Sprintf(" --page-limit %d", 2*max(d.pageLimit, r.Summary.Pages))
 	case crawl.SizeLimit:
-		return fmt.Sprintf(" --size-limit %s",
-			strings.ReplaceAll(humanize.Bytes(uint64(2*max(d.sizeLimit, r.Summary.Bytes))), " ", ""))
+		size := humanize.Bytes(uint64(2 * max(d.sizeLimit, r.Summary.Bytes)))
+		return " --size-limit " + strings.ReplaceAll(size, " ", "")
 	}
 	return ""
 }
 
-// dirFlag is the flag that names dir, for a shell.
+// dirFlag returns the flag --dir for dir, quoted for a shell, or "" for the default.
 func dirFlag(dir string) string {
 	switch {
 	case dir == defaultDir:
@@ -201,7 +201,7 @@ func dirFlag(dir string) string {
 	return " --dir " + dir
 }
 
-// certPool is a pool of one authority.
+// certPool returns a pool of the one authority in pem.
 func certPool(pem []byte) *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AppendCertsFromPEM(pem)

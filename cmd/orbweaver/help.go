@@ -6,7 +6,7 @@ import "github.com/alecthomas/kong"
 // name, as in ${partition}.
 var crawlHelp = kong.Vars{
 	"seed":   "Start from these URLs.",
-	"seeds":  "Read seeds from FILE, one URL a line; '#' starts a comment; - reads standard input.",
+	"seeds":  "Read seeds from FILE, one URL per line; '#' starts a comment; - reads standard input.",
 	"dir":    "Keep the crawl in directory DIR.",
 	"config": "Read flags from the YAML file FILE.",
 	"resume": "Continue the crawl in --dir with the flags it started with; flags given now take " +
@@ -25,9 +25,10 @@ var crawlHelp = kong.Vars{
 	"sitemaps":        "Also follow the sitemaps that robots.txt names.",
 	"delay": "Wait D after a response before the next request to its host; 0 does not wait. " +
 		"Crawl-delay in robots.txt may raise it.",
-	"ip_delay": "Wait D in the same way for an IP address, across all hosts that it serves (default: a " +
-		"quarter of --delay).",
-	"site_delay": "Wait D in the same way for a registered domain (default: a quarter of --delay).",
+	"ip_delay": "Wait D in the same way for an IP address, across all hosts that it serves; 0 does not wait " +
+		"(default: a quarter of --delay).",
+	"site_delay": "Wait D in the same way for a registered domain, such as example.org; 0 does not wait (default: " +
+		"a quarter of --delay).",
 	"slow_down":  "Pause a host for D after it answers 429 or 503; the pause doubles each time.",
 	"retries":    "Retry a URL up to N times after a temporary failure; 0 never retries.",
 	"retry_wait": "Wait D before the first retry; the wait doubles each time.",
@@ -39,9 +40,9 @@ var crawlHelp = kong.Vars{
 		"in --user-agent.",
 	"contact": "Name the URL or mail address at which sites can reach the crawl's operator. Required " +
 		"for all hosts but loopback.",
-	"workers": "Run up to N visits at once. A visit to a slow server no longer counts after 5 s, or after " +
-		"30 s if it receives 1 kB/s or more; with many slow servers sooner.",
-	"memory": "Give the process this much memory, at least " + leastMemory + ". Caches and queues " +
+	"workers": "Run up to N visits at once, 1 to 10000. A visit to a slow server no longer counts after 5 s, or " +
+		"after 30 s if it receives 1 kB/s or more; with many slow servers sooner.",
+	"memory": "Give the process BYTES of memory, at least " + leastMemory + ". Caches and queues " +
 		"share it; the rest of their data is on disk.",
 	"dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
@@ -76,14 +77,16 @@ var crawlHelp = kong.Vars{
 		"agent and its disk loses no URL (default: 2).",
 	"listen": "Crawl with other agents, which reach this one at this IP address and port; an address " +
 		"other than loopback requires --keys.",
-	"join": "Join the cluster of the agents at these addresses, of which one has to answer. Without " +
+	"join": "Join the cluster of the agents at these addresses; at least one must answer. Without " +
 		"--join, or with this agent's own address first, start the cluster.",
-	"keys":     "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
-	"recovery": "With --listen: when a host becomes this agent's, ask N agents what they know of it.",
-	"agents":   "With --listen: start when N agents are present.",
-	"api":      "Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480.",
-	"json":     "Print progress and summary as JSON lines.",
-	"quiet":    "Print no progress and no summary.",
+	"keys":       "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
+	"recovery":   "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs they know.",
+	"agents":     "With --listen: start when N agents are present.",
+	"api":        "Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480.",
+	"cpuprofile": "Write a processor profile to FILE, for \"go tool pprof\".",
+	"memprofile": "Write a profile of the memory in use at the end to FILE, for \"go tool pprof\".",
+	"json":       "Print progress and summary as JSON lines.",
+	"quiet":      "Print no progress and no summary.",
 	"strategy": "Choose the order of visits. bfs: follow every link, breadth-first. list: fetch only the " +
 		"seeds and the targets of their redirects. recrawl: like bfs, and visit each page again " +
 		"as often as it changes. walk: follow random walks, which sample pages by their PageRank.",
@@ -99,24 +102,23 @@ var crawlHelp = kong.Vars{
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
 var longHelp = kong.Vars{
+	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
+		"/etc/resolv.conf).",
+	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",
+	"check_references": "Check these URLs, or references with --base; - reads them from standard input, one per line.",
+	"check_hops": "Judge the URLs as discovered over this path, in crawl.log's letters, such as LLE; empty for a " +
+		"seed. The URLs of --seed are seeds in any case.",
 	"check_user_agent": "Send this User-Agent header and judge for the product named in it, as \"orbweaver " +
 		"crawl\" does.",
 	"check_robots_agent": "Judge for this product name instead of the one in --user-agent.",
 	"check_file":         "Read this robots.txt instead of fetching the URLs' own; - is standard input.",
-	"testweb_dripping": "Serve N hosts, drip0.example and so on, that send a byte of each page every 8 s " +
-		"(default: none).",
-	"testweb_changes": "Let the pages change, each by a Poisson process of its own, and say of which version " +
-		"they are.",
-	"testweb_change_rates": "Let SHARE of the pages change once in TIME on average, or in a time within FROM-TO, in " +
-		"the web's time (6h, 30d). All others never change (default: " +
-		"23%:6h-1d,15%:1d-7d,16%:7d-30d,16%:30d-120d, as observed on the web in 1999).",
-	"testweb_day": "Let a day of the web's time pass in D of real time; 0 is not allowed (default: 24h).",
-	"testweb_changes_since": "Begin the web's time at TIME, as 2026-01-31T12:00:00Z. The same time since then shows " +
-		"the same versions (default: 2000-01-01T00:00:00Z).",
-	"testweb_etag":          "Give SHARE of the pages an ETag and no Last-Modified (default: 0.15).",
-	"testweb_modified_only": "Give SHARE of the pages a Last-Modified and no ETag (default: 0.15).",
-	"testweb_no_validators": "Give SHARE of the pages neither (default: 0.2). All others have both.",
-	"testweb_lying": "Give SHARE of the pages wrong ones: half of them stay the same when the page changes, " +
-		"half change with each request (default: 0).",
-	"warc_originals": "With --payload: also look for the original of a revisit in these crawl directories.",
+	"warc_originals":     "With --payload: also look for the original of a revisit in these crawl directories.",
+	"warc_index_files":   "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten.",
+	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
+		"instead.",
+	"warc_at": "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
+	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
+		"creates.",
+	"demo_dir":   "Keep the demo's crawl in directory DIR; an earlier demo there is deleted.",
+	"demo_delay": "Wait D after a response before the next request to its host; 0 does not wait.",
 }

@@ -1,5 +1,9 @@
-// Command orbweaver crawls the web: politely, into standard archives, losing
-// nothing when it is killed. Each verb is in the file of its name.
+// Command orbweaver crawls the web politely into standard archives, and continues after a
+// crash without losing a URL. Each subcommand is in the file of its name: its flags, its
+// help and its messages. The packages below internal do the work.
+//
+// The settings of "orbweaver crawl" come from flags, ORBWEAVER_ variables and YAML files
+// (settings.go). No package below cmd reads the environment.
 package main
 
 import (
@@ -76,7 +80,8 @@ func exitBriefs() string {
 	return strings.Join(briefs, ", ")
 }
 
-// An exitError ends the program with a code; an empty text says nothing more.
+// An exitError ends the program with an exit code. If text is empty, the program prints
+// nothing.
 type exitError struct {
 	code int
 	text string
@@ -88,54 +93,55 @@ type commands struct {
 	Number kong.VersionFlag `name:"version" help:"Print the version."`
 
 	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
-	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it: the first thing to run."`
-	Check   CheckCmd   `cmd:"" help:"Explain what the crawler makes of a URL, a scope, a robots.txt or a page."`
+	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
+	Check   CheckCmd   `cmd:"" help:"Explain how the crawler treats a URL, a scope, a robots.txt or a page."`
 	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents that crawl together on several machines."`
 	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
-	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files: ours and other people's."`
-	Testweb TestwebCmd `cmd:"" help:"Serve a web to crawl on this machine, with its own DNS and the truth about itself."`
-	Version VersionCmd `cmd:"" help:"Print the version, or the licences of what the program is made of."`
+	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
+	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
+	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 }
 
-const description = `Orbweaver downloads the web politely and keeps what it got in standard archives.
+const description = `Orbweaver downloads the web politely and keeps the pages in standard archives.
 
 Begin with "orbweaver demo", which needs no network. Then:
 
   orbweaver crawl --contact you@example.org https://example.org/
 
-Every flag of crawl may also be set in the environment (--page-limit is
-ORBWEAVER_PAGE_LIMIT) or in a YAML file given by --config (page-limit: 100);
-a flag wins over the environment, and that over the file.`
+You can also set each flag of crawl in the environment (--page-limit is
+ORBWEAVER_PAGE_LIMIT) or in a YAML file that --config names (page-limit: 100).
+A flag overrides the environment, and the environment overrides the file.`
 
 //go:generate go test . -run TestReference -update
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// newParser is the parser of the command line into c. Settings that the line
-// leaves out come from told. The parser calls exit where it answers by itself,
-// as for --help.
-func newParser(c *commands, told *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
+// newParser returns a parser of the command line into c. Flags that the command line does
+// not set come from given. If the parser answers by itself, as for --help, it calls exit.
+func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c, append([]kong.Option{
 		kong.Name("orbweaver"),
 		kong.Description(description),
 		kong.UsageOnError(),
-		kong.Writers(stdout.Raw, stderr), // the help, which is ours, is as wide as the terminal
+		kong.Writers(stdout.Raw, stderr), // kong fits the help to the width of the raw terminal
 		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(stdout, (*io.Writer)(nil)),
 		kong.Bind(cli.ErrorOutput{Writer: stderr}),
-		kong.Bind(c, told),
-		kong.Resolvers(told),
+		kong.Bind(c, given),
+		kong.Resolvers(given),
 		kong.ValueFormatter(cli.HelpText),
 		kong.Vars{
 			"version": node.Version,
 		},
 		crawlHelp,
 		longHelp,
+		testwebHelp,
 	}, cli.Values()...)...)
 }
 
-// run is the program; it returns the exit code. It cleans its output (see output).
+// run runs the program and returns its exit code. It escapes control characters in all
+// output (see cli.Output).
 func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := cli.NewOutput(stdout), cli.NewOutput(stderr)
 	defer out.Flush()
@@ -149,8 +155,8 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	told := &settings{environ: os.Environ()}
-	parser, err := newParser(&c, told, stdout, stderr, func(n int) { code, exited = n, true })
+	given := &settings{environ: os.Environ()}
+	parser, err := newParser(&c, given, stdout, stderr, func(n int) { code, exited = n, true })
 	if err != nil {
 		fmt.Fprintln(stderr, "orbweaver:", err)
 		return exitFatal
@@ -162,7 +168,7 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
 		if bad := (*node.ConfigError)(nil); !errors.As(err, &bad) {
-			fmt.Fprintln(stderr, `"orbweaver --help" and "orbweaver COMMAND --help" say what there is.`)
+			fmt.Fprintln(stderr, `See "orbweaver --help" and "orbweaver COMMAND --help".`)
 		}
 		return exitConfig
 	}
@@ -170,7 +176,7 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	return exitCode(err, stderr)
 }
 
-// exitCode says what went wrong and turns it into the documented code.
+// exitCode prints err and returns its documented exit code.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exitError
 	var bad *node.ConfigError
@@ -188,7 +194,7 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitConfig
 	case disk.IsFull(err):
 		fmt.Fprintln(stderr, "orbweaver: the disk is full:", err)
-		fmt.Fprintln(stderr, "Nothing accepted is lost. Make room, then go on with --resume.")
+		fmt.Fprintln(stderr, "No accepted URL is lost. Free disk space, then continue with --resume.")
 		return exitDiskFull
 	}
 	fmt.Fprintln(stderr, "orbweaver:", err)

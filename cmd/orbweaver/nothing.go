@@ -13,14 +13,15 @@ import (
 // maxFailedShown is how many failed seeds the message names.
 const maxFailedShown = 10
 
-// nothingFetched says which seeds failed, why, and what to do about it.
+// nothingFetched returns the message for a crawl that fetched nothing: which seeds
+// failed, why, and what the operator can do.
 func nothingFetched(cfg *node.Config, res node.Result) string {
 	log, skipped := filepath.Join(cfg.Dir, "logs", "crawl.log"), filepath.Join(cfg.Dir, "reports", "skipped.jsonl")
 	switch {
 	case cfg.Cluster != nil && res.FailedCount == 0:
-		return "nothing could be fetched by any agent; the causes are in " + log + " of each"
+		return "no agent could fetch anything; the causes are in " + log + " of each agent"
 	case res.OnlyRedirects:
-		return "nothing but redirects could be fetched, and none leads to a page of the crawl; see " + log + " and " +
+		return "the seeds are redirects, and none leads to a page within the crawl's scope; see " + log + " and " +
 			skipped
 	}
 	var b strings.Builder
@@ -47,19 +48,19 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 		b.WriteString("\n" + r)
 	}
 	if cfg.Cluster != nil {
-		b.WriteString("\nTry the seeds again, with other settings if need be: start all agents with --overwrite.")
+		b.WriteString("\nTo try the seeds again, start all agents with --overwrite; change flags if needed.")
 	} else {
-		fmt.Fprintf(&b, "\nTry the seeds again, with other settings if need be: orbweaver crawl --resume%s",
-			dirFlag(cfg.Dir))
+		fmt.Fprintf(&b, "\nTo try the seeds again, change flags if needed: orbweaver crawl --resume%s", dirFlag(cfg.Dir))
 	}
 	return b.String()
 }
 
-// explainSeed says why a seed failed, and what the operator can do.
+// explainSeed returns why a seed failed, and what the operator can do. contact reports
+// whether --contact was given.
 func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 	why = s.Kind
 	if s.Cause != "" {
-		why += ": " + strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library begins with "tls: ", too
+		why += ": " + strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
 	}
 	tls := s.Kind == "tls" || strings.Contains(s.Cause, "x509:")
 	switch {
@@ -69,10 +70,10 @@ func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 				"Ask the site's operator for permission."
 	case !contact && s.Kind != "tls" &&
 		(strings.Contains(s.Cause, "contact") || strings.Contains(s.Cause, "not a loopback address")):
-		return why, "Without --contact only this machine is crawled. " +
-			"Give --contact with an address at which the operators of sites can reach you."
+		return why, "Hosts other than this machine require --contact, " +
+			"a mail address or URL at which the operators of sites can reach you."
 	case s.Kind == "refused-address" || strings.Contains(s.Cause, "refused-address"):
-		return why, "Addresses of this machine and of private networks are crawled only with --allow-private."
+		return why, "Addresses of this machine and of private networks require --allow-private."
 	case tls && strings.Contains(s.Cause, "does not look like a TLS"):
 		return why, "The server does not speak TLS on that port. Try the seed with http:// instead."
 	case tls:
@@ -80,7 +81,7 @@ func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
 	case s.Kind == "dns" || strings.Contains(s.Cause, ": dns: "):
 		return why, "Check the spelling of the name. --dns ADDR asks another name server."
 	case s.Kind == "connect" || s.Kind == "timeout-connect" || strings.Contains(s.Cause, "connect: "):
-		return why, "Check that a server listens on that port, and that no firewall is in between."
+		return why, "Check that a server listens on that port, and that no firewall blocks the way."
 	}
 	return why, ""
 }

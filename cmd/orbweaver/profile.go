@@ -6,13 +6,13 @@ import (
 	"runtime/pprof"
 )
 
-// Profiles are flags for those who want to know where time and memory go.
+// Profiles are the flags for processor and memory profiles.
 type Profiles struct {
-	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile for \"go tool pprof\"."`
-	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write a profile of the memory in use at the end."`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"${cpuprofile}"`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"${memprofile}"`
 }
 
-// begin starts the profiles; end writes them.
+// begin starts the profiles. end writes them; the caller must call it once.
 func (p Profiles) begin() (end func() error, err error) {
 	if p.CPUProfile == "" && p.MemProfile == "" {
 		return func() error { return nil }, nil
@@ -37,7 +37,7 @@ func (p Profiles) begin() (end func() error, err error) {
 			if err != nil {
 				return errors.Join(append(errs, err)...)
 			}
-			// As of the collector's last pass, when the crawl was still there.
+			// The profile shows the heap at the last garbage collection, while the crawl ran.
 			errs = append(errs, pprof.Lookup("heap").WriteTo(f, 0), f.Close())
 		}
 		return errors.Join(errs...)

@@ -19,31 +19,32 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
-// settings are what "crawl" is told beside the command line: the environment,
-// the YAML file of --config and, with --resume, the crawl.yaml that the crawl
-// was begun with; the first of them that has a setting wins. Each setting is
-// tried when it is read, so that an error can say where it stands.
+// settings hold the flags of "crawl" that come from elsewhere than the command line. The
+// sources, in order of precedence: the environment, the YAML file of --config and, with
+// --resume, the crawl.yaml in the crawl directory. Each value is parsed when it is read, so
+// that an error can name its file and line.
 type settings struct {
 	environ []string // NAME=VALUE
 	values  map[string]setting
-	strange []string // variables that look like ours and are not
+	unknown []string // variables that begin with ORBWEAVER_ and match no flag
 }
 
-// A setting is the value of a flag: a string, or a list of them as []any.
+// A setting is the value of a flag: a string, or a list of strings as []any.
 type setting struct {
 	value any
-	from  string // where it stands, for errors
+	from  string // the file and line, or the variable, for errors
 }
 
 const envPrefix = "ORBWEAVER_"
 
-// envName is the variable of a flag.
+// envName returns the name of a flag's environment variable.
 func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// lookup finds the variable of a flag. An empty one is as good as none.
-func (s *settings) lookup(flag string) (string, bool) {
+// lookup returns the value of a flag's environment variable. ok is false if the variable
+// is not set or empty.
+func (s *settings) lookup(flag string) (value string, ok bool) {
 	for _, e := range s.environ {
 		if name, value, _ := strings.Cut(e, "="); name == envName(flag) && value != "" {
 			return value, true
@@ -55,7 +56,8 @@ func (s *settings) lookup(flag string) (string, bool) {
 // Validate implements kong.Resolver.
 func (s *settings) Validate(*kong.Application) error { return nil }
 
-// Resolve implements kong.Resolver.
+// Resolve implements kong.Resolver: it returns a flag's value for "crawl", and the
+// crawl directory for "ctl".
 func (s *settings) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	switch {
 	case parent.Node().Name == "crawl":
@@ -68,7 +70,7 @@ func (s *settings) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) 
 	return nil, nil
 }
 
-// BeforeResolve reads the settings once the command line is known.
+// BeforeResolve reads the settings. Kong calls it when the command line has been parsed.
 func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 	flags := map[string]*kong.Flag{}
 	for _, f := range ctx.Selected().Flags {
@@ -82,11 +84,11 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 	return nil
 }
 
-// onlyByHand are the flags that no file may set: they choose what becomes of a
-// directory, or which file is read.
-var onlyByHand = []string{"config", "resume", "overwrite", "unblock"}
+// commandLineOnly are the flags that a file may not set: they choose what happens to a
+// crawl directory, or which file is read.
+var commandLineOnly = []string{"config", "resume", "overwrite", "unblock"}
 
-// gather reads environment and files, the weaker after the stronger.
+// gather reads the environment and the files, in order of precedence.
 func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {
 	s.values = map[string]setting{}
 	if err := s.fromEnvironment(flags); err != nil {
@@ -100,7 +102,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 			}
 		}
 		if n > 1 && name == "config" {
-			return "", false, errors.New("--config is given twice: put the settings into one file")
+			return "", false, errors.New("--config was given twice: put the settings into one file")
 		}
 		if n > 0 {
 			return fmt.Sprint(ctx.FlagValue(flags[name])), true, nil
@@ -113,7 +115,7 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 		return err
 	}
 	if ok {
-		if err := s.fromFile(file, flags, onlyByHand); err != nil {
+		if err := s.fromFile(file, flags, commandLineOnly); err != nil {
 			return err
 		}
 	}
@@ -124,16 +126,16 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	if !ok {
 		dir = defaultDir
 	}
-	// Without the file, the agent says what is wrong with the directory.
+	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")
-	if err := s.fromFile(file, flags, onlyByHand); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.fromFile(file, flags, commandLineOnly); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// fromEnvironment takes the variables of flags. One whose name is nearly that
-// of a flag is a mistake.
+// fromEnvironment reads the environment variables of flags. A variable whose name is
+// nearly that of a flag's variable is an error.
 func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 	known := map[string]string{}
 	for name := range flags {
@@ -147,10 +149,9 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 		flag, ok := known[name]
 		if !ok {
 			if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-				return fmt.Errorf("%s in the environment is no flag of \"orbweaver crawl\"; did you mean %s?", name,
-					near)
+				return fmt.Errorf("%s in the environment matches no flag of \"orbweaver crawl\"; did you mean %s?", name, near)
 			}
-			s.strange = append(s.strange, name)
+			s.unknown = append(s.unknown, name)
 			continue
 		}
 		if err := s.take(flags[flag], value, name+" in the environment"); err != nil {
@@ -160,7 +161,8 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 	return nil
 }
 
-// fromFile takes the keys of a YAML file, which are flags' names.
+// fromFile reads a YAML file, whose keys are the names of flags. A key in refused is an
+// error.
 func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -179,8 +181,8 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 		case *ast.MappingValueNode:
 			pairs = append(pairs, body)
 		default:
-			return fmt.Errorf("%s, line %d: not a setting, such as page-limit: 100", path,
-				body.GetToken().Position.Line)
+			return fmt.Errorf("%s, line %d: this is not a setting; write settings such as page-limit: 100",
+				path, body.GetToken().Position.Line)
 		}
 	}
 	seen := map[string]bool{}
@@ -192,12 +194,12 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 			if near := nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
-			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without their dashes",
+			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without the leading dashes",
 				at, key)
 		case slices.Contains(refused, key):
-			return fmt.Errorf("%s: %q is for the command line only", at, key)
+			return fmt.Errorf("%s: a file cannot set %q; give --%[2]s on the command line", at, key)
 		case seen[key]:
-			return fmt.Errorf("%s: %q is set twice", at, key)
+			return fmt.Errorf("%s: %q is set twice; remove one of the lines", at, key)
 		}
 		seen[key] = true
 		v, err := plain(p.Value)
@@ -211,7 +213,8 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 	return nil
 }
 
-// plain is a node as the command line would have it.
+// plain returns the value of a YAML node as the command line would give it: a string, or a
+// list of strings as []any.
 func plain(n ast.Node) (any, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -221,7 +224,7 @@ func plain(n ast.Node) (any, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, nil
 	case *ast.NullNode:
-		return nil, errors.New("no value; leave the key out, or give it one")
+		return nil, errors.New("the key has no value; give one, or remove the key")
 	case *ast.SequenceNode:
 		list := []any{}
 		for _, e := range n.Values {
@@ -230,22 +233,23 @@ func plain(n ast.Node) (any, error) {
 				return nil, err
 			}
 			if _, ok := v.(string); !ok {
-				return nil, errors.New("a list in a list")
+				return nil, errors.New("the value is a list within a list; write a list of plain values")
 			}
 			list = append(list, v)
 		}
 		return list, nil
 	}
-	return nil, errors.New("neither a value nor a list of them")
+	return nil, errors.New("the value is neither a plain value nor a list of plain values")
 }
 
-// take tries a value and keeps it, unless a stronger one is there.
+// take checks that a flag accepts the value, and keeps it unless a source of higher
+// precedence has set the flag.
 func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	list := flag.Target.Kind() == reflect.Slice
 	switch v := value.(type) {
 	case []any:
 		if !list {
-			return fmt.Errorf("%s: %s: takes one value, not a list", from, flag.Name)
+			return fmt.Errorf("%s: %s takes one value, not a list", from, flag.Name)
 		}
 	case string:
 		// In the environment a list is written as on the command line.
@@ -258,7 +262,7 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 		return fmt.Errorf("%s: %s", from, strings.TrimPrefix(err.Error(), "--"))
 	}
 	if v, ok := value.(string); ok && flag.Enum != "" && !flag.EnumMap()[v] {
-		return fmt.Errorf("%s: %s: %q is none of %s", from, flag.Name, v, strings.Join(flag.EnumSlice(), ", "))
+		return fmt.Errorf("%s: %s: %q is not one of %s", from, flag.Name, v, strings.Join(flag.EnumSlice(), ", "))
 	}
 	if v, ok := value.(string); ok && flag.Name == "partition" {
 		if err := node.CheckPartition(v, nil); err != nil {
@@ -271,8 +275,8 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	return nil
 }
 
-// nearest is the known word that a mistyped one was meant to be; empty if none
-// is near.
+// nearest returns the known word that is most similar to a mistyped one, or "" if none is
+// similar.
 func nearest(word string, known []string) string {
 	bare := func(s string) string {
 		return strings.NewReplacer("_", "", "-", "").Replace(strings.TrimPrefix(s, envPrefix))
@@ -286,7 +290,8 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// distance is Levenshtein's.
+// distance returns the Levenshtein distance of a and b: the least number of bytes to
+// insert, delete or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

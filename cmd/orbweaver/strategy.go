@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
-// StrategyFlags say which page is fetched next, and which again.
+// StrategyFlags choose which page is fetched next, and which page again.
 type StrategyFlags struct {
 	Strategy string `help:"${strategy}" enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Strategy"`
 
@@ -27,25 +27,27 @@ type StrategyFlags struct {
 	WalkSeed      uint64        `help:"${walk_seed}" default:"1" placeholder:"N" group:"Strategy"`
 }
 
-// strategy turns the flags into what the agent opens; nil is breadth-first.
+// strategy returns the function with which the agent opens the strategy. It is nil for
+// breadth-first, the agent's default.
 func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strategy, error), error) {
 	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
 		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case f.RecrawlMin <= 0 || f.RecrawlMax < f.RecrawlMin:
-		return bad("--recrawl-min %s and --recrawl-max %s: above 0, and the second not below the first",
+		return bad("--recrawl-min %s and --recrawl-max %s: give durations above 0, the second not below the first",
 			f.RecrawlMin, f.RecrawlMax)
 	case f.RecrawlRounds < 0:
 		return bad("--recrawl-rounds %d is negative; 0 is no limit", f.RecrawlRounds)
 	case f.Walkers < 1 || f.Walkers > 10_000:
-		return bad("--walkers %d: from 1 to 10000", f.Walkers)
+		return bad("--walkers %d: give a number from 1 to 10000", f.Walkers)
 	case f.WalkSteps < 1:
-		return bad("--walk-steps %d: at least 1", f.WalkSteps)
+		return bad("--walk-steps %d is too small; give at least 1", f.WalkSteps)
 	case f.Strategy == "walk" && depth >= 0:
-		return bad("--depth %d: a walk has no depth; --walk-steps bounds it, and --walk-jump how far it leads", depth)
+		return bad("--depth %d has no effect with --strategy walk: bound the walks with --walk-steps and --walk-jump",
+			depth)
 	case f.WalkJump < 0 || f.WalkJump > 1:
-		return bad("--walk-jump %g: a probability, from 0 to 1", f.WalkJump)
+		return bad("--walk-jump %g: give a probability from 0 to 1", f.WalkJump)
 	}
 	switch f.Strategy {
 	case "list":
@@ -63,9 +65,10 @@ func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strateg
 	return nil, nil
 }
 
-// foreign refuses the flags of another strategy: they would have no effect.
-// begun is the file of a crawl that goes on, whose strategy is judged elsewhere.
-func (f *StrategyFlags) foreign(k *kong.Context, told *settings, begun string) error {
+// checkUnused returns an error if a flag of another strategy is set, because it would have
+// no effect. It accepts values from resumed, the crawl.yaml of a resumed crawl: the agent
+// checks that a resumed crawl keeps its strategy.
+func (f *StrategyFlags) checkUnused(k *kong.Context, given *settings, resumed string) error {
 	for _, flag := range k.Selected().Flags {
 		of := ""
 		switch {
@@ -75,7 +78,7 @@ func (f *StrategyFlags) foreign(k *kong.Context, told *settings, begun string) e
 			of = "walk"
 		}
 		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == flag && !p.Resolved })
-		if of == "" || of == f.Strategy || !typed && strings.HasPrefix(told.values[flag.Name].from, begun+",") {
+		if of == "" || of == f.Strategy || !typed && strings.HasPrefix(given.values[flag.Name].from, resumed+",") {
 			continue
 		}
 		usual := reflect.New(flag.Target.Type()).Elem()

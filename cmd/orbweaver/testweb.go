@@ -28,70 +28,71 @@ type TestwebCmd struct {
 	Truth truthFlags `embed:""`
 	recordFlags
 
-	Folder     []string `placeholder:"HOST=DIR" sep:"none" help:"Serve the files in DIR as http(s)://HOST/; HOST/PREFIX=DIR serves them below a path. Repeatable." group:"Folders and small webs"`
-	Scheme     string   `enum:"both,http,https" default:"both" help:"Where the folders' pages live: with http or https the other one redirects." group:"Folders and small webs"`
-	Listing    bool     `help:"Show folders without an index as lists of links." group:"Folders and small webs"`
-	Gzip       bool     `help:"Compress text for clients that ask for it." group:"Folders and small webs"`
-	DebianDocs bool     `help:"Serve Debian's documentation packages under the names of the sites where they live on the web." group:"Folders and small webs"`
-	Demo       bool     `help:"Serve the small web of the demo." group:"Folders and small webs"`
-	Hostile    bool     `help:"Serve hosts that do everything to hurt a crawler; begin at http://hostile.example/." group:"Folders and small webs"`
+	Folder     []string `placeholder:"HOST=DIR" sep:"none" help:"${testweb_folder}" group:"Folders and small webs"`
+	Scheme     string   `enum:"both,http,https" default:"both" help:"${testweb_scheme}" group:"Folders and small webs"`
+	Listing    bool     `help:"${testweb_listing}" group:"Folders and small webs"`
+	Gzip       bool     `help:"${testweb_gzip}" group:"Folders and small webs"`
+	DebianDocs bool     `help:"${testweb_debian_docs}" group:"Folders and small webs"`
+	Demo       bool     `help:"${testweb_demo}" group:"Folders and small webs"`
+	Hostile    bool     `help:"${testweb_hostile}" group:"Folders and small webs"`
 	Dripping   int      `placeholder:"N" help:"${testweb_dripping}" group:"Folders and small webs"`
-	Raw        string   `placeholder:"HOST=DIR" help:"Serve each file NAME.http in DIR as it is, as the reply to /NAME." group:"Folders and small webs"`
+	Raw        string   `placeholder:"HOST=DIR" help:"${testweb_raw}" group:"Folders and small webs"`
 
 	shapeFlags
-	Address   []string      `placeholder:"HOST=IP" help:"Give a host this address of 127.0.0.0/8. Repeatable; hosts may share one. Not for recorded and generated hosts." group:"Where"`
-	Addresses int           `placeholder:"N" help:"Spread the hosts over N addresses (default: one each; those of a generated web share some, -1 gives them one each)." group:"Where"`
-	HTTP      int           `name:"http-port" placeholder:"PORT" help:"Port for HTTP on every loopback address (default: any free one)." group:"Where"`
-	HTTPS     int           `name:"https-port" placeholder:"PORT" help:"Port for HTTPS (default: any free one)." group:"Where"`
-	DNSListen string        `placeholder:"HOST:PORT" default:"127.0.0.1:0" help:"Where the name server listens, on loopback." group:"Where"`
-	Control   string        `placeholder:"HOST:PORT" default:"127.0.0.1:0" help:"Where GET /.testweb/report gives the truth, on loopback." group:"Where"`
-	TTL       time.Duration `default:"60s" help:"Life of a DNS answer." group:"Where"`
-	CAOut     string        `placeholder:"FILE" help:"Write the certificate of the web's own authority here, for crawl --ca." group:"Where"`
-	SeedsOut  string        `placeholder:"FILE" help:"Write the URLs to begin with here, for crawl --seeds." group:"Where"`
-	ConfigOut string        `placeholder:"FILE" help:"Write how to crawl this web here, for crawl --config." group:"Where"`
-	TimeLimit time.Duration `placeholder:"D" help:"End after this time (default: when interrupted)." group:"Where"`
+	Address   []string      `placeholder:"HOST=IP" help:"${testweb_address}" group:"Addresses"`
+	Addresses int           `placeholder:"N" help:"${testweb_addresses}" group:"Addresses"`
+	HTTP      int           `name:"http-port" placeholder:"PORT" help:"${testweb_http_port}" group:"Addresses"`
+	HTTPS     int           `name:"https-port" placeholder:"PORT" help:"${testweb_https_port}" group:"Addresses"`
+	DNSListen string        `placeholder:"HOST:PORT" default:"127.0.0.1:0" help:"${testweb_dns_listen}" group:"Addresses"`
+	Control   string        `placeholder:"HOST:PORT" default:"127.0.0.1:0" help:"${testweb_control}" group:"Addresses"`
+	TTL       time.Duration `default:"60s" help:"${testweb_ttl}" group:"Addresses"`
+	CAOut     string        `placeholder:"FILE" help:"${testweb_ca_out}" group:"Output"`
+	SeedsOut  string        `placeholder:"FILE" help:"${testweb_seeds_out}" group:"Output"`
+	ConfigOut string        `placeholder:"FILE" help:"${testweb_config_out}" group:"Output"`
+	TimeLimit time.Duration `placeholder:"D" help:"${testweb_time_limit}" group:"Limits"`
 
-	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"The delay that the crawl promises to keep per host; a shorter one is reported." group:"What the crawl promises"`
-	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"The same for an address." group:"What the crawl promises"`
-	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"The same for a registered domain." group:"What the crawl promises"`
-	CrawlDelay bool          `name:"promise-crawl-delay" help:"Crawl-delay in robots.txt counts as promised, too." group:"What the crawl promises"`
-	Agent      string        `default:"orbweaver" help:"The product token that robots.txt is judged by." group:"What the crawl promises"`
+	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${testweb_promise_delay}" group:"Politeness"`
+	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${testweb_promise_ip_delay}" group:"Politeness"`
+	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${testweb_promise_site_delay}" group:"Politeness"`
+	CrawlDelay bool          `name:"promise-crawl-delay" help:"${testweb_promise_crawl_delay}" group:"Politeness"`
+	Agent      string        `default:"orbweaver" help:"${testweb_promise_agent}" group:"Politeness"`
 
-	Log       string `placeholder:"FILE" help:"Write a line for every request: began, ended, connection, method, status, bytes, end, URL." group:"What is said"`
-	ReportOut string `placeholder:"FILE" help:"Write the report here at the end, as JSON." group:"What is said"`
-	AsJSON    bool   `name:"json" help:"Print the addresses as one line of JSON, for scripts." group:"What is said"`
+	Log       string `placeholder:"FILE" help:"${testweb_log}" group:"Output"`
+	ReportOut string `placeholder:"FILE" help:"${testweb_report_out}" group:"Output"`
+	AsJSON    bool   `name:"json" help:"${testweb_as_json}" group:"Output"`
 }
 
 // Help teaches by examples.
 func (TestwebCmd) Help() string {
-	return `The web answers on this machine only, and says how to crawl it. Ctrl-C ends it;
-then it says what it saw: pages fetched twice or missed, delays and robots.txt
-not kept.
+	return `The command serves a web on this machine and prints the flags to crawl it.
+Ctrl-C stops it. It then prints what it observed: pages fetched twice or missed,
+and requests that broke a delay or robots.txt.
 
-A web made up from a seed, with and without what goes wrong on the real one:
+Generate a web from a random seed, without and with the faults of the real web:
 
   orbweaver testweb --generate --hosts 10000 --pages-mean 50
   orbweaver testweb --generate --wild --hosts 200 --seed 7 --report-out report.json
 
-A web whose pages change, a day of it in ten seconds; its report says how fresh
-the crawl's copies were:
+Generate a web whose pages change, with a day of its time in ten seconds. The
+report says how fresh the crawl's copies were:
 
   orbweaver testweb --generate --hosts 100 --changes --day 10s --report-out report.json
 
-What was crawled once, as it was recorded, and files:
+Serve an archive as recorded, or files:
 
   orbweaver testweb --record crawl
   orbweaver testweb --record *.warc.gz
   orbweaver testweb --folder docs.example=./public --listing
 
-SHARE is a part of a whole, 0.05 or 5%. BYTES is 500MB, 2GiB or 1048576. D is a
-duration: 500ms, 90s, 2h30m. --wild is --generate with
+SHARE is a part of a whole, such as 0.05 or 5%. BYTES is a size: 500MB, 2GiB or
+1048576. D is a duration: 500ms, 90s, 2h30m. --generate --wild sets these
+shares, and your flags override them:
 ` + wrapFlags(presets(gen.Wild(1, 1))) + `
-each of which may be set otherwise; without it there is
-` + wrapFlags(presets(gen.Plain(1, 1))) + `.`
+--generate without --wild sets
+` + wrapFlags(presets(gen.Plain(1, 1)))
 }
 
-// wrapFlags breaks a line of flags between them.
+// wrapFlags breaks a line of flags into lines of at most 76 columns.
 func wrapFlags(flags string) string {
 	var b strings.Builder
 	column := 0
@@ -112,13 +113,13 @@ func wrapFlags(flags string) string {
 	return b.String()
 }
 
-// A served web is what is to be served and said about it.
+// served holds the web to serve and how to crawl it.
 type served struct {
-	cfg      testweb.Config
-	seeds    []string
-	anywhere bool // the crawl has to leave the hosts of its seeds
-	made     *gen.Web
-	recorded *record.Archive
+	cfg       testweb.Config
+	seeds     []string
+	anywhere  bool            // the crawl has to leave the hosts of its seeds
+	generated *gen.Web        // nil: none
+	recorded  *record.Archive // nil: none
 }
 
 // Run serves until SIGINT, SIGTERM or the time limit.
@@ -156,7 +157,7 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		}
 	}
 	if c.URLs != "" {
-		if err := c.writeURLs(s.made); err != nil {
+		if err := c.writeURLs(s.generated); err != nil {
 			return err
 		}
 	}
@@ -184,13 +185,13 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		}
 	}
 	if !c.AsJSON {
-		fmt.Fprintln(out) // behind the terminal's ^C
+		fmt.Fprintln(out) // ends the line on which the terminal shows ^C
 		summarize(out, r)
 	}
 	return nil
 }
 
-// config is the web that the flags ask for, and where to begin in it.
+// config turns the flags into the web to serve and the URLs to start from.
 func (c *TestwebCmd) config() (s served, err error) {
 	s.cfg = testweb.Config{HTTPPort: c.HTTP, HTTPSPort: c.HTTPS, DNS: c.DNSListen, Control: c.Control, TTL: c.TTL,
 		Addresses: max(c.Addresses, 0), Gzip: c.Gzip,
@@ -242,11 +243,11 @@ func (c *TestwebCmd) config() (s served, err error) {
 	if c.Raw != "" {
 		host, dir, ok := strings.Cut(c.Raw, "=")
 		if !ok {
-			return bad("raw %q: not HOST=DIR", c.Raw)
+			return bad("--raw %q: write HOST=DIR, such as raw.example=./replies", c.Raw)
 		}
 		replies, _, err := testweb.RawReplies(dir)
 		if err != nil {
-			return bad("raw: %v", err)
+			return bad("--raw %s: %v", c.Raw, err)
 		}
 		s.cfg.Sites = append(s.cfg.Sites, testweb.Site{Host: host, Raw: replies})
 		s.seeds = append(s.seeds, "http://"+host+"/")
@@ -255,24 +256,24 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: --generate makes a web up; --record, --folder, --debian-docs, " +
-			"--demo, --hostile, --dripping and --raw serve what there is")
+		return bad("nothing to serve: give --generate to generate a web, or --record, --folder, --debian-docs, " +
+			"--demo, --hostile, --dripping or --raw")
 	}
 	return s, c.addresses(&s.cfg)
 }
 
-// origin is the generated or the recorded web.
+// origin adds the generated or the recorded web to s, if the flags ask for one.
 func (c *TestwebCmd) origin(s *served) error {
 	bad := func(text string) error { return &node.ConfigError{Text: text} }
 	switch flag := c.needless(); {
 	case c.Generate && len(c.Record) > 0:
-		return bad("--generate and --record exclude each other: run a testweb for each")
+		return bad("--generate and --record cannot be combined: run one testweb for each")
 	case !c.Generate && flag != "":
-		return bad("--" + flag + " is for a generated web: add --generate")
+		return bad("--" + flag + " has no effect without a generated web: add --generate")
 	case len(c.Record) == 0 && len(c.More) > 0:
-		return bad(fmt.Sprintf("%q: files are for a recorded web, --record FILE ...", c.More[0]))
+		return bad(fmt.Sprintf("file %q: testweb serves files with --record FILE ...", c.More[0]))
 	case len(c.Record) == 0 && c.RecordAt != "":
-		return bad("--record-at is for a recorded web: add --record FILE")
+		return bad("--record-at has no effect without a recorded web: add --record FILE")
 	}
 	if c.Generate {
 		w, err := c.web(c.Addresses)
@@ -287,11 +288,11 @@ func (c *TestwebCmd) origin(s *served) error {
 		if err != nil {
 			return err
 		}
-		s.cfg.Origin, s.made, s.seeds = w, w, append(s.seeds, seeds...)
+		s.cfg.Origin, s.generated, s.seeds = w, w, append(s.seeds, seeds...)
 		if w.Changing() {
 			s.cfg.Changes = w
 		}
-		if truth != nil { // a nil in an interface is something
+		if truth != nil { // an interface that holds a nil pointer is not nil
 			s.cfg.Truth = truth
 		}
 		s.anywhere = s.anywhere || c.Truth.Scope == "any"
@@ -314,7 +315,7 @@ func (c *TestwebCmd) addresses(cfg *testweb.Config) error {
 	for _, a := range c.Address {
 		host, ip, ok := strings.Cut(a, "=")
 		if !ok || net.ParseIP(ip) == nil {
-			return &node.ConfigError{Text: fmt.Sprintf("address %q: not HOST=IP", a)}
+			return &node.ConfigError{Text: fmt.Sprintf("--address %q: write HOST=IP, such as a.example=127.0.0.5", a)}
 		}
 		found := false
 		for i := range cfg.Sites {
@@ -336,17 +337,17 @@ func (c *TestwebCmd) addresses(cfg *testweb.Config) error {
 	return nil
 }
 
-// maxSaid is how many seeds are named in the command that is proposed.
-const maxSaid = 10
+// maxSeedsShown is how many seeds the printed crawl command names.
+const maxSeedsShown = 10
 
-// announce says where everything is, and how to crawl it.
+// announce prints the web's addresses and files, and the command to crawl it.
 func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	hosts := int64(len(w.Hosts()))
 	if s.cfg.Origin != nil {
 		hosts += s.cfg.Origin.Hosts()
 	}
-	said := map[string]any{"http": w.HTTPAddr(), "https": w.HTTPSAddr(), "dns": w.DNSAddr(), "control": w.ControlAddr(),
-		"ca": c.CAOut, "connect_to": w.ConnectTo(), "seeds": s.seeds, "hosts": hosts}
+	facts := map[string]any{"http": w.HTTPAddr(), "https": w.HTTPSAddr(), "dns": w.DNSAddr(),
+		"control": w.ControlAddr(), "ca": c.CAOut, "connect_to": w.ConnectTo(), "seeds": s.seeds, "hosts": hosts}
 	flags, err := c.crawlFlags(w, s)
 	if err != nil {
 		return err
@@ -362,19 +363,19 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 			line = append(line, f.value)
 		}
 	}
-	said["crawl_flags"] = line[2:]
-	if s.made != nil {
-		said["pages"], said["pages_exact"] = c.countPages(s.made)
+	facts["crawl_flags"] = line[2:]
+	if s.generated != nil {
+		facts["pages"], facts["pages_exact"] = c.countPages(s.generated)
 	}
 	if s.recorded != nil {
-		said["recorded"] = s.recorded.Summary()
+		facts["recorded"] = s.recorded.Summary()
 	}
 	if c.AsJSON {
-		return json.NewEncoder(out).Encode(said)
+		return json.NewEncoder(out).Encode(facts)
 	}
 	switch {
-	case s.made != nil:
-		fmt.Fprintf(out, "hosts    %s\n", c.describe(s.made))
+	case s.generated != nil:
+		fmt.Fprintf(out, "hosts    %s\n", c.describe(s.generated))
 	case s.recorded != nil:
 		describeRecord(out, s.recorded.Summary())
 	default:
@@ -392,21 +393,21 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 		line = []string{self(), "crawl", "--config", c.ConfigOut}
 	}
 	if c.SeedsOut == "" {
-		line = append(line, s.seeds[:min(len(s.seeds), maxSaid)]...)
+		line = append(line, s.seeds[:min(len(s.seeds), maxSeedsShown)]...)
 	}
 	if _, err = fmt.Fprintf(out, "\n%s\n\n", strings.Join(line, " ")); err == nil && c.SeedsOut == "" &&
-		len(s.seeds) > maxSaid {
+		len(s.seeds) > maxSeedsShown {
 		_, err = fmt.Fprintf(out, "These are %d of %d seeds; --seeds-out writes all of them to a file.\n\n",
-			maxSaid, len(s.seeds))
+			maxSeedsShown, len(s.seeds))
 	}
 	return err
 }
 
-// A flag is one of crawl's, with its value.
+// A flag is a flag of "orbweaver crawl" with its value.
 type flag struct{ name, value string }
 
-// crawlFlags are those with which crawl finds the web, and the bounds that the
-// truth is about.
+// crawlFlags returns the flags with which "orbweaver crawl" reaches the web, and the
+// bounds of the crawl that the report counts pages for.
 func (c *TestwebCmd) crawlFlags(w *testweb.Web, s served) ([]flag, error) {
 	flags := []flag{{"contact", "you@example.org"}, {"allow-private", "true"}, {"dns", w.DNSAddr()}}
 	for _, to := range w.ConnectTo() {
@@ -418,19 +419,19 @@ func (c *TestwebCmd) crawlFlags(w *testweb.Web, s served) ([]flag, error) {
 			return nil, err
 		}
 		flags = append(flags, flag{"ca", name})
-	} else { // without --ca-out nobody can know the authority
+	} else { // without --ca-out the crawl cannot know the authority
 		flags = append(flags, flag{"insecure", "true"})
 	}
 	switch {
 	case s.anywhere:
 		flags = append(flags, flag{"scope", "any"})
-	case s.made != nil:
+	case s.generated != nil:
 		flags = append(flags, flag{"scope", c.Truth.Scope})
 	}
-	if s.made != nil && c.Truth.Depth >= 0 {
+	if s.generated != nil && c.Truth.Depth >= 0 {
 		flags = append(flags, flag{"depth", strconv.Itoa(c.Truth.Depth)})
 	}
-	if s.made != nil && c.Truth.Sitemaps {
+	if s.generated != nil && c.Truth.Sitemaps {
 		flags = append(flags, flag{"sitemaps", "true"})
 	}
 	if c.SeedsOut != "" {
@@ -445,7 +446,7 @@ func (c *TestwebCmd) crawlFlags(w *testweb.Web, s served) ([]flag, error) {
 
 // writeCrawlConfig writes flags as the YAML that crawl --config reads.
 func writeCrawlConfig(name string, flags []flag) error {
-	b := []byte("# How to crawl the web of \"orbweaver testweb\", as long as that runs.\n")
+	b := []byte("# Flags to crawl the web of \"orbweaver testweb\" while it runs.\n")
 	lists := map[string][]string{}
 	for _, f := range flags {
 		lists[f.name] = append(lists[f.name], f.value)

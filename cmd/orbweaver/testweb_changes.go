@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// changeFlags let the pages of the generated web change. A flag that is not given is nil.
+// changeFlags let the pages of the generated web change. A flag that was not given is nil.
 type changeFlags struct {
 	Changes      bool           `help:"${testweb_changes}" group:"Changing pages"`
 	ChangeRates  []changeRate   `placeholder:"SHARE:TIME" help:"${testweb_change_rates}" group:"Changing pages"`
@@ -43,13 +43,13 @@ func (r *changeRate) UnmarshalText(text []byte) error {
 		}
 	}
 	if err != nil || !ok {
-		return fmt.Errorf("%q is not SHARE:TIME or SHARE:FROM-TO, such as 23%%:6h-1d", text)
+		return fmt.Errorf("%q is not a change rate; write SHARE:TIME or SHARE:FROM-TO, such as 23%%:6h-1d", text)
 	}
 	r.Share = float64(s)
 	return nil
 }
 
-// parseDays is time.ParseDuration with days.
+// parseDays reads a duration as time.ParseDuration does, or a number of days such as 30d.
 func parseDays(s string) (time.Duration, error) {
 	number, ok := strings.CutSuffix(s, "d")
 	if !ok {
@@ -57,12 +57,12 @@ func parseDays(s string) (time.Duration, error) {
 	}
 	days, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(days > 0 && days <= 36_500) {
-		return 0, fmt.Errorf("%q is not a number of days", s)
+		return 0, fmt.Errorf("%q is not a number of days; write 30d or 0.5d", s)
 	}
 	return time.Duration(days * float64(24*time.Hour)), nil
 }
 
-// needless is the first flag that has no effect without --changes.
+// needless returns the first given flag that has no effect without --changes, or "".
 func (f *changeFlags) needless() string {
 	for _, g := range []struct {
 		name  string
@@ -79,11 +79,11 @@ func (f *changeFlags) needless() string {
 	return ""
 }
 
-// changes sets how the pages change.
+// changes sets in s how the pages change.
 func (f *changeFlags) changes(s *gen.Spec) error {
 	if !f.Changes {
 		if name := f.needless(); name != "" {
-			return &node.ConfigError{Text: "--" + name + " is for a web that changes: add --changes"}
+			return &node.ConfigError{Text: "--" + name + " has no effect on pages that never change: add --changes"}
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 	}
 	if f.Day != nil {
 		if *f.Day <= 0 {
-			return &node.ConfigError{Text: fmt.Sprintf("--day %s: above 0, such as 10s", *f.Day)}
+			return &node.ConfigError{Text: fmt.Sprintf("--day %s is not above 0; give a duration such as 10s", *f.Day)}
 		}
 		c.Day = *f.Day
 	}
@@ -106,7 +106,7 @@ func (f *changeFlags) changes(s *gen.Spec) error {
 	}{{f.ETagOnly, &c.ETagOnly}, {f.ModifiedOnly, &c.ModifiedOnly}, {f.NoValidators, &c.Neither}} {
 		if g.given != nil {
 			if *g.field = float64(*g.given); *g.given == 0 {
-				*g.field = -1 // zero is the default there
+				*g.field = -1 // gen reads 0 as the default and -1 as none
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A share is a part of a whole: 0.05 or 5%.
+// A share is a part of a whole, from 0 to 1. People write it as 0.05 or 5%.
 type share float64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -37,80 +37,79 @@ func (s share) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(s), 'g', -1, 64), nil
 }
 
-// generateFlags are the generated web. What is not given is nil.
+// generateFlags describe the generated web. A flag that was not given is nil.
 type generateFlags struct {
-	Generate  bool          `help:"Make a web up from a seed: any number of hosts, none of them stored." group:"The generated web"`
-	Wild      bool          `help:"With everything that goes wrong on the real web; the default is a web where nothing does." group:"The generated web"`
-	Seed      *int64        `help:"The same seed makes the same web, byte for byte (default: 1)." placeholder:"N" group:"The generated web"`
-	Hosts     *int64        `help:"Hosts, up to 100 million and more (default: 1000)." placeholder:"N" group:"The generated web"`
-	PagesMean *float64      `help:"Mean number of pages of a host; the sizes follow a power law (default: 100)." placeholder:"N" group:"The generated web"`
-	MaxPages  *int64        `help:"Pages of the largest host (default: 300 times the mean, and 1000 at least)." placeholder:"N" group:"The generated web"`
-	PageBytes *cli.ByteSize `help:"Mean length of a page (default: 22.3KB)." placeholder:"BYTES" group:"The generated web"`
-	Links     *int          `help:"Mean number of links of a page (default: 50)." placeholder:"N" group:"The generated web"`
-	Local     *share        `help:"Share of the links that stay within the site (default: 0.8)." placeholder:"SHARE" group:"The generated web"`
-	Topics    *int          `help:"Topics of the hosts, at most 15 (default: all)." placeholder:"N" group:"The generated web"`
-	Languages *int          `help:"Languages of the hosts, at most 20 (default: all)." placeholder:"N" group:"The generated web"`
-	Locality  *share        `help:"Share of the links between sites that lead to the same topic, and likewise to the same language (default: 0.7)." placeholder:"SHARE" group:"The generated web"`
-	Graph     string        `help:"Take hosts, pages and links from this link graph: lines of FROM tab TO, sorted; may be gzipped." placeholder:"FILE" group:"The generated web"`
+	Generate  bool          `help:"${testweb_generate}" group:"Generated web"`
+	Wild      bool          `help:"${testweb_wild}" group:"Generated web"`
+	Seed      *int64        `help:"${testweb_seed}" placeholder:"N" group:"Generated web"`
+	Hosts     *int64        `help:"${testweb_hosts}" placeholder:"N" group:"Generated web"`
+	PagesMean *float64      `help:"${testweb_pages_mean}" placeholder:"N" group:"Generated web"`
+	MaxPages  *int64        `help:"${testweb_max_pages}" placeholder:"N" group:"Generated web"`
+	PageBytes *cli.ByteSize `help:"${testweb_page_bytes}" placeholder:"BYTES" group:"Generated web"`
+	Links     *int          `help:"${testweb_links}" placeholder:"N" group:"Generated web"`
+	Local     *share        `help:"${testweb_local}" placeholder:"SHARE" group:"Generated web"`
+	Topics    *int          `help:"${testweb_topics}" placeholder:"N" group:"Generated web"`
+	Languages *int          `help:"${testweb_languages}" placeholder:"N" group:"Generated web"`
+	Locality  *share        `help:"${testweb_locality}" placeholder:"SHARE" group:"Generated web"`
+	Graph     string        `help:"${testweb_graph}" placeholder:"FILE" group:"Generated web"`
 
-	Redirects  *share `help:"Links that lead through redirects." placeholder:"SHARE" group:"What goes wrong in it: shares of the links"`
-	DeadLinks  *share `help:"Links that lead to a 404." placeholder:"SHARE" group:"What goes wrong in it: shares of the links"`
-	Failing    *share `help:"Pages that answer 503 once or twice, then well." placeholder:"SHARE" group:"... of the pages"`
-	Busy       *share `help:"Pages that answer 429 with a Retry-After once, then well." placeholder:"SHARE" group:"... of the pages"`
-	Slow       *share `help:"Pages that take 0.2 to 1 s to begin and as long again to end." placeholder:"SHARE" group:"... of the pages"`
-	Denied     *share `help:"Pages that robots.txt forbids." placeholder:"SHARE" group:"... of the pages"`
-	Duplicates *share `help:"Pages that are another page of the host once more." placeholder:"SHARE" group:"... of the pages"`
-	Gone       *share `help:"Pages that answer 410." placeholder:"SHARE" group:"... of the pages"`
-	Broken     *share `help:"Pages that answer 500." placeholder:"SHARE" group:"... of the pages"`
-	Hanging    *share `help:"Pages that stop answering." placeholder:"SHARE" group:"... of the pages"`
-	Resetting  *share `help:"Pages that end in a reset." placeholder:"SHARE" group:"... of the pages"`
-	Truncated  *share `help:"Pages that end too early." placeholder:"SHARE" group:"... of the pages"`
+	Redirects  *share `help:"${testweb_redirects}" placeholder:"SHARE" group:"Generated web: links"`
+	DeadLinks  *share `help:"${testweb_dead_links}" placeholder:"SHARE" group:"Generated web: links"`
+	Failing    *share `help:"${testweb_failing}" placeholder:"SHARE" group:"Generated web: pages"`
+	Busy       *share `help:"${testweb_busy}" placeholder:"SHARE" group:"Generated web: pages"`
+	Slow       *share `help:"${testweb_slow}" placeholder:"SHARE" group:"Generated web: pages"`
+	Denied     *share `help:"${testweb_denied}" placeholder:"SHARE" group:"Generated web: pages"`
+	Duplicates *share `help:"${testweb_duplicates}" placeholder:"SHARE" group:"Generated web: pages"`
+	Gone       *share `help:"${testweb_gone}" placeholder:"SHARE" group:"Generated web: pages"`
+	Broken     *share `help:"${testweb_broken}" placeholder:"SHARE" group:"Generated web: pages"`
+	Hanging    *share `help:"${testweb_hanging}" placeholder:"SHARE" group:"Generated web: pages"`
+	Resetting  *share `help:"${testweb_resetting}" placeholder:"SHARE" group:"Generated web: pages"`
+	Truncated  *share `help:"${testweb_truncated}" placeholder:"SHARE" group:"Generated web: pages"`
 
-	CrawlDelays   *share         `help:"Hosts that ask for a Crawl-delay." placeholder:"SHARE" group:"... of the hosts"`
-	CrawlDelay    *time.Duration `help:"That delay (default: 2s)." placeholder:"D" group:"... of the hosts"`
-	Sitemaps      *share         `help:"Hosts with a sitemap of all their pages." placeholder:"SHARE" group:"... of the hosts"`
-	WithoutRobots *share         `help:"Hosts without robots.txt." placeholder:"SHARE" group:"... of the hosts"`
-	Traps         *share         `help:"Hosts with an endless calendar, session ids and growing paths." placeholder:"SHARE" group:"... of the hosts"`
-	Secure        *share         `help:"Hosts on HTTPS; HTTP redirects there." placeholder:"SHARE" group:"... of the hosts"`
-	SlowHosts     *share         `help:"Hosts that take 0.2 to 1 s to begin each answer." placeholder:"SHARE" group:"... of the hosts"`
-	Mirrors       *share         `help:"Hosts that are another host once more." placeholder:"SHARE" group:"... of the hosts"`
-	ClosedHosts   *share         `help:"Hosts whose robots.txt forbids everything." placeholder:"SHARE" group:"... of the hosts"`
-	DeadHosts     *share         `help:"Hosts without an address, that hang, reset, or have a wrong certificate." placeholder:"SHARE" group:"... of the hosts"`
+	CrawlDelays   *share         `help:"${testweb_crawl_delays}" placeholder:"SHARE" group:"Generated web: hosts"`
+	CrawlDelay    *time.Duration `help:"${testweb_crawl_delay}" placeholder:"D" group:"Generated web: hosts"`
+	Sitemaps      *share         `help:"${testweb_sitemaps}" placeholder:"SHARE" group:"Generated web: hosts"`
+	WithoutRobots *share         `help:"${testweb_without_robots}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Traps         *share         `help:"${testweb_traps}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Secure        *share         `help:"${testweb_secure}" placeholder:"SHARE" group:"Generated web: hosts"`
+	SlowHosts     *share         `help:"${testweb_slow_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
+	Mirrors       *share         `help:"${testweb_mirrors}" placeholder:"SHARE" group:"Generated web: hosts"`
+	ClosedHosts   *share         `help:"${testweb_closed_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
+	DeadHosts     *share         `help:"${testweb_dead_hosts}" placeholder:"SHARE" group:"Generated web: hosts"`
 
 	changeFlags
 
-	URLs      string `name:"urls" help:"Write the URLs of random pages to this file, for a client that fetches from a list." placeholder:"FILE" group:"The generated web"`
-	URLsCount int    `name:"urls-count" help:"So many URLs." default:"100000" placeholder:"N" group:"The generated web"`
+	URLs      string `name:"urls" help:"${testweb_urls}" placeholder:"FILE" group:"Generated web"`
+	URLsCount int    `name:"urls-count" help:"${testweb_urls_count}" default:"100000" placeholder:"N" group:"Generated web"`
 }
 
-// A choice is a flag for a share of the generated web.
-type choice struct {
+// A shareFlag is a flag for a share of the links, pages or hosts of the generated web.
+type shareFlag struct {
 	flag  string
-	given *share
-	field *float64
+	given *share   // nil: not given
+	field *float64 // of the gen.Spec, where it is set
 }
 
-// choices are the shares of what goes wrong.
-func (g *generateFlags) choices(s *gen.Spec) []choice {
-	return []choice{
+// shareFlags returns the flags for shares that are 0 unless a kind of web sets them.
+func (g *generateFlags) shareFlags(s *gen.Spec) []shareFlag {
+	return []shareFlag{
 		{"redirects", g.Redirects, &s.Redirects}, {"dead-links", g.DeadLinks, &s.DeadLinks},
 		{"failing", g.Failing, &s.Failing}, {"busy", g.Busy, &s.Busy}, {"slow", g.Slow, &s.Slow},
-		{"denied", g.Denied, &s.Denied},
-		{"duplicates", g.Duplicates, &s.Duplicates}, {"gone", g.Gone, &s.Gone}, {"broken", g.Broken, &s.Broken},
-		{"hanging", g.Hanging, &s.Hanging}, {"resetting", g.Resetting, &s.Resetting},
-		{"truncated", g.Truncated, &s.Truncated},
+		{"denied", g.Denied, &s.Denied}, {"duplicates", g.Duplicates, &s.Duplicates},
+		{"gone", g.Gone, &s.Gone}, {"broken", g.Broken, &s.Broken}, {"hanging", g.Hanging, &s.Hanging},
+		{"resetting", g.Resetting, &s.Resetting}, {"truncated", g.Truncated, &s.Truncated},
 		{"crawl-delays", g.CrawlDelays, &s.CrawlDelays}, {"sitemaps", g.Sitemaps, &s.Sitemaps},
-		{"without-robots", g.WithoutRobots, &s.NoRobots},
-		{"traps", g.Traps, &s.Traps}, {"secure", g.Secure, &s.Secure}, {"slow-hosts", g.SlowHosts, &s.SlowHosts},
+		{"without-robots", g.WithoutRobots, &s.NoRobots}, {"traps", g.Traps, &s.Traps},
+		{"secure", g.Secure, &s.Secure}, {"slow-hosts", g.SlowHosts, &s.SlowHosts},
 		{"mirrors", g.Mirrors, &s.Mirrors}, {"closed-hosts", g.ClosedHosts, &s.ClosedHosts},
 		{"dead-hosts", g.DeadHosts, &s.DeadHosts},
 	}
 }
 
-// presets are the shares that a kind of web has of its own, as flags.
+// presets returns the shares that are not 0 in s, as flags.
 func presets(s gen.Spec) string {
 	var b strings.Builder
-	for _, c := range new(generateFlags).choices(&s) {
+	for _, c := range new(generateFlags).shareFlags(&s) {
 		if *c.field != 0 {
 			fmt.Fprintf(&b, " --%s %g", c.flag, *c.field)
 		}
@@ -118,25 +117,24 @@ func presets(s gen.Spec) string {
 	return b.String()
 }
 
-// needless is the first flag that says nothing without --generate.
+// needless returns the first given flag that has no effect without --generate, or "".
 func (g *generateFlags) needless() string {
 	for _, f := range []struct {
 		name  string
 		given bool
 	}{
 		{"wild", g.Wild}, {"seed", g.Seed != nil}, {"hosts", g.Hosts != nil}, {"pages-mean", g.PagesMean != nil},
-		{"max-pages", g.MaxPages != nil},
-		{"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil}, {"local", g.Local != nil},
-		{"topics", g.Topics != nil},
-		{"languages", g.Languages != nil}, {"locality", g.Locality != nil}, {"graph", g.Graph != ""},
-		{"crawl-delay", g.CrawlDelay != nil}, {"urls", g.URLs != ""},
-		{"changes", g.Changes}, {g.changeFlags.needless(), g.changeFlags.needless() != ""},
+		{"max-pages", g.MaxPages != nil}, {"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil},
+		{"local", g.Local != nil}, {"topics", g.Topics != nil}, {"languages", g.Languages != nil},
+		{"locality", g.Locality != nil}, {"graph", g.Graph != ""}, {"crawl-delay", g.CrawlDelay != nil},
+		{"urls", g.URLs != ""}, {"changes", g.Changes},
+		{g.changeFlags.needless(), g.changeFlags.needless() != ""},
 	} {
 		if f.given {
 			return f.name
 		}
 	}
-	for _, c := range g.choices(new(gen.Spec)) {
+	for _, c := range g.shareFlags(new(gen.Spec)) {
 		if c.given != nil {
 			return c.flag
 		}
@@ -144,7 +142,7 @@ func (g *generateFlags) needless() string {
 	return ""
 }
 
-// web makes the generated web.
+// web generates the web that the flags describe. addresses is the value of --addresses.
 func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	bad := func(format string, args ...any) (*gen.Web, error) {
 		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
@@ -173,32 +171,33 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 			continue
 		}
 		if *f.given < f.least {
-			return bad("--%s %d: at least %d", f.flag, *f.given, f.least)
+			return bad("--%s %d is too small; give at least %d", f.flag, *f.given, f.least)
 		}
 		f.set(*f.given)
 	}
 	if g.PagesMean != nil {
 		if *g.PagesMean < 1 {
-			return bad("--pages-mean %g: at least 1", *g.PagesMean)
+			return bad("--pages-mean %g is too small; give at least 1", *g.PagesMean)
 		}
 		s.PagesMean = *g.PagesMean
 	}
 	if g.CrawlDelay != nil {
 		if *g.CrawlDelay <= 0 {
-			return bad("--crawl-delay %s: above 0, such as 2s; --crawl-delays 0 asks for none", *g.CrawlDelay)
+			return bad("--crawl-delay %s is not above 0; give a duration such as 2s, or --crawl-delays 0 for none",
+				*g.CrawlDelay)
 		}
 		s.CrawlDelay = *g.CrawlDelay
 	}
 	none := func(p *share, field *float64) {
 		if p != nil {
 			if *field = float64(*p); *p == 0 {
-				*field = -1 // zero is the default there
+				*field = -1 // gen reads 0 as the default and -1 as none
 			}
 		}
 	}
 	none(g.Local, &s.Local)
 	none(g.Locality, &s.Locality)
-	for _, c := range g.choices(&s) {
+	for _, c := range g.shareFlags(&s) {
 		if c.given != nil {
 			*c.field = float64(*c.given)
 		}
@@ -215,7 +214,7 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 		return nil, err
 	}
 	if g.URLs != "" && g.URLsCount < 1 {
-		return bad("--urls-count %d: at least 1", g.URLsCount)
+		return bad("--urls-count %d is too small; give at least 1", g.URLsCount)
 	}
 	w, err := gen.New(s)
 	if err != nil {
@@ -224,6 +223,7 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	return w, nil
 }
 
+// wide returns *n as an int64, or nil if n is nil.
 func wide(n *int) *int64 {
 	if n == nil {
 		return nil
@@ -232,8 +232,8 @@ func wide(n *int) *int64 {
 	return &x
 }
 
-// countPages is the number of pages of a generated web; exact is false where it
-// is only the expected one, because counting would take long.
+// countPages returns the number of pages of a generated web. On a web of more than 2
+// million hosts it estimates the number from the first 2 million, and exact is false.
 func (g *generateFlags) countPages(w *gen.Web) (pages int64, exact bool) {
 	const most = 2_000_000
 	hosts := w.Hosts()
@@ -247,7 +247,7 @@ func (g *generateFlags) countPages(w *gen.Web) (pages int64, exact bool) {
 	return pages, true
 }
 
-// describe says what was made up.
+// describe returns the size, kind and seed of the generated web, for people.
 func (g *generateFlags) describe(w *gen.Web) string {
 	seed := int64(1)
 	if g.Seed != nil {
@@ -262,10 +262,11 @@ func (g *generateFlags) describe(w *gen.Web) string {
 	if !exact {
 		about = "about "
 	}
-	return fmt.Sprintf("%s, %s%s pages; %s, seed %d", plural(w.Hosts(), "host"), about, humanize.Comma(pages), kind,
-		seed)
+	return fmt.Sprintf("%s, %s%s pages; %s, seed %d",
+		plural(w.Hosts(), "host"), about, humanize.Comma(pages), kind, seed)
 }
 
+// plural returns n with the noun what, in the plural unless n is 1.
 func plural(n int64, what string) string {
 	if n != 1 {
 		what += "s"
@@ -273,7 +274,7 @@ func plural(n int64, what string) string {
 	return humanize.Comma(n) + " " + what
 }
 
-// writeURLs writes the list for --urls.
+// writeURLs writes URLs of random pages to the file of --urls.
 func (g *generateFlags) writeURLs(w *gen.Web) error {
 	f, err := os.Create(g.URLs)
 	if err != nil {

@@ -17,29 +17,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// truthFlags are the bounds of the crawl that the report holds against the truth.
+// truthFlags bound the crawl of the generated web whose reachable pages the report counts.
 type truthFlags struct {
-	Seeds    int    `name:"truth-seeds" help:"It begins with the home pages of the first N hosts." default:"1" placeholder:"N" group:"What a crawl of the generated web could reach"`
-	Depth    int    `name:"truth-depth" help:"It follows at most N links from there; -1 is no limit." default:"-1" placeholder:"N" group:"What a crawl of the generated web could reach"`
-	Scope    string `name:"truth-scope" help:"It stays within host, domain or any." enum:"host,domain,any" default:"any" placeholder:"KIND" group:"What a crawl of the generated web could reach"`
-	NoRobots bool   `name:"truth-no-robots" help:"It does not obey robots.txt." group:"What a crawl of the generated web could reach"`
-	Sitemaps bool   `name:"truth-sitemaps" help:"It follows sitemaps, from the first URL of a host on." group:"What a crawl of the generated web could reach"`
-	Without  bool   `name:"no-truth" help:"Do not enumerate it; that is done once, for webs up to 10 million pages, when the report is first asked for." group:"What a crawl of the generated web could reach"`
+	Seeds    int    `name:"truth-seeds" help:"${testweb_truth_seeds}" default:"1" placeholder:"N" group:"Reachable pages"`
+	Depth    int    `name:"truth-depth" help:"${testweb_truth_depth}" default:"-1" placeholder:"N" group:"Reachable pages"`
+	Scope    string `name:"truth-scope" help:"${testweb_truth_scope}" enum:"host,domain,any" default:"any" placeholder:"KIND" group:"Reachable pages"`
+	NoRobots bool   `name:"truth-no-robots" help:"${testweb_truth_no_robots}" group:"Reachable pages"`
+	Sitemaps bool   `name:"truth-sitemaps" help:"${testweb_truth_sitemaps}" group:"Reachable pages"`
+	Without  bool   `name:"no-truth" help:"${testweb_truth_without}" group:"Reachable pages"`
 }
 
-// bounds are those of gen, and the seeds' URLs.
+// bounds returns the bounds of the crawl, and the URLs of its seeds.
 func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error) {
 	if f.Seeds < 1 || int64(f.Seeds) > w.Hosts() {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-seeds %d: from 1 to the number of hosts, %d",
-			f.Seeds, w.Hosts())}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf(
+			"--truth-seeds %d: give a number from 1 to the number of hosts, %d", f.Seeds, w.Hosts())}
 	}
 	if f.Depth < -1 {
-		return b, nil, &node.ConfigError{Text: fmt.Sprintf("--truth-depth %d: 0 is the seeds alone, -1 no limit",
-			f.Depth)}
+		return b, nil, &node.ConfigError{Text: fmt.Sprintf(
+			"--truth-depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", f.Depth)}
 	}
 	if f.Depth >= 0 && f.Sitemaps {
-		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth exclude each other: how deep the " +
-			"pages of a sitemap lie is the crawler's choice"}
+		return b, nil, &node.ConfigError{Text: "--truth-sitemaps and --truth-depth cannot be combined: " +
+			"crawlers differ in the depth that they give to the pages of a sitemap"}
 	}
 	b.Robots, b.Sitemaps = !f.NoRobots, f.Sitemaps
 	b.Scope = map[string]gen.Scope{"host": gen.SeedHosts, "domain": gen.SeedDomains, "any": gen.Anywhere}[f.Scope]
@@ -53,7 +53,8 @@ func (f *truthFlags) bounds(w *gen.Web) (b gen.Bounds, seeds []string, err error
 	return b, seeds, nil
 }
 
-// A lateTruth is enumerated when it is first needed, so that a web is there at once.
+// A lateTruth enumerates the reachable pages when they are first needed, so that the web
+// can be served at once. It is safe for concurrent use.
 type lateTruth struct {
 	testweb.Truth
 	once sync.Once
@@ -70,7 +71,8 @@ func (t *lateTruth) Has(host, page int64) bool     { return t.known().Has(host, 
 func (t *lateTruth) Each(f func(host, page int64)) { t.known().Each(f) }
 func (t *lateTruth) URL(h, p int64) string         { return t.known().URL(h, p) }
 
-// truth is what can be reached; nil where that cannot be enumerated, or is not wanted.
+// truth returns the pages that a crawl within b reaches. It is nil if the web has too many
+// pages to enumerate, or with --no-truth.
 func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 	if f.Without || w.Hosts() > gen.MaxTruth {
 		return nil, nil
@@ -81,7 +83,7 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 			return nil, nil
 		}
 	}
-	// What can be wrong with the bounds is wrong for a depth of nothing, too.
+	// An error in the bounds shows at depth 0, too, which is quick to enumerate.
 	none := 0
 	try := gen.Bounds{Seeds: b.Seeds[:1], Depth: &none}
 	if _, err := w.Reachable(try); err != nil {
@@ -92,17 +94,17 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 	}
 	return &lateTruth{find: func() testweb.Truth {
 		t, err := w.Reachable(b)
-		if err != nil { // tried above
-			panic(err)
+		if err != nil {
+			panic(err) // the bounds were tried above
 		}
 		return t
 	}}, nil
 }
 
-// summarize says at the end what the web saw.
+// summarize prints what the web observed.
 func summarize(out io.Writer, r *testweb.Report) {
-	fmt.Fprintf(out, "requests    %s, %s of them for pages; %s\n", humanize.Comma(r.Requests), humanize.Comma(r.Pages),
-		humanize.IBytes(uint64(max(r.Bytes, 0))))
+	fmt.Fprintf(out, "requests    %s, %s of them for pages; %s\n",
+		humanize.Comma(r.Requests), humanize.Comma(r.Pages), humanize.IBytes(uint64(max(r.Bytes, 0))))
 	if len(r.Status) > 0 {
 		var b strings.Builder
 		for _, s := range slices.Sorted(maps.Keys(r.Status)) {
@@ -129,11 +131,11 @@ func summarize(out io.Writer, r *testweb.Report) {
 			humanize.Comma(f.Served), humanize.Comma(f.Confirmed), humanize.Comma(f.Wrong))
 	}
 	if r.BeforeRobots > 0 {
-		fmt.Fprintf(out, "unasked     %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))
+		fmt.Fprintf(out, "too early   %s before robots.txt was answered\n", plural(r.BeforeRobots, "request"))
 	}
 	if r.Traps.Requests > 0 {
-		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n", plural(r.Traps.Requests, "request"),
-			humanize.Comma(r.Traps.Deepest))
+		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n",
+			plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
 	}
 	total := int64(0)
 	for _, n := range r.ViolationCount {
@@ -153,6 +155,7 @@ func summarize(out io.Writer, r *testweb.Report) {
 	}
 }
 
+// copies returns n with the noun "copy" or "copies".
 func copies(n int64) string {
 	if n == 1 {
 		return "1 copy"

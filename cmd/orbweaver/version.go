@@ -9,19 +9,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
-// licenses has the licence of each module that is linked into the program, and
-// of Go. A test compares it with the modules: go test -run Licenses -update
-// writes it anew.
+// licenses holds the licences of Go and of each module that is linked into the program. A
+// test compares it with the modules; "go test -run Licenses -update" rewrites it.
 //
 //go:embed THIRD-PARTY-LICENSES
 var licenses string
 
-// VersionCmd is "version".
+// VersionCmd implements "version".
 type VersionCmd struct {
-	Licenses bool `help:"Print the licences of the libraries in this program instead."`
+	Licenses bool `help:"Print the licences of the libraries in the program instead."`
 }
 
-// Run prints the version of the program and of Go, or the licences.
+// Run prints the versions of the program and of Go, or the licences.
 func (c VersionCmd) Run(out io.Writer) error {
 	if c.Licenses {
 		_, err := io.WriteString(out, licenses)

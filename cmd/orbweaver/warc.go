@@ -19,31 +19,31 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// WarcCmd looks into WARC files: ours and other people's.
+// WarcCmd implements "warc": commands for WARC files of any origin.
 type WarcCmd struct {
 	Ls      WarcLsCmd      `cmd:"" help:"List the records of WARC files."`
 	Verify  WarcVerifyCmd  `cmd:"" help:"Check WARC files from end to end: structure, lengths, compression, digests."`
-	Index   WarcIndexCmd   `cmd:"" help:"Write the CDXJ index of WARC files, as pywb wants it."`
-	Extract WarcExtractCmd `cmd:"" help:"Take one record out of a WARC file, or the capture of a URL out of a crawl."`
+	Index   WarcIndexCmd   `cmd:"" help:"Write a CDXJ index of WARC files, in the format of pywb."`
+	Extract WarcExtractCmd `cmd:"" help:"Print one record of a WARC file, or the capture of a URL in a crawl."`
 }
 
-// A WarcLsCmd is "warc ls".
+// WarcLsCmd implements "warc ls".
 type WarcLsCmd struct {
-	JSON  bool     `help:"One JSON object a record instead of a table."`
-	Files []string `arg:"" name:"file" help:"WARC files (.warc or .warc.gz, also .open), or crawl directories."`
+	JSON  bool     `help:"Print one JSON object per record instead of a table."`
+	Files []string `arg:"" name:"file" help:"List these WARC files (.warc, .warc.gz, .open) or crawl directories."`
 }
 
-// Help teaches the columns.
+// Help explains the columns.
 func (WarcLsCmd) Help() string {
-	return `OFFSET and LENGTH are the record's place in the file: give OFFSET to
-"warc extract --offset". TYPE is the WARC-Type; STATUS and MIME are those of
-the HTTP message inside; a dash is what a record does not have.
+	return `OFFSET and LENGTH are the record's place in the file, in bytes: give OFFSET to
+"warc extract --offset". TYPE is the WARC-Type. STATUS and MIME are those of the
+HTTP message in the record. A dash means that the record has no such field.
 
   orbweaver warc ls crawl/archive/*.warc.gz
   orbweaver warc ls --json crawl | jq -r 'select(.status=="404").url'`
 }
 
-// Run lists.
+// Run lists the records.
 func (c *WarcLsCmd) Run(out io.Writer) error {
 	files, err := warcFiles(c.Files)
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 			if len(files) > 1 {
 				fmt.Fprintf(w, "%s\n", warcCell(file))
 			}
-			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n", "OFFSET", "LENGTH", "TYPE", "STATUS", "MIME",
-				"DATE", "URL")
+			fmt.Fprintf(w, "%11s %9s  %-8s  %6s  %-24s  %-24s  %s\n",
+				"OFFSET", "LENGTH", "TYPE", "STATUS", "MIME", "DATE", "URL")
 		}
 		err := withWARC(file, func(f *os.File) error {
 			return warc.List(f, func(r warc.Row) error {
@@ -81,7 +81,8 @@ func (c *WarcLsCmd) Run(out io.Writer) error {
 	return w.Flush()
 }
 
-// warcCell keeps a cell in its column: other people's archives hold any bytes.
+// warcCell returns s as one line without control characters, or a dash if s is empty.
+// Archives may hold any bytes.
 func warcCell(s string) string {
 	if s == "" {
 		return "-"
@@ -89,33 +90,33 @@ func warcCell(s string) string {
 	return report.OneLine(s)
 }
 
-// A WarcVerifyCmd is "warc verify".
+// WarcVerifyCmd implements "warc verify".
 type WarcVerifyCmd struct {
-	Warnings bool     `help:"Name warnings too, not only errors."`
-	JSON     bool     `help:"One JSON object a file."`
-	Files    []string `arg:"" name:"file" help:"WARC files, or crawl directories."`
+	Warnings bool     `help:"Print warnings, too, not only errors."`
+	JSON     bool     `help:"Print one JSON object per file."`
+	Files    []string `arg:"" name:"file" help:"Check these WARC files or crawl directories."`
 }
 
-// Help teaches what is checked.
+// Help explains what is checked.
 func (WarcVerifyCmd) Help() string {
-	return `A file is right if it consists of records from end to end, each as long as it
-says, each in a gzip member of its own, with the fields that ISO 28500 demands
-and with content that matches its digests. A warning is what readers can live with:
-segment fields that contradict the record's type, a record ID that another
-record of these files has, and more. Behind a damage the check goes on with the next record that it finds, and
-SKIPPED says how many bytes that cost.
+	return `A file is valid if it consists of records from end to end. Each record must have
+the length in its header, its own gzip member, the fields that ISO 28500
+requires, and content that matches its digests. Readers tolerate what causes a
+warning: segment fields that contradict the record's type, the record ID of
+another record in these files, and more. After damage, the check continues with
+the next record that it finds; SKIPPED counts the bytes between.
 
-One line a file, then what is wrong with it. The exit code is 1 if any file has
-an error.
+The command prints one line per file, then its errors. The exit code is 1 if any
+file has an error.
 
   orbweaver warc verify crawl
   orbweaver warc verify --warnings *.warc.gz`
 }
 
-// errVerify is a file that is not right; what is wrong was printed.
-var errVerify = errors.New("not every WARC file is right")
+// errVerify says that files have errors, which have been printed.
+var errVerify = errors.New("WARC files with errors")
 
-// Run verifies.
+// Run checks the files.
 func (c *WarcVerifyCmd) Run(out io.Writer) error {
 	files, err := warcFiles(c.Files)
 	if err != nil {
@@ -148,6 +149,7 @@ func (c *WarcVerifyCmd) Run(out io.Writer) error {
 	return nil
 }
 
+// print prints the result for one file.
 func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) error {
 	if c.JSON {
 		type problem struct {
@@ -178,27 +180,28 @@ func (c *WarcVerifyCmd) print(out io.Writer, file string, rep *warc.Report) erro
 			_, err = fmt.Fprintf(out, "    %s\n", warcCell(p.String()))
 		}
 	}
-	if named := int64(len(rep.Problems)); err == nil && named < rep.Errors+rep.Warnings {
-		_, err = fmt.Fprintf(out, "    and %d more\n", rep.Errors+rep.Warnings-named)
+	if listed := int64(len(rep.Problems)); err == nil && listed < rep.Errors+rep.Warnings {
+		_, err = fmt.Fprintf(out, "    and %d more\n", rep.Errors+rep.Warnings-listed)
 	}
 	return err
 }
 
-// A WarcIndexCmd is "warc index".
+// WarcIndexCmd implements "warc index".
 type WarcIndexCmd struct {
-	Files []string `arg:"" name:"file" help:"WARC files, or one crawl directory: then its indexes/index.cdxj is written anew."`
+	Files []string `arg:"" name:"file" help:"${warc_index_files}"`
 }
 
-// Help teaches the format.
+// Help explains the format.
 func (WarcIndexCmd) Help() string {
-	return `A line is one capture: its URL as a sort key (SURT), the time in 14 digits, and
-the rest as JSON. The lines of files go to the output, sorted bytewise.
+	return `Each line is one capture: its URL as a sort key (SURT), the time in 14 digits, and
+the other fields as JSON. The lines of WARC files go to standard output, sorted
+by bytes.
 
   orbweaver warc index *.warc.gz > index.cdxj
   orbweaver warc index crawl`
 }
 
-// Run indexes.
+// Run writes the index.
 func (c *WarcIndexCmd) Run(out io.Writer) error {
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
 		return warc.BuildIndex(nil, c.Files[0])
@@ -215,38 +218,38 @@ func (c *WarcIndexCmd) Run(out io.Writer) error {
 	return warc.SortedIndex(nil, files, tmp, cli.Exact(out))
 }
 
-// A WarcExtractCmd is "warc extract".
+// WarcExtractCmd implements "warc extract".
 type WarcExtractCmd struct {
-	File    string `arg:"" help:"A WARC file, or a crawl directory (with --url: found by its index)."`
-	Offset  *int64 `help:"Where the record begins, as ls says." xor:"which"`
-	URL     string `name:"url" help:"The first capture of this URL; in a crawl directory, all are listed if there are several." xor:"which"`
-	At      string `placeholder:"TIME" help:"With --url in a crawl directory: the capture whose 14-digit time begins so."`
-	Payload bool   `help:"Only the body, without transfer coding and content coding." xor:"part"`
-	Headers bool   `help:"Only the record's header and the HTTP header." xor:"part"`
-	// Originals are other agents' directories.
+	File    string `arg:"" help:"Read this WARC file, or with --url this crawl directory."`
+	Offset  *int64 `help:"Print the record that begins at this byte; \"warc ls\" lists the offsets." xor:"which"`
+	URL     string `name:"url" help:"${warc_url}" xor:"which"`
+	At      string `placeholder:"TIME" help:"${warc_at}"`
+	Payload bool   `help:"Print only the body, without transfer coding and content coding." xor:"part"`
+	Headers bool   `help:"Print only the record's header and the HTTP header." xor:"part"`
+	// Originals are crawl directories of other agents.
 	Originals []string `placeholder:"DIR" help:"${warc_originals}"`
 }
 
-// Help teaches what comes out.
+// Help explains the output.
 func (WarcExtractCmd) Help() string {
-	return `Without --payload or --headers the record comes as it is: WARC header, content.
+	return `Without --payload or --headers the command prints the whole record: WARC header
+and content.
 
   orbweaver warc extract crawl --url https://example.com/ --payload
   orbweaver warc extract crawl/archive/X.warc.gz --offset 1834 --headers
 
-The bytes are exact, unless they go to a terminal: then control characters are
-escaped.
+The bytes are exact. Only on a terminal, control characters are escaped.
 
-A revisit record has no body of its own. With --payload its original is looked
-for: in the crawl directory of the file, then in --originals, and for a file
-outside of a crawl directory in the file itself. In a cluster the original may
-be in the archive of another agent.`
+A revisit record has no body. With --payload the command looks for its original
+record in the crawl directory of the file, then in the directories of
+--originals. For a file outside of a crawl directory, it also looks in the file
+itself. In a cluster, another agent's archive may have the original.`
 }
 
-// Run extracts.
+// Run prints the record.
 func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
-		return &node.ConfigError{Text: "extract: --offset or --url must say which record"}
+		return &node.ConfigError{Text: "warc extract: choose a record with --offset or --url"}
 	}
 	for _, dir := range c.Originals {
 		if err := checkOriginals(dir); err != nil {
@@ -272,19 +275,21 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 	})
 }
 
-// checkOriginals refuses a directory in which no original can be found.
+// checkOriginals refuses a directory of --originals that is not a crawl directory or has
+// no index.
 func checkOriginals(dir string) error {
 	if !isCrawlDir(dir) {
-		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that has a directory archive", dir)
+		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that contains the directory archive", dir)
 		return &node.ConfigError{Text: text}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
-		text := fmt.Sprintf("--originals %s: it has no index; write it with: orbweaver warc index %[1]s", dir)
+		text := fmt.Sprintf("--originals %s: the directory has no index; write one with: orbweaver warc index %[1]s", dir)
 		return &node.ConfigError{Text: text}
 	}
 	return nil
 }
 
+// at prints the record that begins at offset.
 func (c *WarcExtractCmd) at(out io.Writer, f archiveFile, offset int64) error {
 	rec, err := warc.At(f, offset)
 	if err != nil {
@@ -299,7 +304,8 @@ type archiveFile interface {
 	Name() string
 }
 
-// original opens the record that holds the payload of a revisit in f.
+// original opens the record that holds the payload of the revisit record rec of f. The
+// caller closes the closer when it has read the record.
 func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record, io.Closer, error) {
 	ref := rec.Reference()
 	dirs := c.Originals
@@ -312,23 +318,23 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 		dirs = append([]string{own}, dirs...)
 	}
 	found, file, err := warc.OpenOriginal(nil, dirs, ref)
-	if errors.Is(err, warc.ErrNoOriginal) { // a crawl that runs, or was killed, has no index of the file
+	if errors.Is(err, warc.ErrNoOriginal) { // the index of a running or killed crawl lacks its last file
 		if found, err = warc.FindOriginal(f, ref); err == nil {
 			return found, io.NopCloser(nil), nil
 		}
 	}
 	if errors.Is(err, warc.ErrNoOriginal) {
-		return nil, nil, fmt.Errorf("the record at %d is a revisit and its original is not here: %s; "+
+		return nil, nil, fmt.Errorf("the record at %d is a revisit without a body, and its original was not found: %s; "+
 			"name the crawl directories of other agents with --originals", rec.Offset, warcCell(ref.String()))
 	}
 	return found, file, err
 }
 
-// fromCrawl finds the capture in a crawl directory's index.
+// fromCrawl finds the capture by the index of the crawl directory and prints it.
 func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	if c.URL == "" {
-		return &node.ConfigError{Text: fmt.Sprintf("%s: a crawl directory needs --url; --offset needs one of its files",
-			c.File)}
+		return &node.ConfigError{Text: fmt.Sprintf(
+			"%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)}
 	}
 	captures, err := warc.Lookup(nil, c.File, c.URL)
 	if err != nil {
@@ -345,8 +351,7 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 			fmt.Fprintf(t, "  --at %s\t%s\t%s\t%s\n", l.Time, warcCell(l.Status), warcCell(l.MIME), warcCell(l.URL))
 		}
 		t.Flush()
-		return fmt.Errorf("%d captures of %s; say which:\n%s", len(captures), c.URL,
-			strings.TrimRight(b.String(), "\n"))
+		return fmt.Errorf("%d captures of %s; choose one:\n%s", len(captures), c.URL, strings.TrimRight(b.String(), "\n"))
 	}
 	f, err := warc.OpenWARC(nil, c.File, captures[0].File)
 	if err != nil {
@@ -359,7 +364,7 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	return nil
 }
 
-// write prints the part of the record that is wanted. rec is a record of f.
+// write prints rec, a record of f, or the part that --payload or --headers asks for.
 func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) error {
 	if c.Payload {
 		if rec.Type() == "revisit" {
@@ -398,14 +403,13 @@ func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) e
 	return w.Flush()
 }
 
-// isCrawlDir says whether path is a directory with an archive in it.
+// isCrawlDir reports whether path is a directory that contains the directory archive.
 func isCrawlDir(path string) bool {
 	info, err := os.Stat(filepath.Join(path, "archive"))
 	return err == nil && info.IsDir()
 }
 
-// warcFiles puts the files of crawl directories, and of plain directories, in
-// their place.
+// warcFiles replaces each crawl directory, and each other directory, by its WARC files.
 func warcFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -438,7 +442,7 @@ func warcFiles(args []string) (files []string, err error) {
 	return files, nil
 }
 
-// withWARC opens a file for f; the error names it.
+// withWARC calls f with the opened file. Its error names the file.
 func withWARC(path string, f func(*os.File) error) error {
 	file, err := os.Open(path)
 	if err != nil {
