@@ -86,7 +86,7 @@ func settingRow(f *kong.Flag) []string {
 	}
 	flag = strings.ReplaceAll(flag, ",...", "")
 	key := code(f.Name)
-	if slices.Contains(onlyByHand, f.Name) {
+	if slices.Contains(commandLineOnly, f.Name) {
 		key = "no"
 	}
 	text, value := cli.HelpText(f.Value), "none"
