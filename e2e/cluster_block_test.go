@@ -35,8 +35,9 @@ func TestClusterBlock(t *testing.T) {
 	}
 	for _, order := range []string{"block", "unblock", "drop"} {
 		refused := crawl(t.Context(), t, "ctl", "--dir", b.home(0), order, host).must(t, 1)
-		want := fmt.Sprintf(`%s is crawled by agent "a2": nothing has changed here; agent "a2" listens on %s: `+
-			`run "orbweaver ctl --dir DIR %s %[1]s"`, host, b.addrs[1], order)
+		want := fmt.Sprintf(`%s is crawled by agent "a2", and this agent has changed nothing: `+
+			`run "orbweaver ctl --dir DIR %s %[1]s" on the machine of agent "a2" (its address is %[3]s)`,
+			host, order, b.addrs[1])
 		if refused.stdout != "" || !strings.Contains(refused.stderr, want) {
 			t.Errorf("a1 is told to %s %s: %s%s", order, host, refused.stdout, refused.stderr)
 		}

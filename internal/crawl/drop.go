@@ -60,11 +60,11 @@ func decodeDrop(p []byte) (host string, d drop, err error) {
 	return string(p[n+m+k:]), drop{nth, last, time.UnixMilli(at)}, nil
 }
 
-// Drop gives up all links of host that wait, wherever they are: none of them is
-// fetched from now on, and each is finished, as if its turn had come and gone,
-// in a while. Links found later are taken as before, unless the host is blocked.
-// It says how many links wait in the host's queue; those in the pools nobody has
-// counted.
+// Drop discards all waiting links of host, in its queue, in the pools and among the
+// retries. From now on the crawl fetches none of them, and it finishes them one after the
+// other. It accepts links that it finds later as before, unless the host is blocked. Drop
+// returns a message that says how many links waited in the queue; links in the pools are
+// not counted by host. Otherwise it is like Block.
 func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 	return c.order(ctx, "drop", host, func(now time.Time) (string, error) {
 		e, n, _ := c.waiting(host, now)
@@ -78,7 +78,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 		}
 		s := host + ": " + links(n) + " dropped"
 		if p := c.Frontier.Stats().Pooled; p > 0 {
-			s += ", and those among the " + links(p) + " in the pools as these are read"
+			s += "; those among the " + links(p) + " of all hosts in the pools on disk follow as the pools are read"
 		}
 		return s + underWay(e), nil
 	})

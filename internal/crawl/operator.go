@@ -57,21 +57,21 @@ func (c *Crawler) command(ctx context.Context, name, host string,
 	}
 }
 
-// ErrUnderWay is an order that takes longer than its caller waits: it goes on.
-var ErrUnderWay = errors.New("under way, and goes on")
+// ErrUnderWay reports a command that takes longer than its caller waits. The crawl still
+// carries it out.
+var ErrUnderWay = errors.New("still in progress, the result will appear in logs/events.jsonl")
 
-// Explain says why host is not being crawled now, in plain words. Safe for
-// concurrent use while Run is under way; ctx bounds the wait.
+// Explain returns why host is not being crawled now, as text for people. Safe for
+// concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
 		s := c.Frontier.Explain(host, now).String()
 		if agent := c.agentOf(host); agent != "" {
-			s = host + " is crawled by agent " + agent + ", which knows more; here:\n" + s
+			s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
 		}
 		for _, d := range c.later {
 			if d.link.URL.Host() == host {
-				s += "\n" + d.link.URL.String() + " failed and waits for its retry at " +
-					d.at.UTC().Format(time.RFC3339)
+				s += "\n" + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339)
 			}
 		}
 		if n := c.trouble.of(host); n > 0 {
@@ -81,10 +81,10 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 	})
 }
 
-// Block lets a host alone until Unblock, also in later runs; it says how many
-// links wait in its queue. Where another agent crawls the host, the error is an
-// *ElsewhereError, as with Unblock and Drop. Safe for concurrent use while Run is
-// under way, as Unblock and Drop are.
+// Block stops visits to a host until Unblock, also in later runs. It returns a message
+// that says how many links wait in the host's queue. The block is durable when Block
+// returns. If another agent crawls the host, the error is an *ElsewhereError. Safe for
+// concurrent use while Run runs; ctx bounds the wait (ErrUnderWay).
 func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 	return c.order(ctx, "block", host, func(now time.Time) (string, error) {
 		was := c.isBlocked(host)
@@ -100,20 +100,20 @@ func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
 		}
 		e, n, others := c.waiting(host, now)
 		c.copyBlock(host, now)
-		return s + ", " + links(n) + " wait" + only(n) + others + underWay(e), nil
+		return s + ", " + links(n) + " wait" + verbEnding(n) + others + underWay(e), nil
 	})
 }
 
-// An ElsewhereError refuses an order about a host that another agent crawls.
-// Nothing has changed here.
+// An ElsewhereError refuses a command for a host that another agent crawls. Nothing has
+// changed.
 type ElsewhereError struct{ Host, Agent string }
 
 func (e *ElsewhereError) Error() string {
-	return fmt.Sprintf("%s is crawled by agent %q: nothing has changed here", e.Host, e.Agent)
+	return fmt.Sprintf("%s is crawled by agent %q", e.Host, e.Agent)
 }
 
-// order is a command that only the agent that crawls host can carry out. Any other
-// agent refuses it with an *ElsewhereError.
+// order runs a command that only the agent that crawls host can carry out. On any other
+// agent, the error is an *ElsewhereError.
 func (c *Crawler) order(
 	ctx context.Context, name, host string, what func(now time.Time) (string, error),
 ) (string, error) {
@@ -125,7 +125,8 @@ func (c *Crawler) order(
 	})
 }
 
-// agentOf is the other agent that crawls host, if that is known.
+// agentOf returns the other agent that crawls host. It is "" if this agent crawls host, or
+// if the owner is not known.
 func (c *Crawler) agentOf(host string) string {
 	if c.Tenancy == nil {
 		return ""
@@ -137,7 +138,7 @@ func (c *Crawler) agentOf(host string) string {
 	return owner
 }
 
-// copyBlock has the host's heir know whether it is blocked.
+// copyBlock tells the host's heir whether the host is blocked.
 func (c *Crawler) copyBlock(host string, now time.Time) {
 	if c.Copies != nil {
 		st := c.Frontier.Host(host)
@@ -146,17 +147,17 @@ func (c *Crawler) copyBlock(host string, now time.Time) {
 	}
 }
 
-// waiting says how many links of host wait, as far as that is known for nothing,
-// and of those that nobody has counted.
+// waiting returns how many links of host wait, as far as that is known without reading the
+// disk. others is text about links in the pools, which are not counted by host.
 func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
 	e = c.Frontier.Explain(host, now)
 	if p := c.Frontier.Stats().Pooled; p > 0 {
-		others = ", not counting any among the " + links(p) + " in the pools"
+		others = ", not counting links among the " + links(p) + " of all hosts in the pools on disk"
 	}
 	return e, e.Queued + c.laterOf(host), others
 }
 
-// Unblock takes a Block back.
+// Unblock allows visits to a blocked host again. Otherwise it is like Block.
 func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
 	return c.order(ctx, "unblock", host, func(now time.Time) (string, error) {
 		if !c.isBlocked(host) {
@@ -171,8 +172,7 @@ func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
 	})
 }
 
-// UnblockBefore is Unblock before Run, of all hosts; it returns those that were
-// not blocked.
+// UnblockBefore unblocks hosts before Run. It returns the hosts that were not blocked.
 func (c *Crawler) UnblockBefore(hosts []string) (free []string, err error) {
 	for _, host := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
 		if !c.isBlocked(host) {
@@ -191,14 +191,14 @@ func (c *Crawler) unblock(host string) error {
 	return c.noteBlock(host, false)
 }
 
-// noteBlock makes durable that a host is blocked, or no longer.
+// noteBlock makes durable whether a host is blocked.
 func (c *Crawler) noteBlock(host string, blocked bool) error {
 	if err := c.Frontier.Err(); err != nil {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return c.fatal
 	}
 	c.remote.activity++
-	delete(c.tenants.given, weburl.HostKey(host)) // its next owner is to be told
+	delete(c.tenants.given, weburl.HostKey(host)) // tell the host's next owner
 	c.setBlocked(host, blocked)
 	st := c.Frontier.Host(host)
 	st.Blocked = blocked
@@ -211,8 +211,8 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 	return c.secure()
 }
 
-// takeBlock keeps a host blocked that another agent had blocked: its last owner, or one
-// that is lost. If yet another agent owns the host, that one is told.
+// takeBlock blocks a host that its last owner, or a lost agent, had blocked. If another
+// agent owns the host, this agent tells the owner.
 func (c *Crawler) takeBlock(host string) {
 	if c.isBlocked(host) {
 		return
@@ -228,7 +228,7 @@ func (c *Crawler) takeBlock(host string) {
 	c.Events.Write("host-blocked", report.F("host", host))
 }
 
-// forgetBlock drops the block of a host that another agent owns and keeps blocked.
+// forgetBlock forgets the block of a host: another agent owns the host and keeps it blocked.
 func (c *Crawler) forgetBlock(host string) {
 	if c.isBlocked(host) {
 		c.setBlocked(host, false)
@@ -239,7 +239,7 @@ func (c *Crawler) forgetBlock(host string) {
 	}
 }
 
-// secure makes durable what has been decided, at once.
+// secure makes all pending records durable at once.
 func (c *Crawler) secure() error {
 	c.append()
 	if c.fatal == nil {
@@ -251,7 +251,7 @@ func (c *Crawler) secure() error {
 	return c.fatal
 }
 
-// setBlocked keeps the names of the blocked hosts, which workers read.
+// setBlocked adds host to the list of blocked hosts, which workers read, or removes it.
 func (c *Crawler) setBlocked(host string, blocked bool) {
 	names := *c.blocked.Load()
 	i, was := slices.BinarySearch(names, host)
@@ -266,13 +266,13 @@ func (c *Crawler) setBlocked(host string, blocked bool) {
 	c.blocked.Store(&names)
 }
 
-// isBlocked may be asked by any.
+// isBlocked reports whether host is blocked. Safe for concurrent use.
 func (c *Crawler) isBlocked(host string) bool {
 	_, is := slices.BinarySearch(*c.blocked.Load(), host)
 	return is
 }
 
-// laterOf counts the links of host that wait beside the queues.
+// laterOf counts the links of host that wait for a retry, outside of the queues.
 func (c *Crawler) laterOf(host string) (n int64) {
 	for _, d := range c.later {
 		if d.link.URL.Host() == host {
@@ -282,6 +282,7 @@ func (c *Crawler) laterOf(host string) (n int64) {
 	return n
 }
 
+// links returns n with the noun "link" or "links".
 func links(n int64) string {
 	if n == 1 {
 		return "1 link"
@@ -289,17 +290,18 @@ func links(n int64) string {
 	return strconv.FormatInt(n, 10) + " links"
 }
 
-// only ends the verb of one link.
-func only(n int64) string {
+// verbEnding ends a verb whose subject is n links: "waits" for 1, else "wait".
+func verbEnding(n int64) string {
 	if n == 1 {
 		return "s"
 	}
 	return ""
 }
 
+// underWay returns text about the visit that a worker has begun at the host, if any.
 func underWay(e frontier.Explanation) string {
 	if e.State == "in process" || e.State == "resolving" {
-		return "; one is under way, and ends as usual"
+		return "; one visit is in progress and will be completed"
 	}
 	return ""
 }

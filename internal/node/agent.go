@@ -1,8 +1,11 @@
-// Package node answers: how does one node of the crawl come to be, work and end?
+// Package node answers: how does an agent open, run and close its crawl?
 //
-// It opens the rooms in the order in which they need each other, wires them
-// into a crawl.Crawler, runs it, and closes them in the reverse order. It
-// knows the crawl directory:
+//	Config -> Open -> Agent -> Run -> Result
+//
+// Open opens the parts of an agent in the order in which they depend on each other:
+// state, archive, frontier, fetcher, cluster. It wires them into a crawl.Crawler. Run runs
+// the crawler, and Close closes the parts in reverse order. The package knows the crawl
+// directory:
 //
 //	crawl.yaml   effective configuration
 //	archive/     WARC files
@@ -10,10 +13,12 @@
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
-//	             among others agent.json (who we are), the outbox's files, replicas,
-//	             contents
+//	             in a cluster also agent.json (the agent's identity), the outbox's files,
+//	             replicas and contents
 //
-// An Agent belongs to one goroutine; Status may be called by any.
+// If Open returns an error before it has written crawl.yaml, the directory holds no crawl.
+// One goroutine owns an Agent and calls Serve, Run and Close. Status and Leave are safe for
+// concurrent use.
 package node
 
 import (
@@ -45,7 +50,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Agent is one node, open and ready to Run once.
+// An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
 	cfg        Config
 	fs         disk.FS
@@ -59,39 +64,40 @@ type Agent struct {
 	closers    []func() error  // last first
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
-	// Recovered is what an earlier run left.
+	// Recovered counts what Open found of earlier runs.
 	Recovered crawl.Recovered
-	// NotBlocked are those of Config.Unblock that were free already.
+	// NotBlocked lists the hosts of Config.Unblock that were not blocked.
 	NotBlocked []string
 	began      time.Time
 }
 
-// Result is how a run ended.
+// Result says how a run ended.
 type Result struct {
 	Stop    crawl.Stop
 	Summary report.Summary
-	// Nothing: no run of this crawl, at any of its agents, has fetched anything but
-	// redirects.
+	// Nothing reports that no run of this crawl, on any of its agents, has fetched
+	// anything but redirects.
 	Nothing bool
-	// Failed are the first seeds that brought no response in this run, and FailedCount
-	// is how many did. Among several agents each has those of its own hosts.
+	// Failed lists the first seeds of this run that brought no response, and FailedCount
+	// counts all of them. In a cluster, each agent lists the seeds of its own hosts.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
-	// OnlyRedirects: all that this agent fetched redirects, and no seed failed. So the
-	// redirects lead in a circle, out of scope, or to no URL.
+	// OnlyRedirects reports that this agent has fetched only redirects, and that no seed
+	// failed: the redirects lead in a circle, out of scope, or to something that is not a
+	// URL.
 	OnlyRedirects bool
 }
 
-// A StateError is a crawl directory that could not be opened: the disk or what
-// is on it is broken, unless the error is also one of the other kinds.
+// A StateError reports a crawl directory that could not be opened, because the disk or a
+// file in the directory is broken.
 type StateError struct{ err error }
 
 func (e *StateError) Error() string { return e.err.Error() }
 func (e *StateError) Unwrap() error { return e.err }
 
-// Open opens the crawl in cfg.Dir, or begins it. The error is a *ConfigError,
-// one that disk.IsFull knows, disk.ErrLocked, a *StateError, or another of the
-// disk.
+// Open opens the crawl in cfg.Dir, or creates it. It reads the crawl's whole state, which
+// takes time for a large crawl. The error is a *ConfigError, a full disk (disk.IsFull),
+// disk.ErrLocked, a *StateError, or another error of the disk.
 func Open(cfg Config) (_ *Agent, err error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
@@ -236,10 +242,10 @@ func (a *Agent) inspect() error {
 	case err != nil:
 		return err
 	case exists && !a.cfg.Resume && !a.cfg.Overwrite:
-		return configErrorf("%s already holds a crawl: go on with it by --resume, delete it by --overwrite, "+
+		return configErrorf("%s already holds a crawl: continue it with --resume, delete it with --overwrite, "+
 			"or choose another --dir", a.cfg.Dir)
 	case !exists && a.cfg.Resume:
-		return configErrorf("%s holds no crawl to resume", a.cfg.Dir)
+		return configErrorf("%s holds no crawl to resume; give the crawl's directory with --dir", a.cfg.Dir)
 	case exists:
 		return nil
 	}
@@ -253,7 +259,7 @@ func (a *Agent) inspect() error {
 			ours = ours || e.Name() == d
 		}
 		if !ours {
-			return configErrorf("%s is not empty and holds no crawl (there is %s): choose another --dir",
+			return configErrorf("%s is not empty and holds no crawl (it contains %s): choose another --dir",
 				a.cfg.Dir, e.Name())
 		}
 	}
@@ -471,8 +477,9 @@ func (a *Agent) info(ua string) []warc.Field {
 	return fields
 }
 
-// Run crawls until the end, a limit or ctx, and writes index and reports. The
-// Result is good even with an error, as far as it got.
+// Run crawls until the crawl is finished, reaches a limit or ctx is done. Then it writes
+// the index and the reports. Call it once. With an error, the Result holds what is known
+// up to the error.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
 	a.began = time.Now()
 	kind := "started"
@@ -531,10 +538,11 @@ func (a *Agent) conclude(res Result) error {
 	return errors.Join(a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
 }
 
-// Status is how the crawl stands; nil before Run.
+// Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (a *Agent) Status() *crawl.Status { return a.crawler.Status() }
 
-// Close closes what Open opened, the lock last. Closing twice does no harm.
+// Close closes all parts in the reverse order of Open, the lock last. A second call does
+// nothing.
 func (a *Agent) Close() error {
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -548,7 +556,7 @@ func (a *Agent) Close() error {
 // this machine or nowhere.
 type loopbackOnly struct{ *dns.Resolver }
 
-var errNoContact = fmt.Errorf("%w: not this machine, and no contact given", dns.ErrNotFound)
+var errNoContact = fmt.Errorf("%w: without a contact only this machine is crawled", dns.ErrNotFound)
 
 func (r loopbackOnly) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	ans, err := r.Resolver.Lookup(ctx, host)

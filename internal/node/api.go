@@ -20,13 +20,16 @@ import (
 // token of the running crawl's API.
 const APIFile = "state/api.json"
 
-// APIAccess is what APIFile holds.
+// APIAccess is the content of APIFile, as JSON: the address of the API and the token that
+// callers must send.
 type APIAccess struct {
 	Addr  string `json:"addr"`
 	Token string `json:"token"`
 }
 
-// Serve answers the API on ln, which admin.Reserve made, until Close.
+// Serve answers the API on ln, which comes from admin.Reserve, until Close. It writes
+// APIFile, which Close removes. Call it before Run. If it returns an error, Close closes
+// ln.
 func (a *Agent) Serve(ln net.Listener) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, collectors.NewGoCollector(),
@@ -93,22 +96,22 @@ func ofHost(fn func(ctx context.Context, host string) (string, error)) func(cont
 	}
 }
 
-// order adds to the refusal of an order where the operator has to give it: the API
-// of the agent that crawls the host, on that agent's machine.
+// order calls fn, which carries out the command called name. If another agent crawls the
+// host, the error says where the operator has to give the command.
 func (a *Agent) order(
 	name string, fn func(ctx context.Context, host string) (string, error),
 ) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, host string) (string, error) {
 		text, err := fn(ctx, host)
 		if e, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
-			at := "unknown here"
+			at := "not known here"
 			if m := a.membership.member.Load(); m != nil {
 				if other, ok := m.View().Agent(e.Agent); ok {
 					at = other.Addr
 				}
 			}
-			return "", fmt.Errorf("%w: %w; agent %q listens on %s: run \"orbweaver ctl --dir DIR %s %s\" "+
-				"on its machine, with its crawl directory", admin.ErrElsewhere, err, e.Agent, at, name, host)
+			return "", fmt.Errorf("%w, and %w: run \"orbweaver ctl --dir DIR %s %s\" on the machine of agent %q "+
+				"(its address is %s), with the agent's crawl directory", err, admin.ErrElsewhere, name, host, e.Agent, at)
 		}
 		return text, err
 	}

@@ -25,35 +25,35 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Cluster is how an agent belongs to a crawl of several.
+// Cluster configures an agent that crawls together with others.
 type Cluster struct {
-	// Name is this agent's, different from all others'.
+	// Name is the agent's name. No other agent of the cluster may have it.
 	Name string
-	// Capacity is its share of the hosts, relative to the others'.
+	// Capacity is the agent's weight: its share of the hosts, relative to the other
+	// agents. It is above 0, at most 1000.
 	Capacity float64
-	// Listen is the IP address and the port at which the others reach it. It is
-	// loopback, unless there are Keys.
+	// Listen is the IP address and the port at which other agents reach this one. It
+	// must be a loopback address, unless there are Keys.
 	Listen string
-	// Join are such addresses of others, of which one has to answer. Without
-	// any, or with Listen as the first, this agent begins the cluster.
+	// Join lists such addresses of other agents. At least one of them must answer. If
+	// Join is empty, or begins with Listen, this agent starts the cluster.
 	Join []string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
 	// Partition is how the agents divide the work: PartitionRendezvous, which an
 	// empty one means, PartitionRing or PartitionHash.
 	Partition string
-	// Kappa is the number of replicas that an agent of capacity 1 has on the ring,
-	// up to placement.MaxReplicas. Zero means placement.Replicas. Only
-	// PartitionRing has it.
+	// Kappa is the number of replicas of an agent of capacity 1 on the ring, at most
+	// placement.MaxReplicas. Zero means placement.Replicas. It requires PartitionRing.
 	Kappa int
-	// Replicas is how many agents keep what is known of a host: 1 or 2. Zero
+	// Replicas is the number of agents, 1 or 2, that keep the records of a host. Zero
 	// means 1.
 	Replicas int
-	// Agents is how many agents have to be there before the crawl begins. Zero
+	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int
-	// Recovery is how many agents are asked what they know of a host that
-	// becomes this one's. Zero means 2.
+	// Recovery is the number of agents that this one asks for the known URLs of a host
+	// when it becomes the host's owner. Zero means 2.
 	Recovery int
 	// Network makes the connections with other agents. Nil means the machine's.
 	Network rpc.Network
@@ -137,8 +137,8 @@ func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
 			return nil, configErrorf("--keys: %v", err)
 		}
 		if keys.Name() != c.Name {
-			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q", c.Keys,
-				keys.Name(), c.Name)
+			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q; "+
+				"give the directory that has this agent's keys, or correct --name", c.Keys, keys.Name(), c.Name)
 		}
 	}
 	if err := c.checkPartition(); err != nil {
@@ -148,13 +148,13 @@ func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
 		return nil, configErrorf("--%v", err)
 	}
 	if ap := netip.MustParseAddrPort(c.Listen); ap.Addr().IsUnspecified() {
-		return nil, configErrorf("--listen %s: the address at which the other agents reach this one, not any address",
-			c.Listen)
+		return nil, configErrorf("--listen %s: other agents cannot reach the unspecified address; "+
+			"give the address at which they reach this machine", c.Listen)
 	}
 	for _, addr := range c.Join {
 		host, port, err := net.SplitHostPort(addr)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
-			return nil, configErrorf("--join %q: an address and a port are needed, such as 192.0.2.1:7470", addr)
+			return nil, configErrorf("--join %q: give an address and a port, such as 192.0.2.1:7470", addr)
 		}
 	}
 	if err := c.checkAgents([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
@@ -245,7 +245,8 @@ func (c *membership) identify() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if c.who.Name != c.cfg.Name {
-			return configErrorf("--name %s: the crawl in %s is agent %q's", c.cfg.Name, c.a.cfg.Dir, c.who.Name)
+			return configErrorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
+				c.cfg.Name, c.a.cfg.Dir, c.who.Name)
 		}
 		if c.who.Begun {
 			if err := c.cfg.sameMethod(c.a.cfg.Dir, c.who.Partition); err != nil {
@@ -368,8 +369,8 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
 		return none, &rpc.Refusal{Reason: "crawl",
-			Text: fmt.Sprintf("agent %q is of another crawl: it has a directory of its own, or begins with --overwrite",
-				h.Agent.Name)}
+			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete that crawl "+
+				"with --overwrite", h.Agent.Name)}
 	}
 	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
 		return none, err
@@ -393,7 +394,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	case errors.Is(err, gossip.ErrSelf):
 		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
 	case c.untenanted(ctx, err):
-		return none, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and does not answer"}
+		return none, &rpc.Refusal{Reason: nameHeld, Text: err.Error() + ", and that agent does not answer"}
 	case err != nil:
 		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
@@ -487,8 +488,8 @@ func (c *membership) secret() []byte {
 func (c *membership) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
-		return &ConfigError{"--join: " + err.Error() + "\nThe crawl has begun in " + c.a.cfg.Dir +
-			": go on with --resume, and a --join at which an agent answers."}
+		return &ConfigError{"--join: " + err.Error() + "\nThe directory " + c.a.cfg.Dir +
+			" holds this crawl: continue with --resume, and a --join at which an agent answers."}
 	case errors.Is(err, gossip.ErrRefused):
 		return &ConfigError{"--join: " + err.Error()}
 	}

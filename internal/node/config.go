@@ -27,48 +27,51 @@ const Version = "0.1.0"
 // which robots.txt files know the crawler by default.
 const productName = "orbweaver"
 
-// Config is one crawl on one agent: where it lives, who runs it, and the
-// configuration of every room. The zero Config needs only Dir and Seeds.
+// Config configures one crawl on one agent, with the configuration of each part of the
+// agent. Dir and Seeds are required; the zero values of all other fields are polite and
+// safe.
 type Config struct {
 	// Dir is the crawl directory.
 	Dir string
-	// Seeds are where the crawl begins. A seed without a scheme is https.
+	// Seeds are the URLs that the crawl starts from. A seed without a scheme is https.
 	Seeds []string
-	// Resume goes on with the crawl in Dir; Overwrite deletes it first. With
-	// neither, Dir must not hold a crawl.
+	// Resume continues the crawl in Dir. Overwrite deletes it and starts a new one. If
+	// both are false, Dir must not hold a crawl.
 	Resume, Overwrite bool
-	// Unblock names hosts that were blocked in the crawl in Dir and are so no
-	// longer; see Agent.NotBlocked. It needs Resume.
+	// Unblock names blocked hosts of the crawl in Dir to crawl again; see
+	// Agent.NotBlocked. It requires Resume.
 	Unblock []string
 	// Contact is a URL or mail address at which the operator can be reached;
 	// it goes into the User-Agent. Without it only loopback is crawled.
 	Contact string
-	// UserAgent replaces the User-Agent wholly. Empty means
+	// UserAgent is the whole User-Agent header. Empty means
 	// "Mozilla/5.0 (compatible; orbweaver/VERSION; +CONTACT)".
 	UserAgent string
 	// RobotsAgent is the product token whose groups in robots.txt, robots meta
 	// and X-Robots-Tag the crawl obeys. Empty means robots.ProductToken of the
-	// User-Agent in force.
+	// User-Agent header.
 	RobotsAgent string
-	// MemoryBytes is the budget of the whole process. Zero means 1 GiB. It bounds the
-	// caches. The garbage collector belongs to the program: see RuntimeLimit.
+	// MemoryBytes bounds the caches and queues of the process. Zero means 1 GiB. The program
+	// must limit the garbage collector itself: see RuntimeLimit.
 	MemoryBytes int64
-	// Strategy opens what decides which page comes next, once the place for
-	// its files is there. If it has a method Close() error, it is closed with
-	// the agent; if WriteReport(disk.FS, dir string) error, that is called at
-	// the end with the folder of the reports. Nil means breadth-first.
+	// Strategy opens the strategy, which chooses the next page, when the directory for
+	// its files exists. If the strategy has a method Close() error, the agent calls it
+	// when it closes. If it has WriteReport(fs disk.FS, dir string) error, the agent calls
+	// it at the end with the directory of the reports. Nil means breadth-first.
 	Strategy func(strategy.Place) (crawl.Strategy, error)
-	// Pages is given each response that ends a URL's visits; see crawl.Pages. Nil: nobody is.
+	// Pages receives each response that ends a URL's visits; see crawl.Pages. Nil drops
+	// them.
 	Pages crawl.Pages
-	// Effective is written to crawl.yaml, if not empty: the flags in force.
+	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty
+	// set of flags.
 	Effective []byte
-	// FS is where everything is written. Nil means the machine's disk.
+	// FS is the file system that the agent writes to. Nil means the machine's disk.
 	FS disk.FS
 
-	// Cluster is the place among other agents; nil crawls alone.
+	// Cluster configures the cooperation with other agents. Nil crawls alone.
 	Cluster *Cluster
-	// Note is told what an agent waits for that cannot begin, for people to read.
-	// Safe for concurrent use; nil tells nobody.
+	// Note receives messages for the operator, such as what the agent waits for. It must
+	// be safe for concurrent use. Nil drops them.
 	Note func(text string)
 
 	Crawl    crawl.Config
@@ -80,8 +83,8 @@ type Config struct {
 	Archive  warc.Config
 }
 
-// A ConfigError is a setting that cannot be; its text says which and what
-// would be right.
+// A ConfigError reports an invalid setting. Its text names the setting and its value, and
+// says what would be right.
 type ConfigError struct{ Text string }
 
 func (e *ConfigError) Error() string { return e.Text }
@@ -90,12 +93,12 @@ func configErrorf(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
-// Identity returns the User-Agent in force and the product token that it obeys in
-// robots.txt files. The error is a *ConfigError.
+// Identity returns the User-Agent header and the product token whose robots.txt groups the
+// crawl obeys. The error is a *ConfigError.
 func (c *Config) Identity() (userAgent, token string, err error) {
 	userAgent, token = c.UserAgent, c.RobotsAgent
 	if strings.ContainsAny(userAgent, "\r\n") {
-		return "", "", configErrorf("--user-agent %q: it holds a line break; give one line", userAgent)
+		return "", "", configErrorf("--user-agent %q contains a line break; give one line", userAgent)
 	}
 	if userAgent == "" {
 		userAgent = "Mozilla/5.0 (compatible; " + productName + "/" + Version
@@ -106,12 +109,12 @@ func (c *Config) Identity() (userAgent, token string, err error) {
 	}
 	if token == "" {
 		if token = robots.ProductToken(userAgent); token == "" {
-			return "", "", configErrorf("--user-agent %q: it names no product that a robots.txt could name; "+
-				"begin with one such as mybot/1.0, or give the name with --robots-agent", userAgent)
+			return "", "", configErrorf("--user-agent %q names no product that a robots.txt could name; "+
+				"begin with a product such as mybot/1.0, or name one with --robots-agent", userAgent)
 		}
 	}
 	if !robots.IsToken(token) {
-		return "", "", configErrorf("--robots-agent %q: a name has letters, digits, - and _ only, such as mybot", token)
+		return "", "", configErrorf("--robots-agent %q: use only letters, digits, - and _, such as mybot", token)
 	}
 	return userAgent, token, nil
 }
@@ -133,20 +136,21 @@ func (c *Config) seeds() ([]weburl.URL, error) {
 	return us, nil
 }
 
-// ParseSeed reads a seed as people type it: a URL, or one without its scheme. A
-// URL with credentials is an error, since the crawler would not send them.
+// ParseSeed reads a seed as people type it: a URL, with or without its scheme. A URL with
+// credentials is an error, because the crawler would not send them. The error is a
+// *ConfigError.
 func ParseSeed(s string) (weburl.URL, error) {
 	s = strings.TrimSpace(s)
 	full := s
 	if strings.HasPrefix(strings.ToLower(s), "mailto:") {
-		return weburl.URL{}, configErrorf("seed %q: a mail address; a seed is a URL such as https://example.org/", s)
+		return weburl.URL{}, configErrorf("seed %q is a mail address; give a URL such as https://example.org/", s)
 	}
 	if !strings.Contains(s, "://") {
 		full = "https://" + s
 	}
 	u, err := weburl.Parse(full)
 	if err != nil {
-		return u, configErrorf("seed %q: %v; a seed is a URL such as https://example.org/", s, err)
+		return u, configErrorf("seed %q: %v; give a URL such as https://example.org/", s, err)
 	}
 	_, authority, _ := strings.Cut(full, ":")
 	authority = strings.TrimLeft(authority, `/\`)
@@ -154,14 +158,14 @@ func ParseSeed(s string) (weburl.URL, error) {
 		authority = authority[:end]
 	}
 	if strings.Contains(authority, "@") {
-		return u, configErrorf("seed %s: it was given with a user name or password, which the crawler does not send; "+
-			"remove all up to the @", u)
+		return u, configErrorf("seed %s contains a user name or password, which the crawler does not send; "+
+			"remove everything from // to @", u)
 	}
 	return u, nil
 }
 
-// ParseHost reads a host's name as people type it, and returns it as the crawl
-// knows it: in lower case, in ASCII, without a port.
+// ParseHost reads a host name as people type it and returns its canonical form: lower
+// case, ASCII, without a port. The error is a *ConfigError.
 func ParseHost(s string) (string, error) {
 	text := strings.TrimSpace(s)
 	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
@@ -173,9 +177,9 @@ func ParseHost(s string) (string, error) {
 		return u.Host(), nil
 	}
 	if full, ferr := ParseSeed(text); ferr == nil && text != "" {
-		return "", configErrorf("host %q: a name alone, without scheme, port and path: %s", s, full.Host())
+		return "", configErrorf("host %q: give the name without scheme, port and path: %s", s, full.Host())
 	}
-	return "", configErrorf("host %q: not a name such as www.example.org", s)
+	return "", configErrorf("host %q is not a host name; give one such as www.example.org", s)
 }
 
 // check refuses what would be impolite or cannot work.
@@ -184,10 +188,10 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return configErrorf("no crawl directory: give one with --dir")
 	}
 	if c.Resume && c.Overwrite {
-		return configErrorf("--resume and --overwrite exclude each other: go on with the crawl, or delete it")
+		return configErrorf("--resume and --overwrite cannot be combined: either continue the crawl or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return configErrorf("unblock %s: nothing is blocked in a crawl that begins; go on with one by --resume",
+		return configErrorf("--unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
@@ -205,23 +209,22 @@ func (c *Config) check(seeds []weburl.URL) error {
 		}
 	}
 	if len(seeds) == 0 && !c.Resume {
-		return configErrorf("no seeds: name at least one URL, or a file of them with --seeds")
+		return configErrorf("no seeds: give at least one URL, or a file of URLs with --seeds")
 	}
 	if c.Contact == "" && c.Fetch.Proxy != nil {
-		return configErrorf("no contact: a crawl through a proxy needs --contact with a URL or mail address at which " +
-			"its operators can reach you")
+		return configErrorf("no contact: a crawl through a proxy needs --contact, " +
+			"a URL or mail address at which the operators of sites can reach you")
 	}
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !loopback(u.Host()) {
-				return configErrorf("no contact: crawling %s needs --contact with a URL or mail address at which its "+
-					"operators can reach you (only loopback is crawled without)", u.Host())
+				return configErrorf("no contact: crawling %s needs --contact, a URL or mail address at which its operators "+
+					"can reach you; only loopback hosts need none", u.Host())
 			}
 		}
-	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||
-		strings.ContainsAny(c.Contact, "()\r\n") {
-		return configErrorf(
-			"contact %q: neither a URL (https://example.org/crawler) nor a mail address (ops@example.org)", c.Contact)
+	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
+		return configErrorf("--contact %q: give a URL such as https://example.org/crawler or a mail address such as "+
+			"ops@example.org, without parentheses", c.Contact)
 	}
 	if _, _, err := c.Identity(); err != nil {
 		return err
@@ -244,7 +247,7 @@ const filesOpen = 64
 // descriptors means that nobody knows their number.
 func enoughDescriptors(workers, descriptors int) error {
 	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
-		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer, "+
+		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer workers, "+
 			"or raise the limit to %d (ulimit -n, or LimitNOFILE= of a systemd unit)",
 			workers, descriptors, max(most, 0), 2*workers+filesOpen)
 	}
@@ -260,8 +263,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 			return &ConfigError{err.Error()}
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
-			return configErrorf("--exclude matches %s, and every other seed; remove the pattern or give other seeds",
-				seeds[0])
+			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds", seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)

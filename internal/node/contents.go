@@ -18,15 +18,15 @@ import (
 
 const (
 	contentsDir = "state/contents"
-	// contentsEvery is how long a question waits for others to go with it, and
-	// contentsAtOnce how many go together.
+	// contentsEvery is the time in which questions are collected into one call, and
+	// contentsAtOnce the largest number of them in a call.
 	contentsEvery  = 5 * time.Millisecond
 	contentsAtOnce = 64
-	// contentsPatience is how long a page waits to hear whether it is the first
-	// with its content. Then it counts as that.
+	// contentsPatience is how long a page waits for the answer whether it is the first
+	// page with its content. Without an answer it counts as the first.
 	contentsPatience = 2 * time.Second
 	contentsAgain    = 50 * time.Millisecond
-	// contentsRecent bounds what is known here of contents met lately: some 10 MB.
+	// contentsRecent bounds the number of recent contents in memory: some 10 MB.
 	contentsRecent = 1 << 16
 )
 

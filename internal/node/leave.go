@@ -10,19 +10,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// leaveWithin is how long an agent may take to give its hosts away.
+// leaveWithin bounds the time in which a leaving agent hands its hosts to others.
 const leaveWithin = 10 * time.Minute
 
-// Leave has this agent give all it has to the others, and end. It returns when
-// that has begun, with words for who asked. Safe for concurrent use.
+// Leave makes this agent hand all its hosts to the other agents and then end. It returns
+// when the handoff has started, with a message for the operator. Run then ends with the
+// stop reason Left, after at most ten minutes. Safe for concurrent use.
 func (a *Agent) Leave(ctx context.Context) (string, error) {
 	c := a.membership
 	if c == nil {
-		return "", errors.New("this agent is alone: there is nobody to give its hosts to")
+		return "", errors.New("this crawl has a single agent, so no other agent can take its hosts; stop it instead")
 	}
 	m := c.member.Load()
 	if m == nil || c.tenure.Load() == nil {
-		return "", errors.New("the crawl has not begun")
+		return "", errors.New("the crawl has not started yet; try again later")
 	}
 	others := 0
 	for _, o := range m.View().Agents {
@@ -31,7 +32,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 		}
 	}
 	if others == 0 {
-		return "", errors.New("there is no other agent to give the hosts to")
+		return "", errors.New("no other agent is present that could take the hosts")
 	}
 	if err := a.crawler.Leave(ctx, leaveWithin); err != nil {
 		return "", err
@@ -42,7 +43,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
 		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
-	return fmt.Sprintf("%s gives its hosts to the %d others, and ends when they have them", c.self.Name, others), nil
+	return fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.self.Name, others), nil
 }
 
 // stay takes a Leave back where everybody leaves: one has to take what the others

@@ -59,10 +59,10 @@ type reply struct {
 	crawl rpc.ID
 }
 
-// Waiting is what an agent waits for that has not begun.
+// Waiting is the status of an agent whose crawl has not started, as JSON.
 type Waiting struct {
-	For    string   `json:"waiting_for"`
-	Agents []string `json:"agents"` // those that are there
+	For    string   `json:"waiting_for"` // what the agent waits for, in words
+	Agents []string `json:"agents"`      // the agents that are present
 }
 
 // own says whether addr is this agent's own, however it is spelled.
@@ -283,13 +283,13 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		switch {
 		case f.held != nil && ctx.Err() == nil:
 			return "", &ConfigError{fmt.Sprintf(
-				"--name %s: %v. After %s the others still count it as alive: end it, or choose another name.\n"+
-					"The crawl has begun in %s: go on with --resume, or delete it.",
+				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose another name.\n"+
+					"The directory %s holds this crawl: continue with --resume, or delete it.",
 				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == len(cs) || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
-			c.say("no agent of the cluster answers (%v): this one goes on alone until others come", f.last)
+			c.say("no agent of the cluster answers (%v): crawling alone until another agent comes", f.last)
 			c.event("alone", report.F("error", f.last.Error()))
 			c.starting = f.again
 			return "", nil
@@ -298,7 +298,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		default:
 			if now := time.Now(); !now.Before(say) {
 				say = now.Add(sayEvery)
-				c.say("no agent of the cluster answers yet (%v): asking for up to %s", f.last, patience)
+				c.say("no agent of the cluster answers yet (%v): trying for up to %s", f.last, patience)
 				c.event("waiting", report.F("for", "an agent that answers"), report.F("error", f.last.Error()))
 			}
 			select {
@@ -382,8 +382,8 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		case <-say.C:
 			c.sayWaiting(w)
 		case <-late.C:
-			return nil, configErrorf("--agents %d: after %s only %d are there: %s", want, beginPatience, len(up),
-				strings.Join(w.Agents, ", "))
+			return nil, configErrorf("--agents %d: after %s only %d agents are present: %s; start the others, "+
+				"or give a smaller number to all", want, beginPatience, len(up), strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
 			return nil, c.refused(err)
 		case <-ctx.Done():
@@ -393,7 +393,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 }
 
 func (c *membership) sayWaiting(w *Waiting) {
-	c.say("waiting until %s have started; these have: %s", w.For, strings.Join(w.Agents, ", "))
+	c.say("waiting for %s; present: %s", w.For, strings.Join(w.Agents, ", "))
 	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 

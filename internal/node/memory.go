@@ -2,8 +2,8 @@ package node
 
 import "cmp"
 
-// LeastMemory is the smallest budget that an agent keeps: its code and the work
-// in progress take half of it.
+// LeastMemory is the smallest memory budget, in bytes, that an agent can keep. The program
+// and the work in progress take half of it.
 const LeastMemory = 128 << 20
 
 const (

@@ -55,7 +55,8 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 		return err
 	}
 	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
-		return configErrorf("strategy %s: the crawl in %s was begun with %s, and keeps it; begin another one for %[1]s",
+		return configErrorf("--strategy %s: the crawl in %s has the strategy %s and cannot change it; "+
+			"start another crawl for %[1]s",
 			now, a.cfg.Dir, begun)
 	}
 	return nil

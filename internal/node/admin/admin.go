@@ -1,20 +1,22 @@
-// Package admin answers: how do people and monitors talk to a running crawl?
+// Package admin answers: how do operators and monitoring systems talk to a running crawl?
 //
 //	GET /healthz          200 while the process lives; no token
 //	GET /status           JSON: the crawl as it stands
 //	GET /explain?host=H   text: why H is not being crawled now
-//	POST /block?host=H    let H alone; the answer, text, says how many links wait
-//	POST /unblock?host=H  take that back
-//	POST /drop?host=H     give up the links of H that wait
-//	POST /leave           give all hosts to the other agents, and end
+//	POST /block?host=H    stop crawling H; the answer, text, says how many links wait
+//	POST /unblock?host=H  crawl H again
+//	POST /drop?host=H     discard the waiting links of H
+//	POST /leave           hand all hosts to the other agents, and end
 //	GET /metrics          Prometheus text
 //
-// It listens on loopback only, and all but /healthz want the token that stands
-// in the crawl directory (Authorization: Bearer), so that who may read the
-// directory may ask, and no page in a browser can. Only what is POSTed changes
-// a crawl. Connections are bounded, and those without the token make room for others,
-// so that no other user of the machine can take the crawl's descriptors or keep its
-// operator out.
+// The server listens on loopback only. All paths but /healthz require the token in the
+// crawl directory (Authorization: Bearer): users who can read the directory may call, and
+// a page in a browser cannot. Only POST changes a crawl. The number of connections is
+// bounded, and connections without the token give way to others. So no other user of the
+// machine can take the crawl's file descriptors or keep its operator out.
+//
+// A Server runs its own goroutines, and Close waits for them. It calls the functions of its
+// Config concurrently.
 package admin
 
 import (
@@ -38,37 +40,36 @@ import (
 	"github.com/orbweaver/orbweaver/internal/inbound"
 )
 
-// Config is what a Server shows.
+// Config configures a Server. Its functions must be safe for concurrent use.
 type Config struct {
 	// Addr is a loopback address and port, such as 127.0.0.1:7480. It has no
-	// effect with a Listener.
+	// effect if there is a Listener.
 	Addr string
-	// Listener, from Reserve, is where the Server answers. The Server owns it.
+	// Listener comes from Reserve. The Server owns and closes it.
 	Listener net.Listener
-	// Token is what callers must know. NewToken makes one.
+	// Token is the secret that callers must send. NewToken makes one.
 	Token string
-	// Status returns what /status encodes as JSON. Safe for concurrent use.
+	// Status returns the value that /status encodes as JSON.
 	Status func() any
-	// Explain says why a host is not crawled now; the others do to it what
-	// their names say, and tell what came of it. Safe for concurrent use. An
-	// ErrHost is the caller's mistake; an ErrElsewhere says that another agent
-	// crawls the host, and that nothing has changed.
+	// Explain returns why a host is not crawled now. Block, Unblock and Drop change the
+	// host, and return a message about the result. The error is an ErrHost if the name is
+	// wrong, and an ErrElsewhere if another agent crawls the host and nothing has changed.
+	// ctx ends after 10 s.
 	Explain, Block, Unblock, Drop func(ctx context.Context, host string) (string, error)
-	// Leave has the agent give its hosts away and end; nil: it cannot. Safe for
-	// concurrent use.
+	// Leave makes the agent hand its hosts to others and end. Nil: the agent cannot leave.
 	Leave func(ctx context.Context) (string, error)
-	// Metrics gathers for /metrics.
+	// Metrics gathers the metrics for /metrics.
 	Metrics prometheus.Gatherer
 }
 
-// ErrHost is a host name that is none.
+// ErrHost reports a string that is not a host name. The server answers 400 Bad Request.
 var ErrHost = errors.New("not a host name")
 
-// ErrElsewhere is an order that another agent has to be given. Its answer is
+// ErrElsewhere reports a command for a host that another agent crawls. The server answers
 // 409 Conflict.
-var ErrElsewhere = errors.New("another agent has to be told")
+var ErrElsewhere = errors.New("this agent has changed nothing")
 
-// ErrAddr is an address that Listen refuses.
+// ErrAddr reports an address that Listen refuses.
 var ErrAddr = errors.New("not a loopback address and port")
 
 // NewToken returns a new secret of 130 random bits.
@@ -86,14 +87,14 @@ const (
 	idleTimeout = time.Minute
 )
 
-// Server answers until it is closed.
+// A Server answers HTTP requests from Listen until Close.
 type Server struct {
 	ln   net.Listener
 	http *http.Server
 	done chan struct{}
 }
 
-// CheckAddr refuses what Listen would refuse for its form. The error is an ErrAddr.
+// CheckAddr reports whether addr is a loopback address and port. The error is an ErrAddr.
 func CheckAddr(addr string) error {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil || !ap.Addr().IsLoopback() {
@@ -102,8 +103,8 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// Reserve takes a loopback address and port, 0 for any, before there is
-// anything to answer. The error is an ErrAddr or names the address.
+// Reserve opens a listener on a loopback address and port, before there is a crawl to ask.
+// Port 0 takes any free port. The error is an ErrAddr, or it names the address.
 func Reserve(addr string) (net.Listener, error) {
 	if err := CheckAddr(addr); err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func Reserve(addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// Listen begins to answer on cfg.Listener, or on cfg.Addr.
+// Listen starts a server on cfg.Listener, or on cfg.Addr. The error is an ErrAddr, or it
+// names the address.
 func Listen(cfg Config) (*Server, error) {
 	ln := cfg.Listener
 	if ln == nil {
@@ -147,10 +149,11 @@ func Listen(cfg Config) (*Server, error) {
 // connKey is the context's key of a request's connection.
 type connKey struct{}
 
-// Addr is where it listens.
+// Addr returns the address and port on which the server listens.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Close ends all answers and returns when none is left.
+// Close stops the server and closes its connections. It blocks until the server's
+// goroutine has ended.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.done
@@ -179,12 +182,12 @@ func handler(cfg Config) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a token is needed: it stands in state/api.json of the crawl directory",
+			http.Error(w, "no valid token: send the one in state/api.json of the crawl directory (Authorization: Bearer)",
 				http.StatusUnauthorized)
 			return
 		}
 		if c, ok := r.Context().Value(connKey{}).(*inbound.Conn); ok {
-			c.Prove() // if there are too many such already, it is the first to be closed
+			c.Prove() // too many proven connections: this one is closed first
 		}
 		private.ServeHTTP(w, r)
 	})
@@ -196,7 +199,7 @@ func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.H
 	return func(w http.ResponseWriter, r *http.Request) {
 		host := r.URL.Query().Get("host")
 		if host == "" {
-			http.Error(w, "no host: ask "+r.URL.Path+"?host=www.example.org", http.StatusBadRequest)
+			http.Error(w, "no host: add one, such as "+r.URL.Path+"?host=www.example.org", http.StatusBadRequest)
 			return
 		}
 		say(w, r, func(ctx context.Context) (string, error) { return fn(ctx, host) })
