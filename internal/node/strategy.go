@@ -56,8 +56,7 @@ func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	}
 	if begun, now := strings.TrimSpace(string(b)), strategyName(a.parts.Strategy); begun != now {
 		return configErrorf("--strategy %s: the crawl in %s has the strategy %s and cannot change it; "+
-			"start another crawl for %[1]s",
-			now, a.cfg.Dir, begun)
+			"start another crawl for %[1]s", now, a.cfg.Dir, begun)
 	}
 	return nil
 }

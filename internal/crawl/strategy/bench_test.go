@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// BenchmarkRecrawl visits pages of which a million are known, in the order in
-// which they come due: out of the schedule, learnt, and back into it.
+// BenchmarkRecrawl visits a million known pages in the order in which they are due. Each
+// page leaves the schedule, gets one more visit and enters the schedule again.
 func BenchmarkRecrawl(b *testing.B) {
 	const pages = 1_000_000
 	r, err := OpenRecrawl(Place{FS: disk.OS, Dir: b.TempDir()}, RecrawlConfig{Min: time.Minute, Max: 24 * time.Hour})
@@ -49,7 +49,7 @@ func BenchmarkRecrawl(b *testing.B) {
 	b.ReportMetric(float64(len(r.due.runs)), "runs")
 }
 
-// BenchmarkWalk makes steps over pages that are known.
+// BenchmarkWalk makes steps over known pages.
 func BenchmarkWalk(b *testing.B) {
 	const pages = 10_000
 	u := func(i int) weburl.URL {

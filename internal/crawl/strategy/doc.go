@@ -1,25 +1,30 @@
-// Package strategy answers: which page next, and when again?
+// Package strategy answers: which page does the crawl fetch next, and which page again?
 //
-// A crawl.Strategy is Polybot's crawling application (Shkapenyuk and Suel, ICDE
-// 2002, section 2): it chooses, and the crawling system fetches, politely. The
-// ones here:
+//	links of a page -> Follow -> take, offer or drop
+//	finished visit  -> Visited -> schedule or walkers -> Next -> the crawl's queues
 //
-//	BreadthFirst  every link, in the order in which it was found
-//	List          the seeds alone, where they redirect to, what they need to be shown
-//	Recrawl       breadth-first, and every page again as often as it changes
+// A strategy chooses pages, and the crawl fetches them politely. Polybot, a crawler
+// (Shkapenyuk and Suel, ICDE 2002, section 2), divides the work in the same way between its
+// crawling application and its crawling system. The package has four strategies:
+//
+//	BreadthFirst  every link, in the order in which the crawl finds it
+//	List          only the seeds, the targets of their redirects, and their requisites
+//	Recrawl       breadth-first, and each page again as often as it changes
 //	Walk          random walks with restarts: a sample of the web by PageRank
 //
-// A program that uses the library adds its own through package orbweaver.
+// A program that uses the library adds its own strategies through package orbweaver.
 //
-// Of a host with more pages due than it can be asked for the crawl queues a few
-// at a time, and Recrawl is a Postponer: it takes the others back.
+// If more pages of a host are due than the crawl can fetch, the crawl queues a few of them
+// and gives the others back to Recrawl, which is a Postponer.
 //
-// What always holds: Recrawl and Walk are Planners, and what they do follows
-// from what the journal brings back and from the clock, so that a crawl goes on
-// after a kill as if nothing had been. What they keep of a page lies in files
-// below Place.Dir, which are made anew from the journal by every run; in RAM
-// Recrawl's is bounded, and Walk's by the number of its steps. The dispatcher
-// owns a Planner; Follow is any worker's.
+// What always holds: the decisions of Recrawl and Walk, which are Planners, follow from the
+// journal and the clock alone. So a crawl continues after a kill as if it had never
+// stopped. The strategies keep what they know of pages in files below Place.Dir, and every
+// run rebuilds these files from the journal. Recrawl's memory is bounded; Walk's memory
+// grows with the number of its steps.
+//
+// The crawl's dispatcher owns a Planner: one goroutine calls its methods. Any worker may
+// call Follow.
 package strategy
 
 import (
@@ -28,21 +33,21 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Place is where a strategy works: what package agent gives it.
+// A Place is what package node gives a strategy when it opens the strategy.
 type Place struct {
 	FS    disk.FS
-	Dir   string       // for its files; what it holds is deleted
+	Dir   string       // for the strategy's files; opening the strategy deletes its content
 	Seeds []weburl.URL // of all runs of the crawl
 }
 
-// BreadthFirst takes every link. It is also what another strategy begins with.
+// BreadthFirst takes every link. Other strategies may embed it.
 type BreadthFirst struct{}
 
 // Follow implements crawl.Strategy.
 func (BreadthFirst) Follow(*crawl.Page, *weburl.Link) crawl.Choice { return crawl.Take }
 
-// List crawls the seeds alone. Redirects are followed, for a seed is wherever
-// it leads; and embeds, which are only there if requisites were asked for.
+// List fetches only the seeds, the targets of their redirects, and, if the crawl fetches
+// requisites, the embedded files of these pages.
 type List struct{}
 
 // Follow implements crawl.Strategy.

@@ -13,17 +13,17 @@ import (
 type history struct {
 	visits, changes uint32
 	seen            evidence
-	last            int64         // visit that told something
-	changed         int64         // last change that is known; 0: none
-	due             int64         // next visit
-	interval        time.Duration // until it, in milliseconds
-	before          crawl.Before  // what the next response is compared with
+	last            int64         // the last visit whose result could be compared
+	changed         int64         // the last known change; 0: none
+	due             int64         // the next visit
+	interval        time.Duration // until the next visit, a whole number of milliseconds
+	before          crawl.Before  // to compare the next response with
 }
 
-// stateRecrawl begins what Recrawl remembers; it is also its version.
+// stateRecrawl is the first byte of an encoded history and tells its version.
 const stateRecrawl = 'R'
 
-// appendTo encodes h:
+// appendTo appends the encoding of h to b:
 //
 //	byte      'R'
 //	uvarint   visits, changes
@@ -35,8 +35,8 @@ const stateRecrawl = 'R'
 //	str       ETag, Last-Modified: uvarint length and bytes
 //	20 bytes  payload digest
 //	16 bytes  id of the record that has the payload
-//	varint    its date, Unix milliseconds
-//	str       its URL; empty: none, or with an id the page's own
+//	varint    date of that record, Unix milliseconds
+//	str       URL of that record; empty: the page's own URL, or without an id, none
 func (h *history) appendTo(b []byte) []byte {
 	b = append(b, stateRecrawl)
 	b = binary.AppendUvarint(b, uint64(h.visits))
@@ -58,7 +58,7 @@ func (h *history) appendTo(b []byte) []byte {
 	return appendString(b, o.URL)
 }
 
-// unixMilli is 0 for no time.
+// unixMilli returns t in Unix milliseconds, or 0 for the zero time.
 func unixMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -66,14 +66,17 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// all returns the fields of e in the order of their encoding.
 func (e *evidence) all() [6]*float32 {
 	return [6]*float32{&e.visits, &e.changes, &e.unchanged, &e.changed, &e.undated, &e.still}
 }
 
+// appendString appends the length of s as a uvarint, then s.
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// decodeHistory reads what appendTo wrote. The error is errState.
 func decodeHistory(b []byte) (*history, error) {
 	d := decoder{b: b}
 	h := &history{}
@@ -103,7 +106,8 @@ func decodeHistory(b []byte) (*history, error) {
 	return h, nil
 }
 
-// A decoder reads zeros after the first thing that it cannot read.
+// A decoder reads values from the front of b. If it cannot read one, it sets bad, and
+// returns zero for that value and all others.
 type decoder struct {
 	b   []byte
 	bad bool

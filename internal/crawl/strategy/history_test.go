@@ -45,9 +45,8 @@ func TestHistoryRoundTrip(t *testing.T) {
 			t.Errorf("a byte too many: %v", err)
 		}
 	}
-	// With the link and the entry of the schedule, this is what a page takes.
-	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL",
-		Seed: "www.example.org"}
+	// This and the link and the entry's overhead are what a page takes in the schedule.
+	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL", Seed: "www.example.org"}
 	if n := len(sampleHistory().appendTo(l.AppendTo(nil))); n > 250 {
 		t.Errorf("a page takes %d bytes", n)
 	} else {

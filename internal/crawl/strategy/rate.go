@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Rate estimates how often a page changes, in changes a second, of which n
-// visits, one every interval, found x times that it had changed since the visit
-// before:
+// Rate estimates how often a page changes, in changes per second. The page was visited n
+// times at equal intervals, and x of these visits found a change since the visit before:
 //
 //	-log((n - x + 0.5) / (n + 0.5)) / interval
 //
-// Pages are taken to change as a Poisson process. The plain quotient
-// x/(n*interval) misses changes that fall between two visits: of a page that
-// changes once in an interval on average it sees 63 %. With this one the mean
-// is within 1 % of the truth from n = 10 on, for up to 1.5 changes in an
-// interval (Cho and Garcia-Molina,
-// "Estimating frequency of change", ACM TOIT 3(3), 2003, section 4).
+// The estimate assumes that pages change as a Poisson process. The plain quotient
+// x/(n*interval) counts several changes between two visits as one: it sees 63 % of the
+// changes of a page that changes once per interval on average. The mean of Rate is within
+// 1 % of the true rate from n = 10 on, for up to 1.5 changes per interval (Cho and
+// Garcia-Molina, "Estimating frequency of change", ACM TOIT 3(3), 2003, section 4).
 func Rate(n, x int, interval time.Duration) float64 {
 	return rateOf(float64(n), float64(x), float64(n-x)*interval.Seconds(), float64(x)*interval.Seconds())
 }
 
-// rateOf is Rate for intervals that differ: unchanged and changed are the
-// seconds of those in which the page stayed and of those in which it changed.
-// The likelihood is highest where the sum of t/(exp(rate*t)-1) over the latter
-// is unchanged (section 4.3); with their mean for each t that is solved, and
-// with the half visits of Rate added it is Rate where all are the same. The
-// more the intervals with a change differ, the lower it is.
+// rateOf is Rate for intervals of different lengths. changed is the sum in seconds of the
+// intervals with a change, and unchanged the sum of the others.
+//
+// The likelihood is highest at the rate for which the sum of t/(exp(rate*t)-1) over the
+// intervals t with a change equals unchanged (section 4.3). rateOf solves this with the
+// mean of these intervals for each t, and adds half a visit as Rate does. For equal
+// intervals it equals Rate. The more the intervals with a change differ, the lower is the
+// result.
 func rateOf(n, x, unchanged, changed float64) float64 {
 	if x <= 0 || changed <= 0 {
 		return 0
@@ -35,10 +35,10 @@ func rateOf(n, x, unchanged, changed float64) float64 {
 	return math.Log((unchanged+changed+half)/(unchanged+half)) / (changed / x)
 }
 
-// rateDated is for pages that say when they changed last: x of n visits found
-// a change, and seconds is the time in which for certain nothing changed: the
-// whole interval where the page stayed, from its last change to the visit
-// where it did not. The factor takes the bias away (section 5).
+// rateDated estimates the rate of a page that states when it last changed. x of n visits
+// found a change. seconds is the time in which the page certainly did not change: an
+// interval without a change, and otherwise the time from the last change to the visit. The
+// second term removes the bias (section 5).
 func rateDated(n, x, seconds float64) float64 {
 	if x <= 0 || seconds <= 0 {
 		return 0
@@ -50,20 +50,20 @@ func rateDated(n, x, seconds float64) float64 {
 	return seen / seconds
 }
 
-// evidence is what the visits to a page have shown, the latest most: older
-// ones fade when there are many, so that a page may change its ways.
+// evidence sums up the visits to a page. Recent visits have more weight than older ones, so
+// that the estimate follows a page that starts to change more or less often.
 type evidence struct {
-	visits, changes    float32 // visits but the first, and those that found a change
+	visits, changes    float32 // visits after the first, and those that found a change
 	unchanged, changed float32 // seconds, see rateOf
-	undated            float32 // of changes: those without a believable Last-Modified
-	still              float32 // seconds, see rateDated; of visits that are not undated
+	undated            float32 // changes without a plausible Last-Modified
+	still              float32 // seconds, see rateDated; without undated visits
 }
 
-// memory is how many visits count.
+// memory is the number of visits after which older visits lose weight.
 const memory = 32
 
-// add takes in a visit after an interval. since is the time from the last
-// change to the visit, if changed and if the page told it; else negative.
+// add adds a visit after an interval. since is the time from the last change to the visit;
+// it is negative if there was no change or the page did not state the time.
 func (e *evidence) add(interval time.Duration, changed bool, since time.Duration) {
 	if interval <= 0 {
 		return
@@ -87,15 +87,15 @@ func (e *evidence) add(interval time.Duration, changed bool, since time.Duration
 		e.still += float32(since.Seconds())
 	}
 	if e.unchanged == 0 {
-		// As long as every visit finds a change, what the longer intervals say
-		// follows from the shortest; their mean would say that it changes seldom.
+		// If every visit has found a change, the shortest interval tells the most. The mean
+		// of all intervals would estimate too low a rate.
 		e.changed = min(e.changed, e.changes*s)
 	}
 	e.changes++
 	e.changed += s
 }
 
-// rate is changes a second; 0: none was seen.
+// rate estimates the changes per second. It is 0 if no change was seen.
 func (e *evidence) rate() float64 {
 	if e.undated*4 <= e.changes {
 		if r := rateDated(float64(e.visits-e.undated), float64(e.changes-e.undated), float64(e.still)); r > 0 {
@@ -105,9 +105,9 @@ func (e *evidence) rate() float64 {
 	return rateOf(float64(e.visits), float64(e.changes), float64(e.unchanged), float64(e.changed))
 }
 
-// after is the time to the next visit: that in which one change is to be
-// expected, within the bounds. Who has not been seen to change is visited half
-// as often each time; and so is, at the most, who changes seldom all at once.
+// after returns the time to the next visit: the time in which one change is expected,
+// between lo and hi. It is at most twice the interval before; if no change was seen yet,
+// it is twice the interval before.
 func (e *evidence) after(before time.Duration, lo, hi time.Duration) time.Duration {
 	next := 2 * before
 	if r := e.rate(); r > 0 && 1/r < next.Seconds() {
@@ -116,9 +116,9 @@ func (e *evidence) after(before time.Duration, lo, hi time.Duration) time.Durati
 	return min(max(next, lo), hi)
 }
 
-// first is the time to the second visit, when nothing is known but, maybe, when
-// the page changed last: as long ago as it changed, it may change again. Else
-// it is the middle of the bounds, by their ratio.
+// first returns the time from the first visit to the second. age is the time since the
+// page's last change, if the page states it: the next change may take as long. If age is 0,
+// first returns the geometric mean of the bounds lo and hi.
 func first(age time.Duration, lo, hi time.Duration) time.Duration {
 	if age <= 0 {
 		age = time.Duration(math.Sqrt(float64(lo) * float64(hi)))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRateTable has the values of the formula, among them the ends at which
-// the plain maximum of the likelihood, -log(1-x/n), is 0 or infinite.
+// TestRateTable checks values of the formula, also where the plain maximum of the
+// likelihood, -log(1-x/n), is 0 or infinite.
 func TestRateTable(t *testing.T) {
 	for _, c := range []struct {
 		n, x     int
@@ -29,20 +29,19 @@ func TestRateTable(t *testing.T) {
 	}
 }
 
-// binomial is the probability of x changes seen in n visits to a page whose
-// number of changes in an interval is r on average.
+// binomial returns the probability that n visits find x changes of a page that changes r
+// times per interval on average.
 func binomial(n, x int, r float64) float64 {
 	lg := func(k int) float64 { v, _ := math.Lgamma(float64(k + 1)); return v }
 	q := -math.Expm1(-r)
 	return math.Exp(lg(n) - lg(x) - lg(n-x) + float64(x)*math.Log(q) - r*float64(n-x))
 }
 
-// TestRateBias holds the estimator, and the plain quotient that it replaces, to
-// what the paper says of both, by exact sums over all outcomes. The quotient's
-// mean is (1-exp(-r))/r of the truth however often one looks: 63 % at r = 1,
-// and for less than 10 % of bias one has to come five times as often (section
-// 4.1). Of the estimator's, little is left at 10 visits, and with more of them
-// it goes away (section 4.2).
+// TestRateBias compares the estimator and the plain quotient x/n with the paper's figures,
+// by exact sums over all outcomes. The mean of the quotient is (1-exp(-r))/r of the true
+// rate for any number of visits: 63 % at r = 1. A bias below 10 % needs five times as many
+// visits (section 4.1). The bias of the estimator is small at 10 visits and vanishes with
+// more (section 4.2).
 func TestRateBias(t *testing.T) {
 	mean := func(n int, r float64, estimate func(n, x int) float64) (sum float64) {
 		for x := 0; x <= n; x++ {
@@ -80,7 +79,7 @@ func TestRateBias(t *testing.T) {
 	}
 }
 
-// poisson is a page's changes: the time of the last one before now.
+// poisson simulates the changes of a page.
 type poisson struct {
 	rng  *rand.Rand
 	rate float64
@@ -92,7 +91,7 @@ func newPoisson(rng *rand.Rand, rate float64) *poisson {
 	return &poisson{rng, rate, -1, rng.ExpFloat64() / rate}
 }
 
-// until says how many changes there were up to t.
+// until returns the number of changes up to t.
 func (p *poisson) until(t float64) (n int) {
 	for ; p.next <= t; n++ {
 		p.last = p.next
@@ -103,9 +102,9 @@ func (p *poisson) until(t float64) (n int) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// TestRateOfPoissonPages visits many pages of known rates, at intervals that
-// are alike, that differ, and with pages that tell their last change: the mean
-// of the estimates is the rate.
+// TestRateOfPoissonPages visits many pages of known rates: at equal intervals, at different
+// intervals, and with pages that state their last change. The mean of the estimates must be
+// the true rate.
 func TestRateOfPoissonPages(t *testing.T) {
 	const seed = 5
 	for _, c := range []struct {
@@ -148,14 +147,14 @@ func TestRateOfPoissonPages(t *testing.T) {
 	}
 }
 
-// TestIntervals follows the schedule's own intervals: each page comes to be
-// visited about as often as it changes, and at the bounds where that is beyond
-// them; one that changes its ways is found out.
+// TestIntervals visits pages at the intervals that the strategy chooses. The visits to each
+// page become about as frequent as its changes, within the bounds. If a page starts to
+// change more or less often, the visits follow.
 func TestIntervals(t *testing.T) {
 	const seed = 9
 	lo, hi := time.Minute, 24*time.Hour
 	rng := rand.New(rand.NewPCG(seed, 0))
-	// settle is the median of the interval after so many visits.
+	// settle returns the median of the interval after a number of visits.
 	after := func(visits int, rates func(visit int) float64) time.Duration {
 		var all []float64
 		for range 101 {
@@ -199,8 +198,8 @@ func TestIntervals(t *testing.T) {
 			t.Logf("%s: %s", c.name, got.Round(time.Second))
 		}
 	}
-	// With bounds that are far apart the first intervals are long, and say little
-	// of a page that changes often.
+	// If the bounds are far apart, the first intervals are long and tell little about a page
+	// that changes often.
 	lo, hi = time.Hour, 30*24*time.Hour
 	for _, every := range []time.Duration{2 * time.Hour, 4 * time.Hour, 12 * time.Hour} {
 		got := after(20, constant(every))
@@ -214,7 +213,7 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("every minute: %s after 8 visits, want %s", got, lo)
 	}
 	lo, hi = time.Minute, 24*time.Hour
-	// Unseen changes: never more than double, never beyond the bounds.
+	// Without a change, the interval at most doubles and stays within the bounds.
 	var e evidence
 	d := first(0, lo, hi)
 	for range 40 {

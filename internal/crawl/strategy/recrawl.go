@@ -17,17 +17,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// RecrawlConfig tunes a Recrawl. The zero value visits a page at most once an
-// hour and at least once in 30 days, for ever.
+// RecrawlConfig tunes a Recrawl. The zero value visits each page at most once an hour and
+// at least once in 30 days, without an end.
 type RecrawlConfig struct {
-	// Min and Max bound the time between two visits to a page. Zero means an
-	// hour, and 30 days. Politeness may make it longer.
+	// Min and Max bound the time between two visits to a page. Zero means 1 h for Min and
+	// 30 days for Max. Politeness may lengthen the time.
 	Min, Max time.Duration
-	// Rounds is how often a page is visited again at the most. Zero means no
-	// limit.
+	// Rounds bounds how often a page is visited again. Zero means no limit.
 	Rounds int
-	// MemoryBytes bounds the pages that wait for their time in RAM; the rest
-	// of them waits on disk. Zero means 16 MiB.
+	// MemoryBytes bounds the schedule in RAM; the rest of it is on disk. Zero means
+	// 16 MiB.
 	MemoryBytes int64
 }
 
@@ -45,48 +44,52 @@ func (c RecrawlConfig) withDefaults() RecrawlConfig {
 	return c
 }
 
-// A Recrawl crawls breadth-first, and visits each page again as often as it
-// changes: every visit is evidence from which the rate of change is estimated
-// (see Rate), and the next one is due when one change is to be expected. What
-// is asked for again is asked for on a condition, where the server gave one.
+// A Recrawl crawls breadth-first, and visits each page again as often as the page changes.
+// It estimates the rate of change from all visits to the page (see Rate), and schedules the
+// next visit for the time at which it expects one change. The repeated requests are
+// conditional if the server has sent an ETag or a Last-Modified.
 //
-// Pages are 2xx responses and redirects. One that is gone later stays: it has
-// changed once, and is visited less and less.
+// A page is a URL whose first visit got a 2xx response or a redirect. If it is gone
+// later, it stays a page: that counts as one change, and the visits become rarer.
 //
-// A page takes some 250 bytes on disk, twice (journal and schedule), and none
-// in RAM while it waits.
+// A page takes about 250 bytes on disk, twice (journal and schedule), and no RAM while it
+// waits.
 type Recrawl struct {
 	BreadthFirst
 	cfg RecrawlConfig
 	Place
 	due schedule
-	out map[weburl.Key]underway // in the crawl's queues
-	enc []byte
+	out map[weburl.Key]queuedPage // pages in the crawl's queues
+	enc []byte                    // reused by Visited
 
-	forgotten map[string]int64 // hosts: pages visited last before this, in Unix milliseconds, are not due
+	// forgotten holds, for hosts whose links the operator dropped, the time of the drop in
+	// Unix milliseconds. Pages last visited before that time are not due any more.
+	forgotten map[string]int64
 }
 
-// Terms are what it was told, for people and to be compared.
+// Terms returns the configuration as text. Agents of a cluster compare it.
 func (r *Recrawl) Terms() string {
 	return fmt.Sprintf("from %s to %s, %d rounds", r.cfg.Min, r.cfg.Max, r.cfg.Rounds)
 }
 
-// underway is a page that is to be visited in its turn.
-type underway struct {
+// A queuedPage is a page that is due and waits in the crawl's queues.
+type queuedPage struct {
 	url string
 	*history
 }
 
-// OpenRecrawl makes one that knows no page yet.
+// OpenRecrawl returns a Recrawl without pages. It deletes the files in at.Dir; the crawl
+// then calls Restore for each page in the journal.
 func OpenRecrawl(at Place, cfg RecrawlConfig) (*Recrawl, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
 	}
-	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]underway{}, forgotten: map[string]int64{}}
+	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]queuedPage{}, forgotten: map[string]int64{}}
 	r.due = schedule{fs: at.FS, dir: at.Dir, limit: r.cfg.MemoryBytes}
 	return r, nil
 }
 
+// clear deletes all files in at.Dir, and creates the directory if needed.
 func (at Place) clear() error {
 	err := at.FS.RemoveAll(at.Dir)
 	if err == nil {
@@ -107,12 +110,12 @@ func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
 	h := r.out[k].history
 	switch {
 	case v.Again && h == nil:
-		return nil, fmt.Errorf("%s is visited again and was not due", v.Link.URL)
+		return nil, fmt.Errorf("recrawl: visit to %s, which was not due", v.Link.URL)
 	case !v.Again:
 		if v.Outcome != crawl.Fetched || v.Status/100 != 2 && v.Status/100 != 3 {
 			return nil, nil
 		}
-		h = r.meet(v)
+		h = r.firstVisit(v)
 	default:
 		delete(r.out, k)
 		if v.Outcome == crawl.Dropped {
@@ -130,26 +133,27 @@ func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
 	return r.enc, r.plan(v.Link, h)
 }
 
-// meet is what the first visit tells of a page.
-func (r *Recrawl) meet(v *crawl.Visit) *history {
+// firstVisit returns the history of a page after its first visit.
+func (r *Recrawl) firstVisit(v *crawl.Visit) *history {
 	age := time.Duration(0)
 	if !v.Modified.IsZero() {
 		age = v.Began.Sub(v.Modified)
 	}
-	return &history{visits: 1, last: v.Began.UnixMilli(), interval: first(age, r.cfg.Min, r.cfg.Max),
-		before: v.Response}
+	return &history{
+		visits: 1, last: v.Began.UnixMilli(), interval: first(age, r.cfg.Min, r.cfg.Max), before: v.Response,
+	}
 }
 
-// learn is what another visit tells.
+// learn adds a later visit to the history of a page.
 func (r *Recrawl) learn(h *history, v *crawl.Visit) {
 	h.visits++
 	if v.Outcome != crawl.Fetched || v.Status >= 500 || v.Status == 429 {
-		return // nobody knows what the page is like now; nor will it be asked for sooner
+		return // the visit tells nothing about the page; the interval stays as it is
 	}
 	began := v.Began.UnixMilli()
 	if !v.Compared {
-		// It was cut, now or before: an expensive visit that told nothing. What
-		// it is compared with next is this one, if that can be.
+		// This response or the one before was cut off, so the visit was expensive and told
+		// nothing. Compare the next response with this one, if possible.
 		h.interval = min(2*h.interval, r.cfg.Max).Truncate(time.Millisecond)
 		if v.Response.Print != 0 || h.before.Print == 0 {
 			h.before, h.last = v.Response, began
@@ -161,7 +165,7 @@ func (r *Recrawl) learn(h *history, v *crawl.Visit) {
 	if !v.Unchanged {
 		h.changes++
 		h.changed = began
-		if !v.Modified.IsZero() && v.Modified.UnixMilli() >= h.last-h.last%1000 { // it is told in whole seconds
+		if !v.Modified.IsZero() && v.Modified.UnixMilli() >= h.last-h.last%1000 { // Last-Modified has whole seconds
 			since = min(max(v.Began.Sub(v.Modified), 0), interval)
 			h.changed = v.Modified.UnixMilli()
 		}
@@ -172,7 +176,8 @@ func (r *Recrawl) learn(h *history, v *crawl.Visit) {
 	h.before = v.Response
 }
 
-// plan puts a page into the schedule; one that had all its visits at its end.
+// plan puts a page into the schedule. A page that has had all its visits gets the time
+// never.
 func (r *Recrawl) plan(l weburl.Link, h *history) error {
 	due := h.due
 	if r.cfg.Rounds > 0 && int(h.visits) > r.cfg.Rounds {
@@ -182,7 +187,7 @@ func (r *Recrawl) plan(l weburl.Link, h *history) error {
 	return r.due.push(due, h.appendTo(l.AppendTo(nil)))
 }
 
-// never is when a page is due that stays in the schedule for the report alone.
+// never is the due time of a page that stays in the schedule for the report only.
 const never = math.MaxInt64
 
 // Restore implements crawl.Planner.
@@ -194,8 +199,8 @@ func (r *Recrawl) Restore(l weburl.Link, state []byte) error {
 	return r.plan(l, h)
 }
 
-// Forget implements crawl.Forgetter. The pages stay in the schedule, and in the
-// report, and are left out when they are due.
+// Forget implements crawl.Forgetter. The pages of the host stay in the schedule and in the
+// report; Next skips them when they are due.
 func (r *Recrawl) Forget(host string, at time.Time) {
 	r.forgotten[strings.Clone(host)] = at.UnixMilli()
 }
@@ -217,10 +222,10 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 			return nil, time.Time{}, err
 		}
 	}
-	return nil, now, nil // others want their turn
+	return nil, now, nil // let the dispatcher do other work
 }
 
-// next takes out the next page that is due.
+// next takes the next due page out of the schedule.
 func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	e, ok := r.due.earliest()
 	if !ok || e.due == never {
@@ -237,7 +242,7 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
 	}
-	r.out[l.URL.Key()] = underway{l.URL.String(), h}
+	r.out[l.URL.Key()] = queuedPage{l.URL.String(), h}
 	before := h.before
 	if before.Original.URL == "" && before.Original.ID != [16]byte{} {
 		before.Original.URL = l.URL.String()
@@ -250,12 +255,13 @@ func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
 	k := w.Link.URL.Key()
 	h := r.out[k].history
 	if h == nil {
-		return fmt.Errorf("%s is put off and was not due", w.Link.URL)
+		return fmt.Errorf("recrawl: %s was put off but was not due", w.Link.URL)
 	}
 	delete(r.out, k)
 	return r.due.push(until.UnixMilli()+1, h.appendTo(w.Link.AppendTo(nil)))
 }
 
+// decodePage reads an entry of the schedule.
 func decodePage(b []byte) (weburl.Link, *history, error) {
 	l, n, err := weburl.DecodeLink(b)
 	if err != nil {
@@ -265,8 +271,8 @@ func decodePage(b []byte) (weburl.Link, *history, error) {
 	return l, h, err
 }
 
-// WriteReport writes recrawl.csv: what is known of each page, those that change
-// most often first.
+// WriteReport writes recrawl.csv into dir: the visits, changes and rate of up to 100,000
+// pages, the most often changing page first.
 func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 	type line struct {
 		rate  float64
@@ -319,7 +325,7 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 	})
 }
 
-// reportMax bounds the lines of a report that has to be sorted.
+// reportMax bounds the lines of a report, which is sorted in memory.
 const reportMax = 100_000
 
-var errState = errors.New("not what this strategy remembers of a page: the crawl was begun with another one")
+var errState = errors.New("the state of a page in the journal is damaged, or another strategy wrote it")

@@ -15,15 +15,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A schedule holds pages by the time at which they are due, the earliest first,
-// however many: a heap in RAM, and behind it sorted runs on disk, which are
-// written and read in sequence.
+// A schedule is a priority queue of pages: the page that is due first comes out first. It
+// holds any number of pages in bounded memory: a heap in RAM, and sorted runs on disk.
+// Disk access is sequential.
 //
 //	push -> heap -(full: all but its earliest quarter)-> run ... -> pop
 //
-// Runs of one size become one run of the next when there are eight of them. An
-// entry is so written a few times, and never sought. The files are not the
-// durable copy.
+// When there are eight runs of one size class, they are merged into one run of the next
+// class. So an entry is written a few times. The files need not be durable: each run of the
+// crawl rebuilds the schedule from the journal.
 //
 //	run:    blocks
 //	block:  uint32 LE  CRC-32C of what follows
@@ -32,15 +32,15 @@ import (
 type schedule struct {
 	fs    disk.FS
 	dir   string
-	limit int64 // bytes of the heap
+	limit int64 // of ram
 	heap  entries
-	ram   int64
+	ram   int64 // bytes that the heap takes
 	runs  []*run
-	n     int64
-	made  int // runs ever
+	n     int64 // entries in all
+	made  int   // runs written so far, for their names
 }
 
-// An entry is a page and when it is due, in Unix milliseconds.
+// An entry is an encoded page and the time at which it is due, in Unix milliseconds.
 type entry struct {
 	due  int64
 	data []byte
@@ -51,17 +51,17 @@ func (e entry) compare(f entry) int {
 }
 
 const (
-	entryOverhead = 48 // of an entry in RAM
+	entryOverhead = 48 // bytes of RAM per entry, besides its data
 	blockBytes    = 64 << 10
-	maxBlock      = 16 << 20 // an entry that is larger is nobody's
-	sameSize      = 8        // runs of one size that become one
+	maxBlock      = 16 << 20 // no entry is larger, so a larger block is damage
+	mergeAt       = 8        // number of runs of one size class that are merged
 )
 
 var errSchedule = errors.New("damaged schedule")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// push adds a page; data is kept.
+// push adds a page. The schedule keeps data.
 func (s *schedule) push(due int64, data []byte) error {
 	heap.Push(&s.heap, entry{due, data})
 	s.ram += int64(len(data)) + entryOverhead
@@ -72,13 +72,14 @@ func (s *schedule) push(due int64, data []byte) error {
 	return nil
 }
 
-// earliest is the entry that pop would give, lent until the next change; ok is
-// false if there is none.
+// earliest returns the entry that pop would return. Its data is valid until the next change
+// of the schedule. ok is false if the schedule is empty.
 func (s *schedule) earliest() (e entry, ok bool) {
 	e, _, ok = s.find()
 	return e, ok
 }
 
+// find returns the earliest entry and its run. The run is nil if the entry is in the heap.
 func (s *schedule) find() (e entry, from *run, ok bool) {
 	if len(s.heap) > 0 {
 		e, ok = s.heap[0], true
@@ -91,7 +92,7 @@ func (s *schedule) find() (e entry, from *run, ok bool) {
 	return e, from, ok
 }
 
-// pop takes the earliest entry out. It is the caller's.
+// pop removes and returns the earliest entry. The caller owns its data.
 func (s *schedule) pop() (entry, error) {
 	e, from, ok := s.find()
 	if !ok {
@@ -107,7 +108,7 @@ func (s *schedule) pop() (entry, error) {
 	return e, nil
 }
 
-// advance goes to the next entry of a run; one that is read to its end goes.
+// advance moves a run to its next entry. At its end it removes the run and its file.
 func (s *schedule) advance(r *run) error {
 	ok, err := r.next()
 	if err != nil || ok {
@@ -117,6 +118,7 @@ func (s *schedule) advance(r *run) error {
 	return s.drop(r)
 }
 
+// drop closes and deletes the file of a run.
 func (s *schedule) drop(r *run) error {
 	err := errors.Join(r.file.Close(), s.fs.Remove(r.name))
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *schedule) close() error {
 	return errors.Join(errs...)
 }
 
-// spill writes all but the earliest quarter of the heap.
+// spill moves all but the earliest quarter of the heap to a new run.
 func (s *schedule) spill() error {
 	slices.SortFunc(s.heap, entry.compare)
 	keep := len(s.heap) / 4
@@ -151,7 +153,7 @@ func (s *schedule) spill() error {
 		return err
 	}
 	clear(s.heap[keep:])
-	s.heap = s.heap[:keep] // sorted, so it is a heap
+	s.heap = s.heap[:keep] // a sorted slice is a heap
 	s.ram = 0
 	for _, e := range s.heap {
 		s.ram += int64(len(e.data)) + entryOverhead
@@ -160,7 +162,7 @@ func (s *schedule) spill() error {
 	return s.merge(0)
 }
 
-// merge makes one of the runs of a size, if there are enough.
+// merge merges the runs of a size class into one, if there are enough of them.
 func (s *schedule) merge(size int) error {
 	var part schedule
 	for _, r := range s.runs {
@@ -168,10 +170,10 @@ func (s *schedule) merge(size int) error {
 			part.runs = append(part.runs, r)
 		}
 	}
-	if len(part.runs) < sameSize {
+	if len(part.runs) < mergeAt {
 		return nil
 	}
-	// The old ones are dropped when the new one is written.
+	// Delete the old runs after the new one is written.
 	old := slices.Clone(part.runs)
 	var last *run
 	r, err := s.write(size+1, func() (entry, bool, error) {
@@ -200,13 +202,14 @@ func (s *schedule) merge(size int) error {
 	return s.merge(size + 1)
 }
 
-// write makes a run of what next gives, in its order: at least one entry.
+// write writes a new run of the entries that next returns, in their order. next returns at
+// least one entry.
 func (s *schedule) write(size int, next func() (entry, bool, error)) (*run, error) {
 	s.made++
 	r := &run{name: filepath.Join(s.dir, fmt.Sprintf("run-%06d", s.made)), size: size}
 	fail := func(err error) (*run, error) {
 		if r.file != nil {
-			_ = r.file.Close()      // the first error is the one to report
+			_ = r.file.Close()      // fail returns the first error
 			_ = s.fs.Remove(r.name) // likewise
 		}
 		return nil, fmt.Errorf("schedule %s: %w", r.name, err)
@@ -253,7 +256,7 @@ func (s *schedule) write(size int, next func() (entry, bool, error)) (*run, erro
 	return r, nil
 }
 
-// each shows all entries, in no order, until fn fails.
+// each calls fn with each entry, in no order, until fn returns an error.
 func (s *schedule) each(fn func(entry) error) error {
 	for _, e := range s.heap {
 		if err := fn(e); err != nil {
@@ -262,7 +265,7 @@ func (s *schedule) each(fn func(entry) error) error {
 	}
 	for _, r := range s.runs {
 		again := *r
-		again.block = nil // its own memory
+		again.block = nil // so that load allocates a block of its own
 		for ok := true; ok; {
 			if err := fn(again.head); err != nil {
 				return err
@@ -276,18 +279,18 @@ func (s *schedule) each(fn func(entry) error) error {
 	return nil
 }
 
-// A run is a sorted file of entries, read from its front.
+// A run is a sorted file of entries that is read from its front.
 type run struct {
 	name     string
 	file     disk.File
-	size     int   // class
-	off, end int64 // of the blocks not yet read
+	size     int   // size class
+	off, end int64 // offsets of the next block and of the end
 	block    []byte
-	rest     []byte // of block: behind head
-	head     entry  // lies in block
+	rest     []byte // the part of block after head
+	head     entry  // the next entry; its data is in block
 }
 
-// next goes to the next entry; ok is false at the end.
+// next moves to the next entry. ok is false at the end.
 func (r *run) next() (ok bool, err error) {
 	if len(r.rest) == 0 {
 		if r.off == r.end {
@@ -311,6 +314,7 @@ func (r *run) next() (ok bool, err error) {
 	return true, nil
 }
 
+// load reads the next block and checks its checksum.
 func (r *run) load() error {
 	var head [8]byte
 	if n, err := r.file.ReadAt(head[:], r.off); n < len(head) {
@@ -335,7 +339,7 @@ func (r *run) load() error {
 	return nil
 }
 
-// entries is a heap.
+// entries implements heap.Interface.
 type entries []entry
 
 func (h entries) Len() int           { return len(h) }

@@ -21,8 +21,8 @@ func newSchedule(t testing.TB, fs disk.FS, limit int64) *schedule {
 	return &schedule{fs: fs, dir: "/s", limit: limit}
 }
 
-// TestScheduleModel holds a schedule to a sorted list, with budgets that let
-// nearly everything go to disk, or nothing.
+// TestScheduleModel compares a schedule with a sorted list, with memory for nearly no entry
+// and for all.
 func TestScheduleModel(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -86,7 +86,7 @@ func TestScheduleModel(t *testing.T) {
 	}
 }
 
-// An error of the disk is told, and so is a block that came back changed.
+// The schedule reports errors of the disk and changed blocks.
 func TestScheduleErrors(t *testing.T) {
 	fill := func(s *schedule) error {
 		for i := range 2000 {

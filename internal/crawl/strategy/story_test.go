@@ -26,7 +26,7 @@ func recrawl(cfg RecrawlConfig) func(Place) (crawl.Strategy, error) {
 	return func(at Place) (crawl.Strategy, error) { return OpenRecrawl(at, cfg) }
 }
 
-// requests is the story of a web, as it saw it.
+// requests lists the requests that a web received, with their times.
 func (w *web) requests() string {
 	var b strings.Builder
 	for _, a := range w.asked {
@@ -57,7 +57,7 @@ func TestBreadthFirst(t *testing.T) {
 	})
 }
 
-// A list is its seeds, and where they lead to.
+// List fetches the seeds and the targets of their redirects.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, small, fixed(List{}), "http://a.example/", "http://b.example/")
@@ -85,8 +85,8 @@ func sorted(lines string) string {
 	return strings.Join(ls, "")
 }
 
-// TestRecrawlStory: pages that say what they are, in two ways and not at all.
-// The first is as old as a day when it is met, the bounds are a minute and two.
+// TestRecrawlStory visits pages with both validators, with one and with none. The first page
+// is a day old at its first visit; the bounds are one and two minutes.
 func TestRecrawlStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, map[string]*doc{
@@ -131,7 +131,7 @@ func TestRecrawlStory(t *testing.T) {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 
-		// What the archive has of it, and what its index says.
+		// The records in the archive and the lines of the index.
 		home, second := w.captures(t, "http://a.example/"), w.captures(t, "http://a.example/2")
 		if len(home) != 3 || len(second) != 3 {
 			t.Fatalf("%d and %d captures", len(home), len(second))
@@ -182,9 +182,9 @@ http://a.example/2,3,0,0,120,2000-01-01T00:03:27Z,,2000-01-01T00:05:27Z
 	})
 }
 
-// TestRecrawlGoesOn ends crawls at random instants, by signal, kill and power
-// failure. Whatever happens, each page has its visits, and not one more; and
-// what is known of the pages comes back as it was.
+// TestRecrawlGoesOn ends crawls at random instants by a signal, a kill or a power failure.
+// In all cases each page gets its visits and not one more, and the next run restores the
+// histories of all pages.
 func TestRecrawlGoesOn(t *testing.T) {
 	n := uint64(30)
 	if testing.Short() {
@@ -230,7 +230,7 @@ func TestRecrawlGoesOn(t *testing.T) {
 				if len(known) != 13 {
 					t.Errorf("%d pages known", len(known))
 				}
-				// Restored, it is the same.
+				// The restored state must be the same.
 				p := w.open(t)
 				if diff := cmp.Diff(known, pagesOf(t, p.Strategy.(*Recrawl))); diff != "" {
 					t.Errorf("restored (-before +after):\n%s", diff)
@@ -244,7 +244,7 @@ func TestRecrawlGoesOn(t *testing.T) {
 	}
 }
 
-// pagesOf is all that a Recrawl knows, by URL.
+// pagesOf returns the histories of all pages of a Recrawl, by URL.
 func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -267,8 +267,8 @@ func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 	return out
 }
 
-// A disk that runs full under the schedule ends the run; when there is room
-// again, the crawl goes on as if nothing had been.
+// If the disk is full when the schedule writes, the run ends. With free space, the crawl
+// continues as if it had never stopped.
 func TestRecrawlOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := map[string]*doc{"http://a.example/": {}}
@@ -303,7 +303,7 @@ func TestRecrawlOnAFullDisk(t *testing.T) {
 	})
 }
 
-// poissonDoc changes at random times, on average every d.
+// poissonDoc returns a page that changes at random times, on average every d.
 func poissonDoc(seed uint64, d time.Duration) func(time.Duration) (int, time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	times := []time.Duration{0}
@@ -316,13 +316,13 @@ func poissonDoc(seed uint64, d time.Duration) func(time.Duration) (int, time.Dur
 	}
 }
 
-// TestRecrawlRates: the visits drift to the pages' own rates, whatever the
-// pages tell of their changes.
+// TestRecrawlRates: the visits to each page become as frequent as its changes, with any
+// validators.
 func TestRecrawlRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := map[string]*doc{
 			"http://a.example/": {links: []string{"/bytes", "/etag", "/dated", "/slow", "/still"}},
-			// Each minute on average, and every ten.
+			// They change every minute on average; /slow every ten minutes.
 			"http://a.example/bytes": {changes: poissonDoc(1, time.Minute)},
 			"http://a.example/etag":  {changes: poissonDoc(2, time.Minute), etag: true},
 			"http://a.example/dated": {changes: poissonDoc(3, time.Minute), dated: true},
@@ -359,8 +359,8 @@ func TestRecrawlRates(t *testing.T) {
 	})
 }
 
-// TestRecrawlCut: pages that do not come to their end are compared by what is
-// known of them, and where nothing is they are visited less and less.
+// TestRecrawlCut: pages whose responses are cut off are compared by their validators. Without
+// validators, the visits become rarer.
 func TestRecrawlCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		minutes := every(5 * time.Minute)
@@ -369,7 +369,7 @@ func TestRecrawlCut(t *testing.T) {
 			"http://a.example/still":  {pad: 5000},
 			"http://a.example/dated":  {pad: 5000, dated: true},
 			"http://a.example/breaks": {pad: 500, breaks: true, changes: minutes},
-			// Of these it is known that they change, or seen.
+			// The crawl can see that these change.
 			"http://a.example/changes": {pad: 5000, changes: minutes},
 			"http://a.example/tagged":  {pad: 5000, etag: true, changes: minutes},
 			"http://a.example/says":    {pad: 500, etag: true, breaks: true, changes: minutes},
@@ -392,9 +392,9 @@ func TestRecrawlCut(t *testing.T) {
 	})
 }
 
-// TestRecrawlWhale: of a host with more due pages than are queued at once, each
-// has its turns, and the host no pause.
-func TestRecrawlWhale(t *testing.T) {
+// TestRecrawlLargeHost: a host has more due pages than the crawl queues at once. Each page
+// gets its visits, and the crawl never leaves the host idle.
+func TestRecrawlLargeHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := map[string]*doc{"http://a.example/": {}, "http://b.example/": {changes: every(time.Second)}}
 		const pages = 200
@@ -420,12 +420,11 @@ func TestRecrawlWhale(t *testing.T) {
 		if all < 1900 {
 			t.Errorf("the whale's pages were visited %d times in 2000 s, once a second at the most", all)
 		}
-		t.Logf("whale %d visits, other %d", all, len(w.web.visits("http://b.example/")))
+		t.Logf("large host %d visits, other %d", all, len(w.web.visits("http://b.example/")))
 	})
 }
 
-// A page that the operator dropped while it waited is not visited again, nor is
-// it after a restart.
+// A page whose waiting visit the operator dropped is not visited again, also after a restart.
 func TestRecrawlDropped(t *testing.T) {
 	mem := disk.NewMem()
 	now := time.Unix(1e9, 0)
@@ -489,8 +488,8 @@ func TestRecrawlDropped(t *testing.T) {
 	}
 }
 
-// Pages of a host that the operator dropped are not visited again when their time
-// comes, also after a restart; one that is found there later is.
+// The operator drops the links of a host. Its known pages are not visited again, also after a
+// restart. A page found there later is visited again.
 func TestRecrawlForgotten(t *testing.T) {
 	mem := disk.NewMem()
 	now := time.Unix(1e9, 0)

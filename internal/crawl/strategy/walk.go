@@ -20,7 +20,7 @@ import (
 
 // WalkConfig tunes a Walk.
 type WalkConfig struct {
-	// Walkers walk side by side. Zero means 16.
+	// Walkers is the number of walks side by side. Zero means 16.
 	Walkers int
 	// Steps bounds the steps of all walkers together. Zero means 100,000.
 	Steps int
@@ -28,7 +28,7 @@ type WalkConfig struct {
 	// along a link. Zero means 0.15, the complement of PageRank's usual
 	// damping; negative means 0.
 	Jump float64
-	// Seed makes the walk repeatable.
+	// Seed is the random seed. The same Seed, pages and start URLs give the same walks.
 	Seed uint64
 }
 
@@ -48,60 +48,59 @@ func (c WalkConfig) withDefaults() WalkConfig {
 	return c
 }
 
-// A Walk samples the web by random walks (Henzinger, Heydon, Mitzenmacher and
-// Najork, "On near-uniform URL sampling", WWW 2000): each step follows a link
-// of the page, chosen at random, or jumps back to a seed, likewise. So a page
-// is visited as often, in the long run, as its PageRank personalised to the
-// seeds says: what walk.csv counts is a sample weighted by it. Who wants a
-// sample that is nearly uniform draws pages from it with the inverse of their
-// counts, as the paper does.
+// A Walk samples the web by random walks (Henzinger, Heydon, Mitzenmacher and Najork, "On
+// near-uniform URL sampling", WWW 2000). Each step of a walker follows a random link of the
+// page or jumps back to a random seed. In the long run, the share of the visits to a page
+// is its PageRank, personalised to the seeds. So the counts in walk.csv are a sample of the
+// web, weighted by PageRank. For a nearly uniform sample, draw pages from it with a
+// probability inverse to their counts, as the paper does.
 //
-// A visit to a page that was fetched before counts, but costs the server
-// nothing: the links of a page are kept, and a walker goes on from them. From a
-// page without links, and from one that could not be fetched, it jumps. A
-// redirect is a step, but not a visit.
+// A visit to a page that was fetched before counts, but causes no request: the Walk keeps
+// the links of each page. From a page without links, and from a page that could not be
+// fetched, a walker jumps. A redirect is a step, but not a visit.
 //
-// Chance is a function of Config.Seed, the walker and the step. A walker's way
-// thus follows from the pages alone, however fast they come, and is found again
-// from their links after a kill: no position is ever written down.
+// Each random choice is a function of Config.Seed, the walker and the step. So the way of a
+// walker depends on the pages alone, not on how fast they arrive. After a kill, the Walk
+// computes the way again from the links in the journal. It never stores a position.
 //
-// A page takes some 80 bytes of RAM, and its links, up to 4,096, on disk.
+// A page takes about 80 bytes of RAM, and up to 4,096 links on disk.
 type Walk struct {
 	cfg WalkConfig
 	Place
-	links   disk.File // what is remembered of each page, behind its Link
-	size    int64
+	links   disk.File // for each page: length, Link, encoded stop
+	size    int64     // of links
 	pages   map[weburl.Key]*stop
 	walkers []walker
-	ready   []int                // of them: who can go on
-	waiting map[weburl.Key][]int // for a page
-	enc     []byte
+	ready   []int                // indexes of the walkers that can go on
+	waiting map[weburl.Key][]int // indexes of the walkers that wait for a page
+	enc     []byte               // reused by Visited
 }
 
-// A stop is where a walker can be.
+// A stop is a page that a walker can visit, as the Walk knows it.
 type stop struct {
-	at     int64 // in links
-	n      uint32
+	at     int64  // offset in links
+	n      uint32 // number of links
 	visits uint32
 	kind   byte
 }
 
 const (
-	stopDead     byte = iota // nothing leads on
-	stopPage                 // 2xx
-	stopRedirect             // to its only link
+	stopDead     byte = iota // no link to follow
+	stopPage                 // a 2xx response
+	stopRedirect             // a redirect to the only link
 )
 
 type walker struct {
-	at    weburl.Link
-	steps int // made
-	bound int
+	at    weburl.Link // where it is
+	steps int         // made so far
+	bound int         // of steps
 }
 
-// maxLinks is how many links of a page can be followed: the first ones.
+// maxLinks bounds the links of a page that a walker may follow: the first ones.
 const maxLinks = 4096
 
-// OpenWalk makes one whose walkers have not set out.
+// OpenWalk returns a Walk whose walkers start at random seeds. It deletes the files in
+// at.Dir.
 func OpenWalk(at Place, cfg WalkConfig) (*Walk, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
@@ -136,8 +135,8 @@ func (w *Walk) Close() error {
 	return err
 }
 
-// Follow implements crawl.Strategy: links are for the walkers to choose from.
-// What a page needs to be shown is taken, if it was asked for.
+// Follow implements crawl.Strategy. It offers links to the walkers, takes embedded files if
+// the crawl fetches requisites, and drops the URLs of sitemaps.
 func (w *Walk) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
 	switch l.Hops[len(l.Hops)-1] {
 	case 'E':
@@ -148,14 +147,14 @@ func (w *Walk) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
 	return crawl.Offer
 }
 
-// stateWalk begins what Walk remembers; it is also its version.
+// stateWalk is the first byte of an encoded stop and tells its version.
 const stateWalk = 'W'
 
-// appendStop encodes what is remembered of a page:
+// appendStop appends the encoding of a page and its links to b:
 //
 //	byte     'W'
-//	byte     kind: 0 nothing leads on, 1 page, 2 redirect
-//	the links, each: uvarint octets in common with the one before,
+//	byte     kind: 0 no link to follow, 1 page, 2 redirect
+//	the links, each: uvarint bytes in common with the link before,
 //	         uvarint length of the rest, the rest
 func appendStop(b []byte, kind byte, links []weburl.Link) []byte {
 	b = append(b, stateWalk, kind)
@@ -172,8 +171,8 @@ func appendStop(b []byte, kind byte, links []weburl.Link) []byte {
 	return b
 }
 
-// decodeStop reads it; each, if it is not nil, is shown the links one by one,
-// in memory that is used again.
+// decodeStop reads what appendStop wrote. If each is not nil, decodeStop calls it with each
+// link; url is valid during the call. The error is errState.
 func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err error) {
 	d := decoder{b: b}
 	if d.byte() != stateWalk {
@@ -218,10 +217,10 @@ func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 // Restore implements crawl.Planner.
 func (w *Walk) Restore(l weburl.Link, state []byte) error { return w.arrive(l, state) }
 
-// Retry implements crawl.Retrier: the walkers wait for u once more.
+// Retry implements crawl.Retrier: walkers that come to u wait for another fetch of it.
 func (w *Walk) Retry(u weburl.URL) { delete(w.pages, u.Key()) }
 
-// arrive takes a page in, and wakes those who wait for it.
+// arrive adds a page, and makes the walkers that wait for it ready.
 func (w *Walk) arrive(l weburl.Link, state []byte) error {
 	kind, n, err := decodeStop(state, nil)
 	if err != nil {
@@ -246,10 +245,11 @@ func (w *Walk) arrive(l weburl.Link, state []byte) error {
 	return nil
 }
 
-// atOnce is how many steps are made before the crawl has its turn again.
+// atOnce bounds the steps of a call of Next, so that the dispatcher can do other work.
 const atOnce = 200
 
-// Next implements crawl.Planner: walkers go on as far as pages are known.
+// Next implements crawl.Planner. It moves walkers over known pages until one needs a page
+// that the crawl has to fetch.
 func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	for range atOnce {
 		if len(w.ready) == 0 {
@@ -283,7 +283,7 @@ func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	return nil, now, nil
 }
 
-// step leads a walker from s to where it is next.
+// step moves walker i from s to its next page.
 func (w *Walk) step(i int, p *walker, s *stop) error {
 	if s.n == 0 || s.kind == stopPage && float64(w.chance(i, p.steps, 0)>>11)/(1<<53) < w.cfg.Jump {
 		w.jump(p, w.chance(i, p.steps, 1))
@@ -306,8 +306,8 @@ func (w *Walk) step(i int, p *walker, s *stop) error {
 	if err != nil {
 		return fmt.Errorf("walk: links at %d: %q: %w", s.at, to, err)
 	}
-	// The way to a page is as long as the walk; what is told of it is its end,
-	// and how often in a row it was a redirect, which the crawl bounds.
+	// The whole way of the walker would be too long for a discovery path. Hops has only its
+	// end: a link, and the redirects in a row after it, whose number the crawl bounds.
 	hops := "L"
 	if s.kind == stopRedirect {
 		hops = from.Hops + "R"
@@ -316,12 +316,14 @@ func (w *Walk) step(i int, p *walker, s *stop) error {
 	return nil
 }
 
+// jump moves a walker to the seed that chance selects.
 func (w *Walk) jump(p *walker, chance uint64) {
 	u := w.Seeds[chance%uint64(len(w.Seeds))]
 	p.at = weburl.Link{URL: u, Seed: u.Host()}
 }
 
-// chance is a number that looks random.
+// chance returns the pseudo-random number of a step. what distinguishes the choices of one
+// step: 0 whether to jump, 1 the seed to jump to, 2 the link to follow.
 func (w *Walk) chance(walker, step, what int) uint64 {
 	var b [32]byte
 	for i, n := range [...]uint64{w.cfg.Seed, uint64(walker), uint64(step), uint64(what)} {
@@ -330,7 +332,7 @@ func (w *Walk) chance(walker, step, what int) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// read is what the file has at a place.
+// read returns the page and its encoded stop at an offset of the file of links.
 func (w *Walk) read(at int64) (l weburl.Link, state []byte, err error) {
 	fail := func(err error) (weburl.Link, []byte, error) {
 		return l, nil, fmt.Errorf("walk: links at %d: %w", at, err)
@@ -355,9 +357,9 @@ func (w *Walk) read(at int64) (l weburl.Link, state []byte, err error) {
 	return l, b[used:], nil
 }
 
-// WriteReport writes walk.csv: the sample. Pages stand in the order in which
-// they were fetched; visits is how often walkers came by, share the part of all
-// visits, which estimates PageRank, and links how many there were to choose from.
+// WriteReport writes the sample to walk.csv in dir, in the order in which the pages were
+// fetched. Its columns: visits by walkers; share of all visits, which estimates PageRank;
+// links to choose from.
 func (w *Walk) WriteReport(fs disk.FS, dir string) error {
 	var all uint64
 	for _, s := range w.pages {

@@ -25,7 +25,7 @@ func walk(cfg WalkConfig) func(Place) (crawl.Strategy, error) {
 	return func(at Place) (crawl.Strategy, error) { return OpenWalk(at, cfg) }
 }
 
-// randomGraph is a web with popular pages, dead ends, redirects and errors.
+// randomGraph returns a web with popular pages, dead ends, redirects and errors.
 func randomGraph(seed uint64, n int) map[string]*doc {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	url := func(i int) string { return fmt.Sprintf("http://h%d.example/%d", i%5, i) }
@@ -51,8 +51,8 @@ func randomGraph(seed uint64, n int) map[string]*doc {
 	return docs
 }
 
-// pageRank is the stationary distribution of the walk over pages, by iteration
-// on the graph: what the sample's shares ought to be.
+// pageRank returns the stationary distribution of the walk, computed by iteration on the
+// graph. The shares of the sample must come close to it.
 func pageRank(docs map[string]*doc, seeds []string, jump float64) map[string]float64 {
 	p := map[string]float64{}
 	for _, s := range seeds {
@@ -114,8 +114,8 @@ func sampled(t *testing.T, w *world, s crawl.Strategy) [][]string {
 	return rows[1:]
 }
 
-// TestWalkIsPageRank walks a web of pages, dead ends, redirects and errors: the
-// shares of the sample are the pages' ranks, and no page is fetched twice.
+// TestWalkIsPageRank walks a web of pages, dead ends, redirects and errors. The shares of
+// the sample are the PageRanks of the pages, and no page is fetched twice.
 func TestWalkIsPageRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := randomGraph(1, 120)
@@ -158,8 +158,8 @@ func TestWalkIsPageRank(t *testing.T) {
 	})
 }
 
-// TestWalkIsRepeatable: the same seed gives the same sample, whenever the crawl
-// was ended in between; another one another.
+// TestWalkIsRepeatable: the same random seed gives the same sample, also if the crawl was
+// ended in between. Another seed gives another sample.
 func TestWalkIsRepeatable(t *testing.T) {
 	sample := func(t *testing.T, seed uint64, ends []end) string {
 		var out string
@@ -191,9 +191,9 @@ func TestWalkIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestFailedSeedsAgain: all seeds failed in the first run. Later runs visit them as
-// if they were new, however they end: the requests' answers, the counts of URLs
-// and the walkers' ways are those of a crawl that never failed.
+// TestFailedSeedsAgain: all seeds fail in the first run. Later runs visit them as if they
+// were new, also after a kill. The responses, the counts of URLs and the ways of the walkers
+// are those of a crawl that never failed.
 func TestFailedSeedsAgain(t *testing.T) {
 	seeds := []string{"http://h0.example/0", "http://h1.example/1", "http://h2.example/2", "http://h3.example/3"}
 	for name, open := range map[string]func(Place) (crawl.Strategy, error){
@@ -250,7 +250,7 @@ func TestFailedSeedsAgain(t *testing.T) {
 	}
 }
 
-// A page that a guard against traps refuses is a dead end, not a wait for ever.
+// If the trap detection refuses a page, the page is a dead end: no walker waits for it.
 func TestWalkAndTraps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := map[string]*doc{"http://a.example/": {}}
@@ -272,7 +272,7 @@ func TestWalkAndTraps(t *testing.T) {
 	})
 }
 
-// A chain of redirects without end is left where the crawl leaves it.
+// A walker leaves an endless chain of redirects where the crawl stops following it.
 func TestWalkAndRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := map[string]*doc{"http://a.example/": {links: []string{"/r0"}}}

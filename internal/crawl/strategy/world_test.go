@@ -40,12 +40,12 @@ type doc struct {
 	links   []string
 	to      string // redirect
 	status  int    // 0: 200
-	text    string // a body that is no page
-	pad     int    // so many more bytes
-	breaks  bool   // off within the body, each time elsewhere
+	text    string // the body of a document that is not HTML
+	pad     int    // number of bytes to append
+	breaks  bool   // the connection ends within the body, each time elsewhere
 	changes func(at time.Duration) (version int, last time.Duration)
-	etag    bool // says ETag, and confirms it
-	dated   bool // says Last-Modified, and confirms it
+	etag    bool // sends ETag, and answers 304 to it
+	dated   bool // sends Last-Modified, and answers 304 to it
 }
 
 func (d *doc) version(at time.Duration) (int, time.Duration) {
@@ -55,7 +55,7 @@ func (d *doc) version(at time.Duration) (int, time.Duration) {
 	return d.changes(at)
 }
 
-// every is a page that changes at regular times.
+// every returns the changes of a page that changes at regular times.
 func every(d time.Duration) func(time.Duration) (int, time.Duration) {
 	return func(at time.Duration) (int, time.Duration) { return int(at / d), at.Truncate(d) }
 }
@@ -64,12 +64,12 @@ func every(d time.Duration) func(time.Duration) (int, time.Duration) {
 type web struct {
 	start time.Time
 	docs  map[string]*doc // by URL
-	down  atomic.Bool     // nobody answers
+	down  atomic.Bool     // no server answers
 
 	mu    sync.Mutex // guards all below
 	asked []asked
 	open  map[string]int
-	twice string // a host with two requests at once
+	twice string // a host that got two requests at once
 }
 
 type asked struct {
@@ -161,7 +161,7 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 		body), status
 }
 
-// visits are the times at which a URL was asked for.
+// visits returns the times of the requests for a URL.
 func (w *web) visits(url string) (at []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,8 +299,8 @@ type end struct {
 	how   string        // signal, kill, crash
 }
 
-// run plays runs that end as told, and a last one that ends by itself. fn is
-// called with each of the processes when it has ended, still open.
+// run plays runs that end as given by ends, and a last run that ends by itself. It calls fn
+// with each process when its run has ended, before the process is closed.
 func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Stop, last bool)) {
 	t.Helper()
 	for _, e := range append(ends, end{}) {
@@ -317,7 +317,7 @@ func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Sto
 		var stop crawl.Stop
 		if e.how != "" {
 			select {
-			case stop = <-ended: // there was less to do
+			case stop = <-ended: // the crawl ended earlier
 				ended = nil
 			case <-time.After(e.after):
 			}
@@ -395,7 +395,7 @@ type capture struct {
 	block  string
 }
 
-// captures are those of a URL, in the order of the files.
+// captures returns the captures of a URL in the order of the files.
 func (w *world) captures(t *testing.T, url string) (out []capture) {
 	t.Helper()
 	files := w.warcs(t)
