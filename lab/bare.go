@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// writeURLs writes the URLs of n ordinary pages, drawn from all hosts, one a line.
+// writeURLs writes the URLs of n random pages without faults, from all hosts, one per line.
 func writeURLs(name string, spec gen.Spec, n int) error {
 	w, err := gen.New(spec)
 	if err != nil {
@@ -36,7 +36,7 @@ func writeURLs(name string, spec gen.Spec, n int) error {
 	return nil
 }
 
-// A bareRun is what the yardstick did and took.
+// A bareRun is the result of a run of the yardstick.
 type bareRun struct {
 	Pages     int64         `json:"pages"`
 	PagesPerS float64       `json:"pages_per_s"`
@@ -45,8 +45,8 @@ type bareRun struct {
 	WebCPU    time.Duration `json:"-"`
 }
 
-// runBare runs the yardstick for d against w. program is orbweaver, which has
-// it inside (package bare), so that it is a process of its own.
+// runBare runs the yardstick for d against w, as a process of its own. program is orblab,
+// which contains the yardstick (package bare).
 func runBare(ctx context.Context, program string, w *web, urls, dir string, conns int, d time.Duration,
 	gzip bool) (*bareRun, error) {
 	out := filepath.Join(dir, "bare.warc.gz")

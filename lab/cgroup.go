@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// A memoryGroup is a control group of Linux that bounds the memory of one
-// process, with the page cache of the files that it uses.
+// A memoryGroup is a control group of Linux. It bounds the memory of one process together
+// with the page cache of its files.
 type memoryGroup struct {
 	dir string
 	v1  bool
 }
 
-// ErrGroup is a control group in which no others with a limit of memory can be made.
-var ErrGroup = errors.New("no memory groups can be made here")
+// ErrGroup reports that the experiment cannot create control groups with a memory limit in
+// the given group.
+var ErrGroup = errors.New("cannot create control groups with a memory limit")
 
 // Files of control groups.
 const (
@@ -30,9 +31,9 @@ const (
 	groupMembers      = "cgroup.procs"
 )
 
-// newMemoryGroup makes the group name in parent, the folder of a control group
-// of version 2 that passes the memory controller on, or of version 1's memory
-// hierarchy. The caller removes it.
+// newMemoryGroup creates the group name in parent. parent is the folder of a control group of
+// version 2 that enables the memory controller for its children, or of a group in the memory
+// hierarchy of version 1. The caller removes the new group.
 func newMemoryGroup(parent, name string, limit int64) (*memoryGroup, error) {
 	g := &memoryGroup{dir: filepath.Join(parent, name)}
 	if _, err := os.Stat(filepath.Join(parent, v1Limit)); err == nil {
@@ -40,13 +41,13 @@ func newMemoryGroup(parent, name string, limit int64) (*memoryGroup, error) {
 	} else {
 		passed, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 		if err != nil || !bytes.Contains(passed, []byte("memory")) {
-			return nil, fmt.Errorf("%w: %s is not a control group that passes the memory controller on; "+
+			return nil, fmt.Errorf("%w: %s is not a control group that enables the memory controller for its children; "+
 				"as root, \"mkdir %[2]s && echo +memory > %[2]s/cgroup.subtree_control\" "+
 				"makes one where cgroup v2 is mounted", ErrGroup, parent)
 		}
 	}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: %w; it takes root, or a group that was delegated to this user", ErrGroup, err)
+		return nil, fmt.Errorf("%w: %w; run it as root, or in a group that is delegated to this user", ErrGroup, err)
 	}
 	name = v2Limit
 	if g.v1 {
@@ -67,7 +68,7 @@ func (g *memoryGroup) write(name string, n int64) error {
 	return os.WriteFile(filepath.Join(g.dir, name), strconv.AppendInt(nil, n, 10), 0o644)
 }
 
-// joinMemoryGroup moves this process into the group whose folder is dir.
+// joinMemoryGroup moves this process into the group with the folder dir.
 func joinMemoryGroup(dir string) error {
 	if err := (&memoryGroup{dir: dir}).write(groupMembers, int64(os.Getpid())); err != nil {
 		return fmt.Errorf("join %s: %w", dir, err)
@@ -75,7 +76,8 @@ func joinMemoryGroup(dir string) error {
 	return nil
 }
 
-// killed reports whether the kernel has killed a member for want of memory.
+// killed reports whether the kernel has killed a process of the group because it exceeded the
+// limit.
 func (g *memoryGroup) killed() bool {
 	name := v2Events
 	if g.v1 {
@@ -94,8 +96,8 @@ func (g *memoryGroup) killed() bool {
 	return false
 }
 
-// remove removes the group, whose members have ended. The kernel may need a
-// moment until it knows that.
+// remove removes the group. Its processes have ended, but the kernel may take a moment to
+// notice, so remove tries again for a while.
 func (g *memoryGroup) remove() error {
 	for tries := 0; ; tries++ {
 		err := os.Remove(g.dir)
@@ -103,7 +105,7 @@ func (g *memoryGroup) remove() error {
 			return nil
 		}
 		if tries == 50 {
-			return fmt.Errorf("remove the memory group: %w; remove it with rmdir", err)
+			return fmt.Errorf("remove the control group: %w; remove it with rmdir", err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

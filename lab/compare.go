@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Profiled is a tree of where the time of a crawl of so many pages went.
+// A Profiled is a profile of a crawl: the tree of its processor time, and its pages.
 type Profiled struct {
 	Name  string // of the program
 	Tree  *Node
 	Pages int64
 }
 
-// page is a node's time for a page, in microseconds; of none it is 0.
+// page returns a node's time per page, in microseconds, or 0 if there is no such node.
 func (p *Profiled) page(path ...string) float64 {
 	n := p.Tree
 	for _, name := range path {
@@ -34,8 +34,8 @@ func (n *Node) find(name string) *Node {
 	return nil
 }
 
-// Compare sets trees beside each other, two levels deep: microseconds for a
-// page. What takes less than least of the page in each of them is left out.
+// Compare returns a table of several trees side by side, two levels deep, in microseconds per
+// page. It omits nodes that take less than the share least in each tree.
 func Compare(ps []Profiled, least float64) *Table {
 	t := &Table{Columns: []Column{{Name: "where"}}}
 	for _, p := range ps {
@@ -64,10 +64,10 @@ func Compare(ps []Profiled, least float64) *Table {
 	return t
 }
 
-// indent stands before the second level; in Markdown common spaces would be lost.
+// indent precedes the names of the second level. Markdown would drop ordinary spaces.
 var indent = strings.Repeat("\u00a0", 4)
 
-// branches are the names below path in any of the trees, the largest first.
+// branches returns the names below path in any of the trees, the largest first.
 func branches(ps []Profiled, least float64, path ...string) []string {
 	most := map[string]float64{}
 	for i := range ps {

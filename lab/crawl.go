@@ -25,40 +25,40 @@ import (
 type crawlJob struct {
 	Program   string
 	Web       *web
-	Dir       string // for the crawl; it must not be there yet
+	Dir       string // of the crawl; it must not exist yet
 	TimeLimit time.Duration
 	PageLimit int64
-	Profile   string   // file for a profile; empty: none
+	Profile   string   // file for a processor profile; empty: none
 	Flags     []string // further ones
-	Revisits  bool     // pages are visited more than once, and none has to be reached
-	// Tick, if not nil, is called each second with how the crawl stands, its
-	// memory and the processor time of both sides.
+	Revisits  bool     // pages are visited repeatedly, and the crawl need not reach all
+	// Tick, if not nil, is called each second with the progress of the crawl, its memory
+	// and the processor time of crawl and web.
 	Tick func(s progressLine, now Sample)
 }
 
-// A crawlRun is what a crawl did and took.
+// A crawlRun is the result of a crawl.
 type crawlRun struct {
 	Summary report.Summary
 	Report  *testweb.Report
 	Usage   Usage
-	WebCPU  time.Duration // the server's processor time meanwhile
-	// Fetching is from the first page's request to the end of the last
-	// fetch; Usage.Wall is from the start of the process to its end.
+	WebCPU  time.Duration // processor time of the web during the crawl
+	// Fetching is the time from the first page's request to the end of the last fetch.
+	// Usage.Wall is the time from the start of the process to its end.
 	Fetching time.Duration
 }
 
-// PagesPerS is the stricter of the two rates: pages archived by the time of
-// the whole process.
+// PagesPerS returns the archived pages divided by the time of the whole process. It is the
+// stricter of the two rates.
 func (r *crawlRun) PagesPerS() float64 {
 	return float64(r.Summary.Pages) / max(r.Usage.Wall, r.Fetching).Seconds()
 }
 
-// FetchingPerS counts the time in which something was fetched only.
+// FetchingPerS returns the archived pages divided by the time in which the crawl fetched.
 func (r *crawlRun) FetchingPerS() float64 {
 	return float64(r.Summary.Pages) / r.Fetching.Seconds()
 }
 
-// A progressLine is what "crawl --json" says each second.
+// A progressLine is a line that "crawl --json" prints each second.
 type progressLine struct {
 	ElapsedS  float64 `json:"elapsed_s"`
 	Pages     int64   `json:"pages"`
@@ -68,7 +68,7 @@ type progressLine struct {
 	Memory    int64   `json:"memory_bytes"`
 }
 
-// progressLines calls tick with each line that is one.
+// progressLines is a writer that calls tick with each progressLine.
 type progressLines struct {
 	mu   sync.Mutex // guards rest
 	rest []byte
@@ -90,24 +90,24 @@ func (p *progressLines) Write(b []byte) (int, error) {
 		}
 		p.rest = rest
 	}
-	if len(p.rest) > 1<<20 { // not ours
+	if len(p.rest) > 1<<20 { // no progressLine is so long
 		p.rest = nil
 	}
 	return len(b), nil
 }
 
-// finished is the stop reason of a crawl that went to its end.
+// finished is the stop reason of a crawl without links left.
 const finished = "finished"
 
-// Exit codes of crawl that are a good end of a run here.
+// Exit codes with which a crawl may end here.
 const (
 	exitPageLimit = 12
 	exitTimeLimit = 15
 )
 
-// run crawls, and asks the web what it saw. A web that saw a violation makes
-// an error of it, as does one that saw a page fetched twice or, of a crawl that
-// went to its end, missed: neither is traded for speed.
+// run crawls, and compares the crawl with the web's own report. The error is an
+// ImpoliteError if the web saw a violation, and a CoverageError if it saw a page fetched
+// twice or if a finished crawl missed a page. No speed makes up for these.
 func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	args := []string{"crawl", "--json", "--dir", j.Dir, "--contact", "lab@example.org", "--scope", "any",
 		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", j.Web.DNS, "--ca", j.Web.CA}
@@ -156,7 +156,7 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 		return nil, err
 	}
 	if r.Summary.Pages == 0 {
-		return nil, fmt.Errorf("crawl %s: no pages\n%s", j.Web.Seed, p.errors.String())
+		return nil, fmt.Errorf("crawl %s: it archived no pages\n%s", j.Web.Seed, p.errors.String())
 	}
 	if v := violations(r.Report); v != "" {
 		return r, &ImpoliteError{v}
@@ -167,15 +167,15 @@ func (j crawlJob) run(ctx context.Context) (*crawlRun, error) {
 	return r, nil
 }
 
-// An ImpoliteError is a crawl in which the server saw promises broken.
+// An ImpoliteError reports a crawl that broke delays or robots.txt, as the server saw it.
 type ImpoliteError struct{ Violations string }
 
 func (e *ImpoliteError) Error() string { return "the web saw violations:\n" + e.Violations }
 
-// A CoverageError is a crawl that did not fetch every page just once.
+// A CoverageError reports a crawl that did not fetch every page exactly once.
 type CoverageError struct {
 	Twice, Missed, Reachable int64
-	URLs                     []string // some of those that were missed
+	URLs                     []string // some of the missed pages
 }
 
 func (e *CoverageError) Error() string {
@@ -196,8 +196,8 @@ func (e *CoverageError) Error() string {
 	return b.String()
 }
 
-// misfetched is what a report says against the coverage of a crawl that ended
-// for a reason; nil: nothing. Only one that went to its end can have missed a page.
+// misfetched returns the CoverageError of a crawl, by the web's report, or nil. stop is the
+// crawl's stop reason: only a finished crawl can have missed pages.
 func misfetched(r *testweb.Report, stop string) error {
 	o := r.Origin
 	if o == nil {
@@ -225,9 +225,9 @@ func readSummary(dir string, s *report.Summary) error {
 	return nil
 }
 
-// fetchingTime reads from a crawl.log how long after the first page's request
-// the last fetch ended: 1 ms, the log's resolution, at least. robots.txt files
-// count for the end only.
+// fetchingTime reads from a crawl.log the time from the first page's request to the end of
+// the last fetch, at least 1 ms, the resolution of the log. Fetches of robots.txt count for
+// the end only.
 func fetchingTime(name string) (time.Duration, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -251,13 +251,13 @@ func fetchingTime(name string) (time.Duration, error) {
 		return 0, fmt.Errorf("crawl.log: %w", err)
 	}
 	if last < first {
-		return 0, fmt.Errorf("%s: no pages", name)
+		return 0, fmt.Errorf("%s: the log has no pages", name)
 	}
 	return time.Duration(max(last-first, 1)) * time.Millisecond, nil
 }
 
-// fetchOf reads the columns of crawl.log that say when a URL was asked for, in
-// Unix milliseconds, and for how long; page is whether it is one.
+// fetchOf reads a line of crawl.log: the start of the request in Unix milliseconds, its
+// duration in milliseconds, and whether the URL is a page.
 func fetchOf(line []byte) (began, took int64, page, ok bool) {
 	var column [9][]byte
 	n := 0

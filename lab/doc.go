@@ -1,18 +1,19 @@
-// Package lab answers: what do the papers' questions come to, measured here?
+// Package lab answers: how fast, small, fresh, fair and polite is Orbweaver, in the terms of
+// the papers that it implements?
 //
-// An Experiment asks one question, runs whole programs beside each other to
-// answer it, and gives a Result, which Do writes as text, data and picture:
+// An Experiment answers one question. It runs whole programs side by side and returns a
+// Result, which Do writes as text, data and picture:
 //
-//	Experiment.Run -> Result -> NAME.md  what was asked, tables, what it means
-//	                            NAME.csv each run, or each sample, a line
-//	                            NAME.svg the picture
+//	Experiment.Run -> Result -> NAME.md   question, tables, interpretation
+//	                            NAME.csv  one line per run or sample
+//	                            NAME.svg  the picture
 //	                            NAME.json the figures that the text quotes, and the machine
 //
-// What always holds: web, crawler and yardstick are processes of their own, so
-// that what each takes of the machine is known apart; every crawl is held
-// against the web's own account, and one that was impolite is an error,
-// whatever its speed; what a person wrote below the marker in NAME.md stays.
+// What always holds: the web, the crawler and the yardstick are processes of their own, so
+// that the use of memory and processors is known for each. Every crawl is compared with the
+// web's own report, and an impolite crawl is an error, whatever its speed. Do keeps the text
+// below the marker in NAME.md, which people have written.
 //
-// Nothing here is shared between goroutines but what says so; an experiment
-// belongs to the goroutine that runs it.
+// The goroutine that runs an experiment owns it. Only types whose comment says so are safe
+// for concurrent use.
 package lab

@@ -16,9 +16,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Figure is a picture: panels below each other.
+// A Figure is a picture: a column of panels.
 type Figure struct {
-	Alt    string // says what is to be seen, in a sentence
+	Alt    string // describes the picture in a sentence
 	Panels []Panel
 }
 
@@ -27,24 +27,24 @@ type Panel struct {
 	Title string
 	X, Y  string // labels of the axes, with units
 
-	Groups []string // below the bars
-	Bars   []Bars   // one of each in every group
-	Stack  bool     // on top of each other rather than side by side
-	First  int      // number of the first bars' colour
-	Digits int      // of the numbers on the bars
+	Groups []string // names below the bars
+	Bars   []Bars   // each has a bar in every group
+	Stack  bool     // stack the bars of a group
+	First  int      // number of the colour of the first Bars
+	Digits int      // after the decimal point, of the numbers on the bars
 
 	Lines  []Line
 	Levels []Level
-	Log    bool    // both axes are logarithmic, and the legend stands beside the lines
-	Aside  bool    // the legend stands beside them
-	Top    float64 // the upper end of the y axis; 0: as the lines need
+	Log    bool    // both axes are logarithmic, and the legend is beside the lines
+	Aside  bool    // the legend is beside the lines
+	Top    float64 // the upper end of the y axis; 0: fitted to the lines
 }
 
 // Bars are the bars of one colour.
 type Bars struct {
 	Name string
-	// Values has one for each group; NaN leaves it out. Low and High, if there, are the
-	// ends of whiskers.
+	// Values has one value for each group; NaN draws no bar. Low and High, if not nil, are the
+	// ends of the whiskers.
 	Values, Low, High []float64
 }
 
@@ -52,17 +52,17 @@ type Bars struct {
 type Line struct {
 	Name   string
 	Points plotter.XYs
-	Color  int  // its number, from 1 on; 0: in order
-	Bold   bool // with logarithmic axes
+	Color  int  // number of the colour, from 1; 0: the next one
+	Bold   bool // draw it bold, if the axes are logarithmic
 }
 
-// A Level is a horizontal line to hold the rest against.
+// A Level is a horizontal line for comparison.
 type Level struct {
 	Name string
 	Y    float64
 }
 
-// colors are Okabe's and Ito's, told apart by the colour-blind, too.
+// colors is the palette of Okabe and Ito, which colour-blind people can tell apart.
 var colors = []color.Color{
 	color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff},
@@ -101,7 +101,7 @@ func (f *Figure) SVG(w io.Writer) error {
 			if legends[i] != nil {
 				c := row[0]
 				c.Min.X, c.Max.X = c.Max.X+6, all.Max.X
-				c.Max.Y -= 26 // below the title
+				c.Max.Y -= 26 // leave space for the title
 				legends[i].Draw(c)
 			}
 		}
@@ -110,21 +110,20 @@ func (f *Figure) SVG(w io.Writer) error {
 	if _, err := img.WriteTo(&b); err != nil {
 		return fmt.Errorf("svg: %w", err)
 	}
-	// Where there is no Liberation, another font of its measures will do.
-	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
-		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	// Where Liberation Sans is missing, a font of the same measures replaces it.
+	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("svg: %w", err)
 	}
 	return nil
 }
 
-// sans is the font of all text.
+// sans returns the font of all text.
 func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// plot makes the plot, and the legend if that is to stand beside it.
+// plot returns the plot, and the legend if its place is beside the plot.
 func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 	pl := plot.New()
 	pl.Title.Text, pl.X.Label.Text, pl.Y.Label.Text = p.Title, p.X, p.Y
@@ -163,7 +162,7 @@ func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 			Dashes: []vg.Length{5, 3}}, name: v.Name, font: sans(9)}
 		pl.Add(l)
 	}
-	pl.Add(numbers...) // above the levels
+	pl.Add(numbers...) // drawn on top of the levels
 	switch {
 	case p.Top > 0:
 		pl.Y.Max = p.Top
@@ -183,7 +182,7 @@ func (p *Panel) plot() (*plot.Plot, *plot.Legend) {
 	return pl, nil
 }
 
-// headroom is a bit above the highest, for numbers and the legend.
+// headroom returns a y value above top that leaves space for numbers and the legend.
 func headroom(top float64) float64 {
 	if top <= 0 || math.IsInf(top, 0) || math.IsNaN(top) {
 		return 1
@@ -191,8 +190,8 @@ func headroom(top float64) float64 {
 	return top * 1.3
 }
 
-// addBars draws the bars; the groups stand at 0, 1, 2... The numbers on them are
-// still to be added.
+// addBars adds the bars; the groups are at x = 0, 1, 2... It returns the numbers on the bars,
+// which the caller adds last.
 func (p *Panel) addBars(pl *plot.Plot) (numbers []plot.Plotter) {
 	n := len(p.Bars)
 	width := 0.6
@@ -230,10 +229,10 @@ func (p *Panel) addBars(pl *plot.Plot) (numbers []plot.Plotter) {
 	pl.X.Tick.Label.Font = sans(10)
 	pl.X.Min, pl.X.Max = -0.5, float64(len(p.Groups))-0.5
 	side := 0.14 * float64(len(p.Groups))
-	if len(p.Levels) > 0 { // room for their names
+	if len(p.Levels) > 0 { // space for their names
 		pl.X.Min -= side
 	}
-	if n > 1 { // and for the legend
+	if n > 1 { // space for the legend
 		pl.X.Max += side
 	}
 	return numbers
@@ -245,7 +244,7 @@ type bars struct {
 	color         color.Color
 	width, offset float64
 	digits        int
-	base          []float64 // below each bar
+	base          []float64 // lower end of each bar
 	groups        int
 }
 
@@ -257,7 +256,7 @@ func (b *bars) each(f func(g int, x, low, high float64)) {
 	}
 }
 
-// whisker are the ends of a group's whisker.
+// whisker returns the ends of the whisker of group g.
 func (b *bars) whisker(g int) (low, high float64, ok bool) {
 	if g >= len(b.Low) || g >= len(b.High) || !(b.High[g] > b.Low[g]) {
 		return 0, 0, false
@@ -281,7 +280,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	})
 }
 
-// numbersOf are the numbers on bars, on white.
+// numbersOf draws the numbers on bars, on a white background.
 type numbersOf struct{ *bars }
 
 // Plot implements plot.Plotter.
@@ -295,7 +294,7 @@ func (b numbersOf) Plot(c draw.Canvas, p *plot.Plot) {
 			high = max(high, to)
 		}
 		r := label.Rectangle(s).Add(vg.Point{X: x(at), Y: y(high) + 2})
-		r.Min.Y = y(high) + 1 // not over the bar or its whisker
+		r.Min.Y = y(high) + 1 // do not cover the bar or its whisker
 		c.FillPolygon(color.White, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}})
 		c.FillText(label, vg.Point{X: x(at), Y: y(high) + 2}, s)
 	})
@@ -318,7 +317,7 @@ func (b *bars) Thumbnail(c *draw.Canvas) {
 		{X: c.Min.X, Y: c.Max.Y}})
 }
 
-// level draws a Level with its name on it, at the left.
+// level draws a Level with its name at the left.
 type level struct {
 	y     float64
 	name  string
@@ -340,7 +339,7 @@ func (l *level) DataRange() (xmin, xmax, ymin, ymax float64) {
 	return math.Inf(1), math.Inf(-1), 0, l.y
 }
 
-// ticks stand at round numbers, with thousands marked.
+// ticks are at round numbers, with separators of thousands.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
@@ -348,7 +347,7 @@ func (ticks) Ticks(low, high float64) (marks []plot.Tick) {
 	if !(high > low) || math.IsInf(high-low, 0) {
 		return nil
 	}
-	const most = 7 // so many at the most
+	const most = 7 // number of ticks
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/most)))
 	for _, times := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
 		if (high-low)/step <= most {

@@ -15,19 +15,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Freshness asks: how fresh are the copies of a crawl that visits pages as often
-// as they change, beside those of one that visits all pages at one interval,
-// with as many visits?
+// Freshness answers: how fresh are the copies of a crawl that visits each page as often as the
+// page changes, compared with a crawl that visits all pages at one interval, with as many
+// visits?
 //
-// Web and crawl are processes of their own. The web says how fresh the copies
-// are, from its own account of what it served.
+// The web and the crawl are processes of their own. The web measures the freshness of the
+// copies by what it served.
 type Freshness struct {
-	// Hosts are those of the web. Zero means 100, when quick 20.
+	// Hosts is the number of hosts. Zero means 100, with --quick 20.
 	Hosts int64
-	// Day is how long a day of the web takes. Zero means 12 s, when quick 500 ms.
+	// Day is the real time of a day of the web. Zero means 12 s, with --quick 500 ms.
 	Day time.Duration
-	// Days is how long a crawl takes, in days of the web. Its second half is
-	// measured. Zero means 30, when quick 16.
+	// Days is the duration of a crawl in days of the web. Only its second half is measured.
+	// Zero means 30, with --quick 16.
 	Days  int64
 	Again string
 }
@@ -35,11 +35,10 @@ type Freshness struct {
 const (
 	freshPages     = 10   // of a host on average
 	freshPageBytes = 4000 // of a page on average
-	// freshLeast and freshMost are the bounds of the time between two visits, in
-	// the web's time.
+	// freshLeast and freshMost bound the time between two visits, in the web's time.
 	freshLeast, freshMost = webDay / 2, 15 * webDay
 	webDay                = 24 * time.Hour
-	// freshSlack is what a crawl may take until its first page.
+	// freshSlack bounds the time from the start of a crawl to its first page.
 	freshSlack = 2 * time.Second
 )
 
@@ -54,13 +53,13 @@ func (x *Freshness) defaults(quick bool) {
 	def(&x.Days, 30)
 }
 
-// A changeLaw is how often the pages of a web change.
+// A changeLaw describes how often the pages of a web change.
 type changeLaw struct {
 	name  string
 	rates []gen.Rate
 }
 
-// changeLaws are all that are tried.
+// changeLaws are the laws of the experiment.
 var changeLaws = []changeLaw{
 	{"as observed", gen.WebRates},
 	{"all alike", []gen.Rate{{Share: 1, From: 3 * webDay, To: 3 * webDay}}},
@@ -69,7 +68,7 @@ var changeLaws = []changeLaw{
 	}},
 }
 
-// ErrFreshness is a web that confirmed copies that were not up to date.
+// ErrFreshness reports a web that confirmed a copy which was not up to date.
 var ErrFreshness = errors.New("the web confirmed a copy that was not up to date")
 
 // The policies.
@@ -78,7 +77,7 @@ const (
 	fixedPolicy   = "fixed"
 )
 
-// A FreshRun is one crawl: what the web said of it in the time measured.
+// A FreshRun is one crawl, as the web measured it.
 type FreshRun struct {
 	Law    string `json:"law"`
 	Policy string `json:"policy"`
@@ -87,31 +86,31 @@ type FreshRun struct {
 	Most  float64 `json:"most_days"`
 
 	Pages float64 `json:"pages"`
-	// Visits are those of a page a day; Found is the share of these that brought
-	// another version.
+	// Visits is the mean number of visits per page and day. Found is the share of the visits
+	// that brought a new version.
 	Visits float64 `json:"visits_per_page_and_day"`
 	Found  float64 `json:"visits_with_a_change"`
 	Fresh  float64 `json:"fresh"`
 	Age    float64 `json:"age_days"`
 
-	Over []FreshMoment `json:"-"` // the CSV has them
+	Over []FreshMoment `json:"-"` // written to the CSV
 }
 
-// A FreshMoment is a stretch of time of a crawl.
+// A FreshMoment is the mean over a short span of time of a crawl.
 type FreshMoment struct {
-	Day, Copies, Fresh, Age float64 // Day is its end; Age is in days
+	Day, Copies, Fresh, Age float64 // Day is the end of the span; Age is in days
 	Visits, Found           int64
 }
 
-// A freshLaw is all about one law.
+// A freshLaw holds the results for one law.
 type freshLaw struct {
 	changeLaw
 	web     *gen.Web
 	runs    map[string]*FreshRun // by policy
 	rates   []RateEstimate
-	planned Plan // what recrawl would do if it knew all rates
-	fixed   Plan // the fixed interval
-	best    Plan // the freshest plan with as many visits
+	planned Plan // of recrawl if it knew all rates
+	fixed   Plan // of the fixed interval
+	best    Plan // of the freshest plan with as many visits
 }
 
 // Run implements Experiment.
@@ -126,8 +125,8 @@ func (x *Freshness) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		laws = append(laws, &freshLaw{changeLaw: l, web: w, runs: map[string]*FreshRun{}})
 	}
-	// The laws run side by side: they take little of the processors. The fixed
-	// interval follows from the visits that recrawl made.
+	// The laws run side by side, because they take little processor time. The fixed interval
+	// follows from the number of visits of recrawl.
 	least, most := y.real(freshLeast), y.real(freshMost)
 	err := y.each(ctx, t, laws, recrawlPolicy, func(*freshLaw) (time.Duration, time.Duration) { return least, most })
 	if err == nil {
@@ -145,12 +144,12 @@ func (x *Freshness) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, laws), nil
 }
 
-// real is a time of the web in real time.
+// real converts a time of the web to real time.
 func (x *Freshness) real(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / float64(webDay) * float64(x.Day))
 }
 
-// spec is the web of a law. It changes from now on.
+// spec returns the web of a law, which changes from now on.
 func (x *Freshness) spec(t *Trial, l changeLaw) WebSpec {
 	s := gen.Plain(t.Seed, x.Hosts)
 	s.PagesMean, s.PageBytes, s.Denied = freshPages, freshPageBytes, 0
@@ -183,7 +182,7 @@ func (x *Freshness) each(ctx context.Context, t *Trial, laws []*freshLaw, policy
 	return err
 }
 
-// crawl is one crawl of a law's web.
+// crawl crawls the web of a law.
 func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, dir string,
 	least, most time.Duration) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -217,21 +216,20 @@ func (x *Freshness) crawl(ctx context.Context, t *Trial, l *freshLaw, policy, di
 	r := x.measured(f, from)
 	r.Law, r.Policy, r.Least, r.Most = l.name, policy, x.days(least), x.days(most)
 	if r.Visits <= 0 {
-		return fmt.Errorf("no page was visited again in the second half of %d days", x.Days)
+		return fmt.Errorf("no page was visited again in the second half of the %d days", x.Days)
 	}
-	l.runs[policy] = r // of this law and policy there is this goroutine only
+	l.runs[policy] = r // one goroutine at a time runs a law
 	if policy == recrawlPolicy {
 		l.rates, err = x.estimates(l, filepath.Join(job.Dir, "reports", "recrawl.csv"))
 	}
 	return err
 }
 
-// days is a real time in days of the web.
+// days converts a real time to days of the web.
 func (x *Freshness) days(d time.Duration) float64 { return float64(d) / float64(x.Day) }
 
-// measured sums up a crawl from a day on. Days are counted from the stretch with
-// the first page. Pages are visited in step if their
-// interval is fixed, so only whole intervals show the mean.
+// measured sums up a crawl from a day on. Day 0 is the span with the first page. With a fixed
+// interval, pages are visited in step, so only a whole number of intervals shows the mean.
 func (x *Freshness) measured(f *testweb.FreshReport, from float64) *FreshRun {
 	r := new(FreshRun)
 	first, last := math.Inf(1), 0.0
@@ -241,7 +239,7 @@ func (x *Freshness) measured(f *testweb.FreshReport, from float64) *FreshRun {
 		if math.IsInf(first, 1) && s.Served > 0 {
 			first, last = last, 0
 		}
-		if at -= first; at < 0 { // nothing has been served yet
+		if at -= first; at < 0 { // before the first page
 			last = x.days(time.Duration(s.Until))
 			continue
 		}
@@ -250,7 +248,7 @@ func (x *Freshness) measured(f *testweb.FreshReport, from float64) *FreshRun {
 			Visits: s.Served + s.Confirmed, Found: s.Renewed,
 		}
 		r.Over = append(r.Over, m)
-		// A stretch counts if most of it lies in the time measured.
+		// A span counts if most of it is within the measured time.
 		if (last+at)/2 >= from && at <= float64(x.Days) {
 			days := s.Copies * (at - last)
 			held += days

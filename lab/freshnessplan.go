@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A Plan is what visits at regular times come to in theory, if pages change as
-// Poisson processes (Cho and Garcia-Molina, "Synchronizing a database to improve
-// freshness", SIGMOD 2000, section 4): the means over all pages.
+// A Plan is the theoretical result of visits at regular times if pages change as Poisson
+// processes (Cho and Garcia-Molina, "Synchronizing a database to improve freshness", SIGMOD
+// 2000, section 4). Its fields are means over all pages.
 type Plan struct {
-	Visits float64 // of a page a day
+	Visits float64 // per page and day
 	Fresh  float64
-	Age    float64 // in days, without bound if a page that changes is never visited
+	Age    float64 // in days; unbounded if a changing page is never visited
 }
 
-// MarshalJSON writes an age without bound as null.
+// MarshalJSON writes an unbounded age as null.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	out := map[string]any{"visits_per_page_and_day": p.Visits, "fresh": p.Fresh, "age_days": p.Age}
 	if !p.bounded() {
@@ -28,12 +28,12 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// bounded reports whether the age has a bound.
+// bounded reports whether the age is bounded.
 func (p Plan) bounded() bool { return p.Age < 1e6 }
 
-// freshOf and ageOf are the freshness and the age in the long run of a page that
-// changes once in mean days and is visited every interval days. A mean of 0
-// stands for a page that never changes, an infinite interval for no visits.
+// freshOf and ageOf return the freshness and the age, in the long run, of a page that changes
+// once in mean days and is visited every interval days. A mean of 0 stands for a page that
+// never changes, an infinite interval for no visits.
 func freshOf(mean, interval float64) float64 {
 	if mean == 0 {
 		return 1
@@ -56,7 +56,7 @@ func ageOf(mean, interval float64) float64 {
 	return interval * (0.5 - (1-freshOf(mean, interval))/x)
 }
 
-// planOf is what a plan comes to that visits a page of each mean every interval.
+// planOf returns the result of a plan that visits pages at the interval for their mean.
 func planOf(means []float64, interval func(mean float64) float64) (p Plan) {
 	n := float64(len(means))
 	for _, m := range means {
@@ -68,10 +68,10 @@ func planOf(means []float64, interval func(mean float64) float64) (p Plan) {
 	return p
 }
 
-// freshest is the interval by mean of the plan that keeps pages freshest with so
-// many visits of a page a day on average. By Lagrange all pages that are visited
-// gain the same freshness by another visit: mean*(1-(1+x)exp(-x)) with x the
-// interval by the mean. Pages that change too often are not visited.
+// freshest returns the intervals of the plan that keeps pages freshest with a number of visits
+// per page and day on average. By Lagrange, one more visit gains the same freshness for all
+// visited pages: mean*(1-(1+x)exp(-x)), where x is the interval divided by the mean. The plan
+// does not visit pages that change too often.
 func freshest(means []float64, visits float64) func(mean float64) float64 {
 	// x solves 1-(1+x)exp(-x) = g, for g from 0 to 1.
 	ratio := func(g float64) float64 {
@@ -107,7 +107,7 @@ func freshest(means []float64, visits float64) func(mean float64) float64 {
 	return at(hi)
 }
 
-// means are the mean days between two changes of all pages of a web.
+// means returns, for each page of a web, the mean number of days between two changes.
 func (x *Freshness) means(l *freshLaw) (means []float64) {
 	for h := range l.web.Hosts() {
 		for p := range l.web.Pages(h) {
@@ -117,7 +117,7 @@ func (x *Freshness) means(l *freshLaw) (means []float64) {
 	return means
 }
 
-// plan fills in the theory of a law.
+// plan computes the plans of a law.
 func (x *Freshness) plan(l *freshLaw) {
 	means := x.means(l)
 	least, most := float64(freshLeast)/float64(webDay), float64(freshMost)/float64(webDay)
@@ -127,29 +127,29 @@ func (x *Freshness) plan(l *freshLaw) {
 		}
 		return min(max(mean, least), most)
 	})
-	// Both with the visits that the fixed interval made.
+	// Both plans have as many visits as the crawl with the fixed interval.
 	visits := l.runs[fixedPolicy].Visits
 	l.fixed = planOf(means, func(float64) float64 { return 1 / visits })
 	l.best = planOf(means, freshest(means, visits))
 }
 
-// A RateEstimate is how well recrawl knows at its end how often the pages of one
-// Rate change.
+// A RateEstimate compares, for the pages of one Rate, the rate of change that recrawl has
+// estimated at the end with the true one.
 type RateEstimate struct {
 	Law   string  `json:"law"`
 	From  float64 `json:"from_days"` // mean times between two changes; 0: never
 	To    float64 `json:"to_days"`
 	Pages int     `json:"pages"`
-	// Unseen is the share of the pages of which no change has been seen. Of the
-	// others: Visits are the median of the visits, Ratio of the rate estimated by
-	// the true one, and Near is the share within a factor of two.
+	// Unseen is the share of the pages without a seen change. For the others: Visits is the
+	// median number of visits, Ratio the median quotient of the estimated and the true rate,
+	// and Near the share of pages whose quotient is within a factor of two.
 	Unseen float64 `json:"unseen"`
 	Visits float64 `json:"median_visits"`
 	Ratio  float64 `json:"median_ratio"`
 	Near   float64 `json:"within_factor_two"`
 }
 
-// estimates holds a crawl's recrawl.csv against the truth.
+// estimates compares the rates in a crawl's recrawl.csv with the true ones.
 func (x *Freshness) estimates(l *freshLaw, name string) (es []RateEstimate, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -158,7 +158,7 @@ func (x *Freshness) estimates(l *freshLaw, name string) (es []RateEstimate, err 
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) == 0 || len(rows[0]) < 4 || rows[0][3] != "changes_per_day" {
-		return nil, fmt.Errorf("estimates: %s: not a recrawl.csv: %w", name, err)
+		return nil, fmt.Errorf("estimates: %s is not a recrawl.csv: %w", name, err)
 	}
 	truth := map[string]time.Duration{}
 	for h := range l.web.Hosts() {
@@ -174,12 +174,12 @@ func (x *Freshness) estimates(l *freshLaw, name string) (es []RateEstimate, err 
 	for _, row := range rows[1:] {
 		mean, ok := truth[row[0]]
 		if !ok {
-			continue // the line of those left out
+			continue // the line that counts the omitted pages
 		}
 		n, err1 := strconv.ParseFloat(row[1], 64)
 		perDay, err2 := strconv.ParseFloat(row[3], 64)
 		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("estimates: %s: %q", name, row)
+			return nil, fmt.Errorf("estimates: %s: cannot read the row %q", name, row)
 		}
 		k := len(classes) - 1
 		for i, c := range classes[:k] {

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// result sums the crawls up.
+// result returns the text, tables and figures of the experiment.
 func (x *Freshness) result(t *Trial, laws []*freshLaw) *Result {
 	var runs []*FreshRun
 	var rates []RateEstimate
@@ -86,7 +86,7 @@ func (x *Freshness) setUp(t *Trial) string {
 	return b.String()
 }
 
-// inDays is a time of the web for people.
+// inDays formats a time of the web for people.
 func inDays(d time.Duration) string {
 	if d < webDay {
 		return fmt.Sprintf("%g h", d.Hours())
@@ -97,7 +97,7 @@ func inDays(d time.Duration) string {
 	return fmt.Sprintf("%g days", float64(d)/float64(webDay))
 }
 
-// verdict says for each law which policy is fresher.
+// verdict returns text that says for each law which policy is fresher.
 func (x *Freshness) verdict(laws []*freshLaw) string {
 	var b strings.Builder
 	b.WriteString("*Found*: the share of the visits that brought another version. ")
@@ -172,7 +172,7 @@ func rateTable(rates []RateEstimate) *Table {
 	return t
 }
 
-// freshData is the CSV: a line for each stretch of time of each crawl.
+// freshData returns the CSV, with a line for each span of each crawl.
 func freshData(runs []*FreshRun) Table {
 	t := Table{Columns: []Column{{Name: "changes"}, {Name: "policy"}, {Name: "day"}, {Name: "copies"}, {Name: "fresh"},
 		{Name: "age days"}, {Name: "visits"}, {Name: "found"}}}
@@ -184,10 +184,10 @@ func freshData(runs []*FreshRun) Table {
 	return t
 }
 
-// drawnStretch is over how many days each point of a curve is taken.
+// drawnStretch is the number of days that a point of a curve covers.
 const drawnStretch = 0.5
 
-// curve is a figure of a crawl over time, in means over drawnStretch.
+// curve returns a value of a crawl over time, in means over drawnStretch.
 func (r *FreshRun) curve(days int64, of func(FreshMoment) float64) (points plotter.XYs) {
 	var sum, weight, from, last float64
 	for _, m := range r.Over {

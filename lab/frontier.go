@@ -13,21 +13,21 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// Frontier asks: how many links a second can wait and come out again, in how
-// much memory, and does anybody slow the others down?
+// Frontier answers: how many links per second can the frontier take and give back, in how much
+// memory, and do large hosts slow the other hosts down?
 type Frontier struct {
-	// Hosts and Links are how many wait at the end. Zero means 1 million hosts
-	// of 20 links, when quick 20,000.
+	// Hosts and Links are the numbers of queued hosts and links at the end. Zero means 1
+	// million hosts with 20 links each, with --quick 20,000 hosts.
 	Hosts, Links int64
-	// Memory is the bound that the run is held against. Zero means 1 GB.
+	// Memory bounds the memory that the run may take, in bytes. Zero means 1 GB.
 	Memory int64
 	Again  string
 }
 
 const (
-	// wantedOps are the least operations a second, a push or a pop each.
+	// wantedOps is the least number of operations per second, each a push or a pop.
 	wantedOps = 500_000
-	// wantedShare is the least share of the politeness ceiling.
+	// wantedShare is the least share of the fetches that politeness allows.
 	wantedShare = 0.95
 )
 
@@ -67,7 +67,7 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 		return nil, err
 	}
 	if len(out.points) == 0 {
-		return nil, errors.New("the frontier's process said nothing")
+		return nil, errors.New("the frontier's process ended without a result")
 	}
 	l := &out.points[len(out.points)-1]
 	done("%s ops/s, %d MB, %s B a link on disk", count(l.OpsPerS()), l.RAM/1e6,
@@ -102,7 +102,7 @@ func (x *Frontier) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return r, err
 }
 
-// result sums the runs up.
+// result returns the text, tables and figures of the experiment.
 func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usage) *Result {
 	byLinks := &Table{Columns: []Column{{Name: "links waiting"}, {Name: "hosts waiting"},
 		{Name: "pushes/s while it grew"}, {Name: "pushes and pops/s"}, {Name: "CPU", Unit: "µs/op", Digits: 2},
@@ -179,7 +179,7 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 	}
 }
 
-// queueLines reads what RunQueue writes.
+// queueLines reads the lines that RunQueue writes.
 type queueLines struct {
 	rest   []byte
 	points []QueuePoint
@@ -191,7 +191,7 @@ func (l *queueLines) Write(b []byte) (int, error) {
 	l.rest = eachLine(append(l.rest, b...), func(line []byte) {
 		var p QueuePoint
 		if err := json.Unmarshal(line, &p); err != nil {
-			l.err = fmt.Errorf("frontier: what is %q?", line)
+			l.err = fmt.Errorf("frontier: cannot read the line %q of its process", line)
 			return
 		}
 		l.points = append(l.points, p)
@@ -202,5 +202,5 @@ func (l *queueLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fairWindow is the span of virtual time of which the worst is told.
+// fairWindow is the span of virtual time for which the result names the worst share.
 const fairWindow = 10 * time.Second

@@ -18,20 +18,21 @@ const (
 	fairDelay   = time.Second
 )
 
-// A fairScenario is who waits: ordinary hosts, and those who could be in their
-// way, who were there first.
+// A fairScenario is a set of hosts with queued links: ordinary hosts, and hosts that could
+// slow them down and were queued first. The whale is one host with a very large number of
+// links; the crowd is many hosts with one link each.
 type fairScenario struct {
 	name       string
-	ordinary   int64 // hosts
-	each       int64 // links of each
-	whale      int64 // links of one host
-	crowd      int64 // hosts with one link
-	shared     int64 // hosts at one address
-	sharedEach int64 // links of each
+	ordinary   int64 // number of ordinary hosts
+	each       int64 // links of each ordinary host
+	whale      int64 // links of the whale
+	crowd      int64 // number of hosts with one link
+	shared     int64 // number of hosts at one address
+	sharedEach int64 // links of each of these
 	time       time.Duration
 }
 
-// fairScenarios are the cases, smaller by scale.
+// fairScenarios returns the scenarios, with numbers divided by scale.
 func fairScenarios(scale int64) []fairScenario {
 	plain := fairScenario{ordinary: 2000 / scale, each: 500, time: 200 * time.Second}
 	whale, crowd, address, all := plain, plain, plain, plain
@@ -44,29 +45,30 @@ func fairScenarios(scale int64) []fairScenario {
 	return []fairScenario{plain, whale, crowd, address, all}
 }
 
-// A fairRun is how a scenario went.
+// A fairRun is the result of a scenario.
 type fairRun struct {
 	fairScenario
 	links, hosts int64
 	fetched      int64
 	ceiling      float64
-	worst        float64 // the least share of a window
-	// others is the share of the ordinary hosts' fetches in what they could have had alone.
+	worst        float64 // the least share in a window
+	// others is the number of fetches of the ordinary hosts, divided by the number that they
+	// would get without the other hosts.
 	others  float64
 	windows plotter.XYs
 }
 
 func (r *fairRun) share() float64 { return float64(r.fetched) / max(r.ceiling, 1e-9) }
 
-// fairSim is the simulation: what has work, and who is busy.
+// fairSim is the state of a simulation. A group is a host, or all hosts at one address.
 type fairSim struct {
 	f     *frontier.Frontier
-	left  []int64 // links of each group: a host, or the hosts at one address
-	work  int64   // groups with work
-	asked []bool  // groups of which somebody was asked
-	fresh int64   // groups with work of which nobody was
+	left  []int64 // queued links of each group
+	work  int64   // number of groups with links
+	asked []bool  // whether a group has got a request
+	fresh int64   // number of groups with links and without a request
 	total int64
-	first int64 // groups from here on are those of ordinary hosts
+	first int64 // index of the first group of ordinary hosts
 	busy  []fetching
 	batch []weburl.Link
 }
@@ -103,14 +105,14 @@ func (s *fairSim) flush() error {
 	return err
 }
 
-// groupOf is the group of a host, which its name tells: gNNNNNNNN-NNNNNN.example.
+// groupOf reads the group of a host from its name, gNNNNNNNN-NNNNNN.example.
 func groupOf(host string) (group int64, err error) {
 	_, err = fmt.Sscanf(host[:9], "g%08d", &group)
 	return group, err
 }
 
-// ceilingNow is how many fetches a second politeness and the workers allow.
-// Politeness does not hold back who was never asked.
+// ceilingNow returns the number of fetches per second that politeness and the workers allow.
+// Politeness does not delay the first request to a group.
 func (s *fairSim) ceilingNow() float64 {
 	if s.fresh > 0 {
 		return fairWorkers / fetchTime.Seconds()
@@ -118,7 +120,7 @@ func (s *fairSim) ceilingNow() float64 {
 	return math.Min(float64(s.work)/(fairDelay+fetchTime).Seconds(), fairWorkers/fetchTime.Seconds())
 }
 
-// fill pushes what waits: the whale, the crowd and the shared address first.
+// fill queues the links of a scenario: the whale, the crowd and the shared address first.
 func (s *fairSim) fill(c *fairScenario) (hosts int64, err error) {
 	group := int64(0)
 	add := func(n, each int64, oneGroup bool) {
@@ -138,7 +140,7 @@ func (s *fairSim) fill(c *fairScenario) (hosts int64, err error) {
 	add(c.shared, c.sharedEach, true)
 	add(c.crowd, 1, false)
 	s.first = group
-	// Ordinary links come mixed, as pages bring them.
+	// Links of ordinary hosts are mixed, as on pages.
 	at := group
 	for range c.each {
 		group = at
@@ -152,7 +154,7 @@ func (s *fairSim) fill(c *fairScenario) (hosts int64, err error) {
 	return hosts, err
 }
 
-// run lets the frontier work for the scenario's time.
+// run runs the frontier for the virtual time of the scenario.
 func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRun, error) {
 	cfg := frontier.Config{HostDelay: fairDelay, Seed: seed}
 	if c.shared > 0 {
@@ -180,7 +182,7 @@ func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRu
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// All that is due and for which there is a worker begins now.
+		// Start all fetches that are due, as far as there are workers.
 		wake := over
 		for len(s.busy) < fairWorkers {
 			t, next, ok := f.Next(now)
@@ -189,7 +191,7 @@ func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRu
 					return nil, err
 				}
 				if !next.IsZero() && !next.After(now) {
-					continue // there is more to read
+					continue // the frontier can read more from disk
 				}
 				if !next.IsZero() {
 					wake = next
@@ -210,7 +212,7 @@ func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRu
 			}
 			s.busy = append(s.busy, fetching{t.Host, now.Add(fetchTime)})
 		}
-		// On to the next thing that happens.
+		// Move the clock to the next event.
 		then := wake
 		if len(s.busy) > 0 && s.busy[0].end.Before(then) {
 			then = s.busy[0].end
@@ -252,6 +254,6 @@ func (c fairScenario) run(ctx context.Context, dir string, seed uint64) (*fairRu
 	return r, f.Close()
 }
 
-// ordinaryWork is how many ordinary hosts have work. They have as many links
-// each, so all of them have until they are nearly done.
+// ordinaryWork returns the number of ordinary hosts. All of them have the same number of
+// links, so all have links until nearly the end.
 func (s *fairSim) ordinaryWork() int64 { return int64(len(s.left)) - s.first }

@@ -1,13 +1,14 @@
-// Package bare answers: how fast is the least work that still counts as
-// crawling?
+// Package bare answers: how fast is a minimal loop that fetches, decodes, scans and archives?
 //
 //	list of URLs -> GET over a kept connection -> decode -> scan for href
 //	             -> set in RAM -> one WARC response record
 //
-// It is the yardstick of the throughput experiment. It has no politeness, no
-// robots.txt, no frontier, no DNS and no durability. A crawler's pages a second
-// divided by the yardstick's, both against the same server in the same run, say
-// what being a crawler costs. It shares no code with the crawler.
+// It is the yardstick of the throughput experiment. It has no politeness, no robots.txt, no
+// frontier, no DNS and no durability. The experiment divides a crawler's pages per second by
+// the yardstick's, both against the same server in the same run: the quotient shows what
+// these duties cost. The package shares no code with the crawler.
+//
+// Run blocks until the measurement is over. Each connection belongs to one goroutine.
 package bare
 
 import (
@@ -37,13 +38,13 @@ import (
 // run is one measurement.
 type run struct {
 	urls  []*url.URL
-	addr  string // of the server, whatever the URL's host
+	addr  string // of the server, for all hosts
 	conns int
-	gzip  bool // ask for compressed bodies and archive them as they come
+	gzip  bool // ask for compressed bodies, and archive them without decoding
 	stop  time.Time
 	out   sink
 	seed  maphash.Seed
-	// seen has the links met so far, sharded by fingerprint.
+	// seen holds the links found so far, sharded by fingerprint.
 	seen [256]struct {
 		sync.Mutex // guards m
 		m          map[uint64]struct{}
@@ -51,8 +52,8 @@ type run struct {
 	pages, octets atomic.Int64
 }
 
-// Run measures as the flags in args say, and writes one JSON object to stdout:
-// pages, pages_per_s, mb_per_s, gzip, connections.
+// Run measures according to the flags in args, and writes one JSON object to stdout: pages,
+// pages_per_s, mb_per_s, gzip, connections.
 func Run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
 	list := flags.String("urls", "", "file of URLs, one a line")
@@ -68,7 +69,7 @@ func Run(args []string, stdout io.Writer) error {
 		return fmt.Errorf("bare: %w", err)
 	}
 	if *conns < 1 || *d <= 0 {
-		return fmt.Errorf("bare: -c %d and -d %v: both are above 0", *conns, *d)
+		return fmt.Errorf("bare: -c %d and -d %v: give values above 0", *conns, *d)
 	}
 	r := &run{addr: *addr, conns: *conns, gzip: *askGzip, seed: maphash.MakeSeed()}
 	var err error
@@ -114,13 +115,13 @@ func readURLs(name string) ([]*url.URL, error) {
 		us = append(us, u)
 	}
 	if len(us) == 0 && sc.Err() == nil {
-		return nil, fmt.Errorf("%s: no URLs", name)
+		return nil, fmt.Errorf("%s: the file has no URLs", name)
 	}
 	return us, sc.Err()
 }
 
-// work fetches every conns-th URL from the first-th on, again and again, over
-// one connection.
+// work fetches every conns-th URL, starting with the one of index first, over one
+// connection. At the end of the list it starts again.
 func (r *run) work(first int) error {
 	c, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -180,7 +181,7 @@ func (r *run) work(first int) error {
 			stored(&out, head, body)
 		} else {
 			zw.Reset(&out)
-			zw.Write(head) // into memory: it cannot fail
+			zw.Write(head) // writes to memory and cannot fail
 			zw.Write(body)
 			io.WriteString(zw, "\r\n\r\n")
 			zw.Close()

@@ -20,8 +20,8 @@ import (
 
 // flags are the flags of every experiment.
 type flags struct {
-	Quick     bool   `help:"Finish in under a minute. The figures are too noisy to quote."`
-	Seed      uint64 `default:"1" help:"Random seed of the experiment."`
+	Quick     bool   `help:"Finish in less than a minute. The figures are then too noisy to quote."`
+	Seed      uint64 `default:"1" help:"Use random seed N."`
 	Out       string `placeholder:"DIR" help:"Write NAME.md, NAME.csv, NAME.svg and NAME.json to DIR (default: docs/lab of this checkout; with --quick, orbweaver-lab in the folder for temporary files)."`
 	Work      string `placeholder:"DIR" help:"Run in a new folder in DIR, on the disk to be measured (default: the folder for temporary files)."`
 	Orbweaver string `placeholder:"FILE" help:"Measure this orbweaver program (default: orbweaver beside orblab, else one built from this checkout)."`
@@ -60,8 +60,8 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 	return err
 }
 
-// dir is where the results go. A quick run does not overwrite results that somebody has
-// commented.
+// dir returns the folder for the results. A quick run does not overwrite the commented
+// results in docs/lab.
 func (f *flags) dir() string {
 	switch {
 	case f.Out != "":
@@ -75,8 +75,8 @@ func (f *flags) dir() string {
 	return filepath.Join("docs", "lab")
 }
 
-// checkout is the root folder of the source of orbweaver around the working directory, or
-// empty if there is none.
+// checkout returns the root folder of the orbweaver source that contains the working
+// directory, or "" if there is none.
 func checkout() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -91,7 +91,7 @@ func checkout() string {
 	return ""
 }
 
-// itself is the file of this program, by the name under which it was called.
+// itself returns the file of this program, by the name with which it was called.
 func itself() (string, error) {
 	if name, err := exec.LookPath(os.Args[0]); err == nil {
 		return filepath.Abs(name)
@@ -138,7 +138,7 @@ func runnable(flag, name string) (string, error) {
 		return "", usageErrorf("%s %s: %v", flag, name, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", usageErrorf("%s %s: no program; build one with \"go build -o %s ./cmd/orbweaver\"", flag, name, name)
+		return "", usageErrorf("%s %s is not a program; build one with \"go build -o %s ./cmd/orbweaver\"", flag, name, name)
 	}
 	return path, nil
 }

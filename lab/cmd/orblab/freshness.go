@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// FreshnessCmd is "lab freshness".
+// FreshnessCmd implements "orblab freshness".
 type FreshnessCmd struct {
 	flags
 	Hosts int64         `placeholder:"N" help:"${hosts}"`
@@ -16,25 +16,25 @@ type FreshnessCmd struct {
 	Days  int64         `placeholder:"N" help:"${days}"`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (FreshnessCmd) Help() string {
-	return `A made-up web changes at known rates. It is crawled with --strategy recrawl, and
-again with as many visits at one fixed interval. The web says what share of the
-copies was up to date, and how old the others were. It takes twice the crawl's
-time: DAYS times DAY.
+	return `The pages of a generated web change at known rates. The experiment crawls the web
+with --strategy recrawl, and again with as many visits at one fixed interval. The
+web reports the share of up-to-date copies and the age of the others. The two
+crawls take DAYS times DAY each.
 
   orblab freshness --quick --out /tmp/lab`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *FreshnessCmd) Run(out io.Writer) error {
 	switch {
 	case c.Hosts < 0 || c.Day < 0 || c.Days < 0:
-		return usageErrorf("--hosts, --day and --days are above 0")
+		return usageErrorf("--hosts, --day and --days: give values above 0")
 	case c.Day > 0 && c.Day < 100*time.Millisecond:
-		return usageErrorf("--day %s: at least 100ms, or no crawl keeps up", c.Day)
+		return usageErrorf("--day %s is too short for a crawl to keep up; give at least 100ms", c.Day)
 	case c.Days > 0 && c.Days < 4:
-		return usageErrorf("--days %d: at least 4", c.Days)
+		return usageErrorf("--days %d is too small; give at least 4", c.Days)
 	}
 	again := "orblab freshness"
 	add := func(told bool, format string, value any) {

@@ -7,33 +7,34 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// FrontierCmd is "lab frontier".
+// FrontierCmd implements "orblab frontier".
 type FrontierCmd struct {
 	flags
-	Hosts int64 `placeholder:"N" help:"Hosts with links that wait (default: 1000000, quick 20000)."`
-	Links int64 `placeholder:"N" help:"Links that wait at the end (default: 20 for each host)."`
-	Full  bool  `help:"10 million hosts and 200 million links."`
+	Hosts int64 `placeholder:"N" help:"Queue links of N hosts (default: 1000000, quick 20000)."`
+	Links int64 `placeholder:"N" help:"Queue N links in all (default: 20 per host)."`
+	Full  bool  `help:"Queue 200 million links of 10 million hosts."`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (FrontierCmd) Help() string {
-	return `Links are pushed until so many wait; at each step pushes and pops are measured, in
-virtual time. Then whales, crowds and shared addresses try to slow the others: less
-than 0.95 of what politeness allows ends the experiment with exit code 1.
+	return `The experiment fills the frontier with links, and at each step measures pushes and
+pops in virtual time. Then a whale (one host with a million links), a crowd of small
+hosts and hosts at one address compete with ordinary hosts. If the fetches stay
+below 0.95 of what politeness allows, the exit code is 1.
 
   orblab frontier --quick --out /tmp/lab
   orblab frontier --full --work /big/disk`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *FrontierCmd) Run(out io.Writer) error {
 	hosts, links := c.Hosts, c.Links
 	again := "orblab frontier"
 	switch {
 	case hosts < 0 || links < 0 || hosts >= 1e8 || links >= 1e9:
-		return usageErrorf("--hosts and --links are above 0, and below 100 million and a billion")
+		return usageErrorf("--hosts and --links: give values above 0, less than 100 million hosts and a billion links")
 	case c.Full && (hosts > 0 || links > 0):
-		return usageErrorf("--full is --hosts 10000000 --links 200000000")
+		return usageErrorf("--full means --hosts 10000000 --links 200000000: give one or the other")
 	case c.Full:
 		hosts, links = 10_000_000, 200_000_000
 		again += " --full"

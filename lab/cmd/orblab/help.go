@@ -2,24 +2,46 @@ package main
 
 import "github.com/alecthomas/kong"
 
-// help holds the help texts that do not fit on one line of code.
+// help holds the help texts that do not fit on one line of code. A flag's tag refers to its
+// text by name, as in ${hosts}.
 var help = kong.Vars{
+	"throughput": "Measure an agent's pages per second beside a minimal crawl loop, or the memory of a long crawl.",
+	"seen": "Measure the cost of finding out which links are new, as the number of known URLs grows, beside " +
+		"other stores.",
+	"frontier": "Measure how many links per second the frontier takes and gives back, and whether large hosts " +
+		"slow the others.",
+	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
+		"joins.",
+	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents.",
+	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
+		"links.",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
-	"duration": "Run the yardstick for D each time (default: 30s, quick 3s), and the memory run for D at " +
-		"most (default: no limit).",
-	"memory": "Give the agent of the memory run this budget, which it has to hold (default: the " +
+	"duration": "Run the yardstick for D each time (default: 30s, quick 3s), and the memory run for at most D " +
+		"(default: 0, no limit).",
+	"memory": "With --memory-run: give the agent a memory budget of BYTES, which it must keep (default: the " +
 		"agent's default).",
+	"agent": "Measure this orbweaver program. Repeatable: the programs take turns (default: that of --orbweaver).",
+	"throughput_hosts": "Generate a web of N hosts (default: 20000, quick 2000; with --memory-run 1000000, quick " +
+		"30000).",
 	"hosts": "Crawl a web of N hosts with ten pages each on average (default: 100, quick 20).",
 	"day":   "Let a day of the web's time pass in D of real time (default: 12s, quick 500ms).",
 	"days":  "Crawl for N days of the web's time, and measure the second half (default: 30, quick 16).",
-	"each": "Give every store D of time up to --common known keys, with one shape (default: 15m, " +
+	"each": "Give each store D of time up to --common known keys, with one shape (default: 15m, " +
 		"quick 3s).",
-	"common": "Measure all stores up to N known keys; only ours go on to --keys (default: 20000000, " +
+	"common": "Measure all stores up to N known keys; only ours continue to --keys (default: 20000000, " +
 		"quick 200000, or --keys if that is less).",
 	"page_cache": "Bound the memory of each store that keeps its keys on disk, page cache included, to " +
-		"--memory and BYTES, in a control group; writes seen-disk.md and so on (default: no " +
-		"bound). Needs --cgroup.",
-	"cgroup": "Make the control groups for --page-cache in DIR, as /sys/fs/cgroup/lab: a group of " +
-		"cgroup v2 that passes the memory controller on, or one of cgroup v1's memory hierarchy.",
+		"--memory and BYTES, in a control group; write seen-disk.md and so on (default: no " +
+		"bound). Requires --cgroup.",
+	"cgroup": "Create the control groups for --page-cache in DIR, such as /sys/fs/cgroup/lab: a group of cgroup v2 " +
+		"that enables the memory controller for its children, or a group in cgroup v1's memory hierarchy.",
+	"billion": "Measure up to a billion known keys, and write seen-billion.md and so on. This takes nearly an hour " +
+		"for our store alone, and tens of GB of disk.",
+	"store_memory": "Give each store BYTES of memory, if its memory can be bounded (default: 512 MB, 2 GB with " +
+		"--billion, 32 MB with --quick).",
+	"scaling_agents": "Run these numbers of agents; the first is the basis of comparison (default: " +
+		"1,2,3,4,6,7,8,12,16, quick 1,2,4).",
+	"quality_graph": "Read the link graph in FILE: lines of two page numbers, from and to, with a tab between; may " +
+		"be gzipped. For a folder, read the one *.tsv.gz in it.",
 }

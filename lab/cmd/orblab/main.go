@@ -33,13 +33,13 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 var errInterrupted = errors.New("interrupted")
 
 type commands struct {
-	Throughput ThroughputCmd `cmd:"" help:"Measure an agent's pages a second beside a minimal crawl loop; or the memory of a long crawl."`
-	Seen       SeenCmd       `cmd:"" help:"Measure what it costs to find out which links are new, as the known URLs grow in number, beside other stores."`
-	Frontier   FrontierCmd   `cmd:"" help:"Measure how many links a second the frontier takes and gives back, and whether large hosts slow the others."`
-	Ring       RingCmd       `cmd:"" help:"Measure how evenly agents divide the hosts, what a look-up costs, and what moves when an agent joins."`
-	Quality    QualityCmd    `cmd:"" help:"Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents."`
+	Throughput ThroughputCmd `cmd:"" help:"${throughput}"`
+	Seen       SeenCmd       `cmd:"" help:"${seen}"`
+	Frontier   FrontierCmd   `cmd:"" help:"${frontier}"`
+	Ring       RingCmd       `cmd:"" help:"${ring}"`
+	Quality    QualityCmd    `cmd:"" help:"${quality}"`
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
-	Scaling    ScalingCmd    `cmd:"" help:"Measure how many pages each agent fetches as agents grow in number, and what it costs to exchange links."`
+	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
 	Bare       BareCmd       `cmd:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 
 	Web           WebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
@@ -53,12 +53,12 @@ const description = `Orblab runs Orbweaver's experiments.
   orblab seen --quick --out results
 
 Each experiment prints its figures and writes NAME.md, NAME.csv, NAME.svg and
-NAME.json. "orblab EXPERIMENT --help" says what it measures and how.`
+NAME.json. "orblab EXPERIMENT --help" explains what it measures.`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// newParser returns the parser of the command line into c. The parser calls exit where it
-// answers by itself, as for --help.
+// newParser returns the parser of the command line into c. If the parser answers by itself,
+// as for --help, it calls exit.
 func newParser(c *commands, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c, append([]kong.Option{
 		kong.Name("orblab"),

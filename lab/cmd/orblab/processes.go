@@ -11,12 +11,12 @@ import (
 	"github.com/orbweaver/orbweaver/lab/bare"
 )
 
-// BareCmd is "orblab bare": the yardstick in a process of its own.
+// BareCmd implements "orblab bare": it runs the yardstick as a process of its own.
 type BareCmd struct {
-	Args []string `arg:"" optional:"" passthrough:"" help:"Flags of the yardstick: -h lists them."`
+	Args []string `arg:"" optional:"" passthrough:"" help:"Pass these flags to the yardstick; -h lists them."`
 }
 
-// Run measures.
+// Run runs the yardstick.
 func (c *BareCmd) Run(out io.Writer) error {
 	args := c.Args
 	if len(args) > 0 && args[0] == "--" {
@@ -25,24 +25,25 @@ func (c *BareCmd) Run(out io.Writer) error {
 	return bare.Run(args, out)
 }
 
-// WebCmd is "lab web": the process that an experiment starts for its web.
+// WebCmd implements "orblab web". An experiment starts this process for its web.
 type WebCmd struct {
-	Spec  string `arg:"" help:"The web, as JSON."`
-	CAOut string `required:"" placeholder:"FILE" help:"Write the certificate of the web's own authority here."`
+	Spec  string `arg:"" help:"Serve this web, a WebSpec as JSON."`
+	CAOut string `required:"" placeholder:"FILE" help:"Write the certificate of the web's own authority to FILE."`
 }
 
-// Run serves until a signal comes or standard input ends.
+// Run serves until a signal arrives or standard input ends.
 func (c *WebCmd) Run(out io.Writer) error {
 	return lab.ServeWeb(context.Background(), []byte(c.Spec), c.CAOut, os.Stdin, out)
 }
 
-// SeenStoreCmd is "lab seen-store": the process of one store.
+// SeenStoreCmd implements "orblab seen-store". An experiment starts this process for one
+// store.
 type SeenStoreCmd struct {
 	Spec string `arg:"" help:"What to run, as JSON."`
 }
 
-// Run runs it, until it is done, a signal comes or standard input ends: when
-// the experiment ends, however that may be.
+// Run runs the store until it is done, a signal arrives or standard input ends. Standard
+// input ends when the experiment ends, also when it is killed.
 func (c *SeenStoreCmd) Run(out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -53,12 +54,13 @@ func (c *SeenStoreCmd) Run(out io.Writer) error {
 	return lab.RunStore(ctx, []byte(c.Spec), out)
 }
 
-// FrontierQueueCmd is "lab frontier-queue": the process of a frontier.
+// FrontierQueueCmd implements "orblab frontier-queue". An experiment starts this process for
+// a frontier.
 type FrontierQueueCmd struct {
 	Spec string `arg:"" help:"What to run, as JSON."`
 }
 
-// Run runs it, as SeenStoreCmd does.
+// Run runs the frontier until it is done, a signal arrives or standard input ends.
 func (c *FrontierQueueCmd) Run(out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -7,27 +7,27 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// QualityCmd is "lab quality".
+// QualityCmd implements "orblab quality".
 type QualityCmd struct {
 	flags
-	Graph string `default:"../shared/data/graph" placeholder:"FILE|DIR" help:"The links: a line \"from TAB to\" each, by number of page, perhaps in gzip; or the folder with one *.tsv.gz."`
-	Draws int64  `placeholder:"N" help:"Sets of seeds (default: 20, quick 2)."`
-	Seeds int64  `placeholder:"N" help:"Pages in each (default: 10)."`
+	Graph string `default:"../shared/data/graph" placeholder:"FILE|DIR" help:"${quality_graph}"`
+	Draws int64  `placeholder:"N" help:"Draw N sets of seeds (default: 20, quick 2)."`
+	Seeds int64  `placeholder:"N" help:"Draw N pages per set (default: 10)."`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (QualityCmd) Help() string {
-	return `A real link graph is crawled in several orders, without a network and in virtual
-time: breadth-first, host by host, as this crawler would, at random. What comes out
-is the mean indegree of the pages fetched so far, with 1, 4 and 16 agents.
+	return `The experiment crawls a real link graph in several orders, without a network and in
+virtual time: breadth-first, host by host, like this crawler, at random. The result
+is the mean number of inlinks of the pages fetched so far, with 1, 4 and 16 agents.
 
   orblab quality --quick --out /tmp/lab`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *QualityCmd) Run(out io.Writer) error {
 	if c.Draws < 0 || c.Seeds < 0 {
-		return usageErrorf("--draws and --seeds are above 0")
+		return usageErrorf("--draws and --seeds: give values above 0")
 	}
 	again := "orblab quality"
 	add := func(told bool, format string, value any) {

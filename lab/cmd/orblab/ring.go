@@ -7,32 +7,33 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// RingCmd is "lab ring".
+// RingCmd implements "orblab ring".
 type RingCmd struct {
 	flags
-	Hosts  int64 `placeholder:"N" help:"Hosts that are met (default: 10000000, quick 200000)."`
-	Agents int64 `placeholder:"N" help:"At most so many agents (default: 1000, quick 100)."`
-	Sets   int64 `placeholder:"N" help:"Sets of agents' names (default: 50, quick 5)."`
+	Hosts  int64 `placeholder:"N" help:"Divide up to N hosts (default: 10000000, quick 200000)."`
+	Agents int64 `placeholder:"N" help:"Divide them among up to N agents (default: 1000, quick 100)."`
+	Sets   int64 `placeholder:"N" help:"Try N sets of agent names (default: 50, quick 5)."`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (RingCmd) Help() string {
-	return `Two ways to say whose a host is are measured with 2 to 1,000 agents: how evenly hosts
-are divided, what a look-up costs and a change of the agents, and what moves.
+	return `The experiment measures two ways to assign hosts to 2 to 1,000 agents: how evenly
+they divide the hosts, the time of a look-up and of a change of the agents, and which
+hosts move.
 
   orblab ring --quick --out /tmp/lab`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *RingCmd) Run(out io.Writer) error {
 	bad := usageErrorf
 	switch {
 	case c.Hosts < 0 || c.Agents < 0 || c.Sets < 0:
-		return bad("--hosts, --agents and --sets are above 0")
+		return bad("--hosts, --agents and --sets: give values above 0")
 	case c.Hosts > 1e9:
-		return bad("--hosts %d: at most a billion", c.Hosts)
+		return bad("--hosts %d is too large; give at most a billion", c.Hosts)
 	case c.Agents == 1 || c.Agents > 1000:
-		return bad("--agents %d: 2 to 1000", c.Agents)
+		return bad("--agents %d: give a number from 2 to 1000", c.Agents)
 	}
 	again := "orblab ring"
 	add := func(told bool, format string, value any) {

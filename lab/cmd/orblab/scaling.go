@@ -10,31 +10,31 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// ScalingCmd is "lab scaling".
+// ScalingCmd implements "orblab scaling".
 type ScalingCmd struct {
 	flags
-	Agents    []int          `placeholder:"N" help:"Numbers of agents, the first of which the others are held against (default: 1,2,3,4,6,7,8,12,16, quick 1,2,4)."`
-	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"The line of each agent (default: 4Mbit)."`
-	Runs      int            `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
-	Duration  time.Duration  `placeholder:"D" help:"Time of a run that is measured (default: 25s, quick 4s)."`
+	Agents    []int          `placeholder:"N" help:"${scaling_agents}"`
+	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"Limit the line of each agent to RATE (default: 4Mbit)."`
+	Runs      int            `placeholder:"N" help:"Run each number of agents N times (default: 3, quick 1)."`
+	Duration  time.Duration  `placeholder:"D" help:"Measure D of each run (default: 25s, quick 4s)."`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (ScalingCmd) Help() string {
-	return `1 to 16 agents crawl one web together, each behind a line of its own. What comes out
-is how many pages each fetches, and how many links it sends to others.
+	return `1 to 16 agents crawl one web together, each with its own limited line. The result is
+how many pages each agent fetches, and how many links it sends to other agents.
 
   orblab scaling --quick --out /tmp/lab`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *ScalingCmd) Run(out io.Writer) error {
 	bad := usageErrorf
 	switch {
 	case c.Runs < 0 || c.Duration < 0:
-		return bad("--runs and --duration are above 0")
+		return bad("--runs and --duration: give values above 0")
 	case len(c.Agents) > 0 && (slices.Min(c.Agents) < 1 || slices.Max(c.Agents) > 64):
-		return bad("--agents %v: from 1 to 64", c.Agents)
+		return bad("--agents %v: give numbers from 1 to 64", c.Agents)
 	}
 	again := "orblab scaling"
 	add := func(told bool, format string, value any) {

@@ -13,51 +13,51 @@ import (
 	"github.com/orbweaver/orbweaver/lab"
 )
 
-// ThroughputCmd is "orblab throughput".
+// ThroughputCmd implements "orblab throughput".
 type ThroughputCmd struct {
 	flags
-	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"Measure this orbweaver program. Repeatable: they take turns (default: that of --orbweaver)."`
+	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"${agent}"`
 
-	Hosts      int64         `placeholder:"N" help:"Hosts of the web (default: 20000, quick 2000; of the memory run 1000000, quick 30000)."`
-	PagesMean  float64       `default:"20" placeholder:"X" help:"Pages of a host on average."`
-	Runs       int           `placeholder:"N" help:"Runs of each (default: 3, quick 1)."`
+	Hosts      int64         `placeholder:"N" help:"${throughput_hosts}"`
+	PagesMean  float64       `default:"20" placeholder:"X" help:"Generate N pages per host on average."`
+	Runs       int           `placeholder:"N" help:"Measure each program N times (default: 3, quick 1)."`
 	Duration   time.Duration `placeholder:"D" help:"${duration}"`
-	Only       []string      `placeholder:"KIND" help:"Only these ways of serving: ${kinds}."`
-	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Keep the profiles here, and take them when quick, too."`
+	Only       []string      `placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
+	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles to DIR, with --quick, too."`
 
-	MemoryRun bool         `help:"Instead: crawl many pages, and note memory and speed each second."`
-	Pages     int64        `placeholder:"N" help:"Pages of the memory run (default: 3000000, quick 60000)."`
-	PageBytes cli.ByteSize `placeholder:"BYTES" help:"Mean length of a page of the memory run (default: 22.3KB)."`
+	MemoryRun bool         `help:"Instead, crawl many pages, and record memory and speed each second."`
+	Pages     int64        `placeholder:"N" help:"With --memory-run: crawl N pages (default: 3000000, quick 60000)."`
+	PageBytes cli.ByteSize `placeholder:"BYTES" help:"With --memory-run: make pages BYTES long on average (default: 22.3KB)."`
 	Memory    cli.ByteSize `placeholder:"BYTES" help:"${memory}"`
 }
 
-// Help says what comes out.
+// Help explains the result.
 func (ThroughputCmd) Help() string {
-	return `Web, agent and yardstick run as processes of their own and take turns. A run in
-which the web saw a violation, a page fetched twice or, of a crawl that ended by
-itself, a page missed ends the experiment with exit code 1.
+	return `The web, the agent and the yardstick are processes of their own; agent and yardstick
+take turns. If the web sees a violation of politeness, or a page fetched twice, or if
+a finished crawl missed a page, the exit code is 1.
 
   orblab throughput --quick --out /tmp/lab
   orblab throughput --agent before=./orbweaver.old --agent after=./orbweaver --only gzip
   orblab throughput --memory-run
 
-What people write below the marker in NAME.md stays.`
+The program keeps the text below the marker in NAME.md.`
 }
 
-// Run measures.
+// Run runs the experiment.
 func (c *ThroughputCmd) Run(out io.Writer) error {
 	bad := usageErrorf
 	switch {
 	case c.Hosts < 0 || c.Runs < 0 || c.Duration < 0 || c.Pages < 0:
-		return bad("--hosts, --runs, --duration and --pages are above 0")
+		return bad("--hosts, --runs, --duration and --pages: give values above 0")
 	case c.PagesMean < 1:
-		return bad("--pages-mean %g: at least 1", c.PagesMean)
+		return bad("--pages-mean %g is too small; give at least 1", c.PagesMean)
 	case (c.Pages > 0 || c.PageBytes > 0 || c.Memory > 0) && !c.MemoryRun:
-		return bad("--pages, --page-bytes and --memory are for --memory-run")
+		return bad("--pages, --page-bytes and --memory have no effect without --memory-run: add it")
 	}
 	for _, k := range c.Only {
 		if !slices.Contains(lab.Kinds(), k) {
-			return bad("--only %s: none of %s", k, strings.Join(lab.Kinds(), ", "))
+			return bad("--only %s: not one of %s", k, strings.Join(lab.Kinds(), ", "))
 		}
 	}
 	var agents []lab.Program
@@ -94,8 +94,8 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 	})
 }
 
-// again is the command that measures the same, without the places of files,
-// which are other ones elsewhere.
+// again returns the command that repeats the measurement, without the paths of files, which
+// differ between machines.
 func (c *ThroughputCmd) again(agents []lab.Program) string {
 	s := "orblab throughput"
 	add := func(told bool, format string, value any) {
@@ -122,7 +122,7 @@ func (c *ThroughputCmd) again(agents []lab.Program) string {
 	return s
 }
 
-// program reads [NAME=]FILE.
+// program reads the value of --agent, [NAME=]FILE.
 func program(s string) (lab.Program, error) {
 	name, path, ok := strings.Cut(s, "=")
 	if !ok {
@@ -133,7 +133,7 @@ func program(s string) (lab.Program, error) {
 		return lab.Program{}, err
 	}
 	if name == "" || name == "bare" || strings.ContainsAny(name, "/\\") {
-		return lab.Program{}, usageErrorf("--agent %s: give it a name: NAME=FILE", s)
+		return lab.Program{}, usageErrorf("--agent %s: %q cannot be the program's name in the results; choose one with NAME=FILE", s, name)
 	}
 	return lab.Program{Name: name, Path: path}, nil
 }
