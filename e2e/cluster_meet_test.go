@@ -110,7 +110,7 @@ func TestClusterRefusals(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	lone.cmd.Process.Signal(os.Interrupt)
-	want := "waiting for 2 agents; present: c1\n"
+	want = "waiting for 2 agents; present: c1\n"
 	if !ended(lone, time.Minute) || !strings.Contains(lone.out.String(), want) {
 		t.Errorf("%s", tail(lone.out.String()))
 	}

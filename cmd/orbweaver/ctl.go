@@ -20,7 +20,7 @@ import (
 
 // CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
-	Dir     string        `help:"Ask the crawl in directory DIR, which runs with --api." default:"./crawl" placeholder:"DIR"`
+	Dir     string        `help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status  CtlStatusCmd  `cmd:"" help:"Print the state of the crawl as JSON."`
 	Explain CtlExplainCmd `cmd:"" help:"Explain why a host is not being crawled now."`
 	Block   CtlBlockCmd   `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`

@@ -102,6 +102,7 @@ var crawlHelp = kong.Vars{
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
 var longHelp = kong.Vars{
+	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",

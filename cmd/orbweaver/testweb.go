@@ -51,11 +51,11 @@ type TestwebCmd struct {
 	ConfigOut string        `placeholder:"FILE" help:"${testweb_config_out}" group:"Output"`
 	TimeLimit time.Duration `placeholder:"D" help:"${testweb_time_limit}" group:"Limits"`
 
-	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${testweb_promise_delay}" group:"Politeness"`
-	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${testweb_promise_ip_delay}" group:"Politeness"`
-	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${testweb_promise_site_delay}" group:"Politeness"`
-	CrawlDelay bool          `name:"promise-crawl-delay" help:"${testweb_promise_crawl_delay}" group:"Politeness"`
-	Agent      string        `default:"orbweaver" help:"${testweb_promise_agent}" group:"Politeness"`
+	Delay      time.Duration `name:"promise-delay" placeholder:"D" help:"${promise_delay}" group:"Politeness"`
+	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${promise_ip_delay}" group:"Politeness"`
+	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${promise_site_delay}" group:"Politeness"`
+	CrawlDelay bool          `name:"promise-crawl-delay" help:"${promise_crawl_delay}" group:"Politeness"`
+	Agent      string        `default:"orbweaver" help:"${promise_agent}" group:"Politeness"`
 
 	Log       string `placeholder:"FILE" help:"${testweb_log}" group:"Output"`
 	ReportOut string `placeholder:"FILE" help:"${testweb_report_out}" group:"Output"`

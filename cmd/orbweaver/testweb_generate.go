@@ -80,7 +80,7 @@ type generateFlags struct {
 	changeFlags
 
 	URLs      string `name:"urls" help:"${testweb_urls}" placeholder:"FILE" group:"Generated web"`
-	URLsCount int    `name:"urls-count" help:"${testweb_urls_count}" default:"100000" placeholder:"N" group:"Generated web"`
+	URLsCount int    `name:"urls-count" help:"${urls_count}" default:"100000" placeholder:"N" group:"Generated web"`
 }
 
 // A shareFlag is a flag for a share of the links, pages or hosts of the generated web.

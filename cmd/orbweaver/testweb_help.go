@@ -44,10 +44,10 @@ var testwebHelp = kong.Vars{
 	"testweb_closed_hosts":   "Forbid everything in robots.txt on SHARE of the hosts.",
 	"testweb_dead_hosts": "Let SHARE of the hosts have no address, hang, reset connections, or have a wrong " +
 		"certificate.",
-	"testweb_urls":       "Write the URLs of random pages to FILE, for a client that fetches from a list.",
-	"testweb_urls_count": "Write N URLs to the file of --urls.",
-	"testweb_record":     "Serve these WARC files, or the archive of a crawl directory, as recorded.",
-	"testweb_more":       "Serve these files, too; requires --record.",
+	"testweb_urls":   "Write the URLs of random pages to FILE, for a client that fetches from a list.",
+	"urls_count":     "Write N URLs to the file of --urls.",
+	"testweb_record": "Serve these WARC files, or the archive of a crawl directory, as recorded.",
+	"testweb_more":   "Serve these files, too; requires --record.",
 	"testweb_record_at": "If a URL has several captures, serve the first at or after TIME, such as 2024-05-31 or " +
 		"2024-05-31T12:00:00Z (default: the latest).",
 	"testweb_record_max": "Cut responses at BYTES. The program holds each in memory while it sends it.",
@@ -55,13 +55,13 @@ var testwebHelp = kong.Vars{
 	"testweb_bandwidth":  "Send at most RATE, such as 320Mbit or 40MB a second (default: no limit).",
 	"testweb_latency": "Delay each response by D, and the first of a connection by twice as much (default: 0, no " +
 		"delay).",
-	"testweb_shape_per":       "Apply --bandwidth to all clients together, or to each client address.",
-	"testweb_truth_seeds":     "Count the pages that a crawl reaches from the home pages of the first N hosts.",
-	"testweb_truth_depth":     "Count pages at most N links away from these home pages; -1 sets no limit.",
-	"testweb_truth_scope":     "Count pages within the same host, the same domain, or any.",
-	"testweb_truth_no_robots": "Count pages that robots.txt forbids, too.",
-	"testweb_truth_sitemaps":  "Count pages that sitemaps list, for each host of which a page is reached.",
-	"testweb_truth_without": "Do not count the pages that a crawl can reach. The count takes place when the report " +
+	"testweb_shape_per": "Apply --bandwidth to all clients together, or to each client address.",
+	"truth_seeds":       "Count the pages that a crawl reaches from the home pages of the first N hosts.",
+	"truth_depth":       "Count pages at most N links away from these home pages; -1 sets no limit.",
+	"truth_scope":       "Count pages within the same host, the same domain, or any.",
+	"truth_no_robots":   "Count pages that robots.txt forbids, too.",
+	"truth_sitemaps":    "Count pages that sitemaps list, for each host of which a page is reached.",
+	"truth_without": "Do not count the pages that a crawl can reach. The count takes place when the report " +
 		"is first asked for, on webs up to 10 million pages.",
 	"testweb_folder": "Serve the files in DIR as http(s)://HOST/; HOST/PREFIX=DIR serves them below a path. " +
 		"Repeatable.",
@@ -72,8 +72,8 @@ var testwebHelp = kong.Vars{
 	"testweb_demo":        "Serve the small web of \"orbweaver demo\".",
 	"testweb_hostile":     "Serve hosts that try to harm crawlers; start at http://hostile.example/.",
 	"testweb_raw":         "Serve each file NAME.http in DIR byte for byte, as the response to /NAME.",
-	"testweb_address": "Give HOST the address IP, one of 127.0.0.0/8. Repeatable; hosts may share an address. No effect on " +
-		"recorded and generated hosts.",
+	"testweb_address": "Give HOST the address IP, one of 127.0.0.0/8. Repeatable; hosts may share an address. No effect " +
+		"on recorded and generated hosts.",
 	"testweb_addresses": "Spread the hosts over N addresses; -1 gives each host one (default: one each; some hosts " +
 		"of a generated web share one).",
 	"testweb_http_port":  "Serve HTTP on this port of each loopback address (default: any free port).",
@@ -85,12 +85,12 @@ var testwebHelp = kong.Vars{
 	"testweb_seeds_out":  "Write the start URLs to FILE, for crawl --seeds.",
 	"testweb_config_out": "Write the flags to crawl this web to FILE, for crawl --config.",
 	"testweb_time_limit": "Stop after D (default: 0, stop on Ctrl-C).",
-	"testweb_promise_delay": "Report requests to a host that come sooner than D after its last response (default: 0, " +
+	"promise_delay": "Report requests to a host that come sooner than D after its last response (default: 0, " +
 		"none).",
-	"testweb_promise_ip_delay":    "Report the same for an address (default: 0, none).",
-	"testweb_promise_site_delay":  "Report the same for a registered domain (default: 0, none).",
-	"testweb_promise_crawl_delay": "Report requests that come sooner than robots.txt's Crawl-delay allows.",
-	"testweb_promise_agent":       "Judge requests by the robots.txt groups of this product name.",
+	"promise_ip_delay":    "Report the same for an address (default: 0, none).",
+	"promise_site_delay":  "Report the same for a registered domain (default: 0, none).",
+	"promise_crawl_delay": "Report requests that come sooner than robots.txt's Crawl-delay allows.",
+	"promise_agent":       "Judge requests by the robots.txt groups of this product name.",
 	"testweb_log": "Write a line for each request to FILE: start, end, connection, method, status, bytes, how it " +
 		"ended, URL.",
 	"testweb_report_out": "Write the report to FILE at the end, as JSON.",
@@ -102,8 +102,8 @@ var testwebHelp = kong.Vars{
 		"the web's time (6h, 30d). All others never change (default: " +
 		"23%:6h-1d,15%:1d-7d,16%:7d-30d,16%:30d-120d, as observed on the web in 1999).",
 	"testweb_day": "Let a day of the web's time pass in D of real time; D must be above 0 (default: 24h).",
-	"testweb_changes_since": "Begin the web's time at TIME, such as 2026-01-31T12:00:00Z. Runs show the same versions at " +
-		"the same distance from it (default: 2000-01-01T00:00:00Z).",
+	"testweb_changes_since": "Begin the web's time at TIME, such as 2026-01-31T12:00:00Z. Runs show the same versions " +
+		"at the same distance from it (default: 2000-01-01T00:00:00Z).",
 	"testweb_etag":          "Give SHARE of the pages an ETag and no Last-Modified (default: 0.15).",
 	"testweb_modified_only": "Give SHARE of the pages a Last-Modified and no ETag (default: 0.15).",
 	"testweb_no_validators": "Give SHARE of the pages neither ETag nor Last-Modified (default: 0.2). All others have " +

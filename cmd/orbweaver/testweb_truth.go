@@ -19,12 +19,12 @@ import (
 
 // truthFlags bound the crawl of the generated web whose reachable pages the report counts.
 type truthFlags struct {
-	Seeds    int    `name:"truth-seeds" help:"${testweb_truth_seeds}" default:"1" placeholder:"N" group:"Reachable pages"`
-	Depth    int    `name:"truth-depth" help:"${testweb_truth_depth}" default:"-1" placeholder:"N" group:"Reachable pages"`
-	Scope    string `name:"truth-scope" help:"${testweb_truth_scope}" enum:"host,domain,any" default:"any" placeholder:"KIND" group:"Reachable pages"`
-	NoRobots bool   `name:"truth-no-robots" help:"${testweb_truth_no_robots}" group:"Reachable pages"`
-	Sitemaps bool   `name:"truth-sitemaps" help:"${testweb_truth_sitemaps}" group:"Reachable pages"`
-	Without  bool   `name:"no-truth" help:"${testweb_truth_without}" group:"Reachable pages"`
+	Seeds    int    `name:"truth-seeds" help:"${truth_seeds}" default:"1" placeholder:"N" group:"Reachable pages"`
+	Depth    int    `name:"truth-depth" help:"${truth_depth}" default:"-1" placeholder:"N" group:"Reachable pages"`
+	Scope    string `name:"truth-scope" help:"${truth_scope}" enum:"host,domain,any" default:"any" placeholder:"KIND" group:"Reachable pages"`
+	NoRobots bool   `name:"truth-no-robots" help:"${truth_no_robots}" group:"Reachable pages"`
+	Sitemaps bool   `name:"truth-sitemaps" help:"${truth_sitemaps}" group:"Reachable pages"`
+	Without  bool   `name:"no-truth" help:"${truth_without}" group:"Reachable pages"`
 }
 
 // bounds returns the bounds of the crawl, and the URLs of its seeds.
