@@ -54,10 +54,10 @@ func Compare(ps []Profiled, least float64) *Table {
 		}
 		t.Add(row...)
 	}
-	for _, room := range branches(ps, least) {
-		add(room, room)
-		for _, work := range branches(ps, least, room) {
-			add(indent+work, room, work)
+	for _, pkg := range branches(ps, least) {
+		add(pkg, pkg)
+		for _, work := range branches(ps, least, pkg) {
+			add(indent+work, pkg, work)
 		}
 	}
 	add("all")

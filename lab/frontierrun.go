@@ -19,24 +19,24 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A QueueSpec says what the process of a frontier is to do.
+// A QueueSpec tells the process of a frontier what to measure.
 type QueueSpec struct {
 	Dir   string
 	Seed  uint64
 	Hosts int64
-	// Points are the numbers of waiting links at which it is measured, ascending.
+	// Points are the numbers of queued links at which the process measures, ascending.
 	Points []int64
 }
 
-// A QueuePoint is how a frontier did with so many links.
+// A QueuePoint is a measurement of a frontier with a number of queued links.
 type QueuePoint struct {
 	Queued int64 `json:"links"`
-	Hosts  int64 `json:"hosts"` // that have links
+	Hosts  int64 `json:"hosts"` // with links
 
-	Pushed   int64         `json:"pushes"` // from the point before to this one
+	Pushed   int64         `json:"pushes"` // since the point before
 	PushTime time.Duration `json:"push_ns"`
 
-	// The measurement: pushes and pops in turn.
+	// The measurement: alternating pushes and pops.
 	Ops  int64         `json:"ops"`
 	Time time.Duration `json:"ns"`
 	CPU  time.Duration `json:"cpu_ns"`
@@ -44,35 +44,34 @@ type QueuePoint struct {
 	Next Percentiles   `json:"next"`
 	Push Percentiles   `json:"push"`
 
-	RAM   int64 `json:"ram_bytes"` // the most since the point before
+	RAM   int64 `json:"ram_bytes"` // largest since the point before
 	Disk  int64 `json:"disk_bytes"`
 	InRAM int64 `json:"hosts_in_ram"`
-	// Wrong are links that came out twice or before an earlier one of their host.
+	// Wrong counts links that came out twice, or before an earlier link of their host.
 	Wrong int64   `json:"wrong"`
 	Made  float64 `json:"links_made_per_s"`
-	// Own is what an operation takes without a frontier: its share of timing
-	// and checking.
+	// Own is the time per operation without a frontier, for timing and checking.
 	Own time.Duration `json:"own_ns_per_op"`
-	// Pooled are the links that no queue was open for at the end.
+	// Pooled counts the links in the frontier's pools on disk at the end.
 	Pooled int64 `json:"pooled"`
 }
 
-// OpsPerS are pushes and pops a second.
+// OpsPerS returns the pushes and pops per second.
 func (p *QueuePoint) OpsPerS() float64 { return float64(p.Ops) / max(p.Time.Seconds(), 1e-9) }
 
-// PushesPerS are the pushes a second while it grew.
+// PushesPerS returns the pushes per second while the frontier grew.
 func (p *QueuePoint) PushesPerS() float64 {
 	return float64(p.Pushed) / max(p.PushTime.Seconds(), 1e-9)
 }
 
 const (
-	pageLinks    = 62 // of a page, as IRLbot counted them
+	pageLinks    = 62 // links per page, as IRLbot, a crawler (paper), counted them
 	queueWorkers = 1000
-	queueOps     = 2_000_000 // pops of a measurement, at the most
+	queueOps     = 2_000_000 // largest number of pops in a measurement
 	fetchTime    = 100 * time.Millisecond
 )
 
-// linkMaker makes links of hosts of all sizes.
+// linkMaker makes links whose hosts follow a power law.
 type linkMaker struct {
 	rand  *rand.Rand
 	hosts int64
@@ -80,13 +79,13 @@ type linkMaker struct {
 	ref   []byte
 
 	known int64
-	log   float64 // of known
+	log   float64 // logarithm of known
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6c696e6b)) }
 
-// host is the host of link n: every twentieth is of a new one as long as there are
-// some, the others by a power law of those before.
+// host returns the host of link n. Every twentieth link has a new host, until all hosts have
+// links. The others have an earlier host, by a power law.
 func (m *linkMaker) host(n int64) int64 {
 	if known := min(n/20+1, m.hosts); known != m.known {
 		m.known, m.log = known, math.Log(float64(known))
@@ -97,13 +96,13 @@ func (m *linkMaker) host(n int64) int64 {
 	return min(int64(math.Exp(m.rand.Float64()*m.log)), m.known) - 1
 }
 
-// A linkPage is the links of a page.
+// A linkPage holds the links of a page.
 type linkPage struct {
 	batch weburl.Batch
 	links []weburl.Link
 }
 
-// page makes the links of the next page.
+// page fills p with the links of the next page.
 func (m *linkMaker) page(p *linkPage) error {
 	p.batch.Reset()
 	for i := range pageLinks {
@@ -126,20 +125,20 @@ func (m *linkMaker) page(p *linkPage) error {
 	return nil
 }
 
-// A linkStack is pages that go from their maker to the frontier together, so
-// that what passes them on costs next to nothing.
+// A linkStack holds pages that pass from the maker to the frontier together, so that passing
+// them takes little time.
 type linkStack struct {
 	pages [16]linkPage
 	err   error
 }
 
-// linkStacks is how many there are.
+// linkStacks is the number of stacks.
 const linkStacks = 4
 
-// A linkSource makes pages beside the frontier, whose owner only takes them.
+// A linkSource makes pages in a goroutine of its own, beside the owner of the frontier.
 type linkSource struct {
 	full, free chan *linkStack
-	stop       func() // the maker, and waits for it
+	stop       func() // stops the maker and waits for it
 
 	now *linkStack
 	at  int
@@ -163,7 +162,7 @@ func newLinkSource(m *linkMaker) *linkSource {
 						break
 					}
 				}
-				s.full <- k // there is room for all
+				s.full <- k // never blocks: the channel has space for all stacks
 			}
 		}
 	})
@@ -171,12 +170,12 @@ func newLinkSource(m *linkMaker) *linkSource {
 	return s
 }
 
-// page is the links of the next page, valid until the next call but for their
-// strings.
+// page returns the links of the next page. The slice is valid until the next call, the strings
+// of the links for ever.
 func (s *linkSource) page() ([]weburl.Link, error) {
 	if s.now == nil || s.at == len(s.now.pages) {
 		if s.now != nil {
-			s.free <- s.now // likewise
+			s.free <- s.now // never blocks, likewise
 		}
 		s.now, s.at = <-s.full, 0
 	}
@@ -193,11 +192,11 @@ func appendDigits(dst []byte, n int64, width int) []byte {
 	return append(dst, b[:width]...)
 }
 
-// linkNumbers are a link's host and number.
+// linkNumbers reads the numbers of a link's host and of the link from its URL.
 func linkNumbers(l *weburl.Link) (host, n int64, err error) {
 	name, s := l.URL.Host(), l.URL.String()
 	if len(name) < 9 || len(s) < 12 {
-		return 0, 0, fmt.Errorf("link %s: not made here", s)
+		return 0, 0, fmt.Errorf("link %s: not a link of this experiment", s)
 	}
 	host, err = strconv.ParseInt(name[1:9], 10, 64)
 	if err == nil {
@@ -206,42 +205,43 @@ func linkNumbers(l *weburl.Link) (host, n int64, err error) {
 	return host, n, err
 }
 
-// queueRun is a frontier that is pushed to and popped from.
+// queueRun is a frontier under measurement.
 type queueRun struct {
 	f      *frontier.Frontier
 	links  *linkSource
-	made   int64 // links that it gave
-	hosts  int64 // at the most
+	made   int64 // links taken from the source
+	hosts  int64 // largest number
 	mem    *memoryWatch
 	dir    string
 	queued int64
-	last   []uint32 // the last link that came out of each host, and one
+	last   []uint32 // for each host, the last link that came out, plus one
 	wrong  int64
 	now    time.Time
-	busy   []fetching // in order of their ends
+	busy   []fetching // by their ends
 	next   *Latencies
 	push   *Latencies
 }
 
-// fetching is a host in process.
+// fetching is a host with a fetch in progress.
 type fetching struct {
 	host string
 	end  time.Time
 }
 
-// RunQueue is the process: it writes a line of JSON for each point.
+// RunQueue runs the process of a frontier. spec is a QueueSpec as JSON. It writes a QueuePoint
+// as a line of JSON for each point.
 func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	var s QueueSpec
 	if err := json.Unmarshal(spec, &s); err != nil {
 		return fmt.Errorf("frontier: %w", err)
 	}
 	if s.Hosts <= 0 || s.Hosts >= 1e8 || len(s.Points) == 0 {
-		return fmt.Errorf("frontier: %d hosts, %d points", s.Hosts, len(s.Points))
+		return fmt.Errorf("frontier: %d hosts and %d points: both must be above 0", s.Hosts, len(s.Points))
 	}
 	r := &queueRun{hosts: s.Hosts, dir: s.Dir, now: time.Unix(1e9, 0)}
 	r.last = make([]uint32, s.Hosts)
 	for i := range r.last {
-		r.last[i] = 1 // so that its memory is there from the beginning
+		r.last[i] = 1 // touch the memory, so that it counts from the start
 	}
 	clear(r.last)
 	made, own, err := r.ownCost(s)
@@ -253,7 +253,7 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	r.mem = watchMemory()
 	defer r.mem.stop()
 	if r.f, err = frontier.Open(disk.OS, filepath.Join(s.Dir, "queues"), frontier.Config{
-		Seed: s.Seed, HostDelay: 2 * time.Second, // as a crawl has them
+		Seed: s.Seed, HostDelay: 2 * time.Second, // the defaults of a crawl
 		IPDelay: 500 * time.Millisecond, SiteDelay: 500 * time.Millisecond,
 	}); err != nil {
 		return err
@@ -283,8 +283,8 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 	return r.f.Close()
 }
 
-// ownCost is how many links are made in a second, and what timing and checking
-// take of an operation. It leaves r as it was.
+// ownCost measures how many links are made per second, and how long timing and checking take
+// per operation. It leaves r unchanged.
 func (r *queueRun) ownCost(s QueueSpec) (made float64, own time.Duration, err error) {
 	m := linkMaker{rand: newRand(s.Seed + 1), hosts: s.Hosts}
 	var next, push Latencies
@@ -309,13 +309,14 @@ func (r *queueRun) ownCost(s QueueSpec) (made float64, own time.Duration, err er
 	}
 	own = (time.Since(start) - making) / time.Duration(2*m.n)
 	if r.wrong > 0 {
-		return 0, 0, fmt.Errorf("%w: %d of the links that were made", ErrOrder, r.wrong)
+		return 0, 0, fmt.Errorf("%w: %d links in the measurement without a frontier", ErrOrder, r.wrong)
 	}
 	clear(r.last)
 	return float64(m.n) / making.Seconds(), own, nil
 }
 
-// check notes that l has come out: once, and in its host's order.
+// check records that l has come out, and counts it as wrong if it came out before or out of
+// its host's order.
 func (r *queueRun) check(l *weburl.Link) (host int64, err error) {
 	host, n, err := linkNumbers(l)
 	if err != nil {
@@ -341,7 +342,7 @@ func (r *queueRun) pushPage() error {
 	return err
 }
 
-// pop takes one link out, once a worker is free and a host is due.
+// pop takes one link out of the frontier, when a worker is free and a host is due.
 func (r *queueRun) pop() error {
 	for {
 		if len(r.busy) > 0 && (len(r.busy) == queueWorkers || !r.busy[0].end.After(r.now)) {
@@ -363,7 +364,7 @@ func (r *queueRun) pop() error {
 					return err
 				}
 			case wake.IsZero():
-				return fmt.Errorf("frontier: %d links wait, and none comes out", r.queued)
+				return fmt.Errorf("frontier: %d links are queued but none comes out", r.queued)
 			case wake.After(r.now):
 				r.now = wake
 			}
@@ -386,7 +387,7 @@ func (r *queueRun) pop() error {
 	}
 }
 
-// done ends the fetch that ends first.
+// done ends the fetch with the earliest end.
 func (r *queueRun) done() error {
 	d := r.busy[0]
 	r.busy = r.busy[1:]
@@ -396,14 +397,14 @@ func (r *queueRun) done() error {
 	return r.f.Done(d.host, frontier.Done{}, r.now)
 }
 
-// addressOf is an address for each host.
+// addressOf returns the address of a host. Each host has its own.
 func addressOf(host int64) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], 1<<24+uint32(host))
 	return netip.AddrFrom4(b)
 }
 
-// measure pops and pushes in turn.
+// measure pops and pushes in turns.
 func (r *queueRun) measure(ctx context.Context, p *QueuePoint) error {
 	p.Queued, p.Hosts = r.queued, min(r.made/20+1, r.hosts)
 	r.next, r.push = new(Latencies), new(Latencies)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Latencies counts times in classes a thirty-second wide of what they hold, so that
-// any percentile of any number of them is known to 3 %, in a few kilobytes. The
+// Latencies is a histogram of times. The width of each class is a thirty-second of its values,
+// so that percentiles are exact to 3 %. It takes a few kilobytes for any number of times. The
 // zero Latencies is empty.
 type Latencies struct {
 	classes [60 << latencyBits]int64
@@ -16,7 +16,7 @@ type Latencies struct {
 
 const latencyBits = 5
 
-// Add counts a time.
+// Add adds a time.
 func (l *Latencies) Add(d time.Duration) {
 	d = max(d, 0)
 	l.classes[classOf(uint64(d))]++
@@ -24,7 +24,7 @@ func (l *Latencies) Add(d time.Duration) {
 	l.longest = max(l.longest, d)
 }
 
-// Merge counts all of m's times.
+// Merge adds all times of m.
 func (l *Latencies) Merge(m *Latencies) {
 	for i, n := range m.classes {
 		l.classes[i] += n
@@ -33,13 +33,13 @@ func (l *Latencies) Merge(m *Latencies) {
 	l.longest = max(l.longest, m.longest)
 }
 
-// classOf is the class of v: the first have one value each.
+// classOf returns the class of v. The first classes hold one value each.
 func classOf(v uint64) int {
 	e := max(bits.Len64(v)-latencyBits-1, 0)
 	return e<<latencyBits + int(v>>e)
 }
 
-// topOf is the largest value of a class.
+// topOf returns the largest value of a class.
 func topOf(class int) uint64 {
 	if class < 2<<latencyBits {
 		return uint64(class)
@@ -48,7 +48,8 @@ func topOf(class int) uint64 {
 	return uint64(class-e<<latencyBits+1)<<e - 1
 }
 
-// Quantile is the time that share q of the times do not exceed; 0 of none.
+// Quantile returns the time that the share q of the times does not exceed, or 0 if there are
+// no times.
 func (l *Latencies) Quantile(q float64) time.Duration {
 	rank := int64(q * float64(l.n))
 	for i, n := range l.classes {
@@ -59,12 +60,12 @@ func (l *Latencies) Quantile(q float64) time.Duration {
 	return l.longest
 }
 
-// Spread are the percentiles that tables show.
+// Spread returns the percentiles that tables show.
 func (l *Latencies) Spread() Percentiles {
 	return Percentiles{l.Quantile(0.5), l.Quantile(0.99), l.Quantile(0.999), l.longest}
 }
 
-// Percentiles are the 50th, the 99th, the 99.9th, and the longest.
+// Percentiles are the 50th, the 99th and the 99.9th percentile, and the longest time.
 type Percentiles struct {
 	P50  time.Duration `json:"p50_ns"`
 	P99  time.Duration `json:"p99_ns"`

@@ -10,15 +10,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// legendWidth is the room beside a panel with logarithmic axes for its legend:
-// lines go everywhere in it.
+// legendWidth is the space for the legend beside a panel with logarithmic axes, whose lines
+// fill the whole panel.
 const legendWidth = 150
 
-// shapes mark the points of lines.
+// shapes are the marks of the points of lines.
 var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{},
 	draw.PyramidGlyph{}, draw.BoxGlyph{}}
 
-// lineColor is colorOf, but for the yellow, which is too faint for a thin line.
+// lineColor returns colorOf(i), but replaces yellow, which is too faint for a thin line.
 func lineColor(i int) color.Color {
 	if i%len(colors) == 6 {
 		return color.RGBA{0x8a, 0x6d, 0x00, 0xff}
@@ -26,8 +26,8 @@ func lineColor(i int) color.Color {
 	return colorOf(i)
 }
 
-// addLogLines draws p's lines into a plot with logarithmic axes, and returns
-// the legend, which is to stand beside it.
+// addLogLines draws p's lines into a plot with logarithmic axes. It returns the legend, whose
+// place is beside the plot.
 func (p *Panel) addLogLines(pl *plot.Plot) *plot.Legend {
 	legend := plot.NewLegend()
 	legend.TextStyle = pl.Legend.TextStyle
@@ -77,8 +77,8 @@ func (p *Panel) addLogLines(pl *plot.Plot) *plot.Legend {
 	return &legend
 }
 
-// decades stand at the powers of ten, between two of which are marks without
-// a number; where there is only one power or two, 2 and 5 have numbers, too.
+// decades are ticks at the powers of ten, with unnumbered marks between them. If the axis has
+// only one or two powers of ten, 2 and 5 times a power have numbers, too.
 type decades struct{}
 
 // Ticks implements plot.Ticker.
@@ -103,7 +103,7 @@ func (decades) Ticks(low, high float64) (marks []plot.Tick) {
 	return marks
 }
 
-// short10of is short10 of a number that may be less than one.
+// short10of is short10 for a number that may be less than 1.
 func short10of(v float64) string {
 	if v < 1 {
 		s, _ := Column{Digits: int(math.Ceil(-math.Log10(v) - 1e-9))}.show(v)

@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// A Machine is where and when something was measured.
+// A Machine describes the machine of a measurement, and its date.
 type Machine struct {
 	Cores  int    `json:"cores"`
 	CPU    string `json:"cpu"`
@@ -19,10 +19,10 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 	OS     string `json:"os"`
 	Go     string `json:"go"`
-	Date   string `json:"date"` // of the start, UTC
+	Date   string `json:"date"` // start of the measurement, UTC
 }
 
-// ThisMachine describes the machine; what the system does not say is empty.
+// ThisMachine describes this machine. Fields that the system does not tell are empty.
 func ThisMachine(now time.Time) Machine {
 	m := Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		Date: now.UTC().Format("2006-01-02 15:04")}
@@ -38,7 +38,7 @@ func ThisMachine(now time.Time) Machine {
 	return m
 }
 
-// field is the value of the first line "name : value".
+// field returns the value of the first line "name : value".
 func field(b []byte, name string) string {
 	for line := range bytes.Lines(b) {
 		k, v, ok := bytes.Cut(line, []byte(":"))
@@ -49,7 +49,7 @@ func field(b []byte, name string) string {
 	return ""
 }
 
-// String is the machine in a line.
+// String describes the machine in a line.
 func (m Machine) String() string {
 	s := fmt.Sprintf("%s, %d cores", m.Date, m.Cores)
 	if m.CPU != "" {

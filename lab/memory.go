@@ -18,34 +18,35 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Memory asks: does a crawl stay as small and as fast as it began?
+// Memory answers: does a long crawl keep its speed and its bound of memory?
 type Memory struct {
 	Agent Program
-	// Hosts and PagesMean are the web's; the crawl ends after Pages of its
-	// pages. Zero means 1,000,000 hosts of 20 pages and 3,000,000 pages; when quick
-	// 30,000 hosts and 60,000 pages.
+	// Hosts and PagesMean are the number of hosts of the web and their mean number of pages.
+	// The crawl ends after Pages pages. Zero means 1,000,000 hosts of 20 pages and 3,000,000
+	// pages; with --quick 30,000 hosts and 60,000 pages.
 	Hosts     int64
 	PagesMean float64
 	Pages     int64
-	// Duration ends the crawl earlier. Zero means no limit.
+	// Duration ends the crawl earlier. Zero means no limit of time.
 	Duration time.Duration
-	// PageBytes is the mean length of a page; zero means the web's default.
-	// Small pages make a long crawl cheap: what does not depend on a page's
-	// length is then a larger part of its processor time.
+	// PageBytes is the mean length of a page in bytes. Zero means the web's default. Small
+	// pages make a long crawl faster: the work that does not depend on the length of a page
+	// then takes a larger share of the processor time.
 	PageBytes int
-	// Budget is the agent's --memory. Zero means its default, and a Bound of 1 GB.
+	// Budget is the agent's --memory in bytes. Zero means the agent's default and a Bound of
+	// 1 GB.
 	Budget int64
-	// Bound is the memory that the agent may have at its peak, the stop
-	// included. Zero means Budget.
+	// Bound is the largest memory in bytes that the agent may take, also while it stops. Zero
+	// means Budget.
 	Bound int64
 	Again string
 }
 
-// steady is by how much the last tenth may be worse than the first, in speed
-// and in processor time a page.
+// steady is the share by which the last tenth of the crawl may be worse than the first, in
+// speed and in processor time per page.
 const steady = 0.1
 
-// ErrMemory is a crawl that took more memory than it may.
+// ErrMemory reports a crawl that took more memory than Memory.Bound.
 var ErrMemory = errors.New("too much memory")
 
 // Run implements Experiment.
@@ -98,14 +99,14 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	r := y.result(t, samples, run)
 	if run.Usage.Peak >= y.Bound {
-		err = fmt.Errorf("%w: %s at the peak, allowed are less than %s", ErrMemory,
+		err = fmt.Errorf("%w: %s at the peak, the bound is %s", ErrMemory,
 			humanize.Bytes(uint64(run.Usage.Peak)), humanize.Bytes(uint64(y.Bound)))
 	}
 	return r, err
 }
 
-// keepSmall empties archive files that are written whole, so that a long run
-// needs no room for its archive; nobody reads it. The files stay, as names.
+// keepSmall truncates finished archive files to zero bytes, because nobody reads the archive
+// of a long run and it would fill the disk. The names of the files stay.
 func keepSmall(dir string) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -127,7 +128,7 @@ func keepSmall(dir string) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// result sums the run up.
+// result returns the text, tables and figures of the experiment.
 func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	tenths := Tenths(samples)
 	byTenth := &Table{Columns: []Column{
@@ -216,7 +217,7 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	return r
 }
 
-// setUp says what was measured.
+// setUp returns text that says what was measured.
 func (x *Memory) setUp(seed uint64) string {
 	length, budget := "", ""
 	if x.PageBytes > 0 {
@@ -233,7 +234,7 @@ func (x *Memory) setUp(seed uint64) string {
 		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)
 }
 
-// mebibytes is a number of bytes as a file's name can hold it, such as 256MiB.
+// mebibytes formats a number of bytes for a file name, such as 256MiB.
 func mebibytes(n int64) string {
 	if n%(1<<20) == 0 {
 		return strconv.FormatInt(n>>20, 10) + "MiB"
@@ -241,8 +242,8 @@ func mebibytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// cpuAPage is the processor time a page of agent and web between two numbers of
-// pages, in microseconds.
+// cpuAPage returns the processor time per page of the agent and of the web, between two
+// numbers of pages, in microseconds.
 func cpuAPage(samples []Sample, from, until int64) (agent, web float64) {
 	at := func(pages int64) Sample {
 		i, _ := slices.BinarySearchFunc(samples, pages, func(s Sample, n int64) int { return cmp.Compare(s.Pages, n) })
@@ -253,7 +254,7 @@ func cpuAPage(samples []Sample, from, until int64) (agent, web float64) {
 	return float64(b.CPU-a.CPU) / n / 1e3, float64(b.WebCPU-a.WebCPU) / n / 1e3
 }
 
-// mostOf is the most memory of the samples between two numbers of pages.
+// mostOf returns the largest memory of the samples between two numbers of pages.
 func mostOf(samples []Sample, from, to int64) int64 {
 	most := int64(0)
 	for _, s := range samples {
@@ -264,7 +265,7 @@ func mostOf(samples []Sample, from, to int64) int64 {
 	return most
 }
 
-// memoryFigure shows both over time.
+// memoryFigure draws speed and memory over time.
 func memoryFigure(samples []Sample, tenths []float64, bound int64) *Figure {
 	rate := Panel{Title: "Pages a second (over 10 s) and in each tenth of the pages", X: "time (s)", Y: "pages/s"}
 	memory := Panel{Title: "Resident memory", X: "time (s)", Y: "MB", Levels: []Level{{"bound", float64(bound) / 1e6}}}

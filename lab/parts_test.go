@@ -200,7 +200,7 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 	ms = append(ms, measurement{Kind: "gzip", Who: "agent", Round: 0, PagesPerS: 1, Pages: 10,
-		tree: &Node{Time: time.Second, Kids: []*Node{{Name: "a room", Time: time.Second}}}})
+		tree: &Node{Time: time.Second, Kids: []*Node{{Name: "a package", Time: time.Second}}}})
 	r := x.result(&Trial{Seed: 3}, []kind{kinds[1]}, ms)
 	row := r.Figures["gzip_agent"].(map[string]any)
 	if got := row["ratio"].(float64); math.Abs(got-0.5) > 1e-9 {
@@ -214,7 +214,7 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("TLS to gzip: %v, want 0.2: 900 to the 4500 of the same round", got)
 	}
 	md := r.markdown(Machine{Cores: 2}, false)
-	for _, want := range []string{"above the floor", "  0.50 |", "a room", "seed 3", " 75.0 |"} {
+	for _, want := range []string{"above the floor", "  0.50 |", "a package", "seed 3", " 75.0 |"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("the text does not say %q:\n%s", want, md)
 		}

@@ -14,34 +14,34 @@ import (
 	"time"
 )
 
-// A Usage is what a process took of the machine.
+// A Usage is the use of the machine by a process.
 type Usage struct {
 	Wall, CPU time.Duration // CPU is user and system time, all threads together
-	Peak      int64         // most resident memory in bytes; 0: not known
+	Peak      int64         // largest resident memory in bytes; 0: not known
 }
 
-// A process is a program that runs beside the lab, so that what it takes can
-// be told from what the others take.
+// A process is a program that the lab has started. Processor time and memory are known for
+// each process.
 type process struct {
 	cmd    *exec.Cmd
 	began  time.Time
-	errors lastBytes // end of what it said on standard error
+	errors lastBytes // the end of its standard error
 
 	mu   sync.Mutex // guards peak
 	peak int64
 
-	wall       time.Duration // these two when over is closed
+	wall       time.Duration // wall and ended are valid when over is closed
 	ended      error
-	over, idle chan struct{} // idle is closed when nobody looks at it any more
+	over, idle chan struct{} // idle is closed when watch has returned
 }
 
-// sampleEvery is how often a process's memory is looked at. What it says of
-// its peak is exact, but lost at its end.
+// sampleEvery is the interval at which the lab reads a process's memory. The kernel's value
+// of the peak is exact, but is gone when the process has ended.
 const sampleEvery = 100 * time.Millisecond
 
-// launch starts a program. Its standard output goes to out, its standard error
-// to each of screens besides being kept for errors. When ctx ends it gets
-// SIGTERM, and half a minute later is killed. Who launches waits.
+// launch starts a program. Its standard output goes to out. Its standard error goes to each of
+// screens, and the process keeps its end for error messages. When ctx ends, the program gets
+// SIGTERM, and is killed half a minute later. The caller must call wait.
 func launch(ctx context.Context, name string, args []string, out io.Writer, screens ...io.Writer) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...), over: make(chan struct{}), idle: make(chan struct{})}
 	p.cmd.Stdout = out
@@ -49,7 +49,7 @@ func launch(ctx context.Context, name string, args []string, out io.Writer, scre
 	p.cmd.Env = environment()
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 30 * time.Second
-	// Nothing is written to its standard input, which ends when we do.
+	// Its standard input is empty and ends when this process ends.
 	if _, err := p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -66,8 +66,8 @@ func launch(ctx context.Context, name string, args []string, out io.Writer, scre
 	return p, nil
 }
 
-// environment is ours without the settings of crawls, which would change what
-// is measured.
+// environment returns this process's environment without ORBWEAVER_ variables, which would
+// change the crawls.
 func environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -78,7 +78,7 @@ func environment() []string {
 	return env
 }
 
-// watch keeps the peak of the memory.
+// watch samples the memory of the process and keeps the peak.
 func (p *process) watch() {
 	defer close(p.idle)
 	tick := time.NewTicker(sampleEvery)
@@ -96,7 +96,7 @@ func (p *process) watch() {
 	}
 }
 
-// wait waits for the end. codes are the exit codes that are well, besides 0.
+// wait waits for the end of the process. Exit codes other than 0 and codes are errors.
 func (p *process) wait(codes ...int) (Usage, error) {
 	<-p.over
 	<-p.idle
@@ -118,7 +118,7 @@ func (p *process) wait(codes ...int) (Usage, error) {
 	return u, nil
 }
 
-// cpu is the process's user and system time until now; 0 if that is not known.
+// cpu returns the process's user and system time so far, or 0 if it is not known.
 func (p *process) cpu() time.Duration {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
 	if err != nil {
@@ -127,8 +127,8 @@ func (p *process) cpu() time.Duration {
 	return cpuOf(b)
 }
 
-// cpuOf reads the fields utime and stime of proc(5)'s stat, in ticks of 10 ms.
-// The program's name before them is in parentheses and may hold anything.
+// cpuOf reads the fields utime and stime of proc(5)'s stat, in ticks of 10 ms. The program's
+// name before them is in parentheses and may contain any characters.
 func cpuOf(stat []byte) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -143,8 +143,8 @@ func cpuOf(stat []byte) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memoryOf is the resident memory of a process and its peak, in bytes; 0 where
-// the system does not say.
+// memoryOf returns the resident memory of a process and its peak, in bytes, or 0 where the
+// system does not tell.
 func memoryOf(pid int) (now, peak int64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// A Node is a part of where the time goes: a room of the house, what is done
-// in it, and the function that does it.
+// A Node is a part of the processor time. The levels below the root are: a package of ours, the
+// kind of work, the function.
 type Node struct {
 	Name string
-	Time time.Duration // of processors, children included
+	Time time.Duration // processor time, children included
 	Kids []*Node       // the largest first
 }
 
@@ -31,8 +31,7 @@ func (n *Node) kid(name string) *Node {
 	return k
 }
 
-// ReadProfile reads a processor profile into a tree whose first level are the
-// rooms.
+// ReadProfile reads a processor profile into a tree. Its first level are the packages of ours.
 func ReadProfile(name string) (*Node, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -50,7 +49,7 @@ func ReadProfile(name string) (*Node, error) {
 		}
 	}
 	if value < 0 {
-		return nil, fmt.Errorf("profile %s: not of processor time", name)
+		return nil, fmt.Errorf("profile %s: not a profile of processor time", name)
 	}
 	root := &Node{Name: "all"}
 	for _, s := range p.Sample {
@@ -78,10 +77,10 @@ func (n *Node) sort() {
 // A frame is a function on a stack.
 type frame struct {
 	name string // import path and name
-	file string // base name of its source
+	file string // base name of its source file
 }
 
-// frames are a sample's, the innermost first.
+// frames returns the frames of a sample, the innermost first.
 func frames(s *profile.Sample) []frame {
 	var fs []frame
 	for _, l := range s.Location {
@@ -96,9 +95,9 @@ func frames(s *profile.Sample) []frame {
 
 const ours = "github.com/orbweaver/orbweaver/"
 
-// room is whose a frame of ours is: its package, with these exceptions. Of
-// another's frame it is empty.
-func (f frame) room() string {
+// owner returns the package of ours that a frame belongs to, with these exceptions. For a
+// frame of another module it is "".
+func (f frame) owner() string {
 	rest, ok := strings.CutPrefix(f.name, ours)
 	if !ok {
 		return ""
@@ -109,7 +108,7 @@ func (f frame) room() string {
 	}
 	switch {
 	case pkg == "disk":
-		return "" // the caller's
+		return "" // counts for the caller
 	case pkg == "fetch" && (f.file == "decode.go" || f.file == "gunzip.go"):
 		return "decode"
 	case pkg == "crawl" && (f.file == "journey.go" || f.file == "record.go" || f.file == "outcome.go"):
@@ -120,9 +119,9 @@ func (f frame) room() string {
 	return pkg
 }
 
-// works name what is done by functions that are not ours: the first whose
-// beginning fits one of the frames between the innermost and ours, and the
-// innermost frame that fits any of them decides.
+// works names the kinds of work of functions that are not ours. workOf looks at the frames
+// between the innermost frame and the first frame of ours. The innermost frame with a matching
+// prefix decides, and for this frame the first prefix that matches.
 var works = []struct{ prefix, name string }{
 	{"runtime.gcAssist", "collector"}, {"runtime.gcDrain", "collector"}, {"runtime.gcBgMark", "collector"},
 	{"runtime.gcStart", "collector"},
@@ -158,7 +157,7 @@ var works = []struct{ prefix, name string }{
 	{"encoding/json.", "JSON"}, {"golang.org/x/text/", "charsets"}, {"golang.org/x/net/idna", "IDNA"},
 }
 
-// calls name system calls by the function of package syscall or of ours above them.
+// calls names system calls by the function of package syscall, or of ours, that makes them.
 var calls = []struct{ part, name string }{
 	{"Pwritev", "write"}, {"Writev", "write"}, {"writev", "write"}, {"Pwrite", "write"}, {"pwrite", "write"},
 	{"Write", "write"}, {"write", "write"},
@@ -174,7 +173,7 @@ var calls = []struct{ part, name string }{
 	{"getsockopt", "getsockopt"}, {"Getsockopt", "getsockopt"}, {"Poll", "poll"}, {"poll", "poll"},
 }
 
-// isCall says whether a frame enters the kernel.
+// isCall reports whether a frame enters the kernel.
 func isCall(name string) bool {
 	return strings.HasPrefix(name, "internal/runtime/syscall") || name == "runtime.futex" || name == "runtime.usleep" ||
 		name == "runtime.epollwait" ||
@@ -182,11 +181,11 @@ func isCall(name string) bool {
 		name == "runtime.write1" || name == "runtime.vdsoCall"
 }
 
-// place is where a stack belongs: room, work, function.
+// place returns the path of a stack in the tree: package, work, function.
 func place(stack []frame) []string {
 	roomName, at := "", len(stack)
 	for i, f := range stack {
-		if r := f.room(); r != "" {
+		if r := f.owner(); r != "" {
 			roomName, at = r, i
 			break
 		}
@@ -225,7 +224,7 @@ func place(stack []frame) []string {
 	return []string{roomName, work, fn}
 }
 
-// tlsWork tells handshakes from records.
+// tlsWork distinguishes TLS handshakes from records.
 func tlsWork(inner []frame) string {
 	for _, f := range inner {
 		if strings.Contains(f.name, "andshake") {
@@ -235,8 +234,8 @@ func tlsWork(inner []frame) string {
 	return "records"
 }
 
-// workOf says what the frames between the innermost and ours do; empty: what
-// they were called for.
+// workOf returns the kind of work of the frames between the innermost frame and ours. It is ""
+// if they do the work of the function of ours that called them.
 func workOf(inner []frame) string {
 	for i, f := range inner {
 		if isCall(f.name) {
@@ -269,8 +268,8 @@ func workOf(inner []frame) string {
 	return ""
 }
 
-// packageOf is the name of a function's package; empty for those of the runtime,
-// which nobody calls by name.
+// packageOf returns the name of a function's package. It is "" for functions of the runtime,
+// which code does not call by name.
 func packageOf(name string) string {
 	name = plain(name)
 	dir, base := path.Split(name)
@@ -284,7 +283,7 @@ func packageOf(name string) string {
 	return pkg
 }
 
-// plain is a function's name without type arguments, which have paths of their own.
+// plain returns a function's name without type arguments, which contain import paths.
 func plain(name string) string {
 	from, to := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
 	if from < 0 || to < from {
@@ -293,15 +292,15 @@ func plain(name string) string {
 	return name[:from] + name[to+1:]
 }
 
-// short is a function's name without its import path and type arguments.
+// short returns a function's name without its import path and type arguments.
 func short(name string) string {
 	name = plain(name)
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// Flame is the tree as indented text: time for each of n pages, share, and a
-// bar as long as the share. What takes less than least of the whole goes
-// into the line "other" of its parent; depth is how many levels are shown.
+// Flame returns the tree as indented text, with depth levels: the time per page of a number of
+// pages, the share, and a bar as long as the share. Nodes that take less than the share least
+// of the whole are added up in the line "other" of their parent.
 func (n *Node) Flame(pages int64, depth int, least float64) string {
 	var lines [][4]string
 	add := func(level int, name string, d time.Duration) {

@@ -15,63 +15,62 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Quality asks: does a crawl that goes host by host, or politely, still come to
-// the pages early that many others link to?
+// Quality answers: does a crawl that goes host by host, or politely, still fetch the pages with
+// many inlinks early?
 //
-// It runs in this process and measures no times, so that it gives the same on
-// every machine.
+// It runs in this process and measures no times, so the result is the same on every machine.
 type Quality struct {
-	// Graph is a file of links, or the folder with the one *.tsv.gz.
+	// Graph is a file of links, or a folder with one *.tsv.gz.
 	Graph string
-	// Draws are how many sets of seeds are drawn. Zero means 20, when quick 2.
+	// Draws is the number of sets of seeds. Zero means 20, with --quick 2.
 	Draws int64
-	// Seeds are in each. Zero means 10.
+	// Seeds is the number of pages in a set. Zero means 10.
 	Seeds int64
 	Again string
 }
 
 // Errors of the experiment.
 var (
-	// ErrNoGraph is a link graph that is not where it was said to be.
+	// ErrNoGraph reports that there is no link graph at the given path.
 	ErrNoGraph = errors.New("the link graph is missing")
-	// ErrOrders are orders that did not come to the same pages.
-	ErrOrders = errors.New("an order did not fetch what can be reached, once each")
+	// ErrOrders reports an order that fetched other pages than all others.
+	ErrOrders = errors.New("an order did not fetch each reachable page once")
 )
 
 const (
-	// atATime are the hosts that are visited at a time, in all agents together.
+	// atATime is the number of hosts that all agents together visit at a time.
 	atATime = 500
-	// slowAtATime are the pages fetched at a time of a crawl that is held back by
-	// its line, not by politeness.
+	// slowAtATime is the number of pages fetched at a time by a crawl whose limit is its line,
+	// not politeness.
 	slowAtATime = 2
-	// someThreads are the paper's threads where only one number is tried.
+	// someThreads is the number of the paper's threads where the experiment tries one number.
 	someThreads = 64
 )
 
-// FindGraph is the file of the link graph at path, which may be its folder. The
-// error is ErrNoGraph.
+// FindGraph returns the file of the link graph at path, a file or a folder. The error is
+// ErrNoGraph.
 func FindGraph(path string) (string, error) {
 	const where = "--graph names a list of links, \"from TAB to\" by number of page in the order of the URLs, " +
 		"perhaps in gzip, or the folder with one *.tsv.gz; https://law.di.unimi.it/webdata/uk-2007-05@100000/ has " +
 		"the graph, WebGraph's ArcListASCIIGraph makes a list of it"
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s is not there; %s", ErrNoGraph, path, where)
+		return "", fmt.Errorf("%w: %s does not exist; %s", ErrNoGraph, path, where)
 	}
 	if !info.IsDir() {
 		return path, nil
 	}
 	lists, err := filepath.Glob(filepath.Join(path, "*.tsv.gz"))
 	if err != nil || len(lists) != 1 {
-		return "", fmt.Errorf("%w: %s holds %d of *.tsv.gz, not one; %s", ErrNoGraph, path, len(lists), where)
+		return "", fmt.Errorf("%w: %s contains %d files *.tsv.gz, not one; %s", ErrNoGraph, path, len(lists), where)
 	}
 	return lists[0], nil
 }
 
-// A linkWeb is a web of which only the links are known.
+// A linkWeb is a web without content: only its links are known.
 type linkWeb struct {
 	g        *gen.Graph
-	indegree []int32 // in the whole graph
+	indegree []int32 // number of inlinks in the whole graph, by page
 }
 
 func newLinkWeb(g *gen.Graph) *linkWeb {
@@ -84,7 +83,7 @@ func newLinkWeb(g *gen.Graph) *linkWeb {
 	return w
 }
 
-// seedPages draws n pages with links out.
+// seedPages draws n pages that have links.
 func (w *linkWeb) seedPages(r *rand.Rand, n int) (seeds []uint32) {
 	var pages []uint32
 	for p := range uint32(w.g.Nodes()) {
@@ -98,8 +97,8 @@ func (w *linkWeb) seedPages(r *rand.Rand, n int) (seeds []uint32) {
 	return seeds
 }
 
-// An order is one in which pages are fetched, each known only when a page that
-// links to it was fetched.
+// An order is an order in which a crawl fetches pages. A page is known when a page that links
+// to it has been fetched.
 type order struct {
 	name   string
 	hosts  *division
@@ -107,7 +106,7 @@ type order struct {
 	fetch  func(ctx context.Context, seeds []uint32, r *rand.Rand, draw int) ([]uint32, error)
 }
 
-// The names of orders that the text picks out.
+// The names of orders that the text mentions.
 const (
 	plainName  = "breadth-first"
 	randomName = "random, of those discovered"
@@ -115,7 +114,7 @@ const (
 	idealName  = "by indegree, were all known (bound)"
 )
 
-// agentNumbers are how many share the hosts.
+// agentNumbers are the numbers of agents that divide the hosts.
 var agentNumbers = []int{1, 4, 16}
 
 func perHostName(threads int) string {
@@ -132,7 +131,7 @@ func crawlerName(workers int) string {
 	return fmt.Sprintf("this crawler, %d hosts at a time", workers)
 }
 
-// qualityRun is one with its graph.
+// qualityRun is a run of the experiment with its graph.
 type qualityRun struct {
 	*Quality
 	t    *Trial
@@ -142,8 +141,8 @@ type qualityRun struct {
 	got  []*QualityCurve
 }
 
-// divider returns which of so many agents owns a host by rendezvous hashing, the
-// default of a crawl. The agents have other names in each draw.
+// divider returns which agent owns a host by rendezvous hashing, the default of a crawl. The
+// agents have other names in each draw.
 func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	if agents == 1 {
 		return func(string) int { return 0 }, nil
@@ -159,7 +158,7 @@ func (q *qualityRun) divider(agents, draw int) (func(host string) int, error) {
 	return func(host string) int { return number[d.Owner(weburl.HostKey(host)).Name] }, nil
 }
 
-// perHost is the paper's order with so many threads in all agents together.
+// perHost returns the paper's order with a number of threads in all agents together.
 func (q *qualityRun) perHost(d *division, threads, agents int) order {
 	name := perHostName(threads)
 	return order{name: name, hosts: d, agents: agents,
@@ -172,7 +171,7 @@ func (q *qualityRun) perHost(d *division, threads, agents int) order {
 		}}
 }
 
-// crawler is this crawler's order with so many workers in all agents together.
+// crawler returns this crawler's order with a number of workers in all agents together.
 func (q *qualityRun) crawler(d *division, workers, agents int) order {
 	name := crawlerName(workers)
 	return order{name: name, hosts: d, agents: agents,
@@ -188,7 +187,7 @@ func (q *qualityRun) crawler(d *division, workers, agents int) order {
 		}}
 }
 
-// orders are all that are tried, breadth-first first.
+// orders returns all orders of the experiment, breadth-first first.
 func (q *qualityRun) orders() (os []order) {
 	d := q.main
 	simple := func(name string, f func(seeds []uint32, r *rand.Rand) []uint32) {
@@ -248,7 +247,7 @@ func (x *Quality) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return q.result(), nil
 }
 
-// run measures all orders with all draws.
+// run crawls in all orders with all draws.
 func (q *qualityRun) run(ctx context.Context) error {
 	for _, o := range q.orders() {
 		c := &QualityCurve{Order: o.name, Agents: o.agents, Hosts: o.hosts.name}
@@ -261,7 +260,7 @@ func (q *qualityRun) run(ctx context.Context) error {
 		}
 		done := q.t.step("%s", what)
 		for draw := range int(q.Draws) {
-			// Every order has the same seeds, and a source of its own.
+			// Each order has the same seeds, and its own source of random numbers.
 			seeds := q.web.seedPages(rand.New(rand.NewPCG(q.t.Seed, uint64(draw))), int(q.Seeds))
 			pages, err := o.fetch(ctx, seeds, rand.New(rand.NewPCG(q.t.Seed, 1<<32+uint64(draw))), draw)
 			if err != nil {
@@ -282,7 +281,7 @@ func (q *qualityRun) run(ctx context.Context) error {
 	return nil
 }
 
-// check holds pages against what can be reached.
+// check reports whether pages are the reachable pages, each once.
 func (w *linkWeb) check(seeds, pages []uint32) error {
 	reachable := w.breadthFirst(seeds)
 	seen := make([]bool, w.g.Nodes())
@@ -291,12 +290,12 @@ func (w *linkWeb) check(seeds, pages []uint32) error {
 	}
 	for i, p := range pages {
 		if !seen[p] {
-			return fmt.Errorf("%w: page %d, the %dth", ErrOrders, p, i)
+			return fmt.Errorf("%w: page %d came as the %dth, twice or unreachable", ErrOrders, p, i)
 		}
 		seen[p] = false
 	}
 	if len(pages) != len(reachable) {
-		return fmt.Errorf("%w: %d of %d", ErrOrders, len(pages), len(reachable))
+		return fmt.Errorf("%w: %d of %d pages", ErrOrders, len(pages), len(reachable))
 	}
 	return nil
 }

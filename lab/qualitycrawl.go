@@ -14,45 +14,45 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A crawlSpec says how agents of this crawler go through a linkWeb.
+// A crawlSpec configures a crawl of a linkWeb by agents of this crawler.
 type crawlSpec struct {
 	dir     string
 	hosts   *division
 	agents  int
-	active  int // hosts that each keeps ready
-	workers int // of each
+	active  int // hosts that each agent keeps ready
+	workers int // of each agent
 	of      func(host string) int
 	seed    uint64
 }
 
-// qualityDelay is the quiet time, the default of a crawl.
+// qualityDelay is the delay per host, the default of a crawl.
 const qualityDelay = 2 * time.Second
 
-// A pageFetching is a page under way.
+// A pageFetching is a fetch in progress.
 type pageFetching struct {
 	page  uint32
 	agent int
 	end   time.Time
 }
 
-// A linkCrawl is agents with a frontier each, in virtual time.
+// A linkCrawl simulates agents in virtual time. Each has a frontier.
 type linkCrawl struct {
 	crawlSpec
 	web       *linkWeb
 	frontiers []*frontier.Frontier
-	owner     []int // agent of each host
+	owner     []int // agent, by host
 	known     known
-	depth     []int32 // links from a seed to each known page
-	busy      []int   // fetches of each agent that are under way
+	depth     []int32 // links from a seed, by page
+	busy      []int   // fetches in progress, by agent
 	fetching  []pageFetching
-	arrived   [][]weburl.Link // for each agent, of one page
+	arrived   [][]weburl.Link // links of one page, by agent
 	hops      string
 	fetched   []uint32
 }
 
-// crawled is the order in which agents would ask for the pages: each link goes
-// through the frontier of the agent that has its host. A fetch takes
-// fetchTime, another agent knows of a link as soon as the page's own does.
+// crawled returns the order in which the agents request the pages. Each link passes through the
+// frontier of the agent that owns its host. A fetch takes fetchTime. A link reaches another
+// agent without a delay.
 func (w *linkWeb) crawled(ctx context.Context, s crawlSpec, seeds []uint32) (fetched []uint32, err error) {
 	c := &linkCrawl{
 		crawlSpec: s, web: w, known: make(known, w.g.Nodes()), depth: make([]int32, w.g.Nodes()),
@@ -99,8 +99,8 @@ func (w *linkWeb) crawled(ctx context.Context, s crawlSpec, seeds []uint32) (fet
 	}
 }
 
-// begin asks for all pages that are due, as far as the agents can. wake is when
-// the next one is due; zero means that none is.
+// begin starts the fetches of all due pages, as far as the agents have workers. wake is the
+// time at which the next page is due; zero means none.
 func (c *linkCrawl) begin(now time.Time) (wake time.Time, err error) {
 	for i, f := range c.frontiers {
 		for c.busy[i] < c.workers {
@@ -110,7 +110,7 @@ func (c *linkCrawl) begin(now time.Time) (wake time.Time, err error) {
 					return wake, err
 				}
 				if !next.IsZero() && !next.After(now) {
-					continue // there is more to read
+					continue // the frontier can read more from disk
 				}
 				if !next.IsZero() && (wake.IsZero() || next.Before(wake)) {
 					wake = next
@@ -129,7 +129,7 @@ func (c *linkCrawl) begin(now time.Time) (wake time.Time, err error) {
 	return wake, nil
 }
 
-// end ends the fetches that are over.
+// end ends the fetches whose time has come.
 func (c *linkCrawl) end(now time.Time) error {
 	for len(c.fetching) > 0 && !c.fetching[0].end.After(now) {
 		f := c.fetching[0]
@@ -145,8 +145,7 @@ func (c *linkCrawl) end(now time.Time) error {
 	return nil
 }
 
-// arrive gives the links of a page to those that have their hosts, scrambled as
-// a crawl does.
+// arrive gives the links of pages to the agents that own their hosts, shuffled as in a crawl.
 func (c *linkCrawl) arrive(pages []uint32, depth int32) error {
 	if len(c.hops) < int(depth) {
 		c.hops = strings.Repeat("L", 2*int(depth))

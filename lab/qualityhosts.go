@@ -11,43 +11,41 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A division says which pages make a host, in a graph whose URLs are not known.
+// A division assigns pages to hosts, in a graph whose URLs are not known.
 //
-// Pages are numbered so that those of a host stand together, as in a list of
-// URLs, so a host is taken to be a run of numbers. Where runs end is told by
-// the links: a link inside a host of s pages names one of s, another one of all
-// n, which makes log2(n/s) bits less. Hosts are the runs of which the sum of what
-// is saved is the greatest, when a host costs a fixed number of bits; the
-// more it costs, the fewer hosts there are.
+// The pages are numbered in the order of their URLs, so the pages of a host have consecutive
+// numbers. The links tell where a host ends. A link within a host of s pages names one of s
+// pages; any other link names one of all n pages and needs log2(n/s) bits more. The division
+// chooses the runs of numbers that save the most bits in all, if each host costs a fixed
+// number of bits. The more a host costs, the fewer hosts there are.
 type division struct {
 	name   string
-	host   []int32 // of each page
-	sizes  []int   // pages of each host
+	host   []int32 // by page
+	sizes  []int   // pages, by host
 	names  []string
-	urls   []weburl.URL // of each page
-	inside float64      // share of the links that stay on their host
+	urls   []weburl.URL // by page
+	inside float64      // share of the links that stay within their host
 }
 
 func (d *division) hosts() int { return len(d.sizes) }
 
 const (
-	// runStep is how many pages apart hosts may begin: looking at each takes its
-	// square times as long, and moves a boundary by two pages.
+	// runStep is the distance in pages between possible starts of hosts. A step of 1 would
+	// take runStep squared times as long, and move a boundary by two pages.
 	runStep = 5
-	// maxRun bounds a host's pages.
+	// maxRun bounds the pages of a host.
 	maxRun = 20_000
 )
 
-// hostCosts are the bits that a host costs. The first is that of the
-// experiment, the others are there to see what hangs on it.
+// hostCosts are costs of a host in bits. The experiment uses the first; the others show how
+// much the result depends on it.
 var hostCosts = []struct {
 	name string
 	bits float64
 }{{"hosts", 200}, {"more hosts", 50}, {"fewer hosts", 5000}}
 
-// divideHosts divides the pages in some ways: by the links at several costs, and
-// into hosts of the first one's sizes with pages that have nothing to do with
-// each other.
+// divideHosts divides the pages in several ways: by the links at several costs, and into hosts
+// of the same sizes as the first, but with random pages.
 func divideHosts(ctx context.Context, g *gen.Graph, r *rand.Rand) (ds []*division, err error) {
 	bits := make([]float64, len(hostCosts))
 	for i, c := range hostCosts {
@@ -82,7 +80,7 @@ func divideHosts(ctx context.Context, g *gen.Graph, r *rand.Rand) (ds []*divisio
 	return ds, nil
 }
 
-// complete names hosts and pages, and counts links.
+// complete names the hosts and pages, and counts the links within hosts.
 func (d *division) complete(g *gen.Graph) error {
 	for h := range d.sizes {
 		d.names = append(d.names, fmt.Sprintf("h%06d.example", h))
@@ -105,12 +103,12 @@ func (d *division) complete(g *gen.Graph) error {
 	return nil
 }
 
-// runs are the first pages of the hosts, for each number of bits that one costs:
-// of all ways to cut at every step-th page the best one. It takes time and
-// memory for all pages of the longest run, at every step.
+// runs returns the first pages of the hosts, for each cost of a host in bits. It finds the best
+// of all divisions whose hosts begin at multiples of step. Time and memory grow with the
+// product of the number of steps and the longest run.
 func runs(ctx context.Context, g *gen.Graph, step int, bits []float64) ([][]int, error) {
 	n := g.Nodes()
-	// below are the ends of links with the lower numbers, as steps, of each step.
+	// below holds, for each step, the steps of the other ends of its links with lower numbers.
 	steps := (n + step - 1) / step
 	below := make([]map[int32]int32, steps)
 	for p := range n {
@@ -123,11 +121,11 @@ func runs(ctx context.Context, g *gen.Graph, step int, bits []float64) ([][]int,
 		}
 	}
 	longest := max(maxRun/step, 1)
-	saved := make([]float64, longest+1) // a link, in a run of so many steps
+	saved := make([]float64, longest+1) // bits saved by a link within a run, by the run's steps
 	for s := 1; s <= longest; s++ {
 		saved[s] = max(math.Log2(float64(n)/float64(s*step)), 0)
 	}
-	inside := make([]int64, steps) // links inside a run from each step to here
+	inside := make([]int64, steps) // links within a run from each step to this one
 	links := make([]int64, steps)
 	best, from := make([][]float64, len(bits)), make([][]int, len(bits))
 	for i := range bits {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// A known is which pages were discovered.
+// known marks the discovered pages.
 type known []bool
 
-// add marks pages, and gives those that are new.
+// add marks pages, and calls fn with the new ones.
 func (k known) add(pages []uint32, fn func(p uint32)) {
 	for _, p := range pages {
 		if !k[p] {
@@ -20,7 +20,7 @@ func (k known) add(pages []uint32, fn func(p uint32)) {
 	}
 }
 
-// breadthFirst is one queue.
+// breadthFirst fetches pages in the order of their discovery.
 func (w *linkWeb) breadthFirst(seeds []uint32) []uint32 {
 	k := make(known, w.g.Nodes())
 	var queue []uint32
@@ -32,7 +32,7 @@ func (w *linkWeb) breadthFirst(seeds []uint32) []uint32 {
 	return queue
 }
 
-// random fetches any of the discovered pages.
+// random fetches a random one of the discovered pages next.
 func (w *linkWeb) random(seeds []uint32, r *rand.Rand) (fetched []uint32) {
 	k := make(known, w.g.Nodes())
 	var pool []uint32
@@ -49,8 +49,8 @@ func (w *linkWeb) random(seeds []uint32, r *rand.Rand) (fetched []uint32) {
 	return fetched
 }
 
-// A pageHeap has the page with the highest indegree on top, of equal ones that
-// with the lower number.
+// A pageHeap is a heap with the page of the highest indegree on top. Of pages with equal
+// indegree, the one with the lower number is on top.
 type pageHeap struct {
 	pages    []uint32
 	indegree []int32
@@ -72,8 +72,8 @@ func (h *pageHeap) Pop() any {
 	return p
 }
 
-// bestFirst fetches the discovered page with the highest indegree, which no
-// crawler knows.
+// bestFirst fetches the discovered page with the highest indegree next. No real crawler knows
+// the indegree.
 func (w *linkWeb) bestFirst(seeds []uint32) (fetched []uint32) {
 	k := make(known, w.g.Nodes())
 	h := &pageHeap{indegree: w.indegree}
@@ -87,31 +87,30 @@ func (w *linkWeb) bestFirst(seeds []uint32) (fetched []uint32) {
 	return fetched
 }
 
-// ideal sorts all that can be reached by indegree, as if it were known.
+// ideal returns all reachable pages by indegree, the highest first.
 func (w *linkWeb) ideal(seeds []uint32) []uint32 {
 	pages := w.breadthFirst(seeds)
 	w.byIndegree(pages)
 	return pages
 }
 
-// byIndegree sorts pages, the one with the highest indegree first, of equal ones
-// that with the lower number.
+// byIndegree sorts pages by indegree, the highest first, and then by number.
 func (w *linkWeb) byIndegree(pages []uint32) {
 	slices.SortFunc(pages, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(w.indegree[b], w.indegree[a]), cmp.Compare(a, b))
 	})
 }
 
-// perHost is UbiCrawler's order (section 3): a thread visits one host at a time,
-// breadth-first, until no page of it is known that was not fetched; then
-// it takes the host that was met first of those that nobody visits. Links to
-// another host go to the agent that has it. All threads fetch at the same pace,
-// one page each in a round, whose links are known from the next round on.
+// perHost is the order of UbiCrawler, a crawler (paper, section 3). A thread visits one host at
+// a time, breadth-first, until it has fetched all known pages of the host. Then it takes, of the
+// hosts that no thread visits, the one discovered first. Links to another host go to the agent
+// that owns the host. All threads fetch at the same pace: one page each in a round. The links of
+// a page are known from the next round on.
 func (w *linkWeb) perHost(d *division, seeds []uint32, agents, threads int,
 	of func(host string) int) (fetched []uint32) {
 	type agent struct {
-		hosts   []int32 // that wait for a thread
-		threads []int32 // the host of each, or none
+		hosts   []int32 // waiting for a thread
+		threads []int32 // the host of each thread, or none
 	}
 	const none = -1
 	as := make([]agent, agents)
@@ -122,8 +121,8 @@ func (w *linkWeb) perHost(d *division, seeds []uint32, agents, threads int,
 	for h, name := range d.names {
 		owner[h] = &as[of(name)]
 	}
-	waiting := make([][]uint32, d.hosts()) // pages of each host
-	taken := make([]bool, d.hosts())       // by a thread, or waiting for one
+	waiting := make([][]uint32, d.hosts()) // known pages to fetch, by host
+	taken := make([]bool, d.hosts())       // whether a thread has the host, or the host waits for one
 	k := make(known, w.g.Nodes())
 	push := func(p uint32) {
 		h := d.host[p]

@@ -9,26 +9,25 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// A QualityDraw is how good the pages of one order were with one set of seeds.
+// A QualityDraw is the result of one order with one set of seeds.
 type QualityDraw struct {
 	Reached int
-	// Mean is the mean indegree of the first 1, 2, 5, 10, ... hundred pages (see
-	// qualityPoints), and of all.
+	// Mean is the mean indegree of the first 100, 200, 500, 1000, ... pages (see
+	// qualityPoints), and of all pages.
 	Mean []float64
 	All  float64
-	// Top is the share of the best hundredth of all that was reached which is
-	// among them.
+	// Top is the share of the best hundredth of all fetched pages that is among these.
 	Top []float64
 }
 
-// A QualityCurve is that of an order with all sets of seeds.
+// A QualityCurve is the result of an order with all sets of seeds.
 type QualityCurve struct {
 	Order  string        `json:"order"`
 	Agents int           `json:"agents"`
 	Hosts  string        `json:"hosts"`
-	Draws  []QualityDraw `json:"-"` // the CSV has them
+	Draws  []QualityDraw `json:"-"` // written to the CSV
 
-	// Of the first so many pages, over the draws, see sum.
+	// Values for the first Pages[i] pages, over the draws; see sum.
 	Pages    []int     `json:"pages"`
 	Mean     []float64 `json:"mean_indegree"`
 	Least    []float64 `json:"least"`
@@ -36,7 +35,7 @@ type QualityCurve struct {
 	Top      []float64 `json:"top_share"`
 }
 
-// qualityPoints are the numbers of pages at which the mean is taken.
+// qualityPoints returns the numbers of pages at which the experiment takes the mean.
 func qualityPoints(reached int) (ps []int) {
 	for p := 100; p <= reached; p *= 10 {
 		for _, times := range []int{1, 2, 5} {
@@ -48,7 +47,7 @@ func qualityPoints(reached int) (ps []int) {
 	return ps
 }
 
-// add takes down the pages of a draw.
+// add adds a draw with its pages in the order of their fetches.
 func (c *QualityCurve) add(w *linkWeb, pages []uint32) {
 	best := slices.Clone(pages)
 	w.byIndegree(best)
@@ -73,7 +72,7 @@ func (c *QualityCurve) add(w *linkWeb, pages []uint32) {
 	c.Draws = append(c.Draws, d)
 }
 
-// points are those that all draws have.
+// points returns the points that all draws have.
 func (c *QualityCurve) points() []int {
 	least := math.MaxInt
 	for _, d := range c.Draws {
@@ -82,7 +81,7 @@ func (c *QualityCurve) points() []int {
 	return qualityPoints(least)
 }
 
-// sum fills in what is told of all draws together.
+// sum computes the values over all draws.
 func (c *QualityCurve) sum() {
 	c.Pages = c.points()
 	for _, n := range c.Pages {
@@ -93,7 +92,8 @@ func (c *QualityCurve) sum() {
 	}
 }
 
-// told are the points in the text; 0, which stands for all, if there are none.
+// told returns the points that the text shows, or 0, which stands for all pages, if there are
+// none.
 func (c *QualityCurve) told() (ps []int) {
 	all := c.points()
 	for _, p := range []int{100, 1000, 5000, 10_000, 20_000, 50_000} {
@@ -107,7 +107,7 @@ func (c *QualityCurve) told() (ps []int) {
 	return ps
 }
 
-// firstPages is the name of a point.
+// firstPages returns the name of a point.
 func firstPages(n int) string {
 	if n == 0 {
 		return "all"
@@ -115,7 +115,7 @@ func firstPages(n int) string {
 	return humanize.Comma(int64(n))
 }
 
-// each is a figure of each draw at a point.
+// each returns a value of each draw at a point.
 func (c *QualityCurve) each(n int, of func(d *QualityDraw, i int) float64) (vs []float64) {
 	i := slices.Index(c.points(), n)
 	for k := range c.Draws {
@@ -124,7 +124,7 @@ func (c *QualityCurve) each(n int, of func(d *QualityDraw, i int) float64) (vs [
 	return vs
 }
 
-// mean are the mean indegrees of the first n pages, 0 for all.
+// mean returns, for each draw, the mean indegree of the first n pages; 0 stands for all pages.
 func (c *QualityCurve) mean(n int) []float64 {
 	return c.each(n, func(d *QualityDraw, i int) float64 {
 		if n == 0 {
@@ -134,7 +134,7 @@ func (c *QualityCurve) mean(n int) []float64 {
 	})
 }
 
-// top are the shares of the best hundredth in the first n pages.
+// top returns, for each draw, the share of the best hundredth in the first n pages.
 func (c *QualityCurve) top(n int) []float64 {
 	return c.each(n, func(d *QualityDraw, i int) float64 {
 		if n == 0 {
@@ -152,7 +152,7 @@ func average(vs []float64) float64 {
 	return sum / float64(max(len(vs), 1))
 }
 
-// beside are the ratios to another curve's, draw by draw, as text.
+// beside returns the ratios to another curve, draw by draw, as text.
 func (c *QualityCurve) beside(other *QualityCurve, n int) string {
 	a, b := c.mean(n), other.mean(n)
 	for i := range a {
@@ -161,7 +161,7 @@ func (c *QualityCurve) beside(other *QualityCurve, n int) string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", Median(a), slices.Min(a), slices.Max(a))
 }
 
-// find is the curve of an order by its name.
+// find returns the curve of an order by its name.
 func (q *qualityRun) find(name, hosts string, agents int) *QualityCurve {
 	for _, c := range q.got {
 		if c.Order == name && c.Hosts == hosts && c.Agents == agents {
@@ -171,7 +171,7 @@ func (q *qualityRun) find(name, hosts string, agents int) *QualityCurve {
 	return nil
 }
 
-// byOne are the curves of one agent with the hosts of the experiment.
+// byOne returns the curves of a single agent with the hosts of the experiment.
 func (q *qualityRun) byOne() (cs []*QualityCurve) {
 	for _, c := range q.got {
 		if c.Agents == 1 && c.Hosts == q.main.name {
@@ -181,7 +181,7 @@ func (q *qualityRun) byOne() (cs []*QualityCurve) {
 	return cs
 }
 
-// result sums the measurements up.
+// result returns the text, tables and figures of the experiment.
 func (q *qualityRun) result() *Result {
 	return &Result{
 		Name: "quality", Title: "Good pages first?",
@@ -240,7 +240,7 @@ func (q *qualityRun) setUp() string {
 		q.Draws, q.Seeds, q.t.Seed, fromTo(reached), qualityDelay, fetchTime, atATime, slowAtATime)
 }
 
-// fromTo is the least and the greatest.
+// fromTo formats the least and the greatest value.
 func fromTo(vs []float64) string {
 	least, most := humanize.Comma(int64(slices.Min(vs))), humanize.Comma(int64(slices.Max(vs)))
 	if least == most {
@@ -249,7 +249,7 @@ func fromTo(vs []float64) string {
 	return least + " to " + most
 }
 
-// pageColumns are columns for the first n pages.
+// pageColumns returns the columns for the points in the text.
 func pageColumns(told []int, digits int, unit string) (cs []Column) {
 	for _, n := range told {
 		cs = append(cs, Column{Name: firstPages(n), Digits: digits, Unit: unit})
@@ -334,7 +334,7 @@ func (q *qualityRun) hostTable() *Table {
 	return t
 }
 
-// data is the CSV: each draw at each point.
+// data returns the CSV, with a line for each draw at each point.
 func (q *qualityRun) data() Table {
 	t := Table{Columns: []Column{{Name: "order"}, {Name: "hosts"}, {Name: "agents"}, {Name: "draw"}, {Name: "pages"},
 		{Name: "mean indegree"}, {Name: "top share"}}}
@@ -349,18 +349,18 @@ func (q *qualityRun) data() Table {
 	return t
 }
 
-// line is a curve's.
+// line returns the line of a curve.
 func (c *QualityCurve) line(name string, color int, of func(n int) []float64) Line {
 	l := Line{Name: name, Color: color, Bold: c.Order == crawlerName(atATime)}
 	for _, n := range c.points() {
-		if y := average(of(n)); y > 0 { // nothing has no logarithm
+		if y := average(of(n)); y > 0 { // 0 has no logarithm
 			l.Points = append(l.Points, plotter.XY{X: float64(n), Y: y})
 		}
 	}
 	return l
 }
 
-// shortOrder is an order's name for a legend.
+// shortOrder returns an order's name for a legend.
 func shortOrder(name string) string {
 	switch name {
 	case bestName:
@@ -382,7 +382,7 @@ func agentsOf(n int) string {
 	return fmt.Sprintf("%d agents", n)
 }
 
-// figure is the paper's, and the same with agents.
+// figure draws the paper's figure, and the same with several agents.
 func (q *qualityRun) figure() *Figure {
 	orders := Panel{Title: "Mean indegree of the pages fetched so far", X: "pages fetched", Y: "mean indegree",
 		Log: true}
@@ -402,7 +402,7 @@ func (q *qualityRun) figure() *Figure {
 		for _, n := range agentNumbers {
 			c := q.find(o.name, q.main.name, n)
 			l := c.line(o.short+", "+agentsOf(n), len(agents.Lines)+1, c.mean)
-			l.Bold = false // they lie upon each other
+			l.Bold = false // the lines overlap
 			agents.Lines = append(agents.Lines, l)
 		}
 	}

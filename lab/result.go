@@ -15,27 +15,27 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// An Experiment answers one question by running things.
+// An Experiment answers one question by measurements.
 type Experiment interface {
-	// Run measures. The error of a Result that is not nil is what the
-	// experiment found to be wrong; the Result is written all the same.
+	// Run measures, and blocks until it is done or ctx ends. If Run returns both a Result and
+	// an error, the error is what the experiment found wrong, and Do writes the Result.
 	Run(ctx context.Context, t *Trial) (*Result, error)
 }
 
-// A Result is what an experiment has found.
+// A Result is the outcome of an experiment.
 type Result struct {
-	Name     string // of the files
+	Name     string // of the files, without extension
 	Title    string
 	Question string
-	SetUp    string // what was run, in Markdown
+	SetUp    string // what the experiment ran, in Markdown
 	Sections []Section
-	// Data is the CSV: every run or sample.
+	// Data is the CSV, with a row per run or sample.
 	Data Table
 	// Figure is the picture.
 	Figure *Figure
-	// Figures are what the text quotes, for the JSON.
+	// Figures are the numbers that the text quotes, for the JSON.
 	Figures map[string]any
-	// Again is the command that measures it again.
+	// Again is the command that repeats the measurement.
 	Again string
 }
 
@@ -44,15 +44,15 @@ type Section struct {
 	Heading string
 	Table   *Table
 	Text    string // in Markdown, below the table
-	Shown   bool   // on the terminal, too
+	Shown   bool   // show it on the terminal, too
 }
 
-// Marker separates what the program writes in NAME.md from what people write
-// below, which it keeps.
+// Marker separates the text in NAME.md that the program writes from the text below it, which
+// people write and the program keeps.
 const Marker = "<!-- Below this line people write; the program keeps it. -->"
 
-// Do runs e and writes what it found into the folder out. It says on t.Screen
-// what it does, and at the end what it found.
+// Do runs e and writes its Result into the folder out. It reports progress and the Result on
+// t.Screen.
 func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("lab: %w", err)
@@ -80,7 +80,7 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	return err
 }
 
-// write writes the four files, each whole or not at all.
+// write writes the four files. It replaces each file atomically.
 func (r *Result) write(out string, m Machine, quick bool, seed uint64) error {
 	name := func(ext string) string { return filepath.Join(out, r.Name+ext) }
 	var data, picture bytes.Buffer
@@ -113,7 +113,7 @@ func (r *Result) write(out string, m Machine, quick bool, seed uint64) error {
 	return nil
 }
 
-// markdown is the text without what people wrote.
+// markdown returns the text above the marker.
 func (r *Result) markdown(m Machine, quick bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n", r.Title, m)
@@ -137,7 +137,7 @@ func (r *Result) markdown(m Machine, quick bool) string {
 	return b.String()
 }
 
-// kept is the marker with what people wrote below it.
+// kept returns the marker and the text below it.
 func kept(old string) string {
 	if _, below, ok := strings.Cut(old, Marker); ok {
 		return Marker + below

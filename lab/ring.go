@@ -12,29 +12,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Ring asks: how evenly do agents divide the hosts among themselves, what
-// does it cost to know whose a host is, and what moves when one joins?
+// Ring answers: how evenly do agents divide the hosts, what does it cost to look up the owner
+// of a host, and which hosts move when an agent joins?
 //
-// It runs in this process, as nothing else runs beside it.
+// It runs in this process, because nothing else runs at the same time.
 type Ring struct {
-	// Hosts are met at most. Zero means 10 million, when quick 200,000.
+	// Hosts is the largest number of hosts. Zero means 10 million, with --quick 200,000.
 	Hosts int64
-	// Agents are there at most, up to 1,000. Zero means 1,000, when quick 100.
+	// Agents is the largest number of agents, at most 1,000. Zero means 1,000, with --quick
+	// 100.
 	Agents int64
-	// Sets of names are tried. Zero means 50, when quick 5.
+	// Sets is the number of sets of agent names. Zero means 50, with --quick 5.
 	Sets  int64
 	Again string
 }
 
 const (
 	maxRingAgents = 1000
-	// lotsBudget bounds what one number of agents draws for rendezvous in all
-	// sets of names; of large ones there are fewer sets, but one at least.
+	// lotsBudget bounds the random draws of rendezvous for one number of agents, over all sets
+	// of names. Large numbers of agents get fewer sets, but at least one.
 	lotsBudget, quickLots = 50_000_000, 20_000_000
-	// growthSets are the sets of names with which hosts are met.
+	// growthSets is the number of sets of names for the growing number of hosts.
 	growthSets = 5
-	// paper100 and paper200 are the paper's bounds of the deviation with so many
-	// replicas.
+	// paper100 and paper200 are the paper's bounds of the deviation with 100 and 200 replicas.
 	paper100, paper200 = 0.06, 0.045
 )
 
@@ -49,7 +49,7 @@ func (x *Ring) defaults(quick bool) {
 	def(&x.Sets, 50)
 }
 
-// sizes are the numbers of agents.
+// sizes returns the numbers of agents.
 func (x *Ring) sizes() (ns []int) {
 	for _, n := range []int{2, 5, 10, 16, 20, 50, 100, 200, 500, 1000} {
 		if n <= int(x.Agents) {
@@ -59,7 +59,7 @@ func (x *Ring) sizes() (ns []int) {
 	return ns
 }
 
-// A divider says whose a host is.
+// A divider assigns hosts to agents.
 type divider interface {
 	Owner(key uint64) placement.Agent
 	Nearest(dst []placement.Agent, key uint64, t int) []placement.Agent
@@ -67,17 +67,17 @@ type divider interface {
 	Shares() []float64
 }
 
-// A way is one of those to divide hosts.
+// A way is a way to assign hosts to agents.
 type way struct {
 	name  string
 	k     int                 // replicas; 0: not a ring
-	lots  func(n int) float64 // drawn to make one of n agents
+	lots  func(n int) float64 // number of random draws to build it for n agents
 	build func([]placement.Agent) (divider, error)
 	join  func(divider, placement.Agent) (divider, error)
 	leave func(divider, string) (divider, error)
 }
 
-// made is v as a divider, or nil with the error.
+// made returns v as a divider, or nil with the error.
 func made[T divider](v T, err error) (divider, error) {
 	if err != nil {
 		return nil, err
@@ -110,8 +110,7 @@ var (
 	allWays          = []way{ring100, ring200, rendezvousWay(16), rendezvous18, rendezvousWay(20)}
 )
 
-// members are n agents with names of their own for each set and seed, and
-// these capacities in turn.
+// members returns n agents with these capacities in turn. Each set and seed has its own names.
 func members(seed uint64, set, n int, capacities []float64) []placement.Agent {
 	as := make([]placement.Agent, n)
 	for i := range as {
@@ -126,16 +125,15 @@ var (
 	mixed = []float64{1, 2, 4}
 )
 
-// A Deviation is how far agents are from their shares: of share/expected - 1
-// over the agents, the mean of the absolutes, the root of the mean of the
-// squares, and the largest absolute.
+// A Deviation is the deviation of agents from their expected shares. With x = share/expected-1
+// for each agent, it holds the mean of |x|, the root of the mean of x*x, and the largest |x|.
 type Deviation struct {
 	MAD float64 `json:"mad"`
 	RMS float64 `json:"rms"`
 	Max float64 `json:"max"`
 }
 
-// deviation is that of shares, which may be counts.
+// deviation returns the deviation of shares, which may be counts.
 func deviation(agents []placement.Agent, shares []float64) (d Deviation) {
 	all, capacity := 0.0, 0.0
 	for i, a := range agents {
@@ -153,14 +151,14 @@ func deviation(agents []placement.Agent, shares []float64) (d Deviation) {
 	return d
 }
 
-// add makes d the mean of n such as one.
+// add adds one to d as one of n values of a mean.
 func (d *Deviation) add(one Deviation, n int) {
 	d.MAD += one.MAD / float64(n)
 	d.RMS += one.RMS / float64(n)
 	d.Max += one.Max / float64(n)
 }
 
-// A RingGrowth is the deviation as hosts are met, the mean of some sets of names.
+// A RingGrowth is the deviation as the number of hosts grows, as a mean over sets of names.
 type RingGrowth struct {
 	Way    string      `json:"way"`
 	Agents int         `json:"agents"`
@@ -171,8 +169,8 @@ type RingGrowth struct {
 	k int
 }
 
-// A RingLimit is the deviation with ever more hosts: of the sets of names the
-// mean of each figure and the greatest.
+// A RingLimit is the deviation of the shares themselves, which is the limit for many hosts. It
+// has the mean and the greatest value over the sets of names.
 type RingLimit struct {
 	Way        string    `json:"way"`
 	Agents     int       `json:"agents"`
@@ -184,7 +182,7 @@ type RingLimit struct {
 	k int
 }
 
-// A RingMove is what moved of the hosts.
+// A RingMove is the share of the hosts that moved.
 type RingMove struct {
 	Way    string  `json:"way"`
 	What   string  `json:"what"`
@@ -193,7 +191,7 @@ type RingMove struct {
 	Astray float64 `json:"between_others"`
 }
 
-// ringRun is all that was measured.
+// ringRun holds all measurements.
 type ringRun struct {
 	growth []RingGrowth
 	limits []RingLimit
@@ -224,7 +222,7 @@ func (x *Ring) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, &r), nil
 }
 
-// measure does all with one way and number of agents.
+// measure makes all measurements for one way and number of agents.
 func (x *Ring) measure(ctx context.Context, t *Trial, r *ringRun, w way, n int, keys []uint64) error {
 	done := t.step("%s, %s agents", w.name, humanize.Comma(int64(n)))
 	for _, capacities := range [][]float64{equal, mixed} {
@@ -260,7 +258,7 @@ func (x *Ring) measure(ctx context.Context, t *Trial, r *ringRun, w way, n int, 
 	return ctx.Err()
 }
 
-// hostKeys are those of n hosts.
+// hostKeys returns the keys of n hosts.
 func hostKeys(seed uint64, n int64) []uint64 {
 	keys := make([]uint64, n)
 	var name []byte
@@ -272,7 +270,7 @@ func hostKeys(seed uint64, n int64) []uint64 {
 	return keys
 }
 
-// counter counts hosts by owner.
+// counter returns the agents of d, and the index of each by name.
 func counter(d divider) (agents []placement.Agent, number map[string]int) {
 	agents = d.Agents()
 	number = make(map[string]int, len(agents))
@@ -282,8 +280,8 @@ func counter(d divider) (agents []placement.Agent, number map[string]int) {
 	return agents, number
 }
 
-// add counts whose hosts are, and holds it against the shares at 1, 2, 5,
-// 10... thousand.
+// add counts the hosts of each agent, and computes the deviation at 1, 2, 5, 10... thousand
+// hosts.
 func (g *RingGrowth) add(ctx context.Context, d divider, keys []uint64) error {
 	agents, number := counter(d)
 	counts := make([]float64, len(agents))
@@ -305,7 +303,7 @@ func (g *RingGrowth) add(ctx context.Context, d divider, keys []uint64) error {
 	return nil
 }
 
-// growthPoints are 1, 2, 5, 10... thousand hosts, up to most.
+// growthPoints returns 1, 2, 5, 10... thousand, up to most.
 func growthPoints(most int64) (ps []int64) {
 	for p := int64(1000); p < most; p *= 10 {
 		for _, times := range []int64{1, 2, 5} {
@@ -317,7 +315,7 @@ func growthPoints(most int64) (ps []int64) {
 	return append(ps, most)
 }
 
-// limit looks at the shares themselves, with several sets of names.
+// limit computes the deviation of the shares themselves, for several sets of names.
 func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []float64) (RingLimit, error) {
 	sets, budget := int(x.Sets), float64(lotsBudget)
 	if t.Quick {
@@ -346,7 +344,7 @@ func (x *Ring) limit(ctx context.Context, t *Trial, w way, n int, capacities []f
 	return l, nil
 }
 
-// modulo is what crawlers do that know no better: key mod agents.
+// modulo is the simplest way: the key modulo the number of agents.
 type modulo []placement.Agent
 
 func (m modulo) Owner(key uint64) placement.Agent                                 { return m[key%uint64(len(m))] }
@@ -371,7 +369,7 @@ var moduloWay = way{
 	},
 }
 
-// movesOf says what moves when one agent joins 16, and when one leaves them.
+// movesOf returns which hosts move when an agent joins 16 others, and when one leaves 16.
 func movesOf(w way, seed uint64, keys []uint64) ([]RingMove, error) {
 	as := members(seed, 0, 17, equal)
 	newcomer, old := as[16], as[:16]
@@ -393,8 +391,8 @@ func movesOf(w way, seed uint64, keys []uint64) ([]RingMove, error) {
 	}, nil
 }
 
-// moved counts the hosts that have another owner, and those of them that
-// neither came from nor went to who.
+// moved counts the hosts with a new owner, and those of them that moved neither from nor to
+// the agent who.
 func moved(w way, what string, before, after divider, keys []uint64, who string, ideal float64) RingMove {
 	m := RingMove{Way: w.name, What: what, Ideal: ideal}
 	for _, key := range keys {

@@ -11,10 +11,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
-// percent is a share in hundredths.
+// percent converts a share to percent.
 const percent = 100
 
-// result sums the measurements up.
+// result returns the text, tables and figures of the experiment.
 func (x *Ring) result(t *Trial, r *ringRun) *Result {
 	return &Result{
 		Name: "ring", Title: "Whose is this host?",
@@ -68,8 +68,8 @@ func (x *Ring) setUp(t *Trial) string {
 		humanize.Comma(x.Hosts), x.Sets)
 }
 
-// paper holds the ring against the paper by each metric: the shares themselves,
-// and the hosts that were met.
+// paper compares the ring with the paper's bounds by each metric, for the shares themselves
+// and for the hosts.
 func (x *Ring) paper(r *ringRun) *Table {
 	table := &Table{Columns: []Column{
 		{Name: "replicas"}, {Name: "deviation"}, {Name: "least", Unit: "%", Digits: 2},
@@ -110,7 +110,7 @@ func (x *Ring) paper(r *ringRun) *Table {
 	return table
 }
 
-// A bounded is figures and how many of them are below a bound.
+// bounded holds values, and how many of them are below a bound.
 type bounded struct {
 	all   []float64
 	below int
@@ -125,8 +125,8 @@ func (b *bounded) add(v, bound float64) {
 
 func (b bounded) String() string { return fmt.Sprintf("%d of %d", b.below, len(b.all)) }
 
-// fits says whether all figures of both are below the bound. "In part" means
-// that the shares themselves are, and the hosts met by some sets of names are not.
+// fits returns whether all values of both are below the bound. "In part" means that the shares
+// themselves are, and the counts of hosts of some sets of names are not.
 func fits(shares, met bounded) string {
 	switch {
 	case shares.below < len(shares.all):
@@ -137,7 +137,7 @@ func fits(shares, met bounded) string {
 	return "yes"
 }
 
-// limitTable has the deviations of the shares themselves.
+// limitTable returns the deviations of the shares themselves.
 func limitTable(r *ringRun, capacities string) *Table {
 	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "sets"},
 		{Name: "MAD", Unit: "%", Digits: 2}, {Name: "RMS", Unit: "%", Digits: 2}, {Name: "max", Unit: "%", Digits: 2},
@@ -151,7 +151,7 @@ func limitTable(r *ringRun, capacities string) *Table {
 	return table
 }
 
-// toldHosts are the numbers of hosts in the text; the CSV has all.
+// toldHosts returns the numbers of hosts in the text; the CSV has all.
 func toldHosts(most int64) (ps []int64) {
 	for p := int64(10_000); p < most; p *= 10 {
 		ps = append(ps, p)
@@ -198,7 +198,7 @@ func moveTable(r *ringRun) *Table {
 	return table
 }
 
-// data is the CSV: deviations, and times where there are no hosts.
+// data returns the CSV: deviations, and times in lines without a number of hosts.
 func (x *Ring) data(r *ringRun) Table {
 	t := Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "capacities"}, {Name: "hosts"}, {Name: "sets"},
 		{Name: "mad"}, {Name: "rms"}, {Name: "max"}, {Name: "worst mad"}, {Name: "worst rms"}, {Name: "worst max"},
@@ -221,12 +221,11 @@ func (x *Ring) data(r *ringRun) Table {
 	return t
 }
 
-// drawnSizes are the numbers of agents in the paper's figure, as far as lines
-// can be told apart.
+// drawnSizes are those numbers of agents in the paper's figure whose lines can be told apart.
 var drawnSizes = []int{2, 10, 100, 1000}
 
-// figure shows the deviation as hosts are met, as the paper does, and with ever
-// more hosts, and the time of a look-up.
+// figure draws the deviation as the number of hosts grows, as the paper does, its limit, and
+// the time of a look-up.
 func (x *Ring) figure(r *ringRun) *Figure {
 	rings := Panel{Title: "Ring: deviation (MAD) as hosts are met; thin κ=100, thick κ=200", X: "hosts", Y: "%",
 		Log: true}
@@ -238,7 +237,7 @@ func (x *Ring) figure(r *ringRun) *Figure {
 		}
 		line := Line{Name: fmt.Sprintf("%d agents", g.Agents), Color: at + 1, Bold: g.k != ring100.k}
 		for i, d := range g.By {
-			if d.MAD > 0 { // an exact half has no logarithm
+			if d.MAD > 0 { // 0 has no logarithm
 				line.Points = append(line.Points, plotter.XY{X: float64(g.Hosts[i]), Y: percent * d.MAD})
 			}
 		}

@@ -7,14 +7,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
-// A RingTime is what it costs to know whose a host is.
+// A RingTime holds the times of look-ups and of changes of the agents.
 type RingTime struct {
 	Way    string `json:"way"`
 	Agents int    `json:"agents"`
-	// Owner is a look-up, Next one of owner and next nearest, in ns.
+	// Owner is the time of a look-up of the owner, Next of the owner and the next nearest
+	// agent, in ns.
 	Owner float64 `json:"owner_ns"`
 	Next  float64 `json:"next_ns"`
-	// New makes it anew, With has one join, Without one leave.
+	// New builds it, With adds an agent, Without removes one.
 	New     time.Duration `json:"new_ns"`
 	With    time.Duration `json:"with_ns"`
 	Without time.Duration `json:"without_ns"`
@@ -24,13 +25,13 @@ type RingTime struct {
 }
 
 const (
-	ringRounds = 5 // of a change; the fastest counts
-	// lookupRounds are so short that some of them are not interrupted, whatever
-	// else runs on the machine; each is of other hosts.
+	ringRounds = 5 // measurements of a change; the fastest counts
+	// lookupRounds are short, so that some of them are not interrupted by other processes.
+	// Each round looks up other hosts.
 	lookupRounds, ringLookups = 100, 20_000
 )
 
-// timeRing measures a way with agents.
+// timeRing measures the times of a way with agents.
 func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) {
 	r := RingTime{Way: w.name, Agents: len(agents), k: w.k}
 	before := heap()
@@ -51,7 +52,7 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 		})) / float64(n)
 	}
 	total := 0
-	// Without the call through f an Owner would take a nanosecond less, in both.
+	// The call through f adds about a nanosecond to each look-up, in both ways.
 	r.Owner = ns(func(key uint64) { total += len(d.Owner(key).Name) })
 	buf := make([]placement.Agent, 0, 2)
 	r.Next = ns(func(key uint64) {
@@ -59,7 +60,7 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 		total += len(buf)
 	})
 	runtime.KeepAlive(total) // so that the compiler does not leave the lookups out
-	// As long as it takes, it is measured once.
+	// A slow change is measured once.
 	again := ringRounds
 	if w.lots(len(agents)) > quickLots {
 		again = 1
@@ -77,7 +78,7 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 	return r, err
 }
 
-// fastest is the time of the fastest of n calls.
+// fastest returns the time of the fastest of n calls.
 func fastest(n int, f func()) time.Duration {
 	best := time.Duration(0)
 	for i := range n {
@@ -90,10 +91,10 @@ func fastest(n int, f func()) time.Duration {
 	return best
 }
 
-// heap are the octets that are in use.
+// heap returns the bytes of the heap in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first has freed by finalizers
+	runtime.GC() // frees what the finalizers of the first collection released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

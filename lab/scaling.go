@@ -20,45 +20,42 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Scaling asks: does each agent fetch as much among many as it does alone?
+// Scaling answers: does each of several agents fetch as many pages as a single agent?
 //
-// Each agent has a web server of its own, all of them with the same web, behind
-// a line of its own: so that every agent has the same bandwidth, as on a machine
-// of its own, though all run on this one.
+// All agents run on this machine. Each has its own web server, with the same web as the others
+// and a limited line, so that each agent has the same bandwidth as on a machine of its own.
 type Scaling struct {
-	// Agents are their numbers. None means 1, 2, 3, 4, 6, 7, 8, 12 and 16, when
-	// quick 1, 2 and 4.
+	// Agents lists the numbers of agents. Empty means 1, 2, 3, 4, 6, 7, 8, 12 and 16, with
+	// --quick 1, 2 and 4.
 	Agents []int
-	// Bandwidth is the line of each, in bytes a second. Zero means 500,000.
+	// Bandwidth is the bandwidth of each line, in bytes per second. Zero means 500,000.
 	Bandwidth int64
-	// Warm and Measured are for how long each run warms up and is measured. Zero
-	// means 8 s and 25 s, when quick 2 s and 4 s.
+	// Warm is the time before the measurement of a run, Measured the time of the measurement.
+	// Zero means 8 s and 25 s, with --quick 2 s and 4 s.
 	Warm, Measured time.Duration
-	// Runs are made with each number. Zero means 3, when quick 1.
+	// Runs is the number of runs with each number of agents. Zero means 3, with --quick 1.
 	Runs int
-	// Hosts are those of the web that is crawled to its end, once with each
-	// number. Zero means 1,500, when quick 100.
+	// Hosts is the number of hosts of a web that the agents crawl to the end, once with each
+	// number of agents. Zero means 1,500, with --quick 100.
 	Hosts int64
 	Again string
 }
 
 const (
-	// scalingHosts are the hosts of the web for each agent: many enough that no
-	// crawl comes to its end.
+	// scalingHosts is the number of hosts per agent, enough that no timed crawl finishes.
 	scalingHosts = 2000
-	// scalingPages are the pages of a host on average.
+	// scalingPages is the mean number of pages per host.
 	scalingPages = 20
-	// startSlack is what the agents, and startSlack1 what each of them, may take
-	// until the last one crawls.
+	// startSlack, and startSlack1 for each agent, bound the time until the last agent crawls.
 	startSlack, startSlack1 = 4 * time.Second, time.Second
-	// scalingMemory is the budget of an agent.
+	// scalingMemory is the memory budget of an agent.
 	scalingMemory = "128MiB"
-	// scalingAim is how much of what one agent does alone each of them has to do
-	// among scalingAt.
+	// scalingAim is the target for scalingAt agents: what each does, divided by what a single
+	// agent does.
 	scalingAim, scalingAt = 0.99, 7
 )
 
-// ErrScaling is a page that two agents fetched, or a host that two visited.
+// ErrScaling reports a page that two agents fetched, or a host that two agents visited.
 var ErrScaling = errors.New("two agents fetched the same")
 
 func (x *Scaling) defaults(quick bool) {
@@ -81,25 +78,24 @@ func (x *Scaling) defaults(quick bool) {
 	}
 }
 
-// A ScalingRun is one crawl of so many agents.
+// A ScalingRun is one timed crawl with a number of agents.
 type ScalingRun struct {
 	Agents int `json:"agents"`
-	// PagesPerS is of one agent on average, in the time that was measured; Least
-	// and Most are of the agent that fetched the least, and the most.
+	// PagesPerS is the mean over the agents, in the measured time. Least and Most are of the
+	// agents that fetched the least and the most.
 	PagesPerS float64 `json:"pages_per_s"`
 	Least     float64 `json:"least_pages_per_s"`
 	Most      float64 `json:"most_pages_per_s"`
-	// Line is how much of its line an agent used on average: as pages are of
-	// different lengths, what it could do is told more exactly by it.
+	// Line is the mean share of its line that an agent used. It is more exact than PagesPerS,
+	// because pages have different lengths.
 	Line float64 `json:"line_share"`
 	costs
 }
 
-// costs are those of a crawl of so many agents.
+// costs are the costs of a crawl with several agents.
 type costs struct {
-	// Links sent to other agents by pages fetched, bytes sent to other agents by
-	// pages, processor time of an agent's by page, and
-	// the largest memory of an agent.
+	// Per fetched page: links and bytes sent to other agents, and processor time of the
+	// agents. Then the largest memory of an agent.
 	Overhead  float64 `json:"overhead"`
 	Exchanged float64 `json:"exchanged_bytes_per_page"`
 	CPU       float64 `json:"cpu_us_per_page"`
@@ -107,7 +103,7 @@ type costs struct {
 	Pages     int64   `json:"pages"`
 }
 
-// A WholeCrawl is one of so many agents to its end.
+// A WholeCrawl is a crawl with a number of agents to its end.
 type WholeCrawl struct {
 	Agents int `json:"agents"`
 	costs
@@ -118,7 +114,7 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y := *x
 	y.defaults(t.Quick)
 	var rs []ScalingRun
-	// The numbers take turns, so that what changes on the machine meets all.
+	// The numbers of agents take turns, so that changes on the machine affect all of them.
 	for run := range y.Runs {
 		for _, n := range y.Agents {
 			done := t.step("%d agents, run %d of %d", n, run+1, y.Runs)
@@ -147,7 +143,7 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, rs, ws), nil
 }
 
-// A scaled is an agent of the experiment.
+// scaled is an agent of the experiment.
 type scaled struct {
 	name, dir string
 	web       *web
@@ -158,13 +154,13 @@ type scaled struct {
 	usage     Usage
 }
 
-// paged is how many pages and bytes there were at a time.
+// paged is the number of pages and bytes of an agent at a time.
 type paged struct {
 	at           time.Time
 	pages, bytes int64
 }
 
-// crawl is one run for a time, with a line for each agent.
+// crawl makes one timed run, with a line for each agent.
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
 		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
@@ -177,7 +173,7 @@ func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun
 	return r, err
 }
 
-// whole is a crawl to the end, of a web without a line.
+// whole crawls a web without lines to the end.
 func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed, x.Hosts), Truth: true}
 	spec.PagesMean = scalingPages
@@ -188,8 +184,8 @@ func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err
 	return w, err
 }
 
-// together lets n agents crawl, with so many webs, until they end or for a time,
-// and f look at what came of it.
+// together lets n agents crawl, with a number of webs, until they finish or reach limit. Then
+// it calls f with the agents.
 func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebSpec, limit time.Duration,
 	f func([]*scaled) error) (err error) {
 	dir, err := os.MkdirTemp(t.Dir, "scaling-")
@@ -241,8 +237,8 @@ func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebS
 	return f(all)
 }
 
-// wait waits for the end of all. Where one fails the others are killed, since
-// they may wait for it.
+// wait waits for the end of all agents. If one fails, it kills the others, because they may
+// wait for the failed agent.
 func wait(all []*scaled) error {
 	var running sync.WaitGroup
 	var failed sync.Once
@@ -271,7 +267,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 	n int) (err error) {
 	args := []string{"crawl", "--json", "--dir", a.dir, "--contact", "lab@example.org", "--scope", "any",
 		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", a.web.DNS, "--ca", a.web.CA,
-		"--memory", scalingMemory, "--time-limit", limit.String(), // 0 is none
+		"--memory", scalingMemory, "--time-limit", limit.String(), // 0 means no limit
 		"--name", a.name, "--listen", addr, "--join", first, "--agents", strconv.Itoa(n)}
 	for _, c := range a.web.ConnectTo {
 		args = append(args, "--connect-to", c)
@@ -285,8 +281,8 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 	return err
 }
 
-// held holds the crawl against what the webs saw, and against itself: no page
-// twice, no host by two agents.
+// held checks the crawl by the webs' reports and the agents' own: no page was fetched twice,
+// and no host was visited by two agents.
 func (x *Scaling) held(ctx context.Context, all []*scaled) error {
 	owner := map[string]string{}
 	for _, a := range all {
@@ -317,7 +313,7 @@ func (x *Scaling) held(ctx context.Context, all []*scaled) error {
 	return nil
 }
 
-// visited are the hosts in a report of them: the first column.
+// visited returns the hosts in a hosts.csv, which are its first column.
 func visited(name string) (hosts []string, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -333,9 +329,9 @@ func visited(name string) (hosts []string, err error) {
 	return hosts, sc.Err()
 }
 
-// measured sums a run up.
+// measured sums up a timed run.
 func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
-	// From when every agent has begun.
+	// The time from which all agents crawl.
 	var from time.Time
 	for _, a := range all {
 		i := slices.IndexFunc(a.progress, func(p paged) bool { return p.pages > 0 })
@@ -354,7 +350,7 @@ func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
 		begin, ok1 := pagesAt(a.progress, from)
 		end, ok2 := pagesAt(a.progress, to)
 		if !ok1 || !ok2 {
-			return r, fmt.Errorf("%s did not crawl in all of the time that is measured", a.name)
+			return r, fmt.Errorf("%s did not crawl during the whole measured time", a.name)
 		}
 		rates = append(rates, (end.pages-begin.pages)/x.Measured.Seconds())
 		lines = append(lines, (end.bytes-begin.bytes)/x.Measured.Seconds()/float64(x.Bandwidth))
@@ -364,7 +360,7 @@ func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
 	return r, nil
 }
 
-// costsOf are those of a crawl as a whole.
+// costsOf returns the costs of a whole crawl.
 func costsOf(all []*scaled) (c costs) {
 	var sent, exchanged int64
 	var cpu time.Duration
@@ -381,11 +377,11 @@ func costsOf(all []*scaled) (c costs) {
 	return c
 }
 
-// reckoned is a paged between two.
+// reckoned is an interpolated paged.
 type reckoned struct{ pages, bytes float64 }
 
-// pagesAt is how much there was at a time, which two of the moments told have to
-// stand around; between them pages are taken to come evenly.
+// pagesAt returns the pages and bytes at a time, interpolated between the moments before and
+// after it. ok is false if there are none.
 func pagesAt(ps []paged, at time.Time) (r reckoned, ok bool) {
 	for i := 1; i < len(ps); i++ {
 		a, b := ps[i-1], ps[i]

@@ -9,23 +9,23 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// A ScalingPoint is what came of all runs with so many agents: medians.
+// A ScalingPoint holds the medians of all runs with a number of agents.
 type ScalingPoint struct {
 	Agents    int     `json:"agents"`
 	PagesPerS float64 `json:"pages_per_s"`
-	// OfOne is what an agent had of its line by what one alone had, run by run.
+	// OfOne is an agent's use of its line, divided by that of a single agent, run by run.
 	OfOne    float64 `json:"of_one"`
 	LowOfOne float64 `json:"least_of_one"`
 	TopOfOne float64 `json:"greatest_of_one"`
 	Least    float64 `json:"least_agent"`
 	Most     float64 `json:"most_agent"`
 	Line     float64 `json:"line_share"`
-	// costs are those of the runs with a line, from start to end. Peak and Pages
-	// are the largest and the mean.
+	// costs are the costs of the timed runs, from start to end. Peak is the largest value, Pages
+	// the mean.
 	costs
 }
 
-// points are those of the runs, in the order of the numbers of agents.
+// points returns a point for each number of agents, in their order.
 func (x *Scaling) points(rs []ScalingRun) (ps []ScalingPoint) {
 	of := func(n int) (same []ScalingRun) {
 		for _, r := range rs {
@@ -68,7 +68,7 @@ func (x *Scaling) points(rs []ScalingRun) (ps []ScalingPoint) {
 	return ps
 }
 
-// result sums the runs up.
+// result returns the text, tables and figures of the experiment.
 func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 	ps := x.points(rs)
 	return &Result{
@@ -124,7 +124,7 @@ func (x *Scaling) setUp(t *Trial) string {
 		x.Warm.Round(time.Second), x.Runs, humanize.Comma(x.Hosts))
 }
 
-// verdict holds it against the aim.
+// verdict returns text that compares the result with the aim.
 func (x *Scaling) verdict(ps []ScalingPoint) string {
 	for _, p := range ps {
 		if p.Agents == scalingAt && ps[0].Agents == 1 {
@@ -151,7 +151,7 @@ func scalingTable(ps []ScalingPoint) *Table {
 	return t
 }
 
-// lineCosts are the costs of the runs with a line, as costTable's.
+// lineCosts returns the table of the costs of the timed runs.
 func (x *Scaling) lineCosts(ps []ScalingPoint) *Table {
 	ws := make([]WholeCrawl, len(ps))
 	for i, p := range ps {
@@ -160,7 +160,8 @@ func (x *Scaling) lineCosts(ps []ScalingPoint) *Table {
 	return costTable(ws)
 }
 
-// lineVerdict says what the exchange takes of the line where the aim is held.
+// lineVerdict returns text about the share of the line that the exchange of links takes, at the
+// number of agents of the aim.
 func (x *Scaling) lineVerdict(ps []ScalingPoint) string {
 	for _, p := range ps {
 		if p.Agents == scalingAt || p.Agents == x.Agents[len(x.Agents)-1] {
@@ -183,7 +184,7 @@ func costTable(ws []WholeCrawl) *Table {
 	return t
 }
 
-// scalingData is the CSV: a line for each run.
+// scalingData returns the CSV, with a line for each run.
 func scalingData(rs []ScalingRun, ws []WholeCrawl) Table {
 	t := Table{Columns: []Column{{Name: "kind"}, {Name: "agents"}, {Name: "pages/s"}, {Name: "least pages/s"},
 		{Name: "most pages/s"}, {Name: "line share"}, {Name: "overhead"}, {Name: "exchanged bytes per page"},

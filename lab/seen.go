@@ -17,51 +17,48 @@ import (
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
-// Seen asks: what does it cost to find out which links are new, as the number
-// of known URLs grows?
+// Seen answers: what does it cost to find out which links are new, as the number of known URLs
+// grows?
 //
-// Each store runs in a process of its own, one after the other, on the same
-// stream.
+// The stores run one after the other, each in a process of its own, on the same stream.
 type Seen struct {
-	// Stores are the names of those that are measured; nil: all.
+	// Stores names the stores to measure. Nil means all.
 	Stores []string
-	// Shapes are the shapes of the stream; nil: all.
+	// Shapes names the shapes of the stream. Nil means all.
 	Shapes []string
-	// Keys is the largest number of known keys. Zero means 100 million, when
-	// quick a million.
+	// Keys is the largest number of known keys. Zero means 100 million, with --quick a million.
 	Keys int64
-	// Memory is what a store may take, where it can be told. Zero means 512 MB,
-	// 2 GB from a billion keys on, 32 MB when quick.
+	// Memory bounds the memory of a store in bytes, if the store's memory can be bounded. Zero
+	// means 512 MB, 2 GB from a billion keys on, 32 MB with --quick.
 	Memory int64
-	// Most is the memory at which a store that takes what it likes is stopped.
-	// Zero means 8 GB.
+	// Most is the memory in bytes at which the experiment stops a store. Zero means 8 GB.
 	Most int64
-	// Common is the number of known keys up to which all stores are measured, in
-	// the same time; only ours go on to Keys. Zero means 20 million, when quick
-	// 200,000, or Keys if that is less.
+	// Common is the number of known keys up to which all stores are measured, in the same
+	// time. Only ours continue to Keys. Zero means 20 million, with --quick 200,000, or Keys
+	// if that is less.
 	Common int64
-	// Each bounds the time of a store up to Common, with one shape. Ours get as
-	// much again for each Common beyond it. Zero means 15 min, when quick 3 s.
+	// Each bounds the time of a store up to Common, with one shape. Ours get as much again
+	// for each further Common keys. Zero means 15 min, with --quick 3 s.
 	Each time.Duration
-	// PageCache, if above 0, bounds the memory of each store that keeps its keys
-	// on disk, page cache included, to Memory and as much beside it. Group is the
-	// folder of the control group in which groups for that are made.
+	// PageCache, if above 0, bounds the memory of each store that keeps its keys on disk to
+	// Memory+PageCache bytes, page cache included. Group is the folder of the control group
+	// in which the experiment creates groups for the stores.
 	PageCache int64
 	Group     string
-	// Profiles is the folder for processor profiles of the last measurement of
-	// each; empty: none are taken.
+	// Profiles is the folder for processor profiles of the last measurement of each store.
+	// Empty means no profiles.
 	Profiles string
-	// Again is the command that measures it again, for the text.
+	// Again is the command that repeats the measurement, for the text.
 	Again string
 }
 
-// ErrFalse is a store that gave a wrong answer.
+// ErrFalse reports a store that gave a wrong answer.
 var ErrFalse = errors.New("false answers")
 
-// commonKeys is the usual number of keys up to which all stores are measured.
+// commonKeys is the default of Seen.Common.
 const commonKeys = 20_000_000
 
-// windowChecks are the most checks of a measurement.
+// windowChecks bounds the number of checks of a measurement.
 const windowChecks = 100_000_000
 
 func (x *Seen) defaults(quick bool) {
@@ -88,7 +85,8 @@ func (x *Seen) defaults(quick bool) {
 	}
 }
 
-// name is that of its files: so many keys are another experiment.
+// name returns the name of the result's files. Large numbers of keys and a bounded page cache
+// have files of their own.
 func (x *Seen) name() string {
 	name := "seen"
 	if x.Keys >= 1e9 {
@@ -100,7 +98,7 @@ func (x *Seen) name() string {
 	return name
 }
 
-// StoreNames are the names of the stores that Seen can measure, ours first.
+// StoreNames returns the names of the stores that Seen can measure, ours first.
 func StoreNames() (names []string) {
 	for _, k := range rivals.Kinds {
 		names = append(names, k.Name)
@@ -108,14 +106,14 @@ func StoreNames() (names []string) {
 	return names
 }
 
-// ShapeNames are the names of the shapes of the stream.
+// ShapeNames returns the names of the shapes of the stream.
 func ShapeNames() []string { return []string{stream.Uniform.String(), stream.Zipf.String()} }
 
-// windowParts: a measurement takes at most so great a part of a store's time.
+// windowParts bounds the time of a measurement: a store's time divided by windowParts.
 const windowParts = 15
 
-// points are the numbers of keys at which a store is measured up to most: those
-// of Keys, and Common.
+// points returns the numbers of keys, up to most, at which a store is measured: the points of
+// Keys, and Common.
 func (x *Seen) points(most int64) (ps []int64) {
 	for _, p := range append(points(x.Keys), x.Common) {
 		if p <= most {
@@ -126,8 +124,7 @@ func (x *Seen) points(most int64) (ps []int64) {
 	return slices.Compact(ps)
 }
 
-// points are the numbers of keys at which is measured: 1, 2, 5, 10... up to
-// most, over two decades.
+// points returns 1, 2, 5, 10... times a power of ten, over two decades, up to most.
 func points(most int64) (ps []int64) {
 	for p := int64(1000); p < most; p *= 10 {
 		for _, times := range []int64{1, 2, 5} {
@@ -139,7 +136,7 @@ func points(most int64) (ps []int64) {
 	return append(ps, most)
 }
 
-// A storeResult is what one store did with one shape.
+// A storeResult is the result of one store with one shape.
 type storeResult struct {
 	Kind   rivals.Kind
 	Shape  string
@@ -148,7 +145,7 @@ type storeResult struct {
 	Usage  Usage
 }
 
-// last is the last measurement; nil if there is none.
+// last returns the last measurement, or nil if there is none.
 func (r *storeResult) last() *StorePoint {
 	if len(r.Points) == 0 {
 		return nil
@@ -165,7 +162,7 @@ func (x *Seen) Run(ctx context.Context, t *Trial) (*Result, error) {
 		for _, name := range y.Stores {
 			kind, ok := rivals.Find(name)
 			if !ok {
-				return nil, fmt.Errorf("seen: no store %q", name)
+				return nil, fmt.Errorf("seen: there is no store %q", name)
 			}
 			r, err := y.store(ctx, t, kind, shape)
 			if err != nil {
@@ -177,7 +174,7 @@ func (x *Seen) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, rs), wrong(rs)
 }
 
-// wrong is ErrFalse if a store that is to be exact was not.
+// wrong returns ErrFalse if a store that must be exact gave a wrong answer.
 func wrong(rs []*storeResult) error {
 	var lines []string
 	for _, r := range rs {
@@ -196,7 +193,7 @@ func wrong(rs []*storeResult) error {
 	return fmt.Errorf("%w:\n%s", ErrFalse, strings.Join(lines, "\n"))
 }
 
-// store runs one store in a process of its own.
+// store measures one store in a process of its own.
 func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape string) (r *storeResult, err error) {
 	keys, limit, window := x.Common, x.Each, x.Each/windowParts
 	if kind.Ours {
@@ -228,7 +225,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	if err != nil {
 		return nil, fmt.Errorf("json: %w", err)
 	}
-	// What takes longer than this hangs; a merge may go on for as long as all before.
+	// A process that takes longer than this hangs. A merge may take as long as all work before.
 	ctx, cancel := context.WithTimeout(ctx, 3*limit+time.Minute)
 	defer cancel()
 	done := t.step("%s: %s", shape, kind.Title)
@@ -253,7 +250,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 		return nil, err
 	}
 	if out.err != nil || out.end == nil {
-		return nil, fmt.Errorf("the store's process said no end: %w", errors.Join(out.err, ctx.Err()))
+		return nil, fmt.Errorf("the store's process ended without a result: %w", errors.Join(out.err, ctx.Err()))
 	}
 	r.Points, r.End = out.points, *out.end
 	switch l := r.last(); {
@@ -266,7 +263,7 @@ func (x *Seen) store(ctx context.Context, t *Trial, kind rivals.Kind, shape stri
 	return r, nil
 }
 
-// stopped says why it ended before its last point, if it did.
+// stopped returns text that says why a store ended before its last point, or "".
 func (r *storeResult) stopped() string {
 	if r.End.Why == "done" {
 		return ""
@@ -274,5 +271,5 @@ func (r *storeResult) stopped() string {
 	return fmt.Sprintf("; stopped by %s at %s", r.End.Why, humanize.Comma(r.End.Keys))
 }
 
-// perCheck is n a check.
+// perCheck returns n per check.
 func perCheck(p *StorePoint, n int64) float64 { return float64(n) / float64(max(p.Checks, 1)) }

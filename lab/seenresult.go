@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// targets are what ours has to reach at so many known keys.
+// targets are the values that our store has to reach at numbers of known keys.
 var targets = []struct {
 	keys    int64
 	perS    float64
@@ -23,15 +23,14 @@ var targets = []struct {
 	{1e8, 2e6, 512e6, 6, 1.5, 10 * time.Millisecond},
 }
 
-// indexBytes is the name under which a store tells what it keeps in RAM for the
-// keys on disk.
+// indexBytes is the name under which a store tells the bytes in RAM for its keys on disk.
 const indexBytes = "index_bytes"
 
-// runBytes is the name under which a store tells the bytes of its keys on disk,
-// without what only waits there for its answer.
+// runBytes is the name under which a store tells the bytes of its keys on disk, without keys that
+// wait for their answer.
 const runBytes = "run_bytes"
 
-// result sums the runs up.
+// result returns the text, tables and figures of the experiment.
 func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	r := &Result{
 		Name: x.name(), Title: "Which of these links are new?",
@@ -59,7 +58,7 @@ func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	return r
 }
 
-// setUp says what was run.
+// setUp returns text that says what was measured.
 func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's "+
@@ -107,7 +106,7 @@ func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	return b.String()
 }
 
-// against holds ours against its targets at the largest number of keys that has some.
+// against compares our store with its targets, at the largest number of keys that has targets.
 func (x *Seen) against(rs []*storeResult) *Section {
 	table := &Table{Columns: []Column{{Name: "store"}, {Name: "stream"}, {Name: "known keys"}, {Name: "what"},
 		{Name: "measured"}, {Name: "target"}, {Name: "verdict"}}}
@@ -118,7 +117,7 @@ func (x *Seen) against(rs []*storeResult) *Section {
 		for _, want := range targets {
 			i := slices.IndexFunc(s.Points,
 				func(p StorePoint) bool { return p.Keys >= want.keys && p.Keys < want.keys*3/2 })
-			if i < 0 || x.Memory > want.ram { // who had more memory shows nothing
+			if i < 0 || x.Memory > want.ram { // with more memory the check would show nothing
 				continue
 			}
 			p := &s.Points[i]
@@ -156,10 +155,10 @@ func (x *Seen) against(rs []*storeResult) *Section {
 	return &Section{Heading: "Ours against the targets", Table: table, Shown: true}
 }
 
-// cpuTold is the least processor time that is shown by the check.
+// cpuTold is the least processor time that the tables show per check.
 const cpuTold = 100 * time.Millisecond
 
-// growth are the tables over the number of keys.
+// growth returns the tables over the number of keys.
 func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 	ps := x.points(x.Keys)
 	head := func() *Table {
@@ -209,8 +208,8 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 	}
 }
 
-// common is the table of all stores at the same number of keys. One that did not
-// come there has an empty line that says why.
+// common returns the table of all stores at the same number of keys. A store that ended before
+// has an empty line that says why.
 func (x *Seen) common(rs []*storeResult, shape string) Section {
 	t := &Table{Columns: []Column{{Name: "store"}, {Name: "checks/s"}, {Name: "CPU", Unit: "µs/check", Digits: 2},
 		{Name: "read", Unit: "B/check", Digits: 1}, {Name: "from disk", Unit: "B/check", Digits: 1},
@@ -244,7 +243,7 @@ func (x *Seen) common(rs []*storeResult, shape string) Section {
 			"from the disk, as it was not in the page cache.", x.Each)}
 }
 
-// short10 is a number such as 20 M.
+// short10 formats a number as 20 M.
 func short10(n int64) string {
 	for _, u := range []struct {
 		unit int64
@@ -257,7 +256,7 @@ func short10(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// last is the table of the largest number of keys that each has reached.
+// last returns the table of the largest number of keys that each store has reached.
 func (x *Seen) last(rs []*storeResult, shape string) Section {
 	t := &Table{Columns: []Column{{Name: "store"}, {Name: "known keys"}, {Name: "checks/s"},
 		{Name: "CPU", Unit: "µs/check", Digits: 2}, {Name: "filled in", Unit: "s"}, {Name: "RAM", Unit: "MB"},
@@ -298,7 +297,7 @@ func (x *Seen) last(rs []*storeResult, shape string) Section {
 			"some may not be deleted yet.", humanize.Comma(batchItems), latencySample)}
 }
 
-// seenData is the CSV.
+// seenData returns the CSV.
 func seenData(rs []*storeResult) Table {
 	t := Table{Columns: []Column{{Name: "stream"}, {Name: "store"}, {Name: "known keys"}, {Name: "checks"},
 		{Name: "time", Unit: "s"}, {Name: "flush", Unit: "s"}, {Name: "checks/s"}, {Name: "cpu", Unit: "s"},
@@ -333,7 +332,7 @@ func seenData(rs []*storeResult) Table {
 	return t
 }
 
-// seenFigures are what the text quotes.
+// seenFigures returns the numbers that the text quotes.
 func seenFigures(rs []*storeResult) map[string]any {
 	all := map[string]any{}
 	for _, s := range rs {
@@ -348,7 +347,7 @@ func seenFigures(rs []*storeResult) map[string]any {
 	return all
 }
 
-// figure shows checks a second and octets a check over the known keys.
+// figure draws checks per second and bytes per check over the known keys.
 func (x *Seen) figure(rs []*storeResult) *Figure {
 	f := &Figure{Alt: "Checks a second, and octets read and written a check, of each store by the number of known keys"}
 	for _, shape := range x.Shapes {
@@ -363,7 +362,7 @@ func (x *Seen) figure(rs []*storeResult) *Figure {
 			for i := range s.Points {
 				p := &s.Points[i]
 				rate = append(rate, plotter.XY{X: float64(p.Keys), Y: p.PerS()})
-				// Below this is what the measurement itself reads of /proc.
+				// The measurement's own reads of /proc are less than this.
 				if n := perCheck(p, p.IO.Read+p.IO.Written); n >= 1 {
 					moved = append(moved, plotter.XY{X: float64(p.Keys), Y: n})
 				}
@@ -383,7 +382,7 @@ func (x *Seen) figure(rs []*storeResult) *Figure {
 	return f
 }
 
-// namesOf are the names of the stores in rs, each once.
+// namesOf returns the names of the stores in rs, each once.
 func namesOf(rs []*storeResult) (names []string) {
 	for _, s := range rs {
 		if !slices.Contains(names, s.Kind.Name) {

@@ -20,87 +20,85 @@ import (
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
-// A StoreSpec says what the process that runs one store is to do.
+// A StoreSpec tells the process of one store what to measure.
 type StoreSpec struct {
 	Store string
 	Shape string
 	Seed  uint64
-	Dir   string // exists and is empty
-	Group string // folder of the control group to run in; empty: the present one
-	// Memory is what the store's process may take in all, where the store can
-	// be told; Most what it may take before it is stopped.
+	Dir   string // an existing empty directory
+	Group string // folder of the control group to join; empty: stay in the present group
+	// Memory bounds the memory of the store's process in bytes, if the store's memory can be
+	// bounded. At Most bytes the process stops.
 	Memory, Most int64
-	// Points are the numbers of known keys at which it is measured, ascending.
+	// Points are the numbers of known keys at which the process measures, ascending.
 	Points []int64
-	// Checks bounds the checks of a measurement, which has as many as there
-	// are keys if that is less, and three tenths of them if that is more: of a
-	// store that answers some dozens of millions at a time it would else show
-	// the last answers more than all others.
+	// Checks bounds the checks of a measurement; see checks.
 	Checks int64
-	// Window bounds the time of a measurement, Limit that of all.
+	// Window bounds the time of a measurement, Limit the time of the whole process.
 	Window, Limit time.Duration
-	// Profile is the file for a processor profile of the last measurement;
-	// empty: none.
+	// Profile is the file for a processor profile of the last measurement. Empty means none.
 	Profile string
 }
 
-// checks is how many checks a measurement with so many keys has at most.
+// checks bounds the number of checks of a measurement at a number of keys: one per key, at most
+// Checks, and at least three tenths of the keys. With fewer, the last answers of a store that
+// answers dozens of millions of keys at a time would have too much weight.
 func (s *StoreSpec) checks(keys int64) int64 { return max(min(keys, s.Checks), keys*3/10) }
 
-// A StorePoint is what a store did when it knew so many keys.
+// A StorePoint is a measurement of a store at a number of known keys.
 type StorePoint struct {
-	Keys int64 `json:"keys"` // before the measurement
+	Keys int64 `json:"keys"` // known before the measurement
 
-	// From the point before to this one: new keys only.
+	// The time between the point before and this one, with new keys only.
 	FillKeys    int64         `json:"fill_keys"`
 	FillTime    time.Duration `json:"fill_ns"`
 	FillWritten int64         `json:"fill_written_bytes"`
 
-	// The measurement: one in ten is new. Time includes the making of the
-	// stream and, at the end, the Flush, which is also told by itself.
+	// The measurement, in which one key in ten is new. Time includes the generation of the
+	// stream and the Flush at the end, whose time is also given by itself.
 	Checks int64         `json:"checks"`
 	Time   time.Duration `json:"ns"`
 	Flush  time.Duration `json:"flush_ns"`
 	CPU    time.Duration `json:"cpu_ns"`
-	// Cut says that it was ended before all its checks by the time.
+	// Cut reports that the measurement ran out of time before its last check.
 	Cut bool `json:"cut,omitempty"`
 	IO  IO   `json:"io"`
-	// Block is how long an Add of batchItems took, New how long a new URL waited until
-	// it was emitted, of a sample.
+	// Block is the time of an Add of batchItems items. New is the time from the Add of a new URL
+	// until it was emitted, for a sample of URLs.
 	Block Percentiles `json:"block"`
 	New   Percentiles `json:"new"`
 
-	// At the end of it.
+	// At the end of the measurement.
 	Known int64 `json:"known"`
 	Disk  int64 `json:"disk_bytes"`
-	// RAM is the greatest anonymous resident memory since the point before, Mapped the
-	// greatest resident memory of files, both without what the process had
-	// before the store was opened.
+	// RAM is the largest anonymous resident memory since the point before, Mapped the largest
+	// resident memory of files. Both exclude the memory that the process had before it opened
+	// the store.
 	RAM    int64 `json:"ram_bytes"`
 	Mapped int64 `json:"mapped_bytes"`
-	// Told is what the store says of itself.
+	// Told holds the store's own counts.
 	Told map[string]int64 `json:"told,omitempty"`
 
-	// False answers so far.
+	// Wrong answers so far.
 	Twice   int64 `json:"false_new"`
 	Missing int64 `json:"false_known"`
 	Foreign int64 `json:"foreign"`
 }
 
-// PerS are the checks a second.
+// PerS returns the checks per second.
 func (p *StorePoint) PerS() float64 { return float64(p.Checks) / max(p.Time.Seconds(), 1e-9) }
 
-// False are the wrong answers.
+// False returns the number of wrong answers.
 func (p *StorePoint) False() int64 { return p.Twice + p.Missing + p.Foreign }
 
-// A StoreEnd is why a store's process ended.
+// A StoreEnd says why a store's process ended.
 type StoreEnd struct {
 	// Why is "done", "time" or "memory".
 	Why  string `json:"end"`
 	Keys int64  `json:"at_keys"`
 }
 
-// IO is what a process has read and written: asked of the system, and of the disk.
+// IO is the number of bytes that a process has read and written, by system calls and on the disk.
 type IO struct {
 	Read        int64 `json:"read"`
 	Written     int64 `json:"written"`
@@ -114,16 +112,16 @@ func (a IO) since(b IO) IO {
 
 const (
 	batchItems = 1000
-	// oneInNew is the share of new URLs, as IRLbot met them.
+	// oneInNew: one URL in ten is new, as in the crawl of IRLbot, a crawler (paper).
 	oneInNew = 10
-	// latencySample: of so many new URLs one is followed until it is emitted.
+	// latencySample: the process follows one in latencySample new URLs until it is emitted.
 	latencySample = 256
 )
 
-// told is a Store that has something to say of itself.
+// told is a Store with counts of its own.
 type told interface{ Told() map[string]int64 }
 
-// storeRun is a store with its stream, in the process that runs it.
+// storeRun is a store with its stream, in the store's process.
 type storeRun struct {
 	spec  StoreSpec
 	kind  rivals.Kind
@@ -134,13 +132,13 @@ type storeRun struct {
 	began time.Time
 	mem   *memoryWatch
 
-	asked       time.Time            // when the present Add began
-	wait        map[uint64]time.Time // followed URLs that were not emitted yet
+	asked       time.Time            // start of the present Add
+	wait        map[uint64]time.Time // followed URLs that are not emitted yet
 	block, news *Latencies
 }
 
-// RunStore is the process: it puts a stream to a store, and writes a line of
-// JSON for each point and one at the end.
+// RunStore runs the process of a store. spec is a StoreSpec as JSON. It feeds a stream to the
+// store, and writes a StorePoint as a line of JSON for each point, and a StoreEnd at the end.
 func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	var r storeRun
 	if err := json.Unmarshal(spec, &r.spec); err != nil {
@@ -157,28 +155,27 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	}
 	kind, ok := rivals.Find(r.spec.Store)
 	if !ok || len(r.spec.Points) == 0 {
-		return fmt.Errorf("store %q with %d points: there is no such", r.spec.Store, len(r.spec.Points))
+		return fmt.Errorf("store %q with %d points: no such store, or no points", r.spec.Store, len(r.spec.Points))
 	}
 	last := r.spec.Points[len(r.spec.Points)-1]
-	last += last/oneInNew + last/50 + 10*batchItems // with what the measurement adds
+	last += last/oneInNew + last/50 + 10*batchItems // the measurement adds keys
 	r.kind = kind
 	r.s = stream.New(r.spec.Seed, shape)
 	r.judge = stream.NewJudge(r.s, last)
 	r.items = make([]stream.Item, batchItems)
 	r.wait = make(map[uint64]time.Time)
-	stream.New(r.spec.Seed, shape).Next(r.items, 1) // its buffers count for the process, too
+	stream.New(r.spec.Seed, shape).Next(r.items, 1) // allocates its buffers before the base is measured
 	runtime.GC()
 	r.mem = watchMemory()
 	defer r.mem.stop()
 	memory := r.spec.Memory
 	if kind.Bounded {
-		// All of the process is to fit but the judge, if there is room for more
-		// than it. The collector lets the heap grow up to its limit, and a bit
-		// over it.
+		// The whole process without the judge must fit into the memory, if the memory is larger
+		// than the judge. The garbage collector lets the heap grow a little over its limit.
 		own := r.mem.base.anon - r.judge.Bytes()
 		memory -= min(r.mem.base.file, memory/8)
 		debug.SetMemoryLimit(memory - memory/12 + r.judge.Bytes())
-		memory -= memory/8 + min(max(0, own), memory/16) // for the run time of Go
+		memory -= memory/8 + min(max(0, own), memory/16) // for the Go runtime
 	}
 	r.store, err = kind.Open(rivals.Config{FS: disk.OS, Dir: r.spec.Dir, Memory: memory, Keys: last, Emit: r.emitted})
 	if err != nil {
@@ -194,7 +191,7 @@ func RunStore(ctx context.Context, spec []byte, out io.Writer) error {
 	return r.store.Close()
 }
 
-// emitted takes what the store says to be new.
+// emitted receives the new items of the store and checks them.
 func (r *storeRun) emitted(items []stream.Item) error {
 	for i := range items {
 		if n, ok := r.judge.Emitted(&items[i]); ok && n%latencySample == 0 {
@@ -207,7 +204,7 @@ func (r *storeRun) emitted(items []stream.Item) error {
 	return nil
 }
 
-// add puts one batch to the store.
+// add adds one batch to the store.
 func (r *storeRun) add(oneIn int) error {
 	from := r.s.Fresh()
 	r.s.Next(r.items, oneIn)
@@ -220,7 +217,7 @@ func (r *storeRun) add(oneIn int) error {
 	return err
 }
 
-// over says why it should end.
+// over returns why the process should end now, or "".
 func (r *storeRun) over(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil || time.Since(r.began) > r.spec.Limit:
@@ -250,7 +247,7 @@ func (r *storeRun) run(ctx context.Context, out *json.Encoder) (StoreEnd, error)
 		if err != nil {
 			return StoreEnd{}, err
 		}
-		// What was cut in its first half tells more of its end than of the store.
+		// A measurement that was cut in its first half tells little about the store.
 		if why == "" || p.Checks >= r.spec.checks(p.Keys)/2 {
 			if err := out.Encode(p); err != nil {
 				return StoreEnd{}, err
@@ -263,7 +260,7 @@ func (r *storeRun) run(ctx context.Context, out *json.Encoder) (StoreEnd, error)
 	return StoreEnd{"done", r.s.Fresh()}, nil
 }
 
-// profiled is measure, with a profile of the last one if that is wanted.
+// profiled calls measure. For the last measurement it writes a profile if the spec asks for it.
 func (r *storeRun) profiled(ctx context.Context, p *StorePoint, last bool) (why string, err error) {
 	if !last || r.spec.Profile == "" {
 		return r.measure(ctx, p)
@@ -284,7 +281,7 @@ func (r *storeRun) profiled(ctx context.Context, p *StorePoint, last bool) (why 
 	return r.measure(ctx, p)
 }
 
-// measure is one measurement.
+// measure makes one measurement.
 func (r *storeRun) measure(ctx context.Context, p *StorePoint) (why string, err error) {
 	p.Keys = r.s.Fresh()
 	checks := r.spec.checks(p.Keys)
@@ -318,7 +315,7 @@ func (r *storeRun) measure(ctx context.Context, p *StorePoint) (why string, err 
 	return why, err
 }
 
-// sizeOf is the length of all files below dir.
+// sizeOf returns the length of all files below dir.
 func sizeOf(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -326,7 +323,7 @@ func sizeOf(dir string) (n int64, err error) {
 		}
 		info, err := d.Info()
 		if os.IsNotExist(err) {
-			return nil // deleted meanwhile
+			return nil // the store has deleted the file
 		}
 		if err == nil {
 			n += info.Size()
@@ -339,8 +336,7 @@ func sizeOf(dir string) (n int64, err error) {
 	return n, nil
 }
 
-// ownIO is what this process has read and written so far; zero where the
-// system does not say.
+// ownIO returns the IO of this process so far, or zero if the system does not tell.
 func ownIO() (n IO) {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -353,7 +349,7 @@ func ownIO() (n IO) {
 	return n
 }
 
-// ownCPU is this process's time of processors so far.
+// ownCPU returns the processor time of this process so far.
 func ownCPU() time.Duration {
 	b, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -362,18 +358,18 @@ func ownCPU() time.Duration {
 	return cpuOf(b)
 }
 
-// memoryWatch keeps the peak of this process's memory.
+// memoryWatch samples the memory of this process and keeps the peak.
 type memoryWatch struct {
 	base residents
 
-	mu    sync.Mutex // guards these
+	mu    sync.Mutex // guards the fields below
 	last  residents
 	most  residents
 	over  chan struct{}
 	ended chan struct{}
 }
 
-// residents is resident memory: anonymous, and of files.
+// residents is the resident memory, anonymous and of files.
 type residents struct{ anon, file int64 }
 
 func ownMemory() residents {
@@ -384,7 +380,7 @@ func ownMemory() residents {
 	return residents{kilobytes(b, "RssAnon:"), kilobytes(b, "RssFile:")}
 }
 
-// watchMemory watches until stop is called.
+// watchMemory starts to sample. The caller must call stop.
 func watchMemory() *memoryWatch {
 	w := &memoryWatch{base: ownMemory(), over: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
@@ -411,14 +407,14 @@ func (w *memoryWatch) look() {
 	w.most = residents{max(w.most.anon, w.last.anon), max(w.most.file, w.last.file)}
 }
 
-// now is the anonymous memory at the last look.
+// now returns the anonymous memory of the last sample.
 func (w *memoryWatch) now() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last.anon
 }
 
-// peak is the most since it was last called.
+// peak returns the largest values since the last call of peak.
 func (w *memoryWatch) peak() (anon, file int64) {
 	w.look()
 	w.mu.Lock()
@@ -433,7 +429,7 @@ func (w *memoryWatch) stop() {
 	<-w.ended
 }
 
-// eachLine calls fn for each whole line of b, without its end, and returns what is left.
+// eachLine calls fn with each complete line of b, without its line break, and returns the rest.
 func eachLine(b []byte, fn func([]byte)) []byte {
 	for {
 		line, rest, ok := bytes.Cut(b, []byte("\n"))
@@ -445,7 +441,7 @@ func eachLine(b []byte, fn func([]byte)) []byte {
 	}
 }
 
-// storeLines reads what RunStore writes.
+// storeLines reads the lines that RunStore writes.
 type storeLines struct {
 	rest   []byte
 	points []StorePoint
@@ -467,7 +463,7 @@ func (l *storeLines) line(b []byte) {
 	}
 	var p StorePoint
 	if err := json.Unmarshal(b, &p); err != nil || p.Keys == 0 {
-		l.err = fmt.Errorf("store: what is %q?", b)
+		l.err = fmt.Errorf("store: cannot read the line %q of its process", b)
 		return
 	}
 	l.points = append(l.points, p)

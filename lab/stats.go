@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// A number can be the middle of others.
+// number is a type of numbers with a median.
 type number interface {
 	~int | ~int64 | ~float64
 	cmp.Ordered
 }
 
-// Median is the one in the middle, of an even number the mean of the two; 0 of none.
+// Median returns the median of v. For an even number of values it is the mean of the two middle
+// values; for none it is 0.
 func Median[T number](v []T) T {
 	if len(v) == 0 {
 		return 0
@@ -25,8 +26,8 @@ func Median[T number](v []T) T {
 	return s[n]
 }
 
-// Spread is the difference of greatest and least, as a share of the median; 0
-// of fewer than two.
+// Spread returns the difference between the greatest and the least value, divided by the median.
+// For fewer than two values it is 0.
 func Spread[T number](v []T) float64 {
 	m := Median(v)
 	if len(v) < 2 || m == 0 {
@@ -35,18 +36,18 @@ func Spread[T number](v []T) float64 {
 	return float64(slices.Max(v)-slices.Min(v)) / float64(m)
 }
 
-// A Sample is how a crawl stood at a moment.
+// A Sample is the state of a crawl at a moment.
 type Sample struct {
-	At       time.Duration // since its start
+	At       time.Duration // since the start of the crawl
 	Pages    int64
-	Resident int64 // bytes of memory
-	// Processor time until then, of the agent and of the web.
+	Resident int64 // resident memory in bytes
+	// Processor time so far, of the agent and of the web.
 	CPU, WebCPU time.Duration
 }
 
-// Tenths are the pages/s of each tenth of a crawl's pages, from samples in
-// order of time. The first tenth begins with the first page's sample; between two
-// samples the pages are taken to come evenly. It is nil where there is too little to say.
+// Tenths returns the pages/s of each tenth of a crawl's pages. samples are in the order of time;
+// Tenths interpolates between them. The first tenth begins at the sample with the first page.
+// Tenths returns nil if there are too few samples.
 func Tenths(samples []Sample) []float64 {
 	if len(samples) < 2 {
 		return nil
@@ -56,7 +57,7 @@ func Tenths(samples []Sample) []float64 {
 	if total < 10 {
 		return nil
 	}
-	// when is the time at which that many pages were there.
+	// when returns the time at which the crawl had a number of pages.
 	when := func(pages float64) float64 {
 		for i := 1; i < len(samples); i++ {
 			a, b := samples[i-1], samples[i]

@@ -12,8 +12,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A Table is what was measured, in rows. Its three forms show the same cells:
-// Markdown and Text for people, rounded as the columns say; CSV in full.
+// A Table holds measurements in rows. Markdown and Text format it for people, with rounded
+// numbers; CSV writes the full numbers.
 type Table struct {
 	Columns []Column
 	Rows    [][]any // strings, integers, float64s, time.Durations or nil, one for each column
@@ -22,15 +22,15 @@ type Table struct {
 // A Column is a column of a Table.
 type Column struct {
 	Name string
-	Unit string // of its numbers; durations are shown in it: s, ms or µs
-	// Digits are those behind the point, for people.
+	Unit string // of the numbers; durations are shown in it: s, ms or µs
+	// Digits is the number of digits after the decimal point, for people.
 	Digits int
 }
 
 // Add appends a row.
 func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, cells) }
 
-// unit is the length of a column's unit of time.
+// unit returns a column's unit of time.
 func (c Column) unit() time.Duration {
 	switch c.Unit {
 	case "ms":
@@ -41,7 +41,7 @@ func (c Column) unit() time.Duration {
 	return time.Second
 }
 
-// show is a cell for people; right says that it is a number.
+// show formats a cell for people. right reports whether it is a number, aligned to the right.
 func (c Column) show(cell any) (s string, right bool) {
 	switch v := cell.(type) {
 	case nil:
@@ -60,10 +60,10 @@ func (c Column) show(cell any) (s string, right bool) {
 	return fmt.Sprint(cell), false
 }
 
-// format is the form of numbers with thousands marked and so many decimals.
+// format returns the format of numbers with separators of thousands and a number of decimals.
 func format(digits int) string { return "#,###." + strings.Repeat("#", digits) }
 
-// raw is a cell for programs.
+// raw formats a cell for programs.
 func (c Column) raw(cell any) string {
 	switch v := cell.(type) {
 	case nil:
@@ -76,7 +76,7 @@ func (c Column) raw(cell any) string {
 	return fmt.Sprint(cell)
 }
 
-// title is the head of a column: its name, and its unit if the name does not say.
+// title returns the head of a column: its name, and its unit if the name does not contain it.
 func (c Column) title() string {
 	if c.Unit == "" {
 		return c.Name
@@ -84,7 +84,7 @@ func (c Column) title() string {
 	return c.Name + " (" + c.Unit + ")"
 }
 
-// shown are the head and the cells for people, and which columns hold numbers.
+// shown returns the head and the cells for people, and which columns hold numbers.
 func (t *Table) shown() (rows [][]string, right []bool) {
 	right = make([]bool, len(t.Columns))
 	head := make([]string, len(t.Columns))
@@ -105,7 +105,7 @@ func (t *Table) shown() (rows [][]string, right []bool) {
 	return rows, right
 }
 
-// Markdown is the table in Markdown, aligned in the source, too.
+// Markdown returns the table in Markdown, with aligned columns in the source.
 func (t *Table) Markdown() string {
 	rows, right := t.shown()
 	for _, r := range rows {
@@ -136,7 +136,7 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// Text is the table for a terminal.
+// Text returns the table for a terminal.
 func (t *Table) Text() string {
 	rows, right := t.shown()
 	wide := widths(rows)
@@ -158,8 +158,7 @@ func (t *Table) Text() string {
 	return b.String()
 }
 
-// CSV writes the table with a line of names, in which a unit stands behind
-// the name: pages_per_s, cpu_us.
+// CSV writes the table with a line of names. A unit follows the name: pages_per_s, cpu_us.
 func (t *Table) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	row := make([]string, len(t.Columns))
@@ -169,7 +168,7 @@ func (t *Table) CSV(w io.Writer) error {
 			row[i] += "_" + key(col.Unit)
 		}
 	}
-	c.Write(row) // errors come with Flush
+	c.Write(row) // Flush returns the errors
 	for _, r := range t.Rows {
 		for i := range row {
 			row[i] = ""
@@ -186,7 +185,7 @@ func (t *Table) CSV(w io.Writer) error {
 	return nil
 }
 
-// key is a name as programs like it.
+// key returns a name in lower case with underscores, for programs.
 func key(s string) string {
 	s = strings.NewReplacer("µs", "us", "/", "_per_", "%", "percent").Replace(strings.ToLower(s))
 	return strings.Trim(strings.Map(func(r rune) rune {
@@ -210,7 +209,7 @@ func widths(rows [][]string) []int {
 	return wide
 }
 
-// pad fills s up with spaces to n columns of a terminal.
+// pad adds spaces to s up to n columns of a terminal.
 func pad(s string, n int, right bool) string {
 	fill := strings.Repeat(" ", max(n-runewidth.StringWidth(s), 0))
 	if right {

@@ -12,47 +12,46 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Throughput asks: how many pages a second does one agent archive, beside the
-// least work that still counts as crawling?
+// Throughput answers: how many pages per second does one agent archive, compared with a minimal
+// loop that fetches, decodes, scans and archives (the yardstick, package bare)?
 //
-// Every run has a web of its own, made by the same Config, on the same cores:
-// the yardstick and the agents in turns, so that what else the machine does
-// falls on all of them.
+// Each run has its own web, made by the same Config, on the same cores. The yardstick and the
+// agents take turns, so that other load on the machine affects all of them.
 type Throughput struct {
-	// Agents are the programs that are measured, the first one first. Agents
-	// of other versions are compared in turns, which is the only fair way.
+	// Agents are the programs to measure, in this order. To compare versions, measure them in
+	// one run of the experiment, where they take turns.
 	Agents []Program
-	// Hosts and PagesMean are the web's. Zero means 20,000 hosts of 20 pages,
-	// when quick 2,000 hosts of 20.
+	// Hosts and PagesMean are the number of hosts of the web and their mean number of pages.
+	// Zero means 20,000 hosts of 20 pages, with --quick 2,000 hosts.
 	Hosts     int64
 	PagesMean float64
-	// Runs is how often each is measured. Zero means 3, when quick 1.
+	// Runs is the number of runs of each program. Zero means 3, with --quick 1.
 	Runs int
-	// Duration is how long the yardstick runs, and when quick the agent at
-	// most. Zero means 30s, when quick 3s.
+	// Duration is the time of a run of the yardstick. With --quick it also bounds the runs of
+	// the agents. Zero means 30 s, with --quick 3 s.
 	Duration time.Duration
-	// Profile asks for a further run of each agent with a profiler for each
-	// kind; it does not count. Profiles is the folder where the profiles stay;
-	// empty: nowhere.
+	// Profile adds a run of each agent with a profiler for each kind, which does not count.
+	// Profiles is the folder in which the profiles stay. Empty deletes them.
 	Profile  bool
 	Profiles string
-	// Kinds are the names of those that are measured; nil: all.
+	// Kinds names the ways of serving to measure. Nil means all.
 	Kinds []string
-	// Again is the command that measures it again, for the text.
+	// Again is the command that repeats the measurement, for the text.
 	Again string
 }
 
-// A Program is one that is measured, and what it is called.
+// A Program is a program to measure: its name in the results, and its file.
 type Program struct{ Name, Path string }
 
 // A kind is a way in which the web is served.
 type kind struct {
 	name, title string
-	bare        bool // the yardstick can do it, too
+	bare        bool // the yardstick can fetch from it, too
 	web         func(*WebSpec)
 }
 
-// kinds are served with gzip unless they say otherwise, as nearly all of the real web is.
+// kinds lists all ways. The web compresses with gzip unless the kind says otherwise, as nearly all
+// real servers do.
 var kinds = []kind{
 	{"identity", "identity bodies, kept connections", true, func(w *WebSpec) { w.Identity = true }},
 	{"gzip", "gzip bodies, kept connections", true, func(*WebSpec) {}},
@@ -62,28 +61,28 @@ var kinds = []kind{
 		func(w *WebSpec) { w.Secure, w.CloseEach = 1, true }},
 }
 
-// bareConns is how many connections the yardstick has; the agent has as many
-// workers by default.
+// bareConns is the number of connections of the yardstick. The agent has as many workers by
+// default.
 const bareConns = 64
 
 // A measurement is one run of one program.
 type measurement struct {
 	Kind, Who string
-	Round     int // 0 does not count
+	Round     int // 0: the run does not count
 
 	Pages          int64
 	Wall, Fetching time.Duration
-	PagesPerS      float64 // by the time of the whole process
-	FetchingPerS   float64 // by the time in which something was fetched
+	PagesPerS      float64 // pages divided by the time of the whole process
+	FetchingPerS   float64 // pages divided by the time in which the program fetched
 	MBPerS         float64
-	CPU, WebCPU    time.Duration // a page
+	CPU, WebCPU    time.Duration // per page
 	Peak           int64
 
-	Crawl *crawlRun // nil of the yardstick
-	tree  *Node     // nil without a profiler
+	Crawl *crawlRun // nil for the yardstick
+	tree  *Node     // the profile; nil: none
 }
 
-// Resumed is the share of TLS handshakes that took a session up again; -1: there were none.
+// Resumed returns the share of TLS handshakes that resumed a session, or -1 if there were none.
 func (m *measurement) Resumed() float64 {
 	if m.Crawl == nil {
 		return -1
@@ -114,7 +113,7 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
-// chosen are the kinds that are measured.
+// chosen returns the kinds to measure.
 func (x *Throughput) chosen() ([]kind, error) {
 	if len(x.Kinds) == 0 {
 		return kinds, nil
@@ -123,14 +122,14 @@ func (x *Throughput) chosen() ([]kind, error) {
 	for _, name := range x.Kinds {
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("throughput: no kind %q", name)
+			return nil, fmt.Errorf("throughput: there is no kind %q", name)
 		}
 		ks = append(ks, kinds[i])
 	}
 	return ks, nil
 }
 
-// Kinds are the names of the ways in which Throughput's web is served.
+// Kinds returns the names of the ways in which Throughput serves the web.
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds {
@@ -182,11 +181,11 @@ func (x *Throughput) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, ks, ms), nil
 }
 
-// bench is where runs take place.
+// bench holds what the runs have in common.
 type bench struct {
 	t *Trial
 	x *Throughput
-	n int // runs so far
+	n int // number of runs so far
 }
 
 func (b *bench) spec(k kind) WebSpec {
@@ -197,7 +196,7 @@ func (b *bench) spec(k kind) WebSpec {
 	return s
 }
 
-// with runs f beside a web, in a folder that is gone afterwards.
+// with starts a web and calls f with it and a folder, which it deletes afterwards.
 func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir string) error) (err error) {
 	b.n++
 	dir := filepath.Join(b.t.Dir, fmt.Sprintf("run%d", b.n))
@@ -216,7 +215,7 @@ func (b *bench) with(ctx context.Context, spec WebSpec, f func(w *web, dir strin
 	return f(w, dir)
 }
 
-// bareURLs is how many URLs the yardstick goes round and round.
+// bareURLs is the number of URLs in the yardstick's list, which it repeats.
 const bareURLs = 100_000
 
 func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err error) {
@@ -243,8 +242,8 @@ func (b *bench) bare(ctx context.Context, k kind, round int) (m measurement, err
 	return m, err
 }
 
-// agent measures an agent's crawl: of the whole web where the yardstick is
-// measured, too; for a time where that would tell nothing more.
+// agent measures an agent's crawl. It crawls the whole web if the yardstick is measured, too, and
+// otherwise for a time, because more would not tell more.
 func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m measurement, err error) {
 	what := fmt.Sprintf("run %d of %d", round, b.x.Runs)
 	if round == 0 {
@@ -294,10 +293,10 @@ func (b *bench) agent(ctx context.Context, k kind, p Program, round int) (m meas
 	return m, err
 }
 
-// The profile's tree is shown so deep, and down to so small a share.
+// The depth of the profile's tree in the text, and the least share of its nodes.
 const (
 	flameDepth = 3
 	flameLeast = 0.007
-	// compareLeast is the same where versions are compared.
+	// compareLeast is the least share in the comparison of versions.
 	compareLeast = 0.01
 )

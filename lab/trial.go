@@ -10,9 +10,9 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// A Trial is what an experiment is run with.
+// A Trial is the environment of a run of an experiment.
 type Trial struct {
-	Quick bool // under a minute in all
+	Quick bool // finish in less than a minute
 	Seed  uint64
 	// Self is the file of orblab, which serves the webs and runs the parts of experiments
 	// that need a process of their own.
@@ -20,10 +20,10 @@ type Trial struct {
 	// Orbweaver is the file of the crawler. The experiments seen, frontier, ring and quality
 	// do not need it.
 	Orbweaver string
-	// Dir is for what the runs write; it is empty, and gone afterwards.
+	// Dir is an empty directory for the files of the runs. The caller deletes it afterwards.
 	Dir string
-	// Screen gets progress. Live says that lines may be overwritten in place,
-	// Width how wide they may be; zero means 80.
+	// Screen receives the progress. Live reports that lines may be overwritten. Width is the
+	// width of lines in columns; zero means 80.
 	Screen io.Writer
 	Live   bool
 	Width  int
@@ -31,25 +31,25 @@ type Trial struct {
 	show *shown
 }
 
-// shown is what the screen shows.
+// shown is the state of the screen.
 type shown struct {
 	mu   sync.Mutex // guards all
 	now  string
 	at   time.Time
-	said time.Time // the last partial figure
+	said time.Time // time of the last partial figure
 }
 
-// with is the trial in another folder.
+// with returns the trial with another directory.
 func (t *Trial) with(dir string) *Trial {
 	c := *t
 	c.Dir, c.show = dir, new(shown)
 	return &c
 }
 
-// partialEvery is how often a partial figure is said where lines stay.
+// partialEvery is the interval of partial figures if lines cannot be overwritten.
 const partialEvery = 10 * time.Second
 
-// step says what begins now. done says how it ended.
+// step shows the start of a step. The caller calls done with its result.
 func (t *Trial) step(format string, a ...any) (done func(format string, a ...any)) {
 	t.show.mu.Lock()
 	defer t.show.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *Trial) step(format string, a ...any) (done func(format string, a ...any
 	}
 }
 
-// partial shows how far the step is.
+// partial shows the progress of the step.
 func (t *Trial) partial(format string, a ...any) {
 	t.show.mu.Lock()
 	defer t.show.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *Trial) partial(format string, a ...any) {
 	}
 }
 
-// alive shows each second that the step goes on, until stop is called.
+// alive shows each second that the step runs, until the caller calls stop.
 func (t *Trial) alive(text string) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -98,7 +98,7 @@ func (t *Trial) alive(text string) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// line is a line that stays.
+// line shows a line that is not overwritten.
 func (t *Trial) line(text string) {
 	begin := ""
 	if t.Live {
@@ -119,7 +119,7 @@ func (t *Trial) draw(text string) {
 	fmt.Fprintf(t.Screen, "\r\x1b[K%s", s)
 }
 
-// count is a number for people: 12,345, 67.8, 0.91.
+// count formats a number for people: 12,345, 67.8, 0.91.
 func count(f float64) string {
 	switch {
 	case f >= 100 || f <= -100 || f == float64(int64(f)):
@@ -130,7 +130,7 @@ func count(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// micros is a time for people, in microseconds.
+// micros formats a time for people, in microseconds.
 func micros(d time.Duration) string {
 	return strings.TrimSpace(fmt.Sprintf("%.0f µs", float64(d)/1e3))
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// What the agent is held against: its pages/s as a share of the yardstick's.
+// Targets for the agent's pages/s, as a share of the yardstick's.
 const (
 	floorRatio = 0.40
 	aimRatio   = 0.75
 )
 
-// of are the measurements of a program in one kind that count.
+// of returns the counted measurements of a program in one kind.
 func of(ms []measurement, kind, who string) []measurement {
 	var out []measurement
 	for _, m := range ms {
@@ -26,7 +26,7 @@ func of(ms []measurement, kind, who string) []measurement {
 	return out
 }
 
-// each is a figure of each of the measurements.
+// each returns a value of each measurement.
 func each[T any](ms []measurement, f func(m *measurement) T) []T {
 	out := make([]T, len(ms))
 	for i := range ms {
@@ -35,8 +35,8 @@ func each[T any](ms []measurement, f func(m *measurement) T) []T {
 	return out
 }
 
-// ratios are a program's rates in a kind by those of another program, or in
-// another kind, in the same round.
+// ratios divides a program's rates in a kind by those of another program, or in another kind,
+// in the same round.
 func ratios(ms []measurement, kind, who, byKind, by string, rate func(*measurement) float64) []float64 {
 	var out []float64
 	for _, m := range of(ms, kind, who) {
@@ -52,7 +52,7 @@ func ratios(ms []measurement, kind, who, byKind, by string, rate func(*measureme
 func wholeRate(m *measurement) float64    { return m.PagesPerS }
 func fetchingRate(m *measurement) float64 { return m.FetchingPerS }
 
-// result sums the measurements up.
+// result returns the text, tables and figures of the experiment.
 func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	r := &Result{
 		Name:  "throughput",
@@ -85,11 +85,11 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	return r
 }
 
-// profiles are the trees of where the time goes, and where there are several
-// agents, what changed.
+// profiles returns the profiles of the agents as trees. If there are several agents, it also
+// returns their comparison.
 func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
-	intro := "Runs with a profiler, which do not count above. First level: the room whose function is innermost on " +
-		"the stack; second: what it does, or has done; third: the function.\n\n"
+	intro := "Runs with a profiler, which do not count above. First level: the package of ours whose function is " +
+		"innermost on the stack. Second level: the kind of work. Third level: the function.\n\n"
 	for _, k := range ks {
 		var ps []Profiled
 		for _, m := range ms {
@@ -99,8 +99,8 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 		}
 		if len(ps) > 1 {
 			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, compareLeast),
-				Text: "Processor time a page, by room and by what is done there, where it is more than a hundredth " +
-					"in one of them."})
+				Text: "Processor time per page, by package and kind of work, where it is more than a hundredth " +
+					"for one of the programs."})
 		}
 		for i, p := range ps {
 			heading := "Where the time goes: " + k.name
@@ -108,7 +108,7 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 				heading += ", " + p.Name
 			}
 			if i < len(ps)-1 {
-				continue // what changed says enough
+				continue // the comparison says enough
 			}
 			out = append(out, Section{Heading: heading,
 				Text: intro + fmt.Sprintf("%s pages:\n\n```\n%s```", humanize.Comma(p.Pages),
@@ -132,7 +132,8 @@ func (x *Throughput) setUp(t *Trial) string {
 		t.Seed, humanize.Comma(x.Hosts), x.PagesMean, bareConns, x.Duration, humanize.Comma(bareURLs), how, x.Runs)
 }
 
-// rates are the medians, for people and, in figures, for programs.
+// rates returns tables of the median rates for people, and adds the rates to figures for
+// programs.
 func (x *Throughput) rates(ks []kind, ms []measurement, figures map[string]any) (all, compared *Table) {
 	all = &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "pages/s"}, {Name: "spread", Unit: "%"},
 		{Name: "fetching", Unit: "pages/s"},
@@ -201,7 +202,7 @@ func verdict(ratio float64) string {
 	return "below the floor"
 }
 
-// seenTable is the web's account.
+// seenTable returns the table of what the web observed.
 func seenTable(ks []kind, agents []Program, ms []measurement) *Table {
 	t := &Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "runs"}, {Name: "pages"},
 		{Name: "robots.txt"}, {Name: "violations"}, {Name: "twice"},
@@ -251,7 +252,7 @@ func seenTable(ks []kind, agents []Program, ms []measurement) *Table {
 	return t
 }
 
-// runsTable is the CSV: a line for each run.
+// runsTable returns the CSV, with a line for each run.
 func runsTable(ms []measurement) Table {
 	t := Table{Columns: []Column{{Name: "web"}, {Name: "program"}, {Name: "round"}, {Name: "profiled"}, {Name: "pages"},
 		{Name: "wall", Unit: "s"}, {Name: "fetching", Unit: "s"},
@@ -291,7 +292,7 @@ func runsTable(ms []measurement) Table {
 	return t
 }
 
-// figure shows rates, ratios and processor time.
+// figure draws rates, ratios and processor time.
 func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 	rate := Panel{Title: "Pages a second, whole process (median, least to greatest)", Y: "pages/s"}
 	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, First: 1,
@@ -337,7 +338,7 @@ func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 	return f
 }
 
-// orNaN is the median, and not a number where there is none.
+// orNaN returns the median, or NaN if there are no values.
 func orNaN(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -345,7 +346,7 @@ func orNaN(v []float64) float64 {
 	return Median(v)
 }
 
-// span is from the least to the greatest.
+// span returns the least and the greatest value.
 func span(v []float64) (low, high float64) {
 	for i, f := range v {
 		if i == 0 || f < low {

@@ -22,15 +22,15 @@ import (
 // A WebSpec is the web that an experiment crawls.
 type WebSpec struct {
 	gen.Spec
-	Identity  bool // bodies as they are, whatever the client takes
-	CloseEach bool // a connection ends with its first response
-	Truth     bool // know what is reachable, and report what was missed
+	Identity  bool // send bodies without compression
+	CloseEach bool // close each connection after its first response
+	Truth     bool // count the reachable pages, and report missed ones
 	Shape     testweb.Shape
-	// Promise is what the crawl claims to keep, beside robots.txt.
+	// Promise holds the delays that the crawl must keep, besides robots.txt.
 	Promise testweb.Promise
 }
 
-// An Announcement is the line of JSON by which a web says where it is.
+// An Announcement is the line of JSON with the addresses of a web.
 type Announcement struct {
 	HTTP      string   `json:"http"`
 	HTTPS     string   `json:"https"`
@@ -41,7 +41,7 @@ type Announcement struct {
 	Seed      string   `json:"seed"`
 }
 
-// identity is an Origin that compresses nothing.
+// identity is an Origin without compression.
 type identity struct{ testweb.Origin }
 
 func (o identity) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
@@ -49,9 +49,9 @@ func (o identity) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	return o.Origin.Answer(dst, q)
 }
 
-// ServeWeb is the process of a web: it reads a WebSpec, serves it and says
-// where to out, until ctx ends, a signal comes, or in does: so that no web
-// outlives who started it. Its authority's certificate goes to ca.
+// ServeWeb runs the process of a web. spec is a WebSpec as JSON. ServeWeb writes an Announcement
+// to out and the certificate of its authority to the file ca. It serves until ctx ends, a signal
+// arrives, or in ends, so that the web ends with the process that started it.
 func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.Writer) error {
 	var s WebSpec
 	d := json.NewDecoder(bytes.NewReader(spec))
@@ -87,7 +87,7 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go func() { // until the process ends, if in does not
+	go func() { // ends with in, or with the process
 		io.Copy(io.Discard, in)
 		stop()
 	}()
@@ -110,11 +110,11 @@ type web struct {
 	Announcement
 }
 
-// startWithin is how long a web may take until it serves; what takes longest
-// is to enumerate what can be reached.
+// startWithin bounds the time until a web serves. The enumeration of the reachable pages takes the
+// longest.
 const startWithin = 2 * time.Minute
 
-// startWeb starts "orblab web", which is self, and waits until it serves.
+// startWeb starts "orblab web", where program is orblab, and waits until the web serves.
 func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, error) {
 	js, err := json.Marshal(spec)
 	if err != nil {
@@ -138,20 +138,20 @@ func startWeb(ctx context.Context, program, dir string, spec WebSpec) (*web, err
 		return s, nil
 	case <-p.over:
 		_, err := p.wait()
-		return nil, errors.Join(errors.New("web: ended before it served"), err)
+		return nil, errors.Join(errors.New("web: the process ended before it served"), err)
 	}
 }
 
-// firstLine passes the first line that is written to it on, and drops the rest.
+// firstLine is a writer that sends its first line to c and drops the rest.
 type firstLine struct {
-	c    chan []byte // of one: nobody waits to send
+	c    chan []byte // has space for one line, so sending never blocks
 	line []byte
 	sent bool
 }
 
 func newFirstLine() *firstLine { return &firstLine{c: make(chan []byte, 1)} }
 
-// maxLine bounds a line that never ends.
+// maxLine bounds the length of the line.
 const maxLine = 1 << 20
 
 func (f *firstLine) Write(b []byte) (int, error) {
@@ -167,7 +167,7 @@ func (f *firstLine) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// report is the web's account of who came.
+// report returns the web's report.
 func (w *web) report(ctx context.Context) (*testweb.Report, error) {
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+w.Control+"/.testweb/report", nil)
 	if err != nil {
@@ -193,7 +193,7 @@ func (w *web) stop() (Usage, error) {
 	return w.wait()
 }
 
-// violations are what a report accuses the crawl of, in lines; empty if it was polite.
+// violations returns the violations in a report as lines of text, or "" if the crawl was polite.
 func violations(r *testweb.Report) string {
 	var b strings.Builder
 	for kind, n := range r.ViolationCount {

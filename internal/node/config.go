@@ -191,7 +191,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		return configErrorf("--resume and --overwrite cannot be combined: either continue the crawl or delete it")
 	}
 	if len(c.Unblock) > 0 && !c.Resume {
-		return configErrorf("--unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
+		return configErrorf("unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {

@@ -8,10 +8,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An arena holds links that wait for their answer, in order of arrival.
+// An arena holds the links that wait for their answer, in the order of arrival.
 type arena struct {
 	keys []weburl.Key
-	ends []uint32 // of each link in aux
+	ends []uint32 // end of each link in aux
 	aux  []byte
 }
 
@@ -44,8 +44,8 @@ func appendKey(dst []byte, k weburl.Key) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, k.Host), k.Path)
 }
 
-// inOrder appends to order the indices of the n keys in their order, and of equal keys
-// only the first.
+// inOrder appends to order the indices of n keys, sorted by key. Of equal keys it appends only
+// the first.
 func inOrder(order []int, n int, key func(int) weburl.Key) []int {
 	order = order[:0]
 	for i := range n {

@@ -9,13 +9,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// boltItems are the links of one transaction: each writes the pages that it
-// has touched anew, so many share one.
+// boltItems is the number of links per transaction. A transaction rewrites each page that it
+// touches, so many links share one.
 const boltItems = 65_536
 
 var boltBucket = []byte("seen")
 
-// boltStore asks a B+ tree.
+// boltStore keeps the keys in a B+ tree.
 type boltStore struct {
 	db    *bolt.DB
 	held  arena
@@ -61,7 +61,7 @@ func (s *boltStore) Flush() error {
 	s.isNew = s.isNew[:0]
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(boltBucket)
-		keys := make([]byte, 0, 16*len(s.order)) // bbolt keeps them until the end
+		keys := make([]byte, 0, 16*len(s.order)) // bbolt refers to them until the transaction ends
 		for _, i := range s.order {
 			at := len(keys)
 			keys = appendKey(keys, s.held.keys[i])
@@ -88,7 +88,7 @@ func (s *boltStore) Flush() error {
 	return err
 }
 
-// present is a value, since bbolt takes an empty one for none.
+// present is the value of all keys. bbolt returns an empty value like a missing key.
 var present = []byte{1}
 
 func (s *boltStore) Close() error { return wrap("bbolt", s.db.Close()) }

@@ -19,34 +19,34 @@ const (
 	drumBucketBits = 4
 )
 
-// drumPaper is DRUM, check+update, without values: a link's key goes into its
-// bucket's array in RAM, the link into another; a full array is appended to
-// its file, and when one file of keys is full all are merged with Z, the sorted
-// file of all keys.
+// drumPaper is DRUM (Lee et al., IRLbot, WWW 2008) with its operation check+update, without
+// values. Each bucket has an array of keys and an array of links in RAM. A full array is
+// appended to its file. When one file of keys is full, all of them are merged with Z, the
+// sorted file of all keys.
 //
 //	keys   8 octets little-endian each
 //	links  host and path part, 8 octets each; 2 octets length; the link
 type drumPaper struct {
 	cfg     Config
 	buckets [drumBuckets]drumBucket
-	arrays  int   // bytes of one array of keys; those of links are as long
-	most    int64 // keys of a bucket's file
+	arrays  int   // bytes of an array of keys, and of an array of links
+	most    int64 // largest number of keys in a bucket's file
 	round   int
-	z       string // its name; empty: there is none
+	z       string // name of the file; empty: there is none
 	fresh   fresh
 }
 
 type drumBucket struct {
 	keys, links       []byte
 	keyFile, linkFile disk.File
-	n                 int64 // keys, in RAM and on disk
+	n                 int64 // number of keys, in RAM and on disk
 }
 
 func openDrumPaper(c Config) (Store, error) {
 	d := &drumPaper{cfg: c, fresh: fresh{emit: c.Emit}}
 	memory := c.memory()
-	d.arrays = int(max(memory/4/drumBuckets/2, 4096)) // a quarter for all arrays
-	d.most = max(memory/256, 256)                     // to sort them takes an eighth
+	d.arrays = int(max(memory/4/drumBuckets/2, 4096)) // a quarter of the memory for all arrays
+	d.most = max(memory/256, 256)                     // sorting takes an eighth of the memory
 	for i := range d.buckets {
 		b := &d.buckets[i]
 		var err error
@@ -66,7 +66,7 @@ func (d *drumPaper) open(name string) (disk.File, error) {
 	return f, wrap("drum", err)
 }
 
-// narrow is the paper's 64-bit key.
+// narrow returns the paper's 64-bit key.
 func narrow(k weburl.Key) uint64 { return mix(k.Path ^ mix(k.Host)) }
 
 func (d *drumPaper) Add(items []Item) error {
@@ -94,7 +94,7 @@ func (d *drumPaper) Add(items []Item) error {
 	return d.Flush()
 }
 
-// spill appends the arrays to their files.
+// spill appends the arrays of a bucket to its files.
 func (b *drumBucket) spill() error {
 	_, err := b.keyFile.Write(b.keys)
 	if err == nil {
@@ -141,14 +141,14 @@ func (d *drumPaper) Flush() error {
 	return nil
 }
 
-// sortedKey is a key that waits, and when it came.
+// sortedKey is a waiting key and its place in the order of arrival.
 type sortedKey struct {
 	key uint64
 	at  uint32
 }
 
-// merge sorts a bucket's keys, copies Z below end and puts in what is new, and
-// emits the links of that in the order of their arrival.
+// merge sorts a bucket's keys, copies the part of Z below end and inserts the new keys. It
+// emits the links of the new keys in the order of arrival.
 func (d *drumPaper) merge(b *drumBucket, last bool, end uint64, z *uint64s, w *bufio.Writer) error {
 	if err := b.spill(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (d *drumPaper) merge(b *drumBucket, last bool, end uint64, z *uint64s, w *b
 	var buf [8]byte
 	put := func(k uint64) {
 		binary.LittleEndian.PutUint64(buf[:], k)
-		w.Write(buf[:]) // errors come with Flush
+		w.Write(buf[:]) // Flush returns the errors
 	}
 	for i, k := range keys {
 		for !z.over && z.key < k.key {
@@ -197,7 +197,7 @@ func (d *drumPaper) merge(b *drumBucket, last bool, end uint64, z *uint64s, w *b
 	return nil
 }
 
-// sorted are a bucket's keys in their order, equal ones as they came.
+// sorted returns a bucket's keys in sorted order. Equal keys stay in the order of arrival.
 func (b *drumBucket) sorted() ([]sortedKey, error) {
 	if _, err := b.keyFile.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (d *drumPaper) dispatch(b *drumBucket, isNew []uint64) error {
 	return d.fresh.flush()
 }
 
-// uint64s reads numbers; a nil r has none.
+// uint64s reads numbers from r. If r is nil, there are none.
 type uint64s struct {
 	r    *bufio.Reader
 	key  uint64

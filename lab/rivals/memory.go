@@ -2,7 +2,7 @@ package rivals
 
 import "github.com/orbweaver/orbweaver/internal/web/weburl"
 
-// goMap is the least that one can write.
+// goMap keeps the keys in a Go map, the simplest store.
 type goMap struct {
 	known map[weburl.Key]struct{}
 	fresh fresh
@@ -27,7 +27,7 @@ func (m *goMap) Flush() error { return nil }
 func (m *goMap) Close() error { return nil }
 
 const (
-	bloomBits   = 10 // a key
+	bloomBits   = 10 // per key
 	bloomProbes = 7
 )
 

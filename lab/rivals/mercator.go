@@ -15,31 +15,32 @@ import (
 const (
 	pageBytes  = 4096
 	keyBytes   = 16
-	pageKeys   = pageBytes/keyBytes - 1 // the first place holds their number
+	pageKeys   = pageBytes/keyBytes - 1 // the first slot holds the number of keys
 	firstPages = 64
 	cacheWays  = 8
 )
 
-// mercator is a cache of keys before a hash file of pages:
+// mercator is the store of Mercator, a crawler (paper): a cache of keys in front of a hash file
+// of pages.
 //
 //	page   8 octets  number of keys, little-endian; 8 octets zero
 //	       255 x 16  keys: host and path, little-endian
 //
-// A key's page is that of the high bits of its hash, or one of the next if that
-// is full.
+// The high bits of a key's hash choose its page. If that page is full, the key is in one of
+// the next pages.
 type mercator struct {
 	cfg   Config
 	file  disk.File
-	shift uint // 64 - log2 of the number of pages
+	shift uint // 64 - log2(number of pages)
 	pages uint64
 	keys  uint64
 	page  [pageBytes]byte
 	sets  []set
 	fresh fresh
-	round int // of the file's name
+	round int // number in the file's name
 }
 
-// A set is a few keys, the one used last first.
+// A set is a few cached keys, the most recently used first.
 type set [cacheWays]weburl.Key
 
 func openMercator(c Config) (Store, error) {
@@ -51,7 +52,7 @@ func openMercator(c Config) (Store, error) {
 	return m, nil
 }
 
-// create begins an empty file.
+// create creates an empty file.
 func (m *mercator) create(pages uint64) error {
 	w, err := m.cfg.create(fmt.Sprintf("keys.%d", m.round))
 	if err != nil {
@@ -60,7 +61,7 @@ func (m *mercator) create(pages uint64) error {
 	m.round++
 	var empty [pageBytes]byte
 	for range pages {
-		w.Write(empty[:]) // errors come with Flush
+		w.Write(empty[:]) // Flush returns the errors
 	}
 	if err := w.Flush(); err != nil {
 		w.f.Close()
@@ -89,8 +90,8 @@ func (m *mercator) Add(items []Item) error {
 	return m.fresh.flush()
 }
 
-// cached says whether the cache knows k, and makes it the one used last. The
-// zero key, which free places hold, is never known.
+// cached reports whether the cache has k, and makes k the most recently used key. The zero key
+// stands for a free slot and is never reported.
 func (m *mercator) cached(k weburl.Key) bool {
 	at, _ := bits.Mul64(place(k)*0x9e3779b97f4a7c15, uint64(len(m.sets)))
 	s := &m.sets[at]
@@ -104,7 +105,7 @@ func (m *mercator) cached(k weburl.Key) bool {
 	return known
 }
 
-// insert puts k into the file and says whether it is new.
+// insert adds k to the file and reports whether it is new.
 func (m *mercator) insert(k weburl.Key) (bool, error) {
 	p := place(k) >> m.shift
 	for {
@@ -130,7 +131,7 @@ func (m *mercator) insert(k weburl.Key) (bool, error) {
 	return true, nil
 }
 
-// find says how many keys a page has, and whether k is one of them.
+// find returns the number of keys of a page, and whether k is one of them.
 func find(page *[pageBytes]byte, k weburl.Key) (n int, known bool) {
 	n = int(binary.LittleEndian.Uint64(page[:]))
 	for i := 1; i <= n; i++ {
@@ -142,7 +143,7 @@ func find(page *[pageBytes]byte, k weburl.Key) (n int, known bool) {
 	return n, false
 }
 
-// putKey puts k behind a page's n keys.
+// putKey adds k to a page with n keys.
 func putKey(page *[pageBytes]byte, n int, k weburl.Key) {
 	b := page[(n+1)*keyBytes : (n+2)*keyBytes]
 	binary.LittleEndian.PutUint64(b, k.Host)
@@ -150,9 +151,9 @@ func putKey(page *[pageBytes]byte, n int, k weburl.Key) {
 	binary.LittleEndian.PutUint64(page[:], uint64(n+1))
 }
 
-// double moves the keys to a file of twice the size, in one pass: page p's go
-// to pages 2p and 2p+1. Those that stood on a page that is not theirs, since
-// theirs was full, are put in afterwards.
+// double moves the keys to a file of twice the size, in one pass: the keys of page p go to
+// pages 2p and 2p+1. Afterwards it inserts the keys that were on a later page because their own
+// page was full.
 func (m *mercator) double() error {
 	old, oldName := m.file, filepath.Join(m.cfg.Dir, fmt.Sprintf("keys.%d", m.round-1))
 	if _, err := old.Seek(0, io.SeekStart); err != nil {
@@ -187,7 +188,7 @@ func (m *mercator) double() error {
 				spare = append(spare, k)
 			}
 		}
-		w.Write(to[0][:]) // errors come with Flush
+		w.Write(to[0][:]) // Flush returns the errors
 		w.Write(to[1][:])
 	}
 	if err := w.Flush(); err != nil {

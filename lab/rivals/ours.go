@@ -7,19 +7,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 )
 
-// syncEvery is how often a crawl makes durable what it has.
+// syncEvery is the interval at which a crawl makes its keys durable.
 const syncEvery = time.Second
 
-// ours is package drum, as a crawl has it: with a journal, here of nothing, and
-// what is held brought to the disk once a second.
+// ours is package drum as a crawl uses it: with an (empty) journal, and a sync of the waiting
+// keys once a second.
 type ours struct {
 	s     *drum.Store
 	asked []drum.Item
 	fresh fresh
 
-	sync   *drum.Syncing // on its way
+	sync   *drum.Syncing // in progress; nil: none
 	synced chan error
-	last   time.Time // when the last one began
+	last   time.Time // start of the last sync
 }
 
 func openDrum(c Config) (Store, error) {
@@ -46,7 +46,7 @@ func (o *ours) Add(items []Item) error {
 	return o.step()
 }
 
-// step begins a sync when it is time, and ends the one that has run.
+// step starts a sync if it is time, and completes the one that has run.
 func (o *ours) step() error {
 	if o.sync != nil {
 		select {
@@ -70,7 +70,7 @@ func (o *ours) step() error {
 	return nil
 }
 
-// Flush brings a full table to disk first, which waits for a sync.
+// Flush waits for the sync of a full table, and then emits everything new.
 func (o *ours) Flush() error {
 	if o.sync != nil {
 		t := o.sync
@@ -98,7 +98,7 @@ func (o *ours) Close() error {
 	return o.s.Close()
 }
 
-// Told is what the store counts.
+// Told returns the counts of the store.
 func (o *ours) Told() map[string]int64 {
 	st := o.s.Stats()
 	return map[string]int64{

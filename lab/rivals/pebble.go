@@ -11,16 +11,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// pebbleStore asks an LSM tree.
+// pebbleStore keeps the keys in an LSM tree.
 type pebbleStore struct {
 	db    *pebble.DB
 	fresh fresh
-	order []int // of an Add
+	order []int // reused by Add
 	isNew []int
 	key   []byte
 }
 
-// quiet drops what Pebble has to say of its day.
+// quiet drops Pebble's log messages.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}
@@ -33,23 +33,23 @@ func openPebble(c Config) (Store, error) {
 	memory := c.memory()
 	o := &pebble.Options{
 		CacheSize: memory / 2,
-		// One memtable is filled while up to three others are written.
+		// Pebble fills one memtable while it writes up to three others.
 		MemTableSize:                max(uint64(memory)/16, 256<<10),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
 		LBaseMaxBytes:               max(memory/4, 4<<20),
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
-		DisableWAL:                  true, // a crawl's journal is its log
+		DisableWAL:                  true, // a crawl has its own journal
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      quiet{},
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		o.Levels[i].BlockSize = 4 << 10 // a look-up reads one
+		o.Levels[i].BlockSize = 4 << 10 // a look-up reads one block
 	}
-	// Keys are random: what compresses is their common prefixes, which blocks
-	// leave out anyway.
+	// Keys are random, so only their common prefixes could be compressed, and blocks omit
+	// these already.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	db, err := pebble.Open(filepath.Join(c.Dir, "pebble"), o)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *pebbleStore) Add(items []Item) error {
 	if err := b.Commit(pebble.NoSync); err != nil {
 		return wrap("pebble", err)
 	}
-	slices.Sort(s.isNew) // as they arrived
+	slices.Sort(s.isNew) // the order of arrival
 	for _, i := range s.isNew {
 		s.fresh.add(items[i])
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A leaf is a key in a tree, with its link's place in the arena.
+// A leaf is a key in a tree, with the index of its link in the arena.
 type leaf struct {
 	key weburl.Key
 	at  uint32
 }
 
-// leafBytes is about what one takes in a tree whose nodes are two thirds full.
+// leafBytes is about the memory of a leaf in a tree whose nodes are two thirds full.
 const leafBytes = 24 * 3 / 2
 
-// A collection is a tree that takes links in.
+// A collection is a tree of waiting keys with their links.
 type collection struct {
 	tree  *btree.BTreeG[leaf]
 	links arena
 }
 
-// newCollection has room for links of so many bytes in all; it is used again,
-// since what grows takes more than is in it.
+// newCollection returns a collection for links of a number of bytes in all. The caller reuses
+// it, because growing slices would take more memory.
 func newCollection(bytes int64) *collection {
 	c := &collection{tree: btree.NewG(32, func(a, b leaf) bool { return less(a.key, b.key) })}
 	c.links.aux = make([]byte, 0, bytes*7/10)
@@ -44,49 +44,49 @@ func (c *collection) reset() {
 	c.links.reset()
 }
 
-// bytes is the memory that it takes.
+// bytes returns the memory of the collection.
 func (c *collection) bytes() int64 {
 	return int64(c.tree.Len())*leafBytes + int64(len(c.links.aux)) + int64(c.links.len())*(keyBytes+4)
 }
 
-// insert says whether k was not there.
+// insert adds k, and reports whether it was not there.
 func (c *collection) insert(k weburl.Key, at uint32) bool {
 	old, was := c.tree.ReplaceOrInsert(leaf{k, at})
 	if was {
-		c.tree.ReplaceOrInsert(old) // the first stays
+		c.tree.ReplaceOrInsert(old) // keep the first link of a key
 	}
 	return !was
 }
 
-// polybot merges a tree with a sorted file of all keys:
+// polybot is the store of Polybot, a crawler (paper): a tree of waiting keys, merged from time to
+// time with a sorted file of all keys:
 //
-//	key    1 octet       how many octets it shares with the key before
-//	       16 - as many  the others
+//	key    1 byte        number of bytes in common with the key before
+//	       16 - as many  the other bytes
 //
-// As long as all keys fit the memory they stay there, and answers come at
-// once.
+// As long as all keys fit into memory, they stay there, and answers come at once.
 type polybot struct {
 	cfg     Config
 	half    int64
-	bulk    bool // keys are on disk
+	bulk    bool // the keys are on disk
 	now     *collection
 	spare   *collection
-	merging chan merged // nil: no merge is under way
-	name    string      // of the file
+	merging chan merged // nil: no merge runs
+	name    string      // of the sorted file
 	round   int
 	fresh   fresh
 }
 
-// merged is what a merge has found.
+// merged is the result of a merge.
 type merged struct {
 	c     *collection
-	isNew []uint32 // places of links
+	isNew []uint32 // indices of links
 	name  string
 	err   error
 }
 
 func openPolybot(c Config) (Store, error) {
-	// One half is being merged while the other takes links in.
+	// One collection is merged while the other one takes links.
 	half := c.memory() * 2 / 5
 	return &polybot{cfg: c, half: half, now: newCollection(half), spare: newCollection(half),
 		fresh: fresh{emit: c.Emit}}, nil
@@ -122,7 +122,7 @@ func (p *polybot) Add(items []Item) error {
 	return p.begin()
 }
 
-// begin starts a merge, behind the one that is under way.
+// begin starts a merge. It waits for the merge that is running.
 func (p *polybot) begin() error {
 	if err := p.wait(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (p *polybot) begin() error {
 	p.round++
 	to := fmt.Sprintf("urls.%d", p.round)
 	done := make(chan merged, 1)
-	known := !p.bulk // what is in the tree was answered
+	known := !p.bulk // the keys in the tree have been answered already
 	go func() {
 		m := merged{c: c, name: to}
 		m.isNew, m.err = p.merge(c, from, to)
@@ -145,7 +145,7 @@ func (p *polybot) begin() error {
 	return nil
 }
 
-// wait waits for the merge that is under way.
+// wait waits for the running merge.
 func (p *polybot) wait() error {
 	if p.merging == nil {
 		return nil
@@ -153,7 +153,7 @@ func (p *polybot) wait() error {
 	return p.end(<-p.merging)
 }
 
-// end takes over what a merge has found.
+// end emits the result of a merge.
 func (p *polybot) end(m merged) error {
 	p.merging = nil
 	if m.err != nil {
@@ -165,7 +165,7 @@ func (p *polybot) end(m merged) error {
 		}
 	}
 	p.name, p.spare = m.name, m.c
-	slices.Sort(m.isNew) // as they arrived
+	slices.Sort(m.isNew) // the order of arrival
 	for len(m.isNew) > 0 {
 		n := min(len(m.isNew), 1000)
 		for _, at := range m.isNew[:n] {
@@ -180,7 +180,7 @@ func (p *polybot) end(m merged) error {
 	return nil
 }
 
-// merge writes the file anew with c's keys, and says which were not in it.
+// merge writes a new file with all keys and those of c, and returns which keys of c are new.
 func (p *polybot) merge(c *collection, from, to string) (isNew []uint32, err error) {
 	var old sorted
 	if from != "" {
@@ -218,7 +218,7 @@ func (p *polybot) merge(c *collection, from, to string) (isNew []uint32, err err
 	return isNew, errors.Join(err, w.close())
 }
 
-// sorted reads a file of keys; a nil r has none.
+// sorted reads a file of keys. If r is nil, there are none.
 type sorted struct {
 	r     *bufio.Reader
 	key   weburl.Key
@@ -240,7 +240,7 @@ func (s *sorted) next() error {
 		return err
 	}
 	if shared >= keyBytes {
-		return fmt.Errorf("a key shares %d octets", shared)
+		return fmt.Errorf("damaged file of keys: a key shares %d bytes with the key before", shared)
 	}
 	if _, err := io.ReadFull(s.r, s.bytes[shared:]); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (s *sorted) next() error {
 	return nil
 }
 
-// sortedWriter writes one; its errors come with Flush.
+// sortedWriter writes a file of keys. Flush returns its errors.
 type sortedWriter struct {
 	w    *bufio.Writer
 	last [keyBytes]byte

@@ -1,15 +1,13 @@
-// Package rivals answers: what else could remember which URLs were seen, and
-// what would that cost?
+// Package rivals answers: what would other stores of the known URLs cost?
 //
 //	Kinds -> Kind.Open -> Store: Add(items) ... Flush -> emit(new)
 //
-// Each file is a whole store as somebody builds one, or as a paper describes
-// it, with nothing held back that its authors would do; all answer the same
-// question (what was never added before is emitted, once), so that the same
-// stream can be put to all of them. They are yardsticks of an experiment, not
-// parts of a crawler: none of them survives a crash.
+// Each file is a whole store, built as its authors or a paper describe it. All stores answer the
+// same question: they emit each key once, when it was never added before. So all of them can
+// process the same stream. The stores serve an experiment and are not parts of a crawler: they
+// do not survive a crash.
 //
-// One goroutine owns a Store; emit is called on it, within Add or Flush.
+// One goroutine owns a Store. The Store calls emit on this goroutine, within Add or Flush.
 package rivals
 
 import (
@@ -23,46 +21,46 @@ import (
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
-// An Item is what a Store is asked.
+// An Item is a key with its link, as in package stream.
 type Item = stream.Item
 
-// A Store finds out what is new.
+// A Store finds out which keys are new.
 type Store interface {
-	// Add checks items. What is new reaches emit, in this call or in a later
-	// Add or Flush. The Aux are the caller's, who overwrites them afterwards.
+	// Add checks items. The Store passes new items to emit, in this call or in a later Add or
+	// Flush. The caller overwrites the Aux of items after the call.
 	Add(items []Item) error
-	// Flush returns when everything new of earlier calls has been emitted.
+	// Flush returns when all new items of earlier calls have been emitted.
 	Flush() error
 	Close() error
 }
 
-// A Config is what a Store is opened with.
+// A Config configures a Store.
 type Config struct {
 	FS  disk.FS
-	Dir string // exists and is empty
-	// Memory is the RAM that the Store may take, in bytes, where it can be
-	// told. Zero means 512 MB.
+	Dir string // an existing empty directory
+	// Memory bounds the RAM of a Store whose memory can be bounded, in bytes. Zero means
+	// 512 MB.
 	Memory int64
-	// Keys is for how many keys a Store is laid out that cannot grow.
+	// Keys is the number of keys for a Store of fixed size.
 	Keys int64
-	// Emit gets what is new. The items are valid until it returns.
+	// Emit receives new items. They are valid until it returns.
 	Emit func([]Item) error
 }
 
-// A Kind is one way to do it.
+// A Kind is a kind of store.
 type Kind struct {
 	Name, Title string
-	// How says in a sentence or two what it does.
+	// How describes the store in a sentence or two.
 	How  string
 	Open func(Config) (Store, error)
-	// Bounded says that it keeps to Config.Memory, or lives with as much, Exact that it is to give
-	// no false answer.
+	// Bounded reports that the store keeps to Config.Memory. Exact reports that the store gives
+	// no wrong answers.
 	Bounded, Exact bool
-	// Ours is the one that the others are rivals of.
+	// Ours reports that it is Orbweaver's own store.
 	Ours bool
 }
 
-// Kinds are all of them, ours first.
+// Kinds lists all kinds, ours first.
 var Kinds = []Kind{
 	{Name: "drum", Title: "drum", How: "package drum: a cache, a table and a filter in RAM answer what they can; the " +
 		"rest is held for a pass that reads sorted runs, behind the intake. As in a crawl, what is held is synced " +
@@ -89,7 +87,7 @@ var Kinds = []Kind{
 	{Name: "nothing", Title: "no store", How: "throws all away: what the stream itself takes.", Open: openNothing},
 }
 
-// Find is the Kind of a name.
+// Find returns the Kind with a name.
 func Find(name string) (Kind, bool) {
 	for _, k := range Kinds {
 		if k.Name == name {
@@ -108,7 +106,7 @@ func (c *Config) memory() int64 {
 	return c.Memory
 }
 
-// fresh gathers what an Add has found to be new.
+// fresh collects the new items of an Add.
 type fresh struct {
 	items []Item
 	emit  func([]Item) error
@@ -170,7 +168,7 @@ func writeAt(f disk.File, b []byte, off int64) error {
 	return err
 }
 
-// wrap says whose error it is.
+// wrap adds the name of the store to an error.
 func wrap(name string, err error) error {
 	if err == nil {
 		return nil
@@ -178,7 +176,7 @@ func wrap(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// mix is the finalizer of MurmurHash3.
+// mix returns the finalizer of MurmurHash3 of x.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -9,7 +9,7 @@ import (
 // maxAux bounds the length of an item's Aux.
 const maxAux = 256
 
-// numberLen is how long URL i's number is at the end of its text.
+// numberLen is the length of a URL's number at the end of its text.
 const numberLen = 16
 
 const hexDigits = "0123456789abcdef"
@@ -37,7 +37,7 @@ func appendURL(dst []byte, paths *[64][]byte, i, rank uint64) []byte {
 	return appendHex(dst, i, numberLen/2)
 }
 
-// appendLink appends the encoding of a weburl.Link to URL i on the present page.
+// appendLink appends the encoding of a weburl.Link from the present page to URL i.
 func (s *Stream) appendLink(dst []byte, i, rank uint64) []byte {
 	dst = append(dst, 0, 0)
 	at := len(dst)
@@ -46,8 +46,7 @@ func (s *Stream) appendLink(dst []byte, i, rank uint64) []byte {
 	return append(dst, s.tail...)
 }
 
-// page begins a page: what its links have in common is the page they stand on,
-// the way to it, and the seed.
+// page starts a new page. Its links have the referrer, the discovery path and the seed in common.
 func (s *Stream) page() {
 	i := s.fresh / 2
 	_, rank := s.key(i)
@@ -56,8 +55,7 @@ func (s *Stream) page() {
 	s.tail = l.AppendTail(s.tail[:0])
 }
 
-// Number is the number of the URL that an item of the Stream asks about; ok is
-// false if it is none of its items.
+// Number returns the number of the URL of an item. ok is false if it is not an item of the Stream.
 func (s *Stream) Number(it *Item) (i uint64, ok bool) {
 	a := it.Aux
 	if len(a) < 2+numberLen || int(a[1]) < numberLen || len(a) < 2+int(a[1]) {

@@ -1,35 +1,32 @@
-// Package stream answers: what does a crawl ask its test for URLs seen, and
-// which of the answers is right?
+// Package stream answers: which keys does a crawl look up in its store of known URLs, and which
+// answers are right?
 //
 //	Stream.Next -> items with keys and links -> a store -> emitted items -> Judge
 //
-// A Stream is made up from a seed and costs no memory however long it is: URL
-// number i is a function of i, a new URL is the next number, a known one is
-// drawn from the numbers so far. So it knows of every item whether it is new,
-// and a Judge finds each false answer with one bit for a URL. One goroutine
-// owns a Stream.
+// A Stream is generated from a random seed and takes no memory, however long it is: URL number i
+// is a function of i. A new URL has the next number; the number of a known one is drawn from the
+// numbers so far. So the Stream knows for each item whether it is new, and a Judge finds each
+// wrong answer with one bit per URL. One goroutine owns a Stream.
 //
 // # Shapes
 //
-// Uniform draws the known URL evenly from all that were met: nothing is
-// popular, caches are of no use, and the crawl has no memory of places. It is
-// the hardest stream there can be.
+// Uniform draws known URLs evenly from all URLs so far. No URL is popular, so caches do not help.
+// It is the hardest stream for a store.
 //
-// Zipf draws it as links of real pages lie: of the known ones eight in ten
-// point to one of the last 32,768 links, at distance d with probability
-// proportional to 1/d (the links of a site's pages resemble each other); 15 %
-// are popular, the URL of rank r with probability proportional to 1/r (Zipf's
-// law with exponent 1), where those found first are the most popular; and 5 %
-// are drawn evenly. The shares are chosen so that a cache of the 50,000 URLs
-// used last answers eight in ten of all items, which is what Broder, Najork and
-// Wiener measured on a crawl of a billion requests ("almost 80 %": Efficient URL
-// Caching for World Wide Web Crawling, WWW 2003). A test holds it to that.
+// Zipf draws known URLs as links of real pages are distributed. Eight in ten point to one of the
+// last 32,768 links, at distance d with a probability proportional to 1/d, because the links of a
+// site's pages resemble each other. 15 % point to popular URLs: the URL of rank r has a
+// probability proportional to 1/r (Zipf's law with exponent 1), and URLs found earlier are more
+// popular. 5 % are drawn evenly. With these shares, a cache of the 50,000 most recently used URLs
+// answers eight in ten items. Broder, Najork and Wiener measured the same on a crawl of a billion
+// requests ("almost 80 %": Efficient URL Caching for World Wide Web Crawling, WWW 2003). A test
+// checks it.
 //
 // # Hosts
 //
-// URL i is on the host of rank r with probability proportional to 1/r, among as
-// many hosts as there are eighths of i: a few whales, a long tail of hosts with one
-// URL, and always some that were never met before.
+// URL i is on the host of rank r with a probability proportional to 1/r, among i/8 hosts: a few
+// hosts with very many URLs (whales), a long tail of hosts with one URL, and always some new
+// hosts.
 package stream
 
 import (
@@ -41,10 +38,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An Item is what a store is asked: a key, and the encoding of its link.
+// An Item is a key and the encoding of its link.
 type Item = keyset.Item
 
-// A Shape is how the known URLs are drawn.
+// A Shape is the distribution of the known URLs.
 type Shape int
 
 // The shapes.
@@ -53,7 +50,7 @@ const (
 	Zipf
 )
 
-// String is the shape's name.
+// String returns the shape's name.
 func (s Shape) String() string {
 	if s == Zipf {
 		return "zipf"
@@ -61,21 +58,21 @@ func (s Shape) String() string {
 	return "uniform"
 }
 
-// ParseShape reads a Shape's name.
+// ParseShape reads the name of a Shape.
 func ParseShape(s string) (Shape, error) {
 	for _, shape := range []Shape{Uniform, Zipf} {
 		if s == shape.String() {
 			return shape, nil
 		}
 	}
-	return 0, fmt.Errorf("shape %q: neither uniform nor zipf", s)
+	return 0, fmt.Errorf("shape %q: write uniform or zipf", s)
 }
 
 const (
-	recentBits = 15 // links that are remembered as recent
-	pageLinks  = 62 // links of a page, as IRLbot counted them
+	recentBits = 15 // log2 of the number of recent links
+	pageLinks  = 62 // links per page, as IRLbot, a crawler (paper), counted them
 
-	// Of 1024 known items of shape Zipf.
+	// Out of 1024 known items of shape Zipf.
 	recentShare  = 820
 	popularShare = 154
 )
@@ -85,16 +82,16 @@ type Stream struct {
 	seed    uint64
 	shape   Shape
 	state   uint64
-	fresh   uint64 // URLs so far
+	fresh   uint64 // number of URLs so far
 	items   uint64
 	recent  []uint64
-	buf     []byte // aux of the last Next
-	tail    []byte // what the links of the present page have in common
+	buf     []byte // Aux of the items of the last Next
+	tail    []byte // the common part of the links of the present page
 	paths   [64][]byte
 	mantiss [1<<mantissaBits + 1]uint64
 }
 
-// New makes the stream of a seed.
+// New returns the stream of a random seed.
 func New(seed uint64, shape Shape) *Stream {
 	s := &Stream{seed: mix(seed + 0x9e3779b97f4a7c15), shape: shape, recent: make([]uint64, 1<<recentBits)}
 	s.state = s.seed
@@ -108,15 +105,14 @@ func New(seed uint64, shape Shape) *Stream {
 	return s
 }
 
-// Fresh is how many URLs there are so far: what a store that answered
-// everything knows.
+// Fresh returns the number of different URLs so far.
 func (s *Stream) Fresh() int64 { return int64(s.fresh) }
 
-// Items is how many items there were.
+// Items returns the number of items so far.
 func (s *Stream) Items() int64 { return int64(s.items) }
 
-// Next fills items; one in oneIn is new, all of them if it is 1. Their Aux are
-// valid until the next call.
+// Next fills items. One in oneIn is new; all are new if oneIn is 1. The Aux of the items are valid
+// until the next call.
 func (s *Stream) Next(items []Item, oneIn int) {
 	limit := uint64(math.MaxUint64)
 	if oneIn > 1 {
@@ -146,7 +142,7 @@ func (s *Stream) Next(items []Item, oneIn int) {
 	}
 }
 
-// known draws the number of a URL that was met before.
+// known draws the number of a known URL.
 func (s *Stream) known() uint64 {
 	r := s.next()
 	if s.shape == Zipf {
@@ -165,24 +161,24 @@ func (s *Stream) known() uint64 {
 	return i
 }
 
-// Key is the key of URL i.
+// Key returns the key of URL i.
 func (s *Stream) Key(i uint64) weburl.Key {
 	k, _ := s.key(i)
 	return k
 }
 
 func (s *Stream) key(i uint64) (k weburl.Key, rank uint64) {
-	h := mix(i ^ s.seed) // a bijection: no two URLs have the same
+	h := mix(i ^ s.seed) // a bijection: different URLs have different keys
 	rank = s.logUniform(mix(h), bits.Len64(i/8+1))
 	return weburl.Key{Host: mix(rank + s.seed), Path: h}, rank
 }
 
 const mantissaBits = 12
 
-// logUniform turns a random number into one from 1 to 2^e-1, each r with
-// probability about proportional to 1/r; e is at most 30.
+// logUniform turns a random number into one from 1 to 2^e-1. The probability of r is about
+// proportional to 1/r. e is at most 30.
 func (s *Stream) logUniform(random uint64, e int) uint64 {
-	t := random >> 32 * uint64(e) // 32 bits of it are the fraction
+	t := random >> 32 * uint64(e) // the lower 32 bits are the fraction
 	k, f := t>>32, t&(1<<32-1)
 	at := f >> (32 - mantissaBits)
 	low := f & (1<<(32-mantissaBits) - 1)
@@ -190,14 +186,14 @@ func (s *Stream) logUniform(random uint64, e int) uint64 {
 	return max(m<<k>>32, 1)
 }
 
-// next is wyrand's next number.
+// next returns the next number of the generator wyrand.
 func (s *Stream) next() uint64 {
 	s.state += 0xa0761d6478bd642f
 	hi, lo := bits.Mul64(s.state, s.state^0xe7037ed1a0b428db)
 	return hi ^ lo
 }
 
-// mix is the finalizer of MurmurHash3, a bijection.
+// mix returns the finalizer of MurmurHash3 of x, a bijection.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
