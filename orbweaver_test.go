@@ -474,7 +474,7 @@ func TestBadOptions(t *testing.T) {
 		{"no seeds", func(o *orbweaver.Options) { o.Seeds = nil }},
 		{"seed", func(o *orbweaver.Options) { o.Seeds = []string{"ftp://a.example/"} }},
 		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "" }},
-		{"contact", func(o *orbweaver.Options) { o.Contact = "me" }},
+		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "me" }},
 		{"Options.UserAgent", func(o *orbweaver.Options) { o.UserAgent = "a\nb" }},
 		{"Options.RobotsAgent", func(o *orbweaver.Options) { o.RobotsAgent = "a b" }},
 		{"Options.Callbacks", func(o *orbweaver.Options) { o.Callbacks = -1 }},
