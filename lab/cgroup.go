@@ -41,8 +41,8 @@ func newMemoryGroup(parent, name string, limit int64) (*memoryGroup, error) {
 	} else {
 		passed, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 		if err != nil || !bytes.Contains(passed, []byte("memory")) {
-			return nil, fmt.Errorf("%w: %s is not a control group that enables the memory controller for its children; "+
-				"as root, \"mkdir %[2]s && echo +memory > %[2]s/cgroup.subtree_control\" "+
+			return nil, fmt.Errorf("%w: %s is not a control group that enables the memory controller for its "+
+				"children; as root, \"mkdir %[2]s && echo +memory > %[2]s/cgroup.subtree_control\" "+
 				"makes one where cgroup v2 is mounted", ErrGroup, parent)
 		}
 	}

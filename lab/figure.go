@@ -111,7 +111,8 @@ func (f *Figure) SVG(w io.Writer) error {
 		return fmt.Errorf("svg: %w", err)
 	}
 	// Where Liberation Sans is missing, a font of the same measures replaces it.
-	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	out := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
 	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("svg: %w", err)
 	}

@@ -121,7 +121,8 @@ var errRefused = errors.New("allow it with --allow-private")
 func parseURL(s string) (weburl.URL, error) {
 	u, err := weburl.Parse(s)
 	if err != nil {
-		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a complete URL such as https://example.org/", s, err)}
+		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a complete URL such as https://example.org/",
+			s, err)}
 	}
 	return u, nil
 }

@@ -62,7 +62,8 @@ func (d *display) show(a *node.Agent) (stop func()) {
 	if r := a.Recovered; r.Accepted > 0 {
 		d.note(fmt.Sprintf("resuming: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
 		if r.Repeated > 0 {
-			d.note(fmt.Sprintf("%d URLs will be fetched again: the crash lost their records or their links", r.Repeated))
+			d.note(fmt.Sprintf("%d URLs will be fetched again: the crash lost their records or their links",
+				r.Repeated))
 		}
 		if r.Lost > 0 {
 			d.note(fmt.Sprintf("up to %d links that were waiting in state/seen are lost", r.Lost))
@@ -172,7 +173,8 @@ func (d *display) summary(dir string, r node.Result) error {
 			"  orbweaver crawl --resume --unblock HOST%s\n", humanize.Comma(r.Summary.Queued), dirFlag(dir))
 	} else if err == nil && r.Stop != crawl.Finished && r.Stop != crawl.Left {
 		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. To continue:\n\n"+
-			"  orbweaver crawl --resume%s%s\n", r.Stop, humanize.Comma(r.Summary.Queued), d.raisedLimit(r), dirFlag(dir))
+			"  orbweaver crawl "+
+			"--resume%s%s\n", r.Stop, humanize.Comma(r.Summary.Queued), d.raisedLimit(r), dirFlag(dir))
 	}
 	return err
 }

@@ -79,8 +79,9 @@ var crawlHelp = kong.Vars{
 		"other than loopback requires --keys.",
 	"join": "Join the cluster of the agents at these addresses; at least one must answer. Without " +
 		"--join, or with this agent's own address first, start the cluster.",
-	"keys":       "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
-	"recovery":   "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs they know.",
+	"keys": "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
+	"recovery": "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs " +
+		"they know.",
 	"agents":     "With --listen: start when N agents are present.",
 	"api":        "Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480.",
 	"cpuprofile": "Write a processor profile to FILE, for \"go tool pprof\".",

@@ -50,7 +50,8 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	if cfg.Cluster != nil {
 		b.WriteString("\nTo try the seeds again, start all agents with --overwrite; change flags if needed.")
 	} else {
-		fmt.Fprintf(&b, "\nTo try the seeds again, change flags if needed: orbweaver crawl --resume%s", dirFlag(cfg.Dir))
+		fmt.Fprintf(&b, "\nTo try the seeds again, change flags if needed: orbweaver crawl --resume%s",
+			dirFlag(cfg.Dir))
 	}
 	return b.String()
 }

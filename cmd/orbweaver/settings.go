@@ -149,7 +149,8 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 		flag, ok := known[name]
 		if !ok {
 			if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-				return fmt.Errorf("%s in the environment matches no flag of \"orbweaver crawl\"; did you mean %s?", name, near)
+				return fmt.Errorf("%s in the environment matches no flag of \"orbweaver crawl\"; did you mean %s?",
+					name, near)
 			}
 			s.unknown = append(s.unknown, name)
 			continue
@@ -194,7 +195,8 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 			if near := nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
-			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without the leading dashes",
+			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without the "+
+				"leading dashes",
 				at, key)
 		case slices.Contains(refused, key):
 			return fmt.Errorf("%s: a file cannot set %q; give --%[2]s on the command line", at, key)

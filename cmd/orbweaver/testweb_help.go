@@ -72,8 +72,8 @@ var testwebHelp = kong.Vars{
 	"testweb_demo":        "Serve the small web of \"orbweaver demo\".",
 	"testweb_hostile":     "Serve hosts that try to harm crawlers; start at http://hostile.example/.",
 	"testweb_raw":         "Serve each file NAME.http in DIR byte for byte, as the response to /NAME.",
-	"testweb_address": "Give HOST the address IP, one of 127.0.0.0/8. Repeatable; hosts may share an address. No effect " +
-		"on recorded and generated hosts.",
+	"testweb_address": "Give HOST the address IP, one of 127.0.0.0/8. Repeatable; hosts may share an address. No " +
+		"effect on recorded and generated hosts.",
 	"testweb_addresses": "Spread the hosts over N addresses; -1 gives each host one (default: one each; some hosts " +
 		"of a generated web share one).",
 	"testweb_http_port":  "Serve HTTP on this port of each loopback address (default: any free port).",
@@ -102,8 +102,8 @@ var testwebHelp = kong.Vars{
 		"the web's time (6h, 30d). All others never change (default: " +
 		"23%:6h-1d,15%:1d-7d,16%:7d-30d,16%:30d-120d, as observed on the web in 1999).",
 	"testweb_day": "Let a day of the web's time pass in D of real time; D must be above 0 (default: 24h).",
-	"testweb_changes_since": "Begin the web's time at TIME, such as 2026-01-31T12:00:00Z. Runs show the same versions " +
-		"at the same distance from it (default: 2000-01-01T00:00:00Z).",
+	"testweb_changes_since": "Begin the web's time at TIME, such as 2026-01-31T12:00:00Z. Runs show the same " +
+		"versions at the same distance from it (default: 2000-01-01T00:00:00Z).",
 	"testweb_etag":          "Give SHARE of the pages an ETag and no Last-Modified (default: 0.15).",
 	"testweb_modified_only": "Give SHARE of the pages a Last-Modified and no ETag (default: 0.15).",
 	"testweb_no_validators": "Give SHARE of the pages neither ETag nor Last-Modified (default: 0.2). All others have " +

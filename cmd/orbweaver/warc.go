@@ -283,7 +283,8 @@ func checkOriginals(dir string) error {
 		return &node.ConfigError{Text: text}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
-		text := fmt.Sprintf("--originals %s: the directory has no index; write one with: orbweaver warc index %[1]s", dir)
+		text := fmt.Sprintf("--originals %s: the directory has no index; write one with: orbweaver warc index %[1]s",
+			dir)
 		return &node.ConfigError{Text: text}
 	}
 	return nil
@@ -324,7 +325,8 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 		}
 	}
 	if errors.Is(err, warc.ErrNoOriginal) {
-		return nil, nil, fmt.Errorf("the record at %d is a revisit without a body, and its original was not found: %s; "+
+		return nil, nil, fmt.Errorf("the record at %d is a revisit without a body, and its original was not "+
+			"found: %s; "+
 			"name the crawl directories of other agents with --originals", rec.Offset, warcCell(ref.String()))
 	}
 	return found, file, err
@@ -351,7 +353,8 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 			fmt.Fprintf(t, "  --at %s\t%s\t%s\t%s\n", l.Time, warcCell(l.Status), warcCell(l.MIME), warcCell(l.URL))
 		}
 		t.Flush()
-		return fmt.Errorf("%d captures of %s; choose one:\n%s", len(captures), c.URL, strings.TrimRight(b.String(), "\n"))
+		return fmt.Errorf("%d captures of %s; choose one:\n%s", len(captures), c.URL,
+			strings.TrimRight(b.String(), "\n"))
 	}
 	f, err := warc.OpenWARC(nil, c.File, captures[0].File)
 	if err != nil {

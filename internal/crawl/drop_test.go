@@ -214,7 +214,8 @@ http://a.example/2 504 slow=5s
 			w, _, end := s.begin(t)
 			time.Sleep(4 * time.Second)
 			asked := len(s.web.told())
-			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one visit is in progress and will be completed" || err != nil {
+			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one visit is in "+
+				"progress and will be completed" || err != nil {
 				t.Errorf("%q, %v", got, err)
 			}
 			if blocked {

@@ -192,7 +192,8 @@ http://c.example/ slow=20s
 			if asked[host] {
 				continue
 			}
-			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will be completed") || err != nil {
+			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will "+
+				"be completed") || err != nil {
 				t.Errorf("%q, %v: not at the door", text, err)
 			}
 		}
@@ -255,7 +256,8 @@ http://b.example/ slow=20s
 `}
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
-		if got, err := w.Block(t.Context(), "b.example"); got != "b.example: blocked, 1 link waits; one visit is in progress and will be completed" || err != nil {
+		if got, err := w.Block(t.Context(), "b.example"); got != "b.example: blocked, 1 link waits; one visit is "+
+			"in progress and will be completed" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		stop, err := end()

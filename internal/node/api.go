@@ -111,7 +111,8 @@ func (a *Agent) order(
 				}
 			}
 			return "", fmt.Errorf("%w, and %w: run \"orbweaver ctl --dir DIR %s %s\" on the machine of agent %q "+
-				"(its address is %s), with the agent's crawl directory", err, admin.ErrElsewhere, name, host, e.Agent, at)
+				"(its address is %s), with the agent's crawl "+
+				"directory", err, admin.ErrElsewhere, name, host, e.Agent, at)
 		}
 		return text, err
 	}

@@ -369,8 +369,8 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
 		return none, &rpc.Refusal{Reason: "crawl",
-			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete that crawl "+
-				"with --overwrite", h.Agent.Name)}
+			Text: fmt.Sprintf("the directory of agent %q holds another crawl; choose another --dir, or delete "+
+				"that crawl with --overwrite", h.Agent.Name)}
 	}
 	if err := cmp.Or(c.differ(h), c.otherStart(h)); err != nil {
 		return none, err

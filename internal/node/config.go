@@ -218,11 +218,12 @@ func (c *Config) check(seeds []weburl.URL) error {
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !loopback(u.Host()) {
-				return configErrorf("no contact: crawling %s needs --contact, a URL or mail address at which its operators "+
-					"can reach you; only loopback hosts need none", u.Host())
+				return configErrorf("no contact: crawling %s needs --contact, a URL or mail address at which its "+
+					"operators can reach you; only loopback hosts need none", u.Host())
 			}
 		}
-	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") || strings.ContainsAny(c.Contact, "()\r\n") {
+	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||
+		strings.ContainsAny(c.Contact, "()\r\n") {
 		return configErrorf("--contact %q: give a URL such as https://example.org/crawler or a mail address such as "+
 			"ops@example.org, without parentheses", c.Contact)
 	}
@@ -263,7 +264,8 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 			return &ConfigError{err.Error()}
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
-			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds", seeds[0])
+			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
+				seeds[0])
 		}
 	}
 	f, err := fetch.New(c.Fetch)

@@ -283,7 +283,8 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		switch {
 		case f.held != nil && ctx.Err() == nil:
 			return "", &ConfigError{fmt.Sprintf(
-				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose another name.\n"+
+				"--name %s: %v. After %s the other agents still count that agent as alive: stop it, or choose "+
+					"another name.\n"+
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
 				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:

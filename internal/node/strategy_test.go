@@ -51,7 +51,8 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 			cfg.Strategy = open
 			_, err := Open(cfg)
 			var bad *ConfigError
-			if !errors.As(err, &bad) || bad.Text != "--strategy "+name+": the crawl in /crawl has the strategy bfs and cannot change it; start another crawl for "+name {
+			if !errors.As(err, &bad) || bad.Text != "--strategy "+name+": the crawl in /crawl has the strategy "+
+				"bfs and cannot change it; start another crawl for "+name {
 				t.Errorf("%s over bfs: %v", name, err)
 			}
 			if diff := cmp.Diff(before, files()); diff != "" {

@@ -46,7 +46,8 @@ func TestHistoryRoundTrip(t *testing.T) {
 		}
 	}
 	// This and the link and the entry's overhead are what a page takes in the schedule.
-	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL", Seed: "www.example.org"}
+	l := weburl.Link{URL: mustURL(t, "http://www.example.org/an/ordinary/page.html"), Hops: "LLLL",
+		Seed: "www.example.org"}
 	if n := len(sampleHistory().appendTo(l.AppendTo(nil))); n > 250 {
 		t.Errorf("a page takes %d bytes", n)
 	} else {

@@ -182,7 +182,8 @@ func handler(cfg Config) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "no valid token: send the one in state/api.json of the crawl directory (Authorization: Bearer)",
+			http.Error(w, "no valid token: send the one in state/api.json of the crawl directory (Authorization: "+
+				"Bearer)",
 				http.StatusUnauthorized)
 			return
 		}

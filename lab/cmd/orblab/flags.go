@@ -138,7 +138,8 @@ func runnable(flag, name string) (string, error) {
 		return "", usageErrorf("%s %s: %v", flag, name, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", usageErrorf("%s %s is not a program; build one with \"go build -o %s ./cmd/orbweaver\"", flag, name, name)
+		return "", usageErrorf("%s %s is not a program; build one with \"go build -o %s ./cmd/orbweaver\"", flag,
+			name, name)
 	}
 	return path, nil
 }

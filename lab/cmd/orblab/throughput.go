@@ -133,7 +133,8 @@ func program(s string) (lab.Program, error) {
 		return lab.Program{}, err
 	}
 	if name == "" || name == "bare" || strings.ContainsAny(name, "/\\") {
-		return lab.Program{}, usageErrorf("--agent %s: %q cannot be the program's name in the results; choose one with NAME=FILE", s, name)
+		return lab.Program{}, usageErrorf("--agent %s: %q cannot be the program's name in the results; choose one "+
+			"with NAME=FILE", s, name)
 	}
 	return lab.Program{Name: name, Path: path}, nil
 }
