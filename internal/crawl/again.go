@@ -8,20 +8,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// againMax bounds the URLs that wait in the queues to be fetched again, with
-// what is known of each in RAM, some 500 bytes. A variable, so that tests need
-// no more than a few.
+// againMax bounds the URLs in the queues that are to be fetched again. Each takes some 500
+// bytes of RAM. It is a variable so that tests can make it small.
 var againMax = 1 << 15
 
-// A host has its turns one by one, and far fewer in its queue keep it busy.
-// Were there no bound for each, one with more pages than it can be asked for in
-// time would have all the room, and the others would wait for its delay.
+// Bounds of such URLs per host. A few queued URLs keep a host busy. Without these bounds, a
+// host with more due pages than it can answer would take all places, and the other hosts
+// would wait for its delay.
 const (
-	hostAgainMax  = 64 // of a host, as long as half of the room is free
-	hostAgainLess = 2  // else
+	hostAgainMax  = 64 // while at least half of againMax is free
+	hostAgainLess = 2  // otherwise
 )
 
-// A hostAgain is a host of which URLs wait to be fetched again.
+// A hostAgain is a host with queued URLs that are to be fetched again.
 type hostAgain struct {
 	queued int
 	ended  int       // requests since began
@@ -29,7 +28,7 @@ type hostAgain struct {
 	off    time.Time // when the last of those that were put off is wanted
 }
 
-// wantAgain queues what a Planner wants again, or has it put off; off says so.
+// wantAgain queues a URL that a Planner wants again, or puts it off. off reports the latter.
 func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 	k, host := w.Link.URL.Key(), w.Link.URL.Host()
 	if _, twice := c.revisiting[k]; twice {
@@ -63,7 +62,7 @@ func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 	return false, nil
 }
 
-// revisited notes that a URL that was wanted again has had its turn.
+// revisited records the end of a visit to a URL that a Planner wanted again.
 func (c *Crawler) revisited(u weburl.URL) {
 	delete(c.revisiting, u.Key())
 	h := c.hostsAgain[u.Host()]
@@ -72,7 +71,7 @@ func (c *Crawler) revisited(u weburl.URL) {
 	}
 }
 
-// served notes that the host has answered, whatever the request was.
+// served records an answer of the host to any request.
 func (h *hostAgain) served(now time.Time) {
 	if h == nil {
 		return
@@ -83,9 +82,9 @@ func (h *hostAgain) served(now time.Time) {
 	}
 }
 
-// next is when to look again at one more URL of a host that has enough in its
-// queue. They come twice as fast as the host has answered so far: then its
-// queue does not run dry, and each is looked at two times or so.
+// next returns when to look again at one more URL of a host with enough URLs in its queue.
+// URLs come back twice as fast as the host has answered so far. So the queue does not run
+// empty, and each URL is put off about twice.
 func (h *hostAgain) next(now time.Time) time.Time {
 	gap := min(max(now.Sub(h.began)/time.Duration(max(h.ended, 1)), 10*time.Millisecond), time.Hour)
 	h.off = laterOf(h.off, now.Add(gap)).Add(gap / 2)

@@ -9,7 +9,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An arrival are links that another agent has sent.
+// An arrival is a batch of links that another agent has sent.
 type arrival struct {
 	v    visit // what is in scope
 	n    int
@@ -17,24 +17,24 @@ type arrival struct {
 	done chan error // it never blocks
 }
 
-// MaxHops is how often a link may be passed on by agents that take it for
-// another's. After that it waits where it is for a while, or until the view
-// there changes.
+// MaxHops bounds how often agents pass a link on because they see another agent as its owner.
+// After that the link waits at its present agent for a while, or until that agent's view
+// changes.
 const MaxHops = 3
 
-// reasonErrand is why a link is refused that only this crawl can have made.
+// reasonErrand is the reason to refuse a link that only this agent itself can have made.
 const reasonErrand = "notALink"
 
-// ErrAlone is a link of another agent for a crawl that knows none.
+// ErrAlone reports a link from another agent to a crawl without other agents.
 var ErrAlone = errors.New("this crawl has no other agents")
 
-// Receive takes in links of another agent, and returns when they are as durable
-// as what is found here: in the journal, synced (see Config.AckWritten), and
-// what seen holds back of them in its files. Links that are out of scope here
-// are counted and left out; those of yet another agent are passed on. hops is
-// how often that has happened to them. It may be called by many, before Run, too;
-// it blocks until its turn has come, or ctx is done. After an error it is
-// unknown which links were taken in; the same again do no harm.
+// Receive accepts links from another agent. It returns when they are as durable as links that
+// this agent finds: in the synced journal (see Config.AckWritten), or in the files in which
+// the seen-set holds links back. Receive counts links out of scope and drops them. It passes
+// on links that a third agent owns; hops is how often they were passed on before. Safe for
+// concurrent use, also before Run. It blocks until the dispatcher has accepted the links or
+// ctx is done. After an error, the caller does not know which links were accepted, and may
+// send the same links again.
 func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) error {
 	if c.Partition == nil {
 		return ErrAlone
@@ -69,8 +69,8 @@ func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) er
 	}
 }
 
-// arrive takes in what was received. then, if not nil, is done before anybody is
-// told that it is durable.
+// arrive accepts received links. It calls then, if not nil, before it reports to anybody that
+// the links are durable.
 func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 	if c.stop != notStopping || c.fatal != nil {
 		a.done <- ErrNotRunning
@@ -122,7 +122,7 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	return c.post(c.accepted, l.URL, hops, enc)
 }
 
-// receiptWhenDurable promises somebody word of the next sync.
+// receiptWhenDurable queues a receipt that is sent after the next sync.
 func (c *Crawler) receiptWhenDurable(d receipt) {
 	c.append()
 	d.safe = c.shipping.now()
@@ -130,19 +130,19 @@ func (c *Crawler) receiptWhenDurable(d receipt) {
 	c.dirty = true // even if seen holds all of it back
 }
 
-// oweFinish promises to call then when all finishes up to here are durable and, with
-// copies, may go to the heirs: nothing can undo them, and the loss of this machine
-// loses none of their links.
+// oweFinish calls then when all finishes so far are durable and, with replication, may go to
+// the heirs. From that time on nothing can undo them, and the loss of this machine loses none
+// of their links.
 func (c *Crawler) oweFinish(then func()) {
 	c.append()
 	c.remote.owed = append(c.remote.owed, receipt{then: then, finish: c.shipping.begun()})
 	c.dirty = true
 }
 
-// ackAt is when the journal is synced for those who wait for that.
+// ackAt returns the time of the next sync for callers that wait for one.
 func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 
-// commitOwed writes the journal for those who are content with that.
+// commitOwed writes the journal for callers that do not wait for a sync.
 func (c *Crawler) commitOwed(now time.Time) error {
 	if len(c.remote.owed) > 0 {
 		// Also what seen holds back: there is something to write.
@@ -161,7 +161,7 @@ func (c *Crawler) commitOwed(now time.Time) error {
 	return nil
 }
 
-// sendReceipts gives word of what is durable, here and in the replicas.
+// sendReceipts sends the receipts for everything that is durable here and in the replicas.
 func (c *Crawler) sendReceipts(now time.Time) {
 	left := c.remote.due[:0]
 	for _, d := range c.remote.due {

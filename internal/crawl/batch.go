@@ -2,16 +2,17 @@ package crawl
 
 import "github.com/orbweaver/orbweaver/internal/store/journal"
 
-// A batch collects what a visit makes durable, in one piece of memory that
-// the next visit uses again.
+// A batch collects the journal records of a visit, in one piece of memory that the next visit
+// reuses.
 type batch struct {
 	arena []byte
 	recs  []journal.Record
-	ends  []int // in arena; a record's payload begins at the end before
+	ends  []int // in arena; the payload of a record begins at the end of the one before
 }
 
-// batchBytes is when a batch is appended before its visit has ended. What goes
-// ahead are accepts, which stand on their own; the finish still comes last.
+// batchBytes is the size at which a batch is appended to the journal before its visit has
+// ended. The records so far are accepts, which are valid by themselves; the finish still
+// comes last.
 const batchBytes = 16 << 20
 
 func (b *batch) add(kind byte, payload []byte) {
@@ -20,7 +21,7 @@ func (b *batch) add(kind byte, payload []byte) {
 	b.ends = append(b.ends, len(b.arena))
 }
 
-// records are what was added, valid until the next add or reset.
+// records returns the added records, valid until the next add or reset.
 func (b *batch) records() []journal.Record {
 	from := 0
 	for i, end := range b.ends {
@@ -37,7 +38,7 @@ func (b *batch) reset() {
 	b.arena, b.recs, b.ends = b.arena[:0], b.recs[:0], b.ends[:0]
 }
 
-// append hands the batch in hand to the journal.
+// append appends the present batch to the journal.
 func (c *Crawler) append() {
 	if len(c.batch.recs) == 0 || c.fatal != nil {
 		return

@@ -15,29 +15,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 )
 
-// A checkpoint replaces the journal by what it amounts to: the same records,
-// each said once. What is small (counts, hosts, paths) the dispatcher writes at
-// one instant. What grows with the crawl stands in parts, which are made beside
-// it, from the files that the checkpoint replaces: the keys of all URLs, and
-// the links that were accepted and are not finished, in the order of their
-// acceptance. A part that is still good is taken over as it is.
+// A checkpoint replaces the journal by a shorter equivalent: a snapshot with parts. The
+// dispatcher writes the small state (counts, hosts, paths) at one instant. The state that
+// grows with the crawl is in parts: the keys of all URLs, and the pending links in the order
+// in which they were accepted. A goroutine beside the dispatcher makes the parts from the
+// files that the checkpoint replaces. It takes over a part of the last snapshot that is still
+// good.
 //
 //	segments: accepts -> keys -> K parts
 //	segments: accepts without finishes -> P parts
 //	P parts of the snapshot before, of which much is finished -> P parts
 //	finishes of what the other P parts hold -> X
 //
-// So a crawl goes on while its state, however large, is written anew, and a
-// checkpoint costs what has happened since the last one.
+// So the crawl goes on while its state is written, and the cost of a checkpoint is
+// proportional to what has happened since the last one.
 type checkpoint struct {
 	*journal.Checkpoint
 	began time.Time
 	bytes int64
-	done  chan error // of the merge; it never blocks
+	done  chan error // result of the merge; has space, so that sending never blocks
 
 	states lastStates
-	moves  bool              // hosts do, among agents
-	handed map[uint64]handed // as it was when the checkpoint began
+	moves  bool              // hosts move between agents
+	handed map[uint64]handed // a copy from the start of the checkpoint
 }
 
 // put appends a record.
@@ -46,7 +46,7 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 	return k.Append(kind, p)
 }
 
-// beginCheckpoint starts one, in which the finishes count that a verdict says.
+// beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
 func (c *Crawler) beginCheckpoint(counts verdict) error {
 	// What is in the journal when Begin syncs it must be in seen's files.
 	if err := c.sync(); err != nil {
@@ -75,8 +75,8 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	return nil
 }
 
-// endCheckpoint puts the checkpoint in the making into service; wait waits for
-// it. Without one it does nothing.
+// endCheckpoint puts the running checkpoint into service if it is ready. With wait it blocks
+// until it is. Without a running checkpoint it does nothing.
 func (c *Crawler) endCheckpoint(wait bool) error {
 	k := c.checkpoint
 	if k == nil {
@@ -104,7 +104,7 @@ func (c *Crawler) endCheckpoint(wait bool) error {
 	return nil
 }
 
-// putSmall writes what the dispatcher owns.
+// putSmall writes the state that the dispatcher owns.
 func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := k.put(kindCrawl, appendCrawl(nil, c.id)); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	})
 }
 
-// putTally writes the counts in pieces, as putPieces does: those of a million
-// hosts are large, and are encoded while memory is short.
+// putTally writes the counts in pieces, as putPieces does. The counts of a million hosts are
+// large, and encoding them as a whole would take much memory.
 func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
 	var buf []byte
 	return c.Tally.EachPiece(tallyPiece, func(piece []byte, last bool) error {
@@ -182,8 +182,8 @@ func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
 	})
 }
 
-// merge writes the rest. It reads files that nobody changes any more, and asks
-// rooms that may be asked by many.
+// merge writes the other state. It runs beside the dispatcher: it reads files that do not
+// change any more, and calls parts that are safe for concurrent use.
 func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) error {
 	var buf []byte
 	if err := a.EachRemembered(func(digest [20]byte, o warc.Original) error {
@@ -206,7 +206,7 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) err
 	return k.mergeLinks(counts)
 }
 
-// mergeLinks makes the parts.
+// mergeLinks writes the parts.
 func (k *checkpoint) mergeLinks(counts verdict) error {
 	g := ledger{done: roaring64.New(), states: k.states, verdict: counts}
 	before := uint64(0) // the last accept of the snapshot before

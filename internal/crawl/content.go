@@ -8,33 +8,33 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// Contents says, among agents that share out contents by their hash, which page
-// with a content is archived in full (X4, section 3: the second of two agents that a
-// page has to do with). Another page with the content is a duplicate: it is archived
-// as a revisit of that page, and none of its links are followed.
+// Contents answers, if the agents divide contents by their hash, which page with a content is
+// archived in full (the baseline of X4, a topic-partitioned crawler: paper, section 3).
+// Another page with the same content is a duplicate: the crawl archives it as a revisit of
+// that page and follows none of its links.
 //
 //	First -> archive -> finish in the journal -> Archived -> sync, links shipped -> Durable
 //
 // Safe for concurrent use.
 type Contents interface {
-	// First asks whether another page is archived with this payload, of size
-	// octets. It blocks for a bounded time. Without an answer the page is no
-	// duplicate: nothing may be lost of a page that asks.
+	// First returns the page that is archived in full with this payload, of size bytes, if
+	// there is one. It blocks for a bounded time. Without an answer, duplicate is false, so
+	// that no content is lost.
 	First(ctx context.Context, digest [20]byte, size int64, page warc.Original) (first warc.Original, duplicate bool)
-	// Archived says that page is in the archive in full, and that its finish comes
-	// before all later ones in the journal. If a kill undoes it, it undoes all
-	// later visits of this process, too. So later visits of this process may refer
-	// to page, and nobody else. It does not block.
+	// Archived reports that page is in the archive in full, and that its finish precedes all
+	// later finishes in the journal. A kill that undoes it undoes all later visits of this
+	// process, too. So later visits of this process may refer to page; other agents may not.
+	// It does not block.
 	Archived(digest [20]byte, page warc.Original)
-	// Durable says that neither a kill nor a power failure can undo page any more and,
-	// with copies, that the loss of this machine loses none of its links. All agents
-	// may refer to it. It does not block.
+	// Durable reports that no kill and no power failure can undo page any more and, with
+	// replication, that the loss of this machine loses none of its links. From now on all
+	// agents may refer to it. It does not block.
 	Durable(digest [20]byte, page warc.Original)
-	// Counts are those of this run.
+	// Counts returns the counts of this run.
 	Counts() report.Contents
 }
 
-// compare asks whether another page has the content of r.
+// compare looks up whether another page has the content of r.
 func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) error {
 	if v.failure != 0 || r.Status/100 != 2 {
 		return nil
@@ -50,9 +50,9 @@ func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) erro
 	return nil
 }
 
-// hasContent tells Contents of a finished visit that archived its page in full, now
-// and when the finish is durable and the links of the page are safe. The finish is in
-// the batch.
+// hasContent reports a finished visit that archived its page in full to Contents: at once,
+// and again when the finish is durable and the links of the page are safe. The finish is in
+// the present batch.
 func (c *Crawler) hasContent(v *visit) {
 	if !v.judged || v.duplicate || !v.archived || c.fatal != nil {
 		return
@@ -62,7 +62,7 @@ func (c *Crawler) hasContent(v *visit) {
 	c.oweFinish(func() { c.Contents.Durable(digest, page) })
 }
 
-// contentCounts is what Contents has to tell of this run; nil without.
+// contentCounts returns the counts of Contents, or nil without Contents.
 func (c *Crawler) contentCounts() *report.Contents {
 	if c.Contents == nil {
 		return nil

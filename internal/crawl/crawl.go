@@ -24,67 +24,63 @@ import (
 
 // Config tunes a Crawler. The zero Config crawls everything in scope, politely.
 type Config struct {
-	// Agent is the product token that robots.txt and robots meta know us by.
+	// Agent is the product token whose groups in robots.txt and robots meta the crawl obeys.
 	Agent string
-	// Workers bounds the visits under way, but for slow ones: a visit to a slow
-	// server gives its worker to another visit until the response is there. Zero
-	// means 64.
+	// Workers bounds the visits in progress, except slow ones: a visit to a slow server leaves
+	// its worker to another visit until the response arrives. Zero means 64.
 	Workers int
-	// SlowAfter is when a fetch is slow that receives less than 1 kB/s; one that
-	// receives more is slow after six times as long, if there are fewer such slow
-	// visits than workers. With n slow visits that receive less, now or in the last
-	// minute, both times shrink by 1+n/Workers, the first to 50 ms at least. Zero
-	// means 5 s: if the line is slow, and not the servers, that is longer than packets
-	// wait.
+	// SlowAfter is the time after which a fetch that receives less than 1 kB/s is slow. A
+	// fetch that receives more is slow after six times as long, if there are fewer such slow
+	// visits than workers. If n slow visits receive less than 1 kB/s, now or in the last
+	// minute, both times are divided by 1+n/Workers; the first is at least 50 ms. Zero means
+	// 5 s, which is longer than packets wait on a slow line.
 	SlowAfter time.Duration
-	// SlowVisits bounds the slow visits, and SlowBytes the memory that they take.
-	// Beyond either a slow visit keeps its worker. Zero means 1024 and 128 MiB;
-	// negative means none.
+	// SlowVisits bounds the number of slow visits, and SlowBytes their memory. Beyond either
+	// bound, a slow visit keeps its worker. Zero means 1024 and 128 MiB; negative means none.
 	SlowVisits int
 	SlowBytes  int64
 	// PageLimit and HostPageLimit bound the pages (2xx responses) of the whole
 	// crawl and of each host, over all its runs. Zero means no limit.
 	PageLimit, HostPageLimit int64
-	// SizeLimit bounds the bytes received, over all runs. It is passed by at
-	// most what is in flight. Zero means no limit.
+	// SizeLimit bounds the bytes received, over all runs. The crawl may exceed it by the
+	// responses in progress. Zero means no limit.
 	SizeLimit int64
-	// TimeLimit bounds this run. Zero means no limit.
+	// TimeLimit bounds the time of this run. Zero means no limit.
 	TimeLimit time.Duration
-	// Rate bounds the visits a second, all hosts together. Zero means no limit.
+	// Rate bounds the visits per second, all hosts together. Zero means no limit.
 	Rate float64
-	// Retries is how often a visit that failed for a passing reason is made
-	// again. Zero means 4; negative means never.
+	// Retries bounds how often the crawl retries a URL after a temporary failure. Zero means
+	// 4; negative means never.
 	Retries int
-	// RetryWait is the wait before the second retry-worthy visit to a URL; it
-	// doubles with each. Zero means 30 s.
+	// RetryWait is the wait before the first retry of a URL. It doubles with each retry. Zero
+	// means 30 s.
 	RetryWait time.Duration
 	// MaxRedirects bounds a chain of redirects. Zero means 20.
 	MaxRedirects int
-	// MaxDecoded bounds the bytes of a body that are read for links, after
-	// decompression. Zero means 16 MiB.
+	// MaxDecoded bounds the part of a decompressed body that is searched for links, in bytes.
+	// Zero means 16 MiB.
 	MaxDecoded int64
-	// Requisites adds images, styles and scripts; Sitemaps adds what the
-	// Sitemap lines of robots.txt name.
+	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
+	// that robots.txt names.
 	Requisites, Sitemaps bool
-	// DrainTimeout is how long a stop waits for visits under way before it
-	// abandons them to the next run. Zero means 30 s.
+	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
+	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
-	// ResumeWait is the quiet time of all hosts when a run begins that goes on
-	// with an earlier one: nobody wrote down what was in flight when that was
-	// killed. At least every delay of the Frontier; zero means none.
+	// ResumeWait is the quiet time of all hosts at the start of a resumed run, because the
+	// journal does not tell which requests were in progress at a kill. It should be at least
+	// the largest delay of the Frontier. Zero means none.
 	ResumeWait time.Duration
-	// CommitEvery is the longest that a finish stays in memory only: what a
-	// kill can repeat. Zero means 100 ms. SyncEvery is the same for a power
-	// failure. Zero means 1 s.
+	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of
+	// that time. Zero means 100 ms. SyncEvery is the same for a power failure. Zero means
+	// 1 s.
 	CommitEvery, SyncEvery time.Duration
 	// SnapshotBytes is the least growth of the journal between two snapshots.
 	// Zero means 64 MiB.
 	SnapshotBytes int64
-	// AckWritten says that links of other agents are acknowledged when they are
-	// written to the journal; a power failure may then lose what their finders
-	// take for delivered. Otherwise when they are synced.
+	// AckWritten acknowledges links from other agents when the journal is written, not when it
+	// is synced. A power failure may then lose links that their senders have forgotten.
 	AckWritten bool
-	// Seed starts the jitter of waits.
+	// Seed is the random seed of the jitter of waits.
 	Seed uint64
 }
 
@@ -126,41 +122,41 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// handed bounds the visits, but for slow ones, that are given to the workers.
-// It is half as many again as there are workers, so that a worker that ends a
-// visit need not wait for the dispatcher.
+// handed bounds the visits that the dispatcher has given to workers, without slow ones. It is
+// 1.5 times the number of workers, so that a worker that ends a visit finds the next one at
+// once.
 func (c Config) handed() int { return c.Workers + c.Workers/2 }
 
-// A Fetcher turns a request into a response. The error is our own or ctx's;
-// the web's failures are in Response.Failure. Safe for concurrent use.
+// A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
+// error is a failure of this machine, or ctx's. Safe for concurrent use.
 type Fetcher interface {
 	Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
-// A Resolver finds a host's addresses. Safe for concurrent use.
+// A Resolver looks up the addresses of a host. Safe for concurrent use.
 type Resolver interface {
 	Lookup(ctx context.Context, host string) (dns.Answer, error)
 }
 
-// Parts is what a Crawler leads URLs through. It owns none of them: who opened
-// them closes them when Run has returned.
+// Parts are the parts that a Crawler uses. The caller owns them, and closes them when Run has
+// returned.
 type Parts struct {
-	Partition Partition      // nil: all URLs are ours
-	Exchange  Exchange       // nil with a nil Partition
-	Outbox    *outbox.Outbox // likewise
+	Partition Partition      // nil: this agent crawls all URLs
+	Exchange  Exchange       // nil if Partition is nil
+	Outbox    *outbox.Outbox // nil if Partition is nil
 	Copies    *Copies        // nil: replication is off
-	Contents  Contents       // nil: whether another agent's page had a content is not asked
-	Leases    Leases         // nil: none; else the Frontier's Config has them, too
-	Tenancy   Tenancy        // nil: hosts stay where they are
+	Contents  Contents       // nil: contents are not compared with those of other agents
+	Leases    Leases         // nil: no leases; otherwise the Frontier's Config has them, too
+	Tenancy   Tenancy        // nil: hosts do not move between agents
 	Strategy  Strategy       // nil: breadth-first
-	Pages     Pages          // nil: nobody is given the pages
+	Pages     Pages          // nil: no callback
 	Scope     *scope.Scope
-	Queries   *scope.Queries // nil: no guard against query explosion
+	Queries   *scope.Queries // nil: no bound on the queries of a path
 	Seen      *keyset.Store
 	Journal   *journal.Journal
 	Frontier  *frontier.Frontier
 	Robots    *robots.Cache
-	DNS       Resolver // nil: a proxy resolves
+	DNS       Resolver // nil: the proxy looks names up
 	Fetch     Fetcher
 	Archive   *warc.Writer
 	Log       *report.Log
@@ -169,11 +165,11 @@ type Parts struct {
 	Tally     *report.Tally
 }
 
-// Stop says why a run ended.
+// Stop is the reason why a run ended.
 type Stop string
 
-// The reasons. Of these only Finished leaves no work behind; OnlyBlocked leaves
-// that of the hosts which the operator has blocked.
+// The reasons. Only Finished leaves no work. OnlyBlocked leaves only the links of hosts that
+// the operator has blocked.
 const (
 	Finished      Stop = "finished"
 	OnlyBlocked   Stop = "blocked"
@@ -181,14 +177,15 @@ const (
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"
 	TimeLimit     Stop = "time-limit"
-	ByPages       Stop = "callback" // Parts.Pages asked for it
+	ByPages       Stop = "callback" // Parts.Pages has stopped the run
 	notStopping   Stop = ""
 	resolversMax       = 128
 	unresolvedMax      = 4096
 	quotaMax           = 1024
 )
 
-// Crawler leads URLs from seed to archive. Use New, then Recover, Seed and Run.
+// A Crawler crawls from seeds into the archive. Call New, then Recover, Seed and Run. Methods
+// are for one goroutine unless their comment says that they are safe for concurrent use.
 type Crawler struct {
 	cfg Config
 	Parts
@@ -262,7 +259,7 @@ type Crawler struct {
 	inFlight sync.WaitGroup
 }
 
-// New wires a Crawler. It touches no disk.
+// New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
 	cfg = cfg.withDefaults()
 	c := &Crawler{
@@ -288,10 +285,10 @@ func New(cfg Config, parts Parts) *Crawler {
 	return c
 }
 
-// Run crawls until nothing is left, a limit is reached or ctx is done; then it
-// lets the visits under way end, saves, and says why it stopped. An error is
-// ours (a disk that is full or broken): then nothing accepted is lost, and the
-// visits whose finish could not be written will be made again.
+// Run crawls until no work is left, the crawl reaches a limit, or ctx is done. Then it waits
+// for the visits in progress (see Config.DrainTimeout), saves the state, and returns the
+// reason. An error is a failure of this machine, such as a full disk: then no accepted URL is
+// lost, and the next run repeats the visits whose finish could not be written.
 func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -340,7 +337,8 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	return c.stop, c.fatal
 }
 
-// dispatch is the dispatcher: results in, visits out, and the clock.
+// dispatch is the loop of the dispatcher: it settles ended visits, starts new ones, and does
+// what is due.
 func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	done := ctx.Done()
 	timer := time.NewTimer(0)
@@ -406,8 +404,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	}
 }
 
-// finished ends the run if really nothing is left: nothing is under way and
-// nothing waits for a time.
+// finished ends the run if no work is left: no visit is in progress, and no URL waits for a
+// time.
 func (c *Crawler) finished() {
 	before := c.Frontier.Pending()
 	if c.flushSeen(); c.fatal != nil {
@@ -428,7 +426,7 @@ func (c *Crawler) finished() {
 	}
 }
 
-// sleep is how long the dispatcher may wait for a result.
+// sleep returns how long the dispatcher may wait for a result.
 func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	d := publishEvery
 	if c.dirty {
@@ -452,8 +450,8 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	return max(d, 0)
 }
 
-// send hands out visits while there are workers and hosts that are due. wake
-// is when there will be something to do; zero: not before a result comes.
+// send starts visits while there are free workers and due hosts. wake is the time of the next
+// work; zero means not before a result arrives.
 func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if c.stop != notStopping {
 		return time.Time{}
@@ -523,11 +521,11 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	return wake
 }
 
-// rateSlack is how much of the time in which no visit began, though it might
-// have, is made up for: the clock is not finer.
+// rateSlack bounds how much of the time in which no visit began is made up for with Rate. It
+// is the resolution of the clock.
 const rateSlack = 10 * time.Millisecond
 
-// settleAll takes v and every other result that is ready.
+// settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit) {
 	c.remote.activity++
 	for {
@@ -568,7 +566,7 @@ func (c *Crawler) halt(why Stop) {
 	}
 }
 
-// take gives a visit to t, an old one if there is one.
+// take returns a visit for t. It reuses an old visit if there is one.
 func (c *Crawler) take(t frontier.Task) *visit {
 	if n := len(c.free); n > 0 {
 		v := c.free[n-1]

@@ -14,14 +14,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// laterMax bounds the URLs that wait beside the queues for a retry; beyond it
-// they wait at the front of their host's queue, and the host with them.
+// laterMax bounds the URLs that wait for a retry outside of the queues. Beyond it, a URL waits
+// at the front of its host's queue, and the host waits with it.
 const laterMax = 100_000
 
-// settle takes a visit that has ended: it decides between again, later and
-// finished, takes its links in, gives its host free, and writes the journal's
-// batch. The order matters: the links are accepted in the same batch as the
-// finish that makes them unfindable.
+// settle processes an ended visit: it decides between again, later and finished, accepts the
+// links, frees the host, and appends the journal's batch. The links must be in the same batch
+// as the finish, because the page will not be visited again.
 func (c *Crawler) settle(v *visit, now time.Time) {
 	if v.err != nil {
 		c.fatal = v.err
@@ -102,12 +101,12 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	c.recycle(v)
 }
 
-// proxyDown says that the visit failed for want of a proxy.
+// proxyDown reports whether the visit failed because the proxy cannot be reached.
 func (v *visit) proxyDown() bool { return v.fail != nil && errors.Is(v.fail.Err, fetch.ErrProxyDown) }
 
-// awaitProxy puts a URL off without counting a try: neither it nor its host is
-// to blame. When the proxy has been away for as long as a URL's retries would
-// take, the run ends and leaves everything to the next one.
+// awaitProxy puts a URL off without counting a try, because the URL and its host did not
+// fail. If the proxy cannot be reached for as long as all retries of a URL take, the run
+// ends, and the next run continues.
 func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
 	if c.noProxy.IsZero() {
 		c.noProxy = now
@@ -122,7 +121,7 @@ func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
 	c.retrying.put(l.URL.Key(), "proxy", d.NotBefore)
 }
 
-// again puts a URL off that failed for a passing reason.
+// again puts off a URL that failed temporarily.
 func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	l := v.task.Link
 	if c.overtaken(v) {
@@ -145,7 +144,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	}
 }
 
-// settleHost notes what the visit says about its host.
+// settleHost records what the visit tells about its host.
 func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.Time) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
 	if !v.began.IsZero() {
@@ -169,7 +168,7 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 	}
 }
 
-// finish ends a URL: log, counts, its links, its finish.
+// finish finishes a URL: it writes the log, counts, accepts the links, and adds the finish.
 func (c *Crawler) finish(v *visit, now time.Time) {
 	f := c.finishOf(v, c.policy(v).tries > 1)
 	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
@@ -209,7 +208,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.hasContent(v)
 }
 
-// record counts a finish and puts it into the batch. Replayed, it counts the same.
+// record counts a finish and adds it to the batch. Recovery counts it in the same way.
 func (c *Crawler) record(v *visit, f *finish) {
 	f.found, f.skips = v.links, c.skipped
 	c.Tally.Add(visitOf(f))
@@ -222,7 +221,7 @@ func (c *Crawler) record(v *visit, f *finish) {
 	f.skips, c.skipped = nil, c.skipped[:0]
 }
 
-// logRobots logs and counts a fetch of robots.txt, and keeps what it said.
+// logRobots logs and counts a fetch of robots.txt, and keeps its rules.
 func (c *Crawler) logRobots(v *visit, now time.Time) {
 	c.intake(v) // sitemaps
 	for _, s := range v.skipped {
@@ -290,7 +289,7 @@ func (c *Crawler) log(v *visit, f finish, now time.Time) {
 	c.Log.Write(line)
 }
 
-// reason names why a visit is not the last, for the events.
+// reason returns why a visit will be repeated, for the events.
 func (v *visit) reason() string {
 	if k := v.errorKind(); k != "" {
 		return k
@@ -298,14 +297,14 @@ func (v *visit) reason() string {
 	return strconv.Itoa(v.status)
 }
 
-// errandWait is how long a URL waits before it asks again whether the
-// robots.txt that another host keeps for it has come.
+// errandWait is how long a URL waits for a robots.txt from another host before the crawl
+// looks again.
 const errandWait = time.Second
 
 func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
 
-// runErrand queues a robots.txt on another host, once; one that is blocked is
-// not asked for it.
+// runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if
+// the operator has blocked that host.
 func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
 	if c.isBlocked(l.URL.Host()) {
 		c.failErrand(l, "the operator has blocked the host", now)
@@ -335,8 +334,8 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 	}
 }
 
-// failErrand notes that another host did not answer for its robots.txt, and why. Nobody
-// knows what that file says.
+// failErrand records that the fetch of a robots.txt from another host failed, and why. The
+// rules of that file stay unknown.
 func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
 	setBounded(&c.failures.robots, l.URL.Host(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
@@ -344,14 +343,13 @@ func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
 	}
 }
 
-// jitter spreads a wait by a tenth, so that what failed together does not
-// come back together.
+// jitter changes a wait by up to a tenth, so that URLs that failed together are not retried
+// together.
 func (c *Crawler) jitter(d time.Duration) time.Duration {
 	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
 }
 
-// recycle keeps a visit for the next task. One that grew large is left to the
-// collector.
+// recycle keeps a visit for reuse. It drops a visit that has grown large.
 func (c *Crawler) recycle(v *visit) {
 	v.page.Rest()
 	v.shown, v.link, v.offered = Page{}, weburl.Link{}, nil

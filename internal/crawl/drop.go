@@ -25,17 +25,17 @@ import (
 // which of the pending links they are; when none can be left it goes, with a
 // checkpoint.
 
-// A drop is the last order to drop a host's links.
+// A drop is the last command to drop a host's links.
 type drop struct {
 	nth  uint64 // among all drops of the crawl, from 1
 	last uint64 // the number of the last accept before it
 	at   time.Time
 }
 
-// gives says whether a link with the number of this accept is dropped.
+// gives reports whether the drop applies to a link whose accept has this number.
 func (d drop) gives(number uint64) bool { return number > 0 && number <= d.last }
 
-// appendDrop encodes the drop of a host: uvarint nth, uvarint last, varint Unix
+// appendDrop appends the encoding of a drop: uvarint nth, uvarint last, varint Unix
 // milliseconds, the host.
 func appendDrop(dst []byte, host string, d drop) []byte {
 	dst = binary.AppendUvarint(dst, d.nth)
@@ -108,15 +108,15 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	return nil
 }
 
-// drops has the last drop of each host. The dispatcher changes it, workers ask;
-// most crawls have none, which costs them no lock.
+// drops has the last drop of each host. The dispatcher changes it, and workers read it. While
+// it is empty, as in most crawls, reading takes no lock.
 type drops struct {
 	n  atomic.Int64 // len(of)
 	mu sync.RWMutex // guards of
 	of map[string]drop
 }
 
-// last is the last drop of host; the zero one: none.
+// last returns the last drop of host, or the zero drop.
 func (s *drops) last(host string) drop {
 	if s.n.Load() == 0 {
 		return drop{}
@@ -136,7 +136,7 @@ func (s *drops) put(host string, d drop) {
 	s.n.Store(int64(len(s.of)))
 }
 
-// forget leaves out the drops that fn says.
+// forget removes the drops for which fn returns true.
 func (s *drops) forget(fn func(host string, d drop) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,26 +148,27 @@ func (s *drops) forget(fn func(host string, d drop) bool) {
 	s.n.Store(int64(len(s.of)))
 }
 
-// noteDrop keeps a drop.
+// noteDrop stores a drop.
 func (c *Crawler) noteDrop(host string, d drop) {
 	c.drops.put(host, d)
 	c.nth = max(c.nth, d.nth)
 }
 
-// dropped says whether an accept of host was dropped. It may be asked by any.
+// dropped reports whether the operator dropped the accept with this number. Safe for
+// concurrent use.
 func (c *Crawler) dropped(host string, number uint64) bool {
 	return c.drops.last(host).gives(number)
 }
 
-// overtaken says whether v's host was dropped since v was taken from its queue:
-// then v is not begun, nor made again. It may be asked by any who has v. What is
-// visited again has no number of an accept, so the drops are counted. An errand
-// is for another host's sake.
+// overtaken reports whether the operator dropped v's host since the dispatcher took v from
+// its queue. Then v is neither begun nor repeated. The owner of v may call it. It compares
+// counts of drops, because a URL that is visited again has no number of an accept. A fetch of
+// robots.txt for another host is never overtaken.
 func (c *Crawler) overtaken(v *visit) bool {
 	return c.drops.last(v.task.Host).nth > v.drops && !isErrand(v.task.Link)
 }
 
-// begins and ends count the visits under way by the drops before them.
+// begins and ends count the visits in progress by the number of drops before them.
 func (c *Crawler) begins(v *visit) {
 	v.drops = c.nth
 	c.underWay[v.drops]++
@@ -185,13 +186,11 @@ func (c *Crawler) ends(v *visit) {
 	}
 }
 
-// forgetDrops forgets the drops of which nothing can be left: no link that was
-// found before them waits anywhere, nor does a visit that began before them go
-// on. Three cannot be told by host without reading them, and keep all drops as
-// long as there are any: links that seen holds back, links in the outbox, and
-// what a Planner remembers, also one of an earlier run. The last drop of all
-// stays, so that the count of the drops, which is behind links that seen will
-// hold, never goes back.
+// forgetDrops forgets the drops that cannot matter any more: no link found before them waits,
+// and no visit that began before them is in progress. Links that the seen-set holds back,
+// links in the outbox and URLs that a Planner remembers cannot be told by host without
+// reading them; while there are any, all drops stay. The last drop always stays, so that the
+// count of drops, which is stored with held links, never decreases.
 func (c *Crawler) forgetDrops() {
 	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
 		c.outgoing() > 0 || len(c.remote.owed)+len(c.remote.due) > 0 {
@@ -206,12 +205,11 @@ func (c *Crawler) forgetDrops() {
 	})
 }
 
-// dropSlice bounds the links that are finished in one turn of the dispatcher: a
-// few milliseconds. A variable, so that tests need no more than a few links.
+// dropSlice bounds the dropped links that are finished in one turn of the dispatcher, which
+// takes a few milliseconds. It is a variable so that tests can make it small.
 var dropSlice = 256
 
-// giveUp finishes some of the links that were dropped, and says whether more of
-// them wait.
+// giveUp finishes some dropped links, and reports whether more of them wait.
 func (c *Crawler) giveUp(now time.Time) (more bool) {
 	if c.stop != notStopping || c.fatal != nil {
 		return false
@@ -241,8 +239,8 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 	return !done
 }
 
-// withdraw gives up the link of a visit that has ended without its finish, and
-// whose host was dropped meanwhile: it waits for nothing any more.
+// withdraw finishes the link of a visit that ended without a finish and whose host was
+// dropped meanwhile.
 func (c *Crawler) withdraw(v *visit) {
 	c.withdrawLink(v.task.Link, v.task.Number, v.task.Attempt)
 }
@@ -254,7 +252,7 @@ func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
 	}
 }
 
-// finishDropped finishes a link that is in no queue any more.
+// finishDropped finishes a dropped link that is in no queue.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	v := c.take(t)
 	v.before, v.outcome = c.revisiting[t.Link.URL.Key()], Dropped
@@ -266,7 +264,7 @@ func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 // before it was found: uvarint, behind its encoding; nothing is none. So it is
 // known, when it comes out, whether it was found before its host was dropped.
 
-// stamp puts the number of drops behind an encoding that is to go to seen.
+// stamp appends the number of drops to the encoding of a link for the seen-set.
 func (c *Crawler) stamp(enc []byte) []byte {
 	if c.nth == 0 {
 		return enc
@@ -276,8 +274,8 @@ func (c *Crawler) stamp(enc []byte) []byte {
 	return c.stamped[from:]
 }
 
-// unstamp takes it off l's again. dropped says that l's host was dropped since l
-// was found.
+// unstamp removes the number of drops from the encoding of l. dropped reports whether l's
+// host was dropped since l was found.
 func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, err error) {
 	if c.nth == 0 {
 		return aux, false, nil
@@ -296,8 +294,8 @@ func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, 
 	return aux[:n], c.drops.last(l.URL.Host()).nth > drops, nil
 }
 
-// acceptDropped finishes a link with its accept: it was found before its host
-// was dropped. Its finish is none of the visit's whose links are being taken in.
+// acceptDropped accepts and finishes a link that was found before its host was dropped. Its
+// finish does not belong to the visit whose links are being accepted.
 func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
 	l, _, err := weburl.DecodeLink(enc)
 	if err != nil {

@@ -11,40 +11,39 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A FailedSeed is a seed, or a URL that a seed redirected to, that brought no HTTP
-// response.
+// A FailedSeed is a seed, or the target of a seed's redirects, that brought no HTTP response.
 type FailedSeed struct {
 	URL weburl.URL
-	// Via is the URL that redirected to it; empty for a seed.
+	// Via is the URL that redirects to it; empty for a seed.
 	Via string
-	// Code is that of crawl.log.
+	// Code is the status code in crawl.log.
 	Code int
-	// Kind is that of errors.csv; empty if robots.txt forbids the seed.
+	// Kind is the kind of error in errors.csv; empty if robots.txt forbids the seed.
 	Kind string
-	// Cause says it in the words of the resolver, the connection or the TLS
-	// library, or names the line of robots.txt. It may hold foreign text.
+	// Cause is the error in the words of the resolver, the connection or the TLS library, or
+	// the line of robots.txt. It may contain text of a server.
 	Cause string
 }
 
 const (
-	// maxFailedSeeds bounds the seeds that are remembered; all are counted.
+	// maxFailedSeeds bounds the failed seeds in the list; all are counted.
 	maxFailedSeeds = 100
-	// maxAgain bounds the failed seeds that are kept for SeedAgain: a list may have
-	// millions, and the network may be down.
+	// maxAgain bounds the failed seeds for SeedAgain: a list may have millions of seeds, and
+	// all fail if the network is down.
 	maxAgain = 10_000
-	// maxCause bounds an error's own words in bytes: x509 lists all names of a
+	// maxCause bounds the text of an error in bytes, because x509 lists all names of a
 	// certificate.
 	maxCause = 300
 	// maxRobotsTrouble bounds the hosts whose robots.txt failed.
 	maxRobotsTrouble = 1000
 )
 
-// failures remembers what a person wants to know of a crawl that fetched nothing.
+// failures holds what the operator of a crawl that fetched nothing needs to know.
 type failures struct {
 	seeds []FailedSeed
 	count int64
-	// robots says by host why the last fetch of robots.txt failed. robotsAt names the
-	// host that has a host's robots.txt, if a redirect leads to another one.
+	// robots has, by host, why the last fetch of robots.txt failed. robotsAt has the host of
+	// a robots.txt that redirects lead to.
 	robots, robotsAt map[string]string
 	// again has the encoded Links of the first maxAgain failed seeds in the order of
 	// their finishes. It is empty once the crawl has an answer other than a redirect.
@@ -54,14 +53,14 @@ type failures struct {
 // isSeed reports whether l is a seed, or a URL that a seed redirected to.
 func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) }
 
-// FailedSeeds returns the first 100 seeds that brought no response in this run, and
-// how many did not. A seed that redirects is represented by the URL that its
-// redirects led to. Call it after Run.
+// FailedSeeds returns the first 100 seeds that brought no response in this run, and their
+// number. For a seed that redirects, it returns the target of the redirects. Call it after
+// Run.
 func (c *Crawler) FailedSeeds() (first []FailedSeed, count int64) {
 	return c.failures.seeds, c.failures.count
 }
 
-// noteSeed remembers a seed whose turn ended without a response.
+// noteSeed records a seed whose visits ended without a response.
 func (c *Crawler) noteSeed(v *visit, f *finish) {
 	if !failedSeed(f) {
 		return
@@ -78,7 +77,7 @@ func (c *Crawler) noteSeed(v *visit, f *finish) {
 	n.seeds = append(n.seeds, s)
 }
 
-// noteRobots remembers why a robots.txt could not be fetched.
+// noteRobots records why a robots.txt could not be fetched.
 func (c *Crawler) noteRobots(v *visit) {
 	host := v.asked.URL.Host()
 	n := &c.failures
@@ -99,7 +98,7 @@ func (c *Crawler) noteRobots(v *visit) {
 	setBounded(&n.robots, host, why)
 }
 
-// noteRobotsAt remembers that a host's robots.txt is on another host.
+// noteRobotsAt records that a host's robots.txt is on another host.
 func (c *Crawler) noteRobotsAt(host, other string) {
 	setBounded(&c.failures.robotsAt, host, strings.Clone(other))
 }
@@ -114,7 +113,7 @@ func setBounded(m *map[string]string, host, to string) {
 	}
 }
 
-// robotsCause says why a host's robots.txt could not be fetched; empty: not known.
+// robotsCause returns why a host's robots.txt could not be fetched, or "" if it is not known.
 func (n *failures) robotsCause(host string) string {
 	if why := n.robots[host]; why != "" {
 		return "robots.txt: " + why
@@ -125,7 +124,7 @@ func (n *failures) robotsCause(host string) string {
 	return ""
 }
 
-// causeOf is the error of a visit in its own words, without its kind.
+// causeOf returns the text of a visit's error without its kind.
 func (c *Crawler) causeOf(v *visit) string {
 	kind := v.errorKind()
 	if kind == "" {
@@ -139,14 +138,14 @@ func (c *Crawler) causeOf(v *visit) string {
 	return cause[:min(len(cause), maxCause)]
 }
 
-// failedSeed reports whether f ends the turn of a seed without a response.
+// failedSeed reports whether f finishes a seed without a response.
 func failedSeed(f *finish) bool {
 	dropped := f.code == report.CodeDeletedByUser || f.code == report.CodeQuota // no failure
 	return f.code <= 0 && !dropped && f.flags&flagRobots == 0 && isSeed(f.link)
 }
 
-// noteFailed keeps a failed seed for SeedAgain, until the crawl has an answer.
-// Replayed, it does the same. Among other agents nothing is kept.
+// noteFailed keeps a failed seed for SeedAgain until the crawl has an answer. Recovery does
+// the same. In a cluster it keeps nothing.
 func (c *Crawler) noteFailed(f *finish) {
 	n := &c.failures
 	switch {
@@ -161,8 +160,8 @@ func (c *Crawler) noteFailed(f *finish) {
 	}
 }
 
-// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl has
-// an answer other than a redirect: other settings may lead further. Call it after
+// SeedAgain accepts the first 10,000 failed seeds once more if no run of the crawl got an
+// answer other than a redirect, because the operator may have changed flags. Call it after
 // Recover and before Run.
 func (c *Crawler) SeedAgain() error {
 	again := c.failures.again
@@ -192,8 +191,8 @@ func (c *Crawler) SeedAgain() error {
 	return c.fatal
 }
 
-// tookBack takes a failed seed, the first one that is kept, out of the counts of
-// URLs, and forgets its robots.txt: it is accepted again.
+// tookBack removes the first kept seed from the counts of URLs and forgets its robots.txt,
+// because the seed is accepted again.
 func (c *Crawler) tookBack(enc []byte) (weburl.Link, error) {
 	l, _, err := weburl.DecodeLink(enc)
 	if err != nil {

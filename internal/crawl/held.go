@@ -23,16 +23,16 @@ import (
 // was synced with it, and goes only after the next sync, which has a mark
 // without it.
 
-// A holding is what the journal has been told of what seen holds back.
+// A holding is what the journal knows about the links that the seen-set holds back.
 type holding struct {
-	open  bool // the journal says that finishes want a mark behind them
-	mute  bool // it gets none: it has finishes that do not count
+	open  bool // the journal says that a mark must follow its finishes
+	mute  bool // write no mark: the journal has finishes that do not count
 	files []keyset.HeldFile
 	buf   []byte
 }
 
-// appendHeld encodes a mark: uvarint number of files, and of each uvarint its
-// number, its end and how many links it has.
+// appendHeld appends the encoding of a mark: uvarint number of files, and for each file the
+// uvarints number, end, and number of links.
 func appendHeld(dst []byte, files []keyset.HeldFile) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(files)))
 	for _, f := range files {
@@ -43,8 +43,8 @@ func appendHeld(dst []byte, files []keyset.HeldFile) []byte {
 	return dst
 }
 
-// decodeHeld reads what appendHeld wrote. An empty record is no mark, but says
-// that the finishes behind it want one.
+// decodeHeld reads what appendHeld wrote. An empty record is not a mark; it says that a mark
+// must follow the finishes after it.
 func decodeHeld(p []byte) (files []keyset.HeldFile, mark bool, err error) {
 	if len(p) == 0 {
 		return nil, false, nil
@@ -71,7 +71,7 @@ func decodeHeld(p []byte) (files []keyset.HeldFile, mark bool, err error) {
 	return files, true, err
 }
 
-// holds tells the journal, in the batch in hand, that its finishes want a mark
+// holds adds a record to the present batch which says that a mark must follow the finishes
 // from here on.
 func (c *Crawler) holds() {
 	if !c.holding.open && c.Seen.Holds() {
@@ -80,7 +80,7 @@ func (c *Crawler) holds() {
 	}
 }
 
-// mark is the last record of a write of the journal.
+// mark returns the last record of a write of the journal. ok is false if none is needed.
 func (c *Crawler) mark() (r journal.Record, ok bool) {
 	h := &c.holding
 	if !h.open || h.mute {
@@ -89,7 +89,7 @@ func (c *Crawler) mark() (r journal.Record, ok bool) {
 	return journal.Record{Kind: kindHeld, Payload: c.holding.encode(c.Seen)}, true
 }
 
-// encode makes a mark of what is held, and of what is in the journal.
+// encode returns a mark for the held links.
 func (h *holding) encode(s *keyset.Store) []byte {
 	h.files = s.Held(h.files[:0])
 	h.buf = appendHeld(h.buf[:0], h.files)
@@ -97,8 +97,8 @@ func (h *holding) encode(s *keyset.Store) []byte {
 	return h.buf
 }
 
-// markAnyway has the next write of the journal end with a mark even if there is
-// nothing else to write: files that it names may go when a sync has ended.
+// markAnyway writes the journal with a mark even if there is nothing else to write. After the
+// next sync, files that older marks name may be deleted.
 func (c *Crawler) markAnyway() error {
 	if !c.holding.open || c.holding.mute {
 		return nil
@@ -106,11 +106,10 @@ func (c *Crawler) markAnyway() error {
 	return c.Journal.Append([]journal.Record{{Kind: kindHeld}})
 }
 
-// reasonLost is why a link is not followed that was held back in a file that is
-// damaged or gone.
+// reasonLost is the reason for a link that was held back in a file which is damaged or gone.
 const reasonLost = "seenLost"
 
-// lostLinks tells of held links that seen could not read any more.
+// lostLinks reports held links that the seen-set could not read.
 func (c *Crawler) lostLinks() {
 	for _, d := range c.Seen.Lost() {
 		c.Events.Write("seen-lost", report.F("file", d.File), report.F("offset", d.Offset), report.F("links", d.Items),
@@ -123,27 +122,26 @@ func (c *Crawler) lostLinks() {
 	}
 }
 
-// A verdict says which finishes of a journal count. It is asked for each of
-// them, in their order.
+// A verdict decides which finishes of a journal count. It must see all of them, in their
+// order.
 type verdict struct {
 	intact func(file string, end int64) bool // of WARC files; nil: all are
-	sure   uint64                            // finishes, the first ones, whose links are not lost
-	n      uint64                            // that were asked for
+	sure   uint64                            // number of first finishes whose links are not lost
+	n      uint64                            // number of finishes seen so far
 }
 
-// all is the verdict of a journal that nothing has happened to.
+// all returns the verdict by which all finishes count.
 func all() verdict { return verdict{sure: 1<<64 - 1} }
 
-// lost says that a finish does not count: its WARC record is gone, or links
-// that were held back may be.
+// lost reports that a finish does not count, because its WARC record is gone, or because its
+// held links may be gone.
 func (v *verdict) lost(f *finish) bool {
 	v.n++
 	return v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
 }
 
-// dropped says that the operator gave the URL up: there are no links to be gone,
-// and what was answered holds.
+// dropped reports that the operator dropped the URL. Then no links can be lost.
 func (f *finish) dropped() bool { return f.code == report.CodeDeletedByUser }
 
-// doubtful says that the links of the last finish may be gone.
+// doubtful reports that the links of the last finish may be gone.
 func (v *verdict) doubtful() bool { return v.n > v.sure }

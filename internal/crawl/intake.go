@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Seed takes in the crawl's seeds, before Run. Those known from an earlier
-// run change nothing.
+// Seed accepts the crawl's seeds. Seeds known from an earlier run change nothing. Call it after
+// Recover and before Run.
 func (c *Crawler) Seed(us []weburl.URL) error {
 	var v visit
 	for _, u := range us {
@@ -32,8 +32,8 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	return c.fatal
 }
 
-// intake takes in what a visit found: seen drops what is known, the rest is
-// accepted. The links are in scope already; the workers saw to that.
+// intake accepts the new links of a visit. The seen-set drops known ones. The worker has
+// checked the scope already.
 func (c *Crawler) intake(v *visit) {
 	if len(v.found) == 0 {
 		return
@@ -60,17 +60,17 @@ func (c *Crawler) intake(v *visit) {
 	}
 }
 
-// emit takes in what seen had held back and found to be new.
+// emit accepts the held-back links that the seen-set has found to be new.
 func (c *Crawler) emit() {
 	if c.repair(c.Seen.Emit()); c.fatal == nil {
 		c.append()
 	}
 }
 
-// flushTries is more than there are parts of seen that may be damaged.
+// flushTries is more than the number of parts of the seen-set that may be damaged.
 const flushTries = 100
 
-// flushSeen takes in all that seen holds back.
+// flushSeen accepts all new links that the seen-set holds back.
 func (c *Crawler) flushSeen() {
 	err := c.Seen.Flush()
 	for tries := 0; err != nil && tries < flushTries; tries++ {
@@ -84,8 +84,7 @@ func (c *Crawler) flushSeen() {
 	}
 }
 
-// repair handles an error of seen: of a part of it that is damaged the journal
-// has a copy.
+// repair handles an error of the seen-set. It rebuilds a damaged part from the journal.
 func (c *Crawler) repair(err error) {
 	defer c.lostLinks()
 	for tries := 0; err != nil; tries++ {
@@ -110,10 +109,9 @@ func (c *Crawler) repair(err error) {
 	}
 }
 
-// Accept is what seen emits to: URLs that nobody has met. From here on they
-// are durable, in the batch of the visit in hand, in the order in which they
-// are to be fetched: scrambled, so that a page that names a hundred pages of
-// one site is no burst for it.
+// Accept accepts new URLs from the seen-set. It adds them to the batch of the present visit,
+// which makes them durable. It shuffles them, so that the links of a page to one host are not
+// fetched in a burst. The seen-set calls it on the dispatcher's goroutine.
 func (c *Crawler) Accept(items []keyset.Item) error {
 	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
 	for _, it := range items {
@@ -187,14 +185,13 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 	return c.Frontier.PushAt(c.fresh, c.numbers)
 }
 
-// widen makes the target of a seed's redirects a seed to the scope.
+// widen adds the target of a seed's redirects to the seeds of the scope.
 func (c *Crawler) widen(u weburl.URL) {
 	c.Scope.AddSeed(u)
 	c.widened = append(c.widened, u)
 }
 
-// skip logs a URL that is not crawled, once for each stretch of time in which
-// it is met again and again.
+// skip logs a URL that is not crawled. If the URL is found again soon, it is not logged again.
 func (c *Crawler) skip(s skip) {
 	c.skipCounted(s.reason)
 	if c.skips.add(s.link.URL.Key()) {
@@ -203,7 +200,7 @@ func (c *Crawler) skip(s skip) {
 	}
 }
 
-// skipCounted counts a URL that is not crawled, here and in the next finish.
+// skipCounted counts a URL that is not crawled, now and in the next finish.
 func (c *Crawler) skipCounted(reason string) {
 	c.Tally.Skipped(reason)
 	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == reason })
@@ -213,12 +210,12 @@ func (c *Crawler) skipCounted(reason string) {
 	c.skipped[i].n++
 }
 
-// recent is a set that forgets: at most twice recentMax keys.
+// recent is a set of at most 2*recentMax keys that forgets older keys.
 type recent struct{ now, before map[weburl.Key]struct{} }
 
 const recentMax = 1 << 16
 
-// add says whether k is new to the set.
+// add adds k and reports whether it is new.
 func (r *recent) add(k weburl.Key) bool {
 	if _, ok := r.now[k]; ok {
 		return false

@@ -18,18 +18,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A visit is one URL on its way: made by the dispatcher, filled by one worker,
-// settled by the dispatcher, then used again.
+// A visit is one attempt at one URL. The dispatcher makes it, one worker fills it, and the
+// dispatcher settles and reuses it.
 type visit struct {
 	task    frontier.Task
-	asked   weburl.Link // what was requested: task.Link, or a robots.txt for its sake
+	asked   weburl.Link // the request: task.Link, or a robots.txt for it
 	thread  int
-	worker  *worker // that makes it
-	drops   uint64  // the last one before it was taken
+	worker  *worker // the worker that makes the visit
+	drops   uint64  // number of the last drop when the visit was taken
 	last    bool    // the host is in trouble: no retries
 	outcome Outcome
-	err     error // ours
-	leased  *cut  // nil: it uses no lease
+	err     error // a failure of this machine
+	leased  *cut  // nil: the visit uses no lease
 
 	// Of a look-up.
 	resolved   bool
@@ -42,38 +42,38 @@ type visit struct {
 	fail       *fetch.Failure
 	failure    fetch.Kind // 0: none
 	mime       string
-	size       int64 // bytes received, header included
-	content    int64 // of these, without the header
+	size       int64 // bytes received, with the header
+	content    int64 // bytes received, without the header
 	truncated  string
 	began      time.Time
 	took       time.Duration
 	retryAfter time.Duration
-	slow       bool // the server asked for less: 429, 503
+	slow       bool // the server asked for fewer requests: 429, 503
 	notes      []string
 	detail     string
 	written    warc.Written
 	archived   bool
-	judged     bool          // Contents was asked
-	duplicate  bool          // another page had its content first:
-	first      warc.Original // this one
+	judged     bool          // Contents has answered
+	duplicate  bool          // another page had the content first
+	first      warc.Original // that page
 	meta       []warc.Field
 	page       parse.Page
 
 	// For a Strategy and for Pages.
 	shown      Page
-	stops      bool        // Pages has asked for the end of the run
-	link       weburl.Link // of the page, that the Strategy is asked about
-	before     *Before     // of a URL that is fetched again
+	stops      bool        // Pages has stopped the run
+	link       weburl.Link // the link of the page that the Strategy judges
+	before     *Before     // for a URL that is fetched again
 	offered    []weburl.Link
 	print      uint64
-	cut        bool // print is to be the archive's digest
+	cut        bool // use the archive's digest as print
 	validators fetch.Condition
 	modified   time.Time
 
 	// Of robots.txt.
 	rule     string
 	delay    time.Duration // Crawl-delay
-	until    time.Time     // when to ask again
+	until    time.Time     // next time to fetch it
 	errand   weburl.Link   // a robots.txt to fetch from another host
 	entry    robots.Entry
 	hasEntry bool
@@ -82,7 +82,7 @@ type visit struct {
 	found   []found
 	enc     []byte
 	skipped []skip
-	links   int // references on the page, before any check
+	links   int // number of references on the page, before any check
 }
 
 type found struct {
@@ -101,8 +101,8 @@ func (v *visit) reset(t frontier.Task) {
 		meta: v.meta[:0], page: v.page}
 }
 
-// visit leads one URL through the rooms. An error is ours; whatever the web
-// did is in v.
+// visit makes one visit: robots.txt, fetch, archive, parse, scope. A failure of the web is
+// recorded in v; an error is a failure of this machine.
 func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	l, run := v.task.Link, ctx
 	if v.leased != nil {
@@ -163,7 +163,8 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// failed sorts a Fetch error: the end of the run is an outcome, the rest is ours.
+// failed handles an error of Fetch. The end of the run is an outcome; all other errors are
+// failures of this machine.
 func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
 	if ctx.Err() != nil {
 		v.outcome = Abandoned
@@ -172,7 +173,7 @@ func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
 	return fmt.Errorf("fetch %s: %w", v.task.Link.URL, err)
 }
 
-// take notes what the exchange brought.
+// take records the response in v.
 func (v *visit) take(r *fetch.Response, o Outcome) {
 	v.outcome, v.status = o, r.Status
 	v.began, v.took = r.Began, r.Duration
@@ -201,8 +202,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 	}
 }
 
-// read finds the links of a response: where it redirects to, or what its page
-// names.
+// read finds the links of a response: the target of its redirect, or the links on its page.
 func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	l := v.task.Link
 	if c.Strategy != nil || c.Pages != nil {
@@ -288,10 +288,10 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	return nil
 }
 
-// sitemapMax is what a sitemap may hold (sitemaps.org: 50 MB).
+// sitemapMax bounds the size of a sitemap in bytes (sitemaps.org: 50 MB).
 const sitemapMax = 50 << 20
 
-// judge asks the scope about a link and sorts it.
+// judge checks a link against the scope, and adds or skips it.
 func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
 	if d := c.Scope.Judge(l); !d.In {
 		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
@@ -300,8 +300,7 @@ func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
 	c.add(v, l, k)
 }
 
-// add encodes a link that is in scope: the same bytes go to seen, journal and
-// frontier.
+// add adds a link that is in scope. Its encoding goes to seen-set, journal and frontier.
 func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
 	from := len(v.enc)
 	v.enc = l.AppendTo(v.enc)
@@ -357,7 +356,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	return nil
 }
 
-// exchangeOf is what the archive is to have of a response to l.
+// exchangeOf returns what the archive stores of a response to l.
 func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
 	return warc.Exchange{
 		URL: l.URL.String(), Addr: r.Addr.Addr(), Began: r.Began, Request: r.Request,
@@ -365,13 +364,13 @@ func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
 	}
 }
 
-// robotsBody bounds what is read of a robots.txt: what counts (RFC 9309, 2.5)
-// and a little, so that it is seen to be cut.
+// robotsBody bounds the bytes read of a robots.txt: a little more than the part that counts
+// (RFC 9309, 2.5), so that a cut file can be told.
 const robotsBody = robots.ReadLimit + 64<<10
 
-// fetchRobots fetches what the robots cache asked for: about's robots.txt, or
-// the place it was redirected to. When that is on another host, the fetch
-// becomes an errand in that host's queue, with that host's politeness.
+// fetchRobots fetches the robots.txt of about, or the target of its redirects. If the target is
+// on another host, it becomes an errand: a fetch in the other host's queue, with that host's
+// politeness.
 func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.URL) error {
 	l := v.task.Link
 	if from.Host() != l.URL.Host() {
@@ -430,25 +429,25 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	return c.keep(v, resp)
 }
 
-// letGo closes the idle connection of a host that another agent asks.
+// letGo closes the idle connection to a host that another agent now crawls.
 func (c *Crawler) letGo(host string) {
 	if f, ok := c.Fetch.(interface{ LetGo(host string) }); ok {
 		f.LetGo(host)
 	}
 }
 
-// errandHops marks a robots.txt that is fetched for another host's sake. Such
-// a Link is never journaled: the cache asks again after a restart.
+// errandHops marks the Link of a robots.txt that is fetched for another host. The journal never
+// has such a Link: after a restart the robots cache asks again.
 const errandHops = "P"
 
 func isErrand(l weburl.Link) bool { return l.Hops == errandHops }
 
-// child is the link from a page at l to u.
+// child returns the link from a page at l to u.
 func child(l weburl.Link, u weburl.URL, hop byte) weburl.Link {
 	return weburl.Link{URL: u, Via: l.URL.String(), Hops: l.Hops + string(rune(hop)), Seed: l.Seed}
 }
 
-// trailing counts how often b stands at the end of s.
+// trailing counts the bytes b at the end of s.
 func trailing(s string, b byte) int {
 	n := 0
 	for n < len(s) && s[len(s)-1-n] == b {
@@ -457,9 +456,9 @@ func trailing(s string, b byte) int {
 	return n
 }
 
-// mediaType is the type and subtype of a Content-Type in lower case. Longer ones
-// than RFC 6838, 4.2 allows are "invalid", so that a server cannot fill the
-// journal and the logs.
+// mediaType returns the type and subtype of a Content-Type in lower case. It returns "invalid"
+// for longer ones than RFC 6838, 4.2 allows, so that a server cannot fill the journal and the
+// logs.
 func mediaType(s string) string {
 	s, _, _ = strings.Cut(s, ";")
 	if s = strings.TrimSpace(s); len(s) > 255 {
@@ -468,7 +467,7 @@ func mediaType(s string) string {
 	return strings.ToLower(s)
 }
 
-// maxAge reads Cache-Control's max-age (RFC 9111, 5.2.2.1); zero is none.
+// maxAge reads max-age from Cache-Control (RFC 9111, 5.2.2.1). Zero means none.
 func maxAge(s string) time.Duration {
 	for _, d := range strings.Split(s, ",") {
 		if n, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(d)), "max-age="); ok {

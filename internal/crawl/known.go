@@ -6,33 +6,33 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// known remembers URLs that have been taken in lately, for the workers: most
-// links lead to pages that the crawl has just met (Broder, Najork and Wiener,
-// WWW 2003: a cache of 50,000 URLs takes 80 % of the checks), and such a link
-// need not be judged, encoded and carried to seen. It may forget; it never
-// says yes to what seen has not got. The dispatcher writes, all may ask.
+// known is a cache of recently accepted URLs, for the workers. Most links lead to pages that
+// the crawl has just found (Broder, Najork and Wiener, WWW 2003: a cache of 50,000 URLs
+// answers 80 % of the checks). A worker does not judge and encode such a link. known may
+// forget URLs, but never reports a URL that the seen-set lacks. The dispatcher writes; reading
+// is safe for concurrent use.
 type known struct{ slots [1 << knownBits]knownSlot }
 
 const knownBits = 18 // 4 MiB
 
-// A knownSlot is a key, whose halves are read and written one by one: they are
-// bound to each other, so that halves of two keys are not taken for a third.
+// A knownSlot is a key. Its halves are read and written one by one. bound combines both, so
+// that halves of two different keys are not taken for a third key.
 type knownSlot struct{ bound, path atomic.Uint64 }
 
-// bind ties a key's host part to its path part.
+// bind combines the host part and the path part of a key.
 func bind(k weburl.Key) uint64 { return k.Host ^ (k.Path+1)*0x9e3779b97f4a7c15 }
 
 func (n *known) slot(k weburl.Key) *knownSlot {
 	return &n.slots[(k.Path^k.Host*0xff51afd7ed558ccd)>>(64-knownBits)]
 }
 
-// has says that k was added, and is not forgotten yet.
+// has reports whether k was added and is not forgotten.
 func (n *known) has(k weburl.Key) bool {
 	s := n.slot(k)
 	return s.path.Load() == k.Path && s.bound.Load() == bind(k)
 }
 
-// forget empties the set: seen has not got all of it.
+// forget empties the set, because the seen-set may lack some of its keys.
 func (n *known) forget() {
 	for i := range n.slots {
 		n.slots[i].bound.Store(0)
@@ -40,7 +40,7 @@ func (n *known) forget() {
 	}
 }
 
-// add notes that seen has k.
+// add adds k, which the seen-set has.
 func (n *known) add(k weburl.Key) {
 	s := n.slot(k)
 	if s.path.Load() == k.Path && s.bound.Load() == bind(k) {

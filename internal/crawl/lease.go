@@ -8,24 +8,25 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// Leases are those of the addresses and sites at which other agents have hosts,
-// too. The Frontier has them, and gives out no visit without; the rest is here:
-// a visit whose lease is lost is cut off, and its URL goes back to the front of
-// its host. Safe for concurrent use.
+// Leases are the permissions to contact the addresses and registered domains that hosts of
+// other agents share. The Frontier has them, too, and returns no visit without its leases. If
+// a lease is lost, the Crawler cuts its visits off and puts their URLs back to the front of
+// their hosts. Safe for concurrent use.
 type Leases interface {
-	// Grip says whether requests may begin now, with the leases that there are.
+	// Grip reports whether requests may begin now with the present leases.
 	Grip() bool
-	// Counts are those of this run, as far as they are known there.
+	// Counts returns the counts of this run.
 	Counts() report.Leases
 }
 
-// cuts are the visits under way that use leases, by point.
+// cuts are the visits in progress that use leases, by point. A point is an address or a
+// registered domain.
 type cuts struct {
 	mu sync.Mutex
 	at map[uint64]*cut
 }
 
-// A cut is how a visit is cut off.
+// A cut cuts a visit off.
 type cut struct {
 	points []uint64
 
@@ -34,7 +35,7 @@ type cut struct {
 	stop context.CancelFunc // nil: not begun
 }
 
-// begin is the context of what v does from now on.
+// begin returns the context of the visit's work from now on.
 func (k *cut) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	k.mu.Lock()
@@ -45,7 +46,7 @@ func (k *cut) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// isOff says whether it was cut off; a nil one never is.
+// isOff reports whether the visit was cut off. For nil it returns false.
 func (k *cut) isOff() bool {
 	if k == nil {
 		return false
@@ -55,7 +56,7 @@ func (k *cut) isOff() bool {
 	return k.off
 }
 
-// cuttable lets v be cut off, if it uses a lease.
+// cuttable registers v so that it can be cut off, if it uses a lease.
 func (c *Crawler) cuttable(v *visit) {
 	points := c.Frontier.Points(v.task.Host)
 	if len(points) == 0 {
@@ -72,7 +73,7 @@ func (c *Crawler) cuttable(v *visit) {
 	}
 }
 
-// settled forgets k.
+// settled removes k.
 func (c *cuts) settled(k *cut) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +82,8 @@ func (c *cuts) settled(k *cut) {
 	}
 }
 
-// CutOff ends the visits under way that use any of points: their leases are lost.
-// It does not wait for the dispatcher.
+// CutOff ends the visits in progress that use one of points, because their leases are lost. It
+// returns their number. It does not block. Safe for concurrent use.
 func (c *Crawler) CutOff(points []uint64) (n int) {
 	for _, p := range points {
 		c.remote.cuts.mu.Lock()
@@ -107,18 +108,18 @@ func (c *Crawler) CutOff(points []uint64) (n int) {
 	return n
 }
 
-// Leased says of which points leases have come, or may have. It returns when the
-// Frontier knows, or when nobody crawls any more.
+// Leased tells the Frontier for which points leases may have arrived. It returns when the
+// Frontier knows, or when the run has ended. Safe for concurrent use.
 func (c *Crawler) Leased(points []uint64) {
 	c.tell(func(now time.Time) { c.Frontier.Leased(points, now) })
 }
 
-// lapsed says that a visit which waited for a worker is not to begin any more.
+// lapsed reports that a visit which waited for a worker must not begin any more.
 func (c *Crawler) lapsed(v *visit) bool {
 	return v.leased != nil && (v.leased.isOff() || !c.Leases.Grip())
 }
 
-// leaseCounts is what leases have cost in this run; nil without them.
+// leaseCounts returns the counts of leases in this run, or nil without leases.
 func (c *Crawler) leaseCounts() *report.Leases {
 	if c.Leases == nil {
 		return nil

@@ -13,24 +13,25 @@ import (
 // longer in, and what is finished of every host that it has asked, since nobody
 // can ask for that later. What it was told itself by others, those go on knowing.
 
-// Left is the end of an agent that gave its hosts away.
+// Left is the stop reason of an agent that has handed its hosts to other agents.
 const Left Stop = "left"
 
 const (
 	leaveEvery = 100 * time.Millisecond
-	leaveHosts = 256 // at once
+	leaveHosts = 256 // hosts per turn of the dispatcher
 )
 
-// leaving is how far an agent is with that.
+// leaving is the progress of an agent that leaves.
 type leaving struct {
 	on    bool
 	next  time.Time
 	limit time.Time
-	told  []string // hosts of which what is finished is yet to be told
+	told  []string // hosts whose finished URLs are still to be sent
 }
 
-// Leave has all hosts given away, and the run ended when that is done, or within
-// so long. The view, by Tenancy, is to be without this agent.
+// Leave starts to hand all hosts to other agents. The run ends when that is done, at the
+// latest after within. The caller must remove this agent from the view of Tenancy. Leave
+// returns when the handoff has started. Safe for concurrent use while Run runs.
 func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
 	return c.ask(ctx, "leave", func() {
 		l := &c.tenants.leaving
@@ -46,8 +47,9 @@ func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
 	})
 }
 
-// Stay takes a Leave back: what was given away is others', what was not goes on
-// here, by Tenancy. It says whether this agent was leaving.
+// Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
+// continues with those that Tenancy leaves it. It reports whether this agent was leaving.
+// Safe for concurrent use while Run runs.
 func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
 	err = c.ask(ctx, "stay", func() {
 		l := &c.tenants.leaving
@@ -61,7 +63,7 @@ func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
-// leaveOn goes on with it. wake is when to go on.
+// leaveOn continues to leave. wake is the time of the next step.
 func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 	l := &c.tenants.leaving
 	if !l.on || c.fatal != nil {

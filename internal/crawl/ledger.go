@@ -19,12 +19,12 @@ import (
 // donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
 const donePiece = 256 << 10
 
-// maxNumber is more accepts than a crawl can have: numbers beyond it are damage.
+// maxNumber is larger than the number of accepts of any crawl. Larger numbers are damage.
 const maxNumber = 1 << 36
 
-// appendRuns encodes a set of numbers as runs, each uvarint numbers left out
-// before it, uvarint its length less one. (The set's own format cannot be read
-// safely: damaged bytes make its reader panic.)
+// appendRuns appends the encoding of a set of numbers as runs: for each run uvarint the gap
+// before it, uvarint its length minus one. The set's own format is not used, because damaged
+// bytes make its reader panic.
 func appendRuns(dst []byte, done *roaring64.Bitmap) []byte {
 	var buf [1024]uint64
 	next, from, to := uint64(0), uint64(0), uint64(0) // the run in hand is [from, to)
@@ -51,12 +51,11 @@ func appendRuns(dst []byte, done *roaring64.Bitmap) []byte {
 	}
 }
 
-// longRun is the length from which a run is added as a range. Adding a range
-// copies all runs that the set has among the same 65,536 numbers, so short runs
-// are added as numbers.
+// longRun is the length from which a run is added as a range. Adding a range copies all runs of
+// the set in the same block of 65,536 numbers, so short runs are added number by number.
 const longRun = 1 << 12
 
-// decodeRuns reads what appendRuns wrote of numbers up to last.
+// decodeRuns reads what appendRuns wrote. Numbers above last are damage.
 func decodeRuns(p []byte, last uint64) (*roaring64.Bitmap, error) {
 	done := roaring64.New()
 	var short []uint64
@@ -88,8 +87,8 @@ func decodeRuns(p []byte, last uint64) (*roaring64.Bitmap, error) {
 	return done, nil
 }
 
-// putPieces writes what may be too large for one record, each piece behind a
-// byte that is 1 where more is to come.
+// putPieces writes p in pieces, because it may be too large for one record. Before each piece
+// is a byte, which is 1 if more pieces follow.
 func putPieces(kind byte, p []byte, size int, put func(kind byte, p []byte) error) error {
 	var buf []byte
 	for {
@@ -108,10 +107,10 @@ func putPieces(kind byte, p []byte, size int, put func(kind byte, p []byte) erro
 	}
 }
 
-// pieces puts together what putPieces wrote.
+// pieces joins what putPieces wrote.
 type pieces struct{ buf []byte }
 
-// add takes a piece; whole is nil while more is to come.
+// add adds a piece. whole is nil until the last piece.
 func (s *pieces) add(p []byte) (whole []byte, err error) {
 	if len(p) == 0 {
 		return nil, errRecord
@@ -126,33 +125,33 @@ func (s *pieces) add(p []byte) (whole []byte, err error) {
 	return whole, nil
 }
 
-// A ledger is what the records up to some point say of accepts and finishes.
+// A ledger holds what a sequence of journal records tells about accepts and finishes.
 type ledger struct {
-	last     uint64            // the number of the last accept
-	done     *roaring64.Bitmap // finished, of those that may still be among the pending
-	repeated int64             // finishes that do not count
+	last     uint64            // number of the last accept
+	done     *roaring64.Bitmap // numbers of finished links that may still be among the pending ones
+	repeated int64             // number of finishes that do not count
 	states   lastStates        // of the finishes that count
 	piece    pieces
 	verdict  verdict
-	numbers  []uint64 // memory
+	numbers  []uint64 // reused memory
 
-	// missing says how many of the links that were held back in files are gone.
-	// With it the ledger finds out what verdict.sure is to be; nil: that is known.
+	// missing returns how many links that were held back in files are gone. With it the ledger
+	// computes verdict.sure. Nil means that verdict.sure is known.
 	missing func([]keyset.HeldFile) int64
-	sure    uint64   // finishes, the first ones, whose links are all there
-	open    bool     // the later ones want a mark behind them
-	unsure  []unsure // those that count if it comes
-	gone    int64    // links that were held back for finishes that count, and are gone
+	sure    uint64   // number of first finishes without lost links
+	open    bool     // a mark must follow the later finishes
+	unsure  []unsure // finishes that count if the mark follows
+	gone    int64    // lost held links of finishes that count
 }
 
-// An unsure is a finish that was taken in.
+// An unsure is a finish that counts only if a mark follows.
 type unsure struct {
 	number uint64
 	key    weburl.Key
 	state  bool // it has something to remember
 }
 
-// read takes the records of the ledger; the others it leaves alone.
+// read reads a record of accepts or finishes. It ignores other kinds.
 func (g *ledger) read(kind byte, p []byte) error {
 	switch kind {
 	case kindNumber:
@@ -215,7 +214,7 @@ func (g *ledger) read(kind byte, p []byte) error {
 	return nil
 }
 
-// held reads what seen held back.
+// held reads a mark about held-back links.
 func (g *ledger) held(p []byte) error {
 	if g.missing == nil {
 		return nil
@@ -238,7 +237,7 @@ func (g *ledger) held(p []byte) error {
 	return nil
 }
 
-// close undoes the finishes that no mark stands behind, and returns the verdict.
+// close removes the finishes without a mark, and returns the verdict.
 func (g *ledger) close() verdict {
 	for _, u := range g.unsure {
 		g.repeated++
@@ -251,9 +250,8 @@ func (g *ledger) close() verdict {
 	return verdict{intact: g.verdict.intact, sure: g.sure}
 }
 
-// A label says what is in a part: the kind of its records, K or P, and two
-// uvarints, the first and the last number of the accepts that they are of. Keys
-// stand in the order of the numbers, without a gap.
+// label returns the label of a part: the kind of its records, K or P, and as uvarints the first
+// and the last number of their accepts. Keys are in the order of the numbers, without a gap.
 func label(kind byte, first, last uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint([]byte{kind}, first), last)
 }
@@ -275,12 +273,12 @@ func parseLabel(b []byte) (kind byte, first, last uint64, err error) {
 
 func anyPart(journal.Part) bool { return true }
 
-// appendPending encodes a link that was accepted and is not finished.
+// appendPending appends the encoding of a pending link.
 func appendPending(dst []byte, number uint64, link []byte) []byte {
 	return append(binary.AppendUvarint(dst, number), link...)
 }
 
-// splitPending is the number of a pending record and its link's encoding.
+// splitPending returns the number and the encoded link of a pending record.
 func splitPending(p []byte) (number uint64, link []byte, err error) {
 	number, n := binary.Uvarint(p)
 	if n <= 0 || number == 0 {
@@ -289,11 +287,10 @@ func splitPending(p []byte) (number uint64, link []byte, err error) {
 	return number, p[n:], nil
 }
 
-// What a checkpoint makes of the parts before it. Variables, so that tests have
-// many parts.
+// Sizes of parts, in bytes. They are variables so that tests have many parts.
 var (
-	// smallPart is the size below which a part of pending links is written
-	// anew with its neighbours, whatever of it is finished.
+	// smallPart is the size below which a part of pending links is merged with its
+	// neighbours.
 	smallPart int64 = 16 << 20
 	// largePart is the size at which a part is closed.
 	largePart int64 = 256 << 20
@@ -302,13 +299,13 @@ var (
 // An assembly writes the parts of a checkpoint.
 type assembly struct {
 	*journal.Checkpoint
-	w     *journal.PartWriter // of keys or of pending links; nil: none is open
-	first uint64              // number in w
+	w     *journal.PartWriter // the open part, of keys or of pending links; nil: none
+	first uint64              // first number in w
 	last  uint64
-	keys  [3][]weburl.Key // ours, foreign ones, and done ones
+	keys  [3][]weburl.Key // own keys, foreign keys and done keys
 	buf   []byte
-	kept  *roaring64.Bitmap // numbers of pending parts that were taken over
-	bytes int64             // written
+	kept  *roaring64.Bitmap // numbers of the pending parts that were taken over
+	bytes int64             // written so far
 }
 
 // pending adds a link, of kindPending or kindOutward.
@@ -346,7 +343,7 @@ func (a *assembly) end(label []byte) error {
 	return err
 }
 
-// abandon gives up a part that was not ended.
+// abandon closes and drops a part that was not completed.
 func (a *assembly) abandon() {
 	if a.w != nil {
 		a.w.Abandon()
@@ -354,7 +351,7 @@ func (a *assembly) abandon() {
 	}
 }
 
-// key adds one to the part of keys.
+// key adds a key to the part of keys.
 func (a *assembly) key(k weburl.Key, foreign bool) error {
 	if foreign {
 		return a.addKey(&a.keys[1], k)
@@ -362,7 +359,7 @@ func (a *assembly) key(k weburl.Key, foreign bool) error {
 	return a.addKey(&a.keys[0], k)
 }
 
-// done adds the key of what is finished.
+// done adds the key of a finished URL.
 func (a *assembly) done(k weburl.Key) error { return a.addKey(&a.keys[2], k) }
 
 func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
@@ -372,7 +369,7 @@ func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
 	return nil
 }
 
-// keysPiece is how many keys a record holds.
+// keysPiece is the number of keys per record.
 const keysPiece = 4096
 
 func (a *assembly) flushKeys() error {
@@ -389,7 +386,7 @@ func (a *assembly) flushKeys() error {
 	return nil
 }
 
-// keysRecord adds a record of keys as it is.
+// keysRecord adds an encoded record of keys.
 func (a *assembly) keysRecord(kind byte, p []byte) error {
 	if a.w == nil {
 		w, err := a.NewPart()
@@ -401,7 +398,7 @@ func (a *assembly) keysRecord(kind byte, p []byte) error {
 	return a.w.Append(kind, p)
 }
 
-// endKeys ends the part of the keys up to last.
+// endKeys completes the part of the keys up to the number last.
 func (a *assembly) endKeys(last uint64) error {
 	if err := a.flushKeys(); err != nil || a.w == nil {
 		return err
@@ -409,8 +406,8 @@ func (a *assembly) endKeys(last uint64) error {
 	return a.end(label(kindKeys, a.first, last))
 }
 
-// carryPending takes the pending links of the snapshot before over: parts of
-// which most is finished, and small ones, are written anew.
+// carryPending takes over the pending links of the snapshot before. It rewrites small parts,
+// and parts whose links are mostly finished.
 func (a *assembly) carryPending(parts []journal.Part, done *roaring64.Bitmap) error {
 	for _, p := range parts {
 		kind, first, last, err := parseLabel(p.Label)
@@ -445,10 +442,10 @@ func (a *assembly) carryPending(parts []journal.Part, done *roaring64.Bitmap) er
 	return nil
 }
 
-// carryKeys takes the keys of the snapshot before over, and leaves a part open
-// for the fresh ones, which take so many bytes. Parts that are together at most
-// twice as large as what is newer go into it, so that a key is written a few
-// times only and there are few parts.
+// carryKeys takes over the keys of the snapshot before, and leaves a part open for the new
+// keys, which take fresh bytes. It merges into that part the last parts that are together at
+// most twice as large as the newer keys. So each key is rewritten only a few times, and there
+// are few parts.
 func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
 	var ks []journal.Part
 	for _, p := range parts {
@@ -478,7 +475,7 @@ func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
 	return nil
 }
 
-// acceptedKey is the key in seen of what has a number and a key.
+// acceptedKey returns the key in the seen-set of an accept.
 func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
 	if kind == kindInherited {
 		var one [1]weburl.Key
@@ -498,8 +495,8 @@ func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
 	return l.URL.Key(), nil
 }
 
-// ownedKey is the same where hosts were given away; number is that of the
-// record. There is none, or none that anybody asks for, if ok is false.
+// ownedKey is acceptedKey for an agent that has handed hosts over. number is the number of the
+// record. ok is false if there is no key that the agent needs.
 func ownedKey(kind byte, link []byte, number uint64, of map[uint64]handed) (k weburl.Key, ok bool, err error) {
 	if kind == kindPassed {
 		return k, false, nil

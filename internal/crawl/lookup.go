@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// lookUp starts the look-ups that wait, as far as there is room. Hosts whose
-// address is known do not wait behind those of a name server that is slow.
+// lookUp starts waiting look-ups, up to a bound. Hosts with a known address do not wait behind
+// hosts of a slow name server.
 func (c *Crawler) lookUp(work context.Context) {
 	for len(c.unresolved) > 0 && c.resolving < resolversMax {
 		v := c.unresolved[0]
@@ -17,8 +17,8 @@ func (c *Crawler) lookUp(work context.Context) {
 	}
 }
 
-// resolve looks the host of a visit up. It runs outside the workers: a dead
-// name server must not keep live hosts waiting.
+// resolve looks up the host of a visit. It runs outside of the workers, so that a dead name
+// server does not block other hosts.
 func (c *Crawler) resolve(ctx context.Context, v *visit) {
 	a, err := c.DNS.Lookup(ctx, v.task.Link.URL.Host())
 	v.resolved, v.addr, v.expires = true, netip.Addr{}, a.Expires

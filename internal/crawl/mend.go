@@ -12,11 +12,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// bindSeen makes sure that seen is this crawl's, and that it is whole. accepted
-// is how many URLs the journal knows of.
+// bindSeen checks that the seen-set belongs to this crawl and is complete. accepted is the
+// number of URLs in the journal.
 func (c *Crawler) bindSeen(accepted uint64) error {
-	const mend = "put the folder state back as it was as a whole, or delete state/seen: it is made anew from the " +
-		"journal"
+	const mend = "restore the whole folder state, or delete state/seen: the program rebuilds it from the journal"
 	if err := c.Seen.Bind(c.id); err != nil {
 		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mend)
 	}
@@ -33,12 +32,12 @@ func (c *Crawler) bindSeen(accepted uint64) error {
 	return nil
 }
 
-// damaged tells of a part of seen.
+// damaged reports a damaged part of the seen-set.
 func (c *Crawler) damaged(d *drum.Damage) {
 	c.Events.Write("seen-damaged", report.F("file", d.File), report.F("offset", d.Offset), report.F("error", d.Err))
 }
 
-// restoreSeen gives seen keys that it has not on disk.
+// restoreSeen adds keys that the seen-set does not have on disk.
 func (c *Crawler) restoreSeen(keys []weburl.Key) error {
 	err := c.Seen.Restore(keys)
 	for tries := 0; err != nil && tries < flushTries; tries++ {
@@ -55,7 +54,7 @@ func (c *Crawler) restoreSeen(keys []weburl.Key) error {
 	return nil
 }
 
-// rebuildSeen makes what is damaged of seen anew from the journal.
+// rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
 	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error, list func(uint64, keyset.List) error) error {
 		var keys []weburl.Key

@@ -8,48 +8,48 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// Outcome says what came of a visit. Every visit ends in exactly one.
+// Outcome is the result of a visit. Each visit has exactly one.
 type Outcome uint8
 
 const (
-	// Fetched is an HTTP response, whatever its status, whole or truncated.
+	// Fetched is an HTTP response of any status, complete or truncated.
 	Fetched Outcome = iota
-	// Failed is an exchange that brought no HTTP response; visit.failure says why.
+	// Failed is a request without an HTTP response; visit.failure has the reason.
 	Failed
-	// Denied is forbidden by robots.txt.
+	// Denied is a URL that robots.txt forbids.
 	Denied
-	// RobotsUnreachable is a URL whose robots.txt could not be had (RFC 9309, 2.3.1.4).
+	// RobotsUnreachable is a URL whose robots.txt cannot be fetched (RFC 9309, 2.3.1.4).
 	RobotsUnreachable
-	// Prerequisite is a visit that fetched robots.txt on behalf of the URL.
+	// Prerequisite is a visit that fetched robots.txt for the URL.
 	Prerequisite
 	// Elsewhere is a visit that must wait for a robots.txt on another host.
 	Elsewhere
-	// Stale is a visit over a kept connection that the server ended without a
-	// word: the next one, after the quiet time, goes over a new connection.
+	// Stale is a visit over a kept connection that the server closed without an answer. The
+	// next visit, after the delay, uses a new connection.
 	Stale
-	// OverQuota is a URL of a host that has had all its pages.
+	// OverQuota is a URL of a host that has reached Config.HostPageLimit.
 	OverQuota
 	// Unresolved is a host without an address.
 	Unresolved
-	// Dropped is a URL that the operator gave up before its turn.
+	// Dropped is a URL that the operator dropped before its visit.
 	Dropped
-	// Abandoned is a visit cut short by the end of the run, or by the loss of a
-	// lease; it will be made again.
+	// Abandoned is a visit that the end of the run or the loss of a lease cut off. It is
+	// repeated.
 	Abandoned
-	// Refused is for a Planner: a URL that it wanted is not visited at all, by
-	// a guard against traps.
+	// Refused is a URL that a Planner wanted and the trap detection refuses. Only Planners see
+	// it.
 	Refused
 )
 
-// patience is how a kind of failure is met.
+// patience says how often and when a kind of failure is retried.
 type patience struct {
 	tries int           // visits in all; 1 is no retry
 	wait  time.Duration // before the second visit; doubles with each, see backoff
-	host  bool          // the host is in trouble, not the URL alone: all of it waits
+	host  bool          // the whole host fails, not only the URL: all its URLs wait
 }
 
-// policy says how often and how patiently a failed visit is made again. tries
-// is scaled by Config.Retries, wait by Config.RetryWait: the table holds shares.
+// policy returns how a failed visit is retried. The table holds shares of Config.Retries and
+// Config.RetryWait.
 func (c *Crawler) policy(v *visit) patience {
 	p := patience{tries: 1}
 	n := c.cfg.Retries + 1
@@ -90,15 +90,16 @@ func (c *Crawler) policy(v *visit) patience {
 	return p
 }
 
-// final says whether this visit is the URL's last, so that it is archived and logged.
+// final reports whether this visit is the URL's last one, which is archived and logged.
 func (c *Crawler) final(v *visit) bool { return v.task.Attempt+1 >= c.policy(v).tries }
 
-// backoff is the wait before visit number attempt+2: doubling, at most an hour.
+// backoff returns the wait before visit number attempt+2. It doubles each time, up to an hour.
 func backoff(wait time.Duration, attempt int) time.Duration {
 	return min(wait<<min(attempt, 12), time.Hour)
 }
 
-// code is the visit's status for crawl.log: HTTP's, or one of Heritrix's negative ones.
+// code returns the visit's status for crawl.log: the HTTP status, or a negative code of
+// Heritrix, a crawler.
 func (v *visit) code(exhausted bool) int {
 	switch v.outcome {
 	case Fetched, Prerequisite:
@@ -123,7 +124,7 @@ func (v *visit) code(exhausted bool) int {
 	return v.fail.CrawlLogCode()
 }
 
-// errorKind names the failure in the reports by error; empty for none.
+// errorKind returns the name of the failure in the reports, or "".
 func (v *visit) errorKind() string {
 	switch v.outcome {
 	case Unresolved:

@@ -27,54 +27,54 @@ import (
 // by now is taken in as if another agent had sent it; its first number is then
 // finished as returned, and counts for nothing. Whole hosts: see Tenancy.
 
-// A Partition says whose a URL is, by what is known now of the agents there
-// are: when that changes, Crawler.ViewChanged is to be called. A single agent
-// has no Partition. Safe for concurrent use.
+// A Partition assigns URLs to agents, by the present view of the cluster. When the view
+// changes, the caller calls Crawler.ViewChanged. A single agent has no Partition. Safe for
+// concurrent use.
 type Partition interface {
-	// Owner is the name of the agent that crawls u; mine says that it is this
-	// one. Without a name, and not mine: nobody knows yet.
+	// Owner returns the name of the agent that crawls u. mine reports that it is this agent.
+	// If agent is empty and mine is false, the owner is not known yet.
 	Owner(u weburl.URL) (agent string, mine bool)
 }
 
-// An Exchange takes links to other agents. Safe for concurrent use.
+// An Exchange sends links to other agents. Safe for concurrent use.
 type Exchange interface {
-	// Push gives links, encoded one behind the other, to an agent, and returns
-	// nil when they are durable there. hops is how often they have been passed
-	// on before. What failed is pushed again, so that an agent may get links
-	// twice. The memory is valid until Push returns.
+	// Push sends concatenated encodings of count links to an agent. It returns nil when they
+	// are durable there. hops is how often they were passed on before. After an error the
+	// crawl pushes the links again, so an agent may get links twice. links is valid until
+	// Push returns.
 	Push(ctx context.Context, agent string, links []byte, count, hops int) error
 }
 
-// remote is what a crawl keeps about other agents.
+// remote is the state of the exchange with other agents.
 type remote struct {
-	failing map[string]bool // agents to which the last batch did not come
-	owed    []receipt       // wait for the next sync
-	due     []receipt       // durable, and not told yet
+	failing map[string]bool // agents whose last batch failed
+	owed    []receipt       // waiting for the next sync
+	due     []receipt       // durable, not sent yet
 
-	received, sent, passed int64 // links, in this run
+	received, sent, passed int64 // numbers of links in this run
 	activity               uint64
 	cuts                   cuts   // visits that use leases
-	pagesBefore            int64  // of earlier runs
-	resting                bool   // nothing is left to do here
-	restedAt               uint64 // activity then
+	pagesBefore            int64  // pages of earlier runs
+	resting                bool   // no work is left here
+	restedAt               uint64 // activity at that time
 	ration                 ration
 }
 
-// A receipt is what somebody is told when what is in the journal now is durable.
+// A receipt is a report that is due when the present journal is durable.
 type receipt struct {
-	from *arrival      // links of another agent
-	back *outbox.Batch // links of ours that have come back
+	from *arrival      // received links
+	back *outbox.Batch // links that this agent owns again
 	then func()        // nil with one of these
-	safe uint64        // the last epoch whose accepts heirs have to have
-	// finish is the last epoch whose finishes have to be released to the heirs; 0: none.
+	safe uint64        // the last epoch whose accepts the heirs must have
+	// finish is the last epoch whose finishes must be released to the heirs; 0: none.
 	finish uint64
 }
 
-// foreignKey is k in seen for a URL that others crawl. Its host part is one that
-// no host has (but for one in 2^64), so a host's own keys stay one range.
+// foreignKey returns the key in the seen-set for a URL that another agent crawls. No host has
+// its host part (with a probability of 1 in 2^64), so the keys of an own host stay one range.
 func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
 
-// isForeign says whether a key is that of a foreign link.
+// isForeign reports whether a key is the foreignKey of u.
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
 // notOurs reports whether u belongs to another agent or to nobody yet. Safe for
@@ -99,11 +99,11 @@ func (c *Crawler) post(number uint64, u weburl.URL, hops int, enc []byte) error 
 	return c.Outbox.Push(agent, number, hops, enc)
 }
 
-// routeSlice bounds the links that are routed in one turn of the dispatcher.
+// routeSlice bounds the links that the dispatcher routes in one turn.
 const routeSlice = 256
 
-// ViewChanged says that Partition may answer otherwise than before. It returns
-// when that is known here, or when nobody crawls any more.
+// ViewChanged tells the Crawler that the answers of Partition may have changed. It returns when
+// the dispatcher knows, or when the run has ended. Safe for concurrent use.
 func (c *Crawler) ViewChanged() {
 	c.tell(func(time.Time) {
 		if c.Outbox.Len() > 0 {
@@ -115,7 +115,7 @@ func (c *Crawler) ViewChanged() {
 	})
 }
 
-// tell lets the dispatcher do something.
+// tell lets the dispatcher call f. It reports whether the dispatcher did.
 func (c *Crawler) tell(f func(now time.Time)) (told bool) {
 	select {
 	case c.commands <- f:
@@ -125,8 +125,8 @@ func (c *Crawler) tell(f func(now time.Time)) (told bool) {
 	}
 }
 
-// sendOut sends what others are to have. wake is when there is more to do; zero:
-// not before an answer comes.
+// sendOut sends links to other agents. wake is the time of the next work; zero means not before
+// an answer arrives.
 func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) {
 	if c.stop != notStopping && c.shipping.lingering.IsZero() || c.fatal != nil {
 		return time.Time{}
@@ -167,7 +167,7 @@ func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) 
 	}
 }
 
-// wayOf says where a loose link goes.
+// wayOf returns the agent that a link without a destination goes to.
 func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
 	l, _, err := weburl.PeekLink(enc)
 	if err != nil {
@@ -186,8 +186,8 @@ func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
 	return agent, outbox.Send, nil
 }
 
-// keepOut says whether a link is still to go out: if its host was dropped, it
-// is finished like those that wait here.
+// keepOut reports whether a link still has to be sent. If its host was dropped, the link is
+// finished like waiting links.
 func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 	if c.drops.n.Load() == 0 {
 		return true
@@ -201,7 +201,7 @@ func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 	return false
 }
 
-// pushed notes what came of a batch.
+// pushed records the result of sending a batch.
 func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
 	c.remote.activity++
 	was := c.remote.failing[b.Agent]
@@ -225,7 +225,7 @@ func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
 	c.Outbox.Done(b, err == nil, now)
 }
 
-// takeBack takes in what was another's and is ours now.
+// takeBack accepts links that another agent owned and this agent owns now.
 func (c *Crawler) takeBack(b *outbox.Batch) {
 	var v visit
 	for rest := b.Links; len(rest) > 0; {
@@ -242,13 +242,13 @@ func (c *Crawler) takeBack(b *outbox.Batch) {
 	c.receiptWhenDurable(receipt{back: b})
 }
 
-// finishSent ends links that others have, or that are accepted here once more.
+// finishSent ends links that other agents have, or that this agent has accepted again.
 func (c *Crawler) finishSent(numbers []uint64, returned bool) {
 	c.endSent(numbers, returned)
 	c.arrivedElsewhere(numbers...)
 }
 
-// endSent is finishSent of links that nobody was to have.
+// endSent is finishSent for links that no agent was to have.
 func (c *Crawler) endSent(numbers []uint64, returned bool) {
 	c.rec = appendSent(c.rec[:0], numbers, returned)
 	c.batch.add(kindSent, c.rec)
@@ -264,8 +264,8 @@ func (c *Crawler) countSent(n int64, returned bool) {
 	}
 }
 
-// appendSent encodes the end of foreign links: 1 octet, 1 for returned ones,
-// and of each number the varint difference to the one before.
+// appendSent appends the encoding of the end of foreign links: 1 byte, which is 1 for returned
+// links, and for each number the varint difference to the number before.
 func appendSent(dst []byte, numbers []uint64, returned bool) []byte {
 	flag := byte(0)
 	if returned {
@@ -280,7 +280,7 @@ func appendSent(dst []byte, numbers []uint64, returned bool) []byte {
 	return dst
 }
 
-// decodeSent reads what appendSent wrote of numbers up to last.
+// decodeSent reads what appendSent wrote. Numbers above last are damage.
 func decodeSent(dst []uint64, p []byte, last uint64) (numbers []uint64, returned bool, err error) {
 	if len(p) == 0 || p[0] > 1 {
 		return dst, false, errRecord

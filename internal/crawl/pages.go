@@ -8,10 +8,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// Pages takes each HTTP response that ends a URL's visits, after its record is in the
-// archive and before the URL is finished. Responses to robots.txt and those that lead to
-// a retry are left out. Workers call it concurrently, and each worker waits for it. So a
-// slow Pages slows the crawl, and at most Config.Workers calls run at a time. p is lent
+// Pages receives each HTTP response that ends a URL's visits, after its record is in the
+// archive and before the URL is finished. It does not receive responses to robots.txt and
+// responses that lead to a retry. Workers call it concurrently, and each worker waits for it.
+// So a slow Pages slows the crawl, and at most Config.Workers calls run at a time. p is valid
 // until Pages returns. ctx is done when the run no longer waits for its visits.
 //
 // After nil the URL is finished. After ErrEnough it is finished, and the run stops with
@@ -23,11 +23,11 @@ import (
 // that had not returned, and those that returned within Config.CommitEvery.
 type Pages func(ctx context.Context, p *Page) error
 
-// ErrEnough is Pages' wish to stop the run after this page.
+// ErrEnough is returned by Pages to stop the run after this page.
 var ErrEnough = errors.New("enough pages")
 
-// handOn gives v's response to Pages. ctx is that of the run: a lease that is lost does
-// not cut off what has been fetched.
+// handOn passes v's response to Pages. ctx is the context of the run, because the loss of a
+// lease must not cut off a page that has been fetched.
 func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
 	if c.Pages == nil || v.failure != 0 {
 		return

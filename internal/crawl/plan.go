@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// want asks the Planner what it wants, and queues that. wake is when to ask
-// again; zero: when a visit has ended.
+// want asks the Planner for URLs and queues them. wake is the time to ask again; zero means
+// when a visit has ended.
 func (c *Crawler) want(now time.Time) (wake time.Time) {
 	quota := quotaMax
 	for c.planner != nil && c.fatal == nil && len(c.revisiting) < againMax {
@@ -39,7 +39,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 	return time.Time{}
 }
 
-// takeIn takes in one link that no visit in hand has found.
+// takeIn accepts one link that does not come from a page.
 func (c *Crawler) takeIn(l weburl.Link) {
 	v := &c.alone
 	v.found, v.enc = v.found[:0], v.enc[:0]
@@ -48,8 +48,7 @@ func (c *Crawler) takeIn(l weburl.Link) {
 	c.append()
 }
 
-// refuse tells the Planner that a link will not be fetched, though it is in
-// scope and new.
+// refuse tells the Planner that a link will not be fetched, although it is in scope and new.
 func (c *Crawler) refuse(l weburl.Link) error {
 	if c.planner == nil {
 		return nil
@@ -60,8 +59,8 @@ func (c *Crawler) refuse(l weburl.Link) error {
 	return nil
 }
 
-// visited tells the Planner how a URL's turn ended, and puts what it remembers
-// of it into the finish.
+// visited tells the Planner how the visits to a URL ended, and puts the Planner's state of the
+// URL into the finish.
 func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 	if c.planner == nil {
 		return
@@ -97,26 +96,26 @@ func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 	f.state = state
 }
 
-// unchanged says that a page that was visited again is as it was.
+// unchanged reports that a page that was visited again has not changed.
 func (v *visit) unchanged() bool {
 	return v.compared() && (v.confirmed() || v.print == v.before.Print)
 }
 
-// compared says that it is known whether it is: the two prints are of whole
-// contents, or of what is known of two that were cut.
+// compared reports whether the two contents can be compared: both are complete, or both were
+// cut and something comparable is known of them.
 func (v *visit) compared() bool {
 	b := v.before
 	return b != nil && v.outcome == Fetched &&
 		(v.confirmed() || v.print != 0 && b.Print != 0 && (v.print^b.Print)&printCut == 0)
 }
 
-// confirmed says that the server confirmed what it had sent before.
+// confirmed reports that the server confirmed the earlier content (304).
 func (v *visit) confirmed() bool {
 	return v.before != nil && v.outcome == Fetched && v.status == 304 && !v.before.If.IsZero()
 }
 
-// fingerprint notes what the next response to the same URL is compared with.
-// body is the decoded content, nil where nobody reads it.
+// fingerprint records what the next response to the same URL is compared with. body is the
+// decoded content, or nil if it is not needed.
 func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
 	v.validators, v.modified = fetch.ConditionOf(r), fetch.LastModified(r.Header)
 	to, redirect := fetch.Redirect(r)
@@ -134,12 +133,12 @@ func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
 	}
 }
 
-// printCut marks the print of a content that did not come to its end.
+// printCut marks the print of an incomplete content.
 const printCut = 1
 
-// printOfCut is the print of a content that did not come to its end: what the
-// server says of the whole, or, where we ended it at our bound, the bytes up to
-// there. 0: nothing that can be compared, since the next may end elsewhere.
+// printOfCut returns the print of an incomplete content: of the server's validators, or, if the
+// crawl cut the content at its own bound, of the bytes up to the bound. It returns 0 if the
+// content cannot be compared, because the next response may end elsewhere.
 func printOfCut(r *fetch.Response, body []byte) uint64 {
 	etag, modified := r.Header.Get("ETag"), r.Header.Get("Last-Modified")
 	switch {
@@ -159,7 +158,7 @@ func printOf(status int, content []byte) uint64 {
 	return max(d.Sum64()&^printCut, 2)
 }
 
-// follow asks the Strategy about a link that stands on v's page, and sorts it.
+// follow asks the Strategy about a link on v's page, and judges, offers or drops it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	if c.Strategy != nil {
 		// The Strategy may change the link. A copy in the visit, since a
@@ -185,33 +184,33 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	c.judge(v, l, k)
 }
 
-// A lastStates finds, among finishes in the order of the journal, the last of
-// each URL that has something to remember. The zero one is of no Planner.
+// A lastStates finds the last finish of each URL that has a Planner's state, in two passes over
+// the journal. The zero lastStates is for a crawl without a Planner.
 type lastStates map[weburl.Key]int
 
-// saw counts a finish, on the first pass.
+// saw counts a finish in the first pass.
 func (s lastStates) saw(f *finish) {
 	if s != nil && len(f.state) > 0 {
 		s[f.link.URL.Key()]++
 	}
 }
 
-// sawAgain counts, on the first pass, that a URL is visited again as if it were
-// new. What was to be remembered of it is not the last then.
+// sawAgain counts, in the first pass, a URL that is visited again as if it were new. Its states
+// before are not the last.
 func (s lastStates) sawAgain(k weburl.Key) {
 	if s != nil {
 		s[k]++
 	}
 }
 
-// passAgain is sawAgain on the second pass.
+// passAgain is sawAgain for the second pass.
 func (s lastStates) passAgain(k weburl.Key) {
 	if s != nil {
 		s[k]--
 	}
 }
 
-// unsaw takes back a finish that was counted, with something to remember.
+// unsaw removes a counted finish with a state.
 func (s lastStates) unsaw(k weburl.Key) {
 	if s == nil {
 		return
@@ -221,7 +220,7 @@ func (s lastStates) unsaw(k weburl.Key) {
 	}
 }
 
-// isLast says, on the second pass, that no later finish takes f's place.
+// isLast reports, in the second pass, that no later finish replaces f's state.
 func (s lastStates) isLast(f *finish) bool {
 	if s == nil || len(f.state) == 0 {
 		return false
@@ -231,13 +230,13 @@ func (s lastStates) isLast(f *finish) bool {
 	return s[k] == 0
 }
 
-// has says that a finish takes the place of what a snapshot says of k.
+// has reports that a finish replaces the state of k in the snapshot.
 func (s lastStates) has(k weburl.Key) bool {
 	_, ok := s[k]
 	return ok
 }
 
-// states is an empty lastStates, or nil where nobody asks for it.
+// states returns an empty lastStates, or nil without a Planner.
 func (c *Crawler) states() lastStates {
 	if c.planner == nil {
 		return nil
@@ -245,8 +244,8 @@ func (c *Crawler) states() lastStates {
 	return lastStates{}
 }
 
-// appendState encodes what a Planner remembers of a URL: the Link without its
-// Via, then the Planner's bytes.
+// appendState appends the encoding of a Planner's state of a URL: the Link without its Via,
+// then the Planner's bytes.
 func appendState(dst []byte, l weburl.Link, state []byte) []byte {
 	l.Via = ""
 	return append(l.AppendTo(dst), state...)
@@ -263,8 +262,8 @@ func decodeState(src []byte) (l weburl.Link, state []byte, err error) {
 	return l, src[n:], nil
 }
 
-// restoreState gives a Planner back what it remembered. The host may have been
-// asked when the run ended, without a trace: touch tells with which delay.
+// restoreState gives a Planner its state of a URL back. The last run may have ended during a
+// request to the host, which the journal does not tell: touch sets the host's delay.
 func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time,
 	touch func(host string, delay time.Duration)) error {
 	c.remembered++
@@ -275,9 +274,8 @@ func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time,
 	return nil
 }
 
-// putState writes what a Planner remembers: of a record of the journal, in the
-// journal's order, if no later one takes its place. A run without a Planner
-// keeps it for one that has it.
+// putState writes the Planner's state in a record of the journal, if no later record replaces
+// it. Records come in the journal's order. A run without a Planner keeps the states.
 func (k *checkpoint) putState(kind byte, p []byte, counts *verdict) error {
 	if kind == kindState {
 		l, _, err := decodeState(p)

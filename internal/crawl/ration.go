@@ -10,28 +10,27 @@ import (
 // its page, should it come to one, is in the ration. So the limit is never
 // passed. The time limit counts from the start of the agent that began first.
 
-// A ration is how many pages this agent may fetch, if it shares a limit.
+// A ration is the number of pages that this agent may fetch if the agents share a limit.
 type ration struct {
 	shared  bool
-	allowed int64 // in all, over all runs
+	allowed int64 // pages over all runs
 }
 
-// A Need is what an agent has fetched of its ration, and whether it wants more.
+// A Need says what an agent has used of its ration, and whether it needs more.
 type Need struct {
-	// Pages were fetched, over all runs; Busy are the visits under way, each of
-	// which may come to one; Allowed is the ration, never less than both.
+	// Pages is the number of fetched pages over all runs. Busy is the number of visits in
+	// progress, each of which may become a page. Allowed is the ration, at least Pages+Busy.
 	Pages, Busy, Allowed int64
-	// Pending are the links that wait to be visited.
+	// Pending is the number of links that wait for a visit.
 	Pending int64
 }
 
-// ShareLimit says that Config.PageLimit is that of several agents together:
-// pages are fetched as Ration allows. It is called before Run.
+// ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
+// many pages as Ration allows. Call it before Run.
 func (c *Crawler) ShareLimit() { c.remote.ration = ration{shared: c.cfg.PageLimit > 0} }
 
-// Ration lets f look at what is needed, and sets the ration to what f returns,
-// or to what is used of it if that is more. Safe for concurrent use; ctx bounds
-// the wait.
+// Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
+// f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
 	return c.ask(ctx, "ration", func() {
 		used := c.Tally.Pages() + int64(c.busy)
@@ -42,12 +41,11 @@ func (c *Crawler) Ration(ctx context.Context, f func(Need) (allowed int64)) erro
 	})
 }
 
-// rationWait is how often a crawl that has used its ration up looks again,
-// beside being told.
+// rationWait is the interval at which a crawl without a rest of its ration looks again.
 const rationWait = 100 * time.Millisecond
 
-// spent says that no visit may begin for now; ask is when to look again, zero if
-// that is no use.
+// spent reports that no visit may begin now because the ration is used up. ask is the time to
+// look again; zero means never.
 func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
 	if c.cfg.PageLimit == 0 {
 		return false, time.Time{}
@@ -62,14 +60,14 @@ func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
 	return used >= c.cfg.PageLimit, time.Time{}
 }
 
-// Halt stops the run for a reason that others have found. Safe for concurrent
-// use; ctx bounds the wait.
+// Halt stops the run for a reason that another agent has found. Safe for concurrent use; ctx
+// bounds the wait.
 func (c *Crawler) Halt(ctx context.Context, why Stop) error {
 	return c.ask(ctx, "halt", func() { c.halt(why) })
 }
 
-// RanBefore lets Config.TimeLimit count from d before Run, which is called
-// afterwards: other agents began so much earlier.
+// RanBefore makes Config.TimeLimit count from d before Run, because other agents started so
+// much earlier. Call it before Run.
 func (c *Crawler) RanBefore(d time.Duration) {
 	if c.cfg.TimeLimit > 0 {
 		c.cfg.TimeLimit = max(c.cfg.TimeLimit-max(d, 0), 1)

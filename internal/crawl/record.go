@@ -87,40 +87,40 @@ const (
 	kindDoneKeys    byte = 'U'
 )
 
-// tallyPiece is the size of a tally record: a crawl of many hosts has a large
+// tallyPiece bounds the size of a tally record in bytes. A crawl of many hosts has a large
 // tally, and a record is in memory several times while it is written or read.
 var tallyPiece = 256 << 10
 
 var errRecord = errors.New("damaged journal record")
 
-// ErrVersion is a journal whose records another version of this program wrote.
-var ErrVersion = errors.New("journal records of another version: go on with the program that began the crawl, or " +
+// ErrVersion reports a journal whose records another version of this program wrote.
+var ErrVersion = errors.New("journal records of another version: continue with the program that started the crawl, or " +
 	"begin it anew with --overwrite")
 
-// finish is the durable end of a URL: enough to leave it out of the frontier,
-// to count it again, and to see whether its WARC record is whole.
+// finish is the durable record that a URL is finished. It has enough data to omit the URL from
+// the frontier, to count it again, and to check that its WARC record is complete.
 type finish struct {
 	link   weburl.Link // URL and Hops; Via is in the log
-	number uint64      // of its accept; 0: of none, as of a robots.txt or a URL that was finished before
+	number uint64      // of its accept; 0: none, as for a robots.txt or a URL that was finished before
 	code   int         // as in crawl.log
 	kind   string      // of the error; empty for none
-	cause  string      // of the error, in its own words; at most maxCause bytes
+	cause  string      // text of the error, at most maxCause bytes
 	mime   string
 	size   int64
-	began  time.Time     // to the microsecond
-	took   time.Duration // likewise
-	delay  time.Duration // the Crawl-delay in force
+	began  time.Time     // in microseconds
+	took   time.Duration // in microseconds
+	delay  time.Duration // Crawl-delay of the host
 	flags  byte
 	digest [20]byte
-	file   string // WARC file, empty if nothing was archived
-	end    int64  // in file, behind the visit's last record
-	tries  int    // visits before this one
-	found  int    // references on the page
+	file   string // WARC file; empty if nothing was archived
+	end    int64  // offset in file of the end of the visit's last record
+	tries  int    // number of visits before this one
+	found  int    // number of references on the page
 	skips  []skipCount
-	state  []byte // what a Planner remembers of the URL from now on; empty: nothing new
+	state  []byte // the Planner's new state of the URL; empty: no change
 }
 
-// A skipCount is how many links of a page were not taken for one reason.
+// A skipCount is the number of links of a page that were not accepted for one reason.
 type skipCount struct {
 	reason string
 	n      int
@@ -130,10 +130,10 @@ const (
 	flagPage      = 1 << iota // a 2xx response to a URL of the frontier
 	flagDuplicate             // a revisit record
 	flagTruncated
-	flagRobots    // a robots.txt: logged and counted, but no URL of the frontier
-	flagAgain     // of a URL that was finished before
-	flagUnchanged // and was found as it had been
-	flagUnknown   // or nobody knows, since it was cut
+	flagRobots    // a robots.txt: logged and counted, but not a URL of the frontier
+	flagAgain     // the URL was finished before
+	flagUnchanged // and its content has not changed
+	flagUnknown   // and it is not known whether its content has changed
 )
 
 func (f *finish) appendTo(dst []byte) []byte {
@@ -230,7 +230,7 @@ func decodeFinish(src []byte) (f finish, err error) {
 	return f, nil
 }
 
-// recordsVersion is that of the kinds.
+// recordsVersion is the version of the kinds of records.
 const recordsVersion = 1
 
 func appendCrawl(dst []byte, id keyset.Crawl) []byte {
@@ -269,7 +269,7 @@ func decodeSpan(src []byte) (started time.Time, took time.Duration, err error) {
 	return started, time.Duration(us) * time.Microsecond, nil
 }
 
-// appendOriginal encodes a payload and the record that has it:
+// appendOriginal appends the encoding of a payload and the record that has it:
 //
 //	20 bytes SHA-1 · 16 bytes record id · varint Unix milliseconds · the URL
 func appendOriginal(dst []byte, digest [20]byte, o warc.Original) []byte {

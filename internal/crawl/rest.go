@@ -12,27 +12,26 @@ import (
 // links of others wake it. Whether all rest, the agents ask each other (Pulse);
 // when all did so twice, and nothing has happened in between, they agree (End).
 
-// A Pulse is how an agent stands towards the end of a crawl of many.
+// A Pulse says whether an agent of a cluster has work left. The cluster ends when no agent has
+// any.
 type Pulse struct {
-	// Idle says that nothing is left to do here; Blocked, that links wait of
-	// hosts that the operator has blocked.
+	// Idle reports that no work is left here. Blocked reports that links of blocked hosts wait.
 	Idle, Blocked bool
-	// Activity grows with all that makes an agent busy: if it is the same twice,
-	// and the agent is idle, it has been idle in between.
+	// Activity grows with each event that gives an agent work. If an idle agent has the same
+	// Activity twice, it was idle in between.
 	Activity uint64
-	// Answered counts the HTTP responses of all runs other than redirects and robots.txt.
+	// Answered counts the HTTP responses of all runs, without redirects and robots.txt.
 	Answered int64
 }
 
-// settledElsewhere says that nothing is on its way to other agents, or waits for a
-// sync.
+// settledElsewhere reports that no links are on their way to other agents or wait for a sync.
 func (c *Crawler) settledElsewhere() bool {
 	return c.Partition == nil ||
 		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.owed) == 0 && len(c.remote.due) == 0 &&
 			(c.syncing == nil || len(c.syncing.owed) == 0)
 }
 
-// idle says that nothing is left to do, and that this is known.
+// idle reports that no work is left.
 func (c *Crawler) idle() bool {
 	return c.Partition != nil && (!c.settledElsewhere() || c.resting())
 }
@@ -43,10 +42,10 @@ func (c *Crawler) resting() bool {
 		c.Frontier.Pending() == 0 && c.settledElsewhere()
 }
 
-// rest notes that nothing is left to do.
+// rest records that no work is left.
 func (c *Crawler) rest() { c.remote.resting, c.remote.restedAt = true, c.remote.activity }
 
-// Pulse says how the crawl stands. Safe for concurrent use; ctx bounds the wait.
+// Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = c.ask(ctx, "pulse", func() {
 		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.remote.activity,
@@ -55,8 +54,8 @@ func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
 	return p, err
 }
 
-// End ends the run, if it is idle and has been since activity: all agents are.
-// It says whether it did.
+// End ends the run if the agent is idle and has been since activity, because all agents are
+// idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err error) {
 	err = c.ask(ctx, "end", func() {
 		if agreed = c.resting() && c.remote.activity == activity; !agreed || c.stop != notStopping {
@@ -70,7 +69,7 @@ func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err er
 	return agreed, err
 }
 
-// ask lets the dispatcher answer a question.
+// ask lets the dispatcher call question, and waits for it.
 func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
 	done := make(chan struct{})
 	select {

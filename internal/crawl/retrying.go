@@ -8,17 +8,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// retrying is what has failed and is not given up: for people, who would
-// otherwise see a crawl that does nothing. The dispatcher owns it.
+// retrying holds the URLs that have failed and will be retried, for the display: without them,
+// a waiting crawl would seem to do nothing. The dispatcher owns it.
 type retrying map[weburl.Key]retry
 
 type retry struct {
 	kind string    // of the last failure
-	at   time.Time // not before; the past where something else decides
+	at   time.Time // not before this time; in the past if something else decides
 }
 
-// put notes that a URL has failed and is visited again at at. That its
-// robots.txt cannot be had says less than why.
+// put records that a URL has failed and will be visited again at the time at. If its robots.txt
+// cannot be fetched, the reason of that is recorded.
 func (r *retrying) put(k weburl.Key, kind string, at time.Time) {
 	old, known := (*r)[k]
 	if !known && len(*r) >= 2*laterMax {
@@ -33,10 +33,10 @@ func (r *retrying) put(k weburl.Key, kind string, at time.Time) {
 	(*r)[k] = retry{kind, at}
 }
 
-// forget ends it for a URL that is finished.
+// forget removes a finished URL.
 func (r retrying) forget(k weburl.Key) { delete(r, k) }
 
-// sum counts the URLs by kind, and says when the next is due; zero: unknown.
+// sum counts the URLs by kind, and returns when the next one is due; zero means unknown.
 func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
 	kinds = make(map[string]int64)
 	for _, e := range r {
@@ -48,8 +48,8 @@ func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
 	return kinds, next
 }
 
-// troubles counts failures in a row. It forgets hosts when there are very many:
-// at most twice troublesMax are known.
+// troubles counts failures in a row by host. It knows at most 2*troublesMax hosts and forgets
+// older ones.
 type troubles struct{ now, before map[string]int }
 
 const troublesMax = 1 << 16
@@ -80,14 +80,14 @@ func (t *troubles) clear(host string) {
 	delete(t.before, host)
 }
 
-// requeue puts a link that was accepted before, or is visited again, behind all
-// others. number is that of its accept; 0: it is finished.
+// requeue puts a link that was accepted before, or is visited again, to the end of its queue.
+// number is the number of its accept; 0: it is finished.
 func (c *Crawler) requeue(l weburl.Link, number uint64) error {
 	c.requeued[l.URL.Key()] = number
 	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
 }
 
-// A delayed URL failed alone and waits for its retry.
+// A delayed is a URL that failed, while its host works, and waits for its retry.
 type delayed struct {
 	at      time.Time
 	link    weburl.Link
@@ -110,8 +110,7 @@ func (w *waiting) Pop() any {
 	return d
 }
 
-// release puts the retries that are due back into their host queues, and says
-// when the next one is due.
+// release puts due retries back into their host queues, and returns when the next one is due.
 func (c *Crawler) release(now time.Time) (next time.Time) {
 	for len(c.later) > 0 {
 		if at := c.later[0].at; at.After(now) {

@@ -20,28 +20,28 @@ import (
 // them slower. So a visit that receives something keeps its worker for longer, and
 // only visits that receive nearly nothing make others slow sooner.
 
-// slowVisits are the visits whose fetch is slow.
+// slowVisits counts the visits with a slow fetch.
 type slowVisits struct {
-	n      atomic.Int64  // as many; grows under mu
+	n      atomic.Int64  // their number; grows under mu
 	more   chan struct{} // capacity 1: tells the dispatcher that a worker is free
-	resume chan int      // the number of a worker that ends, for the visit that goes on
+	resume chan int      // a worker that ends sends its number to the visit that continues
 
-	// mu guards what follows, and is never held across I/O.
+	// mu guards the fields below. It is never held across I/O.
 	mu     sync.Mutex
-	bytes  int64     // that they are reckoned to take
-	silent int       // as many receive less than receivingRate
-	lately float64   // as many have done so lately
-	at     time.Time // of lately
+	bytes  int64     // estimate of their memory
+	silent int       // number of those that receive less than receivingRate
+	lately float64   // decaying count of those in the last minute
+	at     time.Time // time of lately
 }
 
 func (s *slowVisits) init() {
 	s.more, s.resume = make(chan struct{}, 1), make(chan int)
 }
 
-// len is how many there are.
+// len returns the number of slow visits.
 func (s *slowVisits) len() int { return int(s.n.Load()) }
 
-// take makes room for one more, unless there are too many.
+// take adds a slow visit of a number of bytes. It returns false if there are too many.
 func (s *slowVisits) take(cfg *Config, bytes int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,13 +53,13 @@ func (s *slowVisits) take(cfg *Config, bytes int64) bool {
 	return true
 }
 
-// give ends one.
+// give removes a slow visit.
 func (s *slowVisits) give(bytes int64) {
 	s.shrink(bytes)
 	s.n.Add(-1)
 }
 
-// grow makes one take so much more, unless there is no room.
+// grow adds bytes to a slow visit. It returns false if there is not enough memory.
 func (s *slowVisits) grow(cfg *Config, bytes int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +70,14 @@ func (s *slowVisits) grow(cfg *Config, bytes int64) bool {
 	return true
 }
 
-// shrink says that one takes so much less.
+// shrink removes bytes from a slow visit.
 func (s *slowVisits) shrink(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= bytes
 }
 
-// silence changes how many receive nothing.
+// silence changes the number of visits that receive nothing.
 func (s *slowVisits) silence(by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,54 +101,54 @@ func (s *slowVisits) receiving() int {
 	return s.len() - s.silent
 }
 
-// slowBytes is what a slow visit takes besides its response: connection, TLS
-// session and stack.
+// slowBytes estimates the memory of a slow visit without its response: connection, TLS session
+// and stack.
 const slowBytes = 48 << 10
 
 const (
 	// slowLeast is the least time after which a fetch is slow.
 	slowLeast = 50 * time.Millisecond
-	// receivingRate is the rate, in bytes a second, from which on a fetch keeps its worker
-	// for slowPatience times as long.
+	// receivingRate is the rate, in bytes per second, from which a fetch keeps its worker
+	// slowPatience times as long.
 	receivingRate = 1000
 	slowPatience  = 6
 )
 
-// slowAfter is when a fetch that begins now, and receives nothing, will be slow. The
-// more slow servers there are, the sooner a worker leaves one: they take no more of
-// the workers' time than a few.
+// slowAfter returns the time after which a fetch that begins now and receives nothing is slow.
+// With more slow servers it is shorter, so that many slow servers take no more of the workers'
+// time than a few.
 func (c *Crawler) slowAfter() time.Duration {
 	share := 1 + c.slow.quiet(time.Now())/float64(c.cfg.Workers)
 	return max(time.Duration(float64(c.cfg.SlowAfter)/share), min(slowLeast, c.cfg.SlowAfter))
 }
 
-// underWayNow is how many visits have begun, as far as the dispatcher knows.
+// underWayNow returns the number of visits in progress, as far as the dispatcher knows.
 func (c *Crawler) underWayNow() int {
 	slow := min(c.slow.len(), c.busy)
 	return slow + min(c.busy-slow, c.cfg.Workers)
 }
 
-// A worker makes one visit after the other.
+// A worker makes visits one after the other.
 type worker struct {
 	c      *Crawler
 	thread int
-	timer  *time.Timer // runs while it fetches
+	timer  *time.Timer // runs during a fetch
 	watch  fetch.Watch
 
-	// mu guards what follows. It is never held across I/O.
+	// mu guards the fields below. It is never held across I/O.
 	mu       sync.Mutex
 	fetching bool
-	after    time.Duration // as slowAfter was when the fetch began
-	begun    time.Time     // the fetch
-	looked   time.Time     // at what it had received
-	received int64         // as much
-	replaced bool          // the visit is slow, and another worker in its place
+	after    time.Duration // slowAfter at the start of the fetch
+	begun    time.Time     // start of the fetch
+	looked   time.Time     // time of the last look at the received bytes
+	received int64         // bytes received at the last look
+	replaced bool          // the visit is slow, and another worker has taken its place
 	silent   bool          // the slow visit counts as one that receives nothing
-	bytes    int64         // that the slow visit is reckoned to take
+	bytes    int64         // estimate of the slow visit's memory
 }
 
-// work makes visits until there are no more, or until a slow visit takes the
-// worker's place.
+// work makes visits until there are no more, or until a slow visit continues in the worker's
+// place.
 func (c *Crawler) work(ctx context.Context, thread int) {
 	w := &worker{c: c, thread: thread}
 	w.timer = time.AfterFunc(time.Hour, func() { w.tick(ctx) })
@@ -181,8 +181,8 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 	}
 }
 
-// fetch fetches for v. A fetch that takes long makes v slow; then fetch returns
-// when a worker has ended in v's favour, or when ctx is done.
+// fetch fetches for v. A long fetch makes v slow. Then fetch returns when a worker has ended to
+// make place for v, or when ctx is done.
 func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
 	w.begin(&req)
@@ -210,7 +210,7 @@ func (w *worker) receives(now time.Time) bool {
 	return yes
 }
 
-// hush says whether the slow visit receives nothing.
+// hush records whether the slow visit receives nothing.
 func (w *worker) hush(silent bool) {
 	if silent == w.silent {
 		return
@@ -222,15 +222,14 @@ func (w *worker) hush(silent bool) {
 	}
 }
 
-// keeps reports whether the visit keeps its worker although it has taken w.after, or
-// longer. As many visits as there are workers may be slow and receive something.
+// keeps reports whether the visit keeps its worker although it has taken at least w.after. As
+// many slow visits as there are workers may keep receiving.
 func (w *worker) keeps(receives bool, age time.Duration) bool {
 	return receives && (age < slowPatience*w.after || w.c.slow.receiving() >= w.c.cfg.Workers)
 }
 
-// tick makes the visit slow, if its fetch still is under way and there is room.
-// Later it notes what the fetch takes and whether it receives anything. It runs
-// beside the fetch.
+// tick makes the visit slow if its fetch is still in progress and the bounds allow it. Later it
+// updates the memory of the fetch and whether it receives data. It runs beside the fetch.
 func (w *worker) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,8 +269,8 @@ func (w *worker) tick(ctx context.Context) {
 	}
 }
 
-// grow makes room for a header of the slow visit that takes so many bytes more.
-// The fetch calls it.
+// grow adds bytes for a header of the slow visit. The fetch calls it. It returns false if there
+// is not enough memory.
 func (w *worker) grow(more int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

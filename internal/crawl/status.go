@@ -8,47 +8,47 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// Status is the crawl as it stood a moment ago.
+// Status is the state of a crawl at most 250 ms ago.
 type Status struct {
 	At        time.Time      `json:"at"`
-	Began     time.Time      `json:"began"` // of this run
-	Elapsed   time.Duration  `json:"-"`     // of all runs
+	Began     time.Time      `json:"began"` // start of this run
+	Elapsed   time.Duration  `json:"-"`     // time of all runs
 	ElapsedS  float64        `json:"elapsed_s"`
 	Pages     int64          `json:"pages"`   // over all runs
-	Fetched   int64          `json:"fetched"` // HTTP responses, robots.txt left out
+	Fetched   int64          `json:"fetched"` // HTTP responses, without robots.txt
 	Bytes     int64          `json:"bytes"`
 	Queued    int64          `json:"queued"`    // in host queues
-	Later     int            `json:"later"`     // waiting for a retry beside the queues
-	InFlight  int            `json:"in_flight"` // visits that have begun, slow ones included
+	Later     int            `json:"later"`     // waiting for a retry outside of the queues
+	InFlight  int            `json:"in_flight"` // visits in progress, with slow ones
 	Slow      int            `json:"slow"`      // visits that wait for a slow server, without a worker
 	Resolving int            `json:"resolving"`
 	Unique    int64          `json:"urls_unique"` // URLs accepted
 	Frontier  frontier.Stats `json:"frontier"`
-	// how many are kept ready, by the crawl's speed, if there are as many
+	// number of hosts that the crawl wants to keep ready, by its speed
 	Active     int              `json:"active_hosts"`
 	Blocked    []string         `json:"blocked_hosts"` // by the operator
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
-	Unchanged  int64            `json:"unchanged"`           // of these: found as they had been
+	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    int64            `json:"skipped"`
-	Sent       int64            `json:"urls_sent"`       // that other agents have now
-	Outgoing   int64            `json:"urls_outgoing"`   // that they are to have
-	Received   int64            `json:"urls_received"`   // from them, in this run
-	Copying    int64            `json:"copies_outgoing"` // records that heirs are to have
-	CopyLagS   float64          `json:"copies_lag_s"`    // how long the oldest of them waits
+	Sent       int64            `json:"urls_sent"`       // sent to other agents
+	Outgoing   int64            `json:"urls_outgoing"`   // waiting to be sent to other agents
+	Received   int64            `json:"urls_received"`   // from other agents, in this run
+	Copying    int64            `json:"copies_outgoing"` // records waiting to be sent to heirs
+	CopyLagS   float64          `json:"copies_lag_s"`    // age of the oldest of them, in seconds
 	Leases     *report.Leases   `json:"leases,omitempty"`
 	Moves      *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents   *report.Contents `json:"contents,omitempty"`
-	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and are visited again, by kind
+	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and will be retried, by kind
 	NextRetry  time.Time        `json:"next_retry,omitzero"`
 	LastURL    string           `json:"last_url"`
 	Stop       Stop             `json:"stop_reason,omitempty"`
 }
 
-// publishEvery is how fresh a Status is.
+// publishEvery is the interval at which the dispatcher updates the Status.
 const publishEvery = 250 * time.Millisecond
 
 func (c *Crawler) publishEvery(now time.Time) {
@@ -74,13 +74,13 @@ func (c *Crawler) publish(now time.Time) {
 	})
 }
 
-// Pending is how many accepted URLs are not finished, wherever they wait. It is
-// the dispatcher's; others may ask before Run and after it.
+// Pending returns the number of accepted URLs that are not finished. During Run only the
+// dispatcher may call it.
 func (c *Crawler) Pending() int64 {
 	return c.Frontier.Len() + c.outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
 }
 
-// outgoing is how many of them wait for other agents to have them.
+// outgoing returns how many of them wait to be sent to other agents.
 func (c *Crawler) outgoing() int64 {
 	if c.Outbox == nil {
 		return 0
@@ -88,7 +88,7 @@ func (c *Crawler) outgoing() int64 {
 	return c.Outbox.Len()
 }
 
-// Elapsed is how long the crawl has run, earlier runs included.
+// Elapsed returns the time that the crawl has run, with earlier runs.
 func (c *Crawler) Elapsed(now time.Time) time.Duration {
 	if c.began.IsZero() {
 		return c.earlier
@@ -96,13 +96,13 @@ func (c *Crawler) Elapsed(now time.Time) time.Duration {
 	return c.earlier + now.Sub(c.began)
 }
 
-// Status is nil before Run. Safe for concurrent use.
+// Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
 func (c *Crawler) Status() *Status { return c.status.Load() }
 
-// ErrNotRunning is a question to a Crawler that does not run.
+// ErrNotRunning reports a command to a Crawler that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
 
-// unique is how many URLs were accepted, about.
+// unique returns about how many URLs were accepted.
 func (c *Crawler) unique() int64 {
 	if c.Tenancy != nil { // seen has finished ones twice
 		return int64(c.accepted)

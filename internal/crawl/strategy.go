@@ -9,134 +9,128 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Strategy decides what is fetched next; how, is the Crawler's: robots.txt,
-// quiet times, retries, archive and journal are the same for all of them. This
-// is Polybot's line between crawling application and crawling system
-// (Shkapenyuk and Suel, ICDE 2002, section 2). No Strategy is breadth-first.
+// A Strategy decides what the crawl fetches next. The Crawler decides how: robots.txt, delays,
+// retries, archive and journal are the same for all strategies. Polybot, a crawler (Shkapenyuk
+// and Suel, ICDE 2002, section 2), divides the work in the same way. Without a Strategy a crawl
+// is breadth-first.
 type Strategy interface {
-	// Follow says what becomes of a link of p. It may set l.Level, the
-	// priority among the links of l's host and among the hosts that are due: 0
-	// is the ordinary one, higher come first. Whether l is in scope is asked
-	// after it, and whether it is new. Many workers call it at once; p and what
-	// l points to are lent until it returns.
+	// Follow decides about a link of p. It may set l.Level, the priority among the links of
+	// l's host and among due hosts: 0 is the default, and higher levels come first. The
+	// Crawler checks the scope, and whether l is new, after Follow. Workers call it
+	// concurrently. p and the memory of l are valid until it returns.
 	Follow(p *Page, l *weburl.Link) Choice
 }
 
-// A Choice is what a Strategy makes of a link.
+// A Choice is a Strategy's decision about a link.
 type Choice uint8
 
 const (
-	// Take is for a link that is fetched, if it is in scope and new.
+	// Take fetches the link if it is in scope and new.
 	Take Choice = iota
-	// Offer is for one that is not, but that a Planner is shown with the visit
-	// of its page, if it is in scope.
+	// Offer does not fetch the link, but shows it to a Planner with the visit of its page if
+	// it is in scope.
 	Offer
-	// Drop is for one that is neither.
+	// Drop ignores the link.
 	Drop
 )
 
 // A Page is a response, for the Strategy and for Pages.
 type Page struct {
-	Link   weburl.Link // the page, and how the crawl came to it
+	Link   weburl.Link // the page, and how the crawl found it
 	Status int
 	Header fetch.Header
 	Body   []byte      // decoded; nil unless the status is 2xx, and for robots.txt
-	Parsed *parse.Page // likewise, and nil for a page that another agent had first
-	Cut    bool        // Body is not all of it
-	// Memo belongs to the Strategy and to Pages: it lasts from the first call for this
-	// page to the last.
+	Parsed *parse.Page // likewise, and nil for a duplicate of another agent's page
+	Cut    bool        // Body is incomplete
+	// Memo is for the Strategy and for Pages. It keeps its value between the calls for this
+	// page.
 	Memo any
 
 	// What follows is set for Pages only.
 
-	Began time.Time // the request
-	// Duplicate: the archive has the same content already, and refers to it.
+	Began time.Time // start of the request
+	// Duplicate reports that the archive already has the same content and refers to it.
 	Duplicate bool
-	// Again: a Planner wanted the page again.
+	// Again reports that a Planner wanted the page again.
 	Again bool
 }
 
-// A Planner is a Strategy that also decides when. It is told how each visit
-// has ended, and asked for what it wants fetched. One goroutine calls these
-// methods, the dispatcher; an error ends the run.
+// A Planner is a Strategy that also decides when the crawl fetches a URL. The Crawler tells it
+// how each visit ended, and asks it which URLs to fetch. One goroutine, the dispatcher, calls
+// these methods. An error ends the run.
 //
-// What it remembers of a URL is journaled with the URL's finish, in one batch,
-// and comes back after a kill. What it wants has to follow from that alone:
-// what it wanted before a kill it is asked for again.
+// The journal stores a Planner's state of a URL in one batch with the URL's finish, and the
+// Planner gets the state back after a kill. What the Planner wants must follow from these
+// states alone: after a kill it must want the same URLs again.
 type Planner interface {
 	Strategy
-	// Visited takes in what came of a URL, and says what is to be remembered
-	// of it: nothing (nil) leaves what was said before. The bytes are lent
-	// until the next call.
+	// Visited receives the end of a URL's visits and returns the Planner's new state of the
+	// URL. Nil keeps the state before. The bytes must stay valid until the next call.
 	Visited(v *Visit) (state []byte, err error)
-	// Restore takes back what Visited said last of a URL, before the first
-	// Next. l has no Via.
+	// Restore receives the last state of a URL from an earlier run, before the first Next. l
+	// has no Via.
 	Restore(l weburl.Link, state []byte) error
-	// Next gives out what is wanted at now; nil is nothing. Then wake is when
-	// to ask again; zero: not before the next Visited.
+	// Next returns a URL to fetch at now, or nil. With nil, wake is the time to ask again;
+	// zero means not before the next Visited.
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
 }
 
-// A Postponer is a Planner that takes back what Next gave out with a Before: it
-// is wanted at until, or later. A Planner that can want more URLs of a host
-// again than the host answers in time has to be one: others would have to wait
-// for that host.
+// A Postponer is a Planner that takes back a URL which Next returned with a Before. It must
+// not return the URL again before until. A Planner that can want more URLs of a host than the
+// host can answer must be a Postponer; otherwise other hosts would wait for that host.
 type Postponer interface {
 	PutOff(w *Wanted, until time.Time) error
 }
 
-// A Forgetter is a Planner that can be told to want nothing of a host any more
-// that was visited last before at, also of what Restore brings. The operator has
-// dropped the host's links.
+// A Forgetter is a Planner that forgets URLs of a host whose links the operator has dropped. It
+// must not want URLs again whose last visit was before at, including those of Restore.
 type Forgetter interface {
 	Forget(host string, at time.Time)
 }
 
-// A Retrier is a Planner that remembers URLs which brought no response. Retry
-// makes it forget u: u is visited again as if it were new. It is called before
-// the first Next.
+// A Retrier is a Planner that remembers URLs without a response. Retry makes it forget u, so
+// that u is visited again as if it were new. The Crawler calls Retry before the first Next.
 type Retrier interface {
 	Retry(u weburl.URL)
 }
 
-// Wanted is a link that a Planner wants fetched. It is the Crawler's from then on.
+// Wanted is a link that a Planner wants to be fetched. The Crawler owns it after Next.
 type Wanted struct {
 	Link weburl.Link
-	// Before is what is known of a URL that was fetched before and is to be
-	// fetched again. Without it the link is taken in as if a page named it: in
-	// its turn, and only if it is new.
+	// Before is the earlier response of a URL that is to be fetched again. If it is nil, the
+	// crawl accepts the link as if it were on a page: in its turn, and only if it is new.
 	Before *Before
-	// Returned says that a Postponer had it put off, and its time has come.
+	// Returned reports that the URL was put off before, and its time has come.
 	Returned bool
 }
 
-// Before is an earlier response to a URL, with which the next is compared.
+// Before is an earlier response to a URL, to compare the next response with.
 type Before struct {
-	If    fetch.Condition // by which the server can say that nothing changed
-	Print uint64          // of the content
-	// Original is the archive's record of that content, and Digest that
-	// record's payload digest: what a revisit record refers to.
+	If    fetch.Condition // for a conditional request
+	Print uint64          // fingerprint of the content
+	// Original is the archive's record of that content, and Digest its payload digest. A
+	// revisit record refers to them.
 	Original warc.Original
 	Digest   [20]byte
 }
 
-// A Visit is the end of a URL's turn.
+// A Visit tells a Planner how the visits to a URL ended.
 type Visit struct {
-	Link    weburl.Link // lent until Visited returns
+	Link    weburl.Link // valid until Visited returns
 	Outcome Outcome
-	Status  int // of HTTP; 0 without a response
+	Status  int // HTTP status; 0 without a response
 	Began   time.Time
 	Now     time.Time
-	// Again says that the Planner wanted it with a Before; Unchanged, that the
-	// content is still that: the server said so (304), or sent it again.
-	// Compared says that there is an answer to this question: there is none
-	// without a response, and if only one of the two came to its end.
+	// Again reports that the Planner wanted the URL with a Before. Compared reports that the
+	// two contents could be compared: not so without a response, or if only one content is
+	// complete. Unchanged reports that the content is the same: the server said so (304), or
+	// sent the same content.
 	Again, Unchanged, Compared bool
-	// Now's response, for the next time. Print is 0 where there is nothing that
-	// could be compared.
+	// Response is this response, for the next comparison. Its Print is 0 if the content cannot
+	// be compared.
 	Response Before
-	Modified time.Time // the Last-Modified of the response; zero: not told
-	// Offered are the links of the page that Follow offered, in its order,
-	// without those out of scope. They may be kept.
+	Modified time.Time // Last-Modified of the response; zero: none
+	// Offered are the links of the page that Follow offered and that are in scope, in the
+	// page's order. The Planner may keep them.
 	Offered []weburl.Link
 }
