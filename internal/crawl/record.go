@@ -94,7 +94,8 @@ var tallyPiece = 256 << 10
 var errRecord = errors.New("damaged journal record")
 
 // ErrVersion reports a journal whose records another version of this program wrote.
-var ErrVersion = errors.New("journal records of another version: continue with the program that started the crawl, or " +
+var ErrVersion = errors.New("journal records of another version: continue with the program that started the " +
+	"crawl, or " +
 	"begin it anew with --overwrite")
 
 // finish is the durable record that a URL is finished. It has enough data to omit the URL from
