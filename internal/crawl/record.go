@@ -95,8 +95,7 @@ var errRecord = errors.New("damaged journal record")
 
 // ErrVersion reports a journal whose records another version of this program wrote.
 var ErrVersion = errors.New("journal records of another version: continue with the program that started the " +
-	"crawl, or " +
-	"begin it anew with --overwrite")
+	"crawl, or begin it anew with --overwrite")
 
 // finish is the durable record that a URL is finished. It has enough data to omit the URL from
 // the frontier, to count it again, and to check that its WARC record is complete.
