@@ -51,7 +51,7 @@ func TestClusterRefusals(t *testing.T) {
 		{`has host-page-limit "3", the cluster has "0"`, []string{"--host-page-limit", "3"}},
 		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`,
 			[]string{"--agents", "3"}},
-		{"--strategy walk is for one agent", []string{"--strategy", "walk"}},
+		{"--strategy walk runs on a single agent", []string{"--strategy", "walk"}},
 		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
 		{"--listen " + addr + ": the port is in use; choose another", []string{"--listen", addr}},
 		{fmt.Sprintf(`agent name "a1" is in use by another agent, at %s`, addr), []string{"--name", "a1"}},

@@ -146,7 +146,7 @@ func TestSecondSignal(t *testing.T) {
 	// robots.txt, and a page that takes its time
 	p := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
 	p.cmd.Process.Signal(syscall.SIGINT)
-	p.says(t, "Ctrl-C again exits at once")
+	p.says(t, "press Ctrl-C again to exit at once")
 	if !p.lives(300 * time.Millisecond) {
 		t.Fatalf("the program did not wait for the request under way; it said\n%s", p.out.String())
 	}
