@@ -5,11 +5,10 @@
 //	                                                  -> yes: wait
 //	Ask, with Archived -> Run -> file of first pages, then drum
 //
-// Agents that share out contents by their hash (--partition hash; Clarke and
-// others' X4, section 3) each have a Table of the contents that are their own to
-// judge, wherever the pages were fetched. A Recent holds the contents that an agent
-// met lately, and saves questions. A content is the payload as it is archived, by
-// its SHA-1.
+// With --partition hash (the baseline of X4, a topic-partitioned crawler: paper, section 3), agents
+// divide contents by their hash. Each agent has a Table of the contents that it judges, for pages
+// fetched by any agent. A Recent holds the contents that an agent has seen lately, and saves
+// questions. A content is an archived payload, identified by its SHA-1.
 //
 // # Claims
 //
@@ -23,9 +22,9 @@
 //     Archived. With replicas the agent first waits until other agents have the
 //     links of the page. From then on the Table names that page to all others.
 //
-// If a claim is never redeemed, the pages that wait give up after a while. They are
-// archived in full, and the one that says so first is the page that the Table names.
-// Claims are in memory only.
+// If the claiming page is never archived, the pages that wait give up after a while. Their agents
+// archive them in full, and the first that is reported is the page that the Table names. Claims
+// are in memory only.
 //
 // # What always holds
 //

@@ -17,10 +17,10 @@ import (
 // A Digest is the SHA-1 of a payload.
 type Digest = [20]byte
 
-// A Page is where a content was met.
+// A Page is a page with a content.
 type Page struct {
 	URL string
-	// Date is its record's, to the millisecond.
+	// Date is the date of its record, to the millisecond.
 	Date time.Time
 }
 
@@ -79,7 +79,7 @@ func decodeEntry(b []byte) (e entry, n int, err error) {
 	return e, n, nil
 }
 
-// CheckPage refuses a page that cannot be in a Table.
+// CheckPage returns an error for a page that cannot be in a Table.
 func CheckPage(p Page) error {
 	switch ms := p.Date.UnixMilli(); {
 	case p.URL == "":

@@ -2,8 +2,8 @@ package contents
 
 import "sync"
 
-// A Recent are the contents that were met lately, with their first pages. It
-// forgets those that were not asked for the longest. Safe for concurrent use.
+// A Recent is a cache of the contents seen lately, with their first pages. It forgets the least
+// recently used ones. Safe for concurrent use.
 type Recent struct {
 	most int // of a generation
 	// mu guards what follows.
@@ -11,12 +11,12 @@ type Recent struct {
 	young, old map[Digest]Page
 }
 
-// NewRecent returns one of at most so many entries.
+// NewRecent returns a Recent of at most entries contents.
 func NewRecent(entries int) *Recent {
 	return &Recent{most: max(1, entries/2), young: map[Digest]Page{}}
 }
 
-// First is the page that had a content first, if it is known.
+// First returns the first page with a content, if it is known.
 func (r *Recent) First(d Digest) (Page, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,7 +30,7 @@ func (r *Recent) First(d Digest) (Page, bool) {
 	return p, ok
 }
 
-// Add notes that p had a content first. What was said before holds.
+// Add stores p as the first page with a content, unless there is one already.
 func (r *Recent) Add(d Digest, p Page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,13 +15,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Config tunes a Table. The zero Config is a small one.
+// Config tunes a Table. The zero Config takes little memory.
 type Config struct {
-	// MemoryBytes bounds the RAM. Zero means 16 MiB: until there are 350,000
-	// contents, none is looked for on disk.
+	// MemoryBytes bounds the RAM. Zero means 16 MiB, which holds the keys of 350,000 contents
+	// without look-ups on disk.
 	MemoryBytes int64
-	// SyncEvery is the longest that a content is only in the system's memory.
-	// Zero means 1 s.
+	// SyncEvery bounds how long a content is not yet synced to the disk. Zero means 1 s.
 	SyncEvery time.Duration
 }
 
@@ -29,24 +28,23 @@ type Config struct {
 type Question struct {
 	Digest Digest
 	Page   Page
-	// Archived says that Page is archived in full, and that neither a kill nor a
-	// power failure can undo that. If the Table knows no page with the content, it
-	// knows this one from then on.
+	// Archived reports that Page is archived in full, and that no kill or power failure can
+	// undo that. If the Table has no page with the content, it stores this one.
 	Archived bool
 }
 
 // An Answer says which page has the content. It has one of three forms.
 type Answer struct {
-	// First: no other page has it. The page that asks is to be archived in full.
+	// First: no other page has the content. The asking page must be archived in full.
 	First bool
-	// Claimed: another page was told First, and has not said yet that it is
-	// archived. It may never be: ask again, or archive the page in full.
+	// Claimed: another page got First, and is not archived yet. It may never be: ask again, or
+	// archive the asking page in full.
 	Claimed bool
-	// Page is archived in full, and the page that asks may be a revisit of it.
+	// Page is archived in full, and the asking page may be a revisit of it.
 	Page Page
 }
 
-// ErrClosed is a Table whose Run is over.
+// ErrClosed reports a Table whose Run has ended.
 var ErrClosed = errors.New("table of contents closed")
 
 // An asked is one call of Ask.
@@ -56,8 +54,8 @@ type asked struct {
 	done    chan struct{}
 }
 
-// A Table knows the contents that are an agent's to judge. Ask may be called by
-// many; Run owns the rest.
+// A Table stores the contents that an agent judges. Ask is safe for concurrent use. The goroutine
+// of Run owns the rest.
 type Table struct {
 	cfg  Config
 	fs   disk.FS
@@ -95,7 +93,7 @@ type syncing struct {
 	done chan error
 }
 
-// Open opens the Table in dir, which belongs to it, or makes it.
+// Open opens or creates the Table in dir, which belongs to the Table.
 func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 16 << 20
@@ -221,8 +219,8 @@ func keyOf(d *Digest) weburl.Key {
 	return weburl.Key{Host: binary.BigEndian.Uint64(d[:]), Path: binary.BigEndian.Uint64(d[8:])}
 }
 
-// Ask answers questions, in their order, each as if it came after those before it.
-// It waits until Run has come to it.
+// Ask answers questions in their order, each as if it came after those before it. It blocks until
+// Run has answered or ctx is done.
 func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 	for i := range qs {
 		if err := CheckPage(qs[i].Page); err != nil {
@@ -256,7 +254,7 @@ const (
 	claimsMost = 1 << 15
 )
 
-// Run answers until ctx is done, or until the disk fails.
+// Run answers questions until ctx is done or the disk fails.
 func (t *Table) Run(ctx context.Context) error {
 	defer t.once.Do(func() { close(t.over) })
 	tick := time.NewTicker(t.cfg.SyncEvery)
@@ -469,7 +467,7 @@ func (t *Table) sync() error {
 	return t.waitSync()
 }
 
-// Close closes the files, when Run is over or was never called.
+// Close closes the files. Call it after Run has ended.
 func (t *Table) Close() error {
 	t.once.Do(func() { close(t.over) })
 	var err error

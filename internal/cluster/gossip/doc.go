@@ -2,24 +2,25 @@
 //
 //	packets, streams of gossip -> memberlist (SWIM) -> events -> View -> Changes
 //
-// Each agent says of itself, in what gossip carries along: its instance (made
-// with its crawl directory), its boot (how often that was started), capacity,
-// call address and state. A View is who this agent thinks is alive. It never
-// changes: there is a new one, with a higher number. Two agents' views differ
-// for a while after each change, and are the same in the end.
+// Each agent announces facts about itself, which gossip carries: its instance (made with its
+// crawl directory), its boot (the number of starts of the instance), its capacity, call address
+// and state. A View is the set of agents that this agent believes alive. A View never changes;
+// each change makes a new View with a higher number. The views of two agents may differ for a
+// while after a change, and become equal.
 //
-// What always holds: a dead agent is in the end in no view (strong
-// completeness), and a living one that was taken for dead comes back by itself.
-// One that is lost is tried again for as long as we run, so that the halves of
-// a partition become one cluster. Of two agents under one name one stops, and
-// both know which. What the words of another agent are taken for is decided
-// here; what to do with its hosts is not.
+// What always holds: a dead agent disappears from all views (strong completeness). A living
+// agent that was believed dead comes back by itself. A Member tries lost agents again for as
+// long as it runs, so that the halves of a network partition become one cluster. Of two agents
+// with one name, one stops, and both know which one. The package decides what to believe of
+// other agents; its caller decides what happens to their hosts.
 //
-//	octets of what an agent says of itself
+// A Member is safe for concurrent use. Its goroutines end with Close.
+//
+//	bytes of what an agent announces about itself
 //	1        version, 1
 //	1        state
 //	16       instance
 //	uvarint  boot
 //	8        capacity, IEEE 754, big endian
-//	uvarint  length of the call address, and as many octets
+//	uvarint  length of the call address, then the address
 package gossip

@@ -25,50 +25,48 @@ const (
 	patience = 10 * time.Second
 )
 
-// ErrSelf is the answer of an agent that has asked itself.
+// ErrSelf reports an agent that has called its own address.
 var ErrSelf = errors.New("that address is our own")
 
-// ErrNobody is a cluster of which no agent answers.
+// ErrNobody reports a cluster in which no agent answers.
 var ErrNobody = errors.New("no agent of the cluster answers")
 
-// Config is who we are, and the network.
+// Config configures a Member: its identity and its network.
 type Config struct {
-	// Self is what we say of ourselves; its State is set by the Member.
+	// Self is what this agent announces. The Member sets its State.
 	Self Agent
-	// Advertise is where others reach Packets and Streams: one port for both.
+	// Advertise is the address at which other agents reach Packets and Streams.
 	Advertise netip.AddrPort
-	// Label keeps the gossip of two crawls apart that meet on one network; at
-	// most 255 octets.
+	// Label separates the gossip of several crawls on one network. It has at most 255 bytes.
 	Label string
-	// Secret encrypts packets and streams (AES-256-GCM, 32 octets); nil, for
-	// loopback, sends them as they are.
+	// Secret encrypts packets and streams (AES-256-GCM, 32 bytes). Nil, for loopback, sends
+	// them in plain text.
 	Secret []byte
 
-	// Packets and Streams are used until Close, which closes only Streams.
+	// The Member uses Packets and Streams until Close. Close closes only Streams.
 	Packets net.PacketConn
 	Streams net.Listener
-	// Dial opens a stream of gossip. If name is not empty, whoever answers must
-	// have proved to be the agent of that name.
+	// Dial opens a stream of gossip. If name is not empty, the other side must have proved to
+	// be the agent of that name.
 	Dial func(ctx context.Context, addr, name string) (net.Conn, error)
-	// Hello asks the agent at a call address whether we may come: what its Admit
-	// says. An ErrRefused is its no, an ErrSelf that it is us; any other error,
-	// that it did not answer.
+	// Hello asks the agent at a call address whether this agent may join, and returns the
+	// result of its Admit: nil, ErrRefused or ErrSelf. Any other error means that the agent
+	// did not answer.
 	Hello func(ctx context.Context, addr string) error
-	// Pinged, if not nil, is told of each answer to a ping of the failure detector:
-	// the View.Digest of whoever answered, as it was then, and when it was asked.
-	// It must not wait.
+	// Pinged, if not nil, is called for each answer to a ping of the failure detector, with the
+	// View.Digest of the answering agent and the time of the ping. It must not block.
 	Pinged func(digest uint64, sent time.Time)
 
-	// Interval is that of the failure detector: all other times are multiples
-	// of it. Zero means 1s.
+	// Interval is the interval of the failure detector. All other times are multiples of it.
+	// Zero means 1 s.
 	Interval time.Duration
-	// Seed is that of our own randomness; memberlist has its own, which cannot
-	// be set. Zero is a random one.
+	// Seed is the random seed of this package. Zero means a random seed. The library
+	// memberlist has its own, which cannot be set.
 	Seed uint64
-	// Refused, if not nil, is called for each packet and stream of gossip that could
-	// not be read, or was another crawl's. It must not wait.
+	// Refused, if not nil, is called for each packet and stream of gossip that cannot be read
+	// or belongs to another crawl. It must not block.
 	Refused func()
-	// Log takes memberlist's lines; nil throws them away.
+	// Log receives memberlist's log. Nil drops it.
 	Log io.Writer
 }
 
@@ -107,8 +105,8 @@ type Member struct {
 	met      map[life]string // the name of each life
 }
 
-// Open returns the Member of an agent that has nobody yet. It uses no network
-// before Join or Found.
+// Open returns the Member of an agent without a cluster. It uses the network only from Join or
+// Found on.
 func Open(cfg Config) (*Member, error) {
 	cfg.Self.State = Joining
 	if err := cfg.Self.check(); err != nil {
@@ -147,13 +145,14 @@ func Open(cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// View is who is alive, as this agent sees it now.
+// View returns the present view of this agent.
 func (m *Member) View() *View { return m.view.Load() }
 
-// Changes gets a value after there is a new View; several changes may be one.
+// Changes returns a channel that receives a value after a change of the View. Several changes
+// may give one value.
 func (m *Member) Changes() <-chan struct{} { return m.changes }
 
-// Failed gets the error, a *ConflictError, because of which this agent has to
+// Failed returns a channel that receives the *ConflictError because of which this agent must
 // stop.
 func (m *Member) Failed() <-chan error { return m.failed }
 
@@ -263,18 +262,18 @@ func (m *Member) begin() error {
 	return nil
 }
 
-// Found begins a cluster of one. Addresses that a Join before it was given are
-// tried for as long as this agent runs.
+// Found starts a cluster of this agent alone. The Member keeps trying the addresses of an
+// earlier Join.
 func (m *Member) Found() error {
 	m.life.Lock()
 	defer m.life.Unlock()
 	return m.begin()
 }
 
-// Join asks the agents at addrs, call addresses, one after the other, again and
-// again, until one lets us in, one refuses us (an ErrRefused), or ctx ends (an
-// ErrNobody). Our own address among them is passed over; without any other it
-// is Found. Gossip begins only after an agent has said that we may come.
+// Join calls the agents at the call addresses addrs, one after the other, again and again. It
+// returns nil when one admits this agent, an ErrRefused when one refuses it, or an ErrNobody
+// when ctx ends. It skips this agent's own address; if there is no other, Join does what Found
+// does. Gossip begins only after an agent has admitted this one.
 func (m *Member) Join(ctx context.Context, addrs []string) error {
 	m.mu.Lock()
 	m.seeds = slices.Clone(addrs)
@@ -373,9 +372,9 @@ func (m *Member) ask(addr string) error {
 	return m.config.Hello(ctx, addr)
 }
 
-// Announce tells all in which state we are: Up, then Leaving, or Up again where all
-// others leave, too. It returns when
-// somebody has been told, or nobody is there, or ctx ends; gossip goes on.
+// Announce announces this agent's state to all agents: Up, then Leaving, or Up again if all
+// others leave, too. It returns when one agent has been told, there is no other agent, or ctx
+// ends. Gossip tells the others later.
 func (m *Member) Announce(ctx context.Context, s State) error {
 	m.mu.Lock()
 	m.self.State = s
@@ -393,9 +392,9 @@ func (m *Member) Announce(ctx context.Context, s State) error {
 	return nil
 }
 
-// Leave says that we have given away everything and go: others do not take it
-// for a failure. The Member goes on hearing until Close. Who still has hosts to
-// give away announces Leaving, and leaves later.
+// Leave announces that this agent has handed everything over and goes, so that others do not
+// take its end for a failure. An agent that still has hosts announces Leaving first. The Member
+// listens until Close.
 func (m *Member) Leave(ctx context.Context) error {
 	err := m.Announce(ctx, Gone)
 	m.life.Lock()
@@ -418,7 +417,7 @@ func timeLeft(ctx context.Context) time.Duration {
 	return max(time.Until(end), time.Millisecond)
 }
 
-// Close ends gossip. Who has not left before is missed, and taken for dead.
+// Close ends gossip. Without a Leave before, the other agents believe this agent dead.
 func (m *Member) Close() error {
 	m.stop()
 	m.life.Lock()

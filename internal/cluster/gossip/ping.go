@@ -84,15 +84,15 @@ type life struct {
 	boot     uint64
 }
 
-// Met is how many lives of agents have been in our views so far, this one
-// included; beyond 1024 it is not known exactly.
+// Met returns how many starts of agents have been in this agent's views so far, with its own.
+// Beyond 1024 the number is not exact.
 func (m *Member) Met() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.met)
 }
 
-// Knows reports whether a life of an agent is, or was, in a view of this one.
+// Knows reports whether a start of an agent is, or was, in a view of this agent.
 func (m *Member) Knows(name string, instance [16]byte, boot uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// ErrRefused is an agent that must not come into the cluster, with the reason
-// in words. It will be refused the next time, too.
+// ErrRefused reports an agent that must not join the cluster. The error has the reason in words.
+// The next attempt will be refused, too.
 var ErrRefused = errors.New("refused")
 
 // A NameError refuses an agent because of its name. It is an ErrRefused.
 type NameError struct {
 	Name string
-	// Holder is the agent that has the name. It is zero if the name was given away
-	// a moment ago, to an agent that is not there yet.
+	// Holder is the agent that has the name. It is zero if the name was promised a moment ago
+	// to an agent that has not joined yet.
 	Holder Agent
 }
 
@@ -41,7 +41,7 @@ type reservation struct {
 	until    time.Time
 }
 
-// A ConflictError is another agent under our name: this one has to stop.
+// A ConflictError reports another agent with the name of this one. This agent must stop.
 type ConflictError struct{ Self, Rival Agent }
 
 func (e *ConflictError) Error() string {
@@ -69,10 +69,9 @@ func stops(self, rival Agent) bool {
 	return bytes.Compare(self.Instance[:], rival.Instance[:]) > 0
 }
 
-// Admit reports whether an agent that asks may come: nil, an ErrRefused or
-// ErrSelf. A *NameError is an ErrRefused that may be temporary: the agent that has
-// the name may be dead, and no agent has noticed yet. Admit decides this agent's answer
-// to another agent's Hello. now is the caller's clock.
+// Admit decides this agent's answer to another agent's Hello. It returns nil if the candidate
+// may join, an ErrRefused or ErrSelf. A *NameError is an ErrRefused that may be temporary: the
+// agent that has the name may be dead, and no agent has noticed yet. now is the caller's clock.
 func (m *Member) Admit(candidate Agent, now time.Time) error {
 	if candidate.State == 0 {
 		candidate.State = Joining

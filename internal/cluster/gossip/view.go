@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// A State is how far an agent is.
+// A State is the stage of an agent's membership.
 type State uint8
 
 // The states, in their order.
 const (
-	// Joining: it is a member, and owns nothing yet.
+	// Joining: a member that owns no hosts yet.
 	Joining State = 1 + iota
-	// Up: it crawls what is its own.
+	// Up: the agent owns hosts and crawls them.
 	Up
-	// Leaving: it gives away what it has.
+	// Leaving: the agent hands its hosts to others.
 	Leaving
-	// Gone: it has given everything away; the last thing that it says.
+	// Gone: the agent has handed everything over. It is the last announcement.
 	Gone
 )
 
@@ -41,12 +41,12 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// An Agent is what an agent says of itself.
+// An Agent is what an agent announces about itself.
 type Agent struct {
 	Name     string
 	Capacity float64
-	// Instance is random, and made with the crawl directory: another instance
-	// under the same name knows nothing of what this one knew.
+	// Instance is a random number made with the crawl directory. Another instance with the
+	// same name has none of this one's data.
 	Instance [16]byte
 	// Boot counts the starts of the instance.
 	Boot uint64
@@ -55,20 +55,20 @@ type Agent struct {
 	State State
 }
 
-// A View is who an agent thinks is alive. It never changes; share it freely.
+// A View is the set of agents that an agent believes alive. It never changes, so it is safe for
+// concurrent use.
 type View struct {
-	// Seq grows with each view of this agent; those of two agents have nothing
-	// to do with each other.
+	// Seq grows with each view of this agent. The numbers of two agents are unrelated.
 	Seq uint64
-	// Agents are those alive, this one included, by name.
+	// Agents are the living agents, with this one, sorted by name.
 	Agents []Agent
-	// Lost are those that went without having said Gone, and have not come back,
-	// by name and instance. Another instance under the name of a lost one does
-	// not bring it back.
+	// Lost are the agents that disappeared without announcing Gone and have not come back,
+	// sorted by name and instance. Another instance with the name of a lost agent does not
+	// bring it back.
 	Lost []Agent
 }
 
-// Agent is the living one called name.
+// Agent returns the living agent called name.
 func (v *View) Agent(name string) (Agent, bool) {
 	i, ok := slices.BinarySearchFunc(v.Agents, name,
 		func(a Agent, name string) int { return strings.Compare(a.Name, name) })
@@ -78,8 +78,7 @@ func (v *View) Agent(name string) (Agent, bool) {
 	return v.Agents[i], true
 }
 
-// Digest is the same for two agents exactly if they see the same agents in the
-// same states: what Seq cannot say.
+// Digest is equal for two agents if and only if they see the same agents in the same states.
 func (v *View) Digest() uint64 {
 	h := fnv.New64a()
 	var b []byte

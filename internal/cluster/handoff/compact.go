@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// Run compacts sources that have sent enough for it, until ctx ends. Damage
-// that it finds is for Damaged to tell; any other error is of the disk.
+// Run compacts sources that have sent enough, until ctx ends. Damaged reports the damage that it
+// finds. Any other error is an error of the disk.
 func (s *Store) Run(ctx context.Context) error {
 	for {
 		for _, o := range s.all() {
@@ -35,9 +35,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Compact replaces what a source has sent by what it amounts to. Append and
-// Sync go on meanwhile; an Import makes it begin again. A crash at any instant
-// leaves the old files or the new ones.
+// Compact replaces the records of a source by a shorter equivalent. Append and Sync may run at
+// the same time; an Import makes Compact start again. A crash at any instant leaves either the
+// old files or the new ones.
 func (s *Store) Compact(ctx context.Context, id Source) error {
 	o, err := s.source(id, false)
 	if o == nil || err != nil {

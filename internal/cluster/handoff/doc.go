@@ -1,37 +1,34 @@
-// Package handoff answers: what would we need to know to go on with another
-// agent's hosts?
+// Package handoff answers: what must an heir know to crawl the hosts of another agent?
 //
 //	Append(source, batch) -> journal of the source -> Sync: now it may be answered
 //	Compact: journal -> sort -> what it amounts to -> snapshot of the journal
 //	Import:  journal -> sort -> what it amounts to -> the one who goes on
 //
-// An agent ships what it journals of a host to the host's heir, the agent that
-// would own it next; the heir keeps it here, and reads it when the other one is
-// dead. A source is an agent's instance, with a directory of its own: what one
-// source sends, or what happens to its files, does not touch another's.
+// An agent ships its journal records of a host to the host's heir, the agent that would own the
+// host next. The heir keeps them in a Store, and imports them when the owner is dead. A source is
+// an agent's instance. It has a directory of its own, so that damage to one source does not affect
+// another.
 //
 // # What always holds
 //
-// Append checks every octet before anything is kept. The batches of a source
-// are numbered without a gap, and the number is durable with the batch: one
-// that comes again is ignored. What Sync had returned for survives the death of
-// the machine. Reading is sequential and stays within Config.MemoryBytes,
-// however much a source has and however it is spread over hosts. A damaged file
-// is named and never read as if it were whole. All methods may be called by
-// many at once; the package starts no goroutine, see Store.Run.
+// Append checks all bytes before it keeps any. The batches of a source are numbered without a
+// gap, and the number is durable with the batch; a repeated batch is ignored. Records survive a
+// power failure once Sync has returned. Reading is sequential and stays within
+// Config.MemoryBytes for any number of records and hosts. A damaged file is reported, and never
+// read as if it were complete. All methods are safe for concurrent use. The package starts no
+// goroutine; see Store.Run.
 //
 // # What records amount to
 //
-// Of each URL the last word counts: pending since an Accept, finished since a
-// Finish, and an Accept does not undo a Finish. A whole state of a host (Begin,
-// records, End) replaces what was there: between Begin and End both count, and
-// of a URL that both speak of the new one; at End the old one is forgotten. So
-// records of the running crawl may come in between. Gone forgets the host. An
-// End without its Begin is nothing.
+// For each URL the last record counts: an Accept makes it pending, a Finish makes it finished, and
+// an Accept does not undo a Finish. A whole state of a host (Begin, records, End) replaces the
+// state before. Between Begin and End both states count; for a URL in both, the new one counts.
+// At End the old state is deleted. So records of the running crawl may come in between. Gone
+// deletes the state of the host. An End without its Begin is ignored.
 //
-// Known keys may be cut off (package drum keeps the upper bits of paths), so
-// that nobody can tell which of them are pending, too: they say what else was
-// ever accepted, and are to be read behind the pending links.
+// Known keys may be truncated, because package drum keeps the upper bits of paths. So they do not
+// tell which URLs are pending. They tell which other URLs were ever accepted, and must be read
+// after the pending links.
 //
 // # Format
 //

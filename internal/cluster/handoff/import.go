@@ -9,26 +9,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Funcs are given what a source had, host by host in the order of their keys;
-// nil ones want nothing. Of a host first Clock is called, then Finished and
-// Pending, in turns, then Known. What they are given is valid until they
-// return. An error ends the Import.
+// Funcs receive the records of a source, host by host in the order of the host keys. A nil
+// function receives nothing. For each host, Import first calls Clock, then Finished and Pending
+// in turns, then Known. Arguments are valid until the function returns. An error ends the Import.
 //
-// Who imports may have had any of it before: the same again is to change
-// nothing.
+// The caller may have imported any record before, so a repeated record must change nothing.
 type Funcs struct {
-	// Clock gives when the host may be asked again, counted from when that was
-	// shipped; counting from now is on the safe side.
+	// Clock receives how long the host must rest, counted from when the record was shipped.
+	// Counting from now is safe.
 	Clock func(c Record) error
-	// Pending gives the host's links that were accepted and not finished, in
-	// the order of the source's numbers, and each one once: Accepts.
+	// Pending receives the host's pending links as Accepts, in the order of the source's
+	// numbers, each link once.
 	Pending func(links []Record) error
-	// Finished gives URLs that are finished, and none of which is Pending:
-	// Finishes.
+	// Finished receives the finished URLs as Finishes. None of them is Pending.
 	Finished func(urls []Record) error
-	// Known gives keys that were ever accepted, cut off at some width. Those of
-	// pending links are among them: what Pending gave must have been accepted
-	// before these keys become known, or it would be taken for known itself.
+	// Known receives keys of all URLs ever accepted, truncated to a width. They include the
+	// keys of pending links, so accept the links of Pending before these keys become known.
 	Known func(keys Record) error
 }
 
@@ -38,21 +34,20 @@ const (
 	importBytes   = 256 << 10
 )
 
-// A Mark is how much a source had sent when an Import began.
+// A Mark says how much a source had sent when an Import began.
 type Mark struct {
 	of             *source
 	appended, last uint64
 	moved          int64
 }
 
-// Import gives what a source's records of the wanted hosts amount to; a nil
-// wanted wants all. Nothing is kept or forgotten by it: it may end at any
-// moment and be begun again. What it gave is to be durable elsewhere before
-// Drop or DropSource is called with the mark. Appends go on meanwhile.
+// Import passes the state of the wanted hosts, which follows from a source's records, to fn. A
+// nil wanted means all hosts. Import changes nothing, so it may be repeated. The caller must make
+// the state durable elsewhere before it calls Drop or DropSource with the mark. Append may run at
+// the same time.
 //
-// If the source is damaged, what stands before the damage is imported, as good
-// as it is, and the error is an ErrDamaged. For a source that has sent nothing
-// there is nothing to do.
+// If the source is damaged, Import passes what is before the damage, and the error is an
+// ErrDamaged. For a source that has sent nothing, Import does nothing.
 func (s *Store) Import(ctx context.Context, id Source, wanted func(host uint64) bool, fn Funcs) (Mark, error) {
 	release, err := s.seize(ctx)
 	if err != nil {
@@ -209,5 +204,5 @@ func (im *importing) flush() error {
 	return im.end(&im.pending, im.fn.Pending, Accept)
 }
 
-// Key is the key of the URL that an Accept or a Finish is about.
+// Key returns the key of the URL of an Accept or a Finish.
 func (r *Record) Key() weburl.Key { return weburl.Key{Host: r.Host, Path: r.Path} }

@@ -10,18 +10,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A Kind says what a Record means.
+// A Kind is the meaning of a Record.
 type Kind byte
 
 // The kinds that are shipped.
 const (
 	Accept Kind = 'A' // a link was accepted: it is pending
 	Finish Kind = 'F' // a URL was finished
-	Known  Kind = 'K' // URLs that were accepted once, by their keys
-	Clock  Kind = 'C' // when a host may be asked again
-	Begin  Kind = 'B' // all that the source knows of a host follows
-	End    Kind = 'E' // and this was all of it
-	Gone   Kind = 'G' // the host is not the source's any more
+	Known  Kind = 'K' // keys of URLs that were accepted
+	Clock  Kind = 'C' // how long a host must rest
+	Begin  Kind = 'B' // the whole state of a host follows
+	End    Kind = 'E' // end of the whole state of a host
+	Gone   Kind = 'G' // the source does not own the host any more
 )
 
 // The kinds of the journal alone. A letter in lower case is a kind from before
@@ -38,12 +38,12 @@ const recordsVersion = 1
 
 // Bounds of what is shipped.
 const (
-	// MaxBatch bounds the octets of a batch.
+	// MaxBatch bounds the bytes of a batch.
 	MaxBatch = 1 << 20
 	// MaxState bounds the State of a Record, and MaxPaths its Paths.
 	MaxState = 64 << 10
 	MaxPaths = 4096
-	// MaxPause bounds Quiet and Pause: nobody waits longer for a host.
+	// MaxPause bounds Quiet and Pause.
 	MaxPause = 366 * 24 * time.Hour
 
 	maxName = 255 + 2 // of an IPv6 address with its brackets, or 253 of a name
@@ -51,13 +51,13 @@ const (
 
 // Errors of this package; test with errors.Is.
 var (
-	// ErrRecord is a record that means nothing. The error is a *RecordError.
+	// ErrRecord reports a malformed record. The error is a *RecordError.
 	ErrRecord = errors.New("malformed record")
-	// ErrTooLarge is a batch over MaxBatch.
+	// ErrTooLarge reports a batch of more than MaxBatch bytes.
 	ErrTooLarge = errors.New("batch too large")
 )
 
-// A RecordError is the first record of a batch that cannot be read.
+// A RecordError reports the first malformed record of a batch.
 type RecordError struct {
 	Index  int // from 0
 	Kind   Kind
@@ -71,36 +71,35 @@ func (e *RecordError) Error() string {
 // Is makes a RecordError an ErrRecord.
 func (e *RecordError) Is(target error) bool { return target == ErrRecord }
 
-// A Record is one thing that a source knows of one of its hosts.
+// A Record is one fact about a host of a source.
 type Record struct {
 	Kind Kind
-	// Host is the weburl.HostKey. AppendTo takes it from Link or Name where
-	// there is one.
+	// Host is the weburl.HostKey. AppendTo computes it from Link or Name if one is set.
 	Host uint64
 
-	// Number is the source's of an Accept, or of the accept that a Finish is
-	// of; 0 for none.
+	// Number is the source's number of an Accept, or of the accept that a Finish belongs to; 0
+	// for none.
 	Number uint64
-	// Link is an Accept's, encoded.
+	// Link is the encoded link of an Accept.
 	Link []byte
 
-	// Path is the other half of a Finish's key.
+	// Path is the path part of a Finish's key.
 	Path uint64
-	// Disposition is a Finish's, in the source's words. If it is 0 and there is
-	// no State, nothing but the key is kept.
+	// Disposition is the source's own code for a Finish. If it is 0 and State is empty, only
+	// the key is kept.
 	Disposition byte
-	// State is what the planner remembers of a finished URL, or of a Clock
-	// what else is to be known: durations, as no two machines' clocks are
-	// compared. In a Finish that follows another one, none means no change.
+	// State is the planner's state of a finished URL, or the other data of a Clock. It has
+	// durations, not times, because clocks of two machines are never compared. In a later
+	// Finish of a URL, an empty State means no change.
 	State []byte
 
-	// Width is how many bits of each path are Known, 1 to 64, and Paths are
-	// those bits as numbers in ascending order.
+	// Width is the number of known bits of each path, 1 to 64. Paths are these bits as numbers
+	// in ascending order.
 	Width uint8
 	Paths []uint64
 
-	// Name is the host of a Clock, which may be asked again after Quiet, counted
-	// from when this was shipped; Pause is what its quiet time is.
+	// Name is the host of a Clock. The host must rest for Quiet, counted from when the record
+	// was shipped. Pause is its delay.
 	Name         string
 	Quiet, Pause time.Duration
 }
@@ -151,9 +150,9 @@ func (r *Record) appendPayload(dst []byte) []byte {
 // octets is what a number of so many bits takes.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 
-// Decode reads one Record from the front of src and says how many octets it
-// took. It trusts nothing. What it returns shares src's memory; paths gets the
-// Paths, and may be nil. The error is ErrRecord.
+// Decode reads one Record from the front of src, and returns the number of its bytes. It checks
+// all of them. The Record shares src's memory. Decode appends the Paths to paths, which may be
+// nil. The error is ErrRecord.
 func Decode(src []byte, paths []uint64) (r Record, n int, err error) {
 	if len(src) == 0 {
 		return r, 0, &RecordError{Reason: "nothing there"}

@@ -16,19 +16,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// Config tunes a Store. The zero Config is good.
+// Config tunes a Store. The zero Config has usable defaults.
 type Config struct {
-	// MemoryBytes bounds the buffers of a Compact or an Import; there is one at
-	// a time. Zero means 64 MiB, and less than 8 MiB means that.
+	// MemoryBytes bounds the buffers of a Compact or an Import; only one of them runs at a
+	// time. Zero means 64 MiB; the least value is 8 MiB.
 	MemoryBytes int64
-	// BufferBytes is how much of each source Append keeps in RAM before it
-	// writes. Zero means 1 MiB.
+	// BufferBytes is the size of the write buffer of each source. Zero means 1 MiB.
 	BufferBytes int
-	// CompactBytes is how much a source sends at least before it is compacted.
+	// CompactBytes is the least number of bytes that a source sends between two compactions.
 	// Zero means 64 MiB.
 	CompactBytes int64
-	// PartBytes is the size of the files that a Compact writes. Zero means
-	// 64 MiB.
+	// PartBytes is the size of the files that Compact writes. Zero means 64 MiB.
 	PartBytes int64
 }
 
@@ -42,24 +40,22 @@ const (
 
 // Errors of this package; test with errors.Is.
 var (
-	// ErrSource is a source that cannot be, or one too many.
+	// ErrSource reports an invalid source, or one source too many.
 	ErrSource = errors.New("no such source")
-	// ErrGap is a batch that does not follow the last one. The error is a
-	// *GapError.
+	// ErrGap reports a batch that does not follow the last one. The error is a *GapError.
 	ErrGap = errors.New("batches are missing")
-	// ErrDamaged is a source whose files do not say what was written. The
-	// error is a *Damage.
+	// ErrDamaged reports a source whose files do not hold what was written. The error is a
+	// *Damage.
 	ErrDamaged = errors.New("replica damaged")
-	// ErrVersion is a source whose records another version of this program
-	// wrote.
+	// ErrVersion reports a source whose records another version of this program wrote.
 	ErrVersion = errors.New("replica of another version")
-	// ErrNewer is a source that has sent more since the Import.
+	// ErrNewer reports a source that has sent more since the Import.
 	ErrNewer = errors.New("the source has sent more")
-	// ErrClosed is a Store that was closed.
+	// ErrClosed reports a closed Store.
 	ErrClosed = errors.New("replica store closed")
 )
 
-// A Source is an agent's instance, which ships what it knows.
+// A Source is an agent's instance that ships its records.
 type Source struct {
 	Name     string
 	Instance [16]byte
@@ -82,7 +78,7 @@ func parseDir(base string) (s Source, ok bool) {
 	return s, s.dir() == base
 }
 
-// A GapError says which batch was the last one.
+// A GapError has the number of the last batch.
 type GapError struct {
 	Source    Source
 	Have, Got uint64
@@ -95,7 +91,7 @@ func (e *GapError) Error() string {
 // Is makes a GapError an ErrGap.
 func (e *GapError) Is(target error) bool { return target == ErrGap }
 
-// A Damage is a source that has to ship all of its hosts anew, after a Reset.
+// A Damage reports a damaged source. After a Reset the source must ship all of its hosts again.
 type Damage struct {
 	Source Source
 	Err    error // with file and offset
@@ -106,10 +102,10 @@ func (d *Damage) Error() string { return fmt.Sprintf("%v: of %v: %v", ErrDamaged
 // Is makes a Damage an ErrDamaged.
 func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 
-// Unwrap is what was found.
+// Unwrap returns the error with file and offset.
 func (d *Damage) Unwrap() error { return d.Err }
 
-// A Store keeps what other agents ship. Safe for concurrent use.
+// A Store keeps the records that other agents ship. Safe for concurrent use.
 type Store struct {
 	fs  disk.FS
 	dir string
@@ -127,10 +123,9 @@ type Store struct {
 	gauge gauge // of whoever has work
 }
 
-// Open opens the Store in dir, which belongs to it, or makes an empty one in a
-// directory that is there to stay. It
-// reads what was sent since each source's last Compact. A damaged source does
-// not keep it from returning a Store: see Damaged.
+// Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.
+// Open reads what each source has sent since its last Compact. It returns a Store even if a
+// source is damaged: see Damaged.
 func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 64 << 20
@@ -205,13 +200,12 @@ func (s *Store) source(id Source, make bool) (*source, error) {
 	return o, nil
 }
 
-// Append takes a batch, encoded Records one behind the other, which is kept as
-// a whole or not at all, and copies it. It is to be answered only after Sync.
-// Number counts the batches of the source from 1: one that was there before is
-// ignored, one that leaves a gap is an ErrGap. Number 0 is for what this agent
-// itself says in the source's name, and is never a repetition. A batch with
-// anything malformed in it is an ErrRecord or ErrTooLarge, and nothing of it is
-// kept.
+// Append adds a batch of concatenated encoded Records, as a whole or not at all. It copies data.
+// The caller may acknowledge the batch only after Sync. number counts the batches of the source
+// from 1. Append ignores a batch that it has already; a batch that leaves a gap is an ErrGap.
+// Number 0 is for records that this agent itself adds for the source, and is never a repetition.
+// If anything in the batch is malformed, the error is an ErrRecord or ErrTooLarge, and Append
+// keeps nothing of it.
 func (s *Store) Append(id Source, number uint64, data []byte) error {
 	batch, moved, err := parse(number, data)
 	if err != nil {
@@ -260,9 +254,9 @@ func parse(number uint64, data []byte) (batch []journal.Record, moved int64, err
 	return batch, moved, nil
 }
 
-// Sync makes what was appended durable, and returns the number of the source's
-// last batch: up to it, all may be answered, and behind it a source goes on
-// that does not know what has arrived. 0 is before its first.
+// Sync makes all appended batches of a source durable. It returns the number of the last one, or
+// 0 if there is none. The caller may acknowledge all batches up to it. A source that does not
+// know what has arrived continues after it.
 func (s *Store) Sync(id Source) (last uint64, err error) {
 	o, err := s.source(id, false)
 	if o == nil || err != nil {
@@ -271,18 +265,18 @@ func (s *Store) Sync(id Source) (last uint64, err error) {
 	return o.sync()
 }
 
-// Info is what there is of a source.
+// Info describes the records of a source.
 type Info struct {
 	Source Source
 	Last   uint64 // number of the last batch, durable or not
-	Bytes  int64  // on disk, or on their way
-	Since  int64  // of these: since the last Compact
-	// Hosts, Pending and Finished are those that the last Compact found.
+	Bytes  int64  // on disk or in buffers
+	Since  int64  // the part of Bytes since the last Compact
+	// Hosts, Pending and Finished are the counts of the last Compact.
 	Hosts, Pending, Finished int64
 	Damage                   error
 }
 
-// Sources are those that have sent anything, in the order of their names.
+// Sources returns the sources that have sent records, sorted by name.
 func (s *Store) Sources() []Info {
 	var infos []Info
 	for _, o := range s.all() {
@@ -310,8 +304,8 @@ func (s *Store) all() []*source {
 	return all
 }
 
-// Damaged are the sources that have to ship anew, as far as is known: files are
-// read by Open, Compact and Import.
+// Damaged returns the sources that must ship again, as far as Open, Compact and Import have found
+// damage.
 func (s *Store) Damaged() []*Damage {
 	var ds []*Damage
 	for _, o := range s.all() {
@@ -324,9 +318,9 @@ func (s *Store) Damaged() []*Damage {
 	return ds
 }
 
-// Drop forgets what hosts a source had when an Import that gave mark began, and
-// returns when that is durable. If the source has sent more since, nothing is
-// forgotten and the error is ErrNewer: Import again.
+// Drop deletes the records of hosts that a source had at the start of the Import which returned
+// mark. It returns when that is durable. If the source has sent more since, Drop deletes nothing
+// and the error is ErrNewer: Import again.
 func (s *Store) Drop(mark Mark, hosts []uint64) error {
 	for part := range slices.Chunk(hosts, 4096) {
 		batch := []journal.Record{{Kind: byte(kindBatch), Payload: []byte{0}}}
@@ -343,13 +337,13 @@ func (s *Store) Drop(mark Mark, hosts []uint64) error {
 	return nil
 }
 
-// DropSource forgets all of a source, after an Import that gave mark. If it
+// DropSource deletes all records of a source, after an Import that returned mark. If the source
 // has sent more since, the error is ErrNewer.
 func (s *Store) DropSource(ctx context.Context, mark Mark) error {
 	return s.forget(ctx, mark.of, &mark)
 }
 
-// Reset forgets all of a source, so that it ships anew, from batch 1.
+// Reset deletes all records of a source, so that the source ships again from batch 1.
 func (s *Store) Reset(ctx context.Context, id Source) error {
 	o, err := s.source(id, false)
 	if o == nil || err != nil {
@@ -416,8 +410,8 @@ func (s *Store) poke() {
 	}
 }
 
-// Close syncs what was appended and closes the files. Compact, Import and Run
-// have returned by then. It returns the first error of all.
+// Close syncs the appended batches and closes the files. Call it after Compact, Import and Run
+// have returned. It returns the first error.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -5,33 +5,31 @@ import "time"
 // Config tunes a Peer. The zero Config is safe. All agents of a cluster must
 // have the same Term and Settle.
 type Config struct {
-	// Term is how long after its last contact with the cluster an agent may
-	// still begin requests, and the time to get a lease confirmed when the view
-	// has changed. Zero means 10s.
+	// Term is how long after its last contact with the cluster an agent may begin requests. It
+	// also bounds the time to get a lease confirmed after a change of the view. Zero means
+	// 10 s.
 	Term time.Duration
-	// Settle is within what time the agents' views agree. Zero means 3s.
+	// Settle is the time within which the agents' views agree after a change. Zero means 3 s.
 	Settle time.Duration
-	// Hold is how long a lease lasts that nobody calls back: long, so that
-	// what is asked for ahead is still held when it is used by a slow crawl.
-	// Zero means 1h.
+	// Hold is how long a lease lasts if it is not recalled. It is long, so that a slow crawl
+	// still has the leases that it requested in advance. Zero means 1 h.
 	Hold time.Duration
-	// Every is the least time between two calls to the same agent, and how
-	// often the caller asks for calls. Zero means 250ms.
+	// Every is the least time between two calls to the same agent, and the interval at which
+	// the caller calls Calls. Zero means 250 ms.
 	Every time.Duration
-	// Timeout is how long a call is waited for. Zero means 5s.
+	// Timeout is the time after which a call without an answer has failed. Zero means 5 s.
 	Timeout time.Duration
-	// Entries bounds what one call asks for, and what it gives back. Zero
-	// means 256.
+	// Entries bounds the number of points that a call asks for, and that it returns. Zero means
+	// 256.
 	Entries int
-	// Points bounds how many points the peer has, or asks for; and as often
-	// again as grantor, for how many others. Zero means 65536.
+	// Points bounds the points that the Peer holds or asks for, and separately the points that
+	// it grants. Zero means 65536.
 	Points int
-	// First says that this agent begins the cluster: nobody can have used
-	// anything before it, so it need not wait at its start.
+	// First reports that this agent starts the cluster. Then no other agent can have leases,
+	// and the Peer need not wait at its start.
 	First bool
-	// PerPage is how many calls a page pays for: an agent that wants to ask
-	// for leases waits until a call is paid for, unless it is stalled. Zero
-	// means 0.03.
+	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
+	// only if it has made fewer calls. Zero means 0.03.
 	PerPage float64
 }
 
@@ -72,9 +70,8 @@ func shorter(d time.Duration) time.Duration { return d - d/50 }
 // last contact. See DESIGN.md.
 func (c *Config) grace() time.Duration { return longer(c.Term + 2*c.Settle) }
 
-// Turn is how long a holder keeps a point for which others wait, if it has
-// work there: 30 requests, so that handing it over is rare, but at least 10 s
-// and at most 10 min.
+// Turn returns how long a holder with work keeps a point for which others wait. It is the time of
+// 30 requests, so that points change hands rarely, but at least 10 s and at most 10 min.
 func Turn(quiet time.Duration) time.Duration {
 	return min(max(30*quiet, 10*time.Second), 10*time.Minute)
 }
@@ -124,27 +121,26 @@ const (
 	maxChanges = 16
 )
 
-// A View is an agent's picture of the cluster, itself included. It does not
-// change.
+// A View is an agent's view of the cluster, with itself. It never changes.
 type View interface {
-	// Owner is the agent that grants the leases of a point.
+	// Owner returns the grantor of a point.
 	Owner(point uint64) Agent
-	// Heir is the agent that grants them when the Owner does no more; 0: nobody.
+	// Heir returns the agent that becomes the grantor when the Owner is gone; 0: none.
 	Heir(point uint64) Agent
-	// Grantors are all that grant any.
+	// Grantors returns all agents that are grantors of points.
 	Grantors() []Agent
-	// Digest is the same for two views only if they say the same.
+	// Digest is equal for two views only if they are equal.
 	Digest() uint64
-	// Has says whether an agent is in it, in this life.
+	// Has reports whether an agent, in this start, is in the view.
 	Has(a Agent) bool
-	// Agents are all that are in it.
+	// Agents returns all agents in the view.
 	Agents() []Agent
-	// Over says that an agent which is not in it begins nothing any more and has
-	// nothing under way: it has said so, or its next life has begun.
+	// Over reports that an agent outside of the view has no request in progress and begins
+	// none: it has said so, or it has been started again.
 	Over(a Agent) bool
-	// Missing reports whether an agent that this one knew in an earlier life is not
-	// in the view. No agent may know the leases of the missing one.
+	// Missing reports whether an agent that this one knew before its restart is not in the
+	// view. Then possibly no agent knows the leases of the missing one.
 	Missing() bool
-	// Len is the number of agents.
+	// Len returns the number of agents.
 	Len() int
 }

@@ -1,28 +1,26 @@
-// Package lease answers: may this agent use this address, or this registered
-// domain, now, although hosts of it live on other agents, too?
+// Package lease answers: may this agent contact this address, or this registered domain, now,
+// although other agents have hosts there, too?
 //
 //	Want, Ready -> Peer(holder) -> batch -> Peer(grantor) -> batch -> Begin -> Used
 //
-// A point stands for an address or a domain. The agent that the View names for
-// it, its grantor, leases it to one agent at a time, the holder, in the order
-// in which they asked. Each agent is both, as one Peer; what Peers say to each
-// other are calls and answers, each a Batch, which the caller carries.
+// A point stands for an address or a registered domain. The View names an agent for each point,
+// its grantor. The grantor leases the point to one agent at a time, the holder, in the order of
+// the requests. Each agent is grantor and holder, as one Peer. Peers exchange calls and answers;
+// each is a Batch, which the caller transports.
 //
-// What always holds, as long as the agents' views agree within Config.Settle
-// and clocks run alike to a hundredth: no two agents use a point at once, and
-// between the end of a response by one and the next request by another lies
-// the quiet time of the point, however messages are lost, late, repeated or
-// turned round, and whoever dies or comes back. Only durations travel, and no
-// two machines' clocks are compared.
+// What always holds, if the agents' views agree within Config.Settle and the speeds of their
+// clocks differ by less than a hundredth: no two agents use a point at the same time. Between the
+// end of a response to one agent and the next request of another agent passes the delay of the
+// point. This holds if messages are lost, late, repeated or reordered, and if agents die or come
+// back. Messages have durations only; clocks of two machines are never compared.
 //
-// A lease lasts long (Config.Hold) and is called back when another agent asks
-// for the point, so that what nobody contends for costs next to nothing. What
-// makes that safe is that a holder begins nothing unless it has been in contact
-// with the cluster for the last Config.Term: an agent that is lost to the
-// others stops by itself before they give on what it had.
+// A lease lasts long (Config.Hold), and the grantor recalls it when another agent asks for the
+// point. So a point without contention costs little. This is safe because a holder begins no
+// request unless it had contact with the cluster within the last Config.Term: an agent that is
+// lost to the others stops by itself before they lease its points to others.
 //
-// An agent that goes in good order (Retire, Quit) leaves nothing to wait for.
+// After an orderly end (Retire, Quit), other agents need not wait for an agent's leases.
 //
-// There is no I/O, no clock, no goroutine and no lock: one goroutine owns a
-// Peer. See DESIGN.md for the reasons and for what is not promised.
+// The package has no I/O, no clock, no goroutine and no lock. One goroutine owns a Peer. DESIGN.md
+// has the reasons, and says what is not promised.
 package lease

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ErrNotForUs is a Batch that another agent, or another life of this one, is
-// meant to get, or that makes no sense as what it says it is.
+// ErrNotForUs reports a Batch for another agent or another start of this one, or one that is not
+// a valid call or answer.
 var ErrNotForUs = errors.New("lease batch is not for us")
 
-// A Peer is one agent's part in the leases, as holder and as grantor. The
-// caller ends what Lost names, carries what Calls gives to its receiver's
-// Serve, and the answer back to Answered.
+// A Peer is the holder and the grantor of one agent. The caller cuts off the requests that Lost
+// names. It passes each Batch of Calls to Serve of the receiver, and the answer to Answered. One
+// goroutine owns a Peer.
 type Peer struct {
 	cfg     Config
 	self    Agent
@@ -50,7 +50,7 @@ type session struct {
 	round  int // of the grantor's survey then
 }
 
-// New makes the Peer of agent self. It may use nothing before Look.
+// New returns the Peer of agent self. The Peer permits no request before Look.
 func New(self Agent, cfg Config, now time.Time) *Peer {
 	p := &Peer{self: self, cfg: cfg.withDefaults(), epoch: now, paid: prepaidCalls, sessions: make(map[Agent]*session)}
 	p.clock = 1
@@ -78,14 +78,13 @@ func (p *Peer) tick(now time.Time) {
 // grip says whether the last contact is not too long ago.
 func (p *Peer) grip() bool { return p.view != nil && p.clock-p.contact < shorter(p.cfg.Term) }
 
-// Grip says whether requests may begin at all: the last contact is not too long
-// ago.
+// Grip reports whether requests may begin: the last contact with the cluster is recent enough.
 func (p *Peer) Grip(now time.Time) bool {
 	p.tick(now)
 	return p.grip()
 }
 
-// Look brings a new view. It counts as a contact only if it is the first.
+// Look sets a new view. Only the first Look counts as a contact.
 func (p *Peer) Look(v View, now time.Time) {
 	first := p.view == nil
 	p.tick(now)
@@ -101,10 +100,9 @@ func (p *Peer) Look(v View, now time.Time) {
 	}
 }
 
-// Contact says that an agent has just answered whose view is the same as the
-// last one that Look brought: so this agent is still in the others' views.
-// sent is when it was asked. The caller has such answers all the time from the
-// failure detector; without one for Term, this agent stops.
+// Contact records an answer, to a question sent at sent, from an agent with the same view as the
+// last Look: so other agents still see this agent. The failure detector gives the caller such
+// answers all the time. Without one for Config.Term, this agent begins no requests.
 func (p *Peer) Contact(sent, now time.Time) {
 	p.tick(now)
 	if p.lapsed {
@@ -114,8 +112,7 @@ func (p *Peer) Contact(sent, now time.Time) {
 	p.contact = max(p.contact, min(sent.Sub(p.epoch)+1, p.clock))
 }
 
-// Want says that a host at point will have its turn before long. quiet is the
-// quiet time of the point.
+// Want tells the Peer that a host at point will be due soon. quiet is the delay of the point.
 func (p *Peer) Want(point uint64, quiet time.Duration, now time.Time) {
 	p.tick(now)
 	if p.view != nil {
@@ -123,8 +120,8 @@ func (p *Peer) Want(point uint64, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Ready says whether a request may begin at point now, for a host that is due.
-// If not, at is when to ask again; the zero time means that Freed will say so.
+// Ready reports whether a request of a due host may begin at point now. If not, at is the time to
+// ask again; the zero time means that Freed will name the point.
 func (p *Peer) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool, at time.Time) {
 	p.tick(now)
 	if !p.grip() {
@@ -142,7 +139,7 @@ func (p *Peer) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool,
 	return ok, at
 }
 
-// Begin begins a page that uses all of points, if it may (see Ready).
+// Begin begins a request that uses all of points, if it may (see Ready).
 func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 	p.tick(now)
 	if !p.grip() {
@@ -166,10 +163,9 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 	return true
 }
 
-// Used says that what Begin began has ended at a point, with a response that
-// ended at end; quiet is the quiet time from then on. requested says whether a
-// request was made at all: a visit may end before it, to wait for a robots.txt of
-// another host, say.
+// Used ends what Begin began at a point. end is the end of the response, and quiet the delay from
+// then on. requested is false if no request was made, for example because the visit must wait for
+// a robots.txt of another host.
 func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
 	p.tick(now)
 	p.progress(point, requested)
@@ -189,22 +185,22 @@ func (p *Peer) progress(point uint64, requested bool) {
 	}
 }
 
-// Leave says that no host here wants point any more.
+// Leave tells the Peer that no host here needs point any more.
 func (p *Peer) Leave(point uint64, now time.Time) {
 	p.tick(now)
 	p.holder.leave(point, p.clock)
 }
 
-// Freed are the points of which Ready may say something else than before.
+// Freed returns the points for which the result of Ready may have changed.
 func (p *Peer) Freed() []uint64 {
 	news := p.holder.news
 	p.holder.news = nil
 	return news
 }
 
-// Lost are the points in use whose lease has ended: what goes on there is to
-// be cut off now. It happens to an agent that has no contact, or none with a
-// grantor after a change of the view.
+// Lost returns the points in use whose lease has ended. The caller must cut off their requests
+// now. This happens if the agent has lost contact with the cluster, or with a grantor after a
+// change of the view.
 func (p *Peer) Lost(now time.Time) []uint64 {
 	p.tick(now)
 	return p.holder.lost(p.clock, p.grip())
@@ -225,12 +221,11 @@ func (p *Peer) session(a Agent) *session {
 	return s
 }
 
-// Calls are the calls to be made now. It is to be asked every Config.Every.
+// Calls returns the calls to make now. Call it every Config.Every.
 func (p *Peer) Calls(now time.Time) []*Batch { return p.callsNow(now, false) }
 
-// Hurry are those of the Calls that cannot wait: a stalled agent waits for what
-// they say, or a holder for its lease to be confirmed. It is to be asked after
-// each Serve and Answered.
+// Hurry returns those of the Calls that cannot wait, because a stalled agent or an unconfirmed
+// lease waits for them. Call it after each Serve and Answered.
 func (p *Peer) Hurry(now time.Time) []*Batch { return p.callsNow(now, true) }
 
 func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
@@ -431,7 +426,7 @@ func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 	}
 }
 
-// Serve answers a call. The caller vouches for b.From.
+// Serve answers a call. The caller must have verified b.From. The error is ErrNotForUs.
 func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
 	p.tick(now)
 	if b.To != p.self || b.From == p.self || b.From == 0 || b.Answer || len(b.Refused) > 0 || p.view == nil {
@@ -448,8 +443,7 @@ func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
 	return p.hear(b), nil
 }
 
-// Answered brings the answer to a call. One that nobody waits for any more is
-// passed over.
+// Answered processes the answer to a call. It ignores an answer that no call waits for.
 func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	p.tick(now)
 	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 || ans.Transfer != nil {
@@ -469,7 +463,7 @@ func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	return nil
 }
 
-// Failed says that a call will have no answer.
+// Failed tells the Peer that a call will have no answer.
 func (p *Peer) Failed(b *Batch, now time.Time) {
 	p.tick(now)
 	if s := p.sessions[b.To]; s != nil && s.out == b {

@@ -12,23 +12,23 @@ import (
 //	Told   -> the view may go on without it
 //	Stay   -> or it grants again after all
 
-// A Transfer is what a grantor that goes tells one who will grant points of its. It
-// has granted nothing since.
+// A Transfer tells the next grantor of points the state of these points. The sender retires and
+// grants nothing any more.
 type Transfer struct {
-	// View is the digest of the view in which it granted last.
+	// View is the digest of the sender's last view as grantor.
 	View uint64
-	// Total is of how many points it tells, in this Batch and in others: of those
-	// that it does not name nobody has the lease, and the quiet time is over.
+	// Total is the number of points in this Batch and others. No agent has the lease of any
+	// other point, and the delay of those points is over.
 	Total  int
 	Points []PointState
 }
 
-// A PointState is what is known of a point.
+// A PointState is the state of a point at its grantor.
 type PointState struct {
 	Point  uint64
-	Holder Agent         // 0: nobody
-	Quiet  time.Duration // the longest that was asked for
-	Rest   time.Duration // of the quiet time
+	Holder Agent         // 0: none
+	Quiet  time.Duration // the longest delay of all asks
+	Rest   time.Duration // the rest of the delay
 }
 
 // A pendingTransfer is what one agent is yet to be told.
@@ -205,9 +205,8 @@ func (h *holder) owes() bool {
 	return false
 }
 
-// Retire says that this agent goes before long, in good order: from now on it
-// grants nothing, and tells those who will what they have to know. What others have
-// granted it, and what it uses, it keeps until Quit.
+// Retire starts an orderly end of this agent. From now on it grants nothing, and sends Transfers
+// to the next grantors. It keeps its own leases until Quit.
 func (p *Peer) Retire(now time.Time) {
 	p.tick(now)
 	if p.grantor.retired {
@@ -221,8 +220,8 @@ func (p *Peer) Retire(now time.Time) {
 	}
 }
 
-// Stay takes Retire back. Others may have been told that they grant its points, so
-// that it knows nothing of them.
+// Stay cancels Retire. Other agents may already grant this agent's points, so the Peer starts
+// without knowledge of them.
 func (p *Peer) Stay(now time.Time) {
 	p.tick(now)
 	if p.grantor.retired && !p.holder.quitting {
@@ -231,8 +230,8 @@ func (p *Peer) Stay(now time.Time) {
 	}
 }
 
-// Quit says that this agent begins nothing any more: it gives back all that it
-// holds, and what is in use when that has ended, and retires.
+// Quit tells the Peer that this agent begins no more requests. The Peer retires and returns all
+// its leases, those in use when their requests have ended.
 func (p *Peer) Quit(now time.Time) {
 	p.tick(now)
 	retired := p.grantor.retired
@@ -245,8 +244,8 @@ func (p *Peer) Quit(now time.Time) {
 	}
 }
 
-// Told says, after Retire or Quit, that there is nothing left that could be said:
-// the view may go on without this agent.
+// Told reports, after Retire or Quit, that the Peer has nothing more to send: the agent may leave
+// the view.
 func (p *Peer) Told(now time.Time) bool {
 	p.tick(now)
 	if !p.grip() {

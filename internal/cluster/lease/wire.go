@@ -8,41 +8,39 @@ import (
 	"time"
 )
 
-// ErrBatch is bytes that are no Batch.
+// ErrBatch reports bytes that are not an encoded Batch.
 var ErrBatch = errors.New("damaged lease batch")
 
-// An Agent names an agent in one of its lives: a hash of its instance and
-// boot. 0 is nobody.
+// An Agent identifies one start of an agent: a hash of its instance and boot. 0 means none.
 type Agent uint64
 
-// A Batch is what one agent says to another in one call or answer. All times
-// in it are durations from when it was sent, none of them negative.
+// A Batch is the content of one call or answer between two agents. All its times are durations
+// from when it was sent. None is negative.
 type Batch struct {
 	From, To Agent
-	// Stamp is of the call, by the caller's own clock and growing; the answer
-	// has it back. It means nothing to others but their order.
+	// Stamp is the growing number of the call, by the caller's clock. The answer repeats it.
+	// Other agents use only the order of stamps.
 	Stamp  uint64
 	Answer bool
 
 	// To a grantor.
-	Transfer *Transfer // nil, unless the sender goes
-	Gives    []Give    // come into effect before Asks
+	Transfer *Transfer // nil, unless the sender retires
+	Gives    []Give    // take effect before Asks
 	Asks     []Ask
 
 	// To a holder.
 	Grants  []Grant
 	Recalls []Recall
-	// Refused are points of the call that the receiver does not grant, and has not
-	// queued; and those recalled that are not the sender's to grant by its view.
+	// Refused are points of the call that the receiver neither grants nor queues. They are also
+	// recalled points that by the receiver's view the sender does not grant.
 	Refused []uint64
 
-	// Survey is the digest of the sender's view. In a call, a grantor asks
-	// whether the receiver may have a lease of its points that it does not know
-	// (see survey.go). In the answer, the receiver has none, by the same view.
-	// Zero: no question, or no such answer.
+	// Survey is the digest of the sender's view. In a call, a grantor asks whether the receiver
+	// has a lease of its points that the grantor does not know (see survey.go). In an answer,
+	// it says that the receiver has none, by the same view. Zero means neither.
 	Survey uint64
-	// Lost is for how long agents that the answering agent has lost may go on.
-	// It counts only in an answer with a Survey.
+	// Lost is how long agents that the answering agent has lost may still send requests. It is
+	// valid only in an answer with a Survey.
 	Lost time.Duration
 }
 
@@ -50,47 +48,46 @@ func (b *Batch) empty() bool {
 	return b.Transfer == nil && b.Survey == 0 && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
 }
 
-// An Ask is for the lease of a point, or for more time on one that is held.
+// An Ask requests the lease of a point, or more time for a lease.
 type Ask struct {
 	Point uint64
-	Quiet time.Duration // the quiet time after each of the asker's requests
-	Rest  time.Duration // what is left of the one after its last request
-	// Urgent says that a host waits for it: if another has the point, the
-	// asker waits in line and the other is asked to give it back. A lease that
-	// is not urgent is given only if it is free.
+	Quiet time.Duration // the delay after each of the asker's requests
+	Rest  time.Duration // the rest of the delay after its last request
+	// Urgent reports that a host waits for the lease. If another agent holds the point, the
+	// asker enters the queue and the grantor recalls the lease. A lease that is not urgent is
+	// granted only if the point is free.
 	Urgent bool
-	// Holding says that another grantor has given it to the asker, and that
-	// the view has changed since.
+	// Holding reports that another grantor granted the lease before the view changed.
 	Holding bool
-	// Stalled says that the asker has begun nothing for a while, and that one of
-	// its hosts waits for this lease. The holder hands the point over at once,
-	// although no page pays for the calls.
+	// Stalled reports that the asker has begun no request for a while, and that one of its
+	// hosts waits for this lease. The holder then returns the point at once, without regard to
+	// Config.PerPage.
 	Stalled bool
-	// Serial is of the lease that the asker has from this grantor, 0: none.
+	// Serial is the number of the lease that the asker has from this grantor; 0: none.
 	Serial uint64
 }
 
-// A Give returns a lease; also one that the sender never knew it had.
+// A Give returns a lease, also one that the sender did not know it had.
 type Give struct {
 	Point  uint64
 	Serial uint64
-	Rest   time.Duration // of the quiet time
+	Rest   time.Duration // the rest of the delay
 }
 
 // A Grant is a lease.
 type Grant struct {
 	Point  uint64
 	Serial uint64
-	Stamp  uint64        // of the call that asked for it
-	Held   time.Duration // since that call was received
-	Term   time.Duration // it ends
-	Rest   time.Duration // of the quiet time after others' requests
-	Shared bool          // others wait: it is to be given back after a turn
-	// Stalled says that one of the others has nothing else to do (see Ask).
+	Stamp  uint64        // of the call that asked for the lease
+	Held   time.Duration // since the grantor received that call
+	Term   time.Duration // until the lease ends
+	Rest   time.Duration // the rest of the delay after others' requests
+	Shared bool          // other agents wait: return the lease after a Turn
+	// Stalled reports that one of the waiting agents is stalled (see Ask).
 	Stalled bool
 }
 
-// A Recall asks for a lease back, after the holder's turn.
+// A Recall asks the holder to return a lease after its Turn.
 type Recall struct {
 	Point   uint64
 	Serial  uint64
@@ -115,9 +112,7 @@ func flags(bs ...bool) (f byte) {
 	return f
 }
 
-// AppendTo appends b's encoding to dst. Durations are rounded up to
-// microseconds where that keeps others waiting and down where it shortens a
-// lease.
+// AppendTo appends b's encoding to dst. It rounds waits up and lease times down to microseconds.
 //
 //	byte    version, 3
 //	byte    1: answer
@@ -263,8 +258,8 @@ func (r *reader) count(what string, least int) int {
 	return int(n)
 }
 
-// ParseBatch reads what AppendTo wrote, and nothing behind it. It takes no
-// more memory than a few times src.
+// ParseBatch reads what AppendTo wrote. Further bytes are an error. It takes at most a few times
+// the memory of src. The error is ErrBatch.
 func ParseBatch(src []byte) (*Batch, error) {
 	r := reader{src: src}
 	if r.flags("version", wireVersion) != wireVersion {

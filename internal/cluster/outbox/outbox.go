@@ -6,17 +6,15 @@
 //	                            ^
 //	                            `-- parked, for a while
 //
-// A queue is first in, first out: its ends are in RAM, what is between them in
-// files that are written and read back from front to back. One batch for each
-// agent is on its way at a time; one that failed goes out again, as it was,
-// after a wait that doubles. When it may have become another's turn to have a
-// link, Reroute makes all of them loose, and Route asks for each anew, a few at
-// a time.
+// Each agent has a first-in-first-out queue. The ends of a queue are in RAM; the middle is in
+// files that are written and read sequentially. One batch for each agent is on its way at a
+// time. A batch that failed goes out again unchanged, after a wait that doubles. When the owners
+// of hosts may have changed, Reroute makes all links loose (without a destination), and Route
+// asks for the destination of each, a few at a time.
 //
-// What always holds: a link that was pushed is in the outbox until Done says
-// that its batch has arrived, or until it was taken out. The files are no copy
-// to recover from: whoever owns the Outbox has the links in a journal, and Open
-// begins with none. One goroutine owns an Outbox.
+// What always holds: a pushed link is in the outbox until Done reports that its batch has
+// arrived, or until the owner of the Outbox removes it. The files are not for recovery: the
+// owner has the links in a journal, and Open starts empty. One goroutine owns an Outbox.
 package outbox
 
 import (
@@ -29,21 +27,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// Config tunes an Outbox. The zero Config is good.
+// Config tunes an Outbox. The zero Config has usable defaults.
 type Config struct {
-	// MemoryBytes bounds what is in RAM of all queues, batches that are on
-	// their way left out. Zero means 16 MiB. However little it is, each queue
-	// has two pieces of 4 KiB.
+	// MemoryBytes bounds the RAM of all queues, without batches on their way. Zero means
+	// 16 MiB. Each queue takes at least two pieces of 4 KiB.
 	MemoryBytes int64
-	// BatchLinks and BatchBytes bound a batch, which has one link at least.
-	// Zero means 1,000 and 256 KiB.
+	// BatchLinks and BatchBytes bound a batch. A batch has at least one link. Zero means 1,000
+	// and 256 KiB.
 	BatchLinks, BatchBytes int
-	// RetryWait is the wait after a batch has failed for the first time; it
-	// doubles, up to RetryMax. Zero means 100 ms and 5 s.
+	// RetryWait is the wait after the first failure of a batch. It doubles up to RetryMax.
+	// Zero means 100 ms and 5 s.
 	RetryWait, RetryMax time.Duration
-	// ParkWait is how long a link is parked. Zero means 2 s.
+	// ParkWait is how long Park keeps a link. Zero means 2 s.
 	ParkWait time.Duration
-	// Seed is that of the jitter.
+	// Seed is the random seed of the jitter.
 	Seed uint64
 }
 
@@ -69,10 +66,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ErrDamaged is a file that does not hold what was written to it.
+// ErrDamaged reports a file that does not hold what was written to it.
 var ErrDamaged = errors.New("damaged outbox file")
 
-// An Outbox has the links that other agents are to have.
+// An Outbox holds the links that wait to be sent to other agents.
 type Outbox struct {
 	fs  disk.FS
 	dir string
@@ -91,20 +88,20 @@ type Outbox struct {
 	parks  time.Time
 }
 
-// A Batch is what goes to an agent at once. It is valid until Done.
+// A Batch holds links that are sent to an agent in one call. It is valid until Done.
 type Batch struct {
 	Agent string
-	// Hops is how often each of its links was passed on.
+	// Hops is how often agents have passed on each of the links.
 	Hops    int
 	Numbers []uint64
-	// Links are their encodings, one behind the other.
+	// Links are the concatenated encodings of the links.
 	Links []byte
 
 	ends []int // in Links
 	q    *queue
 }
 
-// Open makes an Outbox whose files are in dir, which is emptied.
+// Open returns an empty Outbox with its files in dir. It deletes the content of dir.
 func Open(fs disk.FS, dir string, cfg Config) (*Outbox, error) {
 	if err := fs.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
@@ -119,7 +116,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Outbox, error) {
 	}, nil
 }
 
-// Close lets go of the files, which are of no more use.
+// Close closes the files.
 func (o *Outbox) Close() error {
 	var errs []error
 	o.unpark()
@@ -130,14 +127,14 @@ func (o *Outbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// Len is how many links there are, those on their way included.
+// Len returns the number of links, with those on their way.
 func (o *Outbox) Len() int64 { return o.n }
 
-// Loose says whether Route has something to do.
+// Loose reports whether Route has work.
 func (o *Outbox) Loose() bool { return len(o.loose) > 0 && !o.stuck }
 
-// Push queues a link for an agent: number is its owner's name for it, hops how
-// often it was passed on, link its encoding.
+// Push queues a link for an agent. number identifies the link to the owner of the Outbox, hops
+// is how often the link was passed on, and link is its encoding.
 func (o *Outbox) Push(agent string, number uint64, hops int, link []byte) error {
 	q := o.queues[agent]
 	if q == nil {
@@ -149,7 +146,7 @@ func (o *Outbox) Push(agent string, number uint64, hops int, link []byte) error 
 	return q.push(number, hops, link)
 }
 
-// PushLoose queues a link of which nobody has said yet who gets it.
+// PushLoose queues a link without a destination.
 func (o *Outbox) PushLoose(number uint64, link []byte) error {
 	if len(o.loose) == 0 || !o.loose[len(o.loose)-1].open {
 		o.loose = append(o.loose, &queue{o: o, loose: true, open: true})
@@ -158,8 +155,8 @@ func (o *Outbox) PushLoose(number uint64, link []byte) error {
 	return o.loose[len(o.loose)-1].push(number, 0, link)
 }
 
-// Park keeps a link until a while after now, or until Reroute; then it is loose.
-// It is for one that was passed on often enough.
+// Park keeps a link until Config.ParkWait after now, or until Reroute. Then the link is loose.
+// Use it for a link that agents have passed on too often.
 func (o *Outbox) Park(number uint64, link []byte, now time.Time) error {
 	if o.parked == nil {
 		o.parked, o.parks = &queue{o: o, loose: true}, now.Add(o.cfg.ParkWait)
@@ -174,8 +171,8 @@ func (o *Outbox) unpark() {
 	}
 }
 
-// Reroute makes all links loose, but those that are on their way, which become
-// so if they do not arrive. All begin anew with no hop.
+// Reroute makes all links loose and sets their hops to 0. Links on their way become loose if
+// they do not arrive.
 func (o *Outbox) Reroute() {
 	o.stuck = false
 	for _, q := range o.turns {
@@ -192,24 +189,24 @@ func (o *Outbox) Reroute() {
 	o.unpark()
 }
 
-// Ask lets Route ask again for those that were to stay.
+// Ask lets Route ask again for the links that were to Stay.
 func (o *Outbox) Ask() { o.stuck = false }
 
-// A Way is what becomes of a loose link.
+// A Way is a decision about a loose link.
 type Way uint8
 
 const (
-	// Send: it goes into an agent's queue.
+	// Send puts the link into an agent's queue.
 	Send Way = iota
-	// Stay: nobody knows yet who gets it. It is asked for again after Reroute or
-	// Ask.
+	// Stay keeps the link loose, because its owner is not known yet. Route asks again after
+	// Reroute or Ask.
 	Stay
-	// Gone: it leaves the outbox.
+	// Gone removes the link from the outbox.
 	Gone
 )
 
-// Route asks for at most so many loose links who gets each. The link is lent
-// until way returns.
+// Route calls way for up to most loose links, and does what way returns. link is valid until
+// way returns.
 func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent string, w Way, err error)) error {
 	for ; most > 0 && o.Loose(); most-- {
 		q := o.loose[0]
@@ -242,9 +239,9 @@ func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent str
 	return nil
 }
 
-// Next is the next batch that can go out at now. If there is none (nil), wake
-// is when to ask again; zero: when a batch is Done or something is pushed. A
-// link that keep says no to leaves the outbox; nil keeps all.
+// Next returns the next batch to send at now, or nil. With nil, wake is the time to ask again;
+// zero means when a batch is Done or a link is pushed. Next removes links for which keep returns
+// false; a nil keep keeps all.
 func (o *Outbox) Next(now time.Time, keep func(number uint64, link []byte) bool) (b *Batch, wake time.Time, err error) {
 	if o.parked != nil {
 		if o.parks.After(now) {
@@ -281,8 +278,8 @@ func (o *Outbox) Next(now time.Time, keep func(number uint64, link []byte) bool)
 	return nil, wake, nil
 }
 
-// Done says what became of a batch: it has arrived, and its links are no longer
-// in the outbox; or it has not, or nobody knows.
+// Done reports the result of sending a batch. If it has arrived, its links leave the outbox. If
+// it has not, or if that is not known, the batch goes out again.
 func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
 	delete(o.busy, b.Agent)
 	q := b.q

@@ -32,10 +32,10 @@ const (
 	backdated = 48 * time.Hour
 )
 
-// ErrExists is a bundle that is there already.
+// ErrExists reports keys that exist already.
 var ErrExists = errors.New("exists already")
 
-// An Authority makes the keys of a cluster's agents. It rests in
+// An Authority makes the keys of a cluster's agents. Its files are
 //
 //	DIR/authority/  ca.pem ca.key gossip.key    never on a crawling machine
 //	DIR/NAME/       ca.pem agent.pem agent.key gossip.key
@@ -47,12 +47,11 @@ type Authority struct {
 	pem    []byte
 	key    *ecdsa.PrivateKey
 	secret []byte // PEM
-	// Made says that OpenAuthority found none and made one.
+	// Made reports that OpenAuthority has created the authority.
 	Made bool
 }
 
-// OpenAuthority takes the authority that rests in dir, or makes one. Its
-// certificates begin at now.
+// OpenAuthority opens the authority in dir, or creates one. Its certificates are valid from now.
 func OpenAuthority(fsys disk.FS, dir string, now time.Time) (*Authority, error) {
 	a := &Authority{fs: fsys, dir: dir, now: now}
 	home := filepath.Join(dir, authorityDir)
@@ -132,11 +131,11 @@ func (a *Authority) make() error {
 	})
 }
 
-// Dir is where the authority's own key rests.
+// Dir returns the directory of the authority's private key.
 func (a *Authority) Dir() string { return filepath.Join(a.dir, authorityDir) }
 
-// Issue makes the bundle of the agent called name, and returns its directory.
-// One that is there already is an ErrExists: its agent may be using it.
+// Issue makes the keys of the agent called name, and returns their directory. If there are keys
+// already, the error is an ErrExists, because an agent may be using them.
 func (a *Authority) Issue(name string) (dir string, err error) {
 	if err := a.Check(name); err != nil {
 		return "", err
@@ -166,7 +165,7 @@ func (a *Authority) Issue(name string) (dir string, err error) {
 	})
 }
 
-// Check says why there cannot be a bundle for name: nothing is written.
+// Check returns the error that Issue would return, without writing anything.
 func (a *Authority) Check(name string) error {
 	if err := CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrKeys, err)

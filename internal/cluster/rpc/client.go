@@ -31,27 +31,26 @@ const (
 	pingTimeout = 5 * time.Second
 )
 
-// ErrUnreachable is an agent that did not answer: the call may or may not have
-// been carried out.
+// ErrUnreachable reports an agent that did not answer. The call may have been executed.
 var ErrUnreachable = errors.New("agent unreachable")
 
-// ErrRejected is a call that the other side found malformed, too large, or not
-// from one who may call. Repeating it changes nothing.
+// ErrRejected reports a call that the other agent found malformed, too large or not permitted.
+// Repeating the call does not help.
 var ErrRejected = errors.New("call rejected")
 
-// ClientConfig is who calls, and how.
+// ClientConfig configures a Client.
 type ClientConfig struct {
-	// Keys are those of the Listener; nil calls loopback only.
+	// Keys are the same as the Listener's. Nil allows loopback only.
 	Keys *Keys
-	// Self is the caller as it is now. Safe for concurrent use.
+	// Self returns the identity of the caller. It must be safe for concurrent use.
 	Self func() Caller
-	// Dial makes connections; nil is the system's.
+	// Dial opens connections. Nil means the system's network.
 	Dial Dialer
-	// Seed is that of the jitter; zero is a random one.
+	// Seed is the random seed of the jitter. Zero means a random seed.
 	Seed uint64
 }
 
-// A Client calls other agents.
+// A Client calls other agents. Safe for concurrent use.
 type Client struct {
 	config ClientConfig
 	counts *counters
@@ -70,8 +69,8 @@ func NewClient(cfg ClientConfig) *Client {
 	return &Client{config: cfg, counts: new(counters), peers: map[string]*Peer{}}
 }
 
-// Peer is the agent called name, which listens on addr. It is the same value
-// until the address changes; then calls to the old one fail.
+// Peer returns the Peer for the agent called name, which listens on addr. It returns the same
+// value until the address changes; then calls of the old Peer fail.
 func (c *Client) Peer(name, addr string) *Peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +85,7 @@ func (c *Client) Peer(name, addr string) *Peer {
 	return p
 }
 
-// Forget ends the calls to the agent called name and its connection.
+// Forget ends the calls to the agent called name and closes its connection.
 func (c *Client) Forget(name string) {
 	c.mu.Lock()
 	p := c.peers[name]
@@ -109,20 +108,20 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Counts says what has happened.
+// Counts returns the counts since the start.
 func (c *Client) Counts() Counts { return c.counts.counts() }
 
-// Hello asks the agent at addr, whoever it is, whether h.Agent may come. The
-// answer's agent is who its certificate says it is.
+// Hello asks the agent at addr, of any name, whether h.Agent may join. Its certificate proves the
+// identity in the answer.
 func (c *Client) Hello(ctx context.Context, addr string, h Hello) (Welcome, error) {
 	p := c.peer("", addr)
 	defer p.close()
 	return p.Hello(ctx, h)
 }
 
-// A Peer is another agent, to be called. Calls wait for their turn: few are
-// under way at once, and none begins while its lane backs off after a failure.
-// So who repeats a failed call does not have to wait between.
+// A Peer calls one other agent. Calls wait for their turn: few run at once, and none begins while
+// its lane waits after a failure. So a caller may repeat a failed call at once. All calls block
+// until the answer, an error or the end of ctx.
 type Peer struct {
 	name, addr  string
 	client      *Client
@@ -178,17 +177,17 @@ func (c *Client) peer(name, addr string) *Peer {
 	return p
 }
 
-// Do adds who is calling; it is for the library.
+// Do adds the identity of the caller. Only the Connect library calls it.
 func (p *Peer) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set(callerHeader, p.client.config.Self().header())
 	r.Header.Del("User-Agent")
 	return p.transport.RoundTrip(r)
 }
 
-// Name and Addr are what the Peer was made with.
+// Name returns the name of the agent.
 func (p *Peer) Name() string { return p.name }
 
-// Addr is where it is called.
+// Addr returns the address of the agent.
 func (p *Peer) Addr() string { return p.addr }
 
 func (p *Peer) close() {
@@ -263,7 +262,7 @@ func (p *Peer) understand(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// Hello asks whether h.Agent may come.
+// Hello asks whether h.Agent may join.
 func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 	err = p.call(ctx, CallHello, func(ctx context.Context) error {
 		res, err := p.calls.Hello(ctx, helloToWire(h))
@@ -275,7 +274,7 @@ func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 	return v, err
 }
 
-// Push gives links to their owner; without an error they are durable there.
+// Push sends links to their owner. Without an error they are durable there.
 func (p *Peer) Push(ctx context.Context, l Links) error {
 	return p.call(ctx, CallPush, func(ctx context.Context) error {
 		_, err := p.calls.Push(ctx, linksToWire(l))
@@ -283,8 +282,7 @@ func (p *Peer) Push(ctx context.Context, l Links) error {
 	})
 }
 
-// Ship gives records to the holder of a replica; without an error they are
-// durable there.
+// Ship sends records to the holder of a replica. Without an error they are durable there.
 func (p *Peer) Ship(ctx context.Context, r Records) error {
 	return p.call(ctx, CallShip, func(ctx context.Context) error {
 		res, err := p.calls.Ship(ctx, recordsToWire(r))
@@ -295,8 +293,7 @@ func (p *Peer) Ship(ctx context.Context, r Records) error {
 	})
 }
 
-// Claim asks for hosts that are the caller's now. Without an error there is a
-// verdict for each.
+// Claim asks for hosts that the caller owns now. Without an error there is a verdict for each.
 func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
 	err = p.call(ctx, CallClaim, func(ctx context.Context) error {
 		res, err := p.calls.Claim(ctx, &pb.ClaimRequest{Hosts: c.Hosts, View: c.View})
@@ -308,8 +305,8 @@ func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
 	return vs, err
 }
 
-// Hand gives all parts to a new owner, and returns how many hosts it has
-// durably. An error of parts ends it, and is what comes back.
+// Hand sends all parts to a new owner, and returns the number of hosts that are durable there. If
+// parts yields an error, Hand ends and returns it.
 func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts int, err error) {
 	err = p.call(ctx, CallHand, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -337,7 +334,7 @@ func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts in
 	return hosts, err
 }
 
-// Lease carries a batch of package lease there and its answer back.
+// Lease sends a batch of package lease and returns its answer.
 func (p *Peer) Lease(ctx context.Context, batch []byte) (out []byte, err error) {
 	err = p.call(ctx, CallLease, func(ctx context.Context) error {
 		res, err := p.calls.Lease(ctx, &pb.LeaseRequest{Batch: batch})
@@ -361,7 +358,7 @@ func (p *Peer) Pulse(ctx context.Context, view uint64) (out Pulse, err error) {
 	return out, err
 }
 
-// End says that all are idle, and returns whether the agent still is.
+// End tells the agent that all agents are idle, and returns whether it still is.
 func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	err = p.call(ctx, CallEnd, func(ctx context.Context) error {
 		res, err := p.calls.End(ctx, &pb.EndRequest{
@@ -375,7 +372,7 @@ func (p *Peer) End(ctx context.Context, e End) (agreed bool, err error) {
 	return agreed, err
 }
 
-// Budget tells what this agent holds of the pages to fetch, and asks for more.
+// Budget reports this agent's share of the page limit, and asks for more.
 func (p *Peer) Budget(ctx context.Context, b Budget) (g Grant, err error) {
 	err = p.call(ctx, CallBudget, func(ctx context.Context) error {
 		res, err := p.calls.Budget(ctx, budgetToWire(b))

@@ -10,36 +10,35 @@ import (
 )
 
 const (
-	// MaxContents bounds the contents in one call, MaxContentURL the URL of a page
-	// that has one.
+	// MaxContents bounds the contents in one call, MaxContentURL the URL of a page.
 	MaxContents   = 128
 	MaxContentURL = 4096
 	digestLen     = 20
 	maxMillis     = 253402300799999 // the end of the year 9999
 )
 
-// A Content is asked for: the payload of a page, by its digest.
+// A Content is a question about the payload of a page, by its digest.
 type Content struct {
 	Digest [digestLen]byte
 	Page   ContentPage
-	// Archived says that Page is archived in full, and durable: from now on the
-	// receiver may name it to others.
+	// Archived reports that Page is archived in full and durable. From now on the receiver may
+	// name it to other agents.
 	Archived bool
 }
 
-// A ContentAnswer says which page has a content.
+// A ContentAnswer names the page that has a content.
 type ContentAnswer struct {
-	// First is archived in full. Zero: no page is, or the page that asks is.
+	// First is archived in full. Zero: no page is, or the asking page is.
 	First ContentPage
-	// Claimed, with a zero First, says that another page asked before, and is not
-	// archived yet.
+	// Claimed, with a zero First, reports that another page asked before and is not archived
+	// yet.
 	Claimed bool
 }
 
-// A ContentPage is where a content was met.
+// A ContentPage is a page with a content.
 type ContentPage struct {
 	URL string
-	// Date is its record's, to the millisecond.
+	// Date is the date of its record, to the millisecond.
 	Date time.Time
 }
 

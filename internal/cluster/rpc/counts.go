@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A Call is one of the things that an agent asks another.
+// A Call is a kind of call.
 type Call uint8
 
-// The calls, as the package comment tells them.
+// The calls; see the package comment.
 const (
 	CallHello Call = iota
 	CallPush
@@ -32,22 +32,22 @@ func (c Call) String() string {
 	return fmt.Sprintf("Call(%d)", uint8(c))
 }
 
-// A Refused is why something that came in was not let through.
+// A Refused is a reason to refuse a caller or a message.
 type Refused uint8
 
-// What is refused.
+// The reasons.
 const (
 	// Stranger: a connection without a certificate of the cluster, or no TLS.
 	Stranger Refused = iota
-	// Identity: a caller that is not who it says, or does not say it.
+	// Identity: a caller without an identity, or with a wrong one.
 	Identity
 	// OtherCrawl: a caller of another crawl.
 	OtherCrawl
-	// Malformed: what cannot be decoded, or is none of the calls.
+	// Malformed: a message that cannot be decoded, or an unknown call.
 	Malformed
-	// TooLarge: a message over the bound, before or after decompression.
+	// TooLarge: a message above the bound, before or after decompression.
 	TooLarge
-	// Busy: more than is served at once.
+	// Busy: more calls than are served at once.
 	Busy
 	// Gossip: a packet or a stream of gossip that cannot be read, or is of another
 	// crawl.
@@ -76,14 +76,15 @@ type counters struct {
 
 func (c *counters) refuse(r Refused) { c.refused[r].Add(1) }
 
-// Counts are what has happened since the start.
+// Counts are the counts since the start.
 type Counts struct {
-	// Calls are those that were made, or, of a Server, let through to a handler;
-	// Errors how many of them ended in one.
+	// Calls counts the calls made by a Client, or passed to a handler by a Server. Errors counts
+	// those that ended in an error.
 	Calls, Errors map[string]uint64
-	// Refused are those that did not get to a handler, by kind. A Client has none.
+	// Refused counts callers and messages that did not reach a handler, by reason. A Client has
+	// none.
 	Refused map[string]uint64
-	// Sent and Received are octets on the wire, TLS and gossip's streams included.
+	// Sent and Received are bytes on the wire, with TLS and the streams of gossip.
 	Sent, Received uint64
 }
 

@@ -3,16 +3,16 @@
 //	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Handlers
 //	                                                            `-> gossip, for package member
 //
-// One port serves all: TCP carries the calls (Connect, protobuf, zstd) and the
-// streams of gossip, UDP its packets. Which of the two a connection is, ALPN
-// tells, and without keys its first octet. Without keys there is only loopback.
+// One port serves everything. TCP carries the calls (Connect, protobuf, zstd) and the streams of
+// gossip; UDP carries the packets of gossip. ALPN distinguishes calls from streams, and without
+// keys the first byte does. Without keys only loopback addresses are allowed.
 //
 //	call      lane   carries                                 the answer says
-//	Hello     quick  who I am, what must be alike            you are welcome, or why not
-//	Push      bulk   links of the receiver                   they are durable
+//	Hello     quick  the caller's identity and settings      admitted, or the reason why not
+//	Push      bulk   links that the receiver owns            they are durable
 //	Ship      bulk   journal records for a replica           they are durable
-//	Claim     bulk   hosts that are the caller's now         what is known of each
-//	Hand      bulk   a stream: all that is known of hosts    it is durable
+//	Claim     bulk   hosts that the caller owns now          a verdict for each
+//	Hand      bulk   a stream: the state of hosts            it is durable
 //	Lease     quick  package lease's batch                   package lease's batch
 //	Pulse     quick  the caller's view                       idle or not, and counts
 //	End       quick  all are idle                            whether the answerer still is

@@ -24,12 +24,12 @@ const (
 	protoGossip   = "orb-gossip1" // ALPN of gossip's streams
 )
 
-// ErrKeys are keys that are missing, damaged or another's.
+// ErrKeys reports keys that are missing, damaged or those of another agent.
 var ErrKeys = errors.New("cluster keys")
 
-// Keys prove who an agent is, and let it judge others. They are read once, and
-// shared by all connections. A nil *Keys is an agent without keys: it speaks
-// plainly, and with this machine only.
+// Keys prove the identity of an agent, and verify other agents. All connections share them. A nil
+// *Keys is for an agent without keys: it communicates without encryption, and on this machine
+// only.
 type Keys struct {
 	name   string
 	cert   tls.Certificate
@@ -41,8 +41,8 @@ type Keys struct {
 // certificate and in the names of its archives.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
-// CheckName refuses what cannot be an agent's name: 1 to 63 octets of a to z,
-// 0 to 9, "-" and ".", the last two not at its ends.
+// CheckName returns an error unless name is valid for an agent: 1 to 63 bytes of a to z, 0 to 9,
+// "-" and ".", the last two not at its ends.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("agent name %q: 1 to 63 letters a-z, digits, \"-\" and \".\", beginning and ending with a "+
@@ -51,8 +51,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// LoadKeys reads the bundle in dir. Every failure is an ErrKeys, also that a secret
-// one of its files can be read by everybody on the machine.
+// LoadKeys reads the keys in dir. The error is an ErrKeys, also if all users of the machine can
+// read a secret file.
 func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
 	read := func(name string) ([]byte, error) {
 		b, err := disk.ReadFile(fs, filepath.Join(dir, name), maxKeyFile)
@@ -119,11 +119,11 @@ func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte) (*Keys, error) {
 	return k, nil
 }
 
-// Name is the agent that the keys are for.
+// Name returns the name of the agent that the keys are for.
 func (k *Keys) Name() string { return k.name }
 
-// Gossip is the secret that packets are encrypted with (AES-256-GCM), or nil
-// without keys. Every agent of the cluster has it, and nobody else.
+// Gossip returns the secret that encrypts gossip (AES-256-GCM), or nil without keys. Only the
+// agents of the cluster have it.
 func (k *Keys) Gossip() []byte {
 	if k == nil {
 		return nil

@@ -7,17 +7,17 @@ import (
 	"net"
 )
 
-// What keeps two agents apart for good: somebody has to change something.
+// Errors between two agents that last until an operator changes a setting.
 var (
-	// ErrStranger is one whose certificate another authority has signed.
+	// ErrStranger reports an agent whose certificate another authority has signed.
 	ErrStranger = errors.New("it is not of this cluster: its keys and ours are not of one authority")
-	// ErrKeysThere is an agent with keys, called by one without.
+	// ErrKeysThere reports a call without keys to an agent with keys.
 	ErrKeysThere = errors.New("that agent has --keys, and this one has none")
-	// ErrKeysHere is an agent without keys, called by one with.
+	// ErrKeysHere reports a call with keys to an agent without keys.
 	ErrKeysHere = errors.New("that agent has no --keys, and this one has")
 )
 
-// Lasting says that an error of a call will be the same the next time.
+// Lasting reports that the next call will have the same error.
 func Lasting(err error) bool {
 	for _, l := range []error{ErrStranger, ErrKeysThere, ErrKeysHere, ErrPlain, ErrRejected} {
 		if errors.Is(err, l) {

@@ -37,11 +37,10 @@ const (
 	udpBuffer = 1 << 20
 )
 
-// ErrPlain is an address beyond this machine, and no keys.
+// ErrPlain reports an address other than loopback without keys.
 var ErrPlain = errors.New("other machines are reached with keys only: make them with \"orbweaver cluster keys\"")
 
-// A Listener is an agent's port: TCP for calls and for streams of gossip, UDP
-// for packets of gossip.
+// A Listener is an agent's port: TCP for calls and streams of gossip, UDP for packets of gossip.
 type Listener struct {
 	keys     *Keys
 	tcp      net.Listener
@@ -56,8 +55,8 @@ type Listener struct {
 	closeOne sync.Once
 }
 
-// CheckListen refuses what Listen would refuse for its form: addr is an IP
-// address and a port, and without keys the address is a loopback one.
+// CheckListen returns an error unless addr is an IP address and a port. Without keys the address
+// must be a loopback address.
 func CheckListen(addr string, keys *Keys) error {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -150,26 +149,23 @@ func notTaken(addr string, err error) error {
 	return fmt.Errorf("listen %s: %w", addr, err)
 }
 
-// Addr is where it listens, with the port that it has.
+// Addr returns the address and the actual port.
 func (l *Listener) Addr() string { return l.tcp.Addr().String() }
 
-// SetMembers names the IP addresses of the agents that are known. Their connections
-// have places of their own for the handshake, which no stranger can take. Safe for
-// concurrent use.
+// SetMembers sets the IP addresses of known agents. Handshakes from these addresses have reserved
+// places, which other addresses cannot take. Safe for concurrent use.
 func (l *Listener) SetMembers(addrs []netip.Addr) { l.pool.SetMembers(addrs) }
 
-// Gossip are the streams of gossip that other agents open.
+// Gossip returns a listener for the streams of gossip that other agents open.
 func (l *Listener) Gossip() net.Listener { return l.gossip }
 
-// Packets sends and receives packets of gossip. They are as they come: whoever
-// reads them decrypts them with Keys.Gossip.
+// Packets returns the connection for packets of gossip. The reader decrypts them with Keys.Gossip.
 func (l *Listener) Packets() net.PacketConn { return l.udp }
 
-// RefusedGossip counts what who reads the packets and streams of gossip could not
-// read.
+// RefusedGossip counts a packet or stream of gossip that its reader could not read.
 func (l *Listener) RefusedGossip() { l.counts.refuse(Gossip) }
 
-// Close ends all that came in through it, and returns when nothing runs.
+// Close closes the port and all its connections. It blocks until its goroutines have ended.
 func (l *Listener) Close() error {
 	var err error
 	l.closeOne.Do(func() {
@@ -266,8 +262,8 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	}
 }
 
-// DialGossip opens a stream of gossip to the agent called name, or to any of
-// the cluster if name is empty. dial makes the connection; nil is the system's.
+// DialGossip opens a stream of gossip to the agent called name, or to any agent of the cluster if
+// name is empty. dial opens the connection; nil means the system's network.
 func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string) (net.Conn, error) {
 	raw, err := reach(ctx, keys, dial, addr)
 	if err != nil {
@@ -290,7 +286,7 @@ func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string)
 	return raw, nil
 }
 
-// A Dialer makes connections: net.Dialer's DialContext, or a test's.
+// A Dialer opens connections, as DialContext of net.Dialer does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // reach makes a connection for one use; without keys to loopback only.

@@ -13,12 +13,12 @@ import (
 
 // Bounds of what one call may carry.
 const (
-	// MaxData bounds the octets of links, records or keys in one message, and
-	// maxMessage the message, decompressed.
+	// MaxData bounds the bytes of links, records or keys in one message, and maxMessage the
+	// decompressed message.
 	MaxData    = 1 << 20
 	maxMessage = MaxData + 64<<10
-	// MaxHops is how often a batch of links may be passed on: views that
-	// disagree are no reason to send links in circles.
+	// MaxHops bounds how often a batch of links may be passed on, so that links do not go in
+	// circles while views differ.
 	MaxHops = 3
 	// MaxClaim bounds the hosts in one Claim.
 	MaxClaim    = 4096
@@ -34,7 +34,7 @@ const (
 	maxCapacity = 1e6
 )
 
-// ErrMalformed is a message that does not mean anything.
+// ErrMalformed reports a malformed message.
 var ErrMalformed = errors.New("malformed message")
 
 func malformed(format string, args ...any) error {
@@ -46,26 +46,26 @@ type ID [16]byte
 
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// An Agent is what one agent says of itself, or of another.
+// An Agent describes an agent.
 type Agent struct {
 	Name     string
 	Instance ID
 	// Boot counts the starts of the instance.
 	Boot     uint64
 	Capacity float64
-	// Addr is host:port, where it listens.
+	// Addr is host:port, the address at which the agent listens.
 	Addr string
-	// State is package member's.
+	// State is the state of package gossip.
 	State uint8
 }
 
-// A Caller is who calls. Where there are keys its name is the certificate's.
+// A Caller is the identity of a caller. With keys, the name comes from the certificate.
 type Caller struct {
 	Name     string
 	Instance ID
 	Boot     uint64
-	// Crawl is zero for one that does not belong to a crawl yet; it is heard
-	// by Hello alone.
+	// Crawl is zero for an agent that does not belong to a crawl yet. Such an agent may only
+	// call Hello.
 	Crawl ID
 }
 
@@ -92,7 +92,7 @@ func parseCaller(s string) (c Caller, err error) {
 	return c, c.Crawl.parse(f[3])
 }
 
-// ParseID reads what String wrote.
+// ParseID reads what String returned.
 func ParseID(s string) (id ID, err error) { err = id.parse(s); return id, err }
 
 func (id *ID) parse(s string) error {
@@ -105,11 +105,11 @@ func (id *ID) parse(s string) error {
 	return nil
 }
 
-// Hello asks whether its agent may come.
+// Hello asks whether its agent may join the cluster.
 type Hello struct {
 	Agent Agent
-	// Settings must be the same at all agents, such as the way hosts are
-	// shared out; names and values are the asker's words.
+	// Settings must be equal for all agents, such as the partition. They are names with
+	// values.
 	Settings map[string]string
 }
 
@@ -117,19 +117,19 @@ type Hello struct {
 type Welcome struct {
 	Agent Agent
 	Crawl ID
-	// Elapsed is how long the crawl has been running: a duration, as no two
-	// machines' clocks are compared.
+	// Elapsed is how long the crawl has been running. It is a duration, because clocks of two
+	// machines are never compared.
 	Elapsed time.Duration
 	// Agents are those of a crawl that goes on; none: it has not begun, as far as
 	// the one that answers knows.
 	Agents []Agent
 }
 
-// Links are encoded weburl.Links, one behind the other.
+// Links are concatenated encodings of weburl.Links.
 type Links struct {
 	Count int
 	Data  []byte
-	// Hops is how many agents have passed them on; at most MaxHops.
+	// Hops is how many agents have passed the links on, at most MaxHops.
 	Hops int
 }
 
@@ -159,64 +159,62 @@ func (l Links) check(host string) error {
 	return nil
 }
 
-// Records are of a journal; only their receiver knows their form.
+// Records are journal records. Only their receiver knows their format.
 type Records struct {
-	// Seq numbers the batches of one sender, for the receiver to see a repeated
-	// one by.
+	// Seq numbers the batches of one sender, so that the receiver recognizes a repeated one.
 	Seq   uint64
 	Count int
 	Data  []byte
 }
 
-// A Claim asks what an agent knows of hosts that are the caller's now.
+// A Claim asks an agent for its state of hosts that the caller owns now.
 type Claim struct {
-	// View is the digest of the agents that the caller sees. An agent that sees
-	// others answers Again.
+	// View is the digest of the caller's view. An agent with another view answers Again.
 	View  uint64
 	Hosts []string
 }
 
-// A Verdict is what an agent has of a host that it was asked for by Claim.
+// A Verdict is the answer to a Claim for one host.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Unknown: it has owned the host, and has nothing more to tell.
+	// Unknown: the agent has owned the host, and has nothing more to send.
 	Unknown Verdict = 1 + iota
-	// Coming: it stops, and will Hand over what it has.
+	// Coming: the agent stops crawling the host, and will Hand over its state.
 	Coming
-	// Again: it sees other agents than the asker, takes over from a lost agent, or
-	// has a request to the host under way. Ask again.
+	// Again: the agent has another view than the asker, is taking over from a lost agent, or
+	// has a request to the host in progress. Ask again.
 	Again
-	// Never: it cannot tell that nothing is finished of the host. Ask another
-	// agent as well.
+	// Never: the agent cannot tell whether URLs of the host are finished. Ask another agent as
+	// well.
 	Never
 )
 
-// A Part is one piece of what is handed over of a host. Parts of a host come
-// together, its PartGone last.
+// A Part is a part of the state of a host that is handed over. All parts of a host come together,
+// with PartGone at the end.
 type Part struct {
 	Host string
 	Kind PartKind
-	// Count is that of links or keys.
+	// Count is the number of links or keys.
 	Count int
 	Data  []byte
 }
 
-// A PartKind says what Data is.
+// A PartKind is the kind of a part's Data.
 type PartKind uint8
 
 // The parts of a host's state.
 const (
 	// PartLinks: pending links, as in Links, in their order.
 	PartLinks PartKind = 1 + iota
-	// PartKeys: keys of known URLs: an octet, how many bits are known of each,
-	// then 8 octets of each.
+	// PartKeys: keys of known URLs: 1 byte, the number of known bits of each, then 8 bytes for
+	// each.
 	PartKeys
-	// PartState: what politeness must not forget, and how its sender is asked
-	// to encode it, is the agent's business: durations only.
+	// PartState: the politeness state of the host, in durations. Package node defines its
+	// encoding.
 	PartState
-	// PartGone: there is nothing more, and the sender has stopped.
+	// PartGone: the end of the host's parts; the sender has stopped crawling the host.
 	PartGone
 )
 
@@ -257,25 +255,25 @@ func checkHost(host string) error {
 	return nil
 }
 
-// A Pulse is whether an agent is idle.
+// A Pulse says whether an agent is idle.
 type Pulse struct {
-	// View is a digest of who it thinks belongs to the cluster.
+	// View is the digest of the agent's view.
 	View uint64
-	// Activity counts all that makes an agent busy: when it is the same twice,
-	// nothing has happened in between.
+	// Activity counts all events that give an agent work. If it is equal twice, nothing has
+	// happened in between.
 	Activity uint64
-	// Pages counts the HTTP responses other than redirects and robots.txt. It is one
-	// more if an agent is gone: nobody knows what that agent fetched.
+	// Pages counts the HTTP responses other than redirects and robots.txt. It is one more if an
+	// agent is gone, because it is not known what that agent fetched.
 	Pages uint64
 	Idle  bool
-	// Stopped: it has links, but may not or will not fetch them.
+	// Stopped reports that the agent has links that it must not fetch.
 	Stopped bool
 }
 
-// An End says that all are idle.
+// An End tells an agent that all agents are idle.
 type End struct {
 	View uint64
-	// Activity is what the receiver last said of itself.
+	// Activity is the receiver's last Activity.
 	Activity uint64
 	// Reason is the crawl's stop reason.
 	Reason string
@@ -283,22 +281,23 @@ type End struct {
 	Prepare bool
 }
 
-// A Budget is what an agent has of the pages that all together may fetch.
+// A Budget is an agent's share of a page limit of all agents.
 type Budget struct {
-	// Seq numbers those of one start of an agent: an older one says nothing.
+	// Seq numbers the Budgets of one start of an agent. Older ones are ignored.
 	Seq uint64
-	// Used were fetched, of those Held, over all runs; Want are asked for.
+	// Used is the number of fetched pages over all runs, Held the number that the agent may
+	// fetch, and Want the number that it asks for.
 	Used, Held, Want int64
-	// Known is what the agents held when this one last heard of them: so it
-	// outlives whoever counts.
+	// Known is what the other agents held when this one last heard of them, so that it survives
+	// the loss of the agent that counts.
 	Known map[string]int64
 }
 
 // A Grant answers a Budget.
 type Grant struct {
-	// Held is from now on.
+	// Held is the new number of pages that the agent may fetch.
 	Held int64
-	// Spent: all have been fetched.
+	// Spent reports that all pages of the limit have been fetched.
 	Spent bool
 	Known map[string]int64
 }

@@ -46,19 +46,19 @@ func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand
 }
 
-// ErrAgain is the answer of an agent that cannot say yet: it is not ready, or
-// its view is another one. The same call may succeed later.
+// ErrAgain is the answer of an agent that is not ready or has another view. The same call may
+// succeed later.
 var ErrAgain = errors.New("ask again later")
 
-// A Refusal is the answer of an agent that will say the same the next time.
+// A Refusal is a lasting refusal of a call.
 type Refusal struct {
-	// Reason is one word for programs, Text says it to people.
+	// Reason is one word for programs, Text an explanation for people.
 	Reason, Text string
 }
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Differ is the refusal of an agent whose settings are not ours, or nil.
+// Differ returns the *Refusal of an agent whose settings differ from ours, or nil.
 func (h Hello) Differ(ours map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		our := ours[name]
@@ -79,32 +79,31 @@ func (h Hello) Differ(ours map[string]string) error {
 	return nil
 }
 
-// Handlers are what is done with each call. They are called concurrently, with
-// arguments that have been checked; their memory is the handler's own. An error
-// that is a *Refusal or an ErrAgain reaches the caller as such; any other means
-// that something is wrong here. A nil one answers ErrAgain.
+// Handlers execute the calls. The Server calls them concurrently, with checked arguments whose
+// memory the handler owns. A *Refusal or an ErrAgain reaches the caller as it is. Any other error
+// tells the caller that this agent has failed. A nil handler answers ErrAgain.
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-	// Push and Ship return when what was given is durable.
+	// Push and Ship return when the links or records are durable.
 	Push  func(ctx context.Context, from Caller, l Links) error
 	Ship  func(ctx context.Context, from Caller, r Records) error
 	Claim func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
-	// Hand reads parts as they come in, to their end or to the first error, and
-	// returns the number of hosts that are here now, durably.
+	// Hand reads parts as they arrive, to the end or to the first error, and returns the number
+	// of hosts that are now durable here.
 	Hand   func(ctx context.Context, from Caller, parts iter.Seq2[Part, error]) (hosts int, err error)
 	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
-	// Contents returns as many answers as there are contents.
+	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 }
 
-// ServerConfig is who answers, and how.
+// ServerConfig configures a Server.
 type ServerConfig struct {
 	Handlers Handlers
-	// Crawl is the crawl that the agent belongs to; zero as long as it has to
-	// find out, and then only Hello is answered. Safe for concurrent use.
+	// Crawl returns the crawl of the agent. It is zero as long as the agent does not know it;
+	// then the Server answers only Hello. It must be safe for concurrent use.
 	Crawl func() ID
 	// Admitted reports whether the caller is an agent of the cluster. All other callers
 	// may only call Hello. They are told to ask again, because this agent may not have
@@ -113,7 +112,7 @@ type ServerConfig struct {
 	Admitted func(Caller) bool
 }
 
-// A Server answers the calls of other agents.
+// A Server answers the calls of other agents. Safe for concurrent use.
 type Server struct {
 	config      ServerConfig
 	listener    *Listener
@@ -125,7 +124,7 @@ type Server struct {
 	running     sync.WaitGroup // calls
 }
 
-// NewServer returns the server of a listener's calls. Run lets it begin.
+// NewServer returns the server of a listener's calls. It answers once Run runs.
 func NewServer(l *Listener, cfg ServerConfig) *Server {
 	s := &Server{
 		config: cfg, listener: l, counts: l.counts,
@@ -174,7 +173,7 @@ func asking(next http.Handler) http.Handler {
 	})
 }
 
-// Run answers until ctx ends, and returns when no call is being answered.
+// Run answers calls until ctx ends, and returns when the last call has been answered.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.http.Close() })
 	defer stop()
@@ -187,7 +186,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("serve calls: %w", err)
 }
 
-// Counts says what has happened; calls and streams of gossip share the octets.
+// Counts returns the counts since the start. Its bytes include the streams of gossip.
 func (s *Server) Counts() Counts { return s.counts.counts() }
 
 type callerKey struct{}
