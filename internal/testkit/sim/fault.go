@@ -41,7 +41,9 @@ func (s *story) play() {
 		}
 		before = time.Now()
 		s.log("fault: %s", f)
-		s.strike(f)
+		if s.strike(f) {
+			s.struck = append(s.struck, f.Kind)
+		}
 	}
 }
 
@@ -90,8 +92,8 @@ func (s *story) later(d time.Duration, f func()) {
 // lives says whether the actor has a process that has not ended.
 func (a *actor) lives() bool { return a.run != nil && !a.run.killed && !a.run.ended() }
 
-// strike lets a fault happen.
-func (s *story) strike(f Fault) {
+// strike lets a fault happen. It returns false if the agent that it is for does not run.
+func (s *story) strike(f Fault) bool {
 	s.stage.Lock()
 	defer s.stage.Unlock()
 	now := time.Now()
@@ -106,8 +108,9 @@ func (s *story) strike(f Fault) {
 			a.newDisk()
 			a.newcomer = true
 			a.start(false, 1)
+			return true
 		}
-		return
+		return false
 	case KillAll:
 		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
 		for _, a := range s.actors {
@@ -119,7 +122,7 @@ func (s *story) strike(f Fault) {
 			}
 		}
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(restartTime)})
-		return
+		return true
 	case Lossy:
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from != 0 && to != 0 {
@@ -128,20 +131,20 @@ func (s *story) strike(f Fault) {
 			return p
 		})
 		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
-		return
+		return true
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
 		s.later(f.For, func() { s.web.set(false, false) })
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
-		return
+		return true
 	case Clock:
 		s.log("%s: its clock will be wrong by %s", a.name, f.For)
 		a.skew = f.For
-		return
+		return true
 	}
 	if !a.lives() {
 		s.log("%s does not run", a.name)
-		return
+		return false
 	}
 	switch f.Kind {
 	case Kill:
@@ -256,6 +259,7 @@ func (s *story) strike(f Fault) {
 	default:
 		s.t.Fatalf("no such fault: %s", f.Kind)
 	}
+	return true
 }
 
 // repeats excuses what the actor fetched in its last time: it is down from now on. What two

@@ -208,6 +208,7 @@ type Verdict struct {
 	Stalled            bool          // Stall is longer than what waiting for an agent's death explains
 	Void               bool          // more was lost than replicas can bear: pages may be missed and repeated
 	Wrong              []string      // everything else that no story may show
+	Struck             []Kind        // of the faults those that happened
 	Log                []string      // what happened
 }
 

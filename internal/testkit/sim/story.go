@@ -28,6 +28,7 @@ type story struct {
 	judge   *judge
 	actors  []*actor
 	keys    map[string]*disk.Mem
+	struck  []Kind // faults that happened
 	running sync.WaitGroup
 	pending atomic.Int64 // parts of the story that are yet to come
 
@@ -142,6 +143,6 @@ func (s *story) finish() *Verdict {
 	// What is left of connections ends, and so do the last timers of libraries.
 	s.web.self.kill()
 	time.Sleep(5 * time.Minute)
-	v.Log = s.lines
+	v.Struck, v.Log = s.struck, s.lines
 	return v
 }
