@@ -79,6 +79,20 @@ func (t *Trial) partial(format string, a ...any) {
 	}
 }
 
+// say says something about the step in a line that stays.
+func (t *Trial) say(format string, a ...any) {
+	t.show.mu.Lock()
+	defer t.show.mu.Unlock()
+	t.line(fmt.Sprintf(format, a...))
+}
+
+// print prints lines between steps.
+func (t *Trial) print(format string, a ...any) {
+	t.show.mu.Lock()
+	defer t.show.mu.Unlock()
+	fmt.Fprintf(t.Screen, format+"\n", a...)
+}
+
 // alive shows each second that the step runs, until the caller calls stop.
 func (t *Trial) alive(text string) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})

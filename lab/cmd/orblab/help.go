@@ -17,6 +17,16 @@ var help = kong.Vars{
 		"links.",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
+	"chaos": "Let random faults hit single agents and clusters, in virtual time, and check that each crawl keeps its " +
+		"promises.",
+	"chaos_seed": "Use seed N for the first story; each story has the next one (default: the one after those in " +
+		"--append, or 1).",
+	"chaos_append": "Add this run to those in FILE, one line of JSON each, and report the sum (default: report this " +
+		"run alone).",
+	"chaos_keep": "Write the event logs of failures to DIR (default: orblab-chaos in the folder for temporary files).",
+	"chaos_jobs": "Tell N stories at a time, each in a process of its own (default: one for each processor).",
+	"chaos_out": "Write chaos.md, chaos.csv, chaos.svg and chaos.json to DIR (default: docs/lab of this checkout; " +
+		"with --quick, orbweaver-lab in the folder for temporary files).",
 	"duration": "Run the yardstick for D each time (default: 30s, quick 3s), and the memory run for at most D " +
 		"(default: 0, no limit).",
 	"memory": "With --memory-run: give the agent a memory budget of BYTES, which it must keep (default: the " +

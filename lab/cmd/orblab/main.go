@@ -40,10 +40,12 @@ type commands struct {
 	Quality    QualityCmd    `cmd:"" help:"${quality}"`
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
+	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 
 	Web           WebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     SeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of the experiment seen."`
+	ChaosStory    ChaosStoryCmd    `cmd:"" hidden:"" help:"Tell stories of the experiment chaos."`
 	FrontierQueue FrontierQueueCmd `cmd:"" hidden:"" help:"Run the frontier of the experiment frontier."`
 }
 

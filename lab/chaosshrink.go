@@ -1,0 +1,94 @@
+package lab
+
+import (
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/sim"
+)
+
+// A Rate is how often a plan failed.
+type Rate struct {
+	Failed int `json:"failed"`
+	Told   int `json:"told"`
+}
+
+// A shrinker looks for the smallest plan that fails about as often as another.
+type shrinker struct {
+	// tell tells the story of a plan at most most times. It stops when enough stories have
+	// failed, or when so many cannot fail any more. Zero means that it never stops early.
+	tell func(p sim.Plan, most, enough int) Rate
+	// budget is how many stories may be told in all.
+	budget int
+}
+
+// reruns is how often a plan that failed is told again.
+const reruns = 20
+
+// shrink returns the smallest plan that it finds, and how often that fails. rate is how often
+// p failed in reruns; it is not zero.
+//
+// A smaller plan takes the place of a larger one if it fails at least half as often. As the
+// seed does not fix the order of goroutines, that is a matter of counting.
+func (s *shrinker) shrink(p sim.Plan, rate Rate) (sim.Plan, Rate) {
+	enough := max(1, (rate.Failed+1)/2)
+	smaller := false
+	for again := true; again; {
+		again = false
+		for _, c := range lessened(p) {
+			if s.budget <= 0 {
+				break
+			}
+			r := s.tell(c, min(rate.Told, s.budget), enough)
+			s.budget -= r.Told
+			if r.Failed >= enough {
+				p, smaller, again = c, true, true
+				break
+			}
+		}
+	}
+	if smaller {
+		rate = s.tell(p, reruns, 0)
+	}
+	return p, rate
+}
+
+// lessened returns the plans that are a step smaller than p, the largest steps first.
+func lessened(p sim.Plan) (ps []sim.Plan) {
+	for i := range p.Faults {
+		ps = append(ps, p.Without(i))
+	}
+	change := func(is bool, f func(p *sim.Plan)) {
+		if is {
+			c := p
+			c.Faults = slices.Clone(p.Faults)
+			f(&c)
+			ps = append(ps, c)
+		}
+	}
+	for n := p.Agents + p.Spare; n > 0 && p.Agents+p.Spare > 2; n-- {
+		if n == 1 && p.Agents == 1 || slices.ContainsFunc(p.Faults, func(f sim.Fault) bool { return f.Agent == n }) {
+			continue
+		}
+		change(p.Agents > 1 || n > p.Agents, func(p *sim.Plan) {
+			if n > p.Agents {
+				p.Spare--
+			} else {
+				p.Agents--
+			}
+			for i := range p.Faults {
+				if p.Faults[i].Agent > n {
+					p.Faults[i].Agent--
+				}
+			}
+		})
+	}
+	change(p.Hosts > 3, func(p *sim.Plan) { p.Hosts = max(3, p.Hosts/2) })
+	change(p.Pages > 4, func(p *sim.Plan) { p.Pages = max(4, float64(int(p.Pages/2))) })
+	change(p.Partition != "", func(p *sim.Plan) { p.Partition = "" })
+	change(p.Latency > 0, func(p *sim.Plan) { p.Latency = 0 })
+	for i, f := range p.Faults {
+		change(f.After > 0, func(p *sim.Plan) { p.Faults[i].After = 0 })
+	}
+	change(p.Hosts > 3, func(p *sim.Plan) { p.Hosts = max(3, p.Hosts*3/4) })
+	return ps
+}

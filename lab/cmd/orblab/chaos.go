@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// ChaosCmd implements "orblab chaos".
+type ChaosCmd struct {
+	Quick      bool          `help:"Tell 20 stories, unless --for or --stories is given."`
+	Seed       uint64        `placeholder:"N" help:"${chaos_seed}"`
+	For        time.Duration `placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
+	Stories    int           `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
+	Alone      float64       `default:"0.3333333333" placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
+	Append     string        `placeholder:"FILE" help:"${chaos_append}"`
+	Plan       string        `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
+	Keep       string        `placeholder:"DIR" help:"${chaos_keep}"`
+	Jobs       int           `placeholder:"N" help:"${chaos_jobs}"`
+	CPUProfile string        `name:"cpuprofile" placeholder:"DIR" help:"Write processor profiles of these processes to DIR."`
+	Out        string        `placeholder:"DIR" help:"${chaos_out}"`
+}
+
+// Help explains the result.
+func (ChaosCmd) Help() string {
+	return `The experiment tells stories: crawls in virtual time, of a single agent or of a
+cluster, with one to three random faults, such as kills, power failures, lost machines
+and bad networks. A judge checks the promises of each crawl. If a story fails, orblab
+repeats it 20 times, makes its plan as small as it can, and ends with exit code 1.
+
+  orblab chaos --quick --out /tmp/lab
+  orblab chaos --for 40m --append docs/lab/chaos.jsonl
+  orblab chaos --plan '{"Seed":7,"Agents":3,"Faults":[{"Kind":"kill","Agent":2,"At":0.5}]}'
+
+What people write below the marker in chaos.md stays.`
+}
+
+// Run runs the experiment.
+func (c *ChaosCmd) Run(out io.Writer) error {
+	switch {
+	case c.For < 0 || c.Stories < 0 || c.Jobs < 0:
+		return usageErrorf("--for, --stories and --jobs: give values above 0")
+	case !(c.Alone >= 0 && c.Alone <= 1):
+		return usageErrorf("--alone %v: give a share from 0 to 1", c.Alone)
+	case c.Plan != "" && (c.For > 0 || c.Stories > 0 || c.Append != ""):
+		return usageErrorf("--plan repeats one story; remove --for, --stories and --append")
+	}
+	if c.CPUProfile != "" {
+		if err := os.MkdirAll(c.CPUProfile, 0o755); err != nil {
+			return fmt.Errorf("cpuprofile: %w", err)
+		}
+	}
+	again := "orblab chaos"
+	add := func(told bool, format string, value any) {
+		if told {
+			again += fmt.Sprintf(" "+format, value)
+		}
+	}
+	add(c.Quick, "%s", "--quick")
+	add(c.For > 0, "--for %s", c.For)
+	add(c.Stories > 0, "--stories %d", c.Stories)
+	add(math.Abs(c.Alone-1.0/3) > 1e-9, "--alone %g", c.Alone)
+	add(c.Append != "", "--append %s", c.Append)
+	if c.Append == "" {
+		add(c.Seed > 0, "--seed %d", c.Seed)
+	}
+	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
+	return f.measure(out, false, &lab.Chaos{
+		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: c.Alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
+		Plan: c.Plan, Profiles: c.CPUProfile, Again: again,
+	})
+}
+
+// ChaosStoryCmd is "orblab chaos-story": a process that tells stories.
+type ChaosStoryCmd struct {
+	CPUProfile string `name:"cpuprofile" help:"Write a processor profile to this file."`
+}
+
+// Run tells the stories whose plans standard input has, and ends the process.
+func (c *ChaosStoryCmd) Run() error {
+	lab.TellStories(os.Stdin, c.CPUProfile)
+	return nil
+}
