@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,9 @@ type Chaos struct {
 	Plan string
 	// Profiles is a folder for processor profiles of the workers. Empty means none.
 	Profiles string
-	Again    string
+	// Commit is that of orblab. Empty means that it is not known.
+	Commit string
+	Again  string
 }
 
 // A ChaosRun is what one run came to: a line of the file Append.
@@ -290,7 +291,7 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers) (*ChaosRun, []Told, error) {
 	began := time.Now()
 	run := &ChaosRun{
-		Date: began.UTC().Format("2006-01-02 15:04"), Commit: commit(), First: x.Seed, Last: x.Seed, Jobs: x.Jobs,
+		Date: began.UTC().Format("2006-01-02 15:04"), Commit: x.Commit, First: x.Seed, Last: x.Seed, Jobs: x.Jobs,
 	}
 	var failures []Told
 	var broken error
@@ -425,22 +426,4 @@ func (x *Chaos) rerun(ctx context.Context, t *Trial, ws *workers) error {
 		err = fmt.Errorf("%w: %d of %d times; the first event log is %s", ErrChaos, r.Failed, r.Told, name)
 	}
 	return err
-}
-
-// commit is the commit from which this program was built; empty if that is not known.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	revision, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+"
-		}
-	}
-	return revision + changed
 }

@@ -106,8 +106,9 @@ func TestChaosAddsUp(t *testing.T) {
 	first := ChaosRun{First: 1, Wall: time.Minute, Jobs: 2}
 	first.add(Told{Plan: sim.Plan{Seed: 1, Agents: 1}, CPU: time.Second, Verdict: &sim.Verdict{Reachable: 9, Fetched: 9,
 		Struck: []sim.Kind{sim.Kill, sim.Power}, Took: time.Hour, Stall: 1500 * time.Millisecond}})
-	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9, Fetched: 7,
-		Twice: 4, Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill}, Stall: 12 * time.Second}})
+	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9,
+		Fetched: 7, Twice: 4, Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
+		Stall: 12 * time.Second}})
 	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Missed: []string{"a"}, Void: true}})
 	smallest := sim.Plan{Seed: 2, Agents: 2, Faults: []sim.Fault{{Kind: sim.KillAll, At: 0.5}}}
 	first.Failed = []ChaosFailure{{Plan: sim.Random(2), Why: "2 pages missed", Rate: Rate{3, 20}, Smallest: &smallest,
@@ -211,8 +212,13 @@ done
 		t.Errorf("the smallest plan is\n%s", f.Smallest)
 	}
 	kept, err := os.ReadFile(filepath.Join(x.Keep, "cluster-3.log"))
-	if err != nil || !strings.Contains(string(kept), "goroutine 1:") || !strings.Contains(string(kept), "exit status 2") {
-		t.Errorf("%s, %v", kept, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"goroutine 1:", "exit status 2"} {
+		if !strings.Contains(string(kept), want) {
+			t.Errorf("the log does not say %q:\n%s", want, kept)
+		}
 	}
 	if r == nil || r.Figures["first"] != uint64(1) {
 		t.Errorf("%+v", r)

@@ -62,7 +62,9 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 			Alt: "How often each fault happened, and the longest time without a page of the stories",
 			Panels: []Panel{faultPanel(alone, cluster, all),
 				{Title: "Longest time without a page", X: "seconds", Y: "stories with a longer one (%)",
-					Lines: []Line{{Name: "single agents", Points: longer(alone)}, {Name: "clusters", Points: longer(cluster)}}},
+					Lines: []Line{
+						{Name: "single agents", Points: longer(alone)}, {Name: "clusters", Points: longer(cluster)},
+					}},
 			},
 		},
 		Figures: map[string]any{"alone": alone, "cluster": cluster, "runs": len(runs), "first": x.Seed},
@@ -120,7 +122,8 @@ func chaosFailures(runs []ChaosRun) (*Table, string) {
 	var b strings.Builder
 	for _, r := range runs {
 		for _, f := range r.Failed {
-			table.Add(r.Date, r.Commit, fmt.Sprint(f.Plan.Seed), fmt.Sprintf("%d of %d", f.Rate.Failed, f.Rate.Told), f.Why)
+			failed := fmt.Sprintf("%d of %d", f.Rate.Failed, f.Rate.Told)
+			table.Add(r.Date, r.Commit, fmt.Sprint(f.Plan.Seed), failed, f.Why)
 			p, rate := f.Plan, f.Rate
 			if f.Smallest != nil {
 				p, rate = *f.Smallest, f.SmallestRate
@@ -155,7 +158,8 @@ func longer(s ChaosStories) (points plotter.XYs) {
 	}
 	for seconds := range longest + 1 {
 		left -= s.Stalls[seconds]
-		points = append(points, plotter.XY{X: float64(seconds + 1), Y: percent * float64(left) / float64(max(s.Stories, 1))})
+		share := float64(left) / float64(max(s.Stories, 1))
+		points = append(points, plotter.XY{X: float64(seconds + 1), Y: percent * share})
 	}
 	return points
 }

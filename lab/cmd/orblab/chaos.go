@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/lab"
@@ -71,7 +73,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	return f.measure(out, false, &lab.Chaos{
 		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: c.Alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
-		Plan: c.Plan, Profiles: c.CPUProfile, Again: again,
+		Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
 	})
 }
 
@@ -84,4 +86,20 @@ type ChaosStoryCmd struct {
 func (c *ChaosStoryCmd) Run() error {
 	lab.TellStories(os.Stdin, c.CPUProfile)
 	return nil
+}
+
+// commit returns the commit of the checkout around the working directory, with a + if files
+// differ from it, or empty if there is none.
+func commit() string {
+	root := checkout()
+	if root == "" {
+		return ""
+	}
+	git := exec.Command("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
+	git.Dir = root
+	out, err := git.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
