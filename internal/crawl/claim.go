@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An inquiry is a host that waits until those who may have had it have told us what
-// they know, or until the agents change.
+// An inquiry is a host that waits until the agents that may have owned it have answered, or until
+// the view changes.
 type inquiry struct {
 	view   uint64 // Tenancy.View when the question was first asked: all answers have to be of it
 	since  uint64
@@ -40,7 +40,7 @@ const (
 	claimWaitMax = 5 * time.Second
 )
 
-// hold keeps a host from being crawled. One that is ours it asks others about.
+// hold stops visits to a host. If this agent owns the host, it asks other agents about it.
 func (c *Crawler) hold(host string, mine bool, since uint64) {
 	c.Frontier.Block(host)
 	t := &c.tenants
@@ -58,8 +58,8 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 	c.askFor(host, w, time.Now())
 }
 
-// askFor asks as many agents about a host as answers are wanted. When there is
-// nobody left to be asked it is ours.
+// askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
+// agent may crawl the host.
 func (c *Crawler) askFor(host string, w *inquiry, now time.Time) {
 	for len(w.others) > 0 && len(w.open) < w.enough {
 		agent := w.others[0]
@@ -81,7 +81,7 @@ func (c *Crawler) lineOf(agent string) *line {
 	return l
 }
 
-// askAround sends questions. wake is when there are more to be sent.
+// askAround sends questions. wake is the time to send more.
 func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time) {
 	t, asked := &c.tenants, c.Tenancy.View()
 	for agent, l := range t.lines {
@@ -128,7 +128,7 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 	return wake
 }
 
-// answered takes the answer to a question that was asked for a View.
+// answered processes the answer to a question of the view asked.
 func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
 	t, l := &c.tenants, c.lineOf(agent)
 	if c.stop != notStopping || c.fatal != nil {
@@ -177,7 +177,7 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 	}
 }
 
-// settleHere makes a host ours.
+// settleHere starts visits to a host that this agent owns.
 func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 	t := &c.tenants
 	key := weburl.HostKey(host)
@@ -210,7 +210,7 @@ func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 	c.unhold(host)
 }
 
-// unite takes the done keys of a host that was given away into its own range.
+// unite moves the done keys of a host that was handed over before into the host's own range.
 func (c *Crawler) unite(key uint64) {
 	h, ok := c.tenants.handed[key]
 	if !ok || !h.apart {
@@ -227,8 +227,8 @@ func (c *Crawler) unite(key uint64) {
 	c.append()
 }
 
-// foundElsewhere notes which links that wait here are finished elsewhere. What
-// is finished here must not be among the paths.
+// foundElsewhere records which waiting links are finished on other agents. The paths must not
+// contain URLs finished here.
 func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
 	if finished.n == 0 || c.fatal != nil {
 		return
@@ -251,25 +251,24 @@ func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
 	c.append()
 }
 
-// estateKeys is how many keys are taken in at once, if no host has more: each
-// is 8 octets in RAM until then.
+// estateKeys is the number of keys that are processed at once, unless one host has more. Each takes
+// 8 bytes of RAM.
 const estateKeys = 1 << 18
 
-// An estate is what another agent knows of a host.
+// An estate is another agent's state of a host.
 type estate struct {
 	host  string
 	paths paths
 	clock *Clock
 }
 
-// ErrNotHeir is a Hand of a host that by this agent's view is not its own, or is
-// not any more: who has sent it asks its own view, and perhaps sends it again.
-var ErrNotHeir = errors.New("not all of these hosts are ours")
+// ErrNotHeir reports a Hand of a host that this agent does not own by its view. The sender checks
+// its own view, and may send the host again.
+var ErrNotHeir = errors.New("this agent does not own all of these hosts")
 
-// Handed takes what another agent knows of hosts, and returns how many of them
-// there were when that is durable. Those that are not ours by this agent's view
-// are passed over, and make it an ErrNotHeir. It may be called by many; ctx
-// bounds it.
+// Handed processes another agent's state of hosts. It returns the number of hosts when that is
+// durable. It skips hosts that this agent does not own by its view; then the error is an
+// ErrNotHeir. Safe for concurrent use; ctx bounds the wait.
 func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
 	if c.Tenancy == nil {
 		return 0, ErrAlone
@@ -330,8 +329,8 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 	return hosts, flush()
 }
 
-// news appends to dst what is not known yet of the finished URLs of a host, for
-// learn. The heirs of the host are told.
+// news appends to dst the unknown ones of the finished URLs of a host, for learn, and ships them to
+// the host's heir.
 func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 	if c.unite(key); c.fatal != nil {
 		return dst
@@ -354,7 +353,7 @@ func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
 }
 
-// takeEstates takes estates in.
+// takeEstates processes the states of hosts.
 func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
 	t := &c.tenants
 	now := time.Now()

@@ -37,43 +37,41 @@ import (
 // heirs all it knows once more, and so does one whose hosts have new heirs; see
 // whole.
 
-// Heirs are the heirs of all hosts, at some view of the agents. Values of the
-// same view are equal.
+// Heirs assigns an heir to each host, by one view of the cluster. Values of the same view are equal.
 type Heirs interface {
-	// Heir has the replica of the host with this key (weburl.HostKey). An empty
-	// name: there is no other agent.
+	// Heir returns the agent that has the replica of the host with this key (weburl.HostKey), or
+	// "" if there is no other agent.
 	Heir(host uint64) string
 }
 
-// A Shipper takes records to heirs. Safe for concurrent use.
+// A Shipper sends records to heirs. Safe for concurrent use.
 type Shipper interface {
-	// Heirs are those that are known now; nil: nobody knows yet. When they
-	// change, Crawler.ViewChanged is to be called.
+	// Heirs returns the present heirs, or nil if they are not known yet. When they change, the
+	// caller calls Crawler.ViewChanged.
 	Heirs() Heirs
-	// Ship gives an agent replica.Records, encoded one behind the other, and
-	// returns nil when they are durable there. The batches to an agent are
-	// numbered from 1; one that failed may come again under its number.
-	// ErrNotWhole: the agent has nothing of what came before. The memory is valid
-	// until Ship returns.
+	// Ship sends count concatenated encodings of handoff.Records to an agent. It returns nil when
+	// they are durable there. number counts the batches to an agent from 1; a failed batch may
+	// come again with its number. The error is ErrNotWhole if the agent lacks the batches before.
+	// records is valid until Ship returns.
 	Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error
 }
 
-// ErrNotWhole is a batch for a replica that is not there.
-var ErrNotWhole = errors.New("nothing is there of what was shipped before")
+// ErrNotWhole reports a batch for a replica that the agent does not have.
+var ErrNotWhole = errors.New("the agent lacks the records that were shipped before")
 
-// Copies is what shipping needs.
+// Copies configures replication: shipping the records of own hosts to their heirs.
 type Copies struct {
 	Shipper
-	// Out has what is to be shipped, Waiting the finishes that may not be yet.
-	// They are the Crawler's alone.
+	// Out holds the records to ship, Waiting the finishes that must not be shipped yet. Only the
+	// Crawler uses them.
 	Out, Waiting *outbox.Outbox
 }
 
-// epochsMax bounds the epochs that are not over. When there are as many the last
-// one goes on until an earlier one is.
+// epochsMax bounds the number of epochs that are not over. At this number, the last one continues
+// until an earlier one is over.
 const epochsMax = 4096
 
-// An epoch is what was accepted and finished between two writes of the journal.
+// An epoch is the set of accepts and finishes between two writes of the journal.
 type epoch struct {
 	from   uint64    // the number of its first accept, if it has any
 	began  time.Time // zero: nothing has happened in it
@@ -143,7 +141,7 @@ func (s *shipping) begun() uint64 {
 	return s.now()
 }
 
-// openEpoch is the open epoch, in which something happens.
+// openEpoch returns the open epoch, which receives a record.
 func (c *Crawler) openEpoch() *epoch {
 	s := &c.shipping
 	e := &s.epochs[len(s.epochs)-1]
@@ -153,7 +151,7 @@ func (c *Crawler) openEpoch() *epoch {
 	return e
 }
 
-// epoch is the one with this id; nil: it is over.
+// epoch returns the epoch with this id, or nil if it is over.
 func (s *shipping) epoch(id uint64) *epoch {
 	if id < s.first || id >= s.first+uint64(len(s.epochs)) {
 		return nil
@@ -161,7 +159,7 @@ func (s *shipping) epoch(id uint64) *epoch {
 	return &s.epochs[id-s.first]
 }
 
-// beginCopies begins with what an earlier run left: nobody knows who has it.
+// beginCopies starts replication with the records of an earlier run, whose heirs are not known.
 func (c *Crawler) beginCopies() {
 	if c.Copies == nil {
 		return
@@ -190,7 +188,7 @@ func (c *Crawler) stage(counts int, r *handoff.Record, host uint64) {
 	s.staged = append(s.staged, stagedRecord{s.now()<<countBits | uint64(counts), host, len(s.arena)})
 }
 
-// copyAccept ships an accept. Number 0 is of a link that may be known.
+// copyAccept ships an accept. Number 0 stands for a link that may be known already.
 func (c *Crawler) copyAccept(number, host uint64, enc []byte) {
 	if c.Copies != nil {
 		c.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
@@ -204,7 +202,7 @@ func (c *Crawler) copyKnown(k weburl.Key) {
 	}
 }
 
-// copyFinish ships a finish, when its time has come.
+// copyFinish ships a finish when that is allowed.
 func (c *Crawler) copyFinish(f *finish) {
 	if c.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
 		f.dropped() && c.notOurs(f.link.URL) {
@@ -218,7 +216,7 @@ func (c *Crawler) copyFinish(f *finish) {
 	c.stage(countsEnd, &r, k.Host)
 }
 
-// copyClock ships when a host may be asked again.
+// copyClock ships how long a host must rest.
 func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
 	if c.Copies != nil {
 		r := clockRecord(st, now)
@@ -226,7 +224,8 @@ func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
 	}
 }
 
-// clockRecord is a host's state in durations: no two machines' clocks are compared.
+// clockRecord returns a host's state in durations, because clocks of two machines are never
+// compared.
 func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
 	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)),
@@ -240,7 +239,7 @@ func (c *Crawler) countOutgoing() {
 	}
 }
 
-// leavesFor notes that others are to have a link that was accepted as ours.
+// leavesFor records that another agent must get a link that was accepted as an own one.
 func (c *Crawler) leavesFor(number uint64) {
 	s := &c.shipping
 	if i := s.epochOf(number); i >= 0 {
@@ -248,8 +247,7 @@ func (c *Crawler) leavesFor(number uint64) {
 	}
 }
 
-// epochOf is the place of the epoch in which a link was accepted; negative: it is
-// over.
+// epochOf returns the index of the epoch in which a link was accepted; negative: it is over.
 func (s *shipping) epochOf(number uint64) int {
 	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
 }
@@ -265,9 +263,8 @@ func (c *Crawler) arrivedElsewhere(numbers ...uint64) {
 	}
 }
 
-// intakeSafely is intake of links whose sender will forget them: what seen holds
-// back of them is shipped as if it were new, since a link that is finished stays
-// so.
+// intakeSafely is intake for links whose sender will forget them. It ships the links that the
+// seen-set holds back as if they were new. That is safe, because a finished link stays finished.
 func (c *Crawler) intakeSafely(v *visit) {
 	if c.Copies == nil {
 		c.intake(v)
@@ -284,7 +281,7 @@ func (c *Crawler) intakeSafely(v *visit) {
 	}
 }
 
-// copied says that heirs have all own links that were accepted up to an epoch.
+// copied reports that the heirs have all own links accepted up to an epoch.
 func (s *shipping) copied(id uint64) bool {
 	for i := range s.epochs {
 		if s.first+uint64(i) > id {
@@ -297,7 +294,7 @@ func (s *shipping) copied(id uint64) bool {
 	return true
 }
 
-// copyCommitted queues what is in the journal now.
+// copyCommitted queues the records that are now in the journal.
 func (c *Crawler) copyCommitted(now time.Time) {
 	s := &c.shipping
 	if c.Copies == nil || c.fatal != nil || s.epochs[len(s.epochs)-1].began.IsZero() {
@@ -332,7 +329,7 @@ func (c *Crawler) copyCommitted(now time.Time) {
 // heldFiles are numbers of files.
 type heldFiles struct{ first, last uint64 }
 
-// held are the first and the last file of what seen holds back; zero: nothing.
+// held returns the first and the last file in which the seen-set holds links back, or zero.
 func (c *Crawler) held() (h heldFiles) {
 	if !c.Seen.Holds() {
 		return h
@@ -367,7 +364,7 @@ func (c *Crawler) ship(number, host uint64, rec []byte) error {
 	return c.Copies.Out.Push(heir, number, 0, rec)
 }
 
-// shipped notes that a record is with its heir, or that there is none.
+// shipped records that a record has reached its heir, or that there is no heir.
 func (c *Crawler) shipped(number uint64) {
 	s := &c.shipping
 	id := number >> countBits
@@ -387,12 +384,12 @@ func (c *Crawler) shipped(number uint64) {
 	}
 }
 
-// safe says that an epoch and those before it are.
+// safe reports that an epoch and all before it are safe.
 func (s *shipping) safe(id uint64) bool {
 	return s.safeTo >= id || s.safeTo+1 == id && id == s.now() && s.epoch(id).safe()
 }
 
-// turn moves on what has become safe, and forgets the epochs that are over.
+// turn releases what has become safe, and forgets the epochs that are over.
 func (c *Crawler) turn(now time.Time) error {
 	s := &c.shipping
 	s.safeTo, s.released = max(s.safeTo, s.first-1), max(s.released, s.first-1)
@@ -438,7 +435,7 @@ func (c *Crawler) turn(now time.Time) error {
 	})
 }
 
-// hostOf is the host that a record is about.
+// hostOf returns the host of a record.
 func hostOf(rec []byte) (uint64, error) {
 	r, _, err := handoff.Decode(rec, nil)
 	if err != nil {
@@ -447,7 +444,7 @@ func hostOf(rec []byte) (uint64, error) {
 	return r.Host, nil
 }
 
-// newHeirs takes note of a view.
+// newHeirs processes a change of the view.
 func (c *Crawler) newHeirs() {
 	if c.Copies == nil {
 		return
@@ -460,8 +457,8 @@ func (c *Crawler) newHeirs() {
 	}
 }
 
-// shipOut ships what may go. wake is when there is more to do; zero: not before
-// an answer comes.
+// shipOut ships the records that may go. wake is the time of the next work; zero means not before
+// an answer arrives.
 func (c *Crawler) shipOut(work context.Context, now time.Time) (wake time.Time) {
 	if c.Copies == nil || c.fatal != nil {
 		return time.Time{}
@@ -510,7 +507,7 @@ func (c *Crawler) shipOut(work context.Context, now time.Time) (wake time.Time) 
 	}
 }
 
-// heirOf says whose a loose record is.
+// heirOf returns the heir of a record without a destination.
 func (c *Crawler) heirOf(number uint64, rec []byte) (string, outbox.Way, error) {
 	host, err := hostOf(rec)
 	if err != nil {
@@ -524,7 +521,7 @@ func (c *Crawler) heirOf(number uint64, rec []byte) (string, outbox.Way, error) 
 	return "", outbox.Gone, nil
 }
 
-// hasShipped notes what came of a batch.
+// hasShipped records the result of shipping a batch.
 func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
 	s := &c.shipping
 	switch {
@@ -550,11 +547,11 @@ func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.T
 	c.Copies.Out.Done(b, err == nil, now)
 }
 
-// lingerTime bounds the time that a stop waits for others to have what was found
-// and finished: they may be about to go on with it.
+// lingerTime bounds how long a stop waits until other agents have this agent's links and finishes,
+// because they may soon continue with its hosts.
 const lingerTime = 2 * time.Second
 
-// lingers says whether a stop is to wait for that.
+// lingers reports whether a stop must wait for that.
 func (c *Crawler) lingers(now time.Time) bool {
 	s := &c.shipping
 	if c.Copies == nil || s.heirs == nil || c.stop == Finished || c.stop == OnlyBlocked || c.copying() == 0 {
@@ -566,7 +563,7 @@ func (c *Crawler) lingers(now time.Time) bool {
 	return now.Before(s.lingering)
 }
 
-// copying is how many records heirs are to have.
+// copying returns the number of records that wait to be sent to heirs.
 func (c *Crawler) copying() int64 {
 	if c.Copies == nil {
 		return 0
@@ -574,7 +571,7 @@ func (c *Crawler) copying() int64 {
 	return c.Copies.Out.Len() + c.Copies.Waiting.Len() + int64(len(c.shipping.staged))
 }
 
-// lag is how long the oldest that is not safe has waited.
+// lag returns the age of the oldest epoch that is not safe.
 func (s *shipping) lag(now time.Time) time.Duration {
 	if len(s.epochs) == 0 || s.epochs[0].began.IsZero() {
 		return 0
@@ -582,7 +579,7 @@ func (s *shipping) lag(now time.Time) time.Duration {
 	return max(now.Sub(s.epochs[0].began), 0)
 }
 
-// tellCopies says at the end of a run what was shipped.
+// tellCopies writes the event at the end of a run about what was shipped.
 func (c *Crawler) tellCopies() {
 	s := &c.shipping
 	if c.Copies == nil || s.over == 0 {

@@ -22,8 +22,7 @@ type handoffQueue struct {
 	stale    map[uint64]struct{} // hosts of which more is finished than is in what is on its way
 }
 
-// A bundle is what is known of some hosts: of one, or of as many as have not too
-// many keys together.
+// A bundle is the state of some hosts: of one host, or of several with at most bundleKeys keys.
 type bundle struct {
 	agent, identity string
 	hosts           []string
@@ -32,13 +31,13 @@ type bundle struct {
 	keys            int64
 }
 
-// bundleKeys is how many keys go at once, if no host has more: each is 8 octets
-// in RAM until it has arrived.
+// bundleKeys bounds the keys in a bundle, unless one host has more. Each takes 8 bytes of RAM until
+// it has arrived.
 const bundleKeys = 1 << 18
 
-// Claimed answers another agent that has become the owner of hosts, and gives that
-// agent the links of these hosts. identity is that of Tenancy, view the asker's View.
-// Safe for concurrent use while Run is under way; ctx bounds the wait.
+// Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
+// of these hosts. identity is Tenancy's identity of the agent, view the agent's View. Safe for
+// concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	if c.Tenancy == nil {
 		return nil, ErrAlone
@@ -101,7 +100,7 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 	return Coming
 }
 
-// give has an agent told what is known of a host.
+// give queues the state of a host for an agent.
 func (c *Crawler) give(host, to string) {
 	g := c.tenants.giving[to]
 	if g == nil {
@@ -114,7 +113,7 @@ func (c *Crawler) give(host, to string) {
 	}
 }
 
-// newlyDone notes that nobody has been told all that is finished of a host.
+// newlyDone records that no agent has all finished URLs of a host.
 func (t *tenants) newlyDone(host uint64) {
 	delete(t.given, host)
 	for _, g := range t.giving {
@@ -128,7 +127,7 @@ func (t *tenants) newlyDone(host uint64) {
 	}
 }
 
-// giveOut tells agents what they are to know. wake is when there is more to do.
+// giveOut sends queued states to agents. wake is the time of the next work.
 func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) {
 	c.tenants.ready = false
 	for agent, g := range c.tenants.giving {
@@ -162,9 +161,9 @@ func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) 
 	return wake
 }
 
-// bundleUp reads what is known of some hosts. The new owner is told when the finishes
-// in it are durable here and the links of these pages are safe: it must not take a page
-// for finished that a power failure here undoes, or whose links are lost with this
+// bundleUp reads the states of some hosts into a bundle. The bundle goes to the new owner when its
+// finishes are durable here and the links of these pages are safe. Otherwise the new owner could
+// take a page for finished that a power failure here undoes, or whose links are lost with this
 // machine.
 func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 	b := &bundle{agent: agent, identity: c.Tenancy.Identity(agent)}
@@ -203,7 +202,7 @@ func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
 }
 
-// told notes what came of a bundle. If err is nil, the new owner has the blocks in it.
+// told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
 func (c *Crawler) told(g *handoffQueue, b *bundle, err error, now time.Time) {
 	c.remote.activity++
 	g.busy = false

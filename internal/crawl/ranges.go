@@ -24,20 +24,20 @@ import (
 // host comes back with them. Before it is crawled here again, its done keys are
 // taken over into the new range.
 
-// A handed is what is to be known of a host that was given away.
+// A handed records that a host was handed to another agent.
 type handed struct {
 	gen   uint32 // how often; the name of its own range
 	apart bool   // its done keys are not in its own range yet
 	last  uint64 // the number of the last accept before it was given away last
 }
 
-// key is that of a URL of the host in its own range.
+// key returns the key of a URL of the host in the host's own range.
 func (h handed) key(k weburl.Key) weburl.Key {
 	k.Host += uint64(h.gen) * 0x9e3779b97f4a7c15
 	return k
 }
 
-// ownKey is a URL's key in seen where it is crawled.
+// ownKey returns the key in the seen-set of a URL that this agent crawls.
 func (c *Crawler) ownKey(k weburl.Key) weburl.Key {
 	if len(c.tenants.handed) == 0 {
 		return k
@@ -45,7 +45,7 @@ func (c *Crawler) ownKey(k weburl.Key) weburl.Key {
 	return c.tenants.handed[k.Host].key(k)
 }
 
-// doneKey is a finished URL's key. As with foreignKey no host has its host part.
+// doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
 func doneKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
 }
@@ -104,7 +104,7 @@ func decodeList(p []byte) (host uint64, l keyset.List, err error) {
 	return host, l, nil
 }
 
-// paths is a set of paths of one host, each known as far as seen knows it.
+// paths is a set of paths of one host, each with as many bits as the seen-set knows.
 type paths struct {
 	lists []keyset.List // ascending, one of each width
 	n     int
@@ -125,7 +125,7 @@ func (s *paths) add(l keyset.List) {
 	s.lists = append(s.lists, keyset.List{Width: l.Width, Paths: slices.Clone(l.Paths)})
 }
 
-// order sorts what was added, for has, and leaves out what is there twice.
+// order sorts the paths, as has requires, and removes duplicates.
 func (s *paths) order() {
 	s.n = 0
 	for i := range s.lists {
@@ -136,8 +136,8 @@ func (s *paths) order() {
 	}
 }
 
-// has says whether a path, of which the top width bits are given, is in the set:
-// as far as both are known.
+// has reports whether a path, given by its top width bits, is in the set. It compares the bits that
+// both have.
 func (s *paths) has(width uint, path uint64) bool {
 	for _, l := range s.lists {
 		low, high := path, path
@@ -155,7 +155,7 @@ func (s *paths) has(width uint, path uint64) bool {
 	return false
 }
 
-// without are the paths that are not in o.
+// without returns the paths that are not in o.
 func (s *paths) without(o *paths) (left paths) {
 	for _, l := range s.lists {
 		rest := keyset.List{Width: l.Width}
@@ -169,13 +169,13 @@ func (s *paths) without(o *paths) (left paths) {
 	return left
 }
 
-// within are the paths that are in o.
+// within returns the paths that are in o.
 func (s *paths) within(o *paths) (both paths) {
 	out := s.without(o)
 	return s.without(&out)
 }
 
-// rangeOf reads a range of seen.
+// rangeOf reads a range of the seen-set.
 func (c *Crawler) rangeOf(host uint64) (s paths) {
 	c.noteDone()
 	for tries := 0; c.fatal == nil; tries++ {
@@ -192,7 +192,7 @@ func (c *Crawler) rangeOf(host uint64) (s paths) {
 	return s
 }
 
-// emptyRange says that seen has nothing of a range.
+// emptyRange reports that the seen-set has no key of a range.
 func (c *Crawler) emptyRange(host uint64) bool {
 	some := errors.New("some")
 	err := c.Seen.Range(host, func(keyset.List) error { return some })
@@ -202,15 +202,15 @@ func (c *Crawler) emptyRange(host uint64) bool {
 	return err == nil
 }
 
-// A ranged is paths that are to be known in a range.
+// A ranged is a set of paths to add to a range.
 type ranged struct {
 	host uint64
 	kind byte // of the journal's record: kindKeys or kindDoneKeys
 	paths
 }
 
-// learn makes keys known to seen, and then tells the journal: what it says of
-// them, seen has on disk, but for those that are known whole.
+// learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
+// of the journal on disk.
 func (c *Crawler) learn(all []ranged) {
 	narrow := false
 	for _, r := range all {
@@ -259,7 +259,7 @@ func (c *Crawler) learn(all []ranged) {
 	c.append()
 }
 
-// insert takes in keys that are not known whole.
+// insert adds truncated keys.
 func (c *Crawler) insert(all []ranged) error {
 	load := func(add func(uint64, keyset.List) error) error {
 		for _, r := range all {
@@ -287,7 +287,7 @@ func (c *Crawler) insert(all []ranged) error {
 	return err
 }
 
-// isDone notes that a URL is finished, for the host's next agent.
+// isDone records that a URL is finished, for the host's next owner.
 func (c *Crawler) isDone(k weburl.Key) {
 	if c.Tenancy != nil {
 		c.tenants.done = append(c.tenants.done, doneKey(k))
@@ -295,8 +295,8 @@ func (c *Crawler) isDone(k weburl.Key) {
 	}
 }
 
-// noteDone tells seen of what is finished: before each sync, and before its keys
-// are read.
+// noteDone adds the keys of finished URLs to the seen-set. The caller calls it before each sync and
+// before it reads these keys.
 func (c *Crawler) noteDone() {
 	if len(c.tenants.done) == 0 || c.fatal != nil {
 		return
@@ -309,7 +309,7 @@ func (c *Crawler) noteDone() {
 	}
 }
 
-// doneOf is the key of a finish that counts.
+// doneOf returns the key of a finish that counts.
 func (k *checkpoint) doneOf(kind byte, p []byte, counts *verdict) (key weburl.Key, ok bool, err error) {
 	if !k.moves || kind != kindFinish {
 		return key, false, nil
@@ -321,7 +321,7 @@ func (k *checkpoint) doneOf(kind byte, p []byte, counts *verdict) (key weburl.Ke
 	return doneKey(f.link.URL.Key()), true, nil
 }
 
-// plainKey is the key of a URL whose Aux ends with it.
+// plainKey returns the key at the end of an item's Aux.
 func plainKey(it keyset.Item) weburl.Key {
 	var one [1]weburl.Key
 	if n := len(it.Aux) - 16; n >= 0 {
@@ -332,7 +332,7 @@ func plainKey(it keyset.Item) weburl.Key {
 	return it.Key
 }
 
-// hostOf is the key of the host of a URL whose key in seen is k.
+// hostOf returns the key of the host of a URL whose key in the seen-set is k.
 func (c *Crawler) hostOf(k weburl.Key, u weburl.URL) uint64 {
 	if c.Tenancy == nil {
 		return k.Host
@@ -340,8 +340,7 @@ func (c *Crawler) hostOf(k weburl.Key, u weburl.URL) uint64 {
 	return weburl.HostKey(u.Host())
 }
 
-// done tells heirs what a record says of finished URLs, where that is known of
-// each. What came from another agent and is not known whole is left out.
+// done sends heirs the finished URLs of a record. It omits truncated keys from other agents.
 func (t *telling) done(ctx context.Context, kind byte, p []byte) error {
 	var keys []weburl.Key
 	switch kind {

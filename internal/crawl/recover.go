@@ -20,25 +20,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Recovered says what an earlier run left.
+// Recovered has the counts that Recover found.
 type Recovered struct {
-	// Pending has the links of blocked hosts, too.
+	// Pending includes the links of blocked hosts.
 	Accepted, Finished, Pending int64
-	// Repeated counts the finishes whose WARC record did not survive a power
-	// failure, or links of theirs that seen had held back: those URLs are
-	// pending again.
+	// Repeated counts the finishes whose WARC record, or whose held-back links, a power failure
+	// has destroyed. Their URLs are pending again.
 	Repeated int64
-	// Lost is how many links may be gone that seen had held back for pages that
-	// cannot be told any more.
+	// Lost is the number of held-back links that may be lost, and whose pages are not known.
 	Lost int64
 }
 
-// Recover rebuilds seen, frontier, robots cache and counts from the journal in
-// dir, before Seed and Run. intact says whether a WARC file still has all up
-// to end: a power failure can take from it what the journal calls finished.
+// Recover rebuilds seen-set, frontier, robots cache and counts from the journal in dir. Call it
+// before Seed and Run. intact reports whether a WARC file still has all bytes up to end, because a
+// power failure can destroy records of finished URLs.
 //
-// Two passes: the first learns which accepts are finished, the second queues
-// the others in the order in which they were made.
+// It reads the journal twice: first to learn which accepts are finished, then to queue the others in
+// their order.
 func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end int64) bool,
 	now time.Time) (Recovered, error) {
 	var r Recovered
@@ -393,11 +391,11 @@ func (c *Crawler) count(f *finish) {
 	}
 }
 
-// urgentCommitEvery is the longest that a server's wish to be asked less often stays in
-// memory only: a repeated fetch is a pity, a disregarded Retry-After is rude.
+// urgentCommitEvery bounds how long a server's demand for fewer requests is only in memory. A kill
+// may repeat a fetch, but must not make the crawl disregard a Retry-After.
 const urgentCommitEvery = 5 * time.Millisecond
 
-// commitAt is when the journal is to be written next.
+// commitAt returns the time of the next write of the journal.
 func (c *Crawler) commitAt() time.Time {
 	if c.urgent {
 		return c.committed.Add(min(urgentCommitEvery, c.cfg.CommitEvery))
@@ -405,8 +403,8 @@ func (c *Crawler) commitAt() time.Time {
 	return c.committed.Add(c.cfg.CommitEvery)
 }
 
-// save writes the journal when it is time: archive and logs first (the
-// journal's Before sees to that), so that a finish never outlives its record.
+// save writes the journal when it is due. The journal's Before writes archive and logs first, so
+// that the journal never has a finish without its record.
 func (c *Crawler) save(now time.Time) {
 	if c.fatal != nil {
 		return
@@ -450,14 +448,13 @@ func (c *Crawler) save(now time.Time) {
 	}
 }
 
-// checkpointDue says that the journal has grown by as much as the last
-// checkpoint wrote.
+// checkpointDue reports that the journal has grown by as much as the last checkpoint wrote.
 func (c *Crawler) checkpointDue() bool {
 	return c.checkpoint == nil && !c.shipping.whole.reading &&
 		c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
 }
 
-// A syncing is an fsync on its way, while the crawl goes on.
+// A syncing is an fsync in progress, while the crawl continues.
 type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
@@ -466,8 +463,8 @@ type syncing struct {
 	done     chan error // it never blocks
 }
 
-// run does what takes time: what is held back by seen first, then, with
-// archive and logs, the journal, which speaks of all of them.
+// run does the slow work: it syncs the held-back links of the seen-set, then archive and logs, and
+// then the journal, which refers to all of them.
 func (s *syncing) run() error {
 	if err := s.seen.Run(); err != nil {
 		return err
@@ -475,7 +472,7 @@ func (s *syncing) run() error {
 	return s.journal.Run()
 }
 
-// startSync commits what endSync will have made durable.
+// startSync writes what endSync will report as durable.
 func (c *Crawler) startSync() (*syncing, error) {
 	if c.noteDone(); c.fatal != nil {
 		return nil, c.fatal
@@ -493,7 +490,7 @@ func (c *Crawler) startSync() (*syncing, error) {
 	return &syncing{j, held, c.accepted, owed, make(chan error, 1)}, nil
 }
 
-// noteSync takes note of a sync that has run with this error.
+// noteSync processes the result of a sync.
 func (c *Crawler) noteSync(s *syncing, err error) error {
 	if err := c.Journal.EndSync(s.journal, err); err != nil {
 		return err
@@ -505,7 +502,7 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 	return nil
 }
 
-// beginSync makes what is in the journal durable, in a while.
+// beginSync starts to make the journal durable.
 func (c *Crawler) beginSync() error {
 	s, err := c.startSync()
 	if err != nil {
@@ -521,8 +518,8 @@ func (c *Crawler) beginSync() error {
 	return nil
 }
 
-// endSync takes note that it is durable; wait waits for that. Without a sync
-// on its way it does nothing.
+// endSync processes the end of the running sync if it has ended. With wait it waits for the end.
+// Without a running sync it does nothing.
 func (c *Crawler) endSync(wait bool) error {
 	s := c.syncing
 	if s == nil {
@@ -542,7 +539,7 @@ func (c *Crawler) endSync(wait bool) error {
 	return c.noteSync(s, err)
 }
 
-// sync makes all durable at once.
+// sync makes the journal durable before it returns.
 func (c *Crawler) sync() error {
 	if err := c.markAnyway(); err != nil {
 		return err

@@ -31,14 +31,14 @@ type Taken struct {
 	Pending, Known, Passed int64
 }
 
-// takeItems bounds what is given to the dispatcher at once, takeAhead how
-// often before the first of it is durable.
+// takeItems bounds the items passed to the dispatcher at once. takeAhead bounds how often before the
+// first of them is durable.
 const (
 	takeItems = 1000
 	takeAhead = 8
 )
 
-// A legacy is a part of what a source had.
+// A legacy is a part of the state of a lost source.
 type legacy struct {
 	a        arrival // pending links, of ours and of others
 	links    []weburl.Link
@@ -51,14 +51,13 @@ type legacy struct {
 	n        int                 // of all these
 }
 
-// finishedOf are finished URLs of the host with a key: all of them, if they are
-// not more than estateKeys.
+// finishedOf holds finished URLs of a host: all of them if there are at most estateKeys.
 type finishedOf struct {
 	host  uint64
 	paths paths
 }
 
-// A Bequest has what sources have shipped: a replica.Store.
+// A Bequest holds the records that sources have shipped: a handoff.Store.
 type Bequest interface {
 	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool,
 		fn handoff.Funcs) (handoff.Mark, error)
@@ -66,11 +65,10 @@ type Bequest interface {
 	Reset(ctx context.Context, source handoff.Source) error
 }
 
-// TakeOver takes over what a source that is gone has shipped to store, and has it
-// forgotten there once it is durable here. ours says whether a host, by the key
-// of its name, is this agent's from now on; until it has returned Partition
-// should say of such a host that nobody knows. An error of which
-// replica.ErrNewer is one means: once more.
+// TakeOver imports the state that a lost source has shipped to store, and deletes it there once it
+// is durable here. ours reports whether this agent owns a host, given by its key, from now on. Until
+// TakeOver has returned, Partition must report the owner of such a host as not known. If the error
+// is a handoff.ErrNewer, call TakeOver again.
 func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
 	in := takingOver{c: c, ctx: ctx, n: &n}
@@ -161,8 +159,8 @@ func (in *takingOver) added(n int) error {
 	return in.give()
 }
 
-// finished takes finished URLs of one host. What is known of a host is looked up
-// for each finishedOf, so there is one for each host.
+// finished collects the finished URLs of one host. There is one finishedOf for each host, because
+// each needs a look-up.
 func (in *takingOver) finished(rs []handoff.Record) error {
 	if in.of.host != rs[0].Host || in.of.paths.n >= estateKeys {
 		if err := in.endHost(); err != nil {
@@ -189,7 +187,7 @@ func (in *takingOver) endHost() error {
 	return in.added(n)
 }
 
-// give gives the dispatcher what has gathered.
+// give passes the collected items to the dispatcher.
 func (in *takingOver) give() error {
 	l, c := in.l, in.c
 	if l.n == 0 {
@@ -214,7 +212,7 @@ func (in *takingOver) give() error {
 	return in.wait(takeAhead)
 }
 
-// wait returns when no more than ahead of what was given are not durable.
+// wait returns when at most ahead of the passed legacies are not durable.
 func (in *takingOver) wait(ahead int) error {
 	for len(in.given) > ahead {
 		select {
@@ -248,7 +246,7 @@ func clockState(b []byte) (slow uint8, blocked bool) {
 	return slow, len(b) > 1 && b[1] == 1
 }
 
-// takeOver takes a part in.
+// takeOver processes a legacy.
 func (c *Crawler) takeOver(l *legacy, now time.Time) {
 	if c.stop != notStopping || c.fatal != nil {
 		l.a.done <- ErrNotRunning
@@ -276,8 +274,8 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 	}
 }
 
-// takeClock takes in when a host may be asked again. The owner of another's host
-// is told it with the host.
+// takeClock processes how long a host must rest. If another agent owns the host, that agent gets it
+// with the host.
 func (c *Crawler) takeClock(r handoff.Record, now time.Time) {
 	slow, blocked := clockState(r.State)
 	mine, owner, crawled := true, "", false
@@ -307,7 +305,7 @@ func (c *Crawler) takeClock(r handoff.Record, now time.Time) {
 	c.batch.add(kindHost, st.AppendTo(nil))
 }
 
-// know takes in keys of URLs that are finished.
+// know processes the keys of finished URLs.
 func (c *Crawler) know(keys []weburl.Key) {
 	if len(keys) == 0 || c.fatal != nil {
 		return
@@ -322,15 +320,14 @@ func (c *Crawler) know(keys []weburl.Key) {
 	c.holds()
 }
 
-// acceptKnown is Accept of such a key.
+// acceptKnown accepts such a key.
 func (c *Crawler) acceptKnown(it keyset.Item) {
 	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{it.Key}))
 	c.accepted++
 	c.copyKnown(plainKey(it))
 }
 
-// restoreAccepted gives seen the key of the accept in hand, if it has not got it
-// on disk.
+// restoreAccepted adds the key of the present accept to the seen-set, unless it is there on disk.
 func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
 	if c.accepted <= c.Seen.Mark() {
 		return nil

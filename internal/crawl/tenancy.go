@@ -38,55 +38,55 @@ import (
 // A link that waits here and was finished elsewhere is given up when its turn
 // comes (elsewhere).
 
-// Tenancy moves hosts between agents. Safe for concurrent use.
+// Tenancy tells which agent owns a host, and moves the state of hosts between agents. Safe for
+// concurrent use.
 type Tenancy interface {
-	// Tenure says whose a host is, and if it is ours, since when without a break:
-	// another number than at any earlier tenure; 0 is since the crawl began.
+	// Tenure returns the owner of a host. If mine is true, this agent owns the host, and since
+	// identifies the period of ownership: it differs for each period, and 0 means since the start
+	// of the crawl.
 	Tenure(host string) (owner string, mine bool, since uint64)
-	// Before are the agents that may know of a host of ours, the most likely
-	// first, and of how many the answer is wanted.
+	// Before returns the agents that may have owned a host of this agent, the most likely first,
+	// and the number of answers that are needed.
 	Before(host string) (agents []string, enough int)
-	// View identifies the agents that Tenure and Before speak of: two agents
-	// with the same View see the same agents in the same states. When it
-	// changes, Crawler.ViewChanged is to be called.
+	// View identifies the view that Tenure and Before use: two agents with the same View see the
+	// same agents in the same states. When it changes, the caller calls Crawler.ViewChanged.
 	View() uint64
-	// Had reports what this agent may know of a host that is another agent's.
-	// ever: it has owned the host, or has taken over from a lost agent. began: it
-	// owned the host when the crawl began.
+	// Had reports what this agent may know about a host that another agent owns. ever: this agent
+	// has owned the host, or has taken over from a lost agent. began: it owned the host at the
+	// start of the crawl.
 	Had(host string) (ever, began bool)
-	// Inheriting reports whether this agent has yet to take over what a lost
-	// agent had. At its end, Crawler.ViewChanged is to be called.
+	// Inheriting reports whether this agent still has to take over hosts of a lost agent. When it
+	// ends, the caller calls Crawler.ViewChanged.
 	Inheriting() bool
-	// Identity is the name of an agent and of its crawl directory.
+	// Identity returns a name that identifies an agent and its crawl directory.
 	Identity(agent string) string
-	// Claim asks an agent for hosts, for the asker's View. Without an error there
-	// is a verdict for each.
+	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
+	// each.
 	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
-	// Hand gives an agent what is finished of hosts, and returns nil when it is
-	// durable there.
+	// Hand sends an agent the finished URLs of hosts. It returns nil when they are durable there.
 	Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error
 }
 
-// A Verdict is the answer to a claim of a host.
+// A Verdict is the answer to a Claim for one host.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Nothing is left to be told. The agent has crawled the host, so it knew all
-	// that was finished then.
+	// Nothing: the agent has nothing more to send. It has crawled the host, so it knew all
+	// finished URLs at that time.
 	Nothing Verdict = 1 + iota
 	// Coming: a Hand is on its way; ask again.
 	Coming
-	// Again: the host is in process, the agent sees other agents than the asker,
-	// or it has yet to take over what a lost agent had. Ask again.
+	// Again: the host is in process, the agent has another view than the asker, or it still has
+	// to take over from a lost agent. Ask again.
 	Again
-	// Stranger: the agent has nothing to tell, and has never crawled the host in
-	// this run. Ask another agent as well.
+	// Stranger: the agent has nothing to send, and has not crawled the host in this run. Ask
+	// another agent as well.
 	Stranger
 )
 
-// A Part is some of what is known of a host. Parts of a host come together, its
-// Last one last.
+// A Part is a part of the state of a host. All parts of a host come together; Last marks the last
+// one.
 type Part struct {
 	Host  string
 	Keys  keyset.List // of URLs that are finished
@@ -94,15 +94,15 @@ type Part struct {
 	Last  bool
 }
 
-// A Clock is what a host's next agent must not forget. There are no times in it:
-// no two machines' clocks are compared.
+// A Clock is the politeness state of a host for its next owner. It has durations only, because
+// clocks of two machines are never compared.
 type Clock struct {
-	Delay     time.Duration // the host's own wish
-	Quiet     time.Duration // no request for so long
-	SlowFor   time.Duration // how long the last pause goes on
-	Slow      uint8         // pauses not yet forgiven
-	Blocked   bool          // by the operator
-	unchanged bool          // nothing is worth telling
+	Delay     time.Duration // Crawl-delay of the host
+	Quiet     time.Duration // time without a request from now on
+	SlowFor   time.Duration // rest of the last pause
+	Slow      uint8         // number of pauses that still count
+	Blocked   bool          // the operator has blocked the host
+	unchanged bool          // there is nothing to send
 }
 
 func quietOf(st frontier.HostState, blocked bool, now time.Time) Clock {
@@ -117,7 +117,7 @@ func quietOf(st frontier.HostState, blocked bool, now time.Time) Clock {
 	return k
 }
 
-// state is the clock as a frontier restores it.
+// state returns the state that a frontier restores.
 func (k Clock) state(host string, now time.Time) frontier.HostState {
 	st := frontier.HostState{Host: host, Delay: k.Delay, Slow: k.Slow, Blocked: k.Blocked}
 	if k.Quiet > 0 {
@@ -129,7 +129,7 @@ func (k Clock) state(host string, now time.Time) frontier.HostState {
 	return st
 }
 
-// tenants is what concerns hosts that move. The dispatcher owns it.
+// tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
 	handed map[uint64]handed // hosts that were given away, by key
 	done   []weburl.Key      // finished, and seen has not been told yet
@@ -155,7 +155,7 @@ type tenants struct {
 	n report.Moves
 }
 
-// moves is what has moved; nil: nothing does.
+// moves returns the counts of moved hosts, or nil without Tenancy.
 func (c *Crawler) moves() *report.Moves {
 	if c.Tenancy == nil {
 		return nil
@@ -174,7 +174,7 @@ func (t *tenants) init() {
 	}
 }
 
-// settled says that no host is on its way.
+// settled reports that no host is moving.
 func (t *tenants) settled() bool {
 	if len(t.held) > 0 || t.blocks {
 		return false
@@ -187,13 +187,13 @@ func (t *tenants) settled() bool {
 	return true
 }
 
-// elsewhere are links of one host that wait here and are finished elsewhere.
+// elsewhere holds the waiting links of one host that are finished on other agents.
 type elsewhere struct {
 	paths
 	left int
 }
 
-// isElsewhere says whether a link that waits is to be given up, once for each.
+// isElsewhere reports, once for each link, that a waiting link is finished on another agent.
 func (c *Crawler) isElsewhere(k weburl.Key) bool {
 	e := c.tenants.elsewhere[k.Host]
 	if e == nil || !e.has(keyset.WholeKey, k.Path) {
@@ -205,7 +205,7 @@ func (c *Crawler) isElsewhere(k weburl.Key) bool {
 	return true
 }
 
-// read takes the records of the journal.
+// read reads a record of the journal.
 func (t *tenants) read(kind byte, p []byte) error {
 	if kind == kindHanded {
 		host, h, err := decodeHanded(p)
@@ -221,7 +221,7 @@ func (t *tenants) read(kind byte, p []byte) error {
 	return err
 }
 
-// absent adds to what is finished elsewhere of a host.
+// absent adds links of a host that are finished on other agents.
 func (t *tenants) absent(host uint64, add func(*paths)) {
 	e := t.elsewhere[host]
 	if e == nil {
@@ -233,7 +233,7 @@ func (t *tenants) absent(host uint64, add func(*paths)) {
 	e.left = e.n
 }
 
-// put writes it into a checkpoint.
+// put writes the state into a checkpoint.
 func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	for host, h := range t.handed {
 		if err := put(kindHanded, appendHanded(nil, host, h)); err != nil {
@@ -252,9 +252,9 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	return nil
 }
 
-// recoverAway is asked for each pending link of an earlier run: those of a host
-// that was given away after them go to whose it is, and those that are finished
-// elsewhere are given up.
+// recoverAway handles a pending link of an earlier run. If the link's host was handed over later,
+// the link goes to the new owner. If the link is finished on another agent, it is dropped. away
+// reports either.
 func (c *Crawler) recoverAway(l weburl.Link, number uint64) (away bool, err error) {
 	k := l.URL.Key()
 	if h, ok := c.tenants.handed[k.Host]; ok && number <= h.last {
@@ -267,7 +267,7 @@ func (c *Crawler) recoverAway(l weburl.Link, number uint64) (away bool, err erro
 	return false, nil
 }
 
-// recoverTenancy ends the recovery: lists says that seen may want those of the
+// recoverTenancy ends the recovery. lists reports that the seen-set may lack the lists of keys in the
 // journal.
 func (c *Crawler) recoverTenancy(lists bool) error {
 	if !lists {
@@ -296,8 +296,8 @@ func (c *Crawler) recoverTenancy(lists bool) error {
 	return c.fatal
 }
 
-// mayVisit says whether t, just taken from the frontier, may be visited; else it
-// has been put away.
+// mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
+// away.
 func (c *Crawler) mayVisit(t *frontier.Task, now time.Time) bool {
 	if isErrand(t.Link) { // asked for by hosts that are ours
 		return true
@@ -328,12 +328,12 @@ func (c *Crawler) mayVisit(t *frontier.Task, now time.Time) bool {
 	return false
 }
 
-// isTenant says that a host may be crawled, which is ours since then.
+// isTenant reports that this agent may crawl a host, which it owns since then.
 func (c *Crawler) isTenant(host, since uint64) bool {
 	return since == 0 || c.tenants.claimed[host] == since
 }
 
-// giveUpElsewhere ends a link that was finished elsewhere: it counts for nothing.
+// giveUpElsewhere drops a link that is finished on another agent. It is not counted.
 func (c *Crawler) giveUpElsewhere(t *frontier.Task) {
 	c.remote.activity++
 	number := c.forget(t.Link.URL.Key(), t.Number)
@@ -342,8 +342,7 @@ func (c *Crawler) giveUpElsewhere(t *frontier.Task) {
 	}
 }
 
-// forget lets go of what is known of a link that waits; it says which number its
-// accept has.
+// forget forgets the state of a waiting link, and returns the number of its accept.
 func (c *Crawler) forget(k weburl.Key, number uint64) uint64 {
 	if n, ok := c.requeued[k]; ok {
 		number = n
@@ -354,8 +353,8 @@ func (c *Crawler) forget(k weburl.Key, number uint64) uint64 {
 	return number
 }
 
-// giveAway gives a host to another agent, unless it is in process: its links go
-// to the outbox, in a while, and its own keys are left behind.
+// giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
+// at a time. The host's keys stay here.
 func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
 	key := weburl.HostKey(host)
 	st, err := c.Frontier.HandOver(host)
@@ -401,8 +400,7 @@ func (c *Crawler) setHanded(host uint64, h handed) {
 	c.batch.add(kindHanded, appendHanded(nil, host, h))
 }
 
-// sendAway puts a link that was withdrawn from a host that was given away into
-// the outbox.
+// sendAway puts a link of a host that was handed over into the outbox.
 func (c *Crawler) sendAway(w frontier.Waiting) error {
 	k := w.Link.URL.Key()
 	number := c.forget(k, w.Number)
@@ -417,7 +415,7 @@ func (c *Crawler) sendAway(w frontier.Waiting) error {
 	return c.post(number, w.Link.URL, 0, w.Link.AppendTo(nil))
 }
 
-// resettle begins anew after a change of the view.
+// resettle starts the moves of hosts again after a change of the view.
 func (c *Crawler) resettle() {
 	if c.Tenancy == nil {
 		return
@@ -437,7 +435,7 @@ func (c *Crawler) resettle() {
 	c.known.forget()
 }
 
-// unhold lets a host's turn come.
+// unhold allows visits to a host again.
 func (c *Crawler) unhold(host string) {
 	delete(c.tenants.held, host)
 	if !c.isBlocked(host) {
@@ -445,15 +443,15 @@ func (c *Crawler) unhold(host string) {
 	}
 }
 
-// settleIn asks for hosts and gives hosts away. wake is when there is more to do.
+// settleIn asks for hosts and hands hosts over. wake is the time of the next work.
 func (c *Crawler) settleIn(work context.Context, now time.Time) (wake time.Time) {
 	wake = earlier(c.leaveOn(now), c.giveBlocked(now))
 	wake = earlier(wake, c.askAround(work, now))
 	return earlier(wake, c.giveOut(work, now))
 }
 
-// giveBlocked gives blocked hosts to their new owners: such a host has no turn at which
-// it could be given away. wake is when to try again.
+// giveBlocked hands blocked hosts to their new owners. Other hosts are handed over when they are
+// due, which a blocked host never is. wake is the time to try again.
 func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
 	t := &c.tenants
 	if !t.blocks || c.fatal != nil {

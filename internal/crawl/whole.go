@@ -28,7 +28,7 @@ import (
 // The heir before keeps what it has. If the owner dies, the heir before passes the
 // links on to the next owner, and tells it what is finished when it is asked.
 
-// whole is the telling of all that is known.
+// whole is the state of shipping the whole state of own hosts to their heirs.
 type whole struct {
 	last    Heirs           // who has been told all; nil: nobody
 	owed    bool            // nobody yet of an earlier run: no finish may go, see epoch
@@ -53,7 +53,7 @@ const (
 	tellWait  = 10 * time.Millisecond
 )
 
-// tellWhole begins if somebody is to be told.
+// tellWhole starts to ship the whole state if an heir needs it.
 func (c *Crawler) tellWhole(work context.Context) {
 	s := &c.shipping
 	w := &s.whole
@@ -98,7 +98,7 @@ func (c *Crawler) tellWhole(work context.Context) {
 	})
 }
 
-// toldWhole notes that a telling has ended.
+// toldWhole processes the end of a telling.
 func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	w := &c.shipping.whole
 	w.reading = false
@@ -117,7 +117,7 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	w.untold = w.untold || t.before == nil
 }
 
-// toldPending notes that the heirs have all pending links.
+// toldPending records that the heirs have all pending links.
 func (c *Crawler) toldPending() {
 	s := &c.shipping
 	if s.whole.owed {
@@ -126,7 +126,7 @@ func (c *Crawler) toldPending() {
 	}
 }
 
-// A telling reads the journal and queues what it says.
+// A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
 	c      *Crawler
 	files  *journal.Checkpoint
@@ -142,7 +142,7 @@ type telling struct {
 	hosts []uint64
 }
 
-// wanted says whether what is known of a host is to be told.
+// wanted reports whether an heir needs the state of a host.
 func (t *telling) wanted(host uint64) bool {
 	heir := t.heirs.Heir(host)
 	return heir != "" && (t.before == nil || t.anew[heir] || t.before.Heir(host) != heir)
@@ -173,7 +173,7 @@ func (t *telling) run(ctx context.Context) error {
 	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
 }
 
-// pending tells the links that are not finished, and when hosts may be asked.
+// pending queues the pending links, and how long the hosts must rest.
 func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 	number := uint64(0)
 	tell := func(number uint64, enc []byte) error {
@@ -228,7 +228,7 @@ func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 	return t.flush(ctx)
 }
 
-// finished tells the keys of the other URLs.
+// finished queues the keys of the other URLs.
 func (t *telling) finished(ctx context.Context, open *sketch) error {
 	tell := func(k weburl.Key) error {
 		switch {
@@ -283,7 +283,7 @@ func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error
 	return t.flush(ctx)
 }
 
-// flush queues what was collected, and waits until there is room for more.
+// flush queues the collected records, and waits until there is space for more.
 func (t *telling) flush(ctx context.Context) error {
 	err := t.do(ctx, func() {
 		c, from := t.c, 0
@@ -304,7 +304,7 @@ func (t *telling) flush(ctx context.Context) error {
 	return t.await(ctx, func(*shipping) bool { return t.c.Copies.Out.Len() < tellAhead })
 }
 
-// do lets the dispatcher do something, if the view is still the same.
+// do lets the dispatcher call f, if the view is still the same.
 func (t *telling) do(ctx context.Context, f func()) error {
 	result := make(chan error, 1)
 	if !t.c.tell(func(time.Time) {
@@ -320,7 +320,7 @@ func (t *telling) do(ctx context.Context, f func()) error {
 	return <-result
 }
 
-// await waits until the dispatcher says yes.
+// await waits until yes returns true on the dispatcher.
 func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 	for {
 		done := false
@@ -335,18 +335,17 @@ func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 	}
 }
 
-// A sketch is a set that says of some keys it has not got that it may have them
-// (Bloom 1970).
+// A sketch is a Bloom filter (Bloom 1970): it may report keys that it does not have.
 type sketch struct {
 	bits []uint64
 	mask uint64
 }
 
-// sketchMax bounds a sketch's octets.
+// sketchMax bounds a sketch's bytes.
 const sketchMax = 32 << 20
 
-// newSketch makes one for n keys: 16 to 32 bits for each, so that of the others
-// one in some thousands looks known.
+// newSketch returns a sketch for n keys with 16 to 32 bits per key. It wrongly reports about one in
+// some thousands of other keys.
 func newSketch(n uint64) *sketch {
 	size := uint64(1) << bits.Len64(min(n, sketchMax/4)*16|1023)
 	return &sketch{make([]uint64, size/64), size - 1}
