@@ -260,14 +260,8 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(runs, []ChaosRun{*run})
-	save := func() error {
-		if x.Append == "" || run.stories() == 0 {
-			return nil
-		}
-		return writeRuns(x.Append, all)
-	}
-	if err := save(); err != nil { // to shrink plans takes long
+	all, err := x.addTo(runs, *run)
+	if err != nil {
 		return nil, err
 	}
 	for _, told := range failures {
@@ -277,14 +271,34 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		run.Failed = append(run.Failed, f)
 	}
-	all[len(runs)] = *run
-	if err := save(); err != nil {
-		return nil, err
+	if len(failures) > 0 { // to shrink their plans takes long, so the run is there without them
+		if all, err = x.addTo(runs, *run); err != nil {
+			return nil, err
+		}
 	}
 	if n := run.bad(); n > 0 {
 		err = fmt.Errorf("%w: %d of %d; their event logs are in %s", ErrChaos, n, run.stories(), x.Keep)
 	}
 	return x.result(t, all), err
+}
+
+// addTo adds the run to those in the file Append, or takes its place there. It returns all
+// runs. Another orblab may have added runs since those in before were read.
+func (x *Chaos) addTo(before []ChaosRun, run ChaosRun) ([]ChaosRun, error) {
+	if x.Append == "" || run.stories() == 0 {
+		return append(before, run), nil
+	}
+	runs, err := readRuns(x.Append)
+	if err != nil {
+		return nil, err
+	}
+	same := func(r ChaosRun) bool { return r.Date == run.Date && r.First == run.First }
+	if i := slices.IndexFunc(runs, same); i >= 0 {
+		runs[i] = run
+	} else {
+		runs = append(runs, run)
+	}
+	return runs, writeRuns(x.Append, runs)
 }
 
 // tell tells stories until the time is over or enough are told.
