@@ -87,8 +87,6 @@ type ChaosFailure struct {
 	Rate         Rate      `json:"rate"`               // of reruns
 	Smallest     *sim.Plan `json:"smallest,omitempty"` // nil: it never failed again
 	SmallestRate Rate      `json:"smallest_rate"`
-
-	log string // its file
 }
 
 // add adds a story.
@@ -368,7 +366,10 @@ const shrinkBudget = 400
 
 // investigate finds out how often a plan fails that has failed, and makes it smaller.
 func (x *Chaos) investigate(ctx context.Context, t *Trial, ws *workers, told Told) (f ChaosFailure, err error) {
-	f = ChaosFailure{Plan: told.Plan, Why: told.why(), log: x.logOf(told.Plan)}
+	f = ChaosFailure{Plan: told.Plan, Why: told.why()}
+	if ctx.Err() != nil {
+		return f, nil
+	}
 	s := &shrinker{budget: shrinkBudget, tell: func(p sim.Plan, most, enough int) Rate {
 		r, e := ws.rate(ctx, p, most, enough, nil)
 		err = errors.Join(err, e)

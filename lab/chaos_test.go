@@ -131,7 +131,7 @@ func TestChaosAddsUp(t *testing.T) {
 	if alone.Stories != 1 || alone.faults() != 2 || cluster.Stories != 3 || cluster.Bad != 2 {
 		t.Errorf("%+v and %+v", alone, cluster)
 	}
-	if diff := cmp.Diff(first.Failed, runs[0].Failed, cmp.AllowUnexported(ChaosFailure{})); diff != "" {
+	if diff := cmp.Diff(first.Failed, runs[0].Failed); diff != "" {
 		t.Errorf("failures (-want +got)\n%s", diff)
 	}
 	r := (&Chaos{Again: "orblab chaos"}).result(&Trial{}, runs)

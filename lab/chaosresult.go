@@ -122,13 +122,20 @@ func chaosFailures(runs []ChaosRun) (*Table, string) {
 	var b strings.Builder
 	for _, r := range runs {
 		for _, f := range r.Failed {
-			failed := fmt.Sprintf("%d of %d", f.Rate.Failed, f.Rate.Told)
+			failed := "interrupted"
+			if f.Rate.Told > 0 {
+				failed = fmt.Sprintf("%d of %d", f.Rate.Failed, f.Rate.Told)
+			}
 			table.Add(r.Date, r.Commit, fmt.Sprint(f.Plan.Seed), failed, f.Why)
 			p, rate := f.Plan, f.Rate
 			if f.Smallest != nil {
 				p, rate = *f.Smallest, f.SmallestRate
 			}
-			fmt.Fprintf(&b, "%s\n%s\nfailed %d of %d times\n\n", p, rerunCommand(p), rate.Failed, rate.Told)
+			fmt.Fprintf(&b, "%s\n%s\n", p, rerunCommand(p))
+			if rate.Told > 0 {
+				fmt.Fprintf(&b, "failed %d of %d times\n", rate.Failed, rate.Told)
+			}
+			b.WriteString("\n")
 		}
 	}
 	if len(table.Rows) == 0 {
@@ -142,8 +149,12 @@ func faultPanel(alone, cluster, all ChaosStories) Panel {
 	p := Panel{Title: "Faults that happened", Y: "times", Bars: []Bars{{Name: "single agents"}, {Name: "clusters"}},
 		Stack: true}
 	kinds := slices.SortedFunc(maps.Keys(all.Faults), func(a, b sim.Kind) int { return all.Faults[b] - all.Faults[a] })
-	for _, k := range kinds {
-		p.Groups = append(p.Groups, strings.ReplaceAll(string(k), " ", "\n"))
+	for i, k := range kinds {
+		name := strings.ReplaceAll(string(k), " ", "\n")
+		if i%2 == 1 { // names would touch on one line
+			name = "\n\n" + name
+		}
+		p.Groups = append(p.Groups, name)
 		p.Bars[0].Values = append(p.Bars[0].Values, float64(alone.Faults[k]))
 		p.Bars[1].Values = append(p.Bars[1].Values, float64(cluster.Faults[k]))
 	}
@@ -152,6 +163,7 @@ func faultPanel(alone, cluster, all ChaosStories) Panel {
 
 // longer is the share of stories, in hundredths, whose longest stall is longer than x seconds.
 func longer(s ChaosStories) (points plotter.XYs) {
+	points = plotter.XYs{{X: 0, Y: percent}}
 	left, longest := s.Stories, 0
 	for seconds := range s.Stalls {
 		longest = max(longest, seconds)
