@@ -1,9 +1,3 @@
-// Package sim answers: does a cluster keep its promises, whatever fails?
-//
-// A story is a crawl by whole agents, opened by node.Open, in one process: with real gossip,
-// TLS and calls, on disks in memory that fail and lose power, over a network in memory, and
-// of a generated web that knows the truth. It runs in a bubble of testing/synctest, so that
-// hours of waiting take no time.
 package sim
 
 import (
@@ -19,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A story is a Plan in motion.
+// A story is a Plan that is being told.
 type story struct {
 	plan    Plan
 	t       testing.TB
