@@ -255,8 +255,8 @@ func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
 // 8 bytes of RAM.
 const estateKeys = 1 << 18
 
-// An estate is another agent's state of a host.
-type estate struct {
+// A handedHost is another agent's state of a host.
+type handedHost struct {
 	host  string
 	paths paths
 	clock *Clock
@@ -273,8 +273,8 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 	if c.Tenancy == nil {
 		return 0, ErrAlone
 	}
-	var es []estate
-	e, n := estate{}, 0
+	var es []handedHost
+	e, n := handedHost{}, 0
 	flush := func() error {
 		if len(es) == 0 {
 			return nil
@@ -306,7 +306,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 			return hosts, err
 		}
 		if p.Host != e.host {
-			e = estate{host: p.Host}
+			e = handedHost{host: p.Host}
 		}
 		if len(p.Keys.Paths) > 0 {
 			e.paths.add(p.Keys)
@@ -318,7 +318,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 		if p.Last {
 			e.paths.order()
 			es = append(es, e)
-			e = estate{}
+			e = handedHost{}
 			if n >= estateKeys || len(es) == claimHosts {
 				if err := flush(); err != nil {
 					return hosts, err
@@ -354,7 +354,7 @@ func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 }
 
 // takeEstates processes the states of hosts.
-func (c *Crawler) takeEstates(from string, es []estate) (taken int) {
+func (c *Crawler) takeEstates(from string, es []handedHost) (taken int) {
 	t := &c.tenants
 	now := time.Now()
 	var news []ranged // two of each host that has any

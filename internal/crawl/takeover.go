@@ -40,15 +40,15 @@ const (
 
 // A legacy is a part of the state of a lost source.
 type legacy struct {
-	a        arrival // pending links, of ours and of others
-	links    []weburl.Link
-	ours     []bool       // of links
-	estates  []finishedOf // where hosts move
-	finished []weburl.Key // else
-	known    []weburl.Key // once the links are taken in
-	clocks   []handoff.Record
-	hosts    map[string]struct{} // ours that have links
-	n        int                 // of all these
+	a           arrival // pending links, of ours and of others
+	links       []weburl.Link
+	ours        []bool       // of links
+	handedHosts []finishedOf // where hosts move
+	finished    []weburl.Key // else
+	known       []weburl.Key // once the links are taken in
+	clocks      []handoff.Record
+	hosts       map[string]struct{} // ours that have links
+	n           int                 // of all these
 }
 
 // finishedOf holds finished URLs of a host: all of them if there are at most estateKeys.
@@ -57,8 +57,8 @@ type finishedOf struct {
 	paths paths
 }
 
-// A Bequest holds the records that sources have shipped: a handoff.Store.
-type Bequest interface {
+// A LostReplica holds the records that sources have shipped: a handoff.Store.
+type LostReplica interface {
 	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool,
 		fn handoff.Funcs) (handoff.Mark, error)
 	DropSource(ctx context.Context, mark handoff.Mark) error
@@ -69,7 +69,7 @@ type Bequest interface {
 // is durable here. ours reports whether this agent owns a host, given by its key, from now on. Until
 // TakeOver has returned, Partition must report the owner of such a host as not known. If the error
 // is a handoff.ErrNewer, call TakeOver again.
-func (c *Crawler) TakeOver(ctx context.Context, store Bequest, source handoff.Source,
+func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
 	in := takingOver{c: c, ctx: ctx, n: &n}
 	in.begin()
@@ -182,7 +182,7 @@ func (in *takingOver) endHost() error {
 		return nil
 	}
 	in.of.paths.order()
-	in.l.estates = append(in.l.estates, in.of)
+	in.l.handedHosts = append(in.l.handedHosts, in.of)
 	in.of = finishedOf{}
 	return in.added(n)
 }
@@ -261,8 +261,8 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 		c.Frontier.Touched(host, 0, now)
 	}
 	var news []ranged
-	for i := range l.estates {
-		if news = c.news(news, l.estates[i].host, &l.estates[i].paths); c.fatal != nil {
+	for i := range l.handedHosts {
+		if news = c.news(news, l.handedHosts[i].host, &l.handedHosts[i].paths); c.fatal != nil {
 			return
 		}
 	}

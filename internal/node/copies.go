@@ -353,7 +353,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	k.mu.Lock()
 	k.taken = true
 	k.mu.Unlock()
-	n, err := k.c.a.crawler.TakeOver(ctx, bequest{k.store, k, l.source}, l.source, func(host uint64) bool {
+	n, err := k.c.a.crawler.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
 	over := false
@@ -398,25 +398,25 @@ func (k *copies) took() bool {
 	return k.taken
 }
 
-// A bequest is the store for who takes over a source: when that is forgotten, so
+// A lostReplica is the store for who takes over a source: when that is forgotten, so
 // is which batch came last. A source that is back by then, and goes on, is asked
 // for all it knows.
-type bequest struct {
+type lostReplica struct {
 	*handoff.Store
 	k      *copies
 	source handoff.Source
 }
 
-// DropSource implements crawl.Bequest, as does Reset.
-func (b bequest) DropSource(ctx context.Context, mark handoff.Mark) error {
+// DropSource implements crawl.LostReplica, as does Reset.
+func (b lostReplica) DropSource(ctx context.Context, mark handoff.Mark) error {
 	return b.forget(func() error { return b.Store.DropSource(ctx, mark) })
 }
 
-func (b bequest) Reset(ctx context.Context, source handoff.Source) error {
+func (b lostReplica) Reset(ctx context.Context, source handoff.Source) error {
 	return b.forget(func() error { return b.Store.Reset(ctx, source) })
 }
 
-func (b bequest) forget(drop func() error) error {
+func (b lostReplica) forget(drop func() error) error {
 	b.k.ship.Lock()
 	defer b.k.ship.Unlock()
 	if err := drop(); err != nil {

@@ -107,7 +107,7 @@ func TestKeepsReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (bequest{store, k, source}).DropSource(ctx, mark); err != nil {
+	if err := (lostReplica{store, k, source}).DropSource(ctx, mark); err != nil {
 		t.Fatal(err)
 	}
 	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || k.has(source) {
