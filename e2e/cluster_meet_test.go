@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // An agent that may not come is told why at once, and its directory is as it was;
@@ -49,6 +48,15 @@ func TestClusterRefusals(t *testing.T) {
 		{`has delay "30ms", the cluster has "20ms"`, []string{"--delay", "30ms"}},
 		{`has strategy "list", the cluster has "bfs"`, []string{"--strategy", "list"}},
 		{`has host-page-limit "3", the cluster has "0"`, []string{"--host-page-limit", "3"}},
+		{`has page-limit "8", the cluster has "0"`, []string{"--page-limit", "8"}},
+		{`has partition "hash", the cluster has "rendezvous"`, []string{"--partition", "hash"}},
+		{`has partition "ring, kappa 100", the cluster has "rendezvous"`,
+			[]string{"--partition", "ring", "--kappa", "100"}},
+		{`has scope "domain", the cluster has "host"`, []string{"--scope", "domain"}},
+		{`has replicas "1", the cluster has "2"`, []string{"--replicas", "1"}},
+		{`has seeds and rules of scope`, []string{"--seeds", seedFile(t, []string{"https://b.example/"})}},
+		{`has seeds and rules of scope`, []string{"--exclude", "/private/"}},
+		{`has seeds and rules of scope`, []string{"--depth", "3"}},
 		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`,
 			[]string{"--agents", "3"}},
 		{"--strategy walk runs on a single agent", []string{"--strategy", "walk"}},
@@ -113,89 +121,5 @@ func TestClusterRefusals(t *testing.T) {
 	want = "waiting for 2 agents; present: c1\n"
 	if !ended(lone, time.Minute) || !strings.Contains(lone.out.String(), want) {
 		t.Errorf("%s", tail(lone.out.String()))
-	}
-}
-
-// The agent that began the cluster is killed and comes back: it meets the others
-// before it goes on. One whose others are gone goes on alone, whatever it was told
-// to wait for at its beginning.
-func TestClusterBack(t *testing.T) {
-	const delay = 40 * time.Millisecond
-	made, err := gen.New(gen.Plain(31, 15))
-	if err != nil {
-		t.Fatal(err)
-	}
-	truth, err := made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
-	dir := t.TempDir()
-	addrs := []string{port(t), port(t)}
-	home := func(i int) string { return filepath.Join(dir, fmt.Sprint("a", i+1)) }
-	var ps []*process
-	for i := range addrs {
-		args := flags(t, web, home(i), "--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", "0",
-			"--site-delay", "0",
-			"--name", fmt.Sprint("a", i+1), "--listen", addrs[i], "--agents", "2", "--replicas", "1")
-		if i > 0 {
-			args = append(args, "--join", addrs[0])
-		}
-		ps = append(ps, start(t, append(args, made.URL(0, 0))...))
-	}
-	fetched := func(n int64) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); web.Report().Origin.Fetched < n; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d pages after a minute\n%s\n%s", web.Report().Origin.Fetched, events(t, home(0)),
-					events(t, home(1)))
-			}
-		}
-	}
-	resume := func(i int) {
-		ps[i] = start(t, "crawl", "--quiet", "--resume", "--dir", home(i))
-	}
-	views := func(i int) (all []string) {
-		for _, e := range eventsOf(t, home(i), "view") {
-			all = append(all, fmt.Sprint(e["agents"]))
-		}
-		return all
-	}
-	await := func(i, n int) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); len(views(i)) < n; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("a%d has seen %v\n%s", i+1, views(i), events(t, home(i)))
-			}
-		}
-	}
-	fetched(40)
-	ps[0].kill()
-	seen := len(views(0))
-	resume(0)
-	await(0, seen+1)
-	if got := views(0)[seen]; got != "[a1 a2]" {
-		t.Errorf("the founder came back to %s", got)
-	}
-
-	ps[0].kill()
-	ps[1].kill()
-	seen = len(views(1))
-	resume(1)
-	await(1, seen+1)
-	if got := views(1)[seen]; got != "[a2]" || len(eventsOf(t, home(1), "alone")) != 1 {
-		t.Errorf("the one that is left came back to %s\n%s", got, events(t, home(1)))
-	}
-	resume(0)
-	await(1, seen+2)
-	for i, p := range ps {
-		if !ended(p, 3*time.Minute) || p.code() != 0 {
-			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(i)))
-		}
-		verify(t, home(i))
-	}
-	noViolations(t, web)
-	if r := web.Report(); r.Origin.Missed > 0 {
-		t.Errorf("%d pages missed (%v)", r.Origin.Missed, r.Origin.MissedURLs)
 	}
 }

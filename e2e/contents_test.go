@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/base32"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -413,19 +412,5 @@ func TestClusterContentsMove(t *testing.T) {
 	b.mirrored().judge(t, b.seed(), true)
 	if again := eventsOf(t, b.home(0), "view"); len(again) < 3 {
 		t.Errorf("a1 has seen %d views", len(again))
-	}
-}
-
-// An agent that would share out the work otherwise is not let in.
-func TestClusterOtherPartition(t *testing.T) {
-	b := newMirrorBand(t, 43, 2, 30)
-	b.begin(0, "--partition", "hash", "--agents", "2", b.seed())
-	b.begin(1, b.seed())
-	if !ended(b.ps[1], time.Minute) || b.ps[1].code() != 4 {
-		t.Fatalf("exit code %d, want 4\n%s", b.ps[1].code(), b.ps[1].out.String())
-	}
-	says := fmt.Sprintf("has partition %q, the cluster has %q", "rendezvous", "hash")
-	if !strings.Contains(b.ps[1].out.String(), says) {
-		t.Errorf("it says %s", b.ps[1].out.String())
 	}
 }

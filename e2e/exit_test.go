@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -188,93 +187,5 @@ func TestBrokenState(t *testing.T) {
 	got := crawl(context.Background(), t, "crawl", "--resume", "--dir", dir).must(t, 17)
 	if !strings.Contains(got.stderr, filepath.Join("state", "journal")) {
 		t.Errorf("it said\n%s", got.stderr)
-	}
-}
-
-func TestBadConfiguration(t *testing.T) {
-	t.Parallel()
-	tmp := t.TempDir()
-	write := func(name, text string) string {
-		name = filepath.Join(tmp, name)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	used := filepath.Join(tmp, "used")
-	crawl(context.Background(), t, "crawl", "--dir", used, "--retries", "0",
-		"--quiet", "http://127.0.0.1:1/").must(t, 16)
-	before, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name string
-		args []string // of crawl, a fresh --dir comes before them
-		says []string
-	}{
-		{"no seeds", nil, []string{"no seeds", "--seeds"}},
-		{"no contact", []string{"https://example.org/"}, []string{"--contact", "example.org"}},
-		{"contact of nobody", []string{"--contact", "me", "https://example.org/"}, []string{"contact \"me\""}},
-		{"seed", []string{"http://[::1"}, []string{`"http://[::1"`}},
-		{"seed of another scheme", []string{"ftp://localhost/"}, []string{"ftp://localhost/"}},
-		{"seeds missing", []string{"--seeds", filepath.Join(tmp, "nowhere.txt")}, []string{"nowhere.txt"}},
-		{"seeds broken", []string{"--seeds", write("seeds.txt", "http://localhost/\n\nhttp://%zz/\n")},
-			[]string{"seeds.txt, line 3"}},
-		{"used directory", []string{"--dir", used, "http://localhost/"}, []string{used, "--resume", "--overwrite"}},
-		{"nothing to resume", []string{"--resume"}, []string{"resume"}},
-		{"resume and overwrite", []string{"--resume", "--overwrite"}, []string{"--resume", "--overwrite"}},
-		{"expression", []string{"--exclude", "a(b", "http://localhost/"}, []string{"a(b"}},
-		{"expression included", []string{"--include", "*x", "http://localhost/"}, []string{"*x"}},
-		{"duration", []string{"--delay", "fast", "http://localhost/"}, []string{"--delay", "fast"}},
-		{"negative duration", []string{"--delay=-1s", "http://localhost/"}, []string{"--delay", "-1s"}},
-		{"negative address delay", []string{"--ip-delay=-1s", "http://localhost/"}, []string{"--ip-delay", "-1s"}},
-		{"no wait", []string{"--retry-wait", "0", "http://localhost/"}, []string{"--retry-wait"}},
-		{"no timeout", []string{"--timeout", "0s", "http://localhost/"}, []string{"--timeout"}},
-		{"size", []string{"--size-limit", "much", "http://localhost/"}, []string{"--size-limit", "much"}},
-		{"scope", []string{"--scope", "world", "http://localhost/"}, []string{"world", "host"}},
-		{"workers", []string{"--workers", "0", "http://localhost/"}, []string{"--workers"}},
-		{"flag", []string{"--delya", "1s", "http://localhost/"}, []string{"--delya", "--delay"}},
-		{"proxy", []string{"--proxy", "127.0.0.1:3128", "--contact", "a@b.example", "http://localhost/"},
-			[]string{"--proxy"}},
-		{"connect-to", []string{"--connect-to", "nonsense", "http://localhost/"}, []string{"nonsense"}},
-		{"authority", []string{"--ca", filepath.Join(tmp, "no.pem"), "http://localhost/"}, []string{"no.pem"}},
-		{"name server", []string{"--dns", "not a server", "http://localhost/"}, []string{"not a server"}},
-		{"API to all", []string{"--api", "0.0.0.0:0", "http://localhost/"}, []string{"0.0.0.0"}},
-		{"file missing", []string{"--config", filepath.Join(tmp, "no.yaml"), "http://localhost/"}, []string{"no.yaml"}},
-		{"file with an unknown key", []string{"--config", write("key.yaml", "page-limt: 3\n"), "http://localhost/"},
-			[]string{"key.yaml", `"page-limt"`, `"page-limit"`}},
-		{"file with a bad value", []string{"--config", write("value.yaml", "delay: slow\n"), "http://localhost/"},
-			[]string{"delay", "slow"}},
-		{"file that is no YAML", []string{"--config", write("no.yml", "delay: [1\n"), "http://localhost/"},
-			[]string{"no.yml"}},
-		{"file that is a list", []string{"--config", write("list.yml", "- delay\n"), "http://localhost/"},
-			[]string{"list.yml"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "crawl")
-			r := crawl(context.Background(), t, append([]string{"crawl", "--dir", dir}, c.args...)...)
-			if r.code != 4 {
-				t.Errorf("exit code %d, want 4", r.code)
-			}
-			for _, s := range c.says {
-				if !strings.Contains(r.stderr, s) {
-					t.Errorf("it does not say %q", s)
-				}
-			}
-			if strings.Contains(r.stderr, "goroutine ") || strings.Count(r.stderr, "\n") > 60 {
-				t.Errorf("it says too much")
-			}
-			if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
-				t.Error("it left a crawl behind")
-			}
-			if t.Failed() {
-				t.Logf("it says\n%s", tail(r.stderr))
-			}
-		})
-	}
-	after, err := os.ReadFile(filepath.Join(used, "logs", "crawl.log"))
-	if err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the used directory was touched: %v", err)
 	}
 }

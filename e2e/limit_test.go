@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,19 +72,5 @@ func TestClusterLimits(t *testing.T) {
 	web.WaitIdle(time.Minute)
 	if r := web.Report(); r.Origin.Twice > 0 {
 		t.Errorf("%d pages fetched twice", r.Origin.Twice)
-	}
-}
-
-// An agent with another limit than the others is not let in.
-func TestClusterOtherLimit(t *testing.T) {
-	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
-	dir, addr := t.TempDir(), port(t)
-	start(t, flags(t, web, filepath.Join(dir, "1"), "--quiet", "--name", "a1", "--listen", addr, "--agents", "2",
-		"--page-limit", "7", "https://a.example/")...)
-	second := crawl(t.Context(), t,
-		flags(t, web, filepath.Join(dir, "2"), "--quiet", "--name", "a2", "--listen", port(t), "--join", addr,
-			"--agents", "2", "--page-limit", "8", "https://a.example/")...).must(t, 4)
-	if !strings.Contains(second.stderr, `has page-limit "8", the cluster has "7"`) {
-		t.Errorf("stderr: %s", second.stderr)
 	}
 }

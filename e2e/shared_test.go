@@ -1,65 +1,13 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
-
-// An agent that would want other links than the cluster is not let in, and told
-// why; with every host in scope it may bring seeds of its own.
-func TestClusterSharedSettings(t *testing.T) {
-	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
-	dir := t.TempDir()
-	n := 0
-	agent := func(name, listen string, more ...string) []string {
-		n++
-		return flags(t, web, filepath.Join(dir, fmt.Sprint(n)),
-			append([]string{"--quiet", "--name", name, "--listen", listen}, more...)...)
-	}
-	addr := port(t)
-	start(t, agent("a1", addr, "--agents", "9", "--partition", "ring", "https://a.example/", "https://b.example/")...)
-	for _, c := range []struct {
-		says  string
-		flags []string
-	}{
-		{`has partition "rendezvous", the cluster has "ring, kappa 200"`,
-			[]string{"--partition", "rendezvous", "https://a.example/", "https://b.example/"}},
-		{`has partition "ring, kappa 100", the cluster has "ring, kappa 200"`,
-			[]string{"--kappa", "100", "https://a.example/", "https://b.example/"}},
-		{`has scope "domain", the cluster has "host"`,
-			[]string{"--scope", "domain", "https://a.example/", "https://b.example/"}},
-		{`has seeds and rules of scope`, []string{"https://a.example/"}},
-		{`has seeds and rules of scope`,
-			[]string{"--exclude", "/private/", "https://a.example/", "https://b.example/"}},
-		{`has seeds and rules of scope`, []string{"--depth", "3", "https://a.example/", "https://b.example/"}},
-		{`has replicas "1", the cluster has "2"`,
-			[]string{"--replicas", "1", "https://a.example/", "https://b.example/"}},
-	} {
-		r := crawl(context.Background(), t, agent("a2", port(t),
-			append([]string{"--join", addr, "--partition", "ring"}, c.flags...)...)...).must(t, 4)
-		if !strings.Contains(r.stderr, c.says) {
-			t.Errorf("%v: %s", c.flags, r.stderr)
-		}
-	}
-	any := port(t)
-	first := start(t, agent("b1", any, "--agents", "2", "--scope", "any", "http://plain-0.example/")...)
-	second := start(t, agent("b2", port(t), "--agents", "2", "--join", any, "--scope", "any",
-		"http://plain-1.example/")...)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if r := web.Report(); r.Hosts["plain-0.example"].Pages > 0 && r.Hosts["plain-1.example"].Pages > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("agents with seeds of their own do not crawl: %s%s", first.out.String(), second.out.String())
-		}
-	}
-}
 
 // The robots.txt of hosts of all agents stands on one host, which one of them
 // crawls: it is asked by one at a time, over one connection at a time, and with

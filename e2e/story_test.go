@@ -5,7 +5,6 @@ package e2e
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,31 +20,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-var long = flag.Bool("long", false, "tell the stories of clusters at length")
-
 // A plot is what a story begins with.
 type plot struct {
 	agents    int
-	hosts     int64   // six times as many at length, if it grows
-	pages     float64 // of a host; twice as many
-	most      int64   // of any host; 0: eight times as many
-	grows     bool
+	hosts     int64
+	pages     float64       // of a host
 	delay     time.Duration // of a host; an address and a site have half of it
-	apart     bool          // hosts have addresses of their own, and sites no quiet time
 	flags     []string      // of all agents
 	addresses int           // of all hosts together; 0: one of each
 	names     string        // of the agents, before their number; empty: "a"
-}
-
-// onRing are flags with which agents divide the hosts by UbiCrawler's ring. Half of
-// the stories have them, so that both partitions are told of in the time of one.
-var onRing = []string{"--partition", "ring", "--kappa", "50"}
-
-func (p plot) siteDelay() time.Duration {
-	if p.apart {
-		return 0
-	}
-	return p.delay / 2
 }
 
 // A story is a crawl by agents in network namespaces, which know each other by
@@ -90,15 +73,9 @@ func (v *verdict) overlap() float64 { return float64(v.twice) / max(1, float64(v
 func tell(t *testing.T, p plot) *story {
 	t.Helper()
 	s := &story{T: t, plot: p, seed: testseed.New(t), dir: t.TempDir()}
-	if *long && p.grows {
-		s.plot.hosts, s.plot.pages = 6*p.hosts, 2*p.pages
-	}
 	s.wire = newWire(t, p.agents, s.seed)
 	spec := gen.Plain(s.seed, s.plot.hosts)
-	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, cmp.Or(p.most, int64(8*s.plot.pages)), 6000
-	if p.apart {
-		spec.Addresses = -1
-	}
+	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, int64(8*s.plot.pages), 6000
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
@@ -109,7 +86,7 @@ func tell(t *testing.T, p plot) *story {
 	s.wire.places[0].within(func() {
 		s.web, err = testweb.New(testweb.Config{
 			Origin: s.made, Truth: s.truth,
-			Promise:   testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.siteDelay()},
+			Promise:   testweb.Promise{HostDelay: p.delay, AddrDelay: p.delay / 2, SiteDelay: p.delay / 2},
 			Addresses: p.addresses, Routed: true, DNS: "127.0.0.53:0",
 		})
 	})
@@ -139,9 +116,9 @@ func (a *actor) addr() string { return a.s.wire.places[a.number].addr.String() +
 func (a *actor) start(more ...string) {
 	s := a.s
 	s.Helper()
-	delay, half, site := s.delay.String(), (s.delay / 2).String(), s.siteDelay().String()
+	delay, half := s.delay.String(), (s.delay / 2).String()
 	args := flags(s.T, s.web, a.dir, "--quiet", "--scope", "any", "--delay", delay, "--ip-delay", half, "--site-delay",
-		site,
+		half,
 		"--name", a.name, "--listen", a.addr(), "--api", "127.0.0.1:0", "--keys", filepath.Join(s.dir, "keys", a.name))
 	var join []string
 	if a.number == 1 {
@@ -370,33 +347,6 @@ func (s *story) polite() {
 	for _, v := range s.web.Report().Violations {
 		if !lost || v.Kind != "connections" {
 			s.Errorf("%s", v)
-		}
-	}
-}
-
-// Four agents and no fault: every page once, and each host by one agent alone.
-func TestStoryNoFault(t *testing.T) {
-	s := tell(t, plot{agents: 4, hosts: 120, pages: 20, grows: true, delay: 10 * time.Millisecond, flags: onRing})
-	s.startAll()
-	s.end(0)
-	v := s.judge()
-	s.polite()
-	if v.twice > 0 || v.archived != v.reachable || v.copies != v.archived {
-		s.Errorf("%d pages fetched twice; %d archived in %d records, want %d", v.twice, v.archived, v.copies,
-			v.reachable)
-	}
-	by := map[string]string{}
-	for _, a := range s.agents {
-		mine := indexed(s.T, a.dir)
-		if len(mine) == 0 {
-			s.Errorf("%s fetched nothing", a.name)
-		}
-		for u := range mine {
-			host := strings.SplitN(u, "/", 4)[2]
-			if other, ok := by[host]; ok && other != a.name {
-				s.Fatalf("%s: by %s and by %s", host, other, a.name)
-			}
-			by[host] = a.name
 		}
 	}
 }

@@ -364,10 +364,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		}
 		return none, copied(c.self)
 	}
-	switch {
-	case id == (rpc.ID{}):
-		return none, &rpc.Refusal{Reason: notYet, Text: "this agent belongs to no crawl yet; ask again later"}
-	case m == nil:
+	if m == nil || id == (rpc.ID{}) {
 		return none, rpc.ErrAgain // not there ourselves
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
@@ -421,7 +418,7 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 	switch {
 	case errors.As(err, &refusal) && refusal.Reason == "self":
 		return w, gossip.ErrSelf
-	case errors.As(err, &refusal) && (refusal.Reason == nameHeld || refusal.Reason == notYet):
+	case errors.As(err, &refusal) && refusal.Reason == nameHeld:
 		return w, err // it passes
 	case errors.As(err, &refusal):
 		return w, fmt.Errorf("%w: %w", gossip.ErrRefused, err)

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -85,6 +86,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	d := s.plan.Delay
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
 	cfg.Crawl.DrainTimeout = 2 * time.Second
+	cfg.Crawl.PageLimit = s.plan.PageLimit
 	cfg.Archive.Agent = a.name
 	if s.plan.alone() {
 		return cfg
@@ -100,7 +102,10 @@ func (a *actor) config(resume bool, together int) node.Config {
 	}
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
-		Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
+		Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
+	}
+	if a.newcomer && s.plan.Capacity > 0 {
+		cfg.Cluster.Capacity = s.plan.Capacity
 	}
 	return cfg
 }
@@ -206,13 +211,23 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 	return wrong, pages
 }
 
-// tail is the last events of the actor, for the log of a failure.
-func (a *actor) tail() string {
-	b, err := disk.ReadFile(a.mem, crawlDir+"/logs/events.jsonl", 1<<24)
+// shipped is how many bytes of records the actor has sent to the heirs of its hosts, by its
+// events.
+func (a *actor) shipped() (n int64) {
+	b, err := disk.ReadFile(a.mem, crawlDir+"/logs/events.jsonl", 1<<30)
 	if err != nil {
-		return err.Error()
+		return 0
 	}
-	return string(b[max(0, len(b)-3000):])
+	for line := range bytes.Lines(b) {
+		var e struct {
+			Event string
+			Bytes int64
+		}
+		if json.Unmarshal(line, &e) == nil && e.Event == "shipped" {
+			n += e.Bytes
+		}
+	}
+	return n
 }
 
 // makeKeys issues keys for agents, as "orbweaver cluster keys" does, each on a disk of its

@@ -130,7 +130,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
 		return true
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
@@ -239,7 +239,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
 	case OneWay:
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from == a.number && to != 0 {
@@ -247,7 +247,14 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+	case Offline:
+		a.run.machine.drop(s.web.self)
+		s.overlay(f.For, func(from, to int, p path) path {
+			p.cut = p.cut || from == a.number || to == a.number
+			return p
+		})
+		s.judge.excuse(excuse{from: now.Add(-killedRepeats), to: now.Add(f.For + separatedAfter)})
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)
 		s.overlay(f.For, func(from, to int, p path) path {
@@ -282,13 +289,6 @@ func (a *actor) repeats(last time.Duration) {
 		e.from = start // nobody else knows what it has fetched
 	}
 	s.judge.excuse(e)
-}
-
-// separate excuses what agents do that cannot reach each other for d, or hardly.
-func (s *story) separate(d time.Duration) {
-	e := excuse{from: time.Now(), to: time.Now().Add(d + separatedAfter)}
-	s.judge.excuse(e)
-	s.apart = append(s.apart, e)
 }
 
 // lose is the loss of the actor's machine.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -69,6 +70,7 @@ type Violation struct {
 	At    time.Duration // since the story began
 	Gap   time.Duration // since the end of the last request of its group
 	After int           // the agent that made that one
+	Host  bool          // that one was to the same host
 }
 
 func (v Violation) String() string {
@@ -139,7 +141,7 @@ func (v *visit) names() [groups]string {
 func (j *judge) violate(kind string, k int, v *visit, g *group, gap time.Duration) {
 	j.violations = append(j.violations, Violation{
 		Kind: kind, Group: groupNames[k], URL: "http://" + v.host.Name + v.target, Agent: v.agent,
-		At: v.began.Sub(start), Gap: gap, After: g.last.agent,
+		At: v.began.Sub(start), Gap: gap, After: g.last.agent, Host: g.last.host.Name == v.host.Name,
 	})
 }
 
@@ -202,6 +204,7 @@ type Verdict struct {
 	Twice              int64    // fetches of pages beyond the first of each
 	Unexcused          int64    // of these, those that no fault explains
 	Violations         []Violation
+	Excused            []Violation   // those that a fault explains
 	Stall              time.Duration // the longest time without a page while there was work
 	StallAt            time.Duration // when that began
 	Took               time.Duration // virtual time of the crawl
@@ -210,6 +213,12 @@ type Verdict struct {
 	Wrong              []string      // everything else that no story may show
 	Struck             []Kind        // of the faults those that happened
 	Log                []string      // what happened
+
+	Ends     map[string]crawl.Stop // why each agent ended that was not killed
+	Archived map[string][]string   // of each URL, the agents that have a record of it
+	// By the own account of all agents that were not killed: their pages, the URLs that they
+	// know, and the bytes that they sent to heirs.
+	Pages, Unique, Shipped int64
 }
 
 // Bad says whether the story shows what no story may show.
@@ -270,6 +279,8 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 		at := start.Add(w.At)
 		if !slices.ContainsFunc(j.excuses, func(e excuse) bool { return !e.polite && e.covers(0, at) }) {
 			v.Violations = append(v.Violations, w)
+		} else {
+			v.Excused = append(v.Excused, w)
 		}
 	}
 	slices.SortFunc(times, func(a, b time.Time) int { return a.Compare(b) })

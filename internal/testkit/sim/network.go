@@ -148,6 +148,22 @@ func (m *machine) end(reset bool) {
 	}
 }
 
+// drop resets the machine's connections to another one.
+func (m *machine) drop(other *machine) {
+	m.mu.Lock()
+	var cs []*stream
+	for c := range m.conns {
+		if c.peer.m == other {
+			cs = append(cs, c)
+		}
+	}
+	m.mu.Unlock()
+	for _, c := range cs {
+		c.abort(true)
+		c.peer.abort(true)
+	}
+}
+
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
 // Listen implements node.Network.

@@ -45,6 +45,8 @@ const (
 	Lossy Kind = "lossy"
 	// Slow gives an agent a line of 50 kB/s, with 300 ms of latency, for For.
 	Slow Kind = "slow"
+	// Offline takes an agent off every network for For. Its connections to the web end.
+	Offline Kind = "offline"
 	// NoDNS lets no DNS query be answered for For.
 	NoDNS Kind = "no dns"
 	// NoWeb lets no host of the web answer for For.
@@ -89,6 +91,10 @@ type Plan struct {
 	Delay     time.Duration // of a host; an address and a site have half of it; zero means 100 ms
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
+	Kappa     int           `json:",omitempty"` // of --partition ring; zero means its default
+	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
+	Addresses int64         `json:",omitempty"` // that all hosts share in turn; zero: see gen.Spec
+	PageLimit int64         `json:",omitempty"` // of all agents together; zero: none
 	Latency   time.Duration // between agents, one way
 	Faults    []Fault
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,7 +29,6 @@ type story struct {
 	stage    sync.Mutex // guards what follows, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse      // times in which nothing can be fetched
-	apart    []excuse      // times in which agents do not know what others do
 	bad      time.Duration // how long the network between agents is bad, all faults together
 	void     bool          // more was lost than two replicas of everything can bear
 
@@ -50,6 +48,7 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	s := &story{plan: p, t: t, net: newNetwork(p.Seed)}
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
+	spec.Addresses = p.Addresses
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
@@ -79,8 +78,8 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	return s.finish()
 }
 
-// excuseLateComers excuses what agents fetched that came back when the others were ending, or
-// were separated from them then: they find nobody, and go on alone with what they know.
+// excuseLateComers excuses what agents fetched that came back when the others were ending: they
+// find nobody, and go on alone with what they know.
 func (s *story) excuseLateComers() {
 	for _, a := range s.actors {
 		var others time.Time // when the last of them ended
@@ -89,11 +88,7 @@ func (s *story) excuseLateComers() {
 				others = o.run.at
 			}
 		}
-		if a.run == nil || a.run.killed {
-			continue
-		}
-		apart := slices.ContainsFunc(s.apart, func(e excuse) bool { return e.covers(0, others) })
-		if apart || a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
+		if a.run != nil && !a.run.killed && a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
 			s.judge.excuse(excuse{agent: a.number, from: others.Add(-lateBefore), to: time.Now(), polite: true})
 		}
 	}
@@ -121,22 +116,38 @@ func (s *story) finish() *Verdict {
 	s.excuseLateComers()
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Void = s.void
+	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
+	end := crawl.Finished
+	if s.plan.PageLimit > 0 {
+		v.Missed, end = nil, crawl.PageLimit
+	}
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
 			continue
+		}
+		if !a.run.killed {
+			v.Ends[a.name] = a.run.result.Stop
+			v.Pages += a.run.result.Summary.Pages
+			v.Unique += a.run.result.Summary.Unique
+			v.Shipped += a.shipped()
 		}
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
 		case a.newcomer && s.finished() && s.judge.by(a.number, p.began) == 0:
 			// It came when the crawl was ending, or met nobody before.
-		case p.err != nil || p.result.Stop != crawl.Finished && p.result.Stop != crawl.Left:
+		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
-		case p.result.Summary.Queued != 0:
+		case p.result.Summary.Queued != 0 && s.plan.PageLimit == 0:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %d URLs left", a.name, p.result.Summary.Queued))
 		default:
-			wrong, _ := a.audit()
+			wrong, records := a.audit()
 			v.Wrong = append(v.Wrong, wrong...)
+			for u, n := range records {
+				for ; n > 0; n-- {
+					v.Archived[u] = append(v.Archived[u], a.name)
+				}
+			}
 		}
 	}
 	s.running.Wait()

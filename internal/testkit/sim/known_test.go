@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Stories that the simulation found by chance. Each is named after the mistake that it showed,
+// so that the mistake stays away. TestStories and TestAlone log the Plan of a new one.
+func TestKnown(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name string
+		plan Plan
+	}{
+		{"the agent that ended the crawl went on alone when its view changed", Plan{
+			Seed: 12, Agents: 3, Spare: 1, Hosts: 18, Pages: 4, Delay: 111 * ms, Latency: 16 * ms,
+			Faults: []Fault{
+				{Kind: Full, Agent: 2, At: 0.01, For: 1414 * ms},
+				{Kind: Join, Agent: 4, At: 0.27},
+			},
+		}},
+		{"one agent refused to end after another had agreed", Plan{
+			Seed: 207, Agents: 4, Hosts: 11, Pages: 10, Delay: 192 * ms, Latency: 12 * ms,
+			Faults: []Fault{
+				{Kind: Kill, Agent: 2, At: 0.46, For: 53497 * ms},
+				{Kind: Slow, Agent: 1, At: 0.73, For: 21091 * ms},
+				{Kind: Lossy, At: 0.81, For: 19205 * ms},
+			},
+		}},
+		{"one agent refused to end while two were away", Plan{
+			Seed: 116, Agents: 5, Hosts: 24, Pages: 4, Delay: 120 * ms, Latency: 8 * ms,
+			Faults: []Fault{
+				{Kind: Slow, Agent: 3, At: 0.27, For: 20374 * ms},
+				{Kind: Power, Agent: 3, At: 0.74, For: 31959 * ms},
+				{Kind: Lose, Agent: 1, At: 0.74},
+			},
+		}},
+		{"all were killed and the first to come back crawled the hosts of the others", Plan{
+			Seed: 135, Agents: 3, Spare: 2, Hosts: 25, Pages: 13, Delay: 216 * ms, Latency: 18 * ms,
+			Faults: []Fault{
+				{Kind: Join, Agent: 4, At: 0.04},
+				{Kind: KillAll, At: 0.04, After: 8752 * ms, For: 4451 * ms},
+				{Kind: Join, Agent: 5, At: 0.04, After: 5180 * ms},
+			},
+		}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			tell(t, c.plan)
+		})
+	}
+}
