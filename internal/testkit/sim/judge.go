@@ -203,6 +203,7 @@ type Verdict struct {
 	Beyond             int64    // fetches of pages that no crawl should reach
 	Twice              int64    // fetches of pages beyond the first of each
 	Unexcused          int64    // of these, those that no fault explains
+	Repeats            []string // their URLs with all fetches, at most ten
 	Violations         []Violation
 	Excused            []Violation   // those that a fault explains
 	Stall              time.Duration // the longest time without a page while there was work
@@ -240,6 +241,9 @@ func (v *Verdict) String() string {
 	for _, w := range v.Wrong {
 		s += "\n  " + w
 	}
+	for _, r := range v.Repeats {
+		s += "\n  twice: " + r
+	}
 	if len(v.Missed) > 0 {
 		s += fmt.Sprintf("\n  missed: %v", v.Missed)
 	}
@@ -267,13 +271,19 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 		v.Twice += int64(len(fs) - 1)
 		// All fetches but one need an excuse: the pages of a fetch that was lost, or one
 		// that did not know of the other.
-		unexcused := 0
+		unexcused, all := 0, j.truth.URL(host, number)
 		for _, f := range fs {
-			if !slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
+			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
+			if slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
+				all += " (excused)"
+			} else {
 				unexcused++
 			}
 		}
 		v.Unexcused += int64(max(0, unexcused-1))
+		if unexcused > 1 && len(v.Repeats) < 10 {
+			v.Repeats = append(v.Repeats, all)
+		}
 	})
 	for _, w := range j.violations {
 		at := start.Add(w.At)
