@@ -170,7 +170,7 @@ func mustParse(t *testing.T, s string) weburl.URL {
 
 func loadKeys(t *testing.T, dir string) *rpc.Keys {
 	t.Helper()
-	k, err := rpc.LoadKeys(disk.OS, dir)
+	k, err := rpc.LoadKeys(disk.OS, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func TestClusterKeys(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		for _, name := range names {
-			k, err := rpc.LoadKeys(disk.OS, filepath.Join(home, name))
+			k, err := rpc.LoadKeys(disk.OS, filepath.Join(home, name), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

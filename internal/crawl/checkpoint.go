@@ -114,7 +114,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	if err := k.put(kindSpan, c.span(time.Now())); err != nil {
+	if err := k.put(kindSpan, c.span(c.cfg.Now())); err != nil {
 		return err
 	}
 	if err := k.put(kindNumber, binary.AppendUvarint(nil, c.accepted)); err != nil {

@@ -55,7 +55,7 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 		return
 	}
 	w.others, w.enough = c.Tenancy.Before(host)
-	c.askFor(host, w, time.Now())
+	c.askFor(host, w, c.cfg.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
@@ -356,7 +356,7 @@ func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 // takeEstates processes the states of hosts.
 func (c *Crawler) takeEstates(from string, es []handedHost) (taken int) {
 	t := &c.tenants
-	now := time.Now()
+	now := c.cfg.Now()
 	var news []ranged // two of each host that has any
 	keys := int64(0)
 	for i := range es {

@@ -146,7 +146,7 @@ func (c *Crawler) openEpoch() *epoch {
 	s := &c.shipping
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = time.Now()
+		e.began = c.cfg.Now()
 	}
 	return e
 }
@@ -168,7 +168,7 @@ func (c *Crawler) beginCopies() {
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if c.accepted > 0 {
 		s.whole.owed = true
-		s.epochs = append(s.epochs, epoch{from: 1, began: time.Now(), closed: true, away: int(c.Outbox.Len()),
+		s.epochs = append(s.epochs, epoch{from: 1, began: c.cfg.Now(), closed: true, away: int(c.Outbox.Len()),
 			copies: 1, held: c.lastHeld()})
 	}
 	s.epochs = append(s.epochs, epoch{from: c.accepted + 1})

@@ -82,6 +82,9 @@ type Config struct {
 	AckWritten bool
 	// Seed is the random seed of the jitter of waits.
 	Seed uint64
+	// Now is the clock of the agent, from which come all times that are written, sent or
+	// compared with such times. Nil means time.Now.
+	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {
@@ -113,6 +116,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SlowBytes == 0 {
 		c.SlowBytes = 128 << 20
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	set(&c.SlowAfter, 5*time.Second)
 	set(&c.RetryWait, 30*time.Second)
@@ -295,7 +301,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	for i := range c.cfg.Workers {
 		c.inFlight.Go(func() { c.work(work, i+1) })
 	}
-	c.began, c.remote.pagesBefore = time.Now(), c.Tally.Pages()
+	c.began, c.remote.pagesBefore = c.cfg.Now(), c.Tally.Pages()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
@@ -314,7 +320,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.fatal = c.sync()
 	}
 	if c.fatal == nil && len(c.remote.due) > 0 {
-		if c.sendReceipts(time.Now()); c.fatal == nil {
+		if c.sendReceipts(c.cfg.Now()); c.fatal == nil {
 			c.fatal = c.sync()
 		}
 	}
@@ -332,7 +338,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.checkpoint.Abandon()
 		c.checkpoint = nil
 	}
-	c.publish(time.Now())
+	c.publish(c.cfg.Now())
 	c.tellCopies()
 	return c.stop, c.fatal
 }
@@ -345,7 +351,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	defer timer.Stop()
 	var patience <-chan time.Time // runs while a stop waits for visits under way
 	for c.fatal == nil {
-		now := time.Now()
+		now := c.cfg.Now()
 		switch {
 		case c.pagesStop && ctx.Err() != nil:
 			c.halt(Signal)
@@ -390,7 +396,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			c.settleAll(v)
 		case <-timer.C:
 		case f := <-c.commands:
-			f(time.Now())
+			f(c.cfg.Now())
 		case <-c.slow.more:
 			// A worker is free again.
 		case <-c.Seen.Ready():
@@ -537,7 +543,7 @@ func (c *Crawler) settleAll(v *visit) {
 		if c.fatal == nil {
 			// The clock is read for each: settling one takes a while, in which
 			// the next one's response may end, and its quiet time begin.
-			c.settle(v, time.Now())
+			c.settle(v, c.cfg.Now())
 		}
 		select {
 		case v = <-c.results:

@@ -303,7 +303,7 @@ func (c *Crawler) acceptDropped(enc []byte, number uint64) error {
 	}
 	others := c.skipped
 	c.skipped = nil
-	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, time.Now())
+	c.finishDropped(frontier.Task{Link: l, Host: l.URL.Host(), Number: number}, c.cfg.Now())
 	c.skipped = others
 	return c.fatal
 }

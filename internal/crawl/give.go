@@ -46,7 +46,7 @@ func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64,
 	for part := range slices.Chunk(hosts, 32) { // each may take a look at the disk
 		err := c.ask(ctx, "claim", func() {
 			for _, host := range part {
-				vs = append(vs, c.claimedBy(host, by, identity, view, time.Now()))
+				vs = append(vs, c.claimedBy(host, by, identity, view, c.cfg.Now()))
 			}
 			c.append()
 		})

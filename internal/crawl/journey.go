@@ -121,7 +121,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		}
 		return err
 	}
-	a := c.Robots.Ask(l.URL, time.Now())
+	a := c.Robots.Ask(l.URL, c.cfg.Now())
 	v.delay = a.Delay
 	switch a.Verdict {
 	case robots.Denied:
@@ -403,12 +403,12 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 			return fmt.Errorf("decode %s: %w", from, err)
 		}
 	}
-	sitemaps := c.Robots.Learn(about, from, reply, time.Now())
+	sitemaps := c.Robots.Learn(about, from, reply, c.cfg.Now())
 	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
 	// The quiet time is the wish of the host that was asked.
-	v.delay = c.Robots.Ask(from, time.Now()).Delay
+	v.delay = c.Robots.Ask(from, c.cfg.Now()).Delay
 	if !isErrand(l) {
-		v.delay = max(v.delay, c.Robots.Ask(about, time.Now()).Delay)
+		v.delay = max(v.delay, c.Robots.Ask(about, c.cfg.Now()).Delay)
 	}
 	if c.cfg.Sitemaps {
 		if c.Strategy != nil {

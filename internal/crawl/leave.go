@@ -38,7 +38,7 @@ func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
 		if l.on || c.Tenancy == nil {
 			return
 		}
-		now := time.Now()
+		now := c.cfg.Now()
 		c.remote.activity++
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
 		c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })

@@ -88,7 +88,7 @@ func (c *Crawler) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: time.Now(),
+		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: c.cfg.Now(),
 	}
 	w.anew = map[string]bool{}
 	c.inFlight.Go(func() {

@@ -99,7 +99,7 @@ func (c *membership) admitted(from rpc.Caller) bool {
 	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
 		return true
 	}
-	return c.admissions.welcomed(from, time.Now())
+	return c.admissions.welcomed(from, c.a.now())
 }
 
 // welcomed reports whether this start of a caller was told within admissionTime that it

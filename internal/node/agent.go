@@ -133,6 +133,14 @@ func Open(cfg Config) (_ *Agent, err error) {
 	return a, nil
 }
 
+// now is Config.Now.
+func (a *Agent) now() time.Time {
+	if a.cfg.Now == nil {
+		return time.Now()
+	}
+	return a.cfg.Now()
+}
+
 func (a *Agent) dir(elem ...string) string {
 	return filepath.Join(append([]string{a.cfg.Dir}, elem...)...)
 }
@@ -154,7 +162,7 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
-		if err := c.tryPort(a.fs); err != nil {
+		if err := c.tryPort(a.fs, a.now); err != nil {
 			return err
 		}
 	}
@@ -270,7 +278,7 @@ func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 // open opens the rooms, each before those that need it.
 func (a *Agent) open(seeds []weburl.URL) error {
-	cfg, now := &a.cfg, time.Now()
+	cfg, now := &a.cfg, a.now()
 	if cfg.Scope.Today.IsZero() {
 		cfg.Scope.Today = now
 	}
@@ -301,10 +309,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
 		fc.From = cfg.Contact
 	}
+	fc.Now = a.now
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
 	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // whatever a URL or a name server says
 	if fc.LooksUp() {
-		cfg.DNS.IPv6, cfg.DNS.Relieve = true, a.relieve
+		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
 			return &ConfigError{"dns: " + err.Error()}
@@ -331,7 +340,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Log.Close)
-	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), time.Now); err != nil {
+	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), a.now); err != nil {
 		return err
 	}
 	a.onClose(r.Events.Close)
@@ -341,7 +350,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(r.Skipped.Close)
 
 	ac := cfg.Archive
-	ac.Dir, ac.FS = cfg.Dir, a.fs
+	ac.Dir, ac.FS, ac.Now = cfg.Dir, a.fs, a.now
 	ac.Info = append(a.info(ua), ac.Info...)
 	var whole warc.Recovered
 	if r.Archive, whole, err = warc.Open(ac); err != nil {
@@ -383,7 +392,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Journal.Close)
 
-	cfg.Crawl.Agent = token
+	cfg.Crawl.Agent, cfg.Crawl.Now = token, a.now
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()
 	}
@@ -481,7 +490,7 @@ func (a *Agent) info(ua string) []warc.Field {
 // the index and the reports. Call it once. With an error, the Result holds what is known
 // up to the error.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	a.began = time.Now()
+	a.began = a.now()
 	kind := "started"
 	if a.cfg.Resume {
 		kind = "resumed"
@@ -494,7 +503,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		a.parts.Tally.Start(a.began)
 	}
 	stop, err := a.crawl(ctx)
-	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(time.Now()), string(stop))}
+	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents

@@ -109,7 +109,7 @@ type membership struct {
 	starting   []string // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.Placement] // see owners
-	prepared   atomic.Int64                        // until when it waits for the word to end, in Unix ns
+	prepared   atomic.Pointer[time.Time]           // until when it waits for the word to end; nil: it does not
 	ended      atomic.Bool                         // by common consent
 	nothing    atomic.Bool                         // at the end: no agent has fetched anything
 	absent     atomic.Bool                         // an agent of this or an earlier run is gone
@@ -126,14 +126,14 @@ type membership struct {
 }
 
 // check refuses what no agent could work with.
-func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
+func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if err := rpc.CheckName(c.Name); err != nil {
 		return nil, configErrorf("--name: %v", err)
 	}
 	var keys *rpc.Keys
 	if c.Keys != "" {
 		var err error
-		if keys, err = rpc.LoadKeys(fsys, c.Keys); err != nil {
+		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
 			return nil, configErrorf("--keys: %v", err)
 		}
 		if keys.Name() != c.Name {
@@ -164,8 +164,8 @@ func (c *Cluster) check(fsys disk.FS) (*rpc.Keys, error) {
 }
 
 // tryPort refuses a port that the agent could not take.
-func (c *Cluster) tryPort(fsys disk.FS) error {
-	keys, err := c.check(fsys)
+func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) error {
+	keys, err := c.check(fsys, now)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (c *Cluster) tryPort(fsys disk.FS) error {
 // directory: what is refused leaves it as it was.
 func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	cfg := *a.cfg.Cluster
-	keys, err := cfg.check(a.fs)
+	keys, err := cfg.check(a.fs, a.now)
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		return none, &rpc.Refusal{Reason: "placement", Text: err.Error()}
 	}
 	err := m.Admit(gossip.Agent{Name: h.Agent.Name, Instance: h.Agent.Instance, Boot: h.Agent.Boot,
-		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, time.Now())
+		Capacity: h.Agent.Capacity, Addr: h.Agent.Addr}, c.a.now())
 	switch {
 	case errors.Is(err, gossip.ErrSelf):
 		return none, &rpc.Refusal{Reason: "self", Text: err.Error()}
@@ -398,10 +398,10 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	case err != nil:
 		return none, &rpc.Refusal{Reason: "name", Text: err.Error()}
 	}
-	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, time.Now()); err != nil {
+	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
 		return none, err
 	}
-	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(time.Now()),
+	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(c.a.now()),
 		Agents: c.crawling()}, nil
 }
 
@@ -410,7 +410,7 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 	w, err := c.client.Hello(ctx, addr, c.greeting())
 	if err == nil {
 		if len(w.Agents) > 0 {
-			c.limits.since(w.Elapsed, time.Now())
+			c.limits.since(w.Elapsed, c.a.now())
 			c.late.Store(true)
 		}
 	}
@@ -472,7 +472,7 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.limits.since(0, time.Now()) // waiting does not count
+	c.limits.since(0, c.a.now()) // waiting does not count
 	c.a.leases.begin(ctx, v)
 	return c.see(v)
 }
@@ -514,8 +514,8 @@ func (c *membership) see(v *gossip.View) error {
 	c.nameMembers(v)
 	up, old := agentsUp(v), c.owners()
 	if c.copies != nil {
-		c.copies.lose(v, old, time.Now()) // before anybody asks whose its hosts are
-		defer c.copies.takeOver()         // when that is known
+		c.copies.lose(v, old, c.a.now()) // before anybody asks whose its hosts are
+		defer c.copies.takeOver()        // when that is known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {

@@ -73,6 +73,11 @@ type Config struct {
 	// Note receives messages for the operator, such as what the agent waits for. It must
 	// be safe for concurrent use. Nil drops them.
 	Note func(text string)
+	// Now is the agent's clock. All times come from it that are written, sent to others, or
+	// compared with such times. Timers and the deadlines of connections keep the machine's
+	// clock. Its times have monotonic readings of this process, like those of time.Now. Safe for
+	// concurrent use; nil means time.Now.
+	Now func() time.Time
 
 	Crawl    crawl.Config
 	Scope    scope.Config
@@ -204,7 +209,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 		if fsys == nil {
 			fsys = disk.OS
 		}
-		if _, err := c.Cluster.check(fsys); err != nil {
+		if _, err := c.Cluster.check(fsys, c.Now); err != nil {
 			return err
 		}
 	}

@@ -324,7 +324,7 @@ func (k *copies) tend(ctx context.Context) {
 		}
 		wait := time.Hour
 		if next != nil {
-			wait = time.Until(next.due)
+			wait = next.due.Sub(k.c.a.now())
 		}
 		k.mu.Unlock()
 		if next != nil && wait <= 0 {
@@ -366,11 +366,11 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 			report.F("known", n.Known),
 			report.F("passed", n.Passed), report.F("took_ms", time.Since(began).Milliseconds()))
 	case errors.Is(err, handoff.ErrNewer):
-		l.due = time.Now()
+		l.due = k.c.a.now()
 	default:
 		l.tries++
 		over = l.tries >= inheritTries // what is in the replica stays there
-		l.due = time.Now().Add(inheritWait)
+		l.due = k.c.a.now().Add(inheritWait)
 		events.Write("inherit-failed", report.F("agent", l.source.Name), report.F("error", err))
 	}
 	if over {

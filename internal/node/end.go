@@ -28,7 +28,7 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or over
 	}
 	v := c.member.Load().View()
-	idle := p.Idle && c.settled() && !c.admissions.expected(v, time.Now())
+	idle := p.Idle && c.settled() && !c.admissions.expected(v, c.a.now())
 	return rpc.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
 		Stopped: p.Blocked}, nil
 }
@@ -50,7 +50,7 @@ func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, er
 	if e.Prepare {
 		return c.prepare(ctx, e)
 	}
-	if time.Now().UnixNano() > c.prepared.Load() {
+	if until := c.prepared.Load(); until == nil || c.a.now().After(*until) {
 		if agreed, err := c.prepare(ctx, e); err != nil || !agreed {
 			return false, err
 		}
@@ -66,7 +66,7 @@ func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, er
 
 // prepare reports whether this agent would end. If so, it admits no agent for prepareTime.
 func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
-	now := time.Now()
+	now := c.a.now()
 	c.admissions.hold(now.Add(prepareTime))
 	v := c.member.Load().View()
 	p, err := c.a.crawler.Pulse(ctx)
@@ -77,7 +77,8 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 		c.admissions.hold(time.Time{})
 		return false, nil
 	}
-	c.prepared.Store(now.Add(prepareTime).UnixNano())
+	until := now.Add(prepareTime)
+	c.prepared.Store(&until)
 	return true, nil
 }
 
@@ -133,7 +134,7 @@ func (c *membership) round(ctx context.Context,
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
-	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, time.Now()) {
+	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, c.a.now()) {
 		return nil, 0, false
 	}
 	answered = c.answered(own)
@@ -213,13 +214,13 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 // have left since, and each change of the view counts as activity. So endOwn ends the run as
 // soon as it is idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
-	for until := time.Now().Add(endPatience); ; {
+	for until := c.a.now().Add(endPatience); ; {
 		agreed, err := c.a.crawler.End(ctx, activity)
 		if err != nil || agreed {
 			return agreed
 		}
 		p, err := c.a.crawler.Pulse(ctx)
-		if err != nil || time.Now().After(until) {
+		if err != nil || c.a.now().After(until) {
 			return false
 		}
 		if activity = p.Activity; !p.Idle {

@@ -175,7 +175,7 @@ func (l *leases) begin(ctx context.Context, v *gossip.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = maps.Clone(l.a.membership.who.Others)
-	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, time.Now())
+	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, l.a.now())
 }
 
 // look follows a view of the members.
@@ -200,7 +200,7 @@ func (l *leases) look(v *gossip.View) error {
 		}
 		maps.Copy(l.known, view.agents)
 		l.view = view
-		l.peer.Look(view, time.Now())
+		l.peer.Look(view, l.a.now())
 	}
 	return nil
 }
@@ -218,7 +218,8 @@ func (l *leases) contact(digest uint64, sent time.Time) {
 	l.mu.Lock()
 	defer l.done()
 	if l.peer != nil && l.view != nil && digest == l.digest {
-		l.peer.Contact(sent, time.Now())
+		now := l.a.now()
+		l.peer.Contact(now.Add(-time.Since(sent)), now)
 	}
 }
 
@@ -282,7 +283,7 @@ func (l *leases) Leave(point uint64, now time.Time) {
 func (l *leases) Grip() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.peer.Grip(time.Now())
+	return l.peer.Grip(l.a.now())
 }
 
 // Counts implements crawl.Leases.
@@ -307,7 +308,7 @@ func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, 
 		return nil, rpc.ErrAgain
 	}
 	defer l.done()
-	ans, err := l.peer.Serve(b, time.Now())
+	ans, err := l.peer.Serve(b, l.a.now())
 	if err != nil {
 		return nil, rpc.ErrAgain // its view or ours is not there yet
 	}
@@ -330,7 +331,7 @@ func (l *leases) tend(ctx context.Context) {
 				l.turn(ctx)
 			case <-l.hurry:
 				l.mu.Lock()
-				l.carry(ctx, l.peer.Hurry(time.Now()))
+				l.carry(ctx, l.peer.Hurry(l.a.now()))
 			case <-ctx.Done():
 				return
 			}
@@ -359,7 +360,7 @@ func (l *leases) turn(ctx context.Context) {
 		l.mu.Unlock()
 		return
 	}
-	now := time.Now()
+	now := l.a.now()
 	lost, grip := l.peer.Lost(now), l.peer.Grip(now)
 	l.mu.Unlock()
 	var cut int
@@ -398,10 +399,10 @@ func (l *leases) call(ctx context.Context, to gossip.Agent, b *lease.Batch, raw 
 	l.mu.Lock()
 	defer l.done()
 	if err == nil && ans.From == b.To {
-		err = l.peer.Answered(ans, time.Now())
+		err = l.peer.Answered(ans, l.a.now())
 	}
 	if err != nil || ans.From != b.To {
-		l.peer.Failed(b, time.Now())
+		l.peer.Failed(b, l.a.now())
 	}
 	signal(l.hurry)
 }

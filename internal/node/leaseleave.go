@@ -31,7 +31,7 @@ func (l *leases) stay() {
 	l.mu.Lock()
 	defer l.done()
 	if l.peer != nil {
-		l.peer.Stay(time.Now())
+		l.peer.Stay(l.a.now())
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *leases) part(ctx context.Context, event string, all bool) {
 			l.mu.Unlock()
 			return
 		}
-		now := time.Now()
+		now := l.a.now()
 		if all {
 			l.peer.Quit(now)
 		} else {

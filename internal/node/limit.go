@@ -114,7 +114,7 @@ func (c *membership) keepLimit(ctx context.Context) {
 		var now bool
 		if err := c.a.crawler.Ration(ctx, func(n crawl.Need) (allowed int64) {
 			need = n
-			b, now = r.tell(n, time.Now())
+			b, now = r.tell(n, c.a.now())
 			return b.Held
 		}); err != nil {
 			return
@@ -125,7 +125,7 @@ func (c *membership) keepLimit(ctx context.Context) {
 		b.Known = c.limits.known()
 		spent, err := c.tell(ctx, b)
 		if err == nil {
-			r.told = time.Now()
+			r.told = c.a.now()
 		}
 		if spent {
 			c.reached(ctx, need)

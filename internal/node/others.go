@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -55,7 +54,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		return "", err
 	}
 	a.crawler.ShareLimit()
-	a.crawler.RanBefore(a.membership.limits.running(time.Now()))
+	a.crawler.RanBefore(a.membership.limits.running(a.now()))
 	// Visits may go on for a while after ctx is done. Until they have ended, a lease
 	// that is lost cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))

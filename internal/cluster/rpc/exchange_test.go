@@ -40,7 +40,7 @@ func bundles(t *testing.T, names ...string) map[string]*Keys {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out[name], err = LoadKeys(mem, dir); err != nil {
+		if out[name], err = LoadKeys(mem, dir, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -35,6 +36,7 @@ type Keys struct {
 	cert   tls.Certificate
 	roots  *x509.CertPool
 	gossip []byte
+	now    func() time.Time // by which certificates are valid
 }
 
 // nameForm is that of a DNS name in lower case: an agent's name is in its
@@ -52,8 +54,9 @@ func CheckName(name string) error {
 }
 
 // LoadKeys reads the keys in dir. The error is an ErrKeys, also if all users of the machine can
-// read a secret file.
-func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
+// read a secret file. now is the clock by which the certificates of this agent and of others
+// must be valid; nil means time.Now.
+func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
 	read := func(name string) ([]byte, error) {
 		b, err := disk.ReadFile(fs, filepath.Join(dir, name), maxKeyFile)
 		if err != nil {
@@ -88,14 +91,17 @@ func LoadKeys(fs disk.FS, dir string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newKeys(dir, caPEM, certPEM, keyPEM, secret)
+	return newKeys(dir, caPEM, certPEM, keyPEM, secret, now)
 }
 
-func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte) (*Keys, error) {
+func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte, now func() time.Time) (*Keys, error) {
 	fail := func(file string, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(dir, file), err)
 	}
-	k := &Keys{roots: x509.NewCertPool()}
+	if now == nil {
+		now = time.Now
+	}
+	k := &Keys{roots: x509.NewCertPool(), now: now}
 	if !k.roots.AppendCertsFromPEM(caPEM) {
 		return nil, fail(authorityFile, errors.New("no certificate in it"))
 	}
@@ -145,7 +151,8 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 	if len(chain) == 0 {
 		return errors.New("no certificate")
 	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: k.roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+	opts := x509.VerifyOptions{Roots: k.roots, CurrentTime: k.now(), KeyUsages: []x509.ExtKeyUsage{use}}
+	if _, err := chain[0].Verify(opts); err != nil {
 		return err
 	}
 	is, err := nameOf(chain[0])

@@ -41,11 +41,11 @@ func TestBundles(t *testing.T) {
 			t.Errorf("Issue(%q): %v", name, err)
 		}
 	}
-	k1, err := LoadKeys(disk.OS, d1)
+	k1, err := LoadKeys(disk.OS, d1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k2, err := LoadKeys(disk.OS, d2)
+	k2, err := LoadKeys(disk.OS, d2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestDamagedBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 		try := func(what string) {
-			if _, err := LoadKeys(mem, dir); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), dir) {
+			if _, err := LoadKeys(mem, dir, nil); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("%s %s: %v", file, what, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestBundlesAndCrashes(t *testing.T) {
 		if a, err := OpenAuthority(after, "keys", time.Now()); err != nil || a.Made {
 			t.Errorf("seed %d: made again %v, %v", seed, a.Made, err)
 		}
-		if _, err := LoadKeys(after, filepath.Join("keys", "a1")); err != nil {
+		if _, err := LoadKeys(after, filepath.Join("keys", "a1"), nil); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}

@@ -28,14 +28,14 @@ type actor struct {
 	addr     netip.AddrPort
 	mem      *disk.Mem
 	faulty   *disk.Faulty
-	founds   bool          // it begins the cluster: its first start names its own address first
-	gone     bool          // its machine is lost
-	newcomer bool          // it joined later, with an empty disk
-	starts   int           // of its process
-	down     time.Time     // when it went down last; zero: never
-	up       time.Time     // when it came back after that; zero: it has not
-	slow     time.Time     // until when its line is slow
-	skew     time.Duration // its wall clock is wrong by so much
+	founds   bool      // it begins the cluster: its first start names its own address first
+	gone     bool      // its machine is lost
+	newcomer bool      // it joined later, with an empty disk
+	starts   int       // of its process
+	down     time.Time // when it went down last; zero: never
+	up       time.Time // when it came back after that; zero: it has not
+	slow     time.Time // until when its line is slow
+	clock    clock     // of its machine
 
 	run *process // nil: it was never started
 }
@@ -77,6 +77,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg := node.Config{
 		Dir: crawlDir, Seeds: []string{s.made.URL(0, 0)}, Contact: "ops@example.org", FS: a.faulty, Resume: resume,
 		MemoryBytes: node.LeastMemory, Note: func(text string) { s.log("%s: %s", a.name, text) },
+		Now: a.clock.now,
 	}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = "-", []string{"192.0.2.1"}
 	cfg.DNS.Dial = func(_ context.Context, _, _ string) (net.Conn, error) { return s.web.dialDNS(m) }

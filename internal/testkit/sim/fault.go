@@ -138,8 +138,7 @@ func (s *story) strike(f Fault) bool {
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
 		return true
 	case Clock:
-		s.log("%s: its clock will be wrong by %s", a.name, f.For)
-		a.skew = f.For
+		a.clock.set(f.For)
 		return true
 	}
 	if !a.lives() {

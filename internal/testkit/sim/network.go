@@ -415,7 +415,7 @@ func (s *socket) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(s.at) }
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.woken = !t.IsZero() && !t.After(time.Now())
+	s.woken = !t.IsZero() && until(t) <= 0
 	s.cond.Broadcast()
 	return nil
 }

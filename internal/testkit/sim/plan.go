@@ -51,7 +51,8 @@ const (
 	NoDNS Kind = "no dns"
 	// NoWeb lets no host of the web answer for For.
 	NoWeb Kind = "no web"
-	// Clock sets an agent's wall clock wrong by For, from its next start on.
+	// Clock sets an agent's wall clock, so that it is wrong by For from now on. For may be
+	// negative.
 	Clock Kind = "clock"
 )
 
@@ -75,7 +76,10 @@ func (f Fault) String() string {
 	if f.After > 0 {
 		s += fmt.Sprintf(", %s after the fault before", f.After)
 	}
-	if f.For > 0 {
+	switch {
+	case f.Kind == Clock:
+		s += fmt.Sprintf(", wrong by %s", f.For)
+	case f.For > 0:
 		s += fmt.Sprintf(", for %s", f.For)
 	}
 	return s

@@ -55,7 +55,7 @@ func (s *stream) Read(b []byte) (int, error) {
 		switch {
 		case s.closed:
 			return 0, net.ErrClosed
-		case !s.until.IsZero() && !time.Now().Before(s.until):
+		case !s.until.IsZero() && until(s.until) <= 0:
 			return 0, errTimeout
 		case len(s.in) > 0:
 			n := copy(b, s.in)
@@ -221,7 +221,7 @@ func (s *stream) SetReadDeadline(t time.Time) error {
 		s.alarm.Stop()
 		s.alarm = nil
 	}
-	if d := time.Until(t); !t.IsZero() && d > 0 {
+	if d := until(t); !t.IsZero() && d > 0 {
 		s.alarm = time.AfterFunc(d, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -209,7 +209,7 @@ func (q *query) Read(b []byte) (int, error) {
 		switch {
 		case q.closed:
 			return 0, net.ErrClosed
-		case !q.until.IsZero() && !time.Now().Before(q.until):
+		case !q.until.IsZero() && until(q.until) <= 0:
 			return 0, errTimeout
 		case len(q.answers) > 0:
 			n := copy(b, q.answers[0])
@@ -241,7 +241,7 @@ func (q *query) SetDeadline(t time.Time) error {
 		q.alarm.Stop()
 		q.alarm = nil
 	}
-	if d := time.Until(t); !t.IsZero() && d > 0 && !q.closed {
+	if d := until(t); !t.IsZero() && d > 0 && !q.closed {
 		q.alarm = time.AfterFunc(d, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()

@@ -404,7 +404,7 @@ func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, un
 	if d.mode == noProxy && d.cfg.Dial == nil {
 		return d.dialDirect(ctx, to, named, until)
 	}
-	ctx, cancel := context.WithDeadline(ctx, until)
+	ctx, cancel := context.WithTimeout(ctx, until.Sub(d.cfg.Now()))
 	defer cancel()
 	if d.mode == socksLocal {
 		return d.viaSOCKS(ctx, to.String())

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// A clock is the wall clock of a machine, which may be wrong, and may be set while a process
+// runs. Its zero value is right. Safe for concurrent use.
+type clock struct {
+	wrong atomic.Int64 // time.Duration
+}
+
+// set makes the clock wrong by so much.
+func (c *clock) set(by time.Duration) { c.wrong.Store(int64(by)) }
+
+// by returns by how much the clock is wrong.
+func (c *clock) by() time.Duration { return time.Duration(c.wrong.Load()) }
+
+// now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic
+// reading is right, as setting a clock does not change it: differences are right, too. What
+// is written or sent loses that reading, and shows the wrong clock.
+func (c *clock) now() time.Time {
+	now := time.Now()
+	return withReading(now.Add(c.by()), now.Sub(start))
+}
+
+// until is time.Until for times of a clock, too. In a bubble, time.Now has no monotonic
+// reading. So time.Until would compare a deadline with the wrong wall clock.
+func until(t time.Time) time.Duration {
+	var right clock
+	return t.Sub(right.now())
+}
+
+// withReading returns a time with a monotonic reading, which no function of package time
+// does. Such a Time begins with a word of a bit that is set, 33 bits of seconds since 1885,
+// and 30 bits of nanoseconds; the second word is the reading.
+func withReading(wall time.Time, mono time.Duration) (t time.Time) {
+	words := (*[2]uint64)(unsafe.Pointer(&t))
+	words[0] = 1<<63 | uint64(wall.Unix()-wallBegin)<<30 | uint64(wall.Nanosecond())
+	words[1] = uint64(mono)
+	return t
+}
+
+var wallBegin = time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
