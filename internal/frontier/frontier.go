@@ -526,7 +526,10 @@ func (f *Frontier) tick(now time.Time) {
 		f.restore(f.restored)
 		f.restored = nil
 	}
-	f.clock = max(f.clock, f.since(now))
+	elapsed := f.since(now)
+	// If the wall clock was set, the epoch follows: its monotonic reading stays as it is.
+	f.epoch = now.Add(-time.Duration(elapsed))
+	f.clock = max(f.clock, elapsed)
 	f.adapt()
 	for n := 0; f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock); n++ {
 		if n%prefetchCount == 0 {
@@ -574,5 +577,5 @@ func (f *Frontier) prefetchLink(h *host) {
 }
 
 // since converts t to the frontier's clock. If both times have monotonic readings, it uses them, so that a step of the
-// wall clock shortens no quiet time.
+// wall clock shortens no quiet time. Any other t is a time of the wall clock as it was at the last tick.
 func (f *Frontier) since(t time.Time) int64 { return int64(t.Sub(f.epoch)) }

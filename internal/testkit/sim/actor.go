@@ -201,6 +201,9 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 		return append(wrong, fmt.Sprintf("%s: %v", a.name, err)), pages
 	}
 	for line := range strings.Lines(string(index)) {
+		if stamp := strings.SplitN(line, " ", 3)[1]; !a.clock.showed(parseStamp(stamp)) {
+			wrong = append(wrong, fmt.Sprintf("%s: captured at %s, which its clock never showed", a.name, stamp))
+		}
 		if _, rest, ok := strings.Cut(line, `"url": "`); ok {
 			u, _, _ := strings.Cut(rest, `"`)
 			pages[u]++
@@ -210,6 +213,15 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 		}
 	}
 	return wrong, pages
+}
+
+// parseStamp reads the time of a line of an index. It is cut to whole seconds.
+func parseStamp(stamp string) time.Time {
+	t, err := time.Parse("20060102150405", stamp[:min(14, len(stamp))])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // shipped is how many bytes of records the actor has sent to the heirs of its hosts, by its

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -9,14 +9,45 @@ import (
 // A clock is the wall clock of a machine, which may be wrong, and may be set while a process
 // runs. Its zero value is right. Safe for concurrent use.
 type clock struct {
-	wrong atomic.Int64 // time.Duration
+	mu    sync.Mutex // guards what follows
+	wrong time.Duration
+	sets  []setting
+}
+
+// A setting is what a clock was wrong by until a time.
+type setting struct {
+	wrong time.Duration
+	until time.Time
 }
 
 // set makes the clock wrong by so much.
-func (c *clock) set(by time.Duration) { c.wrong.Store(int64(by)) }
+func (c *clock) set(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sets = append(c.sets, setting{c.wrong, time.Now()})
+	c.wrong = by
+}
 
 // by returns by how much the clock is wrong.
-func (c *clock) by() time.Duration { return time.Duration(c.wrong.Load()) }
+func (c *clock) by() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wrong
+}
+
+// showed reports whether the clock showed a time, which is cut to whole seconds.
+func (c *clock) showed(t time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := start
+	for _, s := range append(c.sets[:len(c.sets):len(c.sets)], setting{c.wrong, time.Now()}) {
+		if at := t.Add(-s.wrong); at.After(from.Add(-time.Second)) && !at.After(s.until) {
+			return true
+		}
+		from = s.until
+	}
+	return false
+}
 
 // now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic
 // reading is right, as setting a clock does not change it: differences are right, too. What

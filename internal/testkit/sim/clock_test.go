@@ -26,3 +26,134 @@ func TestSetClock(t *testing.T) {
 		}
 	})
 }
+
+// clocked is a cluster of three agents whose hosts share addresses and sites.
+func clocked(seed uint64, faults ...Fault) Plan {
+	return Plan{Seed: seed, Agents: 3, Hosts: 45, Pages: 12, Delay: 100 * time.Millisecond, Faults: faults}
+}
+
+// tellClocked runs a story in which hosts are shared. Unless agents go down, each page is
+// fetched once.
+func tellClocked(t *testing.T, p Plan) *Verdict {
+	t.Helper()
+	v := tell(t, p)
+	if p.Agents > 1 && v.Shared == 0 {
+		t.Error("no address and no site was shared by agents")
+	}
+	repeats := false
+	for _, f := range p.Faults {
+		repeats = repeats || f.Kind != Clock
+	}
+	if v.Twice > 0 && !repeats {
+		t.Errorf("%d pages fetched twice", v.Twice)
+	}
+	return v
+}
+
+// One agent's clock is two hours fast, or slow. Only durations travel: the crawl is that of
+// agents whose clocks are right.
+func TestWrongClock(t *testing.T) {
+	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			for agent := 1; agent <= 3; agent++ {
+				tellClocked(t, clocked(1, Fault{Kind: Clock, Agent: agent, For: by}))
+			}
+		})
+	}
+}
+
+// One agent's clock is an hour slow, and another's an hour fast.
+func TestClocksApart(t *testing.T) {
+	for _, partition := range []string{"", "hash", "ring"} {
+		p := clocked(2, Fault{Kind: Clock, Agent: 1, For: -time.Hour}, Fault{Kind: Clock, Agent: 3, For: time.Hour})
+		p.Partition = partition
+		tellClocked(t, p)
+	}
+}
+
+// Clocks are set while agents crawl: on, back, and right again.
+func TestClockIsSet(t *testing.T) {
+	p := clocked(3,
+		Fault{Kind: Clock, Agent: 1, At: 0.2, For: 2 * time.Hour},
+		Fault{Kind: Clock, Agent: 2, At: 0.3, For: -2 * time.Hour},
+		Fault{Kind: Clock, Agent: 1, At: 0.6}, Fault{Kind: Clock, Agent: 2, At: 0.7})
+	tellClocked(t, p)
+	p.Agents = 1
+	p.Faults = []Fault{p.Faults[0], {Kind: Clock, Agent: 1, At: 0.5, For: -2 * time.Hour}}
+	tellClocked(t, p)
+}
+
+// An agent is killed, and starts again with a clock that was set on or back.
+func TestClockIsSetBetweenRuns(t *testing.T) {
+	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			for agent := 1; agent <= 3; agent++ {
+				tellClocked(t, clocked(4, Fault{Kind: Clock, Agent: agent, For: -by / 2},
+					Fault{Kind: Kill, Agent: agent, At: 0.4, For: 3 * time.Second},
+					Fault{Kind: Clock, Agent: agent, At: 0.4, After: time.Second, For: by / 2}))
+			}
+		})
+	}
+}
+
+// A single crawl is killed, and its clock set on by an hour before it goes on, and back by
+// two before it goes on again. It neither forgets what it owes to a host nor waits for hours.
+func TestClockIsSetAlone(t *testing.T) {
+	for seed := range uint64(4) {
+		p := clocked(seed,
+			Fault{Kind: Kill, Agent: 1, At: 0.2, For: time.Second},
+			Fault{Kind: Clock, Agent: 1, At: 0.2, After: 500 * time.Millisecond, For: time.Hour},
+			Fault{Kind: Kill, Agent: 1, At: 0.5, For: time.Second},
+			Fault{Kind: Clock, Agent: 1, At: 0.5, After: 500 * time.Millisecond, For: -time.Hour},
+			Fault{Kind: Kill, Agent: 1, At: 0.8, For: time.Second})
+		p.Agents, p.Hosts = 1, 12
+		tellClocked(t, p)
+	}
+}
+
+// Hosts go to agents whose clocks are others: when one is lost, leaves, or comes.
+func TestClocksOfHeirs(t *testing.T) {
+	for _, f := range []Fault{{Kind: Lose, Agent: 2}, {Kind: Leave, Agent: 2}, {Kind: Join, Agent: 4},
+		{Kind: Replace, Agent: 2, For: 2 * time.Second}} {
+		for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+			t.Run(string(f.Kind)+" "+by.String(), func(t *testing.T) {
+				agent := f.Agent
+				f.At = 0.4
+				p := clocked(5, Fault{Kind: Clock, Agent: agent, For: by}, Fault{Kind: Clock, Agent: 1, For: -by}, f)
+				if f.Kind == Join {
+					p.Spare = 1
+				}
+				tellClocked(t, p)
+				// The clock of the agent that takes them over is set before.
+				p.Faults = []Fault{{Kind: Clock, Agent: agent, At: 0.2, For: by}, {Kind: Clock, Agent: 1, At: 0.2, For: -by}, f}
+				tellClocked(t, p)
+			})
+		}
+	}
+}
+
+// A clock that is set confuses no cache: no robots.txt is asked for more often than once more,
+// addresses expire when they would, and hosts that could not be reached are tried again in
+// time.
+func TestCachesAndClocks(t *testing.T) {
+	plain := clocked(6)
+	plain.Agents, plain.Hosts, plain.Pages, plain.Delay = 1, 20, 40, 2*time.Second
+	want := tellClocked(t, plain)
+	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour, 48 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			p := plain
+			p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.3, For: by}}
+			v := tellClocked(t, p)
+			t.Logf("%d robots.txt, %d queries; with a right clock %d and %d", v.Robots, v.Queries, want.Robots, want.Queries)
+			if v.Robots > want.Robots+p.Hosts || max(v.Queries-want.Queries, want.Queries-v.Queries) > 2*p.Hosts {
+				t.Errorf("%d robots.txt and %d queries; with a right clock %d and %d",
+					v.Robots, v.Queries, want.Robots, want.Queries)
+			}
+			for _, kind := range []Kind{NoWeb, NoDNS} {
+				p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.2, For: by}, {Kind: kind, At: 0.3, For: 20 * time.Second},
+					{Kind: Clock, Agent: 1, At: 0.3, After: 5 * time.Second}}
+				tellClocked(t, p)
+			}
+		})
+	}
+}

@@ -22,6 +22,8 @@ type judge struct {
 	pages      map[page][]fetched
 	reachable  int64 // pages fetched of those that can be reached
 	beyond     int64 // fetches of pages that cannot
+	robots     int64 // requests for a robots.txt
+	shared     int64 // requests to an address or a site after another agent's
 	violations []Violation
 	excuses    []excuse
 }
@@ -113,6 +115,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	v := &visit{j: j, host: h, agent: agent, target: target, began: at}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if target == "/robots.txt" {
+		j.robots++
+	}
 	for k, name := range v.names() {
 		g := j.groups[k][name]
 		if g == nil {
@@ -126,6 +131,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 			j.violate("gap", k, v, g, gap)
 		case k == byHost && at.Before(g.notBefore):
 			j.violate("retry-after", k, v, g, gap)
+		}
+		if k != byHost && !g.ended.IsZero() && g.last.agent != agent {
+			j.shared++
 		}
 		g.active++
 		g.last = *v
@@ -204,6 +212,8 @@ type Verdict struct {
 	Twice              int64    // fetches of pages beyond the first of each
 	Unexcused          int64    // of these, those that no fault explains
 	Repeats            []string // their URLs with all fetches, at most ten
+	Robots, Queries    int64    // requests for a robots.txt, and queries to the name server
+	Shared             int64    // requests to an address or a site after another agent's
 	Violations         []Violation
 	Excused            []Violation   // those that a fault explains
 	Stall              time.Duration // the longest time without a page while there was work
@@ -256,7 +266,8 @@ func (v *Verdict) String() string {
 func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond, Took: end.Sub(start)}
+	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
+		Robots: j.robots, Shared: j.shared, Took: end.Sub(start)}
 	var times []time.Time
 	j.truth.Each(func(host, number int64) {
 		fs := j.pages[page{host, number}]

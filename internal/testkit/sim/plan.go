@@ -52,7 +52,7 @@ const (
 	// NoWeb lets no host of the web answer for For.
 	NoWeb Kind = "no web"
 	// Clock sets an agent's wall clock, so that it is wrong by For from now on. For may be
-	// negative.
+	// negative. If At and After are zero, the clock is wrong before the agent starts.
 	Clock Kind = "clock"
 )
 
@@ -93,6 +93,7 @@ type Plan struct {
 	Hosts     int64         // of the web; zero means 20
 	Pages     float64       // of a host on average; zero means 10
 	Delay     time.Duration // of a host; an address and a site have half of it; zero means 100 ms
+	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // of --partition ring; zero means its default

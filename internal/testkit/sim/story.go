@@ -49,6 +49,7 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses = p.Addresses
+	spec.Busy = p.Busy
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
@@ -70,6 +71,11 @@ func Tell(t testing.TB, p Plan) *Verdict {
 		t.Fatal(err)
 	}
 	s.compose()
+	for _, f := range p.Faults {
+		if f.Kind == Clock && f.At == 0 && f.After == 0 {
+			s.actors[f.Agent-1].clock.set(f.For)
+		}
+	}
 	for _, a := range s.actors[:p.Agents] {
 		a.newDisk()
 		a.start(false, p.Agents)
@@ -115,7 +121,7 @@ func (s *story) finish() *Verdict {
 	}
 	s.excuseLateComers()
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
-	v.Void = s.void
+	v.Void, v.Queries = s.void, s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
 	end := crawl.Finished
 	if s.plan.PageLimit > 0 {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -23,6 +24,8 @@ type web struct {
 	self  *machine
 	made  *gen.Web
 	judge *judge
+
+	queries atomic.Int64 // to the name server
 
 	mu      sync.Mutex // guards what follows
 	away    bool       // no host accepts connections
@@ -156,6 +159,7 @@ func (w *web) dialDNS(m *machine) (net.Conn, error) {
 
 // Write implements net.Conn: it sends one query.
 func (q *query) Write(b []byte) (int, error) {
+	q.w.queries.Add(1)
 	out, lost := q.w.net.fate(q.m.number, 0, len(b))
 	back, lostToo := q.w.net.fate(0, q.m.number, len(b))
 	if _, away := q.w.isAway(); lost || lostToo || away || q.m.isOff() {

@@ -38,11 +38,11 @@ type slot struct {
 	name    string
 	addrs   []netip.Addr
 	err     error
-	expires int64 // nanoseconds since 1970
+	expires time.Time // with its monotonic reading: the wall clock may be set
 	used    bool
 }
 
-func (s *slot) set(e entry) { s.addrs, s.err, s.expires = e.addrs, e.err, e.expires.UnixNano() }
+func (s *slot) set(e entry) { s.addrs, s.err, s.expires = e.addrs, e.err, e.expires }
 
 // init limits the cache to size entries, rounded up to a multiple of the number of shards.
 func (c *cache) init(size int) {
@@ -68,14 +68,14 @@ func (c *cache) find(name string, now time.Time) (a Answer, err error, ok bool) 
 		return Answer{}, nil, false
 	}
 	e := &s.slots[i]
-	if now.UnixNano() >= e.expires {
+	if !now.Before(e.expires) {
 		return Answer{}, nil, false
 	}
 	e.used = true
 	if e.err != nil {
 		return Answer{}, e.err, true
 	}
-	return Answer{Addrs: e.addrs, Expires: time.Unix(0, e.expires)}, nil, true
+	return Answer{Addrs: e.addrs, Expires: e.expires}, nil, true
 }
 
 // add stores e and replaces the earlier result for name.
