@@ -1,12 +1,67 @@
 package crawl
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
+
+// A clock that was set back while the journal was written, or between two runs of which both
+// are in it: what is left of a pause is counted from then on.
+func TestPausesOverClockChanges(t *testing.T) {
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var p pastClock
+	pause := func(host string, until time.Time) {
+		p.hosts = append(p.hosts, frontier.HostState{Host: host, NotBefore: until})
+	}
+	p.saw(noon)
+	pause("before.example", noon.Add(10*time.Minute))
+	p.saw(noon.Add(-2 * time.Hour))
+	pause("after.example", noon.Add(-2*time.Hour+10*time.Minute))
+	p.saw(noon.Add(-2*time.Hour + time.Minute))
+	now := noon.Add(-2*time.Hour + 3*time.Minute)
+	p.restore(f, now)
+	f.Hush(now)
+	for _, host := range []string{"before.example", "after.example"} {
+		if got, want := f.Host(host).NotBefore.Sub(now), 7*time.Minute; got != want {
+			t.Errorf("%s: %v are left of the pause, want %v", host, got, want)
+		}
+	}
+}
+
+// Journals of before have no time in which a span was written.
+func TestSpan(t *testing.T) {
+	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	c := &Crawler{Parts: Parts{Tally: report.NewTally()}, earlier: time.Hour}
+	c.Tally.Start(began)
+	now := began.Add(2 * time.Hour)
+	b := c.span(now)
+	_, n := binary.Uvarint(b)
+	_, m := binary.Uvarint(b[n:])
+	for _, k := range []struct {
+		b       []byte
+		written time.Time
+	}{{b, now}, {b[:n+m], time.Time{}}} {
+		started, took, written, err := decodeSpan(k.b)
+		if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(k.written) {
+			t.Errorf("%d bytes: %v, %v, %v, %v; want %v, 1h, %v", len(k.b), started, took, written, err, began, k.written)
+		}
+	}
+	for _, bad := range [][]byte{nil, b[:1], append(b, 1)} {
+		if _, _, _, err := decodeSpan(bad); err == nil {
+			t.Errorf("%x is decoded without an error", bad)
+		}
+	}
+}
 
 // What is left of a pause when a crawl goes on, by a clock that may have been set
 // since: never more than was left at the last request before.

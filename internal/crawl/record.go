@@ -46,7 +46,8 @@ import (
 //	T tally    snapshot: the report's counts in pieces, each behind a byte that
 //	           is 1 where more is to come
 //	S span     when the crawl began, Unix microseconds, and how long its runs
-//	           took, microseconds (two uvarints)
+//	           took, microseconds (two uvarints), and when this was written, Unix
+//	           microseconds (a uvarint; missing in older journals)
 //	h handed   what is to be known of a host that was given away, see appendHanded
 //	M list     keys as seen's lists have them, see appendList
 //	Z absent   the same of links that wait here and are finished elsewhere
@@ -251,22 +252,33 @@ func decodeCrawl(kind byte, p []byte) (id keyset.Crawl, err error) {
 
 func (c *Crawler) span(now time.Time) []byte {
 	b := binary.AppendUvarint(nil, uint64(max(c.Tally.Started().UnixMicro(), 0)))
-	return binary.AppendUvarint(b, uint64(c.Elapsed(now).Microseconds()))
+	b = binary.AppendUvarint(b, uint64(c.Elapsed(now).Microseconds()))
+	return binary.AppendUvarint(b, uint64(max(now.UnixMicro(), 0)))
 }
 
-func decodeSpan(src []byte) (started time.Time, took time.Duration, err error) {
-	at, n := binary.Uvarint(src)
-	if n <= 0 {
-		return started, 0, errRecord
+// decodeSpan decodes what span returned. Times that are not known are zero.
+func decodeSpan(src []byte) (started time.Time, took time.Duration, written time.Time, err error) {
+	var v [3]uint64
+	for i := range v {
+		if i == 2 && len(src) == 0 {
+			break
+		}
+		x, n := binary.Uvarint(src)
+		if n <= 0 {
+			return started, 0, written, errRecord
+		}
+		v[i], src = x, src[n:]
 	}
-	us, m := binary.Uvarint(src[n:])
-	if m <= 0 || n+m != len(src) {
-		return started, 0, errRecord
+	if len(src) > 0 {
+		return started, 0, written, errRecord
 	}
-	if at > 0 {
-		started = time.UnixMicro(int64(at)).UTC()
+	if v[0] > 0 {
+		started = time.UnixMicro(int64(v[0])).UTC()
 	}
-	return started, time.Duration(us) * time.Microsecond, nil
+	if v[2] > 0 {
+		written = time.UnixMicro(int64(v[2])).UTC()
+	}
+	return started, time.Duration(v[1]) * time.Microsecond, written, nil
 }
 
 // appendOriginal appends the encoding of a payload and the record that has it:

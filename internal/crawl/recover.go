@@ -221,7 +221,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			if !f.began.IsZero() && f.began.Unix() > 0 {
 				touch(f.link.URL.Host(), f.delay)
-				past.saw(f.began)
+				past.saw(f.began.Add(f.took))
 			}
 			if verdict.lost(&f) {
 				return nil
@@ -282,9 +282,12 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return c.Tally.Decode(whole)
 		case kindSpan:
-			started, took, err := decodeSpan(p)
+			started, took, written, err := decodeSpan(p)
 			if err != nil {
 				return err
+			}
+			if !written.IsZero() {
+				past.saw(written)
 			}
 			if !started.IsZero() {
 				c.Tally.Start(started)

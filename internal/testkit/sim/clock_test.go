@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func TestSetClock(t *testing.T) {
 
 // clocked is a cluster of three agents whose hosts share addresses and sites.
 func clocked(seed uint64, faults ...Fault) Plan {
-	return Plan{Seed: seed, Agents: 3, Hosts: 45, Pages: 12, Delay: 100 * time.Millisecond, Faults: faults}
+	return Plan{Seed: seed, Agents: 3, Hosts: 30, Pages: 12, Delay: 100 * time.Millisecond, Faults: faults}
 }
 
 // tellClocked runs a story in which hosts are shared. Unless agents go down, each page is
@@ -55,8 +56,8 @@ func tellClocked(t *testing.T, p Plan) *Verdict {
 func TestWrongClock(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			for agent := 1; agent <= 3; agent++ {
-				tellClocked(t, clocked(1, Fault{Kind: Clock, Agent: agent, For: by}))
+			for agent := range 2 {
+				tellClocked(t, clocked(1, Fault{Kind: Clock, Agent: agent + 1, For: by}))
 			}
 		})
 	}
@@ -71,28 +72,38 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// Clocks are set while agents crawl: on, back, and right again.
+// Clocks are set while agents crawl: on, back, and right again. Hosts that ask for a pause have
+// it.
 func TestClockIsSet(t *testing.T) {
 	p := clocked(3,
 		Fault{Kind: Clock, Agent: 1, At: 0.2, For: 2 * time.Hour},
 		Fault{Kind: Clock, Agent: 2, At: 0.3, For: -2 * time.Hour},
 		Fault{Kind: Clock, Agent: 1, At: 0.6}, Fault{Kind: Clock, Agent: 2, At: 0.7})
 	tellClocked(t, p)
+	p.Busy = 0.05
+	tellClocked(t, p)
 	p.Agents = 1
 	p.Faults = []Fault{p.Faults[0], {Kind: Clock, Agent: 1, At: 0.5, For: -2 * time.Hour}}
 	tellClocked(t, p)
 }
 
-// An agent is killed, and starts again with a clock that was set on or back.
+// An agent ends and starts again, and its clock is set on or back while it is down, or before.
 func TestClockIsSetBetweenRuns(t *testing.T) {
-	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
-			for agent := 1; agent <= 3; agent++ {
-				tellClocked(t, clocked(4, Fault{Kind: Clock, Agent: agent, For: -by / 2},
-					Fault{Kind: Kill, Agent: agent, At: 0.4, For: 3 * time.Second},
-					Fault{Kind: Clock, Agent: agent, At: 0.4, After: time.Second, For: by / 2}))
+	for _, kind := range []Kind{Kill, Power, Stop} {
+		for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+			for _, agents := range []int{1, 3} {
+				t.Run(fmt.Sprintf("%s %d %s", kind, agents, by), func(t *testing.T) {
+					end := Fault{Kind: kind, Agent: 1, At: 0.4, For: 2 * time.Second}
+					p := clocked(4, end, Fault{Kind: Clock, Agent: 1, At: 0.4, After: time.Second, For: by})
+					if p.Agents = agents; agents == 1 {
+						p.Hosts = 15
+					}
+					tellClocked(t, p)
+					p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.3, For: by}, end}
+					tellClocked(t, p)
+				})
 			}
-		})
+		}
 	}
 }
 
@@ -106,7 +117,7 @@ func TestClockIsSetAlone(t *testing.T) {
 			Fault{Kind: Kill, Agent: 1, At: 0.5, For: time.Second},
 			Fault{Kind: Clock, Agent: 1, At: 0.5, After: 500 * time.Millisecond, For: -time.Hour},
 			Fault{Kind: Kill, Agent: 1, At: 0.8, For: time.Second})
-		p.Agents, p.Hosts = 1, 12
+		p.Agents, p.Hosts, p.Busy = 1, 12, 0.05
 		tellClocked(t, p)
 	}
 }

@@ -103,6 +103,9 @@ func (s *story) excuseLateComers() {
 // lateBefore is how long an agent may take to join the others.
 const lateBefore = 10 * time.Second
 
+// busyTime is how long the last page may wait that has answered 429 before.
+const busyTime = 5 * time.Minute
+
 // finish waits until all agents have ended, and judges.
 func (s *story) finish() *Verdict {
 	for deadline := time.Now().Add(2 * time.Hour); ; time.Sleep(100 * time.Millisecond) {
@@ -120,6 +123,9 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	s.excuseLateComers()
+	if s.plan.Busy > 0 {
+		s.bad += busyTime
+	}
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Void, v.Queries = s.void, s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
