@@ -53,7 +53,6 @@ type actor struct {
 	dir    string
 	p      *process      // nil: not started
 	gone   bool          // for good
-	clock  time.Duration // its wall clock is wrong by so much
 }
 
 // A verdict is what came of a story.
@@ -132,9 +131,6 @@ func (a *actor) start(more ...string) {
 	args = append(args, "--join", strings.Join(join, ","))
 	args = append(append(args, s.flags...), more...)
 	a.p = &process{cmd: exec.Command(orbweaver, append(args, s.made.URL(0, 0))...), done: make(chan struct{})}
-	if a.clock != 0 {
-		wrongClock(s.T, a.p.cmd, a.clock)
-	}
 	a.p.cmd.Stdout, a.p.cmd.Stderr = &a.p.out, &a.p.out
 	if err := s.wire.places[a.number].start(a.p.cmd); err != nil {
 		s.Fatal(err)

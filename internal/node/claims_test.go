@@ -63,6 +63,7 @@ func memberOf(t *testing.T, name string) *membership {
 		t.Fatal(err)
 	}
 	c := &membership{
+		a:   new(Agent),
 		cfg: Cluster{Name: name, Capacity: 1, Agents: 3}, settings: map[string]string{agentsSetting: "3"},
 		self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
 	}

@@ -104,7 +104,7 @@ func (s *story) excuseLateComers() {
 const lateBefore = 10 * time.Second
 
 // busyTime is how long the last page may wait that has answered 429 before.
-const busyTime = 5 * time.Minute
+const busyTime = 10 * time.Minute
 
 // finish waits until all agents have ended, and judges.
 func (s *story) finish() *Verdict {
